@@ -1,0 +1,1 @@
+//! Measurements of cuda-um beside raw CUDA and its peers

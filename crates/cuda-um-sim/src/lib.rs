@@ -1,0 +1,1 @@
+//! A CUDA runtime in software: managed memory, streams and kernels with no GPU

@@ -1,0 +1,1 @@
+//! Safe CUDA Unified Memory: buffers, advice, stream-ordered prefetch, launches

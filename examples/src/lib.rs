@@ -1,0 +1,1 @@
+//! The main job (batch_recall) and the examples of cuda-um

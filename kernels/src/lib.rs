@@ -1,0 +1,1 @@
+//! CUDA kernels of cuda-um, with typed launchers and CPU twins
