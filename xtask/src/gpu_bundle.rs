@@ -1,0 +1,136 @@
+//! `cargo xtask gpu-bundle`: release test binaries, examples and benches with all they need, in one folder
+//! that runs on a machine with a GPU and no Rust.
+
+use crate::workspace;
+use anyhow::{Context, Result, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Test binaries that stay behind, each with the reason.
+const LEFT_OUT: &[(&str, &str)] = &[
+    ("compile_fail", "needs the Rust compiler"),
+    ("unsafe_list", "reads the sources"),
+    ("real_cudart", "opens libraries of several CUDA versions; `cargo xtask real-cudart` runs it without a GPU"),
+    ("layout", "compares with C headers; needs no GPU"),
+];
+
+/// Features that the bundled binaries are built with.
+const FEATURES: &str = "um-backend/sim,um-backend/conformance,um-kernels/sim";
+
+const RUN_SH: &str = include_str!("run.sh");
+
+/// Options of `cargo xtask gpu-bundle`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Folder to write; whatever it held is replaced.
+    #[arg(long, default_value = "gpu-bundle")]
+    out: PathBuf,
+}
+
+/// Builds, strips and packs.
+pub fn run(args: &Args) -> Result<()> {
+    let root = workspace::root();
+    let out = root.join(&args.out);
+    if out.exists() {
+        ensure!(
+            out.join("run.sh").exists() || fs::read_dir(&out)?.next().is_none(),
+            "{} exists and is no bundle; name another folder with --out",
+            out.display()
+        );
+        fs::remove_dir_all(&out)?;
+    }
+    for folder in ["tests", "bin"] {
+        fs::create_dir_all(out.join(folder))?;
+    }
+
+    let tests = built(&["test", "--no-run", "--workspace", "--exclude", "xtask", "--lib", "--tests", "--features", FEATURES])?;
+    for binary in tests.iter().filter(|binary| binary.is_test) {
+        if let Some((_, why)) = LEFT_OUT.iter().find(|(name, _)| *name == binary.target) {
+            eprintln!("left out: {}::{} ({why})", binary.package, binary.target);
+            continue;
+        }
+        pack(binary, &out.join("tests").join(format!("{}--{}", binary.package, binary.target)))?;
+    }
+    for binary in built(&["build", "-p", "um-examples", "-p", "um-benches", "--bins"])? {
+        pack(&binary, &out.join("bin").join(&binary.target))?;
+    }
+
+    copy_folder(&root.join("data"), &out.join("data"))?;
+    let script = out.join("run.sh");
+    fs::write(&script, RUN_SH)?;
+    workspace::run(Command::new("chmod").arg("+x").arg(&script))?;
+    let bytes = folder_bytes(&out)?;
+    println!("{}: {:.1} MiB; on a machine with a GPU: ./run.sh", out.display(), bytes as f64 / (1 << 20) as f64);
+    Ok(())
+}
+
+struct Binary {
+    package: String,
+    target: String,
+    is_test: bool,
+    path: PathBuf,
+}
+
+/// Runs cargo in release mode and returns the executables it names.
+fn built(arguments: &[&str]) -> Result<Vec<Binary>> {
+    let mut command = workspace::cargo();
+    command
+        .args(arguments)
+        .args(["--release", "--message-format=json-render-diagnostics"])
+        .stderr(Stdio::inherit());
+    let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
+    ensure!(output.status.success(), "{command:?} ended with {}", output.status);
+    let mut binaries = Vec::new();
+    for line in String::from_utf8(output.stdout)?.lines() {
+        let message: serde_json::Value = serde_json::from_str(line)?;
+        let (Some(path), Some(target)) = (message["executable"].as_str(), message["target"]["name"].as_str()) else {
+            continue;
+        };
+        let manifest = Path::new(message["manifest_path"].as_str().context("cargo names the manifest")?);
+        binaries.push(Binary {
+            package: package_name(manifest)?,
+            target: target.to_owned(),
+            is_test: message["profile"]["test"].as_bool() == Some(true),
+            path: path.into(),
+        });
+    }
+    Ok(binaries)
+}
+
+fn package_name(manifest: &Path) -> Result<String> {
+    let text = fs::read_to_string(manifest)?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'))
+        .map(str::to_owned)
+        .with_context(|| format!("{} has no name", manifest.display()))
+}
+
+fn pack(binary: &Binary, to: &Path) -> Result<()> {
+    fs::copy(&binary.path, to)?;
+    workspace::run(Command::new("strip").arg(to)).context("`strip` comes with the C compiler's binutils")
+}
+
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_folder(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+fn folder_bytes(folder: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let meta = entry.metadata()?;
+        bytes += if meta.is_dir() { folder_bytes(&entry.path())? } else { meta.len() };
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Runs everything in this bundle on the GPU of this machine.
+#   ./run.sh [RESULTS] [tests] [examples]     (default: ./results, all parts)
+# RESULTS/machine.txt, tests.txt, examples.txt: summaries; RESULTS/*.log.txt: what each part printed.
+# CUDA_UM_CUDART names the libcudart to use if it is not on the loader's path.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+out=${1:-$here/results}
+shift || true
+parts=${*:-tests examples}
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+cd "$here" || exit 1
+
+# What every binary of the bundle reads: use the GPU, and find the programs beside the tests.
+export CUDA_UM_TEST_RUNTIME=cuda CUDA_UM_BIN_DIR="$here/bin" CUDA_UM_DATA_DIR="$here/data"
+failed=0
+
+{
+    date -u +%Y-%m-%dT%H:%M:%SZ
+    nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
+    nvidia-smi | grep -o 'CUDA Version: [0-9.]*'
+    uname -sr
+    nproc
+} >"$out/machine.txt" 2>&1
+
+run() { # run SUMMARY LOG LABEL COMMAND…: one line in the summary, everything in the log
+    local summary=$1 log=$2 label=$3
+    shift 3
+    echo "=== $label" >>"$log"
+    timeout 180 "$@" >"$out/.last" 2>&1
+    local rc=$?
+    cat "$out/.last" >>"$log"
+    if [ $rc -ne 0 ]; then failed=$((failed + 1)); fi
+    printf '%-52s rc %-3s %s\n' "$label" "$rc" "$(grep -E '^test result' "$out/.last" | tail -1)" | tee -a "$summary"
+}
+
+for part in $parts; do
+    case $part in
+    tests)
+        : >"$out/tests.txt" && : >"$out/tests.log.txt"
+        for test in tests/*; do
+            run "$out/tests.txt" "$out/tests.log.txt" "$(basename "$test")" "$test" --test-threads 4
+        done
+        ;;
+    examples)
+        : >"$out/examples.txt" && : >"$out/examples.log.txt"
+        for runtime in cuda sim; do
+            run "$out/examples.txt" "$out/examples.log.txt" "batch_recall --runtime $runtime" bin/batch_recall --runtime $runtime
+        done
+        for example in bin/*; do
+            [ "$example" = bin/batch_recall ] && continue
+            run "$out/examples.txt" "$out/examples.log.txt" "$(basename "$example")" env CUDA_UM_RUNTIME=cuda "$example"
+        done
+        bin/batch_recall --runtime cuda --json >"$out/batch_recall.json" 2>"$out/.last" || failed=$((failed + 1))
+        ;;
+    *) echo "unknown part: $part (tests, examples)" && exit 2 ;;
+    esac
+done
+rm -f "$out/.last"
+echo "$failed failed" | tee -a "$out/machine.txt"
+[ $failed -eq 0 ]
