@@ -1,0 +1,231 @@
+//! What of CUDA is covered, and since when it is there.
+
+use super::headers::Major;
+
+/// Since when a function has been in the library.
+#[derive(Clone, Copy)]
+pub enum Since {
+    /// In every version from 11.8 on: a library without it is refused.
+    Always,
+    /// From this version on: an `Option` in the table.
+    Version(u32, u32),
+}
+
+use Since::{Always, Version};
+
+/// Functions of the runtime that kept one signature.
+pub const RUNTIME: &[(&str, Since)] = &[
+    ("cudaGetLastError", Always),
+    ("cudaPeekAtLastError", Always),
+    ("cudaGetErrorName", Always),
+    ("cudaGetErrorString", Always),
+    ("cudaRuntimeGetVersion", Always),
+    ("cudaDriverGetVersion", Always),
+    ("cudaGetDriverEntryPoint", Always),
+    ("cudaGetDevice", Always),
+    ("cudaSetDevice", Always),
+    ("cudaGetDeviceCount", Always),
+    ("cudaDeviceGetAttribute", Always),
+    ("cudaDeviceGetPCIBusId", Always),
+    ("cudaDeviceGetStreamPriorityRange", Always),
+    ("cudaDeviceSynchronize", Always),
+    ("cudaDeviceCanAccessPeer", Always),
+    ("cudaDeviceEnablePeerAccess", Always),
+    ("cudaDeviceDisablePeerAccess", Always),
+    ("cudaMemGetInfo", Always),
+    ("cudaMallocManaged", Always),
+    ("cudaMalloc", Always),
+    ("cudaFree", Always),
+    ("cudaHostAlloc", Always),
+    ("cudaFreeHost", Always),
+    ("cudaHostGetDevicePointer", Always),
+    ("cudaHostGetFlags", Always),
+    ("cudaHostRegister", Always),
+    ("cudaHostUnregister", Always),
+    ("cudaMemcpy", Always),
+    ("cudaMemcpyAsync", Always),
+    ("cudaMemcpyPeer", Always),
+    ("cudaMemcpyPeerAsync", Always),
+    ("cudaMemset", Always),
+    ("cudaMemsetAsync", Always),
+    ("cudaMemRangeGetAttribute", Always),
+    ("cudaMemRangeGetAttributes", Always),
+    ("cudaPointerGetAttributes", Always),
+    ("cudaStreamCreateWithFlags", Always),
+    ("cudaStreamCreateWithPriority", Always),
+    ("cudaStreamDestroy", Always),
+    ("cudaStreamSynchronize", Always),
+    ("cudaStreamQuery", Always),
+    ("cudaStreamWaitEvent", Always),
+    ("cudaStreamAttachMemAsync", Always),
+    ("cudaLaunchHostFunc", Always),
+    ("cudaEventCreateWithFlags", Always),
+    ("cudaEventDestroy", Always),
+    ("cudaEventRecord", Always),
+    ("cudaEventQuery", Always),
+    ("cudaEventSynchronize", Always),
+    ("cudaEventElapsedTime", Always),
+    ("cudaMemPoolCreate", Always),
+    ("cudaMemPoolDestroy", Always),
+    ("cudaMemPoolTrimTo", Always),
+    ("cudaMemPoolSetAttribute", Always),
+    ("cudaMemPoolGetAttribute", Always),
+    ("cudaMemPoolSetAccess", Always),
+    ("cudaDeviceGetDefaultMemPool", Always),
+    ("cudaDeviceGetMemPool", Always),
+    ("cudaDeviceSetMemPool", Always),
+    ("cudaMallocAsync", Always),
+    ("cudaMallocFromPoolAsync", Always),
+    ("cudaFreeAsync", Always),
+    ("cudaStreamGetDevice", Version(12, 8)),
+    ("cudaMemPrefetchBatchAsync", Version(13, 0)),
+    ("cudaMemDiscardBatchAsync", Version(13, 0)),
+    ("cudaMemDiscardAndPrefetchBatchAsync", Version(13, 0)),
+    ("cudaMemGetDefaultMemPool", Version(13, 0)),
+    ("cudaMemGetMemPool", Version(13, 0)),
+    ("cudaMemSetMemPool", Version(13, 0)),
+    ("cudaMemGetLocationInfo", Version(13, 4)),
+];
+
+/// One of several signatures that a function has had: a field of its own, always an `Option`.
+pub struct Variant {
+    pub field: &'static str,
+    /// The headers that declare the signature.
+    pub major: Major,
+    /// The name there.
+    pub function: &'static str,
+    /// The symbol that has it in libraries before 13.
+    pub before_13: Option<&'static str>,
+    /// The symbol that has it from 13 on.
+    pub from_13: Option<&'static str>,
+    /// The versions that have it, in words.
+    pub versions: &'static str,
+    pub since: (u32, u32),
+}
+
+/// Functions whose signature changed. The plain names of 13 took over the `_v2` signatures of 12.
+pub const VARIANTS: &[Variant] = &[
+    Variant {
+        field: "cudaMemPrefetchAsync_v11",
+        major: Major::V11,
+        function: "cudaMemPrefetchAsync",
+        before_13: Some("cudaMemPrefetchAsync"),
+        from_13: None,
+        versions: "before CUDA 13: the destination is a device ordinal",
+        since: (11, 0),
+    },
+    Variant {
+        field: "cudaMemPrefetchAsync_v13",
+        major: Major::V13,
+        function: "cudaMemPrefetchAsync",
+        before_13: Some("cudaMemPrefetchAsync_v2"),
+        from_13: Some("cudaMemPrefetchAsync"),
+        versions: "from CUDA 12.2 on (`cudaMemPrefetchAsync_v2` before 13): the destination is a `cudaMemLocation`",
+        since: (12, 2),
+    },
+    Variant {
+        field: "cudaMemAdvise_v11",
+        major: Major::V11,
+        function: "cudaMemAdvise",
+        before_13: Some("cudaMemAdvise"),
+        from_13: None,
+        versions: "before CUDA 13: the location is a device ordinal",
+        since: (11, 0),
+    },
+    Variant {
+        field: "cudaMemAdvise_v13",
+        major: Major::V13,
+        function: "cudaMemAdvise",
+        before_13: Some("cudaMemAdvise_v2"),
+        from_13: Some("cudaMemAdvise"),
+        versions: "from CUDA 12.2 on (`cudaMemAdvise_v2` before 13): the location is a `cudaMemLocation`",
+        since: (12, 2),
+    },
+    Variant {
+        field: "cudaMemcpyBatchAsync_v12",
+        major: Major::V12,
+        function: "cudaMemcpyBatchAsync",
+        before_13: Some("cudaMemcpyBatchAsync"),
+        from_13: None,
+        versions: "CUDA 12.8 and 12.9: with the index of the failing copy",
+        since: (12, 8),
+    },
+    Variant {
+        field: "cudaMemcpyBatchAsync_v13",
+        major: Major::V13,
+        function: "cudaMemcpyBatchAsync",
+        before_13: None,
+        from_13: Some("cudaMemcpyBatchAsync"),
+        versions: "from CUDA 13.0 on: without the index of the failing copy",
+        since: (13, 0),
+    },
+];
+
+/// Functions of the driver, reached through `cudaGetDriverEntryPoint`.
+pub const DRIVER: &[&str] = &[
+    "cuDeviceGet",
+    "cuDeviceGetName",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuModuleLoadData",
+    "cuModuleUnload",
+    "cuModuleGetFunction",
+    "cuFuncGetAttribute",
+    "cuFuncSetAttribute",
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+    "cuLaunchKernel",
+    "cuMemsetD8Async",
+    "cuMemsetD16Async",
+    "cuMemsetD32Async",
+];
+
+/// Types that no covered function names, since it takes `void *` or an integer for them.
+const TYPES: &[&str] = &["cudaMemoryType", "cudaMemLocationType", "cudaMemPoolAttr", "cudaMemAllocationType"];
+
+/// Macros that are flags.
+const CONSTANTS: &[&str] = &[
+    "cudaHostAlloc.*",
+    "cudaHostRegister.*",
+    "cudaMemAttach.*",
+    "cudaStreamDefault",
+    "cudaStreamNonBlocking",
+    "cudaEventDefault",
+    "cudaEventBlockingSync",
+    "cudaEventDisableTiming",
+    "cudaEventRecord.*",
+    "cudaEventWait.*",
+];
+
+/// Items that differ between versions, of which the newest form serves for all.
+pub const NEWEST_SERVES: &[&str] = &[
+    // The older libraries write a prefix of it.
+    "cudaPointerAttributes",
+    // One size; fields that came later are zero for the older libraries.
+    "cudaMemPoolProps",
+    // Three arguments in 11.8: a fourth is not looked at.
+    "PFN_cudaGetDriverEntryPoint",
+];
+
+/// Items that differ between versions, of which the oldest form serves for all.
+pub const OLDEST_SERVES: &[&str] = &[
+    // From 13.4 on `id` is the first member of a union; size and offsets are the same.
+    "cudaMemLocation",
+];
+
+/// What bindgen is asked for.
+pub struct Covered {
+    pub functions: Vec<&'static str>,
+    pub types: Vec<&'static str>,
+    pub constants: Vec<&'static str>,
+}
+
+/// What is asked of the headers; a name that a version lacks is not an error here.
+pub fn covered() -> Covered {
+    let mut functions: Vec<_> = RUNTIME.iter().map(|(name, _)| *name).collect();
+    functions.extend(VARIANTS.iter().map(|variant| variant.function));
+    functions.extend(VARIANTS.iter().filter_map(|variant| variant.before_13));
+    functions.extend(DRIVER);
+    functions.sort_unstable();
+    functions.dedup();
+    Covered { functions, types: TYPES.to_vec(), constants: CONSTANTS.to_vec() }
+}

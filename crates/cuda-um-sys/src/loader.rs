@@ -1,0 +1,165 @@
+//! Finds a CUDA runtime library at run time.
+//!
+//! `CUDA_UM_CUDART`, `CUDA_HOME` and `CUDA_PATH` choose code that is loaded into this process: they are trusted input.
+
+use crate::{Attempt, LoadError, Table};
+use libloading::Library;
+use std::ffi::{CStr, OsString, c_void};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Names a library file (a path, or a name for the system's loader); nothing else is tried then.
+const CUDART: &str = "CUDA_UM_CUDART";
+
+#[cfg(windows)]
+const NAMES: [(&str, u32); 3] = [("cudart64_13.dll", 13), ("cudart64_12.dll", 12), ("cudart64_110.dll", 11)];
+#[cfg(not(windows))]
+const NAMES: [(&str, u32); 3] = [("libcudart.so.13", 13), ("libcudart.so.12", 12), ("libcudart.so.11.0", 11)];
+
+/// Folders of a toolkit that hold its libraries.
+const FOLDERS: [&str; 3] = ["lib64", "lib", "bin"];
+
+/// Loads the CUDA runtime of this machine.
+///
+/// Tried in this order: `CUDA_UM_CUDART` alone if it is set; the libraries of CUDA 13, 12 and 11 by the names that the system's
+/// loader knows; the same names in `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda*`. The first that opens and has every function
+/// wins. No GPU and no driver are needed for this to succeed.
+///
+/// # Errors
+/// [`LoadError::NotFound`] with every name tried and its reason.
+///
+/// # Examples
+/// ```
+/// match cuda_um_sys::load() {
+///     Ok(table) => println!("CUDA runtime {}", table.version()),
+///     Err(error) => println!("{error}"),
+/// }
+/// ```
+pub fn load() -> Result<Arc<Table>, LoadError> {
+    let toolkits = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
+    let toolkits: Vec<PathBuf> = toolkits.chain(installed_toolkits(Path::new("/usr/local"))).collect();
+    let mut attempts = Vec::new();
+    for library in candidates(std::env::var_os(CUDART), &toolkits) {
+        match load_from(&library) {
+            Ok(table) => return Ok(table),
+            Err(LoadError::NotFound { attempts: tried }) => attempts.extend(tried),
+            Err(error) => attempts.push(Attempt { library: library.display().to_string(), reason: error.to_string() }),
+        }
+    }
+    Err(LoadError::NotFound { attempts })
+}
+
+/// Loads one library, by its path or by a name that the system's loader knows.
+///
+/// The path is trusted: loading a library runs its code.
+///
+/// # Errors
+/// [`LoadError::NotFound`] with the loader's words, or what is wrong with the library.
+pub fn load_from(path: impl AsRef<Path>) -> Result<Arc<Table>, LoadError> {
+    let path = path.as_ref();
+    let not_found = |error: libloading::Error| LoadError::NotFound {
+        attempts: vec![Attempt { library: path.display().to_string(), reason: error.to_string() }],
+    };
+    // SAFETY: the caller names a CUDA runtime, whose initialisers may run at any time.
+    let library = Arc::new(unsafe { Library::new(path) }.map_err(not_found)?);
+    let symbols = Arc::clone(&library);
+    let mut resolve = |name: &CStr| -> *const c_void {
+        // SAFETY: nothing is done with the address here; the table gives it its type.
+        let found = unsafe { symbols.get::<*const c_void>(name.to_bytes_with_nul()) };
+        found.map_or(std::ptr::null(), |symbol| *symbol)
+    };
+    // SAFETY: a CUDA runtime, by the caller's word; it stays open as long as the table lives.
+    unsafe { Table::from_symbols(library, soname_major(path), &mut resolve) }.map(Arc::new)
+}
+
+/// What is tried, in order.
+fn candidates(named: Option<OsString>, toolkits: &[PathBuf]) -> Vec<PathBuf> {
+    if let Some(named) = named.filter(|named| !named.is_empty()) {
+        return vec![named.into()];
+    }
+    let mut found: Vec<PathBuf> = NAMES.iter().map(|(name, _)| PathBuf::from(name)).collect();
+    for toolkit in toolkits {
+        for (name, _) in NAMES {
+            for folder in FOLDERS {
+                let path = toolkit.join(folder).join(name);
+                if path.is_file() {
+                    found.push(path);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// `/usr/local/cuda`, and `/usr/local/cuda-13.0` and its like, newest first.
+fn installed_toolkits(parent: &Path) -> Vec<PathBuf> {
+    let version = |path: &Path| -> Vec<u32> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.trim_start_matches("cuda-").split('.').filter_map(|part| part.parse().ok()).collect()
+    };
+    let entries = std::fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut versions: Vec<PathBuf> = entries
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("cuda-")))
+        .collect();
+    versions.sort_by_key(|path| std::cmp::Reverse(version(path)));
+    versions.insert(0, parent.join("cuda"));
+    versions
+}
+
+/// The major version in a library's name, links followed: a plain `libcudart.so` may point to a name that tells.
+fn soname_major(path: &Path) -> Option<u32> {
+    let real = std::fs::canonicalize(path).ok();
+    [Some(path), real.as_deref()].into_iter().flatten().find_map(|path| {
+        let name = path.file_name()?.to_str()?;
+        let number = match name.strip_prefix("libcudart.so.") {
+            Some(rest) => rest.split('.').next()?.parse().ok()?,
+            None => name.strip_prefix("cudart64_")?.strip_suffix(".dll")?.parse().ok()?,
+        };
+        Some(if number == 110 { 11 } else { number })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_named_library_is_the_only_candidate() {
+        assert_eq!(candidates(Some("/x/libcudart.so".into()), &[]), [PathBuf::from("/x/libcudart.so")]);
+    }
+
+    #[test]
+    fn newest_name_first_and_toolkits_after_the_names() {
+        let folder = std::env::temp_dir().join(format!("cuda-um-sys-loader-{}", std::process::id()));
+        let library = folder.join("cuda-12.9/lib64").join(NAMES[1].0);
+        std::fs::create_dir_all(library.parent().unwrap()).unwrap();
+        std::fs::create_dir_all(folder.join("cuda-12.10")).unwrap();
+        std::fs::write(&library, "").unwrap();
+        let toolkits = installed_toolkits(&folder);
+        assert_eq!(toolkits, ["cuda", "cuda-12.10", "cuda-12.9"].map(|name| folder.join(name)));
+        let mut expected: Vec<PathBuf> = NAMES.iter().map(|(name, _)| PathBuf::from(name)).collect();
+        expected.push(library);
+        assert_eq!(candidates(None, &toolkits), expected);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn the_name_tells_the_major_version() {
+        for (name, major) in [
+            ("/x/libcudart.so.13", Some(13)),
+            ("libcudart.so.11.0", Some(11)),
+            ("libcudart.so.12.9.79", Some(12)),
+            ("cudart64_110.dll", Some(11)),
+            ("cudart64_13.dll", Some(13)),
+            ("libcudart.so", None),
+        ] {
+            assert_eq!(soname_major(Path::new(name)), major, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_was_tried_is_told() {
+        let error = load_from("/nowhere/libcudart.so.13").unwrap_err().to_string();
+        assert!(error.contains("/nowhere/libcudart.so.13"), "{error}");
+    }
+}

@@ -1,0 +1,62 @@
+//! `cargo xtask bindgen`: the bindings and the function table of cuda-um-sys.
+
+#[path = "../../crates/cuda-um-sys/build/generate/mod.rs"]
+#[allow(missing_docs, reason = "shared with a build script")]
+mod generate;
+
+use crate::{wheels, workspace};
+use anyhow::{Context, Result, bail};
+use generate::{Headers, Major};
+use std::path::Path;
+
+/// The headers that the bindings are made from, a version a row: wheels, and the folders of the headers in them. CUDA 13 has two
+/// rows: the types are those of 13.0, the functions those of the newest as well.
+const HEADERS: [(Major, &[&str], &[&str]); 4] = [
+    (Major::V11, &["nvidia-cuda-runtime-cu11==11.8.89", "nvidia-cuda-nvcc-cu11==11.8.89"], OLD_FOLDERS),
+    (Major::V12, &["nvidia-cuda-runtime-cu12==12.9.79", "nvidia-cuda-nvcc-cu12==12.9.86"], OLD_FOLDERS),
+    (Major::V13, &["nvidia-cuda-runtime==13.0.96", "nvidia-cuda-crt==13.0.88"], &["nvidia/cu13/include"]),
+    (Major::V13, &["nvidia-cuda-runtime==13.5.37", "nvidia-cuda-crt==13.5.37"], &["nvidia/cu13/include"]),
+];
+const OLD_FOLDERS: &[&str] = &["nvidia/cuda_runtime/include", "nvidia/cuda_nvcc/include"];
+
+fn headers((major, requirements, folders): (Major, &[&str], &[&str])) -> Result<Headers> {
+    let site = wheels::install(requirements)?;
+    Ok(Headers { major, includes: folders.iter().map(|folder| site.join(folder)).collect() })
+}
+
+/// Makes the files and writes them, or compares them with what is checked in.
+pub fn run(check: bool) -> Result<()> {
+    let clang = wheels::install(&["libclang==18.1.1"])?.join("clang/native");
+    // SAFETY: no other thread runs yet; bindgen reads the variable when it first opens libclang.
+    #[allow(unsafe_code, reason = "environment of this process")]
+    unsafe {
+        std::env::set_var("LIBCLANG_PATH", clang);
+    }
+    let [v11, v12, v13, newest] = HEADERS;
+    let mut items_13 = generate::read(&headers(v13)?)?;
+    generate::add_later_functions(&mut items_13, &headers(newest)?)?;
+    let files = generate::files(generate::read(&headers(v11)?)?, generate::read(&headers(v12)?)?, items_13)?;
+    let source = workspace::root().join("crates/cuda-um-sys/src");
+    let mut differing = Vec::new();
+    for generate::Generated { path, text } in files {
+        let file = source.join(path);
+        if std::fs::read_to_string(&file).is_ok_and(|checked_in| checked_in == text) {
+            continue;
+        }
+        if check {
+            differing.push(path);
+        } else {
+            write(&file, &text)?;
+        }
+    }
+    if !differing.is_empty() {
+        bail!("not what the headers say: {} (run `cargo xtask bindgen`)", differing.join(", "));
+    }
+    println!("bindings of CUDA 11.8, 12.9 and 13.x: {}", if check { "as checked in" } else { "written" });
+    Ok(())
+}
+
+fn write(file: &Path, text: &str) -> Result<()> {
+    std::fs::create_dir_all(file.parent().context("a file has a folder")?)?;
+    std::fs::write(file, text).with_context(|| file.display().to_string())
+}
