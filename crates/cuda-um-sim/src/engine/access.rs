@@ -1,0 +1,73 @@
+//! What a kernel may touch, and what its touch does.
+
+use std::time::Duration;
+
+use super::allocation::Attach;
+use super::memory::Memory;
+use super::page::Processor;
+use super::state::{Machine, State};
+use crate::check::Misuse;
+
+/// A range that a kernel may touch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    /// Where its bytes are read and written.
+    pub(crate) view: usize,
+    pub(crate) cost: Duration,
+    pub(crate) remote_bytes: u64,
+}
+
+impl State {
+    /// A kernel on a device touches a range; the error says why it may not.
+    pub(crate) fn kernel_access(
+        &mut self,
+        machine: &Machine,
+        device: usize,
+        stream: usize,
+        address: usize,
+        bytes: usize,
+        write: bool,
+    ) -> Result<Access, &'static str> {
+        let Ok(span) = self.find(machine, address, bytes) else {
+            return Err(if self.was_freed(address) { "it was freed" } else { "it is not inside one allocation" });
+        };
+        if self.holding(address).is_some_and(|allocation| allocation.freeing) {
+            self.misuse.push(Misuse::UseAfterFree { address });
+        }
+        let mut access = Access { view: span.view, cost: Duration::ZERO, remote_bytes: 0 };
+        match span.memory {
+            Memory::Device(owner) if self.device_reaches(device, owner) || self.pool_allows(device, address) => {
+                if owner != device {
+                    access.remote_bytes = bytes as u64;
+                }
+            }
+            Memory::Device(_) => return Err("it is another device's, and peer access is not enabled"),
+            Memory::Pinned => access.remote_bytes = bytes as u64,
+            Memory::Pageable if machine.profile.pageable_memory_access => access.remote_bytes = bytes as u64,
+            Memory::Pageable => return Err("it is pageable host memory"),
+            Memory::Managed(base) => {
+                let attach = self.managed(base).map_or(Attach::Global, |(managed, _)| managed.attach);
+                let refused = match attach {
+                    Attach::Global => false,
+                    Attach::Host => !machine.concurrent,
+                    Attach::Single(only) => !machine.concurrent && only != stream,
+                };
+                if refused {
+                    return Err("it is attached to the host or to another stream");
+                }
+                let pages = self.pages_of(base, &span);
+                let touch = self.touch(machine, Processor::device(device), base, pages, write);
+                let touch = touch.map_err(|_| "the device has no room for it")?;
+                access.cost = touch.cost;
+                access.remote_bytes = touch.remote_bytes;
+            }
+        }
+        Ok(access)
+    }
+
+    /// Whether memory is of a pool that this device may use.
+    fn pool_allows(&self, device: usize, address: usize) -> bool {
+        let pool = self.holding(address).and_then(|allocation| allocation.pool);
+        pool.and_then(|pool| self.pools.get(&pool)).is_some_and(|pool| pool.accessible_from(device))
+    }
+}

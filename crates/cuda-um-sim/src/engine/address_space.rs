@@ -1,0 +1,180 @@
+//! The memory itself: one memory file, mapped twice.
+//!
+//! The host view is what callers get; its pages are inaccessible while the host may not touch them. The device view is
+//! always readable and writable; copies and twins use it, so the simulator never faults on its own memory.
+// Mapping, protecting and punching memory is system calls.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// Bytes of a CPU page.
+pub(crate) const PAGE: usize = 4096;
+
+/// What the host may do with a page of its view.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum HostAccess {
+    /// Any touch faults.
+    None,
+    /// A write faults.
+    Read,
+    /// Nothing faults.
+    ReadWrite,
+}
+
+/// The two views of one memory file.
+pub(crate) struct AddressSpace {
+    host: usize,
+    device: usize,
+    len: usize,
+    file: OwnedFd,
+}
+
+impl AddressSpace {
+    /// Reserves `len` bytes of addresses twice; memory is committed page by page when it is first written.
+    pub(crate) fn reserve(len: usize) -> io::Result<AddressSpace> {
+        // SAFETY: the name is a NUL-terminated literal; the call has no other precondition.
+        let raw = unsafe { libc::memfd_create(c"cuda-um-sim".as_ptr(), libc::MFD_CLOEXEC) };
+        if raw < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: `raw` is a descriptor that was just opened and has no other owner.
+        let file = unsafe { OwnedFd::from_raw_fd(raw) };
+        // SAFETY: the descriptor is open for writing.
+        if unsafe { libc::ftruncate(file.as_raw_fd(), len as libc::off_t) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let host = map(&file, len, libc::PROT_NONE)?;
+        let device = match map(&file, len, libc::PROT_READ | libc::PROT_WRITE) {
+            Ok(device) => device,
+            Err(error) => {
+                unmap(host, len);
+                return Err(error);
+            }
+        };
+        Ok(AddressSpace { host, device, len, file })
+    }
+
+    /// First address of the host view.
+    pub(crate) fn base(&self) -> usize {
+        self.host
+    }
+
+    /// Bytes of each view.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the host view holds this address.
+    pub(crate) fn contains(&self, address: usize) -> bool {
+        (self.host..self.host + self.len).contains(&address)
+    }
+
+    /// The device view of a host-view address.
+    pub(crate) fn device_address(&self, address: usize) -> usize {
+        debug_assert!(self.contains(address));
+        address - self.host + self.device
+    }
+
+    /// Sets what the host may do with the pages of `range` (page-aligned addresses of the host view).
+    ///
+    /// The kernel limits the number of differently protected pieces of a process (`vm.max_map_count`); past it the
+    /// change is refused, and the pages stay as accessible as they were.
+    pub(crate) fn protect(&self, range: Range<usize>, access: HostAccess) -> bool {
+        debug_assert!(range.start.is_multiple_of(PAGE) && range.end.is_multiple_of(PAGE));
+        debug_assert!(self.contains(range.start) && range.end <= self.host + self.len);
+        let protection = match access {
+            HostAccess::None => libc::PROT_NONE,
+            HostAccess::Read => libc::PROT_READ,
+            HostAccess::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
+        };
+        // SAFETY: the range lies inside the host view, which this value owns. Taking access away makes later touches
+        // fault, which the handler resolves.
+        let result = unsafe { libc::mprotect(range.start as *mut libc::c_void, range.len(), protection) };
+        if result != 0 {
+            tracing::error!(error = %io::Error::last_os_error(), "mprotect of the host view failed; touches there are not seen");
+        }
+        result == 0
+    }
+
+    /// Gives the memory of `range` (page-aligned) back; it reads as zero afterwards.
+    pub(crate) fn discard(&self, range: Range<usize>) {
+        let offset = (range.start - self.host) as libc::off_t;
+        // SAFETY: the descriptor is open, and the range lies inside the file. Both views of it read zero afterwards;
+        // callers discard only memory that is free or declared undefined.
+        let result = unsafe {
+            libc::fallocate(
+                self.file.as_raw_fd(),
+                libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE,
+                offset,
+                range.len() as libc::off_t,
+            )
+        };
+        if result != 0 {
+            tracing::error!(error = %io::Error::last_os_error(), "giving simulated memory back failed");
+        }
+    }
+
+    /// Fills `range` with one byte, through the device view.
+    pub(crate) fn fill(&self, range: Range<usize>, byte: u8) {
+        debug_assert!(self.contains(range.start) && range.end <= self.host + self.len);
+        let device = self.device_address(range.start) as *mut u8;
+        // SAFETY: the device view of the range is mapped readable and writable while this value lives; only fresh or
+        // discarded memory is filled, so nothing else reads or writes it.
+        unsafe { std::ptr::write_bytes(device, byte, range.len()) };
+    }
+}
+
+impl Drop for AddressSpace {
+    fn drop(&mut self) {
+        unmap(self.host, self.len);
+        unmap(self.device, self.len);
+    }
+}
+
+fn map(file: &OwnedFd, len: usize, protection: i32) -> io::Result<usize> {
+    // SAFETY: a fresh mapping at an address of the kernel's choice disturbs no memory of this process.
+    let address = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            len,
+            protection,
+            libc::MAP_SHARED | libc::MAP_NORESERVE,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if address == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // A child of fork does not inherit managed memory (so behaves the driver), and a core dump need not hold it.
+    for advice in [libc::MADV_DONTFORK, libc::MADV_DONTDUMP] {
+        // SAFETY: the range was mapped just now; neither advice changes its contents.
+        let _ = unsafe { libc::madvise(address, len, advice) };
+    }
+    Ok(address as usize)
+}
+
+fn unmap(address: usize, len: usize) {
+    // SAFETY: the range was mapped by `map` and is unmapped once, by the owner's end.
+    let _ = unsafe { libc::munmap(address as *mut libc::c_void, len) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_views_show_the_same_bytes() {
+        let space = AddressSpace::reserve(1 << 30).unwrap();
+        let page = space.base() + PAGE * 3;
+        space.fill(page..page + PAGE, 0x5a);
+        assert!(space.protect(page..page + PAGE, HostAccess::Read));
+        // SAFETY: the page was just made readable in the host view, and nobody writes it.
+        assert_eq!(unsafe { *(page as *const u8) }, 0x5a);
+        space.discard(page..page + PAGE);
+        // SAFETY: as above.
+        assert_eq!(unsafe { *(page as *const u8) }, 0);
+    }
+}

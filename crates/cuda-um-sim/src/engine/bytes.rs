@@ -1,0 +1,31 @@
+//! Copying and setting bytes, through device views or in memory of the caller.
+// Raw memory is what a copy engine works on.
+#![allow(unsafe_code)]
+
+/// Copies `bytes` bytes; both ranges must be valid for as long as the copy runs.
+///
+/// # Safety
+/// `from` is readable and `to` writable for `bytes` bytes: addresses of the device view, checked against an allocation, or
+/// memory that the caller of the CUDA function vouches for.
+pub(crate) unsafe fn copy(to: usize, from: usize, bytes: usize) {
+    // SAFETY: by this function's contract. The ranges may overlap: `copy` is a memmove.
+    unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
+}
+
+/// Sets `count` elements of `width` bytes (1, 2 or 4) to the low bytes of `value`.
+///
+/// # Safety
+/// `to` is writable for `count * width` bytes, as for [`copy`].
+pub(crate) unsafe fn set(to: usize, value: u32, width: usize, count: usize) {
+    let pattern = value.to_le_bytes();
+    if width == 1 {
+        // SAFETY: by this function's contract.
+        unsafe { std::ptr::write_bytes(to as *mut u8, pattern[0], count) };
+        return;
+    }
+    // SAFETY: by this function's contract; bytes have no alignment.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(to as *mut u8, count * width) };
+    for element in bytes.chunks_exact_mut(width) {
+        element.copy_from_slice(&pattern[..width]);
+    }
+}

@@ -1,0 +1,98 @@
+//! One simulator: its machine, its state, its streams' threads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::state::{Machine, State};
+use super::status::Code;
+use super::stream::{Completion, Stream};
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// One simulator.
+pub(crate) struct Core {
+    /// Apart from every other simulator of this process.
+    pub(crate) id: u64,
+    slot: AtomicUsize,
+    pub(crate) machine: Machine,
+    pub(crate) state: Mutex<State>,
+    paused: Mutex<usize>,
+    resumed: Condvar,
+}
+
+impl Core {
+    pub(crate) fn new(machine: Machine, devices: usize) -> Arc<Core> {
+        let state = State::new(&machine, devices);
+        Arc::new(Core {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            slot: AtomicUsize::new(usize::MAX),
+            machine,
+            state: Mutex::new(state),
+            paused: Mutex::new(0),
+            resumed: Condvar::new(),
+        })
+    }
+
+    /// Waits for work and moves the host's clock to its end.
+    pub(crate) fn wait(&self, completions: &[Arc<Completion>]) -> Result<(), Code> {
+        for completion in completions {
+            let at = completion.wait();
+            self.state.lock().observe(completion, at);
+        }
+        self.state.lock().poison.map_or(Ok(()), Err)
+    }
+
+    /// Waits for everything that was enqueued on a device, or on all.
+    pub(crate) fn wait_device(&self, ordinal: Option<usize>) -> Result<(), Code> {
+        let last: Vec<_> = {
+            let state = self.state.lock();
+            state.all_streams().filter(|stream| ordinal.is_none_or(|ordinal| stream.device == ordinal)).filter_map(|stream| stream.last()).collect()
+        };
+        self.wait(&last)
+    }
+
+    /// The slot whose entry points lead here.
+    pub(crate) fn slot(&self) -> usize {
+        self.slot.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_slot(&self, slot: usize) {
+        self.slot.store(slot, Ordering::Relaxed);
+    }
+
+    pub(crate) fn pause(&self) {
+        *self.paused.lock() += 1;
+    }
+
+    pub(crate) fn resume(&self) {
+        *self.paused.lock() -= 1;
+        self.resumed.notify_all();
+    }
+
+    /// Blocks a stream's thread while the simulator is paused.
+    pub(crate) fn pass_gate(&self) {
+        let mut paused = self.paused.lock();
+        while *paused > 0 {
+            self.resumed.wait(&mut paused);
+        }
+    }
+
+    /// Lets every stream finish and ends its thread.
+    pub(crate) fn shut_down(&self) {
+        let streams: Vec<Arc<Stream>> = self.state.lock().all_streams().cloned().collect();
+        for stream in &streams {
+            stream.close();
+        }
+        for stream in &streams {
+            stream.join();
+        }
+        let mut state = self.state.lock();
+        state.streams.clear();
+        state.legacy.clear();
+        state.per_thread.clear();
+        state.retired.clear();
+        state.events.clear();
+    }
+}

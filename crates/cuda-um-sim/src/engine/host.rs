@@ -1,0 +1,41 @@
+//! What a touch by the host does.
+
+use std::time::Duration;
+
+use super::address_space::{HostAccess, PAGE};
+use super::allocation::Allocation;
+use super::page::HOST;
+use super::state::{Machine, State};
+use super::status::Code;
+
+impl State {
+    /// The allocation whose pages hold an address: the rest of its last page counts.
+    pub(crate) fn holding_page(&self, address: usize) -> Option<&Allocation> {
+        let (_, allocation) = self.allocations.range(..=address).next_back()?;
+        (address < allocation.base + allocation.page_count() * PAGE).then_some(allocation)
+    }
+
+    /// Whether the host must not touch a managed allocation now.
+    pub(crate) fn host_must_wait(&self, machine: &Machine, base: usize) -> bool {
+        !machine.concurrent && self.managed(base).is_some_and(|(managed, _)| self.kernel_in_flight(managed.attach))
+    }
+
+    /// The host touches one page; what serving it costs.
+    pub(crate) fn host_touch(&mut self, machine: &Machine, base: usize, address: usize, write: Option<bool>) -> Result<Duration, Code> {
+        let page = (address - base) / PAGE;
+        let before = self.page_access(machine, base, page);
+        // Where the machine does not say: a page that can be read faulted because it was written.
+        let write = write.unwrap_or(before == HostAccess::Read);
+        if before == HostAccess::ReadWrite || (before == HostAccess::Read && !write) {
+            // Another thread was faster, or the kernel refused the last change.
+            let page = base + page * PAGE..base + (page + 1) * PAGE;
+            return if machine.space.protect(page, before) { Ok(Duration::ZERO) } else { Err(Code::UNKNOWN) };
+        }
+        Ok(self.touch(machine, HOST, base, page..page + 1, write)?.cost)
+    }
+
+    fn page_access(&self, machine: &Machine, base: usize, page: usize) -> HostAccess {
+        let state = self.managed(base).and_then(|(managed, _)| managed.pages.get(&page).copied());
+        state.map_or(HostAccess::None, |state| machine.host_access(state))
+    }
+}

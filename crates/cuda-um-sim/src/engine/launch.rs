@@ -1,0 +1,183 @@
+//! Modules and launches.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::core::Core;
+use super::cost::at_rate;
+use super::page::Processor;
+use super::allocation::{Allocation, Attach};
+use super::state::{Machine, State};
+use super::status::Code;
+use super::stream::{Completion, Stream};
+use crate::check::Misuse;
+use crate::kernel::{self, LaunchContext, Twin};
+use crate::ptx::{self, Entry, Ptx};
+
+/// A loaded module.
+#[derive(Debug)]
+pub(crate) struct Module {
+    ptx: Ptx,
+    pub(crate) functions: parking_lot::Mutex<Vec<usize>>,
+}
+
+/// A kernel of a module, with its twin.
+pub(crate) struct Function {
+    pub(crate) entry: Entry,
+    pub(crate) twin: Twin,
+    pub(crate) dynamic_shared: parking_lot::Mutex<u32>,
+}
+
+/// Shape of a launch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LaunchShape {
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) shared_bytes: u32,
+}
+
+impl State {
+    /// Loads PTX text, as far as the played driver and device can.
+    pub(crate) fn load_module(&mut self, machine: &Machine, text: &str) -> Result<usize, Code> {
+        let ptx = ptx::parse(text).map_err(|error| {
+            tracing::warn!(%error, "module refused");
+            Code::INVALID_PTX
+        })?;
+        if ptx.version > machine.cuda.ptx_isa() {
+            tracing::warn!(isa = ?ptx.version, newest = ?machine.cuda.ptx_isa(), "module refused: its PTX ISA is too new");
+            return Err(Code::UNSUPPORTED_PTX_VERSION);
+        }
+        let (major, minor) = machine.profile.compute_capability;
+        if ptx.target > major * 10 + minor {
+            tracing::warn!(target = ptx.target, device = major * 10 + minor, "module refused: made for a newer device");
+            return Err(Code::NO_KERNEL_IMAGE_FOR_DEVICE);
+        }
+        let handle = self.handle();
+        self.modules.insert(handle, Arc::new(Module { ptx, functions: parking_lot::Mutex::default() }));
+        Ok(handle)
+    }
+
+    pub(crate) fn unload_module(&mut self, handle: usize) -> Result<(), Code> {
+        let module = self.modules.remove(&handle).ok_or(Code::INVALID_RESOURCE_HANDLE)?;
+        for function in module.functions.lock().iter() {
+            self.functions.remove(function);
+        }
+        Ok(())
+    }
+
+    /// A kernel by name; one without a twin cannot run here and is refused.
+    pub(crate) fn module_function(&mut self, machine: &Machine, handle: usize, name: &str) -> Result<usize, Code> {
+        let module = self.modules.get(&handle).cloned().ok_or(Code::INVALID_RESOURCE_HANDLE)?;
+        let entry = module.ptx.entries.iter().find(|entry| entry.name == name).ok_or(Code::SYMBOL_NOT_FOUND)?;
+        let Some(twin) = machine.twins.get(name).copied().or_else(|| kernel::registered(name)) else {
+            tracing::error!(kernel = name, "no twin is registered for this kernel: see `register_kernel`");
+            self.misuse.push(Misuse::NoTwin { kernel: name.to_owned() });
+            return Err(Code::NOT_SUPPORTED);
+        };
+        let function = self.handle();
+        module.functions.lock().push(function);
+        let dynamic_shared = parking_lot::Mutex::new(machine.profile.shared_bytes_per_block);
+        self.functions.insert(function, Arc::new(Function { entry: entry.clone(), twin, dynamic_shared }));
+        Ok(function)
+    }
+
+    /// Checks and enqueues a launch; `parameters` holds the bytes of each argument.
+    pub(crate) fn launch(
+        &mut self,
+        core: &Arc<Core>,
+        stream: &Arc<Stream>,
+        function: &Arc<Function>,
+        shape: LaunchShape,
+        parameters: Vec<Vec<u8>>,
+    ) -> Result<Arc<Completion>, Code> {
+        let machine = &core.machine;
+        check_shape(machine, function, shape)?;
+        self.now += machine.cost.launch;
+        if !machine.concurrent {
+            self.claim_managed(machine, stream)?;
+        }
+        let (function, stream_handle, device) = (function.clone(), stream.handle, stream.device);
+        let work = Box::new(move |core: &Arc<Core>, start: Duration| {
+            let mut context = LaunchContext::new(core, device, stream_handle, shape, parameters);
+            let result = catch_unwind(AssertUnwindSafe(|| (function.twin)(&mut context)));
+            let cost = core.machine.cost.kernel
+                + context.cost()
+                + at_rate(context.local_bytes(), core.machine.cost.kernel_rate)
+                + at_rate(context.remote_bytes(), core.machine.cost.remote_rate);
+            let mut state = core.state.lock();
+            state.counters.kernels += 1;
+            let code = match result {
+                Ok(Ok(())) => None,
+                Ok(Err(error)) => {
+                    tracing::error!(kernel = function.entry.name, %error, "simulated kernel failed");
+                    state.misuse.push(Misuse::KernelFault { kernel: function.entry.name.clone(), text: error.to_string() });
+                    Some(error.code())
+                }
+                Err(_) => {
+                    state.misuse.push(Misuse::KernelFault { kernel: function.entry.name.clone(), text: "its twin panicked".to_owned() });
+                    Some(Code::LAUNCH_FAILURE)
+                }
+            };
+            if let Some(code) = code {
+                state.poison(code);
+            }
+            let device = &mut state.devices[device];
+            device.end = device.end.max(start + cost);
+            start + cost
+        });
+        let done = self.enqueue(core, stream, Vec::new(), work);
+        if !machine.concurrent {
+            self.launched.entry(stream.handle).or_default().kernel = done.seq;
+        }
+        Ok(done)
+    }
+
+    /// Without page faults, a launch takes every managed allocation that its stream may use along, whole.
+    fn claim_managed(&mut self, machine: &Machine, stream: &Stream) -> Result<(), Code> {
+        let visible = |allocation: &Allocation| match allocation.managed().map(|managed| managed.attach) {
+            Some(Attach::Global) => true,
+            Some(Attach::Single(only)) => only == stream.handle,
+            Some(Attach::Host) | None => false,
+        };
+        let bases: Vec<usize> = self.allocations.values().filter(|allocation| visible(allocation)).map(|allocation| allocation.base).collect();
+        let before = self.counters.bytes_to_device;
+        for base in bases {
+            let count = self.managed(base).map_or(0, |(_, count)| count);
+            self.touch(machine, Processor::device(stream.device), base, 0..count, true)?;
+        }
+        self.now += at_rate(self.counters.bytes_to_device - before, machine.cost.pinned_rate);
+        Ok(())
+    }
+
+    /// Whether the host may touch a managed allocation now, on devices without page faults: every kernel that may use
+    /// it must have been seen to complete.
+    pub(crate) fn kernel_in_flight(&self, attach: Attach) -> bool {
+        self.launched.iter().any(|(stream, launched)| {
+            let may_use = match attach {
+                Attach::Global => true,
+                Attach::Single(only) => only == *stream,
+                Attach::Host => false,
+            };
+            may_use && launched.kernel > launched.observed
+        })
+    }
+}
+
+fn check_shape(machine: &Machine, function: &Function, shape: LaunchShape) -> Result<(), Code> {
+    let LaunchShape { grid, block, shared_bytes } = shape;
+    let threads = block.iter().map(|dim| u64::from(*dim)).product::<u64>();
+    let grid_fits = grid[0] <= i32::MAX as u32 && grid[1] <= 65_535 && grid[2] <= 65_535;
+    let block_fits = block[0] <= 1024 && block[1] <= 1024 && block[2] <= 64 && threads <= 1024;
+    if grid.contains(&0) || block.contains(&0) || !grid_fits || !block_fits {
+        return Err(Code::INVALID_VALUE);
+    }
+    if function.entry.max_threads.is_some_and(|max| threads > u64::from(max)) {
+        return Err(Code::INVALID_VALUE);
+    }
+    let limit = machine.profile.shared_bytes_per_block.max(*function.dynamic_shared.lock());
+    if function.entry.shared_bytes.saturating_add(shared_bytes) > limit {
+        return Err(Code::INVALID_VALUE);
+    }
+    Ok(())
+}

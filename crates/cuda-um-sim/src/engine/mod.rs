@@ -1,0 +1,43 @@
+//! The simulated machine: plain Rust, no C types. What a call does is decided here; `entry` only translates.
+
+mod access;
+mod address_space;
+mod advice;
+mod allocation;
+mod attach;
+mod bytes;
+mod copy;
+mod core;
+mod cost;
+mod device;
+mod event;
+mod free_list;
+mod host;
+mod launch;
+mod memory;
+mod page;
+mod place;
+mod pool;
+mod prefetch;
+mod register;
+mod residency;
+mod state;
+mod status;
+mod stream;
+mod thread;
+
+pub(crate) use self::core::Core;
+pub(crate) use address_space::AddressSpace;
+pub(crate) use advice::{AdviceChange, Attribute, AttributeValue};
+pub(crate) use allocation::{Attach, Kind};
+pub(crate) use copy::Direction;
+pub use cost::CostModel;
+pub(crate) use launch::LaunchShape;
+pub(crate) use memory::Memory;
+pub(crate) use place::Place;
+pub(crate) use pool::{Pool, PoolAttribute};
+pub(crate) use prefetch::Batch;
+pub(crate) use state::{Machine, State};
+pub(crate) use status::Code;
+pub(crate) use stream::{Stream, StreamKind};
+pub(crate) use thread::ThreadState;

@@ -1,0 +1,189 @@
+//! What is known of one page, and how a fault grows. Pure rules; `residency` applies them.
+
+/// A place that memory can be resident at: the host, or one device.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub(crate) struct Processor(u8);
+
+/// The host.
+pub(crate) const HOST: Processor = Processor(0);
+
+impl Processor {
+    /// The device of this ordinal (up to 15 devices).
+    pub(crate) fn device(ordinal: usize) -> Processor {
+        debug_assert!(ordinal < 15);
+        Processor(ordinal as u8 + 1)
+    }
+
+    /// The ordinal, where it is a device.
+    pub(crate) fn ordinal(self) -> Option<usize> {
+        (self.0 > 0).then(|| self.0 as usize - 1)
+    }
+}
+
+/// A set of processors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub(crate) struct Processors(u16);
+
+impl Processors {
+    pub(crate) const NONE: Processors = Processors(0);
+
+    pub(crate) fn only(processor: Processor) -> Processors {
+        Processors(1 << processor.0)
+    }
+
+    pub(crate) fn contains(self, processor: Processor) -> bool {
+        self.0 & (1 << processor.0) != 0
+    }
+
+    pub(crate) fn with(self, processor: Processor) -> Processors {
+        Processors(self.0 | (1 << processor.0))
+    }
+
+    pub(crate) fn without(self, processor: Processor) -> Processors {
+        Processors(self.0 & !(1 << processor.0))
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) fn len(self) -> u32 {
+        self.0.count_ones()
+    }
+
+    pub(crate) fn intersection(self, other: Processors) -> Processors {
+        Processors(self.0 & other.0)
+    }
+
+    pub(crate) fn iter(self) -> impl Iterator<Item = Processor> {
+        (0..16u8).filter(move |bit| self.0 & (1 << bit) != 0).map(Processor)
+    }
+
+    /// The first device of the set, or the host where it holds no device.
+    pub(crate) fn device_first(self) -> Option<Processor> {
+        self.iter().find(|processor| *processor != HOST).or_else(|| self.iter().next())
+    }
+}
+
+/// Where a page's bytes are. More than one holder: read-duplicated. None: never touched, reads as zero.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Page {
+    pub(crate) resident: Processors,
+    /// Who reaches it over the link, having faulted once to map it.
+    pub(crate) mapped: Processors,
+}
+
+/// Pages of 4 KiB in a 64 KiB page of the GPU.
+pub(crate) const LEAF_PAGES: usize = 16;
+/// Pages of 4 KiB in a block of 2 MiB, the unit of copies and of the density rule.
+pub(crate) const BLOCK_PAGES: usize = 512;
+/// The density rule brings a part of a block in when more than this share of it is there or faulting.
+const DENSITY_PERCENT: u32 = 51;
+/// 64 KiB pages that a running kernel has faults open on at the same time.
+pub(crate) const GPU_FAULT_WIDTH: u32 = 4;
+/// A thread has one fault open.
+pub(crate) const CPU_FAULT_WIDTH: u32 = 1;
+
+/// What serving the faults of one block takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct FaultPlan {
+    /// Faults raised.
+    pub(crate) faults: u32,
+    /// Groups that the driver serves together.
+    pub(crate) groups: u32,
+    /// 64 KiB pages brought in, one bit each.
+    pub(crate) bring: u32,
+}
+
+/// Serves the faults of one block: `need` are the 64 KiB pages touched and absent, `have` those wholly there, of `leaves`
+/// in the block. Faults come in address order, `width` at a time; after each group the density rule looks at the
+/// power-of-two neighbourhoods of every faulting page.
+pub(crate) fn plan_faults(need: u32, have: u32, leaves: u32, width: u32, density: bool) -> FaultPlan {
+    let mut plan = FaultPlan::default();
+    let mut have = have;
+    let mut open = need;
+    while open != 0 {
+        let mut faulting = 0u32;
+        for _ in 0..width {
+            let lowest = open & open.wrapping_neg();
+            faulting |= lowest;
+            open &= !lowest;
+        }
+        plan.groups += 1;
+        plan.faults += faulting.count_ones();
+        let mut bring = faulting;
+        if density {
+            let occupied = have | faulting;
+            for leaf in (0..leaves).filter(|leaf| faulting & (1 << leaf) != 0) {
+                bring |= grow(occupied, leaf, leaves);
+            }
+        }
+        plan.bring |= bring & !have;
+        have |= bring;
+        open &= !bring;
+    }
+    plan
+}
+
+/// The largest power-of-two neighbourhood of `leaf` that is dense enough.
+fn grow(occupied: u32, leaf: u32, leaves: u32) -> u32 {
+    let mut region = 1 << leaf;
+    for level in 1..=5 {
+        let size = 1u32 << level;
+        let start = leaf / size * size;
+        let end = (start + size).min(leaves);
+        let mask = mask(start, end);
+        if (occupied & mask).count_ones() * 100 > (end - start) * DENSITY_PERCENT {
+            region = mask;
+        }
+    }
+    region
+}
+
+/// Bits `start..end`.
+pub(crate) fn mask(start: u32, end: u32) -> u32 {
+    ((1u64 << end) - (1u64 << start)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_small_fault_brings_its_64_kib() {
+        assert_eq!(plan_faults(1, 0, 32, 1, true), FaultPlan { faults: 1, groups: 1, bring: 1 });
+    }
+
+    #[test]
+    fn a_thread_that_walks_a_block_faults_six_times() {
+        // Pages 0, 1, 2, 4, 8 and 16 fault; the density rule brings the rest.
+        let plan = plan_faults(u32::MAX, 0, 32, CPU_FAULT_WIDTH, true);
+        assert_eq!((plan.faults, plan.bring), (6, u32::MAX));
+        // Half a block, one fault less: 3 MiB take the 11 faults that were measured.
+        assert_eq!(plan_faults(0xffff, 0, 16, CPU_FAULT_WIDTH, true).faults, 5);
+    }
+
+    #[test]
+    fn a_kernel_faults_several_pages_at_once() {
+        let plan = plan_faults(u32::MAX, 0, 32, GPU_FAULT_WIDTH, true);
+        assert_eq!((plan.faults, plan.groups, plan.bring), (16, 4, u32::MAX));
+    }
+
+    #[test]
+    fn without_density_only_what_faults_comes() {
+        let plan = plan_faults(0b1011, 0, 32, 1, false);
+        assert_eq!((plan.faults, plan.bring), (3, 0b1011));
+    }
+
+    #[test]
+    fn a_dense_block_is_completed_by_one_fault() {
+        let plan = plan_faults(1 << 20, 0x000f_ffff, 32, 1, true);
+        assert_eq!(plan, FaultPlan { faults: 1, groups: 1, bring: 0xfff0_0000 });
+    }
+
+    #[test]
+    fn sparse_touches_stay_sparse() {
+        let plan = plan_faults(1 | 1 << 31, 0, 32, 1, true);
+        assert_eq!((plan.faults, plan.bring), (2, 1 | 1 << 31));
+    }
+}

@@ -1,0 +1,130 @@
+//! Prefetch and discard of managed memory.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::address_space::PAGE;
+use super::allocation::blocks;
+use super::core::Core;
+use super::cost::at_rate;
+use super::memory::{Memory, POISON};
+use super::page::{HOST, Page};
+use super::place::Place;
+use super::residency::Moved;
+use super::state::{Machine, State};
+use super::status::Code;
+use super::stream::{Completion, Stream};
+
+/// What to do with a range of a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Batch {
+    /// Forget the contents first.
+    pub(crate) discard: bool,
+    /// Then prefetch.
+    pub(crate) to: Option<Place>,
+}
+
+impl State {
+    /// Checks and enqueues a prefetch of the pages that hold a range.
+    pub(crate) fn prefetch(
+        &mut self,
+        core: &Arc<Core>,
+        stream: &Arc<Stream>,
+        address: usize,
+        bytes: usize,
+        to: Place,
+    ) -> Result<(), Code> {
+        if !core.machine.concurrent {
+            return Err(Code::INVALID_DEVICE);
+        }
+        let Some((base, pages)) = self.prefetchable(&core.machine, address, bytes)? else { return Ok(()) };
+        self.enqueue_batch(core, stream, vec![(base, pages, Batch { discard: false, to: Some(to) })]);
+        Ok(())
+    }
+
+    /// The managed pages of a range; none where it is system memory that this device can move by itself.
+    pub(crate) fn prefetchable(&mut self, machine: &Machine, address: usize, bytes: usize) -> Result<Option<(usize, Range<usize>)>, Code> {
+        if bytes > 0 && machine.profile.pageable_memory_access && self.find(machine, address, bytes)?.memory == Memory::Pageable {
+            return Ok(None);
+        }
+        self.managed_range(machine, address, bytes).map(Some)
+    }
+
+    /// Enqueues checked ranges as one piece of work.
+    pub(crate) fn enqueue_batch(&mut self, core: &Arc<Core>, stream: &Arc<Stream>, ranges: Vec<(usize, Range<usize>, Batch)>) -> Arc<Completion> {
+        self.now += core.machine.cost.enqueue;
+        for (base, pages, batch) in &ranges {
+            if let (Some(to), Some(managed)) = (batch.to, self.allocations.get_mut(base).and_then(|allocation| allocation.managed_mut())) {
+                managed.change_advice(pages.clone(), |advice| advice.last_prefetch = Some(to));
+            }
+        }
+        let device = stream.device;
+        let work = Box::new(move |core: &Arc<Core>, start: Duration| {
+            let mut state = core.state.lock();
+            let mut cost = Duration::ZERO;
+            let mut moved_something = false;
+            for (base, pages, batch) in ranges {
+                if batch.discard {
+                    state.discard(&core.machine, base, pages.clone());
+                }
+                let Some(to) = batch.to else { continue };
+                match state.move_pages(&core.machine, base, pages, to) {
+                    Ok((time, moved)) => {
+                        cost += time;
+                        moved_something |= moved;
+                    }
+                    Err(code) => state.poison(code),
+                }
+            }
+            cost += if moved_something { core.machine.cost.prefetch } else { core.machine.cost.prefetch_resident };
+            let device = &mut state.devices[device];
+            device.end = device.end.max(start + cost);
+            start + cost
+        });
+        self.enqueue(core, stream, Vec::new(), work)
+    }
+
+    fn move_pages(&mut self, machine: &Machine, base: usize, pages: Range<usize>, to: Place) -> Result<(Duration, bool), Code> {
+        let target = to.processor();
+        let mut moved = Moved::default();
+        let mut cost = Duration::ZERO;
+        for (block, part) in blocks(pages) {
+            cost += machine.cost.prefetch_block;
+            let Some((managed, _)) = self.managed(base) else { break };
+            for (run, page, advice) in managed.runs(&part) {
+                if !page.resident.contains(target) {
+                    let duplicate = advice.read_mostly && !page.resident.is_empty();
+                    self.bring(machine, target, base, run, page, duplicate, &mut moved)?;
+                }
+            }
+            self.use_clock += 1;
+            let clock = self.use_clock;
+            if let Some(managed) = self.allocations.get_mut(&base).and_then(|allocation| allocation.managed_mut()) {
+                managed.used.insert(block, clock);
+            }
+        }
+        self.counters.prefetched_bytes += moved.bytes();
+        let rate = if target == HOST { machine.cost.prefetch_to_host_rate } else { machine.cost.prefetch_to_device_rate };
+        if moved.bytes() + moved.populated > 0 {
+            // Looking at a block is hidden behind its copy.
+            cost = at_rate(moved.bytes(), rate);
+            cost += if target == HOST {
+                at_rate(moved.populated, 8e9)
+            } else {
+                at_rate(moved.populated, machine.cost.device_populate_rate)
+            };
+        }
+        Ok((cost, moved.bytes() > 0))
+    }
+
+    /// Forgets the contents of pages: reading before writing gives anything, here a pattern.
+    pub(crate) fn discard(&mut self, machine: &Machine, base: usize, pages: Range<usize>) {
+        self.place(machine, base, pages.clone(), Page::default());
+        let range = base + pages.start * PAGE..base + pages.end * PAGE;
+        machine.space.discard(range.clone());
+        if range.len() <= 1 << 20 {
+            machine.space.fill(range, POISON);
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What a thread has of its own in each simulator: current device and last error.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::status::Code;
+
+/// A thread's own state in one simulator.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ThreadState {
+    pub(crate) device: usize,
+    pub(crate) last_error: Code,
+}
+
+static NEXT_THREAD: AtomicU64 = AtomicU64::new(1);
+
+thread_local! {
+    static STATES: RefCell<HashMap<u64, ThreadState>> = RefCell::default();
+    static ID: u64 = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A number of this thread alone, never reused.
+pub(crate) fn this_thread() -> u64 {
+    // A thread that is being torn down shares the number 0.
+    ID.try_with(|id| *id).unwrap_or(0)
+}
+
+impl ThreadState {
+    /// This thread's state in the simulator `core`.
+    pub(crate) fn with<R>(core: u64, use_it: impl FnOnce(&mut ThreadState) -> R) -> R {
+        let fresh = || ThreadState { device: 0, last_error: Code::SUCCESS };
+        let mut use_it = Some(use_it);
+        let done = STATES.try_with(|states| {
+            let mut states = states.borrow_mut();
+            use_it.take().map(|use_it| use_it(states.entry(core).or_insert_with(fresh)))
+        });
+        match (done, use_it) {
+            (Ok(Some(result)), _) => result,
+            // A thread that is being torn down has nothing of its own any more.
+            (_, Some(use_it)) => use_it(&mut fresh()),
+            _ => unreachable!("the closure was either used or kept"),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Devices, peers, memory info, driver entry points.
+
+use super::pointer::{Out, Text};
+use super::{driver_symbol, entry_points, with_state};
+use crate::engine::{Code, ThreadState};
+
+/// `cudaDriverEntryPointSuccess` and `cudaDriverEntryPointSymbolNotFound`.
+const FOUND: u32 = 0;
+const NOT_FOUND: u32 = 1;
+
+fn entry_point(slot: usize, name: &Text, function: Out<usize>, status: Option<Out<u32>>) -> Result<(), Code> {
+    let address = name.get()?.to_str().map_or(0, |name| driver_symbol(slot, name) as usize);
+    function.put(address)?;
+    if let Some(status) = status.filter(|status| !status.is_null()) {
+        status.put(if address == 0 { NOT_FOUND } else { FOUND })?;
+    }
+    Ok(())
+}
+
+entry_points! { Runtime;
+    fn cudaGetDeviceCount(core, count: Out<i32>) { count.put(core.state.lock().devices.len() as i32) }
+
+    fn cudaGetDevice(core, device: Out<i32>) { device.put(ThreadState::with(core.id, |thread| thread.device) as i32) }
+
+    fn cudaSetDevice(core, device: i32) {
+        let ordinal = core.state.lock().ordinal(device)?;
+        ThreadState::with(core.id, |thread| thread.device = ordinal);
+        Ok(())
+    }
+
+    fn cudaDeviceGetAttribute(core, value: Out<i32>, attribute: i32, device: i32) {
+        let ordinal = core.state.lock().ordinal(device)?;
+        value.put(core.machine.attribute(attribute, ordinal)?)
+    }
+
+    fn cudaDeviceGetPCIBusId(core, text: Out<u8>, len: i32, device: i32) {
+        let ordinal = core.state.lock().ordinal(device)?;
+        let id = format!("0000:{:02X}:00.0\0", 1 + ordinal);
+        if usize::try_from(len).map_or(true, |len| len < id.len()) {
+            return Err(Code::INVALID_VALUE);
+        }
+        id.bytes().enumerate().try_for_each(|(index, byte)| text.put_at(index, byte))
+    }
+
+    fn cudaDeviceGetStreamPriorityRange(core, least: Out<i32>, greatest: Out<i32>) {
+        let _ = core;
+        // Either may be null: the caller wants the other.
+        if !least.is_null() {
+            least.put(0)?;
+        }
+        if greatest.is_null() { Ok(()) } else { greatest.put(-5) }
+    }
+
+    fn cudaDeviceSynchronize(core) {
+        let device = ThreadState::with(core.id, |thread| thread.device);
+        core.wait_device(Some(device))
+    }
+
+    fn cudaDeviceCanAccessPeer(core, can: Out<i32>, device: i32, peer: i32) {
+        let state = core.state.lock();
+        let (device, peer) = (state.ordinal(device)?, state.ordinal(peer)?);
+        can.put(i32::from(device != peer && core.machine.profile.peers))
+    }
+
+    fn cudaDeviceEnablePeerAccess(core, peer: i32, flags: u32) {
+        with_state(core, |state, device| {
+            if flags != 0 {
+                return Err(Code::INVALID_VALUE);
+            }
+            let peer = state.ordinal(peer)?;
+            state.enable_peer(&core.machine, device, peer)
+        })
+    }
+
+    fn cudaDeviceDisablePeerAccess(core, peer: i32) {
+        with_state(core, |state, device| {
+            let peer = state.ordinal(peer)?;
+            state.disable_peer(device, peer)
+        })
+    }
+
+    fn cudaMemGetInfo(core, free: Out<usize>, total: Out<usize>) {
+        with_state(core, |state, device| {
+            let device = &state.devices[device];
+            free.put(device.free_bytes() as usize)?;
+            total.put(device.total_bytes as usize)
+        })
+    }
+
+    fn cudaGetDriverEntryPoint(core, name: Text, function: Out<usize>, flags: u64) {
+        let _ = flags;
+        entry_point(core.slot(), &name, function, None)
+    }
+
+    fn cudaGetDriverEntryPoint_12 as "cudaGetDriverEntryPoint" (core, name: Text, function: Out<usize>, flags: u64, status: Out<u32>) {
+        let _ = flags;
+        entry_point(core.slot(), &name, function, Some(status))
+    }
+
+    fn cudaGetDriverEntryPointByVersion(core, name: Text, function: Out<usize>, version: u32, flags: u64, status: Out<u32>) {
+        let _ = (flags, version);
+        entry_point(core.slot(), &name, function, Some(status))
+    }
+}

@@ -1,0 +1,108 @@
+//! Functions of the driver: modules, launches, memset of wider elements.
+
+use super::pointer::{Arguments, Out, Text};
+use super::{entry_points, with_stream};
+use crate::engine::{Code, LaunchShape};
+
+/// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
+const MAX_DYNAMIC_SHARED: i32 = 8;
+
+entry_points! { Driver;
+    fn cuDeviceGetName(core, name: Out<u8>, len: i32, device: i32) {
+        core.state.lock().ordinal(device)?;
+        let room = usize::try_from(len).ok().and_then(|len| len.checked_sub(1)).ok_or(Code::INVALID_VALUE)?;
+        let text = core.machine.profile.name.bytes().take(room).chain([0]);
+        text.enumerate().try_for_each(|(index, byte)| name.put_at(index, byte))
+    }
+
+    fn cuModuleLoadData(core, module: Out<usize>, image: Text) {
+        let text = image.get()?.to_str().map_err(|_| Code::INVALID_KERNEL_IMAGE)?;
+        if text.starts_with("\x7fELF") {
+            // Native code cannot run here, whatever it was made for.
+            return Err(Code::NO_KERNEL_IMAGE_FOR_DEVICE);
+        }
+        module.put(core.state.lock().load_module(&core.machine, text)?)
+    }
+
+    fn cuModuleUnload(core, module: usize) { core.state.lock().unload_module(module) }
+
+    fn cuModuleGetFunction(core, function: Out<usize>, module: usize, name: Text) {
+        let name = name.get()?.to_str().map_err(|_| Code::SYMBOL_NOT_FOUND)?;
+        function.put(core.state.lock().module_function(&core.machine, module, name)?)
+    }
+
+    fn cuFuncGetAttribute(core, value: Out<i32>, attribute: i32, function: usize) {
+        let state = core.state.lock();
+        let function = state.functions.get(&function).ok_or(Code::INVALID_RESOURCE_HANDLE)?;
+        let (major, minor) = core.machine.profile.compute_capability;
+        value.put(match attribute {
+            0 => function.entry.max_threads.unwrap_or(1024) as i32,
+            1 => function.entry.shared_bytes as i32,
+            2 | 3 => 0,
+            4 => 32,
+            5 | 6 => (major * 10 + minor) as i32,
+            7 => 0,
+            MAX_DYNAMIC_SHARED => *function.dynamic_shared.lock() as i32,
+            _ => return Err(Code::INVALID_VALUE),
+        })
+    }
+
+    fn cuFuncSetAttribute(core, function: usize, attribute: i32, value: i32) {
+        let state = core.state.lock();
+        let function = state.functions.get(&function).ok_or(Code::INVALID_RESOURCE_HANDLE)?;
+        let value = u32::try_from(value).map_err(|_| Code::INVALID_VALUE)?;
+        let most = core.machine.profile.shared_bytes_per_block_optin;
+        match attribute {
+            MAX_DYNAMIC_SHARED if function.entry.shared_bytes.saturating_add(value) <= most => {
+                *function.dynamic_shared.lock() = value;
+                Ok(())
+            }
+            // The preferred carve-out of shared memory is a hint.
+            9 => Ok(()),
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(core, blocks: Out<i32>, function: usize, threads: i32, dynamic_shared: usize) {
+        let state = core.state.lock();
+        let function = state.functions.get(&function).ok_or(Code::INVALID_RESOURCE_HANDLE)?;
+        if !(1..=1024).contains(&threads) {
+            return Err(Code::INVALID_VALUE);
+        }
+        let profile = &core.machine.profile;
+        let warps = (threads as u32).div_ceil(32) * 32;
+        let by_threads = (profile.threads_per_multiprocessor / warps).min(32);
+        let shared = function.entry.shared_bytes as usize + dynamic_shared;
+        let per_multiprocessor = profile.shared_bytes_per_block_optin as usize + 1024;
+        let by_shared = if shared == 0 { u32::MAX } else { (per_multiprocessor / (shared + 1024)) as u32 };
+        blocks.put(by_threads.min(by_shared) as i32)
+    }
+
+    fn cuLaunchKernel(
+        core, function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32,
+        shared_bytes: u32, stream: usize, parameters: Arguments, extra: usize,
+    ) {
+        with_stream(core, stream, |state, stream| {
+            let function = state.functions.get(&function).cloned().ok_or(Code::INVALID_RESOURCE_HANDLE)?;
+            if extra != 0 {
+                // Arguments as one packed buffer are not played.
+                return Err(Code::NOT_SUPPORTED);
+            }
+            let shape = LaunchShape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared_bytes };
+            let parameters = parameters.copy(&function.entry.parameters)?;
+            state.launch(core, stream, &function, shape, parameters).map(drop)
+        })
+    }
+
+    fn cuMemsetD8Async(core, to: u64, value: u8, count: usize, stream: usize) {
+        with_stream(core, stream, |state, stream| state.set(core, stream, to as usize, value.into(), 1, count)).map(drop)
+    }
+
+    fn cuMemsetD16Async(core, to: u64, value: u16, count: usize, stream: usize) {
+        with_stream(core, stream, |state, stream| state.set(core, stream, to as usize, value.into(), 2, count)).map(drop)
+    }
+
+    fn cuMemsetD32Async(core, to: u64, value: u32, count: usize, stream: usize) {
+        with_stream(core, stream, |state, stream| state.set(core, stream, to as usize, value, 4, count)).map(drop)
+    }
+}

@@ -1,0 +1,9 @@
+//! Versions, and what works in a poisoned context.
+
+use super::entry_points;
+use super::pointer::Out;
+
+entry_points! { Inquiry;
+    fn cudaRuntimeGetVersion(core, version: Out<i32>) { version.put(core.machine.cuda.number()) }
+    fn cudaDriverGetVersion(core, version: Out<i32>) { version.put(core.machine.cuda.number()) }
+}

@@ -1,0 +1,49 @@
+//! Events.
+
+use super::pointer::Out;
+use super::{entry_points, with_state, with_stream};
+use crate::engine::Code;
+
+/// `cudaEventDisableTiming`.
+const DISABLE_TIMING: u32 = 2;
+/// Blocking wait, no timing; sharing with other processes (4) is not played.
+const FLAGS: u32 = 3;
+
+entry_points! { Runtime;
+    fn cudaEventCreateWithFlags(core, event: Out<usize>, flags: u32) {
+        with_state(core, |state, _| {
+            if event.is_null() || flags & !FLAGS != 0 {
+                return Err(Code::INVALID_VALUE);
+            }
+            event.put(state.create_event(flags & DISABLE_TIMING == 0))
+        })
+    }
+
+    fn cudaEventDestroy(core, event: usize) {
+        core.state.lock().events.remove(&event).map(drop).ok_or(Code::INVALID_RESOURCE_HANDLE)
+    }
+
+    fn cudaEventRecord(core, event: usize, stream: usize) {
+        with_stream(core, stream, |state, stream| state.record_event(core, event, stream))
+    }
+
+    fn cudaEventQuery(core, event: usize) {
+        let recorded = with_state(core, |state, _| {
+            state.now += core.machine.cost.query;
+            Ok(state.event(event)?.recorded.clone())
+        })?;
+        let Some(recorded) = recorded else { return Ok(()) };
+        if recorded.get().is_none() { Err(Code::NOT_READY) } else { core.wait(&[recorded]) }
+    }
+
+    fn cudaEventSynchronize(core, event: usize) {
+        let recorded = core.state.lock().event(event)?.recorded.clone();
+        core.wait(recorded.as_slice())
+    }
+
+    fn cudaEventElapsedTime(core, milliseconds: Out<f32>, start: usize, end: usize) {
+        let (time, backwards) = core.state.lock().elapsed(start, end)?;
+        let time = time.as_secs_f32() * 1e3;
+        milliseconds.put(if backwards { -time } else { time })
+    }
+}

@@ -1,0 +1,160 @@
+//! Allocating, freeing, registering and asking about memory.
+
+use super::pointer::Out;
+use super::{entry_points, with_state, with_stream};
+use crate::engine::{Attach, Code, Kind, Memory};
+use crate::preset::CudaVersion;
+
+/// `cudaMemAttachGlobal`, `cudaMemAttachHost`, `cudaMemAttachSingle`.
+const ATTACH_GLOBAL: u32 = 1;
+const ATTACH_HOST: u32 = 2;
+const ATTACH_SINGLE: u32 = 4;
+/// Portable, mapped, write-combined.
+const HOST_ALLOC_FLAGS: u32 = 7;
+
+entry_points! { Runtime;
+    fn cudaMallocManaged(core, pointer: Out<usize>, bytes: usize, flags: u32) {
+        with_state(core, |state, device| {
+            let attach = match flags {
+                ATTACH_GLOBAL => Attach::Global,
+                ATTACH_HOST => Attach::Host,
+                _ => return Err(Code::INVALID_VALUE),
+            };
+            if pointer.is_null() {
+                return Err(Code::INVALID_VALUE);
+            }
+            let base = if bytes == 0 { 0 } else { state.allocate_managed(&core.machine, bytes, device, attach)? };
+            pointer.put(base)
+        })
+    }
+
+    fn cudaMalloc(core, pointer: Out<usize>, bytes: usize) {
+        with_state(core, |state, device| {
+            if pointer.is_null() {
+                return Err(Code::INVALID_VALUE);
+            }
+            let base = if bytes == 0 { 0 } else { state.allocate_device(&core.machine, bytes, device)? };
+            pointer.put(base)
+        })
+    }
+
+    fn cudaFree(core, pointer: usize) {
+        if pointer == 0 {
+            return Ok(());
+        }
+        {
+            let mut state = core.state.lock();
+            if matches!(state.freeable(pointer)?.kind, Kind::Pinned { .. }) {
+                return Err(Code::INVALID_VALUE);
+            }
+        }
+        // Memory in use stays until its users are done.
+        core.wait_device(None)?;
+        let mut state = core.state.lock();
+        state.freeable(pointer)?;
+        state.free(&core.machine, pointer);
+        Ok(())
+    }
+
+    fn cudaHostAlloc(core, pointer: Out<usize>, bytes: usize, flags: u32) {
+        with_state(core, |state, device| {
+            if pointer.is_null() || flags & !HOST_ALLOC_FLAGS != 0 {
+                return Err(Code::INVALID_VALUE);
+            }
+            let base = if bytes == 0 { 0 } else { state.allocate_pinned(&core.machine, bytes, device, flags)? };
+            pointer.put(base)
+        })
+    }
+
+    fn cudaFreeHost(core, pointer: usize) {
+        if pointer == 0 {
+            return Ok(());
+        }
+        if !matches!(core.state.lock().freeable(pointer)?.kind, Kind::Pinned { .. }) {
+            return Err(Code::INVALID_VALUE);
+        }
+        core.wait_device(None)?;
+        let mut state = core.state.lock();
+        state.freeable(pointer)?;
+        state.release(&core.machine, pointer);
+        Ok(())
+    }
+
+    fn cudaHostRegister(core, pointer: usize, bytes: usize, flags: u32) {
+        core.state.lock().register(&core.machine, pointer, bytes, flags)
+    }
+
+    fn cudaHostUnregister(core, pointer: usize) {
+        core.wait_device(None)?;
+        core.state.lock().unregister(pointer)
+    }
+
+    fn cudaHostGetDevicePointer(core, device_pointer: Out<usize>, pointer: usize, flags: u32) {
+        let mut state = core.state.lock();
+        if flags != 0 || state.find(&core.machine, pointer, 1)?.memory != Memory::Pinned {
+            return Err(Code::INVALID_VALUE);
+        }
+        // With unified addressing the device uses the host's pointer.
+        device_pointer.put(pointer)
+    }
+
+    fn cudaHostGetFlags(core, flags: Out<u32>, pointer: usize) {
+        let state = core.state.lock();
+        let allocated = state.holding(pointer).and_then(|allocation| match allocation.kind {
+            Kind::Pinned { flags } => Some(flags),
+            _ => None,
+        });
+        let found = allocated.or_else(|| state.registration(pointer).map(|(_, registered)| registered.flags));
+        // Everything pinned is mapped where addressing is unified.
+        flags.put(found.ok_or(Code::INVALID_VALUE)? | 2)
+    }
+
+    fn cudaPointerGetAttributes(core, attributes: Out<u64>, pointer: usize) {
+        const UNREGISTERED: u32 = 0;
+        const HOST: u32 = 1;
+        const DEVICE: u32 = 2;
+        const MANAGED: u32 = 3;
+        let (kind, device, on_device, on_host) = {
+            let mut state = core.state.lock();
+            let memory = state.find(&core.machine, pointer, 1).map_or(Memory::Pageable, |span| span.memory);
+            let owner = state.holding(pointer).map_or(0, |allocation| allocation.device as i32);
+            match memory {
+                Memory::Managed(_) => (MANAGED, owner, pointer, pointer),
+                Memory::Device(ordinal) => (DEVICE, ordinal as i32, pointer, 0),
+                Memory::Pinned => (HOST, owner, pointer, pointer),
+                Memory::Pageable => (UNREGISTERED, -2, 0, pointer),
+            }
+        };
+        attributes.put(u64::from(kind) | u64::from(device as u32) << 32)?;
+        attributes.put_at(1, on_device as u64)?;
+        attributes.put_at(2, on_host as u64)?;
+        if core.machine.cuda >= CudaVersion::V13_0 {
+            // The struct has a reserved tail from 13 on.
+            for index in 3..11 {
+                attributes.put_at(index, 0)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn cudaStreamAttachMemAsync(core, stream: usize, pointer: usize, bytes: usize, flags: u32) {
+        let named = stream;
+        with_stream(core, stream, |state, stream| {
+            let attach = match flags {
+                ATTACH_GLOBAL => Attach::Global,
+                ATTACH_HOST => Attach::Host,
+                ATTACH_SINGLE if named > 2 => Attach::Single(stream.handle),
+                _ => return Err(Code::INVALID_VALUE),
+            };
+            let Some(allocation) = state.holding(pointer).filter(|allocation| allocation.managed().is_some()) else {
+                return Err(Code::INVALID_VALUE);
+            };
+            // Only whole allocations can be attached.
+            if allocation.base != pointer || (bytes != 0 && bytes != allocation.bytes) {
+                return Err(Code::INVALID_VALUE);
+            }
+            state.attach(core, stream, pointer, attach);
+            Ok(())
+        })
+    }
+}

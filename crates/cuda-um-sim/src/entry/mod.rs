@@ -1,0 +1,217 @@
+//! The C functions: they translate and catch unwinds. What a call does is the engine's business.
+// Functions with C's calling convention and C's names.
+#![allow(unsafe_code, non_snake_case)]
+
+mod device;
+mod driver;
+mod driver_error;
+mod error;
+mod event;
+mod managed;
+mod memory;
+mod names;
+mod pointer;
+mod pool;
+mod stream;
+mod transfer;
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use cuda_um_sys::cudaError;
+
+use crate::check::Misuse;
+use crate::engine::{Code, Core, State, Stream, ThreadState};
+use crate::preset::CudaVersion;
+use crate::slot::{self, SLOTS};
+use crate::trace::{CallRecord, KEPT};
+
+/// What a call gives: nothing, or the code of a failure.
+pub(crate) type Outcome = Result<(), Code>;
+
+thread_local! {
+    static IN_HOST_FUNCTION: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a host function of a stream: calls into CUDA from inside are refused.
+pub(crate) fn in_host_function(run: impl FnOnce()) {
+    IN_HOST_FUNCTION.set(true);
+    run();
+    IN_HOST_FUNCTION.set(false);
+}
+
+/// Whether a call touches the context, and so fails when it is poisoned, or fails only as injected.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// Of the runtime: its failure becomes the thread's last error.
+    Runtime,
+    /// Of the driver: it has no last error.
+    Driver,
+    /// Asks about errors and versions: works in a poisoned context.
+    Inquiry,
+}
+
+/// Around every call: injected failures, the poisoned context, the last error, the trace.
+pub(crate) fn enter(slot: usize, name: &'static str, level: Level, call: impl FnOnce(&Arc<Core>) -> Outcome) -> u32 {
+    let Some(core) = slot::core(slot) else { return Code::CUDART_UNLOADING.0 };
+    let outcome = catch_unwind(AssertUnwindSafe(|| guarded(&core, name, level, call)));
+    let code = match outcome {
+        Ok(Ok(())) => Code::SUCCESS,
+        Ok(Err(code)) => code,
+        Err(_) => Code::UNKNOWN,
+    };
+    if code != Code::SUCCESS && level == Level::Runtime {
+        ThreadState::with(core.id, |thread| thread.last_error = code);
+    }
+    let mut state = core.state.lock();
+    let at = state.now;
+    state.trace.push_back(CallRecord { name, result: cudaError(code.0), at });
+    if state.trace.len() > KEPT {
+        state.trace.pop_front();
+    }
+    code.0
+}
+
+fn guarded(core: &Arc<Core>, name: &'static str, level: Level, call: impl FnOnce(&Arc<Core>) -> Outcome) -> Outcome {
+    let mut injected = None;
+    {
+        let mut state = core.state.lock();
+        if IN_HOST_FUNCTION.get() {
+            state.misuse.push(Misuse::CallInHostFunction { call: name.to_owned() });
+            return Err(Code::NOT_PERMITTED);
+        }
+        if level != Level::Inquiry
+            && let Some(poison) = state.poison
+        {
+            return Err(poison);
+        }
+        for failure in state.failures.iter_mut().filter(|failure| failure.call == name) {
+            if failure.strikes() && injected.is_none() {
+                injected = Some((Code(failure.code), failure.sticky, failure.after));
+            }
+        }
+    }
+    let Some((code, sticky, after)) = injected else { return call(core) };
+    if after {
+        call(core)?;
+    }
+    if sticky || code.is_sticky() {
+        core.state.lock().poison(code);
+    }
+    Err(code)
+}
+
+/// Uses the state of the calling thread's current device.
+pub(crate) fn with_state<R>(core: &Arc<Core>, use_it: impl FnOnce(&mut State, usize) -> Result<R, Code>) -> Result<R, Code> {
+    let device = ThreadState::with(core.id, |thread| thread.device);
+    use_it(&mut core.state.lock(), device)
+}
+
+/// Uses the state and a stream of the calling thread's current device.
+pub(crate) fn with_stream<R>(
+    core: &Arc<Core>,
+    stream: usize,
+    use_it: impl FnOnce(&mut State, &Arc<Stream>) -> Result<R, Code>,
+) -> Result<R, Code> {
+    with_state(core, |state, device| {
+        let stream = state.stream(stream, device)?;
+        use_it(state, &stream)
+    })
+}
+
+/// Defines entry points: for each a function compiled once a slot, and together a lookup by name.
+macro_rules! entry_points {
+    ($level:ident; $(
+        fn $name:ident $(as $exported:literal)? ($core:ident $(, $argument:ident: $type:ty)* $(,)?) $body:block
+    )*) => {
+        mod calls {
+            use super::*;
+            $(pub(super) fn $name(slot: usize $(, $argument: $type)*) -> u32 {
+                let name = $crate::entry::exported!(stringify!($name) $(, $exported)?);
+                $crate::entry::enter(slot, name, $crate::entry::Level::$level, |$core| $body)
+            })*
+        }
+
+        mod shims {
+            use super::*;
+            $(pub(super) unsafe extern "C" fn $name<const SLOT: usize>($($argument: $type),*) -> u32 {
+                calls::$name(SLOT $(, $argument)*)
+            })*
+        }
+
+        /// The function of this name, compiled for this slot.
+        pub(super) fn lookup<const SLOT: usize>(name: &str) -> Option<*const std::ffi::c_void> {
+            $(if name == stringify!($name) {
+                return Some(shims::$name::<SLOT> as *const std::ffi::c_void);
+            })*
+            None
+        }
+    };
+}
+
+macro_rules! exported {
+    ($name:expr) => {
+        $name
+    };
+    ($name:expr, $exported:literal) => {
+        $exported
+    };
+}
+
+pub(crate) use {entry_points, exported};
+
+fn runtime_function<const SLOT: usize>(name: &str) -> Option<*const c_void> {
+    error::lookup::<SLOT>(name)
+        .or_else(|| names::lookup::<SLOT>(name))
+        .or_else(|| device::lookup::<SLOT>(name))
+        .or_else(|| memory::lookup::<SLOT>(name))
+        .or_else(|| transfer::lookup::<SLOT>(name))
+        .or_else(|| managed::lookup::<SLOT>(name))
+        .or_else(|| stream::lookup::<SLOT>(name))
+        .or_else(|| event::lookup::<SLOT>(name))
+        .or_else(|| pool::lookup::<SLOT>(name))
+}
+
+fn driver_function<const SLOT: usize>(name: &str) -> Option<*const c_void> {
+    driver::lookup::<SLOT>(name).or_else(|| driver_error::lookup::<SLOT>(name))
+}
+
+type Lookup = fn(&str) -> Option<*const c_void>;
+
+macro_rules! lookups {
+    ($($slot:literal)*) => {
+        static RUNTIME: [Lookup; SLOTS] = [$(runtime_function::<$slot>),*];
+        static DRIVER: [Lookup; SLOTS] = [$(driver_function::<$slot>),*];
+    };
+}
+
+lookups!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
+
+/// A symbol of the played runtime library, or null where that version does not have it.
+pub(crate) fn symbol(slot: usize, cuda: CudaVersion, name: &str) -> *const c_void {
+    use CudaVersion::{V12_2, V12_9, V13_0};
+    let from = |version: CudaVersion| cuda >= version;
+    let present = match name {
+        "cudaMemPrefetchAsync_v2" | "cudaMemAdvise_v2" => from(V12_2) && !from(V13_0),
+        "cudaMemcpyBatchAsync" | "cudaGetDriverEntryPointByVersion" | "cudaStreamGetDevice" => from(V12_9),
+        "cudaMemPrefetchBatchAsync" | "cudaMemDiscardBatchAsync" | "cudaMemDiscardAndPrefetchBatchAsync" => from(V13_0),
+        "cudaMemGetDefaultMemPool" | "cudaMemGetMemPool" | "cudaMemSetMemPool" => from(V13_0),
+        // Names of this crate's own for the signatures that a version changed.
+        name => !name.ends_with("_13"),
+    };
+    let changed = match name {
+        "cudaMemPrefetchAsync" if from(V13_0) => "cudaMemPrefetchAsync_13",
+        "cudaMemAdvise" if from(V13_0) => "cudaMemAdvise_13",
+        "cudaMemcpyBatchAsync" if from(V13_0) => "cudaMemcpyBatchAsync_13",
+        "cudaGetDriverEntryPoint" if from(V12_2) => "cudaGetDriverEntryPoint_12",
+        name => name,
+    };
+    if present && !name.ends_with("_12") { RUNTIME[slot](changed).unwrap_or(std::ptr::null()) } else { std::ptr::null() }
+}
+
+/// A function of the played driver.
+pub(crate) fn driver_symbol(slot: usize, name: &str) -> *const c_void {
+    DRIVER[slot](name).unwrap_or(std::ptr::null())
+}

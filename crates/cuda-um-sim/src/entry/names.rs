@@ -1,0 +1,103 @@
+//! The last error, and names and texts of errors: functions that return something other than a status.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::sync::LazyLock;
+
+use crate::engine::{Code, ThreadState};
+use crate::slot;
+
+struct Names {
+    runtime: CString,
+    driver: CString,
+    text: CString,
+}
+
+static NAMES: LazyLock<HashMap<u32, Names>> = LazyLock::new(|| {
+    let text = |text: String| CString::new(text).unwrap_or_default();
+    let names = Code::ALL.iter().filter_map(|code| Some((code.0, code.describe()?)));
+    names
+        .map(|(code, (name, description))| {
+            (code, Names { runtime: text(runtime_name(code, name)), driver: text(driver_name(code, name)), text: text(description.to_owned()) })
+        })
+        .collect()
+});
+
+/// `MEMORY_ALLOCATION` is `cudaErrorMemoryAllocation`.
+fn runtime_name(code: u32, name: &str) -> String {
+    match code {
+        0 => return "cudaSuccess".to_owned(),
+        214 => return "cudaErrorECCUncorrectable".to_owned(),
+        _ => {}
+    }
+    let words = name.split('_').map(|word| word[..1].to_owned() + &word[1..].to_lowercase());
+    "cudaError".to_owned() + &words.collect::<String>()
+}
+
+/// The driver names some codes otherwise.
+fn driver_name(code: u32, name: &str) -> String {
+    let name = match code {
+        0 => return "CUDA_SUCCESS".to_owned(),
+        2 => "OUT_OF_MEMORY",
+        3 => "NOT_INITIALIZED",
+        4 => "DEINITIALIZED",
+        46 => "DEVICE_UNAVAILABLE",
+        200 => "INVALID_IMAGE",
+        201 => "INVALID_CONTEXT",
+        209 => "NO_BINARY_FOR_GPU",
+        400 => "INVALID_HANDLE",
+        500 => "NOT_FOUND",
+        719 => "LAUNCH_FAILED",
+        _ => name,
+    };
+    format!("CUDA_ERROR_{name}")
+}
+
+const UNRECOGNIZED: &CStr = c"unrecognized error code";
+
+/// The driver's name and text of a code.
+pub(super) fn driver_texts(code: u32) -> Option<(&'static CStr, &'static CStr)> {
+    NAMES.get(&code).map(|names| (names.driver.as_c_str(), names.text.as_c_str()))
+}
+
+fn last_error(slot: usize, clear: bool) -> u32 {
+    let Some(core) = slot::core(slot) else { return Code::CUDART_UNLOADING.0 };
+    // A sticky error stays, whoever asks.
+    if let Some(poison) = core.state.lock().poison {
+        return poison.0;
+    }
+    ThreadState::with(core.id, |thread| {
+        let last = thread.last_error;
+        if clear {
+            thread.last_error = Code::SUCCESS;
+        }
+        last.0
+    })
+}
+
+unsafe extern "C" fn cudaGetLastError<const SLOT: usize>() -> u32 {
+    last_error(SLOT, true)
+}
+
+unsafe extern "C" fn cudaPeekAtLastError<const SLOT: usize>() -> u32 {
+    last_error(SLOT, false)
+}
+
+extern "C" fn cudaGetErrorName(code: u32) -> *const c_char {
+    NAMES.get(&code).map_or(UNRECOGNIZED, |names| &names.runtime).as_ptr()
+}
+
+extern "C" fn cudaGetErrorString(code: u32) -> *const c_char {
+    NAMES.get(&code).map_or(UNRECOGNIZED, |names| &names.text).as_ptr()
+}
+
+/// The function of this name, compiled for this slot.
+pub(super) fn lookup<const SLOT: usize>(name: &str) -> Option<*const c_void> {
+    Some(match name {
+        "cudaGetLastError" => cudaGetLastError::<SLOT> as *const c_void,
+        "cudaPeekAtLastError" => cudaPeekAtLastError::<SLOT> as *const c_void,
+        "cudaGetErrorName" => cudaGetErrorName as *const c_void,
+        "cudaGetErrorString" => cudaGetErrorString as *const c_void,
+        _ => return None,
+    })
+}

@@ -1,0 +1,138 @@
+//! Pointers as C passes them.
+//!
+//! These types stand in the signatures of the entry points in place of raw pointers. A value comes into being only when C
+//! calls such a function, which is `unsafe`: the caller vouches for what CUDA documents of that argument.
+// Reading and writing through the caller's pointers happens here and nowhere else.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char, c_void};
+
+use crate::engine::Code;
+
+/// Where a result goes; null is an invalid value.
+#[repr(transparent)]
+pub(crate) struct Out<T>(*mut T);
+
+impl<T> Clone for Out<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Out<T> {}
+
+impl<T> Out<T> {
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// Writes the result.
+    pub(crate) fn put(self, value: T) -> Result<(), Code> {
+        self.put_at(0, value)
+    }
+
+    /// Writes an element of an array of results.
+    pub(crate) fn put_at(self, index: usize, value: T) -> Result<(), Code> {
+        if self.0.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        // SAFETY: not null, and the caller of the entry point vouches for a writable `T` there, or for as many as it
+        // said the array has.
+        unsafe { self.0.add(index).write_unaligned(value) };
+        Ok(())
+    }
+
+    /// Reads what is there.
+    pub(crate) fn get(self) -> Result<T, Code>
+    where
+        T: Copy,
+    {
+        if self.0.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        // SAFETY: not null, and the caller of the entry point vouches for a readable `T` there.
+        Ok(unsafe { self.0.read_unaligned() })
+    }
+
+    /// The same place as another type, for arguments whose type depends on another argument.
+    pub(crate) fn cast<U>(self) -> Out<U> {
+        Out(self.0.cast())
+    }
+}
+
+/// An array that the caller lends.
+#[repr(transparent)]
+pub(crate) struct Array<T>(*const T);
+
+impl<T: Copy> Array<T> {
+    pub(crate) fn is_null(&self) -> bool {
+        self.0.is_null()
+    }
+
+    /// Copies `len` elements.
+    pub(crate) fn to_vec(&self, len: usize) -> Result<Vec<T>, Code> {
+        if len == 0 {
+            return Ok(Vec::new());
+        }
+        if self.0.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        // SAFETY: not null, and the caller of the entry point vouches for `len` readable elements there.
+        Ok((0..len).map(|index| unsafe { self.0.add(index).read_unaligned() }).collect())
+    }
+}
+
+/// A NUL-terminated text.
+#[repr(transparent)]
+pub(crate) struct Text(*const c_char);
+
+impl Text {
+    pub(crate) fn get(&self) -> Result<&CStr, Code> {
+        if self.0.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        // SAFETY: not null, and the caller of the entry point vouches for a NUL-terminated text that lives as long as
+        // the call, as this value does.
+        Ok(unsafe { CStr::from_ptr(self.0) })
+    }
+}
+
+/// Arguments of a launch: an array of pointers to each.
+#[repr(transparent)]
+pub(crate) struct Arguments(*const *const u8);
+
+impl Arguments {
+    /// Copies the arguments, whose sizes the module declares.
+    pub(crate) fn copy(&self, sizes: &[usize]) -> Result<Vec<Vec<u8>>, Code> {
+        let pointers = Array(self.0).to_vec(sizes.len())?;
+        pointers.into_iter().zip(sizes).map(|(pointer, size)| Array(pointer).to_vec(*size)).collect()
+    }
+}
+
+/// A host function with its argument.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct HostFunction(Option<unsafe extern "C" fn(*mut c_void)>);
+
+/// An argument for a host function: opaque here.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct UserData(*mut c_void);
+
+// SAFETY: the pointer is handed back to the caller's function on another thread; whoever enqueues a host function vouches
+// for that, as CUDA documents.
+unsafe impl Send for UserData {}
+
+impl HostFunction {
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Calls it.
+    pub(crate) fn call(self, data: UserData) {
+        if let Some(function) = self.0 {
+            // SAFETY: the caller of `cudaLaunchHostFunc` vouches that the function may be called once with this data.
+            unsafe { function(data.0) };
+        }
+    }
+}

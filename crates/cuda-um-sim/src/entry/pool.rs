@@ -1,0 +1,200 @@
+//! Pools and stream-ordered allocation.
+
+use std::sync::Arc;
+
+use cuda_um_sys::cudaMemLocation;
+
+use super::pointer::{Array, Out};
+use super::{Outcome, entry_points, with_state, with_stream};
+use crate::engine::{Code, Core, Pool, PoolAttribute};
+use crate::preset::CudaVersion;
+
+/// `cudaMemAllocationTypePinned` and, from 13.0, `cudaMemAllocationTypeManaged`.
+const PINNED: u32 = 1;
+const MANAGED: u32 = 2;
+
+/// The head of `cudaMemPoolProps`; `max_bytes` and `usage` are reserved bytes in 11.8.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct PoolProps {
+    kind: u32,
+    handle_types: u32,
+    location: cudaMemLocation,
+    security: usize,
+    max_bytes: usize,
+    usage: u16,
+    reserved: [u8; 54],
+}
+
+/// `cudaMemAccessDesc`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct AccessDescription {
+    location: cudaMemLocation,
+    flags: u32,
+}
+
+fn supported(core: &Core) -> Outcome {
+    if core.machine.profile.memory_pools { Ok(()) } else { Err(Code::NOT_SUPPORTED) }
+}
+
+fn allocate(core: &Arc<Core>, pointer: Out<usize>, bytes: usize, pool: Option<usize>, stream: usize) -> Outcome {
+    supported(core)?;
+    if pointer.is_null() {
+        return Err(Code::INVALID_VALUE);
+    }
+    let try_it = || {
+        with_stream(core, stream, |state, stream| {
+            let pool = pool.unwrap_or(state.devices[stream.device].pool);
+            if bytes == 0 { Ok(0) } else { state.pool_allocate(&core.machine, pool, bytes) }
+        })
+    };
+    let base = match try_it() {
+        // Frees that streams have not come to yet may make room.
+        Err(Code::MEMORY_ALLOCATION) if core.state.lock().allocations.values().any(|allocation| allocation.freeing) => {
+            core.wait_device(None)?;
+            try_it()?
+        }
+        other => other?,
+    };
+    pointer.put(base)
+}
+
+/// A location and kind that name a device's default pool.
+fn located(core: &Core, location: Out<cudaMemLocation>, kind: u32) -> Result<usize, Code> {
+    supported(core)?;
+    let location = location.get()?;
+    if location.type_.0 != 1 || kind != PINNED {
+        // Managed default pools and host pools have properties that nobody has measured: not played.
+        return Err(Code::NOT_SUPPORTED);
+    }
+    core.state.lock().ordinal(location.id)
+}
+
+entry_points! { Runtime;
+    fn cudaMallocAsync(core, pointer: Out<usize>, bytes: usize, stream: usize) { allocate(core, pointer, bytes, None, stream) }
+
+    fn cudaMallocFromPoolAsync(core, pointer: Out<usize>, bytes: usize, pool: usize, stream: usize) {
+        allocate(core, pointer, bytes, Some(pool), stream)
+    }
+
+    fn cudaFreeAsync(core, pointer: usize, stream: usize) {
+        with_stream(core, stream, |state, stream| {
+            if pointer == 0 {
+                return Ok(());
+            }
+            if state.freeable(pointer)?.pool.is_none() {
+                return Err(Code::INVALID_VALUE);
+            }
+            state.free_async(core, stream, pointer).map(drop)
+        })
+    }
+
+    fn cudaMemPoolCreate(core, pool: Out<usize>, props: Out<PoolProps>) {
+        supported(core)?;
+        let props = props.get()?;
+        let managed = match props.kind {
+            PINNED => false,
+            MANAGED if core.machine.cuda >= CudaVersion::V13_0 => true,
+            _ => return Err(Code::INVALID_VALUE),
+        };
+        let modern = core.machine.cuda >= CudaVersion::V12_2;
+        let max_bytes = if modern { props.max_bytes } else { 0 };
+        if managed && !core.machine.batch_calls() {
+            return Err(Code::NOT_SUPPORTED);
+        }
+        if managed && (props.handle_types != 0 || max_bytes != 0 || props.usage != 0) {
+            return Err(Code::INVALID_VALUE);
+        }
+        with_state(core, |state, device| {
+            let device = match (props.location.type_.0, managed) {
+                (1, _) => state.ordinal(props.location.id).map_err(|_| Code::INVALID_VALUE)?,
+                // A managed pool may have no preferred place.
+                (0 | 2..=4, true) => device,
+                _ => return Err(Code::INVALID_VALUE),
+            };
+            pool.put(state.add_pool(Pool::new(device, managed, max_bytes as u64)))
+        })
+    }
+
+    fn cudaMemPoolDestroy(core, pool: usize) { core.state.lock().destroy_pool(pool) }
+
+    fn cudaMemPoolTrimTo(core, pool: usize, keep: usize) {
+        let mut state = core.state.lock();
+        state.pool(pool)?;
+        state.trim(pool, keep as u64);
+        Ok(())
+    }
+
+    fn cudaMemPoolSetAttribute(core, pool: usize, attribute: u32, value: Out<u64>) {
+        let attribute = PoolAttribute::from_raw(attribute)?;
+        let value = if matches!(attribute, PoolAttribute::Reuse(_)) { value.cast::<i32>().get()? as u64 } else { value.get()? };
+        core.state.lock().pool(pool)?.set(attribute, value)
+    }
+
+    fn cudaMemPoolGetAttribute(core, pool: usize, attribute: u32, value: Out<u64>) {
+        let attribute = PoolAttribute::from_raw(attribute)?;
+        let found = core.state.lock().pool(pool)?.get(attribute);
+        if matches!(attribute, PoolAttribute::Reuse(_)) { value.cast::<i32>().put(found as i32) } else { value.put(found) }
+    }
+
+    fn cudaMemPoolSetAccess(core, pool: usize, descriptions: Array<AccessDescription>, count: usize) {
+        let descriptions = descriptions.to_vec(count)?;
+        let mut state = core.state.lock();
+        let owner = state.pool(pool)?.device;
+        for description in descriptions {
+            let device = state.ordinal(description.location.id).map_err(|_| Code::INVALID_VALUE)?;
+            let reachable = device == owner || core.machine.profile.peers;
+            // None 0, read and write 3; the owner always has both.
+            let allowed = matches!(description.flags, 0 | 3) && (device != owner || description.flags == 3);
+            if description.location.type_.0 != 1 || !reachable || !allowed {
+                return Err(Code::INVALID_VALUE);
+            }
+            state.pool(pool)?.set_access(device, description.flags == 3);
+        }
+        Ok(())
+    }
+
+    fn cudaDeviceGetDefaultMemPool(core, pool: Out<usize>, device: i32) {
+        supported(core)?;
+        let state = core.state.lock();
+        pool.put(state.devices[state.ordinal(device)?].default_pool)
+    }
+
+    fn cudaDeviceGetMemPool(core, pool: Out<usize>, device: i32) {
+        supported(core)?;
+        let state = core.state.lock();
+        pool.put(state.devices[state.ordinal(device)?].pool)
+    }
+
+    fn cudaDeviceSetMemPool(core, device: i32, pool: usize) {
+        supported(core)?;
+        let mut state = core.state.lock();
+        let device = state.ordinal(device)?;
+        if state.pool(pool)?.device != device {
+            return Err(Code::INVALID_VALUE);
+        }
+        state.devices[device].pool = pool;
+        Ok(())
+    }
+
+    fn cudaMemGetDefaultMemPool(core, pool: Out<usize>, location: Out<cudaMemLocation>, kind: u32) {
+        let device = located(core, location, kind)?;
+        pool.put(core.state.lock().devices[device].default_pool)
+    }
+
+    fn cudaMemGetMemPool(core, pool: Out<usize>, location: Out<cudaMemLocation>, kind: u32) {
+        let device = located(core, location, kind)?;
+        pool.put(core.state.lock().devices[device].pool)
+    }
+
+    fn cudaMemSetMemPool(core, location: Out<cudaMemLocation>, kind: u32, pool: usize) {
+        let device = located(core, location, kind)?;
+        let mut state = core.state.lock();
+        if state.pool(pool)?.device != device {
+            return Err(Code::INVALID_VALUE);
+        }
+        state.devices[device].pool = pool;
+        Ok(())
+    }
+}

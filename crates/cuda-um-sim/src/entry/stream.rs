@@ -1,0 +1,82 @@
+//! Streams and host functions.
+
+use super::pointer::{HostFunction, Out, UserData};
+use super::{entry_points, in_host_function, with_state, with_stream};
+use crate::engine::{Code, StreamKind};
+
+fn kind(flags: u32) -> Result<StreamKind, Code> {
+    match flags {
+        0 => Ok(StreamKind::Blocking),
+        1 => Ok(StreamKind::NonBlocking),
+        _ => Err(Code::INVALID_VALUE),
+    }
+}
+
+entry_points! { Runtime;
+    fn cudaStreamCreateWithFlags(core, stream: Out<usize>, flags: u32) {
+        with_state(core, |state, device| {
+            let kind = kind(flags)?;
+            if stream.is_null() {
+                return Err(Code::INVALID_VALUE);
+            }
+            stream.put(state.create_stream(device, kind).handle)
+        })
+    }
+
+    fn cudaStreamCreateWithPriority(core, stream: Out<usize>, flags: u32, priority: i32) {
+        with_state(core, |state, device| {
+            // Streams run on threads of equal standing: the priority orders nothing.
+            let _ = priority;
+            let kind = kind(flags)?;
+            if stream.is_null() {
+                return Err(Code::INVALID_VALUE);
+            }
+            stream.put(state.create_stream(device, kind).handle)
+        })
+    }
+
+    fn cudaStreamGetDevice(core, stream: usize, device: Out<i32>) {
+        with_stream(core, stream, |_, stream| device.put(stream.device as i32))
+    }
+
+    fn cudaStreamDestroy(core, stream: usize) { core.state.lock().destroy_stream(stream) }
+
+    fn cudaStreamSynchronize(core, stream: usize) {
+        let last = with_stream(core, stream, |_, stream| Ok(stream.last()))?;
+        core.wait(last.as_slice())
+    }
+
+    fn cudaStreamQuery(core, stream: usize) {
+        let last = with_stream(core, stream, |state, stream| {
+            state.now += core.machine.cost.query;
+            Ok(stream.last())
+        })?;
+        let Some(last) = last else { return Ok(()) };
+        if last.get().is_none() { Err(Code::NOT_READY) } else { core.wait(&[last]) }
+    }
+
+    fn cudaStreamWaitEvent(core, stream: usize, event: usize, flags: u32) {
+        with_stream(core, stream, |state, stream| {
+            if flags > 1 {
+                return Err(Code::INVALID_VALUE);
+            }
+            state.wait_event(core, stream, event)
+        })
+    }
+
+    fn cudaLaunchHostFunc(core, stream: usize, function: HostFunction, data: UserData) {
+        with_stream(core, stream, |state, stream| {
+            if function.is_null() {
+                return Err(Code::INVALID_VALUE);
+            }
+            state.now += core.machine.cost.enqueue;
+            let work = Box::new(move |_: &_, start| {
+                let data = data;
+                in_host_function(|| function.call(data));
+                start
+            });
+            state.enqueue(core, stream, Vec::new(), work);
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,88 @@
+//! Copies and memset.
+
+use super::pointer::{Array, Out};
+use super::{entry_points, with_state, with_stream};
+use crate::engine::{Code, Core, Direction};
+use std::sync::Arc;
+
+/// `cudaStreamLegacy`'s place: synchronous calls use the default stream.
+const DEFAULT_STREAM: usize = 0;
+
+/// A copy on a stream; the caller waits where it asked to, or where pageable memory is written.
+fn copy(core: &Arc<Core>, stream: usize, to: usize, from: usize, bytes: usize, direction: u32, synchronous: bool) -> Result<(), Code> {
+    let enqueued = with_stream(core, stream, |state, stream| {
+        state.copy(core, stream, to, from, bytes, Direction::from_raw(direction)?, synchronous)
+    })?;
+    if synchronous || enqueued.blocks { core.wait(&[enqueued.done]) } else { Ok(()) }
+}
+
+fn batch(core: &Arc<Core>, to: &Array<usize>, from: &Array<usize>, sizes: &Array<usize>, count: usize, attributes: usize, stream: usize) -> Result<(), (usize, Code)> {
+    let whole = |code| (usize::MAX, code);
+    // The default streams are refused, and so is a batch without attributes.
+    if stream <= 2 || count == 0 || attributes == 0 {
+        return Err(whole(Code::INVALID_VALUE));
+    }
+    let (to, from, sizes) = (to.to_vec(count).map_err(whole)?, from.to_vec(count).map_err(whole)?, sizes.to_vec(count).map_err(whole)?);
+    for (index, ((to, from), bytes)) in to.into_iter().zip(from).zip(sizes).enumerate() {
+        if bytes == 0 {
+            return Err((index, Code::INVALID_VALUE));
+        }
+        copy(core, stream, to, from, bytes, 4, false).map_err(|code| (index, code))?;
+    }
+    Ok(())
+}
+
+entry_points! { Runtime;
+    fn cudaMemcpy(core, to: usize, from: usize, bytes: usize, direction: u32) {
+        copy(core, DEFAULT_STREAM, to, from, bytes, direction, true)
+    }
+
+    fn cudaMemcpyAsync(core, to: usize, from: usize, bytes: usize, direction: u32, stream: usize) {
+        copy(core, stream, to, from, bytes, direction, false)
+    }
+
+    fn cudaMemcpyPeer(core, to: usize, to_device: i32, from: usize, from_device: i32, bytes: usize) {
+        with_state(core, |state, _| {
+            state.ordinal(to_device)?;
+            state.ordinal(from_device)
+        })?;
+        copy(core, DEFAULT_STREAM, to, from, bytes, 3, true)
+    }
+
+    fn cudaMemcpyPeerAsync(core, to: usize, to_device: i32, from: usize, from_device: i32, bytes: usize, stream: usize) {
+        with_state(core, |state, _| {
+            state.ordinal(to_device)?;
+            state.ordinal(from_device)
+        })?;
+        copy(core, stream, to, from, bytes, 3, false)
+    }
+
+    fn cudaMemcpyBatchAsync(
+        core, to: Array<usize>, from: Array<usize>, sizes: Array<usize>, count: usize,
+        attributes: Array<u64>, attribute_indices: Array<usize>, attribute_count: usize, failed: Out<usize>, stream: usize,
+    ) {
+        let attributes = if attributes.is_null() || attribute_indices.is_null() { 0 } else { attribute_count };
+        batch(core, &to, &from, &sizes, count, attributes, stream).map_err(|(index, code)| {
+            // Where to report is optional.
+            let _ = failed.put(index);
+            code
+        })
+    }
+
+    fn cudaMemcpyBatchAsync_13 as "cudaMemcpyBatchAsync" (
+        core, to: Array<usize>, from: Array<usize>, sizes: Array<usize>, count: usize,
+        attributes: Array<u64>, attribute_indices: Array<usize>, attribute_count: usize, stream: usize,
+    ) {
+        let attributes = if attributes.is_null() || attribute_indices.is_null() { 0 } else { attribute_count };
+        batch(core, &to, &from, &sizes, count, attributes, stream).map_err(|(_, code)| code)
+    }
+
+    fn cudaMemset(core, to: usize, value: i32, bytes: usize) {
+        let enqueued = with_stream(core, DEFAULT_STREAM, |state, stream| state.set(core, stream, to, value as u32, 1, bytes))?;
+        if enqueued.blocks { core.wait(&[enqueued.done]) } else { Ok(()) }
+    }
+
+    fn cudaMemsetAsync(core, to: usize, value: i32, bytes: usize, stream: usize) {
+        with_stream(core, stream, |state, stream| state.set(core, stream, to, value as u32, 1, bytes)).map(drop)
+    }
+}

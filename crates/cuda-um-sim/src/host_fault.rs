@@ -1,0 +1,150 @@
+//! Seeing what the host touches: the handler of `SIGSEGV`.
+//!
+//! A page of managed memory that is not on the host is inaccessible in the host view. Touching it raises `SIGSEGV`; the
+//! handler finds the simulator that owns the address, migrates the page as the driver would, and returns, so that the touch
+//! is tried again. Every other fault goes to whoever handled `SIGSEGV` before.
+//!
+//! The handler takes the simulator's lock. That is sound because the fault is synchronous, raised by a load or store of
+//! code that does not hold the lock: the simulator itself reads and writes through device views alone.
+// Signal handlers are installed and chained by raw calls.
+#![allow(unsafe_code)]
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock, Weak};
+
+use parking_lot::RwLock;
+
+use crate::check::Misuse;
+use crate::engine::{Core, Kind};
+
+static SPACES: RwLock<Vec<(Range<usize>, Weak<Core>)>> = RwLock::new(Vec::new());
+static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
+
+/// Watches a simulator's host view.
+pub(crate) fn watch(core: &Arc<Core>) {
+    PREVIOUS.get_or_init(install);
+    let base = core.machine.space.base();
+    SPACES.write().push((base..base + core.machine.space.len(), Arc::downgrade(core)));
+}
+
+/// Ends [`watch`].
+pub(crate) fn unwatch(core: &Core) {
+    let base = core.machine.space.base();
+    SPACES.write().retain(|(range, _)| range.start != base);
+}
+
+fn install() -> libc::sigaction {
+    let mut previous = MaybeUninit::uninit();
+    // SAFETY: zero is a valid `sigaction`; every field that matters is set before use.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = on_fault as extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) as usize;
+    // No SA_ONSTACK: the alternate stacks that Rust gives its threads are a few KiB, made for reporting a stack overflow;
+    // serving a fault needs more. (So an overflow ends the process without Rust's message.) SA_NODEFER: a fault inside
+    // a previous handler that we chain to must reach us too.
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
+    // SAFETY: both pointers are valid; the handler keeps to what its documentation says.
+    let result = unsafe {
+        libc::sigemptyset(&mut action.sa_mask);
+        libc::sigaction(libc::SIGSEGV, &action, previous.as_mut_ptr())
+    };
+    assert_eq!(result, 0, "sigaction accepts SIGSEGV");
+    // SAFETY: the call succeeded, so it has written the previous action.
+    unsafe { previous.assume_init() }
+}
+
+extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: with SA_SIGINFO the kernel passes a valid `siginfo_t`, and for SIGSEGV it holds the address.
+    let address = unsafe { (*info).si_addr() } as usize;
+    // SAFETY: errno is this thread's own; the interrupted code must find it as it was.
+    let errno = unsafe { *libc::__errno_location() };
+    let owner = SPACES.read().iter().find(|(range, _)| range.contains(&address)).and_then(|(_, core)| core.upgrade());
+    let served = owner.is_some_and(|core| serve(&core, address, is_write(context)));
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+    if !served {
+        chain(signal, info, context);
+    }
+}
+
+/// Whether the fault was a store; `None` where the machine does not say.
+#[cfg(target_arch = "x86_64")]
+fn is_write(context: *mut libc::c_void) -> Option<bool> {
+    // SAFETY: with SA_SIGINFO the third argument is the interrupted `ucontext_t`.
+    let error = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_ERR as usize] };
+    Some(error & 2 != 0)
+}
+
+/// Whether the fault was a store; `None` where the machine does not say.
+#[cfg(not(target_arch = "x86_64"))]
+fn is_write(_context: *mut libc::c_void) -> Option<bool> {
+    None
+}
+
+/// Serves a fault in a simulator's host view; false where the touch is a crime.
+fn serve(core: &Core, address: usize, write: Option<bool>) -> bool {
+    let machine = &core.machine;
+    let mut state = core.state.lock();
+    let found = state.holding_page(address).map(|allocation| (allocation.base, matches!(allocation.kind, Kind::Managed(_))));
+    let Some((base, true)) = found else {
+        let freed = state.was_freed(address);
+        let misuse = if freed { Misuse::UseAfterFree { address } } else { Misuse::HostTouchOfDeviceMemory { address } };
+        report(&misuse);
+        state.misuse.push(misuse);
+        return false;
+    };
+    if state.host_must_wait(machine, base) {
+        let misuse = Misuse::HostTouchDuringKernel { address };
+        if machine.crash_on_misuse {
+            report(&misuse);
+            return false;
+        }
+        state.misuse.push(misuse);
+    }
+    match state.host_touch(machine, base, address, write) {
+        Ok(cost) => {
+            state.now += cost;
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+/// The last words before the process ends: straight to standard error, since nothing else may run any more.
+fn report(misuse: &Misuse) {
+    let text = format!("cuda-um-sim: {misuse:x?}\n");
+    // SAFETY: the buffer is valid for its length.
+    let _ = unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
+}
+
+/// Hands the fault to whoever handled it before us, or ends the process as without a handler.
+fn chain(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let previous = PREVIOUS.get();
+    let handler = previous.map_or(libc::SIG_DFL, |previous| previous.sa_sigaction);
+    match (previous, handler) {
+        (Some(previous), handler) if handler != libc::SIG_DFL && handler != libc::SIG_IGN => {
+            if previous.sa_flags & libc::SA_SIGINFO != 0 {
+                // SAFETY: the flag says that the previous handler has this signature; the arguments are the kernel's.
+                unsafe {
+                    let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = std::mem::transmute(handler);
+                    handler(signal, info, context);
+                }
+            } else {
+                // SAFETY: without the flag the previous handler takes the signal's number alone.
+                unsafe {
+                    let handler: extern "C" fn(i32) = std::mem::transmute(handler);
+                    handler(signal);
+                }
+            }
+        }
+        _ => {
+            // SAFETY: zero is a valid `sigaction` and means the default; the faulting instruction runs again and ends
+            // the process.
+            unsafe {
+                let mut default: libc::sigaction = std::mem::zeroed();
+                default.sa_sigaction = libc::SIG_DFL;
+                libc::sigaction(signal, &default, std::ptr::null_mut());
+            }
+        }
+    }
+}

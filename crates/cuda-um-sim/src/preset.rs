@@ -1,0 +1,173 @@
+//! The machines and CUDA versions that can be played.
+
+use crate::engine::CostModel;
+
+/// A generation of GPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+#[non_exhaustive]
+pub enum Gpu {
+    /// H200: managed memory with page faults, over PCIe 5.
+    #[default]
+    H200,
+    /// Grace Hopper: host and device reach each other's memory coherently; nothing migrates on access.
+    Gh200,
+    /// Pascal: managed memory with page faults, over PCIe 3.
+    Pascal,
+    /// Maxwell: managed memory without page faults; whole allocations move at each launch.
+    Maxwell,
+    /// A modern integrated GPU whose managed memory the host must not touch while a kernel runs.
+    NoConcurrentAccess,
+}
+
+/// A CUDA version: which symbols exist, and with which signature.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
+#[non_exhaustive]
+pub enum CudaVersion {
+    /// 11.8: prefetch and advise take a device number; no `_v2`, no batch calls.
+    V11_8,
+    /// 12.2: `_v2` of prefetch and advise take a location.
+    V12_2,
+    /// 12.9: batch copies with 9 arguments, libraries.
+    V12_9,
+    /// 13.0: prefetch and advise take a location under the plain name; batch prefetch and discard, managed pools.
+    #[default]
+    V13_0,
+}
+
+impl CudaVersion {
+    /// As `cudaRuntimeGetVersion` gives it.
+    pub fn number(self) -> i32 {
+        match self {
+            CudaVersion::V11_8 => 11080,
+            CudaVersion::V12_2 => 12020,
+            CudaVersion::V12_9 => 12090,
+            CudaVersion::V13_0 => 13000,
+        }
+    }
+
+    /// The major version: of the library's soname, but for 11.x, whose soname says 11.0.
+    pub fn major(self) -> u32 {
+        self.number() as u32 / 1000
+    }
+
+    /// The newest PTX ISA that the driver of this version compiles.
+    pub(crate) fn ptx_isa(self) -> (u32, u32) {
+        match self {
+            CudaVersion::V11_8 => (7, 8),
+            CudaVersion::V12_2 => (8, 2),
+            CudaVersion::V12_9 => (8, 8),
+            CudaVersion::V13_0 => (9, 0),
+        }
+    }
+
+    pub(crate) fn parse(text: &str) -> Option<CudaVersion> {
+        Some(match text {
+            "11.8" => CudaVersion::V11_8,
+            "12.2" => CudaVersion::V12_2,
+            "12.9" => CudaVersion::V12_9,
+            "13.0" => CudaVersion::V13_0,
+            _ => return None,
+        })
+    }
+}
+
+impl Gpu {
+    pub(crate) fn parse(text: &str) -> Option<Gpu> {
+        Some(match text {
+            "h200" => Gpu::H200,
+            "gh200" => Gpu::Gh200,
+            "pascal" => Gpu::Pascal,
+            "maxwell" => Gpu::Maxwell,
+            "no-concurrent" => Gpu::NoConcurrentAccess,
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn profile(self) -> Profile {
+        let h200 = Profile {
+            name: "Simulated NVIDIA H200",
+            compute_capability: (9, 0),
+            total_memory_bytes: 150_754_820_096,
+            reserved_memory_bytes: 1 << 30,
+            multiprocessors: 132,
+            threads_per_multiprocessor: 2048,
+            shared_bytes_per_block: 48 << 10,
+            shared_bytes_per_block_optin: 227 << 10,
+            concurrent_managed_access: true,
+            pageable_memory_access: false,
+            direct_host_access: false,
+            memory_pools: true,
+            integrated: false,
+            peers: true,
+            cost: CostModel::h200(),
+        };
+        match self {
+            Gpu::H200 => h200,
+            Gpu::Gh200 => Profile {
+                name: "Simulated NVIDIA GH200",
+                total_memory_bytes: 102_005_473_280,
+                pageable_memory_access: true,
+                direct_host_access: true,
+                cost: CostModel::gh200(),
+                ..h200
+            },
+            Gpu::Pascal => Profile {
+                name: "Simulated NVIDIA Tesla P100",
+                compute_capability: (6, 0),
+                total_memory_bytes: 17_066_885_120,
+                reserved_memory_bytes: 256 << 20,
+                multiprocessors: 56,
+                shared_bytes_per_block_optin: 48 << 10,
+                cost: CostModel::pascal(),
+                ..h200
+            },
+            Gpu::Maxwell => Profile {
+                name: "Simulated NVIDIA GeForce GTX 980",
+                compute_capability: (5, 2),
+                total_memory_bytes: 4_294_967_296,
+                reserved_memory_bytes: 128 << 20,
+                multiprocessors: 16,
+                shared_bytes_per_block_optin: 48 << 10,
+                concurrent_managed_access: false,
+                memory_pools: false,
+                peers: false,
+                cost: CostModel::maxwell(),
+                ..h200
+            },
+            Gpu::NoConcurrentAccess => Profile {
+                name: "Simulated NVIDIA Orin",
+                compute_capability: (8, 7),
+                total_memory_bytes: 32_212_254_720,
+                reserved_memory_bytes: 1 << 30,
+                multiprocessors: 16,
+                threads_per_multiprocessor: 1536,
+                shared_bytes_per_block_optin: 163 << 10,
+                concurrent_managed_access: false,
+                integrated: true,
+                peers: false,
+                cost: CostModel::integrated(),
+                ..h200
+            },
+        }
+    }
+}
+
+/// What distinguishes one simulated device from another.
+#[derive(Clone, Debug)]
+pub(crate) struct Profile {
+    pub(crate) name: &'static str,
+    pub(crate) compute_capability: (u32, u32),
+    pub(crate) total_memory_bytes: u64,
+    pub(crate) reserved_memory_bytes: u64,
+    pub(crate) multiprocessors: u32,
+    pub(crate) threads_per_multiprocessor: u32,
+    pub(crate) shared_bytes_per_block: u32,
+    pub(crate) shared_bytes_per_block_optin: u32,
+    pub(crate) concurrent_managed_access: bool,
+    pub(crate) pageable_memory_access: bool,
+    pub(crate) direct_host_access: bool,
+    pub(crate) memory_pools: bool,
+    pub(crate) integrated: bool,
+    pub(crate) peers: bool,
+    pub(crate) cost: CostModel,
+}

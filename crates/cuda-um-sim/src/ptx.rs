@@ -1,0 +1,215 @@
+//! Reading PTX text: version, target, entries and the sizes of their parameters. Nothing is compiled.
+
+/// What a module says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Ptx {
+    /// ISA version.
+    pub(crate) version: (u32, u32),
+    /// Compute capability, as `major * 10 + minor`.
+    pub(crate) target: u32,
+    /// Kernels.
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// A kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    /// Bytes of each parameter.
+    pub(crate) parameters: Vec<usize>,
+    /// Bytes of shared memory that it declares itself.
+    pub(crate) shared_bytes: u32,
+    /// The most threads of a block that it was made for.
+    pub(crate) max_threads: Option<u32>,
+}
+
+/// Why text is not a module.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("not PTX: {0}")]
+pub(crate) struct PtxError(pub(crate) String);
+
+fn error<T>(text: impl Into<String>) -> Result<T, PtxError> {
+    Err(PtxError(text.into()))
+}
+
+/// Parses a module's text.
+pub(crate) fn parse(text: &str) -> Result<Ptx, PtxError> {
+    let text = without_comments(text)?;
+    let version = directive(&text, ".version").and_then(|version| {
+        let (major, minor) = version.split_once('.')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    });
+    let Some(version) = version else { return error("no `.version` with a number") };
+    let target = directive(&text, ".target").and_then(|target| {
+        let digits = target.split(',').next()?.trim().strip_prefix("sm_")?;
+        digits.trim_end_matches(['a', 'f']).parse().ok()
+    });
+    let Some(target) = target else { return error("no `.target sm_…`") };
+    if directive(&text, ".address_size").is_some_and(|size| size != "64") {
+        return error("`.address_size` is not 64");
+    }
+    let mut entries = Vec::new();
+    let mut rest = text.as_str();
+    while let Some(at) = find_word(rest, ".entry") {
+        rest = &rest[at + ".entry".len()..];
+        let (entry, after) = entry(rest)?;
+        entries.push(entry);
+        rest = after;
+    }
+    Ok(Ptx { version, target, entries })
+}
+
+fn without_comments(text: &str) -> Result<String, PtxError> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('/') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        if rest.starts_with("//") {
+            rest = rest.find('\n').map_or("", |end| &rest[end..]);
+        } else if rest.starts_with("/*") {
+            let Some(end) = rest.find("*/") else { return error("a comment does not end") };
+            out.push(' ');
+            rest = &rest[end + 2..];
+        } else {
+            out.push('/');
+            rest = &rest[1..];
+        }
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+fn find_word(text: &str, word: &str) -> Option<usize> {
+    let mut from = 0;
+    while let Some(at) = text[from..].find(word) {
+        let end = from + at + word.len();
+        if text[end..].starts_with(|next: char| next.is_whitespace()) {
+            return Some(from + at);
+        }
+        from = end;
+    }
+    None
+}
+
+/// The rest of a directive's line.
+fn directive<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let rest = &text[find_word(text, name)? + name.len()..];
+    Some(rest.lines().next()?.trim())
+}
+
+/// Parses `name ( .param …, … ) directives { body }`.
+fn entry(text: &str) -> Result<(Entry, &str), PtxError> {
+    let text = text.trim_start();
+    let end = text.find(|c: char| !(c.is_alphanumeric() || "_$%".contains(c))).unwrap_or(text.len());
+    let (name, rest) = text.split_at(end);
+    if name.is_empty() {
+        return error("an entry without a name");
+    }
+    let Some(open) = rest.find('{') else { return error(format!("entry `{name}` has no body")) };
+    let (head, body) = rest.split_at(open);
+    let (list, directives) = match head.trim_start().strip_prefix('(') {
+        Some(list) => match list.split_once(')') {
+            Some(parts) => parts,
+            None => return error(format!("the parameters of `{name}` do not end")),
+        },
+        None => ("", head),
+    };
+    let parameters = list.split(',').map(str::trim).filter(|parameter| !parameter.is_empty()).map(parameter).collect::<Result<_, _>>()?;
+    let Some(length) = body_length(body) else { return error(format!("the body of `{name}` does not end")) };
+    let (body, after) = body.split_at(length);
+    let max_threads = directive(directives, ".maxntid").or_else(|| directive(directives, ".reqntid"));
+    let max_threads = max_threads.map(|dims| dims.split(',').filter_map(|dim| dim.trim().parse::<u32>().ok()).product());
+    Ok((Entry { name: name.to_owned(), parameters, shared_bytes: shared_bytes(body), max_threads }, after))
+}
+
+fn body_length(text: &str) -> Option<usize> {
+    let mut depth = 0usize;
+    for (at, character) in text.char_indices() {
+        match character {
+            '{' => depth += 1,
+            '}' => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Bytes of `.param .align 8 .b8 name[16]`, `.param .u64 .ptr .global .align 4 name`, and so on.
+fn parameter(text: &str) -> Result<usize, PtxError> {
+    variable(text).ok_or_else(|| PtxError(format!("parameter `{text}`")))
+}
+
+fn variable(text: &str) -> Option<usize> {
+    let element = text.split_whitespace().find_map(type_bytes)?;
+    let count = match text.split_once('[') {
+        None => 1,
+        Some((_, rest)) => rest.split_once(']')?.0.trim().parse().ok()?,
+    };
+    Some(element * count)
+}
+
+fn type_bytes(word: &str) -> Option<usize> {
+    Some(match word {
+        ".b8" | ".u8" | ".s8" | ".pred" => 1,
+        ".b16" | ".u16" | ".s16" | ".f16" => 2,
+        ".b32" | ".u32" | ".s32" | ".f32" | ".f16x2" => 4,
+        ".b64" | ".u64" | ".s64" | ".f64" => 8,
+        ".b128" => 16,
+        _ => return None,
+    })
+}
+
+fn shared_bytes(body: &str) -> u32 {
+    body.split(';')
+        .filter_map(|statement| find_word(statement, ".shared").map(|at| &statement[at..]))
+        .filter(|statement| statement.contains('['))
+        .filter_map(variable)
+        .sum::<usize>() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCALE: &str = "
+        // a comment with .entry in it
+        .version 6.4
+        .target sm_60, debug
+        .address_size 64
+        /* .version 9.9 */
+        .visible .entry scale(
+            .param .u64 .ptr .global .align 4 scale_param_0,
+            .param .f32 scale_param_1,
+            .param .align 8 .b8 scale_param_2[24]
+        )
+        .maxntid 128, 2, 1
+        {
+            .shared .align 4 .b8 tile[1024];
+            { ret; }
+        }
+        .entry nothing() { ret; }
+    ";
+
+    #[test]
+    fn names_and_parameter_sizes_are_read() {
+        let ptx = parse(SCALE).unwrap();
+        assert_eq!((ptx.version, ptx.target), ((6, 4), 60));
+        let [scale, nothing] = &ptx.entries[..] else { panic!("two entries") };
+        assert_eq!((scale.name.as_str(), scale.parameters.as_slice()), ("scale", &[8, 4, 24][..]));
+        assert_eq!((scale.shared_bytes, scale.max_threads), (1024, Some(256)));
+        assert_eq!((nothing.name.as_str(), nothing.parameters.len()), ("nothing", 0));
+    }
+
+    #[test]
+    fn text_that_is_not_ptx_is_refused() {
+        for text in ["", "hello", ".version x\n.target sm_60", ".version 6.4\n", ".version 6.4\n.target sm_60\n.entry f(.param .u64 a"] {
+            assert!(parse(text).is_err(), "{text:?}");
+        }
+    }
+}

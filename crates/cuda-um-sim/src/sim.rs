@@ -1,0 +1,215 @@
+//! The simulator's handle.
+// `Table::from_symbols` is unsafe: it trusts the signatures of what it is given.
+#![allow(unsafe_code)]
+
+use std::any::Any;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use cuda_um_sys::{Table, cudaError};
+use parking_lot::Mutex;
+
+use crate::builder::{Builder, SimError};
+use crate::check::{Leak, Misuse};
+use crate::counters::Counters;
+use crate::engine::{Core, Kind};
+use crate::fault::Fail;
+use crate::preset::CudaVersion;
+use crate::trace::CallRecord;
+use crate::{entry, host_fault, slot};
+
+/// A simulated machine with its CUDA runtime. Clones are handles of the same machine.
+///
+/// It lives as long as a handle or a [`table`](Sim::table) of it does; then its streams finish, and its memory goes back.
+#[derive(Clone)]
+pub struct Sim {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    core: Arc<Core>,
+    slot: usize,
+    table: Mutex<Weak<Table>>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.core.shut_down();
+        host_fault::unwatch(&self.core);
+        slot::give(self.slot);
+    }
+}
+
+impl Sim {
+    /// A simulator with settings.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// A simulator as the environment says: `CUDA_UM_SIM_GPU` (`h200`, `gh200`, `pascal`, `maxwell`, `no-concurrent`),
+    /// `CUDA_UM_SIM_CUDA` (`11.8`, `12.2`, `12.9`, `13.0`) and `CUDA_UM_SIM_DEVICES` (1 to 8). What is not set is an H200,
+    /// 13.0, and 1.
+    ///
+    /// # Errors
+    /// A variable holds something else, or as for [`Builder::build`].
+    pub fn from_env() -> Result<Sim, SimError> {
+        Builder::from_env()?.build()
+    }
+
+    pub(crate) fn start(core: Arc<Core>, patience: Duration) -> Result<Sim, SimError> {
+        let slot = slot::take(&core, patience).ok_or(SimError::NoFreeSlot { slots: slot::SLOTS })?;
+        core.set_slot(slot);
+        host_fault::watch(&core);
+        let sim = Sim { inner: Arc::new(Inner { core, slot, table: Mutex::default() }) };
+        // Whatever is wrong with the table shows here, so that `table` cannot fail.
+        let table = sim.make_table()?;
+        *sim.inner.table.lock() = Arc::downgrade(&table);
+        Ok(sim)
+    }
+
+    fn make_table(&self) -> Result<Arc<Table>, SimError> {
+        let owner: Arc<dyn Any + Send + Sync> = self.inner.clone();
+        let (slot, cuda) = (self.inner.slot, self.inner.core.machine.cuda);
+        let soname = match cuda {
+            CudaVersion::V11_8 => 11,
+            CudaVersion::V12_2 | CudaVersion::V12_9 => 12,
+            CudaVersion::V13_0 => 13,
+        };
+        let mut resolve = |name: &std::ffi::CStr| name.to_str().map_or(std::ptr::null(), |name| entry::symbol(slot, cuda, name));
+        // SAFETY: every symbol that `entry::symbol` gives has the signature that CUDA documents for its name in the played
+        // version, and the functions work as long as the slot is held, which `owner` does.
+        unsafe { Table::from_symbols(owner, Some(soname), &mut resolve) }.map(Arc::new).map_err(SimError::Table)
+    }
+
+    /// The function table of the simulated runtime, for whatever takes a table of the real one. It keeps the simulator
+    /// alive.
+    ///
+    /// # Panics
+    /// Never: the same table was made when the simulator was built.
+    pub fn table(&self) -> Arc<Table> {
+        let mut kept = self.inner.table.lock();
+        if let Some(table) = kept.upgrade() {
+            return table;
+        }
+        let table = self.make_table().expect("the table was made once already");
+        *kept = Arc::downgrade(&table);
+        table
+    }
+
+    /// The address of a symbol of the simulated runtime library, as `dlsym` gives it; null where the played version does
+    /// not have it.
+    pub fn symbol(&self, name: &str) -> *const std::ffi::c_void {
+        entry::symbol(self.inner.slot, self.inner.core.machine.cuda, name)
+    }
+
+    /// The CUDA version played.
+    pub fn cuda(&self) -> CudaVersion {
+        self.inner.core.machine.cuda
+    }
+
+    /// What was counted so far.
+    ///
+    /// # Ordering
+    /// Work that streams have not run yet is not counted yet: synchronize first.
+    pub fn counters(&self) -> Counters {
+        self.inner.core.state.lock().counters
+    }
+
+    /// Starts counting from zero.
+    pub fn reset_counters(&self) {
+        self.inner.core.state.lock().counters = Counters::default();
+    }
+
+    /// The host's virtual time: calls, CPU faults and waiting advance it, and nothing else does.
+    pub fn now(&self) -> Duration {
+        self.inner.core.state.lock().now
+    }
+
+    /// The virtual time at which the work that a device has run ended; `None` where there is no such device.
+    pub fn device_time(&self, device: u32) -> Option<Duration> {
+        self.inner.core.state.lock().devices.get(device as usize).map(|device| device.end)
+    }
+
+    /// Makes a call fail.
+    pub fn fail(&self, failure: Fail) {
+        self.inner.core.state.lock().failures.push(failure);
+    }
+
+    /// Forgets every failure that has not struck yet. A poisoned context stays poisoned.
+    pub fn clear_failures(&self) {
+        self.inner.core.state.lock().failures.clear();
+    }
+
+    /// The sticky error that poisons the context, if one does.
+    pub fn poison(&self) -> Option<cudaError> {
+        self.inner.core.state.lock().poison.map(|code| cudaError(code.0))
+    }
+
+    /// The calls so far, the latest 65,536 of them.
+    pub fn trace(&self) -> Vec<CallRecord> {
+        self.inner.core.state.lock().trace.iter().cloned().collect()
+    }
+
+    /// Forgets the calls so far.
+    pub fn clear_trace(&self) {
+        self.inner.core.state.lock().trace.clear();
+    }
+
+    /// What the program under test did wrong so far.
+    pub fn misuse(&self) -> Vec<Misuse> {
+        self.inner.core.state.lock().misuse.clone()
+    }
+
+    /// What was made and not given back: at the end of a test, leaks.
+    ///
+    /// # Ordering
+    /// Stream-ordered frees count when their stream has come to them: synchronize first.
+    pub fn leaks(&self) -> Vec<Leak> {
+        let state = self.inner.core.state.lock();
+        let memory = state.allocations.values().map(|allocation| Leak::Memory {
+            address: allocation.base,
+            bytes: allocation.bytes,
+            kind: match (&allocation.kind, allocation.pool) {
+                (_, Some(_)) => "cudaMallocAsync",
+                (Kind::Managed(_), _) => "cudaMallocManaged",
+                (Kind::Device(_), _) => "cudaMalloc",
+                (Kind::Pinned { .. }, _) => "cudaHostAlloc",
+            },
+        });
+        let registered = state.registered.iter().map(|(address, registered)| Leak::Registration { address: *address, bytes: registered.bytes });
+        let pools = state.pools.len() - state.devices.len();
+        memory
+            .chain(registered)
+            .chain(state.streams.keys().map(|_| Leak::Stream))
+            .chain(state.events.keys().map(|_| Leak::Event))
+            .chain((0..pools).map(|_| Leak::Pool))
+            .chain(state.modules.keys().map(|_| Leak::Module))
+            .collect()
+    }
+
+    /// Holds every stream before its next piece of work, until the guard is dropped. What is in flight stays in flight, so
+    /// tests of it are deterministic. A call that waits for a stream waits as long.
+    #[must_use = "streams go on when the guard is dropped"]
+    pub fn pause(&self) -> PauseGuard {
+        self.inner.core.pause();
+        PauseGuard { sim: self.clone() }
+    }
+}
+
+impl std::fmt::Debug for Sim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sim").field("device", &self.inner.core.machine.profile.name).field("cuda", &self.cuda()).finish_non_exhaustive()
+    }
+}
+
+/// Streams do nothing while this lives: see [`Sim::pause`].
+#[derive(Debug)]
+pub struct PauseGuard {
+    sim: Sim,
+}
+
+impl Drop for PauseGuard {
+    fn drop(&mut self) {
+        self.sim.inner.core.resume();
+    }
+}
