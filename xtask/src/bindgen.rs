@@ -4,14 +4,16 @@
 #[allow(missing_docs, reason = "shared with a build script")]
 mod generate;
 
+pub use generate::Headers;
+
 use crate::{wheels, workspace};
 use anyhow::{Context, Result, bail};
-use generate::{Headers, Major};
+use generate::Major;
 use std::path::Path;
 
 /// The headers that the bindings are made from, a version a row: wheels, and the folders of the headers in them. CUDA 13 has two
 /// rows: the types are those of 13.0, the functions those of the newest as well.
-const HEADERS: [(Major, &[&str], &[&str]); 4] = [
+pub const HEADERS: [(Major, &[&str], &[&str]); 4] = [
     (Major::V11, &["nvidia-cuda-runtime-cu11==11.8.89", "nvidia-cuda-nvcc-cu11==11.8.89"], OLD_FOLDERS),
     (Major::V12, &["nvidia-cuda-runtime-cu12==12.9.79", "nvidia-cuda-nvcc-cu12==12.9.86"], OLD_FOLDERS),
     (Major::V13, &["nvidia-cuda-runtime==13.0.96", "nvidia-cuda-crt==13.0.88"], &["nvidia/cu13/include"]),
@@ -19,7 +21,8 @@ const HEADERS: [(Major, &[&str], &[&str]); 4] = [
 ];
 const OLD_FOLDERS: &[&str] = &["nvidia/cuda_runtime/include", "nvidia/cuda_nvcc/include"];
 
-fn headers((major, requirements, folders): (Major, &[&str], &[&str])) -> Result<Headers> {
+/// Installs the wheels of a row and names its include folders.
+pub fn headers((major, requirements, folders): (Major, &[&str], &[&str])) -> Result<Headers> {
     let site = wheels::install(requirements)?;
     Ok(Headers { major, includes: folders.iter().map(|folder| site.join(folder)).collect() })
 }

@@ -2,6 +2,7 @@
 
 mod bindgen;
 mod gpu_bundle;
+mod real_cudart;
 mod wheels;
 mod workspace;
 
@@ -17,6 +18,8 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Open the real libcudart of five CUDA versions and check symbols, signatures and layouts; no GPU is needed.
+    RealCudart,
     /// Pack release tests, examples and benches into one folder that runs on a machine with a GPU and no Rust.
     GpuBundle(gpu_bundle::Args),
 }
@@ -24,6 +27,7 @@ enum Task {
 fn main() -> anyhow::Result<()> {
     match Task::parse() {
         Task::Bindgen { check } => bindgen::run(check),
+        Task::RealCudart => real_cudart::run(),
         Task::GpuBundle(args) => gpu_bundle::run(&args),
     }
 }

@@ -26,6 +26,7 @@ pub struct Generated {
 
 /// The headers of one CUDA version.
 pub struct Headers {
+    #[allow(dead_code, reason = "names the headers; the callers read it")]
     pub major: Major,
     /// Include folders: the runtime's first, then what it needs.
     pub includes: Vec<PathBuf>,

@@ -1,0 +1,56 @@
+//! Finds the toolkit and makes the files of its major version; the other versions keep what is checked in.
+
+use super::generate::{self, Generated, Headers, Items, Major};
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+
+/// Names include folders: of the runtime first, then what it needs.
+const INCLUDE: &str = "CUDA_UM_INCLUDE";
+
+pub fn write_bindings() -> Result<()> {
+    for variable in [INCLUDE, "CUDA_HOME", "CUDA_PATH", "LIBCLANG_PATH"] {
+        println!("cargo::rerun-if-env-changed={variable}");
+    }
+    println!("cargo::rerun-if-changed=build");
+    let includes = includes()?;
+    let major = Major::of_headers(&includes[0])?;
+    let local = generate::read(&Headers { major, includes })?;
+    let of = |version: Major, name: &str| -> Result<Items> {
+        if version == major { Ok(local.clone()) } else { checked_in(name) }
+    };
+    let files = generate::files(of(Major::V11, "v11")?, of(Major::V12, "v12")?, of(Major::V13, "v13")?)?;
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").context("cargo sets OUT_DIR")?);
+    for Generated { path, text } in files {
+        let file = out.join(path);
+        std::fs::create_dir_all(file.parent().context("a file has a folder")?)?;
+        std::fs::write(&file, text).with_context(|| file.display().to_string())?;
+    }
+    Ok(())
+}
+
+fn checked_in(name: &str) -> Result<Items> {
+    let bindings = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bindings");
+    let read = |name: &str| std::fs::read_to_string(bindings.join(name)).with_context(|| format!("src/bindings/{name}"));
+    generate::read_back(&read("common.rs")?, &read(&format!("{name}.rs"))?)
+}
+
+/// Include folders of the toolkit: what `CUDA_UM_INCLUDE` lists, else the first toolkit that has the headers.
+fn includes() -> Result<Vec<PathBuf>> {
+    if let Some(list) = std::env::var_os(INCLUDE) {
+        let folders: Vec<PathBuf> = std::env::split_paths(&list).collect();
+        if folders.is_empty() {
+            bail!("{INCLUDE} is set and empty: it lists the folders of cuda_runtime_api.h and what that includes");
+        }
+        return Ok(folders);
+    }
+    let toolkits = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
+    let tried: Vec<PathBuf> = toolkits.chain([PathBuf::from("/usr/local/cuda")]).map(|dir| dir.join("include")).collect();
+    match tried.iter().find(|dir| dir.join("cuda_runtime_api.h").is_file()) {
+        Some(found) => Ok(vec![found.clone()]),
+        None => bail!(
+            "the feature `generate` needs a CUDA toolkit, and none of {} has cuda_runtime_api.h (CUDA_UM_INCLUDE names its \
+             folder); without the feature the checked-in bindings serve",
+            tried.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(", ")
+        ),
+    }
+}
