@@ -8,6 +8,11 @@ use crate::engine::{Code, LaunchShape};
 const MAX_DYNAMIC_SHARED: i32 = 8;
 
 entry_points! { Driver;
+    fn cuDeviceGet(core, device: Out<i32>, ordinal: i32) {
+        core.state.lock().ordinal(ordinal)?;
+        device.put(ordinal)
+    }
+
     fn cuDeviceGetName(core, name: Out<u8>, len: i32, device: i32) {
         core.state.lock().ordinal(device)?;
         let room = usize::try_from(len).ok().and_then(|len| len.checked_sub(1)).ok_or(Code::INVALID_VALUE)?;

@@ -1,0 +1,20 @@
+//! The simulated runtime through its function table, as any program sees it.
+#![allow(unsafe_code, reason = "the table is C")]
+
+mod support;
+
+mod advice;
+mod clock;
+mod copy;
+mod device;
+mod errors;
+mod faults;
+mod kernels;
+mod lifetime;
+mod memory;
+mod misuse;
+mod non_concurrent;
+mod pools;
+mod prefetch;
+mod streams;
+mod versions;

@@ -1,0 +1,192 @@
+//! A thin, checked way to call the table.
+
+use std::ffi::{CString, c_void};
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+use cuda_um_sim::{Builder, LaunchContext, Sim, TwinError};
+use cuda_um_sys::{CUfunction, CUmodule, CUstream, Table, cudaError, cudaEvent_t, cudaMemLocation, cudaMemLocationType, cudaMemcpyKind, cudaStream_t};
+
+/// Calls a function of the table; every test hands it pointers that live long enough.
+macro_rules! call {
+    ($table:expr, $name:ident ( $($argument:expr),* $(,)? )) => {{
+        let function = $table.$name;
+        // SAFETY: pointers among the arguments are either valid for the call, or meant to be refused unread.
+        unsafe { function($($argument),*) }
+    }};
+}
+pub(crate) use call;
+
+pub(crate) const MIB: usize = 1 << 20;
+
+pub(crate) struct Cuda {
+    pub(crate) sim: Sim,
+    pub(crate) table: Arc<Table>,
+}
+
+pub(crate) fn h200() -> Cuda {
+    Cuda::new(Sim::builder())
+}
+
+impl Cuda {
+    pub(crate) fn new(builder: Builder) -> Cuda {
+        let sim = builder.kernel("read", read).kernel("write", write).kernel("add", add).kernel("wild", wild).build().unwrap();
+        let table = sim.table();
+        Cuda { sim, table }
+    }
+
+    pub(crate) fn managed(&self, bytes: usize) -> *mut u8 {
+        let mut pointer = null_mut();
+        ok(call!(self.table, cudaMallocManaged(&mut pointer, bytes, 1)));
+        pointer.cast()
+    }
+
+    pub(crate) fn device(&self, bytes: usize) -> *mut u8 {
+        let mut pointer = null_mut();
+        ok(call!(self.table, cudaMalloc(&mut pointer, bytes)));
+        pointer.cast()
+    }
+
+    pub(crate) fn pinned(&self, bytes: usize) -> *mut u8 {
+        let mut pointer = null_mut();
+        ok(call!(self.table, cudaHostAlloc(&mut pointer, bytes, 0)));
+        pointer.cast()
+    }
+
+    pub(crate) fn free(&self, pointer: *mut u8) {
+        ok(call!(self.table, cudaFree(pointer.cast())));
+    }
+
+    pub(crate) fn stream(&self) -> cudaStream_t {
+        let mut stream = null_mut();
+        ok(call!(self.table, cudaStreamCreateWithFlags(&mut stream, 1)));
+        stream
+    }
+
+    pub(crate) fn event(&self) -> cudaEvent_t {
+        let mut event = null_mut();
+        ok(call!(self.table, cudaEventCreateWithFlags(&mut event, 0)));
+        event
+    }
+
+    pub(crate) fn sync(&self, stream: cudaStream_t) {
+        ok(call!(self.table, cudaStreamSynchronize(stream)));
+    }
+
+    pub(crate) fn prefetch(&self, pointer: *mut u8, bytes: usize, to: i32, stream: cudaStream_t) -> cudaError {
+        match (self.table.cudaMemPrefetchAsync_v13, self.table.cudaMemPrefetchAsync_v11) {
+            // SAFETY: the arguments are plain numbers to the simulator, checked before use.
+            (Some(new), _) => unsafe { new(pointer.cast(), bytes, location(to), 0, stream) },
+            // SAFETY: as above.
+            (None, Some(old)) => unsafe { old(pointer.cast(), bytes, to, stream) },
+            (None, None) => panic!("no prefetch in the table"),
+        }
+    }
+
+    pub(crate) fn advise(&self, pointer: *mut u8, bytes: usize, advice: u32, to: i32) -> cudaError {
+        let advice = cuda_um_sys::cudaMemoryAdvise(advice);
+        match (self.table.cudaMemAdvise_v13, self.table.cudaMemAdvise_v11) {
+            // SAFETY: the arguments are plain numbers to the simulator, checked before use.
+            (Some(new), _) => unsafe { new(pointer.cast(), bytes, advice, location(to)) },
+            // SAFETY: as above.
+            (None, Some(old)) => unsafe { old(pointer.cast(), bytes, advice, to) },
+            (None, None) => panic!("no advise in the table"),
+        }
+    }
+
+    pub(crate) fn attribute(&self, pointer: *mut u8, bytes: usize, attribute: u32) -> i32 {
+        let mut value = 77i32;
+        let attribute = cuda_um_sys::cudaMemRangeAttribute(attribute);
+        ok(call!(self.table, cudaMemRangeGetAttribute((&raw mut value).cast(), 4, attribute, pointer.cast(), bytes)));
+        value
+    }
+
+    pub(crate) fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) {
+        ok(call!(self.table, cudaMemcpy(to.cast(), from.cast(), bytes, cudaMemcpyKind::cudaMemcpyDefault)));
+    }
+
+    pub(crate) fn kernel(&self, name: &str) -> CUfunction {
+        let driver = self.table.driver().unwrap();
+        let mut module: CUmodule = null_mut();
+        let image = CString::new(PTX).unwrap();
+        assert_eq!(call!(driver, cuModuleLoadData(&mut module, image.as_ptr().cast())).0, 0);
+        let mut function: CUfunction = null_mut();
+        let name = CString::new(name).unwrap();
+        assert_eq!(call!(driver, cuModuleGetFunction(&mut function, module, name.as_ptr())).0, 0);
+        function
+    }
+
+    /// Launches a kernel of two parameters: pointer and number of bytes.
+    pub(crate) fn launch(&self, name: &str, pointer: *mut u8, bytes: usize, stream: cudaStream_t) {
+        let function = self.kernel(name);
+        assert_eq!(self.try_launch(function, pointer, bytes, stream), 0);
+    }
+
+    pub(crate) fn try_launch(&self, function: CUfunction, pointer: *mut u8, bytes: usize, stream: cudaStream_t) -> u32 {
+        let driver = self.table.driver().unwrap();
+        let (mut pointer, mut bytes) = (pointer as u64, bytes as u64);
+        let mut arguments = [(&raw mut pointer).cast::<c_void>(), (&raw mut bytes).cast()];
+        let stream: CUstream = stream.cast();
+        call!(driver, cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, arguments.as_mut_ptr(), null_mut())).0
+    }
+
+    /// A kernel that touches a range, and the wait for it.
+    pub(crate) fn run(&self, name: &str, pointer: *mut u8, bytes: usize) {
+        self.launch(name, pointer, bytes, null_mut());
+        self.sync(null_mut());
+    }
+}
+
+pub(crate) fn ok(error: cudaError) {
+    assert_eq!(error, cudaError::cudaSuccess);
+}
+
+pub(crate) fn location(to: i32) -> cudaMemLocation {
+    if to == -1 {
+        cudaMemLocation { type_: cudaMemLocationType(2), id: 0 }
+    } else {
+        cudaMemLocation { type_: cudaMemLocationType(1), id: to }
+    }
+}
+
+/// The host view of memory.
+pub(crate) fn bytes<'a>(pointer: *mut u8, len: usize) -> &'a mut [u8] {
+    // SAFETY: tests hand in host-accessible memory of at least this size, hold one slice of it at a time, and no kernel
+    // runs on it then.
+    unsafe { std::slice::from_raw_parts_mut(pointer, len) }
+}
+
+pub(crate) const PTX: &str = "
+.version 6.4
+.target sm_52
+.address_size 64
+.entry read(.param .u64 data, .param .u64 bytes) { ret; }
+.entry write(.param .u64 data, .param .u64 bytes) { ret; }
+.entry add(.param .u64 data, .param .u64 bytes) { ret; }
+.entry wild(.param .u64 data, .param .u64 bytes) { ret; }
+.entry untwinned(.param .u64 data) { ret; }
+";
+
+fn read(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    let len = launch.value::<u64>(1)? as usize;
+    launch.slice::<u8>(0, len).map(drop)
+}
+
+fn write(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    let len = launch.value::<u64>(1)? as usize;
+    launch.slice_mut::<u8>(0, len)?.fill(7);
+    Ok(())
+}
+
+fn add(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    let len = launch.value::<u64>(1)? as usize;
+    for byte in launch.slice_mut::<u8>(0, len)? {
+        *byte = byte.wrapping_add(1);
+    }
+    Ok(())
+}
+
+fn wild(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    let len = launch.value::<u64>(1)? as usize;
+    launch.slice::<u8>(0, len + 1).map(drop)
+}
