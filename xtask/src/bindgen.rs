@@ -9,7 +9,7 @@ pub use generate::Headers;
 use crate::{wheels, workspace};
 use anyhow::{Context, Result, bail};
 use generate::Major;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The headers that the bindings are made from, a version a row: wheels, and the folders of the headers in them. CUDA 13 has two
 /// rows: the types are those of 13.0, the functions those of the newest as well.
@@ -27,9 +27,14 @@ pub fn headers((major, requirements, folders): (Major, &[&str], &[&str])) -> Res
     Ok(Headers { major, includes: folders.iter().map(|folder| site.join(folder)).collect() })
 }
 
+/// The folder of libclang, as `LIBCLANG_PATH` wants it.
+pub fn libclang() -> Result<PathBuf> {
+    Ok(wheels::install(&["libclang==18.1.1"])?.join("clang/native"))
+}
+
 /// Makes the files and writes them, or compares them with what is checked in.
 pub fn run(check: bool) -> Result<()> {
-    let clang = wheels::install(&["libclang==18.1.1"])?.join("clang/native");
+    let clang = libclang()?;
     // SAFETY: no other thread runs yet; bindgen reads the variable when it first opens libclang.
     #[allow(unsafe_code, reason = "environment of this process")]
     unsafe {

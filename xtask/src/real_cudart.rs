@@ -1,4 +1,4 @@
-//! `cargo xtask real-cudart`: NVIDIA's own runtimes and headers against the bindings.
+//! `cargo xtask real-cudart`: NVIDIA's own runtimes and headers against the bindings, and the bindings made from one toolkit.
 
 use crate::{bindgen, wheels, workspace};
 use anyhow::Result;
@@ -31,6 +31,15 @@ pub fn run() -> Result<()> {
         workspace::cargo()
             .args(["test", "-p", "cuda-um-sys", "--test", "real_cudart", "--test", "layout"])
             .env("CUDA_UM_TEST_CUDARTS", cudarts.join(","))
+            .env("CUDA_UM_TEST_INCLUDES", includes.join(",")),
+    )?;
+    // The feature `generate`, as on a machine whose toolkit is 12.9.
+    let (_, folders) = includes[1].split_once('=').expect("version=folders");
+    workspace::run(
+        workspace::cargo()
+            .args(["test", "-p", "cuda-um-sys", "--features", "generate", "--lib", "--test", "layout"])
+            .env("LIBCLANG_PATH", bindgen::libclang()?)
+            .env("CUDA_UM_INCLUDE", folders)
             .env("CUDA_UM_TEST_INCLUDES", includes.join(",")),
     )
 }
