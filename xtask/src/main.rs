@@ -1,6 +1,7 @@
 //! `cargo xtask <task>`: what the workspace needs beyond `cargo build` and `cargo test`.
 
 mod bindgen;
+mod build_kernels;
 mod gpu_bundle;
 mod real_cudart;
 mod wheels;
@@ -18,6 +19,8 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Compile the CUDA kernels to the portable PTX that is checked in, and to native code with --arch.
+    BuildKernels(build_kernels::Args),
     /// Open the real libcudart of five CUDA versions and check symbols, signatures and layouts; no GPU is needed.
     RealCudart,
     /// Pack release tests, examples and benches into one folder that runs on a machine with a GPU and no Rust.
@@ -27,6 +30,7 @@ enum Task {
 fn main() -> anyhow::Result<()> {
     match Task::parse() {
         Task::Bindgen { check } => bindgen::run(check),
+        Task::BuildKernels(args) => build_kernels::run(&args),
         Task::RealCudart => real_cudart::run(),
         Task::GpuBundle(args) => gpu_bundle::run(&args),
     }
