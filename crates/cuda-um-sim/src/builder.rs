@@ -25,7 +25,9 @@ pub enum SimError {
         devices: usize,
     },
     /// All slots for simulators of this process stayed taken.
-    #[error("{slots} simulators live in this process already, and none ended while waiting: drop one first")]
+    #[error(
+        "{slots} simulators live in this process already, and none ended while waiting: drop one first"
+    )]
     NoFreeSlot {
         /// Simulators that can live at one time.
         slots: usize,
@@ -77,18 +79,33 @@ impl Builder {
     pub(crate) fn from_env() -> Result<Builder, SimError> {
         let mut builder = Builder::new();
         let read = |name: &'static str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let bad = |name, value, expected| SimError::Environment { name, value, expected };
+        let bad = |name, value, expected| SimError::Environment {
+            name,
+            value,
+            expected,
+        };
         if let Some(value) = read("CUDA_UM_SIM_GPU") {
             let gpu = Gpu::parse(&value);
-            builder.gpu = gpu.ok_or_else(|| bad("CUDA_UM_SIM_GPU", value, "h200, gh200, pascal, maxwell or no-concurrent"))?;
+            builder.gpu = gpu.ok_or_else(|| {
+                bad(
+                    "CUDA_UM_SIM_GPU",
+                    value,
+                    "h200, gh200, pascal, maxwell or no-concurrent",
+                )
+            })?;
         }
         if let Some(value) = read("CUDA_UM_SIM_CUDA") {
             let cuda = CudaVersion::parse(&value);
-            builder.cuda = cuda.ok_or_else(|| bad("CUDA_UM_SIM_CUDA", value, "11.8, 12.2, 12.9 or 13.0"))?;
+            builder.cuda =
+                cuda.ok_or_else(|| bad("CUDA_UM_SIM_CUDA", value, "11.8, 12.2, 12.9 or 13.0"))?;
         }
         if let Some(value) = read("CUDA_UM_SIM_DEVICES") {
-            let devices = value.parse().ok().filter(|devices| (1..=MAX_DEVICES).contains(devices));
-            builder.devices = devices.ok_or_else(|| bad("CUDA_UM_SIM_DEVICES", value, "a number from 1 to 8"))?;
+            let devices = value
+                .parse()
+                .ok()
+                .filter(|devices| (1..=MAX_DEVICES).contains(devices));
+            builder.devices =
+                devices.ok_or_else(|| bad("CUDA_UM_SIM_DEVICES", value, "a number from 1 to 8"))?;
         }
         Ok(builder)
     }
@@ -118,18 +135,27 @@ impl Builder {
     /// Memory of each device, instead of the preset's. It is accounted for, not committed: a simulated device can be larger
     /// than this machine.
     pub fn total_memory_bytes(self, bytes: u64) -> Builder {
-        Builder { total_memory_bytes: Some(bytes), ..self }
+        Builder {
+            total_memory_bytes: Some(bytes),
+            ..self
+        }
     }
 
     /// The prices of the virtual clock, instead of the preset's.
     pub fn cost_model(self, cost: CostModel) -> Builder {
-        Builder { cost: Some(cost), ..self }
+        Builder {
+            cost: Some(cost),
+            ..self
+        }
     }
 
     /// End the process, as hardware does, when the host touches managed memory that a kernel may be using on a device
     /// without concurrent managed access. Otherwise the touch is recorded as a [`Misuse`](crate::Misuse) and goes ahead.
     pub fn crash_on_misuse(self, crash: bool) -> Builder {
-        Builder { crash_on_misuse: crash, ..self }
+        Builder {
+            crash_on_misuse: crash,
+            ..self
+        }
     }
 
     /// Builds the simulator.
@@ -139,7 +165,9 @@ impl Builder {
     /// none ends within half a minute.
     pub fn build(self) -> Result<Sim, SimError> {
         if !(1..=MAX_DEVICES).contains(&self.devices) {
-            return Err(SimError::Devices { devices: self.devices });
+            return Err(SimError::Devices {
+                devices: self.devices,
+            });
         }
         let mut profile = self.gpu.profile();
         if let Some(bytes) = self.total_memory_bytes {

@@ -27,33 +27,55 @@ impl Fail {
     /// The next call of the C function of this name (the exported name, for example `cudaMemPrefetchAsync_v2`) returns
     /// `cudaErrorUnknown` instead of running.
     pub fn call(name: &str) -> Fail {
-        Fail { call: name.to_owned(), skip: 0, times: Some(1), code: cudaError::cudaErrorUnknown.0, sticky: false, after: false }
+        Fail {
+            call: name.to_owned(),
+            skip: 0,
+            times: Some(1),
+            code: cudaError::cudaErrorUnknown.0,
+            sticky: false,
+            after: false,
+        }
     }
 
     /// Not the next but the n-th call from now, counted from 1.
     pub fn nth(self, n: u64) -> Fail {
-        Fail { skip: n.saturating_sub(1), ..self }
+        Fail {
+            skip: n.saturating_sub(1),
+            ..self
+        }
     }
 
     /// That call and every later one.
     pub fn from_then_on(self) -> Fail {
-        Fail { times: None, ..self }
+        Fail {
+            times: None,
+            ..self
+        }
     }
 
     /// What the call returns. A sticky error, such as `cudaErrorIllegalAddress`, poisons the context as on hardware.
     pub fn with(self, error: cudaError) -> Fail {
-        Fail { code: error.0, ..self }
+        Fail {
+            code: error.0,
+            ..self
+        }
     }
 
     /// Poisons the context, whatever the error is: every later call fails with it.
     pub fn sticky(self) -> Fail {
-        Fail { sticky: true, ..self }
+        Fail {
+            sticky: true,
+            ..self
+        }
     }
 
     /// The call does its work and then reports the failure, as a call does that returns the error of earlier
     /// asynchronous work.
     pub fn after_the_call(self) -> Fail {
-        Fail { after: true, ..self }
+        Fail {
+            after: true,
+            ..self
+        }
     }
 
     /// Counts one call; whether it fails.

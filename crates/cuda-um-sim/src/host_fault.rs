@@ -25,7 +25,9 @@ static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
 pub(crate) fn watch(core: &Arc<Core>) {
     PREVIOUS.get_or_init(install);
     let base = core.machine.space.base();
-    SPACES.write().push((base..base + core.machine.space.len(), Arc::downgrade(core)));
+    SPACES
+        .write()
+        .push((base..base + core.machine.space.len(), Arc::downgrade(core)));
 }
 
 /// Ends [`watch`].
@@ -38,7 +40,8 @@ fn install() -> libc::sigaction {
     let mut previous = MaybeUninit::uninit();
     // SAFETY: zero is a valid `sigaction`; every field that matters is set before use.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = on_fault as extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) as usize;
+    action.sa_sigaction =
+        on_fault as extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) as usize;
     // No SA_ONSTACK: the alternate stacks that Rust gives its threads are a few KiB, made for reporting a stack overflow;
     // serving a fault needs more. (So an overflow ends the process without Rust's message.) SA_NODEFER: a fault inside
     // a previous handler that we chain to must reach us too.
@@ -58,7 +61,11 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
     let address = unsafe { (*info).si_addr() } as usize;
     // SAFETY: errno is this thread's own; the interrupted code must find it as it was.
     let errno = unsafe { *libc::__errno_location() };
-    let owner = SPACES.read().iter().find(|(range, _)| range.contains(&address)).and_then(|(_, core)| core.upgrade());
+    let owner = SPACES
+        .read()
+        .iter()
+        .find(|(range, _)| range.contains(&address))
+        .and_then(|(_, core)| core.upgrade());
     let served = owner.is_some_and(|core| serve(&core, address, is_write(context)));
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };
@@ -71,7 +78,8 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
 #[cfg(target_arch = "x86_64")]
 fn is_write(context: *mut libc::c_void) -> Option<bool> {
     // SAFETY: with SA_SIGINFO the third argument is the interrupted `ucontext_t`.
-    let error = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_ERR as usize] };
+    let error =
+        unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_ERR as usize] };
     Some(error & 2 != 0)
 }
 
@@ -85,10 +93,16 @@ fn is_write(_context: *mut libc::c_void) -> Option<bool> {
 fn serve(core: &Core, address: usize, write: Option<bool>) -> bool {
     let machine = &core.machine;
     let mut state = core.state.lock();
-    let found = state.holding_page(address).map(|allocation| (allocation.base, matches!(allocation.kind, Kind::Managed(_))));
+    let found = state
+        .holding_page(address)
+        .map(|allocation| (allocation.base, matches!(allocation.kind, Kind::Managed(_))));
     let Some((base, true)) = found else {
         let freed = state.was_freed(address);
-        let misuse = if freed { Misuse::UseAfterFree { address } } else { Misuse::HostTouchOfDeviceMemory { address } };
+        let misuse = if freed {
+            Misuse::UseAfterFree { address }
+        } else {
+            Misuse::HostTouchOfDeviceMemory { address }
+        };
         report(&misuse);
         state.misuse.push(misuse);
         return false;
@@ -126,7 +140,8 @@ fn chain(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
             if previous.sa_flags & libc::SA_SIGINFO != 0 {
                 // SAFETY: the flag says that the previous handler has this signature; the arguments are the kernel's.
                 unsafe {
-                    let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = std::mem::transmute(handler);
+                    let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
+                        std::mem::transmute(handler);
                     handler(signal, info, context);
                 }
             } else {

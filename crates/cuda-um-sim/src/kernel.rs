@@ -63,7 +63,9 @@ pub enum TwinError {
         address: usize,
     },
     /// Two slices of one launch overlap, and one of them is mutable.
-    #[error("parameter {index} overlaps a slice that the twin already holds, and one of them is mutable")]
+    #[error(
+        "parameter {index} overlaps a slice that the twin already holds, and one of them is mutable"
+    )]
     Overlap {
         /// The parameter.
         index: usize,
@@ -117,8 +119,23 @@ struct Spent {
 }
 
 impl<'a> LaunchContext<'a> {
-    pub(crate) fn new(core: &'a Arc<Core>, device: usize, stream: usize, shape: LaunchShape, parameters: Vec<Vec<u8>>) -> LaunchContext<'a> {
-        LaunchContext { core, device, stream, shape, parameters, held: RefCell::default(), spent: RefCell::default(), slices: PhantomData }
+    pub(crate) fn new(
+        core: &'a Arc<Core>,
+        device: usize,
+        stream: usize,
+        shape: LaunchShape,
+        parameters: Vec<Vec<u8>>,
+    ) -> LaunchContext<'a> {
+        LaunchContext {
+            core,
+            device,
+            stream,
+            shape,
+            parameters,
+            held: RefCell::default(),
+            spent: RefCell::default(),
+            slices: PhantomData,
+        }
     }
 
     /// Blocks of the grid.
@@ -147,10 +164,17 @@ impl<'a> LaunchContext<'a> {
     /// There is no such parameter, or it has another size than `T`.
     pub fn value<T: Pod>(&self, index: usize) -> Result<T, TwinError> {
         let count = self.parameters.len();
-        let bytes = self.parameters.get(index).ok_or(TwinError::NoParameter { index, count })?;
+        let bytes = self
+            .parameters
+            .get(index)
+            .ok_or(TwinError::NoParameter { index, count })?;
         let expected = size_of::<T>();
         if bytes.len() != expected {
-            return Err(TwinError::ParameterSize { index, found: bytes.len(), expected });
+            return Err(TwinError::ParameterSize {
+                index,
+                found: bytes.len(),
+                expected,
+            });
         }
         Ok(bytemuck::pod_read_unaligned(bytes))
     }
@@ -160,7 +184,9 @@ impl<'a> LaunchContext<'a> {
     /// # Errors
     /// The parameter is no pointer, the memory is not the kernel's to read, or it overlaps a mutable slice.
     pub fn slice<T: Pod>(&self, index: usize, len: usize) -> Result<&'a [T], TwinError> {
-        let Some(view) = self.acquire::<T>(index, len, false)? else { return Ok(&[]) };
+        let Some(view) = self.acquire::<T>(index, len, false)? else {
+            return Ok(&[]);
+        };
         // SAFETY: `acquire` checked that `len` aligned elements at `view` lie in one live allocation (or in memory that
         // the caller of the launch vouches for), whose device view is mapped for longer than this launch, and that no
         // mutable slice of this launch overlaps it. Any bytes are a valid `T: Pod`. Other writers during the launch are
@@ -174,16 +200,30 @@ impl<'a> LaunchContext<'a> {
     /// # Errors
     /// The parameter is no pointer, the memory is not the kernel's to write, or it overlaps another slice of this launch.
     pub fn slice_mut<T: Pod>(&self, index: usize, len: usize) -> Result<&'a mut [T], TwinError> {
-        let Some(view) = self.acquire::<T>(index, len, true)? else { return Ok(&mut []) };
+        let Some(view) = self.acquire::<T>(index, len, true)? else {
+            return Ok(&mut []);
+        };
         // SAFETY: as in `slice`; and `acquire` refuses every later slice of this launch that overlaps this one.
         Ok(unsafe { std::slice::from_raw_parts_mut(view as *mut T, len) })
     }
 
-    fn acquire<T: Pod>(&self, index: usize, len: usize, write: bool) -> Result<Option<usize>, TwinError> {
+    fn acquire<T: Pod>(
+        &self,
+        index: usize,
+        len: usize,
+        write: bool,
+    ) -> Result<Option<usize>, TwinError> {
         let address = self.value::<u64>(index)? as usize;
-        let bytes = len.checked_mul(size_of::<T>()).filter(|bytes| address.checked_add(*bytes).is_some());
+        let bytes = len
+            .checked_mul(size_of::<T>())
+            .filter(|bytes| address.checked_add(*bytes).is_some());
         let Some(bytes) = bytes else {
-            return Err(TwinError::IllegalAddress { index, address, bytes: usize::MAX, why: "past the end of the address space" });
+            return Err(TwinError::IllegalAddress {
+                index,
+                address,
+                bytes: usize::MAX,
+                why: "past the end of the address space",
+            });
         };
         if bytes == 0 {
             return Ok(None);
@@ -192,12 +232,26 @@ impl<'a> LaunchContext<'a> {
             return Err(TwinError::Misaligned { index, address });
         }
         let range = address..address + bytes;
-        let overlaps = |(held, mutable): &(Range<usize>, bool)| (write || *mutable) && held.start < range.end && range.start < held.end;
+        let overlaps = |(held, mutable): &(Range<usize>, bool)| {
+            (write || *mutable) && held.start < range.end && range.start < held.end
+        };
         if self.held.borrow().iter().any(overlaps) {
             return Err(TwinError::Overlap { index });
         }
-        let access = self.core.state.lock().kernel_access(&self.core.machine, self.device, self.stream, address, bytes, write);
-        let access = access.map_err(|why| TwinError::IllegalAddress { index, address, bytes, why })?;
+        let access = self.core.state.lock().kernel_access(
+            &self.core.machine,
+            self.device,
+            self.stream,
+            address,
+            bytes,
+            write,
+        );
+        let access = access.map_err(|why| TwinError::IllegalAddress {
+            index,
+            address,
+            bytes,
+            why,
+        })?;
         let mut spent = self.spent.borrow_mut();
         spent.cost += access.cost;
         spent.remote_bytes += access.remote_bytes;

@@ -1,7 +1,9 @@
 //! A CUDA runtime in software: managed memory, streams and kernels with no GPU.
 
 #[cfg(not(target_os = "linux"))]
-compile_error!("cuda-um-sim runs on Linux alone: it sees the host's touches of managed memory through memfd, mprotect and SIGSEGV");
+compile_error!(
+    "cuda-um-sim runs on Linux alone: it sees the host's touches of managed memory through memfd, mprotect and SIGSEGV"
+);
 
 mod builder;
 mod check;

@@ -39,12 +39,16 @@ pub(crate) fn parse(text: &str) -> Result<Ptx, PtxError> {
         let (major, minor) = version.split_once('.')?;
         Some((major.parse().ok()?, minor.parse().ok()?))
     });
-    let Some(version) = version else { return error("no `.version` with a number") };
+    let Some(version) = version else {
+        return error("no `.version` with a number");
+    };
     let target = directive(&text, ".target").and_then(|target| {
         let digits = target.split(',').next()?.trim().strip_prefix("sm_")?;
         digits.trim_end_matches(['a', 'f']).parse().ok()
     });
-    let Some(target) = target else { return error("no `.target sm_…`") };
+    let Some(target) = target else {
+        return error("no `.target sm_…`");
+    };
     if directive(&text, ".address_size").is_some_and(|size| size != "64") {
         return error("`.address_size` is not 64");
     }
@@ -56,7 +60,11 @@ pub(crate) fn parse(text: &str) -> Result<Ptx, PtxError> {
         entries.push(entry);
         rest = after;
     }
-    Ok(Ptx { version, target, entries })
+    Ok(Ptx {
+        version,
+        target,
+        entries,
+    })
 }
 
 fn without_comments(text: &str) -> Result<String, PtxError> {
@@ -68,7 +76,9 @@ fn without_comments(text: &str) -> Result<String, PtxError> {
         if rest.starts_with("//") {
             rest = rest.find('\n').map_or("", |end| &rest[end..]);
         } else if rest.starts_with("/*") {
-            let Some(end) = rest.find("*/") else { return error("a comment does not end") };
+            let Some(end) = rest.find("*/") else {
+                return error("a comment does not end");
+            };
             out.push(' ');
             rest = &rest[end + 2..];
         } else {
@@ -101,12 +111,16 @@ fn directive<'t>(text: &'t str, name: &str) -> Option<&'t str> {
 /// Parses `name ( .param …, … ) directives { body }`.
 fn entry(text: &str) -> Result<(Entry, &str), PtxError> {
     let text = text.trim_start();
-    let end = text.find(|c: char| !(c.is_alphanumeric() || "_$%".contains(c))).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !(c.is_alphanumeric() || "_$%".contains(c)))
+        .unwrap_or(text.len());
     let (name, rest) = text.split_at(end);
     if name.is_empty() {
         return error("an entry without a name");
     }
-    let Some(open) = rest.find('{') else { return error(format!("entry `{name}` has no body")) };
+    let Some(open) = rest.find('{') else {
+        return error(format!("entry `{name}` has no body"));
+    };
     let (head, body) = rest.split_at(open);
     let (list, directives) = match head.trim_start().strip_prefix('(') {
         Some(list) => match list.split_once(')') {
@@ -115,12 +129,32 @@ fn entry(text: &str) -> Result<(Entry, &str), PtxError> {
         },
         None => ("", head),
     };
-    let parameters = list.split(',').map(str::trim).filter(|parameter| !parameter.is_empty()).map(parameter).collect::<Result<_, _>>()?;
-    let Some(length) = body_length(body) else { return error(format!("the body of `{name}` does not end")) };
+    let parameters = list
+        .split(',')
+        .map(str::trim)
+        .filter(|parameter| !parameter.is_empty())
+        .map(parameter)
+        .collect::<Result<_, _>>()?;
+    let Some(length) = body_length(body) else {
+        return error(format!("the body of `{name}` does not end"));
+    };
     let (body, after) = body.split_at(length);
-    let max_threads = directive(directives, ".maxntid").or_else(|| directive(directives, ".reqntid"));
-    let max_threads = max_threads.map(|dims| dims.split(',').filter_map(|dim| dim.trim().parse::<u32>().ok()).product());
-    Ok((Entry { name: name.to_owned(), parameters, shared_bytes: shared_bytes(body), max_threads }, after))
+    let max_threads =
+        directive(directives, ".maxntid").or_else(|| directive(directives, ".reqntid"));
+    let max_threads = max_threads.map(|dims| {
+        dims.split(',')
+            .filter_map(|dim| dim.trim().parse::<u32>().ok())
+            .product()
+    });
+    Ok((
+        Entry {
+            name: name.to_owned(),
+            parameters,
+            shared_bytes: shared_bytes(body),
+            max_threads,
+        },
+        after,
+    ))
 }
 
 fn body_length(text: &str) -> Option<usize> {
@@ -200,15 +234,29 @@ mod tests {
     fn names_and_parameter_sizes_are_read() {
         let ptx = parse(SCALE).unwrap();
         assert_eq!((ptx.version, ptx.target), ((6, 4), 60));
-        let [scale, nothing] = &ptx.entries[..] else { panic!("two entries") };
-        assert_eq!((scale.name.as_str(), scale.parameters.as_slice()), ("scale", &[8, 4, 24][..]));
+        let [scale, nothing] = &ptx.entries[..] else {
+            panic!("two entries")
+        };
+        assert_eq!(
+            (scale.name.as_str(), scale.parameters.as_slice()),
+            ("scale", &[8, 4, 24][..])
+        );
         assert_eq!((scale.shared_bytes, scale.max_threads), (1024, Some(256)));
-        assert_eq!((nothing.name.as_str(), nothing.parameters.len()), ("nothing", 0));
+        assert_eq!(
+            (nothing.name.as_str(), nothing.parameters.len()),
+            ("nothing", 0)
+        );
     }
 
     #[test]
     fn text_that_is_not_ptx_is_refused() {
-        for text in ["", "hello", ".version x\n.target sm_60", ".version 6.4\n", ".version 6.4\n.target sm_60\n.entry f(.param .u64 a"] {
+        for text in [
+            "",
+            "hello",
+            ".version x\n.target sm_60",
+            ".version 6.4\n",
+            ".version 6.4\n.target sm_60\n.entry f(.param .u64 a",
+        ] {
             assert!(parse(text).is_err(), "{text:?}");
         }
     }

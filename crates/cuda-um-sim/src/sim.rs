@@ -57,10 +57,17 @@ impl Sim {
     }
 
     pub(crate) fn start(core: Arc<Core>, patience: Duration) -> Result<Sim, SimError> {
-        let slot = slot::take(&core, patience).ok_or(SimError::NoFreeSlot { slots: slot::SLOTS })?;
+        let slot =
+            slot::take(&core, patience).ok_or(SimError::NoFreeSlot { slots: slot::SLOTS })?;
         core.set_slot(slot);
         host_fault::watch(&core);
-        let sim = Sim { inner: Arc::new(Inner { core, slot, table: Mutex::default() }) };
+        let sim = Sim {
+            inner: Arc::new(Inner {
+                core,
+                slot,
+                table: Mutex::default(),
+            }),
+        };
         // Whatever is wrong with the table shows here, so that `table` cannot fail.
         let table = sim.make_table()?;
         *sim.inner.table.lock() = Arc::downgrade(&table);
@@ -75,10 +82,15 @@ impl Sim {
             CudaVersion::V12_2 | CudaVersion::V12_9 => 12,
             CudaVersion::V13_0 => 13,
         };
-        let mut resolve = |name: &std::ffi::CStr| name.to_str().map_or(std::ptr::null(), |name| entry::symbol(slot, cuda, name));
+        let mut resolve = |name: &std::ffi::CStr| {
+            name.to_str()
+                .map_or(std::ptr::null(), |name| entry::symbol(slot, cuda, name))
+        };
         // SAFETY: every symbol that `entry::symbol` gives has the signature that CUDA documents for its name in the played
         // version, and the functions work as long as the slot is held, which `owner` does.
-        unsafe { Table::from_symbols(owner, Some(soname), &mut resolve) }.map(Arc::new).map_err(SimError::Table)
+        unsafe { Table::from_symbols(owner, Some(soname), &mut resolve) }
+            .map(Arc::new)
+            .map_err(SimError::Table)
     }
 
     /// The function table of the simulated runtime, for whatever takes a table of the real one. It keeps the simulator
@@ -127,7 +139,13 @@ impl Sim {
 
     /// The virtual time at which the work that a device has run ended; `None` where there is no such device.
     pub fn device_time(&self, device: u32) -> Option<Duration> {
-        self.inner.core.state.lock().devices.get(device as usize).map(|device| device.end)
+        self.inner
+            .core
+            .state
+            .lock()
+            .devices
+            .get(device as usize)
+            .map(|device| device.end)
     }
 
     /// Makes a call fail.
@@ -142,7 +160,12 @@ impl Sim {
 
     /// The sticky error that poisons the context, if one does.
     pub fn poison(&self) -> Option<cudaError> {
-        self.inner.core.state.lock().poison.map(|code| cudaError(code.0))
+        self.inner
+            .core
+            .state
+            .lock()
+            .poison
+            .map(|code| cudaError(code.0))
     }
 
     /// The calls so far, the latest 65,536 of them.
@@ -176,7 +199,13 @@ impl Sim {
                 (Kind::Pinned { .. }, _) => "cudaHostAlloc",
             },
         });
-        let registered = state.registered.iter().map(|(address, registered)| Leak::Registration { address: *address, bytes: registered.bytes });
+        let registered = state
+            .registered
+            .iter()
+            .map(|(address, registered)| Leak::Registration {
+                address: *address,
+                bytes: registered.bytes,
+            });
         let pools = state.pools.len() - state.devices.len();
         memory
             .chain(registered)
@@ -198,7 +227,10 @@ impl Sim {
 
 impl std::fmt::Debug for Sim {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sim").field("device", &self.inner.core.machine.profile.name).field("cuda", &self.cuda()).finish_non_exhaustive()
+        f.debug_struct("Sim")
+            .field("device", &self.inner.core.machine.profile.name)
+            .field("cuda", &self.cuda())
+            .finish_non_exhaustive()
     }
 }
 

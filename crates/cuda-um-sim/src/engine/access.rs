@@ -29,24 +29,43 @@ impl State {
         write: bool,
     ) -> Result<Access, &'static str> {
         let Ok(span) = self.find(machine, address, bytes) else {
-            return Err(if self.was_freed(address) { "it was freed" } else { "it is not inside one allocation" });
+            return Err(if self.was_freed(address) {
+                "it was freed"
+            } else {
+                "it is not inside one allocation"
+            });
         };
-        if self.holding(address).is_some_and(|allocation| allocation.freeing) {
+        if self
+            .holding(address)
+            .is_some_and(|allocation| allocation.freeing)
+        {
             self.misuse.push(Misuse::UseAfterFree { address });
         }
-        let mut access = Access { view: span.view, cost: Duration::ZERO, remote_bytes: 0 };
+        let mut access = Access {
+            view: span.view,
+            cost: Duration::ZERO,
+            remote_bytes: 0,
+        };
         match span.memory {
-            Memory::Device(owner) if self.device_reaches(device, owner) || self.pool_allows(device, address) => {
+            Memory::Device(owner)
+                if self.device_reaches(device, owner) || self.pool_allows(device, address) =>
+            {
                 if owner != device {
                     access.remote_bytes = bytes as u64;
                 }
             }
-            Memory::Device(_) => return Err("it is another device's, and peer access is not enabled"),
+            Memory::Device(_) => {
+                return Err("it is another device's, and peer access is not enabled");
+            }
             Memory::Pinned => access.remote_bytes = bytes as u64,
-            Memory::Pageable if machine.profile.pageable_memory_access => access.remote_bytes = bytes as u64,
+            Memory::Pageable if machine.profile.pageable_memory_access => {
+                access.remote_bytes = bytes as u64
+            }
             Memory::Pageable => return Err("it is pageable host memory"),
             Memory::Managed(base) => {
-                let attach = self.managed(base).map_or(Attach::Global, |(managed, _)| managed.attach);
+                let attach = self
+                    .managed(base)
+                    .map_or(Attach::Global, |(managed, _)| managed.attach);
                 let refused = match attach {
                     Attach::Global => false,
                     Attach::Host => !machine.concurrent,
@@ -68,6 +87,7 @@ impl State {
     /// Whether memory is of a pool that this device may use.
     fn pool_allows(&self, device: usize, address: usize) -> bool {
         let pool = self.holding(address).and_then(|allocation| allocation.pool);
-        pool.and_then(|pool| self.pools.get(&pool)).is_some_and(|pool| pool.accessible_from(device))
+        pool.and_then(|pool| self.pools.get(&pool))
+            .is_some_and(|pool| pool.accessible_from(device))
     }
 }

@@ -53,7 +53,12 @@ impl AddressSpace {
                 return Err(error);
             }
         };
-        Ok(AddressSpace { host, device, len, file })
+        Ok(AddressSpace {
+            host,
+            device,
+            len,
+            file,
+        })
     }
 
     /// First address of the host view.
@@ -91,7 +96,8 @@ impl AddressSpace {
         };
         // SAFETY: the range lies inside the host view, which this value owns. Taking access away makes later touches
         // fault, which the handler resolves.
-        let result = unsafe { libc::mprotect(range.start as *mut libc::c_void, range.len(), protection) };
+        let result =
+            unsafe { libc::mprotect(range.start as *mut libc::c_void, range.len(), protection) };
         if result != 0 {
             tracing::error!(error = %io::Error::last_os_error(), "mprotect of the host view failed; touches there are not seen");
         }

@@ -45,14 +45,25 @@ impl AttributeValue {
 
     /// Numbers of a set of processors, devices first.
     pub(crate) fn numbers(processors: Processors) -> Vec<i32> {
-        let devices = processors.iter().filter_map(Processor::ordinal).map(|ordinal| ordinal as i32);
-        devices.chain(processors.contains(HOST).then_some(-1)).collect()
+        let devices = processors
+            .iter()
+            .filter_map(Processor::ordinal)
+            .map(|ordinal| ordinal as i32);
+        devices
+            .chain(processors.contains(HOST).then_some(-1))
+            .collect()
     }
 }
 
 impl State {
     /// Applies advice to the pages that hold a range.
-    pub(crate) fn advise(&mut self, machine: &Machine, address: usize, bytes: usize, change: AdviceChange) -> Result<(), Code> {
+    pub(crate) fn advise(
+        &mut self,
+        machine: &Machine,
+        address: usize,
+        bytes: usize,
+        change: AdviceChange,
+    ) -> Result<(), Code> {
         let place = match change {
             AdviceChange::Preferred(place) => place,
             AdviceChange::AccessedBy(place, _) => Some(place),
@@ -61,15 +72,25 @@ impl State {
         if matches!(place, Some(Place::Device(_))) && !machine.concurrent {
             return Err(Code::INVALID_DEVICE);
         }
-        let Some((base, pages)) = self.prefetchable(machine, address, bytes)? else { return Ok(()) };
+        let Some((base, pages)) = self.prefetchable(machine, address, bytes)? else {
+            return Ok(());
+        };
         self.now += machine.cost.advise;
         let mut mapped = 0;
-        if let Some(managed) = self.allocations.get_mut(&base).and_then(|allocation| allocation.managed_mut()) {
+        if let Some(managed) = self
+            .allocations
+            .get_mut(&base)
+            .and_then(|allocation| allocation.managed_mut())
+        {
             managed.change_advice(pages.clone(), |advice| match change {
                 AdviceChange::ReadMostly(on) => advice.read_mostly = on,
                 AdviceChange::Preferred(place) => advice.preferred = place,
-                AdviceChange::AccessedBy(place, true) => advice.accessed_by = advice.accessed_by.with(place.processor()),
-                AdviceChange::AccessedBy(place, false) => advice.accessed_by = advice.accessed_by.without(place.processor()),
+                AdviceChange::AccessedBy(place, true) => {
+                    advice.accessed_by = advice.accessed_by.with(place.processor())
+                }
+                AdviceChange::AccessedBy(place, false) => {
+                    advice.accessed_by = advice.accessed_by.without(place.processor())
+                }
             });
         }
         match change {
@@ -78,7 +99,9 @@ impl State {
                 let spread = self.spread(base, &pages);
                 mapped = spread.device + spread.host;
             }
-            AdviceChange::AccessedBy(place, false) => self.unmap(machine, base, &pages, place.processor()),
+            AdviceChange::AccessedBy(place, false) => {
+                self.unmap(machine, base, &pages, place.processor())
+            }
             AdviceChange::ReadMostly(true) | AdviceChange::Preferred(_) => {}
         }
         self.now += at_rate(mapped, machine.cost.map_rate);
@@ -86,8 +109,16 @@ impl State {
     }
 
     /// Ends a processor's mapping of pages that are elsewhere.
-    fn unmap(&mut self, machine: &Machine, base: usize, pages: &std::ops::Range<usize>, processor: Processor) {
-        let Some((managed, _)) = self.managed(base) else { return };
+    fn unmap(
+        &mut self,
+        machine: &Machine,
+        base: usize,
+        pages: &std::ops::Range<usize>,
+        processor: Processor,
+    ) {
+        let Some((managed, _)) = self.managed(base) else {
+            return;
+        };
         for (run, mut page, _) in managed.runs(pages) {
             if page.mapped.contains(processor) {
                 page.mapped = page.mapped.without(processor);
@@ -105,16 +136,29 @@ impl State {
         attribute: Attribute,
     ) -> Result<AttributeValue, Code> {
         let (base, pages) = self.managed_range(machine, address, bytes)?;
-        let Some((managed, _)) = self.managed(base) else { return Err(Code::INVALID_VALUE) };
+        let Some((managed, _)) = self.managed(base) else {
+            return Err(Code::INVALID_VALUE);
+        };
         debug_assert!(pages.end * PAGE >= bytes);
-        let mut advice = managed.advice.overlapping(&pages).map(|(_, advice)| *advice);
+        let mut advice = managed
+            .advice
+            .overlapping(&pages)
+            .map(|(_, advice)| *advice);
         Ok(match attribute {
             Attribute::ReadMostly => AttributeValue::Flag(advice.all(|advice| advice.read_mostly)),
-            Attribute::Preferred => AttributeValue::Place(same(advice.map(|advice| advice.preferred))),
-            Attribute::LastPrefetch => AttributeValue::Place(same(advice.map(|advice| advice.last_prefetch))),
+            Attribute::Preferred => {
+                AttributeValue::Place(same(advice.map(|advice| advice.preferred)))
+            }
+            Attribute::LastPrefetch => {
+                AttributeValue::Place(same(advice.map(|advice| advice.last_prefetch)))
+            }
             Attribute::AccessedBy => {
-                let first = advice.next().map_or(Processors::NONE, |advice| advice.accessed_by);
-                AttributeValue::Processors(advice.fold(first, |all, advice| all.intersection(advice.accessed_by)))
+                let first = advice
+                    .next()
+                    .map_or(Processors::NONE, |advice| advice.accessed_by);
+                AttributeValue::Processors(
+                    advice.fold(first, |all, advice| all.intersection(advice.accessed_by)),
+                )
             }
         })
     }
@@ -123,5 +167,8 @@ impl State {
 /// The place that all pages agree on.
 fn same(mut places: impl Iterator<Item = Option<Place>>) -> Option<Place> {
     let first = places.next().flatten();
-    places.all(|place| place == first).then_some(first).flatten()
+    places
+        .all(|place| place == first)
+        .then_some(first)
+        .flatten()
 }

@@ -1,7 +1,7 @@
 //! One allocation of any kind.
 
-use std::ops::Range;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use rangemap::RangeMap;
 
@@ -45,7 +45,12 @@ impl Managed {
         pages.insert(0..count, Page::default());
         let mut advice = RangeMap::new();
         advice.insert(0..count, Advice::default());
-        Managed { pages, advice, attach, used: BTreeMap::new() }
+        Managed {
+            pages,
+            advice,
+            attach,
+            used: BTreeMap::new(),
+        }
     }
 
     /// The pieces of `range` that agree in page state and advice.
@@ -54,7 +59,11 @@ impl Managed {
         for (pages, page) in self.pages.overlapping(range) {
             let pages = pages.start.max(range.start)..pages.end.min(range.end);
             for (part, advice) in self.advice.overlapping(&pages) {
-                runs.push((part.start.max(pages.start)..part.end.min(pages.end), *page, *advice));
+                runs.push((
+                    part.start.max(pages.start)..part.end.min(pages.end),
+                    *page,
+                    *advice,
+                ));
             }
         }
         runs
@@ -65,7 +74,12 @@ impl Managed {
         let parts: Vec<_> = self
             .advice
             .overlapping(&range)
-            .map(|(part, advice)| (part.start.max(range.start)..part.end.min(range.end), *advice))
+            .map(|(part, advice)| {
+                (
+                    part.start.max(range.start)..part.end.min(range.end),
+                    *advice,
+                )
+            })
             .collect();
         for (part, mut advice) in parts {
             change(&mut advice);

@@ -9,11 +9,21 @@ use super::stream::Stream;
 
 impl State {
     /// Changes who may touch an allocation, when the stream gets there.
-    pub(crate) fn attach(&mut self, core: &Arc<Core>, stream: &Arc<Stream>, base: usize, attach: Attach) {
+    pub(crate) fn attach(
+        &mut self,
+        core: &Arc<Core>,
+        stream: &Arc<Stream>,
+        base: usize,
+        attach: Attach,
+    ) {
         self.now += core.machine.cost.enqueue;
         let work = Box::new(move |core: &Arc<Core>, start| {
             let mut state = core.state.lock();
-            if let Some(managed) = state.allocations.get_mut(&base).and_then(|allocation| allocation.managed_mut()) {
+            if let Some(managed) = state
+                .allocations
+                .get_mut(&base)
+                .and_then(|allocation| allocation.managed_mut())
+            {
                 managed.attach = attach;
             }
             start

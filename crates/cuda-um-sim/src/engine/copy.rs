@@ -64,7 +64,10 @@ pub(crate) struct Enqueued {
 
 impl State {
     /// Checks and enqueues a copy. Bytes of pageable memory are taken now; pageable destinations make the caller wait.
-    #[expect(clippy::too_many_arguments, reason = "a copy has two ends, a size, a direction and a stream")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a copy has two ends, a size, a direction and a stream"
+    )]
     pub(crate) fn copy(
         &mut self,
         core: &Arc<Core>,
@@ -83,25 +86,31 @@ impl State {
             self.check_end(machine, &to, to_device)?;
         }
         self.now += machine.cost.enqueue;
-        let staged: Option<Vec<u8>> = (from.memory == Memory::Pageable && !synchronous).then(|| {
-            let mut staged = vec![0u8; count];
-            // SAFETY: the caller of the CUDA function vouches for `count` readable bytes at `from`; `staged` has as many.
-            unsafe { bytes::copy(staged.as_mut_ptr() as usize, from.view, count) };
-            staged
-        });
+        let staged: Option<Vec<u8>> =
+            (from.memory == Memory::Pageable && !synchronous).then(|| {
+                let mut staged = vec![0u8; count];
+                // SAFETY: the caller of the CUDA function vouches for `count` readable bytes at `from`; `staged` has as many.
+                unsafe { bytes::copy(staged.as_mut_ptr() as usize, from.view, count) };
+                staged
+            });
         let device = stream.device;
         let work = Box::new(move |core: &Arc<Core>, start: Duration| {
             let end = {
                 let mut state = core.state.lock();
                 match state.price_copy(&core.machine, device, &from, &to, direction) {
-                    Ok(cost) => state.take_link(device, &from, start, cost),
+                    Ok(cost) => {
+                        let outwards = state.end_of(&from) == End::Device;
+                        state.take_link(device, outwards, start, cost)
+                    }
                     Err(code) => {
                         state.poison(code);
                         return start;
                     }
                 }
             };
-            let source = staged.as_ref().map_or(from.view, |staged| staged.as_ptr() as usize);
+            let source = staged
+                .as_ref()
+                .map_or(from.view, |staged| staged.as_ptr() as usize);
             // SAFETY: both ranges were checked against their allocations, whose device views stay mapped while the
             // simulator lives; ranges outside them are vouched for by the caller of the CUDA function, who must keep
             // them until the copy has run.
@@ -109,7 +118,10 @@ impl State {
             end
         });
         let done = self.enqueue(core, stream, Vec::new(), work);
-        Ok(Enqueued { done, blocks: to.memory == Memory::Pageable })
+        Ok(Enqueued {
+            done,
+            blocks: to.memory == Memory::Pageable,
+        })
     }
 
     /// An end that the caller says is on a device must not be pageable, and one on the host must not be a device's.
@@ -119,18 +131,33 @@ impl State {
             Memory::Device(_) => !device,
             Memory::Managed(_) | Memory::Pinned => false,
         };
-        if wrong && end.bytes > 0 { Err(Code::INVALID_VALUE) } else { Ok(()) }
+        if wrong && end.bytes > 0 {
+            Err(Code::INVALID_VALUE)
+        } else {
+            Ok(())
+        }
     }
 
     /// Places fresh managed pages, counts the copy, and says what it costs.
-    fn price_copy(&mut self, machine: &Machine, device: usize, from: &Span, to: &Span, direction: Direction) -> Result<Duration, Code> {
+    fn price_copy(
+        &mut self,
+        machine: &Machine,
+        device: usize,
+        from: &Span,
+        to: &Span,
+        direction: Direction,
+    ) -> Result<Duration, Code> {
         if to.bytes == 0 {
             return Ok(Duration::ZERO);
         }
         if let Memory::Managed(base) = to.memory {
             let pages = self.pages_of(base, to);
             let on_host = matches!(direction, Direction::DeviceToHost | Direction::HostToHost);
-            let home = if on_host || !machine.concurrent { HOST } else { Processor::device(device) };
+            let home = if on_host || !machine.concurrent {
+                HOST
+            } else {
+                Processor::device(device)
+            };
             self.populate(machine, home, base, &pages)?;
             self.collapse(machine, base, &pages);
         }
@@ -151,11 +178,20 @@ impl State {
         Ok(cost.copy + at_rate(count, rate))
     }
 
-    /// Copies of one direction share the link.
-    fn take_link(&mut self, device: usize, from: &Span, start: Duration, cost: Duration) -> Duration {
-        let outwards = self.end_of(from) == End::Device;
+    /// Copies and prefetches of one direction share the link; the end of the work.
+    pub(crate) fn take_link(
+        &mut self,
+        device: usize,
+        outwards: bool,
+        start: Duration,
+        cost: Duration,
+    ) -> Duration {
         let device = &mut self.devices[device];
-        let link = if outwards { &mut device.link_out } else { &mut device.link_in };
+        let link = if outwards {
+            &mut device.link_out
+        } else {
+            &mut device.link_in
+        };
         let end = start.max(*link) + cost;
         *link = end;
         device.end = device.end.max(end);
@@ -169,7 +205,11 @@ impl State {
             Memory::Pageable => End::Pageable,
             Memory::Managed(base) => {
                 let spread = self.spread(base, &self.pages_of(base, span));
-                if spread.device > spread.host { End::Device } else { End::Pinned }
+                if spread.device > spread.host {
+                    End::Device
+                } else {
+                    End::Pinned
+                }
             }
         }
     }
@@ -187,7 +227,10 @@ impl State {
         let count_bytes = count.checked_mul(width).ok_or(Code::INVALID_VALUE)?;
         let machine = &core.machine;
         let to = self.find(machine, to, count_bytes)?;
-        if to.memory == Memory::Pageable && count_bytes > 0 && !machine.profile.pageable_memory_access {
+        if to.memory == Memory::Pageable
+            && count_bytes > 0
+            && !machine.profile.pageable_memory_access
+        {
             return Err(Code::INVALID_VALUE);
         }
         if !to.address.is_multiple_of(width) {
@@ -212,7 +255,13 @@ impl State {
             start + cost
         });
         let done = self.enqueue(core, stream, Vec::new(), work);
-        Ok(Enqueued { done, blocks: matches!(to.memory, Memory::Pinned | Memory::Pageable | Memory::Managed(_)) })
+        Ok(Enqueued {
+            done,
+            blocks: matches!(
+                to.memory,
+                Memory::Pinned | Memory::Pageable | Memory::Managed(_)
+            ),
+        })
     }
 
     fn price_set(&mut self, machine: &Machine, device: usize, to: &Span) -> Result<Duration, Code> {
@@ -221,7 +270,13 @@ impl State {
             && to.bytes > 0
         {
             // A memset runs on the device: it faults like a kernel that writes.
-            let touch = self.touch(machine, Processor::device(device), base, self.pages_of(base, to), true)?;
+            let touch = self.touch(
+                machine,
+                Processor::device(device),
+                base,
+                self.pages_of(base, to),
+                true,
+            )?;
             cost += touch.cost + at_rate(touch.remote_bytes, machine.cost.remote_rate);
         }
         self.counters.set_bytes += to.bytes as u64;

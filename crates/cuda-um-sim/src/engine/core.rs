@@ -48,7 +48,11 @@ impl Core {
     pub(crate) fn wait_device(&self, ordinal: Option<usize>) -> Result<(), Code> {
         let last: Vec<_> = {
             let state = self.state.lock();
-            state.all_streams().filter(|stream| ordinal.is_none_or(|ordinal| stream.device == ordinal)).filter_map(|stream| stream.last()).collect()
+            state
+                .all_streams()
+                .filter(|stream| ordinal.is_none_or(|ordinal| stream.device == ordinal))
+                .filter_map(|stream| stream.last())
+                .collect()
         };
         self.wait(&last)
     }

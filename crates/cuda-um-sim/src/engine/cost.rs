@@ -142,7 +142,11 @@ impl CostModel {
 
     /// A Maxwell card over PCIe 3 x16: whole allocations move at each launch.
     pub fn maxwell() -> CostModel {
-        CostModel { kernel_rate: 100e9, device_rate: 200e9, ..CostModel::pascal() }
+        CostModel {
+            kernel_rate: 100e9,
+            device_rate: 200e9,
+            ..CostModel::pascal()
+        }
     }
 
     /// An integrated GPU that shares the host's memory.

@@ -31,7 +31,9 @@ impl DeviceState {
     pub(crate) fn new(profile: &Profile) -> DeviceState {
         DeviceState {
             total_bytes: profile.total_memory_bytes,
-            reserved_bytes: profile.reserved_memory_bytes.min(profile.total_memory_bytes / 8),
+            reserved_bytes: profile
+                .reserved_memory_bytes
+                .min(profile.total_memory_bytes / 8),
             explicit_bytes: 0,
             managed_bytes: 0,
             peers: BTreeSet::new(),
@@ -45,30 +47,47 @@ impl DeviceState {
 
     /// Bytes that nothing holds.
     pub(crate) fn free_bytes(&self) -> u64 {
-        self.total_bytes.saturating_sub(self.reserved_bytes + self.explicit_bytes + self.managed_bytes)
+        self.total_bytes
+            .saturating_sub(self.reserved_bytes + self.explicit_bytes + self.managed_bytes)
     }
 }
 
 impl State {
     /// Checks a device ordinal.
     pub(crate) fn ordinal(&self, ordinal: i32) -> Result<usize, Code> {
-        usize::try_from(ordinal).ok().filter(|ordinal| *ordinal < self.devices.len()).ok_or(Code::INVALID_DEVICE)
+        usize::try_from(ordinal)
+            .ok()
+            .filter(|ordinal| *ordinal < self.devices.len())
+            .ok_or(Code::INVALID_DEVICE)
     }
 
     /// Lets `from` reach the memory of `to`.
-    pub(crate) fn enable_peer(&mut self, machine: &Machine, from: usize, to: usize) -> Result<(), Code> {
+    pub(crate) fn enable_peer(
+        &mut self,
+        machine: &Machine,
+        from: usize,
+        to: usize,
+    ) -> Result<(), Code> {
         if from == to {
             return Err(Code::INVALID_DEVICE);
         }
         if !machine.profile.peers {
             return Err(Code::PEER_ACCESS_UNSUPPORTED);
         }
-        if self.devices[from].peers.insert(to) { Ok(()) } else { Err(Code::PEER_ACCESS_ALREADY_ENABLED) }
+        if self.devices[from].peers.insert(to) {
+            Ok(())
+        } else {
+            Err(Code::PEER_ACCESS_ALREADY_ENABLED)
+        }
     }
 
     /// Undoes [`State::enable_peer`].
     pub(crate) fn disable_peer(&mut self, from: usize, to: usize) -> Result<(), Code> {
-        if self.devices[from].peers.remove(&to) { Ok(()) } else { Err(Code::PEER_ACCESS_NOT_ENABLED) }
+        if self.devices[from].peers.remove(&to) {
+            Ok(())
+        } else {
+            Err(Code::PEER_ACCESS_NOT_ENABLED)
+        }
     }
 
     /// Whether a kernel on `device` reaches the memory of `owner`.
@@ -83,53 +102,53 @@ impl Machine {
         let profile = &self.profile;
         let flag = i32::from;
         Ok(match attribute {
-            1 => 1024,                                           // maxThreadsPerBlock
-            2 | 3 => 1024,                                       // maxBlockDimX, Y
-            4 => 64,                                             // maxBlockDimZ
-            5 => i32::MAX,                                       // maxGridDimX
-            6 | 7 => 65_535,                                     // maxGridDimY, Z
-            8 => profile.shared_bytes_per_block as i32,          // maxSharedMemoryPerBlock
-            9 => 65_536,                                         // totalConstantMemory
-            10 => 32,                                            // warpSize
-            12 => 65_536,                                        // maxRegistersPerBlock
-            13 => 1_500_000,                                     // clockRate
-            15 => 1,                                             // gpuOverlap
-            16 => profile.multiprocessors as i32,                // multiProcessorCount
-            17 => 0,                                             // kernelExecTimeout
-            18 => flag(profile.integrated),                      // integrated
-            19 => 1,                                             // canMapHostMemory
-            20 => 0,                                             // computeMode
-            31 => 1,                                             // concurrentKernels
-            33 => 1 + ordinal as i32,                            // pciBusId
-            34 | 50 => 0,                                        // pciDeviceId, pciDomainId
-            35 => 0,                                             // tccDriver
-            36 => 2_600_000,                                     // memoryClockRate
-            37 => 5120,                                          // globalMemoryBusWidth
-            38 => 50 << 20,                                      // l2CacheSize
-            39 => profile.threads_per_multiprocessor as i32,     // maxThreadsPerMultiProcessor
-            40 => 2,                                             // asyncEngineCount
-            41 => 1,                                             // unifiedAddressing
-            75 => profile.compute_capability.0 as i32,           // computeCapabilityMajor
-            76 => profile.compute_capability.1 as i32,           // computeCapabilityMinor
-            78 => 1,                                             // streamPrioritiesSupported
+            1 => 1024,                                                // maxThreadsPerBlock
+            2 | 3 => 1024,                                            // maxBlockDimX, Y
+            4 => 64,                                                  // maxBlockDimZ
+            5 => i32::MAX,                                            // maxGridDimX
+            6 | 7 => 65_535,                                          // maxGridDimY, Z
+            8 => profile.shared_bytes_per_block as i32,               // maxSharedMemoryPerBlock
+            9 => 65_536,                                              // totalConstantMemory
+            10 => 32,                                                 // warpSize
+            12 => 65_536,                                             // maxRegistersPerBlock
+            13 => 1_500_000,                                          // clockRate
+            15 => 1,                                                  // gpuOverlap
+            16 => profile.multiprocessors as i32,                     // multiProcessorCount
+            17 => 0,                                                  // kernelExecTimeout
+            18 => flag(profile.integrated),                           // integrated
+            19 => 1,                                                  // canMapHostMemory
+            20 => 0,                                                  // computeMode
+            31 => 1,                                                  // concurrentKernels
+            33 => 1 + ordinal as i32,                                 // pciBusId
+            34 | 50 => 0,                                             // pciDeviceId, pciDomainId
+            35 => 0,                                                  // tccDriver
+            36 => 2_600_000,                                          // memoryClockRate
+            37 => 5120,                                               // globalMemoryBusWidth
+            38 => 50 << 20,                                           // l2CacheSize
+            39 => profile.threads_per_multiprocessor as i32,          // maxThreadsPerMultiProcessor
+            40 => 2,                                                  // asyncEngineCount
+            41 => 1,                                                  // unifiedAddressing
+            75 => profile.compute_capability.0 as i32,                // computeCapabilityMajor
+            76 => profile.compute_capability.1 as i32,                // computeCapabilityMinor
+            78 => 1,                                                  // streamPrioritiesSupported
             81 => profile.shared_bytes_per_block_optin as i32 + 1024, // maxSharedMemoryPerMultiprocessor
-            82 => 65_536,                                        // maxRegistersPerMultiprocessor
-            83 => 1,                                             // managedMemory
-            84 => 0,                                             // isMultiGpuBoard
-            86 => 1,                                             // hostNativeAtomicSupported
-            88 => flag(profile.pageable_memory_access),          // pageableMemoryAccess
-            89 => flag(profile.concurrent_managed_access),       // concurrentManagedAccess
-            90 => 1,                                             // computePreemptionSupported
-            91 => 1,                                             // canUseHostPointerForRegisteredMem
-            95 => 1,                                             // cooperativeLaunch
-            97 => profile.shared_bytes_per_block_optin as i32,   // maxSharedMemoryPerBlockOptin
-            99 => 1,                                             // hostRegisterSupported
-            100 => flag(profile.direct_host_access),             // pageableMemoryAccessUsesHostPageTables
-            101 => flag(profile.direct_host_access),             // directManagedMemAccessFromHost
-            106 => 32,                                           // maxBlocksPerMultiprocessor
-            113 => 1,                                            // hostRegisterReadOnlySupported
-            115 => flag(profile.memory_pools),                   // memoryPoolsSupported
-            134 if self.cuda.number() >= 12_020 => 0,            // hostNumaId
+            82 => 65_536,                               // maxRegistersPerMultiprocessor
+            83 => 1,                                    // managedMemory
+            84 => 0,                                    // isMultiGpuBoard
+            86 => 1,                                    // hostNativeAtomicSupported
+            88 => flag(profile.pageable_memory_access), // pageableMemoryAccess
+            89 => flag(profile.concurrent_managed_access), // concurrentManagedAccess
+            90 => 1,                                    // computePreemptionSupported
+            91 => 1,                                    // canUseHostPointerForRegisteredMem
+            95 => 1,                                    // cooperativeLaunch
+            97 => profile.shared_bytes_per_block_optin as i32, // maxSharedMemoryPerBlockOptin
+            99 => 1,                                    // hostRegisterSupported
+            100 => flag(profile.direct_host_access),    // pageableMemoryAccessUsesHostPageTables
+            101 => flag(profile.direct_host_access),    // directManagedMemAccessFromHost
+            106 => 32,                                  // maxBlocksPerMultiprocessor
+            113 => 1,                                   // hostRegisterReadOnlySupported
+            115 => flag(profile.memory_pools),          // memoryPoolsSupported
+            134 if self.cuda.number() >= 12_020 => 0,   // hostNumaId
             _ => return Err(Code::INVALID_VALUE),
         })
     }

@@ -12,7 +12,10 @@ pub(crate) struct FreeList {
 impl FreeList {
     /// All of `0..len` is free.
     pub(crate) fn new(len: usize) -> FreeList {
-        FreeList { free: BTreeMap::from([(0, len)]), cursor: 0 }
+        FreeList {
+            free: BTreeMap::from([(0, len)]),
+            cursor: 0,
+        }
     }
 
     /// Takes `len` bytes at a multiple of `align`, the first place at or after the last one taken.
@@ -23,7 +26,11 @@ impl FreeList {
         };
         let cursor = self.cursor;
         // The piece that the cursor is inside of starts before it.
-        let inside = self.free.range(..cursor).next_back().and_then(|piece| fits(piece, cursor));
+        let inside = self
+            .free
+            .range(..cursor)
+            .next_back()
+            .and_then(|piece| fits(piece, cursor));
         let found = inside
             .or_else(|| self.free.range(cursor..).find_map(|piece| fits(piece, 0)))
             .or_else(|| self.free.iter().find_map(|piece| fits(piece, 0)));

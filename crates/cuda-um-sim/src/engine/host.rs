@@ -17,11 +17,20 @@ impl State {
 
     /// Whether the host must not touch a managed allocation now.
     pub(crate) fn host_must_wait(&self, machine: &Machine, base: usize) -> bool {
-        !machine.concurrent && self.managed(base).is_some_and(|(managed, _)| self.kernel_in_flight(managed.attach))
+        !machine.concurrent
+            && self
+                .managed(base)
+                .is_some_and(|(managed, _)| self.kernel_in_flight(managed.attach))
     }
 
     /// The host touches one page; what serving it costs.
-    pub(crate) fn host_touch(&mut self, machine: &Machine, base: usize, address: usize, write: Option<bool>) -> Result<Duration, Code> {
+    pub(crate) fn host_touch(
+        &mut self,
+        machine: &Machine,
+        base: usize,
+        address: usize,
+        write: Option<bool>,
+    ) -> Result<Duration, Code> {
         let page = (address - base) / PAGE;
         let before = self.page_access(machine, base, page);
         // Where the machine does not say: a page that can be read faulted because it was written.
@@ -29,13 +38,19 @@ impl State {
         if before == HostAccess::ReadWrite || (before == HostAccess::Read && !write) {
             // Another thread was faster, or the kernel refused the last change.
             let page = base + page * PAGE..base + (page + 1) * PAGE;
-            return if machine.space.protect(page, before) { Ok(Duration::ZERO) } else { Err(Code::UNKNOWN) };
+            return if machine.space.protect(page, before) {
+                Ok(Duration::ZERO)
+            } else {
+                Err(Code::UNKNOWN)
+            };
         }
         Ok(self.touch(machine, HOST, base, page..page + 1, write)?.cost)
     }
 
     fn page_access(&self, machine: &Machine, base: usize, page: usize) -> HostAccess {
-        let state = self.managed(base).and_then(|(managed, _)| managed.pages.get(&page).copied());
+        let state = self
+            .managed(base)
+            .and_then(|(managed, _)| managed.pages.get(&page).copied());
         state.map_or(HostAccess::None, |state| machine.host_access(state))
     }
 }

@@ -4,10 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::allocation::{Allocation, Attach};
 use super::core::Core;
 use super::cost::at_rate;
 use super::page::Processor;
-use super::allocation::{Allocation, Attach};
 use super::state::{Machine, State};
 use super::status::Code;
 use super::stream::{Completion, Stream};
@@ -50,16 +50,29 @@ impl State {
         }
         let (major, minor) = machine.profile.compute_capability;
         if ptx.target > major * 10 + minor {
-            tracing::warn!(target = ptx.target, device = major * 10 + minor, "module refused: made for a newer device");
+            tracing::warn!(
+                target = ptx.target,
+                device = major * 10 + minor,
+                "module refused: made for a newer device"
+            );
             return Err(Code::NO_KERNEL_IMAGE_FOR_DEVICE);
         }
         let handle = self.handle();
-        self.modules.insert(handle, Arc::new(Module { ptx, functions: parking_lot::Mutex::default() }));
+        self.modules.insert(
+            handle,
+            Arc::new(Module {
+                ptx,
+                functions: parking_lot::Mutex::default(),
+            }),
+        );
         Ok(handle)
     }
 
     pub(crate) fn unload_module(&mut self, handle: usize) -> Result<(), Code> {
-        let module = self.modules.remove(&handle).ok_or(Code::INVALID_RESOURCE_HANDLE)?;
+        let module = self
+            .modules
+            .remove(&handle)
+            .ok_or(Code::INVALID_RESOURCE_HANDLE)?;
         for function in module.functions.lock().iter() {
             self.functions.remove(function);
         }
@@ -67,18 +80,49 @@ impl State {
     }
 
     /// A kernel by name; one without a twin cannot run here and is refused.
-    pub(crate) fn module_function(&mut self, machine: &Machine, handle: usize, name: &str) -> Result<usize, Code> {
-        let module = self.modules.get(&handle).cloned().ok_or(Code::INVALID_RESOURCE_HANDLE)?;
-        let entry = module.ptx.entries.iter().find(|entry| entry.name == name).ok_or(Code::SYMBOL_NOT_FOUND)?;
-        let Some(twin) = machine.twins.get(name).copied().or_else(|| kernel::registered(name)) else {
-            tracing::error!(kernel = name, "no twin is registered for this kernel: see `register_kernel`");
-            self.misuse.push(Misuse::NoTwin { kernel: name.to_owned() });
+    pub(crate) fn module_function(
+        &mut self,
+        machine: &Machine,
+        handle: usize,
+        name: &str,
+    ) -> Result<usize, Code> {
+        let module = self
+            .modules
+            .get(&handle)
+            .cloned()
+            .ok_or(Code::INVALID_RESOURCE_HANDLE)?;
+        let entry = module
+            .ptx
+            .entries
+            .iter()
+            .find(|entry| entry.name == name)
+            .ok_or(Code::SYMBOL_NOT_FOUND)?;
+        let Some(twin) = machine
+            .twins
+            .get(name)
+            .copied()
+            .or_else(|| kernel::registered(name))
+        else {
+            tracing::error!(
+                kernel = name,
+                "no twin is registered for this kernel: see `register_kernel`"
+            );
+            self.misuse.push(Misuse::NoTwin {
+                kernel: name.to_owned(),
+            });
             return Err(Code::NOT_SUPPORTED);
         };
         let function = self.handle();
         module.functions.lock().push(function);
         let dynamic_shared = parking_lot::Mutex::new(machine.profile.shared_bytes_per_block);
-        self.functions.insert(function, Arc::new(Function { entry: entry.clone(), twin, dynamic_shared }));
+        self.functions.insert(
+            function,
+            Arc::new(Function {
+                entry: entry.clone(),
+                twin,
+                dynamic_shared,
+            }),
+        );
         Ok(function)
     }
 
@@ -111,11 +155,17 @@ impl State {
                 Ok(Ok(())) => None,
                 Ok(Err(error)) => {
                     tracing::error!(kernel = function.entry.name, %error, "simulated kernel failed");
-                    state.misuse.push(Misuse::KernelFault { kernel: function.entry.name.clone(), text: error.to_string() });
+                    state.misuse.push(Misuse::KernelFault {
+                        kernel: function.entry.name.clone(),
+                        text: error.to_string(),
+                    });
                     Some(error.code())
                 }
                 Err(_) => {
-                    state.misuse.push(Misuse::KernelFault { kernel: function.entry.name.clone(), text: "its twin panicked".to_owned() });
+                    state.misuse.push(Misuse::KernelFault {
+                        kernel: function.entry.name.clone(),
+                        text: "its twin panicked".to_owned(),
+                    });
                     Some(Code::LAUNCH_FAILURE)
                 }
             };
@@ -135,18 +185,33 @@ impl State {
 
     /// Without page faults, a launch takes every managed allocation that its stream may use along, whole.
     fn claim_managed(&mut self, machine: &Machine, stream: &Stream) -> Result<(), Code> {
-        let visible = |allocation: &Allocation| match allocation.managed().map(|managed| managed.attach) {
-            Some(Attach::Global) => true,
-            Some(Attach::Single(only)) => only == stream.handle,
-            Some(Attach::Host) | None => false,
-        };
-        let bases: Vec<usize> = self.allocations.values().filter(|allocation| visible(allocation)).map(|allocation| allocation.base).collect();
+        let visible =
+            |allocation: &Allocation| match allocation.managed().map(|managed| managed.attach) {
+                Some(Attach::Global) => true,
+                Some(Attach::Single(only)) => only == stream.handle,
+                Some(Attach::Host) | None => false,
+            };
+        let bases: Vec<usize> = self
+            .allocations
+            .values()
+            .filter(|allocation| visible(allocation))
+            .map(|allocation| allocation.base)
+            .collect();
         let before = self.counters.bytes_to_device;
         for base in bases {
             let count = self.managed(base).map_or(0, |(_, count)| count);
-            self.touch(machine, Processor::device(stream.device), base, 0..count, true)?;
+            self.touch(
+                machine,
+                Processor::device(stream.device),
+                base,
+                0..count,
+                true,
+            )?;
         }
-        self.now += at_rate(self.counters.bytes_to_device - before, machine.cost.pinned_rate);
+        self.now += at_rate(
+            self.counters.bytes_to_device - before,
+            machine.cost.pinned_rate,
+        );
         Ok(())
     }
 
@@ -165,17 +230,28 @@ impl State {
 }
 
 fn check_shape(machine: &Machine, function: &Function, shape: LaunchShape) -> Result<(), Code> {
-    let LaunchShape { grid, block, shared_bytes } = shape;
+    let LaunchShape {
+        grid,
+        block,
+        shared_bytes,
+    } = shape;
     let threads = block.iter().map(|dim| u64::from(*dim)).product::<u64>();
     let grid_fits = grid[0] <= i32::MAX as u32 && grid[1] <= 65_535 && grid[2] <= 65_535;
     let block_fits = block[0] <= 1024 && block[1] <= 1024 && block[2] <= 64 && threads <= 1024;
     if grid.contains(&0) || block.contains(&0) || !grid_fits || !block_fits {
         return Err(Code::INVALID_VALUE);
     }
-    if function.entry.max_threads.is_some_and(|max| threads > u64::from(max)) {
+    if function
+        .entry
+        .max_threads
+        .is_some_and(|max| threads > u64::from(max))
+    {
         return Err(Code::INVALID_VALUE);
     }
-    let limit = machine.profile.shared_bytes_per_block.max(*function.dynamic_shared.lock());
+    let limit = machine
+        .profile
+        .shared_bytes_per_block
+        .max(*function.dynamic_shared.lock());
     if function.entry.shared_bytes.saturating_add(shared_bytes) > limit {
         return Err(Code::INVALID_VALUE);
     }

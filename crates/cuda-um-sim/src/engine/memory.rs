@@ -45,27 +45,54 @@ pub(crate) struct Span {
 
 impl State {
     /// Allocates memory of any kind; `charge` says whose capacity it takes from the start.
-    fn allocate(&mut self, machine: &Machine, bytes: usize, device: usize, charge: Option<usize>, kind: Kind) -> Result<usize, Code> {
+    fn allocate(
+        &mut self,
+        machine: &Machine,
+        bytes: usize,
+        device: usize,
+        charge: Option<usize>,
+        kind: Kind,
+    ) -> Result<usize, Code> {
         let granule = if bytes < BLOCK { GRANULE } else { BLOCK };
-        let reserved = bytes.checked_next_multiple_of(granule).ok_or(Code::MEMORY_ALLOCATION)?;
+        let reserved = bytes
+            .checked_next_multiple_of(granule)
+            .ok_or(Code::MEMORY_ALLOCATION)?;
         let charged = if charge.is_some() { reserved as u64 } else { 0 };
         if let Some(ordinal) = charge {
             self.make_room(machine, ordinal, charged, None)?;
         }
-        let offset = self.free.take(reserved, granule).ok_or(Code::MEMORY_ALLOCATION)?;
+        let offset = self
+            .free
+            .take(reserved, granule)
+            .ok_or(Code::MEMORY_ALLOCATION)?;
         let base = machine.space.base() + offset;
         match &kind {
             Kind::Managed(_) => {}
             Kind::Device(_) => self.poison_fresh(machine, base, bytes),
             Kind::Pinned { .. } => {
                 self.poison_fresh(machine, base, bytes);
-                machine.space.protect(base..base + bytes.next_multiple_of(PAGE), HostAccess::ReadWrite);
+                machine.space.protect(
+                    base..base + bytes.next_multiple_of(PAGE),
+                    HostAccess::ReadWrite,
+                );
             }
         }
         if let Some(ordinal) = charge {
             self.devices[ordinal].explicit_bytes += charged;
         }
-        self.allocations.insert(base, Allocation { base, bytes, reserved, kind, pool: None, device, charged, freeing: false });
+        self.allocations.insert(
+            base,
+            Allocation {
+                base,
+                bytes,
+                reserved,
+                kind,
+                pool: None,
+                device,
+                charged,
+                freeing: false,
+            },
+        );
         Ok(base)
     }
 
@@ -76,7 +103,13 @@ impl State {
     }
 
     /// `cudaMallocManaged`. Where devices do not fault, it takes device memory from the start.
-    pub(crate) fn allocate_managed(&mut self, machine: &Machine, bytes: usize, device: usize, attach: Attach) -> Result<usize, Code> {
+    pub(crate) fn allocate_managed(
+        &mut self,
+        machine: &Machine,
+        bytes: usize,
+        device: usize,
+        attach: Attach,
+    ) -> Result<usize, Code> {
         self.now += machine.cost.managed_alloc;
         let charge = (!machine.concurrent).then_some(device);
         let kind = Kind::Managed(Box::new(Managed::new(bytes.div_ceil(PAGE), attach)));
@@ -84,13 +117,29 @@ impl State {
     }
 
     /// `cudaMalloc`.
-    pub(crate) fn allocate_device(&mut self, machine: &Machine, bytes: usize, device: usize) -> Result<usize, Code> {
-        self.now += if bytes < 1 << 20 { machine.cost.device_alloc_small } else { machine.cost.device_alloc };
+    pub(crate) fn allocate_device(
+        &mut self,
+        machine: &Machine,
+        bytes: usize,
+        device: usize,
+    ) -> Result<usize, Code> {
+        self.now += if bytes < 1 << 20 {
+            machine.cost.device_alloc_small
+        } else {
+            machine.cost.device_alloc
+        };
         self.allocate(machine, bytes, device, Some(device), Kind::Device(device))
     }
 
     /// Memory of a pool, whose reserve is charged already.
-    pub(crate) fn allocate_from_pool(&mut self, machine: &Machine, bytes: usize, device: usize, pool: usize, managed: bool) -> Result<usize, Code> {
+    pub(crate) fn allocate_from_pool(
+        &mut self,
+        machine: &Machine,
+        bytes: usize,
+        device: usize,
+        pool: usize,
+        managed: bool,
+    ) -> Result<usize, Code> {
         self.now += machine.cost.pool_alloc;
         let kind = if managed {
             Kind::Managed(Box::new(Managed::new(bytes.div_ceil(PAGE), Attach::Global)))
@@ -98,12 +147,20 @@ impl State {
             Kind::Device(device)
         };
         let base = self.allocate(machine, bytes, device, None, kind)?;
-        self.allocations.entry(base).and_modify(|allocation| allocation.pool = Some(pool));
+        self.allocations
+            .entry(base)
+            .and_modify(|allocation| allocation.pool = Some(pool));
         Ok(base)
     }
 
     /// `cudaHostAlloc`.
-    pub(crate) fn allocate_pinned(&mut self, machine: &Machine, bytes: usize, device: usize, flags: u32) -> Result<usize, Code> {
+    pub(crate) fn allocate_pinned(
+        &mut self,
+        machine: &Machine,
+        bytes: usize,
+        device: usize,
+        flags: u32,
+    ) -> Result<usize, Code> {
         self.now += machine.cost.enqueue;
         if bytes > 1 << 20 {
             self.now += super::cost::at_rate(bytes as u64, machine.cost.pin_rate);
@@ -114,9 +171,13 @@ impl State {
 
     /// Ends an allocation: its memory goes back, and its addresses fault from now on.
     pub(crate) fn release(&mut self, machine: &Machine, base: usize) {
-        let Some(count) = self.allocations.get(&base).map(Allocation::page_count) else { return };
+        let Some(count) = self.allocations.get(&base).map(Allocation::page_count) else {
+            return;
+        };
         self.place(machine, base, 0..count, Page::default());
-        let Some(allocation) = self.allocations.remove(&base) else { return };
+        let Some(allocation) = self.allocations.remove(&base) else {
+            return;
+        };
         let pages = base..base + count * PAGE;
         if matches!(allocation.kind, Kind::Pinned { .. }) {
             machine.space.protect(pages.clone(), HostAccess::None);
@@ -125,8 +186,11 @@ impl State {
         if allocation.charged > 0 {
             self.devices[allocation.device].explicit_bytes -= allocation.charged;
         }
-        self.free.give(base - machine.space.base(), allocation.reserved);
-        self.freed.push_back(Freed { range: base..base + allocation.reserved });
+        self.free
+            .give(base - machine.space.base(), allocation.reserved);
+        self.freed.push_back(Freed {
+            range: base..base + allocation.reserved,
+        });
         if self.freed.len() > REMEMBERED {
             self.freed.pop_front();
         }
@@ -140,34 +204,65 @@ impl State {
 
     /// Checks a pointer to be freed: it must be an allocation's base.
     pub(crate) fn freeable(&mut self, address: usize) -> Result<&mut Allocation, Code> {
-        let known = self.allocations.get(&address).is_some_and(|allocation| !allocation.freeing);
+        let known = self
+            .allocations
+            .get(&address)
+            .is_some_and(|allocation| !allocation.freeing);
         if !known {
             self.report_bad_free(address);
             return Err(Code::INVALID_VALUE);
         }
-        self.allocations.get_mut(&address).ok_or(Code::INVALID_VALUE)
+        self.allocations
+            .get_mut(&address)
+            .ok_or(Code::INVALID_VALUE)
     }
 
     fn report_bad_free(&mut self, address: usize) {
-        let freed = self.freed.iter().any(|freed| freed.range.start == address) || self.allocations.contains_key(&address);
-        self.misuse.push(if freed { Misuse::DoubleFree { address } } else { Misuse::InvalidFree { address } });
+        let freed = self.freed.iter().any(|freed| freed.range.start == address)
+            || self.allocations.contains_key(&address);
+        self.misuse.push(if freed {
+            Misuse::DoubleFree { address }
+        } else {
+            Misuse::InvalidFree { address }
+        });
     }
 
     /// Whether an address belonged to an allocation that was freed and not handed out again.
     pub(crate) fn was_freed(&self, address: usize) -> bool {
-        self.freed.iter().any(|freed| freed.range.contains(&address)) && self.holding(address).is_none()
+        self.freed
+            .iter()
+            .any(|freed| freed.range.contains(&address))
+            && self.holding(address).is_none()
     }
 
     /// Checks that `bytes` bytes at `address` lie inside one allocation, or outside all of them.
-    pub(crate) fn find(&mut self, machine: &Machine, address: usize, bytes: usize) -> Result<Span, Code> {
+    pub(crate) fn find(
+        &mut self,
+        machine: &Machine,
+        address: usize,
+        bytes: usize,
+    ) -> Result<Span, Code> {
         let end = address.checked_add(bytes).ok_or(Code::INVALID_VALUE)?;
-        let outside = |memory| Span { memory, address, view: address, bytes };
+        let outside = |memory| Span {
+            memory,
+            address,
+            view: address,
+            bytes,
+        };
         if !machine.space.contains(address) {
             let registered = self.registered.range(..=address).next_back();
-            let pinned = registered.is_some_and(|(start, registered)| end <= start + registered.bytes);
-            return Ok(outside(if pinned { Memory::Pinned } else { Memory::Pageable }));
+            let pinned =
+                registered.is_some_and(|(start, registered)| end <= start + registered.bytes);
+            return Ok(outside(if pinned {
+                Memory::Pinned
+            } else {
+                Memory::Pageable
+            }));
         }
-        let Some(allocation) = self.holding(address).filter(|allocation| end <= allocation.end()) else {
+        let Some(allocation) = self
+            .holding(address)
+            .filter(|allocation| end <= allocation.end())
+        else {
             if self.was_freed(address) {
                 self.misuse.push(Misuse::UseAfterFree { address });
             }
@@ -178,23 +273,37 @@ impl State {
             Kind::Device(ordinal) => Memory::Device(ordinal),
             Kind::Pinned { .. } => Memory::Pinned,
         };
-        Ok(Span { memory, address, view: machine.space.device_address(address), bytes })
+        Ok(Span {
+            memory,
+            address,
+            view: machine.space.device_address(address),
+            bytes,
+        })
     }
 
     /// The managed allocation and pages of a range, where all of it is managed.
-    pub(crate) fn managed_range(&mut self, machine: &Machine, address: usize, bytes: usize) -> Result<(usize, Range<usize>), Code> {
+    pub(crate) fn managed_range(
+        &mut self,
+        machine: &Machine,
+        address: usize,
+        bytes: usize,
+    ) -> Result<(usize, Range<usize>), Code> {
         if bytes == 0 {
             return Err(Code::INVALID_VALUE);
         }
         let place = self.find(machine, address, bytes)?;
-        let Memory::Managed(base) = place.memory else { return Err(Code::INVALID_VALUE) };
+        let Memory::Managed(base) = place.memory else {
+            return Err(Code::INVALID_VALUE);
+        };
         Ok((base, self.pages_of(base, &place)))
     }
 
     /// The pages that hold a place in the allocation at `base`.
     pub(crate) fn pages_of(&self, base: usize, place: &Span) -> Range<usize> {
         match self.allocations.get(&base) {
-            Some(allocation) if place.bytes > 0 => allocation.pages(&(place.address..place.address + place.bytes)),
+            Some(allocation) if place.bytes > 0 => {
+                allocation.pages(&(place.address..place.address + place.bytes))
+            }
             _ => 0..0,
         }
     }
@@ -202,7 +311,9 @@ impl State {
     /// Bytes of managed pages of a range that are on a device, on the host, and nowhere.
     pub(crate) fn spread(&self, base: usize, pages: &Range<usize>) -> Spread {
         let mut spread = Spread::default();
-        let Some((managed, _)) = self.managed(base) else { return spread };
+        let Some((managed, _)) = self.managed(base) else {
+            return spread;
+        };
         for (run, page) in managed.pages.overlapping(pages) {
             let bytes = ((run.end.min(pages.end) - run.start.max(pages.start)) * PAGE) as u64;
             match page.resident.device_first() {
@@ -215,11 +326,27 @@ impl State {
     }
 
     /// Populates pages that nobody touched yet.
-    pub(crate) fn populate(&mut self, machine: &Machine, processor: Processor, base: usize, pages: &Range<usize>) -> Result<(), Code> {
-        let Some((managed, _)) = self.managed(base) else { return Ok(()) };
+    pub(crate) fn populate(
+        &mut self,
+        machine: &Machine,
+        processor: Processor,
+        base: usize,
+        pages: &Range<usize>,
+    ) -> Result<(), Code> {
+        let Some((managed, _)) = self.managed(base) else {
+            return Ok(());
+        };
         for (run, page, _) in managed.runs(pages) {
             if page.resident.is_empty() {
-                self.bring(machine, processor, base, run, page, false, &mut super::residency::Moved::default())?;
+                self.bring(
+                    machine,
+                    processor,
+                    base,
+                    run,
+                    page,
+                    false,
+                    &mut super::residency::Moved::default(),
+                )?;
             }
         }
         Ok(())
@@ -227,14 +354,29 @@ impl State {
 
     /// Ends the duplicates of pages that something other than their processors wrote.
     pub(crate) fn collapse(&mut self, machine: &Machine, base: usize, pages: &Range<usize>) {
-        let Some((managed, _)) = self.managed(base) else { return };
+        let Some((managed, _)) = self.managed(base) else {
+            return;
+        };
         for (run, page, advice) in managed.runs(pages) {
             if page.resident.len() > 1 {
-                let preferred = advice.preferred.map(|place| place.processor()).filter(|place| page.resident.contains(*place));
-                let Some(keep) = preferred.or(page.resident.device_first()) else { continue };
+                let preferred = advice
+                    .preferred
+                    .map(|place| place.processor())
+                    .filter(|place| page.resident.contains(*place));
+                let Some(keep) = preferred.or(page.resident.device_first()) else {
+                    continue;
+                };
                 self.counters.collapses += run.len() as u64;
                 let resident = super::page::Processors::only(keep);
-                self.place(machine, base, run, Page { resident, mapped: super::page::Processors::NONE });
+                self.place(
+                    machine,
+                    base,
+                    run,
+                    Page {
+                        resident,
+                        mapped: super::page::Processors::NONE,
+                    },
+                );
             }
         }
     }

@@ -56,12 +56,16 @@ impl Processors {
     }
 
     pub(crate) fn iter(self) -> impl Iterator<Item = Processor> {
-        (0..16u8).filter(move |bit| self.0 & (1 << bit) != 0).map(Processor)
+        (0..16u8)
+            .filter(move |bit| self.0 & (1 << bit) != 0)
+            .map(Processor)
     }
 
     /// The first device of the set, or the host where it holds no device.
     pub(crate) fn device_first(self) -> Option<Processor> {
-        self.iter().find(|processor| *processor != HOST).or_else(|| self.iter().next())
+        self.iter()
+            .find(|processor| *processor != HOST)
+            .or_else(|| self.iter().next())
     }
 }
 
@@ -98,7 +102,13 @@ pub(crate) struct FaultPlan {
 /// Serves the faults of one block: `need` are the 64 KiB pages touched and absent, `have` those wholly there, of `leaves`
 /// in the block. Faults come in address order, `width` at a time; after each group the density rule looks at the
 /// power-of-two neighbourhoods of every faulting page.
-pub(crate) fn plan_faults(need: u32, have: u32, leaves: u32, width: u32, density: bool) -> FaultPlan {
+pub(crate) fn plan_faults(
+    need: u32,
+    have: u32,
+    leaves: u32,
+    width: u32,
+    density: bool,
+) -> FaultPlan {
     let mut plan = FaultPlan::default();
     let mut have = have;
     let mut open = need;
@@ -151,7 +161,14 @@ mod tests {
 
     #[test]
     fn one_small_fault_brings_its_64_kib() {
-        assert_eq!(plan_faults(1, 0, 32, 1, true), FaultPlan { faults: 1, groups: 1, bring: 1 });
+        assert_eq!(
+            plan_faults(1, 0, 32, 1, true),
+            FaultPlan {
+                faults: 1,
+                groups: 1,
+                bring: 1
+            }
+        );
     }
 
     #[test]
@@ -178,7 +195,14 @@ mod tests {
     #[test]
     fn a_dense_block_is_completed_by_one_fault() {
         let plan = plan_faults(1 << 20, 0x000f_ffff, 32, 1, true);
-        assert_eq!(plan, FaultPlan { faults: 1, groups: 1, bring: 0xfff0_0000 });
+        assert_eq!(
+            plan,
+            FaultPlan {
+                faults: 1,
+                groups: 1,
+                bring: 0xfff0_0000
+            }
+        );
     }
 
     #[test]

@@ -63,7 +63,10 @@ pub(crate) struct Pool {
 
 impl Pool {
     pub(crate) fn default_of(device: usize) -> Pool {
-        Pool { default: true, ..Pool::new(device, false, 0) }
+        Pool {
+            default: true,
+            ..Pool::new(device, false, 0)
+        }
     }
 
     /// A pool of a device; `max_bytes` 0 means no limit of its own.
@@ -130,7 +133,10 @@ impl State {
     }
 
     pub(crate) fn pool(&mut self, handle: usize) -> Result<&mut Pool, Code> {
-        self.pools.get_mut(&handle).filter(|pool| !pool.dying).ok_or(Code::INVALID_VALUE)
+        self.pools
+            .get_mut(&handle)
+            .filter(|pool| !pool.dying)
+            .ok_or(Code::INVALID_VALUE)
     }
 
     /// Destroys a pool, at once or with its last allocation; a device that used it goes back to its default.
@@ -152,8 +158,12 @@ impl State {
 
     /// Gives back what a pool holds beyond `keep` bytes and does not use.
     pub(crate) fn trim(&mut self, handle: usize, keep: u64) {
-        let Some(pool) = self.pools.get_mut(&handle) else { return };
-        let kept = pool.reserved.min(pool.used.next_multiple_of(STEP).max(keep));
+        let Some(pool) = self.pools.get_mut(&handle) else {
+            return;
+        };
+        let kept = pool
+            .reserved
+            .min(pool.used.next_multiple_of(STEP).max(keep));
         let released = pool.reserved - kept;
         pool.reserved = kept;
         if !pool.managed {
@@ -165,7 +175,12 @@ impl State {
     }
 
     /// Allocates from a pool, stream-ordered: the memory may be used on the stream from here on.
-    pub(crate) fn pool_allocate(&mut self, machine: &Machine, handle: usize, bytes: usize) -> Result<usize, Code> {
+    pub(crate) fn pool_allocate(
+        &mut self,
+        machine: &Machine,
+        handle: usize,
+        bytes: usize,
+    ) -> Result<usize, Code> {
         let pool = self.pool(handle)?.clone();
         let used = pool.used + bytes as u64;
         if pool.max_bytes > 0 && used > pool.max_bytes {
@@ -189,7 +204,9 @@ impl State {
 
     /// Gives an allocation's bytes back to its pool.
     pub(crate) fn pool_release(&mut self, handle: usize, bytes: usize) {
-        let Some(pool) = self.pools.get_mut(&handle) else { return };
+        let Some(pool) = self.pools.get_mut(&handle) else {
+            return;
+        };
         pool.used -= bytes as u64;
         let threshold = pool.release_threshold;
         self.trim(handle, threshold);
@@ -197,7 +214,9 @@ impl State {
 
     /// Frees any allocation and settles with its pool.
     pub(crate) fn free(&mut self, machine: &Machine, base: usize) {
-        let Some(allocation) = self.allocations.get(&base) else { return };
+        let Some(allocation) = self.allocations.get(&base) else {
+            return;
+        };
         let (pool, bytes) = (allocation.pool, allocation.bytes);
         self.release(machine, base);
         if let Some(pool) = pool {
@@ -206,7 +225,12 @@ impl State {
     }
 
     /// Frees an allocation when the stream gets there.
-    pub(crate) fn free_async(&mut self, core: &Arc<Core>, stream: &Arc<Stream>, base: usize) -> Result<Arc<Completion>, Code> {
+    pub(crate) fn free_async(
+        &mut self,
+        core: &Arc<Core>,
+        stream: &Arc<Stream>,
+        base: usize,
+    ) -> Result<Arc<Completion>, Code> {
         self.freeable(base)?.freeing = true;
         self.now += core.machine.cost.pool_alloc;
         let work = Box::new(move |core: &Arc<Core>, start| {

@@ -38,24 +38,55 @@ impl State {
         if !core.machine.concurrent {
             return Err(Code::INVALID_DEVICE);
         }
-        let Some((base, pages)) = self.prefetchable(&core.machine, address, bytes)? else { return Ok(()) };
-        self.enqueue_batch(core, stream, vec![(base, pages, Batch { discard: false, to: Some(to) })]);
+        let Some((base, pages)) = self.prefetchable(&core.machine, address, bytes)? else {
+            return Ok(());
+        };
+        self.enqueue_batch(
+            core,
+            stream,
+            vec![(
+                base,
+                pages,
+                Batch {
+                    discard: false,
+                    to: Some(to),
+                },
+            )],
+        );
         Ok(())
     }
 
     /// The managed pages of a range; none where it is system memory that this device can move by itself.
-    pub(crate) fn prefetchable(&mut self, machine: &Machine, address: usize, bytes: usize) -> Result<Option<(usize, Range<usize>)>, Code> {
-        if bytes > 0 && machine.profile.pageable_memory_access && self.find(machine, address, bytes)?.memory == Memory::Pageable {
+    pub(crate) fn prefetchable(
+        &mut self,
+        machine: &Machine,
+        address: usize,
+        bytes: usize,
+    ) -> Result<Option<(usize, Range<usize>)>, Code> {
+        if bytes > 0
+            && machine.profile.pageable_memory_access
+            && self.find(machine, address, bytes)?.memory == Memory::Pageable
+        {
             return Ok(None);
         }
         self.managed_range(machine, address, bytes).map(Some)
     }
 
     /// Enqueues checked ranges as one piece of work.
-    pub(crate) fn enqueue_batch(&mut self, core: &Arc<Core>, stream: &Arc<Stream>, ranges: Vec<(usize, Range<usize>, Batch)>) -> Arc<Completion> {
+    pub(crate) fn enqueue_batch(
+        &mut self,
+        core: &Arc<Core>,
+        stream: &Arc<Stream>,
+        ranges: Vec<(usize, Range<usize>, Batch)>,
+    ) -> Arc<Completion> {
         self.now += core.machine.cost.enqueue;
         for (base, pages, batch) in &ranges {
-            if let (Some(to), Some(managed)) = (batch.to, self.allocations.get_mut(base).and_then(|allocation| allocation.managed_mut())) {
+            if let (Some(to), Some(managed)) = (
+                batch.to,
+                self.allocations
+                    .get_mut(base)
+                    .and_then(|allocation| allocation.managed_mut()),
+            ) {
                 managed.change_advice(pages.clone(), |advice| advice.last_prefetch = Some(to));
             }
         }
@@ -63,7 +94,7 @@ impl State {
         let work = Box::new(move |core: &Arc<Core>, start: Duration| {
             let mut state = core.state.lock();
             let mut cost = Duration::ZERO;
-            let mut moved_something = false;
+            let (mut inwards, mut outwards) = (false, false);
             for (base, pages, batch) in ranges {
                 if batch.discard {
                     state.discard(&core.machine, base, pages.clone());
@@ -72,12 +103,20 @@ impl State {
                 match state.move_pages(&core.machine, base, pages, to) {
                     Ok((time, moved)) => {
                         cost += time;
-                        moved_something |= moved;
+                        inwards |= moved && to.processor() != HOST;
+                        outwards |= moved && to.processor() == HOST;
                     }
                     Err(code) => state.poison(code),
                 }
             }
-            cost += if moved_something { core.machine.cost.prefetch } else { core.machine.cost.prefetch_resident };
+            cost += if inwards || outwards {
+                core.machine.cost.prefetch
+            } else {
+                core.machine.cost.prefetch_resident
+            };
+            if inwards || outwards {
+                return state.take_link(device, !inwards, start, cost);
+            }
             let device = &mut state.devices[device];
             device.end = device.end.max(start + cost);
             start + cost
@@ -85,13 +124,21 @@ impl State {
         self.enqueue(core, stream, Vec::new(), work)
     }
 
-    fn move_pages(&mut self, machine: &Machine, base: usize, pages: Range<usize>, to: Place) -> Result<(Duration, bool), Code> {
+    fn move_pages(
+        &mut self,
+        machine: &Machine,
+        base: usize,
+        pages: Range<usize>,
+        to: Place,
+    ) -> Result<(Duration, bool), Code> {
         let target = to.processor();
         let mut moved = Moved::default();
         let mut cost = Duration::ZERO;
         for (block, part) in blocks(pages) {
             cost += machine.cost.prefetch_block;
-            let Some((managed, _)) = self.managed(base) else { break };
+            let Some((managed, _)) = self.managed(base) else {
+                break;
+            };
             for (run, page, advice) in managed.runs(&part) {
                 if !page.resident.contains(target) {
                     let duplicate = advice.read_mostly && !page.resident.is_empty();
@@ -100,12 +147,20 @@ impl State {
             }
             self.use_clock += 1;
             let clock = self.use_clock;
-            if let Some(managed) = self.allocations.get_mut(&base).and_then(|allocation| allocation.managed_mut()) {
+            if let Some(managed) = self
+                .allocations
+                .get_mut(&base)
+                .and_then(|allocation| allocation.managed_mut())
+            {
                 managed.used.insert(block, clock);
             }
         }
         self.counters.prefetched_bytes += moved.bytes();
-        let rate = if target == HOST { machine.cost.prefetch_to_host_rate } else { machine.cost.prefetch_to_device_rate };
+        let rate = if target == HOST {
+            machine.cost.prefetch_to_host_rate
+        } else {
+            machine.cost.prefetch_to_device_rate
+        };
         if moved.bytes() + moved.populated > 0 {
             // Looking at a block is hidden behind its copy.
             cost = at_rate(moved.bytes(), rate);

@@ -11,8 +11,17 @@ pub(crate) struct Registered {
 }
 
 impl State {
-    pub(crate) fn register(&mut self, machine: &Machine, address: usize, bytes: usize, flags: u32) -> Result<(), Code> {
-        let end = address.checked_add(bytes).filter(|_| address != 0 && bytes > 0).ok_or(Code::INVALID_VALUE)?;
+    pub(crate) fn register(
+        &mut self,
+        machine: &Machine,
+        address: usize,
+        bytes: usize,
+        flags: u32,
+    ) -> Result<(), Code> {
+        let end = address
+            .checked_add(bytes)
+            .filter(|_| address != 0 && bytes > 0)
+            .ok_or(Code::INVALID_VALUE)?;
         // Portable 1, mapped 2, I/O memory 4, read-only 8.
         if flags & !0xf != 0 || machine.space.contains(address) {
             return Err(Code::INVALID_VALUE);
@@ -26,7 +35,10 @@ impl State {
     }
 
     pub(crate) fn unregister(&mut self, address: usize) -> Result<(), Code> {
-        self.registered.remove(&address).map(drop).ok_or(Code::HOST_MEMORY_NOT_REGISTERED)
+        self.registered
+            .remove(&address)
+            .map(drop)
+            .ok_or(Code::HOST_MEMORY_NOT_REGISTERED)
     }
 
     /// The registered range that holds an address: its start and itself.

@@ -7,7 +7,8 @@ use super::address_space::{HostAccess, PAGE};
 use super::allocation::{Advice, Managed, blocks};
 use super::cost::at_rate;
 use super::page::{
-    BLOCK_PAGES, CPU_FAULT_WIDTH, FaultPlan, GPU_FAULT_WIDTH, HOST, LEAF_PAGES, Page, Processor, Processors, mask, plan_faults,
+    BLOCK_PAGES, CPU_FAULT_WIDTH, FaultPlan, GPU_FAULT_WIDTH, HOST, LEAF_PAGES, Page, Processor,
+    Processors, mask, plan_faults,
 };
 use super::state::{Machine, State};
 use super::status::Code;
@@ -68,7 +69,10 @@ impl State {
         Ok(touch)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one step of `touch`, split for its length alone")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one step of `touch`, split for its length alone"
+    )]
     fn touch_block(
         &mut self,
         machine: &Machine,
@@ -80,7 +84,9 @@ impl State {
         touch: &mut Touch,
     ) -> Result<(), Code> {
         self.mark_used(base, block);
-        let Some((managed, count)) = self.managed(base) else { return Ok(()) };
+        let Some((managed, count)) = self.managed(base) else {
+            return Ok(());
+        };
         let first = block * BLOCK_PAGES;
         let whole = first..(first + BLOCK_PAGES).min(count);
         let leaf = |page: usize| ((page - first) / LEAF_PAGES) as u32;
@@ -100,7 +106,10 @@ impl State {
                 continue;
             }
             // A block that prefers the host is not completed by faults of the device.
-            density &= processor == HOST || advice.preferred.is_none_or(|place| place.processor() != HOST);
+            density &= processor == HOST
+                || advice
+                    .preferred
+                    .is_none_or(|place| place.processor() != HOST);
             match self.reach(machine, processor, page, advice, write) {
                 Reach::Local => {}
                 Reach::Collapse | Reach::Fault => need |= leaf_mask(&pages),
@@ -118,7 +127,11 @@ impl State {
             }
         }
 
-        let width = if processor == HOST { CPU_FAULT_WIDTH } else { GPU_FAULT_WIDTH };
+        let width = if processor == HOST {
+            CPU_FAULT_WIDTH
+        } else {
+            GPU_FAULT_WIDTH
+        };
         let have = !absent & mask(0, leaves) & !need;
         let plan = plan_faults(need, have, leaves, width, density);
         let maps = plan_faults(soft & !need, 0, leaves, width, false);
@@ -132,14 +145,18 @@ impl State {
                 None => {
                     self.counters.collapses += pages.len() as u64;
                     let keep = page.resident.device_first().unwrap_or(HOST);
-                    let kept = Page { resident: Processors::only(keep), mapped: page.mapped };
+                    let kept = Page {
+                        resident: Processors::only(keep),
+                        mapped: page.mapped,
+                    };
                     self.place(machine, base, pages, kept);
                 }
             }
         }
         let mut moved = Moved::default();
         for leaf in (0..leaves).filter(|leaf| plan.bring & (1 << leaf) != 0) {
-            let pages = first + leaf as usize * LEAF_PAGES..(first + (leaf as usize + 1) * LEAF_PAGES).min(whole.end);
+            let pages = first + leaf as usize * LEAF_PAGES
+                ..(first + (leaf as usize + 1) * LEAF_PAGES).min(whole.end);
             self.bring_faulted(machine, processor, base, pages, &part, write, &mut moved)?;
         }
         let cost = &machine.cost;
@@ -152,15 +169,30 @@ impl State {
     }
 
     /// How `processor` reaches a page in this state and with this advice.
-    fn reach(&self, machine: &Machine, processor: Processor, page: Page, advice: Advice, write: bool) -> Reach {
+    fn reach(
+        &self,
+        machine: &Machine,
+        processor: Processor,
+        page: Page,
+        advice: Advice,
+        write: bool,
+    ) -> Reach {
         if page.resident.contains(processor) {
-            return if write && page.resident.len() > 1 { Reach::Collapse } else { Reach::Local };
+            return if write && page.resident.len() > 1 {
+                Reach::Collapse
+            } else {
+                Reach::Local
+            };
         }
         let preferred = advice.preferred.map(|place| place.processor());
         let duplicates = advice.read_mostly && !write;
         let Some(holder) = page.resident.device_first() else {
             return match preferred {
-                Some(place) if place != processor && !duplicates && self.reachable(machine, processor, place) => {
+                Some(place)
+                    if place != processor
+                        && !duplicates
+                        && self.reachable(machine, processor, place) =>
+                {
                     Reach::MapRemote(place)
                 }
                 _ => Reach::Fault,
@@ -172,7 +204,11 @@ impl State {
         if advice.accessed_by.contains(processor) || page.mapped.contains(processor) {
             return Reach::Remote;
         }
-        if machine.coherent || preferred == Some(holder) { Reach::MapRemote(holder) } else { Reach::Fault }
+        if machine.coherent || preferred == Some(holder) {
+            Reach::MapRemote(holder)
+        } else {
+            Reach::Fault
+        }
     }
 
     /// Whether `processor` can reach memory that stays at `holder`.
@@ -185,7 +221,14 @@ impl State {
         }
     }
 
-    fn count_faults(&mut self, machine: &Machine, processor: Processor, plan: FaultPlan, maps: FaultPlan, touch: &mut Touch) {
+    fn count_faults(
+        &mut self,
+        machine: &Machine,
+        processor: Processor,
+        plan: FaultPlan,
+        maps: FaultPlan,
+        touch: &mut Touch,
+    ) {
         let faults = plan.faults + maps.faults;
         if processor == HOST {
             self.counters.cpu_faults += u64::from(faults);
@@ -199,15 +242,38 @@ impl State {
     }
 
     /// Maps pages that stay at `holder`, where fresh ones are populated.
-    fn map_remote(&mut self, machine: &Machine, processor: Processor, holder: Processor, base: usize, pages: Range<usize>, page: Page) {
+    fn map_remote(
+        &mut self,
+        machine: &Machine,
+        processor: Processor,
+        holder: Processor,
+        base: usize,
+        pages: Range<usize>,
+        page: Page,
+    ) {
         if page.resident.is_empty() {
             self.counters.populated_bytes += (pages.len() * PAGE) as u64;
         }
-        let resident = if page.resident.is_empty() { Processors::only(holder) } else { page.resident };
-        self.place(machine, base, pages, Page { resident, mapped: page.mapped.with(processor) });
+        let resident = if page.resident.is_empty() {
+            Processors::only(holder)
+        } else {
+            page.resident
+        };
+        self.place(
+            machine,
+            base,
+            pages,
+            Page {
+                resident,
+                mapped: page.mapped.with(processor),
+            },
+        );
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one step of `touch_block`, split for its length alone")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one step of `touch_block`, split for its length alone"
+    )]
     fn bring_faulted(
         &mut self,
         machine: &Machine,
@@ -218,19 +284,33 @@ impl State {
         write: bool,
         moved: &mut Moved,
     ) -> Result<(), Code> {
-        let Some((managed, _)) = self.managed(base) else { return Ok(()) };
+        let Some((managed, _)) = self.managed(base) else {
+            return Ok(());
+        };
         for (run, page, advice) in managed.runs(&leaf) {
             // Only the touched part of a run is written; the rest is brought along as if read.
             let inside = run.start.max(touched.start)..run.end.min(touched.end);
             let parts = if write && !inside.is_empty() {
-                vec![(run.start..inside.start, false), (inside.clone(), true), (inside.end..run.end, false)]
+                vec![
+                    (run.start..inside.start, false),
+                    (inside.clone(), true),
+                    (inside.end..run.end, false),
+                ]
             } else {
                 vec![(run, false)]
             };
             for (pages, write) in parts.into_iter().filter(|(pages, _)| !pages.is_empty()) {
                 match self.reach(machine, processor, page, advice, write) {
                     Reach::Fault | Reach::Collapse => {
-                        self.bring(machine, processor, base, pages, page, advice.read_mostly && !write, moved)?;
+                        self.bring(
+                            machine,
+                            processor,
+                            base,
+                            pages,
+                            page,
+                            advice.read_mostly && !write,
+                            moved,
+                        )?;
                     }
                     Reach::Local | Reach::Remote | Reach::MapRemote(_) => {}
                 }
@@ -240,7 +320,10 @@ impl State {
     }
 
     /// Makes `pages`, all in state `page`, resident at `processor`: as a duplicate, or alone.
-    #[expect(clippy::too_many_arguments, reason = "the pages and their state travel together")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the pages and their state travel together"
+    )]
     pub(crate) fn bring(
         &mut self,
         machine: &Machine,
@@ -254,7 +337,12 @@ impl State {
         let bytes = (pages.len() * PAGE) as u64;
         let here = page.resident.contains(processor);
         if !here && let Some(ordinal) = processor.ordinal() {
-            self.make_room(machine, ordinal, bytes, Some((base, pages.start / BLOCK_PAGES)))?;
+            self.make_room(
+                machine,
+                ordinal,
+                bytes,
+                Some((base, pages.start / BLOCK_PAGES)),
+            )?;
         }
         let mut resident = Processors::only(processor);
         if page.resident.is_empty() {
@@ -271,7 +359,15 @@ impl State {
                 self.counters.collapses += pages.len() as u64;
             }
         }
-        self.place(machine, base, pages, Page { resident, mapped: Processors::NONE });
+        self.place(
+            machine,
+            base,
+            pages,
+            Page {
+                resident,
+                mapped: Processors::NONE,
+            },
+        );
         Ok(())
     }
 
@@ -291,16 +387,28 @@ impl State {
     }
 
     /// Records where pages are now, and lets the host touch them or not.
-    pub(crate) fn place(&mut self, machine: &Machine, base: usize, pages: Range<usize>, page: Page) {
-        let Some(allocation) = self.allocations.get_mut(&base) else { return };
+    pub(crate) fn place(
+        &mut self,
+        machine: &Machine,
+        base: usize,
+        pages: Range<usize>,
+        page: Page,
+    ) {
+        let Some(allocation) = self.allocations.get_mut(&base) else {
+            return;
+        };
         let charged = allocation.charged > 0;
-        let Some(managed) = allocation.managed_mut() else { return };
+        let Some(managed) = allocation.managed_mut() else {
+            return;
+        };
         let access = machine.host_access(page);
         for (run, old) in managed.pages.overlapping(&pages) {
             let run = run.start.max(pages.start)..run.end.min(pages.end);
             let bytes = (run.len() * PAGE) as u64;
             if machine.host_access(*old) != access {
-                machine.space.protect(base + run.start * PAGE..base + run.end * PAGE, access);
+                machine
+                    .space
+                    .protect(base + run.start * PAGE..base + run.end * PAGE, access);
             }
             if !charged {
                 for ordinal in old.resident.iter().filter_map(Processor::ordinal) {
@@ -317,7 +425,11 @@ impl State {
     fn mark_used(&mut self, base: usize, block: usize) {
         self.use_clock += 1;
         let clock = self.use_clock;
-        if let Some(managed) = self.allocations.get_mut(&base).and_then(|allocation| allocation.managed_mut()) {
+        if let Some(managed) = self
+            .allocations
+            .get_mut(&base)
+            .and_then(|allocation| allocation.managed_mut())
+        {
             managed.used.insert(block, clock);
         }
     }
@@ -336,7 +448,9 @@ impl State {
         let device = Processor::device(ordinal);
         let mut candidates = Vec::new();
         for (&base, allocation) in &self.allocations {
-            let Some(managed) = allocation.managed().filter(|_| allocation.charged == 0) else { continue };
+            let Some(managed) = allocation.managed().filter(|_| allocation.charged == 0) else {
+                continue;
+            };
             for (&block, &used) in &managed.used {
                 if Some((base, block)) != keep {
                     candidates.push((used, base, block));
@@ -350,11 +464,17 @@ impl State {
             }
             self.evict(machine, device, base, block);
         }
-        if self.devices[ordinal].free_bytes() >= bytes { Ok(()) } else { Err(Code::MEMORY_ALLOCATION) }
+        if self.devices[ordinal].free_bytes() >= bytes {
+            Ok(())
+        } else {
+            Err(Code::MEMORY_ALLOCATION)
+        }
     }
 
     fn evict(&mut self, machine: &Machine, device: Processor, base: usize, block: usize) {
-        let Some((managed, count)) = self.managed(base) else { return };
+        let Some((managed, count)) = self.managed(base) else {
+            return;
+        };
         let pages = block * BLOCK_PAGES..((block + 1) * BLOCK_PAGES).min(count);
         for (run, page, _) in managed.runs(&pages) {
             if !page.resident.contains(device) {
@@ -367,7 +487,15 @@ impl State {
                 self.counters.evicted_bytes += bytes;
                 self.count_move(page.resident, HOST, bytes, &mut Moved::default());
             }
-            self.place(machine, base, run, Page { resident, mapped: Processors::NONE });
+            self.place(
+                machine,
+                base,
+                run,
+                Page {
+                    resident,
+                    mapped: Processors::NONE,
+                },
+            );
         }
     }
 
@@ -382,7 +510,11 @@ impl Machine {
     /// What the host may do with a page in this state without faulting.
     pub(crate) fn host_access(&self, page: Page) -> HostAccess {
         if page.resident.contains(HOST) {
-            if page.resident.len() > 1 { HostAccess::Read } else { HostAccess::ReadWrite }
+            if page.resident.len() > 1 {
+                HostAccess::Read
+            } else {
+                HostAccess::ReadWrite
+            }
         } else if page.mapped.contains(HOST) {
             HostAccess::ReadWrite
         } else {

@@ -81,7 +81,9 @@ impl State {
             allocations: BTreeMap::new(),
             freed: VecDeque::new(),
             registered: BTreeMap::new(),
-            devices: (0..devices).map(|_| DeviceState::new(&machine.profile)).collect(),
+            devices: (0..devices)
+                .map(|_| DeviceState::new(&machine.profile))
+                .collect(),
             streams: HashMap::new(),
             legacy: HashMap::new(),
             per_thread: HashMap::new(),
@@ -119,7 +121,9 @@ impl State {
         self.now = self.now.max(at);
         let mut seen = vec![(completion.stream, completion.seq)];
         while let Some((stream, seq)) = seen.pop() {
-            let Some(launched) = self.launched.get_mut(&stream) else { continue };
+            let Some(launched) = self.launched.get_mut(&stream) else {
+                continue;
+            };
             launched.observed = launched.observed.max(seq);
             let observed = launched.observed;
             launched.after.retain(|(at, other, other_seq)| {

@@ -97,7 +97,13 @@ pub(crate) struct Stream {
 
 impl Stream {
     fn new(handle: usize, device: usize, kind: StreamKind) -> Arc<Stream> {
-        Arc::new(Stream { handle, device, kind, queue: Mutex::default(), changed: Condvar::new() })
+        Arc::new(Stream {
+            handle,
+            device,
+            kind,
+            queue: Mutex::default(),
+            changed: Condvar::new(),
+        })
     }
 
     /// The end of the last work enqueued, unless there was none.
@@ -122,15 +128,33 @@ impl Stream {
         }
     }
 
-    fn push(self: &Arc<Self>, core: &Arc<Core>, enqueued: Duration, after: Vec<Arc<Completion>>, work: Work) -> Arc<Completion> {
+    fn push(
+        self: &Arc<Self>,
+        core: &Arc<Core>,
+        enqueued: Duration,
+        after: Vec<Arc<Completion>>,
+        work: Work,
+    ) -> Arc<Completion> {
         let mut queue = self.queue.lock();
         queue.enqueued += 1;
-        let done = Arc::new(Completion { stream: self.handle, seq: queue.enqueued, done: Mutex::new(None), changed: Condvar::new() });
+        let done = Arc::new(Completion {
+            stream: self.handle,
+            seq: queue.enqueued,
+            done: Mutex::new(None),
+            changed: Condvar::new(),
+        });
         queue.last = Some(done.clone());
-        queue.ops.push_back(Op { enqueued, after, work, done: done.clone() });
+        queue.ops.push_back(Op {
+            enqueued,
+            after,
+            work,
+            done: done.clone(),
+        });
         if queue.worker.is_none() {
             let (stream, core) = (self.clone(), core.clone());
-            let worker = std::thread::Builder::new().name(format!("sim-stream-{:x}", self.handle)).spawn(move || stream.run(&core));
+            let worker = std::thread::Builder::new()
+                .name(format!("sim-stream-{:x}", self.handle))
+                .spawn(move || stream.run(&core));
             match worker {
                 Ok(worker) => queue.worker = Some(worker),
                 Err(error) => panic!("no thread for a simulated stream: {error}"),
@@ -162,7 +186,11 @@ impl Stream {
                 start = start.max(completion.wait());
             }
             let poisoned = core.state.lock().poison.is_some();
-            now = if poisoned { start } else { (op.work)(core, start) };
+            now = if poisoned {
+                start
+            } else {
+                (op.work)(core, start)
+            };
             op.done.finish(now);
         }
     }
@@ -171,7 +199,11 @@ impl Stream {
 impl State {
     /// Every stream, the default ones and the retired ones too.
     pub(crate) fn all_streams(&self) -> impl Iterator<Item = &Arc<Stream>> {
-        self.streams.values().chain(self.legacy.values()).chain(self.per_thread.values()).chain(&self.retired)
+        self.streams
+            .values()
+            .chain(self.legacy.values())
+            .chain(self.per_thread.values())
+            .chain(&self.retired)
     }
 
     pub(crate) fn create_stream(&mut self, device: usize, kind: StreamKind) -> Arc<Stream> {
@@ -192,17 +224,29 @@ impl State {
             2 => {
                 let handle = self.handle();
                 let new = || Stream::new(handle, device, StreamKind::Blocking);
-                Ok(self.per_thread.entry((device, this_thread())).or_insert_with(new).clone())
+                Ok(self
+                    .per_thread
+                    .entry((device, this_thread()))
+                    .or_insert_with(new)
+                    .clone())
             }
-            handle => self.streams.get(&handle).cloned().ok_or(Code::INVALID_RESOURCE_HANDLE),
+            handle => self
+                .streams
+                .get(&handle)
+                .cloned()
+                .ok_or(Code::INVALID_RESOURCE_HANDLE),
         }
     }
 
     /// Forgets a stream; its work still runs.
     pub(crate) fn destroy_stream(&mut self, raw: usize) -> Result<(), Code> {
-        let stream = self.streams.remove(&raw).ok_or(Code::INVALID_RESOURCE_HANDLE)?;
+        let stream = self
+            .streams
+            .remove(&raw)
+            .ok_or(Code::INVALID_RESOURCE_HANDLE)?;
         stream.close();
-        self.retired.retain(|retired| retired.last().is_some_and(|last| last.get().is_none()));
+        self.retired
+            .retain(|retired| retired.last().is_some_and(|last| last.get().is_none()));
         self.retired.push(stream);
         Ok(())
     }
@@ -218,18 +262,29 @@ impl State {
         match stream.kind {
             StreamKind::Legacy => after.extend(
                 self.all_streams()
-                    .filter(|other| other.device == stream.device && other.kind == StreamKind::Blocking)
+                    .filter(|other| {
+                        other.device == stream.device && other.kind == StreamKind::Blocking
+                    })
                     .filter_map(|other| other.last()),
             ),
-            StreamKind::Blocking => after.extend(self.legacy.get(&stream.device).and_then(|legacy| legacy.last())),
+            StreamKind::Blocking => after.extend(
+                self.legacy
+                    .get(&stream.device)
+                    .and_then(|legacy| legacy.last()),
+            ),
             StreamKind::NonBlocking => {}
         }
-        let waits: Vec<_> = after.iter().map(|completion| (completion.stream, completion.seq)).collect();
+        let waits: Vec<_> = after
+            .iter()
+            .map(|completion| (completion.stream, completion.seq))
+            .collect();
         after.retain(|completion| completion.get().is_none_or(|at| at > self.now));
         let done = stream.push(core, self.now, after, work);
         if !core.machine.concurrent {
             let launched = self.launched.entry(stream.handle).or_default();
-            launched.after.extend(waits.into_iter().map(|(other, seq)| (done.seq, other, seq)));
+            launched
+                .after
+                .extend(waits.into_iter().map(|(other, seq)| (done.seq, other, seq)));
         }
         done
     }

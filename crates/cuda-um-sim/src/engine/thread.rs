@@ -29,11 +29,16 @@ pub(crate) fn this_thread() -> u64 {
 impl ThreadState {
     /// This thread's state in the simulator `core`.
     pub(crate) fn with<R>(core: u64, use_it: impl FnOnce(&mut ThreadState) -> R) -> R {
-        let fresh = || ThreadState { device: 0, last_error: Code::SUCCESS };
+        let fresh = || ThreadState {
+            device: 0,
+            last_error: Code::SUCCESS,
+        };
         let mut use_it = Some(use_it);
         let done = STATES.try_with(|states| {
             let mut states = states.borrow_mut();
-            use_it.take().map(|use_it| use_it(states.entry(core).or_insert_with(fresh)))
+            use_it
+                .take()
+                .map(|use_it| use_it(states.entry(core).or_insert_with(fresh)))
         });
         match (done, use_it) {
             (Ok(Some(result)), _) => result,

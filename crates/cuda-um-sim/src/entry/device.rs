@@ -8,8 +8,16 @@ use crate::engine::{Code, ThreadState};
 const FOUND: u32 = 0;
 const NOT_FOUND: u32 = 1;
 
-fn entry_point(slot: usize, name: &Text, function: Out<usize>, status: Option<Out<u32>>) -> Result<(), Code> {
-    let address = name.get()?.to_str().map_or(0, |name| driver_symbol(slot, name) as usize);
+fn entry_point(
+    slot: usize,
+    name: &Text,
+    function: Out<usize>,
+    status: Option<Out<u32>>,
+) -> Result<(), Code> {
+    let address = name
+        .get()?
+        .to_str()
+        .map_or(0, |name| driver_symbol(slot, name) as usize);
     function.put(address)?;
     if let Some(status) = status.filter(|status| !status.is_null()) {
         status.put(if address == 0 { NOT_FOUND } else { FOUND })?;

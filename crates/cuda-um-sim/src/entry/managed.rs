@@ -15,13 +15,25 @@ const INVALID: i32 = -2;
 
 /// A place as the old interface numbers it.
 fn old_place(state: &State, device: i32) -> Result<Place, Code> {
-    if device == CPU { Ok(Place::Host) } else { Ok(Place::Device(state.ordinal(device)?)) }
+    if device == CPU {
+        Ok(Place::Host)
+    } else {
+        Ok(Place::Device(state.ordinal(device)?))
+    }
 }
 
 /// A place as a location. A device that does not exist: the caller says which error.
-fn place(core: &Core, state: &State, location: cudaMemLocation, no_such_device: Code) -> Result<Place, Code> {
+fn place(
+    core: &Core,
+    state: &State,
+    location: cudaMemLocation,
+    no_such_device: Code,
+) -> Result<Place, Code> {
     match (location.type_.0, location.id) {
-        (1, device) => state.ordinal(device).map(Place::Device).map_err(|_| no_such_device),
+        (1, device) => state
+            .ordinal(device)
+            .map(Place::Device)
+            .map_err(|_| no_such_device),
         (2, _) => Ok(Place::Host),
         // The simulated host has one NUMA node.
         (3, 0) => Ok(Place::HostNuma(0)),
@@ -43,17 +55,32 @@ fn change(advice: u32, place: impl FnOnce() -> Result<Place, Code>) -> Result<Ad
     })
 }
 
-fn advise(core: &Arc<Core>, pointer: usize, bytes: usize, advice: u32, location: cudaMemLocation) -> Outcome {
+fn advise(
+    core: &Arc<Core>,
+    pointer: usize,
+    bytes: usize,
+    advice: u32,
+    location: cudaMemLocation,
+) -> Outcome {
     let mut state = core.state.lock();
-    let change = change(advice, || match place(core, &state, location, Code::INVALID_VALUE)? {
-        // Accessed-by knows the host as a whole.
-        Place::HostNuma(_) if matches!(advice, 5 | 6) => Err(Code::INVALID_VALUE),
-        place => Ok(place),
+    let change = change(advice, || {
+        match place(core, &state, location, Code::INVALID_VALUE)? {
+            // Accessed-by knows the host as a whole.
+            Place::HostNuma(_) if matches!(advice, 5 | 6) => Err(Code::INVALID_VALUE),
+            place => Ok(place),
+        }
     })?;
     state.advise(&core.machine, pointer, bytes, change)
 }
 
-fn prefetch(core: &Arc<Core>, pointer: usize, bytes: usize, location: cudaMemLocation, flags: u32, stream: usize) -> Outcome {
+fn prefetch(
+    core: &Arc<Core>,
+    pointer: usize,
+    bytes: usize,
+    location: cudaMemLocation,
+    flags: u32,
+    stream: usize,
+) -> Outcome {
     with_stream(core, stream, |state, stream| {
         if flags != 0 {
             return Err(Code::INVALID_VALUE);
@@ -91,9 +118,15 @@ fn batch(
     with_stream(core, stream, |state, stream| {
         let mut targets = vec![None; count];
         if let Some(locations) = locations {
-            let (places, indices) = (locations.places.to_vec(locations.count)?, locations.indices.to_vec(locations.count)?);
+            let (places, indices) = (
+                locations.places.to_vec(locations.count)?,
+                locations.indices.to_vec(locations.count)?,
+            );
             // Each location holds from its index on; the first index is 0, and they rise.
-            if indices.first() != Some(&0) || !indices.is_sorted_by(|a, b| a < b) || indices.iter().any(|index| *index >= count) {
+            if indices.first() != Some(&0)
+                || !indices.is_sorted_by(|a, b| a < b)
+                || indices.iter().any(|index| *index >= count)
+            {
                 return Err(Code::INVALID_VALUE);
             }
             for (location, from) in places.into_iter().zip(indices) {
@@ -113,7 +146,14 @@ fn batch(
 }
 
 /// Writes one attribute: numbers of 4 bytes.
-fn attribute(core: &Arc<Core>, data: Out<i32>, data_bytes: usize, attribute: i32, pointer: usize, bytes: usize) -> Outcome {
+fn attribute(
+    core: &Arc<Core>,
+    data: Out<i32>,
+    data_bytes: usize,
+    attribute: i32,
+    pointer: usize,
+    bytes: usize,
+) -> Outcome {
     const LOCATION_INVALID: i32 = 0;
     let which = match attribute {
         1 => Attribute::ReadMostly,
@@ -126,11 +166,19 @@ fn attribute(core: &Arc<Core>, data: Out<i32>, data_bytes: usize, attribute: i32
     if as_location && core.machine.cuda.number() < 12_020 {
         return Err(Code::INVALID_VALUE);
     }
-    let fits = if which == Attribute::AccessedBy { data_bytes > 0 && data_bytes.is_multiple_of(4) } else { data_bytes == 4 };
+    let fits = if which == Attribute::AccessedBy {
+        data_bytes > 0 && data_bytes.is_multiple_of(4)
+    } else {
+        data_bytes == 4
+    };
     if !fits {
         return Err(Code::INVALID_VALUE);
     }
-    match core.state.lock().range_attribute(&core.machine, pointer, bytes, which)? {
+    match core
+        .state
+        .lock()
+        .range_attribute(&core.machine, pointer, bytes, which)?
+    {
         AttributeValue::Flag(flag) => data.put(i32::from(flag)),
         AttributeValue::Place(place) if as_location => {
             let (kind, id) = match place {
@@ -145,7 +193,10 @@ fn attribute(core: &Arc<Core>, data: Out<i32>, data_bytes: usize, attribute: i32
         AttributeValue::Processors(processors) => {
             let numbers = AttributeValue::numbers(processors);
             let padded = numbers.into_iter().chain(std::iter::repeat(INVALID));
-            padded.take(data_bytes / 4).enumerate().try_for_each(|(index, number)| data.put_at(index, number))
+            padded
+                .take(data_bytes / 4)
+                .enumerate()
+                .try_for_each(|(index, number)| data.put_at(index, number))
         }
     }
 }

@@ -54,8 +54,15 @@ pub(crate) enum Level {
 }
 
 /// Around every call: injected failures, the poisoned context, the last error, the trace.
-pub(crate) fn enter(slot: usize, name: &'static str, level: Level, call: impl FnOnce(&Arc<Core>) -> Outcome) -> u32 {
-    let Some(core) = slot::core(slot) else { return Code::CUDART_UNLOADING.0 };
+pub(crate) fn enter(
+    slot: usize,
+    name: &'static str,
+    level: Level,
+    call: impl FnOnce(&Arc<Core>) -> Outcome,
+) -> u32 {
+    let Some(core) = slot::core(slot) else {
+        return Code::CUDART_UNLOADING.0;
+    };
     let outcome = catch_unwind(AssertUnwindSafe(|| guarded(&core, name, level, call)));
     let code = match outcome {
         Ok(Ok(())) => Code::SUCCESS,
@@ -67,19 +74,30 @@ pub(crate) fn enter(slot: usize, name: &'static str, level: Level, call: impl Fn
     }
     let mut state = core.state.lock();
     let at = state.now;
-    state.trace.push_back(CallRecord { name, result: cudaError(code.0), at });
+    state.trace.push_back(CallRecord {
+        name,
+        result: cudaError(code.0),
+        at,
+    });
     if state.trace.len() > KEPT {
         state.trace.pop_front();
     }
     code.0
 }
 
-fn guarded(core: &Arc<Core>, name: &'static str, level: Level, call: impl FnOnce(&Arc<Core>) -> Outcome) -> Outcome {
+fn guarded(
+    core: &Arc<Core>,
+    name: &'static str,
+    level: Level,
+    call: impl FnOnce(&Arc<Core>) -> Outcome,
+) -> Outcome {
     let mut injected = None;
     {
         let mut state = core.state.lock();
         if IN_HOST_FUNCTION.get() {
-            state.misuse.push(Misuse::CallInHostFunction { call: name.to_owned() });
+            state.misuse.push(Misuse::CallInHostFunction {
+                call: name.to_owned(),
+            });
             return Err(Code::NOT_PERMITTED);
         }
         if level != Level::Inquiry
@@ -87,13 +105,19 @@ fn guarded(core: &Arc<Core>, name: &'static str, level: Level, call: impl FnOnce
         {
             return Err(poison);
         }
-        for failure in state.failures.iter_mut().filter(|failure| failure.call == name) {
+        for failure in state
+            .failures
+            .iter_mut()
+            .filter(|failure| failure.call == name)
+        {
             if failure.strikes() && injected.is_none() {
                 injected = Some((Code(failure.code), failure.sticky, failure.after));
             }
         }
     }
-    let Some((code, sticky, after)) = injected else { return call(core) };
+    let Some((code, sticky, after)) = injected else {
+        return call(core);
+    };
     if after {
         call(core)?;
     }
@@ -104,7 +128,10 @@ fn guarded(core: &Arc<Core>, name: &'static str, level: Level, call: impl FnOnce
 }
 
 /// Uses the state of the calling thread's current device.
-pub(crate) fn with_state<R>(core: &Arc<Core>, use_it: impl FnOnce(&mut State, usize) -> Result<R, Code>) -> Result<R, Code> {
+pub(crate) fn with_state<R>(
+    core: &Arc<Core>,
+    use_it: impl FnOnce(&mut State, usize) -> Result<R, Code>,
+) -> Result<R, Code> {
     let device = ThreadState::with(core.id, |thread| thread.device);
     use_it(&mut core.state.lock(), device)
 }
@@ -195,8 +222,12 @@ pub(crate) fn symbol(slot: usize, cuda: CudaVersion, name: &str) -> *const c_voi
     let from = |version: CudaVersion| cuda >= version;
     let present = match name {
         "cudaMemPrefetchAsync_v2" | "cudaMemAdvise_v2" => from(V12_2) && !from(V13_0),
-        "cudaMemcpyBatchAsync" | "cudaGetDriverEntryPointByVersion" | "cudaStreamGetDevice" => from(V12_9),
-        "cudaMemPrefetchBatchAsync" | "cudaMemDiscardBatchAsync" | "cudaMemDiscardAndPrefetchBatchAsync" => from(V13_0),
+        "cudaMemcpyBatchAsync" | "cudaGetDriverEntryPointByVersion" | "cudaStreamGetDevice" => {
+            from(V12_9)
+        }
+        "cudaMemPrefetchBatchAsync"
+        | "cudaMemDiscardBatchAsync"
+        | "cudaMemDiscardAndPrefetchBatchAsync" => from(V13_0),
         "cudaMemGetDefaultMemPool" | "cudaMemGetMemPool" | "cudaMemSetMemPool" => from(V13_0),
         // Names of this crate's own for the signatures that a version changed.
         name => !name.ends_with("_13"),
@@ -208,7 +239,11 @@ pub(crate) fn symbol(slot: usize, cuda: CudaVersion, name: &str) -> *const c_voi
         "cudaGetDriverEntryPoint" if from(V12_2) => "cudaGetDriverEntryPoint_12",
         name => name,
     };
-    if present && !name.ends_with("_12") { RUNTIME[slot](changed).unwrap_or(std::ptr::null()) } else { std::ptr::null() }
+    if present && !name.ends_with("_12") {
+        RUNTIME[slot](changed).unwrap_or(std::ptr::null())
+    } else {
+        std::ptr::null()
+    }
 }
 
 /// A function of the played driver.

@@ -15,10 +15,19 @@ struct Names {
 
 static NAMES: LazyLock<HashMap<u32, Names>> = LazyLock::new(|| {
     let text = |text: String| CString::new(text).unwrap_or_default();
-    let names = Code::ALL.iter().filter_map(|code| Some((code.0, code.describe()?)));
+    let names = Code::ALL
+        .iter()
+        .filter_map(|code| Some((code.0, code.describe()?)));
     names
         .map(|(code, (name, description))| {
-            (code, Names { runtime: text(runtime_name(code, name)), driver: text(driver_name(code, name)), text: text(description.to_owned()) })
+            (
+                code,
+                Names {
+                    runtime: text(runtime_name(code, name)),
+                    driver: text(driver_name(code, name)),
+                    text: text(description.to_owned()),
+                },
+            )
         })
         .collect()
 });
@@ -30,7 +39,9 @@ fn runtime_name(code: u32, name: &str) -> String {
         214 => return "cudaErrorECCUncorrectable".to_owned(),
         _ => {}
     }
-    let words = name.split('_').map(|word| word[..1].to_owned() + &word[1..].to_lowercase());
+    let words = name
+        .split('_')
+        .map(|word| word[..1].to_owned() + &word[1..].to_lowercase());
     "cudaError".to_owned() + &words.collect::<String>()
 }
 
@@ -57,11 +68,15 @@ const UNRECOGNIZED: &CStr = c"unrecognized error code";
 
 /// The driver's name and text of a code.
 pub(super) fn driver_texts(code: u32) -> Option<(&'static CStr, &'static CStr)> {
-    NAMES.get(&code).map(|names| (names.driver.as_c_str(), names.text.as_c_str()))
+    NAMES
+        .get(&code)
+        .map(|names| (names.driver.as_c_str(), names.text.as_c_str()))
 }
 
 fn last_error(slot: usize, clear: bool) -> u32 {
-    let Some(core) = slot::core(slot) else { return Code::CUDART_UNLOADING.0 };
+    let Some(core) = slot::core(slot) else {
+        return Code::CUDART_UNLOADING.0;
+    };
     // A sticky error stays, whoever asks.
     if let Some(poison) = core.state.lock().poison {
         return poison.0;
@@ -84,11 +99,17 @@ unsafe extern "C" fn cudaPeekAtLastError<const SLOT: usize>() -> u32 {
 }
 
 extern "C" fn cudaGetErrorName(code: u32) -> *const c_char {
-    NAMES.get(&code).map_or(UNRECOGNIZED, |names| &names.runtime).as_ptr()
+    NAMES
+        .get(&code)
+        .map_or(UNRECOGNIZED, |names| &names.runtime)
+        .as_ptr()
 }
 
 extern "C" fn cudaGetErrorString(code: u32) -> *const c_char {
-    NAMES.get(&code).map_or(UNRECOGNIZED, |names| &names.text).as_ptr()
+    NAMES
+        .get(&code)
+        .map_or(UNRECOGNIZED, |names| &names.text)
+        .as_ptr()
 }
 
 /// The function of this name, compiled for this slot.

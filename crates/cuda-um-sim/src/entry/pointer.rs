@@ -78,7 +78,9 @@ impl<T: Copy> Array<T> {
             return Err(Code::INVALID_VALUE);
         }
         // SAFETY: not null, and the caller of the entry point vouches for `len` readable elements there.
-        Ok((0..len).map(|index| unsafe { self.0.add(index).read_unaligned() }).collect())
+        Ok((0..len)
+            .map(|index| unsafe { self.0.add(index).read_unaligned() })
+            .collect())
     }
 }
 
@@ -105,7 +107,11 @@ impl Arguments {
     /// Copies the arguments, whose sizes the module declares.
     pub(crate) fn copy(&self, sizes: &[usize]) -> Result<Vec<Vec<u8>>, Code> {
         let pointers = Array(self.0).to_vec(sizes.len())?;
-        pointers.into_iter().zip(sizes).map(|(pointer, size)| Array(pointer).to_vec(*size)).collect()
+        pointers
+            .into_iter()
+            .zip(sizes)
+            .map(|(pointer, size)| Array(pointer).to_vec(*size))
+            .collect()
     }
 }
 

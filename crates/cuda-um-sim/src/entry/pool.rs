@@ -35,10 +35,20 @@ struct AccessDescription {
 }
 
 fn supported(core: &Core) -> Outcome {
-    if core.machine.profile.memory_pools { Ok(()) } else { Err(Code::NOT_SUPPORTED) }
+    if core.machine.profile.memory_pools {
+        Ok(())
+    } else {
+        Err(Code::NOT_SUPPORTED)
+    }
 }
 
-fn allocate(core: &Arc<Core>, pointer: Out<usize>, bytes: usize, pool: Option<usize>, stream: usize) -> Outcome {
+fn allocate(
+    core: &Arc<Core>,
+    pointer: Out<usize>,
+    bytes: usize,
+    pool: Option<usize>,
+    stream: usize,
+) -> Outcome {
     supported(core)?;
     if pointer.is_null() {
         return Err(Code::INVALID_VALUE);
@@ -46,12 +56,23 @@ fn allocate(core: &Arc<Core>, pointer: Out<usize>, bytes: usize, pool: Option<us
     let try_it = || {
         with_stream(core, stream, |state, stream| {
             let pool = pool.unwrap_or(state.devices[stream.device].pool);
-            if bytes == 0 { Ok(0) } else { state.pool_allocate(&core.machine, pool, bytes) }
+            if bytes == 0 {
+                Ok(0)
+            } else {
+                state.pool_allocate(&core.machine, pool, bytes)
+            }
         })
     };
     let base = match try_it() {
         // Frees that streams have not come to yet may make room.
-        Err(Code::MEMORY_ALLOCATION) if core.state.lock().allocations.values().any(|allocation| allocation.freeing) => {
+        Err(Code::MEMORY_ALLOCATION)
+            if core
+                .state
+                .lock()
+                .allocations
+                .values()
+                .any(|allocation| allocation.freeing) =>
+        {
             core.wait_device(None)?;
             try_it()?
         }

@@ -9,20 +9,52 @@ use std::sync::Arc;
 const DEFAULT_STREAM: usize = 0;
 
 /// A copy on a stream; the caller waits where it asked to, or where pageable memory is written.
-fn copy(core: &Arc<Core>, stream: usize, to: usize, from: usize, bytes: usize, direction: u32, synchronous: bool) -> Result<(), Code> {
+fn copy(
+    core: &Arc<Core>,
+    stream: usize,
+    to: usize,
+    from: usize,
+    bytes: usize,
+    direction: u32,
+    synchronous: bool,
+) -> Result<(), Code> {
     let enqueued = with_stream(core, stream, |state, stream| {
-        state.copy(core, stream, to, from, bytes, Direction::from_raw(direction)?, synchronous)
+        state.copy(
+            core,
+            stream,
+            to,
+            from,
+            bytes,
+            Direction::from_raw(direction)?,
+            synchronous,
+        )
     })?;
-    if synchronous || enqueued.blocks { core.wait(&[enqueued.done]) } else { Ok(()) }
+    if synchronous || enqueued.blocks {
+        core.wait(&[enqueued.done])
+    } else {
+        Ok(())
+    }
 }
 
-fn batch(core: &Arc<Core>, to: &Array<usize>, from: &Array<usize>, sizes: &Array<usize>, count: usize, attributes: usize, stream: usize) -> Result<(), (usize, Code)> {
+fn batch(
+    core: &Arc<Core>,
+    to: &Array<usize>,
+    from: &Array<usize>,
+    sizes: &Array<usize>,
+    count: usize,
+    attributes: usize,
+    stream: usize,
+) -> Result<(), (usize, Code)> {
     let whole = |code| (usize::MAX, code);
     // The default streams are refused, and so is a batch without attributes.
     if stream <= 2 || count == 0 || attributes == 0 {
         return Err(whole(Code::INVALID_VALUE));
     }
-    let (to, from, sizes) = (to.to_vec(count).map_err(whole)?, from.to_vec(count).map_err(whole)?, sizes.to_vec(count).map_err(whole)?);
+    let (to, from, sizes) = (
+        to.to_vec(count).map_err(whole)?,
+        from.to_vec(count).map_err(whole)?,
+        sizes.to_vec(count).map_err(whole)?,
+    );
     for (index, ((to, from), bytes)) in to.into_iter().zip(from).zip(sizes).enumerate() {
         if bytes == 0 {
             return Err((index, Code::INVALID_VALUE));

@@ -1,1 +1,289 @@
-//! To come.
+//! Explicit copies and memset.
+
+use std::ptr::null_mut;
+
+use cuda_um_sys::{cudaError, cudaMemcpyAttributes, cudaMemcpyKind};
+
+use crate::support::{Cuda, MIB, bytes, call, h200, ok};
+
+fn copy_async(
+    cuda: &Cuda,
+    to: *mut u8,
+    from: *const u8,
+    len: usize,
+    kind: cudaMemcpyKind,
+) -> cudaError {
+    call!(
+        cuda.table,
+        cudaMemcpyAsync(to.cast(), from.cast(), len, kind, null_mut())
+    )
+}
+
+#[test]
+fn bytes_survive_the_way_through_every_kind_of_memory() {
+    let cuda = h200();
+    let len = 3 * MIB + 123;
+    let source: Vec<u8> = (0..len).map(|index| (index * 7 % 251) as u8).collect();
+    let (device, managed, pinned, other) = (
+        cuda.device(len),
+        cuda.managed(len),
+        cuda.pinned(len),
+        cuda.device(len),
+    );
+    let mut back = vec![0u8; len];
+    cuda.copy(device, source.as_ptr(), len);
+    cuda.copy(managed, device, len);
+    cuda.copy(pinned, managed, len);
+    cuda.copy(other, pinned, len);
+    cuda.copy(back.as_mut_ptr(), other, len);
+    assert!(back == source);
+    assert!(bytes(managed, len) == source);
+    let counters = cuda.sim.counters();
+    let len = len as u64;
+    assert_eq!(
+        (
+            counters.copied_to_device,
+            counters.copied_to_host,
+            counters.copied_device_to_device
+        ),
+        (2 * len, 2 * len, len)
+    );
+}
+
+#[test]
+fn copies_into_managed_memory_stay_where_its_pages_are() {
+    let cuda = h200();
+    let (on_device, on_host) = (cuda.managed(MIB), cuda.managed(MIB));
+    let source = vec![4u8; MIB];
+    ok(cuda.prefetch(on_device, MIB, 0, null_mut()));
+    bytes(on_host, MIB).fill(1);
+    cuda.sync(null_mut());
+    cuda.sim.reset_counters();
+    cuda.copy(on_device, source.as_ptr(), MIB);
+    cuda.copy(on_host, source.as_ptr(), MIB);
+    let counters = cuda.sim.counters();
+    assert_eq!((counters.bytes_to_device, counters.bytes_to_host), (0, 0));
+    assert_eq!(
+        (counters.copied_to_device, counters.copied_host_to_host),
+        (MIB as u64, MIB as u64)
+    );
+    assert!(bytes(on_host, MIB).iter().all(|byte| *byte == 4));
+    assert_eq!(cuda.sim.counters().cpu_faults, 0);
+    cuda.run("add", on_device, MIB);
+    assert_eq!(cuda.sim.counters().gpu_faults, 0);
+    assert!(bytes(on_device, MIB).iter().all(|byte| *byte == 5));
+}
+
+#[test]
+fn pageable_memory_may_be_reused_as_soon_as_the_call_returns() {
+    let cuda = h200();
+    let data = cuda.device(4096);
+    let mut source = vec![1u8; 4096];
+    let pause = cuda.sim.pause();
+    ok(copy_async(
+        &cuda,
+        data,
+        source.as_ptr(),
+        4096,
+        cudaMemcpyKind::cudaMemcpyHostToDevice,
+    ));
+    source.fill(2);
+    drop(pause);
+    let mut back = vec![0u8; 4096];
+    ok(copy_async(
+        &cuda,
+        back.as_mut_ptr(),
+        data,
+        4096,
+        cudaMemcpyKind::cudaMemcpyDeviceToHost,
+    ));
+    assert!(
+        back.iter().all(|byte| *byte == 1),
+        "and a copy to pageable memory is done when it returns"
+    );
+}
+
+#[test]
+fn pinned_memory_is_read_when_the_stream_gets_there() {
+    let cuda = h200();
+    let (data, source) = (cuda.device(4096), cuda.pinned(4096));
+    bytes(source, 4096).fill(1);
+    let pause = cuda.sim.pause();
+    ok(copy_async(
+        &cuda,
+        data,
+        source,
+        4096,
+        cudaMemcpyKind::cudaMemcpyHostToDevice,
+    ));
+    bytes(source, 4096).fill(2);
+    drop(pause);
+    let mut back = vec![0u8; 4096];
+    cuda.copy(back.as_mut_ptr(), data, 4096);
+    assert!(back.iter().all(|byte| *byte == 2));
+}
+
+#[test]
+fn a_copy_in_the_wrong_direction_or_out_of_range_is_refused() {
+    let cuda = h200();
+    let (device, pinned) = (cuda.device(4096), cuda.pinned(4096));
+    let mut host = vec![0u8; 8192];
+    let invalid = cudaError::cudaErrorInvalidValue;
+    assert_eq!(
+        copy_async(
+            &cuda,
+            host.as_mut_ptr(),
+            device,
+            8192,
+            cudaMemcpyKind::cudaMemcpyDefault
+        ),
+        invalid
+    );
+    assert_eq!(
+        copy_async(
+            &cuda,
+            host.as_mut_ptr(),
+            pinned,
+            4096,
+            cudaMemcpyKind::cudaMemcpyDeviceToDevice
+        ),
+        invalid
+    );
+    assert_eq!(
+        copy_async(
+            &cuda,
+            host.as_mut_ptr(),
+            device,
+            4096,
+            cudaMemcpyKind::cudaMemcpyHostToHost
+        ),
+        invalid
+    );
+    let wrong = copy_async(&cuda, host.as_mut_ptr(), device, 4096, cudaMemcpyKind(17));
+    assert_eq!(wrong, cudaError::cudaErrorInvalidMemcpyDirection);
+    ok(copy_async(
+        &cuda,
+        host.as_mut_ptr(),
+        device,
+        0,
+        cudaMemcpyKind::cudaMemcpyDefault,
+    ));
+}
+
+#[test]
+fn memset_sets_elements_of_every_width() {
+    let cuda = h200();
+    let driver = cuda.table.driver().unwrap();
+    let data = cuda.managed(4096);
+    ok(call!(cuda.table, cudaMemset(data.cast(), 0x1ab, 4096)));
+    assert!(
+        bytes(data, 4096).iter().all(|byte| *byte == 0xab),
+        "the low byte"
+    );
+    assert_eq!(
+        call!(
+            driver,
+            cuMemsetD16Async(data as u64, 0x0102, 2048, null_mut())
+        )
+        .0,
+        0
+    );
+    cuda.sync(null_mut());
+    assert_eq!(bytes(data, 4096)[4094..], [2, 1]);
+    assert_eq!(
+        call!(
+            driver,
+            cuMemsetD32Async(data as u64, 0x01020304, 1024, null_mut())
+        )
+        .0,
+        0
+    );
+    cuda.sync(null_mut());
+    assert_eq!(bytes(data, 4096)[..4], [4, 3, 2, 1]);
+    assert_eq!(
+        call!(driver, cuMemsetD8Async(data as u64, 9, 1, null_mut())).0,
+        0
+    );
+    cuda.sync(null_mut());
+    assert_eq!(bytes(data, 4096)[..2], [9, 3]);
+    assert_eq!(
+        call!(driver, cuMemsetD32Async(data as u64 + 2, 0, 1, null_mut())).0,
+        1,
+        "misaligned"
+    );
+    assert_eq!(
+        call!(driver, cuMemsetD8Async(data as u64, 0, 4097, null_mut())).0,
+        1,
+        "past the end"
+    );
+}
+
+#[test]
+fn memset_of_managed_memory_faults_like_a_kernel() {
+    let cuda = h200();
+    let data = cuda.managed(MIB);
+    bytes(data, MIB).fill(1);
+    cuda.sim.reset_counters();
+    ok(call!(
+        cuda.table,
+        cudaMemsetAsync(data.cast(), 0, MIB, null_mut())
+    ));
+    cuda.sync(null_mut());
+    let counters = cuda.sim.counters();
+    assert!(counters.gpu_faults > 0);
+    assert_eq!(
+        (counters.bytes_to_device, counters.set_bytes),
+        (MIB as u64, MIB as u64)
+    );
+}
+
+#[test]
+fn a_batch_copies_many_ranges() {
+    let cuda = h200();
+    let stream = cuda.stream();
+    let (first, second) = (cuda.device(4096), cuda.device(4096));
+    let sources = [vec![1u8; 4096], vec![2u8; 4096]];
+    let mut to = [first, second];
+    let mut from = [sources[0].as_ptr(), sources[1].as_ptr()];
+    let mut sizes = [4096, 4096];
+    // SAFETY: zero is a valid value of this plain struct.
+    let mut attributes: cudaMemcpyAttributes = unsafe { std::mem::zeroed() };
+    let mut index = 0;
+    let function = cuda.table.cudaMemcpyBatchAsync_v13.unwrap();
+    let (to, from) = (to.as_mut_ptr().cast(), from.as_mut_ptr().cast());
+    // SAFETY: every array has the length told.
+    ok(unsafe {
+        function(
+            to,
+            from,
+            sizes.as_mut_ptr(),
+            2,
+            &mut attributes,
+            &mut index,
+            1,
+            stream,
+        )
+    });
+    cuda.sync(stream);
+    let mut back = vec![0u8; 4096];
+    cuda.copy(back.as_mut_ptr(), second, 4096);
+    assert_eq!(back, sources[1]);
+    // SAFETY: as above.
+    let refused = unsafe {
+        function(
+            to,
+            from,
+            sizes.as_mut_ptr(),
+            2,
+            &mut attributes,
+            &mut index,
+            1,
+            null_mut(),
+        )
+    };
+    assert_eq!(
+        refused,
+        cudaError::cudaErrorInvalidValue,
+        "not on the default stream"
+    );
+}

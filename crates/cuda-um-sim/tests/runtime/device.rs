@@ -1,1 +1,206 @@
-//! To come.
+//! Devices, attributes, peers, memory info.
+
+use std::ptr::null_mut;
+
+use cuda_um_sim::{CudaVersion, Gpu, Sim};
+use cuda_um_sys::{cudaDeviceAttr, cudaError, cudaMemcpyKind};
+
+use crate::support::{Cuda, MIB, bytes, call, h200, ok};
+
+fn attribute(cuda: &Cuda, attribute: u32, device: i32) -> Result<i32, cudaError> {
+    let mut value = 0;
+    match call!(
+        cuda.table,
+        cudaDeviceGetAttribute(&mut value, cudaDeviceAttr(attribute), device)
+    ) {
+        cudaError::cudaSuccess => Ok(value),
+        error => Err(error),
+    }
+}
+
+#[test]
+fn each_generation_has_its_abilities() {
+    // Compute capability, managed, concurrent, pageable access, host page tables, direct host access, pools, integrated.
+    let expected = [
+        (Gpu::H200, [9, 0, 1, 1, 0, 0, 0, 1, 0]),
+        (Gpu::Gh200, [9, 0, 1, 1, 1, 1, 1, 1, 0]),
+        (Gpu::Pascal, [6, 0, 1, 1, 0, 0, 0, 1, 0]),
+        (Gpu::Maxwell, [5, 2, 1, 0, 0, 0, 0, 0, 0]),
+        (Gpu::NoConcurrentAccess, [8, 7, 1, 0, 0, 0, 0, 1, 1]),
+    ];
+    for (gpu, values) in expected {
+        let cuda = Cuda::new(Sim::builder().gpu(gpu));
+        for (number, value) in [75, 76, 83, 89, 88, 100, 101, 115, 18]
+            .into_iter()
+            .zip(values)
+        {
+            assert_eq!(
+                attribute(&cuda, number, 0),
+                Ok(value),
+                "attribute {number} of {gpu:?}"
+            );
+        }
+        for always in [19, 41, 99] {
+            assert_eq!(
+                attribute(&cuda, always, 0),
+                Ok(1),
+                "attribute {always} of {gpu:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_does_not_exist_is_refused() {
+    let cuda = h200();
+    assert_eq!(
+        attribute(&cuda, 75, 1),
+        Err(cudaError::cudaErrorInvalidDevice)
+    );
+    assert_eq!(
+        attribute(&cuda, 75, -1),
+        Err(cudaError::cudaErrorInvalidDevice)
+    );
+    assert_eq!(
+        attribute(&cuda, 9999, 0),
+        Err(cudaError::cudaErrorInvalidValue)
+    );
+    assert_eq!(
+        call!(cuda.table, cudaSetDevice(1)),
+        cudaError::cudaErrorInvalidDevice
+    );
+    let old = Cuda::new(Sim::builder().cuda(CudaVersion::V11_8));
+    assert_eq!(
+        attribute(&old, 134, 0),
+        Err(cudaError::cudaErrorInvalidValue),
+        "hostNumaId came with 12.2"
+    );
+    assert_eq!(attribute(&cuda, 134, 0), Ok(0));
+}
+
+#[test]
+fn the_current_device_is_the_threads_own() {
+    let cuda = Cuda::new(Sim::builder().devices(2));
+    ok(call!(cuda.table, cudaSetDevice(1)));
+    let table = cuda.table.clone();
+    let elsewhere = std::thread::spawn(move || {
+        let mut device = 9;
+        ok(call!(table, cudaGetDevice(&mut device)));
+        device
+    });
+    assert_eq!(elsewhere.join().unwrap(), 0);
+    let mut device = 9;
+    ok(call!(cuda.table, cudaGetDevice(&mut device)));
+    assert_eq!(device, 1);
+}
+
+#[test]
+fn devices_have_names_and_addresses() {
+    let cuda = Cuda::new(Sim::builder().devices(2));
+    let driver = cuda.table.driver().unwrap();
+    let mut name = [0i8; 64];
+    assert_eq!(
+        call!(driver, cuDeviceGetName(name.as_mut_ptr(), 64, 1)).0,
+        0
+    );
+    let name: Vec<u8> = name
+        .iter()
+        .map(|byte| *byte as u8)
+        .take_while(|byte| *byte != 0)
+        .collect();
+    assert_eq!(name, b"Simulated NVIDIA H200");
+    let mut id = [0i8; 16];
+    ok(call!(
+        cuda.table,
+        cudaDeviceGetPCIBusId(id.as_mut_ptr(), 16, 1)
+    ));
+    assert_eq!(
+        id[..12]
+            .iter()
+            .map(|byte| *byte as u8 as char)
+            .collect::<String>(),
+        "0000:02:00.0"
+    );
+    assert_eq!(
+        call!(cuda.table, cudaDeviceGetPCIBusId(id.as_mut_ptr(), 4, 1)),
+        cudaError::cudaErrorInvalidValue
+    );
+}
+
+#[test]
+fn memory_info_counts_allocations_and_resident_managed_pages() {
+    let cuda = h200();
+    let free = || {
+        let (mut free, mut total) = (0, 0);
+        ok(call!(cuda.table, cudaMemGetInfo(&mut free, &mut total)));
+        assert!(free < total);
+        free
+    };
+    let before = free();
+    let device = cuda.device(8 * MIB);
+    assert_eq!(free(), before - 8 * MIB);
+    let managed = cuda.managed(8 * MIB);
+    assert_eq!(
+        free(),
+        before - 8 * MIB,
+        "managed memory takes nothing until it is there"
+    );
+    cuda.run("write", managed, 8 * MIB);
+    assert_eq!(free(), before - 16 * MIB);
+    bytes(managed, 8 * MIB).fill(1);
+    assert_eq!(free(), before - 8 * MIB);
+    cuda.free(device);
+    cuda.free(managed);
+    assert_eq!(free(), before);
+}
+
+#[test]
+fn a_peers_memory_needs_permission() {
+    let cuda = Cuda::new(Sim::builder().devices(2));
+    let mut can = 9;
+    ok(call!(cuda.table, cudaDeviceCanAccessPeer(&mut can, 0, 1)));
+    assert_eq!(can, 1);
+    let data = cuda.device(4096);
+    ok(call!(cuda.table, cudaSetDevice(1)));
+    let there = cuda.device(4096);
+    ok(call!(cuda.table, cudaDeviceEnablePeerAccess(0, 0)));
+    assert_eq!(
+        call!(cuda.table, cudaDeviceEnablePeerAccess(0, 0)),
+        cudaError::cudaErrorPeerAccessAlreadyEnabled
+    );
+    cuda.run("write", data, 4096);
+    ok(call!(
+        cuda.table,
+        cudaMemcpyPeerAsync(there.cast(), 1, data.cast(), 0, 4096, null_mut())
+    ));
+    let mut back = [0u8; 4096];
+    ok(call!(
+        cuda.table,
+        cudaMemcpy(
+            back.as_mut_ptr().cast(),
+            there.cast(),
+            4096,
+            cudaMemcpyKind::cudaMemcpyDeviceToHost
+        )
+    ));
+    assert_eq!(back, [7; 4096]);
+    ok(call!(cuda.table, cudaDeviceDisablePeerAccess(0)));
+    assert_eq!(
+        call!(cuda.table, cudaDeviceDisablePeerAccess(0)),
+        cudaError::cudaErrorPeerAccessNotEnabled
+    );
+    cuda.launch("write", data, 4096, null_mut());
+    assert_eq!(
+        call!(cuda.table, cudaDeviceSynchronize()),
+        cudaError::cudaErrorIllegalAddress
+    );
+}
+
+#[test]
+fn a_machine_without_peers_says_so() {
+    let cuda = Cuda::new(Sim::builder().gpu(Gpu::Maxwell).devices(2));
+    assert_eq!(
+        call!(cuda.table, cudaDeviceEnablePeerAccess(1, 0)),
+        cudaError::cudaErrorPeerAccessUnsupported
+    );
+}

@@ -12,8 +12,16 @@ fn the_measured_case_faults_without_prefetch_and_not_with_it() {
     let cuda = h200();
     let data = cuda.managed(MEASURED);
     bytes(data, MEASURED).fill(1);
-    assert_eq!(cuda.sim.counters().cpu_faults, 11, "6 for the block of 2 MiB and 5 for the half");
-    assert_eq!(cuda.sim.counters().bytes_to_host, 0, "fresh memory comes from nowhere");
+    assert_eq!(
+        cuda.sim.counters().cpu_faults,
+        11,
+        "6 for the block of 2 MiB and 5 for the half"
+    );
+    assert_eq!(
+        cuda.sim.counters().bytes_to_host,
+        0,
+        "fresh memory comes from nowhere"
+    );
 
     cuda.sim.reset_counters();
     let start = cuda.sim.now();
@@ -21,14 +29,32 @@ fn the_measured_case_faults_without_prefetch_and_not_with_it() {
     let faulting = cuda.sim.now() - start;
     let counters = cuda.sim.counters();
     assert!((24..=64).contains(&counters.gpu_faults), "{counters:?}");
-    assert!((2..=16).contains(&counters.gpu_fault_groups), "{counters:?}");
-    assert_eq!((counters.bytes_to_device, counters.bytes_to_host), (MEASURED as u64, 0));
-    assert!((400.0..900.0).contains(&(faulting.as_secs_f64() * 1e6)), "measured: 654 us, here {faulting:?}");
+    assert!(
+        (2..=16).contains(&counters.gpu_fault_groups),
+        "{counters:?}"
+    );
+    assert_eq!(
+        (counters.bytes_to_device, counters.bytes_to_host),
+        (MEASURED as u64, 0)
+    );
+    assert!(
+        (400.0..900.0).contains(&(faulting.as_secs_f64() * 1e6)),
+        "measured: 654 us, here {faulting:?}"
+    );
 
     cuda.sim.reset_counters();
-    assert_eq!(bytes(data, MEASURED).iter().map(|byte| u64::from(*byte)).sum::<u64>(), MEASURED as u64);
+    assert_eq!(
+        bytes(data, MEASURED)
+            .iter()
+            .map(|byte| u64::from(*byte))
+            .sum::<u64>(),
+        MEASURED as u64
+    );
     let counters = cuda.sim.counters();
-    assert_eq!((counters.cpu_faults, counters.bytes_to_host), (11, MEASURED as u64));
+    assert_eq!(
+        (counters.cpu_faults, counters.bytes_to_host),
+        (11, MEASURED as u64)
+    );
 
     cuda.sim.reset_counters();
     ok(cuda.prefetch(data, MEASURED, 0, null_mut()));
@@ -37,10 +63,16 @@ fn the_measured_case_faults_without_prefetch_and_not_with_it() {
     cuda.run("read", data, MEASURED);
     let resident = cuda.sim.now() - start;
     let counters = cuda.sim.counters();
-    assert_eq!((counters.gpu_faults, counters.bytes_to_device), (0, MEASURED as u64));
+    assert_eq!(
+        (counters.gpu_faults, counters.bytes_to_device),
+        (0, MEASURED as u64)
+    );
     assert_eq!(counters.transfers_to_device, 2, "one for each 2 MiB block");
     assert_eq!(counters.prefetched_bytes, MEASURED as u64);
-    assert!((8.0..20.0).contains(&(resident.as_secs_f64() * 1e6)), "measured: 13.6 us, here {resident:?}");
+    assert!(
+        (8.0..20.0).contains(&(resident.as_secs_f64() * 1e6)),
+        "measured: 13.6 us, here {resident:?}"
+    );
 }
 
 #[test]
@@ -59,7 +91,10 @@ fn a_touch_of_one_byte_brings_64_kib() {
 fn host_and_kernels_see_the_same_bytes_through_the_one_pointer() {
     let cuda = h200();
     let data = cuda.managed(10_000);
-    assert!(bytes(data, 10_000).iter().all(|byte| *byte == 0), "fresh managed memory reads zero");
+    assert!(
+        bytes(data, 10_000).iter().all(|byte| *byte == 0),
+        "fresh managed memory reads zero"
+    );
     bytes(data, 10_000).fill(41);
     cuda.run("add", data, 10_000);
     assert!(bytes(data, 10_000).iter().all(|byte| *byte == 42));
@@ -73,15 +108,26 @@ fn many_threads_may_fault_at_once() {
     let address = data as usize;
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| assert!(bytes(address as *mut u8, 8 * MIB).iter().all(|byte| *byte == 7)));
+            scope.spawn(|| {
+                assert!(
+                    bytes(address as *mut u8, 8 * MIB)
+                        .iter()
+                        .all(|byte| *byte == 7)
+                )
+            });
         }
     });
-    assert_eq!(cuda.sim.counters().bytes_to_host, 8 * MIB as u64, "nothing moved twice");
+    assert_eq!(
+        cuda.sim.counters().bytes_to_host,
+        8 * MIB as u64,
+        "nothing moved twice"
+    );
 }
 
 #[test]
 fn too_much_for_the_device_evicts_what_was_used_longest_ago() {
-    let cuda = crate::support::Cuda::new(cuda_um_sim::Sim::builder().total_memory_bytes(64 * MIB as u64));
+    let cuda =
+        crate::support::Cuda::new(cuda_um_sim::Sim::builder().total_memory_bytes(64 * MIB as u64));
     let (mut free, mut total) = (0, 0);
     ok(call!(cuda.table, cudaMemGetInfo(&mut free, &mut total)));
     assert_eq!(total, 64 * MIB);
@@ -91,16 +137,24 @@ fn too_much_for_the_device_evicts_what_was_used_longest_ago() {
     cuda.run("write", b, half);
     assert_eq!(cuda.sim.counters().evicted_bytes, 0);
     cuda.run("write", c, half);
-    assert_eq!(cuda.sim.counters().evicted_bytes, half as u64, "a, and nothing else");
+    assert_eq!(
+        cuda.sim.counters().evicted_bytes,
+        half as u64,
+        "a, and nothing else"
+    );
     cuda.sim.reset_counters();
     cuda.run("read", b, half);
     assert_eq!(cuda.sim.counters().gpu_faults, 0, "b stayed");
-    assert!(bytes(a, half).iter().all(|byte| *byte == 7), "what was evicted is whole");
+    assert!(
+        bytes(a, half).iter().all(|byte| *byte == 7),
+        "what was evicted is whole"
+    );
 }
 
 #[test]
 fn managed_memory_larger_than_the_device_works() {
-    let cuda = crate::support::Cuda::new(cuda_um_sim::Sim::builder().total_memory_bytes(32 * MIB as u64));
+    let cuda =
+        crate::support::Cuda::new(cuda_um_sim::Sim::builder().total_memory_bytes(32 * MIB as u64));
     let data = cuda.managed(48 * MIB);
     cuda.run("write", data, 48 * MIB);
     assert!(cuda.sim.counters().evicted_bytes > 0);

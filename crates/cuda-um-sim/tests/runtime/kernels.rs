@@ -1,1 +1,372 @@
-//! To come.
+//! Modules, launches and twins.
+
+use std::ffi::CString;
+use std::ptr::null_mut;
+
+use cuda_um_sim::{CudaVersion, Gpu, LaunchContext, Misuse, Sim, TwinError, register_kernel};
+use cuda_um_sys::{CUmodule, cudaError};
+
+use crate::support::{Cuda, MIB, PTX, bytes, call, h200};
+
+fn load(cuda: &Cuda, text: &str) -> u32 {
+    let driver = cuda.table.driver().unwrap();
+    let mut module: CUmodule = null_mut();
+    let image = CString::new(text).unwrap();
+    call!(driver, cuModuleLoadData(&mut module, image.as_ptr().cast())).0
+}
+
+fn ptx(version: &str, target: &str) -> String {
+    format!(".version {version}\n.target {target}\n.address_size 64\n.entry f() {{ ret; }}\n")
+}
+
+#[test]
+fn a_module_newer_than_the_driver_or_the_device_is_refused() {
+    const INVALID_PTX: u32 = 218;
+    const UNSUPPORTED_PTX: u32 = 222;
+    const NO_BINARY: u32 = 209;
+    let newest = [
+        (CudaVersion::V11_8, "7.8", "8.0"),
+        (CudaVersion::V12_2, "8.2", "8.3"),
+        (CudaVersion::V13_0, "9.0", "9.1"),
+    ];
+    for (version, loads, refused) in newest {
+        let cuda = Cuda::new(Sim::builder().cuda(version));
+        assert_eq!(load(&cuda, &ptx(loads, "sm_60")), 0, "{version:?}");
+        assert_eq!(
+            load(&cuda, &ptx(refused, "sm_60")),
+            UNSUPPORTED_PTX,
+            "{version:?}"
+        );
+    }
+    let pascal = Cuda::new(Sim::builder().gpu(Gpu::Pascal));
+    assert_eq!(load(&pascal, &ptx("6.4", "sm_60")), 0);
+    assert_eq!(load(&pascal, &ptx("6.4", "sm_70")), NO_BINARY);
+    assert_eq!(load(&pascal, "not PTX at all"), INVALID_PTX);
+    assert_eq!(
+        load(&pascal, "\x7fELF"),
+        NO_BINARY,
+        "native code cannot run here"
+    );
+}
+
+#[test]
+fn a_kernel_without_a_name_or_a_twin_is_refused() {
+    let cuda = h200();
+    let driver = cuda.table.driver().unwrap();
+    let mut module = null_mut();
+    let image = CString::new(PTX).unwrap();
+    assert_eq!(
+        call!(driver, cuModuleLoadData(&mut module, image.as_ptr().cast())).0,
+        0
+    );
+    let mut function = null_mut();
+    assert_eq!(
+        call!(
+            driver,
+            cuModuleGetFunction(&mut function, module, c"missing".as_ptr())
+        )
+        .0,
+        500
+    );
+    assert_eq!(
+        call!(
+            driver,
+            cuModuleGetFunction(&mut function, module, c"untwinned".as_ptr())
+        )
+        .0,
+        801
+    );
+    assert_eq!(
+        cuda.sim.misuse(),
+        [Misuse::NoTwin {
+            kernel: "untwinned".to_owned()
+        }]
+    );
+    assert_eq!(call!(driver, cuModuleUnload(module)).0, 0);
+    assert_eq!(call!(driver, cuModuleUnload(module)).0, 400);
+}
+
+#[test]
+fn a_launch_outside_the_limits_is_refused() {
+    let cuda = h200();
+    let driver = cuda.table.driver().unwrap();
+    let function = cuda.kernel("read");
+    let launch = |grid: [u32; 3], block: [u32; 3], shared: u32| {
+        let (mut data, mut len) = (cuda.device(16) as u64, 16u64);
+        let mut arguments = [(&raw mut data).cast(), (&raw mut len).cast()];
+        let [gx, gy, gz] = grid;
+        let [bx, by, bz] = block;
+        call!(
+            driver,
+            cuLaunchKernel(
+                function,
+                gx,
+                gy,
+                gz,
+                bx,
+                by,
+                bz,
+                shared,
+                null_mut(),
+                arguments.as_mut_ptr(),
+                null_mut()
+            )
+        )
+        .0
+    };
+    assert_eq!(launch([1, 1, 1], [1024, 1, 1], 48 << 10), 0);
+    assert_eq!(launch([0, 1, 1], [1, 1, 1], 0), 1);
+    assert_eq!(launch([1, 65_536, 1], [1, 1, 1], 0), 1);
+    assert_eq!(launch([1, 1, 1], [1024, 2, 1], 0), 1);
+    assert_eq!(launch([1, 1, 1], [1, 1, 65], 0), 1);
+    assert_eq!(launch([1, 1, 1], [32, 1, 1], (48 << 10) + 1), 1);
+    let dynamic = cuda_um_sys::CUfunction_attribute_enum(8);
+    assert_eq!(
+        call!(driver, cuFuncSetAttribute(function, dynamic, 228 << 10)).0,
+        1,
+        "beyond what the device has"
+    );
+    assert_eq!(
+        call!(driver, cuFuncSetAttribute(function, dynamic, 100 << 10)).0,
+        0
+    );
+    assert_eq!(launch([1, 1, 1], [32, 1, 1], 100 << 10), 0);
+    let (mut threads, mut blocks) = (0, 0);
+    let most = cuda_um_sys::CUfunction_attribute_enum(0);
+    assert_eq!(
+        call!(driver, cuFuncGetAttribute(&mut threads, most, function)).0,
+        0
+    );
+    assert_eq!(threads, 1024);
+    assert_eq!(
+        call!(
+            driver,
+            cuOccupancyMaxActiveBlocksPerMultiprocessor(&mut blocks, function, 256, 0)
+        )
+        .0,
+        0
+    );
+    assert_eq!(blocks, 8);
+}
+
+#[test]
+fn arguments_are_copied_when_the_launch_is_enqueued() {
+    fn shape(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+        let out = launch.slice_mut::<u32>(0, 8)?;
+        out[..3].copy_from_slice(&launch.grid());
+        out[3..6].copy_from_slice(&launch.block());
+        out[6] = launch.shared_bytes();
+        out[7] = launch.value::<u32>(1)?;
+        Ok(())
+    }
+    let cuda = Cuda::new(Sim::builder().kernel("shape", shape));
+    let driver = cuda.table.driver().unwrap();
+    let text =
+        c".version 6.4\n.target sm_60\n.entry shape(.param .u64 out, .param .u32 value) { ret; }";
+    let (mut module, mut function) = (null_mut(), null_mut());
+    assert_eq!(
+        call!(driver, cuModuleLoadData(&mut module, text.as_ptr().cast())).0,
+        0
+    );
+    assert_eq!(
+        call!(
+            driver,
+            cuModuleGetFunction(&mut function, module, c"shape".as_ptr())
+        )
+        .0,
+        0
+    );
+    let out = cuda.managed(32);
+    let (mut pointer, mut value) = (out as u64, 77u32);
+    let mut arguments = [(&raw mut pointer).cast(), (&raw mut value).cast()];
+    let pause = cuda.sim.pause();
+    let enqueued = call!(
+        driver,
+        cuLaunchKernel(
+            function,
+            2,
+            3,
+            4,
+            5,
+            6,
+            7,
+            8,
+            null_mut(),
+            arguments.as_mut_ptr(),
+            null_mut()
+        )
+    );
+    assert_eq!(enqueued.0, 0);
+    (pointer, value) = (0, 0);
+    drop(pause);
+    cuda.sync(null_mut());
+    assert_eq!((pointer, value), (0, 0));
+    let out: Vec<u32> = bytes(out, 32)
+        .chunks(4)
+        .map(|word| u32::from_le_bytes(word.try_into().unwrap()))
+        .collect();
+    assert_eq!(out, [2, 3, 4, 5, 6, 7, 8, 77]);
+}
+
+/// Runs a twin over 16 bytes of each kind of memory and gives the error that the context is poisoned with.
+fn poison_of(twin: cuda_um_sim::Twin) -> Option<cudaError> {
+    let cuda = Cuda::new(Sim::builder().kernel("custom", twin));
+    let data = cuda.managed(MIB);
+    cuda.launch("custom", data, MIB, null_mut());
+    let _ = call!(cuda.table, cudaDeviceSynchronize());
+    cuda.sim.poison()
+}
+
+#[test]
+fn what_a_twin_does_wrong_is_a_fault_of_the_kernel() {
+    assert_eq!(
+        poison_of(|launch| launch.slice::<u8>(0, MIB).map(drop)),
+        None
+    );
+    assert_eq!(
+        poison_of(|launch| launch.slice::<u8>(0, MIB + 1).map(drop)),
+        Some(cudaError::cudaErrorIllegalAddress)
+    );
+    assert_eq!(
+        poison_of(|launch| launch.value::<u32>(1).map(drop)),
+        Some(cudaError::cudaErrorIllegalAddress)
+    );
+    assert_eq!(
+        poison_of(|launch| launch.value::<u64>(2).map(drop)),
+        Some(cudaError::cudaErrorIllegalAddress)
+    );
+    assert_eq!(
+        poison_of(|_| Err(TwinError::Failed("no".to_owned()))),
+        Some(cudaError::cudaErrorAssert)
+    );
+    assert_eq!(
+        poison_of(|_| panic!("a twin may panic")),
+        Some(cudaError::cudaErrorLaunchFailure)
+    );
+    let overlap: cuda_um_sim::Twin = |launch| {
+        launch.slice::<u8>(0, 100)?;
+        launch.slice_mut::<u8>(0, 1).map(drop)
+    };
+    assert_eq!(poison_of(overlap), Some(cudaError::cudaErrorIllegalAddress));
+    let shared: cuda_um_sim::Twin = |launch| {
+        let (a, b) = (launch.slice::<u8>(0, 100)?, launch.slice::<u8>(0, 50)?);
+        if a[..50] == *b {
+            Ok(())
+        } else {
+            Err(TwinError::Failed("they differ".to_owned()))
+        }
+    };
+    assert_eq!(poison_of(shared), None, "several readers may share");
+}
+
+#[test]
+fn a_kernel_may_not_touch_pageable_or_freed_memory() {
+    for case in ["pageable", "freed", "null"] {
+        let cuda = h200();
+        let mut pageable = [0u8; 64];
+        let freed = cuda.device(64);
+        cuda.free(freed);
+        let data = match case {
+            "pageable" => pageable.as_mut_ptr(),
+            "freed" => freed,
+            _ => null_mut(),
+        };
+        cuda.launch("write", data, 64, null_mut());
+        assert_eq!(
+            call!(cuda.table, cudaDeviceSynchronize()),
+            cudaError::cudaErrorIllegalAddress,
+            "{case}"
+        );
+        assert_eq!(pageable, [0; 64]);
+    }
+}
+
+#[test]
+fn a_misaligned_pointer_is_its_own_error() {
+    let cuda =
+        Cuda::new(Sim::builder().kernel("custom", |launch| launch.slice::<u32>(0, 4).map(drop)));
+    let data = cuda.device(64);
+    // SAFETY: inside the allocation.
+    cuda.launch("custom", unsafe { data.add(2) }, 16, null_mut());
+    assert_eq!(
+        call!(cuda.table, cudaDeviceSynchronize()),
+        cudaError::cudaErrorMisalignedAddress
+    );
+}
+
+#[test]
+fn twins_can_be_registered_for_the_whole_process() {
+    register_kernel("registered_for_all", |launch| {
+        launch.slice_mut::<u8>(0, 1)?[0] = 99;
+        Ok(())
+    });
+    let cuda = h200();
+    let driver = cuda.table.driver().unwrap();
+    let text = c".version 6.4\n.target sm_60\n.entry registered_for_all(.param .u64 out) { ret; }";
+    let (mut module, mut function) = (null_mut(), null_mut());
+    assert_eq!(
+        call!(driver, cuModuleLoadData(&mut module, text.as_ptr().cast())).0,
+        0
+    );
+    assert_eq!(
+        call!(
+            driver,
+            cuModuleGetFunction(&mut function, module, c"registered_for_all".as_ptr())
+        )
+        .0,
+        0
+    );
+    let data = cuda.managed(16);
+    let mut pointer = data as u64;
+    let mut arguments = [(&raw mut pointer).cast()];
+    let launched = call!(
+        driver,
+        cuLaunchKernel(
+            function,
+            1,
+            1,
+            1,
+            1,
+            1,
+            1,
+            0,
+            null_mut(),
+            arguments.as_mut_ptr(),
+            null_mut()
+        )
+    );
+    assert_eq!(launched.0, 0);
+    cuda.sync(null_mut());
+    assert_eq!(bytes(data, 1)[0], 99);
+}
+
+#[test]
+fn pinned_and_registered_memory_is_used_in_place() {
+    let cuda = h200();
+    let pinned = cuda.pinned(4096);
+    bytes(pinned, 4096).fill(1);
+    let mut mapped = null_mut();
+    assert_eq!(
+        call!(
+            cuda.table,
+            cudaHostGetDevicePointer(&mut mapped, pinned.cast(), 0)
+        ),
+        cudaError::cudaSuccess
+    );
+    cuda.run("add", mapped.cast(), 4096);
+    assert!(bytes(pinned, 4096).iter().all(|byte| *byte == 2));
+    let mut owned = vec![5u8; 4096];
+    assert_eq!(
+        call!(
+            cuda.table,
+            cudaHostRegister(owned.as_mut_ptr().cast(), 4096, 2)
+        ),
+        cudaError::cudaSuccess
+    );
+    cuda.run("add", owned.as_mut_ptr(), 4096);
+    assert!(owned.iter().all(|byte| *byte == 6));
+    assert_eq!(
+        call!(cuda.table, cudaHostUnregister(owned.as_mut_ptr().cast())),
+        cudaError::cudaSuccess
+    );
+}

@@ -5,7 +5,10 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 
 use cuda_um_sim::{Builder, LaunchContext, Sim, TwinError};
-use cuda_um_sys::{CUfunction, CUmodule, CUstream, Table, cudaError, cudaEvent_t, cudaMemLocation, cudaMemLocationType, cudaMemcpyKind, cudaStream_t};
+use cuda_um_sys::{
+    CUfunction, CUmodule, CUstream, Table, cudaError, cudaEvent_t, cudaMemLocation,
+    cudaMemLocationType, cudaMemcpyKind, cudaStream_t,
+};
 
 /// Calls a function of the table; every test hands it pointers that live long enough.
 macro_rules! call {
@@ -30,7 +33,13 @@ pub(crate) fn h200() -> Cuda {
 
 impl Cuda {
     pub(crate) fn new(builder: Builder) -> Cuda {
-        let sim = builder.kernel("read", read).kernel("write", write).kernel("add", add).kernel("wild", wild).build().unwrap();
+        let sim = builder
+            .kernel("read", read)
+            .kernel("write", write)
+            .kernel("add", add)
+            .kernel("wild", wild)
+            .build()
+            .unwrap();
         let table = sim.table();
         Cuda { sim, table }
     }
@@ -73,8 +82,17 @@ impl Cuda {
         ok(call!(self.table, cudaStreamSynchronize(stream)));
     }
 
-    pub(crate) fn prefetch(&self, pointer: *mut u8, bytes: usize, to: i32, stream: cudaStream_t) -> cudaError {
-        match (self.table.cudaMemPrefetchAsync_v13, self.table.cudaMemPrefetchAsync_v11) {
+    pub(crate) fn prefetch(
+        &self,
+        pointer: *mut u8,
+        bytes: usize,
+        to: i32,
+        stream: cudaStream_t,
+    ) -> cudaError {
+        match (
+            self.table.cudaMemPrefetchAsync_v13,
+            self.table.cudaMemPrefetchAsync_v11,
+        ) {
             // SAFETY: the arguments are plain numbers to the simulator, checked before use.
             (Some(new), _) => unsafe { new(pointer.cast(), bytes, location(to), 0, stream) },
             // SAFETY: as above.
@@ -97,22 +115,43 @@ impl Cuda {
     pub(crate) fn attribute(&self, pointer: *mut u8, bytes: usize, attribute: u32) -> i32 {
         let mut value = 77i32;
         let attribute = cuda_um_sys::cudaMemRangeAttribute(attribute);
-        ok(call!(self.table, cudaMemRangeGetAttribute((&raw mut value).cast(), 4, attribute, pointer.cast(), bytes)));
+        ok(call!(
+            self.table,
+            cudaMemRangeGetAttribute((&raw mut value).cast(), 4, attribute, pointer.cast(), bytes)
+        ));
         value
     }
 
     pub(crate) fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) {
-        ok(call!(self.table, cudaMemcpy(to.cast(), from.cast(), bytes, cudaMemcpyKind::cudaMemcpyDefault)));
+        ok(call!(
+            self.table,
+            cudaMemcpy(
+                to.cast(),
+                from.cast(),
+                bytes,
+                cudaMemcpyKind::cudaMemcpyDefault
+            )
+        ));
     }
 
     pub(crate) fn kernel(&self, name: &str) -> CUfunction {
         let driver = self.table.driver().unwrap();
         let mut module: CUmodule = null_mut();
         let image = CString::new(PTX).unwrap();
-        assert_eq!(call!(driver, cuModuleLoadData(&mut module, image.as_ptr().cast())).0, 0);
+        assert_eq!(
+            call!(driver, cuModuleLoadData(&mut module, image.as_ptr().cast())).0,
+            0
+        );
         let mut function: CUfunction = null_mut();
         let name = CString::new(name).unwrap();
-        assert_eq!(call!(driver, cuModuleGetFunction(&mut function, module, name.as_ptr())).0, 0);
+        assert_eq!(
+            call!(
+                driver,
+                cuModuleGetFunction(&mut function, module, name.as_ptr())
+            )
+            .0,
+            0
+        );
         function
     }
 
@@ -122,12 +161,34 @@ impl Cuda {
         assert_eq!(self.try_launch(function, pointer, bytes, stream), 0);
     }
 
-    pub(crate) fn try_launch(&self, function: CUfunction, pointer: *mut u8, bytes: usize, stream: cudaStream_t) -> u32 {
+    pub(crate) fn try_launch(
+        &self,
+        function: CUfunction,
+        pointer: *mut u8,
+        bytes: usize,
+        stream: cudaStream_t,
+    ) -> u32 {
         let driver = self.table.driver().unwrap();
         let (mut pointer, mut bytes) = (pointer as u64, bytes as u64);
         let mut arguments = [(&raw mut pointer).cast::<c_void>(), (&raw mut bytes).cast()];
         let stream: CUstream = stream.cast();
-        call!(driver, cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, arguments.as_mut_ptr(), null_mut())).0
+        call!(
+            driver,
+            cuLaunchKernel(
+                function,
+                1,
+                1,
+                1,
+                32,
+                1,
+                1,
+                0,
+                stream,
+                arguments.as_mut_ptr(),
+                null_mut()
+            )
+        )
+        .0
     }
 
     /// A kernel that touches a range, and the wait for it.
@@ -143,9 +204,15 @@ pub(crate) fn ok(error: cudaError) {
 
 pub(crate) fn location(to: i32) -> cudaMemLocation {
     if to == -1 {
-        cudaMemLocation { type_: cudaMemLocationType(2), id: 0 }
+        cudaMemLocation {
+            type_: cudaMemLocationType(2),
+            id: 0,
+        }
     } else {
-        cudaMemLocation { type_: cudaMemLocationType(1), id: to }
+        cudaMemLocation {
+            type_: cudaMemLocationType(1),
+            id: to,
+        }
     }
 }
 
@@ -164,6 +231,7 @@ pub(crate) const PTX: &str = "
 .entry write(.param .u64 data, .param .u64 bytes) { ret; }
 .entry add(.param .u64 data, .param .u64 bytes) { ret; }
 .entry wild(.param .u64 data, .param .u64 bytes) { ret; }
+.entry custom(.param .u64 data, .param .u64 bytes) { ret; }
 .entry untwinned(.param .u64 data) { ret; }
 ";
 

@@ -1,1 +1,156 @@
-//! To come.
+//! Which symbols and signatures each version has.
+
+use cuda_um_sim::{CudaVersion, Sim};
+use cuda_um_sys::RuntimeVersion;
+
+use crate::support::call;
+
+const VERSIONS: [CudaVersion; 4] = [
+    CudaVersion::V11_8,
+    CudaVersion::V12_2,
+    CudaVersion::V12_9,
+    CudaVersion::V13_0,
+];
+
+/// Symbols that not every version has, and which of 11.8, 12.2, 12.9 and 13.0 do.
+const LATE: &[(&str, [bool; 4])] = &[
+    ("cudaMemPrefetchAsync", [true; 4]),
+    ("cudaMemPrefetchAsync_v2", [false, true, true, false]),
+    ("cudaMemAdvise_v2", [false, true, true, false]),
+    ("cudaMemcpyBatchAsync", [false, false, true, true]),
+    (
+        "cudaGetDriverEntryPointByVersion",
+        [false, false, true, true],
+    ),
+    ("cudaStreamGetDevice", [false, false, true, true]),
+    ("cudaMemPrefetchBatchAsync", [false, false, false, true]),
+    ("cudaMemDiscardBatchAsync", [false, false, false, true]),
+    (
+        "cudaMemDiscardAndPrefetchBatchAsync",
+        [false, false, false, true],
+    ),
+    ("cudaMemGetMemPool", [false, false, false, true]),
+    ("cudaMemGetLocationInfo", [false; 4]),
+    ("cudaMemPrefetchAsync_13", [false; 4]),
+    ("cudaGetDriverEntryPoint_12", [false; 4]),
+    ("cudaNoSuchThing", [false; 4]),
+];
+
+#[test]
+fn each_version_has_its_symbols() {
+    for (at, version) in VERSIONS.into_iter().enumerate() {
+        let sim = Sim::builder().cuda(version).build().unwrap();
+        for (name, present) in LATE {
+            assert_eq!(
+                !sim.symbol(name).is_null(),
+                present[at],
+                "{name} in {version:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn each_version_is_told_apart_as_the_real_library_is() {
+    for (version, (major, minor)) in VERSIONS
+        .into_iter()
+        .zip([(11, 8), (12, 2), (12, 9), (13, 0)])
+    {
+        let sim = Sim::builder().cuda(version).build().unwrap();
+        let table = sim.table();
+        assert_eq!(table.version(), RuntimeVersion::new(major, minor));
+        assert_eq!(table.cudaMemPrefetchAsync_v11.is_some(), major < 13);
+        assert_eq!(
+            table.cudaMemPrefetchAsync_v13.is_some(),
+            version >= CudaVersion::V12_2
+        );
+        assert_eq!(
+            table.cudaMemAdvise_v13.is_some(),
+            version >= CudaVersion::V12_2
+        );
+        assert_eq!(
+            table.cudaMemcpyBatchAsync_v12.is_some(),
+            version == CudaVersion::V12_9
+        );
+        assert_eq!(
+            table.cudaMemcpyBatchAsync_v13.is_some(),
+            version == CudaVersion::V13_0
+        );
+        table.driver().unwrap();
+        let (mut runtime, mut driver) = (0, 0);
+        assert_eq!(call!(table, cudaRuntimeGetVersion(&mut runtime)).0, 0);
+        assert_eq!(call!(table, cudaDriverGetVersion(&mut driver)).0, 0);
+        assert_eq!((runtime, driver), (version.number(), version.number()));
+    }
+}
+
+#[test]
+fn pointer_attributes_grow_with_13() {
+    for version in VERSIONS {
+        let sim = Sim::builder().cuda(version).build().unwrap();
+        let table = sim.table();
+        let mut pointer = std::ptr::null_mut();
+        assert_eq!(call!(table, cudaMallocManaged(&mut pointer, 4096, 1)).0, 0);
+        let mut room = [0xaau8; 96];
+        assert_eq!(
+            call!(
+                table,
+                cudaPointerGetAttributes(room.as_mut_ptr().cast(), pointer)
+            )
+            .0,
+            0
+        );
+        assert_eq!(room[0], 3, "managed");
+        let written = room
+            .iter()
+            .rposition(|byte| *byte != 0xaa)
+            .map_or(0, |last| last + 1);
+        assert_eq!(
+            written,
+            if version == CudaVersion::V13_0 {
+                88
+            } else {
+                24
+            },
+            "{version:?}"
+        );
+    }
+}
+
+#[test]
+fn the_environment_chooses_machine_and_version() {
+    // The variables are read once by each call; this test alone sets them, in a process of its own.
+    let run = |name: &str, value: &str| {
+        let this = std::env::current_exe().unwrap();
+        let arguments = ["--exact", "versions::from_env_in_a_child", "--nocapture"];
+        let output = std::process::Command::new(this)
+            .args(arguments)
+            .env("CUDA_UM_SIM_CHILD", "1")
+            .env(name, value)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(run("CUDA_UM_SIM_GPU", "gh200").contains("GH200"));
+    assert!(run("CUDA_UM_SIM_CUDA", "12.2").contains("V12_2"));
+    assert!(run("CUDA_UM_SIM_DEVICES", "3").contains("devices: 3"));
+    assert!(run("CUDA_UM_SIM_GPU", "voodoo").contains("CUDA_UM_SIM_GPU=voodoo: expected h200"));
+}
+
+/// Prints what the environment gives; without its parent it checks that the defaults build.
+#[test]
+fn from_env_in_a_child() {
+    if std::env::var_os("CUDA_UM_SIM_CHILD").is_none() {
+        assert!(Sim::builder().build().is_ok());
+        return;
+    }
+    match Sim::from_env() {
+        Ok(sim) => {
+            let mut devices = 0;
+            assert_eq!(call!(sim.table(), cudaGetDeviceCount(&mut devices)).0, 0);
+            println!("{sim:?} devices: {devices}");
+        }
+        Err(error) => println!("{error}"),
+    }
+}
