@@ -345,7 +345,7 @@ impl State {
                     run,
                     page,
                     false,
-                    &mut super::residency::Moved::default(),
+                    &mut super::moving::Moved::default(),
                 )?;
             }
         }

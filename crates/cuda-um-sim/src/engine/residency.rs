@@ -1,15 +1,17 @@
-//! Where managed pages are: touching, moving, duplicating, collapsing, evicting.
+//! Touching managed pages: which faults a touch raises, and what they bring.
 
 use std::ops::Range;
 use std::time::Duration;
 
-use super::address_space::{HostAccess, PAGE};
-use super::allocation::{Advice, Managed, blocks};
+use super::address_space::PAGE;
+use super::allocation::{Managed, blocks};
 use super::cost::at_rate;
+use super::moving::Moved;
 use super::page::{
     BLOCK_PAGES, CPU_FAULT_WIDTH, FaultPlan, GPU_FAULT_WIDTH, HOST, LEAF_PAGES, Page, Processor,
     Processors, mask, plan_faults,
 };
+use super::reach::Reach;
 use super::state::{Machine, State};
 use super::status::Code;
 
@@ -20,36 +22,6 @@ pub(crate) struct Touch {
     pub(crate) cost: Duration,
     /// Bytes reached over the link.
     pub(crate) remote_bytes: u64,
-}
-
-/// Bytes that changed place, by way.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Moved {
-    pub(crate) to_device: u64,
-    pub(crate) to_host: u64,
-    pub(crate) between_devices: u64,
-    pub(crate) populated: u64,
-}
-
-impl Moved {
-    pub(crate) fn bytes(&self) -> u64 {
-        self.to_device + self.to_host + self.between_devices
-    }
-}
-
-/// How a processor reaches a page.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Reach {
-    /// It is there.
-    Local,
-    /// It is there, and so are duplicates that a write must end.
-    Collapse,
-    /// Over the link; already mapped, or mapped by advice.
-    Remote,
-    /// Over the link, after a fault that maps it.
-    MapRemote(Processor),
-    /// After a fault that brings it.
-    Fault,
 }
 
 impl State {
@@ -168,59 +140,6 @@ impl State {
         Ok(())
     }
 
-    /// How `processor` reaches a page in this state and with this advice.
-    fn reach(
-        &self,
-        machine: &Machine,
-        processor: Processor,
-        page: Page,
-        advice: Advice,
-        write: bool,
-    ) -> Reach {
-        if page.resident.contains(processor) {
-            return if write && page.resident.len() > 1 {
-                Reach::Collapse
-            } else {
-                Reach::Local
-            };
-        }
-        let preferred = advice.preferred.map(|place| place.processor());
-        let duplicates = advice.read_mostly && !write;
-        let Some(holder) = page.resident.device_first() else {
-            return match preferred {
-                Some(place)
-                    if place != processor
-                        && !duplicates
-                        && self.reachable(machine, processor, place) =>
-                {
-                    Reach::MapRemote(place)
-                }
-                _ => Reach::Fault,
-            };
-        };
-        if duplicates || !self.reachable(machine, processor, holder) {
-            return Reach::Fault;
-        }
-        if advice.accessed_by.contains(processor) || page.mapped.contains(processor) {
-            return Reach::Remote;
-        }
-        if machine.coherent || preferred == Some(holder) {
-            Reach::MapRemote(holder)
-        } else {
-            Reach::Fault
-        }
-    }
-
-    /// Whether `processor` can reach memory that stays at `holder`.
-    fn reachable(&self, machine: &Machine, processor: Processor, holder: Processor) -> bool {
-        match (processor.ordinal(), holder.ordinal()) {
-            (Some(_), None) => machine.concurrent,
-            (None, Some(_)) => machine.coherent,
-            (Some(from), Some(to)) => self.devices[from].peers.contains(&to),
-            (None, None) => true,
-        }
-    }
-
     fn count_faults(
         &mut self,
         machine: &Machine,
@@ -319,206 +238,9 @@ impl State {
         Ok(())
     }
 
-    /// Makes `pages`, all in state `page`, resident at `processor`: as a duplicate, or alone.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the pages and their state travel together"
-    )]
-    pub(crate) fn bring(
-        &mut self,
-        machine: &Machine,
-        processor: Processor,
-        base: usize,
-        pages: Range<usize>,
-        page: Page,
-        duplicate: bool,
-        moved: &mut Moved,
-    ) -> Result<(), Code> {
-        let bytes = (pages.len() * PAGE) as u64;
-        let here = page.resident.contains(processor);
-        if !here && let Some(ordinal) = processor.ordinal() {
-            self.make_room(
-                machine,
-                ordinal,
-                bytes,
-                Some((base, pages.start / BLOCK_PAGES)),
-            )?;
-        }
-        let mut resident = Processors::only(processor);
-        if page.resident.is_empty() {
-            moved.populated += bytes;
-            self.counters.populated_bytes += bytes;
-        } else if here {
-            self.counters.collapses += pages.len() as u64;
-        } else {
-            self.count_move(page.resident, processor, bytes, moved);
-            if duplicate {
-                resident = page.resident.with(processor);
-                self.counters.read_duplications += pages.len() as u64;
-            } else if page.resident.len() > 1 {
-                self.counters.collapses += pages.len() as u64;
-            }
-        }
-        self.place(
-            machine,
-            base,
-            pages,
-            Page {
-                resident,
-                mapped: Processors::NONE,
-            },
-        );
-        Ok(())
-    }
-
-    fn count_move(&mut self, from: Processors, to: Processor, bytes: u64, moved: &mut Moved) {
-        if to == HOST {
-            moved.to_host += bytes;
-            self.counters.bytes_to_host += bytes;
-            self.counters.transfers_to_host += 1;
-        } else if from.contains(HOST) {
-            moved.to_device += bytes;
-            self.counters.bytes_to_device += bytes;
-            self.counters.transfers_to_device += 1;
-        } else {
-            moved.between_devices += bytes;
-            self.counters.bytes_device_to_device += bytes;
-        }
-    }
-
-    /// Records where pages are now, and lets the host touch them or not.
-    pub(crate) fn place(
-        &mut self,
-        machine: &Machine,
-        base: usize,
-        pages: Range<usize>,
-        page: Page,
-    ) {
-        let Some(allocation) = self.allocations.get_mut(&base) else {
-            return;
-        };
-        let charged = allocation.charged > 0;
-        let Some(managed) = allocation.managed_mut() else {
-            return;
-        };
-        let access = machine.host_access(page);
-        for (run, old) in managed.pages.overlapping(&pages) {
-            let run = run.start.max(pages.start)..run.end.min(pages.end);
-            let bytes = (run.len() * PAGE) as u64;
-            if machine.host_access(*old) != access {
-                machine
-                    .space
-                    .protect(base + run.start * PAGE..base + run.end * PAGE, access);
-            }
-            if !charged {
-                for ordinal in old.resident.iter().filter_map(Processor::ordinal) {
-                    self.devices[ordinal].managed_bytes -= bytes;
-                }
-                for ordinal in page.resident.iter().filter_map(Processor::ordinal) {
-                    self.devices[ordinal].managed_bytes += bytes;
-                }
-            }
-        }
-        managed.pages.insert(pages, page);
-    }
-
-    fn mark_used(&mut self, base: usize, block: usize) {
-        self.use_clock += 1;
-        let clock = self.use_clock;
-        if let Some(managed) = self
-            .allocations
-            .get_mut(&base)
-            .and_then(|allocation| allocation.managed_mut())
-        {
-            managed.used.insert(block, clock);
-        }
-    }
-
-    /// Evicts the least recently used blocks from a device until `bytes` fit; `keep` stays.
-    pub(crate) fn make_room(
-        &mut self,
-        machine: &Machine,
-        ordinal: usize,
-        bytes: u64,
-        keep: Option<(usize, usize)>,
-    ) -> Result<(), Code> {
-        if self.devices[ordinal].free_bytes() >= bytes {
-            return Ok(());
-        }
-        let device = Processor::device(ordinal);
-        let mut candidates = Vec::new();
-        for (&base, allocation) in &self.allocations {
-            let Some(managed) = allocation.managed().filter(|_| allocation.charged == 0) else {
-                continue;
-            };
-            for (&block, &used) in &managed.used {
-                if Some((base, block)) != keep {
-                    candidates.push((used, base, block));
-                }
-            }
-        }
-        candidates.sort_unstable();
-        for (_, base, block) in candidates {
-            if self.devices[ordinal].free_bytes() >= bytes {
-                break;
-            }
-            self.evict(machine, device, base, block);
-        }
-        if self.devices[ordinal].free_bytes() >= bytes {
-            Ok(())
-        } else {
-            Err(Code::MEMORY_ALLOCATION)
-        }
-    }
-
-    fn evict(&mut self, machine: &Machine, device: Processor, base: usize, block: usize) {
-        let Some((managed, count)) = self.managed(base) else {
-            return;
-        };
-        let pages = block * BLOCK_PAGES..((block + 1) * BLOCK_PAGES).min(count);
-        for (run, page, _) in managed.runs(&pages) {
-            if !page.resident.contains(device) {
-                continue;
-            }
-            let bytes = (run.len() * PAGE) as u64;
-            let mut resident = page.resident.without(device);
-            if resident.is_empty() {
-                resident = Processors::only(HOST);
-                self.counters.evicted_bytes += bytes;
-                self.count_move(page.resident, HOST, bytes, &mut Moved::default());
-            }
-            self.place(
-                machine,
-                base,
-                run,
-                Page {
-                    resident,
-                    mapped: Processors::NONE,
-                },
-            );
-        }
-    }
-
     /// A managed allocation's pages and their number.
     pub(crate) fn managed(&self, base: usize) -> Option<(&Managed, usize)> {
         let allocation = self.allocations.get(&base)?;
         Some((allocation.managed()?, allocation.page_count()))
-    }
-}
-
-impl Machine {
-    /// What the host may do with a page in this state without faulting.
-    pub(crate) fn host_access(&self, page: Page) -> HostAccess {
-        if page.resident.contains(HOST) {
-            if page.resident.len() > 1 {
-                HostAccess::Read
-            } else {
-                HostAccess::ReadWrite
-            }
-        } else if page.mapped.contains(HOST) {
-            HostAccess::ReadWrite
-        } else {
-            HostAccess::None
-        }
     }
 }

@@ -96,17 +96,22 @@ struct Locations<'c> {
     count: usize,
 }
 
+struct Ranges<'c> {
+    pointers: &'c Array<usize>,
+    sizes: &'c Array<usize>,
+    count: usize,
+}
+
 /// Discards, prefetches, or both, many ranges at once.
 fn batch(
     core: &Arc<Core>,
-    pointers: &Array<usize>,
-    sizes: &Array<usize>,
-    count: usize,
+    ranges: &Ranges<'_>,
     discard: bool,
     locations: Option<Locations<'_>>,
     flags: u64,
     stream: usize,
 ) -> Outcome {
+    let count = ranges.count;
     if !core.machine.batch_calls() {
         return Err(Code::NOT_SUPPORTED);
     }
@@ -114,7 +119,7 @@ fn batch(
     if flags != 0 || count == 0 || stream <= 1 {
         return Err(Code::INVALID_VALUE);
     }
-    let (pointers, sizes) = (pointers.to_vec(count)?, sizes.to_vec(count)?);
+    let (pointers, sizes) = (ranges.pointers.to_vec(count)?, ranges.sizes.to_vec(count)?);
     with_stream(core, stream, |state, stream| {
         let mut targets = vec![None; count];
         if let Some(locations) = locations {
@@ -236,11 +241,11 @@ entry_points! { Runtime;
         places: Array<cudaMemLocation>, indices: Array<usize>, place_count: usize, flags: u64, stream: usize,
     ) {
         let locations = Locations { places: &places, indices: &indices, count: place_count };
-        batch(core, &pointers, &sizes, count, false, Some(locations), flags, stream)
+        batch(core, &Ranges { pointers: &pointers, sizes: &sizes, count }, false, Some(locations), flags, stream)
     }
 
     fn cudaMemDiscardBatchAsync(core, pointers: Array<usize>, sizes: Array<usize>, count: usize, flags: u64, stream: usize) {
-        batch(core, &pointers, &sizes, count, true, None, flags, stream)
+        batch(core, &Ranges { pointers: &pointers, sizes: &sizes, count }, true, None, flags, stream)
     }
 
     fn cudaMemDiscardAndPrefetchBatchAsync(
@@ -248,7 +253,7 @@ entry_points! { Runtime;
         places: Array<cudaMemLocation>, indices: Array<usize>, place_count: usize, flags: u64, stream: usize,
     ) {
         let locations = Locations { places: &places, indices: &indices, count: place_count };
-        batch(core, &pointers, &sizes, count, true, Some(locations), flags, stream)
+        batch(core, &Ranges { pointers: &pointers, sizes: &sizes, count }, true, Some(locations), flags, stream)
     }
 
     fn cudaMemRangeGetAttribute(core, data: Out<i32>, data_bytes: usize, which: i32, pointer: usize, bytes: usize) {

@@ -153,6 +153,7 @@ macro_rules! entry_points {
     ($level:ident; $(
         fn $name:ident $(as $exported:literal)? ($core:ident $(, $argument:ident: $type:ty)* $(,)?) $body:block
     )*) => {
+        #[allow(clippy::too_many_arguments, reason = "as many as the C function has")]
         mod calls {
             use super::*;
             $(pub(super) fn $name(slot: usize $(, $argument: $type)*) -> u32 {

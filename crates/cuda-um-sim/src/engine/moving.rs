@@ -1,0 +1,135 @@
+//! Moving pages: bringing them somewhere, and recording where they are.
+
+use std::ops::Range;
+
+use super::address_space::PAGE;
+use super::page::{BLOCK_PAGES, HOST, Page, Processor, Processors};
+use super::state::{Machine, State};
+use super::status::Code;
+
+/// Bytes that changed place, by way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Moved {
+    pub(crate) to_device: u64,
+    pub(crate) to_host: u64,
+    pub(crate) between_devices: u64,
+    pub(crate) populated: u64,
+}
+
+impl Moved {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.to_device + self.to_host + self.between_devices
+    }
+}
+
+impl State {
+    /// Makes `pages`, all in state `page`, resident at `processor`: as a duplicate, or alone.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the pages and their state travel together"
+    )]
+    pub(crate) fn bring(
+        &mut self,
+        machine: &Machine,
+        processor: Processor,
+        base: usize,
+        pages: Range<usize>,
+        page: Page,
+        duplicate: bool,
+        moved: &mut Moved,
+    ) -> Result<(), Code> {
+        let bytes = (pages.len() * PAGE) as u64;
+        let here = page.resident.contains(processor);
+        if !here && let Some(ordinal) = processor.ordinal() {
+            self.make_room(
+                machine,
+                ordinal,
+                bytes,
+                Some((base, pages.start / BLOCK_PAGES)),
+            )?;
+        }
+        let mut resident = Processors::only(processor);
+        if page.resident.is_empty() {
+            moved.populated += bytes;
+            self.counters.populated_bytes += bytes;
+        } else if here {
+            self.counters.collapses += pages.len() as u64;
+        } else {
+            self.count_move(page.resident, processor, bytes, moved);
+            if duplicate {
+                resident = page.resident.with(processor);
+                self.counters.read_duplications += pages.len() as u64;
+            } else if page.resident.len() > 1 {
+                self.counters.collapses += pages.len() as u64;
+            }
+        }
+        self.place(
+            machine,
+            base,
+            pages,
+            Page {
+                resident,
+                mapped: Processors::NONE,
+            },
+        );
+        Ok(())
+    }
+
+    /// Counts bytes that come from one of `from`.
+    pub(crate) fn count_move(
+        &mut self,
+        from: Processors,
+        to: Processor,
+        bytes: u64,
+        moved: &mut Moved,
+    ) {
+        if to == HOST {
+            moved.to_host += bytes;
+            self.counters.bytes_to_host += bytes;
+            self.counters.transfers_to_host += 1;
+        } else if from.contains(HOST) {
+            moved.to_device += bytes;
+            self.counters.bytes_to_device += bytes;
+            self.counters.transfers_to_device += 1;
+        } else {
+            moved.between_devices += bytes;
+            self.counters.bytes_device_to_device += bytes;
+        }
+    }
+
+    /// Records where pages are now, and lets the host touch them or not.
+    pub(crate) fn place(
+        &mut self,
+        machine: &Machine,
+        base: usize,
+        pages: Range<usize>,
+        page: Page,
+    ) {
+        let Some(allocation) = self.allocations.get_mut(&base) else {
+            return;
+        };
+        let charged = allocation.charged > 0;
+        let Some(managed) = allocation.managed_mut() else {
+            return;
+        };
+        let access = machine.host_access(page);
+        for (run, old) in managed.pages.overlapping(&pages) {
+            let run = run.start.max(pages.start)..run.end.min(pages.end);
+            let bytes = (run.len() * PAGE) as u64;
+            if machine.host_access(*old) != access {
+                machine
+                    .space
+                    .protect(base + run.start * PAGE..base + run.end * PAGE, access);
+            }
+            if !charged {
+                for ordinal in old.resident.iter().filter_map(Processor::ordinal) {
+                    self.devices[ordinal].managed_bytes -= bytes;
+                }
+                for ordinal in page.resident.iter().filter_map(Processor::ordinal) {
+                    self.devices[ordinal].managed_bytes += bytes;
+                }
+            }
+        }
+        managed.pages.insert(pages, page);
+    }
+}
