@@ -97,16 +97,9 @@ impl State {
         let work = Box::new(move |core: &Arc<Core>, start: Duration| {
             let end = {
                 let mut state = core.state.lock();
-                match state.price_copy(&core.machine, device, &from, &to, direction) {
-                    Ok(cost) => {
-                        let outwards = state.end_of(&from) == End::Device;
-                        state.take_link(device, outwards, start, cost)
-                    }
-                    Err(code) => {
-                        state.poison(code);
-                        return start;
-                    }
-                }
+                let cost = state.price_copy(&core.machine, device, &from, &to, direction);
+                let outwards = state.end_of(&from) == End::Device;
+                state.take_link(device, outwards, start, cost)
             };
             let source = staged
                 .as_ref()
@@ -146,9 +139,9 @@ impl State {
         from: &Span,
         to: &Span,
         direction: Direction,
-    ) -> Result<Duration, Code> {
+    ) -> Duration {
         if to.bytes == 0 {
-            return Ok(Duration::ZERO);
+            return Duration::ZERO;
         }
         if let Memory::Managed(base) = to.memory {
             let pages = self.pages_of(base, to);
@@ -158,7 +151,7 @@ impl State {
             } else {
                 Processor::device(device)
             };
-            self.populate(machine, home, base, &pages)?;
+            self.populate(machine, home, base, &pages);
             self.collapse(machine, base, &pages);
         }
         let (source, target) = (self.end_of(from), self.end_of(to));
@@ -175,7 +168,7 @@ impl State {
             (End::Pageable, _) | (_, End::Pageable) => cost.pageable_rate,
             _ => cost.pinned_rate,
         };
-        Ok(cost.copy + at_rate(count, rate))
+        cost.copy + at_rate(count, rate)
     }
 
     /// Copies and prefetches of one direction share the link; the end of the work.
@@ -239,16 +232,7 @@ impl State {
         self.now += machine.cost.enqueue;
         let device = stream.device;
         let work = Box::new(move |core: &Arc<Core>, start: Duration| {
-            let cost = {
-                let mut state = core.state.lock();
-                match state.price_set(&core.machine, device, &to) {
-                    Ok(cost) => cost,
-                    Err(code) => {
-                        state.poison(code);
-                        return start;
-                    }
-                }
-            };
+            let cost = core.state.lock().price_set(&core.machine, device, &to);
             // SAFETY: the range was checked against its allocation, whose device view stays mapped while the simulator
             // lives, or is vouched for by the caller of the CUDA function.
             unsafe { bytes::set(to.view, value, width, count) };
@@ -264,7 +248,7 @@ impl State {
         })
     }
 
-    fn price_set(&mut self, machine: &Machine, device: usize, to: &Span) -> Result<Duration, Code> {
+    fn price_set(&mut self, machine: &Machine, device: usize, to: &Span) -> Duration {
         let mut cost = machine.cost.kernel + at_rate(to.bytes as u64, machine.cost.device_rate);
         if let Memory::Managed(base) = to.memory
             && to.bytes > 0
@@ -276,10 +260,10 @@ impl State {
                 base,
                 self.pages_of(base, to),
                 true,
-            )?;
+            );
             cost += touch.cost + at_rate(touch.remote_bytes, machine.cost.remote_rate);
         }
         self.counters.set_bytes += to.bytes as u64;
-        Ok(cost)
+        cost
     }
 }

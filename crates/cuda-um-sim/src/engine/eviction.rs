@@ -31,6 +31,10 @@ impl State {
         if self.devices[ordinal].free_bytes() >= bytes {
             return Ok(());
         }
+        let device = &self.devices[ordinal];
+        if device.free_bytes() + device.managed_bytes < bytes {
+            return Err(Code::MEMORY_ALLOCATION);
+        }
         let device = Processor::device(ordinal);
         let mut candidates = Vec::new();
         for (&base, allocation) in &self.allocations {

@@ -44,7 +44,7 @@ impl State {
                 Err(Code::UNKNOWN)
             };
         }
-        Ok(self.touch(machine, HOST, base, page..page + 1, write)?.cost)
+        Ok(self.touch(machine, HOST, base, page..page + 1, write).cost)
     }
 
     fn page_access(&self, machine: &Machine, base: usize, page: usize) -> HostAccess {

@@ -139,7 +139,7 @@ impl State {
         check_shape(machine, function, shape)?;
         self.now += machine.cost.launch;
         if !machine.concurrent {
-            self.claim_managed(machine, stream)?;
+            self.claim_managed(machine, stream);
         }
         let (function, stream_handle, device) = (function.clone(), stream.handle, stream.device);
         let work = Box::new(move |core: &Arc<Core>, start: Duration| {
@@ -184,7 +184,7 @@ impl State {
     }
 
     /// Without page faults, a launch takes every managed allocation that its stream may use along, whole.
-    fn claim_managed(&mut self, machine: &Machine, stream: &Stream) -> Result<(), Code> {
+    fn claim_managed(&mut self, machine: &Machine, stream: &Stream) {
         let visible =
             |allocation: &Allocation| match allocation.managed().map(|managed| managed.attach) {
                 Some(Attach::Global) => true,
@@ -206,13 +206,10 @@ impl State {
                 base,
                 0..count,
                 true,
-            )?;
+            );
         }
-        self.now += at_rate(
-            self.counters.bytes_to_device - before,
-            machine.cost.pinned_rate,
-        );
-        Ok(())
+        let moved = self.counters.bytes_to_device - before;
+        self.now += at_rate(moved, machine.cost.pinned_rate);
     }
 
     /// Whether the host may touch a managed allocation now, on devices without page faults: every kernel that may use

@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use super::address_space::{HostAccess, PAGE};
-use super::allocation::{Allocation, Attach, Kind, Managed};
-use super::page::{HOST, Page, Processor};
+use super::allocation::{Allocation, Attach, Kind, Managed, blocks};
+use super::moving::Moved;
+use super::page::{HOST, Page, Processor, Processors};
 use super::state::{Freed, Machine, State};
 use super::status::Code;
 use crate::check::Misuse;
@@ -332,24 +333,25 @@ impl State {
         processor: Processor,
         base: usize,
         pages: &Range<usize>,
-    ) -> Result<(), Code> {
-        let Some((managed, _)) = self.managed(base) else {
-            return Ok(());
-        };
-        for (run, page, _) in managed.runs(pages) {
-            if page.resident.is_empty() {
-                self.bring(
-                    machine,
-                    processor,
-                    base,
-                    run,
-                    page,
-                    false,
-                    &mut super::moving::Moved::default(),
-                )?;
+    ) {
+        for (_, part) in blocks(pages.clone()) {
+            let Some((managed, _)) = self.managed(base) else {
+                return;
+            };
+            for (run, page, _) in managed.runs(&part) {
+                if page.resident.is_empty() {
+                    self.bring(
+                        machine,
+                        processor,
+                        base,
+                        run,
+                        page,
+                        false,
+                        &mut Moved::default(),
+                    );
+                }
             }
         }
-        Ok(())
     }
 
     /// Ends the duplicates of pages that something other than their processors wrote.
@@ -367,14 +369,14 @@ impl State {
                     continue;
                 };
                 self.counters.collapses += run.len() as u64;
-                let resident = super::page::Processors::only(keep);
+                let resident = Processors::only(keep);
                 self.place(
                     machine,
                     base,
                     run,
                     Page {
                         resident,
-                        mapped: super::page::Processors::NONE,
+                        mapped: Processors::NONE,
                     },
                 );
             }

@@ -5,7 +5,6 @@ use std::ops::Range;
 use super::address_space::PAGE;
 use super::page::{BLOCK_PAGES, HOST, Page, Processor, Processors};
 use super::state::{Machine, State};
-use super::status::Code;
 
 /// Bytes that changed place, by way.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,7 +22,7 @@ impl Moved {
 }
 
 impl State {
-    /// Makes `pages`, all in state `page`, resident at `processor`: as a duplicate, or alone.
+    /// Makes `pages`, all in state `page` and in one block, resident at `processor`: as a duplicate, or alone.
     #[expect(
         clippy::too_many_arguments,
         reason = "the pages and their state travel together"
@@ -37,16 +36,21 @@ impl State {
         page: Page,
         duplicate: bool,
         moved: &mut Moved,
-    ) -> Result<(), Code> {
+    ) {
         let bytes = (pages.len() * PAGE) as u64;
         let here = page.resident.contains(processor);
-        if !here && let Some(ordinal) = processor.ordinal() {
-            self.make_room(
-                machine,
-                ordinal,
-                bytes,
-                Some((base, pages.start / BLOCK_PAGES)),
-            )?;
+        let charged = self
+            .allocations
+            .get(&base)
+            .is_some_and(|allocation| allocation.charged > 0);
+        if !here
+            && !charged
+            && let Some(ordinal) = processor.ordinal()
+        {
+            let keep = Some((base, pages.start / BLOCK_PAGES));
+            if self.make_room(machine, ordinal, bytes, keep).is_err() {
+                return self.map_without_room(machine, processor, base, pages, page);
+            }
         }
         let mut resident = Processors::only(processor);
         if page.resident.is_empty() {
@@ -72,7 +76,25 @@ impl State {
                 mapped: Processors::NONE,
             },
         );
-        Ok(())
+    }
+
+    /// A device full of explicit allocations reaches managed pages over the link instead.
+    fn map_without_room(
+        &mut self,
+        machine: &Machine,
+        processor: Processor,
+        base: usize,
+        pages: Range<usize>,
+        page: Page,
+    ) {
+        self.counters.remote_accesses += pages.len() as u64;
+        let resident = if page.resident.is_empty() {
+            Processors::only(HOST)
+        } else {
+            page.resident
+        };
+        let mapped = page.mapped.with(processor);
+        self.place(machine, base, pages, Page { resident, mapped });
     }
 
     /// Counts bytes that come from one of `from`.

@@ -100,14 +100,10 @@ impl State {
                     state.discard(&core.machine, base, pages.clone());
                 }
                 let Some(to) = batch.to else { continue };
-                match state.move_pages(&core.machine, base, pages, to) {
-                    Ok((time, moved)) => {
-                        cost += time;
-                        inwards |= moved && to.processor() != HOST;
-                        outwards |= moved && to.processor() == HOST;
-                    }
-                    Err(code) => state.poison(code),
-                }
+                let (time, moved) = state.move_pages(&core.machine, base, pages, to);
+                cost += time;
+                inwards |= moved && to.processor() != HOST;
+                outwards |= moved && to.processor() == HOST;
             }
             cost += if inwards || outwards {
                 core.machine.cost.prefetch
@@ -130,29 +126,21 @@ impl State {
         base: usize,
         pages: Range<usize>,
         to: Place,
-    ) -> Result<(Duration, bool), Code> {
+    ) -> (Duration, bool) {
         let target = to.processor();
         let mut moved = Moved::default();
         let mut cost = Duration::ZERO;
         for (block, part) in blocks(pages) {
             cost += machine.cost.prefetch_block;
+            self.mark_used(base, block);
             let Some((managed, _)) = self.managed(base) else {
                 break;
             };
             for (run, page, advice) in managed.runs(&part) {
                 if !page.resident.contains(target) {
                     let duplicate = advice.read_mostly && !page.resident.is_empty();
-                    self.bring(machine, target, base, run, page, duplicate, &mut moved)?;
+                    self.bring(machine, target, base, run, page, duplicate, &mut moved);
                 }
-            }
-            self.use_clock += 1;
-            let clock = self.use_clock;
-            if let Some(managed) = self
-                .allocations
-                .get_mut(&base)
-                .and_then(|allocation| allocation.managed_mut())
-            {
-                managed.used.insert(block, clock);
             }
         }
         self.counters.prefetched_bytes += moved.bytes();
@@ -170,7 +158,7 @@ impl State {
                 at_rate(moved.populated, machine.cost.device_populate_rate)
             };
         }
-        Ok((cost, moved.bytes() > 0))
+        (cost, moved.bytes() > 0)
     }
 
     /// Forgets the contents of pages: reading before writing gives anything, here a pattern.

@@ -13,7 +13,6 @@ use super::page::{
 };
 use super::reach::Reach;
 use super::state::{Machine, State};
-use super::status::Code;
 
 /// What an access of a range took.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -33,12 +32,12 @@ impl State {
         base: usize,
         pages: Range<usize>,
         write: bool,
-    ) -> Result<Touch, Code> {
+    ) -> Touch {
         let mut touch = Touch::default();
         for (block, part) in blocks(pages) {
-            self.touch_block(machine, processor, base, block, part, write, &mut touch)?;
+            self.touch_block(machine, processor, base, block, part, write, &mut touch);
         }
-        Ok(touch)
+        touch
     }
 
     #[expect(
@@ -54,10 +53,10 @@ impl State {
         part: Range<usize>,
         write: bool,
         touch: &mut Touch,
-    ) -> Result<(), Code> {
+    ) {
         self.mark_used(base, block);
         let Some((managed, count)) = self.managed(base) else {
-            return Ok(());
+            return;
         };
         let first = block * BLOCK_PAGES;
         let whole = first..(first + BLOCK_PAGES).min(count);
@@ -129,7 +128,7 @@ impl State {
         for leaf in (0..leaves).filter(|leaf| plan.bring & (1 << leaf) != 0) {
             let pages = first + leaf as usize * LEAF_PAGES
                 ..(first + (leaf as usize + 1) * LEAF_PAGES).min(whole.end);
-            self.bring_faulted(machine, processor, base, pages, &part, write, &mut moved)?;
+            self.bring_faulted(machine, processor, base, pages, &part, write, &mut moved);
         }
         let cost = &machine.cost;
         touch.cost += at_rate(moved.bytes(), cost.fault_rate);
@@ -137,7 +136,6 @@ impl State {
             HOST => cost.host_populate_page * (moved.populated / PAGE as u64) as u32,
             _ => at_rate(moved.populated, cost.device_populate_rate),
         };
-        Ok(())
     }
 
     fn count_faults(
@@ -202,9 +200,9 @@ impl State {
         touched: &Range<usize>,
         write: bool,
         moved: &mut Moved,
-    ) -> Result<(), Code> {
+    ) {
         let Some((managed, _)) = self.managed(base) else {
-            return Ok(());
+            return;
         };
         for (run, page, advice) in managed.runs(&leaf) {
             // Only the touched part of a run is written; the rest is brought along as if read.
@@ -229,13 +227,12 @@ impl State {
                             page,
                             advice.read_mostly && !write,
                             moved,
-                        )?;
+                        );
                     }
                     Reach::Local | Reach::Remote | Reach::MapRemote(_) => {}
                 }
             }
         }
-        Ok(())
     }
 
     /// A managed allocation's pages and their number.

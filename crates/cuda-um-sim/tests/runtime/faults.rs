@@ -160,3 +160,22 @@ fn managed_memory_larger_than_the_device_works() {
     assert!(cuda.sim.counters().evicted_bytes > 0);
     assert!(bytes(data, 48 * MIB).iter().all(|byte| *byte == 7));
 }
+
+#[test]
+fn a_device_full_of_explicit_memory_maps_managed_memory() {
+    let cuda =
+        crate::support::Cuda::new(cuda_um_sim::Sim::builder().total_memory_bytes(32 * MIB as u64));
+    let (mut free, mut total) = (0, 0);
+    ok(call!(cuda.table, cudaMemGetInfo(&mut free, &mut total)));
+    cuda.device(free / (2 * MIB) * (2 * MIB));
+    let data = cuda.managed(4 * MIB);
+    bytes(data, 4 * MIB).fill(1);
+    cuda.sim.reset_counters();
+    cuda.run("add", data, 4 * MIB);
+    let counters = cuda.sim.counters();
+    assert_eq!(
+        (counters.bytes_to_device, counters.remote_accesses),
+        (0, 1024)
+    );
+    assert!(bytes(data, 4 * MIB).iter().all(|byte| *byte == 2));
+}
