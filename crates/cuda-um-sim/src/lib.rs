@@ -1,4 +1,62 @@
 //! A CUDA runtime in software: managed memory, streams and kernels with no GPU.
+//!
+//! - [`Sim`] is a simulated machine: build it with [`Sim::builder`] or [`Sim::from_env`].
+//! - [`Sim::table`] is its runtime: a [`cuda_um_sys::Table`], as the loader makes it from a real libcudart.
+//! - [`register_kernel`] and [`Builder::kernel`] give kernels their CPU twins, which see a launch as a [`LaunchContext`].
+//! - [`Sim::counters`], [`Sim::now`], [`Sim::trace`], [`Sim::misuse`] and [`Sim::leaks`] tell what happened; [`Sim::fail`] makes it
+//!   happen otherwise; [`Sim::pause`] makes it wait.
+//!
+//! # Contract
+//! - Several simulators may live in a process, up to 32; they share nothing but the twins of [`register_kernel`].
+//! - Host code touches managed memory through the one pointer as it would on a machine with a GPU; the touch is seen by a handler of
+//!   `SIGSEGV`, which hands every fault elsewhere to the handler before it. Whoever installs a handler later must do likewise.
+//! - A call that CUDA documents as asynchronous returns before its work has run.
+//! - What a program does that CUDA forbids is refused, recorded as [`Misuse`], or ends the process, as a GPU would.
+//!
+//! What this crate does not do: run GPU code, or time anything for real. See the fidelity notes in the repository for every
+//! departure from CUDA.
+//!
+//! # Examples
+//! A kernel's twin, a launch, and what it moved:
+//!
+//! ```
+//! use std::ptr::null_mut;
+//! use cuda_um_sim::Sim;
+//! use cuda_um_sys::cudaError;
+//!
+//! const PTX: &std::ffi::CStr = c".version 6.4\n.target sm_60\n.entry add_one(.param .u64 data, .param .u64 len) { ret; }";
+//!
+//! let sim = Sim::builder()
+//!     .kernel("add_one", |launch| {
+//!         let len = launch.value::<u64>(1)? as usize;
+//!         launch.slice_mut::<u32>(0, len)?.iter_mut().for_each(|value| *value += 1);
+//!         Ok(())
+//!     })
+//!     .build()?;
+//! let table = sim.table();
+//! let driver = table.driver()?;
+//! let len = 1024_usize;
+//! let (mut data, mut module, mut function) = (null_mut(), null_mut(), null_mut());
+//!
+//! // SAFETY: every pointer is valid for its call; the kernel's arguments have the sizes that the PTX declares; the host keeps off
+//! // the memory while the kernel runs.
+//! unsafe {
+//!     assert_eq!((table.cudaMallocManaged)(&mut data, len * 4, 1), cudaError::cudaSuccess);
+//!     std::slice::from_raw_parts_mut(data.cast::<u32>(), len).fill(41);
+//!
+//!     assert_eq!((driver.cuModuleLoadData)(&mut module, PTX.as_ptr().cast()).0, 0);
+//!     assert_eq!((driver.cuModuleGetFunction)(&mut function, module, c"add_one".as_ptr()).0, 0);
+//!     let mut arguments = [(&raw mut data).cast(), (&raw const len).cast_mut().cast()];
+//!     let launched = (driver.cuLaunchKernel)(function, 4, 1, 1, 256, 1, 1, 0, null_mut(), arguments.as_mut_ptr(), null_mut());
+//!     assert_eq!(launched.0, 0);
+//!     assert_eq!((table.cudaDeviceSynchronize)(), cudaError::cudaSuccess);
+//!     assert_eq!(*data.cast::<u32>(), 42);
+//! }
+//!
+//! let counters = sim.counters();
+//! assert_eq!((counters.gpu_faults, counters.bytes_to_device, counters.bytes_to_host), (1, 4096, 4096));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
@@ -28,3 +86,7 @@ pub use kernel::{LaunchContext, Twin, TwinError, register_kernel};
 pub use preset::{CudaVersion, Gpu};
 pub use sim::{PauseGuard, Sim};
 pub use trace::CallRecord;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -287,3 +287,49 @@ fn a_batch_copies_many_ranges() {
         "not on the default stream"
     );
 }
+
+#[test]
+fn in_12_9_a_batch_says_which_copy_failed() {
+    let cuda = Cuda::new(cuda_um_sim::Sim::builder().cuda(cuda_um_sim::CudaVersion::V12_9));
+    let (stream, data, source) = (cuda.stream(), cuda.device(4096), cuda.pinned(8192));
+    let (mut to, mut from, mut sizes) = ([data, data], [source, source], [4096, 8192]);
+    // SAFETY: zero is a valid value of this plain struct.
+    let mut attributes: cudaMemcpyAttributes = unsafe { std::mem::zeroed() };
+    let (mut index, mut failed) = (0, 9);
+    let function = cuda.table.cudaMemcpyBatchAsync_v12.unwrap();
+    let (to, from, sizes) = (
+        to.as_mut_ptr().cast(),
+        from.as_mut_ptr().cast(),
+        sizes.as_mut_ptr(),
+    );
+    // SAFETY: every array has the length told.
+    let error = unsafe {
+        function(
+            to,
+            from,
+            sizes,
+            2,
+            &mut attributes,
+            &mut index,
+            1,
+            &mut failed,
+            stream,
+        )
+    };
+    assert_eq!((error, failed), (cudaError::cudaErrorInvalidValue, 1));
+    // SAFETY: as above.
+    ok(unsafe {
+        function(
+            to,
+            from,
+            sizes,
+            1,
+            &mut attributes,
+            &mut index,
+            1,
+            &mut failed,
+            stream,
+        )
+    });
+    cuda.sync(stream);
+}

@@ -184,6 +184,22 @@ fn a_peers_memory_needs_permission() {
         )
     ));
     assert_eq!(back, [7; 4096]);
+    ok(call!(
+        cuda.table,
+        cudaMemcpyPeer(data.cast(), 0, there.cast(), 1, 4096)
+    ));
+    assert_eq!(
+        call!(
+            cuda.table,
+            cudaMemcpyPeer(data.cast(), 5, there.cast(), 1, 4096)
+        ),
+        cudaError::cudaErrorInvalidDevice
+    );
+    let (mut device, stream) = (9, cuda.stream());
+    let of_stream = cuda.table.cudaStreamGetDevice.unwrap();
+    // SAFETY: the place is valid for the call.
+    ok(unsafe { of_stream(stream, &mut device) });
+    assert_eq!(device, 1);
     ok(call!(cuda.table, cudaDeviceDisablePeerAccess(0)));
     assert_eq!(
         call!(cuda.table, cudaDeviceDisablePeerAccess(0)),

@@ -5,7 +5,7 @@ use std::ptr::null_mut;
 use cuda_um_sim::{CudaVersion, Gpu, Leak, Misuse, Sim};
 use cuda_um_sys::{cudaError, cudaMemPool_t, cudaMemPoolAttr, cudaStream_t};
 
-use crate::support::{Cuda, MIB, bytes, call, h200, ok};
+use crate::support::{Cuda, MIB, bytes, call, h200, location, ok};
 
 /// `cudaMemPoolProps`: 88 bytes in every version; the kind at 0, the location at 8.
 #[repr(C, align(8))]
@@ -222,4 +222,63 @@ fn only_pool_memory_is_freed_in_stream_order() {
         cudaError::cudaErrorInvalidValue
     );
     ok(call!(cuda.table, cudaFreeAsync(null_mut(), null_mut())));
+}
+
+#[test]
+fn another_device_may_use_a_pools_memory_when_it_is_told_so() {
+    let cuda = Cuda::new(Sim::builder().devices(2));
+    let pool = create(&cuda, &props(PINNED)).unwrap();
+    let mut pointer = null_mut();
+    ok(call!(
+        cuda.table,
+        cudaMallocFromPoolAsync(&mut pointer, MIB, pool, cuda.stream())
+    ));
+    ok(call!(cuda.table, cudaDeviceSynchronize()));
+    let access = |device: i32, flags: u32| {
+        let description = cuda_um_sys::cudaMemAccessDesc {
+            location: location(device),
+            flags: cuda_um_sys::cudaMemAccessFlags(flags),
+        };
+        call!(cuda.table, cudaMemPoolSetAccess(pool, &description, 1))
+    };
+    assert_eq!(
+        access(0, 0),
+        cudaError::cudaErrorInvalidValue,
+        "the owner's access stays"
+    );
+    assert_eq!(access(7, 3), cudaError::cudaErrorInvalidValue);
+    ok(access(1, 3));
+    ok(call!(cuda.table, cudaSetDevice(1)));
+    cuda.run("write", pointer.cast(), MIB);
+    ok(access(1, 0));
+    cuda.launch("write", pointer.cast(), MIB, null_mut());
+    assert_eq!(
+        call!(cuda.table, cudaDeviceSynchronize()),
+        cudaError::cudaErrorIllegalAddress
+    );
+}
+
+#[test]
+fn from_13_on_a_location_names_a_pool() {
+    let cuda = h200();
+    let (get, set) = (
+        cuda.table.cudaMemGetMemPool.unwrap(),
+        cuda.table.cudaMemSetMemPool.unwrap(),
+    );
+    let default = cuda.table.cudaMemGetDefaultMemPool.unwrap();
+    let (pool, mut found) = (create(&cuda, &props(PINNED)).unwrap(), null_mut());
+    let (mut here, mut host) = (location(0), location(-1));
+    let pinned = cuda_um_sys::cudaMemAllocationType(PINNED.into());
+    // SAFETY: the locations and the place for the pool are valid for the calls.
+    unsafe {
+        ok(set(&mut here, pinned, pool));
+        ok(get(&mut found, &mut here, pinned));
+        assert_eq!(found, pool);
+        ok(default(&mut found, &mut here, pinned));
+        assert_ne!(found, pool);
+        assert_eq!(
+            get(&mut found, &mut host, pinned),
+            cudaError::cudaErrorNotSupported
+        );
+    }
 }
