@@ -21,6 +21,7 @@ fn cost(cuda: &Cuda, work: impl FnOnce()) -> f64 {
 const FACTOR: f64 = 1.8;
 
 fn assert_near(what: &str, simulated: f64, measured: f64) {
+    println!("{what}: {simulated:.1} us, measured {measured} us");
     let within = (measured / FACTOR..=measured * FACTOR).contains(&simulated);
     assert!(
         within,
