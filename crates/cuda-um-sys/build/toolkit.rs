@@ -16,9 +16,19 @@ pub fn write_bindings() -> Result<()> {
     let major = Major::of_headers(&includes[0])?;
     let local = generate::read(&Headers { major, includes })?;
     let of = |version: Major, name: &str| -> Result<Items> {
-        if version == major { Ok(local.clone()) } else { checked_in(name) }
+        let items = checked_in(name)?;
+        // An older toolkit of the same major version does not mention what came later: that stays as it is checked in.
+        Ok(if version == major {
+            items.replaced_by(&local)
+        } else {
+            items
+        })
     };
-    let files = generate::files(of(Major::V11, "v11")?, of(Major::V12, "v12")?, of(Major::V13, "v13")?)?;
+    let files = generate::files(
+        of(Major::V11, "v11")?,
+        of(Major::V12, "v12")?,
+        of(Major::V13, "v13")?,
+    )?;
     let out = PathBuf::from(std::env::var_os("OUT_DIR").context("cargo sets OUT_DIR")?);
     for Generated { path, text } in files {
         let file = out.join(path);
@@ -30,7 +40,9 @@ pub fn write_bindings() -> Result<()> {
 
 fn checked_in(name: &str) -> Result<Items> {
     let bindings = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bindings");
-    let read = |name: &str| std::fs::read_to_string(bindings.join(name)).with_context(|| format!("src/bindings/{name}"));
+    let read = |name: &str| {
+        std::fs::read_to_string(bindings.join(name)).with_context(|| format!("src/bindings/{name}"))
+    };
     generate::read_back(&read("common.rs")?, &read(&format!("{name}.rs"))?)
 }
 
@@ -39,18 +51,33 @@ fn includes() -> Result<Vec<PathBuf>> {
     if let Some(list) = std::env::var_os(INCLUDE) {
         let folders: Vec<PathBuf> = std::env::split_paths(&list).collect();
         if folders.is_empty() {
-            bail!("{INCLUDE} is set and empty: it lists the folders of cuda_runtime_api.h and what that includes");
+            bail!(
+                "{INCLUDE} is set and empty: it lists the folders of cuda_runtime_api.h and what that includes"
+            );
         }
         return Ok(folders);
     }
-    let toolkits = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
-    let tried: Vec<PathBuf> = toolkits.chain([PathBuf::from("/usr/local/cuda")]).map(|dir| dir.join("include")).collect();
-    match tried.iter().find(|dir| dir.join("cuda_runtime_api.h").is_file()) {
+    let toolkits = ["CUDA_HOME", "CUDA_PATH"]
+        .into_iter()
+        .filter_map(std::env::var_os)
+        .map(PathBuf::from);
+    let tried: Vec<PathBuf> = toolkits
+        .chain([PathBuf::from("/usr/local/cuda")])
+        .map(|dir| dir.join("include"))
+        .collect();
+    match tried
+        .iter()
+        .find(|dir| dir.join("cuda_runtime_api.h").is_file())
+    {
         Some(found) => Ok(vec![found.clone()]),
         None => bail!(
             "the feature `generate` needs a CUDA toolkit, and none of {} has cuda_runtime_api.h (CUDA_UM_INCLUDE names its \
              folder); without the feature the checked-in bindings serve",
-            tried.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(", ")
+            tried
+                .iter()
+                .map(|dir| dir.display().to_string())
+                .collect::<Vec<_>>()
+                .join(", ")
         ),
     }
 }

@@ -33,6 +33,8 @@ pub enum LoadError {
         /// The version it tells.
         version: RuntimeVersion,
     },
+    /// Neither the library nor its name nor its symbols tell a version: hardly a CUDA runtime.
+    UnknownVersion,
     /// `cudaGetDriverEntryPoint` did not give a function of the driver.
     DriverFunction {
         /// The C name.
@@ -46,22 +48,45 @@ impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotFound { attempts } => {
-                write!(f, "no CUDA runtime library found (CUDA_UM_CUDART names one); tried")?;
+                write!(
+                    f,
+                    "no CUDA runtime library found (CUDA_UM_CUDART names one); tried"
+                )?;
                 for (index, attempt) in attempts.iter().enumerate() {
-                    write!(f, "{} {}: {}", if index == 0 { "" } else { ";" }, attempt.library, attempt.reason)?;
+                    write!(
+                        f,
+                        "{} {}: {}",
+                        if index == 0 { "" } else { ";" },
+                        attempt.library,
+                        attempt.reason
+                    )?;
                 }
                 Ok(())
             }
             Self::MissingSymbol { symbol, version } => {
-                write!(f, "the CUDA runtime library lacks {symbol}, which every version from 11.8 on has")?;
+                write!(
+                    f,
+                    "the CUDA runtime library lacks {symbol}, which every version from 11.8 on has"
+                )?;
                 version.map_or(Ok(()), |version| write!(f, " (it says it is {version})"))
             }
             Self::UnsupportedVersion { version } => {
-                write!(f, "the CUDA runtime library is version {version}; 11.8 and later are supported")
+                write!(
+                    f,
+                    "the CUDA runtime library is version {version}; 11.8 to 13.x are supported"
+                )
             }
-            Self::DriverFunction { symbol, code: 0 } => write!(f, "the CUDA driver has no {symbol}"),
+            Self::UnknownVersion => {
+                f.write_str("the library does not tell a CUDA version: is it a CUDA runtime?")
+            }
+            Self::DriverFunction { symbol, code: 0 } => {
+                write!(f, "the CUDA driver has no {symbol}")
+            }
             Self::DriverFunction { symbol, code } => {
-                write!(f, "the CUDA driver gave no {symbol}: cudaGetDriverEntryPoint returned {code}")
+                write!(
+                    f,
+                    "the CUDA driver gave no {symbol}: cudaGetDriverEntryPoint returned {code}"
+                )
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::bindings::common::{PFN_cudaGetLastError, PFN_cudaRuntimeGetVersion, cudaError};
 use crate::error::LoadError;
-use crate::symbols::{DriverSymbols, Symbols};
+use crate::symbols::{DriverSymbols, Resolve, Symbols};
 use crate::table::{DriverTable, Functions, LATE};
 use crate::version::RuntimeVersion;
 use std::any::Any;
@@ -14,6 +14,9 @@ use std::sync::{Arc, OnceLock};
 /// The oldest version that is supported.
 const OLDEST: RuntimeVersion = RuntimeVersion::new(11, 8);
 
+/// The newest major version whose signatures are known. Within a major version CUDA keeps them.
+const NEWEST_MAJOR: u32 = 13;
+
 /// The functions of one CUDA runtime: a real libcudart, or anything else that fills the table.
 ///
 /// Derefs to [`Functions`]. It keeps the library loaded (or the simulator alive) that the functions belong to, and can be made
@@ -22,7 +25,7 @@ const OLDEST: RuntimeVersion = RuntimeVersion::new(11, 8);
 pub struct Table {
     functions: Functions,
     version: RuntimeVersion,
-    driver: OnceLock<Result<DriverTable, LoadError>>,
+    driver: OnceLock<DriverTable>,
     _owner: Arc<dyn Any + Send + Sync>,
 }
 
@@ -34,7 +37,7 @@ impl Table {
     ///
     /// # Errors
     /// [`LoadError::MissingSymbol`] if a function is absent that every supported version has, [`LoadError::UnsupportedVersion`]
-    /// before 11.8.
+    /// before 11.8 and from 14 on, [`LoadError::UnknownVersion`] if nothing tells the version.
     ///
     /// # Safety
     /// - Every pointer that `resolve` gives is a function with the signature and the behaviour that CUDA documents for its name
@@ -48,7 +51,9 @@ impl Table {
     ) -> Result<Self, LoadError> {
         // SAFETY: the caller's promise; the two functions have one signature in every major version.
         let mut symbols = unsafe { Symbols::new(0, resolve) };
-        let get_version: PFN_cudaRuntimeGetVersion = symbols.required(c"cudaRuntimeGetVersion")?;
+        let get_version: PFN_cudaRuntimeGetVersion = symbols
+            .late(c"cudaRuntimeGetVersion")
+            .ok_or(LoadError::UnknownVersion)?;
         let clear: PFN_cudaGetLastError = symbols.required(c"cudaGetLastError")?;
         let mut number = 0;
         // SAFETY: the place is valid for the call; clearing the error has no preconditions.
@@ -61,45 +66,57 @@ impl Table {
         }
         let version = match u32::try_from(number) {
             Ok(number) if number > 0 => RuntimeVersion::from_number(number),
-            _ => version_by_symbols(soname_major, resolve),
+            _ => version_by_symbols(soname_major, resolve).ok_or(LoadError::UnknownVersion)?,
         };
-        if version < OLDEST {
+        if version < OLDEST || version.major > NEWEST_MAJOR {
             return Err(LoadError::UnsupportedVersion { version });
         }
         // SAFETY: the caller's promise, for this major version.
         let mut symbols = unsafe { Symbols::new(version.major, resolve) };
         let functions = Functions::find(&mut symbols).map_err(|error| match error {
-            LoadError::MissingSymbol { symbol, .. } => LoadError::MissingSymbol { symbol, version: Some(version) },
+            LoadError::MissingSymbol { symbol, .. } => LoadError::MissingSymbol {
+                symbol,
+                version: Some(version),
+            },
             error => error,
         })?;
-        Ok(Self { functions, version, driver: OnceLock::new(), _owner: owner })
+        Ok(Self {
+            functions,
+            version,
+            driver: OnceLock::new(),
+            _owner: owner,
+        })
     }
 
-    /// The version of the runtime library; where it tells none (there is no driver), the newest that its symbols prove.
+    /// The version of the runtime library. Where it tells none (there is no driver), the major version is that of its name and
+    /// the minor one the newest that its symbols prove: the library may be newer than that.
     #[doc(alias = "cudaRuntimeGetVersion")]
     pub fn version(&self) -> RuntimeVersion {
         self.version
     }
 
-    /// The functions of the driver, looked up on the first call.
+    /// The functions of the driver, looked up on the first call. A failure is not kept: the next call looks again.
     ///
     /// # Errors
     /// [`LoadError::DriverFunction`] if the driver lacks one, or if there is no driver.
     #[doc(alias = "cudaGetDriverEntryPoint")]
     pub fn driver(&self) -> Result<&DriverTable, LoadError> {
-        let find = || {
-            DriverTable::find(&DriverSymbols {
-                entry_point: self.functions.cudaGetDriverEntryPoint,
-                clear_last_error: self.functions.cudaGetLastError,
-            })
-        };
-        self.driver.get_or_init(find).as_ref().map_err(Clone::clone)
+        if let Some(driver) = self.driver.get() {
+            return Ok(driver);
+        }
+        let found = DriverTable::find(&DriverSymbols {
+            entry_point: self.functions.cudaGetDriverEntryPoint,
+            clear_last_error: self.functions.cudaGetLastError,
+        })?;
+        Ok(self.driver.get_or_init(|| found))
     }
 
     /// The first version that has a function which this crate knows as optional: `cudaMemPrefetchBatchAsync` came with 13.0.
     /// `None` for any other name.
     pub fn available_since(field: &str) -> Option<RuntimeVersion> {
-        LATE.iter().find(|(name, ..)| *name == field).map(|&(_, major, minor)| RuntimeVersion::new(major, minor))
+        LATE.iter()
+            .find(|(name, ..)| *name == field)
+            .map(|&(_, major, minor)| RuntimeVersion::new(major, minor))
     }
 }
 
@@ -113,7 +130,9 @@ impl Deref for Table {
 
 impl fmt::Debug for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Table").field("version", &self.version).finish_non_exhaustive()
+        f.debug_struct("Table")
+            .field("version", &self.version)
+            .finish_non_exhaustive()
     }
 }
 
@@ -122,16 +141,24 @@ const MARKS: &[(&CStr, RuntimeVersion)] = &[
     (c"cudaMemGetLocationInfo", RuntimeVersion::new(13, 4)),
     (c"cudaMemPrefetchBatchAsync", RuntimeVersion::new(13, 0)),
     (c"cudaMemcpyBatchAsync", RuntimeVersion::new(12, 8)),
+    (
+        c"cudaGetDriverEntryPointByVersion",
+        RuntimeVersion::new(12, 5),
+    ),
     (c"cudaMemPrefetchAsync_v2", RuntimeVersion::new(12, 2)),
+    (
+        c"cudaGraphInstantiateWithParams",
+        RuntimeVersion::new(12, 0),
+    ),
+    (c"cudaLaunchKernelExC", RuntimeVersion::new(11, 8)),
 ];
 
-/// The newest version that the symbols prove. `soname_major` settles what they leave open: 11.8 and 12.0 look alike.
-fn version_by_symbols(soname_major: Option<u32>, resolve: &mut dyn FnMut(&CStr) -> *const c_void) -> RuntimeVersion {
-    let proven = MARKS.iter().find(|(name, _)| !resolve(name).is_null()).map(|(_, version)| *version);
-    match (proven, soname_major) {
-        (Some(version), None) => version,
-        (Some(version), Some(major)) if version.major == major => version,
-        (_, Some(11)) | (None, None) => OLDEST,
-        (_, Some(major)) => RuntimeVersion::new(major, 0),
-    }
+/// The newest version that the symbols prove, within the major version that the library's name tells.
+fn version_by_symbols(soname_major: Option<u32>, resolve: Resolve<'_>) -> Option<RuntimeVersion> {
+    MARKS
+        .iter()
+        .filter(|(_, version)| soname_major.is_none_or(|major| version.major == major))
+        .find(|(name, _)| !resolve(name).is_null())
+        .map(|(_, version)| *version)
+        .or(soname_major.map(|major| RuntimeVersion::new(major, 0)))
 }

@@ -25,52 +25,59 @@
 //! ```
 #![allow(unsafe_code, reason = "this crate is the door to C")]
 
-/// What NVIDIA's headers declare: what the versions agree on, and what differs apart.
-#[allow(missing_docs, non_camel_case_types, non_snake_case, non_upper_case_globals, reason = "C names, made by bindgen")]
-#[allow(clippy::all, clippy::undocumented_unsafe_blocks, reason = "generated")]
-pub mod bindings {
-    #[cfg(feature = "generate")]
-    pub mod common {
-        include!(concat!(env!("OUT_DIR"), "/bindings/common.rs"));
-    }
-    #[cfg(feature = "generate")]
-    pub mod v11 {
-        include!(concat!(env!("OUT_DIR"), "/bindings/v11.rs"));
-    }
-    #[cfg(feature = "generate")]
-    pub mod v12 {
-        include!(concat!(env!("OUT_DIR"), "/bindings/v12.rs"));
-    }
-    #[cfg(feature = "generate")]
-    pub mod v13 {
-        include!(concat!(env!("OUT_DIR"), "/bindings/v13.rs"));
-    }
-    #[cfg(not(feature = "generate"))]
-    pub mod common;
-    #[cfg(not(feature = "generate"))]
-    pub mod v11;
-    #[cfg(not(feature = "generate"))]
-    pub mod v12;
-    #[cfg(not(feature = "generate"))]
-    pub mod v13;
+/// A generated file: the one checked in, or under the feature `generate` the one made from the toolkit of this machine.
+// `include!` also keeps rustfmt away from text that `cargo xtask bindgen --check` compares to the letter.
+macro_rules! generated {
+    ($file:literal) => {
+        #[cfg(not(feature = "generate"))]
+        include!($file);
+        #[cfg(feature = "generate")]
+        include!(concat!(env!("OUT_DIR"), "/", $file));
+    };
 }
 
+/// What NVIDIA's headers declare: what the versions agree on, and what differs apart.
+#[allow(
+    missing_docs,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    reason = "C names, made by bindgen"
+)]
+#[allow(clippy::all, clippy::undocumented_unsafe_blocks, reason = "generated")]
+pub mod bindings {
+    /// What all versions agree on; at the root of the crate too.
+    pub mod common {
+        generated!("bindings/common.rs");
+    }
+    /// What is particular to CUDA 11.
+    pub mod v11 {
+        generated!("bindings/v11.rs");
+    }
+    /// What is particular to CUDA 12.
+    pub mod v12 {
+        generated!("bindings/v12.rs");
+    }
+    /// What is particular to CUDA 13.
+    pub mod v13 {
+        generated!("bindings/v13.rs");
+    }
+}
+
+mod constants;
 mod error;
 mod handle;
 mod loader;
 mod pointer_attributes;
 mod symbols;
 #[allow(non_snake_case, reason = "C names")]
-#[cfg(not(feature = "generate"))]
-mod table;
-#[allow(non_snake_case, reason = "C names")]
-#[cfg(feature = "generate")]
 mod table {
-    include!(concat!(env!("OUT_DIR"), "/table.rs"));
+    generated!("table.rs");
 }
 mod version;
 
 pub use bindings::common::*;
+pub use constants::*;
 pub use error::{Attempt, LoadError};
 pub use handle::Table;
 pub use loader::{load, load_from};

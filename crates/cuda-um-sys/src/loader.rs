@@ -12,12 +12,20 @@ use std::sync::Arc;
 const CUDART: &str = "CUDA_UM_CUDART";
 
 #[cfg(windows)]
-const NAMES: [(&str, u32); 3] = [("cudart64_13.dll", 13), ("cudart64_12.dll", 12), ("cudart64_110.dll", 11)];
+const NAMES: [(&str, u32); 3] = [
+    ("cudart64_13.dll", 13),
+    ("cudart64_12.dll", 12),
+    ("cudart64_110.dll", 11),
+];
 #[cfg(not(windows))]
-const NAMES: [(&str, u32); 3] = [("libcudart.so.13", 13), ("libcudart.so.12", 12), ("libcudart.so.11.0", 11)];
+const NAMES: [(&str, u32); 3] = [
+    ("libcudart.so.13", 13),
+    ("libcudart.so.12", 12),
+    ("libcudart.so.11.0", 11),
+];
 
 /// Folders of a toolkit that hold its libraries.
-const FOLDERS: [&str; 3] = ["lib64", "lib", "bin"];
+const FOLDERS: [&str; 4] = ["lib64", "lib", "bin/x64", "bin"];
 
 /// Loads the CUDA runtime of this machine.
 ///
@@ -25,8 +33,11 @@ const FOLDERS: [&str; 3] = ["lib64", "lib", "bin"];
 /// loader knows; the same names in `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda*`. The first that opens and has every function
 /// wins. No GPU and no driver are needed for this to succeed.
 ///
+/// Loading a library runs its code. So these variables are trusted, as `LD_LIBRARY_PATH` is: a program with more rights than
+/// whoever sets its environment clears them first. The library stays in the process when the table is gone.
+///
 /// # Errors
-/// [`LoadError::NotFound`] with every name tried and its reason.
+/// [`LoadError::NotFound`] with everything that was tried, in order, and why it does not serve.
 ///
 /// # Examples
 /// ```
@@ -36,14 +47,29 @@ const FOLDERS: [&str; 3] = ["lib64", "lib", "bin"];
 /// }
 /// ```
 pub fn load() -> Result<Arc<Table>, LoadError> {
-    let toolkits = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
-    let toolkits: Vec<PathBuf> = toolkits.chain(installed_toolkits(Path::new("/usr/local"))).collect();
+    let toolkits = ["CUDA_HOME", "CUDA_PATH"]
+        .into_iter()
+        .filter_map(std::env::var_os)
+        .map(PathBuf::from);
+    let toolkits: Vec<PathBuf> = toolkits
+        .chain(installed_toolkits(Path::new("/usr/local")))
+        .collect();
     let mut attempts = Vec::new();
-    for library in candidates(std::env::var_os(CUDART), &toolkits) {
+    for candidate in candidates(std::env::var_os(CUDART), &toolkits) {
+        let library = match candidate {
+            Ok(library) => library,
+            Err(attempt) => {
+                attempts.push(attempt);
+                continue;
+            }
+        };
         match load_from(&library) {
             Ok(table) => return Ok(table),
             Err(LoadError::NotFound { attempts: tried }) => attempts.extend(tried),
-            Err(error) => attempts.push(Attempt { library: library.display().to_string(), reason: error.to_string() }),
+            Err(error) => attempts.push(Attempt {
+                library: library.display().to_string(),
+                reason: error.to_string(),
+            }),
         }
     }
     Err(LoadError::NotFound { attempts })
@@ -58,7 +84,7 @@ pub fn load() -> Result<Arc<Table>, LoadError> {
 pub fn load_from(path: impl AsRef<Path>) -> Result<Arc<Table>, LoadError> {
     let path = path.as_ref();
     let not_found = |error: libloading::Error| LoadError::NotFound {
-        attempts: vec![Attempt { library: path.display().to_string(), reason: error.to_string() }],
+        attempts: vec![attempt(path, reason(&error))],
     };
     // SAFETY: the caller names a CUDA runtime, whose initialisers may run at any time.
     let library = Arc::new(unsafe { Library::new(path) }.map_err(not_found)?);
@@ -69,23 +95,43 @@ pub fn load_from(path: impl AsRef<Path>) -> Result<Arc<Table>, LoadError> {
         found.map_or(std::ptr::null(), |symbol| *symbol)
     };
     // SAFETY: a CUDA runtime, by the caller's word; it stays open as long as the table lives.
-    unsafe { Table::from_symbols(library, soname_major(path), &mut resolve) }.map(Arc::new)
+    let table = unsafe {
+        Table::from_symbols(Arc::clone(&library) as _, soname_major(path), &mut resolve)
+    }?;
+    // And longer: CUDA starts threads and registers exit handlers, which must not be left without their code.
+    std::mem::forget(library);
+    Ok(Arc::new(table))
 }
 
-/// What is tried, in order.
-fn candidates(named: Option<OsString>, toolkits: &[PathBuf]) -> Vec<PathBuf> {
-    if let Some(named) = named.filter(|named| !named.is_empty()) {
-        return vec![named.into()];
+fn attempt(library: &Path, reason: impl Into<String>) -> Attempt {
+    Attempt {
+        library: library.display().to_string(),
+        reason: reason.into(),
     }
-    let mut found: Vec<PathBuf> = NAMES.iter().map(|(name, _)| PathBuf::from(name)).collect();
+}
+
+/// The words of the system's loader, which name what is missing; `libloading` keeps them apart.
+fn reason(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+/// What is tried, in order; an `Err` for a toolkit that has no library to try.
+fn candidates(named: Option<OsString>, toolkits: &[PathBuf]) -> Vec<Result<PathBuf, Attempt>> {
+    if let Some(named) = named.filter(|named| !named.is_empty()) {
+        return vec![Ok(named.into())];
+    }
+    let mut found: Vec<_> = NAMES
+        .iter()
+        .map(|(name, _)| Ok(PathBuf::from(name)))
+        .collect();
     for toolkit in toolkits {
-        for (name, _) in NAMES {
-            for folder in FOLDERS {
-                let path = toolkit.join(folder).join(name);
-                if path.is_file() {
-                    found.push(path);
-                }
-            }
+        let places = NAMES
+            .iter()
+            .flat_map(|(name, _)| FOLDERS.map(|folder| toolkit.join(folder).join(name)));
+        let before = found.len();
+        found.extend(places.filter(|place| place.is_file()).map(Ok));
+        if found.len() == before {
+            found.push(Err(attempt(toolkit, "no CUDA runtime library in it")));
         }
     }
     found
@@ -94,12 +140,26 @@ fn candidates(named: Option<OsString>, toolkits: &[PathBuf]) -> Vec<PathBuf> {
 /// `/usr/local/cuda`, and `/usr/local/cuda-13.0` and its like, newest first.
 fn installed_toolkits(parent: &Path) -> Vec<PathBuf> {
     let version = |path: &Path| -> Vec<u32> {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        name.trim_start_matches("cuda-").split('.').filter_map(|part| part.parse().ok()).collect()
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        name.trim_start_matches("cuda-")
+            .split('.')
+            .filter_map(|part| part.parse().ok())
+            .collect()
     };
-    let entries = std::fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path());
+    let entries = std::fs::read_dir(parent)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
     let mut versions: Vec<PathBuf> = entries
-        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("cuda-")))
+        .filter(|path| {
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with("cuda-"))
+        })
         .collect();
     versions.sort_by_key(|path| std::cmp::Reverse(version(path)));
     versions.insert(0, parent.join("cuda"));
@@ -109,14 +169,21 @@ fn installed_toolkits(parent: &Path) -> Vec<PathBuf> {
 /// The major version in a library's name, links followed: a plain `libcudart.so` may point to a name that tells.
 fn soname_major(path: &Path) -> Option<u32> {
     let real = std::fs::canonicalize(path).ok();
-    [Some(path), real.as_deref()].into_iter().flatten().find_map(|path| {
-        let name = path.file_name()?.to_str()?;
-        let number = match name.strip_prefix("libcudart.so.") {
-            Some(rest) => rest.split('.').next()?.parse().ok()?,
-            None => name.strip_prefix("cudart64_")?.strip_suffix(".dll")?.parse().ok()?,
-        };
-        Some(if number == 110 { 11 } else { number })
-    })
+    [Some(path), real.as_deref()]
+        .into_iter()
+        .flatten()
+        .find_map(|path| {
+            let name = path.file_name()?.to_str()?;
+            let number = match name.strip_prefix("libcudart.so.") {
+                Some(rest) => rest.split('.').next()?.parse().ok()?,
+                None => name
+                    .strip_prefix("cudart64_")?
+                    .strip_suffix(".dll")?
+                    .parse()
+                    .ok()?,
+            };
+            Some(if number == 110 { 11 } else { number })
+        })
 }
 
 #[cfg(test)]
@@ -125,20 +192,41 @@ mod tests {
 
     #[test]
     fn a_named_library_is_the_only_candidate() {
-        assert_eq!(candidates(Some("/x/libcudart.so".into()), &[]), [PathBuf::from("/x/libcudart.so")]);
+        let toolkits = [PathBuf::from("/usr/local/cuda")];
+        assert_eq!(
+            candidates(Some("/x/libcudart.so".into()), &toolkits),
+            [Ok(PathBuf::from("/x/libcudart.so"))]
+        );
+        // Set and empty is not set.
+        assert_eq!(candidates(Some("".into()), &[]).len(), NAMES.len());
     }
 
     #[test]
     fn newest_name_first_and_toolkits_after_the_names() {
-        let folder = std::env::temp_dir().join(format!("cuda-um-sys-loader-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("cuda-um-sys-loader-{}", std::process::id()));
         let library = folder.join("cuda-12.9/lib64").join(NAMES[1].0);
         std::fs::create_dir_all(library.parent().unwrap()).unwrap();
         std::fs::create_dir_all(folder.join("cuda-12.10")).unwrap();
         std::fs::write(&library, "").unwrap();
         let toolkits = installed_toolkits(&folder);
-        assert_eq!(toolkits, ["cuda", "cuda-12.10", "cuda-12.9"].map(|name| folder.join(name)));
-        let mut expected: Vec<PathBuf> = NAMES.iter().map(|(name, _)| PathBuf::from(name)).collect();
-        expected.push(library);
+        assert_eq!(
+            toolkits,
+            ["cuda", "cuda-12.10", "cuda-12.9"].map(|name| folder.join(name))
+        );
+        let mut expected: Vec<_> = NAMES
+            .iter()
+            .map(|(name, _)| Ok(PathBuf::from(name)))
+            .collect();
+        expected.push(Err(attempt(
+            &folder.join("cuda"),
+            "no CUDA runtime library in it",
+        )));
+        expected.push(Err(attempt(
+            &folder.join("cuda-12.10"),
+            "no CUDA runtime library in it",
+        )));
+        expected.push(Ok(library));
         assert_eq!(candidates(None, &toolkits), expected);
         std::fs::remove_dir_all(folder).unwrap();
     }
@@ -159,7 +247,9 @@ mod tests {
 
     #[test]
     fn what_was_tried_is_told() {
-        let error = load_from("/nowhere/libcudart.so.13").unwrap_err().to_string();
+        let error = load_from("/nowhere/libcudart.so.13")
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("/nowhere/libcudart.so.13"), "{error}");
     }
 }

@@ -14,7 +14,9 @@ const _: () = assert!(size_of::<PointerAttributes>() >= 88);
 
 impl Default for PointerAttributes {
     fn default() -> Self {
-        // SAFETY: a C struct of integers, pointers and a newtype over an integer: zero is a value of each.
-        Self { fields: unsafe { std::mem::zeroed() } }
+        Self {
+            // SAFETY: a C struct of integers, pointers and a newtype over an integer: zero is a value of each.
+            fields: unsafe { std::mem::zeroed() },
+        }
     }
 }

@@ -26,8 +26,10 @@ impl<'a> Symbols<'a> {
 
     /// A function that every version has.
     pub(crate) fn required<F: Copy>(&mut self, name: &CStr) -> Result<F, LoadError> {
-        self.late(name)
-            .ok_or_else(|| LoadError::MissingSymbol { symbol: name.to_string_lossy().into_owned(), version: None })
+        self.late(name).ok_or_else(|| LoadError::MissingSymbol {
+            symbol: name.to_string_lossy().into_owned(),
+            version: None,
+        })
     }
 
     /// A function that some versions lack.
@@ -38,12 +40,20 @@ impl<'a> Symbols<'a> {
 
     /// A name that has this signature in libraries before 13 only.
     pub(crate) fn before_13<F: Copy>(&mut self, name: &CStr) -> Option<F> {
-        if self.major < 13 { self.late(name) } else { None }
+        if self.major < 13 {
+            self.late(name)
+        } else {
+            None
+        }
     }
 
     /// A name that has this signature in libraries from 13 on only.
     pub(crate) fn since_13<F: Copy>(&mut self, name: &CStr) -> Option<F> {
-        if self.major >= 13 { self.late(name) } else { None }
+        if self.major >= 13 {
+            self.late(name)
+        } else {
+            None
+        }
     }
 }
 
@@ -67,7 +77,10 @@ impl DriverSymbols {
         // SAFETY: the runtime gives the driver's function of that name; `F` is generated from its declaration.
         unsafe { function(pointer) }
             .filter(|_| code == cudaError::cudaSuccess)
-            .ok_or_else(|| LoadError::DriverFunction { symbol: name.to_string_lossy().into_owned(), code: code.0 })
+            .ok_or_else(|| LoadError::DriverFunction {
+                symbol: name.to_string_lossy().into_owned(),
+                code: code.0,
+            })
     }
 }
 

@@ -19,7 +19,10 @@ impl RuntimeVersion {
 
     /// Decodes CUDA's number: 12090 is 12.9.
     pub const fn from_number(number: u32) -> Self {
-        Self { major: number / 1000, minor: number % 1000 / 10 }
+        Self {
+            major: number / 1000,
+            minor: number % 1000 / 10,
+        }
     }
 }
 

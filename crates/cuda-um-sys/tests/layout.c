@@ -5,38 +5,48 @@
 #include <stdio.h>
 
 #define VALUE(name, value) printf("%s %lld\n", name, (long long)(value))
+#define CONSTANT(name) VALUE(#name, name)
+#define SIZE(type) VALUE("sizeof " #type, sizeof(type))
+#define STRUCT(type) VALUE("sizeof " #type, sizeof(struct type))
+#define FIELD(type, field) VALUE(#type "." #field, offsetof(struct type, field))
 
 int main(void) {
-    VALUE("sizeof cudaMemLocation", sizeof(struct cudaMemLocation));
-    VALUE("cudaMemLocation.type", offsetof(struct cudaMemLocation, type));
-    VALUE("cudaMemLocation.id", offsetof(struct cudaMemLocation, id));
-    VALUE("sizeof cudaMemPoolProps", sizeof(struct cudaMemPoolProps));
-    VALUE("cudaMemPoolProps.location", offsetof(struct cudaMemPoolProps, location));
-    VALUE("sizeof cudaMemAccessDesc", sizeof(struct cudaMemAccessDesc));
-    VALUE("sizeof cudaPointerAttributes", sizeof(struct cudaPointerAttributes));
-    VALUE("cudaPointerAttributes.type", offsetof(struct cudaPointerAttributes, type));
-    VALUE("cudaPointerAttributes.device", offsetof(struct cudaPointerAttributes, device));
-    VALUE("cudaPointerAttributes.devicePointer", offsetof(struct cudaPointerAttributes, devicePointer));
-    VALUE("cudaPointerAttributes.hostPointer", offsetof(struct cudaPointerAttributes, hostPointer));
-    VALUE("cudaErrorMemoryAllocation", cudaErrorMemoryAllocation);
-    VALUE("cudaErrorInsufficientDriver", cudaErrorInsufficientDriver);
-    VALUE("cudaErrorIllegalAddress", cudaErrorIllegalAddress);
-    VALUE("cudaErrorNotReady", cudaErrorNotReady);
-    VALUE("cudaDevAttrManagedMemory", cudaDevAttrManagedMemory);
-    VALUE("cudaDevAttrPageableMemoryAccess", cudaDevAttrPageableMemoryAccess);
-    VALUE("cudaDevAttrConcurrentManagedAccess", cudaDevAttrConcurrentManagedAccess);
-    VALUE("cudaDevAttrHostRegisterSupported", cudaDevAttrHostRegisterSupported);
-    VALUE("cudaDevAttrMemoryPoolsSupported", cudaDevAttrMemoryPoolsSupported);
-    VALUE("cudaMemAdviseSetReadMostly", cudaMemAdviseSetReadMostly);
-    VALUE("cudaMemAdviseSetPreferredLocation", cudaMemAdviseSetPreferredLocation);
-    VALUE("cudaMemAdviseUnsetAccessedBy", cudaMemAdviseUnsetAccessedBy);
-    VALUE("cudaMemRangeAttributeLastPrefetchLocation", cudaMemRangeAttributeLastPrefetchLocation);
-    VALUE("cudaMemLocationTypeDevice", cudaMemLocationTypeDevice);
-    VALUE("cudaMemAttachGlobal", cudaMemAttachGlobal);
-    VALUE("cudaHostAllocMapped", cudaHostAllocMapped);
-    VALUE("cudaStreamNonBlocking", cudaStreamNonBlocking);
-    VALUE("cudaEventDisableTiming", cudaEventDisableTiming);
-    VALUE("CUDA_ERROR_NOT_FOUND", CUDA_ERROR_NOT_FOUND);
-    VALUE("sizeof CUdeviceptr", sizeof(CUdeviceptr));
+    STRUCT(cudaMemLocation);
+    FIELD(cudaMemLocation, type);
+    FIELD(cudaMemLocation, id);
+    STRUCT(cudaMemAccessDesc);
+    FIELD(cudaMemAccessDesc, location);
+    FIELD(cudaMemAccessDesc, flags);
+    STRUCT(cudaMemPoolProps);
+    FIELD(cudaMemPoolProps, allocType);
+    FIELD(cudaMemPoolProps, handleTypes);
+    FIELD(cudaMemPoolProps, location);
+    FIELD(cudaMemPoolProps, win32SecurityAttributes);
+#if CUDART_VERSION >= 12060
+    FIELD(cudaMemPoolProps, maxSize);
+    FIELD(cudaMemPoolProps, usage);
+#endif
+    STRUCT(cudaPointerAttributes);
+    FIELD(cudaPointerAttributes, type);
+    FIELD(cudaPointerAttributes, device);
+    FIELD(cudaPointerAttributes, devicePointer);
+    FIELD(cudaPointerAttributes, hostPointer);
+#if CUDART_VERSION >= 12080
+    STRUCT(cudaMemcpyAttributes);
+    FIELD(cudaMemcpyAttributes, srcAccessOrder);
+    FIELD(cudaMemcpyAttributes, srcLocHint);
+    FIELD(cudaMemcpyAttributes, dstLocHint);
+    FIELD(cudaMemcpyAttributes, flags);
+#endif
+    SIZE(cudaError_t);
+    SIZE(CUresult);
+    SIZE(CUdeviceptr);
+    SIZE(CUdevice);
+    CONSTANT(cudaCpuDeviceId);
+    CONSTANT(cudaInvalidDeviceId);
+    VALUE("cudaStreamLegacy", (size_t)cudaStreamLegacy);
+    VALUE("cudaStreamPerThread", (size_t)cudaStreamPerThread);
+/* A line `CONSTANT(name);` for each constant of the bindings that these headers mention. */
+#include "constants.h"
     return 0;
 }

@@ -4,23 +4,38 @@
 //! `cargo xtask real-cudart` fetches them and sets it.
 
 use cuda_um_sys as cuda;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::{offset_of, size_of};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
     sizes_of_the_documented_abi();
     let Ok(versions) = std::env::var("CUDA_UM_TEST_INCLUDES") else {
-        println!("layout: skipped the C compiler: CUDA_UM_TEST_INCLUDES is not set (cargo xtask real-cudart sets it)");
+        println!(
+            "layout: skipped the C compiler: CUDA_UM_TEST_INCLUDES is not set (cargo xtask real-cudart sets it)"
+        );
         println!("test result: ok. 1 passed; 0 failed");
         return;
     };
     let mut passed = 1;
+    let mut compared = BTreeSet::new();
     for version in versions.split(',') {
         let (version, folders) = version.split_once('=').expect("version=folder:folder");
-        compare(version, &folders.split(':').collect::<Vec<_>>());
+        compared.extend(compare(
+            version,
+            &folders.split(':').map(PathBuf::from).collect::<Vec<_>>(),
+        ));
         passed += 1;
     }
+    let never: Vec<String> = ours()
+        .into_keys()
+        .filter(|name| !compared.contains(name))
+        .collect();
+    assert!(
+        never.is_empty(),
+        "in the bindings, and in the headers of no version: {never:?}"
+    );
     println!("test result: ok. {passed} passed; 0 failed");
 }
 
@@ -28,70 +43,156 @@ fn sizes_of_the_documented_abi() {
     assert_eq!(size_of::<cuda::cudaMemLocation>(), 8);
     assert_eq!(size_of::<cuda::cudaMemPoolProps>(), 88);
     assert_eq!(size_of::<cuda::cudaPointerAttributes>(), 88);
+    assert_eq!(
+        size_of::<Option<cuda::PFN_cudaMalloc>>(),
+        size_of::<*const ()>()
+    );
 }
 
-fn compare(version: &str, includes: &[&str]) {
-    let program = std::env::temp_dir().join(format!("cuda-um-sys-layout-{}", std::process::id()));
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/layout.c");
-    let mut compiler = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
-    compiler.arg(source).arg("-o").arg(&program).args(includes.iter().map(|folder| format!("-I{folder}")));
-    assert!(compiler.status().expect("a C compiler").success(), "{compiler:?}");
-    let output = Command::new(&program).output().expect("the program runs");
-    std::fs::remove_file(&program).unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    let theirs: BTreeMap<&str, i64> =
-        text.lines().filter_map(|line| line.rsplit_once(' ')).map(|(name, value)| (name, value.parse().unwrap())).collect();
+/// Compares all that this version's headers know, and returns the names.
+fn compare(version: &str, includes: &[PathBuf]) -> BTreeSet<String> {
     let ours = ours();
-    assert_eq!(theirs.len(), ours.len(), "layout.c and ours() name the same things");
-    for (name, value) in &ours {
-        let their = theirs[name];
+    let folder = std::env::temp_dir().join(format!("cuda-um-sys-layout-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let mentioned = words_of(&includes[0]);
+    let constants = constants()
+        .into_keys()
+        .filter(|name| mentioned.contains(*name));
+    let lines: String = constants
+        .map(|name| format!("CONSTANT({name});\n"))
+        .collect();
+    std::fs::write(folder.join("constants.h"), lines).unwrap();
+
+    let program = folder.join("layout");
+    let mut compiler = c_compiler();
+    compiler
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/layout.c"))
+        .arg("-o")
+        .arg(&program);
+    for include in includes.iter().chain([&folder]) {
+        compiler.arg("-I").arg(include);
+    }
+    assert!(
+        compiler.status().expect("a C compiler").success(),
+        "{compiler:?}"
+    );
+    let output = Command::new(&program).output().expect("the program runs");
+    std::fs::remove_dir_all(&folder).unwrap();
+
+    let text = String::from_utf8(output.stdout).unwrap();
+    let theirs = text
+        .lines()
+        .filter_map(|line| line.rsplit_once(' '))
+        .map(|(name, value)| (name, value.parse().unwrap()));
+    let theirs: BTreeMap<&str, i64> = theirs.collect();
+    for (&name, &their) in &theirs {
+        let our = *ours
+            .get(name)
+            .unwrap_or_else(|| panic!("layout.c prints {name}, which ours() lacks"));
         // Before 13 the struct ends after the pointers; the bindings have the larger form, which serves for both.
-        if *name == "sizeof cudaPointerAttributes" && !version.starts_with("13") {
-            assert!(their <= *value, "CUDA {version}: {name} is {their}");
+        if name == "sizeof cudaPointerAttributes" && !version.starts_with("13") {
+            assert!(their <= our, "CUDA {version}: {name} is {their}");
             continue;
         }
-        assert_eq!(*value, their, "CUDA {version}: {name}");
+        assert_eq!(our, their, "CUDA {version}: {name}");
     }
-    println!("CUDA {version}: {} sizes, offsets and constants agree", ours.len());
+    println!(
+        "CUDA {version}: {} sizes, offsets and constants agree",
+        theirs.len()
+    );
+    theirs.into_keys().map(str::to_owned).collect()
 }
 
-#[allow(clippy::unnecessary_cast, reason = "constants of several integer types")]
-fn ours() -> BTreeMap<&'static str, i64> {
-    use cuda::{cudaMemAccessDesc, cudaMemLocation, cudaMemPoolProps, cudaPointerAttributes};
-    BTreeMap::from([
-        ("sizeof cudaMemLocation", size_of::<cudaMemLocation>() as i64),
-        ("cudaMemLocation.type", offset_of!(cudaMemLocation, type_) as i64),
-        ("cudaMemLocation.id", offset_of!(cudaMemLocation, id) as i64),
-        ("sizeof cudaMemPoolProps", size_of::<cudaMemPoolProps>() as i64),
-        ("cudaMemPoolProps.location", offset_of!(cudaMemPoolProps, location) as i64),
-        ("sizeof cudaMemAccessDesc", size_of::<cudaMemAccessDesc>() as i64),
-        ("sizeof cudaPointerAttributes", size_of::<cudaPointerAttributes>() as i64),
-        ("cudaPointerAttributes.type", offset_of!(cudaPointerAttributes, type_) as i64),
-        ("cudaPointerAttributes.device", offset_of!(cudaPointerAttributes, device) as i64),
-        ("cudaPointerAttributes.devicePointer", offset_of!(cudaPointerAttributes, devicePointer) as i64),
-        ("cudaPointerAttributes.hostPointer", offset_of!(cudaPointerAttributes, hostPointer) as i64),
-        ("cudaErrorMemoryAllocation", cuda::cudaError::cudaErrorMemoryAllocation.0 as i64),
-        ("cudaErrorInsufficientDriver", cuda::cudaError::cudaErrorInsufficientDriver.0 as i64),
-        ("cudaErrorIllegalAddress", cuda::cudaError::cudaErrorIllegalAddress.0 as i64),
-        ("cudaErrorNotReady", cuda::cudaError::cudaErrorNotReady.0 as i64),
-        ("cudaDevAttrManagedMemory", cuda::cudaDeviceAttr::cudaDevAttrManagedMemory.0 as i64),
-        ("cudaDevAttrPageableMemoryAccess", cuda::cudaDeviceAttr::cudaDevAttrPageableMemoryAccess.0 as i64),
-        ("cudaDevAttrConcurrentManagedAccess", cuda::cudaDeviceAttr::cudaDevAttrConcurrentManagedAccess.0 as i64),
-        ("cudaDevAttrHostRegisterSupported", cuda::cudaDeviceAttr::cudaDevAttrHostRegisterSupported.0 as i64),
-        ("cudaDevAttrMemoryPoolsSupported", cuda::cudaDeviceAttr::cudaDevAttrMemoryPoolsSupported.0 as i64),
-        ("cudaMemAdviseSetReadMostly", cuda::cudaMemoryAdvise::cudaMemAdviseSetReadMostly.0 as i64),
-        ("cudaMemAdviseSetPreferredLocation", cuda::cudaMemoryAdvise::cudaMemAdviseSetPreferredLocation.0 as i64),
-        ("cudaMemAdviseUnsetAccessedBy", cuda::cudaMemoryAdvise::cudaMemAdviseUnsetAccessedBy.0 as i64),
+/// What a build script would get; the headers of the wheels are those for Linux.
+fn c_compiler() -> Command {
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let mut build = cc::Build::new();
+    build
+        .host(&target)
+        .target(&target)
+        .opt_level(0)
+        .cargo_metadata(false);
+    build.get_compiler().to_command()
+}
+
+/// All words of the headers that declare constants.
+fn words_of(include: &Path) -> BTreeSet<String> {
+    let texts = ["driver_types.h", "cuda_runtime_api.h", "cuda.h"].map(|header| {
+        std::fs::read_to_string(include.join(header))
+            .unwrap_or_else(|error| panic!("{header}: {error}"))
+    });
+    // In comments too a name may be that of a later version: code alone counts.
+    let code = texts.iter().flat_map(|text| {
+        text.split("/*")
+            .map(|part| part.rsplit("*/").next().unwrap_or(""))
+    });
+    code.flat_map(|part| part.split(|c: char| !c.is_alphanumeric() && c != '_'))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Every constant in the text of the bindings: the enums' (`Enum(1)`) and the macros'.
+fn constants() -> BTreeMap<&'static str, i64> {
+    let lines = include_str!("../src/bindings/common.rs")
+        .split("pub const ")
+        .skip(1);
+    let constants = lines.map(|rest| {
+        let (name, rest) = rest.split_once(':').unwrap();
+        let (_, value) = rest.split_once(';').unwrap().0.split_once('=').unwrap();
+        let number = value
+            .rsplit('(')
+            .next()
+            .unwrap()
+            .trim_matches(|c: char| !c.is_ascii_digit());
         (
-            "cudaMemRangeAttributeLastPrefetchLocation",
-            cuda::cudaMemRangeAttribute::cudaMemRangeAttributeLastPrefetchLocation.0 as i64,
+            name,
+            number
+                .parse()
+                .unwrap_or_else(|_| panic!("{name} is not a number: {value}")),
+        )
+    });
+    constants.collect()
+}
+
+macro_rules! sizes_and_offsets {
+    ($($type:ident { $($field:ident as $name:literal),* })*) => {
+        vec![$(
+            (concat!("sizeof ", stringify!($type)), size_of::<cuda::$type>() as i64),
+            $((concat!(stringify!($type), ".", $name), offset_of!(cuda::$type, $field) as i64),)*
+        )*]
+    };
+}
+
+fn ours() -> BTreeMap<String, i64> {
+    let mut ours = sizes_and_offsets! {
+        cudaMemLocation { type_ as "type", id as "id" }
+        cudaMemAccessDesc { location as "location", flags as "flags" }
+        cudaMemPoolProps {
+            allocType as "allocType", handleTypes as "handleTypes", location as "location",
+            win32SecurityAttributes as "win32SecurityAttributes", maxSize as "maxSize", usage as "usage"
+        }
+        cudaPointerAttributes {
+            type_ as "type", device as "device", devicePointer as "devicePointer", hostPointer as "hostPointer"
+        }
+        cudaMemcpyAttributes {
+            srcAccessOrder as "srcAccessOrder", srcLocHint as "srcLocHint", dstLocHint as "dstLocHint", flags as "flags"
+        }
+        cudaError_t {}
+        CUresult {}
+        CUdeviceptr {}
+        CUdevice {}
+    };
+    ours.extend([
+        ("cudaCpuDeviceId", i64::from(cuda::cudaCpuDeviceId)),
+        ("cudaInvalidDeviceId", i64::from(cuda::cudaInvalidDeviceId)),
+        ("cudaStreamLegacy", cuda::cudaStreamLegacy.addr() as i64),
+        (
+            "cudaStreamPerThread",
+            cuda::cudaStreamPerThread.addr() as i64,
         ),
-        ("cudaMemLocationTypeDevice", cuda::cudaMemLocationType::cudaMemLocationTypeDevice.0 as i64),
-        ("cudaMemAttachGlobal", cuda::cudaMemAttachGlobal as i64),
-        ("cudaHostAllocMapped", cuda::cudaHostAllocMapped as i64),
-        ("cudaStreamNonBlocking", cuda::cudaStreamNonBlocking as i64),
-        ("cudaEventDisableTiming", cuda::cudaEventDisableTiming as i64),
-        ("CUDA_ERROR_NOT_FOUND", cuda::CUresult::CUDA_ERROR_NOT_FOUND.0 as i64),
-        ("sizeof CUdeviceptr", size_of::<cuda::CUdeviceptr>() as i64),
-    ])
+    ]);
+    ours.extend(constants());
+    ours.into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
 }

@@ -18,7 +18,8 @@ impl Major {
     #[allow(dead_code, reason = "xtask knows its headers; the build script asks")]
     pub fn of_headers(include: &Path) -> Result<Self> {
         let header = include.join("cuda_runtime_api.h");
-        let text = std::fs::read_to_string(&header).with_context(|| format!("cannot read {}", header.display()))?;
+        let text = std::fs::read_to_string(&header)
+            .with_context(|| format!("cannot read {}", header.display()))?;
         let number = text
             .lines()
             .filter_map(|line| line.trim().strip_prefix("#define CUDART_VERSION"))
@@ -28,35 +29,52 @@ impl Major {
             11 => Ok(Self::V11),
             12 => Ok(Self::V12),
             13 => Ok(Self::V13),
-            other => bail!("{} is of CUDA {other}: 11, 12 and 13 are covered", header.display()),
+            other => bail!(
+                "{} is of CUDA {other}: 11, 12 and 13 are covered",
+                header.display()
+            ),
         }
     }
 }
 
 /// Parses the headers into Rust items: those that `covered` names and the types they need.
 pub fn parse(headers: &Headers, covered: &Covered) -> Result<syn::File> {
-    let runtime = headers.includes.first().context("no include folder given")?;
+    let runtime = headers
+        .includes
+        .first()
+        .context("no include folder given")?;
     for header in ["cuda_runtime_api.h", "cuda.h"] {
         if !runtime.join(header).is_file() {
             bail!("{} has no {header}", runtime.display());
         }
     }
     let mut builder = bindgen::Builder::default()
-        .header_contents("cuda_um.h", "#include <cuda_runtime_api.h>\n#include <cuda.h>\n")
+        .header_contents(
+            "cuda_um.h",
+            "#include <cuda_runtime_api.h>\n#include <cuda.h>\n",
+        )
         // No comments: NVIDIA's documentation is under its own licence, and long.
         .generate_comments(false)
         // The crate's own tests check the layouts, against a C compiler.
         .layout_tests(false)
         // An unknown value from a newer driver must not be undefined behaviour: never a Rust enum.
-        .default_enum_style(bindgen::EnumVariation::NewType { is_bitfield: false, is_global: false })
+        .default_enum_style(bindgen::EnumVariation::NewType {
+            is_bitfield: false,
+            is_global: false,
+        })
         .derive_default(true)
         .use_core()
         .ctypes_prefix("::core::ffi")
-        .rust_target(bindgen::RustTarget::stable(85, 0).map_err(|_| anyhow!("bindgen does not know Rust 1.85"))?)
+        .rust_target(
+            bindgen::RustTarget::stable(85, 0)
+                .map_err(|_| anyhow!("bindgen does not know Rust 1.85"))?,
+        )
         .rust_edition(bindgen::RustEdition::Edition2024)
         .formatter(bindgen::Formatter::None);
     for include in &headers.includes {
-        builder = builder.clang_arg("-I").clang_arg(include.display().to_string());
+        builder = builder
+            .clang_arg("-I")
+            .clang_arg(include.display().to_string());
     }
     if let Some(include) = compiler_include() {
         // Last, so that only a libclang that comes without its own headers (pip's) reads gcc's.
@@ -80,7 +98,12 @@ pub fn parse(headers: &Headers, covered: &Covered) -> Result<syn::File> {
 /// Where the C compiler keeps `stddef.h` and its like.
 fn compiler_include() -> Option<String> {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "gcc".into());
-    let output = Command::new(compiler).arg("-print-file-name=include").output().ok()?;
+    let output = Command::new(compiler)
+        .arg("-print-file-name=include")
+        .output()
+        .ok()?;
     let path = String::from_utf8(output.stdout).ok()?;
-    Path::new(path.trim()).is_dir().then(|| path.trim().to_owned())
+    Path::new(path.trim())
+        .is_dir()
+        .then(|| path.trim().to_owned())
 }

@@ -19,7 +19,11 @@ pub enum Body {
     /// A type with its derives and its trait implementations, a constant, a function's pointer type.
     Items(Vec<syn::Item>),
     /// `const name: owner = …` of the enum `owner`.
-    Constant { owner: syn::Ident, constant: syn::ImplItemConst, value: i64 },
+    Constant {
+        owner: syn::Ident,
+        constant: syn::ImplItemConst,
+        value: i64,
+    },
 }
 
 /// Everything that one version declares.
@@ -39,6 +43,13 @@ impl Items {
     /// Adds all of `other`.
     pub fn extend(&mut self, other: Self) {
         self.0.extend(other.0);
+    }
+
+    /// These items, each in the form of `newer` where that has it.
+    #[allow(dead_code, reason = "for the build script")]
+    pub fn replaced_by(mut self, newer: &Self) -> Self {
+        self.extend(newer.clone());
+        self
     }
 
     /// Adds the functions of `other` whose names are not here.
@@ -66,9 +77,16 @@ impl Items {
                 let mut compared = alias.clone();
                 // Names of parameters change between versions and mean nothing.
                 if let syn::Type::FnPtr(pointer) = &mut *compared.ty {
-                    pointer.inputs.iter_mut().for_each(|input| input.name = None);
+                    pointer
+                        .inputs
+                        .iter_mut()
+                        .for_each(|input| input.name = None);
                 }
-                self.insert(alias.ident.to_string(), text(&compared), syn::Item::Type(alias));
+                self.insert(
+                    alias.ident.to_string(),
+                    text(&compared),
+                    syn::Item::Type(alias),
+                );
             }
             syn::Item::Struct(ref it) => self.insert_item(it.ident.to_string(), item),
             syn::Item::Union(ref it) => self.insert_item(it.ident.to_string(), item),
@@ -80,7 +98,10 @@ impl Items {
                 }
             }
             syn::Item::Impl(block) => self.add_impl(block)?,
-            other => bail!("bindgen wrote an item that is not expected: {}", other.to_token_stream()),
+            other => bail!(
+                "bindgen wrote an item that is not expected: {}",
+                other.to_token_stream()
+            ),
         }
         Ok(())
     }
@@ -94,13 +115,25 @@ impl Items {
         }
         for item in block.items {
             let syn::ImplItem::Const(constant) = item else {
-                bail!("{owner} has what is not a constant: {}", item.to_token_stream());
+                bail!(
+                    "{owner} has what is not a constant: {}",
+                    item.to_token_stream()
+                );
             };
             let value = value_of(&constant.expr);
             let identity = text(&constant);
-            let body = Body::Constant { owner: owner.clone(), constant, value };
-            let Body::Constant { constant, .. } = &body else { unreachable!() };
-            self.0.insert(format!("{owner}::{}", constant.ident), Entry { identity, body });
+            let body = Body::Constant {
+                owner: owner.clone(),
+                constant,
+                value,
+            };
+            let Body::Constant { constant, .. } = &body else {
+                unreachable!()
+            };
+            self.0.insert(
+                format!("{owner}::{}", constant.ident),
+                Entry { identity, body },
+            );
         }
         Ok(())
     }
@@ -110,10 +143,10 @@ impl Items {
     }
 
     fn insert(&mut self, name: String, identity: String, item: syn::Item) {
-        let entry = self
-            .0
-            .entry(name)
-            .or_insert_with(|| Entry { identity: String::new(), body: Body::Items(Vec::new()) });
+        let entry = self.0.entry(name).or_insert_with(|| Entry {
+            identity: String::new(),
+            body: Body::Items(Vec::new()),
+        });
         entry.identity.push_str(&identity);
         if let Body::Items(items) = &mut entry.body {
             items.push(item);
@@ -133,12 +166,21 @@ fn renamed(tree: &syn::UseTree) -> Option<String> {
 /// The number in `owner(number)`; constants are written in its order.
 fn value_of(expr: &syn::Expr) -> i64 {
     let text = expr.to_token_stream().to_string();
-    let digits: String = text.chars().filter(|c| c.is_ascii_digit() || *c == '-').collect();
+    let digits: String = text
+        .chars()
+        .filter(|c| c.is_ascii_digit() || *c == '-')
+        .collect();
     digits.parse().unwrap_or(i64::MAX)
 }
 
 /// The text in which two items are compared. A file that was written and is read back has a comma after the last of a long list.
 fn text(item: &impl ToTokens) -> String {
-    let text: String = item.to_token_stream().to_string().split_whitespace().collect();
-    [")", ">", "]", "}"].iter().fold(text, |text, end| text.replace(&format!(",{end}"), end))
+    let text: String = item
+        .to_token_stream()
+        .to_string()
+        .split_whitespace()
+        .collect();
+    [")", ">", "]", "}"]
+        .iter()
+        .fold(text, |text, end| text.replace(&format!(",{end}"), end))
 }

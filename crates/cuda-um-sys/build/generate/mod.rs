@@ -42,7 +42,10 @@ pub fn read(headers: &Headers) -> Result<Items> {
 
 /// Adds from a later minor version of the same major the functions that `items` lacks, and only those:
 /// types keep the form in which they first appeared.
-#[allow(dead_code, reason = "the build script reads one toolkit; xtask reads more")]
+#[allow(
+    dead_code,
+    reason = "the build script reads one toolkit; xtask reads more"
+)]
 pub fn add_later_functions(items: &mut Items, headers: &Headers) -> Result<()> {
     items.add_missing_functions(read(headers)?);
     Ok(())
@@ -65,7 +68,10 @@ pub fn files(v11: Items, v12: Items, v13: Items) -> Result<Vec<Generated>> {
 }
 
 /// What an earlier run wrote for one major: the text of `common.rs` and of that major's file.
-#[allow(dead_code, reason = "xtask makes all majors anew; the build script reads back the others")]
+#[allow(
+    dead_code,
+    reason = "xtask makes all majors anew; the build script reads back the others"
+)]
 pub fn read_back(common: &str, version: &str) -> Result<Items> {
     let mut items = Items::of_file(syn::parse_file(common)?)?;
     items.extend(Items::of_file(syn::parse_file(version)?)?);

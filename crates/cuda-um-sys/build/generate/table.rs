@@ -13,8 +13,9 @@ use std::ffi::CString;
 pub fn table(split: &Split) -> Result<syn::File> {
     let (mut fields, mut found, mut late) = (Vec::new(), Vec::new(), Vec::new());
     for &(name, since) in RUNTIME {
-        let ty = function_type(&split.common, name)
-            .with_context(|| format!("{name}: not the same in all versions, and no rule in spec.rs"))?;
+        let ty = function_type(&split.common, name).with_context(|| {
+            format!("{name}: not the same in all versions, and no rule in spec.rs")
+        })?;
         let (ident, symbol) = (format_ident!("{name}"), c_string(name));
         match since {
             Since::Always => {
@@ -39,14 +40,22 @@ pub fn table(split: &Split) -> Result<syn::File> {
         let items = &split.versions[module];
         let pointer = format_ident!("PFN_{}", variant.function);
         if !items.0.contains_key(&pointer.to_string()) {
-            bail!("{}: {} did not change as spec.rs says", variant.field, variant.function);
+            bail!(
+                "{}: {} did not change as spec.rs says",
+                variant.field,
+                variant.function
+            );
         }
         check_renamed(split, variant)?;
         let module = format_ident!("{}", ["v11", "v12", "v13"][module]);
         let ident = format_ident!("{}", variant.field);
         let doc = format!(" `{}`, {}", variant.function, variant.versions);
         fields.push(quote!(#[doc = #doc] pub #ident: Option<#module::#pointer>));
-        let sides = [("before_13", variant.before_13), ("since_13", variant.from_13)].into_iter();
+        let sides = [
+            ("before_13", variant.before_13),
+            ("since_13", variant.from_13),
+        ]
+        .into_iter();
         let calls: Vec<_> = sides
             .filter_map(|(side, symbol)| Some((format_ident!("{side}"), c_string(symbol?))))
             .map(|(side, symbol)| quote!(symbols.#side(#symbol)))
@@ -60,9 +69,14 @@ pub fn table(split: &Split) -> Result<syn::File> {
     }
     let (mut driver_fields, mut driver_found) = (Vec::new(), Vec::new());
     for name in DRIVER {
-        let ty = function_type(&split.common, name)
-            .with_context(|| format!("{name}: not the same in all versions, and no rule in spec.rs"))?;
-        let (ident, symbol, doc) = (format_ident!("{name}"), c_string(name), format!(" `{name}`"));
+        let ty = function_type(&split.common, name).with_context(|| {
+            format!("{name}: not the same in all versions, and no rule in spec.rs")
+        })?;
+        let (ident, symbol, doc) = (
+            format_ident!("{name}"),
+            c_string(name),
+            format!(" `{name}`"),
+        );
         driver_fields.push(quote!(#[doc = #doc] pub #ident: #ty));
         driver_found.push(quote!(#ident: symbols.required(#symbol)?));
     }
@@ -104,13 +118,19 @@ pub fn table(split: &Split) -> Result<syn::File> {
 
 /// A `_v2` name of 12 must have the very signature that the plain name has in 13.
 fn check_renamed(split: &Split, variant: &super::spec::Variant) -> Result<()> {
-    let (Some(old), Some(new)) = (variant.before_13, variant.from_13) else { return Ok(()) };
-    let find = |items: &Items, name: &str| Some(pointer(items, name)?.to_string().replace(name, ""));
+    let (Some(old), Some(new)) = (variant.before_13, variant.from_13) else {
+        return Ok(());
+    };
+    let find =
+        |items: &Items, name: &str| Some(pointer(items, name)?.to_string().replace(name, ""));
     let old_name = format!("PFN_{old}");
     let old = find(&split.common, &old_name).or_else(|| find(&split.versions[1], &old_name));
     let new = find(&split.versions[2], &format!("PFN_{new}"));
     if old != new {
-        bail!("{}: the signature before 13 is not the one of 13", variant.field);
+        bail!(
+            "{}: the signature before 13 is not the one of 13",
+            variant.field
+        );
     }
     Ok(())
 }
@@ -118,16 +138,23 @@ fn check_renamed(split: &Split, variant: &super::spec::Variant) -> Result<()> {
 /// The nameless signature behind a function's pointer type.
 fn pointer(items: &Items, name: &str) -> Option<TokenStream> {
     let entry = items.0.get(name)?;
-    matches!(entry.body, Body::Items(_)).then(|| entry.identity.parse().expect("tokens stay tokens"))
+    matches!(entry.body, Body::Items(_))
+        .then(|| entry.identity.parse().expect("tokens stay tokens"))
 }
 
 fn function_type(common: &Items, name: &str) -> Option<TokenStream> {
     let pointer = format_ident!("PFN_{name}");
-    common.0.contains_key(&pointer.to_string()).then(|| quote!(common::#pointer))
+    common
+        .0
+        .contains_key(&pointer.to_string())
+        .then(|| quote!(common::#pointer))
 }
 
 fn late_row(name: &str, major: u32, minor: u32) -> TokenStream {
-    let (major, minor) = (Literal::u32_unsuffixed(major), Literal::u32_unsuffixed(minor));
+    let (major, minor) = (
+        Literal::u32_unsuffixed(major),
+        Literal::u32_unsuffixed(minor),
+    );
     quote!((#name, #major, #minor))
 }
 
