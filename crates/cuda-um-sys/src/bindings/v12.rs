@@ -2,7 +2,6 @@
 // Do not edit: change build/generate/ and run it again.
 
 use super::common::*;
-pub const cudaDevAttrMax: cudaDeviceAttr = cudaDeviceAttr(144);
 pub type PFN_cudaMemAdvise = unsafe extern "C" fn(
     devPtr: *const ::core::ffi::c_void,
     count: usize,
