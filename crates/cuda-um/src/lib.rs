@@ -1,1 +1,82 @@
-//! Safe CUDA Unified Memory: buffers, advice, stream-ordered prefetch, launches
+//! Safe CUDA Unified Memory: one buffer and one pointer for the CPU and the GPU.
+//!
+//! ```
+//! use cuda_um::{Advice, Location, Runtime, UnifiedBuffer};
+//!
+//! // On a GPU: `Runtime::open()?`. Here, the simulator's table of functions:
+//! let runtime = Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?;
+//! let device = runtime.device(0)?;
+//! let stream = device.stream()?;
+//!
+//! let mut data = UnifiedBuffer::<f32>::zeroed(&device, 1 << 20)?;
+//! data.host_mut()?.iter_mut().enumerate().for_each(|(i, x)| *x = i as f32); // the CPU writes in place
+//! data.advise(Advice::SetPreferredLocation(Location::from(&device)))?;
+//! data.prefetch(Location::from(&device), &stream)?; // so that no kernel on `stream` faults
+//! // … launch kernels, which take `&data` or `&mut data` …
+//! assert_eq!(data.host()?[7], 7.0); // waits for just the work that writes `data`
+//! data.close()?;
+//! # Ok::<(), cuda_um::Error>(())
+//! ```
+//!
+//! # What is where
+//!
+//! - [`Runtime`], [`Device`] with its [`Capabilities`], [`Stream`], [`Event`].
+//! - Buffers: [`UnifiedBuffer`] (managed memory), [`DeviceBuffer`], [`PinnedBuffer`], [`RegisteredBuffer`].
+//! - Where managed memory lives: [`Advice`], [`Location`], [`UnifiedBuffer::prefetch`], [`RangeAttributes`].
+//! - Kernels: [`Module`], [`Kernel`], [`LaunchConfig`], [`KernelArg`].
+//!
+//! # What the library orders
+//!
+//! Every buffer knows the work that uses it: which stream, up to where. From that
+//!
+//! - host guards ([`UnifiedBuffer::host`] and its kin) wait for just that work;
+//! - work on another stream runs after it, where the two must not overlap;
+//! - a drop never frees memory in use, and never waits: a thread frees it later ([`Runtime::reclaim`]).
+//!
+//! Work that is enqueued past the library, through [`Stream::as_raw`], no buffer knows of.
+//!
+//! # Threads, tracing
+//!
+//! All types are `Send` and `Sync`, but host guards stay on their thread. Allocations, frees, prefetches, advice, launches and host
+//! guards are [`tracing`] events of the target `cuda_um` at the level DEBUG.
+
+mod advice;
+mod call;
+mod capability;
+mod device;
+mod driver_state;
+mod error;
+mod event;
+mod gate;
+mod launch;
+mod location;
+mod memory;
+mod module;
+mod prefetch;
+mod reclaim;
+mod residency;
+mod runtime;
+mod stream;
+
+pub use advice::Advice;
+pub use capability::Capabilities;
+pub use device::{Device, MemoryInfo};
+pub use error::{Error, ErrorKind, Result};
+pub use event::Event;
+pub use launch::{KernelArg, KernelArgs, LaunchConfig, ReadArg, WriteArg};
+pub use location::Location;
+pub use memory::any::Memory;
+pub use memory::device::DeviceBuffer;
+pub use memory::element::Element;
+pub use memory::guard::{HostMut, HostRef};
+pub use memory::pinned::PinnedBuffer;
+pub use memory::registered::RegisteredBuffer;
+pub use memory::unified::{Oversubscription, UnifiedBuffer, UnifiedOptions};
+pub use memory::view::{View, ViewMut};
+pub use module::{Kernel, KernelAttributes, Module};
+pub use residency::RangeAttributes;
+pub use runtime::{Runtime, RuntimeVersion};
+pub use stream::Stream;
+
+/// The functions and types of CUDA itself.
+pub use cuda_um_sys as sys;

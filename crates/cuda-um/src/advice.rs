@@ -1,0 +1,139 @@
+//! Advice: what the driver should know of how memory is used.
+#![allow(unsafe_code, reason = "gives CUDA the addresses of buffers")]
+
+use crate::error::{Error, Result};
+use crate::location::Location;
+use crate::memory::range;
+use crate::memory::unified::UnifiedBuffer;
+use cuda_um_sys::cudaMemoryAdvise;
+use std::ops::RangeBounds;
+
+/// How managed memory will be used. It changes where pages live and how they are mapped, never what they hold.
+///
+/// ```
+/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+/// use cuda_um::{Advice, Location, UnifiedBuffer};
+///
+/// let queries = UnifiedBuffer::from_slice(&device, &[0.5f32; 768])?;
+/// queries.advise(Advice::SetReadMostly)?;
+/// assert!(queries.range_attributes()?.read_mostly);
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
+#[doc(alias = "cudaMemoryAdvise")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Advice {
+    /// Mostly read: who reads it gets a copy of its own, and a write ends the copies.
+    #[doc(alias = "cudaMemAdviseSetReadMostly")]
+    SetReadMostly,
+    /// Undoes [`SetReadMostly`](Self::SetReadMostly); one copy stays.
+    #[doc(alias = "cudaMemAdviseUnsetReadMostly")]
+    UnsetReadMostly,
+    /// It should live there: others map it rather than migrate it, where they can.
+    #[doc(alias = "cudaMemAdviseSetPreferredLocation")]
+    SetPreferredLocation(Location),
+    /// Undoes [`SetPreferredLocation`](Self::SetPreferredLocation).
+    #[doc(alias = "cudaMemAdviseUnsetPreferredLocation")]
+    UnsetPreferredLocation,
+    /// That processor will use it: it stays mapped there, so that no access faults.
+    #[doc(alias = "cudaMemAdviseSetAccessedBy")]
+    SetAccessedBy(Location),
+    /// Undoes [`SetAccessedBy`](Self::SetAccessedBy).
+    #[doc(alias = "cudaMemAdviseUnsetAccessedBy")]
+    UnsetAccessedBy(Location),
+}
+
+impl Advice {
+    /// CUDA's number, and the location; where that has no meaning any will do.
+    fn to_sys(self) -> (cudaMemoryAdvise, Location) {
+        match self {
+            Self::SetReadMostly => (cudaMemoryAdvise::cudaMemAdviseSetReadMostly, Location::Host),
+            Self::UnsetReadMostly => (
+                cudaMemoryAdvise::cudaMemAdviseUnsetReadMostly,
+                Location::Host,
+            ),
+            Self::SetPreferredLocation(at) => {
+                (cudaMemoryAdvise::cudaMemAdviseSetPreferredLocation, at)
+            }
+            Self::UnsetPreferredLocation => (
+                cudaMemoryAdvise::cudaMemAdviseUnsetPreferredLocation,
+                Location::Host,
+            ),
+            Self::SetAccessedBy(by) => (cudaMemoryAdvise::cudaMemAdviseSetAccessedBy, by),
+            Self::UnsetAccessedBy(by) => (cudaMemoryAdvise::cudaMemAdviseUnsetAccessedBy, by),
+        }
+    }
+}
+
+impl<T> UnifiedBuffer<T> {
+    /// Gives advice for the whole buffer.
+    ///
+    /// # Ordering
+    ///
+    /// At once, on no stream: work that runs now may see it or not. It changes no contents.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSupported`] for a device without concurrent managed access, or a location that the runtime is too old for;
+    /// [`Error::DeviceOutOfRange`]; [`Error::InvalidArgument`] for NUMA nodes with `SetAccessedBy`; and what `cudaMemAdvise`
+    /// reports.
+    #[doc(alias = "cudaMemAdvise")]
+    pub fn advise(&self, advice: Advice) -> Result<()> {
+        self.advise_range(.., advice)
+    }
+
+    /// Gives advice for a range of elements. CUDA rounds it outwards to whole pages.
+    ///
+    /// # Ordering
+    ///
+    /// As for [`advise`](Self::advise).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RangeOutOfBounds`], and as for [`advise`](Self::advise).
+    #[doc(alias = "cudaMemAdvise")]
+    pub fn advise_range(&self, range: impl RangeBounds<usize>, advice: Advice) -> Result<()> {
+        let range = range::check(range, self.len())?;
+        if let Advice::SetAccessedBy(location) | Advice::UnsetAccessedBy(location) = advice
+            && location.is_numa()
+        {
+            return Err(Error::InvalidArgument {
+                what: "the location of accessed-by advice",
+                value: location.to_string(),
+                reason: "it is a processor: the host or a device".to_owned(),
+            });
+        }
+        let (number, location) = advice.to_sys();
+        self.check_location(location, "advice")?;
+        if range.is_empty() {
+            return Ok(());
+        }
+        let device = self.device();
+        // SAFETY: the range was checked, and lies in this buffer's live managed memory.
+        unsafe {
+            device.api().advise(
+                device.ordinal(),
+                self.raw.address_range(&range::to_bytes::<T>(&range)),
+                number,
+                location,
+            )
+        }?;
+        tracing::debug!(target: "cuda_um", buffer = self.id(), ?range, ?advice, "advise");
+        Ok(())
+    }
+
+    /// Refuses a device that is not there, or whose pages do not migrate.
+    pub(crate) fn check_location(&self, location: Location, what: &str) -> Result<()> {
+        let Location::Device(ordinal) = location else {
+            return Ok(());
+        };
+        let device = self.device().runtime().device(ordinal)?;
+        if device.capabilities().concurrent_managed_access {
+            return Ok(());
+        }
+        Err(Error::NotSupported {
+            what: format!("{what} for managed memory at device {ordinal}"),
+            needs: "a device with the attribute concurrentManagedAccess".to_owned(),
+            have: format!("device {ordinal} ({}), which has it not", device.name()),
+        })
+    }
+}

@@ -1,0 +1,64 @@
+//! The only caller of the function table.
+//!
+//! Every call goes through [`Api`]: it makes the device current for the call and gives the caller's back, names the call and its
+//! subject in the error, and clears the runtime's last error. A function that takes pointers or handles is `unsafe` here, and
+//! the modules that own the pointers discharge that.
+#![allow(unsafe_code, reason = "calls the C functions of the table")]
+
+mod check;
+mod current;
+mod device;
+mod memory;
+mod module;
+mod place;
+mod stream;
+
+pub(crate) use check::Subject;
+pub(crate) use memory::CopyKind;
+
+use crate::error::Result;
+use crate::reclaim::Reclaim;
+use cuda_um_sys as sys;
+use std::sync::Arc;
+
+/// The function table of one runtime, and the thread that frees what was dropped in use.
+pub(crate) struct Api {
+    table: Arc<sys::Table>,
+    pub(crate) reclaim: Reclaim,
+}
+
+impl Api {
+    pub(crate) fn new(table: Arc<sys::Table>) -> Arc<Self> {
+        Arc::new(Self {
+            table,
+            reclaim: Reclaim::default(),
+        })
+    }
+
+    pub(crate) fn version(&self) -> sys::RuntimeVersion {
+        self.table.version()
+    }
+
+    /// An address that is the same for every table of one driver, and differs between drivers (and simulators).
+    pub(crate) fn driver_identity(&self) -> usize {
+        match self.table.driver() {
+            Ok(driver) => driver.cuLaunchKernel as usize,
+            Err(_) => self.table.cudaFree as usize,
+        }
+    }
+
+    /// Calls a function of the runtime while device `ordinal` is current.
+    fn on(
+        &self,
+        ordinal: u32,
+        name: &'static str,
+        subject: impl FnOnce() -> Subject,
+        call: impl FnOnce(&sys::Table) -> sys::cudaError_t,
+    ) -> Result<()> {
+        let current = current::Current::set(self, ordinal)?;
+        let code = call(&self.table);
+        let result = self.check(name, code, subject);
+        drop(current);
+        result
+    }
+}

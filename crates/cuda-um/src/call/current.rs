@@ -1,0 +1,57 @@
+//! The thread's current device, for the time of one call.
+
+use super::{Api, Subject};
+use crate::error::Result;
+
+/// Makes a device current until dropped; then the caller's is current again.
+pub(super) struct Current<'a> {
+    api: &'a Api,
+    restore: Option<i32>,
+}
+
+impl<'a> Current<'a> {
+    pub(super) fn set(api: &'a Api, ordinal: u32) -> Result<Self> {
+        let wanted = ordinal as i32;
+        let mut before = 0;
+        // SAFETY: the pointer is valid for one write.
+        let code = unsafe { (api.table.cudaGetDevice)(&mut before) };
+        api.check("cudaGetDevice", code, || Subject::device(ordinal))?;
+        if before == wanted {
+            return Ok(Self { api, restore: None });
+        }
+        api.set_device(wanted)?;
+        Ok(Self {
+            api,
+            restore: Some(before),
+        })
+    }
+}
+
+impl Drop for Current<'_> {
+    fn drop(&mut self) {
+        if let Some(before) = self.restore
+            && let Err(error) = self.api.set_device(before)
+        {
+            tracing::warn!(target: "cuda_um", %error, "the caller's device could not be made current again");
+        }
+    }
+}
+
+impl Api {
+    pub(super) fn set_device(&self, ordinal: i32) -> Result<()> {
+        // SAFETY: takes a number; an unknown one is an error.
+        let code = unsafe { (self.table.cudaSetDevice)(ordinal) };
+        self.check("cudaSetDevice", code, || {
+            Subject::new(format_args!("device {ordinal}"))
+        })
+    }
+
+    /// Binds the device's primary context to this thread: the driver's functions need that, the runtime's do it themselves.
+    pub(super) fn bind(&self, ordinal: u32) -> Result<()> {
+        self.set_device(ordinal as i32)?;
+        // Before CUDA 12 `cudaSetDevice` alone does not make a context.
+        // SAFETY: freeing null does nothing.
+        let code = unsafe { (self.table.cudaFree)(std::ptr::null_mut()) };
+        self.check("cudaFree", code, || Subject::device(ordinal))
+    }
+}

@@ -1,0 +1,198 @@
+//! A device and what is known of it.
+
+use crate::call::Api;
+use crate::capability::Capabilities;
+use crate::driver_state::DriverState;
+use crate::error::Result;
+use crate::gate::Gate;
+use crate::runtime::Runtime;
+use crate::stream::{Stream, StreamInner};
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+/// A device of a [`Runtime`]. A clone is the same device.
+///
+/// ```
+/// # let runtime = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?;
+/// let device = runtime.device(0)?;
+/// let info = device.memory_info()?;
+/// assert!(info.free_bytes <= info.total_bytes);
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Device {
+    runtime: Runtime,
+    state: Arc<DeviceState>,
+}
+
+/// The memory of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryInfo {
+    /// Bytes that are free now.
+    pub free_bytes: usize,
+    /// Bytes in all.
+    pub total_bytes: usize,
+}
+
+/// What all handles of one device share.
+pub(crate) struct DeviceState {
+    pub(crate) api: Arc<Api>,
+    pub(crate) ordinal: u32,
+    pub(crate) name: String,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) driver: Arc<DriverState>,
+    /// There if host guards of managed memory must keep some device idle.
+    pub(crate) gate: Option<Arc<Gate>>,
+    streams: Mutex<Vec<Weak<StreamInner>>>,
+    /// A stream was dropped with work on it: nobody counts that work any more.
+    orphaned: AtomicBool,
+}
+
+impl Device {
+    pub(crate) fn new(runtime: Runtime, state: Arc<DeviceState>) -> Self {
+        Self { runtime, state }
+    }
+
+    /// The device's number in its runtime.
+    pub fn ordinal(&self) -> u32 {
+        self.state.ordinal
+    }
+
+    /// The runtime that it belongs to.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// Its name, as in "NVIDIA H200".
+    #[doc(alias = "cuDeviceGetName")]
+    pub fn name(&self) -> &str {
+        &self.state.name
+    }
+
+    /// What it can do.
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.state.capabilities
+    }
+
+    /// Free and total memory.
+    ///
+    /// # Errors
+    ///
+    /// What `cudaMemGetInfo` reports.
+    #[doc(alias = "cudaMemGetInfo")]
+    pub fn memory_info(&self) -> Result<MemoryInfo> {
+        self.state.api.memory_info(self.state.ordinal)
+    }
+
+    /// Waits for all work of the device, other libraries' too.
+    ///
+    /// # Errors
+    ///
+    /// What `cudaDeviceSynchronize` reports: a failure of earlier work as well.
+    #[doc(alias = "cudaDeviceSynchronize")]
+    pub fn synchronize(&self) -> Result<()> {
+        self.state.synchronize()
+    }
+
+    /// A new stream, which does not wait for the legacy default stream.
+    ///
+    /// # Errors
+    ///
+    /// What `cudaStreamCreateWithFlags` reports.
+    #[doc(alias = "cudaStreamCreateWithFlags")]
+    pub fn stream(&self) -> Result<Stream> {
+        Ok(Stream::new(
+            self.runtime.clone(),
+            StreamInner::create(&self.state)?,
+        ))
+    }
+
+    /// The library's own stream of this device, on which copies run that name no stream.
+    ///
+    /// # Errors
+    ///
+    /// What `cudaStreamCreateWithFlags` reports, the first time.
+    pub fn default_stream(&self) -> Result<Stream> {
+        Ok(Stream::new(
+            self.runtime.clone(),
+            self.runtime.own_stream(&self.state)?,
+        ))
+    }
+
+    pub(crate) fn state(&self) -> &Arc<DeviceState> {
+        &self.state
+    }
+
+    pub(crate) fn api(&self) -> &Arc<Api> {
+        &self.state.api
+    }
+}
+
+impl DeviceState {
+    pub(crate) fn open(
+        api: &Arc<Api>,
+        ordinal: u32,
+        driver: Arc<DriverState>,
+        gate: Option<Arc<Gate>>,
+    ) -> Result<Self> {
+        Ok(Self {
+            name: api.device_name(ordinal)?,
+            capabilities: Capabilities::read(api, ordinal)?,
+            api: Arc::clone(api),
+            ordinal,
+            driver,
+            gate,
+            streams: Mutex::default(),
+            orphaned: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn add_stream(&self, stream: &Arc<StreamInner>) {
+        let mut streams = self.streams.lock();
+        streams.retain(|stream| stream.strong_count() > 0);
+        streams.push(Arc::downgrade(stream));
+    }
+
+    pub(crate) fn orphan_work(&self) {
+        self.orphaned.store(true, Ordering::Release);
+    }
+
+    /// Whether all work that this library gave the device is known to be done. Asks the device nothing.
+    pub(crate) fn is_known_idle(&self) -> bool {
+        let idle = |stream: &Weak<StreamInner>| {
+            stream.upgrade().is_none_or(|stream| stream.is_known_idle())
+        };
+        !self.orphaned.load(Ordering::Acquire) && self.streams.lock().iter().all(idle)
+    }
+
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        self.orphaned.store(false, Ordering::Release);
+        let streams: Vec<_> = self
+            .streams
+            .lock()
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
+        let submitted: Vec<_> = streams.iter().map(|stream| stream.submitted()).collect();
+        let result = self.api.device_synchronize(self.ordinal);
+        match result {
+            Ok(()) => streams
+                .iter()
+                .zip(submitted)
+                .for_each(|(stream, seq)| stream.completed_to(seq)),
+            Err(_) => self.orphan_work(),
+        }
+        result
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Device")
+            .field("ordinal", &self.ordinal())
+            .field("name", &self.name())
+            .finish_non_exhaustive()
+    }
+}

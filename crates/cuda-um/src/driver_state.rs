@@ -1,0 +1,89 @@
+//! What belongs to the driver, so that several runtimes over it share it.
+
+use crate::error::{Error, Result};
+use crate::gate::Gate;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+/// The state that all runtimes over one driver share.
+#[derive(Default)]
+pub(crate) struct DriverState {
+    pub(crate) gate: Arc<Gate>,
+    /// Live managed bytes, for each device.
+    managed: Mutex<HashMap<u32, usize>>,
+}
+
+/// Managed bytes that count against a device until dropped.
+pub(crate) struct ManagedBytes {
+    state: Arc<DriverState>,
+    ordinal: u32,
+    bytes: usize,
+}
+
+impl DriverState {
+    /// The state of the driver with this identity (see `Api::driver_identity`).
+    pub(crate) fn of(identity: usize) -> Arc<Self> {
+        static STATES: Mutex<Vec<(usize, Weak<DriverState>)>> = Mutex::new(Vec::new());
+        let mut states = STATES.lock();
+        states.retain(|(_, state)| state.strong_count() > 0);
+        if let Some(state) = states
+            .iter()
+            .find(|(of, _)| *of == identity)
+            .and_then(|(_, state)| state.upgrade())
+        {
+            return state;
+        }
+        let state = Arc::new(Self::default());
+        states.push((identity, Arc::downgrade(&state)));
+        state
+    }
+
+    /// Counts `bytes` more on the device; beyond `limit` (live and new bytes together) it is refused with the bytes live now.
+    pub(crate) fn reserve(
+        self: &Arc<Self>,
+        ordinal: u32,
+        bytes: usize,
+        limit: Option<usize>,
+    ) -> Result<ManagedBytes, usize> {
+        let mut managed = self.managed.lock();
+        let live = managed.entry(ordinal).or_default();
+        let after = live.saturating_add(bytes);
+        if limit.is_some_and(|limit| after > limit) {
+            return Err(*live);
+        }
+        *live = after;
+        Ok(ManagedBytes {
+            state: Arc::clone(self),
+            ordinal,
+            bytes,
+        })
+    }
+}
+
+impl Drop for ManagedBytes {
+    fn drop(&mut self) {
+        if let Some(live) = self.state.managed.lock().get_mut(&self.ordinal) {
+            *live = live.saturating_sub(self.bytes);
+        }
+    }
+}
+
+/// The refusal to oversubscribe.
+pub(crate) fn would_oversubscribe(
+    ordinal: u32,
+    requested_bytes: usize,
+    live_bytes: usize,
+    info: crate::MemoryInfo,
+) -> Error {
+    Error::OutOfMemory {
+        call: "cudaMallocManaged",
+        subject: format!(
+            "managed memory on device {ordinal}, not allocated: with the {live_bytes} managed bytes that live there already it \
+             would oversubscribe the device, which UnifiedOptions does not allow"
+        ),
+        requested_bytes,
+        free_bytes: info.free_bytes,
+        total_bytes: info.total_bytes,
+    }
+}

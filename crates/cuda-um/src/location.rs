@@ -1,0 +1,119 @@
+//! Where memory can live.
+
+use cuda_um_sys as sys;
+use std::fmt;
+
+/// A place where managed memory can live: `cudaMemLocation`.
+///
+/// A runtime before CUDA 12.2 knows [`Host`](Location::Host) and [`Device`](Location::Device) alone; asked for another, the
+/// answer is [`Error::NotSupported`](crate::Error::NotSupported).
+#[doc(alias = "cudaMemLocation")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Location {
+    /// The memory of the CPU.
+    Host,
+    /// The memory of one NUMA node of the CPU.
+    HostNuma(i32),
+    /// The memory of the NUMA node that the calling thread runs on.
+    HostNumaCurrent,
+    /// The memory of the device with this ordinal.
+    Device(u32),
+}
+
+impl Location {
+    /// Whether it is a part of the host's memory, not a processor.
+    pub(crate) fn is_numa(self) -> bool {
+        matches!(self, Self::HostNuma(_) | Self::HostNumaCurrent)
+    }
+
+    /// The form that CUDA 12.2 and later take.
+    pub(crate) fn to_sys(self) -> sys::cudaMemLocation {
+        use sys::cudaMemLocationType as Type;
+        let (type_, id) = match self {
+            Self::Host => (Type::cudaMemLocationTypeHost, 0),
+            Self::HostNuma(node) => (Type::cudaMemLocationTypeHostNuma, node),
+            Self::HostNumaCurrent => (Type::cudaMemLocationTypeHostNumaCurrent, 0),
+            Self::Device(ordinal) => (Type::cudaMemLocationTypeDevice, ordinal as i32),
+        };
+        sys::cudaMemLocation { type_, id }
+    }
+
+    /// The form before CUDA 12.2; `None` for what did not exist.
+    pub(crate) fn to_ordinal(self) -> Option<i32> {
+        match self {
+            Self::Host => Some(CPU),
+            Self::Device(ordinal) => i32::try_from(ordinal).ok(),
+            Self::HostNuma(_) | Self::HostNumaCurrent => None,
+        }
+    }
+
+    /// What the older range attributes hold; `None` for "no location".
+    pub(crate) fn from_ordinal(ordinal: i32) -> Option<Self> {
+        if ordinal == CPU {
+            Some(Self::Host)
+        } else {
+            u32::try_from(ordinal).ok().map(Self::Device)
+        }
+    }
+
+    /// What the newer range attributes hold; `None` for "no location".
+    pub(crate) fn from_sys(type_: u32, id: i32) -> Option<Self> {
+        use sys::cudaMemLocationType as Type;
+        match Type(type_ as _) {
+            Type::cudaMemLocationTypeHost => Some(Self::Host),
+            Type::cudaMemLocationTypeHostNuma => Some(Self::HostNuma(id)),
+            Type::cudaMemLocationTypeHostNumaCurrent => Some(Self::HostNumaCurrent),
+            Type::cudaMemLocationTypeDevice => u32::try_from(id).ok().map(Self::Device),
+            _ => None,
+        }
+    }
+}
+
+/// `cudaCpuDeviceId`.
+const CPU: i32 = -1;
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host => f.write_str("the host"),
+            Self::HostNuma(node) => write!(f, "host NUMA node {node}"),
+            Self::HostNumaCurrent => f.write_str("the current host NUMA node"),
+            Self::Device(ordinal) => write!(f, "device {ordinal}"),
+        }
+    }
+}
+
+impl From<&crate::Device> for Location {
+    fn from(device: &crate::Device) -> Self {
+        Self::Device(device.ordinal())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_read_back() {
+        for location in [
+            Location::Host,
+            Location::HostNuma(1),
+            Location::HostNumaCurrent,
+            Location::Device(3),
+        ] {
+            let sys = location.to_sys();
+            assert_eq!(
+                Location::from_sys(sys.type_.0 as u32, sys.id),
+                Some(location)
+            );
+        }
+        for location in [Location::Host, Location::Device(3)] {
+            assert_eq!(
+                location.to_ordinal().and_then(Location::from_ordinal),
+                Some(location)
+            );
+        }
+        assert_eq!(Location::from_ordinal(-2), None);
+        assert_eq!(Location::HostNuma(0).to_ordinal(), None);
+    }
+}

@@ -1,0 +1,20 @@
+//! Buffers of every kind of memory, and the way to the host's view of them.
+
+#[macro_use]
+mod methods;
+pub(crate) mod access;
+pub(crate) mod any;
+pub(crate) mod backing;
+pub(crate) mod copy;
+pub(crate) mod device;
+pub(crate) mod element;
+pub(crate) mod fill;
+pub(crate) mod guard;
+pub(crate) mod host_async;
+pub(crate) mod in_flight;
+pub(crate) mod pinned;
+pub(crate) mod range;
+pub(crate) mod raw;
+pub(crate) mod registered;
+pub(crate) mod unified;
+pub(crate) mod view;

@@ -1,0 +1,50 @@
+//! The one way onto a stream: checks, gate, order, work, record.
+
+use super::in_flight::Access;
+use super::raw::RawBuffer;
+use crate::error::{Error, Result};
+use crate::stream::Stream;
+
+/// A buffer that work uses.
+#[derive(Clone, Copy)]
+pub struct Tracked<'a> {
+    pub(crate) raw: &'a RawBuffer,
+    pub(crate) access: Access,
+}
+
+impl<'a> Tracked<'a> {
+    pub(crate) fn new(raw: &'a RawBuffer, access: Access) -> Self {
+        Self { raw, access }
+    }
+}
+
+/// Enqueues `work`, which uses the buffers, on the stream: after what it must not overlap, and noted in each buffer.
+///
+/// # Ordering
+///
+/// The uses are noted even if `work` fails: part of it may have been enqueued.
+pub(crate) fn enqueue<'a>(
+    stream: &Stream,
+    used: impl Iterator<Item = Tracked<'a>> + Clone,
+    work: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    let inner = stream.inner();
+    let mut concurrent = inner.device().capabilities.concurrent_managed_access;
+    for Tracked { raw, .. } in used.clone() {
+        if !stream.runtime().is_same(raw.device().runtime()) {
+            return Err(Error::RuntimeMismatch { what: "the buffer" });
+        }
+        concurrent &= raw.device().capabilities().concurrent_managed_access;
+    }
+    let gate = inner.device().gate.as_ref().filter(|_| !concurrent);
+    let _open = gate.map(|gate| gate.enqueue(inner)).transpose()?;
+    for Tracked { raw, access } in used.clone() {
+        raw.in_flight.order(inner, access)?;
+    }
+    let result = work();
+    let seq = inner.number();
+    for Tracked { raw, access } in used {
+        raw.in_flight.record(inner, seq, access);
+    }
+    result
+}

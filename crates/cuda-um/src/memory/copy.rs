@@ -1,0 +1,190 @@
+//! Copies between host slices and buffers, and between buffers.
+#![allow(unsafe_code, reason = "gives CUDA the addresses of slices and buffers")]
+
+use super::access::{Tracked, enqueue};
+use super::any::{Memory, tracked};
+use super::in_flight::Access;
+use super::range;
+use super::raw::RawBuffer;
+use crate::call::CopyKind;
+use crate::error::Result;
+use crate::stream::Stream;
+use std::ops::RangeBounds;
+
+/// Copies `source` to the buffer's byte `offset` and on. Done when it returns.
+pub(super) fn from_host(target: &mut RawBuffer, offset: usize, source: &[u8]) -> Result<()> {
+    if source.is_empty() {
+        return Ok(());
+    }
+    if target.is_host_memory() {
+        let _closed = target.wait_for_host(Access::Write)?;
+        // SAFETY: the range was checked, no device uses the buffer any more, and `source` is not part of an exclusive borrow.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                source.as_ptr(),
+                target.pointer().as_ptr().add(offset),
+                source.len(),
+            )
+        };
+        return Ok(());
+    }
+    let stream = target.device().default_stream()?;
+    let (ordinal, raw) = (target.device().ordinal(), stream.as_raw());
+    enqueue(
+        &stream,
+        std::iter::once(Tracked::new(target, Access::Write)),
+        || {
+            let kind = if target.is_managed() {
+                CopyKind::ByAddress
+            } else {
+                CopyKind::HostToDevice
+            };
+            // SAFETY: the range was checked; the stream is waited for below, while both are borrowed.
+            unsafe {
+                let to = target.pointer().as_ptr().add(offset);
+                target.device().api().memcpy_async(
+                    ordinal,
+                    to,
+                    source.as_ptr(),
+                    source.len(),
+                    kind,
+                    raw,
+                )
+            }
+        },
+    )?;
+    // On a failure the context is broken, and nothing is copied any more.
+    stream.synchronize()
+}
+
+/// Copies from the buffer's byte `offset` on to `target`. Done when it returns.
+pub(super) fn to_host(source: &RawBuffer, offset: usize, target: &mut [u8]) -> Result<()> {
+    if target.is_empty() {
+        return Ok(());
+    }
+    if source.is_host_memory() {
+        let _closed = source.wait_for_host(Access::Read)?;
+        // SAFETY: the range was checked, no device writes the buffer, and an exclusive borrow is not part of it.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                source.pointer().as_ptr().add(offset),
+                target.as_mut_ptr(),
+                target.len(),
+            )
+        };
+        return Ok(());
+    }
+    let stream = source.device().default_stream()?;
+    let (ordinal, raw) = (source.device().ordinal(), stream.as_raw());
+    enqueue(
+        &stream,
+        std::iter::once(Tracked::new(source, Access::Read)),
+        || {
+            let kind = if source.is_managed() {
+                CopyKind::ByAddress
+            } else {
+                CopyKind::DeviceToHost
+            };
+            // SAFETY: the range was checked; the stream is waited for below, while both are borrowed.
+            unsafe {
+                let from = source.pointer().as_ptr().add(offset);
+                source.device().api().memcpy_async(
+                    ordinal,
+                    target.as_mut_ptr(),
+                    from,
+                    target.len(),
+                    kind,
+                    raw,
+                )
+            }
+        },
+    )?;
+    // On a failure the context is broken, and nothing is copied any more.
+    stream.synchronize()
+}
+
+impl Stream {
+    /// Copies all elements from one buffer to another, of any two kinds.
+    ///
+    /// ```
+    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+    /// use cuda_um::{DeviceBuffer, PinnedBuffer};
+    ///
+    /// let stream = device.stream()?;
+    /// let source = PinnedBuffer::from_slice(&device, &[1.0f32, 2.0])?;
+    /// let mut on_device = DeviceBuffer::zeroed(&device, 2)?;
+    /// stream.copy(&source, &mut on_device)?;
+    /// # let mut back = [0.0; 2];
+    /// # on_device.copy_to_host(&mut back)?;
+    /// # assert_eq!(back, [1.0, 2.0]);
+    /// # Ok::<(), cuda_um::Error>(())
+    /// ```
+    ///
+    /// # Ordering
+    ///
+    /// Enqueued when this returns, after earlier uses of both on any stream. Host guards and later work wait for it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LengthMismatch`](crate::Error::LengthMismatch); [`Error::RuntimeMismatch`](crate::Error::RuntimeMismatch);
+    /// [`Error::Busy`](crate::Error::Busy) on a device without concurrent managed access while host guards live; and what
+    /// `cudaMemcpyAsync` reports.
+    #[doc(alias = "cudaMemcpyAsync")]
+    pub fn copy<T>(&self, source: &impl Memory<T>, target: &mut impl Memory<T>) -> Result<()> {
+        range::same_length("copy", target.element_count(), source.element_count())?;
+        self.copy_range(source, .., target, 0)
+    }
+
+    /// Copies the elements in `range` to `offset` and on of another buffer, of any two kinds.
+    ///
+    /// # Ordering
+    ///
+    /// As for [`copy`](Self::copy).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and as for [`copy`](Self::copy).
+    #[doc(alias = "cudaMemcpyAsync")]
+    pub fn copy_range<T>(
+        &self,
+        source: &impl Memory<T>,
+        range: impl RangeBounds<usize>,
+        target: &mut impl Memory<T>,
+        offset: usize,
+    ) -> Result<()> {
+        let from = range::check(range, source.element_count())?;
+        let to = range::to_bytes::<T>(&range::check_at(
+            offset,
+            from.len(),
+            target.element_count(),
+        )?);
+        let from = range::to_bytes::<T>(&from);
+        if from.is_empty() {
+            return Ok(());
+        }
+        let ordinal = self.inner().ordinal();
+        let used = [
+            tracked(source, Access::Read),
+            tracked(target, Access::Write),
+        ];
+        enqueue(self, used.into_iter(), || {
+            let [Tracked { raw: source, .. }, Tracked { raw: target, .. }] = used;
+            // SAFETY: both ranges were checked; the buffers are two, for one is borrowed exclusively; they note this use, so
+            // neither is freed or used by the host before it is done.
+            unsafe {
+                let (to, from_at) = (
+                    target.pointer().as_ptr().add(to.start),
+                    source.pointer().as_ptr().add(from.start),
+                );
+                self.inner().api().memcpy_async(
+                    ordinal,
+                    to,
+                    from_at,
+                    from.len(),
+                    CopyKind::ByAddress,
+                    self.as_raw(),
+                )
+            }
+        })
+    }
+}

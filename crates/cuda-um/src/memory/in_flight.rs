@@ -1,0 +1,140 @@
+//! What a device may still do with a buffer: who wrote it last, and who has read or moved it since.
+
+use crate::error::Result;
+use crate::stream::StreamInner;
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// Work on a stream, up to a number. It keeps the stream alive.
+#[derive(Clone)]
+pub(crate) struct Use {
+    pub(crate) stream: Arc<StreamInner>,
+    pub(crate) seq: u64,
+}
+
+impl Use {
+    pub(crate) fn wait(&self) -> Result<()> {
+        self.stream.wait_for(self.seq)
+    }
+
+    pub(crate) fn is_done(&self) -> Result<bool> {
+        self.stream.is_done(self.seq)
+    }
+}
+
+/// How work uses a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Reads; beside other reads.
+    Read,
+    /// Changes where it lives, not what it holds (a prefetch). Later users are better off after it.
+    Move,
+    /// Writes. The caller has the buffer exclusively (`&mut`).
+    Write,
+}
+
+/// The uses of one buffer that may not be done.
+#[derive(Default)]
+pub(crate) struct InFlight {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    writer: Option<Use>,
+    /// One entry a stream.
+    others: SmallVec<[Other; 2]>,
+}
+
+struct Other {
+    used: Use,
+    /// The last move on this stream; 0 for none.
+    moved: u64,
+}
+
+impl Other {
+    fn last_move(&self) -> Option<Use> {
+        (self.moved > 0).then(|| Use {
+            stream: Arc::clone(&self.used.stream),
+            seq: self.moved,
+        })
+    }
+}
+
+impl InFlight {
+    /// Makes later work on `stream` run after what it must not overlap.
+    pub(crate) fn order(&self, stream: &Arc<StreamInner>, access: Access) -> Result<()> {
+        let state = self.state.lock();
+        if let Some(writer) = &state.writer {
+            stream.order_after(writer)?;
+        }
+        for other in &state.others {
+            if access == Access::Write {
+                stream.order_after(&other.used)?;
+            } else if let Some(moved) = other.last_move() {
+                stream.order_after(&moved)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes work that is enqueued on `stream`, as number `seq`, after `order`.
+    pub(crate) fn record(&self, stream: &Arc<StreamInner>, seq: u64, access: Access) {
+        let mut state = self.state.lock();
+        if access == Access::Write {
+            // It runs after all others, and is exclusive: nothing was added since `order`.
+            state.others.clear();
+            match &mut state.writer {
+                Some(writer) if Arc::ptr_eq(&writer.stream, stream) => {
+                    writer.seq = writer.seq.max(seq)
+                }
+                writer => {
+                    *writer = Some(Use {
+                        stream: Arc::clone(stream),
+                        seq,
+                    })
+                }
+            }
+            return;
+        }
+        let moved = if access == Access::Move { seq } else { 0 };
+        match state
+            .others
+            .iter_mut()
+            .find(|other| Arc::ptr_eq(&other.used.stream, stream))
+        {
+            Some(other) => {
+                other.used.seq = other.used.seq.max(seq);
+                other.moved = other.moved.max(moved);
+            }
+            None => state.others.push(Other {
+                used: Use {
+                    stream: Arc::clone(stream),
+                    seq,
+                },
+                moved,
+            }),
+        }
+    }
+
+    /// What the host must wait for before it reads (or, with `Write`, writes).
+    pub(crate) fn before(&self, access: Access) -> SmallVec<[Use; 2]> {
+        let state = self.state.lock();
+        let others = state.others.iter().filter_map(|other| match access {
+            Access::Write => Some(other.used.clone()),
+            Access::Read | Access::Move => other.last_move(),
+        });
+        state.writer.iter().cloned().chain(others).collect()
+    }
+
+    /// Forgets what is known to be done, so that idle buffers hold no streams.
+    pub(crate) fn prune(&self) {
+        let done = |used: &Use| used.stream.is_known_done(used.seq);
+        let mut state = self.state.lock();
+        state.others.retain(|other| !done(&other.used));
+        if state.writer.as_ref().is_some_and(done) {
+            state.writer = None;
+        }
+    }
+}

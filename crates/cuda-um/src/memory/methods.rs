@@ -1,0 +1,227 @@
+//! The methods that several kinds of buffers have.
+
+/// Methods of every buffer: `buffer_methods!([T] UnifiedBuffer<T>)`.
+macro_rules! buffer_methods {
+    ([$($life:lifetime)?] $buffer:ident) => {
+        impl<$($life,)? T> $buffer<$($life,)? T> {
+            /// How many elements it has.
+            pub fn len(&self) -> usize {
+                self.raw.bytes() / size_of::<T>()
+            }
+
+            /// Whether it has no elements.
+            pub fn is_empty(&self) -> bool {
+                self.raw.bytes() == 0
+            }
+
+            /// Its size in bytes.
+            pub fn size_bytes(&self) -> usize {
+                self.raw.bytes()
+            }
+
+            /// The device that it was made for.
+            pub fn device(&self) -> &$crate::Device {
+                self.raw.device()
+            }
+
+            /// A number of its own, which errors and traces name.
+            pub fn id(&self) -> u64 {
+                self.raw.id()
+            }
+
+            /// A range of elements, to be read by a kernel.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds).
+            pub fn view(&self, range: impl std::ops::RangeBounds<usize>) -> $crate::Result<$crate::View<'_, T>> {
+                $crate::View::new(&self.raw, range)
+            }
+
+            /// A range of elements, to be read and written by a kernel.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds).
+            pub fn view_mut(
+                &mut self,
+                range: impl std::ops::RangeBounds<usize>,
+            ) -> $crate::Result<$crate::ViewMut<'_, T>> {
+                $crate::ViewMut::new(&mut self.raw, range)
+            }
+        }
+
+        impl<$($life,)? T: $crate::Element> $buffer<$($life,)? T> {
+            /// Copies all elements from the host. Waits for the buffer's work, and until it is done.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::LengthMismatch`](crate::Error::LengthMismatch) unless `source` is as long as the buffer, and what the CUDA
+            /// functions report.
+            #[doc(alias = "cudaMemcpy")]
+            pub fn copy_from_host(&mut self, source: &[T]) -> $crate::Result<()> {
+                $crate::memory::range::same_length("copy_from_host", self.len(), source.len())?;
+                self.copy_from_host_at(0, source)
+            }
+
+            /// Copies elements from the host to `offset` and on. Waits for the buffer's work, and until it is done.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and what the CUDA functions report.
+            pub fn copy_from_host_at(&mut self, offset: usize, source: &[T]) -> $crate::Result<()> {
+                let range = $crate::memory::range::check_at(offset, source.len(), self.len())?;
+                let bytes = $crate::memory::range::to_bytes::<T>(&range);
+                $crate::memory::copy::from_host(&mut self.raw, bytes.start, bytemuck::cast_slice(source))
+            }
+
+            /// Copies all elements to the host. Waits for what writes the buffer, and until it is done.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::LengthMismatch`](crate::Error::LengthMismatch) unless `target` is as long as the buffer, and what the CUDA
+            /// functions report.
+            #[doc(alias = "cudaMemcpy")]
+            pub fn copy_to_host(&self, target: &mut [T]) -> $crate::Result<()> {
+                $crate::memory::range::same_length("copy_to_host", self.len(), target.len())?;
+                self.copy_to_host_at(0, target)
+            }
+
+            /// Copies elements from `offset` on to the host. Waits for what writes the buffer, and until it is done.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and what the CUDA functions report.
+            pub fn copy_to_host_at(&self, offset: usize, target: &mut [T]) -> $crate::Result<()> {
+                let range = $crate::memory::range::check_at(offset, target.len(), self.len())?;
+                let bytes = $crate::memory::range::to_bytes::<T>(&range);
+                $crate::memory::copy::to_host(&self.raw, bytes.start, bytemuck::cast_slice_mut(target))
+            }
+
+            /// Sets every element to `value`.
+            ///
+            /// # Ordering
+            ///
+            /// Enqueued on the stream, after earlier uses of the buffer on any stream.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::Busy`](crate::Error::Busy) on a device without concurrent managed access while host guards live,
+            /// [`Error::RuntimeMismatch`](crate::Error::RuntimeMismatch), and what the CUDA functions report.
+            #[doc(alias = "cudaMemset")]
+            #[doc(alias = "cuMemsetD32Async")]
+            pub fn fill(&mut self, value: T, stream: &$crate::Stream) -> $crate::Result<()> {
+                $crate::memory::fill::fill(&mut self.raw, bytemuck::bytes_of(&value), stream)
+            }
+
+            /// Sets every byte to zero.
+            ///
+            /// # Ordering
+            ///
+            /// Enqueued on the stream, after earlier uses of the buffer on any stream.
+            ///
+            /// # Errors
+            ///
+            /// As for [`fill`](Self::fill).
+            #[doc(alias = "cudaMemset")]
+            pub fn set_zero(&mut self, stream: &$crate::Stream) -> $crate::Result<()> {
+                $crate::memory::fill::fill(&mut self.raw, &[0], stream)
+            }
+        }
+
+        impl<$($life,)? T> std::fmt::Debug for $buffer<$($life,)? T> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($buffer))
+                    .field("id", &self.id())
+                    .field("len", &self.len())
+                    .field("size_bytes", &self.size_bytes())
+                    .field("device", &self.device().ordinal())
+                    .finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+/// Methods of buffers that the host can use in place.
+macro_rules! host_methods {
+    ([$($life:lifetime)?] $buffer:ident) => {
+        #[allow(unsafe_code, reason = "the guards need promises that the buffer's type makes")]
+        impl<$($life,)? T: $crate::Element> $buffer<$($life,)? T> {
+            /// The elements, to be read by the host. Waits for just the work that writes or moves this buffer.
+            ///
+            /// # Errors
+            ///
+            /// What the CUDA functions report: a failure of that work as well.
+            pub fn host(&self) -> $crate::Result<$crate::HostRef<'_, T>> {
+                // SAFETY: the buffer's elements are initialised and at an address for the host.
+                unsafe { $crate::HostRef::wait(&self.raw, self.len()) }
+            }
+
+            /// The elements, to be read and written by the host. Waits for just the work that uses this buffer.
+            ///
+            /// # Errors
+            ///
+            /// What the CUDA functions report: a failure of that work as well.
+            pub fn host_mut(&mut self) -> $crate::Result<$crate::HostMut<'_, T>> {
+                // SAFETY: the buffer's elements are initialised and at an address for the host; it is borrowed exclusively.
+                unsafe { $crate::HostMut::wait(&self.raw, self.len()) }
+            }
+
+            /// The same as [`host`](Self::host) without waiting.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::Busy`](crate::Error::Busy) if that would wait, and what the CUDA functions report.
+            pub fn try_host(&self) -> $crate::Result<$crate::HostRef<'_, T>> {
+                // SAFETY: the buffer's elements are initialised and at an address for the host.
+                unsafe { $crate::HostRef::try_now(&self.raw, self.len()) }
+            }
+
+            /// The same as [`host_mut`](Self::host_mut) without waiting.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::Busy`](crate::Error::Busy) if that would wait, and what the CUDA functions report.
+            pub fn try_host_mut(&mut self) -> $crate::Result<$crate::HostMut<'_, T>> {
+                // SAFETY: the buffer's elements are initialised and at an address for the host; it is borrowed exclusively.
+                unsafe { $crate::HostMut::try_now(&self.raw, self.len()) }
+            }
+
+            /// The same as [`host`](Self::host), awaiting instead of blocking. Works on any executor.
+            ///
+            /// Dropping the future before it is ready leaves nothing held.
+            ///
+            /// # Errors
+            ///
+            /// As for [`host`](Self::host).
+            pub async fn host_async(&self) -> $crate::Result<$crate::HostRef<'_, T>> {
+                let access = $crate::memory::in_flight::Access::Read;
+                $crate::memory::host_async::until_free(&self.raw, access, || self.try_host()).await
+            }
+
+            /// The same as [`host_mut`](Self::host_mut), awaiting instead of blocking. Works on any executor.
+            ///
+            /// Dropping the future before it is ready leaves nothing held.
+            ///
+            /// # Errors
+            ///
+            /// As for [`host_mut`](Self::host_mut).
+            pub async fn host_mut_async(&mut self) -> $crate::Result<$crate::HostMut<'_, T>> {
+                let access = $crate::memory::in_flight::Access::Write;
+                // SAFETY: as for `try_host_mut`; the exclusive borrow lasts as long as the guard.
+                let attempt = || unsafe { $crate::HostMut::try_now(&self.raw, self.len()) };
+                $crate::memory::host_async::until_free(&self.raw, access, attempt).await
+            }
+
+            /// The address of the first element, for the host and (where it is mapped) the device.
+            pub fn as_ptr(&self) -> *const T {
+                self.raw.pointer().as_ptr().cast()
+            }
+
+            /// The address of the first element, for the host and (where it is mapped) the device.
+            pub fn as_mut_ptr(&mut self) -> *mut T {
+                self.raw.pointer().as_ptr().cast()
+            }
+        }
+    };
+}

@@ -1,0 +1,94 @@
+//! The one place where lengths and ranges are checked, before any pointer arithmetic.
+
+use crate::error::{Error, Result};
+use std::ops::{Bound, Range, RangeBounds};
+
+/// `len` elements in bytes.
+pub(crate) fn size_bytes<T>(len: usize) -> Result<usize> {
+    // Rust's own limit of an object: slices over the memory must be possible.
+    len.checked_mul(size_of::<T>())
+        .filter(|&bytes| isize::try_from(bytes).is_ok())
+        .ok_or(Error::TooLarge {
+            len,
+            element_bytes: size_of::<T>(),
+        })
+}
+
+/// A range of elements within `0..len`.
+pub(crate) fn check(range: impl RangeBounds<usize>, len: usize) -> Result<Range<usize>> {
+    let start = match range.start_bound() {
+        Bound::Included(&start) => Some(start),
+        Bound::Excluded(&before) => before.checked_add(1),
+        Bound::Unbounded => Some(0),
+    };
+    let end = match range.end_bound() {
+        Bound::Included(&last) => last.checked_add(1),
+        Bound::Excluded(&end) => Some(end),
+        Bound::Unbounded => Some(len),
+    };
+    let (start, end) = (start.unwrap_or(usize::MAX), end.unwrap_or(usize::MAX));
+    if start <= end && end <= len {
+        Ok(start..end)
+    } else {
+        Err(Error::RangeOutOfBounds { start, end, len })
+    }
+}
+
+/// The range `offset..offset + count` within `0..len`.
+pub(crate) fn check_at(offset: usize, count: usize, len: usize) -> Result<Range<usize>> {
+    check(offset..offset.saturating_add(count), len)
+}
+
+/// A checked range of elements, in bytes: it is within an allocation, so nothing overflows.
+pub(crate) fn to_bytes<T>(range: &Range<usize>) -> Range<usize> {
+    range.start * size_of::<T>()..range.end * size_of::<T>()
+}
+
+/// Refuses two lengths that differ.
+pub(crate) fn same_length(what: &'static str, expected: usize, found: usize) -> Result<()> {
+    if expected == found {
+        Ok(())
+    } else {
+        Err(Error::LengthMismatch {
+            what,
+            expected,
+            found,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_within_and_beyond() {
+        assert_eq!(check(.., 4).unwrap(), 0..4);
+        assert_eq!(check(1..=3, 4).unwrap(), 1..4);
+        assert_eq!(check(4.., 4).unwrap(), 4..4);
+        assert_eq!(check_at(2, 2, 4).unwrap(), 2..4);
+        #[allow(clippy::reversed_empty_ranges)] // The very thing that must be refused.
+        let reversed = 3..2;
+        for bad in [3..5, reversed, 5..5, 0..usize::MAX] {
+            assert!(matches!(
+                check(bad, 4),
+                Err(Error::RangeOutOfBounds { len: 4, .. })
+            ));
+        }
+        assert!(check(0..=usize::MAX, 4).is_err());
+        assert!(check_at(usize::MAX, 2, 4).is_err());
+    }
+
+    #[test]
+    fn sizes_that_do_not_fit() {
+        assert_eq!(size_bytes::<u64>(3).unwrap(), 24);
+        assert!(matches!(
+            size_bytes::<u64>(usize::MAX / 8),
+            Err(Error::TooLarge {
+                element_bytes: 8,
+                ..
+            })
+        ));
+        assert!(size_bytes::<u8>(usize::MAX).is_err());
+    }
+}

@@ -1,0 +1,239 @@
+//! The untyped buffer that all typed ones stand on: address, size, uses in flight, and what happens at its end.
+#![allow(unsafe_code, reason = "owns memory by its address")]
+
+use super::backing::Backing;
+use super::in_flight::{Access, InFlight};
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::gate::{Closed, Gate};
+use crate::reclaim::Deferred;
+use std::any::Any;
+use std::mem::ManuallyDrop;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Memory of any kind, with the work that still uses it.
+pub struct RawBuffer {
+    device: Device,
+    id: u64,
+    /// Valid for `bytes` while the backing is not `Nothing`; dangling else.
+    pointer: NonNull<u8>,
+    /// The address for kernels, where they can use it.
+    device_pointer: Option<NonNull<u8>>,
+    bytes: usize,
+    backing: Backing,
+    pub(crate) in_flight: InFlight,
+}
+
+// SAFETY: the pointer is the buffer's own memory. Nothing here reads or writes through it; the typed buffers do, under the rules of
+// `&` and `&mut`, and only for elements that are `Send` and `Sync`.
+unsafe impl Send for RawBuffer {}
+// SAFETY: as above.
+unsafe impl Sync for RawBuffer {}
+
+impl RawBuffer {
+    /// A buffer of `bytes` at `pointer`, freed as `backing` says.
+    pub(crate) fn new(
+        device: &Device,
+        (pointer, backing): (NonNull<u8>, Backing),
+        device_pointer: Option<NonNull<u8>>,
+        bytes: usize,
+    ) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let raw = Self {
+            device: device.clone(),
+            id,
+            pointer,
+            device_pointer,
+            bytes,
+            backing,
+            in_flight: InFlight::default(),
+        };
+        tracing::debug!(target: "cuda_um", buffer = id, bytes, device = device.ordinal(), kind = raw.kind(), "allocate");
+        raw
+    }
+
+    /// The same buffer, which kernels reach at `device_pointer`.
+    pub(crate) fn mapped_at(mut self, device_pointer: NonNull<u8>) -> Self {
+        self.device_pointer = Some(device_pointer);
+        self
+    }
+
+    /// A buffer of no bytes, for which CUDA is never called.
+    pub(crate) fn empty<T>(device: &Device) -> Self {
+        Self::new(
+            device,
+            (NonNull::<T>::dangling().cast(), Backing::Nothing),
+            None,
+            0,
+        )
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn pointer(&self) -> NonNull<u8> {
+        self.pointer
+    }
+
+    /// The addresses of a range of bytes that was checked.
+    pub(crate) fn address_range(&self, bytes: &Range<usize>) -> Range<*mut u8> {
+        let start = self.pointer.as_ptr();
+        start.wrapping_add(bytes.start)..start.wrapping_add(bytes.end)
+    }
+
+    pub(crate) fn device_pointer(&self) -> Option<NonNull<u8>> {
+        self.device_pointer
+    }
+
+    pub(crate) fn is_managed(&self) -> bool {
+        matches!(self.backing, Backing::Managed(_))
+    }
+
+    /// Whether the host may use the address, once nothing else does.
+    pub(crate) fn is_host_memory(&self) -> bool {
+        !matches!(self.backing, Backing::Managed(_) | Backing::Device)
+    }
+
+    /// Whether kernels of any device of the runtime may use it.
+    pub(crate) fn is_for_all_devices(&self) -> bool {
+        matches!(self.backing, Backing::Managed(_) | Backing::Nothing)
+    }
+
+    pub(crate) fn kind(&self) -> &'static str {
+        match self.backing {
+            Backing::Managed(_) => "managed",
+            Backing::Device => "device",
+            Backing::Pinned => "pinned",
+            Backing::Owned(_) | Backing::Borrowed => "registered",
+            Backing::Nothing => "empty",
+        }
+    }
+
+    /// The gate, if host access to this buffer must keep some device idle.
+    pub(crate) fn gate(&self) -> Option<&Arc<Gate>> {
+        self.device
+            .state()
+            .gate
+            .as_ref()
+            .filter(|_| self.is_managed())
+    }
+
+    /// Waits until the host may use the memory. It may as long as the result lives and nothing new is enqueued.
+    pub(crate) fn wait_for_host(&self, access: Access) -> Result<Option<Closed>> {
+        let closed = self.gate().map(|gate| gate.close(self.id)).transpose()?;
+        self.in_flight
+            .before(access)
+            .iter()
+            .try_for_each(super::in_flight::Use::wait)?;
+        self.in_flight.prune();
+        tracing::debug!(target: "cuda_um", buffer = self.id, bytes = self.bytes, ?access, "host guard");
+        Ok(closed)
+    }
+
+    /// The same without waiting: [`Error::Busy`] where that would.
+    pub(crate) fn try_for_host(&self, access: Access) -> Result<Option<Closed>> {
+        for used in self.in_flight.before(access) {
+            if !used.is_done()? {
+                return Err(Error::Busy {
+                    what: format!("buffer {}", self.id),
+                    by: format!(
+                        "work on a stream of device {} uses it",
+                        used.stream.ordinal()
+                    ),
+                });
+            }
+        }
+        let closed = self
+            .gate()
+            .map(|gate| gate.try_close(self.id))
+            .transpose()?;
+        self.in_flight.prune();
+        tracing::debug!(target: "cuda_um", buffer = self.id, bytes = self.bytes, ?access, "host guard");
+        Ok(closed)
+    }
+
+    /// Waits for the buffer's own work and frees it. What it owned comes out.
+    pub(crate) fn close(mut self) -> Result<Option<Box<dyn Any + Send + Sync>>> {
+        let backing = std::mem::replace(&mut self.backing, Backing::Nothing);
+        if let Err(error) = self
+            .in_flight
+            .before(Access::Write)
+            .iter()
+            .try_for_each(super::in_flight::Use::wait)
+        {
+            // A device may still use it: leaked.
+            std::mem::forget(backing);
+            return Err(error);
+        }
+        tracing::debug!(target: "cuda_um", buffer = self.id, bytes = self.bytes, "free");
+        // SAFETY: it is this buffer's memory, all work on it is done, and the buffer is gone.
+        unsafe { backing.release(self.device.api(), self.device.ordinal(), self.pointer) }
+    }
+}
+
+impl Drop for RawBuffer {
+    fn drop(&mut self) {
+        let backing = std::mem::replace(&mut self.backing, Backing::Nothing);
+        if matches!(backing, Backing::Nothing) {
+            return;
+        }
+        let (id, pointer, ordinal) = (self.id, self.pointer, self.device.ordinal());
+        tracing::debug!(target: "cuda_um", buffer = id, bytes = self.bytes, "drop");
+        let uses = self.in_flight.before(Access::Write);
+        let free_now = match backing {
+            // The memory is somebody else's, who may free it next: this one waits.
+            Backing::Borrowed => match uses.iter().try_for_each(super::in_flight::Use::wait) {
+                Ok(()) => true,
+                Err(error) => {
+                    tracing::warn!(target: "cuda_um", buffer = id, %error, "still registered: its work could not be waited for");
+                    return;
+                }
+            },
+            // Freeing waits for the whole device, so it is done here only if that is idle.
+            _ => {
+                uses.iter().all(|used| used.is_done().unwrap_or(false))
+                    && self.device.state().is_known_idle()
+            }
+        };
+        if free_now {
+            // SAFETY: it is this buffer's memory, all work on it is done, and the buffer is gone.
+            if let Err(error) = unsafe { backing.release(self.device.api(), ordinal, pointer) } {
+                tracing::warn!(target: "cuda_um", buffer = id, %error, "a buffer could not be freed");
+            }
+            return;
+        }
+        let api = Arc::clone(self.device.api());
+        // Neither is freed if this is dropped without being called.
+        let parts = SendParts(ManuallyDrop::new(backing), pointer);
+        let what = format!("buffer {id} ({} bytes)", self.bytes);
+        let release = Box::new(move || {
+            let SendParts(backing, pointer) = { parts };
+            // SAFETY: it was the buffer's memory; the reclaim thread has waited for all work on it, and the buffer is gone.
+            unsafe { ManuallyDrop::into_inner(backing).release(&api, ordinal, pointer) }.map(drop)
+        });
+        self.device.api().reclaim.defer(Deferred {
+            uses,
+            what,
+            release,
+        });
+    }
+}
+
+/// Memory on its way to the reclaim thread.
+struct SendParts(ManuallyDrop<Backing>, NonNull<u8>);
+
+// SAFETY: nobody else has the memory any more; see `RawBuffer`.
+unsafe impl Send for SendParts {}

@@ -1,0 +1,175 @@
+//! Managed memory: one pointer for the CPU and the GPU.
+
+use super::raw::RawBuffer;
+use super::{backing, element, range};
+use crate::Element;
+use crate::device::Device;
+use crate::error::Result;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+
+/// Managed memory (`cudaMallocManaged`): one pointer that the CPU and every device of the runtime use, and whose pages migrate
+/// to who uses them.
+///
+/// ```
+/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+/// use cuda_um::{Location, UnifiedBuffer};
+///
+/// let stream = device.stream()?;
+/// let mut data = UnifiedBuffer::<f32>::zeroed(&device, 1024)?;
+/// data.host_mut()?[0] = 1.0; // waits for the GPU, then the CPU writes in place
+/// data.prefetch(Location::from(&device), &stream)?; // on the stream, before a kernel that reads it
+/// data.fill(2.0, &stream)?;
+/// assert_eq!(data.host()?[0], 2.0);
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
+///
+/// It knows the work that still uses it: host guards wait for just that, work on another stream is ordered after it, and dropping
+/// it in use neither waits nor frees too early. A buffer that was closed is gone:
+///
+/// ```compile_fail
+/// # let device = cuda_um::Runtime::open().unwrap().device(0).unwrap();
+/// let data = cuda_um::UnifiedBuffer::<f32>::zeroed(&device, 4).unwrap();
+/// data.close().unwrap();
+/// data.host().unwrap();
+/// ```
+#[doc(alias = "cudaMallocManaged")]
+pub struct UnifiedBuffer<T> {
+    pub(crate) raw: RawBuffer,
+    _elements: PhantomData<T>,
+}
+
+/// How managed memory is allocated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnifiedOptions {
+    oversubscription: Oversubscription,
+}
+
+/// Whether managed memory may be more than the device has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Oversubscription {
+    /// No: an allocation larger than what is free, or than the device together with the managed memory that lives there already,
+    /// is refused as out of memory. An oversubscribed device can hang for every process that uses it.
+    #[default]
+    Refused,
+    /// Yes: the driver evicts pages to the host as needed.
+    Allowed,
+}
+
+impl UnifiedOptions {
+    /// Sets whether the memory may be more than the device has. The default is [`Oversubscription::Refused`].
+    #[must_use]
+    pub fn oversubscription(mut self, oversubscription: Oversubscription) -> Self {
+        self.oversubscription = oversubscription;
+        self
+    }
+}
+
+buffer_methods!([] UnifiedBuffer);
+host_methods!([] UnifiedBuffer);
+
+impl<T: Element> UnifiedBuffer<T> {
+    /// `len` zeros.
+    ///
+    /// # Ordering
+    ///
+    /// The zeros are enqueued on the device's [default stream](Device::default_stream), so they are first resident on the device;
+    /// whatever uses the buffer comes after.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), also for more than the device has free (see [`Oversubscription`]);
+    /// [`Error::NotSupported`](crate::Error::NotSupported) on a device without managed memory;
+    /// [`Error::Busy`](crate::Error::Busy) on a device without concurrent managed access while host guards live;
+    /// [`Error::TooLarge`](crate::Error::TooLarge); and what the CUDA functions report.
+    pub fn zeroed(device: &Device, len: usize) -> Result<Self> {
+        Self::zeroed_with(device, len, UnifiedOptions::default())
+    }
+
+    /// `len` zeros, with options.
+    ///
+    /// # Errors
+    ///
+    /// As for [`zeroed`](Self::zeroed).
+    pub fn zeroed_with(device: &Device, len: usize, options: UnifiedOptions) -> Result<Self> {
+        let mut buffer = Self::allocate(device, len, options)?;
+        buffer.set_zero(&device.default_stream()?)?;
+        Ok(buffer)
+    }
+
+    /// A copy of a slice; done when it returns.
+    ///
+    /// # Errors
+    ///
+    /// As for [`zeroed`](Self::zeroed).
+    pub fn from_slice(device: &Device, elements: &[T]) -> Result<Self> {
+        let mut buffer = Self::allocate(device, elements.len(), UnifiedOptions::default())?;
+        buffer.copy_from_host(elements)?;
+        Ok(buffer)
+    }
+
+    /// `len` elements that are not initialised: for kernels to write. No page is resident anywhere yet.
+    ///
+    /// # Errors
+    ///
+    /// As for [`zeroed`](Self::zeroed).
+    pub fn uninit(
+        device: &Device,
+        len: usize,
+        options: UnifiedOptions,
+    ) -> Result<UnifiedBuffer<MaybeUninit<T>>> {
+        let Self { raw, .. } = Self::allocate(device, len, options)?;
+        Ok(UnifiedBuffer {
+            raw,
+            _elements: PhantomData,
+        })
+    }
+
+    fn allocate(device: &Device, len: usize, options: UnifiedOptions) -> Result<Self> {
+        const { element::assert_element::<T>() };
+        let bytes = range::size_bytes::<T>(len)?;
+        if bytes == 0 {
+            return Ok(Self {
+                raw: RawBuffer::empty::<T>(device),
+                _elements: PhantomData,
+            });
+        }
+        let memory = backing::managed(
+            device,
+            bytes,
+            options.oversubscription == Oversubscription::Allowed,
+        )?;
+        let pointer = memory.0;
+        Ok(Self {
+            raw: RawBuffer::new(device, memory, Some(pointer), bytes),
+            _elements: PhantomData,
+        })
+    }
+}
+
+#[allow(unsafe_code, reason = "the caller's promise is needed")]
+impl<T: Element> UnifiedBuffer<MaybeUninit<T>> {
+    /// The same buffer, initialised.
+    ///
+    /// # Safety
+    ///
+    /// Work that was enqueued before writes every element.
+    pub unsafe fn assume_init(self) -> UnifiedBuffer<T> {
+        UnifiedBuffer {
+            raw: self.raw,
+            _elements: PhantomData,
+        }
+    }
+}
+
+impl<T> UnifiedBuffer<T> {
+    /// Waits for the buffer's own work and frees it, with the error that dropping it would swallow.
+    ///
+    /// # Errors
+    ///
+    /// What the CUDA functions report: a failure of that work as well. The memory is then leaked.
+    #[doc(alias = "cudaFree")]
+    pub fn close(self) -> Result<()> {
+        self.raw.close().map(drop)
+    }
+}

@@ -1,0 +1,99 @@
+//! Parts of buffers, as arguments of kernels.
+
+use super::range;
+use super::raw::RawBuffer;
+use crate::error::Result;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Range, RangeBounds};
+
+/// A range of a buffer's elements, to be read by a kernel.
+pub struct View<'a, T> {
+    pub(crate) raw: &'a RawBuffer,
+    range: Range<usize>,
+    _elements: PhantomData<&'a [T]>,
+}
+
+/// A range of a buffer's elements, to be read and written by a kernel.
+pub struct ViewMut<'a, T> {
+    pub(crate) raw: &'a RawBuffer,
+    range: Range<usize>,
+    _elements: PhantomData<&'a mut [T]>,
+}
+
+impl<'a, T> View<'a, T> {
+    pub(crate) fn new(raw: &'a RawBuffer, range: impl RangeBounds<usize>) -> Result<Self> {
+        let range = range::check(range, raw.bytes() / size_of::<T>())?;
+        Ok(Self {
+            raw,
+            range,
+            _elements: PhantomData,
+        })
+    }
+}
+
+impl<'a, T> ViewMut<'a, T> {
+    pub(crate) fn new(raw: &'a mut RawBuffer, range: impl RangeBounds<usize>) -> Result<Self> {
+        let range = range::check(range, raw.bytes() / size_of::<T>())?;
+        Ok(Self {
+            raw,
+            range,
+            _elements: PhantomData,
+        })
+    }
+}
+
+macro_rules! view {
+    ($view:ident) => {
+        impl<T> $view<'_, T> {
+            /// How many elements it has.
+            pub fn len(&self) -> usize {
+                self.range.len()
+            }
+
+            /// Whether it has no elements.
+            pub fn is_empty(&self) -> bool {
+                self.range.is_empty()
+            }
+
+            /// A part of it, counted from its own first element.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds).
+            pub fn slice(self, range: impl RangeBounds<usize>) -> Result<Self> {
+                let part = range::check(range, self.len())?;
+                let start = self.range.start;
+                Ok(Self {
+                    range: start + part.start..start + part.end,
+                    ..self
+                })
+            }
+
+            /// Where it begins in the buffer, in bytes.
+            pub(crate) fn offset_bytes(&self) -> usize {
+                self.range.start * size_of::<T>()
+            }
+        }
+
+        impl<T> fmt::Debug for $view<'_, T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($view))
+                    .field("buffer", &self.raw.id())
+                    .field("range", &self.range)
+                    .finish_non_exhaustive()
+            }
+        }
+    };
+}
+view!(View);
+view!(ViewMut);
+
+impl<T> Clone for View<'_, T> {
+    fn clone(&self) -> Self {
+        Self {
+            range: self.range.clone(),
+            ..*self
+        }
+    }
+}

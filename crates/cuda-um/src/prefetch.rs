@@ -1,0 +1,90 @@
+//! Prefetch: migration on a stream, before it is needed.
+#![allow(unsafe_code, reason = "gives CUDA the addresses of buffers")]
+
+use crate::error::{Error, Result};
+use crate::location::Location;
+use crate::memory::access::{Tracked, enqueue};
+use crate::memory::in_flight::Access;
+use crate::memory::range;
+use crate::memory::unified::UnifiedBuffer;
+use crate::stream::Stream;
+use std::ops::RangeBounds;
+
+impl<T> UnifiedBuffer<T> {
+    /// Migrates the whole buffer to a location, on a stream.
+    ///
+    /// # Ordering
+    ///
+    /// Enqueued when this returns, after earlier writes and migrations of the buffer on any stream; later work on the buffer, on
+    /// any stream, and host guards come after it. It changes no contents.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSupported`] where the device (or, for the host, the buffer's device) has no concurrent managed access, or the
+    /// runtime is too old for the location; [`Error::DeviceOutOfRange`]; [`Error::RuntimeMismatch`]; and what
+    /// `cudaMemPrefetchAsync` reports.
+    #[doc(alias = "cudaMemPrefetchAsync")]
+    pub fn prefetch(&self, location: impl Into<Location>, stream: &Stream) -> Result<()> {
+        self.prefetch_range(.., location, stream)
+    }
+
+    /// Migrates a range of elements to a location, on a stream. CUDA rounds it outwards to whole pages.
+    ///
+    /// # Ordering
+    ///
+    /// As for [`prefetch`](Self::prefetch).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RangeOutOfBounds`], and as for [`prefetch`](Self::prefetch).
+    #[doc(alias = "cudaMemPrefetchAsync")]
+    pub fn prefetch_range(
+        &self,
+        range: impl RangeBounds<usize>,
+        location: impl Into<Location>,
+        stream: &Stream,
+    ) -> Result<()> {
+        let location = location.into();
+        let range = range::check(range, self.len())?;
+        self.check_location(location, "a prefetch")?;
+        let device = self.device();
+        for device in [device, &stream.device()] {
+            if !device.capabilities().concurrent_managed_access {
+                return Err(Error::NotSupported {
+                    what: format!(
+                        "a prefetch to {location} on a stream of device {}",
+                        device.ordinal()
+                    ),
+                    needs: "a device with the attribute concurrentManagedAccess".to_owned(),
+                    have: format!(
+                        "device {} ({}), which has it not",
+                        device.ordinal(),
+                        device.name()
+                    ),
+                });
+            }
+        }
+        if range.is_empty() {
+            return Ok(());
+        }
+        let addresses = self.raw.address_range(&range::to_bytes::<T>(&range));
+        enqueue(
+            stream,
+            std::iter::once(Tracked::new(&self.raw, Access::Move)),
+            || {
+                // SAFETY: the range was checked, and lies in this buffer's managed memory; the buffer notes this use, so the memory
+                // lives until it is done.
+                unsafe {
+                    device.api().prefetch(
+                        stream.inner().ordinal(),
+                        addresses,
+                        location,
+                        stream.as_raw(),
+                    )
+                }
+            },
+        )?;
+        tracing::debug!(target: "cuda_um", buffer = self.id(), ?range, %location, "prefetch");
+        Ok(())
+    }
+}

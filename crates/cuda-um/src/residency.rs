@@ -1,0 +1,118 @@
+//! What CUDA says of a range of managed memory: the advice that holds, and where it was last prefetched to.
+#![allow(unsafe_code, reason = "gives CUDA the addresses of buffers")]
+
+use crate::error::{Error, Result};
+use crate::location::Location;
+use crate::memory::range;
+use crate::memory::unified::UnifiedBuffer;
+use cuda_um_sys::cudaMemRangeAttribute as Attribute;
+use std::ops::{Range, RangeBounds};
+
+/// What CUDA says of a range of managed memory. Where the pages of a range differ, CUDA answers for what they have in common.
+#[doc(alias = "cudaMemRangeAttribute")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RangeAttributes {
+    /// All pages are read-mostly.
+    pub read_mostly: bool,
+    /// The preferred location of all pages.
+    pub preferred_location: Option<Location>,
+    /// The processors that all pages are accessed by.
+    pub accessed_by: Vec<Location>,
+    /// The location that all pages were last prefetched to. It does not say that the prefetch is done, or that they are still there.
+    pub last_prefetch: Option<Location>,
+}
+
+/// CUDA's mark for "no further processor".
+const NO_DEVICE: i32 = -2;
+
+impl<T> UnifiedBuffer<T> {
+    /// What CUDA says of the whole buffer.
+    ///
+    /// ```
+    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+    /// use cuda_um::{Location, UnifiedBuffer};
+    ///
+    /// let stream = device.stream()?;
+    /// let data = UnifiedBuffer::<f32>::zeroed(&device, 1024)?;
+    /// data.prefetch(Location::Host, &stream)?;
+    /// assert_eq!(data.range_attributes()?.last_prefetch, Some(Location::Host));
+    /// # Ok::<(), cuda_um::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] for a buffer without elements, and what `cudaMemRangeGetAttribute` reports.
+    #[doc(alias = "cudaMemRangeGetAttribute")]
+    pub fn range_attributes(&self) -> Result<RangeAttributes> {
+        self.range_attributes_of(..)
+    }
+
+    /// What CUDA says of a range of elements, rounded outwards to whole pages.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RangeOutOfBounds`], [`Error::InvalidArgument`] for an empty range, and what `cudaMemRangeGetAttribute` reports.
+    #[doc(alias = "cudaMemRangeGetAttribute")]
+    pub fn range_attributes_of(&self, range: impl RangeBounds<usize>) -> Result<RangeAttributes> {
+        let range = range::check(range, self.len())?;
+        if range.is_empty() {
+            return Err(Error::InvalidArgument {
+                what: "the range",
+                value: format!("{range:?}"),
+                reason: "no pages hold an empty range".to_owned(),
+            });
+        }
+        let bytes = range::to_bytes::<T>(&range);
+        let one = |attribute| self.attribute(&bytes, attribute, 1).map(|values| values[0]);
+        let devices = self.device().runtime().device_count()?;
+        let accessed_by = self.attribute(
+            &bytes,
+            Attribute::cudaMemRangeAttributeAccessedBy,
+            devices + 1,
+        )?;
+        // Since 12.2 there are attributes that tell NUMA nodes apart.
+        let location = |ordinal, kind, id| match self.device().api().version() {
+            version if (version.major, version.minor) < (12, 2) => {
+                Ok(Location::from_ordinal(one(ordinal)?))
+            }
+            _ => Ok::<_, Error>(Location::from_sys(one(kind)? as u32, one(id)?)),
+        };
+        Ok(RangeAttributes {
+            read_mostly: one(Attribute::cudaMemRangeAttributeReadMostly)? != 0,
+            preferred_location: location(
+                Attribute::cudaMemRangeAttributePreferredLocation,
+                Attribute::cudaMemRangeAttributePreferredLocationType,
+                Attribute::cudaMemRangeAttributePreferredLocationId,
+            )?,
+            accessed_by: accessed_by
+                .into_iter()
+                .filter(|&ordinal| ordinal != NO_DEVICE)
+                .filter_map(Location::from_ordinal)
+                .collect(),
+            last_prefetch: location(
+                Attribute::cudaMemRangeAttributeLastPrefetchLocation,
+                Attribute::cudaMemRangeAttributeLastPrefetchLocationType,
+                Attribute::cudaMemRangeAttributeLastPrefetchLocationId,
+            )?,
+        })
+    }
+
+    fn attribute(
+        &self,
+        bytes: &Range<usize>,
+        attribute: Attribute,
+        count: usize,
+    ) -> Result<Vec<i32>> {
+        let mut values = vec![NO_DEVICE; count];
+        let (device, addresses) = (self.device(), self.raw.address_range(bytes));
+        // SAFETY: the range was checked, and lies in this buffer's managed memory. Accessed-by takes any number of values, the
+        // other attributes take one.
+        unsafe {
+            device
+                .api()
+                .range_attribute(device.ordinal(), addresses, attribute, &mut values)
+        }?;
+        Ok(values)
+    }
+}

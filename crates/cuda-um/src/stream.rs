@@ -1,0 +1,328 @@
+//! Streams: work in order, beside other streams.
+
+use crate::call::Api;
+use crate::device::{Device, DeviceState};
+use crate::error::{Error, Result};
+use crate::event::{Event, RawEvent};
+use crate::memory::in_flight::Use;
+use crate::runtime::Runtime;
+use cuda_um_sys::cudaStream_t;
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// A stream: what is enqueued on it runs in order, one after the other. A clone is the same stream.
+///
+/// Work on different streams that uses one buffer is ordered by the library: a write waits for earlier uses, a read for the
+/// earlier write. A stream lives as long as anything that was enqueued on it is tracked by a buffer.
+///
+/// ```
+/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+/// use cuda_um::UnifiedBuffer;
+///
+/// let stream = device.stream()?;
+/// let mut data = UnifiedBuffer::<u32>::zeroed(&device, 100)?;
+/// data.fill(7, &stream)?;
+/// stream.synchronize()?;
+/// assert!(stream.is_idle()?);
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
+#[doc(alias = "cudaStream_t")]
+#[derive(Clone)]
+pub struct Stream {
+    runtime: Runtime,
+    inner: Arc<StreamInner>,
+}
+
+/// The stream itself, and a count of what went on it.
+///
+/// Each piece of work gets a number once it is enqueued. An event that is recorded after the count was read covers all work up to
+/// that count; so an event is needed only where somebody waits.
+pub(crate) struct StreamInner {
+    device: Arc<DeviceState>,
+    raw: Handle,
+    submitted: AtomicU64,
+    completed: AtomicU64,
+    /// The newest event, and the work that it covers.
+    tail: Mutex<Option<Tail>>,
+    /// Up to where this stream has been told to wait for others. The address identifies: a `Weak` keeps it from reuse.
+    waited: Mutex<SmallVec<[Waited; 4]>>,
+}
+
+type Waited = (Weak<StreamInner>, u64);
+
+struct Tail {
+    covers: u64,
+    event: Arc<RawEvent>,
+}
+
+struct Handle(cudaStream_t);
+
+#[allow(unsafe_code, reason = "a handle is not a pointer to us")]
+// SAFETY: CUDA's streams may be used from any thread; the handle is only ever passed to CUDA.
+unsafe impl Send for Handle {}
+#[allow(unsafe_code, reason = "a handle is not a pointer to us")]
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+/// How long a wait asks again and again before it sleeps: waking up costs more than most kernels take.
+const SPIN: Duration = Duration::from_micros(50);
+
+impl Stream {
+    pub(crate) fn new(runtime: Runtime, inner: Arc<StreamInner>) -> Self {
+        Self { runtime, inner }
+    }
+
+    /// Waits for everything that is enqueued now.
+    ///
+    /// # Errors
+    ///
+    /// What `cudaStreamSynchronize` reports: a failure of the work itself as well.
+    #[doc(alias = "cudaStreamSynchronize")]
+    pub fn synchronize(&self) -> Result<()> {
+        self.inner.synchronize()
+    }
+
+    /// Whether everything that was enqueued is done.
+    ///
+    /// # Errors
+    ///
+    /// What `cudaStreamQuery` reports: a failure of the work itself as well.
+    #[doc(alias = "cudaStreamQuery")]
+    pub fn is_idle(&self) -> Result<bool> {
+        self.inner.is_idle()
+    }
+
+    /// Makes later work on this stream wait for the event, without waiting here.
+    ///
+    /// # Ordering
+    ///
+    /// What is enqueued on this stream after the call runs after what was enqueued before the event's record.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RuntimeMismatch`], or what `cudaStreamWaitEvent` reports.
+    #[doc(alias = "cudaStreamWaitEvent")]
+    pub fn wait(&self, event: &Event) -> Result<()> {
+        if !self.runtime.is_same(event.runtime()) {
+            return Err(Error::RuntimeMismatch { what: "the event" });
+        }
+        self.inner.enqueue_wait(event.raw())
+    }
+
+    /// An event that is done once everything enqueued so far is. For times, see [`Event::timed`].
+    ///
+    /// # Errors
+    ///
+    /// What `cudaEventCreateWithFlags` and `cudaEventRecord` report.
+    #[doc(alias = "cudaEventRecord")]
+    pub fn record(&self) -> Result<Event> {
+        Event::record(self, false)
+    }
+
+    /// The device that the stream runs on.
+    pub fn device(&self) -> Device {
+        Device::new(self.runtime.clone(), Arc::clone(&self.inner.device))
+    }
+
+    /// CUDA's handle. It is valid while a clone of this stream lives; what is enqueued through it, no buffer knows of.
+    pub fn as_raw(&self) -> cudaStream_t {
+        self.inner.raw()
+    }
+
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<StreamInner> {
+        &self.inner
+    }
+}
+
+#[allow(unsafe_code, reason = "passes the handle to CUDA")]
+impl StreamInner {
+    pub(crate) fn create(device: &Arc<DeviceState>) -> Result<Arc<Self>> {
+        let raw = Handle(device.api.stream_create(device.ordinal)?);
+        let stream = Arc::new(Self {
+            device: Arc::clone(device),
+            raw,
+            submitted: AtomicU64::new(0),
+            completed: AtomicU64::new(0),
+            tail: Mutex::new(None),
+            waited: Mutex::default(),
+        });
+        device.add_stream(&stream);
+        Ok(stream)
+    }
+
+    pub(crate) fn raw(&self) -> cudaStream_t {
+        self.raw.0
+    }
+
+    pub(crate) fn ordinal(&self) -> u32 {
+        self.device.ordinal
+    }
+
+    pub(crate) fn api(&self) -> &Arc<Api> {
+        &self.device.api
+    }
+
+    pub(crate) fn device(&self) -> &Arc<DeviceState> {
+        &self.device
+    }
+
+    /// The number of the last piece of work.
+    pub(crate) fn submitted(&self) -> u64 {
+        self.submitted.load(Ordering::Acquire)
+    }
+
+    /// Numbers what has just been enqueued. Not before: an event recorded in between would not cover it.
+    pub(crate) fn number(&self) -> u64 {
+        self.submitted.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    pub(crate) fn completed_to(&self, seq: u64) {
+        self.completed.fetch_max(seq, Ordering::AcqRel);
+    }
+
+    pub(crate) fn is_known_done(&self, seq: u64) -> bool {
+        self.completed.load(Ordering::Acquire) >= seq
+    }
+
+    pub(crate) fn is_known_idle(&self) -> bool {
+        self.is_known_done(self.submitted())
+    }
+
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        let seq = self.submitted();
+        // SAFETY: the stream lives as long as `self`.
+        unsafe { self.api().stream_synchronize(self.ordinal(), self.raw()) }?;
+        self.completed_to(seq);
+        Ok(())
+    }
+
+    pub(crate) fn is_idle(&self) -> Result<bool> {
+        let seq = self.submitted();
+        // SAFETY: the stream lives as long as `self`.
+        let idle = unsafe { self.api().stream_query(self.ordinal(), self.raw()) }?;
+        if idle {
+            self.completed_to(seq);
+        }
+        Ok(idle)
+    }
+
+    /// Waits for the work up to `seq`.
+    pub(crate) fn wait_for(&self, seq: u64) -> Result<()> {
+        if self.is_known_done(seq) {
+            return Ok(());
+        }
+        let (covers, event) = self.cover(seq)?;
+        let start = Instant::now();
+        while !event.is_complete()? {
+            if start.elapsed() > SPIN {
+                event.synchronize()?;
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        self.completed_to(covers);
+        Ok(())
+    }
+
+    /// Whether the work up to `seq` is done.
+    pub(crate) fn is_done(&self, seq: u64) -> Result<bool> {
+        if self.is_known_done(seq) {
+            return Ok(true);
+        }
+        let (covers, event) = self.cover(seq)?;
+        let done = event.is_complete()?;
+        if done {
+            self.completed_to(covers);
+        }
+        Ok(done)
+    }
+
+    /// Makes later work on this stream run after `used`, without waiting here.
+    pub(crate) fn order_after(self: &Arc<Self>, used: &Use) -> Result<()> {
+        let other = &used.stream;
+        if Arc::ptr_eq(self, other) || other.is_known_done(used.seq) {
+            return Ok(());
+        }
+        let is_other = |stream: &Weak<Self>| std::ptr::eq(stream.as_ptr(), Arc::as_ptr(other));
+        if self
+            .waited
+            .lock()
+            .iter()
+            .any(|(stream, seq)| is_other(stream) && *seq >= used.seq)
+        {
+            return Ok(());
+        }
+        let (covers, event) = other.cover(used.seq)?;
+        self.enqueue_wait(&event)?;
+        // Noted after the wait is enqueued: who sees the note is behind the wait.
+        let mut waited = self.waited.lock();
+        waited.retain(|(stream, _)| stream.strong_count() > 0);
+        match waited.iter_mut().find(|(stream, _)| is_other(stream)) {
+            Some((_, seq)) => *seq = covers.max(*seq),
+            None => waited.push((Arc::downgrade(other), covers)),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn enqueue_wait(&self, event: &RawEvent) -> Result<()> {
+        // SAFETY: both live; every `RawEvent` is recorded when it is made.
+        unsafe {
+            self.api()
+                .stream_wait_event(self.ordinal(), self.raw(), event.raw())
+        }
+    }
+
+    /// An event that covers the work up to `seq` at least, and the number up to which it does.
+    fn cover(&self, seq: u64) -> Result<(u64, Arc<RawEvent>)> {
+        let mut tail = self.tail.lock();
+        if let Some(Tail { covers, event }) = &*tail
+            && *covers >= seq
+        {
+            return Ok((*covers, Arc::clone(event)));
+        }
+        // Read before the record: the event covers all that was numbered by now.
+        let covers = self.submitted();
+        let reusable = tail.take().and_then(|tail| Arc::into_inner(tail.event));
+        let event = match reusable {
+            Some(event) => event,
+            None => RawEvent::create(&self.device, false)?,
+        };
+        let event = Arc::new(event.record(self)?);
+        *tail = Some(Tail {
+            covers,
+            event: Arc::clone(&event),
+        });
+        Ok((covers, event))
+    }
+}
+
+#[allow(unsafe_code, reason = "passes the handle to CUDA")]
+impl Drop for StreamInner {
+    fn drop(&mut self) {
+        if !self.is_known_idle() {
+            self.device.orphan_work();
+        }
+        // SAFETY: nobody else has the stream any more; work on it goes on, and buffers that it uses keep it alive.
+        if let Err(error) = unsafe { self.api().stream_destroy(self.ordinal(), self.raw()) } {
+            tracing::warn!(target: "cuda_um", device = self.ordinal(), %error, "a stream could not be destroyed");
+        }
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream")
+            .field("device", &self.inner.ordinal())
+            .field("raw", &self.as_raw())
+            .field("submitted", &self.inner.submitted())
+            .finish_non_exhaustive()
+    }
+}

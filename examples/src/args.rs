@@ -1,0 +1,151 @@
+//! The command line of `batch_recall`.
+
+use crate::truth::TruthSource;
+use clap::{Parser, ValueEnum};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  batch_recall                              the shipped set, all three buffers
+  batch_recall --buffer unified --no-hints  unified memory, faulting instead of prefetched
+  batch_recall --targets t.npy --queries q.npy --target-texts t.txt -k 5
+  batch_recall --targets t.npy --queries q.npy --truth right.txt
+                                            right.txt: the right target's row, from 0, one line a query
+  batch_recall --runtime sim --json | jq '.runs[] | [.buffer, .recall_at_1]'
+
+Environment:
+  CUDA_UM_CUDART     path of the libcudart to use
+  CUDA_UM_SIM_GPU    what the simulator plays: h200, gh200, pascal, maxwell, no-concurrent
+  CUDA_UM_SIM_CUDA   and which CUDA: 11.8, 12.2, 12.9, 13.0
+  CUDA_UM_DATA_DIR   folder that holds wordnet-1k, the shipped set
+
+Exit status: 0 done; 1 an input is wrong or a call failed (one line says which); 2 wrong usage.";
+
+/// Finds for each query vector the targets of highest cosine, once for each kind of buffer, and shows what
+/// each kind cost: time by phase, bytes migrated, page faults; and recall, where the right answers are known.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "batch_recall", version, after_help = EXAMPLES)]
+pub struct Args {
+    /// Buffer implementation to use
+    #[arg(long, value_enum, default_value_t = BufferChoice::All)]
+    pub buffer: BufferChoice,
+
+    /// Where to run: auto takes the GPU if there is one, else the simulator
+    #[arg(long, value_enum, default_value_t = RuntimeChoice::Auto, env = "CUDA_UM_RUNTIME")]
+    pub runtime: RuntimeChoice,
+
+    /// Vectors to search: .npy, f32 or f16, one a row, C order [default: the shipped set]
+    #[arg(long, value_name = "FILE")]
+    pub targets: Option<PathBuf>,
+
+    /// Vectors to search for: .npy, f32 or f16 [default: the shipped set]
+    #[arg(long, value_name = "FILE")]
+    pub queries: Option<PathBuf>,
+
+    /// One text a line for the targets
+    #[arg(long, value_name = "FILE")]
+    pub target_texts: Option<PathBuf>,
+
+    /// One text a line for the queries
+    #[arg(long, value_name = "FILE")]
+    pub query_texts: Option<PathBuf>,
+
+    /// How many best targets to give for each query
+    #[arg(short, long, value_name = "K", default_value_t = 10)]
+    pub k: usize,
+
+    /// identity (query i belongs to target i), none, or a FILE: text with the right target's row (from 0) a
+    /// line, or .npy of integers [default: identity for the shipped set, else none]
+    #[arg(long, value_name = "identity|none|FILE")]
+    pub truth: Option<TruthSource>,
+
+    /// Unified memory without advice and prefetch: the kernel faults its data in
+    #[arg(long)]
+    pub no_hints: bool,
+
+    /// Print one JSON object on standard output, and nothing else there
+    #[arg(long)]
+    pub json: bool,
+
+    /// Number of queries to show with their matches
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub show: usize,
+}
+
+/// `--buffer`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BufferChoice {
+    /// One pointer for CPU and GPU, migrated by prefetch or by faults
+    Unified,
+    /// Device memory, with explicit copies
+    Cuda,
+    /// Plain memory, computed by the CPU
+    Host,
+    /// All three, one after the other
+    All,
+}
+
+impl BufferChoice {
+    /// The kinds to run, in order.
+    pub fn kinds(self) -> Vec<BufferKind> {
+        match self {
+            Self::Unified => vec![BufferKind::Unified],
+            Self::Cuda => vec![BufferKind::Cuda],
+            Self::Host => vec![BufferKind::Host],
+            Self::All => vec![BufferKind::Unified, BufferKind::Cuda, BufferKind::Host],
+        }
+    }
+}
+
+/// One implementation of `Buffer`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BufferKind {
+    /// `UnifiedBuffer`
+    Unified,
+    /// `CudaBuffer`
+    Cuda,
+    /// `HostBuffer`
+    Host,
+}
+
+impl BufferKind {
+    /// As in `--buffer` and in the JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unified => "unified",
+            Self::Cuda => "cuda",
+            Self::Host => "host",
+        }
+    }
+}
+
+/// `--runtime`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RuntimeChoice {
+    /// The GPU if there is one, else the simulator
+    Auto,
+    /// The GPU
+    Cuda,
+    /// The simulator
+    Sim,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn truth_takes_two_words_or_a_file() {
+        let truth = |text| Args::parse_from(["batch_recall", "--truth", text]).truth;
+        assert_eq!(truth("identity"), Some(TruthSource::Identity));
+        assert_eq!(truth("none"), Some(TruthSource::None));
+        assert_eq!(truth("x.npy"), Some(TruthSource::File("x.npy".into())));
+    }
+}

@@ -1,0 +1,202 @@
+//! What can be wrong with an input, in one line that names the file and the value.
+
+use std::path::{Path, PathBuf};
+
+/// A file and what is wrong with it.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {wrong}", path.display())]
+pub struct InputError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub wrong: Wrong,
+}
+
+impl InputError {
+    /// Names the file.
+    pub fn new(path: &Path, wrong: Wrong) -> Self {
+        Self {
+            path: path.to_owned(),
+            wrong,
+        }
+    }
+}
+
+/// What is wrong with a file.
+#[derive(Debug, thiserror::Error)]
+pub enum Wrong {
+    /// Missing, unreadable, a read that failed.
+    #[error("{0}")]
+    Io(std::io::Error),
+    /// A folder, a pipe or a device.
+    #[error("not a regular file")]
+    NotAFile,
+    /// No magic string.
+    #[error("not a .npy file: it does not start with \\x93NUMPY")]
+    NotNpy,
+    /// The format's version.
+    #[error("version {major}.{minor} of the .npy format is unknown; 1.0, 2.0 and 3.0 are read")]
+    Version {
+        /// First number.
+        major: u8,
+        /// Second number.
+        minor: u8,
+    },
+    /// The file ends inside the header.
+    #[error("truncated: the file ends inside its header")]
+    HeaderCut,
+    /// The header claims to be implausibly long.
+    #[error("its header claims to be {bytes} bytes long; at most 10000 are read")]
+    LongHeader {
+        /// What the file says.
+        bytes: usize,
+    },
+    /// The header is no dictionary of `descr`, `fortran_order` and `shape`.
+    #[error("its header is not what .npy needs (descr, fortran_order, shape): {excerpt:?}")]
+    Header {
+        /// How it starts.
+        excerpt: String,
+    },
+    /// Fortran order.
+    #[error("shape {shape:?} is in Fortran order; C order is needed (numpy.ascontiguousarray)")]
+    FortranOrder {
+        /// The file's shape.
+        shape: Vec<usize>,
+    },
+    /// Big-endian numbers.
+    #[error("type '{descriptor}' is big-endian; little-endian is needed (array.astype('<f4'))")]
+    BigEndian {
+        /// The file's type.
+        descriptor: String,
+    },
+    /// Another type.
+    #[error("type '{descriptor}'; {needed} is needed")]
+    Type {
+        /// The file's type.
+        descriptor: String,
+        /// What would do.
+        needed: &'static str,
+    },
+    /// Another number of dimensions.
+    #[error("shape {shape:?} has {} dimensions; {needed} needed", shape.len())]
+    Rank {
+        /// The file's shape.
+        shape: Vec<usize>,
+        /// How many dimensions would do.
+        needed: usize,
+    },
+    /// No rows or no columns.
+    #[error("shape {shape:?} holds no vectors")]
+    Empty {
+        /// The file's shape.
+        shape: Vec<usize>,
+    },
+    /// Too many elements for this machine.
+    #[error("shape {shape:?} does not fit in memory")]
+    TooLarge {
+        /// The file's shape.
+        shape: Vec<usize>,
+    },
+    /// Less data than the header says.
+    #[error("truncated: shape {shape:?} needs {needed} bytes of data, the file has {found}")]
+    Truncated {
+        /// The file's shape.
+        shape: Vec<usize>,
+        /// Bytes by the header.
+        needed: u64,
+        /// Bytes after the header.
+        found: u64,
+    },
+    /// More data than the header says.
+    #[error("shape {shape:?} needs {needed} bytes of data, but the file goes on to {found}")]
+    TrailingBytes {
+        /// The file's shape.
+        shape: Vec<usize>,
+        /// Bytes by the header.
+        needed: u64,
+        /// Bytes after the header.
+        found: u64,
+    },
+    /// NaN or infinity.
+    #[error("row {row}, column {column} is {value} (rows count from 0)")]
+    NotFinite {
+        /// Row, from 0.
+        row: usize,
+        /// Column, from 0.
+        column: usize,
+        /// The number.
+        value: f32,
+    },
+    /// A vector without a direction.
+    #[error("row {row} is a zero vector: it has no cosine (rows count from 0)")]
+    ZeroVector {
+        /// Row, from 0.
+        row: usize,
+    },
+    /// Vectors of two lengths.
+    #[error("vectors of {found} numbers, but those of {} have {expected}", other.display())]
+    Dimension {
+        /// In this file.
+        found: usize,
+        /// In the other file.
+        expected: usize,
+        /// The other file.
+        other: PathBuf,
+    },
+    /// More matches wanted than there are targets, or none.
+    #[error("k = {k} is not in 1 ..= {targets}, the number of targets")]
+    K {
+        /// What was asked for.
+        k: usize,
+        /// Number of targets.
+        targets: usize,
+    },
+    /// A text that is not UTF-8.
+    #[error("line {line} is not UTF-8")]
+    NotUtf8 {
+        /// Line, from 1.
+        line: usize,
+    },
+    /// As many lines as vectors are needed.
+    #[error("{found} lines, but {} has {expected} vectors", other.display())]
+    LineCount {
+        /// In this file.
+        found: usize,
+        /// Vectors in the other file.
+        expected: usize,
+        /// The other file.
+        other: PathBuf,
+    },
+    /// Truth that is not a row number.
+    #[error("line {line}: {text:?} is not a row number")]
+    NotARow {
+        /// Line, from 1.
+        line: usize,
+        /// What it says.
+        text: String,
+    },
+    /// Truth beyond the targets.
+    #[error(
+        "query {query} belongs to target {target}, but there are {targets} targets (counted from 0)"
+    )]
+    NoSuchTarget {
+        /// The query, from 0.
+        query: usize,
+        /// What the file says.
+        target: i64,
+        /// Number of targets.
+        targets: usize,
+    },
+}
+
+impl Wrong {
+    /// A header that could not be parsed, with its start.
+    pub(crate) fn header(raw: &[u8]) -> Self {
+        let text = raw.get(10..).unwrap_or_default();
+        Self::Header {
+            excerpt: String::from_utf8_lossy(&text[..text.len().min(60)])
+                .trim_end()
+                .to_owned(),
+        }
+    }
+}

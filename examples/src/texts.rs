@@ -1,0 +1,109 @@
+//! One text a line, for the vectors of a file.
+
+use crate::error::{InputError, Wrong};
+use std::path::Path;
+
+/// Reads the lines of a UTF-8 text (`\n` or `\r\n`; the last may lack its end).
+///
+/// # Errors
+/// A file that cannot be read, or the first line that is not UTF-8.
+pub fn read_lines(path: &Path) -> Result<Vec<String>, InputError> {
+    let mut bytes = std::fs::read(path).map_err(|error| InputError::new(path, Wrong::Io(error)))?;
+    if bytes.last() == Some(&b'\n') {
+        bytes.pop();
+    }
+    let line_of = |(index, line): (usize, &[u8])| {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        std::str::from_utf8(line)
+            .map(str::to_owned)
+            .map_err(|_| InputError::new(path, Wrong::NotUtf8 { line: index + 1 }))
+    };
+    bytes
+        .split(|&byte| byte == b'\n')
+        .enumerate()
+        .map(line_of)
+        .collect()
+}
+
+/// Reads the texts that belong to the vectors of `vectors`.
+///
+/// # Errors
+/// As [`read_lines`], and when there are not as many lines as vectors.
+pub fn read_texts(path: &Path, vectors: (&Path, usize)) -> Result<Vec<String>, InputError> {
+    let lines = read_lines(path)?;
+    let (other, expected) = vectors;
+    if lines.len() != expected {
+        let wrong = Wrong::LineCount {
+            found: lines.len(),
+            expected,
+            other: other.to_owned(),
+        };
+        return Err(InputError::new(path, wrong));
+    }
+    Ok(lines)
+}
+
+/// A text as a terminal may show it: no control characters, at most `longest` characters.
+pub fn printable(text: &str, longest: usize) -> String {
+    let visible = |character: char| {
+        if character.is_control() {
+            ' '
+        } else {
+            character
+        }
+    };
+    let mut shown: String = text.chars().map(visible).take(longest).collect();
+    if text.chars().nth(longest).is_some() {
+        shown.pop();
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(content: &[u8]) -> Result<Vec<String>, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("texts.txt");
+        std::fs::write(&file, content).unwrap();
+        read_lines(&file).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn lines_end_in_either_way() {
+        assert_eq!(lines(b"a\r\n\xc3\xa4\n").unwrap(), ["a", "ä"]);
+        assert_eq!(lines(b"a\n\nb").unwrap(), ["a", "", "b"]);
+    }
+
+    #[test]
+    fn names_the_line_that_is_not_utf8() {
+        assert!(
+            lines(b"a\n\xff\n")
+                .unwrap_err()
+                .ends_with("texts.txt: line 2 is not UTF-8")
+        );
+    }
+
+    #[test]
+    fn counts_the_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("texts.txt");
+        std::fs::write(&file, "a\nb\n").unwrap();
+        let error = read_texts(&file, (Path::new("targets.npy"), 3))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.ends_with("texts.txt: 2 lines, but targets.npy has 3 vectors"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn shows_no_control_characters() {
+        assert_eq!(printable("a\u{1b}[2Jb\tc", 80), "a [2Jb c");
+        assert_eq!(printable("abcdef", 4), "abc…");
+        assert_eq!(printable("abcd", 4), "abcd");
+    }
+}
