@@ -1,1 +1,60 @@
-//! CUDA kernels of cuda-um, with typed launchers and CPU twins
+//! CUDA kernels of cuda-um, with typed launchers and CPU twins.
+//!
+//! | kernel | launcher | CPU twin |
+//! |---|---|---|
+//! | batch cosine similarity with top-k | [`CosineTopK`] | [`cosine_top_k_cpu`] |
+//! | one value everywhere | [`Fill`] | `slice::fill` |
+//! | `out = in × factor` | [`Scale`] | [`scale_cpu`] |
+//! | `y = a × x + y` | [`Saxpy`] | [`saxpy_cpu`] |
+//! | sum in shared memory, and the naive way | [`Reduce`] | [`reduce_sum_cpu`] |
+//! | coalesced and strided copy | [`Copy`](CopyKernels) | `slice::copy_from_slice` |
+//!
+//! The launchers are safe: they check lengths before the launch, and the borrow checker keeps the host away from what a kernel
+//! writes. The PTX beside the sources is for compute capability 6.0 and newer and loads on every driver from CUDA 11.8 on.
+//!
+//! With the feature `sim` the twins are registered as kernels of the simulator `cuda-um-sim` when a launcher is loaded.
+//!
+#![cfg_attr(feature = "sim", doc = "```")]
+#![cfg_attr(not(feature = "sim"), doc = "```ignore")]
+//! use cuda_um::{Runtime, UnifiedBuffer};
+//! # use cuda_um_sim::Sim;
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # um_kernels::sim::register();
+//! let runtime = Runtime::from_table(Sim::builder().build()?.table())?;
+//! let device = runtime.device(0)?;
+//! let stream = device.stream()?;
+//! let input = UnifiedBuffer::from_slice(&device, &[1.0f32, 2.0, 3.0])?;
+//! let mut output = UnifiedBuffer::zeroed(&device, 3)?;
+//! um_kernels::Scale::load(&device)?.launch(&stream, &input, &mut output, 2.0)?;
+//! assert_eq!(*output.host()?, [2.0, 4.0, 6.0]);
+//! # Ok(())
+//! # }
+//! ```
+
+mod copy;
+mod cosine_top_k;
+mod error;
+mod fill;
+mod grid;
+mod reduce;
+mod saxpy;
+mod scale;
+#[cfg(feature = "sim")]
+pub mod sim;
+
+pub use copy::CopyKernels;
+pub use cosine_top_k::{CosineTopK, Scalar, TargetScalar, TopKShape, cosine_top_k_cpu, row_inverse_norms_cpu};
+pub use error::{KernelError, Result};
+pub use fill::{Fill, FillElement};
+pub use reduce::{Reduce, reduce_sum_cpu};
+pub use saxpy::{Saxpy, saxpy_cpu};
+pub use scale::{Scale, scale_cpu};
+
+use cuda_um::{Device, Module};
+
+/// Loads a module and takes its kernels; under the feature `sim` their twins are there first.
+fn load<K>(device: &Device, ptx: &str, kernels: impl FnOnce(&Module) -> Result<K>) -> Result<K> {
+    #[cfg(feature = "sim")]
+    sim::register();
+    kernels(&Module::load(device, ptx)?)
+}

@@ -1,0 +1,79 @@
+//! One copy, two ways through memory: coalesced and strided.
+
+use crate::error::{KernelError, Result, length};
+use crate::grid;
+use cuda_um::{Device, Kernel, Module, ReadArg, Stream, WriteArg};
+
+/// The kernels `copy_coalesced_f32` and `copy_strided_f32`, loaded on a device. Both copy everything; only the order differs in which
+/// neighbouring threads take elements, and with it how much of each memory transaction is used.
+#[derive(Debug)]
+pub struct CopyKernels {
+    device: Device,
+    coalesced: Kernel,
+    strided: Kernel,
+}
+
+impl CopyKernels {
+    /// Loads the kernels.
+    ///
+    /// # Errors
+    /// The device refuses the module.
+    pub fn load(device: &Device) -> Result<Self> {
+        crate::load(device, include_str!("../ptx/copy.ptx"), |module: &Module| {
+            Ok(Self {
+                device: device.clone(),
+                coalesced: module.kernel("copy_coalesced_f32")?,
+                strided: module.kernel("copy_strided_f32")?,
+            })
+        })
+    }
+
+    /// Enqueues `output[i] = input[i]`, neighbouring threads taking neighbouring elements.
+    ///
+    /// # Ordering
+    /// Stream-ordered: enqueued when this returns, after whatever used the buffers before on any stream.
+    ///
+    /// # Errors
+    /// The buffers differ in length, or the launch fails.
+    #[allow(unsafe_code, reason = "launches a kernel whose source is beside it")]
+    pub fn coalesced(&self, stream: &Stream, input: impl ReadArg<f32>, output: impl WriteArg<f32>) -> Result<()> {
+        let count = input.len();
+        length("copy", "output", count, output.len())?;
+        if count == 0 {
+            return Ok(());
+        }
+        // SAFETY: the arguments are those of the kernel in cuda/copy.cu, which touches `count` elements of each buffer.
+        unsafe { self.coalesced.launch(stream, grid::strided(&self.device, count), (input, output, count as u64))? };
+        Ok(())
+    }
+
+    /// Enqueues `output[i] = input[i]`, neighbouring threads taking elements `stride` apart.
+    ///
+    /// # Ordering
+    /// As for [`coalesced`](Self::coalesced).
+    ///
+    /// # Errors
+    /// The buffers differ in length, `stride` does not divide it, or the launch fails.
+    #[allow(unsafe_code, reason = "launches a kernel whose source is beside it")]
+    pub fn strided(
+        &self,
+        stream: &Stream,
+        input: impl ReadArg<f32>,
+        output: impl WriteArg<f32>,
+        stride: usize,
+    ) -> Result<()> {
+        let count = input.len();
+        length("copy", "output", count, output.len())?;
+        if stride == 0 || count % stride != 0 {
+            let allowed = format!("a divisor of the length, {count}");
+            return Err(KernelError::Value { kernel: "copy", parameter: "stride", found: stride, allowed });
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        let config = grid::strided(&self.device, count);
+        // SAFETY: as above; since `stride` divides `count`, the kernel takes each of the `count` elements once.
+        unsafe { self.strided.launch(stream, config, (input, output, count as u64, stride as u64))? };
+        Ok(())
+    }
+}

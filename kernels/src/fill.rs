@@ -1,0 +1,67 @@
+//! One value everywhere.
+
+use crate::error::Result;
+use crate::grid;
+use cuda_um::{Device, Element, Kernel, Module, Stream, WriteArg};
+
+/// Elements that [`Fill`] has a kernel for: plain data of 1, 2, 4 or 8 bytes.
+pub trait FillElement: Element + Copy {}
+
+impl<T: Element + Copy> FillElement for T {}
+
+/// The kernels `fill_u8` to `fill_u64`, loaded on a device.
+#[derive(Debug)]
+pub struct Fill {
+    device: Device,
+    u8: Kernel,
+    u16: Kernel,
+    u32: Kernel,
+    u64: Kernel,
+}
+
+impl Fill {
+    /// Loads the kernels.
+    ///
+    /// # Errors
+    /// The device refuses the module.
+    pub fn load(device: &Device) -> Result<Self> {
+        crate::load(device, include_str!("../ptx/fill.ptx"), |module: &Module| {
+            Ok(Self {
+                device: device.clone(),
+                u8: module.kernel("fill_u8")?,
+                u16: module.kernel("fill_u16")?,
+                u32: module.kernel("fill_u32")?,
+                u64: module.kernel("fill_u64")?,
+            })
+        })
+    }
+
+    /// Enqueues `output[i] = value` for every element.
+    ///
+    /// # Ordering
+    /// Stream-ordered: enqueued when this returns, after whatever used the buffer before on any stream.
+    ///
+    /// # Errors
+    /// The launch fails.
+    #[allow(unsafe_code, reason = "launches a kernel whose source is beside it")]
+    pub fn launch<T: FillElement>(&self, stream: &Stream, output: impl WriteArg<T>, value: T) -> Result<()> {
+        const { assert!(matches!(size_of::<T>(), 1 | 2 | 4 | 8), "elements of 1, 2, 4 or 8 bytes") };
+        let count = output.len();
+        if count == 0 {
+            return Ok(());
+        }
+        let config = grid::strided(&self.device, count);
+        let count = count as u64;
+        let bytes = bytemuck::bytes_of(&value);
+        // SAFETY: the arguments are those of the kernel for this element size in cuda/fill.cu, which writes `count` elements.
+        unsafe {
+            match size_of::<T>() {
+                1 => self.u8.launch(stream, config, (output, bytes[0], count)),
+                2 => self.u16.launch(stream, config, (output, bytemuck::pod_read_unaligned::<u16>(bytes), count)),
+                4 => self.u32.launch(stream, config, (output, bytemuck::pod_read_unaligned::<u32>(bytes), count)),
+                _ => self.u64.launch(stream, config, (output, bytemuck::pod_read_unaligned::<u64>(bytes), count)),
+            }?;
+        }
+        Ok(())
+    }
+}

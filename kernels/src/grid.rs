@@ -1,0 +1,13 @@
+//! Launch shapes of kernels that walk over an array.
+
+use cuda_um::{Device, LaunchConfig};
+
+/// Threads of a block.
+pub(crate) const BLOCK: u32 = 256;
+
+/// Blocks for `count` elements, a thread each, but no more than keep the device full: the kernels stride over the rest.
+pub(crate) fn strided(device: &Device, count: usize) -> LaunchConfig {
+    let most = device.capabilities().multiprocessors as usize * 32;
+    let blocks = count.div_ceil(BLOCK as usize).clamp(1, most.max(1));
+    LaunchConfig { grid: [blocks as u32, 1, 1], block: [BLOCK, 1, 1], shared_bytes: 0 }
+}

@@ -1,0 +1,54 @@
+//! `y = a × x + y`.
+
+use crate::error::{Result, length};
+use crate::grid;
+use cuda_um::{Device, Kernel, Module, ReadArg, Stream, WriteArg};
+
+/// The kernel `saxpy_f32`, loaded on a device.
+#[derive(Debug)]
+pub struct Saxpy {
+    device: Device,
+    kernel: Kernel,
+}
+
+impl Saxpy {
+    /// Loads the kernel.
+    ///
+    /// # Errors
+    /// The device refuses the module.
+    pub fn load(device: &Device) -> Result<Self> {
+        crate::load(device, include_str!("../ptx/saxpy.ptx"), |module: &Module| {
+            Ok(Self { device: device.clone(), kernel: module.kernel("saxpy_f32")? })
+        })
+    }
+
+    /// Enqueues `y[i] = a * x[i] + y[i]`, rounded once.
+    ///
+    /// # Ordering
+    /// Stream-ordered: enqueued when this returns, after whatever used the buffers before on any stream.
+    ///
+    /// # Errors
+    /// The buffers differ in length, or the launch fails.
+    #[allow(unsafe_code, reason = "launches a kernel whose source is beside it")]
+    pub fn launch(&self, stream: &Stream, a: f32, x: impl ReadArg<f32>, y: impl WriteArg<f32>) -> Result<()> {
+        let count = x.len();
+        length("saxpy", "y", count, y.len())?;
+        if count == 0 {
+            return Ok(());
+        }
+        // SAFETY: the arguments are those of `saxpy_f32` in cuda/saxpy.cu, which touches `count` elements of each buffer.
+        unsafe { self.kernel.launch(stream, grid::strided(&self.device, count), (a, x, y, count as u64))? };
+        Ok(())
+    }
+}
+
+/// The CPU twin of [`Saxpy`]; the same bits as the kernel's.
+///
+/// # Panics
+/// If the slices differ in length.
+pub fn saxpy_cpu(a: f32, x: &[f32], y: &mut [f32]) {
+    assert_eq!(x.len(), y.len());
+    for (y, x) in y.iter_mut().zip(x) {
+        *y = a.mul_add(*x, *y);
+    }
+}

@@ -1,0 +1,54 @@
+//! `out = in × factor`.
+
+use crate::error::{Result, length};
+use crate::grid;
+use cuda_um::{Device, Kernel, Module, ReadArg, Stream, WriteArg};
+
+/// The kernel `scale_f32`, loaded on a device.
+#[derive(Debug)]
+pub struct Scale {
+    device: Device,
+    kernel: Kernel,
+}
+
+impl Scale {
+    /// Loads the kernel.
+    ///
+    /// # Errors
+    /// The device refuses the module.
+    pub fn load(device: &Device) -> Result<Self> {
+        crate::load(device, include_str!("../ptx/scale.ptx"), |module: &Module| {
+            Ok(Self { device: device.clone(), kernel: module.kernel("scale_f32")? })
+        })
+    }
+
+    /// Enqueues `output[i] = input[i] * factor`.
+    ///
+    /// # Ordering
+    /// Stream-ordered: enqueued when this returns, after whatever used the buffers before on any stream.
+    ///
+    /// # Errors
+    /// The buffers differ in length, or the launch fails.
+    #[allow(unsafe_code, reason = "launches a kernel whose source is beside it")]
+    pub fn launch(&self, stream: &Stream, input: impl ReadArg<f32>, output: impl WriteArg<f32>, factor: f32) -> Result<()> {
+        let count = input.len();
+        length("scale", "output", count, output.len())?;
+        if count == 0 {
+            return Ok(());
+        }
+        // SAFETY: the arguments are those of `scale_f32` in cuda/scale.cu, which touches `count` elements of each buffer.
+        unsafe { self.kernel.launch(stream, grid::strided(&self.device, count), (input, output, factor, count as u64))? };
+        Ok(())
+    }
+}
+
+/// The CPU twin of [`Scale`]; the same bits as the kernel's.
+///
+/// # Panics
+/// If the slices differ in length.
+pub fn scale_cpu(input: &[f32], output: &mut [f32], factor: f32) {
+    assert_eq!(input.len(), output.len());
+    for (output, input) in output.iter_mut().zip(input) {
+        *output = input * factor;
+    }
+}

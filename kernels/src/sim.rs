@@ -1,0 +1,76 @@
+//! The CPU twins as kernels of the simulator.
+
+use crate::cosine_top_k::sim as cosine_top_k;
+use crate::reduce::{THREADS, block_sum};
+use crate::{saxpy_cpu, scale_cpu};
+use bytemuck::Pod;
+use cuda_um_sim::{LaunchContext, TwinError, register_kernel};
+use half::f16;
+
+type Outcome = Result<(), TwinError>;
+
+/// Registers all twins with every simulator of this process. The launchers do it when they are loaded; doing it again changes
+/// nothing.
+pub fn register() {
+    register_kernel("row_inverse_norms_f32", cosine_top_k::norms::<f32>);
+    register_kernel("row_inverse_norms_f16", cosine_top_k::norms::<f16>);
+    register_kernel("cosine_top_k_partial_f32", cosine_top_k::partial::<f32>);
+    register_kernel("cosine_top_k_partial_f16", cosine_top_k::partial::<f16>);
+    register_kernel("cosine_top_k_merge", cosine_top_k::merge);
+    register_kernel("fill_u8", fill::<u8>);
+    register_kernel("fill_u16", fill::<u16>);
+    register_kernel("fill_u32", fill::<u32>);
+    register_kernel("fill_u64", fill::<u64>);
+    register_kernel("scale_f32", scale);
+    register_kernel("saxpy_f32", saxpy);
+    register_kernel("reduce_sum_f32", reduce_sum);
+    register_kernel("reduce_sum_naive_f32", reduce_sum_naive);
+    register_kernel("copy_coalesced_f32", copy);
+    register_kernel("copy_strided_f32", copy);
+}
+
+fn count(launch: &LaunchContext<'_>, index: usize) -> Result<usize, TwinError> {
+    launch.value::<u64>(index).map(|count| count as usize)
+}
+
+fn fill<T: Pod>(launch: &mut LaunchContext<'_>) -> Outcome {
+    let count = count(launch, 2)?;
+    launch.slice_mut::<T>(0, count)?.fill(launch.value(1)?);
+    Ok(())
+}
+
+fn scale(launch: &mut LaunchContext<'_>) -> Outcome {
+    let count = count(launch, 3)?;
+    scale_cpu(launch.slice(0, count)?, launch.slice_mut(1, count)?, launch.value(2)?);
+    Ok(())
+}
+
+fn saxpy(launch: &mut LaunchContext<'_>) -> Outcome {
+    let count = count(launch, 3)?;
+    saxpy_cpu(launch.value(0)?, launch.slice(1, count)?, launch.slice_mut(2, count)?);
+    Ok(())
+}
+
+fn reduce_sum(launch: &mut LaunchContext<'_>) -> Outcome {
+    let blocks = launch.grid()[0] as usize;
+    debug_assert_eq!(launch.block()[0] as usize, THREADS);
+    let input = launch.slice::<f32>(0, count(launch, 2)?)?;
+    for (block, sum) in launch.slice_mut::<f32>(1, blocks)?.iter_mut().enumerate() {
+        *sum = block_sum(input, block, blocks);
+    }
+    Ok(())
+}
+
+fn reduce_sum_naive(launch: &mut LaunchContext<'_>) -> Outcome {
+    let input = launch.slice::<f32>(0, count(launch, 2)?)?;
+    let sum = &mut launch.slice_mut::<f32>(1, 1)?[0];
+    *sum = input.iter().fold(*sum, |sum, value| sum + value);
+    Ok(())
+}
+
+/// The order of the threads does not show in the result.
+fn copy(launch: &mut LaunchContext<'_>) -> Outcome {
+    let count = count(launch, 2)?;
+    launch.slice_mut::<f32>(1, count)?.copy_from_slice(launch.slice(0, count)?);
+    Ok(())
+}

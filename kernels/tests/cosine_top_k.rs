@@ -1,0 +1,167 @@
+//! Batch cosine similarity: the CPU twin against plain float64, the kernels against the twin.
+
+mod support;
+
+use cuda_um::{DeviceBuffer, UnifiedBuffer};
+use half::f16;
+use proptest::prelude::*;
+use support::{device, noise};
+use um_kernels::{CosineTopK, KernelError, Scalar, TargetScalar, TopKShape, cosine_top_k_cpu};
+
+/// The rounding bound. A dot product and two norms of n terms have together at most about 1.5 · n · ε of relative error, in any order of
+/// additions: 1.2e-5 at the largest n here, 70; errors that add like a random walk stay √n times below. Lists may differ only where two
+/// cosines are closer than twice the bound.
+const BOUND: f64 = 1e-5;
+
+fn exact(queries: &[f32], targets: &[f32], dim: usize) -> Vec<Vec<f64>> {
+    let norm = |row: &[f32]| row.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
+    let cosine = |q: &[f32], t: &[f32]| {
+        let norms = norm(q) * norm(t);
+        let dot: f64 = q.iter().zip(t).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+        if norms > 0.0 { dot / norms } else { 0.0 }
+    };
+    queries.chunks(dim).map(|q| targets.chunks(dim).map(|t| cosine(q, t)).collect()).collect()
+}
+
+/// Lists must be sorted, name each target once, have the right cosines, and leave out nothing that is better by more than rounding.
+fn check(exact: &[Vec<f64>], k: usize, scores: &[f32], indices: &[u32]) {
+    for (query, (row, (scores, indices))) in exact.iter().zip(scores.chunks(k).zip(indices.chunks(k))).enumerate() {
+        for place in 0..k {
+            let (score, index) = (f64::from(scores[place]), indices[place] as usize);
+            assert!((score - row[index]).abs() <= BOUND, "query {query}: cosine with {index} is {score}, exactly {}", row[index]);
+            if place > 0 {
+                let before = (scores[place - 1], indices[place - 1]);
+                assert!(before.0 > scores[place] || (before.0 == scores[place] && before.1 < indices[place]), "query {query}: order");
+            }
+        }
+        let worst = f64::from(scores[k - 1]);
+        for (index, cosine) in row.iter().enumerate() {
+            assert!(
+                indices.contains(&(index as u32)) || *cosine <= worst + 2.0 * BOUND,
+                "query {query}: target {index} with {cosine} is missing, the last has {worst}"
+            );
+        }
+    }
+}
+
+fn on_device<T: TargetScalar>(shape: TopKShape, queries: &[f32], targets: &[T]) -> (Vec<f32>, Vec<u32>) {
+    let (device, stream) = device();
+    let kernels = CosineTopK::load(&device).unwrap();
+    let queries = UnifiedBuffer::from_slice(&device, queries).unwrap();
+    let targets = DeviceBuffer::from_slice(&device, targets).unwrap();
+    let mut scores = UnifiedBuffer::zeroed(&device, shape.queries * shape.k).unwrap();
+    let mut indices = UnifiedBuffer::zeroed(&device, shape.queries * shape.k).unwrap();
+    kernels.launch(&stream, shape, &queries, &targets, &mut scores, &mut indices).unwrap();
+    (scores.host().unwrap().to_vec(), indices.host().unwrap().to_vec())
+}
+
+fn twin<T: Scalar>(shape: TopKShape, queries: &[f32], targets: &[T]) -> (Vec<f32>, Vec<u32>) {
+    let (mut scores, mut indices) = (vec![0.0; shape.queries * shape.k], vec![0; shape.queries * shape.k]);
+    cosine_top_k_cpu(queries, targets, shape.dim, shape.k, &mut scores, &mut indices);
+    (scores, indices)
+}
+
+fn shape(queries: usize, targets: usize, dim: usize, k: usize) -> TopKShape {
+    TopKShape { queries, targets, dim, k }
+}
+
+#[test]
+fn shapes_around_the_tiles() {
+    for (queries, targets, dim, k) in [
+        (1, 1, 1, 1),
+        (1, 64, 16, 64),
+        (63, 65, 15, 5),
+        (64, 64, 16, 10),
+        (65, 129, 17, 33),
+        (130, 1000, 96, 128),
+        (3, 5000, 40, 300),
+    ] {
+        let shape = shape(queries, targets, dim, k);
+        let (q, t) = (noise(7, queries * dim), noise(8, targets * dim));
+        let exact = exact(&q, &t, dim);
+        for (scores, indices) in [on_device(shape, &q, &t), twin(shape, &q, &t)] {
+            check(&exact, k, &scores, &indices);
+        }
+    }
+}
+
+#[test]
+fn half_precision_targets() {
+    let shape = shape(70, 200, 50, 7);
+    let (q, t) = (noise(9, shape.queries * shape.dim), noise(10, shape.targets * shape.dim));
+    let narrow: Vec<f16> = t.iter().map(|value| f16::from_f32(*value)).collect();
+    let wide: Vec<f32> = narrow.iter().map(|value| value.to_f32()).collect();
+    let exact = exact(&q, &wide, shape.dim);
+    for (scores, indices) in [on_device(shape, &q, &narrow), twin(shape, &q, &narrow)] {
+        check(&exact, shape.k, &scores, &indices);
+    }
+}
+
+#[test]
+fn equal_cosines_keep_the_lower_index_first() {
+    // Powers of two: every cosine is exact, and many are equal.
+    let shape = shape(2, 300, 4, 20);
+    let q: Vec<f32> = [1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0].to_vec();
+    let t: Vec<f32> = (0..shape.targets).flat_map(|i| if i % 3 == 0 { [2.0, 0.0, 0.0, 0.0] } else { [0.0, 4.0, 0.0, 0.0] }).collect();
+    for (scores, indices) in [on_device(shape, &q, &t), twin(shape, &q, &t)] {
+        let thirds: Vec<u32> = (0..20).map(|i| i * 3).collect();
+        let others: Vec<u32> = (0..).filter(|i| i % 3 != 0).take(20).collect();
+        assert_eq!(indices, [thirds, others].concat());
+        assert!(scores.iter().all(|score| *score == 1.0), "{scores:?}");
+    }
+}
+
+#[test]
+fn a_row_of_zeros_has_cosine_zero() {
+    let shape = shape(2, 3, 2, 3);
+    let (q, t) = ([0.0, 0.0, 1.0, 0.0], [0.0, 0.0, -1.0, 0.0, 5.0, 0.0f32]);
+    for (scores, indices) in [on_device(shape, &q, &t), twin(shape, &q, &t)] {
+        assert_eq!(scores, [0.0, 0.0, 0.0, 1.0, 0.0, -1.0]);
+        assert_eq!(indices, [0, 1, 2, 2, 0, 1]);
+    }
+}
+
+#[test]
+fn impossible_shapes_are_refused() {
+    let (device, stream) = device();
+    let kernels = CosineTopK::load(&device).unwrap();
+    let queries = UnifiedBuffer::from_slice(&device, &[1.0f32; 8]).unwrap();
+    let targets = UnifiedBuffer::from_slice(&device, &[1.0f32; 12]).unwrap();
+    let mut scores = UnifiedBuffer::<f32>::zeroed(&device, 6).unwrap();
+    let mut indices = UnifiedBuffer::<u32>::zeroed(&device, 6).unwrap();
+    let mut launch = |shape| kernels.launch(&stream, shape, &queries, &targets, &mut scores, &mut indices).unwrap_err();
+    for (shape, parameter) in [
+        (shape(2, 3, 0, 3), "dim"),
+        (shape(2, 3, 4, 0), "k"),
+        (shape(2, 3, 4, 4), "k"),
+        (shape(2, usize::MAX, 4, 3), "targets"),
+        (shape(usize::MAX, 3, 4, 3), "queries"),
+    ] {
+        let error = launch(shape);
+        assert!(matches!(error, KernelError::Value { parameter: named, .. } if named == parameter), "{error}");
+    }
+    for (shape, buffer, expected, found) in [
+        (shape(3, 3, 4, 2), "queries", 12, 8),
+        (shape(2, 4, 4, 3), "targets", 16, 12),
+        (shape(2, 3, 4, 2), "scores", 4, 6),
+    ] {
+        let error = launch(shape).to_string();
+        assert_eq!(error, format!("cosine_top_k: `{buffer}` has {found} elements, {expected} are needed"));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn twin_and_kernels_agree_with_float64(
+        queries in 1usize..40, targets in 1usize..150, dim in 1usize..70, k in 1usize..150, seed in 0u64..1000,
+    ) {
+        let shape = shape(queries, targets, dim, k.min(targets));
+        let (q, t) = (noise(seed, queries * dim), noise(seed + 1, targets * dim));
+        let exact = exact(&q, &t, dim);
+        for (scores, indices) in [on_device(shape, &q, &t), twin(shape, &q, &t)] {
+            check(&exact, shape.k, &scores, &indices);
+        }
+    }
+}

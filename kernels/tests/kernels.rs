@@ -1,0 +1,126 @@
+//! Each kernel against its CPU twin, on lengths around the sizes of blocks and grids.
+
+mod support;
+
+use cuda_um::{DeviceBuffer, UnifiedBuffer};
+use support::{device, noise};
+use um_kernels::{CopyKernels, Fill, KernelError, Reduce, Saxpy, Scale, reduce_sum_cpu, saxpy_cpu, scale_cpu};
+
+const LENGTHS: [usize; 9] = [0, 1, 31, 255, 256, 257, 1025, 100_003, 1 << 21];
+
+#[test]
+fn scale_gives_the_bits_of_its_twin() {
+    let (device, stream) = device();
+    let scale = Scale::load(&device).unwrap();
+    for count in LENGTHS {
+        let input = noise(1, count);
+        let mut expected = vec![0.0; count];
+        scale_cpu(&input, &mut expected, 1.7);
+        let source = UnifiedBuffer::from_slice(&device, &input).unwrap();
+        let mut output = UnifiedBuffer::zeroed(&device, count).unwrap();
+        scale.launch(&stream, &source, &mut output, 1.7).unwrap();
+        assert_eq!(*output.host().unwrap(), *expected, "{count} elements");
+    }
+}
+
+#[test]
+fn saxpy_gives_the_bits_of_its_twin() {
+    let (device, stream) = device();
+    let saxpy = Saxpy::load(&device).unwrap();
+    for count in LENGTHS {
+        let (x, mut y) = (noise(2, count), noise(3, count));
+        let source = DeviceBuffer::from_slice(&device, &x).unwrap();
+        let mut target = DeviceBuffer::from_slice(&device, &y).unwrap();
+        saxpy.launch(&stream, -0.3, &source, &mut target).unwrap();
+        saxpy_cpu(-0.3, &x, &mut y);
+        let mut out = vec![0.0; count];
+        target.copy_to_host(&mut out).unwrap();
+        assert_eq!(out, y, "{count} elements");
+    }
+}
+
+#[test]
+fn both_copies_copy_everything() {
+    let (device, stream) = device();
+    let copy = CopyKernels::load(&device).unwrap();
+    for (count, stride) in [(0, 1), (1, 1), (32 * 32, 32), (257 * 3, 257), (1 << 20, 1024), (1000, 1000)] {
+        let input = noise(4, count);
+        let source = UnifiedBuffer::from_slice(&device, &input).unwrap();
+        let mut output = UnifiedBuffer::zeroed(&device, count).unwrap();
+        copy.strided(&stream, &source, &mut output, stride).unwrap();
+        assert_eq!(*output.host().unwrap(), *input, "{count} elements, stride {stride}");
+        output.host_mut().unwrap().fill(f32::NAN);
+        copy.coalesced(&stream, &source, &mut output).unwrap();
+        assert_eq!(*output.host().unwrap(), *input, "{count} elements");
+    }
+}
+
+#[test]
+fn fill_of_every_element_size() {
+    let (device, stream) = device();
+    let fill = Fill::load(&device).unwrap();
+    for count in LENGTHS {
+        let mut bytes = UnifiedBuffer::<u8>::zeroed(&device, count).unwrap();
+        fill.launch(&stream, &mut bytes, 0xA7).unwrap();
+        assert!(bytes.host().unwrap().iter().all(|value| *value == 0xA7), "{count} u8");
+        let mut shorts = UnifiedBuffer::<i16>::zeroed(&device, count).unwrap();
+        fill.launch(&stream, &mut shorts, -3).unwrap();
+        assert!(shorts.host().unwrap().iter().all(|value| *value == -3), "{count} i16");
+        let mut floats = UnifiedBuffer::<f32>::zeroed(&device, count).unwrap();
+        fill.launch(&stream, &mut floats, 1.5).unwrap();
+        assert!(floats.host().unwrap().iter().all(|value| *value == 1.5), "{count} f32");
+        let mut doubles = UnifiedBuffer::<f64>::zeroed(&device, count).unwrap();
+        fill.launch(&stream, &mut doubles, -1e300).unwrap();
+        assert!(doubles.host().unwrap().iter().all(|value| *value == -1e300), "{count} f64");
+    }
+}
+
+#[test]
+fn the_sum_in_shared_memory_has_the_bits_of_its_twin() {
+    let (device, stream) = device();
+    let reduce = Reduce::load(&device).unwrap();
+    for count in LENGTHS {
+        let input = noise(5, count);
+        let source = UnifiedBuffer::from_slice(&device, &input).unwrap();
+        let mut output = UnifiedBuffer::zeroed(&device, 1).unwrap();
+        reduce.sum(&stream, &source, &mut output).unwrap();
+        assert_eq!(output.host().unwrap()[0].to_bits(), reduce_sum_cpu(&input).to_bits(), "{count} elements");
+    }
+}
+
+/// Each of n - 1 additions rounds by at most half an epsilon of a partial sum, which is at most Σ|x|: together less than n · ε · Σ|x|.
+#[test]
+fn sums_are_within_the_rounding_of_their_additions() {
+    let (device, stream) = device();
+    let reduce = Reduce::load(&device).unwrap();
+    for count in [1, 257, 100_003] {
+        let input = noise(6, count);
+        let exact: f64 = input.iter().map(|value| f64::from(*value)).sum();
+        let bound = count as f64 * f64::from(f32::EPSILON) * input.iter().map(|value| f64::from(value.abs())).sum::<f64>();
+        let source = UnifiedBuffer::from_slice(&device, &input).unwrap();
+        let mut output = UnifiedBuffer::zeroed(&device, 1).unwrap();
+        reduce.sum_naive(&stream, &source, &mut output).unwrap();
+        let naive = f64::from(output.host().unwrap()[0]);
+        assert!((naive - exact).abs() <= bound, "naive sum of {count}: {naive} against {exact}, bound {bound}");
+        let twin = f64::from(reduce_sum_cpu(&input));
+        assert!((twin - exact).abs() <= bound, "sum of {count}: {twin} against {exact}, bound {bound}");
+    }
+}
+
+#[test]
+fn wrong_lengths_are_named_and_nothing_is_written() {
+    let (device, stream) = device();
+    let scale = Scale::load(&device).unwrap();
+    let input = UnifiedBuffer::from_slice(&device, &[1.0f32; 8]).unwrap();
+    let mut output = UnifiedBuffer::<f32>::zeroed(&device, 7).unwrap();
+    let error = scale.launch(&stream, &input, &mut output, 2.0).unwrap_err();
+    assert_eq!(error.to_string(), "scale: `output` has 7 elements, 8 are needed");
+    assert_eq!(*output.host().unwrap(), [0.0; 7]);
+
+    let copy = CopyKernels::load(&device).unwrap();
+    let mut output = UnifiedBuffer::<f32>::zeroed(&device, 8).unwrap();
+    for stride in [0, 3, 16] {
+        let error = copy.strided(&stream, &input, &mut output, stride).unwrap_err();
+        assert!(matches!(error, KernelError::Value { parameter: "stride", found, .. } if found == stride), "{error}");
+    }
+}
