@@ -1,0 +1,95 @@
+//! Device memory: explicit copies.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use crate::buffer::Buffer;
+use crate::device::{BufferDevice, CudaDevice};
+use crate::dtype::{DType, Element};
+use crate::error::Result;
+use crate::memory::{BufferMemory, BufferMemoryMut};
+
+/// A buffer in device memory (`cudaMalloc`): the host sees it through copies alone.
+///
+/// # Examples
+/// ```
+/// use um_backend::{Buffer, CudaBackend, CudaBackendConfig, DType};
+///
+/// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
+/// let mut buffer = backend.create_buffer::<f32>(4, DType::F32)?;
+/// buffer.copy_from_host(&[1.0, 2.0, 3.0, 4.0])?;
+/// let mut middle = [0.0; 2];
+/// buffer.copy_to_host_at(1, &mut middle)?;
+/// assert_eq!(middle, [2.0, 3.0]);
+/// # Ok::<(), um_backend::CudaError>(())
+/// ```
+#[derive(Debug)]
+pub struct CudaBuffer<T> {
+    memory: cuda_um::DeviceBuffer<T>,
+    device: BufferDevice,
+}
+
+impl<T: Element> CudaBuffer<T> {
+    /// A buffer of `len` zeros; `dtype` must be that of `T`.
+    ///
+    /// # Errors
+    /// [`CudaError::DTypeMismatch`](crate::CudaError::DTypeMismatch),
+    /// [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory), and what CUDA reports.
+    #[doc(alias = "cudaMalloc")]
+    pub fn new(device: Arc<CudaDevice>, len: usize, dtype: DType) -> Result<Self> {
+        dtype.check::<T>()?;
+        let memory = cuda_um::DeviceBuffer::zeroed(device.as_cuda_um(), len)?;
+        Ok(Self { memory, device: BufferDevice::Cuda(device) })
+    }
+
+    /// The buffer of the safe layer below.
+    #[must_use]
+    pub fn as_cuda_um(&self) -> &cuda_um::DeviceBuffer<T> {
+        &self.memory
+    }
+
+    /// The buffer of the safe layer below.
+    pub fn as_cuda_um_mut(&mut self) -> &mut cuda_um::DeviceBuffer<T> {
+        &mut self.memory
+    }
+
+    /// Waits for the buffer's work and frees it, with the error that dropping it would swallow.
+    ///
+    /// # Errors
+    /// What CUDA reports: a failure of earlier work as well.
+    #[doc(alias = "cudaFree")]
+    pub fn close(self) -> Result<()> {
+        Ok(self.memory.close()?)
+    }
+}
+
+impl<T: Element> Buffer<T> for CudaBuffer<T> {
+    fn len(&self) -> usize {
+        self.memory.len()
+    }
+
+    fn device(&self) -> &BufferDevice {
+        &self.device
+    }
+
+    fn memory(&self) -> BufferMemory<'_, T> {
+        BufferMemory::Device(&self.memory)
+    }
+
+    fn memory_mut(&mut self) -> BufferMemoryMut<'_, T> {
+        BufferMemoryMut::Device(&mut self.memory)
+    }
+
+    fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {
+        let memory = cuda_um::DeviceBuffer::zeroed(self.memory.device(), len)?;
+        Ok(Box::new(Self { memory, device: self.device.clone() }))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}

@@ -1,0 +1,109 @@
+//! Plain memory of the CPU behind the same trait.
+
+use std::any::Any;
+
+use crate::buffer::Buffer;
+use crate::device::BufferDevice;
+use crate::dtype::{DType, Element};
+use crate::error::{CudaError, Result};
+use crate::host_memory::host_memory;
+use crate::memory::{BufferMemory, BufferMemoryMut};
+
+/// A buffer in plain memory of the CPU. It needs no device and no CUDA runtime.
+///
+/// # Examples
+/// ```
+/// use um_backend::{Buffer, DType, HostBuffer};
+///
+/// let mut buffer = HostBuffer::<i32>::new(4, DType::I32)?;
+/// buffer.copy_from_host_at(1, &[7, 8])?;
+/// assert_eq!(buffer.as_slice(), [0, 7, 8, 0]);
+/// # Ok::<(), um_backend::CudaError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostBuffer<T> {
+    elements: Box<[T]>,
+}
+
+impl<T: Element> HostBuffer<T> {
+    /// A buffer of `len` zeros; `dtype` must be that of `T`.
+    ///
+    /// # Errors
+    /// [`CudaError::DTypeMismatch`], [`CudaError::TooLarge`], [`CudaError::OutOfMemory`].
+    pub fn new(len: usize, dtype: DType) -> Result<Self> {
+        dtype.check::<T>()?;
+        Self::zeroed(len)
+    }
+
+    /// A buffer of `len` zeros.
+    ///
+    /// # Errors
+    /// [`CudaError::TooLarge`], [`CudaError::OutOfMemory`].
+    pub fn zeroed(len: usize) -> Result<Self> {
+        let element_bytes = size_of::<T>();
+        let bytes = len.checked_mul(element_bytes).filter(|&bytes| isize::try_from(bytes).is_ok());
+        let requested_bytes = bytes.ok_or(CudaError::TooLarge { len, element_bytes })?;
+        let elements = bytemuck::allocation::try_zeroed_slice_box(len).map_err(|()| {
+            let (free_bytes, total_bytes) = host_memory();
+            let subject = format!("host buffer of {len} {}", T::DTYPE);
+            CudaError::OutOfMemory { subject, requested_bytes, free_bytes, total_bytes }
+        })?;
+        Ok(Self { elements })
+    }
+
+    /// A buffer with these elements.
+    #[must_use]
+    pub fn from_vec(elements: Vec<T>) -> Self {
+        Self { elements: elements.into_boxed_slice() }
+    }
+
+    /// The elements.
+    #[must_use]
+    pub fn as_slice(&self) -> &[T] {
+        &self.elements
+    }
+
+    /// The elements.
+    #[must_use]
+    pub fn as_slice_mut(&mut self) -> &mut [T] {
+        &mut self.elements
+    }
+
+    /// The elements, without a copy.
+    #[must_use]
+    pub fn into_vec(self) -> Vec<T> {
+        self.elements.into_vec()
+    }
+}
+
+static HOST: BufferDevice = BufferDevice::Host;
+
+impl<T: Element> Buffer<T> for HostBuffer<T> {
+    fn len(&self) -> usize {
+        self.elements.len()
+    }
+
+    fn device(&self) -> &BufferDevice {
+        &HOST
+    }
+
+    fn memory(&self) -> BufferMemory<'_, T> {
+        BufferMemory::Host(&self.elements)
+    }
+
+    fn memory_mut(&mut self) -> BufferMemoryMut<'_, T> {
+        BufferMemoryMut::Host(&mut self.elements)
+    }
+
+    fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {
+        Ok(Box::new(Self::zeroed(len)?))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}

@@ -1,0 +1,27 @@
+//! How much memory the machine has: for the message of an allocation that failed.
+
+/// Available and total bytes of host memory; 0 where unknown.
+pub(crate) fn host_memory() -> (usize, usize) {
+    let report = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    (field(&report, "MemAvailable:"), field(&report, "MemTotal:"))
+}
+
+/// A line of `/proc/meminfo`: `MemTotal:  1024 kB`.
+fn field(report: &str, name: &str) -> usize {
+    let line = report.lines().find_map(|line| line.strip_prefix(name));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<usize>().ok());
+    kib.unwrap_or(0).saturating_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_the_kernel_writes() {
+        let report = "MemTotal:       16384 kB\nMemFree: 1 kB\nMemAvailable:    512 kB\n";
+        assert_eq!(field(report, "MemTotal:"), 16384 * 1024);
+        assert_eq!(field(report, "MemAvailable:"), 512 * 1024);
+        assert_eq!(field(report, "Other:"), 0);
+    }
+}

@@ -1,0 +1,168 @@
+//! Which CUDA runtime serves: a real one, or the simulator.
+
+use cuda_um::Runtime;
+#[cfg(feature = "sim")]
+use cuda_um_sim::Sim;
+use parking_lot::Mutex;
+
+use crate::error::{CudaError, Result, one_line};
+
+/// The variable that [`RuntimeChoice::Environment`] reads.
+const VARIABLE: &str = "CUDA_UM_RUNTIME";
+
+/// Which CUDA runtime to use.
+///
+/// The first three choices share one runtime a process, so that buffers made through different backends can be copied on the
+/// device. A simulator of your own is [`RuntimeChoice::Simulator`].
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub enum RuntimeChoice {
+    /// What `CUDA_UM_RUNTIME` says: `cuda`, `sim` or `auto`. Unset or empty, it is `auto` with the feature `sim` and `cuda`
+    /// without it.
+    #[default]
+    Environment,
+    /// The libcudart of this machine (`CUDA_UM_CUDART`, then the usual names and places). No GPU is an error.
+    Cuda,
+    /// The simulator, as `CUDA_UM_SIM_GPU`, `CUDA_UM_SIM_CUDA` and `CUDA_UM_SIM_DEVICES` describe it.
+    Sim,
+    /// The GPU if there is one, else the simulator; which one and why is in
+    /// [`CudaBackend::runtime_description`](crate::CudaBackend::runtime_description).
+    Auto,
+    /// A runtime that is open already.
+    Given(Runtime),
+    /// This simulator.
+    #[cfg(feature = "sim")]
+    Simulator(Sim),
+}
+
+/// A runtime with what is known of where it comes from.
+#[derive(Debug, Clone)]
+pub(crate) struct Opened {
+    pub(crate) runtime: Runtime,
+    #[cfg(feature = "sim")]
+    pub(crate) sim: Option<Sim>,
+    /// Why this one and not another, where that is worth a word.
+    why: Option<String>,
+}
+
+impl Opened {
+    fn real(runtime: Runtime) -> Self {
+        Self {
+            runtime,
+            #[cfg(feature = "sim")]
+            sim: None,
+            why: None,
+        }
+    }
+
+    #[cfg(feature = "sim")]
+    fn simulated(sim: Sim) -> Result<Self> {
+        Ok(Self { runtime: Runtime::from_table(sim.table())?, sim: Some(sim), why: None })
+    }
+
+    pub(crate) fn is_simulated(&self) -> bool {
+        #[cfg(feature = "sim")]
+        return self.sim.is_some();
+        #[cfg(not(feature = "sim"))]
+        return false;
+    }
+
+    /// One line, for a device of this runtime.
+    pub(crate) fn describe(&self, device: &cuda_um::Device) -> String {
+        let version = self.runtime.version();
+        let what = format!("CUDA {}.{} on {}", version.major, version.minor, device.name());
+        let simulated = if self.is_simulated() { "simulator playing " } else { "" };
+        let why = self.why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+        format!("{simulated}{what}{why}")
+    }
+}
+
+/// Opens what is asked for.
+pub(crate) fn open(choice: RuntimeChoice) -> Result<Opened> {
+    match choice {
+        RuntimeChoice::Environment => open(from_environment(std::env::var_os(VARIABLE).as_deref())?),
+        RuntimeChoice::Cuda => cuda(),
+        RuntimeChoice::Sim => simulator(),
+        RuntimeChoice::Auto => auto(),
+        RuntimeChoice::Given(runtime) => Ok(Opened::real(runtime)),
+        #[cfg(feature = "sim")]
+        RuntimeChoice::Simulator(sim) => Opened::simulated(sim),
+    }
+}
+
+fn from_environment(value: Option<&std::ffi::OsStr>) -> Result<RuntimeChoice> {
+    let value = value.map(|value| value.to_string_lossy()).unwrap_or_default();
+    match value.as_ref() {
+        "" if cfg!(feature = "sim") => Ok(RuntimeChoice::Auto),
+        "" | "cuda" => Ok(RuntimeChoice::Cuda),
+        "sim" => Ok(RuntimeChoice::Sim),
+        "auto" => Ok(RuntimeChoice::Auto),
+        _ => Err(CudaError::InvalidSetting {
+            name: VARIABLE,
+            value: value.into_owned(),
+            expected: "cuda, sim or auto",
+        }),
+    }
+}
+
+/// The process's libcudart. Failures are not kept: a later call tries again.
+fn cuda() -> Result<Opened> {
+    static SHARED: Mutex<Option<Opened>> = Mutex::new(None);
+    let mut shared = SHARED.lock();
+    if let Some(opened) = &*shared {
+        return Ok(opened.clone());
+    }
+    let runtime = Runtime::open()?;
+    runtime.device_count()?;
+    Ok(shared.insert(Opened::real(runtime)).clone())
+}
+
+/// The process's simulator.
+#[cfg(feature = "sim")]
+fn simulator() -> Result<Opened> {
+    static SHARED: Mutex<Option<Opened>> = Mutex::new(None);
+    let mut shared = SHARED.lock();
+    if let Some(opened) = &*shared {
+        return Ok(opened.clone());
+    }
+    Ok(shared.insert(Opened::simulated(Sim::from_env()?)?).clone())
+}
+
+#[cfg(not(feature = "sim"))]
+fn simulator() -> Result<Opened> {
+    Err(CudaError::NotSupported {
+        what: "the simulator".into(),
+        needs: "um-backend with the feature `sim`".into(),
+        have: "a build without it".into(),
+    })
+}
+
+fn auto() -> Result<Opened> {
+    let none = match cuda() {
+        Ok(opened) => return Ok(opened),
+        Err(none) => none,
+    };
+    if !cfg!(feature = "sim") {
+        return Err(none);
+    }
+    let opened = simulator()?;
+    Ok(Opened { why: Some(one_line(&none)), ..opened })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+
+    #[test]
+    fn the_environment_chooses() {
+        let choose = |value: &str| from_environment(Some(OsStr::new(value)));
+        assert!(matches!(choose("cuda"), Ok(RuntimeChoice::Cuda)));
+        assert!(matches!(choose("sim"), Ok(RuntimeChoice::Sim)));
+        assert!(matches!(choose("auto"), Ok(RuntimeChoice::Auto)));
+        assert!(matches!(choose(""), Ok(RuntimeChoice::Auto)), "auto is the default with the feature `sim`");
+        assert!(matches!(from_environment(None), Ok(RuntimeChoice::Auto)));
+        let error = choose("gpu").unwrap_err();
+        assert_eq!(error.to_string(), "CUDA_UM_RUNTIME=gpu: expected cuda, sim or auto");
+    }
+}
