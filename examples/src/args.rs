@@ -109,6 +109,16 @@ pub enum BufferKind {
     Host,
 }
 
+impl From<BufferKind> for um_backend::BufferKind {
+    fn from(kind: BufferKind) -> Self {
+        match kind {
+            BufferKind::Unified => Self::Unified,
+            BufferKind::Cuda => Self::Cuda,
+            BufferKind::Host => Self::Host,
+        }
+    }
+}
+
 impl BufferKind {
     /// As in `--buffer` and in the JSON.
     pub fn name(self) -> &'static str {

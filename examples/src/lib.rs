@@ -1,1 +1,19 @@
-//! The main job (batch_recall) and the examples of cuda-um
+//! The main job (`batch_recall`) and the examples of cuda-um.
+
+pub mod args;
+pub mod batch_recall;
+pub mod error;
+pub mod input;
+pub mod machine;
+pub mod npy;
+pub mod place;
+pub mod progress;
+pub mod report;
+pub mod search;
+pub mod shipped;
+pub mod texts;
+pub mod truth;
+pub mod validate;
+
+/// Whatever ended a program; its text is one line.
+pub type Failure = Box<dyn std::error::Error>;

@@ -5,7 +5,6 @@ use crate::input::Inputs;
 use crate::texts::printable;
 use crate::truth::recall_at;
 use serde::Serialize;
-use std::fmt::Write;
 use std::time::Duration;
 
 /// The object that `--json` prints.
@@ -36,6 +35,8 @@ pub struct Run {
     pub migrated_bytes: BothWays,
     /// Page faults on managed memory; `None` where nothing counts them.
     pub page_faults: Faults,
+    /// Advice and prefetch that did not apply, and why.
+    pub notes: Vec<String>,
     /// The `k` best targets of every query, best first.
     pub top: Vec<Vec<Match>>,
     /// As `top`, but as many as recall@10 needs.
@@ -116,6 +117,7 @@ impl Run {
             predicted_us: None,
             migrated_bytes: BothWays::default(),
             page_faults: Faults::default(),
+            notes: Vec::new(),
             top: found
                 .iter()
                 .map(|row| row[..inputs.k.min(row.len())].to_vec())
@@ -176,8 +178,10 @@ impl Report {
     /// The table, the recall, and the matches of the first `show` queries.
     pub fn for_people(&self, inputs: &Inputs, show: usize) -> String {
         let mut text = String::new();
-        let mut line =
-            |content: String| writeln!(text, "{}", content.trim_end()).expect("a String takes it");
+        let mut line = |content: String| {
+            text.push_str(content.trim_end());
+            text.push('\n');
+        };
         let matrix = &inputs.targets;
         line(format!(
             "{} queries in {} targets of {} × {}: the top {} by cosine",
@@ -247,6 +251,11 @@ impl Report {
         }
         if self.runs.iter().any(|run| run.page_faults.device.is_none()) {
             line("\n? = not measured (needs the profiler).".into());
+        }
+        for run in &self.runs {
+            run.notes
+                .iter()
+                .for_each(|note| line(format!("{}: {note}", run.buffer.name())));
         }
         if let (Some(run), 2..) = (self.runs.first(), self.runs.len()) {
             let agree = self.disagreement().map_or_else(

@@ -19,13 +19,17 @@ impl CopyKernels {
     /// # Errors
     /// The device refuses the module.
     pub fn load(device: &Device) -> Result<Self> {
-        crate::load(device, include_str!("../ptx/copy.ptx"), |module: &Module| {
-            Ok(Self {
-                device: device.clone(),
-                coalesced: module.kernel("copy_coalesced_f32")?,
-                strided: module.kernel("copy_strided_f32")?,
-            })
-        })
+        crate::load(
+            device,
+            include_str!("../ptx/copy.ptx"),
+            |module: &Module| {
+                Ok(Self {
+                    device: device.clone(),
+                    coalesced: module.kernel("copy_coalesced_f32")?,
+                    strided: module.kernel("copy_strided_f32")?,
+                })
+            },
+        )
     }
 
     /// Enqueues `output[i] = input[i]`, neighbouring threads taking neighbouring elements.
@@ -36,14 +40,25 @@ impl CopyKernels {
     /// # Errors
     /// The buffers differ in length, or the launch fails.
     #[allow(unsafe_code, reason = "launches a kernel whose source is beside it")]
-    pub fn coalesced(&self, stream: &Stream, input: impl ReadArg<f32>, output: impl WriteArg<f32>) -> Result<()> {
+    pub fn coalesced(
+        &self,
+        stream: &Stream,
+        input: impl ReadArg<f32>,
+        output: impl WriteArg<f32>,
+    ) -> Result<()> {
         let count = input.len();
         length("copy", "output", count, output.len())?;
         if count == 0 {
             return Ok(());
         }
         // SAFETY: the arguments are those of the kernel in cuda/copy.cu, which touches `count` elements of each buffer.
-        unsafe { self.coalesced.launch(stream, grid::strided(&self.device, count), (input, output, count as u64))? };
+        unsafe {
+            self.coalesced.launch(
+                stream,
+                grid::strided(&self.device, count),
+                (input, output, count as u64),
+            )?
+        };
         Ok(())
     }
 
@@ -66,14 +81,22 @@ impl CopyKernels {
         length("copy", "output", count, output.len())?;
         if stride == 0 || count % stride != 0 {
             let allowed = format!("a divisor of the length, {count}");
-            return Err(KernelError::Value { kernel: "copy", parameter: "stride", found: stride, allowed });
+            return Err(KernelError::Value {
+                kernel: "copy",
+                parameter: "stride",
+                found: stride,
+                allowed,
+            });
         }
         if count == 0 {
             return Ok(());
         }
         let config = grid::strided(&self.device, count);
         // SAFETY: as above; since `stride` divides `count`, the kernel takes each of the `count` elements once.
-        unsafe { self.strided.launch(stream, config, (input, output, count as u64, stride as u64))? };
+        unsafe {
+            self.strided
+                .launch(stream, config, (input, output, count as u64, stride as u64))?
+        };
         Ok(())
     }
 }

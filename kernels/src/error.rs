@@ -36,10 +36,23 @@ pub enum KernelError {
 impl std::fmt::Display for KernelError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Length { kernel, buffer, expected, found } => {
-                write!(f, "{kernel}: `{buffer}` has {found} elements, {expected} are needed")
+            Self::Length {
+                kernel,
+                buffer,
+                expected,
+                found,
+            } => {
+                write!(
+                    f,
+                    "{kernel}: `{buffer}` has {found} elements, {expected} are needed"
+                )
             }
-            Self::Value { kernel, parameter, found, allowed } => {
+            Self::Value {
+                kernel,
+                parameter,
+                found,
+                allowed,
+            } => {
                 write!(f, "{kernel}: {parameter} is {found}; allowed: {allowed}")
             }
             Self::Cuda(error) => error.fmt(f),
@@ -63,6 +76,20 @@ impl From<cuda_um::Error> for KernelError {
 }
 
 /// Checks a buffer's length.
-pub(crate) fn length(kernel: &'static str, buffer: &'static str, expected: usize, found: usize) -> Result<()> {
-    if expected == found { Ok(()) } else { Err(KernelError::Length { kernel, buffer, expected, found }) }
+pub(crate) fn length(
+    kernel: &'static str,
+    buffer: &'static str,
+    expected: usize,
+    found: usize,
+) -> Result<()> {
+    if expected == found {
+        Ok(())
+    } else {
+        Err(KernelError::Length {
+            kernel,
+            buffer,
+            expected,
+            found,
+        })
+    }
 }

@@ -25,15 +25,19 @@ impl Fill {
     /// # Errors
     /// The device refuses the module.
     pub fn load(device: &Device) -> Result<Self> {
-        crate::load(device, include_str!("../ptx/fill.ptx"), |module: &Module| {
-            Ok(Self {
-                device: device.clone(),
-                u8: module.kernel("fill_u8")?,
-                u16: module.kernel("fill_u16")?,
-                u32: module.kernel("fill_u32")?,
-                u64: module.kernel("fill_u64")?,
-            })
-        })
+        crate::load(
+            device,
+            include_str!("../ptx/fill.ptx"),
+            |module: &Module| {
+                Ok(Self {
+                    device: device.clone(),
+                    u8: module.kernel("fill_u8")?,
+                    u16: module.kernel("fill_u16")?,
+                    u32: module.kernel("fill_u32")?,
+                    u64: module.kernel("fill_u64")?,
+                })
+            },
+        )
     }
 
     /// Enqueues `output[i] = value` for every element.
@@ -44,8 +48,18 @@ impl Fill {
     /// # Errors
     /// The launch fails.
     #[allow(unsafe_code, reason = "launches a kernel whose source is beside it")]
-    pub fn launch<T: FillElement>(&self, stream: &Stream, output: impl WriteArg<T>, value: T) -> Result<()> {
-        const { assert!(matches!(size_of::<T>(), 1 | 2 | 4 | 8), "elements of 1, 2, 4 or 8 bytes") };
+    pub fn launch<T: FillElement>(
+        &self,
+        stream: &Stream,
+        output: impl WriteArg<T>,
+        value: T,
+    ) -> Result<()> {
+        const {
+            assert!(
+                matches!(size_of::<T>(), 1 | 2 | 4 | 8),
+                "elements of 1, 2, 4 or 8 bytes"
+            )
+        };
         let count = output.len();
         if count == 0 {
             return Ok(());
@@ -57,9 +71,21 @@ impl Fill {
         unsafe {
             match size_of::<T>() {
                 1 => self.u8.launch(stream, config, (output, bytes[0], count)),
-                2 => self.u16.launch(stream, config, (output, bytemuck::pod_read_unaligned::<u16>(bytes), count)),
-                4 => self.u32.launch(stream, config, (output, bytemuck::pod_read_unaligned::<u32>(bytes), count)),
-                _ => self.u64.launch(stream, config, (output, bytemuck::pod_read_unaligned::<u64>(bytes), count)),
+                2 => self.u16.launch(
+                    stream,
+                    config,
+                    (output, bytemuck::pod_read_unaligned::<u16>(bytes), count),
+                ),
+                4 => self.u32.launch(
+                    stream,
+                    config,
+                    (output, bytemuck::pod_read_unaligned::<u32>(bytes), count),
+                ),
+                _ => self.u64.launch(
+                    stream,
+                    config,
+                    (output, bytemuck::pod_read_unaligned::<u64>(bytes), count),
+                ),
             }?;
         }
         Ok(())

@@ -9,5 +9,9 @@ pub(crate) const BLOCK: u32 = 256;
 pub(crate) fn strided(device: &Device, count: usize) -> LaunchConfig {
     let most = device.capabilities().multiprocessors as usize * 32;
     let blocks = count.div_ceil(BLOCK as usize).clamp(1, most.max(1));
-    LaunchConfig { grid: [blocks as u32, 1, 1], block: [BLOCK, 1, 1], shared_bytes: 0 }
+    LaunchConfig {
+        grid: [blocks as u32, 1, 1],
+        block: [BLOCK, 1, 1],
+        shared_bytes: 0,
+    }
 }

@@ -43,7 +43,9 @@ mod scale;
 pub mod sim;
 
 pub use copy::CopyKernels;
-pub use cosine_top_k::{CosineTopK, Scalar, TargetScalar, TopKShape, cosine_top_k_cpu, row_inverse_norms_cpu};
+pub use cosine_top_k::{
+    CosineTopK, Scalar, TargetScalar, TopKShape, cosine_top_k_cpu, row_inverse_norms_cpu,
+};
 pub use error::{KernelError, Result};
 pub use fill::{Fill, FillElement};
 pub use reduce::{Reduce, reduce_sum_cpu};

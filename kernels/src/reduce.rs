@@ -22,13 +22,17 @@ impl Reduce {
     /// # Errors
     /// The device refuses the module.
     pub fn load(device: &Device) -> Result<Self> {
-        crate::load(device, include_str!("../ptx/reduce.ptx"), |module: &Module| {
-            Ok(Self {
-                device: device.clone(),
-                shared: module.kernel("reduce_sum_f32")?,
-                naive: module.kernel("reduce_sum_naive_f32")?,
-            })
-        })
+        crate::load(
+            device,
+            include_str!("../ptx/reduce.ptx"),
+            |module: &Module| {
+                Ok(Self {
+                    device: device.clone(),
+                    shared: module.kernel("reduce_sum_f32")?,
+                    naive: module.kernel("reduce_sum_naive_f32")?,
+                })
+            },
+        )
     }
 
     /// Enqueues `output[0]` = the sum of `input`: each block in shared memory, then one block over the blocks' sums. The order of the
@@ -40,15 +44,22 @@ impl Reduce {
     /// # Errors
     /// `output` is not one element, memory for the blocks' sums is missing, or a launch fails.
     #[allow(unsafe_code, reason = "launches a kernel whose source is beside it")]
-    pub fn sum(&self, stream: &Stream, input: impl ReadArg<f32>, output: impl WriteArg<f32>) -> Result<()> {
+    pub fn sum(
+        &self,
+        stream: &Stream,
+        input: impl ReadArg<f32>,
+        output: impl WriteArg<f32>,
+    ) -> Result<()> {
         length("reduce", "output", 1, output.len())?;
         let count = input.len();
         let blocks = blocks(count);
         let mut sums = DeviceBuffer::<f32>::zeroed(&self.device, blocks)?;
         // SAFETY: the arguments are those of `reduce_sum_f32` in cuda/reduce.cu: it reads `count` elements and writes one a block.
         unsafe {
-            self.shared.launch(stream, shape(blocks), (input, &mut sums, count as u64))?;
-            self.shared.launch(stream, shape(1), (&sums, output, blocks as u64))?;
+            self.shared
+                .launch(stream, shape(blocks), (input, &mut sums, count as u64))?;
+            self.shared
+                .launch(stream, shape(1), (&sums, output, blocks as u64))?;
         }
         Ok(())
     }
@@ -62,13 +73,20 @@ impl Reduce {
     /// # Errors
     /// `output` is not one element, `input` is too long for a grid, or the launch fails.
     #[allow(unsafe_code, reason = "launches a kernel whose source is beside it")]
-    pub fn sum_naive(&self, stream: &Stream, input: impl ReadArg<f32>, output: impl WriteArg<f32>) -> Result<()> {
+    pub fn sum_naive(
+        &self,
+        stream: &Stream,
+        input: impl ReadArg<f32>,
+        output: impl WriteArg<f32>,
+    ) -> Result<()> {
         length("reduce", "output", 1, output.len())?;
         let count = input.len();
         if count == 0 {
             return Ok(());
         }
-        let blocks = u32::try_from(count.div_ceil(THREADS)).ok().filter(|blocks| *blocks <= i32::MAX as u32);
+        let blocks = u32::try_from(count.div_ceil(THREADS))
+            .ok()
+            .filter(|blocks| *blocks <= i32::MAX as u32);
         let blocks = blocks.ok_or_else(|| KernelError::Value {
             kernel: "reduce",
             parameter: "the length of `input`",
@@ -76,7 +94,13 @@ impl Reduce {
             allowed: format!("at most {}", i32::MAX as usize * THREADS),
         })?;
         // SAFETY: the arguments are those of `reduce_sum_naive_f32`, which reads `count` elements and adds to one.
-        unsafe { self.naive.launch(stream, shape(blocks as usize), (input, output, count as u64))? };
+        unsafe {
+            self.naive.launch(
+                stream,
+                shape(blocks as usize),
+                (input, output, count as u64),
+            )?
+        };
         Ok(())
     }
 }
@@ -87,13 +111,19 @@ fn blocks(count: usize) -> usize {
 }
 
 fn shape(blocks: usize) -> LaunchConfig {
-    LaunchConfig { grid: [blocks as u32, 1, 1], block: [THREADS as u32, 1, 1], shared_bytes: 0 }
+    LaunchConfig {
+        grid: [blocks as u32, 1, 1],
+        block: [THREADS as u32, 1, 1],
+        shared_bytes: 0,
+    }
 }
 
 /// The CPU twin of [`Reduce::sum`]; the same bits as the kernel's.
 pub fn reduce_sum_cpu(input: &[f32]) -> f32 {
     let blocks = blocks(input.len());
-    let sums: Vec<f32> = (0..blocks).map(|block| block_sum(input, block, blocks)).collect();
+    let sums: Vec<f32> = (0..blocks)
+        .map(|block| block_sum(input, block, blocks))
+        .collect();
     block_sum(&sums, 0, 1)
 }
 
@@ -102,7 +132,11 @@ pub(crate) fn block_sum(input: &[f32], block: usize, blocks: usize) -> f32 {
     let mut sums = [0.0f32; THREADS];
     for (thread, sum) in sums.iter_mut().enumerate() {
         let first = block * THREADS + thread;
-        *sum = input.iter().skip(first).step_by(blocks * THREADS).fold(0.0, |sum, value| sum + value);
+        *sum = input
+            .iter()
+            .skip(first)
+            .step_by(blocks * THREADS)
+            .fold(0.0, |sum, value| sum + value);
     }
     let mut half = THREADS / 2;
     while half > 0 {

@@ -17,9 +17,16 @@ impl Saxpy {
     /// # Errors
     /// The device refuses the module.
     pub fn load(device: &Device) -> Result<Self> {
-        crate::load(device, include_str!("../ptx/saxpy.ptx"), |module: &Module| {
-            Ok(Self { device: device.clone(), kernel: module.kernel("saxpy_f32")? })
-        })
+        crate::load(
+            device,
+            include_str!("../ptx/saxpy.ptx"),
+            |module: &Module| {
+                Ok(Self {
+                    device: device.clone(),
+                    kernel: module.kernel("saxpy_f32")?,
+                })
+            },
+        )
     }
 
     /// Enqueues `y[i] = a * x[i] + y[i]`, rounded once.
@@ -30,14 +37,26 @@ impl Saxpy {
     /// # Errors
     /// The buffers differ in length, or the launch fails.
     #[allow(unsafe_code, reason = "launches a kernel whose source is beside it")]
-    pub fn launch(&self, stream: &Stream, a: f32, x: impl ReadArg<f32>, y: impl WriteArg<f32>) -> Result<()> {
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        a: f32,
+        x: impl ReadArg<f32>,
+        y: impl WriteArg<f32>,
+    ) -> Result<()> {
         let count = x.len();
         length("saxpy", "y", count, y.len())?;
         if count == 0 {
             return Ok(());
         }
         // SAFETY: the arguments are those of `saxpy_f32` in cuda/saxpy.cu, which touches `count` elements of each buffer.
-        unsafe { self.kernel.launch(stream, grid::strided(&self.device, count), (a, x, y, count as u64))? };
+        unsafe {
+            self.kernel.launch(
+                stream,
+                grid::strided(&self.device, count),
+                (a, x, y, count as u64),
+            )?
+        };
         Ok(())
     }
 }

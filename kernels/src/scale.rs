@@ -17,9 +17,16 @@ impl Scale {
     /// # Errors
     /// The device refuses the module.
     pub fn load(device: &Device) -> Result<Self> {
-        crate::load(device, include_str!("../ptx/scale.ptx"), |module: &Module| {
-            Ok(Self { device: device.clone(), kernel: module.kernel("scale_f32")? })
-        })
+        crate::load(
+            device,
+            include_str!("../ptx/scale.ptx"),
+            |module: &Module| {
+                Ok(Self {
+                    device: device.clone(),
+                    kernel: module.kernel("scale_f32")?,
+                })
+            },
+        )
     }
 
     /// Enqueues `output[i] = input[i] * factor`.
@@ -30,14 +37,26 @@ impl Scale {
     /// # Errors
     /// The buffers differ in length, or the launch fails.
     #[allow(unsafe_code, reason = "launches a kernel whose source is beside it")]
-    pub fn launch(&self, stream: &Stream, input: impl ReadArg<f32>, output: impl WriteArg<f32>, factor: f32) -> Result<()> {
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        input: impl ReadArg<f32>,
+        output: impl WriteArg<f32>,
+        factor: f32,
+    ) -> Result<()> {
         let count = input.len();
         length("scale", "output", count, output.len())?;
         if count == 0 {
             return Ok(());
         }
         // SAFETY: the arguments are those of `scale_f32` in cuda/scale.cu, which touches `count` elements of each buffer.
-        unsafe { self.kernel.launch(stream, grid::strided(&self.device, count), (input, output, factor, count as u64))? };
+        unsafe {
+            self.kernel.launch(
+                stream,
+                grid::strided(&self.device, count),
+                (input, output, factor, count as u64),
+            )?
+        };
         Ok(())
     }
 }

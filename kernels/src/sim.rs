@@ -41,13 +41,21 @@ fn fill<T: Pod>(launch: &mut LaunchContext<'_>) -> Outcome {
 
 fn scale(launch: &mut LaunchContext<'_>) -> Outcome {
     let count = count(launch, 3)?;
-    scale_cpu(launch.slice(0, count)?, launch.slice_mut(1, count)?, launch.value(2)?);
+    scale_cpu(
+        launch.slice(0, count)?,
+        launch.slice_mut(1, count)?,
+        launch.value(2)?,
+    );
     Ok(())
 }
 
 fn saxpy(launch: &mut LaunchContext<'_>) -> Outcome {
     let count = count(launch, 3)?;
-    saxpy_cpu(launch.value(0)?, launch.slice(1, count)?, launch.slice_mut(2, count)?);
+    saxpy_cpu(
+        launch.value(0)?,
+        launch.slice(1, count)?,
+        launch.slice_mut(2, count)?,
+    );
     Ok(())
 }
 
@@ -71,6 +79,8 @@ fn reduce_sum_naive(launch: &mut LaunchContext<'_>) -> Outcome {
 /// The order of the threads does not show in the result.
 fn copy(launch: &mut LaunchContext<'_>) -> Outcome {
     let count = count(launch, 2)?;
-    launch.slice_mut::<f32>(1, count)?.copy_from_slice(launch.slice(0, count)?);
+    launch
+        .slice_mut::<f32>(1, count)?
+        .copy_from_slice(launch.slice(0, count)?);
     Ok(())
 }

@@ -14,24 +14,48 @@ use um_kernels::{CosineTopK, KernelError, Scalar, TargetScalar, TopKShape, cosin
 const BOUND: f64 = 1e-5;
 
 fn exact(queries: &[f32], targets: &[f32], dim: usize) -> Vec<Vec<f64>> {
-    let norm = |row: &[f32]| row.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
+    let norm = |row: &[f32]| {
+        row.iter()
+            .map(|x| f64::from(*x).powi(2))
+            .sum::<f64>()
+            .sqrt()
+    };
     let cosine = |q: &[f32], t: &[f32]| {
         let norms = norm(q) * norm(t);
-        let dot: f64 = q.iter().zip(t).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+        let dot: f64 = q
+            .iter()
+            .zip(t)
+            .map(|(a, b)| f64::from(*a) * f64::from(*b))
+            .sum();
         if norms > 0.0 { dot / norms } else { 0.0 }
     };
-    queries.chunks(dim).map(|q| targets.chunks(dim).map(|t| cosine(q, t)).collect()).collect()
+    queries
+        .chunks(dim)
+        .map(|q| targets.chunks(dim).map(|t| cosine(q, t)).collect())
+        .collect()
 }
 
 /// Lists must be sorted, name each target once, have the right cosines, and leave out nothing that is better by more than rounding.
 fn check(exact: &[Vec<f64>], k: usize, scores: &[f32], indices: &[u32]) {
-    for (query, (row, (scores, indices))) in exact.iter().zip(scores.chunks(k).zip(indices.chunks(k))).enumerate() {
+    for (query, (row, (scores, indices))) in exact
+        .iter()
+        .zip(scores.chunks(k).zip(indices.chunks(k)))
+        .enumerate()
+    {
         for place in 0..k {
             let (score, index) = (f64::from(scores[place]), indices[place] as usize);
-            assert!((score - row[index]).abs() <= BOUND, "query {query}: cosine with {index} is {score}, exactly {}", row[index]);
+            assert!(
+                (score - row[index]).abs() <= BOUND,
+                "query {query}: cosine with {index} is {score}, exactly {}",
+                row[index]
+            );
             if place > 0 {
                 let before = (scores[place - 1], indices[place - 1]);
-                assert!(before.0 > scores[place] || (before.0 == scores[place] && before.1 < indices[place]), "query {query}: order");
+                assert!(
+                    before.0 > scores[place]
+                        || (before.0 == scores[place] && before.1 < indices[place]),
+                    "query {query}: order"
+                );
             }
         }
         let worst = f64::from(scores[k - 1]);
@@ -44,25 +68,56 @@ fn check(exact: &[Vec<f64>], k: usize, scores: &[f32], indices: &[u32]) {
     }
 }
 
-fn on_device<T: TargetScalar>(shape: TopKShape, queries: &[f32], targets: &[T]) -> (Vec<f32>, Vec<u32>) {
+fn on_device<T: TargetScalar>(
+    shape: TopKShape,
+    queries: &[f32],
+    targets: &[T],
+) -> (Vec<f32>, Vec<u32>) {
     let (device, stream) = device();
     let kernels = CosineTopK::load(&device).unwrap();
     let queries = UnifiedBuffer::from_slice(&device, queries).unwrap();
     let targets = DeviceBuffer::from_slice(&device, targets).unwrap();
     let mut scores = UnifiedBuffer::zeroed(&device, shape.queries * shape.k).unwrap();
     let mut indices = UnifiedBuffer::zeroed(&device, shape.queries * shape.k).unwrap();
-    kernels.launch(&stream, shape, &queries, &targets, &mut scores, &mut indices).unwrap();
-    (scores.host().unwrap().to_vec(), indices.host().unwrap().to_vec())
+    kernels
+        .launch(
+            &stream,
+            shape,
+            &queries,
+            &targets,
+            &mut scores,
+            &mut indices,
+        )
+        .unwrap();
+    (
+        scores.host().unwrap().to_vec(),
+        indices.host().unwrap().to_vec(),
+    )
 }
 
 fn twin<T: Scalar>(shape: TopKShape, queries: &[f32], targets: &[T]) -> (Vec<f32>, Vec<u32>) {
-    let (mut scores, mut indices) = (vec![0.0; shape.queries * shape.k], vec![0; shape.queries * shape.k]);
-    cosine_top_k_cpu(queries, targets, shape.dim, shape.k, &mut scores, &mut indices);
+    let (mut scores, mut indices) = (
+        vec![0.0; shape.queries * shape.k],
+        vec![0; shape.queries * shape.k],
+    );
+    cosine_top_k_cpu(
+        queries,
+        targets,
+        shape.dim,
+        shape.k,
+        &mut scores,
+        &mut indices,
+    );
     (scores, indices)
 }
 
 fn shape(queries: usize, targets: usize, dim: usize, k: usize) -> TopKShape {
-    TopKShape { queries, targets, dim, k }
+    TopKShape {
+        queries,
+        targets,
+        dim,
+        k,
+    }
 }
 
 #[test]
@@ -88,7 +143,10 @@ fn shapes_around_the_tiles() {
 #[test]
 fn half_precision_targets() {
     let shape = shape(70, 200, 50, 7);
-    let (q, t) = (noise(9, shape.queries * shape.dim), noise(10, shape.targets * shape.dim));
+    let (q, t) = (
+        noise(9, shape.queries * shape.dim),
+        noise(10, shape.targets * shape.dim),
+    );
     let narrow: Vec<f16> = t.iter().map(|value| f16::from_f32(*value)).collect();
     let wide: Vec<f32> = narrow.iter().map(|value| value.to_f32()).collect();
     let exact = exact(&q, &wide, shape.dim);
@@ -102,7 +160,15 @@ fn equal_cosines_keep_the_lower_index_first() {
     // Powers of two: every cosine is exact, and many are equal.
     let shape = shape(2, 300, 4, 20);
     let q: Vec<f32> = [1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0].to_vec();
-    let t: Vec<f32> = (0..shape.targets).flat_map(|i| if i % 3 == 0 { [2.0, 0.0, 0.0, 0.0] } else { [0.0, 4.0, 0.0, 0.0] }).collect();
+    let t: Vec<f32> = (0..shape.targets)
+        .flat_map(|i| {
+            if i % 3 == 0 {
+                [2.0, 0.0, 0.0, 0.0]
+            } else {
+                [0.0, 4.0, 0.0, 0.0]
+            }
+        })
+        .collect();
     for (scores, indices) in [on_device(shape, &q, &t), twin(shape, &q, &t)] {
         let thirds: Vec<u32> = (0..20).map(|i| i * 3).collect();
         let others: Vec<u32> = (0..).filter(|i| i % 3 != 0).take(20).collect();
@@ -129,7 +195,18 @@ fn impossible_shapes_are_refused() {
     let targets = UnifiedBuffer::from_slice(&device, &[1.0f32; 12]).unwrap();
     let mut scores = UnifiedBuffer::<f32>::zeroed(&device, 6).unwrap();
     let mut indices = UnifiedBuffer::<u32>::zeroed(&device, 6).unwrap();
-    let mut launch = |shape| kernels.launch(&stream, shape, &queries, &targets, &mut scores, &mut indices).unwrap_err();
+    let mut launch = |shape| {
+        kernels
+            .launch(
+                &stream,
+                shape,
+                &queries,
+                &targets,
+                &mut scores,
+                &mut indices,
+            )
+            .unwrap_err()
+    };
     for (shape, parameter) in [
         (shape(2, 3, 0, 3), "dim"),
         (shape(2, 3, 4, 0), "k"),
@@ -138,7 +215,10 @@ fn impossible_shapes_are_refused() {
         (shape(usize::MAX, 3, 4, 3), "queries"),
     ] {
         let error = launch(shape);
-        assert!(matches!(error, KernelError::Value { parameter: named, .. } if named == parameter), "{error}");
+        assert!(
+            matches!(error, KernelError::Value { parameter: named, .. } if named == parameter),
+            "{error}"
+        );
     }
     for (shape, buffer, expected, found) in [
         (shape(3, 3, 4, 2), "queries", 12, 8),
@@ -146,7 +226,10 @@ fn impossible_shapes_are_refused() {
         (shape(2, 3, 4, 2), "scores", 4, 6),
     ] {
         let error = launch(shape).to_string();
-        assert_eq!(error, format!("cosine_top_k: `{buffer}` has {found} elements, {expected} are needed"));
+        assert_eq!(
+            error,
+            format!("cosine_top_k: `{buffer}` has {found} elements, {expected} are needed")
+        );
     }
 }
 

@@ -4,7 +4,9 @@ mod support;
 
 use cuda_um::{DeviceBuffer, UnifiedBuffer};
 use support::{device, noise};
-use um_kernels::{CopyKernels, Fill, KernelError, Reduce, Saxpy, Scale, reduce_sum_cpu, saxpy_cpu, scale_cpu};
+use um_kernels::{
+    CopyKernels, Fill, KernelError, Reduce, Saxpy, Scale, reduce_sum_cpu, saxpy_cpu, scale_cpu,
+};
 
 const LENGTHS: [usize; 9] = [0, 1, 31, 255, 256, 257, 1025, 100_003, 1 << 21];
 
@@ -43,12 +45,23 @@ fn saxpy_gives_the_bits_of_its_twin() {
 fn both_copies_copy_everything() {
     let (device, stream) = device();
     let copy = CopyKernels::load(&device).unwrap();
-    for (count, stride) in [(0, 1), (1, 1), (32 * 32, 32), (257 * 3, 257), (1 << 20, 1024), (1000, 1000)] {
+    for (count, stride) in [
+        (0, 1),
+        (1, 1),
+        (32 * 32, 32),
+        (257 * 3, 257),
+        (1 << 20, 1024),
+        (1000, 1000),
+    ] {
         let input = noise(4, count);
         let source = UnifiedBuffer::from_slice(&device, &input).unwrap();
         let mut output = UnifiedBuffer::zeroed(&device, count).unwrap();
         copy.strided(&stream, &source, &mut output, stride).unwrap();
-        assert_eq!(*output.host().unwrap(), *input, "{count} elements, stride {stride}");
+        assert_eq!(
+            *output.host().unwrap(),
+            *input,
+            "{count} elements, stride {stride}"
+        );
         output.host_mut().unwrap().fill(f32::NAN);
         copy.coalesced(&stream, &source, &mut output).unwrap();
         assert_eq!(*output.host().unwrap(), *input, "{count} elements");
@@ -62,16 +75,28 @@ fn fill_of_every_element_size() {
     for count in LENGTHS {
         let mut bytes = UnifiedBuffer::<u8>::zeroed(&device, count).unwrap();
         fill.launch(&stream, &mut bytes, 0xA7).unwrap();
-        assert!(bytes.host().unwrap().iter().all(|value| *value == 0xA7), "{count} u8");
+        assert!(
+            bytes.host().unwrap().iter().all(|value| *value == 0xA7),
+            "{count} u8"
+        );
         let mut shorts = UnifiedBuffer::<i16>::zeroed(&device, count).unwrap();
         fill.launch(&stream, &mut shorts, -3).unwrap();
-        assert!(shorts.host().unwrap().iter().all(|value| *value == -3), "{count} i16");
+        assert!(
+            shorts.host().unwrap().iter().all(|value| *value == -3),
+            "{count} i16"
+        );
         let mut floats = UnifiedBuffer::<f32>::zeroed(&device, count).unwrap();
         fill.launch(&stream, &mut floats, 1.5).unwrap();
-        assert!(floats.host().unwrap().iter().all(|value| *value == 1.5), "{count} f32");
+        assert!(
+            floats.host().unwrap().iter().all(|value| *value == 1.5),
+            "{count} f32"
+        );
         let mut doubles = UnifiedBuffer::<f64>::zeroed(&device, count).unwrap();
         fill.launch(&stream, &mut doubles, -1e300).unwrap();
-        assert!(doubles.host().unwrap().iter().all(|value| *value == -1e300), "{count} f64");
+        assert!(
+            doubles.host().unwrap().iter().all(|value| *value == -1e300),
+            "{count} f64"
+        );
     }
 }
 
@@ -84,7 +109,11 @@ fn the_sum_in_shared_memory_has_the_bits_of_its_twin() {
         let source = UnifiedBuffer::from_slice(&device, &input).unwrap();
         let mut output = UnifiedBuffer::zeroed(&device, 1).unwrap();
         reduce.sum(&stream, &source, &mut output).unwrap();
-        assert_eq!(output.host().unwrap()[0].to_bits(), reduce_sum_cpu(&input).to_bits(), "{count} elements");
+        assert_eq!(
+            output.host().unwrap()[0].to_bits(),
+            reduce_sum_cpu(&input).to_bits(),
+            "{count} elements"
+        );
     }
 }
 
@@ -96,14 +125,25 @@ fn sums_are_within_the_rounding_of_their_additions() {
     for count in [1, 257, 100_003] {
         let input = noise(6, count);
         let exact: f64 = input.iter().map(|value| f64::from(*value)).sum();
-        let bound = count as f64 * f64::from(f32::EPSILON) * input.iter().map(|value| f64::from(value.abs())).sum::<f64>();
+        let bound = count as f64
+            * f64::from(f32::EPSILON)
+            * input
+                .iter()
+                .map(|value| f64::from(value.abs()))
+                .sum::<f64>();
         let source = UnifiedBuffer::from_slice(&device, &input).unwrap();
         let mut output = UnifiedBuffer::zeroed(&device, 1).unwrap();
         reduce.sum_naive(&stream, &source, &mut output).unwrap();
         let naive = f64::from(output.host().unwrap()[0]);
-        assert!((naive - exact).abs() <= bound, "naive sum of {count}: {naive} against {exact}, bound {bound}");
+        assert!(
+            (naive - exact).abs() <= bound,
+            "naive sum of {count}: {naive} against {exact}, bound {bound}"
+        );
         let twin = f64::from(reduce_sum_cpu(&input));
-        assert!((twin - exact).abs() <= bound, "sum of {count}: {twin} against {exact}, bound {bound}");
+        assert!(
+            (twin - exact).abs() <= bound,
+            "sum of {count}: {twin} against {exact}, bound {bound}"
+        );
     }
 }
 
@@ -114,13 +154,21 @@ fn wrong_lengths_are_named_and_nothing_is_written() {
     let input = UnifiedBuffer::from_slice(&device, &[1.0f32; 8]).unwrap();
     let mut output = UnifiedBuffer::<f32>::zeroed(&device, 7).unwrap();
     let error = scale.launch(&stream, &input, &mut output, 2.0).unwrap_err();
-    assert_eq!(error.to_string(), "scale: `output` has 7 elements, 8 are needed");
+    assert_eq!(
+        error.to_string(),
+        "scale: `output` has 7 elements, 8 are needed"
+    );
     assert_eq!(*output.host().unwrap(), [0.0; 7]);
 
     let copy = CopyKernels::load(&device).unwrap();
     let mut output = UnifiedBuffer::<f32>::zeroed(&device, 8).unwrap();
     for stride in [0, 3, 16] {
-        let error = copy.strided(&stream, &input, &mut output, stride).unwrap_err();
-        assert!(matches!(error, KernelError::Value { parameter: "stride", found, .. } if found == stride), "{error}");
+        let error = copy
+            .strided(&stream, &input, &mut output, stride)
+            .unwrap_err();
+        assert!(
+            matches!(error, KernelError::Value { parameter: "stride", found, .. } if found == stride),
+            "{error}"
+        );
     }
 }

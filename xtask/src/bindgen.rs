@@ -14,17 +14,42 @@ use std::path::{Path, PathBuf};
 /// The headers that the bindings are made from, a version a row: wheels, and the folders of the headers in them. CUDA 13 has two
 /// rows: the types are those of 13.0, the functions those of the newest as well.
 pub const HEADERS: [(Major, &[&str], &[&str]); 4] = [
-    (Major::V11, &["nvidia-cuda-runtime-cu11==11.8.89", "nvidia-cuda-nvcc-cu11==11.8.89"], OLD_FOLDERS),
-    (Major::V12, &["nvidia-cuda-runtime-cu12==12.9.79", "nvidia-cuda-nvcc-cu12==12.9.86"], OLD_FOLDERS),
-    (Major::V13, &["nvidia-cuda-runtime==13.0.96", "nvidia-cuda-crt==13.0.88"], &["nvidia/cu13/include"]),
-    (Major::V13, &["nvidia-cuda-runtime==13.5.37", "nvidia-cuda-crt==13.5.37"], &["nvidia/cu13/include"]),
+    (
+        Major::V11,
+        &[
+            "nvidia-cuda-runtime-cu11==11.8.89",
+            "nvidia-cuda-nvcc-cu11==11.8.89",
+        ],
+        OLD_FOLDERS,
+    ),
+    (
+        Major::V12,
+        &[
+            "nvidia-cuda-runtime-cu12==12.9.79",
+            "nvidia-cuda-nvcc-cu12==12.9.86",
+        ],
+        OLD_FOLDERS,
+    ),
+    (
+        Major::V13,
+        &["nvidia-cuda-runtime==13.0.96", "nvidia-cuda-crt==13.0.88"],
+        &["nvidia/cu13/include"],
+    ),
+    (
+        Major::V13,
+        &["nvidia-cuda-runtime==13.5.37", "nvidia-cuda-crt==13.5.37"],
+        &["nvidia/cu13/include"],
+    ),
 ];
 const OLD_FOLDERS: &[&str] = &["nvidia/cuda_runtime/include", "nvidia/cuda_nvcc/include"];
 
 /// Installs the wheels of a row and names its include folders.
 pub fn headers((major, requirements, folders): (Major, &[&str], &[&str])) -> Result<Headers> {
     let site = wheels::install(requirements)?;
-    Ok(Headers { major, includes: folders.iter().map(|folder| site.join(folder)).collect() })
+    Ok(Headers {
+        major,
+        includes: folders.iter().map(|folder| site.join(folder)).collect(),
+    })
 }
 
 /// The folder of libclang, as `LIBCLANG_PATH` wants it.
@@ -43,7 +68,11 @@ pub fn run(check: bool) -> Result<()> {
     let [v11, v12, v13, newest] = HEADERS;
     let mut items_13 = generate::read(&headers(v13)?)?;
     generate::add_later_functions(&mut items_13, &headers(newest)?)?;
-    let files = generate::files(generate::read(&headers(v11)?)?, generate::read(&headers(v12)?)?, items_13)?;
+    let files = generate::files(
+        generate::read(&headers(v11)?)?,
+        generate::read(&headers(v12)?)?,
+        items_13,
+    )?;
     let source = workspace::root().join("crates/cuda-um-sys/src");
     let mut differing = Vec::new();
     for generate::Generated { path, text } in files {
@@ -58,9 +87,15 @@ pub fn run(check: bool) -> Result<()> {
         }
     }
     if !differing.is_empty() {
-        bail!("not what the headers say: {} (run `cargo xtask bindgen`)", differing.join(", "));
+        bail!(
+            "not what the headers say: {} (run `cargo xtask bindgen`)",
+            differing.join(", ")
+        );
     }
-    println!("bindings of CUDA 11.8, 12.9 and 13.x: {}", if check { "as checked in" } else { "written" });
+    println!(
+        "bindings of CUDA 11.8, 12.9 and 13.x: {}",
+        if check { "as checked in" } else { "written" }
+    );
     Ok(())
 }
 

@@ -11,7 +11,10 @@ use std::process::{Command, Stdio};
 const LEFT_OUT: &[(&str, &str)] = &[
     ("compile_fail", "needs the Rust compiler"),
     ("unsafe_list", "reads the sources"),
-    ("real_cudart", "opens libraries of several CUDA versions; `cargo xtask real-cudart` runs it without a GPU"),
+    (
+        "real_cudart",
+        "opens libraries of several CUDA versions; `cargo xtask real-cudart` runs it without a GPU",
+    ),
     ("layout", "compares with C headers; needs no GPU"),
 ];
 
@@ -44,13 +47,27 @@ pub fn run(args: &Args) -> Result<()> {
         fs::create_dir_all(out.join(folder))?;
     }
 
-    let tests = built(&["test", "--no-run", "--workspace", "--exclude", "xtask", "--lib", "--tests", "--features", FEATURES])?;
+    let tests = built(&[
+        "test",
+        "--no-run",
+        "--workspace",
+        "--exclude",
+        "xtask",
+        "--lib",
+        "--tests",
+        "--features",
+        FEATURES,
+    ])?;
     for binary in tests.iter().filter(|binary| binary.is_test) {
         if let Some((_, why)) = LEFT_OUT.iter().find(|(name, _)| *name == binary.target) {
             eprintln!("left out: {}::{} ({why})", binary.package, binary.target);
             continue;
         }
-        pack(binary, &out.join("tests").join(format!("{}--{}", binary.package, binary.target)))?;
+        pack(
+            binary,
+            &out.join("tests")
+                .join(format!("{}--{}", binary.package, binary.target)),
+        )?;
     }
     for binary in built(&["build", "-p", "um-examples", "-p", "um-benches", "--bins"])? {
         pack(&binary, &out.join("bin").join(&binary.target))?;
@@ -61,7 +78,11 @@ pub fn run(args: &Args) -> Result<()> {
     fs::write(&script, RUN_SH)?;
     workspace::run(Command::new("chmod").arg("+x").arg(&script))?;
     let bytes = folder_bytes(&out)?;
-    println!("{}: {:.1} MiB; on a machine with a GPU: ./run.sh", out.display(), bytes as f64 / (1 << 20) as f64);
+    println!(
+        "{}: {:.1} MiB; on a machine with a GPU: ./run.sh",
+        out.display(),
+        bytes as f64 / (1 << 20) as f64
+    );
     Ok(())
 }
 
@@ -79,15 +100,28 @@ fn built(arguments: &[&str]) -> Result<Vec<Binary>> {
         .args(arguments)
         .args(["--release", "--message-format=json-render-diagnostics"])
         .stderr(Stdio::inherit());
-    let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
-    ensure!(output.status.success(), "{command:?} ended with {}", output.status);
+    let output = command
+        .output()
+        .with_context(|| format!("cannot start {command:?}"))?;
+    ensure!(
+        output.status.success(),
+        "{command:?} ended with {}",
+        output.status
+    );
     let mut binaries = Vec::new();
     for line in String::from_utf8(output.stdout)?.lines() {
         let message: serde_json::Value = serde_json::from_str(line)?;
-        let (Some(path), Some(target)) = (message["executable"].as_str(), message["target"]["name"].as_str()) else {
+        let (Some(path), Some(target)) = (
+            message["executable"].as_str(),
+            message["target"]["name"].as_str(),
+        ) else {
             continue;
         };
-        let manifest = Path::new(message["manifest_path"].as_str().context("cargo names the manifest")?);
+        let manifest = Path::new(
+            message["manifest_path"]
+                .as_str()
+                .context("cargo names the manifest")?,
+        );
         binaries.push(Binary {
             package: package_name(manifest)?,
             target: target.to_owned(),
@@ -108,7 +142,8 @@ fn package_name(manifest: &Path) -> Result<String> {
 
 fn pack(binary: &Binary, to: &Path) -> Result<()> {
     fs::copy(&binary.path, to)?;
-    workspace::run(Command::new("strip").arg(to)).context("`strip` comes with the C compiler's binutils")
+    workspace::run(Command::new("strip").arg(to))
+        .context("`strip` comes with the C compiler's binutils")
 }
 
 fn copy_folder(from: &Path, to: &Path) -> Result<()> {
@@ -130,7 +165,11 @@ fn folder_bytes(folder: &Path) -> Result<u64> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let meta = entry.metadata()?;
-        bytes += if meta.is_dir() { folder_bytes(&entry.path())? } else { meta.len() };
+        bytes += if meta.is_dir() {
+            folder_bytes(&entry.path())?
+        } else {
+            meta.len()
+        };
     }
     Ok(bytes)
 }

@@ -5,11 +5,31 @@ use anyhow::Result;
 
 /// Version, wheel, and the library in it.
 const RUNTIMES: [(&str, &str, &str); 5] = [
-    ("11.8", "nvidia-cuda-runtime-cu11==11.8.89", "nvidia/cuda_runtime/lib/libcudart.so.11.0"),
-    ("12.2", "nvidia-cuda-runtime-cu12==12.2.140", "nvidia/cuda_runtime/lib/libcudart.so.12"),
-    ("12.9", "nvidia-cuda-runtime-cu12==12.9.79", "nvidia/cuda_runtime/lib/libcudart.so.12"),
-    ("13.0", "nvidia-cuda-runtime==13.0.96", "nvidia/cu13/lib/libcudart.so.13"),
-    ("13.5", "nvidia-cuda-runtime==13.5.37", "nvidia/cu13/lib/libcudart.so.13"),
+    (
+        "11.8",
+        "nvidia-cuda-runtime-cu11==11.8.89",
+        "nvidia/cuda_runtime/lib/libcudart.so.11.0",
+    ),
+    (
+        "12.2",
+        "nvidia-cuda-runtime-cu12==12.2.140",
+        "nvidia/cuda_runtime/lib/libcudart.so.12",
+    ),
+    (
+        "12.9",
+        "nvidia-cuda-runtime-cu12==12.9.79",
+        "nvidia/cuda_runtime/lib/libcudart.so.12",
+    ),
+    (
+        "13.0",
+        "nvidia-cuda-runtime==13.0.96",
+        "nvidia/cu13/lib/libcudart.so.13",
+    ),
+    (
+        "13.5",
+        "nvidia-cuda-runtime==13.5.37",
+        "nvidia/cu13/lib/libcudart.so.13",
+    ),
 ];
 
 /// Names of the rows of [`bindgen::HEADERS`].
@@ -19,17 +39,31 @@ const HEADERS: [&str; 4] = ["11.8", "12.9", "13.0", "13.5"];
 pub fn run() -> Result<()> {
     let mut cudarts = Vec::new();
     for (version, wheel, library) in RUNTIMES {
-        cudarts.push(format!("{version}={}", wheels::install(&[wheel])?.join(library).display()));
+        cudarts.push(format!(
+            "{version}={}",
+            wheels::install(&[wheel])?.join(library).display()
+        ));
     }
     let mut includes = Vec::new();
     for (version, row) in HEADERS.into_iter().zip(bindgen::HEADERS) {
-        let folders: Vec<String> =
-            bindgen::headers(row)?.includes.iter().map(|folder| folder.display().to_string()).collect();
+        let folders: Vec<String> = bindgen::headers(row)?
+            .includes
+            .iter()
+            .map(|folder| folder.display().to_string())
+            .collect();
         includes.push(format!("{version}={}", folders.join(":")));
     }
     workspace::run(
         workspace::cargo()
-            .args(["test", "-p", "cuda-um-sys", "--test", "real_cudart", "--test", "layout"])
+            .args([
+                "test",
+                "-p",
+                "cuda-um-sys",
+                "--test",
+                "real_cudart",
+                "--test",
+                "layout",
+            ])
             .env("CUDA_UM_TEST_CUDARTS", cudarts.join(","))
             .env("CUDA_UM_TEST_INCLUDES", includes.join(",")),
     )?;
@@ -37,7 +71,16 @@ pub fn run() -> Result<()> {
     let (_, folders) = includes[1].split_once('=').expect("version=folders");
     workspace::run(
         workspace::cargo()
-            .args(["test", "-p", "cuda-um-sys", "--features", "generate", "--lib", "--test", "layout"])
+            .args([
+                "test",
+                "-p",
+                "cuda-um-sys",
+                "--features",
+                "generate",
+                "--lib",
+                "--test",
+                "layout",
+            ])
             .env("LIBCLANG_PATH", bindgen::libclang()?)
             .env("CUDA_UM_INCLUDE", folders)
             .env("CUDA_UM_TEST_INCLUDES", includes.join(",")),

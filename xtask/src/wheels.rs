@@ -23,14 +23,31 @@ pub fn install(requirements: &[&str]) -> Result<PathBuf> {
     // Unpacked beside and renamed at the end, so that a run that was cut short leaves no half a folder.
     let partial = folder.with_extension(format!("partial-{}", std::process::id()));
     std::fs::create_dir_all(&partial)?;
-    eprintln!("installing {} into {}", requirements.join(" "), folder.display());
+    eprintln!(
+        "installing {} into {}",
+        requirements.join(" "),
+        folder.display()
+    );
     let mut pip = Command::new(std::env::var_os("PYTHON").unwrap_or_else(|| "python3".into()));
-    pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:"])
-        .args(["--no-compile", "--disable-pip-version-check", "--root-user-action=ignore", "--target"])
-        .arg(&partial)
-        .args(requirements);
-    workspace::run(&mut pip)
-        .context("pinned wheels are installed with `python3 -m pip` (set PYTHON to use another interpreter)")?;
+    pip.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--only-binary=:all:",
+    ])
+    .args([
+        "--no-compile",
+        "--disable-pip-version-check",
+        "--root-user-action=ignore",
+        "--target",
+    ])
+    .arg(&partial)
+    .args(requirements);
+    workspace::run(&mut pip).context(
+        "pinned wheels are installed with `python3 -m pip` (set PYTHON to use another interpreter)",
+    )?;
     match std::fs::rename(&partial, &folder) {
         Err(_) if folder.is_dir() => std::fs::remove_dir_all(&partial)?,
         renamed => renamed?,

@@ -88,7 +88,10 @@ impl CudaBackend {
     pub fn initialize_blocking(config: CudaBackendConfig) -> Result<Self> {
         let opened = runtime::open(config.runtime)?;
         let device = Arc::new(CudaDevice::open(opened, config.device)?);
-        Ok(Self { device, oversubscription: config.oversubscription })
+        Ok(Self {
+            device,
+            oversubscription: config.oversubscription,
+        })
     }
 
     /// The device.
@@ -180,7 +183,10 @@ impl CudaBackend {
     /// [`CudaError::NotSupported`](crate::CudaError::NotSupported) on a device that cannot, and what CUDA reports.
     #[doc(alias = "cudaHostRegister")]
     pub fn register<T: Element>(&self, elements: Vec<T>) -> Result<RegisteredBuffer<'static, T>> {
-        Ok(RegisteredBuffer::from_vec(self.device.as_cuda_um(), elements)?)
+        Ok(RegisteredBuffer::from_vec(
+            self.device.as_cuda_um(),
+            elements,
+        )?)
     }
 
     /// Pins memory that the caller borrows, so that kernels use it in place, for the time of `body`.
@@ -193,7 +199,11 @@ impl CudaBackend {
         memory: &mut [T],
         body: impl for<'s> FnOnce(&mut RegisteredBuffer<'s, T>) -> R,
     ) -> Result<R> {
-        Ok(RegisteredBuffer::scope(self.device.as_cuda_um(), memory, body)?)
+        Ok(RegisteredBuffer::scope(
+            self.device.as_cuda_um(),
+            memory,
+            body,
+        )?)
     }
 
     /// [`UnifiedBuffer::prefetch_to_device`].

@@ -169,13 +169,25 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`CudaError::RangeOutOfBounds`](crate::CudaError::RangeOutOfBounds) for a range outside of its buffer, and what CUDA
     /// reports.
-    fn copy_from_buffer_at(&mut self, offset: usize, source: &dyn Buffer<T>, range: Range<usize>) -> Result<()> {
+    fn copy_from_buffer_at(
+        &mut self,
+        offset: usize,
+        source: &dyn Buffer<T>,
+        range: Range<usize>,
+    ) -> Result<()> {
         let target_range = transfer::ranges(offset, self.len(), &range, source.len())?;
-        if transfer::direct(self.memory_mut(), target_range, source.memory(), range.clone())? {
+        if transfer::direct(
+            self.memory_mut(),
+            target_range,
+            source.memory(),
+            range.clone(),
+        )? {
             return Ok(());
         }
-        transfer::staged(range, |from, stage| source.copy_to_host_at(from, stage), |at, stage| {
-            self.copy_from_host_at(offset + at, stage)
-        })
+        transfer::staged(
+            range,
+            |from, stage| source.copy_to_host_at(from, stage),
+            |at, stage| self.copy_from_host_at(offset + at, stage),
+        )
     }
 }

@@ -32,7 +32,10 @@ impl CudaBackendConfig {
     /// Sets the device's ordinal.
     #[must_use]
     pub fn device(self, ordinal: usize) -> Self {
-        Self { device: ordinal, ..self }
+        Self {
+            device: ordinal,
+            ..self
+        }
     }
 
     /// Sets which CUDA runtime is used.
@@ -51,6 +54,9 @@ impl CudaBackendConfig {
     /// Sets whether unified buffers may take more memory than the device has free.
     #[must_use]
     pub fn oversubscription(self, oversubscription: Oversubscription) -> Self {
-        Self { oversubscription, ..self }
+        Self {
+            oversubscription,
+            ..self
+        }
     }
 }

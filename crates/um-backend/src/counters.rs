@@ -27,9 +27,13 @@ impl MigrationCounters {
         Self {
             bytes_to_device: self.bytes_to_device.saturating_sub(earlier.bytes_to_device),
             bytes_to_host: self.bytes_to_host.saturating_sub(earlier.bytes_to_host),
-            bytes_device_to_device: self.bytes_device_to_device.saturating_sub(earlier.bytes_device_to_device),
+            bytes_device_to_device: self
+                .bytes_device_to_device
+                .saturating_sub(earlier.bytes_device_to_device),
             device_faults: self.device_faults.saturating_sub(earlier.device_faults),
-            device_fault_groups: self.device_fault_groups.saturating_sub(earlier.device_fault_groups),
+            device_fault_groups: self
+                .device_fault_groups
+                .saturating_sub(earlier.device_fault_groups),
             host_faults: self.host_faults.saturating_sub(earlier.host_faults),
         }
     }

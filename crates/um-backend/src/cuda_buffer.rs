@@ -39,7 +39,10 @@ impl<T: Element> CudaBuffer<T> {
     pub fn new(device: Arc<CudaDevice>, len: usize, dtype: DType) -> Result<Self> {
         dtype.check::<T>()?;
         let memory = cuda_um::DeviceBuffer::zeroed(device.as_cuda_um(), len)?;
-        Ok(Self { memory, device: BufferDevice::Cuda(device) })
+        Ok(Self {
+            memory,
+            device: BufferDevice::Cuda(device),
+        })
     }
 
     /// The buffer of the safe layer below.
@@ -82,7 +85,10 @@ impl<T: Element> Buffer<T> for CudaBuffer<T> {
 
     fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {
         let memory = cuda_um::DeviceBuffer::zeroed(self.memory.device(), len)?;
-        Ok(Box::new(Self { memory, device: self.device.clone() }))
+        Ok(Box::new(Self {
+            memory,
+            device: self.device.clone(),
+        }))
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -54,9 +54,15 @@ impl CudaDevice {
     pub(crate) fn open(opened: Opened, ordinal: usize) -> Result<Self> {
         let count = opened.runtime.device_count()?;
         let within = u32::try_from(ordinal).ok().filter(|_| ordinal < count);
-        let device = opened.runtime.device(within.ok_or(CudaError::NoSuchDevice { ordinal, count })?)?;
+        let device = opened
+            .runtime
+            .device(within.ok_or(CudaError::NoSuchDevice { ordinal, count })?)?;
         let stream = device.default_stream()?;
-        Ok(Self { device, stream, opened })
+        Ok(Self {
+            device,
+            stream,
+            opened,
+        })
     }
 
     pub(crate) fn opened(&self) -> &Opened {
@@ -130,7 +136,10 @@ impl CudaDevice {
             Some(format!("{} has no managed memory", self.name()))
         } else if capabilities.compute_capability < FIRST_WITH_PAGE_FAULTS {
             let reason = "managed memory cannot migrate on access before compute capability 6.0";
-            Some(format!("{} has compute capability {major}.{minor}: {reason}", self.name()))
+            Some(format!(
+                "{} has compute capability {major}.{minor}: {reason}",
+                self.name()
+            ))
         } else {
             None
         }

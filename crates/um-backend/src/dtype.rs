@@ -77,7 +77,14 @@ impl DType {
     /// # Errors
     /// [`CudaError::DTypeMismatch`] when it is not.
     pub fn check<T: Element>(self) -> Result<()> {
-        if self == T::DTYPE { Ok(()) } else { Err(CudaError::DTypeMismatch { requested: self, element: T::DTYPE }) }
+        if self == T::DTYPE {
+            Ok(())
+        } else {
+            Err(CudaError::DTypeMismatch {
+                requested: self,
+                element: T::DTYPE,
+            })
+        }
     }
 }
 

@@ -23,7 +23,9 @@ pub type Result<T, E = CudaError> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum CudaError {
     /// Not enough memory on the device (or, for host memory, in the machine).
-    #[error("out of memory: {subject}: {requested_bytes} bytes requested, {free_bytes} free of {total_bytes}")]
+    #[error(
+        "out of memory: {subject}: {requested_bytes} bytes requested, {free_bytes} free of {total_bytes}"
+    )]
     OutOfMemory {
         /// What the memory was for.
         subject: String,
@@ -142,20 +144,42 @@ impl From<cuda_um::Error> for CudaError {
     fn from(error: cuda_um::Error) -> Self {
         use cuda_um::Error as Below;
         match error {
-            Below::OutOfMemory { call, subject, requested_bytes, free_bytes, total_bytes } => {
-                Self::OutOfMemory { subject: format!("{call}: {subject}"), requested_bytes, free_bytes, total_bytes }
-            }
+            Below::OutOfMemory {
+                call,
+                subject,
+                requested_bytes,
+                free_bytes,
+                total_bytes,
+            } => Self::OutOfMemory {
+                subject: format!("{call}: {subject}"),
+                requested_bytes,
+                free_bytes,
+                total_bytes,
+            },
             Below::NotSupported { what, needs, have } => Self::NotSupported { what, needs, have },
-            Below::LengthMismatch { what, expected, found } => {
-                Self::LengthMismatch { what, buffer_len: expected, other_len: found }
+            Below::LengthMismatch {
+                what,
+                expected,
+                found,
+            } => Self::LengthMismatch {
+                what,
+                buffer_len: expected,
+                other_len: found,
+            },
+            Below::RangeOutOfBounds { start, end, len } => {
+                Self::RangeOutOfBounds { start, end, len }
             }
-            Below::RangeOutOfBounds { start, end, len } => Self::RangeOutOfBounds { start, end, len },
             Below::TooLarge { len, element_bytes } => Self::TooLarge { len, element_bytes },
-            Below::DeviceOutOfRange { ordinal, count } => Self::NoSuchDevice { ordinal: ordinal as usize, count },
+            Below::DeviceOutOfRange { ordinal, count } => Self::NoSuchDevice {
+                ordinal: ordinal as usize,
+                count,
+            },
             Below::Busy { what, by } => Self::Busy { what, by },
             sticky @ Below::Sticky { .. } => Self::DeviceLost(sticky),
             none @ (Below::Load(_) | Below::NoDriver { .. } | Below::NoDevice { .. }) => {
-                Self::NoGpu { reason: one_line(&none) }
+                Self::NoGpu {
+                    reason: one_line(&none),
+                }
             }
             other => Self::Cuda(other),
         }
@@ -164,7 +188,11 @@ impl From<cuda_um::Error> for CudaError {
 
 /// An error's message without line breaks.
 pub(crate) fn one_line(error: &dyn std::fmt::Display) -> String {
-    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+    error
+        .to_string()
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 #[cfg(test)]
@@ -186,9 +214,18 @@ mod tests {
             oom.to_string(),
             "out of memory: cudaMalloc: device buffer: 10 bytes requested, 4 free of 8"
         );
-        let none = CudaError::from(cuda_um::Error::NoDevice { call: "cudaGetDeviceCount" });
-        assert!(matches!(&none, CudaError::NoGpu { reason } if reason.contains("cudaGetDeviceCount")), "{none}");
-        let length = cuda_um::Error::LengthMismatch { what: "copy_from_host", expected: 4, found: 3 };
+        let none = CudaError::from(cuda_um::Error::NoDevice {
+            call: "cudaGetDeviceCount",
+        });
+        assert!(
+            matches!(&none, CudaError::NoGpu { reason } if reason.contains("cudaGetDeviceCount")),
+            "{none}"
+        );
+        let length = cuda_um::Error::LengthMismatch {
+            what: "copy_from_host",
+            expected: 4,
+            found: 3,
+        };
         let text = CudaError::from(length).to_string();
         assert!(text.contains('4') && text.contains('3'), "{text}");
     }

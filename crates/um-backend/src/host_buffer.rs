@@ -41,12 +41,19 @@ impl<T: Element> HostBuffer<T> {
     /// [`CudaError::TooLarge`], [`CudaError::OutOfMemory`].
     pub fn zeroed(len: usize) -> Result<Self> {
         let element_bytes = size_of::<T>();
-        let bytes = len.checked_mul(element_bytes).filter(|&bytes| isize::try_from(bytes).is_ok());
+        let bytes = len
+            .checked_mul(element_bytes)
+            .filter(|&bytes| isize::try_from(bytes).is_ok());
         let requested_bytes = bytes.ok_or(CudaError::TooLarge { len, element_bytes })?;
         let elements = bytemuck::allocation::try_zeroed_slice_box(len).map_err(|()| {
             let (free_bytes, total_bytes) = host_memory();
             let subject = format!("host buffer of {len} {}", T::DTYPE);
-            CudaError::OutOfMemory { subject, requested_bytes, free_bytes, total_bytes }
+            CudaError::OutOfMemory {
+                subject,
+                requested_bytes,
+                free_bytes,
+                total_bytes,
+            }
         })?;
         Ok(Self { elements })
     }
@@ -54,7 +61,9 @@ impl<T: Element> HostBuffer<T> {
     /// A buffer with these elements.
     #[must_use]
     pub fn from_vec(elements: Vec<T>) -> Self {
-        Self { elements: elements.into_boxed_slice() }
+        Self {
+            elements: elements.into_boxed_slice(),
+        }
     }
 
     /// The elements.

@@ -35,9 +35,10 @@ pub use placement::{MemoryAdvice, Placement};
 pub use runtime::RuntimeChoice;
 pub use unified_buffer::{UnifiedBacking, UnifiedBuffer};
 
+pub use cuda_um::{
+    Capabilities, HostMut, HostRef, MemoryInfo, Oversubscription, RegisteredBuffer, Stream, View,
+    ViewMut,
+};
 /// The simulator: a CUDA runtime in software.
 #[cfg(feature = "sim")]
 pub use cuda_um_sim as sim;
-pub use cuda_um::{
-    Capabilities, HostMut, HostRef, MemoryInfo, Oversubscription, RegisteredBuffer, Stream, View, ViewMut,
-};

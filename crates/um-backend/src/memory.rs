@@ -120,12 +120,24 @@ pub(crate) fn within(offset: usize, count: usize, len: usize) -> Result<Range<us
 /// A range of a buffer with `len` elements.
 pub(crate) fn check_range(range: Range<usize>, len: usize) -> Result<Range<usize>> {
     let Range { start, end } = range;
-    if start <= end && end <= len { Ok(range) } else { Err(CudaError::RangeOutOfBounds { start, end, len }) }
+    if start <= end && end <= len {
+        Ok(range)
+    } else {
+        Err(CudaError::RangeOutOfBounds { start, end, len })
+    }
 }
 
 /// Two lengths that must be equal.
 pub(crate) fn same_length(what: &'static str, buffer_len: usize, other_len: usize) -> Result<()> {
-    if buffer_len == other_len { Ok(()) } else { Err(CudaError::LengthMismatch { what, buffer_len, other_len }) }
+    if buffer_len == other_len {
+        Ok(())
+    } else {
+        Err(CudaError::LengthMismatch {
+            what,
+            buffer_len,
+            other_len,
+        })
+    }
 }
 
 fn unreachable_for_kernels(have: &str) -> CudaError {

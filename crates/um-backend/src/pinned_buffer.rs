@@ -39,7 +39,10 @@ impl<T: Element> PinnedBuffer<T> {
     pub fn new(device: Arc<CudaDevice>, len: usize, dtype: DType) -> Result<Self> {
         dtype.check::<T>()?;
         let memory = cuda_um::PinnedBuffer::zeroed(device.as_cuda_um(), len)?;
-        Ok(Self { memory, device: BufferDevice::Cuda(device) })
+        Ok(Self {
+            memory,
+            device: BufferDevice::Cuda(device),
+        })
     }
 
     /// The address at which kernels use it; `None` where the device cannot map host memory.
@@ -117,7 +120,10 @@ impl<T: Element> Buffer<T> for PinnedBuffer<T> {
 
     fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {
         let memory = cuda_um::PinnedBuffer::zeroed(self.memory.device(), len)?;
-        Ok(Box::new(Self { memory, device: self.device.clone() }))
+        Ok(Box::new(Self {
+            memory,
+            device: self.device.clone(),
+        }))
     }
 
     fn as_any(&self) -> &dyn Any {

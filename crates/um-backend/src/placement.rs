@@ -36,7 +36,10 @@ impl MemoryAdvice {
     /// Whether the location beside the advice has a meaning.
     #[must_use]
     pub fn uses_location(self) -> bool {
-        matches!(self, Self::SetPreferredLocation | Self::SetAccessedBy | Self::UnsetAccessedBy)
+        matches!(
+            self,
+            Self::SetPreferredLocation | Self::SetAccessedBy | Self::UnsetAccessedBy
+        )
     }
 
     pub(crate) fn at(self, location: Location) -> Advice {
@@ -84,7 +87,9 @@ impl Placement {
     pub fn require(self) -> Result<()> {
         match self {
             Self::Applied => Ok(()),
-            Self::NotApplied { what, needs, have } => Err(CudaError::NotSupported { what, needs, have }),
+            Self::NotApplied { what, needs, have } => {
+                Err(CudaError::NotSupported { what, needs, have })
+            }
         }
     }
 
@@ -92,7 +97,9 @@ impl Placement {
     pub(crate) fn from_outcome(outcome: cuda_um::Result<()>) -> Result<Self> {
         match outcome {
             Ok(()) => Ok(Self::Applied),
-            Err(cuda_um::Error::NotSupported { what, needs, have }) => Ok(Self::NotApplied { what, needs, have }),
+            Err(cuda_um::Error::NotSupported { what, needs, have }) => {
+                Ok(Self::NotApplied { what, needs, have })
+            }
             Err(error) => Err(error.into()),
         }
     }

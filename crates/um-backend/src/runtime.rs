@@ -57,7 +57,11 @@ impl Opened {
 
     #[cfg(feature = "sim")]
     fn simulated(sim: Sim) -> Result<Self> {
-        Ok(Self { runtime: Runtime::from_table(sim.table())?, sim: Some(sim), why: None })
+        Ok(Self {
+            runtime: Runtime::from_table(sim.table())?,
+            sim: Some(sim),
+            why: None,
+        })
     }
 
     pub(crate) fn is_simulated(&self) -> bool {
@@ -70,9 +74,22 @@ impl Opened {
     /// One line, for a device of this runtime.
     pub(crate) fn describe(&self, device: &cuda_um::Device) -> String {
         let version = self.runtime.version();
-        let what = format!("CUDA {}.{} on {}", version.major, version.minor, device.name());
-        let simulated = if self.is_simulated() { "simulator playing " } else { "" };
-        let why = self.why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+        let what = format!(
+            "CUDA {}.{} on {}",
+            version.major,
+            version.minor,
+            device.name()
+        );
+        let simulated = if self.is_simulated() {
+            "simulator playing "
+        } else {
+            ""
+        };
+        let why = self
+            .why
+            .as_ref()
+            .map(|why| format!(" ({why})"))
+            .unwrap_or_default();
         format!("{simulated}{what}{why}")
     }
 }
@@ -80,7 +97,9 @@ impl Opened {
 /// Opens what is asked for.
 pub(crate) fn open(choice: RuntimeChoice) -> Result<Opened> {
     match choice {
-        RuntimeChoice::Environment => open(from_environment(std::env::var_os(VARIABLE).as_deref())?),
+        RuntimeChoice::Environment => {
+            open(from_environment(std::env::var_os(VARIABLE).as_deref())?)
+        }
         RuntimeChoice::Cuda => cuda(),
         RuntimeChoice::Sim => simulator(),
         RuntimeChoice::Auto => auto(),
@@ -91,7 +110,9 @@ pub(crate) fn open(choice: RuntimeChoice) -> Result<Opened> {
 }
 
 fn from_environment(value: Option<&std::ffi::OsStr>) -> Result<RuntimeChoice> {
-    let value = value.map(|value| value.to_string_lossy()).unwrap_or_default();
+    let value = value
+        .map(|value| value.to_string_lossy())
+        .unwrap_or_default();
     match value.as_ref() {
         "" if cfg!(feature = "sim") => Ok(RuntimeChoice::Auto),
         "" | "cuda" => Ok(RuntimeChoice::Cuda),
@@ -146,7 +167,10 @@ fn auto() -> Result<Opened> {
         return Err(none);
     }
     let opened = simulator()?;
-    Ok(Opened { why: Some(one_line(&none)), ..opened })
+    Ok(Opened {
+        why: Some(one_line(&none)),
+        ..opened
+    })
 }
 
 #[cfg(test)]
@@ -160,9 +184,15 @@ mod tests {
         assert!(matches!(choose("cuda"), Ok(RuntimeChoice::Cuda)));
         assert!(matches!(choose("sim"), Ok(RuntimeChoice::Sim)));
         assert!(matches!(choose("auto"), Ok(RuntimeChoice::Auto)));
-        assert!(matches!(choose(""), Ok(RuntimeChoice::Auto)), "auto is the default with the feature `sim`");
+        assert!(
+            matches!(choose(""), Ok(RuntimeChoice::Auto)),
+            "auto is the default with the feature `sim`"
+        );
         assert!(matches!(from_environment(None), Ok(RuntimeChoice::Auto)));
         let error = choose("gpu").unwrap_err();
-        assert_eq!(error.to_string(), "CUDA_UM_RUNTIME=gpu: expected cuda, sim or auto");
+        assert_eq!(
+            error.to_string(),
+            "CUDA_UM_RUNTIME=gpu: expected cuda, sim or auto"
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use cuda_um::{Memory};
+use cuda_um::Memory;
 
 use crate::dtype::Element;
 use crate::error::Result;
@@ -31,8 +31,12 @@ pub(crate) fn direct<T: Element>(
 ) -> Result<bool> {
     match (source, target) {
         (BufferMemory::Opaque, _) | (_, BufferMemoryMut::Opaque) => return Ok(false),
-        (source, BufferMemoryMut::Host(target)) => source.copy_to_host_at(from.start, &mut target[to])?,
-        (BufferMemory::Host(source), target) => target.copy_from_host_at(to.start, &source[from])?,
+        (source, BufferMemoryMut::Host(target)) => {
+            source.copy_to_host_at(from.start, &mut target[to])?
+        }
+        (BufferMemory::Host(source), target) => {
+            target.copy_from_host_at(to.start, &source[from])?
+        }
         (BufferMemory::Device(source), target) => return between(source, from, target, to),
         (BufferMemory::Unified(source), target) => return between(source, from, target, to),
         (BufferMemory::Pinned(source), target) => return between(source, from, target, to),
@@ -47,9 +51,15 @@ fn between<T: Element>(
     to: Range<usize>,
 ) -> Result<bool> {
     match target {
-        BufferMemoryMut::Device(target) => enqueue(source, from, &target.device().clone(), target, to),
-        BufferMemoryMut::Unified(target) => enqueue(source, from, &target.device().clone(), target, to),
-        BufferMemoryMut::Pinned(target) => enqueue(source, from, &target.device().clone(), target, to),
+        BufferMemoryMut::Device(target) => {
+            enqueue(source, from, &target.device().clone(), target, to)
+        }
+        BufferMemoryMut::Unified(target) => {
+            enqueue(source, from, &target.device().clone(), target, to)
+        }
+        BufferMemoryMut::Pinned(target) => {
+            enqueue(source, from, &target.device().clone(), target, to)
+        }
         BufferMemoryMut::Host(_) | BufferMemoryMut::Opaque => Ok(false),
     }
 }
@@ -62,7 +72,10 @@ fn enqueue<T: Element>(
     target: &mut impl Memory<T>,
     to: Range<usize>,
 ) -> Result<bool> {
-    match device.default_stream()?.copy_range(source, from, target, to.start) {
+    match device
+        .default_stream()?
+        .copy_range(source, from, target, to.start)
+    {
         Ok(()) => Ok(true),
         // Two runtimes, a GPU's and a simulator's for example: the host is where they meet.
         Err(cuda_um::Error::RuntimeMismatch { .. }) => Ok(false),

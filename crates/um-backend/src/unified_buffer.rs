@@ -41,7 +41,10 @@ pub struct UnifiedBuffer<T> {
 #[derive(Debug)]
 enum Memory<T> {
     Managed(cuda_um::UnifiedBuffer<T>),
-    Pinned { buffer: cuda_um::PinnedBuffer<T>, reason: String },
+    Pinned {
+        buffer: cuda_um::PinnedBuffer<T>,
+        reason: String,
+    },
 }
 
 /// What memory a [`UnifiedBuffer`] really has.
@@ -76,13 +79,23 @@ impl<T: Element> UnifiedBuffer<T> {
         let memory = match device.unified_memory_obstacle() {
             None => {
                 let options = UnifiedOptions::default().oversubscription(oversubscription);
-                Memory::Managed(cuda_um::UnifiedBuffer::zeroed_with(device.as_cuda_um(), len, options)?)
+                Memory::Managed(cuda_um::UnifiedBuffer::zeroed_with(
+                    device.as_cuda_um(),
+                    len,
+                    options,
+                )?)
             }
-            Some(reason) => {
-                Memory::Pinned { buffer: cuda_um::PinnedBuffer::zeroed(device.as_cuda_um(), len)?, reason }
-            }
+            Some(reason) => Memory::Pinned {
+                buffer: cuda_um::PinnedBuffer::zeroed(device.as_cuda_um(), len)?,
+                reason,
+            },
         };
-        Ok(Self { memory, place: BufferDevice::Cuda(Arc::clone(&device)), device, oversubscription })
+        Ok(Self {
+            memory,
+            place: BufferDevice::Cuda(Arc::clone(&device)),
+            device,
+            oversubscription,
+        })
     }
 
     /// What memory it really has, and, for the fallback, why.
@@ -90,7 +103,9 @@ impl<T: Element> UnifiedBuffer<T> {
     pub fn backing(&self) -> UnifiedBacking {
         match &self.memory {
             Memory::Managed(_) => UnifiedBacking::Managed,
-            Memory::Pinned { reason, .. } => UnifiedBacking::PinnedFallback { reason: reason.clone() },
+            Memory::Pinned { reason, .. } => UnifiedBacking::PinnedFallback {
+                reason: reason.clone(),
+            },
         }
     }
 
@@ -156,7 +171,9 @@ impl<T: Element> UnifiedBuffer<T> {
     /// reports. Where nothing can be prefetched, that is no error but [`Placement::NotApplied`].
     #[doc(alias = "cudaMemPrefetchAsync")]
     pub fn prefetch_to_device(&self, device: Option<usize>) -> Result<Placement> {
-        let ordinal = self.device.checked_ordinal(device.unwrap_or(self.device.ordinal()))?;
+        let ordinal = self
+            .device
+            .checked_ordinal(device.unwrap_or(self.device.ordinal()))?;
         self.prefetch(Location::Device(ordinal))
     }
 
@@ -187,7 +204,11 @@ impl<T: Element> UnifiedBuffer<T> {
     /// [`CudaError::NoSuchDevice`](crate::CudaError::NoSuchDevice), and what CUDA reports. Where there is nothing to advise, that
     /// is no error but [`Placement::NotApplied`].
     #[doc(alias = "cudaMemAdvise")]
-    pub fn set_memory_advice(&self, advice: MemoryAdvice, device: Option<usize>) -> Result<Placement> {
+    pub fn set_memory_advice(
+        &self,
+        advice: MemoryAdvice,
+        device: Option<usize>,
+    ) -> Result<Placement> {
         let location = match device {
             Some(ordinal) => Location::Device(self.device.checked_ordinal(ordinal)?),
             None => Location::Host,
@@ -304,7 +325,11 @@ impl<T: Element> Buffer<T> for UnifiedBuffer<T> {
     }
 
     fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {
-        Ok(Box::new(Self::allocate(Arc::clone(&self.device), len, self.oversubscription)?))
+        Ok(Box::new(Self::allocate(
+            Arc::clone(&self.device),
+            len,
+            self.oversubscription,
+        )?))
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -51,10 +51,13 @@ pub fn row_inverse_norms_cpu<T: Scalar>(rows: &[T], dim: usize, norms: &mut [f32
     let mut room = Vec::new();
     for (rows, norms) in rows.chunks(TILE * dim).zip(norms.chunks_mut(TILE)) {
         let rows = T::widen(rows, &mut room);
-        norms.par_iter_mut().zip(rows.par_chunks_exact(dim)).for_each(|(norm, row)| {
-            let sum = square_sum(row);
-            *norm = if sum > 0.0 { 1.0 / sum.sqrt() } else { 0.0 };
-        });
+        norms
+            .par_iter_mut()
+            .zip(rows.par_chunks_exact(dim))
+            .for_each(|(norm, row)| {
+                let sum = square_sum(row);
+                *norm = if sum > 0.0 { 1.0 / sum.sqrt() } else { 0.0 };
+            });
     }
 }
 
@@ -103,7 +106,11 @@ pub(crate) fn best_of<T: Scalar>(
             .zip(vectors.query_norms.par_chunks(GROUP))
             .for_each_init(Vec::new, |products, ((queries, lists), query_norms)| {
                 multiply(queries, tile, dim, products);
-                for ((row, (scores, indices)), query_norm) in products.chunks_exact(norms.len()).zip(lists).zip(query_norms) {
+                for ((row, (scores, indices)), query_norm) in products
+                    .chunks_exact(norms.len())
+                    .zip(lists)
+                    .zip(query_norms)
+                {
                     select(row, norms, *query_norm, first as u32, scores, indices);
                 }
             });
@@ -144,9 +151,21 @@ fn multiply(queries: &[f32], tile: &[f32], dim: usize, products: &mut Vec<f32>) 
 }
 
 /// Takes a row of products into a query's sorted list.
-fn select(products: &[f32], norms: &[f32], query_norm: f32, first: u32, scores: &mut [f32], indices: &mut [u32]) {
+fn select(
+    products: &[f32],
+    norms: &[f32],
+    query_norm: f32,
+    first: u32,
+    scores: &mut [f32],
+    indices: &mut [u32],
+) {
     for (offset, (product, norm)) in products.iter().zip(norms).enumerate() {
-        insert(scores, indices, product * query_norm * norm, first + offset as u32);
+        insert(
+            scores,
+            indices,
+            product * query_norm * norm,
+            first + offset as u32,
+        );
     }
 }
 
@@ -192,13 +211,28 @@ pub fn cosine_top_k_cpu<T: Scalar>(
     scores: &mut [f32],
     indices: &mut [u32],
 ) {
-    assert!(dim > 0 && queries.len() % dim == 0 && targets.len() % dim == 0, "rows of {dim} elements");
+    assert!(
+        dim > 0 && queries.len() % dim == 0 && targets.len() % dim == 0,
+        "rows of {dim} elements"
+    );
     let (query_count, target_count) = (queries.len() / dim, targets.len() / dim);
-    assert!((1..=target_count).contains(&k), "k is {k}; there are {target_count} targets");
-    assert!(scores.len() == query_count * k && indices.len() == scores.len(), "the outputs hold {query_count} rows of {k}");
+    assert!(
+        (1..=target_count).contains(&k),
+        "k is {k}; there are {target_count} targets"
+    );
+    assert!(
+        scores.len() == query_count * k && indices.len() == scores.len(),
+        "the outputs hold {query_count} rows of {k}"
+    );
     let (mut query_norms, mut target_norms) = (vec![0.0; query_count], vec![0.0; target_count]);
     row_inverse_norms_cpu(queries, dim, &mut query_norms);
     row_inverse_norms_cpu(targets, dim, &mut target_norms);
-    let vectors = Vectors { queries, targets, query_norms: &query_norms, target_norms: &target_norms, dim };
+    let vectors = Vectors {
+        queries,
+        targets,
+        query_norms: &query_norms,
+        target_norms: &target_norms,
+        dim,
+    };
     best_of(vectors, k, 0..target_count, k, scores, indices);
 }

@@ -63,14 +63,24 @@ impl CosineTopK {
     /// # Errors
     /// The device refuses the module.
     pub fn load(device: &Device) -> Result<Self> {
-        crate::load(device, include_str!("../../ptx/cosine_top_k.ptx"), |module: &Module| {
-            Ok(Self {
-                device: device.clone(),
-                norms: [module.kernel("row_inverse_norms_f32")?, module.kernel("row_inverse_norms_f16")?],
-                partial: [module.kernel("cosine_top_k_partial_f32")?, module.kernel("cosine_top_k_partial_f16")?],
-                merge: module.kernel("cosine_top_k_merge")?,
-            })
-        })
+        crate::load(
+            device,
+            include_str!("../../ptx/cosine_top_k.ptx"),
+            |module: &Module| {
+                Ok(Self {
+                    device: device.clone(),
+                    norms: [
+                        module.kernel("row_inverse_norms_f32")?,
+                        module.kernel("row_inverse_norms_f16")?,
+                    ],
+                    partial: [
+                        module.kernel("cosine_top_k_partial_f32")?,
+                        module.kernel("cosine_top_k_partial_f16")?,
+                    ],
+                    merge: module.kernel("cosine_top_k_merge")?,
+                })
+            },
+        )
     }
 
     /// Enqueues the search: for each query the `k` targets of the highest cosine, into rows of `scores` and `indices`; the
@@ -95,7 +105,12 @@ impl CosineTopK {
         scores: impl WriteArg<f32>,
         indices: impl WriteArg<u32>,
     ) -> Result<()> {
-        let TopKShape { queries: query_count, targets: target_count, dim, k } = shape;
+        let TopKShape {
+            queries: query_count,
+            targets: target_count,
+            dim,
+            k,
+        } = shape;
         shape.check()?;
         let product = |a: usize, b: usize| a.checked_mul(b).unwrap_or(usize::MAX);
         length(NAME, "queries", product(query_count, dim), queries.len())?;
@@ -117,9 +132,21 @@ impl CosineTopK {
         // SAFETY: the arguments are those of the kernels in cuda/cosine_top_k.cu, which stay inside the rows that the shape
         // names: every buffer's length was checked against it, or was made for it.
         unsafe {
-            self.norms[0].launch(stream, warps(query_count), (queries, &mut query_norms, queries64, dim64))?;
-            self.norms[half].launch(stream, warps(target_count), (targets, &mut target_norms, targets64, dim64))?;
-            let config = LaunchConfig { grid, block: [THREADS, 1, 1], shared_bytes: 0 };
+            self.norms[0].launch(
+                stream,
+                warps(query_count),
+                (queries, &mut query_norms, queries64, dim64),
+            )?;
+            self.norms[half].launch(
+                stream,
+                warps(target_count),
+                (targets, &mut target_norms, targets64, dim64),
+            )?;
+            let config = LaunchConfig {
+                grid,
+                block: [THREADS, 1, 1],
+                shared_bytes: 0,
+            };
             self.partial[half].launch(
                 stream,
                 config,
@@ -137,11 +164,23 @@ impl CosineTopK {
                     k as u32,
                 ),
             )?;
-            let config = LaunchConfig { grid: [query_count.div_ceil(64) as u32, 1, 1], block: [64, 1, 1], shared_bytes: 0 };
+            let config = LaunchConfig {
+                grid: [query_count.div_ceil(64) as u32, 1, 1],
+                block: [64, 1, 1],
+                shared_bytes: 0,
+            };
             self.merge.launch(
                 stream,
                 config,
-                (&part_scores, &part_indices, scores, indices, queries64, chunks as u64, k as u32),
+                (
+                    &part_scores,
+                    &part_indices,
+                    scores,
+                    indices,
+                    queries64,
+                    chunks as u64,
+                    k as u32,
+                ),
             )?;
         }
         Ok(())
@@ -150,7 +189,9 @@ impl CosineTopK {
     /// Targets of a chunk, and chunks: enough blocks to fill the device a few times, each with a whole number of tiles.
     fn chunks(&self, shape: TopKShape) -> (usize, usize) {
         let wanted = 4 * self.device.capabilities().multiprocessors as usize;
-        let chunks = wanted.div_ceil(shape.queries.div_ceil(TILE)).clamp(1, shape.targets.div_ceil(TILE));
+        let chunks = wanted
+            .div_ceil(shape.queries.div_ceil(TILE))
+            .clamp(1, shape.targets.div_ceil(TILE));
         let chunk = shape.targets.div_ceil(chunks).next_multiple_of(TILE);
         (chunk, shape.targets.div_ceil(chunk))
     }
@@ -160,16 +201,32 @@ const NAME: &str = "cosine_top_k";
 
 impl TopKShape {
     fn check(self) -> Result<()> {
-        let refuse = |parameter, found, allowed| Err(KernelError::Value { kernel: NAME, parameter, found, allowed });
+        let refuse = |parameter, found, allowed| {
+            Err(KernelError::Value {
+                kernel: NAME,
+                parameter,
+                found,
+                allowed,
+            })
+        };
         // A target's index is a u32, one value of which marks an open place; a grid has at most 2^31 - 1 blocks.
         let most = (u32::MAX - 1) as usize;
         match self {
             Self { dim: 0, .. } => refuse("dim", 0, "at least 1".to_owned()),
-            Self { targets, .. } if targets > most => refuse("targets", targets, format!("at most {most}")),
-            Self { queries, .. } if queries > most => refuse("queries", queries, format!("at most {most}")),
-            Self { k, targets, .. } if k == 0 || k > targets.min(LONGEST) => {
-                refuse("k", k, format!("1 to {} (there are {targets} targets)", targets.min(LONGEST)))
+            Self { targets, .. } if targets > most => {
+                refuse("targets", targets, format!("at most {most}"))
             }
+            Self { queries, .. } if queries > most => {
+                refuse("queries", queries, format!("at most {most}"))
+            }
+            Self { k, targets, .. } if k == 0 || k > targets.min(LONGEST) => refuse(
+                "k",
+                k,
+                format!(
+                    "1 to {} (there are {targets} targets)",
+                    targets.min(LONGEST)
+                ),
+            ),
             _ => Ok(()),
         }
     }
@@ -177,5 +234,9 @@ impl TopKShape {
 
 /// A warp a row.
 fn warps(rows: usize) -> LaunchConfig {
-    LaunchConfig { grid: [rows.div_ceil(8) as u32, 1, 1], block: [THREADS, 1, 1], shared_bytes: 0 }
+    LaunchConfig {
+        grid: [rows.div_ceil(8) as u32, 1, 1],
+        block: [THREADS, 1, 1],
+        shared_bytes: 0,
+    }
 }

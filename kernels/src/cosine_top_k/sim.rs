@@ -4,7 +4,10 @@ use super::cpu::{NONE, Scalar, Vectors, best_of, insert, row_inverse_norms_cpu};
 use cuda_um_sim::{LaunchContext, TwinError};
 
 pub(crate) fn norms<T: Scalar>(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
-    let (rows, dim) = (launch.value::<u64>(2)? as usize, launch.value::<u64>(3)? as usize);
+    let (rows, dim) = (
+        launch.value::<u64>(2)? as usize,
+        launch.value::<u64>(3)? as usize,
+    );
     let elements = launch.slice::<T>(0, rows * dim)?;
     row_inverse_norms_cpu(elements, dim, launch.slice_mut::<f32>(1, rows)?);
     Ok(())
@@ -27,13 +30,23 @@ pub(crate) fn partial<T: Scalar>(launch: &mut LaunchContext<'_>) -> Result<(), T
     let indices = launch.slice_mut::<u32>(5, query_count * stride)?;
     for part in 0..chunks {
         let range = part * chunk..((part + 1) * chunk).min(target_count);
-        best_of(vectors, k, range, stride, &mut scores[part * k..], &mut indices[part * k..]);
+        best_of(
+            vectors,
+            k,
+            range,
+            stride,
+            &mut scores[part * k..],
+            &mut indices[part * k..],
+        );
     }
     Ok(())
 }
 
 pub(crate) fn merge(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
-    let (query_count, chunks) = (launch.value::<u64>(4)? as usize, launch.value::<u64>(5)? as usize);
+    let (query_count, chunks) = (
+        launch.value::<u64>(4)? as usize,
+        launch.value::<u64>(5)? as usize,
+    );
     let k = launch.value::<u32>(6)? as usize;
     let scores = launch.slice::<f32>(0, query_count * chunks * k)?;
     let indices = launch.slice::<u32>(1, query_count * chunks * k)?;
@@ -41,8 +54,13 @@ pub(crate) fn merge(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
     let best_indices = launch.slice_mut::<u32>(3, query_count * k)?;
     best.fill(f32::NEG_INFINITY);
     best_indices.fill(NONE);
-    let lists = scores.chunks_exact(chunks * k).zip(indices.chunks_exact(chunks * k));
-    for ((scores, indices), (best, best_indices)) in lists.zip(best.chunks_exact_mut(k).zip(best_indices.chunks_exact_mut(k))) {
+    let lists = scores
+        .chunks_exact(chunks * k)
+        .zip(indices.chunks_exact(chunks * k));
+    for ((scores, indices), (best, best_indices)) in lists.zip(
+        best.chunks_exact_mut(k)
+            .zip(best_indices.chunks_exact_mut(k)),
+    ) {
         for (score, index) in scores.iter().zip(indices) {
             insert(best, best_indices, *score, *index);
         }

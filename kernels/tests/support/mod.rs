@@ -7,7 +7,12 @@ use cuda_um_sim::Sim;
 pub fn device() -> (Device, Stream) {
     let runtime = match std::env::var("CUDA_UM_TEST_RUNTIME").as_deref() {
         Ok("cuda") => Runtime::open().expect("CUDA_UM_TEST_RUNTIME=cuda needs a GPU"),
-        _ => Runtime::from_table(Sim::from_env().expect("CUDA_UM_SIM_* name a simulator").table()).unwrap(),
+        _ => Runtime::from_table(
+            Sim::from_env()
+                .expect("CUDA_UM_SIM_* name a simulator")
+                .table(),
+        )
+        .unwrap(),
     };
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();

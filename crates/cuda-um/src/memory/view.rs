@@ -5,19 +5,21 @@ use super::raw::RawBuffer;
 use crate::error::Result;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::{Range, RangeBounds};
+use std::ops::RangeBounds;
 
 /// A range of a buffer's elements, to be read by a kernel.
 pub struct View<'a, T> {
     pub(crate) raw: &'a RawBuffer,
-    range: Range<usize>,
+    start: usize,
+    len: usize,
     _elements: PhantomData<&'a [T]>,
 }
 
 /// A range of a buffer's elements, to be read and written by a kernel.
 pub struct ViewMut<'a, T> {
     pub(crate) raw: &'a RawBuffer,
-    range: Range<usize>,
+    start: usize,
+    len: usize,
     _elements: PhantomData<&'a mut [T]>,
 }
 
@@ -26,7 +28,8 @@ impl<'a, T> View<'a, T> {
         let range = range::check(range, raw.bytes() / size_of::<T>())?;
         Ok(Self {
             raw,
-            range,
+            start: range.start,
+            len: range.len(),
             _elements: PhantomData,
         })
     }
@@ -37,7 +40,8 @@ impl<'a, T> ViewMut<'a, T> {
         let range = range::check(range, raw.bytes() / size_of::<T>())?;
         Ok(Self {
             raw,
-            range,
+            start: range.start,
+            len: range.len(),
             _elements: PhantomData,
         })
     }
@@ -48,12 +52,12 @@ macro_rules! view {
         impl<T> $view<'_, T> {
             /// How many elements it has.
             pub fn len(&self) -> usize {
-                self.range.len()
+                self.len
             }
 
             /// Whether it has no elements.
             pub fn is_empty(&self) -> bool {
-                self.range.is_empty()
+                self.len == 0
             }
 
             /// A part of it, counted from its own first element.
@@ -62,17 +66,17 @@ macro_rules! view {
             ///
             /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds).
             pub fn slice(self, range: impl RangeBounds<usize>) -> Result<Self> {
-                let part = range::check(range, self.len())?;
-                let start = self.range.start;
+                let part = range::check(range, self.len)?;
                 Ok(Self {
-                    range: start + part.start..start + part.end,
+                    start: self.start + part.start,
+                    len: part.len(),
                     ..self
                 })
             }
 
             /// Where it begins in the buffer, in bytes.
             pub(crate) fn offset_bytes(&self) -> usize {
-                self.range.start * size_of::<T>()
+                self.start * size_of::<T>()
             }
         }
 
@@ -80,7 +84,7 @@ macro_rules! view {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_struct(stringify!($view))
                     .field("buffer", &self.raw.id())
-                    .field("range", &self.range)
+                    .field("range", &(self.start..self.start + self.len))
                     .finish_non_exhaustive()
             }
         }
@@ -91,9 +95,8 @@ view!(ViewMut);
 
 impl<T> Clone for View<'_, T> {
     fn clone(&self) -> Self {
-        Self {
-            range: self.range.clone(),
-            ..*self
-        }
+        *self
     }
 }
+
+impl<T> Copy for View<'_, T> {}
