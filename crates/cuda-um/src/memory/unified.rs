@@ -93,6 +93,7 @@ impl<T: Element> UnifiedBuffer<T> {
     /// As for [`zeroed`](Self::zeroed).
     pub fn zeroed_with(device: &Device, len: usize, options: UnifiedOptions) -> Result<Self> {
         let mut buffer = Self::allocate(device, len, options)?;
+        buffer.populate()?;
         buffer.set_zero(&device.default_stream()?)?;
         Ok(buffer)
     }
@@ -104,6 +105,7 @@ impl<T: Element> UnifiedBuffer<T> {
     /// As for [`zeroed`](Self::zeroed).
     pub fn from_slice(device: &Device, elements: &[T]) -> Result<Self> {
         let mut buffer = Self::allocate(device, elements.len(), UnifiedOptions::default())?;
+        buffer.populate()?;
         buffer.copy_from_host(elements)?;
         Ok(buffer)
     }
@@ -123,6 +125,15 @@ impl<T: Element> UnifiedBuffer<T> {
             raw,
             _elements: PhantomData,
         })
+    }
+
+    /// Makes the pages resident on the device at once: a memset or copy would fault them in one after the other.
+    fn populate(&self) -> Result<()> {
+        let device = self.device();
+        if !device.capabilities().concurrent_managed_access {
+            return Ok(());
+        }
+        self.prefetch(device, &device.default_stream()?)
     }
 
     fn allocate(device: &Device, len: usize, options: UnifiedOptions) -> Result<Self> {

@@ -1,0 +1,142 @@
+//! Batch recall, 1000 × 1000 × 768: the CPU twin beside numpy, in turn in one run.
+//!
+//! `cargo run --release -p um-benches --bin cpu_twin_vs_numpy [ROUNDS]`; numpy is installed below the target folder if `PYTHON` does
+//! not name an interpreter that has it.
+
+use anyhow::{Context, Result, ensure};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const DIM: usize = 768;
+const K: usize = 10;
+/// Runs of each side that are not counted.
+const WARM_UP: usize = 3;
+
+fn main() -> Result<()> {
+    let rounds: usize = std::env::args()
+        .nth(1)
+        .map_or(Ok(21), |rounds| rounds.parse())
+        .context("ROUNDS is a number")?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .context("benches/ has a parent")?;
+    let data = root.join("data/wordnet-1k");
+    let (queries, targets) = (
+        read(&data.join("queries.npy"))?,
+        read(&data.join("targets.npy"))?,
+    );
+    let mut numpy = Command::new(python(root)?)
+        .arg(root.join("benches/peers/numpy_recall.py"))
+        .args([data.join("queries.npy"), data.join("targets.npy")])
+        .arg(K.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut ask = numpy.stdin.take().context("piped")?;
+    let mut answers = BufReader::new(numpy.stdout.take().context("piped")?).lines();
+
+    let rows = queries.len() / DIM;
+    let (mut scores, mut best) = (vec![0.0; rows * K], vec![0; rows * K]);
+    let (mut ours, mut theirs, mut version) = (Vec::new(), Vec::new(), String::new());
+    for round in 0..WARM_UP + rounds {
+        let start = Instant::now();
+        um_kernels::cosine_top_k_cpu(&queries, &targets, DIM, K, &mut scores, &mut best);
+        let twin = start.elapsed();
+        writeln!(ask)?;
+        let answer: serde_json::Value =
+            serde_json::from_str(&answers.next().context("numpy answers")??)?;
+        version = answer["numpy"].as_str().context("a version")?.to_owned();
+        let numpy_best: Vec<u32> = serde_json::from_value(answer["best"].clone())?;
+        let same = best
+            .iter()
+            .zip(&numpy_best)
+            .filter(|(ours, theirs)| ours == theirs)
+            .count();
+        // Rounding may exchange neighbours whose cosines are almost equal.
+        ensure!(
+            same * 1000 >= best.len() * 998,
+            "only {same} of {} places agree with numpy",
+            best.len()
+        );
+        if round >= WARM_UP {
+            ours.push(twin);
+            theirs.push(Duration::from_secs_f64(
+                answer["seconds"].as_f64().context("seconds")?,
+            ));
+        }
+    }
+    drop(ask);
+    numpy.wait()?;
+    let (ours, theirs) = (quartiles(ours), quartiles(theirs));
+    println!(
+        "batch recall {rows} x {} x {DIM}, k = {K}, {rounds} rounds in turn, {} cores",
+        targets.len() / DIM,
+        cores()
+    );
+    println!(
+        "CPU twin       median {:7.2?}   quartiles {:.2?} to {:.2?}",
+        ours[1], ours[0], ours[2]
+    );
+    println!(
+        "numpy {version:<8} median {:7.2?}   quartiles {:.2?} to {:.2?}",
+        theirs[1], theirs[0], theirs[2]
+    );
+    println!(
+        "ratio of medians, twin / numpy: {:.2}",
+        ours[1].as_secs_f64() / theirs[1].as_secs_f64()
+    );
+    Ok(())
+}
+
+fn quartiles(mut times: Vec<Duration>) -> [Duration; 3] {
+    times.sort();
+    [
+        times[times.len() / 4],
+        times[times.len() / 2],
+        times[times.len() * 3 / 4],
+    ]
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The shipped set alone is read here: version 1 of the format, float32.
+fn read(path: &Path) -> Result<Vec<f32>> {
+    let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
+    let header = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+    Ok(bytes[header..]
+        .chunks_exact(4)
+        .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+        .collect())
+}
+
+/// An interpreter with numpy: `PYTHON`, or one of our own.
+fn python(root: &Path) -> Result<PathBuf> {
+    if let Some(python) = std::env::var_os("PYTHON") {
+        return Ok(python.into());
+    }
+    let folder = root.join("target/numpy-venv");
+    let python = folder.join("bin/python");
+    if !python.exists() {
+        eprintln!("installing numpy into {}", folder.display());
+        let made = Command::new("python3")
+            .args(["-m", "venv"])
+            .arg(&folder)
+            .status()?;
+        ensure!(
+            made.success(),
+            "python3 -m venv failed; PYTHON names an interpreter that has numpy"
+        );
+        let installed = Command::new(&python)
+            .args(["-m", "pip", "install", "--quiet", "numpy==2.2.6"])
+            .status()?;
+        ensure!(
+            installed.success(),
+            "pip could not install numpy; PYTHON names an interpreter that has it"
+        );
+    }
+    Ok(python)
+}

@@ -1,0 +1,161 @@
+//! The main job: cosine top-k of every query through `dyn Buffer`, once for each implementation.
+
+use crate::Failure;
+use crate::args::{Args, BufferKind};
+use crate::input::Inputs;
+use crate::machine::{Lap, Laps, Machine};
+use crate::npy::Values;
+
+use crate::place::{Notes, Role, place_results, place_vectors};
+use crate::progress::Progress;
+use crate::report::{BothWays, Faults, Match, PredictedPhases, Report, Run, microseconds};
+use crate::search::{Buffers, batches, search};
+use um_backend::Element;
+use um_kernels::{CosineTopK, TargetScalar, TopKShape};
+
+/// Runs the search with every buffer implementation that the command line asks for.
+///
+/// # Errors
+/// No runtime, or a failed call; the message is one line.
+pub fn run(args: &Args, inputs: &Inputs) -> Result<Report, Failure> {
+    let machine = Machine::open(args.runtime)?;
+    let kernel = CosineTopK::load(machine.device())?;
+    let job = Job {
+        machine: &machine,
+        kernel: &kernel,
+        inputs,
+        hints: !args.no_hints,
+    };
+    let run_kind = |kind| match &inputs.targets.values {
+        Values::F32(targets) => job.run(kind, targets),
+        Values::F16(targets) => job.run(kind, targets),
+    };
+    let runs = args
+        .buffer
+        .kinds()
+        .into_iter()
+        .map(run_kind)
+        .collect::<Result<_, _>>()?;
+    let runtime = if machine.simulator().is_some() {
+        "sim"
+    } else {
+        "cuda"
+    };
+    Ok(Report {
+        runtime,
+        device: machine.device().name().to_owned(),
+        runs,
+    })
+}
+
+struct Job<'a> {
+    machine: &'a Machine,
+    kernel: &'a CosineTopK,
+    inputs: &'a Inputs,
+    hints: bool,
+}
+
+impl Job<'_> {
+    fn run<T: Element + TargetScalar>(
+        &self,
+        kind: BufferKind,
+        values: &[T],
+    ) -> Result<Run, Failure> {
+        let Self {
+            machine, inputs, ..
+        } = *self;
+        let (backend, simulator) = (&machine.backend, machine.simulator());
+        let stream = backend.device().stream();
+        let shape = self.shape();
+        let results = shape.queries * shape.k;
+        let mut notes = Notes::default();
+        let before = backend.migration_counters();
+        let mut laps = Laps::start(simulator);
+
+        let mut targets = backend.create::<T>(kind.into(), values.len())?;
+        let mut queries = backend.create::<f32>(kind.into(), inputs.queries.len())?;
+        let mut scores = backend.create::<f32>(kind.into(), results)?;
+        let mut indices = backend.create::<u32>(kind.into(), results)?;
+        let role = |role| self.hints.then_some(role);
+        place_vectors(&mut *targets, values, role(Role::Targets), &mut notes)?;
+        place_vectors(
+            &mut *queries,
+            &inputs.queries,
+            role(Role::Queries),
+            &mut notes,
+        )?;
+        if self.hints {
+            place_results(&mut *scores, &mut notes)?;
+            place_results(&mut *indices, &mut notes)?;
+        }
+        stream.synchronize()?;
+        let place = laps.lap();
+
+        let progress = Progress::new(kind, shape.queries);
+        for batch in batches(shape, kind == BufferKind::Host || simulator.is_some()) {
+            let done = batch.end;
+            let (queries, targets) = (&*queries, &*targets);
+            let buffers = Buffers {
+                queries,
+                targets,
+                scores: &mut *scores,
+                indices: &mut *indices,
+            };
+            search(self.kernel, stream, shape, batch, buffers)?;
+            progress.at(done);
+        }
+        drop(progress);
+        let compute = laps.lap();
+
+        let (mut cosines, mut rows) = (vec![0.0; results], vec![0; results]);
+        scores.copy_to_host(&mut cosines)?;
+        indices.copy_to_host(&mut rows)?;
+        let read_back = laps.lap();
+
+        let hits = rows
+            .iter()
+            .zip(&cosines)
+            .map(|(&target, &cosine)| Match { target, cosine });
+        let hits: Vec<Match> = hits.collect();
+        let mut run = Run::new(
+            kind,
+            inputs,
+            hits.chunks_exact(shape.k).map(<[Match]>::to_vec).collect(),
+        );
+        run.notes = notes.into_vec();
+        run.phases_us.place = microseconds(place.wall);
+        run.phases_us.compute = microseconds(compute.wall);
+        run.phases_us.read_back = microseconds(read_back.wall);
+        if kind != BufferKind::Host {
+            run.predicted_us = predicted(place, compute, read_back);
+        }
+        if let (Some(before), Some(now)) = (before, backend.migration_counters()) {
+            let counted = now.since(before);
+            let (to_device, to_host) = (Some(counted.bytes_to_device), Some(counted.bytes_to_host));
+            run.migrated_bytes = BothWays { to_device, to_host };
+            run.page_faults = Faults {
+                device: Some(counted.device_faults),
+                host: Some(counted.host_faults),
+            };
+        }
+        Ok(run)
+    }
+
+    fn shape(&self) -> TopKShape {
+        let inputs = self.inputs;
+        TopKShape {
+            queries: inputs.query_count,
+            targets: inputs.targets.rows,
+            dim: inputs.targets.columns,
+            k: inputs.computed_k(),
+        }
+    }
+}
+
+fn predicted(place: Lap, compute: Lap, read_back: Lap) -> Option<PredictedPhases> {
+    Some(PredictedPhases {
+        place: microseconds(place.simulated?),
+        compute: microseconds(compute.simulated?),
+        read_back: microseconds(read_back.simulated?),
+    })
+}

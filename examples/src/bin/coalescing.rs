@@ -1,0 +1,64 @@
+//! One copy in two orders: neighbouring threads take neighbouring elements, or elements far apart.
+
+use cuda_um::{DeviceBuffer, Event};
+use std::fmt::Write;
+use std::process::ExitCode;
+use um_examples::machine::{example, median, us};
+use um_kernels::CopyKernels;
+
+const ROUNDS: usize = 7;
+const LEN: usize = 1 << 24;
+/// Neighbouring threads' distance: 1 is coalesced.
+const STRIDES: [usize; 5] = [1, 2, 8, 32, 1024];
+
+fn main() -> ExitCode {
+    example("coalescing", |machine| {
+        let device = machine.device();
+        let stream = device.stream()?;
+        let copy = CopyKernels::load(device)?;
+        let values: Vec<f32> = (0..LEN).map(|i| (i % 8191) as f32).collect();
+        let input = DeviceBuffer::from_slice(device, &values)?;
+        let mut output = DeviceBuffer::<f32>::zeroed(device, LEN)?;
+        let mut found = vec![0.0; LEN];
+        let mut table = format!(
+            "{} MiB\n{:>8}{:>18}{:>12}\n",
+            LEN >> 18,
+            "stride",
+            "time",
+            "GB/s"
+        );
+        for stride in STRIDES {
+            let mut times = Vec::new();
+            for _ in 0..ROUNDS {
+                output.set_zero(&stream)?;
+                let before = Event::timed(&stream)?;
+                if stride == 1 {
+                    copy.coalesced(&stream, &input, &mut output)?;
+                } else {
+                    copy.strided(&stream, &input, &mut output, stride)?;
+                }
+                times.push(Event::timed(&stream)?.elapsed_since(&before)?);
+            }
+            output.copy_to_host(&mut found)?;
+            if found != values {
+                return Err(
+                    format!("the copy with stride {stride} is not equal to its input").into(),
+                );
+            }
+            let time = median(times);
+            let gigabytes = (2 * LEN * size_of::<f32>()) as f64 / 1e9;
+            writeln!(
+                table,
+                "{stride:>8}{:>18}{:>12.1}",
+                us(time),
+                gigabytes / time.as_secs_f64()
+            )?;
+        }
+        table +=
+            "Times are between two events on the stream; every copy was compared with its input.";
+        if machine.simulator().is_some() {
+            table += "\nThe simulator's cost model knows no memory transactions: only a GPU shows the difference.";
+        }
+        Ok(table)
+    })
+}

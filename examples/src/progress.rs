@@ -1,0 +1,44 @@
+//! A progress bar on standard error, for searches that take long.
+
+use crate::args::BufferKind;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::time::{Duration, Instant};
+
+/// Searches shorter than this show nothing.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Progress of one run; the bar goes when this is dropped.
+#[derive(Debug)]
+pub struct Progress {
+    bar: ProgressBar,
+    started: Instant,
+}
+
+impl Progress {
+    /// Nothing is shown yet; nothing ever is where standard error is no terminal.
+    pub fn new(kind: BufferKind, queries: usize) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(queries as u64), ProgressDrawTarget::hidden());
+        let style =
+            ProgressStyle::with_template("{msg:<8} {wide_bar} {pos}/{len} queries, {eta} left");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.set_message(kind.name());
+        Self {
+            bar,
+            started: Instant::now(),
+        }
+    }
+
+    /// So many queries are done.
+    pub fn at(&self, done: usize) {
+        if self.bar.is_hidden() && self.started.elapsed() > PATIENCE {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        self.bar.set_position(done as u64);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

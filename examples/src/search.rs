@@ -1,0 +1,130 @@
+//! One kernel call over `dyn Buffer`: on the device where it can reach the memory, else its CPU twin.
+
+use crate::Failure;
+use cuda_um::Stream;
+use std::ops::Range;
+use um_backend::{Buffer, BufferMemory, BufferMemoryMut, Element};
+use um_kernels::{CosineTopK, TargetScalar, TopKShape, cosine_top_k_cpu};
+
+/// The buffers of a search.
+#[derive(Debug)]
+pub struct Buffers<'a, T: Element> {
+    /// Rows to search for.
+    pub queries: &'a dyn Buffer<f32>,
+    /// Rows to search.
+    pub targets: &'a dyn Buffer<T>,
+    /// `k` cosines for each query.
+    pub scores: &'a mut dyn Buffer<f32>,
+    /// `k` rows of targets for each query.
+    pub indices: &'a mut dyn Buffer<u32>,
+}
+
+/// Searches for the queries in `batch`, and returns when it is done.
+///
+/// # Errors
+/// Buffers of which some are the host's and some the device's, or what the launch reports.
+pub fn search<T: Element + TargetScalar>(
+    kernel: &CosineTopK,
+    stream: &Stream,
+    shape: TopKShape,
+    batch: Range<usize>,
+    buffers: Buffers<'_, T>,
+) -> Result<(), Failure> {
+    let shape = TopKShape {
+        queries: batch.len(),
+        ..shape
+    };
+    let query_range = batch.start * shape.dim..batch.end * shape.dim;
+    let result_range = batch.start * shape.k..batch.end * shape.k;
+    let Buffers {
+        queries,
+        targets,
+        scores,
+        indices,
+    } = buffers;
+    match (
+        queries.memory(),
+        targets.memory(),
+        scores.memory_mut(),
+        indices.memory_mut(),
+    ) {
+        (
+            BufferMemory::Host(queries),
+            BufferMemory::Host(targets),
+            BufferMemoryMut::Host(scores),
+            BufferMemoryMut::Host(indices),
+        ) => cosine_top_k_cpu(
+            &queries[query_range],
+            targets,
+            shape.dim,
+            shape.k,
+            &mut scores[result_range.clone()],
+            &mut indices[result_range],
+        ),
+        (queries, targets, scores, indices) => {
+            let queries = queries.device_view()?.slice(query_range)?;
+            let scores = scores.device_view_mut()?.slice(result_range.clone())?;
+            let indices = indices.device_view_mut()?.slice(result_range)?;
+            kernel.launch(
+                stream,
+                shape,
+                queries,
+                targets.device_view()?,
+                scores,
+                indices,
+            )?;
+            stream.synchronize()?;
+        }
+    }
+    Ok(())
+}
+
+/// Cuts the queries so that progress can be shown where a search takes long: on a CPU, or with very many targets.
+pub fn batches(shape: TopKShape, on_cpu: bool) -> impl Iterator<Item = Range<usize>> {
+    let products = if on_cpu {
+        2_000_000_000
+    } else {
+        5_000_000_000_000
+    };
+    let of_one_query = shape.targets.saturating_mul(shape.dim).max(1);
+    let size = (products / of_one_query)
+        .clamp(1, shape.queries)
+        .next_multiple_of(64);
+    (0..shape.queries)
+        .step_by(size)
+        .map(move |first| first..(first + size).min(shape.queries))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes(queries: usize, targets: usize, on_cpu: bool) -> Vec<usize> {
+        let shape = TopKShape {
+            queries,
+            targets,
+            dim: 768,
+            k: 10,
+        };
+        let batches: Vec<_> = batches(shape, on_cpu).collect();
+        assert!(batches.windows(2).all(|pair| pair[0].end == pair[1].start));
+        assert_eq!(
+            (batches[0].start, batches[batches.len() - 1].end),
+            (0, queries)
+        );
+        batches.into_iter().map(|batch| batch.len()).collect()
+    }
+
+    #[test]
+    fn small_searches_are_one_batch() {
+        assert_eq!(sizes(1000, 1000, true), [1000]);
+        assert_eq!(sizes(1, 1, true), [1]);
+        assert_eq!(sizes(1000, 1_000_000, false), [1000]);
+    }
+
+    #[test]
+    fn long_ones_are_cut() {
+        assert_eq!(sizes(300, 20_000, true), [192, 108]);
+        assert_eq!(sizes(100, usize::MAX / 4096, true), [64, 36]);
+    }
+}

@@ -1,0 +1,79 @@
+//! The shipped set against the figures that NumPy gave for it.
+
+use crate::files::{batch_recall, runtime};
+use serde_json::Value;
+use um_examples::shipped::ShippedSet;
+
+fn run(arguments: &[&str]) -> Value {
+    let output = batch_recall()
+        .arg("--json")
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn run_of<'a>(result: &'a Value, buffer: &str) -> &'a Value {
+    let runs = result["runs"].as_array().unwrap();
+    runs.iter().find(|run| run["buffer"] == buffer).unwrap()
+}
+
+#[test]
+fn all_three_buffers_find_what_numpy_found() {
+    let file = ShippedSet::find().file("expected.json");
+    let expected: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let result = run(&[]);
+    assert_eq!(result["runs"].as_array().unwrap().len(), 3);
+    for buffer in ["unified", "cuda", "host"] {
+        let run = run_of(&result, buffer);
+        assert_eq!(run["recall_at_1"], expected["recall_at_1"], "{buffer}");
+        assert_eq!(run["recall_at_10"], expected["recall_at_10"], "{buffer}");
+        let top = run["top"].as_array().unwrap();
+        assert_eq!(top.len(), 1000);
+        assert!(top.iter().all(|row| row.as_array().unwrap().len() == 10));
+        let rows = expected["top5"].as_array().unwrap();
+        assert_eq!(rows.len(), 20);
+        for row in rows {
+            let found = &top[row["query"].as_u64().unwrap() as usize];
+            for rank in 0..5 {
+                assert_eq!(found[rank]["target"], row["top5"][rank], "{buffer}, {row}");
+                let difference =
+                    found[rank]["cosine"].as_f64().unwrap() - row["cosine"][rank].as_f64().unwrap();
+                assert!(difference.abs() <= 1e-5, "{buffer}, {row}: {difference}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_simulator_counts_faults_without_hints_and_none_with_them() {
+    if runtime() != "sim" {
+        return eprintln!("NOT RUN: page faults are counted by the simulator alone");
+    }
+    let with = run(&["--buffer", "unified", "--runtime", "sim"]);
+    let without = run(&["--buffer", "unified", "--runtime", "sim", "--no-hints"]);
+    let faults = |result: &Value| {
+        run_of(result, "unified")["page_faults"]["device"]
+            .as_u64()
+            .unwrap()
+    };
+    let to_device = |result: &Value| {
+        run_of(result, "unified")["migrated_bytes"]["to_device"]
+            .as_u64()
+            .unwrap()
+    };
+    assert_eq!(faults(&with), 0);
+    assert!(faults(&without) > 0);
+    let vectors = 2 * 1000 * 768 * 4;
+    assert_eq!(to_device(&with), 0, "the copies go straight to the device");
+    assert!(to_device(&without) >= vectors, "{}", to_device(&without));
+    assert_eq!(
+        run_of(&with, "unified")["top"],
+        run_of(&without, "unified")["top"]
+    );
+}

@@ -1,0 +1,79 @@
+//! The small examples run, verify what they computed, and print their table.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where this runs: `cuda` if `CUDA_UM_TEST_RUNTIME` says so, else `sim`.
+fn runtime() -> String {
+    std::env::var("CUDA_UM_TEST_RUNTIME").unwrap_or_else(|_| "sim".into())
+}
+
+/// Runs a program, built by cargo or in the bundle's folder, and returns what it printed.
+fn printed(name: &str, built: &str) -> String {
+    let program = match std::env::var_os("CUDA_UM_BIN_DIR") {
+        Some(folder) => Path::new(&folder).join(name),
+        None => PathBuf::from(built),
+    };
+    let output = Command::new(program)
+        .args(["--runtime", &runtime()])
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn zero_copy() {
+    let table = printed("zero_copy", env!("CARGO_BIN_EXE_zero_copy"));
+    assert!(
+        table.contains("mapped") && table.contains("16384 KiB"),
+        "{table}"
+    );
+}
+
+#[test]
+fn reduction() {
+    let table = printed("reduction", env!("CARGO_BIN_EXE_reduction"));
+    assert!(
+        table.contains("shared memory") && table.contains("4194304"),
+        "{table}"
+    );
+}
+
+#[test]
+fn coalescing() {
+    let table = printed("coalescing", env!("CARGO_BIN_EXE_coalescing"));
+    assert!(
+        table.contains("stride") && table.contains("1024"),
+        "{table}"
+    );
+}
+
+#[test]
+fn prefetch_and_advice() {
+    let table = printed(
+        "prefetch_and_advice",
+        env!("CARGO_BIN_EXE_prefetch_and_advice"),
+    );
+    let device_faults = |name: &str| {
+        let row = table.lines().find(|line| line.starts_with(name)).unwrap();
+        row.split_whitespace().rev().nth(1).unwrap().to_owned()
+    };
+    if runtime() != "sim" {
+        assert_eq!(device_faults("scale, no hints"), "?");
+        return;
+    }
+    for without in ["scale, no hints", "search, no hints"] {
+        assert!(
+            device_faults(without).parse::<u64>().unwrap() > 0,
+            "{table}"
+        );
+    }
+    for with in ["scale, prefetched", "search, three roles"] {
+        assert_eq!(device_faults(with), "0", "{table}");
+    }
+}
