@@ -12,6 +12,7 @@ pub mod report;
 pub mod search;
 pub mod shipped;
 pub mod texts;
+pub mod tiny_tensor;
 pub mod truth;
 pub mod validate;
 

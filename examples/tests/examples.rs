@@ -54,6 +54,18 @@ fn coalescing() {
 }
 
 #[test]
+fn tiny_tensor() {
+    let table = printed("tiny_tensor", env!("CARGO_BIN_EXE_tiny_tensor"));
+    for line in [
+        "unified  largest eigenvalue 3.41421",
+        "cuda     largest eigenvalue 3.41421",
+        "host     largest eigenvalue 3.41421",
+    ] {
+        assert!(table.contains(line), "{table}");
+    }
+}
+
+#[test]
 fn prefetch_and_advice() {
     let table = printed(
         "prefetch_and_advice",

@@ -212,7 +212,7 @@ pub fn cosine_top_k_cpu<T: Scalar>(
     indices: &mut [u32],
 ) {
     assert!(
-        dim > 0 && queries.len() % dim == 0 && targets.len() % dim == 0,
+        dim > 0 && queries.len().is_multiple_of(dim) && targets.len().is_multiple_of(dim),
         "rows of {dim} elements"
     );
     let (query_count, target_count) = (queries.len() / dim, targets.len() / dim);

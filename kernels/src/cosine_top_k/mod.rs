@@ -112,7 +112,7 @@ impl CosineTopK {
             k,
         } = shape;
         shape.check()?;
-        let product = |a: usize, b: usize| a.checked_mul(b).unwrap_or(usize::MAX);
+        let product = |a: usize, b: usize| a.saturating_mul(b);
         length(NAME, "queries", product(query_count, dim), queries.len())?;
         length(NAME, "targets", product(target_count, dim), targets.len())?;
         length(NAME, "scores", product(query_count, k), scores.len())?;

@@ -1,0 +1,251 @@
+//! Every kind of buffer: what it holds, copies, fills, registered memory.
+
+mod support;
+
+use bytemuck::{Pod, Zeroable};
+use cuda_um::{
+    DeviceBuffer, Element, Error, Memory, PinnedBuffer, RegisteredBuffer, Stream, UnifiedBuffer,
+    UnifiedOptions,
+};
+use support::{Add, device};
+
+const LENGTHS: [usize; 6] = [0, 1, 3, 255, 4097, 100_000];
+
+/// Runs the body for a unified, a device and a pinned buffer.
+macro_rules! each_kind {
+    ($kind:ident => $body:block) => {{
+        type Unified<T> = UnifiedBuffer<T>;
+        type Device<T> = DeviceBuffer<T>;
+        type Pinned<T> = PinnedBuffer<T>;
+        each_kind!(@ $kind Unified $body);
+        each_kind!(@ $kind Device $body);
+        each_kind!(@ $kind Pinned $body);
+    }};
+    (@ $kind:ident $type:ident $body:block) => {{
+        type $kind<T> = $type<T>;
+        $body
+    }};
+}
+
+#[test]
+fn new_buffers_hold_zeros_or_the_slice() {
+    let (device, _) = device();
+    for len in LENGTHS {
+        let numbers: Vec<u32> = (0..len as u32).map(|i| i * 3 + 1).collect();
+        each_kind!(Kind => {
+            let zeroed = Kind::<u32>::zeroed(&device, len).unwrap();
+            let mut found = vec![7; len];
+            zeroed.copy_to_host(&mut found).unwrap();
+            assert_eq!(found, vec![0; len]);
+            assert_eq!((zeroed.len(), zeroed.size_bytes(), zeroed.is_empty()), (len, len * 4, len == 0));
+            assert_eq!(zeroed.device().ordinal(), device.ordinal());
+
+            let copied = Kind::from_slice(&device, &numbers).unwrap();
+            copied.copy_to_host(&mut found).unwrap();
+            assert_eq!(found, numbers);
+            assert_ne!(copied.id(), zeroed.id());
+            copied.close().unwrap();
+        });
+    }
+}
+
+#[test]
+fn parts_are_copied_and_wrong_lengths_change_nothing() {
+    let (device, _) = device();
+    each_kind!(Kind => {
+        let mut buffer = Kind::from_slice(&device, &[1u16, 2, 3, 4, 5]).unwrap();
+        buffer.copy_from_host_at(1, &[20, 30]).unwrap();
+        buffer.copy_from_host_at(5, &[]).unwrap();
+        let mut part = [0; 3];
+        buffer.copy_to_host_at(2, &mut part).unwrap();
+        assert_eq!(part, [30, 4, 5]);
+
+        let error = buffer.copy_from_host(&[0; 4]).unwrap_err();
+        assert!(matches!(error, Error::LengthMismatch { expected: 5, found: 4, .. }), "{error}");
+        let error = buffer.copy_to_host(&mut [0; 6]).unwrap_err();
+        assert!(matches!(error, Error::LengthMismatch { expected: 5, found: 6, .. }), "{error}");
+        let error = buffer.copy_from_host_at(4, &[9, 9]).unwrap_err();
+        assert!(matches!(error, Error::RangeOutOfBounds { start: 4, end: 6, len: 5 }), "{error}");
+        assert!(buffer.copy_to_host_at(usize::MAX, &mut [0]).is_err());
+        let mut all = [0; 5];
+        buffer.copy_to_host(&mut all).unwrap();
+        assert_eq!(all, [1, 20, 30, 4, 5]);
+    });
+}
+
+fn fills<T: Element + PartialEq + std::fmt::Debug>(
+    device: &cuda_um::Device,
+    stream: &Stream,
+    value: T,
+) {
+    for len in [0, 1, 5, 1000, 4099] {
+        each_kind!(Kind => {
+            let mut buffer = Kind::<T>::zeroed(device, len).unwrap();
+            buffer.fill(value, stream).unwrap();
+            let mut found = vec![T::zeroed(); len];
+            buffer.copy_to_host(&mut found).unwrap();
+            assert!(found.iter().all(|found| *found == value), "{len} of {value:?}: {found:?}");
+            buffer.set_zero(stream).unwrap();
+            buffer.copy_to_host(&mut found).unwrap();
+            assert!(found.iter().all(|found| *found == T::zeroed()), "{len} zeros after {value:?}");
+        });
+    }
+}
+
+#[test]
+fn fill_takes_elements_of_any_size() {
+    let (device, stream) = device();
+    fills(&device, &stream, 0xA7u8);
+    fills(&device, &stream, 0x1234u16);
+    fills(&device, &stream, -1.5f32);
+    fills(&device, &stream, 0x0123_4567_89AB_CDEFu64);
+    fills(&device, &stream, [1u8, 2, 3]);
+    fills(&device, &stream, [7u16, 8, 9]);
+    fills(&device, &stream, [9u8, 8]);
+}
+
+#[test]
+fn fill_takes_structs() {
+    let (device, stream) = device();
+    #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+    #[repr(C)]
+    struct Packed {
+        mass: f64,
+        position: [f32; 3],
+        charge: [i16; 6],
+    }
+    fills(
+        &device,
+        &stream,
+        Packed {
+            mass: 1e300,
+            position: [1.0, -2.0, 3.5],
+            charge: [1, -2, 3, -4, 5, -6],
+        },
+    );
+}
+
+fn copies<A: Memory<u32>, B: Memory<u32>>(
+    stream: &Stream,
+    source: &A,
+    mut target: B,
+    read: impl Fn(&B) -> Vec<u32>,
+) {
+    let len = source.element_count();
+    stream.copy(source, &mut target).unwrap();
+    assert_eq!(read(&target), (0..len as u32).collect::<Vec<_>>());
+    stream
+        .copy_range(source, 1..4, &mut target, len - 3)
+        .unwrap();
+    assert_eq!(read(&target)[len - 3..], [1, 2, 3]);
+    let error = stream
+        .copy_range(source, 2..=len, &mut target, 0)
+        .unwrap_err();
+    assert!(
+        matches!(error, Error::RangeOutOfBounds { start: 2, .. }),
+        "{error}"
+    );
+    let error = stream
+        .copy_range(source, 0..2, &mut target, len - 1)
+        .unwrap_err();
+    assert!(matches!(error, Error::RangeOutOfBounds { .. }), "{error}");
+}
+
+#[test]
+fn streams_copy_between_all_kinds() {
+    let (device, stream) = device();
+    let numbers: Vec<u32> = (0..5000).collect();
+    fn read<M: std::ops::Deref<Target = [u32]>>(guard: M) -> Vec<u32> {
+        guard.to_vec()
+    }
+    each_kind!(Source => {
+        let source = Source::from_slice(&device, &numbers).unwrap();
+        copies(&stream, &source, UnifiedBuffer::zeroed(&device, 5000).unwrap(), |target| read(target.host().unwrap()));
+        copies(&stream, &source, PinnedBuffer::zeroed(&device, 5000).unwrap(), |target| read(target.host().unwrap()));
+        copies(&stream, &source, DeviceBuffer::zeroed(&device, 5000).unwrap(), |target| {
+            let mut found = vec![0; 5000];
+            target.copy_to_host(&mut found).unwrap();
+            found
+        });
+        let error = stream.copy(&source, &mut DeviceBuffer::<u32>::zeroed(&device, 4).unwrap()).unwrap_err();
+        assert_eq!(error.to_string(), "copy: 4 elements expected, 5000 found");
+    });
+}
+
+#[test]
+fn uninitialised_memory_becomes_a_buffer_once_a_kernel_wrote_it() {
+    let (device, stream) = device();
+    let mut buffer = UnifiedBuffer::<u32>::uninit(&device, 100, UnifiedOptions::default()).unwrap();
+    let add = Add::load(&device);
+    add.launch(&stream, 100, (&mut buffer, 100u32, 0u32))
+        .unwrap();
+    let zeros = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    // SAFETY: the copy writes every element.
+    #[allow(unsafe_code, reason = "the promise that the test is about")]
+    let buffer = unsafe {
+        let mut buffer = buffer.assume_init();
+        stream.copy(&zeros, &mut buffer).unwrap();
+        buffer
+    };
+    assert_eq!(*buffer.host().unwrap(), [0; 100]);
+}
+
+#[test]
+fn a_vector_is_registered_used_in_place_and_given_back() {
+    let (device, stream) = device();
+    let add = Add::load(&device);
+    let mut registered = RegisteredBuffer::from_vec(&device, vec![1u32; 3000]).unwrap();
+    let address = registered.as_ptr();
+    assert!(registered.device_ptr().is_some());
+    add.launch(&stream, 3000, (&mut registered, 3000u32, 4u32))
+        .unwrap();
+    assert_eq!(registered.host().unwrap()[2999], 5);
+    add.launch(&stream, 3000, (&mut registered, 3000u32, 1u32))
+        .unwrap();
+    let vector = registered.into_vec().unwrap();
+    assert_eq!((vector.as_ptr(), &vector[..]), (address, &[6; 3000][..]));
+    assert_eq!(
+        RegisteredBuffer::from_vec(&device, Vec::<u8>::new())
+            .unwrap()
+            .into_vec()
+            .unwrap(),
+        []
+    );
+}
+
+#[test]
+fn a_borrowed_slice_is_registered_for_a_scope() {
+    let (device, stream) = device();
+    let add = Add::load(&device);
+    let mut memory = vec![10u32; 5000];
+    let seen = RegisteredBuffer::scope(&device, &mut memory[100..], |registered| {
+        add.launch(&stream, 4900, (&mut *registered, 4900u32, 2u32))
+            .unwrap();
+        add.launch(&stream, 4900, (&mut *registered, 4900u32, 3u32))
+            .unwrap();
+        registered.len()
+    })
+    .unwrap();
+    assert_eq!(seen, 4900);
+    assert!(
+        memory[..100].iter().all(|value| *value == 10)
+            && memory[100..].iter().all(|value| *value == 15)
+    );
+}
+
+#[test]
+fn what_cannot_be_addressed_is_refused() {
+    let (device, _) = device();
+    let error = DeviceBuffer::<u64>::zeroed(&device, usize::MAX / 4).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::TooLarge {
+                element_bytes: 8,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert!(format!("{:?}", UnifiedBuffer::<u8>::zeroed(&device, 0).unwrap()).contains("len: 0"));
+}

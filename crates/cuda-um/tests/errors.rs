@@ -1,0 +1,186 @@
+//! Failures of CUDA, made by the simulator: what the errors say, and that nothing is lost.
+
+mod support;
+
+use cuda_um::{
+    DeviceBuffer, Error, ErrorKind, Oversubscription, PinnedBuffer, UnifiedBuffer, UnifiedOptions,
+};
+use cuda_um_sim::{Fail, Gpu, Sim};
+use cuda_um_sys::cudaError;
+use support::{Add, calls, simulated, simulated_with};
+
+const MIB: usize = 1 << 20;
+
+/// Makes the next call of a function fail, also under the name that it had from 12.2 to 12.9.
+fn fail(sim: &Sim, call: &str) {
+    for name in [call, &format!("{call}_v2")] {
+        sim.fail(Fail::call(name).with(cudaError::cudaErrorInvalidValue));
+    }
+}
+
+#[test]
+fn out_of_memory_says_how_much() {
+    let (_, device, _) = simulated_with(|builder| builder.total_memory_bytes(64 << 20));
+    let error = DeviceBuffer::<u8>::zeroed(&device, 65 * MIB).unwrap_err();
+    let Error::OutOfMemory {
+        call,
+        requested_bytes,
+        free_bytes,
+        total_bytes,
+        ..
+    } = error
+    else {
+        panic!("{error}")
+    };
+    assert_eq!(
+        (call, requested_bytes, total_bytes),
+        ("cudaMalloc", 65 * MIB, 64 * MIB)
+    );
+    assert!(free_bytes <= total_bytes && free_bytes > 0);
+    assert!(
+        DeviceBuffer::<u8>::zeroed(&device, 16 * MIB).is_ok(),
+        "a smaller one still works"
+    );
+}
+
+#[test]
+fn oversubscription_must_be_asked_for() {
+    let (sim, device, _) = simulated_with(|builder| builder.total_memory_bytes(64 << 20));
+    let error = UnifiedBuffer::<u8>::zeroed(&device, 65 * MIB).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+    assert!(error.to_string().contains("oversubscribe"), "{error}");
+    assert_eq!(calls(&sim, "cudaMallocManaged"), 0, "CUDA was not asked");
+
+    // Two that fit alone, but not together: the second is refused though nothing may be resident yet.
+    let options = UnifiedOptions::default();
+    let first = UnifiedBuffer::<u8>::uninit(&device, 40 * MIB, options).unwrap();
+    let error = UnifiedBuffer::<u8>::uninit(&device, 40 * MIB, options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+    first.close().unwrap();
+    UnifiedBuffer::<u8>::uninit(&device, 40 * MIB, options)
+        .unwrap()
+        .close()
+        .unwrap();
+
+    let allowed = options.oversubscription(Oversubscription::Allowed);
+    UnifiedBuffer::<u8>::zeroed_with(&device, 80 * MIB, allowed)
+        .unwrap()
+        .close()
+        .unwrap();
+}
+
+#[test]
+fn memory_on_its_way_back_is_waited_for() {
+    let (sim, device, stream) = simulated_with(|builder| builder.total_memory_bytes(64 << 20));
+    let add = Add::load(&device);
+    let mut large = DeviceBuffer::<u32>::zeroed(&device, 10 * MIB).unwrap();
+    let paused = sim.pause();
+    add.launch(&stream, 100, (&mut large, 100u32, 1u32))
+        .unwrap();
+    drop(large);
+    let resume = std::thread::spawn(move || drop(paused));
+    let again = DeviceBuffer::<u32>::zeroed(&device, 10 * MIB);
+    resume.join().unwrap();
+    again.unwrap().close().unwrap();
+}
+
+#[test]
+fn an_error_names_call_subject_and_code_and_is_cleared() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let buffer = UnifiedBuffer::<u8>::zeroed(&device, 5000).unwrap();
+    fail(&sim, "cudaMemPrefetchAsync");
+    let error = buffer.prefetch(&device, &stream).unwrap_err();
+    let text = "cudaMemPrefetchAsync: 5000 bytes to device 0: cudaErrorInvalidValue (1): ";
+    assert!(error.to_string().starts_with(text), "{error}");
+    assert_eq!((error.kind(), error.is_sticky()), (ErrorKind::Call, false));
+    let table = sim.table();
+    // SAFETY: takes nothing.
+    #[allow(unsafe_code, reason = "asks for the thread's last error")]
+    let last = unsafe { (table.cudaPeekAtLastError)() };
+    assert_eq!(
+        last,
+        cudaError::cudaSuccess,
+        "the runtime's last error is cleared"
+    );
+    buffer.prefetch(&device, &stream).unwrap();
+}
+
+#[test]
+fn a_failed_allocation_leaves_nothing_behind() {
+    for call in [
+        "cudaMallocManaged",
+        "cudaMemPrefetchAsync",
+        "cudaMemsetAsync",
+    ] {
+        let (sim, device, _) = simulated(Gpu::H200);
+        fail(&sim, call);
+        assert!(
+            UnifiedBuffer::<u8>::zeroed(&device, 5000).is_err(),
+            "{call}"
+        );
+        device.runtime().reclaim().unwrap();
+        assert_eq!(
+            calls(&sim, "cudaFree"),
+            usize::from(call != "cudaMallocManaged"),
+            "{call}"
+        );
+    }
+    for call in ["cudaHostAlloc", "cudaHostGetDevicePointer"] {
+        let (sim, device, _) = simulated(Gpu::H200);
+        sim.fail(Fail::call(call).with(cudaError::cudaErrorInvalidValue));
+        assert!(PinnedBuffer::<u8>::zeroed(&device, 5000).is_err(), "{call}");
+        device.runtime().reclaim().unwrap();
+        assert_eq!(
+            calls(&sim, "cudaFreeHost"),
+            usize::from(call != "cudaHostAlloc"),
+            "{call}"
+        );
+    }
+}
+
+#[test]
+fn a_broken_context_is_sticky_and_its_memory_is_not_reused() {
+    let (sim, device, stream) = simulated_with(|builder| builder.crash_on_misuse(false));
+    let add = Add::load(&device);
+    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
+    // The kernel goes beyond its buffer: an illegal address.
+    add.launch(&stream, 100_000, (&mut buffer, 100_000u32, 1u32))
+        .unwrap();
+    let error = buffer.host().map(|guard| guard[0]).unwrap_err();
+    assert!(error.is_sticky(), "{error}");
+    assert!(
+        error.to_string().contains("cudaErrorIllegalAddress (700)"),
+        "{error}"
+    );
+    assert!(
+        DeviceBuffer::<u8>::zeroed(&device, 1)
+            .unwrap_err()
+            .is_sticky(),
+        "every later call fails"
+    );
+    let error = buffer.close().unwrap_err();
+    assert!(error.is_sticky(), "{error}");
+    assert!(sim.poison().is_some());
+}
+
+#[test]
+fn what_a_deferred_free_met_is_told() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
+    let paused = sim.pause();
+    buffer.fill(3, &stream).unwrap();
+    drop(buffer);
+    sim.fail(Fail::call("cudaFree").with(cudaError::cudaErrorInvalidValue));
+    drop(paused);
+    let error = device.runtime().reclaim().unwrap_err();
+    assert!(error.to_string().starts_with("cudaFree: "), "{error}");
+    device.runtime().reclaim().unwrap();
+}
+
+#[test]
+fn no_such_device() {
+    let (_, device, _) = simulated_with(|builder| builder.devices(2));
+    let error = device.runtime().device(2).unwrap_err();
+    assert_eq!(error.to_string(), "there is no device 2: the runtime has 2");
+    assert_eq!(device.runtime().devices().unwrap().len(), 2);
+}

@@ -1,0 +1,104 @@
+//! A device without concurrent managed access: the CPU and the device take turns.
+
+mod support;
+
+use cuda_um::{Advice, DeviceBuffer, Error, Location, PinnedBuffer, UnifiedBuffer};
+use cuda_um_sim::Gpu;
+use support::{Add, open, simulated};
+
+#[test]
+fn guards_hold_launches_off_and_wait_for_the_whole_device() {
+    let (sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
+    let add = Add::load(&device);
+    let mut used = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    let other = UnifiedBuffer::from_slice(&device, &[5u32; 100]).unwrap();
+    let mut memory = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
+
+    let guard = other.host().unwrap();
+    for error in [
+        add.launch(&stream, 100, (&mut used, 100u32, 1u32))
+            .unwrap_err(),
+        add.launch(&stream, 100, (&mut memory, 100u32, 1u32))
+            .unwrap_err(),
+        used.fill(1, &stream).unwrap_err(),
+        stream.copy(&used, &mut memory).unwrap_err(),
+        memory.copy_from_host(&[0; 100]).unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::Busy { .. }), "{error}");
+        assert!(
+            error.to_string().contains("no concurrent managed access"),
+            "{error}"
+        );
+    }
+    let second = used.host().unwrap();
+    drop(guard);
+    assert!(used.try_host().is_ok(), "guards live beside each other");
+    drop(second);
+
+    let paused = sim.pause();
+    add.launch(&stream, 100, (&mut used, 100u32, 3u32)).unwrap();
+    let error = other.try_host().map(|guard| guard[0]).unwrap_err();
+    assert!(
+        matches!(error, Error::Busy { .. }),
+        "any managed memory is out of reach while a kernel runs: {error}"
+    );
+    let resume = std::thread::spawn(move || drop(paused));
+    assert_eq!(other.host().unwrap()[0], 5);
+    resume.join().unwrap();
+    assert_eq!(used.host().unwrap()[0], 3);
+    add.launch(&stream, 100, (&mut used, 100u32, 3u32)).unwrap();
+    assert_eq!(pollster::block_on(used.host_async()).unwrap()[0], 6);
+    assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
+}
+
+#[test]
+fn every_runtime_over_the_driver_shares_the_gate() {
+    let (sim, device, _) = simulated(Gpu::NoConcurrentAccess);
+    let again = open(&sim).device(0).unwrap();
+    let buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    let mut foreign = UnifiedBuffer::<u32>::zeroed(&again, 100).unwrap();
+    let guard = buffer.host().unwrap();
+    let stream = again.stream().unwrap();
+    assert!(matches!(foreign.fill(1, &stream), Err(Error::Busy { .. })));
+    drop(guard);
+    foreign.fill(1, &stream).unwrap();
+}
+
+#[test]
+fn a_forgotten_guard_refuses_launches_for_good() {
+    let (_, device, stream) = simulated(Gpu::NoConcurrentAccess);
+    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    std::mem::forget(buffer.host().unwrap());
+    assert!(matches!(buffer.fill(1, &stream), Err(Error::Busy { .. })));
+    assert_eq!(buffer.host().unwrap()[0], 0, "the host still may");
+}
+
+#[test]
+fn pinned_memory_takes_no_turns() {
+    let (_, device, stream) = simulated(Gpu::NoConcurrentAccess);
+    let add = Add::load(&device);
+    let idle = PinnedBuffer::from_slice(&device, &[1u32; 100]).unwrap();
+    let mut used = PinnedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    let guard = idle.host().unwrap();
+    add.launch(&stream, 100, (&mut used, 100u32, 2u32)).unwrap();
+    assert_eq!((guard[0], used.host().unwrap()[0]), (1, 2));
+}
+
+#[test]
+fn there_is_no_prefetch_and_says_why() {
+    let (_, device, stream) = simulated(Gpu::NoConcurrentAccess);
+    let buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    for error in [
+        buffer.prefetch(&device, &stream).unwrap_err(),
+        buffer.prefetch(Location::Host, &stream).unwrap_err(),
+        buffer
+            .advise(Advice::SetPreferredLocation(Location::from(&device)))
+            .unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::NotSupported { .. }), "{error}");
+        assert!(
+            error.to_string().contains("concurrentManagedAccess"),
+            "{error}"
+        );
+    }
+}

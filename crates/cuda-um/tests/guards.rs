@@ -1,0 +1,110 @@
+//! Host guards: what they wait for, and that they say "busy".
+
+mod support;
+
+use cuda_um::{Error, PinnedBuffer, UnifiedBuffer};
+use cuda_um_sim::Gpu;
+use support::{Add, device, simulated};
+
+#[test]
+fn the_host_waits_for_the_kernel() {
+    let (device, stream) = device();
+    let add = Add::load(&device);
+    let mut unified = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    let mut pinned = PinnedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    for round in 1..=20 {
+        add.launch(&stream, 1000, (&mut unified, 1000u32, 1000u32))
+            .unwrap();
+        add.launch(&stream, 1000, (&mut pinned, 1000u32, 1000u32))
+            .unwrap();
+        assert_eq!(*unified.host().unwrap(), [round * 1000; 1000]);
+        assert_eq!(*pinned.host().unwrap(), [round * 1000; 1000]);
+    }
+    unified.host_mut().unwrap().fill(5);
+    add.launch(&stream, 1000, (&mut unified, 1000u32, 1u32))
+        .unwrap();
+    assert_eq!(
+        *unified.host().unwrap(),
+        [6; 1000],
+        "the kernel saw what the host wrote"
+    );
+}
+
+#[test]
+fn busy_names_the_buffer_and_nothing_else_waits() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let add = Add::load(&device);
+    let mut written = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    let mut read = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    let idle = UnifiedBuffer::from_slice(&device, &[3u32; 100]).unwrap();
+    drop(read.host_mut().unwrap());
+
+    let paused = sim.pause();
+    add.launch(&stream, 100, (&mut written, 100u32, 2u32))
+        .unwrap();
+    stream
+        .copy(
+            &read,
+            &mut UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap(),
+        )
+        .unwrap();
+    let error = written.try_host().unwrap_err();
+    assert!(
+        matches!(&error, Error::Busy { what, .. } if *what == format!("buffer {}", written.id())),
+        "{error}"
+    );
+    assert!(matches!(written.try_host_mut(), Err(Error::Busy { .. })));
+    assert_eq!(
+        idle.host().unwrap()[0],
+        3,
+        "a buffer without work is not waited for"
+    );
+    assert_eq!(
+        read.try_host().unwrap()[0],
+        0,
+        "the host may read beside a kernel that reads"
+    );
+    assert!(
+        matches!(read.try_host_mut(), Err(Error::Busy { .. })),
+        "and may not write"
+    );
+    drop(paused);
+
+    assert_eq!(written.host().unwrap()[99], 2);
+    read.host_mut().unwrap()[0] = 1;
+    drop((written, read, idle, add, stream));
+    device.runtime().reclaim().unwrap();
+    drop(device);
+    assert!(sim.leaks().is_empty(), "{:?}", sim.leaks());
+    assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
+}
+
+#[test]
+fn awaiting_works_on_any_executor_and_can_be_given_up() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let add = Add::load(&device);
+    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    let paused = sim.pause();
+    add.launch(&stream, 100, (&mut buffer, 100u32, 7u32))
+        .unwrap();
+
+    // Polled once and dropped: nothing is held.
+    {
+        let mut future = Box::pin(buffer.host_async());
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(future.as_mut().poll(&mut context).is_pending());
+    }
+    let resume = std::thread::spawn(move || drop(paused));
+    assert_eq!(pollster::block_on(buffer.host_async()).unwrap()[0], 7);
+    resume.join().unwrap();
+    futures_executor::block_on(async {
+        buffer.host_mut_async().await.unwrap()[0] = 1;
+        assert_eq!(buffer.host_async().await.unwrap()[0], 1);
+    });
+    add.launch(&stream, 100, (&mut buffer, 100u32, 1u32))
+        .unwrap();
+    assert_eq!(
+        futures_executor::block_on(buffer.host_mut_async()).unwrap()[..2],
+        [2, 8]
+    );
+}

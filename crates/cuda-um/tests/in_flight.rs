@@ -1,0 +1,170 @@
+//! Buffers in use: dropped, closed, used on several streams and threads.
+
+mod support;
+
+use cuda_um::{DeviceBuffer, UnifiedBuffer};
+use cuda_um_sim::Gpu;
+use support::{Add, calls, device, simulated};
+
+#[test]
+fn a_drop_in_use_neither_waits_nor_frees_too_early() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let add = Add::load(&device);
+    let mut managed = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    let mut memory = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
+    let paused = sim.pause();
+    add.launch(&stream, 100, (&mut managed, 100u32, 1u32))
+        .unwrap();
+    add.launch(&stream, 100, (&mut memory, 100u32, 1u32))
+        .unwrap();
+    drop((managed, memory, add));
+    std::thread::yield_now();
+    assert_eq!(
+        (calls(&sim, "cudaFree"), calls(&sim, "cuModuleUnload")),
+        (0, 0),
+        "in use, so not freed"
+    );
+    drop(paused);
+    device.runtime().reclaim().unwrap();
+    assert_eq!(
+        (calls(&sim, "cudaFree"), calls(&sim, "cuModuleUnload")),
+        (2, 1)
+    );
+    drop((stream, device));
+    assert!(sim.leaks().is_empty(), "{:?}", sim.leaks());
+    assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
+}
+
+#[test]
+fn idle_buffers_are_freed_at_once() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
+    buffer.fill(3, &stream).unwrap();
+    device.synchronize().unwrap();
+    drop(buffer);
+    assert_eq!(calls(&sim, "cudaFree"), 1);
+    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    buffer.fill(3, &stream).unwrap();
+    buffer.close().unwrap();
+    assert_eq!(
+        calls(&sim, "cudaFree"),
+        2,
+        "close waits for the buffer's work"
+    );
+}
+
+#[test]
+fn work_on_another_stream_waits_once() {
+    let (sim, device, first) = simulated(Gpu::H200);
+    let second = device.stream().unwrap();
+    let add = Add::load(&device);
+    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    let mut copy = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
+    device.synchronize().unwrap();
+    sim.clear_trace();
+
+    let paused = sim.pause();
+    add.launch(&first, 100, (&mut buffer, 100u32, 1u32))
+        .unwrap();
+    add.launch(&first, 100, (&mut buffer, 100u32, 1u32))
+        .unwrap();
+    assert_eq!(
+        calls(&sim, "cudaEventRecord"),
+        0,
+        "one stream needs no events"
+    );
+    second.copy(&buffer, &mut copy).unwrap();
+    assert_eq!(
+        (
+            calls(&sim, "cudaEventRecord"),
+            calls(&sim, "cudaStreamWaitEvent")
+        ),
+        (1, 1)
+    );
+    second.copy(&buffer, &mut copy).unwrap();
+    assert_eq!(calls(&sim, "cudaStreamWaitEvent"), 1, "it waits already");
+    // A write after the reads of another stream.
+    add.launch(&first, 100, (&mut buffer, 100u32, 1u32))
+        .unwrap();
+    assert_eq!(calls(&sim, "cudaStreamWaitEvent"), 2);
+    drop(paused);
+
+    let mut found = [0; 100];
+    copy.copy_to_host(&mut found).unwrap();
+    assert_eq!(found, [2; 100]);
+    assert_eq!(buffer.host().unwrap()[0], 3);
+}
+
+#[test]
+fn readers_on_two_streams_run_beside_each_other() {
+    let (sim, device, first) = simulated(Gpu::H200);
+    let second = device.stream().unwrap();
+    let source = UnifiedBuffer::from_slice(&device, &[4u32; 100]).unwrap();
+    let mut targets = [(); 2].map(|()| DeviceBuffer::<u32>::zeroed(&device, 100).unwrap());
+    device.synchronize().unwrap();
+    sim.clear_trace();
+    let [a, b] = &mut targets;
+    first.copy(&source, a).unwrap();
+    second.copy(&source, b).unwrap();
+    assert_eq!(calls(&sim, "cudaStreamWaitEvent"), 0);
+    for target in &targets {
+        let mut found = [0; 100];
+        target.copy_to_host(&mut found).unwrap();
+        assert_eq!(found, [4; 100]);
+    }
+}
+
+#[test]
+fn a_ping_pong_over_streams_keeps_its_order() {
+    let (device, first) = device();
+    let streams = [first, device.stream().unwrap(), device.stream().unwrap()];
+    let add = Add::load(&device);
+    let mut a = UnifiedBuffer::<u32>::zeroed(&device, 10_000).unwrap();
+    let mut b = DeviceBuffer::<u32>::zeroed(&device, 10_000).unwrap();
+    for round in 0..60 {
+        add.launch(&streams[round % 3], 10_000, (&mut a, 10_000u32, 50u32))
+            .unwrap();
+        streams[(round + 1) % 3].copy(&a, &mut b).unwrap();
+        add.launch(&streams[(round + 2) % 3], 10_000, (&mut b, 10_000u32, 1u32))
+            .unwrap();
+        streams[round % 3].copy(&b, &mut a).unwrap();
+    }
+    assert_eq!(*a.host().unwrap(), [60 * 51; 10_000]);
+}
+
+#[test]
+fn threads_share_a_buffer_that_they_read() {
+    let (device, stream) = device();
+    let add = Add::load(&device);
+    let mut source = UnifiedBuffer::<u32>::zeroed(&device, 5000).unwrap();
+    for round in 1..=5u32 {
+        add.launch(&stream, 5000, (&mut source, 5000u32, 100u32))
+            .unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let own = device.stream().unwrap();
+                    let mut copy = DeviceBuffer::<u32>::zeroed(&device, 5000).unwrap();
+                    own.copy(&source, &mut copy).unwrap();
+                    let mut found = vec![0; 5000];
+                    copy.copy_to_host(&mut found).unwrap();
+                    assert_eq!(found, [round * 100; 5000]);
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn a_stream_may_go_before_its_work() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let add = Add::load(&device);
+    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    let paused = sim.pause();
+    add.launch(&stream, 100, (&mut buffer, 100u32, 9u32))
+        .unwrap();
+    drop(stream);
+    let resume = std::thread::spawn(move || drop(paused));
+    assert_eq!(buffer.host().unwrap()[0], 9);
+    resume.join().unwrap();
+}

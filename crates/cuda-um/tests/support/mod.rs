@@ -1,0 +1,84 @@
+//! What the tests run on: a GPU with `CUDA_UM_TEST_RUNTIME=cuda`, else the simulator that the `CUDA_UM_SIM_*` variables name.
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+use cuda_um::{Device, KernelArgs, LaunchConfig, Module, Runtime, Stream};
+use cuda_um_sim::{Builder, CudaVersion, Gpu, LaunchContext, Sim, TwinError, register_kernel};
+
+/// A device, and a stream on it.
+pub fn device() -> (Device, Stream) {
+    let runtime = match std::env::var("CUDA_UM_TEST_RUNTIME").as_deref() {
+        Ok("cuda") => Runtime::open().expect("CUDA_UM_TEST_RUNTIME=cuda needs a GPU"),
+        _ => open(&Sim::from_env().expect("CUDA_UM_SIM_* name a simulator")),
+    };
+    on(&runtime, 0)
+}
+
+/// A simulated device of this generation, on any machine: for what only a simulator can show.
+pub fn simulated(gpu: Gpu) -> (Sim, Device, Stream) {
+    simulated_with(|builder| builder.gpu(gpu))
+}
+
+/// The same with more settings.
+pub fn simulated_with(settings: impl FnOnce(Builder) -> Builder) -> (Sim, Device, Stream) {
+    let cuda = match std::env::var("CUDA_UM_SIM_CUDA").as_deref() {
+        Ok("11.8") => CudaVersion::V11_8,
+        Ok("12.2") => CudaVersion::V12_2,
+        Ok("12.9") => CudaVersion::V12_9,
+        _ => CudaVersion::V13_0,
+    };
+    let sim = settings(Sim::builder().cuda(cuda)).build().unwrap();
+    let (device, stream) = on(&open(&sim), 0);
+    (sim, device, stream)
+}
+
+/// A runtime over a simulator.
+pub fn open(sim: &Sim) -> Runtime {
+    Runtime::from_table(sim.table()).unwrap()
+}
+
+/// A device of a runtime, and a stream on it.
+pub fn on(runtime: &Runtime, ordinal: u32) -> (Device, Stream) {
+    let device = runtime.device(ordinal).unwrap();
+    let stream = device.stream().unwrap();
+    (device, stream)
+}
+
+/// How often a function was called.
+pub fn calls(sim: &Sim, name: &str) -> usize {
+    sim.trace().iter().filter(|call| call.name == name).count()
+}
+
+/// A kernel that adds 1 to each element, `rounds` times; on a GPU a round takes about half a microsecond.
+pub struct Add(pub cuda_um::Kernel);
+
+impl Add {
+    pub fn load(device: &Device) -> Self {
+        register_kernel("add", twin);
+        let module = Module::load(device, include_str!("add.ptx")).unwrap();
+        Self(module.kernel("add").unwrap())
+    }
+
+    /// Launches it on (buffer, count: u32, rounds: u32).
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        count: usize,
+        arguments: impl KernelArgs,
+    ) -> cuda_um::Result<()> {
+        // SAFETY: the tests pass a buffer of at least `count` u32, `count` again, and a number of rounds.
+        #[allow(unsafe_code, reason = "launches the kernel of add.ptx")]
+        unsafe {
+            self.0
+                .launch(stream, LaunchConfig::linear(count, 256), arguments)
+        }
+    }
+}
+
+fn twin(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    let (count, rounds) = (launch.value::<u32>(1)?, launch.value::<u32>(2)?);
+    launch
+        .slice_mut::<u32>(0, count as usize)?
+        .iter_mut()
+        .for_each(|value| *value += rounds);
+    Ok(())
+}
