@@ -41,6 +41,7 @@ mod saxpy;
 mod scale;
 #[cfg(feature = "sim")]
 pub mod sim;
+mod workspace;
 
 pub use copy::CopyKernels;
 pub use cosine_top_k::{

@@ -1,7 +1,8 @@
 //! The sum of an array: in shared memory, and naively.
 
 use crate::error::{KernelError, Result, length};
-use cuda_um::{Device, DeviceBuffer, Kernel, LaunchConfig, Module, ReadArg, Stream, WriteArg};
+use crate::workspace::Workspace;
+use cuda_um::{Device, Kernel, LaunchConfig, Module, ReadArg, Stream, WriteArg};
 
 /// Threads of a block; cuda/reduce.cu has the same number.
 pub(crate) const THREADS: usize = 256;
@@ -11,9 +12,9 @@ const BLOCKS: usize = 1024;
 /// The kernels `reduce_sum_f32` and `reduce_sum_naive_f32`, loaded on a device.
 #[derive(Debug)]
 pub struct Reduce {
-    device: Device,
     shared: Kernel,
     naive: Kernel,
+    sums: Workspace<f32>,
 }
 
 impl Reduce {
@@ -27,9 +28,9 @@ impl Reduce {
             include_str!("../ptx/reduce.ptx"),
             |module: &Module| {
                 Ok(Self {
-                    device: device.clone(),
                     shared: module.kernel("reduce_sum_f32")?,
                     naive: module.kernel("reduce_sum_naive_f32")?,
+                    sums: Workspace::new(device),
                 })
             },
         )
@@ -53,13 +54,13 @@ impl Reduce {
         length("reduce", "output", 1, output.len())?;
         let count = input.len();
         let blocks = blocks(count);
-        let mut sums = DeviceBuffer::<f32>::zeroed(&self.device, blocks)?;
+        let mut sums = self.sums.hold(blocks)?;
         // SAFETY: the arguments are those of `reduce_sum_f32` in cuda/reduce.cu: it reads `count` elements and writes one a block.
         unsafe {
             self.shared
-                .launch(stream, shape(blocks), (input, &mut sums, count as u64))?;
+                .launch(stream, shape(blocks), (input, &mut *sums, count as u64))?;
             self.shared
-                .launch(stream, shape(1), (&sums, output, blocks as u64))?;
+                .launch(stream, shape(1), (&*sums, output, blocks as u64))?;
         }
         Ok(())
     }

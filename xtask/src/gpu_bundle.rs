@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Test binaries that stay behind, each with the reason.
+/// Binaries that stay behind, each with the reason.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("compile_fail", "needs the Rust compiler"),
     ("unsafe_list", "reads the sources"),
@@ -16,6 +16,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
         "opens libraries of several CUDA versions; `cargo xtask real-cudart` runs it without a GPU",
     ),
     ("layout", "compares with C headers; needs no GPU"),
+    ("cpu_twin_vs_numpy", "compares CPU with CPU; needs no GPU"),
 ];
 
 /// Features that the bundled binaries are built with.
@@ -54,23 +55,21 @@ pub fn run(args: &Args) -> Result<()> {
         "--exclude",
         "xtask",
         "--lib",
-        "--tests",
+        "--test",
+        "*",
         "--features",
         FEATURES,
     ])?;
-    for binary in tests.iter().filter(|binary| binary.is_test) {
-        if let Some((_, why)) = LEFT_OUT.iter().find(|(name, _)| *name == binary.target) {
-            eprintln!("left out: {}::{} ({why})", binary.package, binary.target);
-            continue;
-        }
-        pack(
-            binary,
-            &out.join("tests")
-                .join(format!("{}--{}", binary.package, binary.target)),
-        )?;
+    for binary in tests
+        .iter()
+        .filter(|binary| binary.is_test && belongs(binary))
+    {
+        let name = format!("{}--{}", binary.package, binary.target);
+        pack(binary, &out.join("tests").join(name))?;
     }
-    for binary in built(&["build", "-p", "um-examples", "-p", "um-benches", "--bins"])? {
-        pack(&binary, &out.join("bin").join(&binary.target))?;
+    let programs = built(&["build", "-p", "um-examples", "-p", "um-benches", "--bins"])?;
+    for binary in programs.iter().filter(|binary| belongs(binary)) {
+        pack(binary, &out.join("bin").join(&binary.target))?;
     }
 
     copy_folder(&root.join("data"), &out.join("data"))?;
@@ -84,6 +83,15 @@ pub fn run(args: &Args) -> Result<()> {
         bytes as f64 / (1 << 20) as f64
     );
     Ok(())
+}
+
+/// Whether a binary belongs into the bundle; says why if not.
+fn belongs(binary: &Binary) -> bool {
+    let left_out = LEFT_OUT.iter().find(|(name, _)| *name == binary.target);
+    if let Some((_, why)) = left_out {
+        eprintln!("left out: {}::{} ({why})", binary.package, binary.target);
+    }
+    left_out.is_none()
 }
 
 struct Binary {

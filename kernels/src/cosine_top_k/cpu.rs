@@ -173,8 +173,7 @@ fn select(
 #[inline]
 pub(crate) fn insert(scores: &mut [f32], indices: &mut [u32], score: f32, index: u32) {
     let last = scores.len() - 1;
-    // Not `score <= scores[last]`: a NaN stays out.
-    if !(score > scores[last]) {
+    if score <= scores[last] || score.is_nan() {
         return;
     }
     let mut place = last;

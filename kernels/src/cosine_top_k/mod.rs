@@ -7,7 +7,8 @@ pub(crate) mod sim;
 pub use cpu::{Scalar, cosine_top_k_cpu, row_inverse_norms_cpu};
 
 use crate::error::{KernelError, Result, length};
-use cuda_um::{Device, DeviceBuffer, Kernel, LaunchConfig, Module, ReadArg, Stream, WriteArg};
+use crate::workspace::Workspace;
+use cuda_um::{Device, Kernel, LaunchConfig, Module, ReadArg, Stream, WriteArg};
 use half::f16;
 
 /// Queries and targets of a tile; cuda/cosine_top_k.cu has the same numbers.
@@ -55,6 +56,10 @@ pub struct CosineTopK {
     norms: [Kernel; 2],
     partial: [Kernel; 2],
     merge: Kernel,
+    query_norms: Workspace<f32>,
+    target_norms: Workspace<f32>,
+    part_scores: Workspace<f32>,
+    part_indices: Workspace<u32>,
 }
 
 impl CosineTopK {
@@ -78,6 +83,10 @@ impl CosineTopK {
                         module.kernel("cosine_top_k_partial_f16")?,
                     ],
                     merge: module.kernel("cosine_top_k_merge")?,
+                    query_norms: Workspace::new(device),
+                    target_norms: Workspace::new(device),
+                    part_scores: Workspace::new(device),
+                    part_indices: Workspace::new(device),
                 })
             },
         )
@@ -87,7 +96,8 @@ impl CosineTopK {
     /// highest first, among equal ones the lower index. Vectors need not be normalised. A row of zeros has cosine 0 with all;
     /// a NaN never gets into a list, whose last places then hold −∞ and `u32::MAX`.
     ///
-    /// The score matrix is never written: device memory is needed for the norms and for a list a query and chunk of targets.
+    /// The score matrix is never written: device memory is needed for the norms and for a list a query and chunk of targets. It is
+    /// kept for the next launch.
     ///
     /// # Ordering
     /// Stream-ordered: enqueued when this returns, after whatever used the buffers before on any stream.
@@ -121,12 +131,12 @@ impl CosineTopK {
             return Ok(());
         }
         let half = usize::from(<T as private::Sealed>::HALF);
-        let mut query_norms = DeviceBuffer::<f32>::zeroed(&self.device, query_count)?;
-        let mut target_norms = DeviceBuffer::<f32>::zeroed(&self.device, target_count)?;
+        let mut query_norms = self.query_norms.hold(query_count)?;
+        let mut target_norms = self.target_norms.hold(target_count)?;
         let (chunk, chunks) = self.chunks(shape);
         let lists = product(product(query_count, chunks), k);
-        let mut part_scores = DeviceBuffer::<f32>::zeroed(&self.device, lists)?;
-        let mut part_indices = DeviceBuffer::<u32>::zeroed(&self.device, lists)?;
+        let mut part_scores = self.part_scores.hold(lists)?;
+        let mut part_indices = self.part_indices.hold(lists)?;
         let (queries64, targets64, dim64) = (query_count as u64, target_count as u64, dim as u64);
         let grid = [query_count.div_ceil(TILE) as u32, chunks as u32, 1];
         // SAFETY: the arguments are those of the kernels in cuda/cosine_top_k.cu, which stay inside the rows that the shape
@@ -135,12 +145,12 @@ impl CosineTopK {
             self.norms[0].launch(
                 stream,
                 warps(query_count),
-                (queries, &mut query_norms, queries64, dim64),
+                (queries, &mut *query_norms, queries64, dim64),
             )?;
             self.norms[half].launch(
                 stream,
                 warps(target_count),
-                (targets, &mut target_norms, targets64, dim64),
+                (targets, &mut *target_norms, targets64, dim64),
             )?;
             let config = LaunchConfig {
                 grid,
@@ -153,10 +163,10 @@ impl CosineTopK {
                 (
                     queries,
                     targets,
-                    &query_norms,
-                    &target_norms,
-                    &mut part_scores,
-                    &mut part_indices,
+                    &*query_norms,
+                    &*target_norms,
+                    &mut *part_scores,
+                    &mut *part_indices,
                     queries64,
                     targets64,
                     dim64,
@@ -173,8 +183,8 @@ impl CosineTopK {
                 stream,
                 config,
                 (
-                    &part_scores,
-                    &part_indices,
+                    &*part_scores,
+                    &*part_indices,
                     scores,
                     indices,
                     queries64,
