@@ -63,6 +63,10 @@ pub struct Args {
     #[arg(long)]
     pub no_hints: bool,
 
+    /// Do not count migrations and page faults on a GPU, whose records cost a little time
+    #[arg(long)]
+    pub no_counters: bool,
+
     /// Print one JSON object on standard output, and nothing else there
     #[arg(long)]
     pub json: bool,

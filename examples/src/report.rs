@@ -16,6 +16,9 @@ pub struct Report {
     pub device: String,
     /// One for each buffer implementation.
     pub runs: Vec<Run>,
+    /// Why nothing counts migrations, where nothing does.
+    #[serde(skip)]
+    pub uncounted: Option<String>,
 }
 
 /// One buffer implementation's part.
@@ -249,8 +252,8 @@ impl Report {
         if simulated {
             line("\nTimes are wall-clock times of simulating; \"predicted\" is the cost model's time on the GPU.".into());
         }
-        if self.runs.iter().any(|run| run.page_faults.device.is_none()) {
-            line("\n? = not measured (needs the profiler).".into());
+        if let Some(why) = &self.uncounted {
+            line(format!("\n? = not counted: {why}"));
         }
         for run in &self.runs {
             run.notes

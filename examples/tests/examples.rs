@@ -75,9 +75,8 @@ fn prefetch_and_advice() {
         let row = table.lines().find(|line| line.starts_with(name)).unwrap();
         row.split_whitespace().rev().nth(1).unwrap().to_owned()
     };
-    if runtime() != "sim" {
-        assert_eq!(device_faults("scale, no hints"), "?");
-        return;
+    if table.contains("? = not counted") {
+        return eprintln!("NOT RUN: nothing counts faults here: {table}");
     }
     for without in ["scale, no hints", "search, no hints"] {
         assert!(

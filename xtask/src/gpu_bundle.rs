@@ -20,7 +20,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
 ];
 
 /// Features that the bundled binaries are built with.
-const FEATURES: &str = "um-backend/sim,um-backend/conformance,um-kernels/sim";
+const FEATURES: &str = include_str!("../../.ci/features");
 
 const RUN_SH: &str = include_str!("run.sh");
 
@@ -58,7 +58,7 @@ pub fn run(args: &Args) -> Result<()> {
         "--test",
         "*",
         "--features",
-        FEATURES,
+        FEATURES.trim(),
     ])?;
     for binary in tests
         .iter()

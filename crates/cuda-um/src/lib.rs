@@ -53,6 +53,8 @@ mod location;
 mod memory;
 mod module;
 mod prefetch;
+#[cfg(feature = "profile")]
+pub mod profile;
 mod reclaim;
 mod residency;
 mod runtime;

@@ -52,3 +52,17 @@ impl From<cuda_um_sim::Counters> for MigrationCounters {
         }
     }
 }
+
+#[cfg(feature = "profile")]
+impl From<cuda_um::profile::MigrationCounts> for MigrationCounters {
+    fn from(counts: cuda_um::profile::MigrationCounts) -> Self {
+        Self {
+            bytes_to_device: counts.bytes_to_device,
+            bytes_to_host: counts.bytes_to_host,
+            bytes_device_to_device: counts.bytes_device_to_device,
+            device_faults: counts.gpu_faults,
+            device_fault_groups: counts.gpu_fault_groups,
+            host_faults: counts.cpu_faults,
+        }
+    }
+}

@@ -96,6 +96,10 @@ pub enum CudaError {
         /// Why not, in one line: no library, no driver, or no device.
         reason: String,
     },
+    /// Migrations cannot be counted here.
+    #[cfg(feature = "profile")]
+    #[error(transparent)]
+    Profile(#[from] cuda_um::profile::ProfileError),
     /// An environment variable holds something else than its documentation lists.
     #[error("{name}={value}: expected {expected}")]
     InvalidSetting {
