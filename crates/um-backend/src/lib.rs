@@ -4,6 +4,8 @@
 mod backend;
 mod buffer;
 mod config;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod counters;
 mod cuda_buffer;
 mod device;

@@ -1,0 +1,91 @@
+//! The contract of [`Buffer`] as a suite that any implementation can run.
+//!
+//! [`all`] checks one implementation by itself, and [`pair`] the copies from one to another; each rule is also a function of its
+//! own. What an implementation breaks comes back as a [`Failure`], which names the [`Rule`] and the values.
+//!
+//! # Examples
+//! ```
+//! use um_backend::{Buffer, CudaBackend, CudaBackendConfig, CudaError, DType, HostBuffer, conformance};
+//!
+//! fn host(len: usize) -> Result<Box<dyn Buffer<f32>>, CudaError> {
+//!     Ok(Box::new(HostBuffer::zeroed(len)?))
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
+//! let cuda = |len| -> Result<Box<dyn Buffer<f32>>, CudaError> {
+//!     Ok(Box::new(backend.create_buffer(len, DType::F32)?))
+//! };
+//!
+//! conformance::all(&host)?;
+//! conformance::all(&cuda)?;
+//! conformance::pair(&host, &cuda)?;
+//! conformance::pair(&cuda, &host)?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod bounds;
+mod check;
+mod clone_empty;
+mod downcast;
+mod failure;
+mod fill;
+mod order;
+mod pairs;
+mod properties;
+mod round_trip;
+mod sample;
+mod threads;
+
+pub use bounds::{lengths_must_match, ranges_must_be_within};
+pub use clone_empty::clone_empty;
+pub use downcast::{downcasts, downcasts_to};
+pub use failure::{Failure, Rule, Verdict};
+pub use fill::{fill, set_zero};
+pub use order::in_order;
+pub use pairs::{copy_range, copy_whole, pair_bounds, source_is_free};
+pub use properties::{new_holds_zeros, properties};
+pub use round_trip::{round_trip, round_trip_at};
+pub use threads::other_threads;
+
+use crate::buffer::Buffer;
+use crate::dtype::Element;
+use crate::error::Result;
+
+/// Makes a buffer of so many elements, of the implementation under test.
+pub type Make<'a, T> = &'a dyn Fn(usize) -> Result<Box<dyn Buffer<T>>>;
+
+/// The lengths that the rules are tried with.
+pub const LENGTHS: [usize; 5] = [0, 1, 3, 1000, 4097];
+
+/// Every rule for one implementation by itself, and for copies between two buffers of it.
+///
+/// # Errors
+/// The first rule that is broken.
+pub fn all<T: Element>(make: Make<'_, T>) -> Verdict {
+    new_holds_zeros(make)?;
+    properties(make)?;
+    round_trip(make)?;
+    round_trip_at(make)?;
+    lengths_must_match(make)?;
+    ranges_must_be_within(make)?;
+    fill(make)?;
+    set_zero(make)?;
+    clone_empty(make)?;
+    downcasts(make)?;
+    in_order(make)?;
+    other_threads(make)?;
+    pair(make, make)
+}
+
+/// Every rule for copies to one implementation from another.
+///
+/// # Errors
+/// The first rule that is broken.
+pub fn pair<T: Element>(target: Make<'_, T>, source: Make<'_, T>) -> Verdict {
+    copy_whole(target, source)?;
+    copy_range(target, source)?;
+    source_is_free(target, source)?;
+    pair_bounds(target, source)
+}

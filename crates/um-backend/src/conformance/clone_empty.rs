@@ -1,0 +1,39 @@
+//! Another buffer of the same kind.
+
+use super::failure::{Rule, Verdict};
+use super::sample::{made_with, samples, zeros};
+use super::{LENGTHS, Make};
+use crate::dtype::Element;
+
+/// [`Rule::CloneEmpty`].
+///
+/// # Errors
+/// The rule is broken.
+pub fn clone_empty<T: Element>(make: Make<'_, T>) -> Verdict {
+    let rule = Rule::CloneEmpty;
+    for original_len in [0, 3, 1000] {
+        let (original, elements) = made_with(rule, make, 1, original_len)?;
+        for len in LENGTHS {
+            let mut clone = rule.works("clone_empty", original.clone_empty(len))?;
+            rule.same("len() of the clone", clone.len(), len)?;
+            rule.has(&*clone, &zeros(len), "in the clone")?;
+            rule.same(
+                "type of the clone",
+                clone.as_any().type_id(),
+                original.as_any().type_id(),
+            )?;
+            let (found, expected) = (clone.device().to_string(), original.device().to_string());
+            rule.same("device() of the clone", found, expected)?;
+
+            let others = samples(70, len);
+            rule.works("copy_from_host", clone.copy_from_host(&others))?;
+            rule.has(&*clone, &others, "in the clone, once written")?;
+            rule.has(
+                &*original,
+                &elements,
+                "in the original, once the clone is written",
+            )?;
+        }
+    }
+    Ok(())
+}

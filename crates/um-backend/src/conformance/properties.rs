@@ -1,0 +1,96 @@
+//! What a buffer says of itself.
+
+use super::failure::{Rule, Verdict};
+use super::sample::{samples, zeros};
+use super::{LENGTHS, Make};
+use crate::buffer::Buffer;
+use crate::dtype::Element;
+use crate::memory::{BufferMemory, BufferMemoryMut};
+
+/// [`Rule::NewHoldsZeros`].
+///
+/// # Errors
+/// The rule is broken.
+pub fn new_holds_zeros<T: Element>(make: Make<'_, T>) -> Verdict {
+    let rule = Rule::NewHoldsZeros;
+    for len in LENGTHS {
+        // Twice, with samples in between: memory that comes from a free list is not zero by itself.
+        for _ in 0..2 {
+            let mut buffer = rule.works("making a buffer", make(len))?;
+            rule.has(&*buffer, &zeros(len), "in a new buffer")?;
+            rule.works("copy_from_host", buffer.copy_from_host(&samples(1, len)))?;
+        }
+    }
+    Ok(())
+}
+
+/// [`Rule::Properties`].
+///
+/// # Errors
+/// The rule is broken.
+pub fn properties<T: Element>(make: Make<'_, T>) -> Verdict {
+    let rule = Rule::Properties;
+    for len in LENGTHS {
+        let mut buffer = rule.works("making a buffer", make(len))?;
+        let device = buffer.device().to_string();
+        unchanged(rule, &mut *buffer, len, &device, "in a new buffer")?;
+        rule.works("copy_from_host", buffer.copy_from_host(&samples(1, len)))?;
+        unchanged(rule, &mut *buffer, len, &device, "after copy_from_host")?;
+        rule.works("set_zero", buffer.set_zero())?;
+        unchanged(rule, &mut *buffer, len, &device, "after set_zero")?;
+    }
+    Ok(())
+}
+
+fn unchanged<T: Element>(
+    rule: Rule,
+    buffer: &mut dyn Buffer<T>,
+    len: usize,
+    device: &str,
+    when: &str,
+) -> Verdict {
+    rule.same(&format!("len() {when}"), buffer.len(), len)?;
+    rule.same(&format!("is_empty() {when}"), buffer.is_empty(), len == 0)?;
+    rule.same(&format!("dtype() {when}"), buffer.dtype(), T::DTYPE)?;
+    let capacity = buffer.capacity();
+    rule.holds(capacity >= len, || {
+        format!("capacity() {when}: {capacity} for {len} elements")
+    })?;
+    rule.same(
+        &format!("device() {when}"),
+        buffer.device().to_string().as_str(),
+        device,
+    )?;
+    let shared = of_memory(buffer.memory());
+    let exclusive = of_memory_mut(buffer.memory_mut());
+    rule.same(
+        &format!("memory() beside memory_mut() {when}"),
+        shared,
+        exclusive,
+    )?;
+    match shared.1 {
+        Some(found) => rule.same(&format!("elements in memory() {when}"), found, len),
+        None => Ok(()),
+    }
+}
+
+/// The kind and the length of what is behind a buffer.
+fn of_memory<T>(memory: BufferMemory<'_, T>) -> (&'static str, Option<usize>) {
+    match memory {
+        BufferMemory::Host(elements) => ("host", Some(elements.len())),
+        BufferMemory::Device(buffer) => ("device", Some(buffer.len())),
+        BufferMemory::Unified(buffer) => ("unified", Some(buffer.len())),
+        BufferMemory::Pinned(buffer) => ("pinned", Some(buffer.len())),
+        BufferMemory::Opaque => ("opaque", None),
+    }
+}
+
+fn of_memory_mut<T>(memory: BufferMemoryMut<'_, T>) -> (&'static str, Option<usize>) {
+    match memory {
+        BufferMemoryMut::Host(elements) => ("host", Some(elements.len())),
+        BufferMemoryMut::Device(buffer) => ("device", Some(buffer.len())),
+        BufferMemoryMut::Unified(buffer) => ("unified", Some(buffer.len())),
+        BufferMemoryMut::Pinned(buffer) => ("pinned", Some(buffer.len())),
+        BufferMemoryMut::Opaque => ("opaque", None),
+    }
+}

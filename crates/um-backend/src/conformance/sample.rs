@@ -1,0 +1,66 @@
+//! Elements to tell apart.
+
+use super::Make;
+use super::failure::{Rule, Verdict};
+use crate::buffer::Buffer;
+use crate::dtype::Element;
+
+/// The largest byte of a sample: of no type is this a NaN, which would not equal itself.
+const LARGEST_BYTE: usize = 100;
+
+/// An element that is not zero. Of types with several bytes, ten thousand in a row all differ; of others, a hundred.
+pub(super) fn sample<T: Element>(index: usize) -> T {
+    let mut element = T::zeroed();
+    let bytes = bytemuck::bytes_of_mut(&mut element);
+    for (place, byte) in bytes.iter_mut().enumerate() {
+        let digit = index / LARGEST_BYTE.pow(place as u32);
+        *byte = 1 + (digit.wrapping_mul(7).wrapping_add(place) % LARGEST_BYTE) as u8;
+    }
+    element
+}
+
+/// Elements from this seed on.
+pub(super) fn samples<T: Element>(seed: usize, len: usize) -> Vec<T> {
+    (seed..seed + len).map(sample).collect()
+}
+
+pub(super) fn zeros<T: Element>(len: usize) -> Vec<T> {
+    vec![T::zeroed(); len]
+}
+
+/// A new buffer with samples, and what it holds.
+pub(super) fn made_with<T: Element>(
+    rule: Rule,
+    make: Make<'_, T>,
+    seed: usize,
+    len: usize,
+) -> Verdict<(Box<dyn Buffer<T>>, Vec<T>)> {
+    let mut buffer = rule.works("making a buffer", make(len))?;
+    let elements = samples(seed, len);
+    rule.works("copy_from_host", buffer.copy_from_host(&elements))?;
+    Ok((buffer, elements))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn distinct<T: Element>() {
+        let elements = samples::<T>(5, 300);
+        assert!(elements.iter().all(|element| *element != T::zeroed()));
+        let apart = if size_of::<T>() == 1 { 100 } else { 300 };
+        for run in elements.windows(apart) {
+            assert!(run[1..].iter().all(|element| *element != run[0]));
+        }
+    }
+
+    #[test]
+    fn samples_equal_themselves_alone() {
+        distinct::<f32>();
+        distinct::<f64>();
+        distinct::<half::f16>();
+        distinct::<half::bf16>();
+        distinct::<u8>();
+        distinct::<i64>();
+    }
+}

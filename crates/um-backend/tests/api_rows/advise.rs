@@ -1,0 +1,94 @@
+//! Advice for unified memory.
+
+use cuda_um::Location;
+use um_backend::{Buffer, CudaError, MemoryAdvice};
+
+use crate::support::on_each;
+use crate::{applied_if, contents, numbers};
+
+#[test]
+fn advise() {
+    use MemoryAdvice::*;
+    on_each(|machine| {
+        let backend = machine.backend();
+        let data = numbers(4096);
+        let mut buffer = backend.allocate_unified(data.len()).unwrap();
+        buffer.copy_from_host(&data).unwrap();
+        let concurrent = machine.is_concurrent();
+        let held = || buffer.as_managed().unwrap().range_attributes().unwrap();
+
+        // Where the device cannot fault, advice that names it is not applied; every call has an answer nevertheless.
+        applied_if(
+            concurrent,
+            &buffer
+                .set_memory_advice(SetPreferredLocation, Some(0))
+                .unwrap(),
+        );
+        if concurrent {
+            assert_eq!(held().preferred_location, Some(Location::Device(0)));
+        }
+        buffer
+            .set_memory_advice(UnsetPreferredLocation, None)
+            .unwrap();
+        if concurrent {
+            assert_eq!(held().preferred_location, None);
+            applied_if(
+                true,
+                &buffer
+                    .set_memory_advice(SetPreferredLocation, None)
+                    .unwrap(),
+            );
+            assert_eq!(held().preferred_location, Some(Location::Host));
+        }
+        applied_if(concurrent, &buffer.set_preferred_location(0).unwrap());
+        buffer.unset_preferred_location().unwrap();
+
+        applied_if(
+            concurrent,
+            &buffer.set_memory_advice(SetAccessedBy, Some(0)).unwrap(),
+        );
+        if concurrent {
+            assert_eq!(held().accessed_by, [Location::Device(0)]);
+        }
+        applied_if(
+            concurrent,
+            &buffer.set_memory_advice(UnsetAccessedBy, Some(0)).unwrap(),
+        );
+        applied_if(concurrent, &buffer.set_accessed_by(0).unwrap());
+        applied_if(concurrent, &buffer.unset_accessed_by(0).unwrap());
+        if concurrent {
+            assert_eq!(held().accessed_by, []);
+            applied_if(
+                true,
+                &buffer.set_memory_advice(SetAccessedBy, None).unwrap(),
+            );
+            assert_eq!(held().accessed_by, [Location::Host]);
+        }
+
+        let managed = machine.has_good_managed_memory();
+        applied_if(
+            managed,
+            &buffer.set_memory_advice(SetReadMostly, None).unwrap(),
+        );
+        if managed {
+            assert!(held().read_mostly);
+        }
+        applied_if(
+            managed,
+            &buffer.set_memory_advice(UnsetReadMostly, None).unwrap(),
+        );
+        applied_if(managed, &buffer.set_read_mostly().unwrap());
+        applied_if(managed, &buffer.unset_read_mostly().unwrap());
+        applied_if(
+            managed,
+            &backend
+                .set_memory_advice(&buffer, SetReadMostly, Some(0))
+                .unwrap(),
+        );
+
+        let count = machine.backends().len();
+        let error = buffer.set_preferred_location(count).unwrap_err();
+        assert!(matches!(error, CudaError::NoSuchDevice { .. }), "{error:?}");
+        assert_eq!(contents(&buffer), data, "advice changes no value");
+    });
+}

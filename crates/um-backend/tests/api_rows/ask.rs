@@ -1,0 +1,51 @@
+//! What the device can do.
+
+use std::sync::Arc;
+use std::thread;
+
+use um_backend::sim::Gpu;
+use um_backend::{CudaDevice, CudaFeature};
+
+use crate::support::on_each;
+
+#[test]
+fn ask() {
+    on_each(|machine| {
+        let backend = machine.backend();
+        let device: Arc<CudaDevice> = Arc::clone(backend.device());
+        let has = |feature| device.supports_feature(feature).unwrap();
+        let good = backend.supports_unified_memory().unwrap();
+        assert_eq!(good, machine.has_good_managed_memory());
+        assert_eq!(good, device.unified_memory_obstacle().is_none());
+        assert!(!good || has(CudaFeature::ManagedMemory));
+        assert_eq!(
+            has(CudaFeature::ConcurrentManagedAccess),
+            machine.is_concurrent()
+        );
+        match machine.gpu {
+            Some(gpu) => {
+                assert_eq!(good, gpu != Gpu::Maxwell);
+                assert_eq!(machine.is_concurrent(), gpu == Gpu::H200);
+                assert_eq!(has(CudaFeature::Integrated), gpu == Gpu::NoConcurrentAccess);
+                assert_eq!(has(CudaFeature::MemoryPools), gpu != Gpu::Maxwell);
+                assert!(has(CudaFeature::ManagedMemory));
+                assert!(has(CudaFeature::UnifiedAddressing));
+                assert!(has(CudaFeature::MapHostMemory));
+                assert!(has(CudaFeature::HostRegister));
+                assert!(!has(CudaFeature::DirectHostAccess));
+                assert!(!has(CudaFeature::PageableMemoryAccess));
+                assert!(!has(CudaFeature::PageableUsesHostPageTables));
+            }
+            None => assert!(has(CudaFeature::UnifiedAddressing)),
+        }
+        // From another thread, through the `Arc`, the answers are the same.
+        let answers = |device: &CudaDevice| {
+            CudaFeature::ALL.map(|feature| device.supports_feature(feature).unwrap())
+        };
+        let shared = Arc::clone(&device);
+        let there = thread::spawn(move || answers(&shared)).join().unwrap();
+        assert_eq!(there, answers(&device));
+        let memory = device.memory_info().unwrap();
+        assert!(memory.free_bytes > 0 && memory.free_bytes <= memory.total_bytes);
+    });
+}

@@ -1,0 +1,43 @@
+//! The promised calls, a test for each row of the table: open, ask, allocate, move, advise, host view, swap, fail, fall back,
+//! zero-copy.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod advise;
+mod allocate;
+mod ask;
+mod fail;
+mod fall_back;
+mod host_view;
+mod moves;
+mod open;
+mod swap;
+mod zero_copy;
+
+use um_backend::{Buffer, CudaError, Placement};
+
+fn numbers(len: usize) -> Vec<f32> {
+    (0..len).map(|number| number as f32).collect()
+}
+
+fn contents(buffer: &dyn Buffer<f32>) -> Vec<f32> {
+    let mut found = vec![-1.0; buffer.len()];
+    buffer.copy_to_host(&mut found).unwrap();
+    found
+}
+
+/// Applied where managed memory can be moved; elsewhere an answer with a reason, and no error.
+fn applied_if(expected: bool, placement: &Placement) {
+    match placement {
+        Placement::Applied => assert!(expected, "applied where it cannot be"),
+        Placement::NotApplied { what, needs, have } => {
+            assert!(!expected, "{placement}");
+            assert!(!what.is_empty() && !needs.is_empty() && !have.is_empty());
+            let text = placement.to_string();
+            assert!(text.contains(needs) && text.contains(have), "{text}");
+            let error = placement.clone().require().unwrap_err();
+            assert!(matches!(error, CudaError::NotSupported { .. }), "{error:?}");
+        }
+    }
+}

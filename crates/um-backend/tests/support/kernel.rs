@@ -1,0 +1,49 @@
+//! A kernel that doubles each element.
+
+use cuda_um::{Kernel, KernelArgs, LaunchConfig, Module};
+use um_backend::sim::{LaunchContext, TwinError, register_kernel};
+use um_backend::{Buffer, CudaDevice, CudaError};
+
+pub struct Double(Kernel);
+
+impl Double {
+    pub fn load(device: &CudaDevice) -> Self {
+        register_kernel("um_backend_double", twin);
+        let module = Module::load(device.as_cuda_um(), include_str!("double.ptx")).unwrap();
+        Self(module.kernel("um_backend_double").unwrap())
+    }
+
+    /// Doubles all of a buffer, on the device's own stream; it is only enqueued.
+    pub fn launch(
+        &self,
+        device: &CudaDevice,
+        buffer: &mut dyn Buffer<f32>,
+    ) -> Result<(), CudaError> {
+        let count = buffer.len();
+        let view = buffer.memory_mut().device_view_mut()?;
+        self.launch_on(device, count, (view, count as u32))
+    }
+
+    /// Doubles `count` elements; the arguments are what holds them, and `count` as `u32`.
+    pub fn launch_on(
+        &self,
+        device: &CudaDevice,
+        count: usize,
+        arguments: impl KernelArgs,
+    ) -> Result<(), CudaError> {
+        let shape = LaunchConfig::linear(count, 256);
+        // SAFETY: the tests pass a buffer of at least `count` f32, and `count` again.
+        #[allow(unsafe_code, reason = "launches the kernel of double.ptx")]
+        unsafe {
+            Ok(self.0.launch(device.stream(), shape, arguments)?)
+        }
+    }
+}
+
+fn twin(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    let count = launch.value::<u32>(1)? as usize;
+    for value in launch.slice_mut::<f32>(0, count)? {
+        *value *= 2.0;
+    }
+    Ok(())
+}

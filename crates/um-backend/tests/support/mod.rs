@@ -1,0 +1,157 @@
+//! What the tests run on: each preset of the simulator, or, with `CUDA_UM_TEST_RUNTIME=cuda`, the machine's GPU.
+//!
+//! `CUDA_UM_SIM_CUDA` is the CUDA version that the simulator plays.
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+pub mod executor;
+pub mod kernel;
+pub mod opaque;
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use um_backend::sim::{Builder, CudaVersion, Gpu, Sim};
+use um_backend::{CudaBackend, CudaBackendConfig, RuntimeChoice};
+
+/// The presets that every test runs on.
+pub const PRESETS: [Gpu; 3] = [Gpu::H200, Gpu::Maxwell, Gpu::NoConcurrentAccess];
+
+/// A machine to open backends on.
+pub struct Machine {
+    /// The preset; `None` on a GPU.
+    pub gpu: Option<Gpu>,
+    /// The simulator; `None` on a GPU.
+    pub sim: Option<Sim>,
+    opened: RefCell<Vec<CudaBackend>>,
+}
+
+impl Machine {
+    pub fn config(&self) -> CudaBackendConfig {
+        let config = CudaBackendConfig::default();
+        match &self.sim {
+            Some(sim) => config.simulator(sim.clone()),
+            None => config.runtime(RuntimeChoice::Cuda),
+        }
+    }
+
+    pub fn backend(&self) -> CudaBackend {
+        self.keep(CudaBackend::initialize_blocking(self.config()).expect("the machine opens"))
+    }
+
+    /// A backend for each device, all of one runtime.
+    pub fn backends(&self) -> Vec<CudaBackend> {
+        let first = self.backend();
+        let runtime = first.device().as_cuda_um().runtime().clone();
+        let count = runtime.device_count().unwrap();
+        let open = |ordinal| {
+            let config = CudaBackendConfig::default().device(ordinal);
+            let config = config.runtime(RuntimeChoice::Given(runtime.clone()));
+            self.keep(CudaBackend::initialize_blocking(config).unwrap())
+        };
+        (0..count).map(open).collect()
+    }
+
+    /// Remembers a backend, to wait at the end for what it has in flight.
+    pub fn keep(&self, backend: CudaBackend) -> CudaBackend {
+        self.opened.borrow_mut().push(backend.clone());
+        backend
+    }
+
+    /// Whether managed memory is good here.
+    pub fn has_good_managed_memory(&self) -> bool {
+        let device = self.backend().device().clone();
+        device.capabilities().managed_memory && device.capabilities().compute_capability >= (6, 0)
+    }
+
+    /// Whether the CPU may use managed memory while kernels run; then it can be prefetched too.
+    pub fn is_concurrent(&self) -> bool {
+        let device = self.backend().device().clone();
+        device.capabilities().concurrent_managed_access
+    }
+
+    /// Waits for everything; then nothing may be left, and nothing may have been done wrong.
+    fn ends_clean(&self) {
+        for backend in self.opened.take() {
+            backend.synchronize().expect("nothing failed on the device");
+            let runtime = backend.device().as_cuda_um().runtime();
+            runtime.reclaim().expect("everything dropped was freed");
+        }
+        if let Some(sim) = &self.sim {
+            assert_eq!(sim.leaks(), [], "leaks");
+            assert_eq!(sim.misuse(), [], "misuse");
+        }
+    }
+}
+
+/// Runs a test on each machine; a failure names the machine.
+pub fn on_each(test: impl Fn(&Machine)) {
+    if on_gpu() {
+        run(None, |builder| builder, &test);
+    } else {
+        PRESETS
+            .iter()
+            .for_each(|&gpu| run(Some(gpu), |builder| builder, &test));
+    }
+}
+
+/// Runs a test on one preset, with settings. A GPU is no preset: there the test is skipped, and says so.
+pub fn on_preset(gpu: Gpu, settings: impl FnOnce(Builder) -> Builder, test: impl Fn(&Machine)) {
+    if on_gpu() {
+        eprintln!("skipped on a GPU: this part needs the preset {gpu:?}");
+    } else {
+        run(Some(gpu), settings, &test);
+    }
+}
+
+/// Runs a test on each preset, with settings; skipped on a GPU.
+pub fn on_each_preset(settings: impl Fn(Builder) -> Builder, test: impl Fn(&Machine)) {
+    PRESETS
+        .iter()
+        .for_each(|&gpu| on_preset(gpu, &settings, &test));
+}
+
+fn run(gpu: Option<Gpu>, settings: impl FnOnce(Builder) -> Builder, test: &impl Fn(&Machine)) {
+    let sim = gpu.map(|gpu| {
+        let builder = Sim::builder().gpu(gpu).cuda(cuda_version());
+        settings(builder).build().expect("the simulator is built")
+    });
+    let machine = Machine {
+        gpu,
+        sim,
+        opened: RefCell::default(),
+    };
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        test(&machine);
+        machine.ends_clean();
+    }));
+    if let Err(panic) = outcome {
+        let name = gpu.map_or("the GPU".to_owned(), |gpu| format!("{gpu:?}"));
+        panic!("on {name}: {}", message(&*panic));
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    match panic.downcast_ref::<String>() {
+        Some(text) => text,
+        None => panic.downcast_ref::<&str>().copied().unwrap_or("a panic"),
+    }
+}
+
+fn on_gpu() -> bool {
+    match std::env::var("CUDA_UM_TEST_RUNTIME").as_deref() {
+        Ok("cuda") => true,
+        Ok("" | "sim") | Err(_) => false,
+        Ok(other) => panic!("CUDA_UM_TEST_RUNTIME={other}: expected cuda or sim"),
+    }
+}
+
+fn cuda_version() -> CudaVersion {
+    match std::env::var("CUDA_UM_SIM_CUDA").as_deref() {
+        Ok("11.8") => CudaVersion::V11_8,
+        Ok("12.2") => CudaVersion::V12_2,
+        Ok("12.9") => CudaVersion::V12_9,
+        Ok("" | "13.0") | Err(_) => CudaVersion::V13_0,
+        Ok(other) => panic!("CUDA_UM_SIM_CUDA={other}: expected 11.8, 12.2, 12.9 or 13.0"),
+    }
+}

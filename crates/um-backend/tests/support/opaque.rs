@@ -1,0 +1,241 @@
+//! An implementation from outside of the crate, which can be made to break each rule.
+
+use std::any::Any;
+use std::ops::Range;
+
+use um_backend::{Buffer, BufferDevice, BufferMemory, BufferMemoryMut, CudaError, DType, Element};
+
+/// What is wrong with an [`OpaqueBuffer`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    Nothing,
+    /// New buffers hold something.
+    Dirty,
+    /// It says that it has less memory than elements.
+    SmallCapacity,
+    /// It says that its elements are others.
+    OtherDType,
+    /// A copy from the host misses the last element of long buffers.
+    ShortWrite,
+    /// A copy of a part goes to the front.
+    ForgetsOffset,
+    /// A length that does not match is cut to fit.
+    CutsLengths,
+    /// A range outside is an error, but what fits has been written.
+    WritesBeforeChecking,
+    /// A range outside is the wrong error.
+    OtherError,
+    /// `fill` misses the last element of long buffers.
+    ShortFill,
+    /// `set_zero` does nothing.
+    NoZero,
+    /// Clones have the original's length.
+    CloneLength,
+    /// Clones hold something.
+    DirtyClone,
+    /// `as_any` is a part of the buffer.
+    AnyOfPart,
+    /// A copy of a range starts at the source's front.
+    ForgetsSourceRange,
+    /// Copies between buffers do not check.
+    UncheckedPair,
+}
+
+impl Fault {
+    pub const ALL: [Self; 15] = [
+        Self::Dirty,
+        Self::SmallCapacity,
+        Self::OtherDType,
+        Self::ShortWrite,
+        Self::ForgetsOffset,
+        Self::CutsLengths,
+        Self::WritesBeforeChecking,
+        Self::OtherError,
+        Self::ShortFill,
+        Self::NoZero,
+        Self::CloneLength,
+        Self::DirtyClone,
+        Self::AnyOfPart,
+        Self::ForgetsSourceRange,
+        Self::UncheckedPair,
+    ];
+}
+
+/// Elements in a vector that the crate cannot see.
+#[derive(Debug)]
+pub struct OpaqueBuffer<T> {
+    elements: Vec<T>,
+    fault: Fault,
+}
+
+impl<T: Element> OpaqueBuffer<T> {
+    pub fn new(len: usize) -> Self {
+        Self::with(Fault::Nothing, len)
+    }
+
+    pub fn with(fault: Fault, len: usize) -> Self {
+        let mut elements = vec![T::zeroed(); len];
+        if fault == Fault::Dirty {
+            elements.fill(something());
+        }
+        Self { elements, fault }
+    }
+
+    fn part(&self, offset: usize, count: usize) -> Result<Range<usize>, CudaError> {
+        let (end, len) = (offset.saturating_add(count), self.elements.len());
+        if end <= len && offset <= len {
+            return Ok(offset..end);
+        }
+        Err(match self.fault {
+            Fault::OtherError => CudaError::TooLarge {
+                len,
+                element_bytes: 1,
+            },
+            _ => CudaError::RangeOutOfBounds {
+                start: offset,
+                end,
+                len,
+            },
+        })
+    }
+}
+
+fn something<T: Element>() -> T {
+    let mut element = T::zeroed();
+    bytemuck::bytes_of_mut(&mut element).fill(1);
+    element
+}
+
+static HOST: BufferDevice = BufferDevice::Host;
+
+impl<T: Element> Buffer<T> for OpaqueBuffer<T> {
+    fn len(&self) -> usize {
+        self.elements.len()
+    }
+
+    fn device(&self) -> &BufferDevice {
+        &HOST
+    }
+
+    fn memory(&self) -> BufferMemory<'_, T> {
+        BufferMemory::Opaque
+    }
+
+    fn memory_mut(&mut self) -> BufferMemoryMut<'_, T> {
+        BufferMemoryMut::Opaque
+    }
+
+    fn capacity(&self) -> usize {
+        self.len()
+            .saturating_sub((self.fault == Fault::SmallCapacity).into())
+    }
+
+    fn dtype(&self) -> DType {
+        if self.fault == Fault::OtherDType {
+            DType::U8
+        } else {
+            T::DTYPE
+        }
+    }
+
+    fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>, CudaError> {
+        let len = if self.fault == Fault::CloneLength {
+            self.len()
+        } else {
+            len
+        };
+        let mut clone = Self::with(self.fault, len);
+        if self.fault == Fault::DirtyClone {
+            clone.elements.fill(something());
+        }
+        Ok(Box::new(clone))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        if self.fault == Fault::AnyOfPart {
+            return &self.fault;
+        }
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn copy_from_host(&mut self, source: &[T]) -> Result<(), CudaError> {
+        let count = self.len().min(source.len());
+        if count != source.len().max(self.len()) && self.fault != Fault::CutsLengths {
+            return Err(CudaError::LengthMismatch {
+                what: "copy_from_host",
+                buffer_len: self.len(),
+                other_len: source.len(),
+            });
+        }
+        self.copy_from_host_at(0, &source[..count])
+    }
+
+    fn copy_from_host_at(&mut self, offset: usize, source: &[T]) -> Result<(), CudaError> {
+        if self.fault == Fault::WritesBeforeChecking && self.part(offset, source.len()).is_err() {
+            for (element, new) in self.elements.iter_mut().skip(offset).zip(source) {
+                *element = *new;
+            }
+        }
+        let mut part = self.part(offset, source.len())?;
+        if self.fault == Fault::ForgetsOffset {
+            part = 0..source.len();
+        }
+        if self.fault == Fault::ShortWrite && part.len() > 1000 {
+            part.end -= 1;
+        }
+        let count = part.len();
+        self.elements[part].copy_from_slice(&source[..count]);
+        Ok(())
+    }
+
+    fn copy_to_host_at(&self, offset: usize, target: &mut [T]) -> Result<(), CudaError> {
+        target.copy_from_slice(&self.elements[self.part(offset, target.len())?]);
+        Ok(())
+    }
+
+    fn fill(&mut self, value: T) -> Result<(), CudaError> {
+        let missed = usize::from(self.fault == Fault::ShortFill && self.len() > 1000);
+        let end = self.len() - missed;
+        self.elements[..end].fill(value);
+        Ok(())
+    }
+
+    fn set_zero(&mut self) -> Result<(), CudaError> {
+        if self.fault == Fault::NoZero {
+            return Ok(());
+        }
+        self.elements.fill(T::zeroed());
+        Ok(())
+    }
+
+    fn copy_from_buffer_at(
+        &mut self,
+        offset: usize,
+        source: &dyn Buffer<T>,
+        range: Range<usize>,
+    ) -> Result<(), CudaError> {
+        let source_len = source.len();
+        if range.start > range.end || range.end > source_len {
+            if self.fault == Fault::UncheckedPair {
+                return Ok(());
+            }
+            return Err(CudaError::RangeOutOfBounds {
+                start: range.start,
+                end: range.end,
+                len: source_len,
+            });
+        }
+        let start = if self.fault == Fault::ForgetsSourceRange {
+            0
+        } else {
+            range.start
+        };
+        let mut part = vec![T::zeroed(); range.len()];
+        source.copy_to_host_at(start, &mut part)?;
+        self.copy_from_host_at(offset, &part)
+    }
+}
