@@ -103,7 +103,7 @@ mod tests {
         ] {
             let sys = location.to_sys();
             assert_eq!(
-                Location::from_sys(sys.type_.0 as u32, sys.id),
+                Location::from_sys(sys.type_.0, sys.id),
                 Some(location)
             );
         }

@@ -26,7 +26,7 @@ const FIRST_WITH_PAGE_FAULTS: (u32, u32) = (6, 0);
 /// }
 /// # Ok::<(), um_backend::CudaError>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct CudaDevice {
     device: cuda_um::Device,
     stream: Stream,
@@ -150,6 +150,15 @@ impl CudaDevice {
         let count = self.opened.runtime.device_count()?;
         let within = u32::try_from(ordinal).ok().filter(|_| ordinal < count);
         within.ok_or(CudaError::NoSuchDevice { ordinal, count })
+    }
+}
+
+impl fmt::Debug for CudaDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CudaDevice")
+            .field("ordinal", &self.ordinal())
+            .field("name", &self.name())
+            .finish_non_exhaustive()
     }
 }
 
