@@ -102,10 +102,7 @@ mod tests {
             Location::Device(3),
         ] {
             let sys = location.to_sys();
-            assert_eq!(
-                Location::from_sys(sys.type_.0, sys.id),
-                Some(location)
-            );
+            assert_eq!(Location::from_sys(sys.type_.0, sys.id), Some(location));
         }
         for location in [Location::Host, Location::Device(3)] {
             assert_eq!(

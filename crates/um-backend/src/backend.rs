@@ -256,7 +256,8 @@ impl CudaBackend {
     }
 
     /// Starts counting what managed memory costs, for [`migration_counters`](Self::migration_counters). The simulator always counts; on
-    /// a GPU this needs the feature `profile` and CUPTI, of which a process has one.
+    /// a GPU this needs the feature `profile` and CUPTI, of which a process has one, and which overlooks managed memory that was
+    /// allocated before its first start (seen with CUDA 13.0 on an H200).
     ///
     /// # Errors
     /// [`CudaError::NotSupported`](crate::CudaError::NotSupported) without the feature, and why CUPTI does not count. The backend goes
