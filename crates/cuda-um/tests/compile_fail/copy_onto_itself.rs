@@ -1,0 +1,9 @@
+//! A copy whose source is its target.
+
+use cuda_um::{DeviceBuffer, Result, Stream};
+
+fn misuse(stream: Stream, mut buffer: DeviceBuffer<u32>) -> Result<()> {
+    stream.copy(&buffer, &mut buffer)
+}
+
+fn main() {}

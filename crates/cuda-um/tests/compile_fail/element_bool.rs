@@ -1,0 +1,5 @@
+//! A kernel could write 2.
+
+fn main() {
+    cuda_um::UnifiedBuffer::<bool>::zeroed;
+}

@@ -1,0 +1,5 @@
+//! A kernel could write what is no character.
+
+fn main() {
+    cuda_um::UnifiedBuffer::<char>::zeroed;
+}

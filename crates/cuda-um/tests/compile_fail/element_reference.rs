@@ -1,0 +1,5 @@
+//! A kernel could write any address.
+
+fn main() {
+    cuda_um::UnifiedBuffer::<&'static u32>::zeroed;
+}

@@ -1,0 +1,11 @@
+//! A slice of the host, kept across a fill.
+
+use cuda_um::{Result, Stream, UnifiedBuffer};
+
+fn misuse(stream: Stream, mut buffer: UnifiedBuffer<u32>) -> Result<u32> {
+    let view = buffer.host()?;
+    buffer.fill(7, &stream)?;
+    Ok(view[0])
+}
+
+fn main() {}

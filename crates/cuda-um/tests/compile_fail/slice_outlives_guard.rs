@@ -1,0 +1,13 @@
+//! The slice behind a guard, kept when the guard is gone.
+
+use cuda_um::{Result, UnifiedBuffer};
+
+fn misuse(buffer: UnifiedBuffer<u32>) -> Result<u32> {
+    let slice: &[u32] = {
+        let guard = buffer.host()?;
+        &guard[..]
+    };
+    Ok(slice[0])
+}
+
+fn main() {}

@@ -1,0 +1,11 @@
+//! A buffer that is gone.
+
+use cuda_um::{Result, UnifiedBuffer};
+
+fn misuse(buffer: UnifiedBuffer<u32>) -> Result<usize> {
+    let close = UnifiedBuffer::close;
+    close(buffer)?;
+    Ok(buffer.len())
+}
+
+fn main() {}
