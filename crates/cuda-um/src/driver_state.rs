@@ -61,6 +61,13 @@ impl DriverState {
     }
 }
 
+impl ManagedBytes {
+    /// Counts them for good: the memory could not be freed.
+    pub(crate) fn keep(mut self) {
+        self.bytes = 0;
+    }
+}
+
 impl Drop for ManagedBytes {
     fn drop(&mut self) {
         if let Some(live) = self.state.managed.lock().get_mut(&self.ordinal) {

@@ -25,11 +25,13 @@ struct State {
     busy: Vec<Busy>,
 }
 
-#[derive(Clone)]
+/// A device that may be at work.
 struct Busy {
     api: Arc<Api>,
     ordinal: u32,
-    stream: Weak<StreamInner>,
+    streams: Vec<Weak<StreamInner>>,
+    /// A stream is gone that may have left work behind.
+    orphaned: bool,
 }
 
 /// Holds the gate open while something is enqueued.
@@ -56,75 +58,107 @@ impl Gate {
                 ),
             });
         }
-        if !state
-            .busy
-            .iter()
-            .any(|busy| std::ptr::eq(busy.stream.as_ptr(), Arc::as_ptr(stream)))
-        {
-            state.busy.push(Busy {
-                api: Arc::clone(stream.api()),
-                ordinal,
-                stream: Arc::downgrade(stream),
-            });
-        }
+        state.note(stream);
         Ok(Enqueue { _state: state })
     }
 
     /// Closes the gate and waits until the devices behind it are idle.
     pub(crate) fn close(self: &Arc<Self>, buffer: u64) -> Result<Closed> {
-        let (closed, busy) = self.shut(buffer);
-        let mut done: Vec<u32> = Vec::new();
-        for Busy { api, ordinal, .. } in busy {
-            if !done.contains(&ordinal) {
-                api.device_synchronize(ordinal)?;
-                done.push(ordinal);
-            }
-        }
-        closed.all_idle();
+        let (closed, devices) = {
+            let mut state = self.state.lock();
+            (self.shut(&mut state, buffer), state.devices())
+        };
+        synchronize(&devices)?;
+        // While the gate is closed nothing is added to the list, so all of it has been waited for.
+        self.state.lock().busy.clear();
         Ok(closed)
     }
 
     /// Closes the gate if the devices behind it are idle now.
     pub(crate) fn try_close(self: &Arc<Self>, buffer: u64) -> Result<Closed> {
-        let (closed, busy) = self.shut(buffer);
-        for Busy {
-            ordinal, stream, ..
-        } in busy
-        {
-            // A stream that is gone may have left work behind.
-            let idle = match stream.upgrade() {
-                Some(stream) => stream.is_idle()?,
-                None => false,
-            };
-            if !idle {
+        let mut state = self.state.lock();
+        for busy in &state.busy {
+            if !busy.is_idle()? {
                 return Err(Error::Busy {
                     what: format!("buffer {buffer}"),
-                    by: format!("device {ordinal} is at work and has no concurrent managed access"),
+                    by: format!(
+                        "device {} is at work and has no concurrent managed access",
+                        busy.ordinal
+                    ),
                 });
             }
         }
-        closed.all_idle();
-        Ok(closed)
+        state.busy.clear();
+        Ok(self.shut(&mut state, buffer))
+    }
+
+    /// Waits for what the devices behind the gate do now, and leaves it as it is.
+    pub(crate) fn wait(&self) -> Result<()> {
+        let devices = self.state.lock().devices();
+        synchronize(&devices)
     }
 
     /// From here on nothing is enqueued; what was enqueued before is in the list.
-    fn shut(self: &Arc<Self>, buffer: u64) -> (Closed, Vec<Busy>) {
-        let mut state = self.state.lock();
+    fn shut(self: &Arc<Self>, state: &mut State, buffer: u64) -> Closed {
         state.guards += 1;
         state.buffer = buffer;
-        (
-            Closed {
-                gate: Arc::clone(self),
-            },
-            state.busy.clone(),
-        )
+        Closed {
+            gate: Arc::clone(self),
+        }
     }
 }
 
-impl Closed {
-    /// While the gate is closed nothing is added to the list, so all of it has been waited for.
-    fn all_idle(&self) {
-        self.gate.state.lock().busy.clear();
+fn synchronize(devices: &[(Arc<Api>, u32)]) -> Result<()> {
+    devices
+        .iter()
+        .try_for_each(|(api, ordinal)| api.device_synchronize(*ordinal))
+}
+
+impl State {
+    fn note(&mut self, stream: &Arc<StreamInner>) {
+        let ordinal = stream.ordinal();
+        let known = self.busy.iter().position(|busy| busy.ordinal == ordinal);
+        let at = known.unwrap_or_else(|| {
+            self.busy.push(Busy {
+                api: Arc::clone(stream.api()),
+                ordinal,
+                streams: Vec::new(),
+                orphaned: false,
+            });
+            self.busy.len() - 1
+        });
+        let busy = &mut self.busy[at];
+        if busy
+            .streams
+            .iter()
+            .any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(stream)))
+        {
+            return;
+        }
+        let before = busy.streams.len();
+        busy.streams.retain(|stream| stream.strong_count() > 0);
+        busy.orphaned |= busy.streams.len() < before;
+        busy.streams.push(Arc::downgrade(stream));
+    }
+
+    fn devices(&self) -> Vec<(Arc<Api>, u32)> {
+        self.busy
+            .iter()
+            .map(|busy| (Arc::clone(&busy.api), busy.ordinal))
+            .collect()
+    }
+}
+
+impl Busy {
+    /// Asks the device, without waiting.
+    fn is_idle(&self) -> Result<bool> {
+        for stream in &self.streams {
+            match stream.upgrade() {
+                Some(stream) if stream.is_idle()? => {}
+                _ => return Ok(false),
+            }
+        }
+        Ok(!self.orphaned)
     }
 }
 

@@ -31,7 +31,8 @@
 //!
 //! - host guards ([`UnifiedBuffer::host`] and its kin) wait for just that work;
 //! - work on another stream runs after it, where the two must not overlap;
-//! - a drop never frees memory in use, and never waits: a thread frees it later ([`Runtime::reclaim`]).
+//! - a drop never frees memory in use, and never waits for work that was enqueued through this [`Runtime`]: a thread frees it later
+//!   ([`Runtime::reclaim`]).
 //!
 //! Work that is enqueued past the library, through [`Stream::as_raw`], no buffer knows of.
 //!

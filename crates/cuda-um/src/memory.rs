@@ -16,5 +16,6 @@ pub(crate) mod pinned;
 pub(crate) mod range;
 pub(crate) mod raw;
 pub(crate) mod registered;
+pub(crate) mod settle;
 pub(crate) mod unified;
 pub(crate) mod view;

@@ -83,7 +83,16 @@ impl Module {
             value: format!("a text with a NUL at byte {}", error.nul_position()),
             reason: "the driver would read it to there alone".to_owned(),
         })?;
-        // SAFETY: the text ends with a NUL, and the driver reads it during the call alone.
+        if ptx.starts_with('\u{7f}') {
+            return Err(Error::InvalidArgument {
+                what: "PTX",
+                value: "a binary image".to_owned(),
+                reason: "the driver would believe the sizes in it: that is Module::load_image"
+                    .to_owned(),
+            });
+        }
+        // SAFETY: the text ends with a NUL, and the driver reads it during the call alone; it does not begin like an image, so it is
+        // compiled as PTX.
         unsafe { Self::load_at(device, text.as_ptr().cast()) }
     }
 

@@ -2,8 +2,10 @@
 
 use crate::error::{Error, Result};
 use crate::memory::in_flight::Use;
+use crate::memory::settle::settle;
 use parking_lot::{Condvar, Mutex};
 use smallvec::SmallVec;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -128,8 +130,9 @@ impl Shared {
             match used.is_done() {
                 Ok(true) => {}
                 Ok(false) => return Some(entry),
-                Err(error) => {
-                    self.failed(&entry.what, "leaked", error);
+                // Asking may have failed, and not the work.
+                Err(_) => {
+                    self.finish(entry);
                     return None;
                 }
             }
@@ -140,20 +143,28 @@ impl Shared {
 
     /// Waits for the entry's uses and releases it.
     fn finish(&self, entry: Deferred) {
-        match entry.uses.iter().try_for_each(Use::wait) {
-            Ok(()) => self.release(entry),
-            Err(error) => self.failed(&entry.what, "leaked", error),
+        let (over, waited) = settle(&entry.uses);
+        if let Err(error) = waited {
+            let outcome = if over { "freed late" } else { "leaked" };
+            self.failed(&entry.what, outcome, error);
+        }
+        if over {
+            self.release(entry);
         }
     }
 
     fn release(&self, entry: Deferred) {
-        if let Err(error) = (entry.release)() {
+        // A panic (of a subscriber of `tracing`, say) must not end the thread: others wait for it.
+        let released = catch_unwind(AssertUnwindSafe(entry.release));
+        if let Ok(Err(error)) = released {
             self.failed(&entry.what, "not freed", error);
         }
     }
 
     fn failed(&self, what: &str, outcome: &str, error: Error) {
-        tracing::warn!(target: "cuda_um", what, outcome, %error, "a drop in use could not be completed");
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            tracing::warn!(target: "cuda_um", what, outcome, %error, "a drop in use was not completed as it should");
+        }));
         self.state.lock().first_error.get_or_insert(error);
     }
 }

@@ -3,7 +3,8 @@
 mod support;
 
 use cuda_um::{
-    DeviceBuffer, Error, ErrorKind, Oversubscription, PinnedBuffer, UnifiedBuffer, UnifiedOptions,
+    DeviceBuffer, Error, ErrorKind, Oversubscription, PinnedBuffer, RegisteredBuffer,
+    UnifiedBuffer, UnifiedOptions,
 };
 use cuda_um_sim::{Fail, Gpu, Sim};
 use cuda_um_sys::cudaError;
@@ -183,4 +184,45 @@ fn no_such_device() {
     let error = device.runtime().device(2).unwrap_err();
     assert_eq!(error.to_string(), "there is no device 2: the runtime has 2");
     assert_eq!(device.runtime().devices().unwrap().len(), 2);
+}
+
+/// Lets the streams go on after a moment. A wait that gives up early returns before that.
+fn resume_later(paused: cuda_um_sim::PauseGuard) -> std::thread::JoinHandle<()> {
+    std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        drop(paused);
+    })
+}
+
+#[test]
+fn borrowed_memory_is_not_given_back_while_a_failed_wait_leaves_a_copy_going() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let source = DeviceBuffer::from_slice(&device, &[7u8; 4096]).unwrap();
+    stream.synchronize().unwrap();
+    let mut memory = vec![0u8; 4096];
+    let mut resume = None;
+    let outcome = RegisteredBuffer::scope(&device, &mut memory, |registered| {
+        let paused = sim.pause();
+        stream.copy(&source, registered).unwrap();
+        sim.fail(Fail::call("cudaEventCreateWithFlags").with(cudaError::cudaErrorMemoryAllocation));
+        resume = Some(resume_later(paused));
+    });
+    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::OutOfMemory);
+    assert_eq!(memory, [7; 4096], "the copy is over");
+    resume.unwrap().join().unwrap();
+}
+
+#[test]
+fn a_failed_wait_of_copy_to_host_does_not_leave_the_copy_going() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    let source = DeviceBuffer::from_slice(&device, &[7u8; 4096]).unwrap();
+    let mut target = PinnedBuffer::<u8>::zeroed(&device, 4096).unwrap();
+    let mut slice = target.host_mut().unwrap();
+    let paused = sim.pause();
+    sim.fail(Fail::call("cudaStreamSynchronize").with(cudaError::cudaErrorMemoryAllocation));
+    let resume = resume_later(paused);
+    let error = source.copy_to_host(&mut slice).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+    assert_eq!(*slice, [7; 4096], "the copy is over");
+    resume.join().unwrap();
 }

@@ -102,3 +102,22 @@ fn there_is_no_prefetch_and_says_why() {
         );
     }
 }
+
+#[test]
+fn a_future_that_was_given_up_leaves_the_gate_open() {
+    let (sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
+    let mut buffer = UnifiedBuffer::<u8>::zeroed(&device, 4096).unwrap();
+    device.synchronize().unwrap();
+    let paused = sim.pause();
+    buffer.fill(1, &stream).unwrap();
+    {
+        let mut future = Box::pin(buffer.host_async());
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        // Its helper is waiting by now, if it ever was.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    buffer.fill(2, &stream).unwrap();
+    drop(paused);
+    assert_eq!(buffer.host().unwrap()[0], 2);
+}

@@ -168,3 +168,30 @@ fn a_stream_may_go_before_its_work() {
     assert_eq!(buffer.host().unwrap()[0], 9);
     resume.join().unwrap();
 }
+
+#[test]
+fn a_buffer_that_is_only_read_lets_its_streams_go() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    let weights = DeviceBuffer::from_slice(&device, &[7u8; 64]).unwrap();
+    for synchronized in [true, false] {
+        for _ in 0..50 {
+            let stream = device.stream().unwrap();
+            let mut copy = DeviceBuffer::<u8>::zeroed(&device, 64).unwrap();
+            stream.copy(&weights, &mut copy).unwrap();
+            if synchronized {
+                stream.synchronize().unwrap();
+            } else {
+                copy.close().unwrap();
+            }
+        }
+    }
+    device.runtime().reclaim().unwrap();
+    let (made, destroyed) = (
+        calls(&sim, "cudaStreamCreateWithFlags"),
+        calls(&sim, "cudaStreamDestroy"),
+    );
+    assert!(
+        made > 100 && made - destroyed < 16,
+        "{destroyed} of {made} destroyed"
+    );
+}

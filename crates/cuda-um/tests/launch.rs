@@ -121,6 +121,11 @@ fn bad_modules_and_names_are_errors() {
     assert!(error.starts_with("cuModuleLoadData: "), "{error}");
     let error = Module::load(&device, ".version 6.4\0").unwrap_err();
     assert!(matches!(error, Error::InvalidArgument { .. }), "{error}");
+    let error = Module::load(&device, "\u{7f}ELF").unwrap_err();
+    assert!(
+        matches!(error, Error::InvalidArgument { .. }),
+        "a binary image: {error}"
+    );
     Add::load(&device);
     let module = Module::load(&device, include_str!("support/add.ptx")).unwrap();
     let error = module.kernel("subtract").unwrap_err().to_string();

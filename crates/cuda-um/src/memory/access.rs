@@ -3,7 +3,8 @@
 use super::in_flight::Access;
 use super::raw::RawBuffer;
 use crate::error::{Error, Result};
-use crate::stream::Stream;
+use crate::stream::{Stream, StreamInner};
+use std::sync::Arc;
 
 /// A buffer that work uses.
 #[derive(Clone, Copy)]
@@ -41,10 +42,21 @@ pub(crate) fn enqueue<'a>(
     for Tracked { raw, access } in used.clone() {
         raw.in_flight.order(inner, access)?;
     }
-    let result = work();
-    let seq = inner.number();
-    for Tracked { raw, access } in used {
-        raw.in_flight.record(inner, seq, access);
+    let _noted = Noted { inner, used };
+    work()
+}
+
+/// Notes the uses when it is dropped: after the work is enqueued, and also if that failed or panicked half-way.
+struct Noted<'s, 'a, I: Iterator<Item = Tracked<'a>> + Clone> {
+    inner: &'s Arc<StreamInner>,
+    used: I,
+}
+
+impl<'a, I: Iterator<Item = Tracked<'a>> + Clone> Drop for Noted<'_, 'a, I> {
+    fn drop(&mut self) {
+        let seq = self.inner.number();
+        for Tracked { raw, access } in self.used.clone() {
+            raw.in_flight.record(self.inner, seq, access);
+        }
     }
-    result
 }

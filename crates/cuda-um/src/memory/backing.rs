@@ -114,7 +114,7 @@ impl Backing {
                 let freed = unsafe { api.free(ordinal, pointer) };
                 if freed.is_err() {
                     // It still takes its place on the device.
-                    std::mem::forget(counted);
+                    counted.keep();
                 }
                 freed.map(|()| None)
             }

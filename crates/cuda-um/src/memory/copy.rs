@@ -30,10 +30,12 @@ pub(super) fn from_host(target: &mut RawBuffer, offset: usize, source: &[u8]) ->
     }
     let stream = target.device().default_stream()?;
     let (ordinal, raw) = (target.device().ordinal(), stream.as_raw());
-    enqueue(
+    let mut began = false;
+    let enqueued = enqueue(
         &stream,
         std::iter::once(Tracked::new(target, Access::Write)),
         || {
+            began = true;
             let kind = if target.is_managed() {
                 CopyKind::ByAddress
             } else {
@@ -52,9 +54,11 @@ pub(super) fn from_host(target: &mut RawBuffer, offset: usize, source: &[u8]) ->
                 )
             }
         },
-    )?;
-    // On a failure the context is broken, and nothing is copied any more.
-    stream.synchronize()
+    );
+    if !began {
+        return enqueued;
+    }
+    enqueued.and(stream.inner().finish())
 }
 
 /// Copies from the buffer's byte `offset` on to `target`. Done when it returns.
@@ -76,10 +80,12 @@ pub(super) fn to_host(source: &RawBuffer, offset: usize, target: &mut [u8]) -> R
     }
     let stream = source.device().default_stream()?;
     let (ordinal, raw) = (source.device().ordinal(), stream.as_raw());
-    enqueue(
+    let mut began = false;
+    let enqueued = enqueue(
         &stream,
         std::iter::once(Tracked::new(source, Access::Read)),
         || {
+            began = true;
             let kind = if source.is_managed() {
                 CopyKind::ByAddress
             } else {
@@ -98,9 +104,11 @@ pub(super) fn to_host(source: &RawBuffer, offset: usize, target: &mut [u8]) -> R
                 )
             }
         },
-    )?;
-    // On a failure the context is broken, and nothing is copied any more.
-    stream.synchronize()
+    );
+    if !began {
+        return enqueued;
+    }
+    enqueued.and(stream.inner().finish())
 }
 
 impl Stream {

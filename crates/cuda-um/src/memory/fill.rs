@@ -5,7 +5,7 @@ use super::access::{Tracked, enqueue};
 use super::in_flight::Access;
 use super::raw::RawBuffer;
 use crate::call::{Api, CopyKind};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::stream::Stream;
 use cuda_um_sys::cudaStream_t;
 
@@ -15,15 +15,23 @@ pub(super) fn fill(buffer: &mut RawBuffer, pattern: &[u8], stream: &Stream) -> R
     if bytes == 0 {
         return Ok(());
     }
-    // Host memory that is not mapped has no address for the device.
-    let start = if buffer.is_host_memory() {
-        buffer.device_pointer()
-    } else {
-        Some(buffer.pointer())
+    let (expected, found) = (buffer.device().ordinal(), stream.inner().ordinal());
+    let own_device = expected == found;
+    // Host memory may have no address on the device, or another one on another device.
+    let start = match buffer.is_host_memory() {
+        true => buffer.device_pointer().filter(|_| own_device),
+        false => Some(buffer.pointer()),
     };
     let Some(start) = start else {
         return fill_on_host(buffer, pattern);
     };
+    if !own_device && !buffer.is_managed() {
+        return Err(Error::DeviceMismatch {
+            what: "the stream",
+            expected,
+            found,
+        });
+    }
     enqueue(
         stream,
         std::iter::once(Tracked::new(buffer, Access::Write)),

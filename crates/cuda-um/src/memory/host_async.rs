@@ -20,11 +20,10 @@ pub(super) async fn until_free<G>(
             result => return result,
         }
         let uses = raw.in_flight.before(access);
-        let (gate, id) = (raw.gate().map(Arc::clone), raw.id());
+        let gate = raw.gate().map(Arc::clone);
         blocking::unblock(move || {
             uses.iter().try_for_each(Use::wait)?;
-            // Waits for the devices that must be idle, and lets them go again: the next attempt closes the gate for good.
-            gate.map(|gate| gate.close(id)).transpose().map(drop)
+            gate.map_or(Ok(()), |gate| gate.wait())
         })
         .await?;
     }

@@ -81,41 +81,29 @@ impl InFlight {
 
     /// Notes work that is enqueued on `stream`, as number `seq`, after `order`.
     pub(crate) fn record(&self, stream: &Arc<StreamInner>, seq: u64, access: Access) {
+        // Declared first, so dropped last: streams that nothing uses any more are destroyed without the lock.
+        let _finished;
         let mut state = self.state.lock();
+        let new = Use {
+            stream: Arc::clone(stream),
+            seq,
+        };
         if access == Access::Write {
             // It runs after all others, and is exclusive: nothing was added since `order`.
-            state.others.clear();
-            match &mut state.writer {
-                Some(writer) if Arc::ptr_eq(&writer.stream, stream) => {
-                    writer.seq = writer.seq.max(seq)
-                }
-                writer => {
-                    *writer = Some(Use {
-                        stream: Arc::clone(stream),
-                        seq,
-                    })
-                }
-            }
+            let earlier = state.writer.replace(new);
+            _finished = (std::mem::take(&mut state.others), earlier);
             return;
         }
         let moved = if access == Access::Move { seq } else { 0 };
-        match state
-            .others
-            .iter_mut()
-            .find(|other| Arc::ptr_eq(&other.used.stream, stream))
-        {
-            Some(other) => {
-                other.used.seq = other.used.seq.max(seq);
-                other.moved = other.moved.max(moved);
-            }
-            None => state.others.push(Other {
-                used: Use {
-                    stream: Arc::clone(stream),
-                    seq,
-                },
-                moved,
-            }),
+        let same = |other: &&mut Other| Arc::ptr_eq(&other.used.stream, stream);
+        if let Some(other) = state.others.iter_mut().find(same) {
+            other.used.seq = other.used.seq.max(seq);
+            other.moved = other.moved.max(moved);
+            return;
         }
+        // Else a buffer that is only read would keep every stream that it was ever read on.
+        _finished = state.take_done();
+        state.others.push(Other { used: new, moved });
     }
 
     /// What the host must wait for before it reads (or, with `Write`, writes).
@@ -130,11 +118,28 @@ impl InFlight {
 
     /// Forgets what is known to be done, so that idle buffers hold no streams.
     pub(crate) fn prune(&self) {
-        let done = |used: &Use| used.stream.is_known_done(used.seq);
+        let _finished;
         let mut state = self.state.lock();
-        state.others.retain(|other| !done(&other.used));
-        if state.writer.as_ref().is_some_and(done) {
-            state.writer = None;
-        }
+        _finished = state.take_done();
     }
 }
+
+type Finished = (SmallVec<[Other; 2]>, Option<Use>);
+
+impl State {
+    /// Takes out what is done; asks the device only when there is much.
+    fn take_done(&mut self) -> Finished {
+        let ask = self.others.len() >= MANY;
+        let is_done = |used: &Use| {
+            used.stream.is_known_done(used.seq) || ask && used.is_done().unwrap_or(false)
+        };
+        let (done, going_on) = std::mem::take(&mut self.others)
+            .into_iter()
+            .partition(|other| is_done(&other.used));
+        self.others = going_on;
+        (done, self.writer.take_if(|writer| is_done(writer)))
+    }
+}
+
+/// Streams that a buffer is used on before the device is asked which of them are done with it.
+const MANY: usize = 8;

@@ -107,6 +107,7 @@ macro_rules! buffer_methods {
             /// # Errors
             ///
             /// [`Error::Busy`](crate::Error::Busy) on a device without concurrent managed access while host guards live,
+            /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch) for device memory and a stream of another device,
             /// [`Error::RuntimeMismatch`](crate::Error::RuntimeMismatch), and what the CUDA functions report.
             #[doc(alias = "cudaMemset")]
             #[doc(alias = "cuMemsetD32Async")]

@@ -3,6 +3,7 @@
 
 use super::backing::Backing;
 use super::in_flight::{Access, InFlight};
+use super::settle::{settle, settle_or_abort};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::gate::{Closed, Gate};
@@ -167,41 +168,41 @@ impl RawBuffer {
 
     /// Waits for the buffer's own work and frees it. What it owned comes out.
     pub(crate) fn close(mut self) -> Result<Option<Box<dyn Any + Send + Sync>>> {
-        let backing = std::mem::replace(&mut self.backing, Backing::Nothing);
-        if let Err(error) = self
-            .in_flight
-            .before(Access::Write)
-            .iter()
-            .try_for_each(super::in_flight::Use::wait)
-        {
-            // A device may still use it: leaked.
-            std::mem::forget(backing);
-            return Err(error);
-        }
+        let backing = ManuallyDrop::new(std::mem::replace(&mut self.backing, Backing::Nothing));
+        let uses = self.in_flight.before(Access::Write);
+        let waited = match &*backing {
+            Backing::Borrowed => settle_or_abort(&uses),
+            _ => match settle(&uses) {
+                (true, waited) => waited,
+                // A device may still use it: leaked.
+                (false, waited) => return waited.map(|()| None),
+            },
+        };
+        let backing = ManuallyDrop::into_inner(backing);
+        // SAFETY: it is this buffer's memory, all work on it is over, and the buffer is gone.
+        let freed =
+            unsafe { backing.release(self.device.api(), self.device.ordinal(), self.pointer) };
         tracing::debug!(target: "cuda_um", buffer = self.id, bytes = self.bytes, "free");
-        // SAFETY: it is this buffer's memory, all work on it is done, and the buffer is gone.
-        unsafe { backing.release(self.device.api(), self.device.ordinal(), self.pointer) }
+        waited.and(freed)
     }
 }
 
 impl Drop for RawBuffer {
     fn drop(&mut self) {
-        let backing = std::mem::replace(&mut self.backing, Backing::Nothing);
-        if matches!(backing, Backing::Nothing) {
+        if matches!(self.backing, Backing::Nothing) {
             return;
         }
+        // Not freed, and what it owns neither, unless `release` is reached: not even by a panic.
+        let backing = ManuallyDrop::new(std::mem::replace(&mut self.backing, Backing::Nothing));
         let (id, pointer, ordinal) = (self.id, self.pointer, self.device.ordinal());
-        tracing::debug!(target: "cuda_um", buffer = id, bytes = self.bytes, "drop");
         let uses = self.in_flight.before(Access::Write);
-        let free_now = match backing {
+        let mut waited = Ok(());
+        let free_now = match &*backing {
             // The memory is somebody else's, who may free it next: this one waits.
-            Backing::Borrowed => match uses.iter().try_for_each(super::in_flight::Use::wait) {
-                Ok(()) => true,
-                Err(error) => {
-                    tracing::warn!(target: "cuda_um", buffer = id, %error, "still registered: its work could not be waited for");
-                    return;
-                }
-            },
+            Backing::Borrowed => {
+                waited = settle_or_abort(&uses);
+                true
+            }
             // Freeing waits for the whole device, so it is done here only if that is idle.
             _ => {
                 uses.iter().all(|used| used.is_done().unwrap_or(false))
@@ -209,15 +210,18 @@ impl Drop for RawBuffer {
             }
         };
         if free_now {
-            // SAFETY: it is this buffer's memory, all work on it is done, and the buffer is gone.
-            if let Err(error) = unsafe { backing.release(self.device.api(), ordinal, pointer) } {
+            let backing = ManuallyDrop::into_inner(backing);
+            // SAFETY: it is this buffer's memory, all work on it is over, and the buffer is gone.
+            let freed = unsafe { backing.release(self.device.api(), ordinal, pointer) };
+            tracing::debug!(target: "cuda_um", buffer = id, bytes = self.bytes, "free");
+            if let Err(error) = waited.and(freed) {
                 tracing::warn!(target: "cuda_um", buffer = id, %error, "a buffer could not be freed");
             }
             return;
         }
         let api = Arc::clone(self.device.api());
         // Neither is freed if this is dropped without being called.
-        let parts = SendParts(ManuallyDrop::new(backing), pointer);
+        let parts = SendParts(backing, pointer);
         let what = format!("buffer {id} ({} bytes)", self.bytes);
         let release = Box::new(move || {
             let SendParts(backing, pointer) = { parts };
@@ -229,6 +233,7 @@ impl Drop for RawBuffer {
             what,
             release,
         });
+        tracing::debug!(target: "cuda_um", buffer = id, bytes = self.bytes, "free later");
     }
 }
 

@@ -1,0 +1,87 @@
+//! Waiting to the very end, also where waiting itself fails: before memory that is not ours is given back.
+
+use super::in_flight::Use;
+use crate::error::{Error, Result};
+use crate::stream::StreamInner;
+
+/// Waiting failed.
+pub(crate) struct Unsettled {
+    error: Error,
+    /// The work is over nevertheless: another way of waiting worked, or the context is broken and runs nothing any more.
+    over: bool,
+}
+
+impl Use {
+    fn settle(&self) -> Result<(), Unsettled> {
+        self.wait().or_else(|error| self.stream.settle(error))
+    }
+}
+
+impl StreamInner {
+    /// After a wait for this stream failed: whether its work is over nevertheless.
+    fn settle(&self, error: Error) -> Result<(), Unsettled> {
+        let is_over =
+            |outcome: Result<()>| outcome.map_or_else(|error| error.is_sticky(), |()| true);
+        let over = error.is_sticky()
+            || is_over(self.synchronize())
+            || is_over(self.api().device_synchronize(self.ordinal()));
+        Err(Unsettled { error, over })
+    }
+
+    /// Waits for all work of the stream, which may use memory of the caller's.
+    ///
+    /// # Errors
+    ///
+    /// The error of waiting; the work is over nevertheless.
+    pub(crate) fn finish(&self) -> Result<()> {
+        match self.synchronize().or_else(|error| self.settle(error)) {
+            Ok(()) => Ok(()),
+            Err(unsettled) => Err(unsettled.or_abort()),
+        }
+    }
+}
+
+impl Unsettled {
+    /// The error, if the work is over.
+    ///
+    /// # Aborts
+    ///
+    /// If it may not be: the caller's memory is about to be used again, by somebody who does not know.
+    fn or_abort(self) -> Error {
+        if !self.over {
+            eprintln!(
+                "cuda-um: a device may still use memory that goes back to its owner, and no way of waiting for it works: {}",
+                self.error
+            );
+            std::process::abort();
+        }
+        self.error
+    }
+}
+
+/// Waits for all uses of memory that is somebody else's. When it returns, with an error or without, they are over.
+///
+/// # Errors
+///
+/// The first error of waiting.
+pub(crate) fn settle_or_abort(uses: &[Use]) -> Result<()> {
+    let mut first = Ok(());
+    for used in uses {
+        if let Err(unsettled) = used.settle() {
+            first = first.and(Err(unsettled.or_abort()));
+        }
+    }
+    first
+}
+
+/// Waits for all uses. The flag says whether they are over.
+pub(crate) fn settle(uses: &[Use]) -> (bool, Result<()>) {
+    let (mut over, mut first) = (true, Ok(()));
+    for used in uses {
+        if let Err(unsettled) = used.settle() {
+            over &= unsettled.over && !unsettled.error.is_sticky();
+            first = first.and(Err(unsettled.error));
+        }
+    }
+    (over, first)
+}
