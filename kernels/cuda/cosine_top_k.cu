@@ -52,10 +52,11 @@ static __device__ __forceinline__ void insert(float *scores, unsigned *indices, 
     indices[place] = index;
 }
 
+// Not static: its shared arrays would get names that depend on where this file lies.
 template <typename T>
-static __device__ __forceinline__ void partial(const float *queries, const T *targets, const float *query_norms,
-                                               const float *target_norms, float *scores, unsigned *indices, u64 query_count,
-                                               u64 target_count, u64 dim, u64 chunk, unsigned k) {
+__device__ __forceinline__ void partial(const float *queries, const T *targets, const float *query_norms,
+                                        const float *target_norms, float *scores, unsigned *indices, u64 query_count,
+                                        u64 target_count, u64 dim, u64 chunk, unsigned k) {
     __shared__ float query_tile[DEPTH][TILE + 1];
     __shared__ float target_tile[DEPTH][TILE + 1];
     __shared__ float score_tile[TILE][TILE + 1];

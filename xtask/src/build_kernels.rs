@@ -150,6 +150,11 @@ fn portable_ptx(nvcc: &Path, source: &Path) -> Result<String> {
         "nvcc wrote no .version or no .target for {}",
         source.display()
     );
+    ensure!(
+        !lowered.contains("_INTERNAL_"),
+        "{}: a static or unnamed symbol got a name that depends on where the file lies",
+        source.display()
+    );
     Ok(format!("{}\n", lowered.trim_end()))
 }
 
