@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs everything in this bundle on the GPU of this machine.
-#   ./run.sh [RESULTS] [tests] [examples]     (default: ./results, all parts)
+#   ./run.sh [RESULTS] [tests] [examples] [sanitize]     (default: ./results, tests and examples)
 # RESULTS/machine.txt, tests.txt, examples.txt: summaries; RESULTS/*.log.txt: what each part printed.
+# sanitize: the kernels' tests under compute-sanitizer (memcheck, racecheck), which the CUDA toolkit has.
 # CUDA_UM_CUDART names the libcudart to use if it is not on the loader's path.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -20,7 +21,7 @@ failed=0
     date -u +%Y-%m-%dT%H:%M:%SZ
     nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
     nvidia-smi | grep -o 'CUDA Version: [0-9.]*'
-    uname -sr
+    echo "$(uname -s) $(uname -r | cut -d- -f1)"
     nproc
 } >"$out/machine.txt" 2>&1
 
@@ -54,7 +55,19 @@ for part in $parts; do
         done
         bin/batch_recall --runtime cuda --json >"$out/batch_recall.json" 2>"$out/.last" || failed=$((failed + 1))
         ;;
-    *) echo "unknown part: $part (tests, examples)" && exit 2 ;;
+    sanitize)
+        : >"$out/sanitizer.txt"
+        for tool in memcheck racecheck; do
+            for test in tests/um-kernels--kernels tests/um-kernels--cosine_top_k; do
+                echo "== $tool $(basename "$test")" | tee -a "$out/sanitizer.txt"
+                timeout 180 compute-sanitizer --tool $tool --error-exitcode 1 "$test" --test-threads 1 >"$out/.last" 2>&1 ||
+                    failed=$((failed + 1))
+                grep -E '^test |SUMMARY|=========' "$out/.last" | tail -15 >>"$out/sanitizer.txt"
+                grep SUMMARY "$out/.last"
+            done
+        done
+        ;;
+    *) echo "unknown part: $part (tests, examples, sanitize)" && exit 2 ;;
     esac
 done
 rm -f "$out/.last"
