@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::gate::Gate;
 use crate::runtime::Runtime;
 use crate::stream::{Stream, StreamInner};
+use crate::transfer::{TransferOptions, Transfers};
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,6 +47,7 @@ pub(crate) struct DeviceState {
     /// There if host guards of managed memory must keep some device idle.
     pub(crate) gate: Option<Arc<Gate>>,
     streams: Mutex<Vec<Weak<StreamInner>>>,
+    pub(crate) transfers: Transfers,
     /// A stream was dropped with work on it: nobody counts that work any more.
     orphaned: AtomicBool,
 }
@@ -121,6 +123,11 @@ impl Device {
         ))
     }
 
+    /// Sets how copies from and to pageable memory are staged, for all handles of this device. Waits for such a copy that is running.
+    pub fn set_transfer_options(&self, options: TransferOptions) {
+        self.state.transfers.configure(options);
+    }
+
     pub(crate) fn state(&self) -> &Arc<DeviceState> {
         &self.state
     }
@@ -145,6 +152,7 @@ impl DeviceState {
             driver,
             gate,
             streams: Mutex::default(),
+            transfers: Transfers::default(),
             orphaned: AtomicBool::new(false),
         })
     }

@@ -90,6 +90,17 @@ pub enum Error {
         /// The size of one element.
         element_bytes: usize,
     },
+    /// A copy ended half-way.
+    #[error("{copied_bytes} of {total_bytes} bytes were copied: {cause}")]
+    Incomplete {
+        /// From the first byte on, as many are certainly copied; what comes behind them may be or not.
+        copied_bytes: usize,
+        /// The bytes that were to be copied.
+        total_bytes: usize,
+        /// Why.
+        #[source]
+        cause: Box<Error>,
+    },
     /// A value beyond what the device can do.
     #[error("{what} is {value}, and the limit is {limit}")]
     LimitExceeded {
@@ -217,6 +228,7 @@ impl Error {
             | Self::InvalidArgument { .. }
             | Self::DeviceMismatch { .. }
             | Self::RuntimeMismatch { .. } => ErrorKind::InvalidArgument,
+            Self::Incomplete { cause, .. } => cause.kind(),
             Self::Busy { .. } => ErrorKind::Busy,
             Self::Sticky { .. } => ErrorKind::Sticky,
             Self::Call { .. } => ErrorKind::Call,
@@ -225,7 +237,7 @@ impl Error {
 
     /// Whether every later call will fail too, until the process ends.
     pub fn is_sticky(&self) -> bool {
-        matches!(self, Self::Sticky { .. })
+        self.kind() == ErrorKind::Sticky
     }
 }
 

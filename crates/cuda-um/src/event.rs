@@ -1,6 +1,7 @@
 //! Events: points on a stream that can be waited for.
 #![allow(unsafe_code, reason = "passes event handles to CUDA")]
 
+use crate::call::Api;
 use crate::device::DeviceState;
 use crate::error::{Error, Result};
 use crate::runtime::Runtime;
@@ -8,7 +9,7 @@ use crate::stream::{Stream, StreamInner};
 use cuda_um_sys::cudaEvent_t;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A point on a [`Stream`]: done once everything is done that was enqueued before it. A clone is the same event.
 ///
@@ -34,7 +35,8 @@ pub struct Event {
 
 /// The event itself; recorded before anyone else sees it.
 pub(crate) struct RawEvent {
-    device: Arc<DeviceState>,
+    api: Arc<Api>,
+    ordinal: u32,
     raw: cudaEvent_t,
 }
 
@@ -42,6 +44,9 @@ pub(crate) struct RawEvent {
 unsafe impl Send for RawEvent {}
 // SAFETY: as above.
 unsafe impl Sync for RawEvent {}
+
+/// How long a wait asks before it sleeps.
+const SPIN: Duration = Duration::from_micros(50);
 
 impl Event {
     /// An event with a time, recorded on the stream now.
@@ -97,7 +102,7 @@ impl Event {
                 what: "the earlier event",
             });
         }
-        let (expected, found) = (self.raw.device.ordinal, earlier.raw.device.ordinal);
+        let (expected, found) = (self.raw.ordinal, earlier.raw.ordinal);
         if expected != found {
             return Err(Error::DeviceMismatch {
                 what: "the earlier event",
@@ -117,7 +122,6 @@ impl Event {
         // SAFETY: both live, have timing, and belong to this device.
         unsafe {
             self.raw
-                .device
                 .api
                 .event_elapsed(expected, earlier.raw.raw, self.raw.raw)
         }
@@ -133,50 +137,59 @@ impl Event {
 }
 
 impl RawEvent {
-    pub(crate) fn create(device: &Arc<DeviceState>, timed: bool) -> Result<Self> {
-        let raw = device.api.event_create(device.ordinal, timed)?;
+    pub(crate) fn create(device: &DeviceState, timed: bool) -> Result<Self> {
         Ok(Self {
-            device: Arc::clone(device),
-            raw,
+            api: Arc::clone(&device.api),
+            ordinal: device.ordinal,
+            raw: device.api.event_create(device.ordinal, timed)?,
         })
     }
 
     /// Records it at the stream's end. Nobody else has the event, so nobody waits for an older record.
     pub(crate) fn record(self, stream: &StreamInner) -> Result<Self> {
         // SAFETY: both live; the event was made on the stream's device.
-        unsafe {
-            self.device
-                .api
-                .event_record(self.device.ordinal, self.raw, stream.raw())
-        }?;
+        unsafe { self.api.event_record(self.ordinal, self.raw, stream.raw()) }?;
         Ok(self)
+    }
+
+    /// Records it once more. Who waits for an older record is not disturbed, but `self` is done when the new one is.
+    pub(crate) fn record_again(&self, stream: &StreamInner) -> Result<()> {
+        // SAFETY: both live; the event was made on the stream's device.
+        unsafe { self.api.event_record(self.ordinal, self.raw, stream.raw()) }
     }
 
     pub(crate) fn raw(&self) -> cudaEvent_t {
         self.raw
     }
 
+    /// Waits: asks again and again at first, since waking up costs more than most work takes.
+    pub(crate) fn wait(&self) -> Result<()> {
+        let start = Instant::now();
+        while !self.is_complete()? {
+            if start.elapsed() > SPIN {
+                return self.synchronize();
+            }
+            std::hint::spin_loop();
+        }
+        Ok(())
+    }
+
     pub(crate) fn synchronize(&self) -> Result<()> {
         // SAFETY: the event lives as long as `self`.
-        unsafe {
-            self.device
-                .api
-                .event_synchronize(self.device.ordinal, self.raw)
-        }
+        unsafe { self.api.event_synchronize(self.ordinal, self.raw) }
     }
 
     pub(crate) fn is_complete(&self) -> Result<bool> {
         // SAFETY: the event lives as long as `self`.
-        unsafe { self.device.api.event_query(self.device.ordinal, self.raw) }
+        unsafe { self.api.event_query(self.ordinal, self.raw) }
     }
 }
 
 impl Drop for RawEvent {
     fn drop(&mut self) {
         // SAFETY: nobody else has the event; CUDA keeps what streams still wait for.
-        if let Err(error) = unsafe { self.device.api.event_destroy(self.device.ordinal, self.raw) }
-        {
-            tracing::warn!(target: "cuda_um", device = self.device.ordinal, %error, "an event could not be destroyed");
+        if let Err(error) = unsafe { self.api.event_destroy(self.ordinal, self.raw) } {
+            tracing::warn!(target: "cuda_um", device = self.ordinal, %error, "an event could not be destroyed");
         }
     }
 }
@@ -185,7 +198,7 @@ impl fmt::Debug for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { raw, timed, .. } = self;
         f.debug_struct("Event")
-            .field("device", &raw.device.ordinal)
+            .field("device", &raw.ordinal)
             .field("timed", timed)
             .finish_non_exhaustive()
     }

@@ -60,6 +60,7 @@ mod reclaim;
 mod residency;
 mod runtime;
 mod stream;
+mod transfer;
 
 pub use advice::Advice;
 pub use capability::Capabilities;
@@ -80,6 +81,7 @@ pub use module::{Kernel, KernelAttributes, Module};
 pub use residency::RangeAttributes;
 pub use runtime::{Runtime, RuntimeVersion};
 pub use stream::Stream;
+pub use transfer::TransferOptions;
 
 /// The functions and types of CUDA itself.
 pub use cuda_um_sys as sys;

@@ -12,7 +12,6 @@ use smallvec::SmallVec;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
 
 /// A stream: what is enqueued on it runs in order, one after the other. A clone is the same stream.
 ///
@@ -67,9 +66,6 @@ unsafe impl Send for Handle {}
 #[allow(unsafe_code, reason = "a handle is not a pointer to us")]
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
-
-/// How long a wait asks again and again before it sleeps: waking up costs more than most kernels take.
-const SPIN: Duration = Duration::from_micros(50);
 
 impl Stream {
     pub(crate) fn new(runtime: Runtime, inner: Arc<StreamInner>) -> Self {
@@ -220,14 +216,7 @@ impl StreamInner {
             return Ok(());
         }
         let (covers, event) = self.cover(seq)?;
-        let start = Instant::now();
-        while !event.is_complete()? {
-            if start.elapsed() > SPIN {
-                event.synchronize()?;
-                break;
-            }
-            std::hint::spin_loop();
-        }
+        event.wait()?;
         self.completed_to(covers);
         Ok(())
     }

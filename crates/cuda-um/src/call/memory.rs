@@ -121,6 +121,17 @@ impl Api {
         self.allocated("cudaHostGetDevicePointer", device_pointer, 0)
     }
 
+    /// Whether CUDA knows the memory at this address: pinned, registered, managed or a device's.
+    pub(crate) fn is_registered(&self, ordinal: u32, address: *const u8) -> Result<bool> {
+        let mut attributes = sys::PointerAttributes::default();
+        let subject = || Subject::new("an address of the host");
+        self.on(ordinal, "cudaPointerGetAttributes", subject, |table| {
+            // SAFETY: there is room for what any version writes; the address is not read through.
+            unsafe { (table.cudaPointerGetAttributes)(&mut attributes.fields, address.cast()) }
+        })?;
+        Ok(attributes.fields.type_ != sys::cudaMemoryType::cudaMemoryTypeUnregistered)
+    }
+
     /// # Safety
     ///
     /// From `malloc` or `malloc_managed`, freed once, and used by nothing any more.

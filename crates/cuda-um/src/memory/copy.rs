@@ -9,6 +9,7 @@ use super::raw::RawBuffer;
 use crate::call::CopyKind;
 use crate::error::Result;
 use crate::stream::Stream;
+use crate::transfer::{self, Direction, Staged};
 use std::ops::RangeBounds;
 
 /// Copies `source` to the buffer's byte `offset` and on. Done when it returns.
@@ -28,37 +29,15 @@ pub(super) fn from_host(target: &mut RawBuffer, offset: usize, source: &[u8]) ->
         };
         return Ok(());
     }
-    let stream = target.device().default_stream()?;
-    let (ordinal, raw) = (target.device().ordinal(), stream.as_raw());
-    let mut began = false;
-    let enqueued = enqueue(
-        &stream,
-        std::iter::once(Tracked::new(target, Access::Write)),
-        || {
-            began = true;
-            let kind = if target.is_managed() {
-                CopyKind::ByAddress
-            } else {
-                CopyKind::HostToDevice
-            };
-            // SAFETY: the range was checked; the stream is waited for below, while both are borrowed.
-            unsafe {
-                let to = target.pointer().as_ptr().add(offset);
-                target.device().api().memcpy_async(
-                    ordinal,
-                    to,
-                    source.as_ptr(),
-                    source.len(),
-                    kind,
-                    raw,
-                )
-            }
-        },
-    );
-    if !began {
-        return enqueued;
-    }
-    enqueued.and(stream.inner().finish())
+    let staged = Staged {
+        direction: Direction::ToDevice,
+        host: source.as_ptr().cast_mut(),
+        device: target.pointer().as_ptr().wrapping_add(offset),
+        bytes: source.len(),
+        kind: kind(target, CopyKind::HostToDevice),
+    };
+    // SAFETY: the range was checked; both are borrowed, the target exclusively; the source is only read.
+    unsafe { with_host(target, Access::Write, staged) }
 }
 
 /// Copies from the buffer's byte `offset` on to `target`. Done when it returns.
@@ -78,29 +57,56 @@ pub(super) fn to_host(source: &RawBuffer, offset: usize, target: &mut [u8]) -> R
         };
         return Ok(());
     }
-    let stream = source.device().default_stream()?;
-    let (ordinal, raw) = (source.device().ordinal(), stream.as_raw());
+    let staged = Staged {
+        direction: Direction::ToHost,
+        host: target.as_mut_ptr(),
+        device: source.pointer().as_ptr().wrapping_add(offset),
+        bytes: target.len(),
+        kind: kind(source, CopyKind::DeviceToHost),
+    };
+    // SAFETY: the range was checked; both are borrowed, the target exclusively.
+    unsafe { with_host(source, Access::Read, staged) }
+}
+
+/// CUDA finds out where managed memory is.
+fn kind(buffer: &RawBuffer, explicit: CopyKind) -> CopyKind {
+    match buffer.is_managed() {
+        true => CopyKind::ByAddress,
+        false => explicit,
+    }
+}
+
+/// Copies between a buffer and the host, after earlier uses of the buffer. Nothing of the copy goes on when it returns.
+///
+/// # Safety
+///
+/// Both sides are valid for the bytes, and borrowed as the direction needs.
+unsafe fn with_host(buffer: &RawBuffer, access: Access, copy: Staged) -> Result<()> {
+    let device = buffer.device();
+    let stream = device.default_stream()?;
     let mut began = false;
     let enqueued = enqueue(
         &stream,
-        std::iter::once(Tracked::new(source, Access::Read)),
+        std::iter::once(Tracked::new(buffer, access)),
         || {
             began = true;
-            let kind = if source.is_managed() {
-                CopyKind::ByAddress
-            } else {
-                CopyKind::DeviceToHost
+            // SAFETY: the caller's promise; what the stream was told to wait for comes before.
+            if let Some(outcome) = unsafe { transfer::copy(device.state(), stream.inner(), copy) } {
+                return outcome;
+            }
+            let (to, from) = match copy.direction {
+                Direction::ToDevice => (copy.device, copy.host),
+                Direction::ToHost => (copy.host, copy.device),
             };
-            // SAFETY: the range was checked; the stream is waited for below, while both are borrowed.
+            // SAFETY: the caller's promise; the stream is waited for below.
             unsafe {
-                let from = source.pointer().as_ptr().add(offset);
-                source.device().api().memcpy_async(
-                    ordinal,
-                    target.as_mut_ptr(),
+                device.api().memcpy_async(
+                    device.ordinal(),
+                    to,
                     from,
-                    target.len(),
-                    kind,
-                    raw,
+                    copy.bytes,
+                    copy.kind,
+                    stream.as_raw(),
                 )
             }
         },
@@ -108,6 +114,7 @@ pub(super) fn to_host(source: &RawBuffer, offset: usize, target: &mut [u8]) -> R
     if !began {
         return enqueued;
     }
+    // Whatever went wrong: the memory is the caller's, and nothing may use it any more.
     enqueued.and(stream.inner().finish())
 }
 

@@ -1,0 +1,46 @@
+//! Copies between the device and pageable memory of the host, through pinned memory that the library owns.
+//!
+//! The driver stages such copies on one thread. Here several threads fill (or empty) chunks of a ring of pinned memory while the
+//! copy engine moves the others, so that a large copy runs at the speed of the link.
+
+mod options;
+mod ring;
+mod staged;
+
+pub use options::TransferOptions;
+pub(crate) use staged::{Direction, Staged, copy};
+
+use crate::device::DeviceState;
+use parking_lot::Mutex;
+use ring::Ring;
+use std::sync::Arc;
+
+/// What the transfers of one device share.
+#[derive(Default)]
+pub(crate) struct Transfers {
+    options: Mutex<TransferOptions>,
+    /// Made by the first large copy, and again after the options changed. Copies take turns: they share one link.
+    ring: Mutex<Option<Arc<Ring>>>,
+}
+
+impl Transfers {
+    pub(crate) fn options(&self) -> TransferOptions {
+        *self.options.lock()
+    }
+
+    /// Waits for a copy that is running; the ring is freed and made anew when it is next needed.
+    pub(crate) fn configure(&self, options: TransferOptions) {
+        let mut ring = self.ring.lock();
+        *self.options.lock() = options;
+        *ring = None;
+    }
+}
+
+/// Whether CUDA knows nothing of the memory at this address: a copy from or to it is staged by somebody.
+pub(crate) fn is_pageable(device: &DeviceState, address: *const u8) -> bool {
+    // An older runtime says "invalid value" of memory that it does not know.
+    device
+        .api
+        .is_registered(device.ordinal, address)
+        .map_or(true, |registered| !registered)
+}

@@ -1,0 +1,330 @@
+//! One large copy, in pieces through the ring.
+#![allow(unsafe_code, reason = "copies by address, on several threads")]
+
+use super::Transfers;
+use super::options::{CHUNKS_PER_THREAD, PAGE, TransferOptions};
+use super::ring::Ring;
+use crate::call::CopyKind;
+use crate::device::DeviceState;
+use crate::error::{Error, Result};
+use crate::stream::StreamInner;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    ToDevice,
+    ToHost,
+}
+
+/// A copy between pageable host memory and memory of a device.
+#[derive(Clone, Copy)]
+pub(crate) struct Staged {
+    pub(crate) direction: Direction,
+    pub(crate) host: *mut u8,
+    pub(crate) device: *mut u8,
+    pub(crate) bytes: usize,
+    /// How CUDA is told what the two are.
+    pub(crate) kind: CopyKind,
+}
+
+// SAFETY: whoever makes one promises `copy` that the memory is its own for that time, on whatever thread.
+unsafe impl Sync for Staged {}
+
+/// How a copy is cut.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Plan {
+    piece_bytes: usize,
+    threads: usize,
+}
+
+impl Plan {
+    /// Pieces small enough that every thread has a few, so that the first is soon on its way and the last soon done.
+    fn new(bytes: usize, chunk_bytes: usize, threads: usize) -> Self {
+        let fair = (bytes / (threads * CHUNKS_PER_THREAD * 2)).next_multiple_of(PAGE);
+        let piece_bytes = fair.clamp(SMALLEST.min(chunk_bytes), chunk_bytes);
+        Self {
+            piece_bytes,
+            threads: threads.min(bytes.div_ceil(piece_bytes)),
+        }
+    }
+}
+
+/// Smaller pieces cost more calls than they save.
+const SMALLEST: usize = 128 << 10;
+
+/// Copies through the ring, if the copy is large enough, the memory pageable and there is a ring; else says `None` and has done
+/// nothing. When it returns, nothing of the copy goes on any more.
+///
+/// # Errors
+///
+/// [`Error::Incomplete`] with the bytes that are certainly copied.
+///
+/// # Safety
+///
+/// Both sides are valid for `bytes`, nobody else uses them meanwhile, and what the stream runs before makes that so for the device.
+pub(crate) unsafe fn copy(
+    device: &Arc<DeviceState>,
+    stream: &StreamInner,
+    staged: Staged,
+) -> Option<Result<()>> {
+    let options = device.transfers.options();
+    if staged.bytes < options.from_bytes.max(1) || !super::is_pageable(device, staged.host) {
+        return None;
+    }
+    let mut ring = device.transfers.ring.lock();
+    let ring = match &*ring {
+        Some(ring) => ring,
+        None => ring.insert(device.transfers.make(device, options)?),
+    };
+    let plan = Plan::new(staged.bytes, ring.chunk_bytes, ring.threads);
+    let job = Job {
+        ring,
+        stream,
+        staged,
+        plan,
+        next: AtomicUsize::new(0),
+        stopped: AtomicBool::new(false),
+        done: (0..staged.bytes.div_ceil(plan.piece_bytes))
+            .map(|_| AtomicBool::new(false))
+            .collect(),
+        error: Mutex::new(None),
+    };
+    let on_panic = FinishOnPanic(stream);
+    // SAFETY: the caller's promise; each thread has chunks of its own, and the ring is locked.
+    ring.run(plan.threads, |thread| unsafe { job.work(thread) });
+    drop(on_panic);
+    // The chunks, and the caller's memory, are free again when the stream is done, whatever went wrong.
+    let finished = stream.finish();
+    Some(job.outcome(finished))
+}
+
+impl Transfers {
+    /// A ring, unless the options want none or there is no memory for it.
+    fn make(&self, device: &Arc<DeviceState>, options: TransferOptions) -> Option<Arc<Ring>> {
+        if options.chunk_bytes() == 0 {
+            return None;
+        }
+        Ring::new(device, options)
+            .inspect_err(|error| {
+                tracing::warn!(target: "cuda_um", %error, "no pinned memory to stage copies: the driver copies by itself");
+            })
+            .ok()
+            .map(Arc::new)
+    }
+}
+
+/// Waits for the stream even if a thread panics (a subscriber of `tracing` may): the ring and the caller's memory outlive the copy.
+struct FinishOnPanic<'a>(&'a StreamInner);
+
+impl Drop for FinishOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = self.0.finish();
+        }
+    }
+}
+
+struct Job<'a> {
+    ring: &'a Ring,
+    stream: &'a StreamInner,
+    staged: Staged,
+    plan: Plan,
+    next: AtomicUsize,
+    /// Something failed: no new pieces.
+    stopped: AtomicBool,
+    /// The pieces that were enqueued (to the device) or have arrived (at the host).
+    done: Vec<AtomicBool>,
+    error: Mutex<Option<Error>>,
+}
+
+/// A piece on its way to the host, in one of the thread's chunks.
+struct Waiting {
+    piece: usize,
+    chunk: usize,
+}
+
+impl Job<'_> {
+    /// What one thread does.
+    ///
+    /// # Safety
+    ///
+    /// As for `copy`; no other thread has this number.
+    unsafe fn work(&self, thread: usize) {
+        let result = match self.staged.direction {
+            // SAFETY: the caller's promise.
+            Direction::ToDevice => unsafe { self.fill(thread) },
+            // SAFETY: the caller's promise.
+            Direction::ToHost => unsafe { self.empty(thread) },
+        };
+        if let Err(error) = result {
+            self.stopped.store(true, Ordering::Release);
+            self.error.lock().get_or_insert(error);
+        }
+    }
+
+    /// The next piece that nobody has taken.
+    fn take(&self) -> Option<usize> {
+        let piece = self.next.fetch_add(1, Ordering::AcqRel);
+        (piece < self.done.len() && !self.stopped.load(Ordering::Acquire)).then_some(piece)
+    }
+
+    /// Where a piece begins, and its bytes.
+    fn range(&self, piece: usize) -> (usize, usize) {
+        let start = piece * self.plan.piece_bytes;
+        (start, self.plan.piece_bytes.min(self.staged.bytes - start))
+    }
+
+    /// # Safety
+    ///
+    /// As for `work`.
+    unsafe fn fill(&self, thread: usize) -> Result<()> {
+        for turn in 0.. {
+            let Some(piece) = self.take() else {
+                return Ok(());
+            };
+            let chunk = thread * CHUNKS_PER_THREAD + turn % CHUNKS_PER_THREAD;
+            if turn >= CHUNKS_PER_THREAD {
+                self.ring.event(chunk).wait()?;
+            }
+            let (start, bytes) = self.range(piece);
+            // SAFETY: the piece is within the source; the chunk is this thread's, and the copy engine is done with it.
+            unsafe {
+                std::ptr::copy_nonoverlapping(
+                    self.staged.host.add(start),
+                    self.ring.chunk(chunk),
+                    bytes,
+                )
+            };
+            // SAFETY: the piece is within the target; the chunk is left alone until its event is done.
+            unsafe { self.enqueue(chunk, start, bytes) }?;
+            self.done[piece].store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    ///
+    /// As for `work`.
+    unsafe fn empty(&self, thread: usize) -> Result<()> {
+        let mut waiting = std::collections::VecDeque::with_capacity(CHUNKS_PER_THREAD);
+        for turn in 0.. {
+            if let Some(piece) = self.take() {
+                let chunk = thread * CHUNKS_PER_THREAD + turn % CHUNKS_PER_THREAD;
+                let (start, bytes) = self.range(piece);
+                // SAFETY: the piece is within the source; the chunk is this thread's and was emptied.
+                unsafe { self.enqueue(chunk, start, bytes) }?;
+                waiting.push_back(Waiting { piece, chunk });
+                if waiting.len() < CHUNKS_PER_THREAD {
+                    continue;
+                }
+            }
+            let Some(Waiting { piece, chunk }) = waiting.pop_front() else {
+                return Ok(());
+            };
+            self.ring.event(chunk).wait()?;
+            let (start, bytes) = self.range(piece);
+            // SAFETY: the piece is within the target, which nobody else uses; the copy engine is done with the chunk.
+            unsafe {
+                std::ptr::copy_nonoverlapping(
+                    self.ring.chunk(chunk),
+                    self.staged.host.add(start),
+                    bytes,
+                )
+            };
+            self.done[piece].store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Enqueues the copy between a chunk and the device, and records the chunk's event.
+    ///
+    /// # Safety
+    ///
+    /// The range is within the device's memory, and the chunk is left alone until its event is done.
+    unsafe fn enqueue(&self, chunk: usize, start: usize, bytes: usize) -> Result<()> {
+        let (pinned, device) = (
+            self.ring.chunk(chunk),
+            self.staged.device.wrapping_add(start),
+        );
+        let (to, from) = match self.staged.direction {
+            Direction::ToDevice => (device, pinned.cast_const()),
+            Direction::ToHost => (pinned, device.cast_const()),
+        };
+        let (api, ordinal) = (self.stream.api(), self.stream.ordinal());
+        // SAFETY: the caller's promise.
+        unsafe {
+            api.memcpy_async(
+                ordinal,
+                to,
+                from,
+                bytes,
+                self.staged.kind,
+                self.stream.raw(),
+            )
+        }?;
+        self.ring.event(chunk).record_again(self.stream)
+    }
+
+    fn outcome(self, finished: Result<()>) -> Result<()> {
+        let sticky = finished.as_ref().is_err_and(Error::is_sticky);
+        let Some(cause) = self.error.into_inner().or(finished.err()) else {
+            return Ok(());
+        };
+        let whole = self
+            .done
+            .iter()
+            .take_while(|done| done.load(Ordering::Acquire))
+            .count();
+        let copied_bytes = match self.staged.direction {
+            // Enqueued is not done, if the context broke.
+            Direction::ToDevice if sticky => 0,
+            _ => (whole * self.plan.piece_bytes).min(self.staged.bytes),
+        };
+        Err(Error::Incomplete {
+            copied_bytes,
+            total_bytes: self.staged.bytes,
+            cause: Box::new(cause),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_are_cut_into_pieces_for_all_threads() {
+        const MIB: usize = 1 << 20;
+        assert_eq!(
+            Plan::new(256 * MIB, 4 * MIB, 4),
+            Plan {
+                piece_bytes: 4 * MIB,
+                threads: 4
+            }
+        );
+        assert_eq!(
+            Plan::new(MIB, 4 * MIB, 4),
+            Plan {
+                piece_bytes: MIB / 8,
+                threads: 4
+            }
+        );
+        assert_eq!(
+            Plan::new(100, 4 * MIB, 4),
+            Plan {
+                piece_bytes: MIB / 8,
+                threads: 1
+            }
+        );
+        assert_eq!(
+            Plan::new(MIB, PAGE, 2),
+            Plan {
+                piece_bytes: PAGE,
+                threads: 2
+            }
+        );
+    }
+}

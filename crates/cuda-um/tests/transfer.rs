@@ -1,0 +1,197 @@
+//! Large copies from and to pageable memory: staged through pinned memory, on several threads.
+
+mod support;
+
+use cuda_um::{DeviceBuffer, Error, PinnedBuffer, TransferOptions, UnifiedBuffer};
+use cuda_um_sim::{Fail, Gpu};
+use cuda_um_sys::cudaError;
+use support::{calls, device, simulated};
+
+/// Numbers that no two pieces have in common.
+fn numbers(count: usize, seed: u32) -> Vec<u32> {
+    (0..count as u32)
+        .map(|i| i.wrapping_mul(2_654_435_761) ^ seed)
+        .collect()
+}
+
+/// Small pieces, so that small copies have many.
+fn small(threads: usize) -> TransferOptions {
+    TransferOptions::default()
+        .threads(threads)
+        .ring_bytes(threads * 2 * 16384)
+        .from_bytes(10_000)
+}
+
+#[test]
+fn every_element_arrives_whatever_the_size_and_the_threads() {
+    let (device, _) = device();
+    for threads in [1, 2, 3] {
+        device.set_transfer_options(small(threads));
+        for count in [2500, 4096, 4097, 100_000, 1_000_003] {
+            let source = numbers(count, threads as u32);
+            let mut unified = UnifiedBuffer::<u32>::zeroed(&device, count + 5).unwrap();
+            let mut memory = DeviceBuffer::<u32>::zeroed(&device, count + 5).unwrap();
+            unified.copy_from_host_at(3, &source).unwrap();
+            memory.copy_from_host_at(3, &source).unwrap();
+            let mut back = vec![1; count + 5];
+            memory.copy_to_host(&mut back).unwrap();
+            assert!(
+                back[3..count + 3] == source,
+                "{count} elements, {threads} threads"
+            );
+            assert_eq!((&back[..3], &back[count + 3..]), (&[0; 3][..], &[0; 2][..]));
+            let mut part = vec![1; count];
+            unified.copy_to_host_at(3, &mut part).unwrap();
+            assert!(part == source, "{count} elements, {threads} threads");
+            assert!(unified.host().unwrap()[3..count + 3] == source);
+        }
+    }
+}
+
+#[test]
+fn the_default_options_copy_many_megabytes() {
+    let (device, stream) = device();
+    let source = numbers(6 << 20, 1);
+    let mut buffer = UnifiedBuffer::from_slice(&device, &source).unwrap();
+    let mut back = vec![0; source.len()];
+    buffer.copy_to_host(&mut back).unwrap();
+    assert!(back == source);
+    buffer.set_zero(&stream).unwrap();
+    buffer.copy_to_host(&mut back).unwrap();
+    assert!(
+        back.iter().all(|value| *value == 0),
+        "it waits for the stream that writes"
+    );
+}
+
+#[test]
+fn one_ring_serves_all_copies_and_none_is_made_for_small_ones() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    device.set_transfer_options(small(2));
+    let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 50_000).unwrap();
+    buffer.copy_from_host_at(0, &[1; 100]).unwrap();
+    assert_eq!(calls(&sim, "cudaHostAlloc"), 0);
+    let source = numbers(50_000, 2);
+    for _ in 0..5 {
+        buffer.copy_from_host(&source).unwrap();
+    }
+    assert_eq!(calls(&sim, "cudaHostAlloc"), 1);
+    device.set_transfer_options(small(2).ring_bytes(0));
+    assert_eq!(calls(&sim, "cudaFreeHost"), 1);
+    buffer.copy_from_host(&source).unwrap();
+    assert_eq!(calls(&sim, "cudaHostAlloc"), 1, "staging is off");
+
+    drop((buffer, stream));
+    device.runtime().reclaim().unwrap();
+    device.set_transfer_options(small(1));
+    let mut last = DeviceBuffer::<u32>::zeroed(&device, 50_000).unwrap();
+    last.copy_from_host(&source).unwrap();
+    drop((last, device));
+    assert!(
+        sim.leaks().is_empty(),
+        "the ring goes with the device: {:?}",
+        sim.leaks()
+    );
+}
+
+#[test]
+fn pinned_memory_needs_no_staging() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    device.set_transfer_options(small(2));
+    let pinned = PinnedBuffer::from_slice(&device, &numbers(50_000, 3)).unwrap();
+    let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 50_000).unwrap();
+    sim.clear_trace();
+    let guard = pinned.host().unwrap();
+    buffer.copy_from_host(&guard).unwrap();
+    assert_eq!(
+        (calls(&sim, "cudaMemcpyAsync"), calls(&sim, "cudaHostAlloc")),
+        (1, 0)
+    );
+    let mut back = vec![0; 50_000];
+    buffer.copy_to_host(&mut back).unwrap();
+    assert!(back == *guard);
+}
+
+#[test]
+fn a_failure_half_way_says_how_far_it_came_and_the_ring_goes_on() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    let source = numbers(100_000, 4);
+    let zeros = vec![0u32; 100_000];
+    for threads in [1, 2] {
+        device.set_transfer_options(small(threads));
+        let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 100_000).unwrap();
+        buffer.copy_from_host(&zeros).unwrap();
+        sim.fail(
+            Fail::call("cudaMemcpyAsync")
+                .nth(8)
+                .with(cudaError::cudaErrorInvalidValue),
+        );
+        let error = buffer.copy_from_host(&source).unwrap_err();
+        let Error::Incomplete {
+            copied_bytes,
+            total_bytes,
+            ..
+        } = error
+        else {
+            panic!("{error}")
+        };
+        assert_eq!(total_bytes, 400_000);
+        assert!(
+            copied_bytes > 0 && copied_bytes < total_bytes,
+            "{copied_bytes}"
+        );
+        let mut back = vec![1; 100_000];
+        buffer.copy_to_host(&mut back).unwrap();
+        assert!(
+            back[..copied_bytes / 4] == source[..copied_bytes / 4],
+            "{copied_bytes} bytes are certain"
+        );
+
+        buffer.copy_from_host(&source).unwrap();
+        sim.fail(
+            Fail::call("cudaMemcpyAsync")
+                .nth(8)
+                .with(cudaError::cudaErrorInvalidValue),
+        );
+        let error = buffer.copy_to_host(&mut back).unwrap_err();
+        let Error::Incomplete { copied_bytes, .. } = error else {
+            panic!("{error}")
+        };
+        assert!(back[..copied_bytes / 4] == source[..copied_bytes / 4]);
+        buffer.copy_to_host(&mut back).unwrap();
+        assert!(back == source);
+    }
+    assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
+}
+
+#[test]
+fn without_pinned_memory_the_driver_copies() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    device.set_transfer_options(small(2));
+    sim.fail(Fail::call("cudaHostAlloc").with(cudaError::cudaErrorMemoryAllocation));
+    let source = numbers(50_000, 5);
+    let buffer = DeviceBuffer::from_slice(&device, &source).unwrap();
+    let mut back = vec![0; 50_000];
+    buffer.copy_to_host(&mut back).unwrap();
+    assert!(back == source);
+}
+
+#[test]
+fn threads_copy_at_once() {
+    let (device, _) = device();
+    device.set_transfer_options(small(2));
+    std::thread::scope(|scope| {
+        for seed in 0..4 {
+            let device = &device;
+            scope.spawn(move || {
+                for round in 0..4 {
+                    let source = numbers(60_000, seed * 10 + round);
+                    let buffer = UnifiedBuffer::from_slice(device, &source).unwrap();
+                    let mut back = vec![0; 60_000];
+                    buffer.copy_to_host(&mut back).unwrap();
+                    assert!(back == source);
+                }
+            });
+        }
+    });
+}
