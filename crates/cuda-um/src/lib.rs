@@ -73,6 +73,7 @@ pub use memory::any::Memory;
 pub use memory::device::DeviceBuffer;
 pub use memory::element::Element;
 pub use memory::guard::{HostMut, HostRef};
+pub use memory::overwrite::{Filled, Slots};
 pub use memory::pinned::PinnedBuffer;
 pub use memory::registered::RegisteredBuffer;
 pub use memory::unified::{Oversubscription, UnifiedBuffer, UnifiedOptions};

@@ -12,6 +12,7 @@ pub(crate) mod fill;
 pub(crate) mod guard;
 pub(crate) mod host_async;
 pub(crate) mod in_flight;
+pub(crate) mod overwrite;
 pub(crate) mod pinned;
 pub(crate) mod range;
 pub(crate) mod raw;

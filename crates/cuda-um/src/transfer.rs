@@ -8,7 +8,7 @@ mod ring;
 mod staged;
 
 pub use options::TransferOptions;
-pub(crate) use staged::{Direction, Staged, copy};
+pub(crate) use staged::{Direction, Host, Staged, copy};
 
 use crate::device::DeviceState;
 use parking_lot::Mutex;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(crate) struct Transfers {
     options: Mutex<TransferOptions>,
-    /// Made by the first large copy, and again after the options changed. Copies take turns: they share one link.
+    /// Made by the first large copy, and again after the options changed. It serves one copy at a time: they share one link anyway.
     ring: Mutex<Option<Arc<Ring>>>,
 }
 

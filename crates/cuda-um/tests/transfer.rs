@@ -195,3 +195,114 @@ fn threads_copy_at_once() {
         }
     });
 }
+
+#[test]
+fn elements_are_overwritten_in_place_and_the_rest_stays() {
+    let (device, stream) = device();
+    // 12 bytes do not divide a page: no element is cut.
+    type Element = [u32; 3];
+    let element = |i: usize| [i as u32, !(i as u32), 7];
+    for options in [
+        small(1),
+        small(2),
+        small(2).ring_bytes(0),
+        small(2).ring_bytes(4096),
+    ] {
+        device.set_transfer_options(options);
+        for count in [10, 3000, 50_000] {
+            let mut buffer = UnifiedBuffer::<Element>::zeroed(&device, count + 2).unwrap();
+            buffer.fill([5; 3], &stream).unwrap();
+            buffer
+                .host_overwrite(1..=count, |first, slots| {
+                    slots.fill_with(|i| element(first + i))
+                })
+                .unwrap();
+            let host = buffer.host().unwrap();
+            assert_eq!((host[0], host[count + 1]), ([5; 3], [5; 3]));
+            assert!(
+                (1..=count).all(|i| host[i] == element(i)),
+                "{count} elements, {options:?}"
+            );
+        }
+    }
+    let mut pinned = PinnedBuffer::<u16>::zeroed(&device, 5).unwrap();
+    pinned
+        .host_overwrite(3.., |_, slots| slots.copy_from_slice(&[8, 9]))
+        .unwrap();
+    assert_eq!(*pinned.host().unwrap(), [0, 0, 0, 8, 9]);
+    let error = pinned
+        .host_overwrite(3..7, |_, slots| slots.fill_with(|_| 0))
+        .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::RangeOutOfBounds {
+                start: 3,
+                end: 7,
+                len: 5
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn overwriting_moves_nothing_to_the_host() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 1 << 20).unwrap();
+    device.synchronize().unwrap();
+    sim.reset_counters();
+    buffer
+        .host_overwrite(.., |first, slots| slots.fill_with(|i| (first + i) as u32))
+        .unwrap();
+    let counters = sim.counters();
+    assert_eq!(
+        (
+            counters.bytes_to_host,
+            counters.cpu_faults,
+            counters.gpu_faults
+        ),
+        (0, 0, 0)
+    );
+    assert_eq!(buffer.host().unwrap()[77_777], 77_777);
+}
+
+#[test]
+fn a_panic_while_overwriting_leaves_nothing_going_on() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    device.set_transfer_options(small(2));
+    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100_000).unwrap();
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        buffer.host_overwrite(.., |first, slots| {
+            assert!(first < 50_000, "on purpose");
+            slots.fill_with(|_| 3)
+        })
+    }));
+    assert!(panic.is_err());
+    buffer
+        .host_overwrite(.., |_, slots| slots.fill_with(|_| 4))
+        .unwrap();
+    assert!(buffer.host().unwrap().iter().all(|value| *value == 4));
+    assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
+}
+
+#[test]
+fn what_makes_the_elements_may_copy_too() {
+    for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
+        let (_, device, _) = simulated(gpu);
+        device.set_transfer_options(small(2));
+        let source = UnifiedBuffer::from_slice(&device, &numbers(20_000, 6)).unwrap();
+        let mut target = UnifiedBuffer::<u32>::zeroed(&device, 20_000).unwrap();
+        target
+            .host_overwrite(.., |first, slots| {
+                let mut piece = vec![0; slots.len()];
+                source.copy_to_host_at(first, &mut piece).unwrap();
+                slots.copy_from_slice(&piece)
+            })
+            .unwrap();
+        assert!(
+            *target.host().unwrap() == *source.host().unwrap(),
+            "{gpu:?}"
+        );
+    }
+}

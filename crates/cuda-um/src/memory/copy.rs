@@ -9,7 +9,7 @@ use super::raw::RawBuffer;
 use crate::call::CopyKind;
 use crate::error::Result;
 use crate::stream::Stream;
-use crate::transfer::{self, Direction, Staged};
+use crate::transfer::{self, Direction, Host, Staged};
 use std::ops::RangeBounds;
 
 /// Copies `source` to the buffer's byte `offset` and on. Done when it returns.
@@ -31,13 +31,14 @@ pub(super) fn from_host(target: &mut RawBuffer, offset: usize, source: &[u8]) ->
     }
     let staged = Staged {
         direction: Direction::ToDevice,
-        host: source.as_ptr().cast_mut(),
+        host: Host::Memory(source.as_ptr().cast_mut()),
         device: target.pointer().as_ptr().wrapping_add(offset),
         bytes: source.len(),
+        unit_bytes: 1,
         kind: kind(target, CopyKind::HostToDevice),
     };
     // SAFETY: the range was checked; both are borrowed, the target exclusively; the source is only read.
-    unsafe { with_host(target, Access::Write, staged) }
+    unsafe { with_host(target, Access::Write, staged) }.map(drop)
 }
 
 /// Copies from the buffer's byte `offset` on to `target`. Done when it returns.
@@ -59,17 +60,18 @@ pub(super) fn to_host(source: &RawBuffer, offset: usize, target: &mut [u8]) -> R
     }
     let staged = Staged {
         direction: Direction::ToHost,
-        host: target.as_mut_ptr(),
+        host: Host::Memory(target.as_mut_ptr()),
         device: source.pointer().as_ptr().wrapping_add(offset),
         bytes: target.len(),
+        unit_bytes: 1,
         kind: kind(source, CopyKind::DeviceToHost),
     };
     // SAFETY: the range was checked; both are borrowed, the target exclusively.
-    unsafe { with_host(source, Access::Read, staged) }
+    unsafe { with_host(source, Access::Read, staged) }.map(drop)
 }
 
 /// CUDA finds out where managed memory is.
-fn kind(buffer: &RawBuffer, explicit: CopyKind) -> CopyKind {
+pub(super) fn kind(buffer: &RawBuffer, explicit: CopyKind) -> CopyKind {
     match buffer.is_managed() {
         true => CopyKind::ByAddress,
         false => explicit,
@@ -78,44 +80,53 @@ fn kind(buffer: &RawBuffer, explicit: CopyKind) -> CopyKind {
 
 /// Copies between a buffer and the host, after earlier uses of the buffer. Nothing of the copy goes on when it returns.
 ///
+/// `None`: the bytes are to be produced, and cannot be on the way; nothing was done.
+///
 /// # Safety
 ///
 /// Both sides are valid for the bytes, and borrowed as the direction needs.
-unsafe fn with_host(buffer: &RawBuffer, access: Access, copy: Staged) -> Result<()> {
+pub(super) unsafe fn with_host(
+    buffer: &RawBuffer,
+    access: Access,
+    copy: Staged<'_>,
+) -> Result<Option<()>> {
     let device = buffer.device();
     let stream = device.default_stream()?;
-    let mut began = false;
-    let enqueued = enqueue(
-        &stream,
-        std::iter::once(Tracked::new(buffer, access)),
-        || {
-            began = true;
-            // SAFETY: the caller's promise; what the stream was told to wait for comes before.
-            if let Some(outcome) = unsafe { transfer::copy(device.state(), stream.inner(), copy) } {
-                return outcome;
-            }
-            let (to, from) = match copy.direction {
-                Direction::ToDevice => (copy.device, copy.host),
-                Direction::ToHost => (copy.host, copy.device),
-            };
-            // SAFETY: the caller's promise; the stream is waited for below.
-            unsafe {
-                device.api().memcpy_async(
-                    device.ordinal(),
-                    to,
-                    from,
-                    copy.bytes,
-                    copy.kind,
-                    stream.as_raw(),
-                )
-            }
-        },
-    );
-    if !began {
-        return enqueued;
+    let (mut began, mut copied) = (false, Some(()));
+    let used = std::iter::once(Tracked::new(buffer, access));
+    let enqueued = enqueue(&stream, used, || {
+        began = true;
+        // SAFETY: the caller's promise; what the stream was told to wait for comes before.
+        if let Some(outcome) = unsafe { transfer::copy(device.state(), stream.inner(), copy) } {
+            return outcome;
+        }
+        let Host::Memory(host) = copy.host else {
+            copied = None;
+            return Ok(());
+        };
+        let (to, from) = match copy.direction {
+            Direction::ToDevice => (copy.device, host),
+            Direction::ToHost => (host, copy.device),
+        };
+        // SAFETY: the caller's promise; the stream is waited for below.
+        unsafe {
+            device.api().memcpy_async(
+                device.ordinal(),
+                to,
+                from,
+                copy.bytes,
+                copy.kind,
+                stream.as_raw(),
+            )
+        }
+    });
+    if began && copied.is_some() {
+        // Whatever went wrong: the memory is the caller's, and nothing may use it any more.
+        enqueued.and(stream.inner().finish())?;
+    } else {
+        enqueued?;
     }
-    // Whatever went wrong: the memory is the caller's, and nothing may use it any more.
-    enqueued.and(stream.inner().finish())
+    Ok(copied)
 }
 
 impl Stream {

@@ -98,6 +98,36 @@ macro_rules! buffer_methods {
                 $crate::memory::copy::to_host(&self.raw, bytes.start, bytemuck::cast_slice_mut(target))
             }
 
+            /// Replaces a range of elements by what `make` writes, without moving the old ones to the host. Done when it returns.
+            ///
+            /// `make(first, slots)` writes the elements from number `first` on, a piece at a time; for large ranges it is called on
+            /// several threads at once, and the pieces go through pinned memory of the library. It cannot read what was there, and
+            /// has to write all of it:
+            ///
+            /// ```
+            /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+            /// use cuda_um::UnifiedBuffer;
+            ///
+            /// let mut squares = UnifiedBuffer::<u64>::zeroed(&device, 1000)?;
+            /// squares.host_overwrite(.., |first, slots| {
+            ///     slots.fill_with(|i| ((first + i) as u64).pow(2))
+            /// })?;
+            /// assert_eq!(squares.host()?[30], 900);
+            /// # Ok::<(), cuda_um::Error>(())
+            /// ```
+            ///
+            /// # Errors
+            ///
+            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds),
+            /// [`Error::Incomplete`](crate::Error::Incomplete) if it ended half-way, and what the CUDA functions report.
+            pub fn host_overwrite(
+                &mut self,
+                range: impl std::ops::RangeBounds<usize>,
+                make: impl for<'c> Fn(usize, $crate::Slots<'c, T>) -> $crate::Filled<'c> + Sync,
+            ) -> $crate::Result<()> {
+                $crate::memory::overwrite::overwrite(&mut self.raw, range, make)
+            }
+
             /// Sets every element to `value`.
             ///
             /// # Ordering

@@ -19,19 +19,29 @@ pub(crate) enum Direction {
     ToHost,
 }
 
-/// A copy between pageable host memory and memory of a device.
+/// A copy between the host and memory of a device.
 #[derive(Clone, Copy)]
-pub(crate) struct Staged {
+pub(crate) struct Staged<'a> {
     pub(crate) direction: Direction,
-    pub(crate) host: *mut u8,
+    pub(crate) host: Host<'a>,
     pub(crate) device: *mut u8,
     pub(crate) bytes: usize,
+    /// Bytes that stay together in one piece.
+    pub(crate) unit_bytes: usize,
     /// How CUDA is told what the two are.
     pub(crate) kind: CopyKind,
 }
 
+/// The host's side.
+#[derive(Clone, Copy)]
+pub(crate) enum Host<'a> {
+    Memory(*mut u8),
+    /// Bytes that are made as they are needed: from which byte on, where to, how many.
+    Produced(&'a (dyn Fn(usize, *mut u8, usize) + Sync)),
+}
+
 // SAFETY: whoever makes one promises `copy` that the memory is its own for that time, on whatever thread.
-unsafe impl Sync for Staged {}
+unsafe impl Sync for Staged<'_> {}
 
 /// How a copy is cut.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,9 +52,10 @@ struct Plan {
 
 impl Plan {
     /// Pieces small enough that every thread has a few, so that the first is soon on its way and the last soon done.
-    fn new(bytes: usize, chunk_bytes: usize, threads: usize) -> Self {
+    fn new(bytes: usize, unit_bytes: usize, chunk_bytes: usize, threads: usize) -> Self {
         let fair = (bytes / (threads * CHUNKS_PER_THREAD * 2)).next_multiple_of(PAGE);
         let piece_bytes = fair.clamp(SMALLEST.min(chunk_bytes), chunk_bytes);
+        let piece_bytes = piece_bytes - piece_bytes % unit_bytes;
         Self {
             piece_bytes,
             threads: threads.min(bytes.div_ceil(piece_bytes)),
@@ -55,8 +66,8 @@ impl Plan {
 /// Smaller pieces cost more calls than they save.
 const SMALLEST: usize = 128 << 10;
 
-/// Copies through the ring, if the copy is large enough, the memory pageable and there is a ring; else says `None` and has done
-/// nothing. When it returns, nothing of the copy goes on any more.
+/// Copies through the ring, if the copy is large enough, the memory pageable and there is a ring that nobody uses now; else says `None`
+/// and has done nothing. When it returns, nothing of the copy goes on any more.
 ///
 /// # Errors
 ///
@@ -68,18 +79,29 @@ const SMALLEST: usize = 128 << 10;
 pub(crate) unsafe fn copy(
     device: &Arc<DeviceState>,
     stream: &StreamInner,
-    staged: Staged,
+    staged: Staged<'_>,
 ) -> Option<Result<()>> {
     let options = device.transfers.options();
-    if staged.bytes < options.from_bytes.max(1) || !super::is_pageable(device, staged.host) {
+    if staged.bytes < options.from_bytes.max(1) || staged.unit_bytes > options.chunk_bytes() {
         return None;
     }
-    let mut ring = device.transfers.ring.lock();
+    if let Host::Memory(address) = staged.host
+        && !super::is_pageable(device, address)
+    {
+        return None;
+    }
+    // Not waited for: what produces the bytes may copy, too.
+    let mut ring = device.transfers.ring.try_lock()?;
     let ring = match &*ring {
         Some(ring) => ring,
         None => ring.insert(device.transfers.make(device, options)?),
     };
-    let plan = Plan::new(staged.bytes, ring.chunk_bytes, ring.threads);
+    let plan = Plan::new(
+        staged.bytes,
+        staged.unit_bytes,
+        ring.chunk_bytes,
+        ring.threads,
+    );
     let job = Job {
         ring,
         stream,
@@ -130,7 +152,7 @@ impl Drop for FinishOnPanic<'_> {
 struct Job<'a> {
     ring: &'a Ring,
     stream: &'a StreamInner,
-    staged: Staged,
+    staged: Staged<'a>,
     plan: Plan,
     next: AtomicUsize,
     /// Something failed: no new pieces.
@@ -190,14 +212,14 @@ impl Job<'_> {
                 self.ring.event(chunk).wait()?;
             }
             let (start, bytes) = self.range(piece);
-            // SAFETY: the piece is within the source; the chunk is this thread's, and the copy engine is done with it.
-            unsafe {
-                std::ptr::copy_nonoverlapping(
-                    self.staged.host.add(start),
-                    self.ring.chunk(chunk),
-                    bytes,
-                )
-            };
+            let to = self.ring.chunk(chunk);
+            match self.staged.host {
+                // SAFETY: the piece is within the source; the chunk is this thread's, and the copy engine is done with it.
+                Host::Memory(from) => unsafe {
+                    std::ptr::copy_nonoverlapping(from.add(start), to, bytes)
+                },
+                Host::Produced(produce) => produce(start, to, bytes),
+            }
             // SAFETY: the piece is within the target; the chunk is left alone until its event is done.
             unsafe { self.enqueue(chunk, start, bytes) }?;
             self.done[piece].store(true, Ordering::Release);
@@ -226,14 +248,12 @@ impl Job<'_> {
             };
             self.ring.event(chunk).wait()?;
             let (start, bytes) = self.range(piece);
-            // SAFETY: the piece is within the target, which nobody else uses; the copy engine is done with the chunk.
-            unsafe {
-                std::ptr::copy_nonoverlapping(
-                    self.ring.chunk(chunk),
-                    self.staged.host.add(start),
-                    bytes,
-                )
-            };
+            if let Host::Memory(to) = self.staged.host {
+                // SAFETY: the piece is within the target, which nobody else uses; the copy engine is done with the chunk.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(self.ring.chunk(chunk), to.add(start), bytes)
+                };
+            }
             self.done[piece].store(true, Ordering::Release);
         }
         Ok(())
@@ -299,28 +319,28 @@ mod tests {
     fn copies_are_cut_into_pieces_for_all_threads() {
         const MIB: usize = 1 << 20;
         assert_eq!(
-            Plan::new(256 * MIB, 4 * MIB, 4),
+            Plan::new(256 * MIB, 1, 4 * MIB, 4),
             Plan {
                 piece_bytes: 4 * MIB,
                 threads: 4
             }
         );
         assert_eq!(
-            Plan::new(MIB, 4 * MIB, 4),
+            Plan::new(MIB, 1, 4 * MIB, 4),
             Plan {
                 piece_bytes: MIB / 8,
                 threads: 4
             }
         );
         assert_eq!(
-            Plan::new(100, 4 * MIB, 4),
+            Plan::new(100, 1, 4 * MIB, 4),
             Plan {
                 piece_bytes: MIB / 8,
                 threads: 1
             }
         );
         assert_eq!(
-            Plan::new(MIB, PAGE, 2),
+            Plan::new(MIB, 1, PAGE, 2),
             Plan {
                 piece_bytes: PAGE,
                 threads: 2
