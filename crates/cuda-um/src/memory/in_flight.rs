@@ -82,16 +82,19 @@ impl InFlight {
     /// Notes work that is enqueued on `stream`, as number `seq`, after `order`.
     pub(crate) fn record(&self, stream: &Arc<StreamInner>, seq: u64, access: Access) {
         // Declared first, so dropped last: streams that nothing uses any more are destroyed without the lock.
-        let _finished;
+        let mut _finished: Finished = Default::default();
         let mut state = self.state.lock();
-        let new = Use {
+        let new = || Use {
             stream: Arc::clone(stream),
             seq,
         };
         if access == Access::Write {
             // It runs after all others, and is exclusive: nothing was added since `order`.
-            let earlier = state.writer.replace(new);
-            _finished = (std::mem::take(&mut state.others), earlier);
+            _finished.0 = std::mem::take(&mut state.others);
+            match &mut state.writer {
+                Some(writer) if Arc::ptr_eq(&writer.stream, stream) => writer.seq = seq,
+                writer => _finished.1 = writer.replace(new()),
+            }
             return;
         }
         let moved = if access == Access::Move { seq } else { 0 };
@@ -103,7 +106,7 @@ impl InFlight {
         }
         // Else a buffer that is only read would keep every stream that it was ever read on.
         _finished = state.take_done();
-        state.others.push(Other { used: new, moved });
+        state.others.push(Other { used: new(), moved });
     }
 
     /// What the host must wait for before it reads (or, with `Write`, writes).
