@@ -1,1 +1,22 @@
-//! Measurements of cuda-um beside raw CUDA and its peers
+//! Measurements of cuda-um beside raw CUDA and its peers.
+//!
+//! The binary `um_bench` runs them; `docs/measuring.md` says how they measure and how to repeat them.
+//!
+//! - [`Bench`]: the machine (a GPU, or the simulator), its clock, the settings, the peers.
+//! - [`measure`]: contenders in turn, round by round, with fresh data and every result verified.
+//! - [`measurements`]: what is measured, a file each.
+//! - [`raw`]: CUDA by its own functions, with no library in between.
+//! - [`report`]: JSON, Markdown and plots.
+
+mod bench;
+pub mod clock;
+pub mod data;
+pub mod measure;
+pub mod measurements;
+pub mod peer;
+pub mod plot;
+pub mod raw;
+pub mod report;
+pub mod stats;
+
+pub use bench::{Bench, Settings};

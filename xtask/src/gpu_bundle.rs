@@ -73,6 +73,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
 
     copy_folder(&root.join("data"), &out.join("data"))?;
+    copy_folder(&root.join("benches/peers"), &out.join("peers"))?;
     let script = out.join("run.sh");
     fs::write(&script, RUN_SH)?;
     workspace::run(Command::new("chmod").arg("+x").arg(&script))?;

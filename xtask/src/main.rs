@@ -1,5 +1,6 @@
 //! `cargo xtask <task>`: what the workspace needs beyond `cargo build` and `cargo test`.
 
+mod bench;
 mod bindgen;
 mod build_kernels;
 mod gpu_bundle;
@@ -25,6 +26,8 @@ enum Task {
     RealCudart,
     /// Pack release tests, examples and benches into one folder that runs on a machine with a GPU and no Rust.
     GpuBundle(gpu_bundle::Args),
+    /// Measure cuda-um beside raw CUDA and its peers on the GPU of this machine (docs/measuring.md).
+    Bench(bench::Args),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -33,5 +36,6 @@ fn main() -> anyhow::Result<()> {
         Task::BuildKernels(args) => build_kernels::run(&args),
         Task::RealCudart => real_cudart::run(),
         Task::GpuBundle(args) => gpu_bundle::run(&args),
+        Task::Bench(args) => bench::run(&args),
     }
 }

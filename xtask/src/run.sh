@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Runs everything in this bundle on the GPU of this machine.
-#   ./run.sh [RESULTS] [tests] [examples] [sanitize]     (default: ./results, tests and examples)
+#   ./run.sh [RESULTS] [tests] [examples] [sanitize] [bench]     (default: ./results, tests and examples)
 # RESULTS/machine.txt, tests.txt, examples.txt: summaries; RESULTS/*.log.txt: what each part printed.
 # sanitize: the kernels' tests under compute-sanitizer (memcheck, racecheck), which the CUDA toolkit has.
+# bench: the measurements beside raw CUDA and its peers (docs/measuring.md); PYTHON names an interpreter that has the peers.
+# BENCH_ARGS: options for them, such as "--quick" or "--only launch".
 # CUDA_UM_CUDART names the libcudart to use if it is not on the loader's path.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -14,7 +16,7 @@ out=$(cd "$out" && pwd)
 cd "$here" || exit 1
 
 # What every binary of the bundle reads: use the GPU, and find the programs beside the tests.
-export CUDA_UM_TEST_RUNTIME=cuda CUDA_UM_BIN_DIR="$here/bin" CUDA_UM_DATA_DIR="$here/data"
+export CUDA_UM_TEST_RUNTIME=cuda CUDA_UM_BIN_DIR="$here/bin" CUDA_UM_DATA_DIR="$here/data" CUDA_UM_PEERS_DIR="$here/peers"
 failed=0
 
 {
@@ -50,7 +52,7 @@ for part in $parts; do
             run "$out/examples.txt" "$out/examples.log.txt" "batch_recall --runtime $runtime" bin/batch_recall --runtime $runtime
         done
         for example in bin/*; do
-            [ "$example" = bin/batch_recall ] && continue
+            case $example in bin/batch_recall | bin/um_bench) continue ;; esac
             run "$out/examples.txt" "$out/examples.log.txt" "$(basename "$example")" env CUDA_UM_RUNTIME=cuda "$example"
         done
         bin/batch_recall --runtime cuda --json >"$out/batch_recall.json" 2>"$out/.last" || failed=$((failed + 1))
@@ -67,7 +69,12 @@ for part in $parts; do
             done
         done
         ;;
-    *) echo "unknown part: $part (tests, examples, sanitize)" && exit 2 ;;
+    bench)
+        # shellcheck disable=SC2086
+        bin/um_bench --out "$out" ${BENCH_ARGS:-} >"$out/.last" 2>"$out/bench.log.txt" || failed=$((failed + 1))
+        tail -3 "$out/bench.log.txt"
+        ;;
+    *) echo "unknown part: $part (tests, examples, sanitize, bench)" && exit 2 ;;
     esac
 done
 rm -f "$out/.last"

@@ -1,0 +1,150 @@
+"""PyTorch, for um_bench: see peer.py."""
+from peer import refuse, serve, time_each
+
+try:
+    import numpy as np
+    import torch
+except Exception as error:  # noqa: BLE001: a broken installation is as good as none
+    refuse(f"no PyTorch: {error}")
+if not torch.cuda.is_available():
+    refuse(f"PyTorch {torch.__version__} sees no GPU")
+
+finish = torch.cuda.synchronize
+kept = {}
+
+
+def buffers(request, name, make):
+    """Buffers of a case, made once and kept until another case comes."""
+    key = (name, request["bytes"], request.get("pinned", False))
+    if kept.get("key") != key:
+        kept.update(key=None, buffers=None)
+        torch.cuda.empty_cache()
+        kept.update(key=key, buffers=make(request["bytes"] // 4, request.get("pinned", False)))
+    return kept["buffers"]
+
+
+def base(count):
+    """Numbers from 1 to 2."""
+    return torch.rand(count) + 1
+
+
+def fresh(target, source, request):
+    """Other numbers in each round, never zero."""
+    torch.add(source, request["round"] % 1024, out=target)
+
+
+def host(count, pinned):
+    return torch.empty(count, pin_memory=pinned)
+
+
+def copy_from_host(request):
+    source, numbers, target = buffers(
+        request, "in", lambda count, pinned: (host(count, pinned), base(count), torch.empty(count, device="cuda"))
+    )
+    fresh(source, numbers, request)
+    seconds = time_each(request["repeats"], lambda: target.copy_(source, non_blocking=request["pinned"]), finish)
+    return {"seconds": seconds, "verified": torch.equal(target.cpu(), source)}
+
+
+def copy_to_host(request):
+    target, numbers, source, expected = buffers(
+        request,
+        "out",
+        lambda count, pinned: (host(count, pinned), base(count), torch.empty(count, device="cuda"), torch.empty(count)),
+    )
+    fresh(expected, numbers, request)
+    source.copy_(expected)
+    target.fill_(float("nan"))
+    seconds = time_each(request["repeats"], lambda: target.copy_(source, non_blocking=request["pinned"]), finish)
+    return {"seconds": seconds, "verified": torch.equal(target, expected)}
+
+
+def from_slice(request):
+    source, numbers = buffers(request, "new", lambda count, pinned: (torch.empty(count), base(count)))
+    fresh(source, numbers, request)
+    array, made = source.numpy(), []
+    seconds = time_each(1, lambda: made.append(torch.from_numpy(array).cuda()), finish)
+    return {"seconds": seconds, "verified": torch.equal(made[0].cpu(), source)}
+
+
+def round_trip(request):
+    source, numbers, back, given, result = buffers(
+        request,
+        "trip",
+        lambda count, pinned: (
+            torch.empty(count),
+            base(count),
+            torch.empty(count),
+            torch.empty(count, device="cuda"),
+            torch.empty(count, device="cuda"),
+        ),
+    )
+    fresh(source, numbers, request)
+    back.fill_(float("nan"))
+
+    def trip():
+        given.copy_(source)
+        torch.mul(given, 2.0, out=result)
+        back.copy_(result)
+
+    seconds = time_each(request["repeats"], trip, finish)
+    return {"seconds": seconds, "verified": torch.equal(back, source * 2)}
+
+
+def allocate(request):
+    count = request["bytes"] // 4
+
+    def work():
+        made = torch.empty(count, device="cuda")
+        del made
+
+    seconds = time_each(request["repeats"], work, finish)
+    made = torch.full((count,), float(request["round"] + 1), device="cuda")
+    return {"seconds": seconds, "verified": made[-1].item() == request["round"] + 1}
+
+
+def recall_load(request):
+    kept.clear()
+    torch.cuda.empty_cache()
+    targets = np.fromfile(request["targets"], dtype=np.float32).reshape(-1, request["dim"])
+    kept["targets"] = torch.from_numpy(targets).cuda()
+    return {"verified": True}
+
+
+def recall(request):
+    queries = np.fromfile(request["queries"], dtype=np.float32).reshape(-1, request["dim"])
+    queries, targets, found = torch.from_numpy(queries).cuda(), kept["targets"], {}
+    torch.backends.cuda.matmul.allow_tf32 = request["tf32"]
+
+    def work():
+        found["best"] = torch.topk(queries @ targets.T, request["k"])
+
+    seconds = time_each(1, work, finish)
+    scores, best = found["best"]
+    return {
+        "seconds": seconds,
+        "verified": list(scores.shape) == [len(queries), request["k"]],  # the one who asked looks at the numbers
+        "scores": scores.cpu().ravel().tolist(),
+        "best": best.cpu().ravel().tolist(),
+    }
+
+
+def recall_free(_request):
+    kept.clear()
+    torch.cuda.empty_cache()
+    return {"verified": True}
+
+
+serve(
+    {
+        "copy_from_host": copy_from_host,
+        "copy_to_host": copy_to_host,
+        "from_slice": from_slice,
+        "round_trip": round_trip,
+        "allocate": allocate,
+        "recall_load": recall_load,
+        "recall": recall,
+        "recall_free": recall_free,
+    },
+    f"PyTorch {torch.__version__}, CUDA {torch.version.cuda}",
+)

@@ -1,0 +1,130 @@
+//! Measures cuda-um beside raw CUDA and its peers: see docs/measuring.md.
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Parser;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use um_benches::measurements::{ALL, Measurement};
+use um_benches::report::Report;
+use um_benches::{Bench, Settings, plot};
+
+/// Measures cuda-um beside raw CUDA and its peers, on the GPU of this machine
+///
+/// Writes bench.json, bench.md and a plot for each measurement. Progress goes to standard error.
+#[derive(Parser)]
+struct Args {
+    /// Predict with the simulator's cost model instead of measuring on a GPU
+    #[arg(long)]
+    sim: bool,
+    /// Sizes up to 16 MiB only, and a third of the rounds
+    #[arg(long)]
+    quick: bool,
+    /// Only these measurements, by their names or how their names begin
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Folder for the results [default: docs/results/<gpu> in the repository, elsewhere ./results]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// List the measurements, and measure nothing
+    #[arg(long)]
+    list: bool,
+    /// So many rounds for each size
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("um_bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
+    let chosen = choose(&args.only)?;
+    if args.list {
+        for measurement in chosen {
+            println!("{:<16} {}", measurement.name, measurement.what);
+        }
+        return Ok(());
+    }
+    let settings = Settings {
+        quick: args.quick,
+        rounds: args.rounds.map(|rounds| rounds as usize),
+    };
+    let bench = Bench::open(args.sim, settings)?;
+    eprintln!("{}, CUDA {}", bench.gpu(), bench.runtime.version());
+    if args.sim {
+        eprintln!("times are predictions of the simulator's cost model");
+    }
+    let measurements = chosen.iter().map(|one| one.run(&bench)).collect();
+    let report = Report {
+        gpu: bench.gpu(),
+        cuda: bench.runtime.version().to_string(),
+        driver: bench.runtime.driver_version()?.to_string(),
+        cores: std::thread::available_parallelism().map_or(1, usize::from),
+        predicted: args.sim,
+        quick: args.quick,
+        peers: bench.peers.found(),
+        measurements,
+    };
+    let out = args.out.clone().unwrap_or_else(|| default_folder(&report));
+    write(&report, &out)?;
+    println!("{}", report.markdown());
+    eprintln!("written to {}", out.display());
+    // Times never fail a run; errors and wrong results do.
+    let failures = report.failures();
+    ensure!(failures.is_empty(), "failed: {}", failures.join("; "));
+    Ok(())
+}
+
+fn choose(only: &[String]) -> Result<Vec<&'static Measurement>> {
+    for name in only {
+        if !ALL.iter().any(|one| one.name.starts_with(name.as_str())) {
+            let names: Vec<_> = ALL.iter().map(|one| one.name).collect();
+            bail!("no measurement {name:?}; there are {}", names.join(", "));
+        }
+    }
+    let chosen = |one: &&Measurement| {
+        only.is_empty() || only.iter().any(|name| one.name.starts_with(name.as_str()))
+    };
+    Ok(ALL.iter().filter(chosen).collect())
+}
+
+fn write(report: &Report, out: &Path) -> Result<()> {
+    fs::create_dir_all(out).with_context(|| out.display().to_string())?;
+    let file = |name: &str, text: String| {
+        let path = out.join(name);
+        fs::write(&path, text).with_context(|| path.display().to_string())
+    };
+    file("bench.json", serde_json::to_string_pretty(report)? + "\n")?;
+    file("bench.md", report.markdown())?;
+    let subtitle = match report.predicted {
+        true => format!("{} (PREDICTIONS, not measurements)", report.gpu),
+        false => format!("{}, CUDA {}", report.gpu, report.cuda),
+    };
+    for measurement in &report.measurements {
+        if let Some(svg) = plot::svg(measurement, &subtitle)? {
+            file(&format!("bench-{}.svg", measurement.name), svg)?;
+        }
+    }
+    Ok(())
+}
+
+/// `docs/results/h200-cuda-13.0`, `docs/results/simulator-h200-cuda-13.0`, or `results`.
+fn default_folder(report: &Report) -> PathBuf {
+    let results = Path::new("docs/results");
+    if !results.is_dir() {
+        return "results".into();
+    }
+    let name = format!("{}-cuda-{}", report.gpu, report.cuda).to_lowercase();
+    let words: Vec<&str> = name
+        .split(|c: char| !(c.is_ascii_alphanumeric() || c == '.'))
+        .filter(|word| !["", "nvidia", "of"].contains(word))
+        .collect();
+    results.join(words.join("-"))
+}

@@ -1,0 +1,295 @@
+//! Contenders in turn.
+
+use crate::clock::Clock;
+use crate::data;
+use crate::peer::Peer;
+use crate::report::{CaseReport, ContenderReport, Kind, Outcome};
+use crate::stats::Stats;
+use crate::{Bench, Settings};
+use anyhow::{Result, ensure};
+use serde_json::Value;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Rounds that are not counted: modules are loaded, pools filled, pages touched.
+const WARM_UP: usize = 2;
+
+/// What a contender gets for one sample.
+pub struct Round<'a> {
+    /// Which round.
+    pub number: u64,
+    /// What to time by.
+    pub clock: &'a Clock,
+    /// This round's data, the same for all contenders.
+    pub source: &'a [f32],
+    /// Room for a result, as long as the data; poisoned before each sample.
+    pub back: &'a mut [f32],
+    checks: usize,
+}
+
+impl Round<'_> {
+    /// Fails if `found` is not `factor` times this round's data.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn verify(&mut self, found: &[f32], factor: f32) -> Result<()> {
+        self.checks += 1;
+        verify(found, self.source, factor)
+    }
+
+    /// Fails if the result is not `factor` times this round's data.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn verify_back(&mut self, factor: f32) -> Result<()> {
+        self.checks += 1;
+        verify(self.back, self.source, factor)
+    }
+
+    /// Fails if something else is not as it must be.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn verify_that(&mut self, holds: bool, what: &str) -> Result<()> {
+        self.checks += 1;
+        ensure!(holds, "WRONG RESULT: {what}");
+        Ok(())
+    }
+}
+
+fn verify(found: &[f32], source: &[f32], factor: f32) -> Result<()> {
+    ensure!(found.len() == source.len(), "WRONG RESULT: another length");
+    let wrong = data::differences(found, source, factor);
+    ensure!(
+        wrong == 0,
+        "WRONG RESULT: {wrong} of {} elements",
+        found.len()
+    );
+    Ok(())
+}
+
+/// Takes one sample: prepares, times one thing, and verifies what came out. Only what it returns counts.
+pub type Sample<'a> = Box<dyn FnMut(&mut Round<'_>) -> Result<Duration> + 'a>;
+
+struct Contender<'a> {
+    name: String,
+    kind: Kind,
+    sample: Result<Sample<'a>, String>,
+    seconds: Vec<f64>,
+    failed: Option<String>,
+}
+
+/// One measurement at one size: contenders that take turns.
+pub struct Case<'a> {
+    label: String,
+    bytes: usize,
+    elements: usize,
+    contenders: Vec<Contender<'a>>,
+}
+
+impl<'a> Case<'a> {
+    /// A case of so many bytes of data.
+    pub fn of_bytes(bytes: usize) -> Self {
+        Self::new(size_text(bytes), bytes, bytes / size_of::<f32>())
+    }
+
+    /// A case with a label of its own; `elements` of data are made for each round.
+    pub fn new(label: impl Into<String>, bytes: usize, elements: usize) -> Self {
+        Self {
+            label: label.into(),
+            bytes,
+            elements,
+            contenders: Vec::new(),
+        }
+    }
+
+    /// Adds one of ours. The first is what others are compared with first.
+    pub fn ours(
+        &mut self,
+        name: &str,
+        sample: impl FnMut(&mut Round<'_>) -> Result<Duration> + 'a,
+    ) {
+        self.add(name, Kind::Ours, Ok(Box::new(sample)));
+    }
+
+    /// Adds raw CUDA.
+    pub fn raw(&mut self, name: &str, sample: impl FnMut(&mut Round<'_>) -> Result<Duration> + 'a) {
+        self.add(name, Kind::Raw, Ok(Box::new(sample)));
+    }
+
+    /// Adds another library, in a process of its own that does `request`, times it by its own clock and verifies it; or says why
+    /// it is not there.
+    pub fn peer(&mut self, bench: &Bench, peer: &str, name: &str, request: Value) {
+        self.peer_with(bench, peer, name, request, |_| Ok(()), |_, _| Ok(()));
+    }
+
+    /// The same, with something to do before each request, and a look at the answer.
+    pub fn peer_with(
+        &mut self,
+        bench: &Bench,
+        peer: &str,
+        name: &str,
+        request: Value,
+        mut prepare: impl FnMut(&Round<'_>) -> Result<()> + 'a,
+        mut look: impl FnMut(&mut Round<'_>, &Value) -> Result<()> + 'a,
+    ) {
+        let ask = |peer: Rc<RefCell<Peer>>| -> Sample<'a> {
+            Box::new(move |round| {
+                let mut request = request.clone();
+                request["round"] = round.number.into();
+                prepare(round)?;
+                let answer = peer.borrow_mut().ask(&request)?;
+                round.verify_that(answer["verified"] == true, "the peer's own check")?;
+                look(round, &answer)?;
+                let seconds = answer["seconds"].as_f64();
+                Ok(Duration::from_secs_f64(seconds.unwrap_or_default()))
+            })
+        };
+        let sample = bench.peers.get(peer).map(ask);
+        self.add(name, Kind::Peer, sample);
+    }
+
+    /// Names a peer that cannot be here, and why.
+    pub fn skipped(&mut self, name: &str, why: &str) {
+        self.add(name, Kind::Peer, Err(why.to_owned()));
+    }
+
+    fn add(&mut self, name: &str, kind: Kind, sample: Result<Sample<'a>, String>) {
+        self.contenders.push(Contender {
+            name: name.to_owned(),
+            kind,
+            sample,
+            seconds: Vec::new(),
+            failed: None,
+        });
+    }
+
+    /// Runs the contenders in turn, another one first in every round. One that fails stops, and the others go on.
+    pub fn run(mut self, clock: &Clock, settings: &Settings) -> CaseReport {
+        let rounds = settings.rounds(self.bytes);
+        let (mut source, mut back) = (vec![0.0; self.elements], vec![0.0; self.elements]);
+        let count = self.contenders.len();
+        eprint!("  {:<24}", self.label);
+        for number in 0..WARM_UP + rounds {
+            data::fill(&mut source, number as u64);
+            for turn in 0..count {
+                let contender = &mut self.contenders[(number + turn) % count];
+                let (Ok(sample), None) = (&mut contender.sample, &contender.failed) else {
+                    continue;
+                };
+                back.fill(f32::NAN);
+                let mut round = Round {
+                    number: number as u64,
+                    clock,
+                    source: &source,
+                    back: &mut back,
+                    checks: 0,
+                };
+                let taken = sample(&mut round).and_then(|time| {
+                    ensure!(round.checks > 0, "NOT VERIFIED");
+                    Ok(time)
+                });
+                match taken {
+                    Ok(time) if number >= WARM_UP => contender.seconds.push(time.as_secs_f64()),
+                    Ok(_) => {}
+                    Err(error) => {
+                        eprint!("[{}: {error:#}] ", contender.name);
+                        contender.failed = Some(format!("{error:#}"));
+                    }
+                }
+            }
+        }
+        eprintln!("{rounds} rounds");
+        let contenders = self.contenders.into_iter().map(report).collect();
+        CaseReport::new(self.label, self.bytes, rounds, contenders)
+    }
+}
+
+fn report(contender: Contender<'_>) -> ContenderReport {
+    let outcome = match (contender.sample, contender.failed) {
+        (Err(reason), _) => Outcome::Skipped { reason },
+        (_, Some(reason)) => Outcome::Failed { reason },
+        _ => match Stats::of(&contender.seconds) {
+            Some(seconds) => Outcome::Measured {
+                verified: true,
+                seconds,
+                samples: contender.seconds,
+            },
+            None => Outcome::Failed {
+                reason: "no rounds".to_owned(),
+            },
+        },
+    };
+    ContenderReport {
+        name: contender.name,
+        kind: contender.kind,
+        outcome,
+    }
+}
+
+/// How often work on so many bytes is repeated in one sample, where repeating changes nothing: short work would drown in what
+/// reading a clock costs.
+pub fn repeats(bytes: usize) -> usize {
+    match bytes {
+        0..=0x3_FFFF => 16,
+        _ => 1,
+    }
+}
+
+/// `64 KiB`
+pub fn size_text(bytes: usize) -> String {
+    match bytes {
+        0..=1023 => format!("{bytes} B"),
+        1024..=0xF_FFFF => format!("{} KiB", bytes >> 10),
+        _ => format!("{} MiB", bytes >> 20),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_contender_that_errs_stops_and_the_others_go_on() {
+        let mut case = Case::of_bytes(4096);
+        case.ours("right", |round| {
+            let source = round.source.to_vec();
+            round.verify(&source, 1.0)?;
+            Ok(Duration::from_micros(3))
+        });
+        case.raw("wrong", |round| {
+            round.verify_back(1.0)?;
+            Ok(Duration::ZERO)
+        });
+        case.raw("unverified", |_| Ok(Duration::ZERO));
+        case.skipped("absent", "not here");
+        let settings = Settings {
+            quick: true,
+            rounds: Some(3),
+        };
+        let report = case.run(&Clock::wall(), &settings);
+        let Outcome::Measured { seconds, .. } = &report.contenders[0].outcome else {
+            panic!("{report:?}");
+        };
+        assert_eq!((seconds.count, seconds.median), (3, 3e-6));
+        for wrong in [1, 2] {
+            assert!(matches!(
+                report.contenders[wrong].outcome,
+                Outcome::Failed { .. }
+            ));
+        }
+        assert!(matches!(
+            report.contenders[3].outcome,
+            Outcome::Skipped { .. }
+        ));
+    }
+
+    #[test]
+    fn sizes_in_words() {
+        assert_eq!(
+            [size_text(4), size_text(4096), size_text(256 << 20)],
+            ["4 B", "4 KiB", "256 MiB"]
+        );
+    }
+}

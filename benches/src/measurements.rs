@@ -1,0 +1,77 @@
+//! What is measured, a file each.
+
+mod allocate;
+mod copy_from_host;
+mod copy_to_host;
+mod from_slice;
+mod launch;
+mod prefetch;
+mod recall;
+mod rewrite;
+mod round_trip;
+
+use crate::Bench;
+use crate::report::{CaseReport, MeasurementReport};
+use anyhow::Result;
+
+/// One measurement.
+pub struct Measurement {
+    /// As `--only` takes it.
+    pub name: &'static str,
+    /// What is timed, and what is not.
+    pub what: &'static str,
+    run: fn(&Bench, &mut Vec<CaseReport>) -> Result<()>,
+}
+
+/// All measurements, in the order of the report.
+pub const ALL: [Measurement; 10] = [
+    copy_from_host::MEASUREMENT,
+    copy_to_host::MEASUREMENT,
+    from_slice::MEASUREMENT,
+    round_trip::MEASUREMENT,
+    rewrite::MEASUREMENT,
+    prefetch::MOVING,
+    prefetch::THERE,
+    launch::MEASUREMENT,
+    allocate::MEASUREMENT,
+    recall::MEASUREMENT,
+];
+
+impl Measurement {
+    /// Measures; an error ends it early and is told in the report.
+    pub fn run(&self, bench: &Bench) -> MeasurementReport {
+        eprintln!("{}", self.name);
+        let mut cases = Vec::new();
+        let failed = (self.run)(bench, &mut cases).err();
+        let failed = failed.map(|error| format!("{error:#}"));
+        if let Some(error) = &failed {
+            eprintln!("  FAILED: {error}");
+        }
+        MeasurementReport {
+            name: self.name.to_owned(),
+            what: self.what.to_owned(),
+            cases,
+            failed,
+        }
+    }
+}
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// Sizes of the copies.
+const SIZES: [usize; 6] = [4 * KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB, 256 * MIB];
+/// From 4 KiB to 256 MiB in powers of 4.
+const POWERS: [usize; 9] = [
+    4 * KIB,
+    16 * KIB,
+    64 * KIB,
+    256 * KIB,
+    MIB,
+    4 * MIB,
+    16 * MIB,
+    64 * MIB,
+    256 * MIB,
+];
+/// What kernels multiply by: exact for every number, so results are compared to the bit.
+const FACTOR: f32 = 2.0;

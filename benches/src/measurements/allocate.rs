@@ -1,0 +1,96 @@
+//! Allocating and freeing.
+#![allow(
+    unsafe_code,
+    reason = "`assume_init` of a buffer of which one element is used"
+)]
+
+use super::{KIB, MIB, Measurement};
+use crate::Bench;
+use crate::measure::{Case, Round};
+use crate::peer::{CUPY, TORCH};
+use crate::raw::Kind;
+use crate::report::CaseReport;
+use anyhow::{Result, ensure};
+use cuda_um::{UnifiedBuffer, UnifiedOptions};
+use serde_json::json;
+use std::time::Duration;
+
+pub(super) const MEASUREMENT: Measurement = Measurement {
+    name: "allocate",
+    what: "Allocates and frees 64 times, one after the other, touching nothing; the time of one. PyTorch and CuPy take memory from \
+           their caches.",
+    run,
+};
+
+const TIMES: usize = 64;
+
+fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
+    for bytes in bench
+        .settings
+        .sizes(&[4 * KIB, 64 * KIB, MIB, 16 * MIB, 256 * MIB])
+    {
+        let (raw, len) = (&bench.raw, bytes / 4);
+        // One value is written and read to verify.
+        let mut case = Case::new(crate::measure::size_text(bytes), bytes, 1);
+        case.ours("cuda-um, uninit and drop", |round| ours(bench, len, round));
+        add_pools(bench, len, &mut case);
+        case.raw("cudaMallocManaged, cudaFree", |round| {
+            let time = round
+                .clock
+                .time_each(TIMES, || raw.allocate(Kind::Managed, len)?.free())?;
+            let mut memory = raw.allocate(Kind::Managed, len)?;
+            memory.host_mut()[len - 1] = round.source[0];
+            round.verify(&[memory.host()[len - 1]], 1.0)?;
+            memory.free()?;
+            Ok(time)
+        });
+        case.raw("cudaMallocAsync, cudaFreeAsync", |round| {
+            let time = round
+                .clock
+                .time_each(TIMES, || raw.allocate_and_free_in_order(bytes))?;
+            raw.synchronize()?;
+            round.verify_that(true, "no error was reported")?;
+            Ok(time)
+        });
+        case.raw("cudaMalloc, cudaFree", |round| {
+            let time = round
+                .clock
+                .time_each(TIMES, || raw.allocate(Kind::Device, len)?.free())?;
+            round.verify_that(true, "no error was reported")?;
+            Ok(time)
+        });
+        let request = json!({"do": "allocate", "bytes": bytes, "repeats": TIMES});
+        case.peer(bench, TORCH, "PyTorch empty", request.clone());
+        case.peer(bench, CUPY, "CuPy empty", request.clone());
+        case.peer(
+            bench,
+            CUPY,
+            "CuPy empty, pool over managed",
+            json!({"do": "allocate", "bytes": bytes, "repeats": TIMES, "managed": true}),
+        );
+        cases.push(case.run(&bench.clock, &bench.settings));
+    }
+    Ok(())
+}
+
+fn ours(bench: &Bench, len: usize, round: &mut Round<'_>) -> Result<Duration> {
+    let make = || UnifiedBuffer::<f32>::uninit(&bench.device, len, UnifiedOptions::default());
+    let time = round.clock.time_each(TIMES, || {
+        drop(make()?);
+        Ok(())
+    })?;
+    bench.runtime.reclaim()?;
+    let uninit = make()?;
+    ensure!(uninit.len() == len, "WRONG RESULT: the length");
+    // SAFETY: only the last element is read below, and it is written before.
+    let mut buffer = unsafe { uninit.assume_init() };
+    let mut found = [f32::NAN];
+    buffer.copy_from_host_at(len - 1, &round.source[..1])?;
+    buffer.copy_to_host_at(len - 1, &mut found)?;
+    round.verify(&found, 1.0)?;
+    buffer.close()?;
+    Ok(time)
+}
+
+/// Where contenders over a pool of the library go: `case.ours("cuda-um, pool", …)`, warm, with one thread and with several.
+fn add_pools<'a>(_bench: &'a Bench, _len: usize, _case: &mut Case<'a>) {}

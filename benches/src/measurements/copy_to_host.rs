@@ -1,0 +1,88 @@
+//! A buffer on the GPU into a slice of the program's memory.
+
+use super::{Measurement, SIZES};
+use crate::Bench;
+use crate::measure::{Case, repeats};
+use crate::peer::{CUPY, TORCH};
+use crate::raw::Kind;
+use crate::report::CaseReport;
+use anyhow::Result;
+use cuda_um::{DeviceBuffer, UnifiedBuffer};
+use serde_json::json;
+
+pub(super) const MEASUREMENT: Measurement = Measurement {
+    name: "copy_to_host",
+    what: "Copies a buffer that lives on the GPU into a slice of ordinary (pageable) memory whose pages are there. The pinned \
+           contender leaves its data in pinned memory.",
+    run,
+};
+
+fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
+    for bytes in bench.settings.sizes(&SIZES) {
+        let (len, repeats) = (bytes / 4, repeats(bytes));
+        let (raw, device, stream) = (&bench.raw, &bench.device, &bench.stream);
+        let mut unified = UnifiedBuffer::<f32>::zeroed(device, len)?;
+        let mut plain = DeviceBuffer::<f32>::zeroed(device, len)?;
+        let mut source = raw.allocate(Kind::Device, len)?;
+        let mut pinned = raw.allocate(Kind::Pinned, len)?;
+        let mut pinned_source = raw.allocate(Kind::Device, len)?;
+        let mut managed = raw.allocate(Kind::Managed, len)?;
+        let mut case = Case::of_bytes(bytes);
+        case.ours("cuda-um, unified buffer", |round| {
+            unified.copy_from_host(round.source)?;
+            unified.prefetch(device, stream)?;
+            stream.synchronize()?;
+            let back = &mut *round.back;
+            let time = round
+                .clock
+                .time_each(repeats, || Ok(unified.copy_to_host(back)?))?;
+            round.verify_back(1.0)?;
+            Ok(time)
+        });
+        case.ours("cuda-um, device buffer", |round| {
+            plain.copy_from_host(round.source)?;
+            let back = &mut *round.back;
+            let time = round
+                .clock
+                .time_each(repeats, || Ok(plain.copy_to_host(back)?))?;
+            round.verify_back(1.0)?;
+            Ok(time)
+        });
+        case.raw("cudaMemcpy, cudaMalloc to pageable", |round| {
+            raw.copy_from_slice(&mut source, round.source)?;
+            let back = &mut *round.back;
+            let time = round
+                .clock
+                .time_each(repeats, || raw.copy_to_slice(&source, back))?;
+            round.verify_back(1.0)?;
+            Ok(time)
+        });
+        case.raw("cudaMemcpy, managed to pageable", |round| {
+            raw.copy_from_slice(&mut managed, round.source)?;
+            raw.prefetch(&managed, true)?;
+            raw.synchronize()?;
+            let back = &mut *round.back;
+            let time = round
+                .clock
+                .time_each(repeats, || raw.copy_to_slice(&managed, back))?;
+            round.verify_back(1.0)?;
+            Ok(time)
+        });
+        case.raw("cudaMemcpyAsync, cudaMalloc to pinned", |round| {
+            raw.copy_from_slice(&mut pinned_source, round.source)?;
+            pinned.host_mut().fill(f32::NAN);
+            let time = round.clock.time_each(repeats, || {
+                raw.copy(&pinned_source, &mut pinned)?;
+                raw.synchronize()
+            })?;
+            round.verify(pinned.host(), 1.0)?;
+            Ok(time)
+        });
+        let request = |pinned| json!({"do": "copy_to_host", "bytes": bytes, "repeats": repeats, "pinned": pinned});
+        case.peer(bench, TORCH, "PyTorch copy_, pageable", request(false));
+        case.peer(bench, TORCH, "PyTorch copy_, pinned", request(true));
+        case.peer(bench, CUPY, "CuPy get", request(false));
+        cases.push(case.run(&bench.clock, &bench.settings));
+    }
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! Prefetching, through the library and by hand.
+
+use super::{Measurement, SIZES};
+use crate::Bench;
+use crate::measure::Case;
+use crate::raw::Kind;
+use crate::report::CaseReport;
+use anyhow::Result;
+use cuda_um::{Location, UnifiedBuffer};
+
+pub(super) const MOVING: Measurement = Measurement {
+    name: "prefetch_moving",
+    what: "The host has just written the buffer; a prefetch to the GPU and the wait for it.",
+    run: |bench, cases| run(bench, cases, must_move),
+};
+
+pub(super) const THERE: Measurement = Measurement {
+    name: "prefetch_there",
+    what: "64 prefetches to the GPU of what is there already; the time of one, with its share of the wait at the end.",
+    run: |bench, cases| run(bench, cases, already_there),
+};
+
+/// Prefetches in a sample of what is there.
+const IDLE: usize = 64;
+
+fn run(
+    bench: &Bench,
+    cases: &mut Vec<CaseReport>,
+    case: fn(&Bench, usize) -> Result<CaseReport>,
+) -> Result<()> {
+    for bytes in bench.settings.sizes(&SIZES) {
+        cases.push(case(bench, bytes)?);
+    }
+    Ok(())
+}
+
+fn must_move(bench: &Bench, bytes: usize) -> Result<CaseReport> {
+    let (raw, device, stream) = (&bench.raw, &bench.device, &bench.stream);
+    let mut unified = UnifiedBuffer::<f32>::zeroed(device, bytes / 4)?;
+    let mut managed = raw.allocate(Kind::Managed, bytes / 4)?;
+    let mut case = Case::of_bytes(bytes);
+    case.ours("cuda-um", |round| {
+        unified.prefetch(Location::Host, stream)?;
+        unified.host_mut()?.copy_from_slice(round.source);
+        let time = round.clock.time(|| {
+            unified.prefetch(device, stream)?;
+            Ok(stream.synchronize()?)
+        })?;
+        unified.copy_to_host(round.back)?;
+        round.verify_back(1.0)?;
+        Ok(time)
+    });
+    case.raw("cudaMemPrefetchAsync", |round| {
+        raw.prefetch(&managed, false)?;
+        raw.synchronize()?;
+        managed.host_mut().copy_from_slice(round.source);
+        let time = round.clock.time(|| {
+            raw.prefetch(&managed, true)?;
+            raw.synchronize()
+        })?;
+        raw.copy_to_slice(&managed, round.back)?;
+        round.verify_back(1.0)?;
+        Ok(time)
+    });
+    Ok(case.run(&bench.clock, &bench.settings))
+}
+
+fn already_there(bench: &Bench, bytes: usize) -> Result<CaseReport> {
+    let (raw, device, stream) = (&bench.raw, &bench.device, &bench.stream);
+    let mut unified = UnifiedBuffer::<f32>::zeroed(device, bytes / 4)?;
+    let mut managed = raw.allocate(Kind::Managed, bytes / 4)?;
+    let mut case = Case::of_bytes(bytes);
+    case.ours("cuda-um", |round| {
+        unified.copy_from_host(round.source)?;
+        unified.prefetch(device, stream)?;
+        stream.synchronize()?;
+        let time = round.clock.time(|| {
+            (0..IDLE).try_for_each(|_| unified.prefetch(device, stream))?;
+            Ok(stream.synchronize()?)
+        })?;
+        unified.copy_to_host(round.back)?;
+        round.verify_back(1.0)?;
+        Ok(time / IDLE as u32)
+    });
+    case.raw("cudaMemPrefetchAsync", |round| {
+        raw.copy_from_slice(&mut managed, round.source)?;
+        raw.prefetch(&managed, true)?;
+        raw.synchronize()?;
+        let time = round.clock.time(|| {
+            (0..IDLE).try_for_each(|_| raw.prefetch(&managed, true))?;
+            raw.synchronize()
+        })?;
+        raw.copy_to_slice(&managed, round.back)?;
+        round.verify_back(1.0)?;
+        Ok(time / IDLE as u32)
+    });
+    Ok(case.run(&bench.clock, &bench.settings))
+}

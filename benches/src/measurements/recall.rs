@@ -1,0 +1,222 @@
+//! Batch recall: the ten nearest of many vectors for each of a thousand queries.
+
+use super::Measurement;
+use crate::Bench;
+use crate::data;
+use crate::measure::{Case, Round};
+use crate::peer::TORCH;
+use crate::report::CaseReport;
+use anyhow::{Context, Result};
+use cuda_um::{DeviceBuffer, UnifiedBuffer};
+use serde_json::json;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use um_kernels::{CosineTopK, TopKShape};
+
+pub(super) const MEASUREMENT: Measurement = Measurement {
+    name: "recall",
+    what: "For each query the 10 targets of the highest cosine, exact, in single precision: queries × targets × 768, random unit \
+           vectors, targets in device memory, queries (fresh each round) and results prefetched. The kernels and the wait are timed; \
+           ours work out the norms each time, PyTorch (matmul, then topk) takes them as given. The first queries of each round are \
+           verified with the CPU twin.",
+    run,
+};
+
+const DIM: usize = 768;
+const K: usize = 10;
+/// Queries that are verified each round.
+const VERIFIED: usize = 4;
+/// What rounding may do to a cosine: single precision, and tf32.
+const SINGLE: f32 = 1e-4;
+const TF32: f32 = 4e-3;
+
+fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
+    let (queries, targets) = match (bench.clock.is_simulated(), bench.settings.quick) {
+        // The simulator runs the CPU twin.
+        (true, true) => (&[100][..], &[1000][..]),
+        (true, false) => (&[1000][..], &[10_000][..]),
+        (false, true) => (&[1000][..], &[10_000, 100_000][..]),
+        (false, false) => (&[1000][..], &[10_000, 100_000, 1_000_000][..]),
+    };
+    for &queries in queries {
+        for &targets in targets {
+            cases.push(case(bench, queries, targets)?);
+        }
+    }
+    Ok(())
+}
+
+fn case(bench: &Bench, queries: usize, targets: usize) -> Result<CaseReport> {
+    let (device, stream) = (&bench.device, &bench.stream);
+    let files = Files::new()?;
+    let mut vectors = vec![0.0; targets * DIM];
+    data::fill_unit_vectors(&mut vectors, DIM, u64::MAX);
+    let peer = bench.peers.get(TORCH);
+    if let Ok(peer) = &peer {
+        write(&files.targets(), &vectors)?;
+        peer.borrow_mut()
+            .ask(&json!({"do": "recall_load", "targets": files.targets(), "dim": DIM}))?;
+    }
+    let shape = TopKShape {
+        queries,
+        targets,
+        dim: DIM,
+        k: K,
+    };
+    let kernel = CosineTopK::load(device)?;
+    let on_device = DeviceBuffer::from_slice(device, &vectors)?;
+    let mut asked = UnifiedBuffer::<f32>::zeroed(device, queries * DIM)?;
+    let mut scores = UnifiedBuffer::<f32>::zeroed(device, queries * K)?;
+    let mut best = UnifiedBuffer::<u32>::zeroed(device, queries * K)?;
+    let (mut found, mut places) = (vec![0.0; queries * K], vec![0; queries * K]);
+    let task = RefCell::new(Task::new(
+        queries,
+        &vectors,
+        peer.is_ok().then(|| files.queries()),
+    ));
+
+    let bytes = targets * DIM * size_of::<f32>();
+    let mut case = Case::new(format!("{queries} × {targets} × {DIM}"), bytes, 1);
+    case.ours("cuda-um, CosineTopK", |round| {
+        let mut task = task.borrow_mut();
+        task.at(round)?;
+        asked.copy_from_host(&task.queries)?;
+        asked.prefetch(device, stream)?;
+        scores.prefetch(device, stream)?;
+        best.prefetch(device, stream)?;
+        stream.synchronize()?;
+        let time = round.clock.time(|| {
+            kernel.launch(stream, shape, &asked, &on_device, &mut scores, &mut best)?;
+            Ok(stream.synchronize()?)
+        })?;
+        scores.copy_to_host(&mut found)?;
+        best.copy_to_host(&mut places)?;
+        task.verify(round, &found, &places, SINGLE)?;
+        Ok(time)
+    });
+    for (name, tf32, tolerance) in [
+        ("PyTorch matmul + topk, fp32", false, SINGLE),
+        ("PyTorch matmul + topk, tf32", true, TF32),
+    ] {
+        let request =
+            json!({"do": "recall", "queries": files.queries(), "dim": DIM, "k": K, "tf32": tf32});
+        let task = &task;
+        let prepare = |round: &Round<'_>| task.borrow_mut().at(round);
+        case.peer_with(
+            bench,
+            TORCH,
+            name,
+            request,
+            prepare,
+            move |round, answer| {
+                let found: Vec<f32> = serde_json::from_value(answer["scores"].clone())?;
+                let places: Vec<u32> = serde_json::from_value(answer["best"].clone())?;
+                task.borrow().verify(round, &found, &places, tolerance)
+            },
+        );
+    }
+    let mut settings = bench.settings;
+    settings.rounds = settings
+        .rounds
+        .or(Some(if settings.quick { 7 } else { 11 }));
+    let report = case.run(&bench.clock, &settings);
+    if let Ok(peer) = peer {
+        peer.borrow_mut().ask(&json!({"do": "recall_free"}))?;
+    }
+    Ok(report)
+}
+
+/// The queries of a round, and what the CPU twin finds for the first of them.
+struct Task<'a> {
+    round: Option<u64>,
+    queries: Vec<f32>,
+    targets: &'a [f32],
+    truth: Vec<f32>,
+    file: Option<PathBuf>,
+}
+
+impl<'a> Task<'a> {
+    fn new(queries: usize, targets: &'a [f32], file: Option<PathBuf>) -> Self {
+        Self {
+            round: None,
+            queries: vec![0.0; queries * DIM],
+            targets,
+            truth: vec![0.0; VERIFIED.min(queries) * K],
+            file,
+        }
+    }
+
+    /// Makes the round's queries, unless they are made.
+    fn at(&mut self, round: &Round<'_>) -> Result<()> {
+        if self.round == Some(round.number) {
+            return Ok(());
+        }
+        self.round = Some(round.number);
+        data::fill_unit_vectors(&mut self.queries, DIM, round.number);
+        let first = &self.queries[..self.truth.len() / K * DIM];
+        let mut best = vec![0; self.truth.len()];
+        um_kernels::cosine_top_k_cpu(first, self.targets, DIM, K, &mut self.truth, &mut best);
+        match &self.file {
+            Some(file) => write(file, &self.queries),
+            None => Ok(()),
+        }
+    }
+
+    fn verify(
+        &self,
+        round: &mut Round<'_>,
+        scores: &[f32],
+        best: &[u32],
+        tolerance: f32,
+    ) -> Result<()> {
+        let holds = self.holds(scores, best, tolerance);
+        round.verify_that(holds, "other neighbours than the CPU twin's")
+    }
+
+    /// Each score is that of its place in the twin's list, and is the cosine of the target that is named, and no target is named
+    /// twice: rounding may exchange neighbours whose cosines are almost equal, and nothing else.
+    fn holds(&self, scores: &[f32], best: &[u32], tolerance: f32) -> bool {
+        let near = |a: f32, b: f32| (a - b).abs() < tolerance;
+        let right = |place: usize| {
+            let query = &self.queries[place / K * DIM..][..DIM];
+            let row = self.targets.chunks_exact(DIM).nth(best[place] as usize);
+            row.is_some_and(|row| {
+                let cosine: f32 = query.iter().zip(row).map(|(q, t)| q * t).sum();
+                near(scores[place], self.truth[place]) && near(cosine, self.truth[place])
+            })
+        };
+        let once = |list: &[u32]| (1..list.len()).all(|i| !list[..i].contains(&list[i]));
+        scores.len().min(best.len()) >= self.truth.len()
+            && (0..self.truth.len()).all(right)
+            && best[..self.truth.len()].chunks(K).all(once)
+    }
+}
+
+/// Files through which the peer gets the same vectors; removed in the end.
+struct Files(PathBuf);
+
+impl Files {
+    fn new() -> Result<Self> {
+        let folder = std::env::temp_dir().join(format!("um-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        Ok(Self(folder))
+    }
+
+    fn targets(&self) -> PathBuf {
+        self.0.join("targets.f32")
+    }
+
+    fn queries(&self) -> PathBuf {
+        self.0.join("queries.f32")
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn write(path: &Path, vectors: &[f32]) -> Result<()> {
+    std::fs::write(path, bytemuck::cast_slice(vectors)).with_context(|| path.display().to_string())
+}

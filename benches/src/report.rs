@@ -1,0 +1,436 @@
+//! What came out: JSON and Markdown.
+
+use crate::stats::Stats;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// A whole run.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// The GPU, or what was simulated.
+    pub gpu: String,
+    /// Version of the CUDA runtime.
+    pub cuda: String,
+    /// Newest CUDA version that the driver serves.
+    pub driver: String,
+    /// Processors of the host.
+    pub cores: usize,
+    /// Times are predictions of the simulator's cost model.
+    pub predicted: bool,
+    /// A quick run.
+    pub quick: bool,
+    /// Peers by script: version, or why not.
+    pub peers: BTreeMap<String, String>,
+    /// What was measured.
+    pub measurements: Vec<MeasurementReport>,
+}
+
+/// One measurement.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct MeasurementReport {
+    /// As `--only` takes it.
+    pub name: String,
+    /// What is timed, and what is not.
+    pub what: String,
+    /// Sizes, or other cases.
+    pub cases: Vec<CaseReport>,
+    /// Why it ended early, if it did.
+    pub failed: Option<String>,
+}
+
+/// One size of a measurement.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CaseReport {
+    /// In words.
+    pub label: String,
+    /// Bytes of data.
+    pub bytes: usize,
+    /// Rounds that count.
+    pub rounds: usize,
+    /// Who took turns.
+    pub contenders: Vec<ContenderReport>,
+    /// Each of ours over each other: below 1, ours is faster.
+    pub ratios: Vec<Ratio>,
+}
+
+/// Who runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// cuda-um.
+    Ours,
+    /// CUDA by its own functions.
+    Raw,
+    /// Another library.
+    Peer,
+}
+
+/// One contender.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ContenderReport {
+    /// In words.
+    pub name: String,
+    /// Who runs.
+    pub kind: Kind,
+    /// What came out.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// What came out for one contender.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    /// Every result was verified.
+    Measured {
+        /// Always true: one wrong result is a failure.
+        verified: bool,
+        /// Seconds of a sample.
+        seconds: Stats,
+        /// In the order of the rounds.
+        samples: Vec<f64>,
+    },
+    /// It is not here.
+    Skipped {
+        /// Why.
+        reason: String,
+    },
+    /// It erred, or its result was wrong.
+    Failed {
+        /// How.
+        reason: String,
+    },
+}
+
+/// One of ours over another.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Ratio {
+    /// One of ours.
+    pub ours: String,
+    /// Another.
+    pub other: String,
+    /// Median over median.
+    pub ratio: f64,
+    /// Round by round: both had the same data, and the machine was in the same state.
+    pub by_round: Stats,
+    /// Of all raw ones, this is the fastest.
+    pub best_raw: bool,
+}
+
+impl ContenderReport {
+    /// Seconds, if it was measured.
+    pub fn seconds(&self) -> Option<&Stats> {
+        match &self.outcome {
+            Outcome::Measured { seconds, .. } => Some(seconds),
+            _ => None,
+        }
+    }
+
+    fn samples(&self) -> &[f64] {
+        match &self.outcome {
+            Outcome::Measured { samples, .. } => samples,
+            _ => &[],
+        }
+    }
+}
+
+impl CaseReport {
+    /// Puts the ratios to what was measured.
+    pub fn new(
+        label: String,
+        bytes: usize,
+        rounds: usize,
+        contenders: Vec<ContenderReport>,
+    ) -> Self {
+        let best_raw = contenders
+            .iter()
+            .filter(|contender| contender.kind == Kind::Raw)
+            .filter_map(|contender| Some((contender.seconds()?.median, &contender.name)))
+            .min_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|(_, name)| name.clone());
+        let mut ratios = Vec::new();
+        for ours in contenders.iter().filter(|c| c.kind == Kind::Ours) {
+            for other in contenders.iter().filter(|c| c.kind != Kind::Ours) {
+                let (Some(a), Some(b)) = (ours.seconds(), other.seconds()) else {
+                    continue;
+                };
+                let pairs = ours.samples().iter().zip(other.samples());
+                let by_round: Vec<f64> = pairs.map(|(a, b)| quotient(*a, *b)).collect();
+                let Some(by_round) = Stats::of(&by_round) else {
+                    continue;
+                };
+                ratios.push(Ratio {
+                    ours: ours.name.clone(),
+                    other: other.name.clone(),
+                    ratio: quotient(a.median, b.median),
+                    by_round,
+                    best_raw: best_raw.as_ref() == Some(&other.name),
+                });
+            }
+        }
+        Self {
+            label,
+            bytes,
+            rounds,
+            contenders,
+            ratios,
+        }
+    }
+}
+
+/// JSON knows no infinity: two zeros (the simulator's clock may stand still) are alike.
+fn quotient(a: f64, b: f64) -> f64 {
+    match (a == 0.0, b == 0.0) {
+        (true, true) => 1.0,
+        (_, true) => f64::MAX,
+        _ => a / b,
+    }
+}
+
+impl Report {
+    /// Contenders and measurements that failed, in words.
+    pub fn failures(&self) -> Vec<String> {
+        let mut failures = Vec::new();
+        for measurement in &self.measurements {
+            if let Some(reason) = &measurement.failed {
+                failures.push(format!("{}: {reason}", measurement.name));
+            }
+            for case in &measurement.cases {
+                for contender in &case.contenders {
+                    if let Outcome::Failed { reason } = &contender.outcome {
+                        let (name, label) = (&measurement.name, &case.label);
+                        failures.push(format!("{name}, {label}, {}: {reason}", contender.name));
+                    }
+                }
+            }
+        }
+        failures
+    }
+
+    /// The tables.
+    pub fn markdown(&self) -> String {
+        let mut text = String::new();
+        let quick = if self.quick { ", quick run" } else { "" };
+        line(&mut text, format_args!("# {}{quick}", self.gpu));
+        line(
+            &mut text,
+            format_args!(
+                "CUDA runtime {}, driver up to CUDA {}, {} cores.",
+                self.cuda, self.driver, self.cores
+            ),
+        );
+        if self.predicted {
+            line(
+                &mut text,
+                format_args!(
+                    "**Predictions of the simulator's cost model, not measurements.** It charges no time for the host's own work."
+                ),
+            );
+        }
+        line(
+            &mut text,
+            format_args!(
+                "Time: median of the rounds ± half the distance of the quartiles. × : the first contender's median over this one's \
+                 (below 1: ours is faster)."
+            ),
+        );
+        for (script, found) in &self.peers {
+            let _ = writeln!(text, "- {script}: {found}");
+        }
+        for measurement in &self.measurements {
+            measurement.markdown(&mut text);
+        }
+        let failures = self.failures();
+        if !failures.is_empty() {
+            line(&mut text, format_args!("\n## Failed"));
+            failures.iter().for_each(|failure| {
+                let _ = writeln!(text, "- {failure}");
+            });
+        }
+        text
+    }
+}
+
+fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
+    let _ = writeln!(text, "{words}\n");
+}
+
+impl MeasurementReport {
+    fn markdown(&self, text: &mut String) {
+        line(text, format_args!("\n## {}", self.name));
+        line(text, format_args!("{}", self.what));
+        let names = self.names();
+        let _ = writeln!(text, "| | rounds | {} |", names.join(" | "));
+        let _ = writeln!(text, "|---|---|{}", "---|".repeat(names.len()));
+        for case in &self.cases {
+            let cells: Vec<String> = names.iter().map(|name| case.cell(name)).collect();
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} |",
+                case.label,
+                case.rounds,
+                cells.join(" | ")
+            );
+        }
+    }
+
+    /// All contenders, in the order of their first appearance.
+    pub fn names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for contender in self.cases.iter().flat_map(|case| &case.contenders) {
+            if !names.contains(&contender.name.as_str()) {
+                names.push(&contender.name);
+            }
+        }
+        names
+    }
+}
+
+impl CaseReport {
+    fn cell(&self, name: &str) -> String {
+        let Some(contender) = self.contenders.iter().find(|c| c.name == name) else {
+            return String::new();
+        };
+        match &contender.outcome {
+            Outcome::Skipped { .. } => "skipped".to_owned(),
+            Outcome::Failed { .. } => "FAILED".to_owned(),
+            Outcome::Measured { seconds, .. } => {
+                let spread = seconds.spread() * 100.0;
+                let mut cell = format!("{} ± {spread:.0} %", time_text(seconds.median));
+                let first = self.contenders.iter().find(|c| c.kind == Kind::Ours);
+                let ratio = self.ratios.iter().find(|ratio| {
+                    ratio.other == name && first.is_some_and(|first| first.name == ratio.ours)
+                });
+                if let Some(ratio) = ratio {
+                    let best = if ratio.best_raw { ", best raw" } else { "" };
+                    let _ = write!(cell, " (× {:.2}{best})", ratio.ratio);
+                }
+                cell
+            }
+        }
+    }
+}
+
+/// `12.3 us`
+pub fn time_text(seconds: f64) -> String {
+    match seconds {
+        s if s < 1e-6 => format!("{:.0} ns", s * 1e9),
+        s if s < 1e-3 => format!("{:.1} us", s * 1e6),
+        s if s < 1.0 => format!("{:.2} ms", s * 1e3),
+        s => format!("{s:.2} s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(name: &str, kind: Kind, samples: &[f64]) -> ContenderReport {
+        ContenderReport {
+            name: name.to_owned(),
+            kind,
+            outcome: Outcome::Measured {
+                verified: true,
+                seconds: Stats::of(samples).unwrap(),
+                samples: samples.to_vec(),
+            },
+        }
+    }
+
+    fn sample() -> Report {
+        let skipped = ContenderReport {
+            name: "absent".to_owned(),
+            kind: Kind::Peer,
+            outcome: Outcome::Skipped {
+                reason: "not here".to_owned(),
+            },
+        };
+        let case = CaseReport::new(
+            "4 KiB".to_owned(),
+            4096,
+            3,
+            vec![
+                measured("ours", Kind::Ours, &[1e-6, 2e-6, 3e-6]),
+                measured("slow", Kind::Raw, &[4e-6, 8e-6, 12e-6]),
+                measured("fast", Kind::Raw, &[2e-6, 4e-6, 6e-6]),
+                skipped,
+            ],
+        );
+        Report {
+            gpu: "a GPU".to_owned(),
+            cuda: "13.0".to_owned(),
+            driver: "13.0".to_owned(),
+            cores: 2,
+            predicted: false,
+            quick: false,
+            peers: BTreeMap::new(),
+            measurements: vec![MeasurementReport {
+                name: "copy".to_owned(),
+                what: "A copy.".to_owned(),
+                cases: vec![case],
+                failed: None,
+            }],
+        }
+    }
+
+    #[test]
+    fn ratios_of_ours_over_all_others() {
+        let report = sample();
+        let ratios = &report.measurements[0].cases[0].ratios;
+        let told: Vec<_> = ratios
+            .iter()
+            .map(|r| (r.other.as_str(), r.ratio, r.by_round.median, r.best_raw))
+            .collect();
+        assert_eq!(
+            told,
+            [("slow", 0.25, 0.25, false), ("fast", 0.5, 0.5, true)]
+        );
+    }
+
+    #[test]
+    fn markdown_has_all_contenders() {
+        let text = sample().markdown();
+        assert!(text.contains("| | rounds | ours | slow | fast | absent |"));
+        assert!(text.contains(
+            "| 4 KiB | 3 | 2.0 us ± 25 % | 8.0 us ± 25 % (× 0.25) | 4.0 us ± 25 % (× 0.50, best raw) | skipped |"
+        ), "{text}");
+        assert!(!text.contains("Predictions") && !text.contains("Failed"));
+    }
+
+    #[test]
+    fn predictions_say_so() {
+        let report = Report {
+            predicted: true,
+            ..sample()
+        };
+        assert!(report.markdown().contains("Predictions of the simulator"));
+    }
+
+    #[test]
+    fn json_comes_back() {
+        let text = serde_json::to_string(&sample()).unwrap();
+        let back: Report = serde_json::from_str(&text).unwrap();
+        // Numbers may come back with another last digit.
+        assert_eq!(back.markdown(), sample().markdown());
+        assert_eq!(back.measurements[0].cases[0].ratios.len(), 2);
+    }
+
+    #[test]
+    fn failures_are_named() {
+        let mut report = sample();
+        report.measurements[0].cases[0].contenders[1].outcome = Outcome::Failed {
+            reason: "wrong".to_owned(),
+        };
+        assert_eq!(report.failures(), ["copy, 4 KiB, slow: wrong"]);
+        assert!(report.markdown().contains("FAILED"));
+    }
+
+    #[test]
+    fn times_in_words() {
+        assert_eq!(
+            [5e-7, 1.5e-5, 0.0021, 2.0].map(time_text),
+            ["500 ns", "15.0 us", "2.10 ms", "2.00 s"]
+        );
+    }
+}

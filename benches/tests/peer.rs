@@ -1,0 +1,67 @@
+//! The pipe to other libraries, with a script that stands in for one.
+
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use um_benches::peer::{CUPY, Peer, Peers, TORCH};
+
+/// Where the scripts are: in the bundle, or in the repository.
+fn scripts() -> PathBuf {
+    match std::env::var_os("CUDA_UM_PEERS_DIR") {
+        Some(folder) => folder.into(),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("peers"),
+    }
+}
+
+fn script(folder: &Path, text: &str) -> PathBuf {
+    let path = folder.join("stand_in.py");
+    let import = format!("import sys\nsys.path.insert(0, {:?})\n", scripts());
+    std::fs::write(&path, import + "from peer import *\n" + text).unwrap();
+    path
+}
+
+#[test]
+fn asks_and_is_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = r#"
+def work(request):
+    print("this is no answer")
+    return {"seconds": time_each(3, lambda: None, lambda: None), "verified": request["round"] == 7}
+
+serve({"work": work}, "stand-in 1.0")
+"#;
+    let (mut peer, hello) = Peer::start(&script(folder.path(), text)).unwrap();
+    assert_eq!(hello["version"], "stand-in 1.0");
+    let answer = peer.ask(&json!({"do": "work", "round": 7})).unwrap();
+    assert!(answer["verified"] == true && answer["seconds"].as_f64().unwrap() >= 0.0);
+    let error = peer.ask(&json!({"do": "work"})).unwrap_err();
+    assert!(error.to_string().contains("KeyError"), "{error}");
+    assert!(peer.ask(&json!({"do": "work", "round": 7})).is_ok());
+}
+
+#[test]
+fn one_that_cannot_serve_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = script(folder.path(), "refuse('no such library')\n");
+    let error = Peer::start(&path).err().unwrap();
+    assert!(error.to_string().contains("no such library"), "{error}");
+}
+
+#[test]
+fn one_that_ends_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = script(folder.path(), "sys.exit(3)\n");
+    assert!(Peer::start(&path).is_err());
+}
+
+/// Where they are not installed, or there is no GPU, they are skipped with a reason.
+#[test]
+fn real_peers_serve_or_say_why_not() {
+    let peers = Peers::new(false);
+    for name in [TORCH, CUPY] {
+        if let Err(why) = peers.get(name) {
+            assert!(why.contains("no ") || why.contains("GPU"), "{why}");
+        }
+    }
+    assert_eq!(peers.found().len(), 2);
+    assert!(Peers::new(true).get(TORCH).is_err());
+}

@@ -1,0 +1,98 @@
+//! The whole harness on the simulator.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Output};
+use um_benches::measurements::ALL;
+use um_benches::report::{Kind, Outcome, Report};
+
+/// Where cargo built it, or in the bundle's folder.
+fn program() -> Command {
+    Command::new(match std::env::var_os("CUDA_UM_BIN_DIR") {
+        Some(folder) => Path::new(&folder).join("um_bench"),
+        None => env!("CARGO_BIN_EXE_um_bench").into(),
+    })
+}
+
+fn um_bench(arguments: &[&str], out: &Path) -> Output {
+    program()
+        .args(arguments)
+        .arg("--out")
+        .arg(out)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn every_measurement_runs_and_every_result_is_verified() {
+    let out = tempfile::tempdir().unwrap();
+    let ran = um_bench(&["--sim", "--quick", "--rounds", "3"], out.path());
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{told}");
+
+    let text = std::fs::read_to_string(out.path().join("bench.json")).unwrap();
+    let report: Report = serde_json::from_str(&text).unwrap();
+    assert!(report.predicted && report.quick);
+    let names: BTreeSet<&str> = report
+        .measurements
+        .iter()
+        .map(|one| one.name.as_str())
+        .collect();
+    assert_eq!(names, ALL.iter().map(|one| one.name).collect());
+    for measurement in &report.measurements {
+        assert_eq!(measurement.failed, None);
+        assert!(!measurement.cases.is_empty(), "{}", measurement.name);
+        for case in &measurement.cases {
+            let at = format!("{}, {}", measurement.name, case.label);
+            assert!(case.contenders.iter().any(|one| one.kind == Kind::Ours));
+            for contender in &case.contenders {
+                match &contender.outcome {
+                    Outcome::Measured {
+                        verified, seconds, ..
+                    } => {
+                        assert!(*verified && seconds.count == 3, "{at}");
+                    }
+                    Outcome::Skipped { reason } => {
+                        assert!(contender.kind == Kind::Peer && !reason.is_empty(), "{at}");
+                    }
+                    Outcome::Failed { reason } => panic!("{at}, {}: {reason}", contender.name),
+                }
+            }
+        }
+        let plot = out.path().join(format!("bench-{}.svg", measurement.name));
+        let plot = std::fs::read_to_string(plot).unwrap();
+        assert!(plot.starts_with("<svg") && plot.contains("PREDICTIONS"));
+    }
+    let table = std::fs::read_to_string(out.path().join("bench.md")).unwrap();
+    assert!(table.contains("Predictions of the simulator"));
+}
+
+#[test]
+fn without_a_gpu_it_says_so() {
+    let out = tempfile::tempdir().unwrap();
+    let ran = program()
+        .env("CUDA_UM_CUDART", "/nowhere/libcudart.so")
+        .arg("--out")
+        .arg(out.path().join("none"))
+        .output()
+        .unwrap();
+    assert!(!ran.status.success());
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert!(
+        told.contains("--sim") && told.contains("/nowhere/libcudart.so"),
+        "{told}"
+    );
+    assert!(!out.path().join("none").exists());
+}
+
+#[test]
+fn an_unknown_measurement_is_refused() {
+    let out = tempfile::tempdir().unwrap();
+    let ran = um_bench(&["--sim", "--only", "launch,nonsense"], out.path());
+    assert!(!ran.status.success());
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert!(
+        told.contains("nonsense") && told.contains("copy_from_host"),
+        "{told}"
+    );
+}
