@@ -22,7 +22,8 @@
 //!
 //! - [`Runtime`], [`Device`] with its [`Capabilities`], [`Stream`], [`Event`].
 //! - Buffers: [`UnifiedBuffer`] (managed memory), [`DeviceBuffer`], [`PinnedBuffer`], [`RegisteredBuffer`].
-//! - Where managed memory lives: [`Advice`], [`Location`], [`UnifiedBuffer::prefetch`], [`RangeAttributes`].
+//! - [`UnifiedPool`]: unified buffers out of slabs, for those who allocate often.
+//! - Where managed memory lives: [`Advice`], [`Location`], [`UnifiedBuffer::prefetch`], [`PrefetchBatch`], [`RangeAttributes`].
 //! - Kernels: [`Module`], [`Kernel`], [`LaunchConfig`], [`KernelArg`].
 //!
 //! # What the library orders
@@ -53,6 +54,7 @@ mod launch;
 mod location;
 mod memory;
 mod module;
+mod pool;
 mod prefetch;
 #[cfg(feature = "profile")]
 pub mod profile;
@@ -79,6 +81,8 @@ pub use memory::registered::RegisteredBuffer;
 pub use memory::unified::{Oversubscription, UnifiedBuffer, UnifiedOptions};
 pub use memory::view::{View, ViewMut};
 pub use module::{Kernel, KernelAttributes, Module};
+pub use pool::{PoolOptions, PoolStats, UnifiedPool};
+pub use prefetch::{PrefetchBatch, prefetch_all};
 pub use residency::RangeAttributes;
 pub use runtime::{Runtime, RuntimeVersion};
 pub use stream::Stream;

@@ -1,6 +1,11 @@
 //! Prefetch: migration on a stream, before it is needed.
 #![allow(unsafe_code, reason = "gives CUDA the addresses of buffers")]
 
+mod batch;
+
+pub use batch::{PrefetchBatch, prefetch_all};
+
+use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::location::Location;
 use crate::memory::access::{Tracked, enqueue};
@@ -46,24 +51,8 @@ impl<T> UnifiedBuffer<T> {
     ) -> Result<()> {
         let location = location.into();
         let range = range::check(range, self.len())?;
-        self.check_location(location, "a prefetch")?;
         let device = self.device();
-        for device in [device, &stream.device()] {
-            if !device.capabilities().concurrent_managed_access {
-                return Err(Error::NotSupported {
-                    what: format!(
-                        "a prefetch to {location} on a stream of device {}",
-                        device.ordinal()
-                    ),
-                    needs: "a device with the attribute concurrentManagedAccess".to_owned(),
-                    have: format!(
-                        "device {} ({}), which has it not",
-                        device.ordinal(),
-                        device.name()
-                    ),
-                });
-            }
-        }
+        check_places(device, location, stream)?;
         if range.is_empty() {
             return Ok(());
         }
@@ -87,4 +76,32 @@ impl<T> UnifiedBuffer<T> {
         tracing::debug!(target: "cuda_um", buffer = self.id(), ?range, %location, "prefetch");
         Ok(())
     }
+}
+
+/// Refuses a prefetch of the device's managed memory that cannot be: to a device that is not there, or where pages do not migrate.
+fn check_places(device: &Device, location: Location, stream: &Stream) -> Result<()> {
+    let refused = |what, device: &Device| Error::NotSupported {
+        what,
+        needs: "a device with the attribute concurrentManagedAccess".to_owned(),
+        have: format!(
+            "device {} ({}), which has it not",
+            device.ordinal(),
+            device.name()
+        ),
+    };
+    if let Location::Device(ordinal) = location {
+        let target = device.runtime().device(ordinal)?;
+        if !target.capabilities().concurrent_managed_access {
+            let what = format!("a prefetch for managed memory at device {ordinal}");
+            return Err(refused(what, &target));
+        }
+    }
+    for device in [device, &stream.device()] {
+        if !device.capabilities().concurrent_managed_access {
+            let ordinal = device.ordinal();
+            let what = format!("a prefetch to {location} on a stream of device {ordinal}");
+            return Err(refused(what, device));
+        }
+    }
+    Ok(())
 }

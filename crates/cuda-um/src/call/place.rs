@@ -3,6 +3,7 @@
 use super::{Api, Subject};
 use crate::error::{Error, Result};
 use crate::location::Location;
+use crate::pool;
 use cuda_um_sys as sys;
 use std::ops::Range;
 
@@ -56,6 +57,53 @@ impl Api {
         })
     }
 
+    /// Prefetches several ranges with one call.
+    ///
+    /// # Safety
+    ///
+    /// Each range lies in one live managed allocation, and the stream lives.
+    pub(crate) unsafe fn prefetch_batch(
+        &self,
+        ordinal: u32,
+        ranges: &[Range<*mut u8>],
+        location: Location,
+        stream: sys::cudaStream_t,
+    ) -> Result<()> {
+        let prefetch = self
+            .table
+            .cudaMemPrefetchBatchAsync
+            .ok_or_else(|| self.missing_function("cudaMemPrefetchBatchAsync"))?;
+        let mut starts: Vec<_> = ranges.iter().map(|range| range.start.cast()).collect();
+        let sizes: Vec<_> = ranges
+            .iter()
+            .map(|range| range.end as usize - range.start as usize)
+            .collect();
+        let subject = || {
+            let bytes = sizes.iter().sum();
+            Subject::new(format_args!(
+                "{bytes} bytes in {} ranges to {location}",
+                ranges.len()
+            ))
+            .bytes(bytes)
+        };
+        // One location, from the first range on.
+        let (mut place, mut first) = (location.to_sys(), 0);
+        let (starts, count) = (starts.as_mut_ptr(), ranges.len());
+        let sizes_at = sizes.as_ptr().cast_mut();
+        self.on(ordinal, "cudaMemPrefetchBatchAsync", subject, |_| {
+            // SAFETY: the arrays have the lengths given, and CUDA only reads them; the rest is the caller's promise.
+            unsafe {
+                prefetch(
+                    starts, sizes_at, count, &mut place, &mut first, 1, 0, stream,
+                )
+            }
+        })
+    }
+
+    pub(crate) fn has_prefetch_batch(&self) -> bool {
+        self.table.cudaMemPrefetchBatchAsync.is_some()
+    }
+
     /// # Safety
     ///
     /// The range lies in one live managed allocation.
@@ -74,6 +122,8 @@ impl Api {
             ))
         };
         let start = range.start.cast();
+        // Before the call: what fails half-way must be undone as well.
+        pool::advised::advised(range.start.addr()..range.end.addr(), advice, location);
         if let Some(advise) = self.table.cudaMemAdvise_v13 {
             return self.on(ordinal, "cudaMemAdvise", subject, |_| {
                 // SAFETY: the caller's promise.

@@ -5,12 +5,16 @@ use crate::call::Api;
 use crate::device::{Device, MemoryInfo};
 use crate::driver_state::{ManagedBytes, would_oversubscribe};
 use crate::error::{Error, Result};
+use crate::memory::in_flight::InFlight;
+use crate::pool::block::PoolBlock;
 use std::any::Any;
 use std::ptr::NonNull;
 
 /// What kind of memory it is, and whom it belongs to.
 pub(crate) enum Backing {
     Managed(ManagedBytes),
+    /// Managed memory that a pool lends.
+    Pooled(PoolBlock),
     Device,
     Pinned,
     /// Registered memory that the buffer owns: a `Vec<T>`.
@@ -117,6 +121,10 @@ impl Backing {
                     counted.keep();
                 }
                 freed.map(|()| None)
+            }
+            Self::Pooled(block) => {
+                block.give_back(pointer, InFlight::default());
+                Ok(None)
             }
             // SAFETY: the caller's promise.
             Self::Device => unsafe { api.free(ordinal, pointer) }.map(|()| None),

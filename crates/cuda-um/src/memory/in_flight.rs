@@ -119,6 +119,42 @@ impl InFlight {
         state.writer.iter().cloned().chain(others).collect()
     }
 
+    /// Adds what may still use the same memory for others: everything here comes after all of that.
+    pub(crate) fn inherit(&self, former: &Self) {
+        let uses = former.before(Access::Write);
+        if uses.is_empty() {
+            return;
+        }
+        let mut state = self.state.lock();
+        for used in uses {
+            if used.stream.is_known_done(used.seq) {
+                continue;
+            }
+            let same = |other: &&mut Other| Arc::ptr_eq(&other.used.stream, &used.stream);
+            // As a move: reads come after it, too.
+            match state.others.iter_mut().find(same) {
+                Some(other) => {
+                    other.used.seq = other.used.seq.max(used.seq);
+                    other.moved = other.moved.max(used.seq);
+                }
+                None => state.others.push(Other {
+                    moved: used.seq,
+                    used,
+                }),
+            }
+        }
+    }
+
+    /// Takes all that is not known to be done, at the buffer's end.
+    pub(crate) fn take(&mut self) -> Self {
+        let mut all = std::mem::take(self);
+        let state = all.state.get_mut();
+        if state.writer.is_some() || !state.others.is_empty() {
+            state.take_done();
+        }
+        all
+    }
+
     /// Forgets what is known to be done, so that idle buffers hold no streams.
     pub(crate) fn prune(&self) {
         let _finished;

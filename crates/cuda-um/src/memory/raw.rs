@@ -42,6 +42,18 @@ impl RawBuffer {
         device_pointer: Option<NonNull<u8>>,
         bytes: usize,
     ) -> Self {
+        let in_flight = InFlight::default();
+        Self::after(device, (pointer, backing), device_pointer, bytes, in_flight)
+    }
+
+    /// The same, of memory that work may still use.
+    pub(crate) fn after(
+        device: &Device,
+        (pointer, backing): (NonNull<u8>, Backing),
+        device_pointer: Option<NonNull<u8>>,
+        bytes: usize,
+        in_flight: InFlight,
+    ) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let raw = Self {
@@ -51,7 +63,7 @@ impl RawBuffer {
             device_pointer,
             bytes,
             backing,
-            in_flight: InFlight::default(),
+            in_flight,
         };
         tracing::debug!(target: "cuda_um", buffer = id, bytes, device = device.ordinal(), kind = raw.kind(), "allocate");
         raw
@@ -100,22 +112,23 @@ impl RawBuffer {
     }
 
     pub(crate) fn is_managed(&self) -> bool {
-        matches!(self.backing, Backing::Managed(_))
+        matches!(self.backing, Backing::Managed(_) | Backing::Pooled(_))
     }
 
     /// Whether the host may use the address, once nothing else does.
     pub(crate) fn is_host_memory(&self) -> bool {
-        !matches!(self.backing, Backing::Managed(_) | Backing::Device)
+        !self.is_managed() && !matches!(self.backing, Backing::Device)
     }
 
     /// Whether kernels of any device of the runtime may use it.
     pub(crate) fn is_for_all_devices(&self) -> bool {
-        matches!(self.backing, Backing::Managed(_) | Backing::Nothing)
+        self.is_managed() || matches!(self.backing, Backing::Nothing)
     }
 
     pub(crate) fn kind(&self) -> &'static str {
         match self.backing {
             Backing::Managed(_) => "managed",
+            Backing::Pooled(_) => "pooled",
             Backing::Device => "device",
             Backing::Pinned => "pinned",
             Backing::Owned(_) | Backing::Borrowed => "registered",
@@ -192,8 +205,17 @@ impl Drop for RawBuffer {
         if matches!(self.backing, Backing::Nothing) {
             return;
         }
+        let backing = match std::mem::replace(&mut self.backing, Backing::Nothing) {
+            // Its next owner comes after the uses.
+            Backing::Pooled(block) => {
+                block.give_back(self.pointer, self.in_flight.take());
+                tracing::debug!(target: "cuda_um", buffer = self.id, bytes = self.bytes, "back to the pool");
+                return;
+            }
+            backing => backing,
+        };
         // Not freed, and what it owns neither, unless `release` is reached: not even by a panic.
-        let backing = ManuallyDrop::new(std::mem::replace(&mut self.backing, Backing::Nothing));
+        let backing = ManuallyDrop::new(backing);
         let (id, pointer, ordinal) = (self.id, self.pointer, self.device.ordinal());
         let uses = self.in_flight.before(Access::Write);
         let mut waited = Ok(());

@@ -174,6 +174,14 @@ impl<T: Element> UnifiedBuffer<MaybeUninit<T>> {
 }
 
 impl<T> UnifiedBuffer<T> {
+    /// A buffer over managed memory that was made elsewhere.
+    pub(crate) fn from_raw(raw: RawBuffer) -> Self {
+        Self {
+            raw,
+            _elements: PhantomData,
+        }
+    }
+
     /// Waits for the buffer's own work and frees it, with the error that dropping it would swallow.
     ///
     /// # Errors

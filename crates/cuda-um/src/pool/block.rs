@@ -1,0 +1,68 @@
+//! Blocks: free ones with the work that still uses them, and the pool's part of a buffer.
+#![allow(
+    unsafe_code,
+    reason = "sends addresses, and gives CUDA those of blocks"
+)]
+
+use super::advised::Advised;
+use super::shared::Shared;
+use crate::call::Api;
+use crate::error::Result;
+use crate::memory::in_flight::InFlight;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Memory of a slab that no buffer owns.
+pub(super) struct FreeBlock {
+    pub(super) address: Address,
+    /// What its former owners' work may still do with it.
+    pub(super) in_flight: InFlight,
+}
+
+/// Where a block starts.
+#[derive(Clone, Copy)]
+pub(super) struct Address(pub(super) NonNull<u8>);
+
+// SAFETY: an address alone; who has the block decides who reads and writes there.
+unsafe impl Send for Address {}
+// SAFETY: as above.
+unsafe impl Sync for Address {}
+
+/// What a buffer keeps of its block: where it goes when the buffer is gone.
+///
+/// It must go through `give_back`, or never be dropped: the pool ends, and frees its slabs, when nobody holds it.
+pub(crate) struct PoolBlock {
+    pub(super) pool: Arc<Shared>,
+    /// Its class; none for a slab of its own.
+    pub(super) class: Option<u16>,
+    /// Its size, which may be more than the buffer's.
+    pub(super) bytes: usize,
+}
+
+impl PoolBlock {
+    /// Gives the block back, with the work that may still use it.
+    pub(crate) fn give_back(self, pointer: NonNull<u8>, in_flight: InFlight) {
+        let block = FreeBlock {
+            address: Address(pointer),
+            in_flight,
+        };
+        self.pool.give(block, self.class, self.bytes);
+    }
+}
+
+impl FreeBlock {
+    pub(super) fn at(&self) -> usize {
+        self.address.0.as_ptr().addr()
+    }
+
+    /// Undoes advice for a range that began in a block of the same slab.
+    pub(super) fn undo(&self, api: &Api, ordinal: u32, advised: &Advised) -> Result<()> {
+        let start = self.address.0.as_ptr();
+        let Range { start: from, end } = advised.range.clone();
+        let range = start.with_addr(from)..start.with_addr(end);
+        // SAFETY: the range was checked when the advice was given, to a buffer in this block's slab. That is live managed memory:
+        // it is freed only when all its blocks are free, and this one is taken.
+        unsafe { api.advise(ordinal, range, advised.undo(), advised.location) }
+    }
+}

@@ -1,0 +1,247 @@
+//! The slabs of a pool, and which parts of them are carved into blocks.
+
+use super::block::{Address, FreeBlock};
+use super::class::Run;
+use crate::memory::in_flight::InFlight;
+use crate::memory::raw::RawBuffer;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::ptr::NonNull;
+
+/// All slabs.
+#[derive(Default)]
+pub(super) struct Heap {
+    /// By address.
+    slabs: BTreeMap<usize, Slab>,
+    /// Those with extents that are not carved.
+    open: BTreeSet<usize>,
+    /// Free slabs that are one block each, by size.
+    whole: BTreeMap<usize, Vec<FreeBlock>>,
+    pub(super) reserved_bytes: usize,
+    /// Of the blocks that are whole slabs, those that buffers own.
+    pub(super) live_whole: Live,
+}
+
+/// How many, and how large.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Live {
+    pub(super) count: usize,
+    pub(super) bytes: usize,
+}
+
+/// Managed memory from CUDA.
+struct Slab {
+    raw: RawBuffer,
+    /// By offset. No two touch.
+    extents: BTreeMap<usize, Extent>,
+    runs: BTreeMap<usize, Run>,
+}
+
+struct Extent {
+    bytes: usize,
+    in_flight: InFlight,
+}
+
+/// A run that was carved: its first block, and the work that may use any of its blocks.
+pub(super) struct Carved {
+    start: NonNull<u8>,
+    in_flight: InFlight,
+}
+
+impl Carved {
+    /// One of its blocks.
+    pub(super) fn block(&self, index: usize, size: usize) -> FreeBlock {
+        let address = self.start.as_ptr().wrapping_add(index * size);
+        let in_flight = InFlight::default();
+        in_flight.inherit(&self.in_flight);
+        FreeBlock {
+            // Within a slab, so never null.
+            address: Address(NonNull::new(address).unwrap_or(self.start)),
+            in_flight,
+        }
+    }
+}
+
+/// Where a slab lies.
+pub(super) fn addresses(raw: &RawBuffer) -> Range<usize> {
+    let start = raw.pointer().as_ptr().addr();
+    start..start + raw.bytes()
+}
+
+impl Heap {
+    /// Adds a slab to be carved.
+    pub(super) fn add(&mut self, raw: RawBuffer) {
+        let (range, bytes) = (addresses(&raw), raw.bytes());
+        let all = Extent {
+            bytes,
+            in_flight: InFlight::default(),
+        };
+        self.open.insert(range.start);
+        self.insert(range.start, raw, BTreeMap::from([(0, all)]));
+    }
+
+    /// Adds a slab that is one block, and taken.
+    pub(super) fn add_whole(&mut self, raw: RawBuffer) -> FreeBlock {
+        let (at, pointer, bytes) = (addresses(&raw).start, raw.pointer(), raw.bytes());
+        self.insert(at, raw, BTreeMap::new());
+        self.live_whole.count += 1;
+        self.live_whole.bytes += bytes;
+        FreeBlock {
+            address: Address(pointer),
+            in_flight: InFlight::default(),
+        }
+    }
+
+    fn insert(&mut self, at: usize, raw: RawBuffer, extents: BTreeMap<usize, Extent>) {
+        self.reserved_bytes += raw.bytes();
+        let runs = BTreeMap::new();
+        self.slabs.insert(at, Slab { raw, extents, runs });
+    }
+
+    /// Takes a free whole slab that is as large, but not much larger.
+    pub(super) fn take_whole(&mut self, bytes: usize) -> Option<(usize, FreeBlock)> {
+        let most = bytes.saturating_add(bytes / 4);
+        let (&size, blocks) = self.whole.range_mut(bytes..=most).next()?;
+        let block = blocks.pop();
+        if blocks.is_empty() {
+            self.whole.remove(&size);
+        }
+        self.live_whole.count += 1;
+        self.live_whole.bytes += size;
+        block.map(|block| (size, block))
+    }
+
+    pub(super) fn give_whole(&mut self, bytes: usize, block: FreeBlock) {
+        self.live_whole.count -= 1;
+        self.live_whole.bytes -= bytes;
+        self.whole.entry(bytes).or_default().push(block);
+    }
+
+    /// Carves a run out of the first extent that has room for it.
+    pub(super) fn carve(&mut self, run: Run) -> Option<Carved> {
+        let (slab_at, extent_at) = self.open.iter().find_map(|slab_at| {
+            let fits = |(at, extent): &(&usize, &Extent)| {
+                at.next_multiple_of(run.align) + run.bytes <= **at + extent.bytes
+            };
+            let mut extents = self.slabs[slab_at].extents.iter();
+            extents.find(fits).map(|(at, _)| (*slab_at, *at))
+        })?;
+        let slab = self.slabs.get_mut(&slab_at)?;
+        let extent = slab.extents.remove(&extent_at)?;
+        let (start, end) = (
+            extent_at.next_multiple_of(run.align),
+            extent_at + extent.bytes,
+        );
+        for (from, to) in [(extent_at, start), (start + run.bytes, end)] {
+            if from < to {
+                let in_flight = InFlight::default();
+                in_flight.inherit(&extent.in_flight);
+                let bytes = to - from;
+                slab.extents.insert(from, Extent { bytes, in_flight });
+            }
+        }
+        if slab.extents.is_empty() {
+            self.open.remove(&slab_at);
+        }
+        slab.runs.insert(start, run);
+        let start = slab.raw.pointer().as_ptr().wrapping_add(start);
+        Some(Carved {
+            start: NonNull::new(start).unwrap_or(slab.raw.pointer()),
+            in_flight: extent.in_flight,
+        })
+    }
+
+    /// Makes extents of the runs whose blocks are all here; gives the other blocks back.
+    pub(super) fn uncarve(&mut self, mut blocks: Vec<FreeBlock>) -> Vec<FreeBlock> {
+        blocks.sort_unstable_by_key(FreeBlock::at);
+        let mut rest = Vec::new();
+        let mut blocks = blocks.into_iter().peekable();
+        while let Some(first) = blocks.next() {
+            let Some((slab, offset, run)) = self.run_of(first.at()) else {
+                rest.push(first);
+                continue;
+            };
+            let end = slab + offset + run.bytes;
+            let mut of_run = vec![first];
+            while let Some(block) = blocks.next_if(|block| block.at() < end) {
+                of_run.push(block);
+            }
+            if of_run.len() < run.count {
+                rest.append(&mut of_run);
+                continue;
+            }
+            let in_flight = InFlight::default();
+            of_run
+                .iter()
+                .for_each(|block| in_flight.inherit(&block.in_flight));
+            self.uncarve_run(slab, offset, in_flight);
+        }
+        rest
+    }
+
+    fn run_of(&self, address: usize) -> Option<(usize, usize, Run)> {
+        let (at, slab) = self.slabs.range(..=address).next_back()?;
+        let (offset, run) = slab.runs.range(..=address - at).next_back()?;
+        Some((*at, *offset, *run))
+    }
+
+    fn uncarve_run(&mut self, slab_at: usize, offset: usize, in_flight: InFlight) {
+        let Some(slab) = self.slabs.get_mut(&slab_at) else {
+            return;
+        };
+        let Some(run) = slab.runs.remove(&offset) else {
+            return;
+        };
+        let (mut start, mut end) = (offset, offset + run.bytes);
+        let before = slab.extents.range(..start).next_back();
+        if let Some(at) =
+            before.and_then(|(&at, extent)| (at + extent.bytes == start).then_some(at))
+            && let Some(extent) = slab.extents.remove(&at)
+        {
+            in_flight.inherit(&extent.in_flight);
+            start = at;
+        }
+        if let Some(extent) = slab.extents.remove(&end) {
+            in_flight.inherit(&extent.in_flight);
+            end += extent.bytes;
+        }
+        let bytes = end - start;
+        slab.extents.insert(start, Extent { bytes, in_flight });
+        self.open.insert(slab_at);
+    }
+
+    /// Takes out the slabs that no buffer has any part of. Each knows the work that may still use it.
+    pub(super) fn take_empty(&mut self) -> Vec<RawBuffer> {
+        let mut empty: Vec<_> = std::mem::take(&mut self.whole)
+            .into_values()
+            .flatten()
+            .map(|block| (block.at(), block.in_flight))
+            .collect();
+        for (at, slab) in &mut self.slabs {
+            if slab.runs.is_empty()
+                && let Some((_, extent)) = slab.extents.pop_first()
+            {
+                empty.push((*at, extent.in_flight));
+            }
+        }
+        let take = |(at, in_flight): (usize, InFlight)| {
+            self.open.remove(&at);
+            let slab = self.slabs.remove(&at)?;
+            self.reserved_bytes -= slab.raw.bytes();
+            slab.raw.in_flight.inherit(&in_flight);
+            Some(slab.raw)
+        };
+        empty.into_iter().filter_map(take).collect()
+    }
+
+    pub(super) fn slab_count(&self) -> usize {
+        self.slabs.len()
+    }
+
+    /// The largest piece that is not carved, or is a slab of its own.
+    pub(super) fn largest_free(&self) -> usize {
+        let extents = self.slabs.values().flat_map(|slab| slab.extents.values());
+        let whole = self.whole.last_key_value().map_or(0, |(&bytes, _)| bytes);
+        extents.map(|extent| extent.bytes).fold(whole, usize::max)
+    }
+}

@@ -1,0 +1,214 @@
+//! Many buffers to one place, with few calls.
+#![allow(unsafe_code, reason = "gives CUDA the addresses of buffers")]
+
+use super::check_places;
+use crate::error::Result;
+use crate::location::Location;
+use crate::memory::access::{Tracked, enqueue};
+use crate::memory::in_flight::Access;
+use crate::memory::range;
+use crate::memory::raw::RawBuffer;
+use crate::memory::unified::UnifiedBuffer;
+use crate::pool::advised::{pages, slab_of};
+use crate::stream::Stream;
+use std::fmt;
+use std::ops::{Range, RangeBounds};
+
+/// Ranges of buffers that are prefetched together.
+///
+/// A call of the driver takes longer than most small migrations. So ranges that lie side by side in one allocation, as buffers of a
+/// [`UnifiedPool`](crate::UnifiedPool) often do, are prefetched as one.
+///
+/// ```
+/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+/// use cuda_um::{PoolOptions, PrefetchBatch, UnifiedPool};
+///
+/// let pool = UnifiedPool::new(&device, PoolOptions::default())?;
+/// let stream = device.stream()?;
+/// let weights = pool.from_slice(&[0.5f32; 32 << 10])?;
+/// let bias = pool.from_slice(&[1u64; 16 << 10])?;
+/// let mut batch = PrefetchBatch::new();
+/// batch.add(&weights).add(&bias);
+/// let calls = batch.prefetch(&device, &stream)?;
+/// assert_eq!(calls, 1);
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct PrefetchBatch<'a> {
+    parts: Vec<Part<'a>>,
+}
+
+#[derive(Clone)]
+struct Part<'a> {
+    raw: &'a RawBuffer,
+    /// Not empty, and within the buffer.
+    bytes: Range<usize>,
+}
+
+impl<'a> PrefetchBatch<'a> {
+    /// A batch of nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a whole buffer.
+    pub fn add<T>(&mut self, buffer: &'a UnifiedBuffer<T>) -> &mut Self {
+        self.push(&buffer.raw, 0..buffer.raw.bytes());
+        self
+    }
+
+    /// Adds a range of a buffer's elements.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds).
+    pub fn add_range<T>(
+        &mut self,
+        buffer: &'a UnifiedBuffer<T>,
+        range: impl RangeBounds<usize>,
+    ) -> Result<&mut Self> {
+        let range = range::check(range, buffer.len())?;
+        self.push(&buffer.raw, range::to_bytes::<T>(&range));
+        Ok(self)
+    }
+
+    fn push(&mut self, raw: &'a RawBuffer, bytes: Range<usize>) {
+        if !bytes.is_empty() {
+            self.parts.push(Part { raw, bytes });
+        }
+    }
+
+    /// How many ranges it has that are not empty.
+    pub fn len(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Whether it has nothing to prefetch.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Migrates all ranges to a location, on a stream, and returns how many calls of the driver that took. The batch can be used again.
+    ///
+    /// Ranges of one allocation are joined where, rounded outwards to pages of 4 KiB, they touch or overlap. If more than one is left,
+    /// a runtime that has `cudaMemPrefetchBatchAsync` (from CUDA 13.0 on) takes them in one call.
+    ///
+    /// # Ordering
+    ///
+    /// For each buffer as for [`UnifiedBuffer::prefetch`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`UnifiedBuffer::prefetch`]. If a function of CUDA fails, some ranges may be on their way nevertheless.
+    #[doc(alias = "cudaMemPrefetchAsync")]
+    #[doc(alias = "cudaMemPrefetchBatchAsync")]
+    pub fn prefetch(&self, location: impl Into<Location>, stream: &Stream) -> Result<usize> {
+        let location = location.into();
+        let mut checked: Option<&RawBuffer> = None;
+        for Part { raw, .. } in &self.parts {
+            // Most are of one device.
+            let same = |before: &RawBuffer| {
+                before.device().ordinal() == raw.device().ordinal()
+                    && before.device().runtime().is_same(raw.device().runtime())
+            };
+            if !checked.is_some_and(same) {
+                check_places(raw.device(), location, stream)?;
+                checked = Some(raw);
+            }
+        }
+        if self.parts.is_empty() {
+            return Ok(0);
+        }
+        let ranges = self.merged();
+        let (inner, raw_stream) = (stream.inner(), stream.as_raw());
+        let (api, ordinal) = (inner.api(), inner.ordinal());
+        // The driver takes batches only where every device has concurrent managed access.
+        let one_call =
+            ranges.len() > 1 && inner.device().gate.is_none() && api.has_prefetch_batch();
+        let used = self
+            .parts
+            .iter()
+            .map(|part| Tracked::new(part.raw, Access::Move));
+        enqueue(stream, used, || {
+            if one_call {
+                // SAFETY: as below, for each range.
+                return unsafe { api.prefetch_batch(ordinal, &ranges, location, raw_stream) };
+            }
+            ranges.iter().try_for_each(|range| {
+                // SAFETY: the ranges were checked. A joined one begins in a buffer and ends in another of the same slab, which is one
+                // managed allocation, and has nothing but the rest of a page in between; every buffer notes this use, so the memory
+                // lives until it is done.
+                unsafe { api.prefetch(ordinal, range.clone(), location, raw_stream) }
+            })
+        })?;
+        let calls = if one_call { 1 } else { ranges.len() };
+        tracing::debug!(target: "cuda_um", ranges = self.len(), calls, %location, "prefetch of a batch");
+        Ok(calls)
+    }
+
+    /// The ranges in the order of their addresses, those joined that share or touch pages of one allocation.
+    fn merged(&self) -> Vec<Range<*mut u8>> {
+        let allocation = |raw: &RawBuffer| {
+            let at = raw.pointer().as_ptr().addr();
+            slab_of(at).unwrap_or(at)
+        };
+        let mut ranges: Vec<_> = self
+            .parts
+            .iter()
+            .map(|Part { raw, bytes }| (allocation(raw), raw.address_range(bytes)))
+            .collect();
+        ranges.sort_unstable_by_key(|(_, range)| range.start.addr());
+        let in_pages = |range: &Range<*mut u8>| pages(&(range.start.addr()..range.end.addr()));
+        let mut merged: Vec<(usize, Range<*mut u8>)> = Vec::with_capacity(ranges.len());
+        for (of, range) in ranges {
+            match merged.last_mut() {
+                Some((before, last))
+                    if *before == of && in_pages(&range).start <= in_pages(last).end =>
+                {
+                    last.end = last.end.max(range.end);
+                }
+                _ => merged.push((of, range)),
+            }
+        }
+        merged.into_iter().map(|(_, range)| range).collect()
+    }
+}
+
+impl fmt::Debug for PrefetchBatch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ranges = self.parts.iter().map(|part| (part.raw.id(), &part.bytes));
+        f.debug_map().entries(ranges).finish()
+    }
+}
+
+/// Migrates buffers to a location, on a stream, with as few calls of the driver as a [`PrefetchBatch`] takes; returns how many.
+///
+/// ```
+/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+/// use cuda_um::{PoolOptions, UnifiedPool, prefetch_all};
+///
+/// let pool = UnifiedPool::new(&device, PoolOptions::default())?;
+/// let layers = [pool.zeroed::<f32>(32 << 10)?, pool.zeroed::<f32>(32 << 10)?];
+/// let calls = prefetch_all(&layers.each_ref(), &device, &device.stream()?)?;
+/// assert_eq!(calls, 1);
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
+///
+/// # Ordering
+///
+/// As for [`PrefetchBatch::prefetch`].
+///
+/// # Errors
+///
+/// As for [`PrefetchBatch::prefetch`].
+pub fn prefetch_all<T>(
+    buffers: &[&UnifiedBuffer<T>],
+    location: impl Into<Location>,
+    stream: &Stream,
+) -> Result<usize> {
+    let mut batch = PrefetchBatch::new();
+    for buffer in buffers {
+        batch.add(*buffer);
+    }
+    batch.prefetch(location, stream)
+}

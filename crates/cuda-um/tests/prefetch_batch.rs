@@ -1,0 +1,167 @@
+//! Many prefetches in few calls.
+
+mod support;
+
+use cuda_um::{
+    Error, ErrorKind, Location, PoolOptions, PrefetchBatch, UnifiedBuffer, UnifiedPool,
+    prefetch_all,
+};
+use cuda_um_sim::{CudaVersion, Fail, Gpu, Sim};
+use cuda_um_sys::cudaError;
+use support::{Add, calls, device, on, open, simulated, simulated_with};
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+fn prefetches(sim: &Sim) -> usize {
+    let names = [
+        "cudaMemPrefetchAsync",
+        "cudaMemPrefetchAsync_v2",
+        "cudaMemPrefetchBatchAsync",
+    ];
+    names.iter().map(|name| calls(sim, name)).sum()
+}
+
+#[test]
+fn sixty_four_buffers_of_a_pool_take_one_call() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
+    let mut buffers: Vec<_> = (0..64u32)
+        .map(|index| pool.from_slice(&[index; 16 * KIB]).unwrap())
+        .collect();
+    for (index, buffer) in buffers.iter_mut().enumerate() {
+        buffer.host_mut().unwrap()[0] += index as u32;
+    }
+    sim.clear_trace();
+    let all: Vec<_> = buffers.iter().rev().collect();
+    assert_eq!(prefetch_all(&all, &device, &stream).unwrap(), 1);
+    assert_eq!(prefetches(&sim), 1);
+    stream.synchronize().unwrap();
+    sim.reset_counters();
+    let add = Add::load(&device);
+    for buffer in &mut buffers {
+        add.launch(&stream, 16 * KIB, (buffer, (16 * KIB) as u32, 1u32))
+            .unwrap();
+    }
+    stream.synchronize().unwrap();
+    assert_eq!(sim.counters().gpu_faults, 0, "all of it was there");
+    for (index, buffer) in buffers.iter().enumerate() {
+        assert_eq!(buffer.host().unwrap()[0], 2 * index as u32 + 1);
+    }
+    drop((buffers, pool));
+    assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
+}
+
+#[test]
+fn what_does_not_touch_goes_apart() {
+    for (cuda, expected) in [
+        (CudaVersion::V11_8, 3),
+        (CudaVersion::V12_9, 3),
+        (CudaVersion::V13_0, 1),
+    ] {
+        let (sim, device, stream) = simulated_with(|builder| builder.cuda(cuda));
+        let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
+        let pooled: Vec<_> = (0..4)
+            .map(|_| pool.zeroed::<u8>(64 * KIB).unwrap())
+            .collect();
+        let own = UnifiedBuffer::<f64>::zeroed(&device, 1000).unwrap();
+        sim.clear_trace();
+        let mut batch = PrefetchBatch::new();
+        batch.add(&pooled[0]).add(&own);
+        // Overlapping, touching, and after a gap.
+        batch.add_range(&pooled[0], 1000..).unwrap();
+        batch.add_range(&pooled[1], ..5000).unwrap();
+        batch.add_range(&pooled[2], 8 * KIB..8 * KIB).unwrap();
+        batch.add_range(&pooled[3], 100..200).unwrap();
+        assert_eq!(batch.len(), 5, "an empty range is none");
+        assert_eq!(batch.prefetch(Location::Host, &stream).unwrap(), expected);
+        assert_eq!(prefetches(&sim), expected);
+        let last = |buffer: &UnifiedBuffer<u8>, range: std::ops::Range<usize>| {
+            buffer.range_attributes_of(range).unwrap().last_prefetch
+        };
+        assert_eq!(last(&pooled[0], 0..64 * KIB), Some(Location::Host));
+        assert_eq!(last(&pooled[1], 0..5000), Some(Location::Host));
+        assert_eq!(
+            last(&pooled[1], 32 * KIB..64 * KIB),
+            Some(Location::from(&device))
+        );
+        assert_eq!(last(&pooled[3], 100..200), Some(Location::Host));
+        assert_eq!(
+            own.range_attributes().unwrap().last_prefetch,
+            Some(Location::Host)
+        );
+    }
+}
+
+#[test]
+fn every_buffer_notes_it() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
+    let (a, b) = (
+        pool.from_slice(&[1u8; 5000]).unwrap(),
+        UnifiedBuffer::from_slice(&device, &[2u32; 5000]).unwrap(),
+    );
+    device.synchronize().unwrap();
+    let paused = sim.pause();
+    let mut batch = PrefetchBatch::new();
+    batch.add(&a).add(&b);
+    batch.prefetch(Location::Host, &stream).unwrap();
+    assert_eq!(a.try_host().map(drop).unwrap_err().kind(), ErrorKind::Busy);
+    assert_eq!(b.try_host().map(drop).unwrap_err().kind(), ErrorKind::Busy);
+    drop((a, b));
+    assert_eq!(calls(&sim, "cudaFree"), 0);
+    drop((paused, pool));
+    device.runtime().reclaim().unwrap();
+    assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
+}
+
+#[test]
+fn errors_are_those_of_a_prefetch() {
+    let (sim, device, stream) = simulated_with(|builder| builder.cuda(CudaVersion::V13_0));
+    let buffer = UnifiedBuffer::<u8>::zeroed(&device, 5000).unwrap();
+    let other = UnifiedBuffer::<u8>::zeroed(&device, MIB).unwrap();
+    let mut batch = PrefetchBatch::new();
+    assert_eq!(
+        batch.prefetch(&device, &stream).unwrap(),
+        0,
+        "nothing to do"
+    );
+    let error = batch.add_range(&buffer, 5000..5001).unwrap_err();
+    assert!(matches!(error, Error::RangeOutOfBounds { .. }), "{error}");
+    batch.add(&buffer);
+    let error = batch.prefetch(Location::Device(7), &stream).unwrap_err();
+    assert!(matches!(error, Error::DeviceOutOfRange { .. }), "{error}");
+    batch.add(&other);
+    sim.fail(Fail::call("cudaMemPrefetchBatchAsync").with(cudaError::cudaErrorInvalidValue));
+    let error = batch.prefetch(&device, &stream).unwrap_err();
+    let text = "cudaMemPrefetchBatchAsync: 1053576 bytes in 2 ranges to device 0: ";
+    assert!(error.to_string().starts_with(text), "{error}");
+    batch.prefetch(&device, &stream).unwrap();
+
+    let (_, foreign) = on(&open(&Sim::builder().build().unwrap()), 0);
+    let error = batch.prefetch(&device, &foreign).unwrap_err();
+    assert!(matches!(error, Error::RuntimeMismatch { .. }), "{error}");
+    let (_, old, stream) = simulated(Gpu::NoConcurrentAccess);
+    let buffer = UnifiedBuffer::<u8>::zeroed(&old, 5000).unwrap();
+    let error = prefetch_all(&[&buffer], Location::Host, &stream).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotSupported);
+}
+
+#[test]
+fn contents_survive() {
+    let (device, stream) = device();
+    let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
+    let buffers: Vec<_> = (0..40u32)
+        .map(|index| {
+            pool.from_slice(&vec![index; 100 + 997 * index as usize])
+                .unwrap()
+        })
+        .collect();
+    let all: Vec<_> = buffers.iter().collect();
+    for place in [Location::Host, Location::from(&device), Location::Host] {
+        assert!(prefetch_all(&all, place, &stream).unwrap() < 40);
+    }
+    for (index, buffer) in (0u32..).zip(&buffers) {
+        assert!(buffer.host().unwrap().iter().all(|value| *value == index));
+    }
+}
