@@ -41,8 +41,11 @@ pub fn run(args: &Args, inputs: &Inputs) -> Result<Report, Failure> {
         };
         // What a GPU program pays once, no implementation is charged for: loading the kernels, their workspace, and with
         // counters some 20 ms at the first managed memory.
-        run_kind(BufferKind::Cuda)?;
-        run_kind(BufferKind::Unified)?;
+        for kind in args.buffer.kinds() {
+            if kind != BufferKind::Host {
+                run_kind(kind)?;
+            }
+        }
     }
     let runs = args
         .buffer

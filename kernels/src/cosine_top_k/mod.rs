@@ -12,7 +12,7 @@ use cuda_um::{Device, Kernel, LaunchConfig, Module, ReadArg, Stream, WriteArg};
 use half::f16;
 
 /// Queries and targets of a tile; cuda/cosine_top_k.cu has the same numbers.
-const TILE: usize = 64;
+const TILE: usize = 128;
 const THREADS: u32 = 256;
 /// The longest list: candidates are inserted one by one, which long lists make slow.
 const LONGEST: usize = 1024;
