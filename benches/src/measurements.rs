@@ -24,7 +24,7 @@ pub struct Measurement {
 }
 
 /// All measurements, in the order of the report.
-pub const ALL: [Measurement; 10] = [
+pub const ALL: [Measurement; 11] = [
     copy_from_host::MEASUREMENT,
     copy_to_host::MEASUREMENT,
     from_slice::MEASUREMENT,
@@ -32,6 +32,7 @@ pub const ALL: [Measurement; 10] = [
     rewrite::MEASUREMENT,
     prefetch::MOVING,
     prefetch::THERE,
+    prefetch::BATCH,
     launch::MEASUREMENT,
     allocate::MEASUREMENT,
     recall::MEASUREMENT,

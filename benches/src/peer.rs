@@ -36,6 +36,7 @@ impl Peer {
     pub fn start(script: &Path) -> Result<(Self, Value)> {
         let python = std::env::var_os("PYTHON").unwrap_or_else(|| "python3".into());
         let mut process = Command::new(&python)
+            .arg("-B") // leaves no compiled files beside the scripts
             .arg(script)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

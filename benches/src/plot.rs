@@ -55,7 +55,10 @@ fn lines(
         .margin(12)
         .x_label_area_size(40)
         .y_label_area_size(76)
-        .build_cartesian_2d(sizes.log_scale(), (low * 0.6..high * 2.0).log_scale())
+        .build_cartesian_2d(
+            sizes.log_scale().base(4.0),
+            (low * 0.6..high * 2.0).log_scale(),
+        )
         .map_err(wrong)?;
     chart
         .configure_mesh()
@@ -77,7 +80,7 @@ fn lines(
             continue;
         }
         let color = Palette99::pick(number).to_rgba();
-        let line = points.iter().map(|(bytes, s)| (*bytes, s.median));
+        let line = points.iter().map(|(bytes, s)| (*bytes, s.median.max(1e-9)));
         let spread = points.iter().map(|(bytes, s)| {
             let ends = [s.lower_quartile, s.upper_quartile].map(|q| (*bytes, q.max(low * 0.6)));
             PathElement::new(ends.to_vec(), color)

@@ -10,19 +10,24 @@ use crate::measure::{Case, Round};
 use crate::peer::{CUPY, TORCH};
 use crate::raw::Kind;
 use crate::report::CaseReport;
-use anyhow::{Result, ensure};
-use cuda_um::{UnifiedBuffer, UnifiedOptions};
+use anyhow::{Result, bail, ensure};
+use cuda_um::{PoolOptions, UnifiedBuffer, UnifiedOptions, UnifiedPool};
 use serde_json::json;
 use std::time::Duration;
 
 pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "allocate",
-    what: "Allocates and frees 64 times, one after the other, touching nothing; the time of one. PyTorch and CuPy take memory from \
+    what: "Allocates and frees 64 times, one after the other, touching nothing; the time of one. From a pool 5000 times; with 8 threads the \
+           time is divided by all they allocate. PyTorch and CuPy take memory from \
            their caches.",
     run,
 };
 
 const TIMES: usize = 64;
+/// The same for a pool, which is done with 64 before the clock moves.
+const POOLED: usize = 5000;
+/// Larger ones are no work for a pool that is kept small.
+const LARGEST_POOLED: usize = MIB;
 
 fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
     for bytes in bench
@@ -33,7 +38,7 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
         // One value is written and read to verify.
         let mut case = Case::new(crate::measure::size_text(bytes), bytes, 1);
         case.ours("cuda-um, uninit and drop", |round| ours(bench, len, round));
-        add_pools(bench, len, &mut case);
+        add_pools(bench, len, &mut case)?;
         case.raw("cudaMallocManaged, cudaFree", |round| {
             let time = round
                 .clock
@@ -92,5 +97,32 @@ fn ours(bench: &Bench, len: usize, round: &mut Round<'_>) -> Result<Duration> {
     Ok(time)
 }
 
-/// Where contenders over a pool of the library go: `case.ours("cuda-um, pool", …)`, warm, with one thread and with several.
-fn add_pools<'a>(_bench: &'a Bench, _len: usize, _case: &mut Case<'a>) {}
+/// A warm pool: with one thread, and the time of one with eight threads at a time.
+fn add_pools<'a>(bench: &'a Bench, len: usize, case: &mut Case<'a>) -> Result<()> {
+    if len * size_of::<f32>() > LARGEST_POOLED {
+        return Ok(());
+    }
+    for (name, threads) in [("cuda-um, pool", 1), ("cuda-um, pool, 8 threads", 8)] {
+        let pool = UnifiedPool::new(&bench.device, PoolOptions::default())?;
+        case.ours(name, move |round| {
+            let work = || (0..POOLED).try_for_each(|_| pool.uninit::<f32>(len).map(drop));
+            let time = round.clock.time(|| match threads {
+                1 => Ok(work()?),
+                _ => std::thread::scope(|scope| {
+                    let started: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+                    started.into_iter().try_for_each(|one| match one.join() {
+                        Ok(done) => Ok(done?),
+                        Err(_) => bail!("a thread panicked"),
+                    })
+                }),
+            })?;
+            let mut buffer = pool.zeroed::<f32>(len)?;
+            let mut found = [f32::NAN];
+            buffer.copy_from_host_at(len - 1, &round.source[..1])?;
+            buffer.copy_to_host_at(len - 1, &mut found)?;
+            round.verify(&found, 1.0)?;
+            Ok(time.div_f64((POOLED * threads) as f64))
+        });
+    }
+    Ok(())
+}
