@@ -84,7 +84,7 @@ pub struct PoolOptions {
 pub struct PoolStats {
     /// Bytes of the blocks that buffers own: their sizes, rounded up.
     pub live_bytes: usize,
-    /// The most that `live_bytes` has been.
+    /// The most that `live_bytes` has been. Where several threads allocate it may be up to 8 MiB too high.
     pub peak_bytes: usize,
     /// Bytes of all slabs.
     pub reserved_bytes: usize,

@@ -460,6 +460,13 @@ fn advice_that_cannot_be_undone_is_not_passed_on() {
     }
     assert!(pool.uninit::<u8>(64 * KIB).is_err());
     assert_eq!(pool.stats().live_buffers, 0);
+    let first = pool.uninit::<u8>(64 * KIB).unwrap();
+    first.advise(Advice::SetReadMostly).unwrap();
+    for name in ["cudaMemAdvise", "cudaMemAdvise_v2"] {
+        sim.fail(Fail::call(name).with(cudaError::cudaErrorInvalidValue));
+    }
+    assert!(first.advise(Advice::UnsetReadMostly).is_err());
+    drop(first);
     let second = pool.uninit::<u8>(64 * KIB).unwrap();
     assert!(!second.range_attributes().unwrap().read_mostly);
 }

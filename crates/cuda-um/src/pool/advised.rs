@@ -17,16 +17,23 @@ pub(super) struct Advised {
     pub(super) range: Range<usize>,
     pub(super) location: Location,
     set: cudaMemoryAdvise,
-    /// The buffer is gone.
-    stale: bool,
 }
 
 /// What was advised in one pool.
 #[derive(Default)]
 pub(super) struct AdvisedRanges {
-    ranges: Mutex<Vec<Advised>>,
-    /// As many, so that a pool without advice looks no further.
-    count: AtomicUsize,
+    ranges: Mutex<Ranges>,
+    // How many there are of each, so that a pool without advice looks no further.
+    live: AtomicUsize,
+    stale: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Ranges {
+    /// Of buffers, by the address of the first byte.
+    live: BTreeMap<usize, Vec<Advised>>,
+    /// Of buffers that are gone.
+    stale: Vec<Advised>,
 }
 
 impl Advised {
@@ -46,79 +53,73 @@ pub(crate) fn pages(range: &Range<usize>) -> Range<usize> {
 }
 
 impl AdvisedRanges {
-    /// Whether there are any. The lock of the block's list orders this with who advised the block before.
-    fn is_empty(&self) -> bool {
-        self.count.load(Ordering::Relaxed) == 0
-    }
-
-    fn change<R>(&self, change: impl FnOnce(&mut Vec<Advised>) -> R) -> R {
+    fn change<R>(&self, change: impl FnOnce(&mut Ranges) -> R) -> R {
         let mut ranges = self.ranges.lock();
         let result = change(&mut ranges);
-        self.count.store(ranges.len(), Ordering::Relaxed);
+        // The lock that the block goes through orders this with who has the block next.
+        self.live.store(ranges.live.len(), Ordering::Relaxed);
+        self.stale.store(ranges.stale.len(), Ordering::Relaxed);
         result
     }
 
-    fn note(&self, range: Range<usize>, advice: cudaMemoryAdvise, location: Location) {
+    /// Notes advice that is given. What undoes some is no matter: it may fail, and undoing twice does no harm.
+    fn note(&self, range: Range<usize>, set: cudaMemoryAdvise, location: Location) {
         // Odd numbers set, the even ones after them undo.
-        let is_set = advice.0 % 2 == 1;
-        let set = if is_set {
-            advice
-        } else {
-            cudaMemoryAdvise(advice.0 - 1)
-        };
+        if set.0.is_multiple_of(2) {
+            return;
+        }
         let by_location = set == cudaMemoryAdvise::cudaMemAdviseSetAccessedBy;
         self.change(|ranges| {
-            // What was advised before, and is now undone or advised otherwise.
-            ranges.retain(|old| {
-                let covered = range.start <= old.range.start && old.range.end <= range.end;
-                !(covered && old.set == set && (!by_location || old.location == location))
-            });
-            if is_set {
-                ranges.push(Advised {
-                    range,
-                    location,
-                    set,
-                    stale: false,
+            // The same advice for the same memory need not be undone twice.
+            for (_, old) in ranges.live.range_mut(range.clone()) {
+                old.retain(|old| {
+                    let same = old.set == set && (!by_location || old.location == location);
+                    !(same && old.range.end <= range.end)
                 });
             }
+            ranges.live.entry(range.start).or_default().push(Advised {
+                range,
+                location,
+                set,
+            });
         });
     }
 
     /// The buffer that had this block is gone.
     pub(super) fn retire(&self, block: Range<usize>) {
-        if !self.is_empty() {
-            let within = |advised: &&mut Advised| block.contains(&advised.range.start);
-            self.change(|ranges| {
-                ranges
-                    .iter_mut()
-                    .filter(within)
-                    .for_each(|advised| advised.stale = true);
-            });
+        if self.live.load(Ordering::Relaxed) == 0 {
+            return;
         }
+        self.change(|Ranges { live, stale }| {
+            while let Some((&start, _)) = live.range(block.clone()).next() {
+                stale.extend(live.remove(&start).into_iter().flatten());
+            }
+        });
     }
 
     /// Takes what former owners left on the pages of a block.
     pub(super) fn take_stale(&self, block: &Range<usize>) -> Vec<Advised> {
-        if self.is_empty() {
+        if self.stale.load(Ordering::Relaxed) == 0 {
             return Vec::new();
         }
         let block = pages(block);
         let touches = |advised: &mut Advised| {
             let pages = advised.pages();
-            advised.stale && pages.start < block.end && block.start < pages.end
+            pages.start < block.end && block.start < pages.end
         };
-        self.change(|ranges| ranges.extract_if(.., touches).collect())
+        self.change(|ranges| ranges.stale.extract_if(.., touches).collect())
     }
 
     /// Puts back what could not be undone.
     pub(super) fn put_back(&self, advised: impl IntoIterator<Item = Advised>) {
-        self.change(|ranges| ranges.extend(advised));
+        self.change(|ranges| ranges.stale.extend(advised));
     }
 
     /// The slab is gone, and its advice with it.
     pub(super) fn forget(&self, slab: &Range<usize>) {
-        if !self.is_empty() {
-            self.change(|ranges| ranges.retain(|advised| !slab.contains(&advised.range.start)));
+        if self.stale.load(Ordering::Relaxed) > 0 {
+            let within = |advised: &Advised| slab.contains(&advised.range.start);
+            self.change(|ranges| ranges.stale.retain(|advised| !within(advised)));
         }
     }
 }

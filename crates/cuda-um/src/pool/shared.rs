@@ -14,35 +14,43 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Locks are taken in the order `growing`, `heap`, a list, advice; `growing` alone is held while CUDA allocates.
+/// Locks are taken in the order `growing`, `heap`, a shard, advice; `growing` alone is held while CUDA allocates.
 pub(super) struct Shared {
     device: Device,
     options: PoolOptions,
     classes: Classes,
-    /// For each class, `SHARDS` lists of free blocks; a thread uses one, and others where that is empty.
-    lists: Box<[List]>,
+    /// Free blocks; a thread uses those of one shard, and of others where that has none.
+    shards: [Shard; SHARDS],
     heap: Mutex<Heap>,
     growing: Mutex<()>,
     pub(super) advised: AdvisedRanges,
-    live_bytes: AtomicUsize,
+    /// Live bytes, and what the shards have to spare.
+    charged_bytes: AtomicUsize,
     peak_bytes: AtomicUsize,
 }
 
 /// On cache lines of its own.
 #[repr(align(128))]
 #[derive(Default)]
-struct List(Mutex<Blocks>);
+struct Shard(Mutex<Blocks>);
 
 #[derive(Default)]
 struct Blocks {
-    free: Vec<FreeBlock>,
-    /// Taken here less given back here: the sum over the lists of a class is what buffers own.
-    live: isize,
+    /// For each class.
+    free: Vec<Vec<FreeBlock>>,
+    // Taken here less given back here: the sums over the shards are what buffers own.
+    live_buffers: isize,
+    live_bytes: isize,
+    /// Charged, given back, and not discharged: so that who allocates and frees in turn touches no counter of the pool's.
+    spare_bytes: usize,
 }
+
+/// More than that is discharged.
+const MOST_SPARE: usize = 1 << 20;
 
 const SHARDS: usize = 8;
 
-/// The list of each class that this thread uses.
+/// The shard that this thread uses.
 fn shard() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local!(static SHARD: Cell<usize> = const { Cell::new(usize::MAX) });
@@ -62,14 +70,16 @@ impl Shared {
         Self {
             device: device.clone(),
             options,
-            lists: (0..classes.count() * SHARDS)
-                .map(|_| List::default())
-                .collect(),
+            shards: std::array::from_fn(|_| {
+                let mut blocks = Blocks::default();
+                blocks.free.resize_with(classes.count(), Vec::new);
+                Shard(Mutex::new(blocks))
+            }),
             classes,
             heap: Mutex::default(),
             growing: Mutex::default(),
             advised: AdvisedRanges::default(),
-            live_bytes: AtomicUsize::new(0),
+            charged_bytes: AtomicUsize::new(0),
             peak_bytes: AtomicUsize::new(0),
         }
     }
@@ -89,10 +99,6 @@ impl Shared {
             Some(class) => (self.classes.size(class), self.take(class)?),
             None => self.take_whole(bytes)?,
         };
-        let live = self.live_bytes.fetch_add(size, Ordering::Relaxed) + size;
-        if live > self.peak_bytes.load(Ordering::Relaxed) {
-            self.peak_bytes.fetch_max(live, Ordering::Relaxed);
-        }
         // At most a few hundred classes.
         let class = class.map(|class| class as u16);
         if let Err(error) = self.undo_advice(&block, size) {
@@ -118,36 +124,55 @@ impl Shared {
     /// Takes a block back.
     pub(super) fn give(&self, block: FreeBlock, class: Option<u16>, size: usize) {
         self.advised.retire(block.at()..block.at() + size);
-        self.live_bytes.fetch_sub(size, Ordering::Relaxed);
         let Some(class) = class else {
+            self.charged_bytes.fetch_sub(size, Ordering::Relaxed);
             self.heap.lock().give_whole(size, block);
             return;
         };
-        let mut list = self.list(class.into(), shard()).0.lock();
-        list.live -= 1;
-        list.free.push(block);
+        let mut shard = self.own_shard().lock();
+        shard.live_buffers -= 1;
+        shard.live_bytes -= size as isize;
+        shard.spare_bytes += size;
+        if shard.spare_bytes > MOST_SPARE {
+            let spare = std::mem::take(&mut shard.spare_bytes);
+            self.charged_bytes.fetch_sub(spare, Ordering::Relaxed);
+        }
+        shard.free[usize::from(class)].push(block);
     }
 
-    fn list(&self, class: usize, shard: usize) -> &List {
-        &self.lists[class * SHARDS + shard]
+    fn own_shard(&self) -> &Mutex<Blocks> {
+        &self.shards[shard()].0
+    }
+
+    fn charge(&self, bytes: usize) {
+        let charged = self.charged_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.peak_bytes.fetch_max(charged, Ordering::Relaxed);
     }
 
     fn take(self: &Arc<Self>, class: usize) -> Result<FreeBlock> {
-        let mut list = self.list(class, shard()).0.lock();
-        if let Some(block) = list.free.pop() {
-            list.live += 1;
-            return Ok(block);
+        let size = self.classes.size(class);
+        let mut own = self.own_shard().lock();
+        let block = match own.free[class].pop() {
+            Some(block) => block,
+            None => {
+                drop(own);
+                let block = self.refill(class)?;
+                own = self.own_shard().lock();
+                block
+            }
+        };
+        own.live_buffers += 1;
+        own.live_bytes += size as isize;
+        match own.spare_bytes.checked_sub(size) {
+            Some(rest) => own.spare_bytes = rest,
+            None => self.charge(size - std::mem::take(&mut own.spare_bytes)),
         }
-        drop(list);
-        let block = self.refill(class)?;
-        self.list(class, shard()).0.lock().live += 1;
         Ok(block)
     }
 
     /// A block from another thread's list, or from a slab.
     fn refill(self: &Arc<Self>, class: usize) -> Result<FreeBlock> {
-        let found = self.steal(class).or_else(|| self.carve(class));
-        if let Some(block) = found {
+        if let Some(block) = self.carve(class) {
             return Ok(block);
         }
         let _growing = self.growing.lock();
@@ -162,31 +187,33 @@ impl Shared {
         }
     }
 
-    /// Takes a free block, from another thread's list if need be: then half of what that has.
-    fn steal(&self, class: usize) -> Option<FreeBlock> {
-        let own = shard();
-        if let Some(block) = self.list(class, own).0.lock().free.pop() {
+    /// Takes a free block, from another thread's shard if need be: then half of what that has.
+    ///
+    /// The heap is locked, so that nobody thinks there are none while they are on their way.
+    fn steal(&self, _heap: &mut Heap, class: usize) -> Option<FreeBlock> {
+        if let Some(block) = self.own_shard().lock().free[class].pop() {
             return Some(block);
         }
+        let own = shard();
         let others = (1..SHARDS).map(|step| (own + step) % SHARDS);
         for other in others {
             let mut half = {
-                let free = &mut self.list(class, other).0.lock().free;
+                let free = &mut self.shards[other].0.lock().free[class];
                 free.split_off(free.len() / 2)
             };
             if let Some(block) = half.pop() {
-                self.list(class, own).0.lock().free.append(&mut half);
+                self.own_shard().lock().free[class].append(&mut half);
                 return Some(block);
             }
         }
         None
     }
 
-    /// Carves blocks out of a slab that is there.
+    /// Takes a free block, or carves some out of a slab that is there.
     fn carve(&self, class: usize) -> Option<FreeBlock> {
         let (run, size) = (self.classes.run(class), self.classes.size(class));
         let mut heap = self.heap.lock();
-        if let Some(block) = self.steal(class) {
+        if let Some(block) = self.steal(&mut heap, class) {
             return Some(block);
         }
         let carved = heap.carve(run).or_else(|| {
@@ -195,7 +222,7 @@ impl Shared {
         })?;
         // The next one is taken from the end: in the order of addresses.
         let rest = (1..run.count).rev().map(|index| carved.block(index, size));
-        self.list(class, shard()).0.lock().free.extend(rest);
+        self.own_shard().lock().free[class].extend(rest);
         Some(carved.block(0, size))
     }
 
@@ -203,12 +230,12 @@ impl Shared {
     fn uncarve(&self, heap: &mut Heap) {
         for class in 0..self.classes.count() {
             let mut free = Vec::new();
-            for shard in 0..SHARDS {
-                free.append(&mut self.list(class, shard).0.lock().free);
+            for shard in &self.shards {
+                free.append(&mut shard.0.lock().free[class]);
             }
             if !free.is_empty() {
                 let mut rest = heap.uncarve(free);
-                self.list(class, shard()).0.lock().free.append(&mut rest);
+                self.own_shard().lock().free[class].append(&mut rest);
             }
         }
     }
@@ -216,12 +243,17 @@ impl Shared {
     /// A block that is a slab, for what is larger than half of one.
     fn take_whole(self: &Arc<Self>, bytes: usize) -> Result<(usize, FreeBlock)> {
         let size = bytes.next_multiple_of(CHUNK);
-        if let Some(found) = self.heap.lock().take_whole(size) {
-            return Ok(found);
-        }
-        let _growing = self.growing.lock();
-        let slab = self.slab(size, size)?;
-        Ok((size, self.heap.lock().add_whole(slab)))
+        let free = self.heap.lock().take_whole(size);
+        let (size, block) = match free {
+            Some(found) => found,
+            None => {
+                let _growing = self.growing.lock();
+                let slab = self.slab(size, size)?;
+                (size, self.heap.lock().add_whole(slab))
+            }
+        };
+        self.charge(size);
+        Ok((size, block))
     }
 
     /// A new slab: `wanted` bytes, or, where there is no room for them, fewer. To be called while `growing` is held.
@@ -313,21 +345,18 @@ impl Shared {
         let heap = self.heap.lock();
         let (mut live_buffers, mut live_bytes) = (heap.live_whole.count, heap.live_whole.bytes);
         let mut largest_free_bytes = heap.largest_free();
-        for class in 0..self.classes.count() {
-            let (mut live, mut any_free) = (0, false);
-            for shard in 0..SHARDS {
-                let list = self.list(class, shard).0.lock();
-                live += list.live;
-                any_free |= !list.free.is_empty();
-            }
-            // While other threads take and give, the sum may be off by a few.
-            let live = usize::try_from(live).unwrap_or(0);
-            live_buffers += live;
-            live_bytes += live * self.classes.size(class);
-            if any_free {
-                largest_free_bytes = largest_free_bytes.max(self.classes.size(class));
-            }
+        // While other threads take and give, the sums may be off by a few.
+        let (mut buffers, mut bytes) = (0, 0);
+        for shard in &self.shards {
+            let shard = shard.0.lock();
+            buffers += shard.live_buffers;
+            bytes += shard.live_bytes;
+            let largest = shard.free.iter().rposition(|free| !free.is_empty());
+            let largest = largest.map_or(0, |class| self.classes.size(class));
+            largest_free_bytes = largest_free_bytes.max(largest);
         }
+        live_buffers += usize::try_from(buffers).unwrap_or(0);
+        live_bytes += usize::try_from(bytes).unwrap_or(0);
         PoolStats {
             live_bytes,
             peak_bytes: self.peak_bytes.load(Ordering::Relaxed),
