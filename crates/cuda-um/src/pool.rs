@@ -53,6 +53,9 @@ use std::sync::Arc;
 /// on the page**, and what the CPU touches may take a neighbour along. Contents are never concerned. The driver itself migrates
 /// up to 64 KiB or 2 MiB together.
 ///
+/// Blocks of 2 MiB and more begin at multiples of 2 MiB within their slab, those of 64 KiB and more at multiples of 16 KiB or more; so
+/// they are aligned where CUDA aligns slabs to 2 MiB, which GPUs do but CUDA does not promise.
+///
 /// Buffers of more than half a slab have a slab of their own, which is kept for the next buffer about as large.
 ///
 /// Advice for a buffer is undone before its memory has a new owner.
