@@ -543,33 +543,3 @@ fn without_concurrent_access_everything_works() {
     drop((pool, add));
     nothing_left(&sim, device.runtime());
 }
-
-/// `cargo test --release -p cuda-um --test pool -- --ignored --nocapture`
-#[test]
-#[ignore = "a measurement"]
-fn how_long_a_warm_allocation_takes() {
-    let (device, _) = device();
-    let pool = pool(&device);
-    let rounds = 1_000_000;
-    let run = || {
-        let start = std::time::Instant::now();
-        for _ in 0..rounds {
-            drop(std::hint::black_box(pool.uninit::<f32>(16 * KIB).unwrap()));
-        }
-        start.elapsed().as_nanos() / rounds
-    };
-    println!(
-        "1 thread: {} ns for allocate and free",
-        run().min(run()).min(run())
-    );
-    for threads in [2, 4, 8] {
-        let start = std::time::Instant::now();
-        std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(run))));
-        let rate = threads * rounds * 1000 / start.elapsed().as_nanos();
-        println!("{threads} threads: {rate} million a second");
-    }
-    for live in [100, 10_000, 100_000] {
-        let kept: Vec<_> = (0..live).map(|_| pool.uninit::<u8>(256).unwrap()).collect();
-        println!("{} live: {} ns", kept.len(), run());
-    }
-}

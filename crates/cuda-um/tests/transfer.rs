@@ -49,19 +49,23 @@ fn every_element_arrives_whatever_the_size_and_the_threads() {
 }
 
 #[test]
-fn the_default_options_copy_many_megabytes() {
+fn many_megabytes_go_both_ways() {
     let (device, stream) = device();
     let source = numbers(6 << 20, 1);
-    let mut buffer = UnifiedBuffer::from_slice(&device, &source).unwrap();
-    let mut back = vec![0; source.len()];
-    buffer.copy_to_host(&mut back).unwrap();
-    assert!(back == source);
-    buffer.set_zero(&stream).unwrap();
-    buffer.copy_to_host(&mut back).unwrap();
-    assert!(
-        back.iter().all(|value| *value == 0),
-        "it waits for the stream that writes"
-    );
+    let default = TransferOptions::default();
+    for options in [default, default.threads(4).ring_bytes(8 << 20)] {
+        device.set_transfer_options(options);
+        let mut buffer = UnifiedBuffer::from_slice(&device, &source).unwrap();
+        let mut back = vec![0; source.len()];
+        buffer.copy_to_host(&mut back).unwrap();
+        assert!(back == source);
+        buffer.set_zero(&stream).unwrap();
+        buffer.copy_to_host(&mut back).unwrap();
+        assert!(
+            back.iter().all(|value| *value == 0),
+            "it waits for the stream that writes"
+        );
+    }
 }
 
 #[test]

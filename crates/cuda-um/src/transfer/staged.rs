@@ -44,27 +44,61 @@ pub(crate) enum Host<'a> {
 unsafe impl Sync for Staged<'_> {}
 
 /// How a copy is cut.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Debug, PartialEq)]
 struct Plan {
-    piece_bytes: usize,
+    /// Where each piece begins, and where the last one ends.
+    bounds: Vec<usize>,
     threads: usize,
 }
 
-impl Plan {
-    /// Pieces small enough that every thread has a few, so that the first is soon on its way and the last soon done.
-    fn new(bytes: usize, unit_bytes: usize, chunk_bytes: usize, threads: usize) -> Self {
-        let fair = (bytes / (threads * CHUNKS_PER_THREAD * 2)).next_multiple_of(PAGE);
-        let piece_bytes = fair.clamp(SMALLEST.min(chunk_bytes), chunk_bytes);
-        let piece_bytes = piece_bytes - piece_bytes % unit_bytes;
-        Self {
-            piece_bytes,
-            threads: threads.min(bytes.div_ceil(piece_bytes)),
-        }
-    }
-}
-
+const MIB: usize = 1 << 20;
 /// Smaller pieces cost more calls than they save.
 const SMALLEST: usize = 128 << 10;
+
+impl Plan {
+    /// Few threads for small copies, since waking them up takes time (the steps are those of an H200's host). Pieces of which every
+    /// thread has a few; the first ones to the device, and the last ones to the host, are small, for nothing else goes on while they
+    /// are copied by the CPU.
+    fn new(copy: &Staged<'_>, chunk_bytes: usize, threads: usize) -> Self {
+        let useful = match copy.bytes / MIB {
+            0 => 1,
+            1..16 => 2,
+            16..96 => 4,
+            _ => usize::MAX,
+        };
+        let threads = threads.min(useful);
+        let whole = |bytes: usize| {
+            let bytes = bytes.clamp(SMALLEST.min(chunk_bytes), chunk_bytes);
+            (bytes - bytes % copy.unit_bytes).max(copy.unit_bytes)
+        };
+        let fair = (copy.bytes / (threads * CHUNKS_PER_THREAD * 2)).next_multiple_of(PAGE);
+        let (mut sizes, mut left) = (Vec::new(), copy.bytes);
+        while left > 0 {
+            let share = [8, 4, 2]
+                .get(sizes.len() / threads)
+                .map_or(fair, |part| fair / part);
+            let piece = whole(share).min(left);
+            sizes.push(piece);
+            left -= piece;
+        }
+        if copy.direction == Direction::ToHost {
+            sizes.reverse();
+        }
+        let mut bounds = vec![0];
+        bounds.extend(sizes.iter().scan(0, |end, size| {
+            *end += size;
+            Some(*end)
+        }));
+        Self {
+            threads: threads.min(sizes.len()),
+            bounds,
+        }
+    }
+
+    fn pieces(&self) -> usize {
+        self.bounds.len() - 1
+    }
+}
 
 /// Copies through the ring, if the copy is large enough, the memory pageable and there is a ring that nobody uses now; else says `None`
 /// and has done nothing. When it returns, nothing of the copy goes on any more.
@@ -82,7 +116,8 @@ pub(crate) unsafe fn copy(
     staged: Staged<'_>,
 ) -> Option<Result<()>> {
     let options = device.transfers.options();
-    if staged.bytes < options.from_bytes.max(1) || staged.unit_bytes > options.chunk_bytes() {
+    if !options.stages(staged.direction, staged.bytes) || staged.unit_bytes > options.chunk_bytes()
+    {
         return None;
     }
     if let Host::Memory(address) = staged.host
@@ -96,27 +131,21 @@ pub(crate) unsafe fn copy(
         Some(ring) => ring,
         None => ring.insert(device.transfers.make(device, options)?),
     };
-    let plan = Plan::new(
-        staged.bytes,
-        staged.unit_bytes,
-        ring.chunk_bytes,
-        ring.threads,
-    );
+    let plan = Plan::new(&staged, ring.chunk_bytes, ring.threads);
+    let threads = plan.threads;
     let job = Job {
         ring,
         stream,
         staged,
+        done: (0..plan.pieces()).map(|_| AtomicBool::new(false)).collect(),
         plan,
         next: AtomicUsize::new(0),
         stopped: AtomicBool::new(false),
-        done: (0..staged.bytes.div_ceil(plan.piece_bytes))
-            .map(|_| AtomicBool::new(false))
-            .collect(),
         error: Mutex::new(None),
     };
     let on_panic = FinishOnPanic(stream);
     // SAFETY: the caller's promise; each thread has chunks of its own, and the ring is locked.
-    ring.run(plan.threads, |thread| unsafe { job.work(thread) });
+    ring.run(threads, |thread| unsafe { job.work(thread) });
     drop(on_panic);
     // The chunks, and the caller's memory, are free again when the stream is done, whatever went wrong.
     let finished = stream.finish();
@@ -195,8 +224,8 @@ impl Job<'_> {
 
     /// Where a piece begins, and its bytes.
     fn range(&self, piece: usize) -> (usize, usize) {
-        let start = piece * self.plan.piece_bytes;
-        (start, self.plan.piece_bytes.min(self.staged.bytes - start))
+        let (start, end) = (self.plan.bounds[piece], self.plan.bounds[piece + 1]);
+        (start, end - start)
     }
 
     /// # Safety
@@ -301,7 +330,7 @@ impl Job<'_> {
         let copied_bytes = match self.staged.direction {
             // Enqueued is not done, if the context broke.
             Direction::ToDevice if sticky => 0,
-            _ => (whole * self.plan.piece_bytes).min(self.staged.bytes),
+            _ => self.plan.bounds[whole],
         };
         Err(Error::Incomplete {
             copied_bytes,
@@ -315,36 +344,57 @@ impl Job<'_> {
 mod tests {
     use super::*;
 
+    fn plan(
+        direction: Direction,
+        bytes: usize,
+        unit_bytes: usize,
+        chunk_bytes: usize,
+        threads: usize,
+    ) -> Plan {
+        let copy = Staged {
+            direction,
+            host: Host::Memory(std::ptr::null_mut()),
+            device: std::ptr::null_mut(),
+            bytes,
+            unit_bytes,
+            kind: CopyKind::ByAddress,
+        };
+        Plan::new(&copy, chunk_bytes, threads)
+    }
+
     #[test]
-    fn copies_are_cut_into_pieces_for_all_threads() {
-        const MIB: usize = 1 << 20;
-        assert_eq!(
-            Plan::new(256 * MIB, 1, 4 * MIB, 4),
-            Plan {
-                piece_bytes: 4 * MIB,
-                threads: 4
+    fn pieces_cover_the_copy_and_fit_the_chunks() {
+        for direction in [Direction::ToDevice, Direction::ToHost] {
+            for bytes in [12, 4096, 300_000, 3 * MIB, 20 * MIB, 1024 * MIB] {
+                for (unit, chunk, threads) in [
+                    (1, 4 * MIB, 8),
+                    (12, 4 * MIB, 3),
+                    (12, 4096, 1),
+                    (4096, 4096, 2),
+                ] {
+                    let bytes = bytes.next_multiple_of(unit);
+                    let plan = plan(direction, bytes, unit, chunk, threads);
+                    assert_eq!((plan.bounds[0], *plan.bounds.last().unwrap()), (0, bytes));
+                    for piece in plan.bounds.windows(2) {
+                        let bytes = piece[1] - piece[0];
+                        assert!(bytes > 0 && bytes <= chunk && bytes % unit == 0, "{plan:?}");
+                    }
+                    assert!((1..=threads).contains(&plan.threads));
+                }
             }
-        );
+        }
+    }
+
+    #[test]
+    fn large_copies_have_all_threads_and_begin_or_end_small() {
+        let up = plan(Direction::ToDevice, 256 * MIB, 1, 4 * MIB, 8);
+        assert_eq!((up.threads, up.bounds[1]), (8, MIB));
+        let down = plan(Direction::ToHost, 256 * MIB, 1, 4 * MIB, 8);
+        assert_eq!(down.bounds[1], down.bounds[2] - down.bounds[1]);
         assert_eq!(
-            Plan::new(MIB, 1, 4 * MIB, 4),
-            Plan {
-                piece_bytes: MIB / 8,
-                threads: 4
-            }
+            down.bounds[down.pieces()] - down.bounds[down.pieces() - 1],
+            MIB
         );
-        assert_eq!(
-            Plan::new(100, 1, 4 * MIB, 4),
-            Plan {
-                piece_bytes: MIB / 8,
-                threads: 1
-            }
-        );
-        assert_eq!(
-            Plan::new(MIB, 1, PAGE, 2),
-            Plan {
-                piece_bytes: PAGE,
-                threads: 2
-            }
-        );
+        assert_eq!(plan(Direction::ToHost, 300_000, 1, 4 * MIB, 8).threads, 1);
     }
 }
