@@ -24,6 +24,11 @@ use std::sync::{Arc, Weak};
 /// ```
 #[derive(Clone)]
 pub struct Device {
+    /// One count for both: every buffer has a handle.
+    handle: Arc<Handle>,
+}
+
+struct Handle {
     runtime: Runtime,
     state: Arc<DeviceState>,
 }
@@ -54,28 +59,30 @@ pub(crate) struct DeviceState {
 
 impl Device {
     pub(crate) fn new(runtime: Runtime, state: Arc<DeviceState>) -> Self {
-        Self { runtime, state }
+        Self {
+            handle: Arc::new(Handle { runtime, state }),
+        }
     }
 
     /// The device's number in its runtime.
     pub fn ordinal(&self) -> u32 {
-        self.state.ordinal
+        self.handle.state.ordinal
     }
 
     /// The runtime that it belongs to.
     pub fn runtime(&self) -> &Runtime {
-        &self.runtime
+        &self.handle.runtime
     }
 
     /// Its name, as in "NVIDIA H200".
     #[doc(alias = "cuDeviceGetName")]
     pub fn name(&self) -> &str {
-        &self.state.name
+        &self.handle.state.name
     }
 
     /// What it can do.
     pub fn capabilities(&self) -> &Capabilities {
-        &self.state.capabilities
+        &self.handle.state.capabilities
     }
 
     /// Free and total memory.
@@ -85,7 +92,7 @@ impl Device {
     /// What `cudaMemGetInfo` reports.
     #[doc(alias = "cudaMemGetInfo")]
     pub fn memory_info(&self) -> Result<MemoryInfo> {
-        self.state.api.memory_info(self.state.ordinal)
+        self.handle.state.api.memory_info(self.handle.state.ordinal)
     }
 
     /// Waits for all work of the device, other libraries' too.
@@ -95,7 +102,7 @@ impl Device {
     /// What `cudaDeviceSynchronize` reports: a failure of earlier work as well.
     #[doc(alias = "cudaDeviceSynchronize")]
     pub fn synchronize(&self) -> Result<()> {
-        self.state.synchronize()
+        self.handle.state.synchronize()
     }
 
     /// A new stream, which does not wait for the legacy default stream.
@@ -106,8 +113,8 @@ impl Device {
     #[doc(alias = "cudaStreamCreateWithFlags")]
     pub fn stream(&self) -> Result<Stream> {
         Ok(Stream::new(
-            self.runtime.clone(),
-            StreamInner::create(&self.state)?,
+            self.handle.runtime.clone(),
+            StreamInner::create(&self.handle.state)?,
         ))
     }
 
@@ -118,22 +125,22 @@ impl Device {
     /// What `cudaStreamCreateWithFlags` reports, the first time.
     pub fn default_stream(&self) -> Result<Stream> {
         Ok(Stream::new(
-            self.runtime.clone(),
-            self.runtime.own_stream(&self.state)?,
+            self.handle.runtime.clone(),
+            self.handle.runtime.own_stream(&self.handle.state)?,
         ))
     }
 
     /// Sets how copies from and to pageable memory are staged, for all handles of this device. Waits for such a copy that is running.
     pub fn set_transfer_options(&self, options: TransferOptions) {
-        self.state.transfers.configure(options);
+        self.handle.state.transfers.configure(options);
     }
 
     pub(crate) fn state(&self) -> &Arc<DeviceState> {
-        &self.state
+        &self.handle.state
     }
 
     pub(crate) fn api(&self) -> &Arc<Api> {
-        &self.state.api
+        &self.handle.state.api
     }
 }
 
