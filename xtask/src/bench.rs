@@ -19,7 +19,7 @@ pub struct Args {
     /// So many rounds for each size.
     #[arg(long, value_name = "N")]
     rounds: Option<u32>,
-    /// Folder for the results; docs/results/<gpu> if not given.
+    /// Folder for the results; docs/results/GPU if not given.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

@@ -23,7 +23,7 @@ struct Args {
     /// Only these measurements, by their names or how their names begin
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
-    /// Folder for the results [default: docs/results/<gpu> in the repository, elsewhere ./results]
+    /// Folder for the results [default: docs/results/GPU in the repository, elsewhere ./results]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// List the measurements, and measure nothing
