@@ -204,7 +204,7 @@ fn borrowed_memory_is_not_given_back_while_a_failed_wait_leaves_a_copy_going() {
     let outcome = RegisteredBuffer::scope(&device, &mut memory, |registered| {
         let paused = sim.pause();
         stream.copy(&source, registered).unwrap();
-        sim.fail(Fail::call("cudaEventCreateWithFlags").with(cudaError::cudaErrorMemoryAllocation));
+        sim.fail(Fail::call("cudaStreamSynchronize").with(cudaError::cudaErrorMemoryAllocation));
         resume = Some(resume_later(paused));
     });
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::OutOfMemory);
