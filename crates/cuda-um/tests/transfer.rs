@@ -71,7 +71,8 @@ fn many_megabytes_go_both_ways() {
 #[test]
 fn chunks_are_allocated_once_and_as_copies_need_them() {
     let (sim, device, stream) = simulated(Gpu::H200);
-    device.set_transfer_options(small(2));
+    let options = small(2).ring_bytes(1 << 20);
+    device.set_transfer_options(options);
     let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 500_000).unwrap();
     buffer.copy_from_host_at(0, &[1; 100]).unwrap();
     assert_eq!(
@@ -88,7 +89,7 @@ fn chunks_are_allocated_once_and_as_copies_need_them() {
     // The thread beside may have come too late for any piece.
     let allocated = calls(&sim, "cudaHostAlloc");
     assert!((2..=4).contains(&allocated), "{allocated}");
-    device.set_transfer_options(small(2).ring_bytes(0));
+    device.set_transfer_options(options.ring_bytes(0));
     assert_eq!(calls(&sim, "cudaFreeHost"), allocated);
     buffer.copy_from_host(&source).unwrap();
     assert_eq!(calls(&sim, "cudaHostAlloc"), allocated, "staging is off");
