@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::location::Location;
 use crate::memory::range;
 use crate::memory::unified::UnifiedBuffer;
+use crate::residency::By;
 use cuda_um_sys::cudaMemoryAdvise;
 use std::ops::RangeBounds;
 
@@ -117,6 +118,16 @@ impl<T> UnifiedBuffer<T> {
                 location,
             )
         }?;
+        let shadow = &self.raw.shadow;
+        match advice {
+            Advice::SetReadMostly if range.len() == self.len() => shadow.set_read_mostly(true),
+            Advice::SetReadMostly => {}
+            Advice::UnsetReadMostly => {
+                shadow.set_read_mostly(false);
+                shadow.touched(&self.raw.extent(), By::Unknown);
+            }
+            _ => shadow.touched(&self.raw.extent(), By::Unknown),
+        }
         tracing::debug!(target: "cuda_um", buffer = self.id(), ?range, ?advice, "advise");
         Ok(())
     }

@@ -23,7 +23,7 @@
 //! - [`Runtime`], [`Device`] with its [`Capabilities`], [`Stream`], [`Event`].
 //! - Buffers: [`UnifiedBuffer`] (managed memory), [`DeviceBuffer`], [`PinnedBuffer`], [`RegisteredBuffer`].
 //! - [`UnifiedPool`]: unified buffers out of slabs, for those who allocate often.
-//! - Where managed memory lives: [`Advice`], [`Location`], [`UnifiedBuffer::prefetch`], [`PrefetchBatch`], [`RangeAttributes`].
+//! - Where managed memory lives: [`Advice`], [`Location`], [`UnifiedBuffer::prefetch`], [`PrefetchBatch`], [`Residency`], [`RangeAttributes`].
 //! - Kernels: [`Module`], [`Kernel`], [`LaunchConfig`], [`KernelArg`].
 //!
 //! # What the library orders
@@ -83,7 +83,7 @@ pub use memory::view::{View, ViewMut};
 pub use module::{Kernel, KernelAttributes, Module};
 pub use pool::{PoolOptions, PoolStats, UnifiedPool};
 pub use prefetch::{PrefetchBatch, prefetch_all};
-pub use residency::RangeAttributes;
+pub use residency::{RangeAttributes, Residency};
 pub use runtime::{Runtime, RuntimeVersion};
 pub use stream::Stream;
 pub use transfer::TransferOptions;

@@ -89,6 +89,7 @@ fn memory_on_its_way_back_is_waited_for() {
 fn an_error_names_call_subject_and_code_and_is_cleared() {
     let (sim, device, stream) = simulated(Gpu::H200);
     let buffer = UnifiedBuffer::<u8>::zeroed(&device, 5000).unwrap();
+    buffer.forget_residency();
     fail(&sim, "cudaMemPrefetchAsync");
     let error = buffer.prefetch(&device, &stream).unwrap_err();
     let text = "cudaMemPrefetchAsync: 5000 bytes to device 0: cudaErrorInvalidValue (1): ";
