@@ -60,18 +60,18 @@ int main() {
     std::unique_ptr<rmm::mr::pool_memory_resource> pool;
     std::unique_ptr<rmm::mr::cuda_async_memory_resource> in_order;
     const auto allocate = [&](const Request& request) -> Answer {
-      const std::string resource = request.text("resource");
+      const std::string memory = request.text("memory");
       const cuda::stream_ref on{stream.value()};
-      if (resource == "managed") return measure(managed, request, on);
-      if (resource == "pool") {
+      if (memory == "managed") return measure(managed, request, on);
+      if (memory == "pool") {
         if (!pool) pool = std::make_unique<rmm::mr::pool_memory_resource>(managed, POOL, POOL);
         return measure(*pool, request, on);
       }
-      if (resource == "async") {
+      if (memory == "async") {
         if (!in_order) in_order = std::make_unique<rmm::mr::cuda_async_memory_resource>();
         return measure(*in_order, request, on);
       }
-      throw std::runtime_error("no resource " + resource);
+      throw std::runtime_error("RMM has no memory " + memory);
     };
     return peer::serve(answers, {{"allocate", allocate}}, "RMM " RMM_PINNED_VERSION ", from C++");
   } catch (const std::exception& error) {
