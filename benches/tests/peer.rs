@@ -99,7 +99,10 @@ fn compiled_peers_answer() {
             request["memory"] = memory.into();
             let answer = peer.ask(&request).unwrap();
             assert!(answer["verified"] == true, "{name}, {memory}: {answer}");
-            assert!(answer["seconds"].as_f64().unwrap() > 0.0, "{name}: {answer}");
+            assert!(
+                answer["seconds"].as_f64().unwrap() > 0.0,
+                "{name}: {answer}"
+            );
         }
         let error = peer.ask(&json!({"do": "nonsense"})).unwrap_err();
         assert!(error.to_string().contains("nonsense"), "{name}: {error}");
