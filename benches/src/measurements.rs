@@ -51,6 +51,14 @@ pub const ALL: [Measurement; 14] = [
     recall::MEASUREMENT,
 ];
 
+/// Those of the overview, with its titles.
+pub const OVERVIEW: [(&str, &str); 4] = [
+    ("copy_from_host", "Slice to a buffer on the GPU"),
+    ("copy_to_host", "Buffer on the GPU to a slice"),
+    ("from_slice", "New buffer from a slice"),
+    ("round_trip", "Slice, kernel, slice"),
+];
+
 impl Measurement {
     /// Measures; an error ends it early and is told in the report.
     pub fn run(&self, bench: &Bench) -> MeasurementReport {
