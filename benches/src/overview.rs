@@ -22,6 +22,8 @@ type Point = (f64, f64);
 struct Panel<'a> {
     title: &'a str,
     lines: Vec<(&'a str, Vec<Point>)>,
+    /// The plain cudaMemcpy of ordinary memory, for comparison: the first raw contender of these measurements.
+    plain: Option<(&'a str, Vec<Point>)>,
     sizes: Vec<f64>,
 }
 
@@ -56,11 +58,18 @@ fn panel<'a>(measurement: &'a MeasurementReport, title: &'a str) -> Option<Panel
     let mut panel = Panel {
         title,
         lines: Vec::new(),
+        plain: None,
         sizes: Vec::new(),
     };
     for case in &measurement.cases {
         let Some(best) = best_raw(case) else { continue };
         panel.sizes.push(case.bytes as f64);
+        if let Some(plain) = case.contenders.iter().find(|c| c.kind == Kind::Raw)
+            && let Some(seconds) = plain.seconds()
+        {
+            let (_, points) = panel.plain.get_or_insert((&plain.name, Vec::new()));
+            points.push((case.bytes as f64, seconds.median.max(1e-9) / best));
+        }
         for ours in case.contenders.iter().filter(|c| c.kind == Kind::Ours) {
             let Some(seconds) = ours.seconds() else {
                 continue;
@@ -98,7 +107,7 @@ fn heading(area: &DrawingArea<SVGBackend<'_>, Shift>, report: &Report) -> Result
         ),
         (
             format!(
-                "{place}. Time divided by that of the fastest raw contender at the same size, pinned memory included; medians."
+                "{place}. Median time over that of the fastest raw CUDA contender of the size; in copies that may be one with pinned memory."
             ),
             15,
             48,
@@ -113,11 +122,12 @@ fn heading(area: &DrawingArea<SVGBackend<'_>, Shift>, report: &Report) -> Result
 }
 
 fn draw(area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Panel<'_>) -> Result<()> {
-    let ratios = || panel.lines.iter().flat_map(|line| &line.1).map(|p| p.1);
+    let all = || panel.lines.iter().chain(&panel.plain);
+    let ratios = || all().flat_map(|line| &line.1).map(|p| p.1);
     // One is always in the picture, with room for the labels of the lines above all of them.
     let low = ratios().fold(0.8, f64::min) / 1.25;
     let high = ratios().fold(1.25, f64::max) * 1.25;
-    let top = high * (high / low).powf(0.16 * panel.lines.len() as f64);
+    let top = high * (high / low).powf(0.14 * all().count() as f64);
     let (first, last) = (panel.sizes[0], panel.sizes[panel.sizes.len() - 1]);
     let mut chart = ChartBuilder::on(area)
         .caption(
@@ -125,6 +135,7 @@ fn draw(area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Panel<'_>) -> Result<
             ("sans-serif", 18).into_font().style(FontStyle::Bold),
         )
         .margin(14)
+        .margin_right(34) // half a label is beside the axis
         .x_label_area_size(40)
         .y_label_area_size(60)
         .build_cartesian_2d(
@@ -158,9 +169,22 @@ fn draw(area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Panel<'_>) -> Result<
     let note = ("sans-serif", 13)
         .into_font()
         .color(&RGBColor(0, 100, 50))
-        .pos(Pos::new(HPos::Right, VPos::Top));
-    let words = Text::new("below the line cuda-um is faster", (last, 0.985), note);
+        .pos(Pos::new(HPos::Left, VPos::Bottom));
+    let words = Text::new(
+        "below the line cuda-um is faster",
+        (first * 1.15, low * 1.04),
+        note,
+    );
     chart.draw_series([words]).map_err(wrong)?;
+    if let Some((name, points)) = &panel.plain {
+        let gray = RGBColor(130, 130, 130);
+        let line = DashedLineSeries::new(points.clone(), 6, 4, gray.stroke_width(2));
+        chart
+            .draw_series(line)
+            .map_err(wrong)?
+            .label(format!("raw: {name}"))
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], gray.stroke_width(2)));
+    }
     for (number, (name, points)) in panel.lines.iter().enumerate() {
         let color = COLORS[number % COLORS.len()];
         let line = LineSeries::new(points.clone(), color.stroke_width(3)).point_size(4);
