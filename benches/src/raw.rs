@@ -377,6 +377,37 @@ impl Raw {
     }
 }
 
+impl Raw {
+    /// Writes a number to the end of memory from `cudaMallocAsync`, and returns what is read from there.
+    ///
+    /// # Errors
+    /// What CUDA reports.
+    pub fn through_memory_in_order(&self, bytes: usize, number: f32) -> Result<f32> {
+        ensure!(bytes >= size_of::<f32>(), "no room for a number");
+        let (table, size) = (&self.table, size_of::<f32>());
+        let (mut pointer, mut found) = (null_mut(), f32::NAN);
+        // SAFETY: the last four bytes of the new memory, and two numbers that live until the stream has been waited for.
+        unsafe {
+            let code = (table.cudaMallocAsync)(&mut pointer, bytes, self.stream);
+            check(table, "cudaMallocAsync", code)?;
+            let last = pointer.cast::<u8>().wrapping_add(bytes - size);
+            let copy = |to: *mut c_void, from: *const c_void| {
+                let kind = cudaMemcpyKind::cudaMemcpyDefault;
+                let code = (table.cudaMemcpyAsync)(to, from, size, kind, self.stream);
+                check(table, "cudaMemcpyAsync", code)
+            };
+            let copied = copy(last.cast(), (&raw const number).cast())
+                .and_then(|()| copy((&raw mut found).cast(), last.cast_const().cast()));
+            let code = (table.cudaFreeAsync)(pointer, self.stream);
+            let waited = self.synchronize();
+            copied?;
+            check(table, "cudaFreeAsync", code)?;
+            waited?;
+        }
+        Ok(found)
+    }
+}
+
 /// Allocations in the order of a stream that are alive until this is dropped.
 pub struct Held {
     raw: Rc<Raw>,

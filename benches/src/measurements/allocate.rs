@@ -58,14 +58,18 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
                 .clock
                 .time_each(TIMES, || raw.allocate_and_free_in_order(bytes))?;
             raw.synchronize()?;
-            round.verify_that(true, "no error was reported")?;
+            let found = raw.through_memory_in_order(bytes, round.source[0])?;
+            round.verify(&[found], 1.0)?;
             Ok(time)
         });
         case.raw("cudaMalloc, cudaFree", |round| {
             let time = round
                 .clock
                 .time_each(TIMES, || raw.allocate(Kind::Device, len)?.free())?;
-            round.verify_that(true, "no error was reported")?;
+            let (mut memory, mut found) = (raw.allocate(Kind::Device, 1)?, [f32::NAN]);
+            raw.copy_from_slice(&mut memory, &round.source[..1])?;
+            raw.copy_to_slice(&memory, &mut found)?;
+            round.verify(&found, 1.0)?;
             Ok(time)
         });
         let request = json!({"do": "allocate", "bytes": bytes, "repeats": TIMES});

@@ -72,7 +72,8 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
                 .clock
                 .time_each(TIMES, || raw.allocate_and_free_in_order(BYTES))?;
             raw.synchronize()?;
-            round.verify_that(true, "no error was reported")?;
+            let found = raw.through_memory_in_order(BYTES, round.source[0])?;
+            round.verify(&[found], 1.0)?;
             Ok(time)
         });
         cases.push(case.run(&bench.clock, &bench.settings));
