@@ -6,13 +6,14 @@
 //! - [`measure`]: contenders in turn, round by round, with fresh data and every result verified.
 //! - [`measurements`]: what is measured, a file each.
 //! - [`raw`]: CUDA by its own functions, with no library in between.
-//! - [`report`]: JSON, Markdown and plots.
+//! - [`report`], [`plot`], [`overview`]: JSON, Markdown, a plot for each measurement, and one of the whole.
 
 mod bench;
 pub mod clock;
 pub mod data;
 pub mod measure;
 pub mod measurements;
+pub mod overview;
 pub mod peer;
 pub mod plot;
 pub mod raw;
