@@ -21,7 +21,7 @@ use std::ops::{Range, RangeBounds};
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{PoolOptions, PrefetchBatch, UnifiedPool};
+/// use cuda_um::{Location, PoolOptions, PrefetchBatch, UnifiedPool};
 ///
 /// let pool = UnifiedPool::new(&device, PoolOptions::default())?;
 /// let stream = device.stream()?;
@@ -29,8 +29,8 @@ use std::ops::{Range, RangeBounds};
 /// let bias = pool.from_slice(&[1u64; 16 << 10])?;
 /// let mut batch = PrefetchBatch::new();
 /// batch.add(&weights).add(&bias);
-/// let calls = batch.prefetch(&device, &stream)?;
-/// assert_eq!(calls, 1);
+/// assert_eq!(batch.prefetch(Location::Host, &stream)?, 1);
+/// assert_eq!(batch.prefetch(Location::Host, &stream)?, 0, "they are there");
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 #[derive(Clone, Default)]
@@ -203,11 +203,11 @@ impl fmt::Debug for PrefetchBatch<'_> {
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{PoolOptions, UnifiedPool, prefetch_all};
+/// use cuda_um::{Location, PoolOptions, UnifiedPool, prefetch_all};
 ///
 /// let pool = UnifiedPool::new(&device, PoolOptions::default())?;
 /// let layers = [pool.zeroed::<f32>(32 << 10)?, pool.zeroed::<f32>(32 << 10)?];
-/// let calls = prefetch_all(&layers.each_ref(), &device, &device.stream()?)?;
+/// let calls = prefetch_all(&layers.each_ref(), Location::Host, &device.stream()?)?;
 /// assert_eq!(calls, 1);
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
