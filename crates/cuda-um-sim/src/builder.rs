@@ -5,9 +5,10 @@ use std::io;
 use std::time::Duration;
 
 use crate::Sim;
-use crate::engine::{AddressSpace, Core, CostModel, Machine};
+use crate::engine::{AddressSpace, Core, Machine};
 use crate::kernel::Twin;
 use crate::preset::{CudaVersion, Gpu};
+use cuda_um_cost::CostModel;
 
 /// Devices that one simulator can have.
 const MAX_DEVICES: usize = 8;

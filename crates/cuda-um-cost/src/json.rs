@@ -1,0 +1,174 @@
+//! The model as JSON, times in microseconds and rates in bytes a second.
+
+use crate::{CostModel, Link};
+use serde_json::{Map, Value};
+use std::time::Duration;
+use thiserror::Error;
+
+/// Why a text is no cost model.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
+pub enum CostError {
+    /// It is no JSON, or no object.
+    #[error("a cost model is an object in JSON: {reason}")]
+    Json {
+        /// What the parser says.
+        reason: String,
+    },
+    /// A field is not there.
+    #[error("the cost model has no {field:?}")]
+    Missing {
+        /// Its name.
+        field: String,
+    },
+    /// A field that no cost model has.
+    #[error("a cost model has no field {field:?}")]
+    Unknown {
+        /// Its name.
+        field: String,
+    },
+    /// A value that cannot be.
+    #[error("{field:?} of the cost model is {value}; allowed is {allowed}")]
+    Invalid {
+        /// The field's name.
+        field: String,
+        /// The value.
+        value: String,
+        /// What would be right.
+        allowed: &'static str,
+    },
+}
+
+/// Rises when the meaning of a field changes.
+const FORMAT: u64 = 1;
+const FORMAT_KEY: &str = "format";
+const SOURCE_KEY: &str = "source";
+/// An hour: longer takes nothing here.
+const LONGEST_US: f64 = 3.6e9;
+
+impl CostModel {
+    /// The model as JSON, as [`from_json`](Self::from_json) reads it.
+    pub fn to_json(&self) -> String {
+        let mut copy = self.clone();
+        let mut object = Map::new();
+        object.insert(FORMAT_KEY.to_owned(), FORMAT.into());
+        object.insert(SOURCE_KEY.to_owned(), self.source.clone().into());
+        for (key, time) in copy.times() {
+            object.insert(key.to_owned(), (time.as_nanos() as f64 / 1e3).into());
+        }
+        for (key, rate) in copy.rates() {
+            object.insert(key.to_owned(), (*rate).into());
+        }
+        format!("{:#}\n", Value::Object(object))
+    }
+
+    /// Reads a model. Every field has to be there, and no other.
+    ///
+    /// # Errors
+    ///
+    /// [`CostError`] names the field, its value and what is allowed.
+    pub fn from_json(text: &str) -> Result<Self, CostError> {
+        let json = |reason: String| CostError::Json { reason };
+        let value: Value = serde_json::from_str(text).map_err(|error| json(error.to_string()))?;
+        let Value::Object(mut object) = value else {
+            return Err(json("it is something else".to_owned()));
+        };
+        let format = take(&mut object, FORMAT_KEY)?;
+        if format.as_u64() != Some(FORMAT) {
+            return Err(invalid(FORMAT_KEY, &format, "1"));
+        }
+        let source = take(&mut object, SOURCE_KEY)?;
+        let text = source.as_str();
+        // Every field is overwritten.
+        let mut model = Self::built_in(Link::Pcie5);
+        model.source = text
+            .ok_or_else(|| invalid(SOURCE_KEY, &source, "a string"))?
+            .to_owned();
+        for (key, time) in model.times() {
+            let value = take(&mut object, key)?;
+            let us = value.as_f64().filter(|us| (0.0..=LONGEST_US).contains(us));
+            let us = us.ok_or_else(|| invalid(key, &value, "microseconds, from 0 to an hour"))?;
+            *time = Duration::from_nanos((us * 1e3).round() as u64);
+        }
+        for (key, rate) in model.rates() {
+            let value = take(&mut object, key)?;
+            let allowed = "bytes a second, more than 0 and at most 1e15";
+            *rate = value
+                .as_f64()
+                .filter(|rate| *rate > 0.0 && *rate <= 1e15)
+                .ok_or_else(|| invalid(key, &value, allowed))?;
+        }
+        match object.keys().next() {
+            Some(field) => Err(CostError::Unknown {
+                field: field.clone(),
+            }),
+            None => Ok(model),
+        }
+    }
+}
+
+fn take(object: &mut Map<String, Value>, field: &str) -> Result<Value, CostError> {
+    object.remove(field).ok_or_else(|| CostError::Missing {
+        field: field.to_owned(),
+    })
+}
+
+fn invalid(field: &str, value: &Value, allowed: &'static str) -> CostError {
+    CostError::Invalid {
+        field: field.to_owned(),
+        value: value.to_string(),
+        allowed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changed(change: impl FnOnce(&mut Map<String, Value>)) -> String {
+        let mut value: Value = serde_json::from_str(&CostModel::h200().to_json()).unwrap();
+        change(value.as_object_mut().unwrap());
+        CostModel::from_json(&value.to_string())
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn every_preset_comes_back_as_it_was() {
+        for model in [
+            CostModel::h200(),
+            CostModel::gh200(),
+            CostModel::pcie4(),
+            CostModel::pascal(),
+            CostModel::maxwell(),
+            CostModel::integrated(),
+        ] {
+            assert_eq!(CostModel::from_json(&model.to_json()), Ok(model));
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let set = |key: &'static str, value: Value| changed(|o| drop(o.insert(key.into(), value)));
+        assert_eq!(
+            set("pinned_bytes_per_s", 0.into()),
+            "\"pinned_bytes_per_s\" of the cost model is 0; allowed is bytes a second, more than 0 and at most 1e15"
+        );
+        assert!(set("launch_us", (-1).into()).contains("\"launch_us\" of the cost model is -1"));
+        assert!(set("launch_us", "2".into()).contains("\"2\""));
+        assert!(set("remote_bytes_per_s", Value::Null).contains("null"));
+        assert!(set("format", 2.into()).contains("allowed is 1"));
+        assert_eq!(
+            set("launch_ms", 2.into()),
+            "a cost model has no field \"launch_ms\""
+        );
+        assert_eq!(
+            changed(|o| drop(o.remove("copy_us"))),
+            "the cost model has no \"copy_us\""
+        );
+        for text in ["", "[]", "{", "3"] {
+            let error = CostModel::from_json(text).unwrap_err();
+            assert!(matches!(error, CostError::Json { .. }), "{error}");
+        }
+    }
+}

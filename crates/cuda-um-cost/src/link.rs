@@ -1,0 +1,35 @@
+//! Classes of links between host and device.
+
+/// What a GPU hangs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Link {
+    /// PCIe 3 x16, about 12 GB/s each way.
+    Pcie3,
+    /// PCIe 4 x16, about 25 GB/s each way.
+    Pcie4,
+    /// PCIe 5 x16, about 55 GB/s each way.
+    Pcie5,
+    /// NVLink-C2C, as in Grace Hopper.
+    NvlinkC2c,
+}
+
+impl Link {
+    /// A guess, for CUDA's runtime does not tell: what GPUs of a compute capability usually hang on. `uses_host_page_tables` is the
+    /// attribute `cudaDevAttrPageableMemoryAccessUsesHostPageTables`, which coherent links have.
+    ///
+    /// ```
+    /// use cuda_um_cost::Link;
+    /// assert_eq!(Link::of((9, 0), false), Link::Pcie5);
+    /// assert_eq!(Link::of((9, 0), true), Link::NvlinkC2c);
+    /// assert_eq!(Link::of((8, 6), false), Link::Pcie4);
+    /// ```
+    pub fn of(compute_capability: (u32, u32), uses_host_page_tables: bool) -> Self {
+        match compute_capability.0 {
+            _ if uses_host_page_tables => Self::NvlinkC2c,
+            ..8 => Self::Pcie3,
+            8 => Self::Pcie4,
+            _ => Self::Pcie5,
+        }
+    }
+}

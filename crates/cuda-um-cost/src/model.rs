@@ -1,0 +1,114 @@
+//! The model itself: its times and rates.
+
+use std::time::Duration;
+
+macro_rules! cost_model {
+    (
+        times { $($(#[$time_doc:meta])* $time:ident,)* }
+        rates { $($(#[$rate_doc:meta])* $rate:ident: $rate_key:literal,)* }
+    ) => {
+        /// What things cost on a machine: times of one operation, and rates in bytes a second.
+        #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub struct CostModel {
+            /// Where the values come from, in words.
+            pub source: String,
+            $($(#[$time_doc])* pub $time: Duration,)*
+            $($(#[$rate_doc])* pub $rate: f64,)*
+        }
+
+        impl CostModel {
+            /// All times: the key in JSON (in microseconds), and the field.
+            pub(crate) fn times(&mut self) -> Vec<(&'static str, &mut Duration)> {
+                vec![$((concat!(stringify!($time), "_us"), &mut self.$time),)*]
+            }
+
+            /// All rates: the key in JSON, and the field.
+            pub(crate) fn rates(&mut self) -> Vec<(&'static str, &mut f64)> {
+                vec![$(($rate_key, &mut self.$rate),)*]
+            }
+        }
+    };
+}
+
+cost_model! {
+    times {
+        /// The host's part of a kernel launch.
+        launch,
+        /// A kernel that touches nothing.
+        kernel,
+        /// Setting an explicit copy up, and waiting for it.
+        copy,
+        /// What a copy to or from managed memory takes longer.
+        copy_managed,
+        /// Waking up another thread to help.
+        thread_wake,
+        /// Setting a prefetch that moves something up.
+        prefetch,
+        /// A prefetch that finds everything there.
+        prefetch_resident,
+        /// The same, for each 2 MiB looked at.
+        prefetch_block,
+        /// Serving one group of GPU faults.
+        gpu_fault_group,
+        /// Each fault in a group.
+        gpu_fault,
+        /// Serving one CPU fault.
+        cpu_fault,
+        /// First touch of 4 KiB by the host.
+        host_populate_page,
+        /// Managed allocation.
+        managed_alloc,
+        /// Device allocation below 1 MiB, served from memory already mapped.
+        device_alloc_small,
+        /// Device allocation from 1 MiB on.
+        device_alloc,
+        /// Stream-ordered and pool allocation.
+        pool_alloc,
+        /// Advice, before what it maps.
+        advise,
+        /// Recording an event.
+        event_record,
+        /// Asking an event or a stream.
+        query,
+        /// Making a stream wait for an event.
+        stream_wait,
+        /// Enqueuing anything else.
+        enqueue,
+    }
+    rates {
+        /// A kernel that works through resident memory.
+        kernel_rate: "kernel_bytes_per_s",
+        /// A kernel that reads or writes memory that stays on the other side of the link: mapped pinned memory, for one.
+        remote_rate: "remote_bytes_per_s",
+        /// Copies between the device and pinned memory.
+        pinned_rate: "pinned_bytes_per_s",
+        /// Copies between the device and pageable memory, by the driver.
+        pageable_rate: "pageable_bytes_per_s",
+        /// One thread of the host that copies memory.
+        host_copy_rate: "host_copy_bytes_per_s",
+        /// Large copies from pageable memory to the device, staged by several threads.
+        staged_to_device_rate: "staged_to_device_bytes_per_s",
+        /// Large copies from the device to pageable memory, staged by several threads.
+        staged_to_host_rate: "staged_to_host_bytes_per_s",
+        /// Copies inside one device, and memset.
+        device_rate: "device_bytes_per_s",
+        /// Prefetches to the device.
+        prefetch_to_device_rate: "prefetch_to_device_bytes_per_s",
+        /// Prefetches to the host.
+        prefetch_to_host_rate: "prefetch_to_host_bytes_per_s",
+        /// The copies that faults cause.
+        fault_rate: "fault_bytes_per_s",
+        /// Populating fresh managed memory on the device.
+        device_populate_rate: "device_populate_bytes_per_s",
+        /// Locking large pinned allocations.
+        pin_rate: "pin_bytes_per_s",
+        /// Mapping resident memory, for accessed-by advice.
+        map_rate: "map_bytes_per_s",
+    }
+}
+
+/// Time that `bytes` take at a rate in bytes a second.
+pub fn at_rate(bytes: u64, rate: f64) -> Duration {
+    Duration::from_secs_f64(bytes as f64 / rate)
+}
