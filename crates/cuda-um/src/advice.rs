@@ -74,7 +74,7 @@ impl<T> UnifiedBuffer<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::NotSupported`] for a device without concurrent managed access, or a location that the runtime is too old for;
+    /// [`Error::NotSupported`] for mapped memory, a device without concurrent managed access, or a location that the runtime is too old for;
     /// [`Error::DeviceOutOfRange`]; [`Error::InvalidArgument`] for NUMA nodes with `SetAccessedBy`; and what `cudaMemAdvise`
     /// reports.
     #[doc(alias = "cudaMemAdvise")]
@@ -101,6 +101,13 @@ impl<T> UnifiedBuffer<T> {
                 what: "the location of accessed-by advice",
                 value: location.to_string(),
                 reason: "it is a processor: the host or a device".to_owned(),
+            });
+        }
+        if !self.raw.is_managed() && !self.is_empty() {
+            return Err(Error::NotSupported {
+                what: format!("{advice:?} for buffer {}", self.id()),
+                needs: "managed memory".to_owned(),
+                have: self.placement().to_string(),
             });
         }
         let (number, location) = advice.to_sys();

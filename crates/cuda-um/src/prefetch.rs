@@ -22,7 +22,7 @@ impl<T> UnifiedBuffer<T> {
     /// Migrates the whole buffer to a location, on a stream.
     ///
     /// What is known to be there already is left out: then the driver is called for the rest, or not at all (see
-    /// [`residency`](Self::residency)).
+    /// [`residency`](Self::residency)). Of mapped memory nothing migrates, so nothing is done.
     ///
     /// # Ordering
     ///
@@ -65,6 +65,9 @@ impl<T> UnifiedBuffer<T> {
         }
         let device = self.device();
         check_places(device, location, stream)?;
+        if missing.is_empty() {
+            return Ok(());
+        }
         let used = std::iter::once(Tracked::new(&self.raw, Access::Move));
         let start = self.raw.pointer().as_ptr();
         let enqueued = enqueue(stream, used, || {

@@ -153,6 +153,13 @@ impl<T> UnifiedBuffer<T> {
     #[doc(alias = "cudaMemRangeGetAttribute")]
     pub fn range_attributes_of(&self, range: impl RangeBounds<usize>) -> Result<RangeAttributes> {
         let range = range::check(range, self.len())?;
+        if !self.raw.is_managed() && !self.is_empty() {
+            return Err(Error::NotSupported {
+                what: format!("range attributes of buffer {}", self.id()),
+                needs: "managed memory".to_owned(),
+                have: self.placement().to_string(),
+            });
+        }
         if range.is_empty() {
             return Err(Error::InvalidArgument {
                 what: "the range",

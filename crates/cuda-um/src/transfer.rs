@@ -5,6 +5,7 @@
 //! in the ring: what uses the buffer comes after it on the device.
 
 mod options;
+mod predict;
 mod ring;
 mod staged;
 mod streaming;
@@ -19,6 +20,7 @@ use ring::Ring;
 /// What the transfers of one device share.
 #[derive(Default)]
 pub(crate) struct Transfers {
+    options: Mutex<TransferOptions>,
     /// It serves one copy at a time: they share one link anyway.
     ring: Mutex<Ring>,
 }
@@ -26,7 +28,14 @@ pub(crate) struct Transfers {
 impl Transfers {
     /// Waits for a copy that is running; the ring is freed, and made anew as copies need it.
     pub(crate) fn configure(&self, options: TransferOptions) {
-        *self.ring.lock() = Ring::new(options);
+        let mut ring = self.ring.lock();
+        *self.options.lock() = options;
+        *ring = Ring::new(options);
+    }
+
+    /// How many threads copy at most. Does not wait for a copy.
+    fn threads(&self) -> usize {
+        self.options.lock().threads
     }
 }
 

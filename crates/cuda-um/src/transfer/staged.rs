@@ -54,19 +54,39 @@ struct Plan {
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
+/// How many of the threads a staged copy is worth.
+pub(super) fn copy_threads(bytes: usize, threads: usize) -> usize {
+    match bytes {
+        ..MIB => 1,
+        _ => threads.min(bytes / (256 * KIB)),
+    }
+}
+
+/// How large a piece of a staged copy is, in the middle of it.
+pub(super) fn piece_bytes(bytes: usize) -> usize {
+    (bytes / 16)
+        .next_multiple_of(PAGE)
+        .clamp(256 * KIB, 2 * MIB)
+}
+
+/// How many of the threads a copy within the host's memory is worth.
+pub(super) fn threads_on_host(bytes: usize, threads: usize) -> usize {
+    match bytes {
+        ..STREAMING => 1,
+        _ => threads.min(bytes / MIB),
+    }
+}
+
 impl Plan {
     /// As measured on an H200's host: pieces of 256 KiB up to 4 MiB, larger ones up to 32 MiB; a thread for each piece up to 2 MiB. The
     /// first ones to the device, and the last ones to the host, are small, for nothing else goes on while the CPU copies them.
     fn new(copy: &Staged<'_>, chunk_bytes: usize, threads: usize) -> Self {
-        let threads = match copy.bytes {
-            bytes if bytes < MIB => 1,
-            bytes => threads.min(bytes / (256 * KIB)),
-        };
+        let threads = copy_threads(copy.bytes, threads);
         let whole = |bytes: usize| {
             let bytes = bytes.clamp((256 * KIB).min(chunk_bytes), chunk_bytes);
             (bytes - bytes % copy.unit_bytes).max(copy.unit_bytes)
         };
-        let fair = (copy.bytes / 16).next_multiple_of(PAGE).min(2 * MIB);
+        let fair = piece_bytes(copy.bytes);
         let (mut sizes, mut left) = (Vec::new(), copy.bytes);
         while left > 0 {
             let share = [4, 2]
@@ -370,7 +390,7 @@ pub(crate) unsafe fn copy_on_host(
         // SAFETY: the caller's promise.
         return unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
     };
-    let threads = ring.threads().min(bytes / MIB);
+    let threads = threads_on_host(bytes, ring.threads());
     let share = bytes.div_ceil(threads).next_multiple_of(PAGE);
     let memory = SendMemory(from, to);
     ring.run(threads, |thread| {
