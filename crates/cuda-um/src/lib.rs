@@ -22,7 +22,7 @@
 //!
 //! - [`Runtime`], [`Device`] with its [`Capabilities`], [`Stream`], [`Event`].
 //! - Buffers: [`UnifiedBuffer`] (managed memory), [`DeviceBuffer`], [`PinnedBuffer`], [`RegisteredBuffer`].
-//! - [`UnifiedPool`]: unified buffers out of slabs, for those who allocate often.
+//! - [`UnifiedPool`], [`PinnedPool`], [`DevicePool`]: buffers of each kind without a call to CUDA for each, for those who allocate often.
 //! - Where managed memory lives: [`Advice`], [`Location`], [`UnifiedBuffer::prefetch`], [`PrefetchBatch`], [`RangeAttributes`].
 //! - Kernels: [`Module`], [`Kernel`], [`LaunchConfig`], [`KernelArg`].
 //!
@@ -81,7 +81,7 @@ pub use memory::registered::RegisteredBuffer;
 pub use memory::unified::{Oversubscription, UnifiedBuffer, UnifiedOptions};
 pub use memory::view::{View, ViewMut};
 pub use module::{Kernel, KernelAttributes, Module};
-pub use pool::{PoolOptions, PoolStats, UnifiedPool};
+pub use pool::{DevicePool, PinnedPool, PoolOptions, PoolStats, UnifiedPool};
 pub use prefetch::{PrefetchBatch, prefetch_all};
 pub use residency::RangeAttributes;
 pub use runtime::{Runtime, RuntimeVersion};

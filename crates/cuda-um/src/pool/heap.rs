@@ -6,7 +6,6 @@ use crate::memory::in_flight::InFlight;
 use crate::memory::raw::RawBuffer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::ptr::NonNull;
 
 /// All slabs.
 #[derive(Default)]
@@ -29,7 +28,7 @@ pub(super) struct Live {
     pub(super) bytes: usize,
 }
 
-/// Managed memory from CUDA.
+/// Memory from CUDA.
 struct Slab {
     raw: RawBuffer,
     /// By offset. No two touch.
@@ -44,21 +43,26 @@ struct Extent {
 
 /// A run that was carved: its first block, and the work that may use any of its blocks.
 pub(super) struct Carved {
-    start: NonNull<u8>,
+    start: Address,
     in_flight: InFlight,
 }
 
 impl Carved {
     /// One of its blocks.
     pub(super) fn block(&self, index: usize, size: usize) -> FreeBlock {
-        let address = self.start.as_ptr().wrapping_add(index * size);
         let in_flight = InFlight::default();
         in_flight.inherit(&self.in_flight);
         FreeBlock {
-            // Within a slab, so never null.
-            address: Address(NonNull::new(address).unwrap_or(self.start)),
+            address: self.start.offset(index * size),
             in_flight,
         }
+    }
+}
+
+fn address(raw: &RawBuffer) -> Address {
+    Address {
+        host: raw.pointer(),
+        device: raw.device_pointer(),
     }
 }
 
@@ -82,12 +86,12 @@ impl Heap {
 
     /// Adds a slab that is one block, and taken.
     pub(super) fn add_whole(&mut self, raw: RawBuffer) -> FreeBlock {
-        let (at, pointer, bytes) = (addresses(&raw).start, raw.pointer(), raw.bytes());
+        let (at, address, bytes) = (addresses(&raw).start, address(&raw), raw.bytes());
         self.insert(at, raw, BTreeMap::new());
         self.live_whole.count += 1;
         self.live_whole.bytes += bytes;
         FreeBlock {
-            address: Address(pointer),
+            address,
             in_flight: InFlight::default(),
         }
     }
@@ -144,9 +148,8 @@ impl Heap {
             self.open.remove(&slab_at);
         }
         slab.runs.insert(start, run);
-        let start = slab.raw.pointer().as_ptr().wrapping_add(start);
         Some(Carved {
-            start: NonNull::new(start).unwrap_or(slab.raw.pointer()),
+            start: address(&slab.raw).offset(start),
             in_flight: extent.in_flight,
         })
     }
