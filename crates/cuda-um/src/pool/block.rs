@@ -19,8 +19,8 @@ use std::sync::Arc;
 /// Memory of a slab that no buffer owns.
 pub(super) struct FreeBlock {
     pub(super) address: Address,
-    /// What its former owners' work may still do with it.
-    pub(super) in_flight: InFlight,
+    /// What its former owners' work may still do with it; most have none.
+    pub(super) in_flight: Option<Box<InFlight>>,
 }
 
 /// Where a block starts.
@@ -65,7 +65,7 @@ impl PoolBlock {
     pub(crate) fn give_back(
         &self,
         (host, device): (NonNull<u8>, Option<NonNull<u8>>),
-        in_flight: InFlight,
+        in_flight: Option<Box<InFlight>>,
     ) {
         let block = FreeBlock {
             address: Address { host, device },
@@ -85,6 +85,11 @@ impl PoolBlock {
 }
 
 impl FreeBlock {
+    /// What its former owners' work may still do with it.
+    pub(super) fn left(self) -> InFlight {
+        self.in_flight.map_or_else(InFlight::default, |left| *left)
+    }
+
     pub(super) fn at(&self) -> usize {
         self.address.host.as_ptr().addr()
     }

@@ -50,11 +50,11 @@ pub(super) struct Carved {
 impl Carved {
     /// One of its blocks.
     pub(super) fn block(&self, index: usize, size: usize) -> FreeBlock {
-        let in_flight = InFlight::default();
+        let mut in_flight = InFlight::default();
         in_flight.inherit(&self.in_flight);
         FreeBlock {
             address: self.start.offset(index * size),
-            in_flight,
+            in_flight: in_flight.take(),
         }
     }
 }
@@ -92,7 +92,7 @@ impl Heap {
         self.live_whole.bytes += bytes;
         FreeBlock {
             address,
-            in_flight: InFlight::default(),
+            in_flight: None,
         }
     }
 
@@ -176,7 +176,8 @@ impl Heap {
             let in_flight = InFlight::default();
             of_run
                 .iter()
-                .for_each(|block| in_flight.inherit(&block.in_flight));
+                .filter_map(|block| block.in_flight.as_deref())
+                .for_each(|left| in_flight.inherit(left));
             self.uncarve_run(slab, offset, in_flight);
         }
         rest
@@ -218,7 +219,7 @@ impl Heap {
         let mut empty: Vec<_> = std::mem::take(&mut self.whole)
             .into_values()
             .flatten()
-            .map(|block| (block.at(), block.in_flight))
+            .map(|block| (block.at(), block.left()))
             .collect();
         for (at, slab) in &mut self.slabs {
             if slab.runs.is_empty()

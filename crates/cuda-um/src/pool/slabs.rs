@@ -67,7 +67,7 @@ impl Slabs {
         };
         let address = taken.block.address;
         let pointers = (address.host, address.device);
-        let in_flight = taken.block.in_flight;
+        let in_flight = taken.block.left();
         Ok(RawBuffer::pooled(block, pointers, bytes, in_flight))
     }
 
