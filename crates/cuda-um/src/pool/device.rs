@@ -24,9 +24,9 @@ use std::sync::Arc;
 /// let pool = DevicePool::new(&device, PoolOptions::default())?;
 /// let stream = device.stream()?;
 /// for round in 0..100u32 {
-///     let mut scratch = pool.uninit::<u32>(1 << 20)?; // for a kernel to write
-///     # scratch.set_zero(&stream)?;
-/// } // and reused in the next round
+///     let mut scratch = pool.zeroed::<u32>(1 << 20)?;
+///     scratch.fill(round, &stream)?;
+/// } // may still be filled, and is reused in the next round
 /// assert_eq!(pool.stats().peak_bytes, 4 << 20);
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
@@ -47,6 +47,8 @@ use std::sync::Arc;
 /// [default stream](Device::default_stream): a buffer's first use on another stream comes after its allocation, its free after all
 /// its uses. So **a buffer that is dropped under a long kernel holds up that stream until the kernel is done**, and with it the
 /// buffers allocated later.
+///
+/// That memory is for this device alone: by default the driver lets no other device reach its pools.
 ///
 /// # Life
 ///
