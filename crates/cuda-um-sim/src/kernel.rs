@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytemuck::Pod;
 use parking_lot::RwLock;
 
-use crate::engine::{Code, Core, LaunchShape};
+use crate::engine::{Code, Core, Launch, LaunchShape};
 
 /// A CPU twin: does on slices what the kernel of that name does on a GPU.
 ///
@@ -102,8 +102,7 @@ pub(crate) fn registered(name: &str) -> Option<Twin> {
 /// the program under test is racy, as on a GPU.
 pub struct LaunchContext<'a> {
     core: &'a Arc<Core>,
-    device: usize,
-    stream: usize,
+    launch: Launch,
     shape: LaunchShape,
     parameters: Vec<Vec<u8>>,
     held: RefCell<Vec<(Range<usize>, bool)>>,
@@ -121,15 +120,13 @@ struct Spent {
 impl<'a> LaunchContext<'a> {
     pub(crate) fn new(
         core: &'a Arc<Core>,
-        device: usize,
-        stream: usize,
+        launch: Launch,
         shape: LaunchShape,
         parameters: Vec<Vec<u8>>,
     ) -> LaunchContext<'a> {
         LaunchContext {
             core,
-            device,
-            stream,
+            launch,
             shape,
             parameters,
             held: RefCell::default(),
@@ -240,8 +237,7 @@ impl<'a> LaunchContext<'a> {
         }
         let access = self.core.state.lock().kernel_access(
             &self.core.machine,
-            self.device,
-            self.stream,
+            self.launch,
             address,
             bytes,
             write,

@@ -11,6 +11,7 @@ mod device;
 mod memory;
 mod module;
 mod place;
+mod pool;
 mod stream;
 
 pub(crate) use check::Subject;

@@ -23,7 +23,7 @@
 //! - [`Runtime`], [`Device`] with its [`Capabilities`], [`Stream`], [`Event`].
 //! - Buffers: [`UnifiedBuffer`] (managed or mapped memory), [`DeviceBuffer`], [`PinnedBuffer`], [`RegisteredBuffer`].
 //! - [`AccessPattern`] and [`Placement`]: what memory a unified buffer has.
-//! - [`UnifiedPool`]: unified buffers out of slabs, for those who allocate often.
+//! - [`UnifiedPool`], [`PinnedPool`], [`DevicePool`]: buffers of each kind without a call to CUDA for each, for those who allocate often.
 //! - Where managed memory lives: [`Advice`], [`Location`], [`UnifiedBuffer::prefetch`], [`PrefetchBatch`], [`Residency`], [`RangeAttributes`].
 //! - Kernels: [`Module`], [`Kernel`], [`LaunchConfig`], [`KernelArg`].
 //!
@@ -84,7 +84,7 @@ pub use memory::unified::{Oversubscription, UnifiedBuffer, UnifiedOptions};
 pub use memory::view::{View, ViewMut};
 pub use module::{Kernel, KernelAttributes, Module};
 pub use placement::{AccessPattern, Placed, Placement};
-pub use pool::{PoolOptions, PoolStats, UnifiedPool};
+pub use pool::{DevicePool, PinnedPool, PoolOptions, PoolStats, UnifiedPool};
 pub use prefetch::{PrefetchBatch, prefetch_all};
 pub use residency::{RangeAttributes, Residency};
 pub use runtime::{Runtime, RuntimeVersion};

@@ -11,6 +11,7 @@ pub(crate) mod element;
 pub(crate) mod fill;
 pub(crate) mod guard;
 pub(crate) mod host_async;
+mod id;
 pub(crate) mod in_flight;
 pub(crate) mod overwrite;
 pub(crate) mod pinned;

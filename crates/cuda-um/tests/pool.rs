@@ -4,7 +4,7 @@ mod support;
 
 use cuda_um::{
     Advice, Device, Element, Error, ErrorKind, Location, PoolOptions, Runtime, Stream,
-    UnifiedBuffer, UnifiedPool,
+    TransferOptions, UnifiedBuffer, UnifiedPool,
 };
 use cuda_um_sim::{Fail, Gpu, Leak, Sim};
 use cuda_um_sys::cudaError;
@@ -33,9 +33,12 @@ fn taken<T: Element>(pool: &UnifiedPool, len: usize) -> UnifiedBuffer<T> {
 
 fn nothing_left(sim: &Sim, runtime: &Runtime) {
     runtime.reclaim().unwrap();
+    for device in runtime.devices().unwrap() {
+        // Frees the pinned memory that stages copies.
+        device.set_transfer_options(TransferOptions::default());
+    }
     let mut leaks = sim.leaks();
-    // The pinned memory that stages copies is the device's.
-    leaks.retain(|leak| matches!(leak, Leak::Memory { kind, .. } if *kind != "cudaHostAlloc"));
+    leaks.retain(|leak| matches!(leak, Leak::Memory { .. }));
     assert!(leaks.is_empty(), "{leaks:?}");
     assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
 }
@@ -302,6 +305,44 @@ fn a_pool_goes_with_its_last_buffer() {
     nothing_left(&sim, device.runtime());
     drop((stream, device));
     assert!(sim.leaks().is_empty(), "{:?}", sim.leaks());
+}
+
+#[test]
+fn a_slab_that_lost_a_block_is_never_freed() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let pool = pool(&device);
+    let mut lost = pool.zeroed::<u32>(100).unwrap();
+    let whole = pool.zeroed::<u32>(2 * MIB).unwrap();
+    lost.fill(1, &stream).unwrap();
+    sim.fail(Fail::call("cudaStreamSynchronize").with(cudaError::cudaErrorIllegalAddress));
+    let error = lost.close().unwrap_err();
+    assert!(matches!(error, Error::Sticky { .. }), "{error}");
+    assert_eq!(pool.stats().live_buffers, 2, "the block did not come back");
+    assert_eq!(pool.trim(), 0);
+    drop((whole, pool));
+    assert!(device.runtime().reclaim().is_err());
+    assert_eq!(calls(&sim, "cudaFree"), 0);
+    assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
+}
+
+#[test]
+fn numbers_of_pooled_buffers_are_their_own() {
+    let (device, _) = device();
+    let pool = pool(&device);
+    let take = || (0..400).map(|_| pool.uninit::<u8>(1).unwrap().id());
+    let ids: Vec<u64> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| take().collect::<Vec<_>>()))
+            .collect();
+        let taken = threads.into_iter().map(|one| one.join().unwrap());
+        taken.flatten().collect()
+    });
+    let apart: std::collections::HashSet<_> = ids.iter().collect();
+    assert_eq!(apart.len(), 1600);
+    let stats = pool.stats();
+    assert_eq!((stats.live_buffers, stats.live_bytes), (0, 0));
+    // Each thread had one at a time, and what it gave back stayed charged to its shard.
+    assert!((256..=4 * 256).contains(&stats.peak_bytes), "{stats:?}");
 }
 
 #[test]

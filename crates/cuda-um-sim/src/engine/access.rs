@@ -8,6 +8,15 @@ use super::page::Processor;
 use super::state::{Machine, State};
 use crate::check::Misuse;
 
+/// Which launch touches memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Launch {
+    pub(crate) device: usize,
+    pub(crate) stream: usize,
+    /// When it was enqueued, as `State::handle` counts.
+    pub(crate) enqueued: usize,
+}
+
 /// A range that a kernel may touch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
@@ -18,16 +27,16 @@ pub(crate) struct Access {
 }
 
 impl State {
-    /// A kernel on a device touches a range; the error says why it may not.
+    /// A kernel touches a range; the error says why it may not.
     pub(crate) fn kernel_access(
         &mut self,
         machine: &Machine,
-        device: usize,
-        stream: usize,
+        launch: Launch,
         address: usize,
         bytes: usize,
         write: bool,
     ) -> Result<Access, &'static str> {
+        let Launch { device, stream, .. } = launch;
         let Ok(span) = self.find(machine, address, bytes) else {
             return Err(if self.was_freed(address) {
                 "it was freed"
@@ -35,10 +44,9 @@ impl State {
                 "it is not inside one allocation"
             });
         };
-        if self
-            .holding(address)
-            .is_some_and(|allocation| allocation.freeing)
-        {
+        // What was enqueued before the free may run while the free waits for its turn.
+        let freeing = self.holding(address).and_then(|found| found.freeing);
+        if freeing.is_some_and(|freed| freed < launch.enqueued) {
             self.misuse.push(Misuse::UseAfterFree { address });
         }
         let mut access = Access {

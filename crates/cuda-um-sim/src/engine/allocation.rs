@@ -115,8 +115,8 @@ pub(crate) struct Allocation {
     pub(crate) device: usize,
     /// Bytes charged to a device for as long as it lives.
     pub(crate) charged: u64,
-    /// A stream-ordered free is under way.
-    pub(crate) freeing: bool,
+    /// A stream-ordered free is under way: when it was enqueued, as `State::handle` counts.
+    pub(crate) freeing: Option<usize>,
 }
 
 impl Allocation {

@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::access::Launch;
 use super::allocation::{Allocation, Attach};
 use super::core::Core;
 use super::page::Processor;
@@ -141,9 +142,14 @@ impl State {
         if !machine.concurrent {
             self.claim_managed(machine, stream);
         }
-        let (function, stream_handle, device) = (function.clone(), stream.handle, stream.device);
+        let (function, device) = (function.clone(), stream.device);
+        let launch = Launch {
+            device,
+            stream: stream.handle,
+            enqueued: self.handle(),
+        };
         let work = Box::new(move |core: &Arc<Core>, start: Duration| {
-            let mut context = LaunchContext::new(core, device, stream_handle, shape, parameters);
+            let mut context = LaunchContext::new(core, launch, shape, parameters);
             let result = catch_unwind(AssertUnwindSafe(|| (function.twin)(&mut context)));
             let cost = core.machine.cost.kernel
                 + context.cost()

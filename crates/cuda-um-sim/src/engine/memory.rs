@@ -91,7 +91,7 @@ impl State {
                 pool: None,
                 device,
                 charged,
-                freeing: false,
+                freeing: None,
             },
         );
         Ok(base)
@@ -208,7 +208,7 @@ impl State {
         let known = self
             .allocations
             .get(&address)
-            .is_some_and(|allocation| !allocation.freeing);
+            .is_some_and(|allocation| allocation.freeing.is_none());
         if !known {
             self.report_bad_free(address);
             return Err(Code::INVALID_VALUE);

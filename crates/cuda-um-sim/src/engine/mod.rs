@@ -29,6 +29,7 @@ mod stream;
 mod thread;
 
 pub(crate) use self::core::Core;
+pub(crate) use access::Launch;
 pub(crate) use address_space::AddressSpace;
 pub(crate) use advice::{AdviceChange, Attribute, AttributeValue};
 pub(crate) use allocation::{Attach, Kind};

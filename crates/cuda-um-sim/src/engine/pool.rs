@@ -231,7 +231,8 @@ impl State {
         stream: &Arc<Stream>,
         base: usize,
     ) -> Result<Arc<Completion>, Code> {
-        self.freeable(base)?.freeing = true;
+        let enqueued = self.handle();
+        self.freeable(base)?.freeing = Some(enqueued);
         self.now += core.machine.cost.pool_alloc;
         let work = Box::new(move |core: &Arc<Core>, start| {
             core.state.lock().free(&core.machine, base);

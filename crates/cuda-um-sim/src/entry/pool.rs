@@ -71,7 +71,7 @@ fn allocate(
                 .lock()
                 .allocations
                 .values()
-                .any(|allocation| allocation.freeing) =>
+                .any(|allocation| allocation.freeing.is_some()) =>
         {
             core.wait_device(None)?;
             try_it()?

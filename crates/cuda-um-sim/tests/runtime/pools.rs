@@ -1,6 +1,8 @@
 //! Pools and stream-ordered allocation.
 
+use std::ffi::c_void;
 use std::ptr::null_mut;
+use std::sync::Barrier;
 
 use cuda_um_sim::{CudaVersion, Gpu, Leak, Misuse, Sim};
 use cuda_um_sys::{cudaError, cudaMemPool_t, cudaMemPoolAttr, cudaStream_t};
@@ -95,6 +97,41 @@ fn memory_of_the_default_pool_comes_and_goes_in_stream_order() {
         .into_iter()
         .filter(|leak| matches!(leak, Leak::Memory { .. }));
     assert_eq!(memory.count(), 0);
+}
+
+/// Waits at the barrier that `gate` points to.
+unsafe extern "C" fn pass(gate: *mut c_void) {
+    // SAFETY: the test keeps its barrier until the stream is done.
+    unsafe { &*gate.cast::<Barrier>() }.wait();
+}
+
+#[test]
+fn a_kernel_may_run_before_the_free_but_not_after() {
+    let cuda = h200();
+    let (stream, other) = (cuda.stream(), cuda.stream());
+    let pause = cuda.sim.pause();
+    let data = allocate(&cuda, MIB, stream).unwrap();
+    cuda.launch("write", data, MIB, stream);
+    ok(call!(cuda.table, cudaFreeAsync(data.cast(), stream)));
+    drop(pause);
+    cuda.sync(stream);
+    assert_eq!(cuda.sim.misuse(), [], "it was enqueued before the free");
+
+    let data = allocate(&cuda, MIB, stream).unwrap();
+    cuda.sync(stream);
+    // The free waits behind a function of the host until the kernel has run.
+    let gate = Barrier::new(2);
+    ok(call!(
+        cuda.table,
+        cudaLaunchHostFunc(stream, Some(pass), (&raw const gate).cast_mut().cast())
+    ));
+    ok(call!(cuda.table, cudaFreeAsync(data.cast(), stream)));
+    cuda.launch("write", data, MIB, other);
+    cuda.sync(other);
+    gate.wait();
+    cuda.sync(stream);
+    let address = data as usize;
+    assert_eq!(cuda.sim.misuse(), [Misuse::UseAfterFree { address }]);
 }
 
 #[test]

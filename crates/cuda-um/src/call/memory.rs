@@ -16,7 +16,7 @@ pub(crate) enum CopyKind {
 }
 
 impl Api {
-    fn allocated(
+    pub(super) fn allocated(
         &self,
         call: &'static str,
         pointer: *mut c_void,
@@ -134,7 +134,7 @@ impl Api {
 
     /// # Safety
     ///
-    /// From `malloc` or `malloc_managed`, freed once, and used by nothing any more.
+    /// From `malloc`, `malloc_managed` or `malloc_from_pool`, freed once, and used by nothing any more.
     pub(crate) unsafe fn free(&self, ordinal: u32, pointer: NonNull<u8>) -> Result<()> {
         self.on(
             ordinal,

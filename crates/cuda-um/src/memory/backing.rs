@@ -1,25 +1,30 @@
 //! Where a buffer's bytes come from and go back to.
-#![allow(
-    unsafe_code,
-    reason = "frees memory, and asks for its address on the device"
-)]
+#![allow(unsafe_code, reason = "frees memory")]
 
 use crate::call::Api;
 use crate::device::{Device, MemoryInfo};
 use crate::driver_state::{ManagedBytes, would_oversubscribe};
 use crate::error::{Error, Result};
-use crate::memory::in_flight::InFlight;
-use crate::memory::raw::RawBuffer;
 use crate::pool::block::PoolBlock;
+use crate::pool::driver::DriverBlock;
+use crate::pool::kind::Kind;
 use std::any::Any;
 use std::ptr::NonNull;
 
-/// What kind of memory it is, and whom it belongs to.
+/// Whose memory a buffer has.
+pub(crate) enum Source {
+    /// Its own, on the device.
+    Own(Device, Backing),
+    /// A pool's, which lends it.
+    Pool(PoolBlock),
+}
+
+/// What kind of memory of its own a buffer has, and whom it belongs to.
 pub(crate) enum Backing {
     Managed(ManagedBytes),
-    /// Managed memory that a pool lends.
-    Pooled(PoolBlock),
     Device,
+    /// Device memory of a pool of the driver's.
+    Ordered(DriverBlock),
     Pinned,
     /// Registered memory that the buffer owns: a `Vec<T>`.
     Owned(Box<dyn Any + Send + Sync>),
@@ -93,7 +98,7 @@ pub(crate) fn device(device: &Device, bytes: usize) -> Result<(NonNull<u8>, Back
     })
 }
 
-fn pinned(device: &Device, bytes: usize) -> Result<(NonNull<u8>, Backing)> {
+pub(crate) fn pinned(device: &Device, bytes: usize) -> Result<(NonNull<u8>, Backing)> {
     let api = device.api();
     let mapped = device.capabilities().map_host_memory;
     with_retry(api, || {
@@ -104,18 +109,47 @@ fn pinned(device: &Device, bytes: usize) -> Result<(NonNull<u8>, Backing)> {
     })
 }
 
-/// Pinned memory with its address for kernels, where the device can map it.
-pub(crate) fn mapped(device: &Device, bytes: usize) -> Result<RawBuffer> {
-    let memory = pinned(device, bytes)?;
-    let pointer = memory.0;
-    // Owns the memory from here on, whatever the next call says.
-    let unmapped = RawBuffer::new(device, memory, None, bytes);
-    if !device.capabilities().map_host_memory {
-        return Ok(unmapped);
+impl Source {
+    pub(crate) fn device(&self) -> &Device {
+        match self {
+            Self::Own(device, _) => device,
+            Self::Pool(block) => block.device(),
+        }
     }
-    // SAFETY: it is mapped, for the device can.
-    let device_pointer = unsafe { device.api().host_device_pointer(device.ordinal(), pointer) }?;
-    Ok(unmapped.mapped_at(device_pointer))
+
+    pub(crate) fn is_managed(&self) -> bool {
+        match self {
+            Self::Own(_, backing) => matches!(backing, Backing::Managed(_)),
+            Self::Pool(block) => block.kind() == Kind::Managed,
+        }
+    }
+
+    /// Whether the host may use the address. It may use that of no bytes.
+    pub(crate) fn is_host_memory(&self) -> bool {
+        match self {
+            Self::Own(_, Backing::Managed(_) | Backing::Device | Backing::Ordered(_)) => false,
+            Self::Own(_, Backing::Pinned | Backing::Owned(_) | Backing::Borrowed) => true,
+            Self::Own(_, Backing::Nothing) => true,
+            Self::Pool(block) => block.kind() == Kind::Pinned,
+        }
+    }
+
+    /// For traces and errors.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Own(_, Backing::Managed(_)) => "managed",
+            Self::Own(_, Backing::Device) => "device",
+            Self::Own(_, Backing::Ordered(_)) => "pooled device",
+            Self::Own(_, Backing::Pinned) => "pinned",
+            Self::Own(_, Backing::Owned(_) | Backing::Borrowed) => "registered",
+            Self::Own(_, Backing::Nothing) => "empty",
+            Self::Pool(block) => match block.kind() {
+                Kind::Managed => "pooled managed",
+                Kind::Pinned => "pooled pinned",
+                Kind::Device => "pooled device",
+            },
+        }
+    }
 }
 
 impl Backing {
@@ -140,12 +174,17 @@ impl Backing {
                 }
                 freed.map(|()| None)
             }
-            Self::Pooled(block) => {
-                block.give_back(pointer, InFlight::default());
-                Ok(None)
-            }
             // SAFETY: the caller's promise.
             Self::Device => unsafe { api.free(ordinal, pointer) }.map(|()| None),
+            Self::Ordered(block) => {
+                // SAFETY: the caller's promise.
+                let freed = unsafe { api.free(ordinal, pointer) };
+                if freed.is_err() {
+                    // It still counts.
+                    std::mem::forget(block);
+                }
+                freed.map(|()| None)
+            }
             // SAFETY: the caller's promise.
             Self::Pinned => unsafe { api.free_host(ordinal, pointer) }.map(|()| None),
             Self::Owned(owner) => {

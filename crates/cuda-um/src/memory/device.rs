@@ -44,7 +44,7 @@ impl<T: Element> DeviceBuffer<T> {
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::TooLarge`](crate::Error::TooLarge), and what the CUDA
     /// functions report.
     pub fn zeroed(device: &Device, len: usize) -> Result<Self> {
-        let mut buffer = Self::allocate(device, len)?;
+        let mut buffer = Self::from_raw(allocate::<T>(device, len)?);
         buffer.set_zero(&device.default_stream()?)?;
         Ok(buffer)
     }
@@ -55,7 +55,7 @@ impl<T: Element> DeviceBuffer<T> {
     ///
     /// As for [`zeroed`](Self::zeroed).
     pub fn from_slice(device: &Device, elements: &[T]) -> Result<Self> {
-        let mut buffer = Self::allocate(device, elements.len())?;
+        let mut buffer = Self::from_raw(allocate::<T>(device, elements.len())?);
         buffer.copy_from_host(elements)?;
         Ok(buffer)
     }
@@ -66,29 +66,23 @@ impl<T: Element> DeviceBuffer<T> {
     ///
     /// As for [`zeroed`](Self::zeroed).
     pub fn uninit(device: &Device, len: usize) -> Result<DeviceBuffer<MaybeUninit<T>>> {
-        let Self { raw, .. } = Self::allocate(device, len)?;
-        Ok(DeviceBuffer {
-            raw,
-            _elements: PhantomData,
-        })
+        allocate::<T>(device, len).map(DeviceBuffer::from_raw)
     }
+}
 
-    fn allocate(device: &Device, len: usize) -> Result<Self> {
-        const { element::assert_element::<T>() };
-        let bytes = range::size_bytes::<T>(len)?;
-        if bytes == 0 {
-            return Ok(Self {
-                raw: RawBuffer::empty::<T>(device),
-                _elements: PhantomData,
-            });
-        }
-        let memory = backing::device(device, bytes)?;
-        let pointer = memory.0;
-        Ok(Self {
-            raw: RawBuffer::new(device, memory, Some(pointer), bytes),
-            _elements: PhantomData,
-        })
+fn allocate<T>(device: &Device, len: usize) -> Result<RawBuffer> {
+    const { element::assert_element::<T>() };
+    match range::size_bytes::<T>(len)? {
+        0 => Ok(RawBuffer::empty::<T>(device)),
+        bytes => allocate_bytes(device, bytes),
     }
+}
+
+/// Device memory, not initialised.
+pub(crate) fn allocate_bytes(device: &Device, bytes: usize) -> Result<RawBuffer> {
+    let memory = backing::device(device, bytes)?;
+    let pointer = memory.0;
+    Ok(RawBuffer::new(device, memory, Some(pointer), bytes))
 }
 
 #[allow(unsafe_code, reason = "the caller's promise is needed")]
@@ -99,14 +93,19 @@ impl<T: Element> DeviceBuffer<MaybeUninit<T>> {
     ///
     /// Work that was enqueued before writes every element.
     pub unsafe fn assume_init(self) -> DeviceBuffer<T> {
-        DeviceBuffer {
-            raw: self.raw,
-            _elements: PhantomData,
-        }
+        DeviceBuffer::from_raw(self.raw)
     }
 }
 
 impl<T> DeviceBuffer<T> {
+    /// A buffer over device memory that was made elsewhere.
+    pub(crate) fn from_raw(raw: RawBuffer) -> Self {
+        Self {
+            raw,
+            _elements: PhantomData,
+        }
+    }
+
     /// The address of the first element, for the device alone.
     pub fn as_device_ptr(&self) -> *const T {
         self.raw.pointer().as_ptr().cast()

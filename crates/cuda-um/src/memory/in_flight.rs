@@ -145,14 +145,14 @@ impl InFlight {
         }
     }
 
-    /// Takes all that is not known to be done, at the buffer's end.
-    pub(crate) fn take(&mut self) -> Self {
-        let mut all = std::mem::take(self);
-        let state = all.state.get_mut();
-        if state.writer.is_some() || !state.others.is_empty() {
-            state.take_done();
+    /// Takes all that is not known to be done, at the buffer's end; most often that is nothing.
+    pub(crate) fn take(&mut self) -> Option<Box<Self>> {
+        let state = self.state.get_mut();
+        if state.is_empty() {
+            return None;
         }
-        all
+        state.take_done();
+        (!state.is_empty()).then(|| Box::new(std::mem::take(self)))
     }
 
     /// Forgets what is known to be done, so that idle buffers hold no streams.
@@ -166,6 +166,10 @@ impl InFlight {
 type Finished = (SmallVec<[Other; 2]>, Option<Use>);
 
 impl State {
+    fn is_empty(&self) -> bool {
+        self.writer.is_none() && self.others.is_empty()
+    }
+
     /// Takes out what is done; asks the device only when there is much.
     fn take_done(&mut self) -> Finished {
         let ask = self.others.len() >= MANY;

@@ -4,6 +4,7 @@
     reason = "initialises memory of the runtime, and asks for its address on the device"
 )]
 
+use super::in_flight::Access;
 use super::raw::RawBuffer;
 use super::{backing, element, range};
 use crate::Element;
@@ -43,15 +44,8 @@ impl<T: Element> PinnedBuffer<T> {
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::TooLarge`](crate::Error::TooLarge), and what the CUDA
     /// functions report.
     pub fn zeroed(device: &Device, len: usize) -> Result<Self> {
-        let buffer = Self::allocate(device, len)?;
-        // SAFETY: the memory is valid for its bytes, and nobody else has it yet.
-        unsafe {
-            buffer
-                .raw
-                .pointer()
-                .as_ptr()
-                .write_bytes(0, buffer.raw.bytes())
-        };
+        let mut buffer = Self::from_raw(allocate::<T>(device, len)?);
+        buffer.zero_on_host()?;
         Ok(buffer)
     }
 
@@ -61,29 +55,51 @@ impl<T: Element> PinnedBuffer<T> {
     ///
     /// As for [`zeroed`](Self::zeroed).
     pub fn from_slice(device: &Device, elements: &[T]) -> Result<Self> {
-        let mut buffer = Self::allocate(device, elements.len())?;
+        let mut buffer = Self::from_raw(allocate::<T>(device, elements.len())?);
         buffer.copy_from_host(elements)?;
         Ok(buffer)
     }
 
-    fn allocate(device: &Device, len: usize) -> Result<Self> {
-        const { element::assert_element::<T>() };
-        let bytes = range::size_bytes::<T>(len)?;
-        if bytes == 0 {
-            return Ok(Self {
-                raw: RawBuffer::empty::<T>(device),
-                _elements: PhantomData,
-            });
-        }
-        let raw = backing::mapped(device, bytes)?;
-        Ok(Self {
-            raw,
-            _elements: PhantomData,
-        })
+    /// Zeros, written by the host once no work uses the memory any more.
+    pub(crate) fn zero_on_host(&mut self) -> Result<()> {
+        let _closed = self.raw.wait_for_host(Access::Write)?;
+        // SAFETY: the memory is valid for its bytes, borrowed exclusively, and no device uses it any more.
+        unsafe { self.raw.pointer().as_ptr().write_bytes(0, self.raw.bytes()) };
+        Ok(())
     }
 }
 
+fn allocate<T>(device: &Device, len: usize) -> Result<RawBuffer> {
+    const { element::assert_element::<T>() };
+    match range::size_bytes::<T>(len)? {
+        0 => Ok(RawBuffer::empty::<T>(device)),
+        bytes => allocate_bytes(device, bytes),
+    }
+}
+
+/// Pinned memory, mapped where the device can; not initialised.
+pub(crate) fn allocate_bytes(device: &Device, bytes: usize) -> Result<RawBuffer> {
+    let memory = backing::pinned(device, bytes)?;
+    let pointer = memory.0;
+    // Owns the memory from here on, whatever the next call says.
+    let unmapped = RawBuffer::new(device, memory, None, bytes);
+    if !device.capabilities().map_host_memory {
+        return Ok(unmapped);
+    }
+    // SAFETY: it is mapped, for the device can.
+    let device_pointer = unsafe { device.api().host_device_pointer(device.ordinal(), pointer) }?;
+    Ok(unmapped.mapped_at(device_pointer))
+}
+
 impl<T> PinnedBuffer<T> {
+    /// A buffer over pinned memory that was made elsewhere.
+    pub(crate) fn from_raw(raw: RawBuffer) -> Self {
+        Self {
+            raw,
+            _elements: PhantomData,
+        }
+    }
+
     /// The address of the first element for kernels; `None` if the device cannot map host memory.
     #[doc(alias = "cudaHostGetDevicePointer")]
     pub fn device_ptr(&self) -> Option<*const T> {

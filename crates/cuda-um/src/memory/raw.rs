@@ -1,12 +1,15 @@
 //! The untyped buffer that all typed ones stand on: address, size, uses in flight, and what happens at its end.
 #![allow(unsafe_code, reason = "owns memory by its address")]
 
-use super::backing::Backing;
-use super::in_flight::{Access, InFlight};
+use super::backing::{Backing, Source};
+use super::id;
+use super::in_flight::{Access, InFlight, Use};
 use super::settle::{settle, settle_or_abort};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::gate::{Closed, Gate};
+use crate::pool::block::PoolBlock;
+use crate::pool::driver::Freed;
 use crate::reclaim::Deferred;
 use crate::residency::{By, Extent, Place, Shadow};
 use std::any::Any;
@@ -14,18 +17,16 @@ use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Memory of any kind, with the work that still uses it.
 pub struct RawBuffer {
-    device: Device,
+    source: Source,
     id: u64,
-    /// Valid for `bytes` while the backing is not `Nothing`; dangling else.
+    /// Valid for `bytes` while there is a backing other than `Nothing`; dangling else.
     pointer: NonNull<u8>,
     /// The address for kernels, where they can use it.
     device_pointer: Option<NonNull<u8>>,
     bytes: usize,
-    backing: Backing,
     pub(crate) in_flight: InFlight,
     /// Of managed memory.
     pub(crate) shadow: Shadow,
@@ -45,31 +46,39 @@ impl RawBuffer {
         device_pointer: Option<NonNull<u8>>,
         bytes: usize,
     ) -> Self {
+        let source = Source::Own(device.clone(), backing);
         let in_flight = InFlight::default();
-        Self::after(device, (pointer, backing), device_pointer, bytes, in_flight)
+        Self::from_source(source, pointer, device_pointer, bytes, in_flight)
     }
 
-    /// The same, of memory that work may still use.
-    pub(crate) fn after(
-        device: &Device,
-        (pointer, backing): (NonNull<u8>, Backing),
+    /// The first `bytes` of a pool's block, which former work may still use.
+    pub(crate) fn pooled(
+        block: PoolBlock,
+        (pointer, device_pointer): (NonNull<u8>, Option<NonNull<u8>>),
+        bytes: usize,
+        in_flight: InFlight,
+    ) -> Self {
+        let source = Source::Pool(block);
+        Self::from_source(source, pointer, device_pointer, bytes, in_flight)
+    }
+
+    fn from_source(
+        source: Source,
+        pointer: NonNull<u8>,
         device_pointer: Option<NonNull<u8>>,
         bytes: usize,
         in_flight: InFlight,
     ) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let raw = Self {
-            device: device.clone(),
-            id,
+            source,
+            id: id::next(),
             pointer,
             device_pointer,
             bytes,
-            backing,
             in_flight,
             shadow: Shadow::default(),
         };
-        tracing::debug!(target: "cuda_um", buffer = id, bytes, device = device.ordinal(), kind = raw.kind(), "allocate");
+        tracing::debug!(target: "cuda_um", buffer = raw.id, bytes, device = raw.device().ordinal(), kind = raw.kind(), "allocate");
         raw
     }
 
@@ -90,7 +99,7 @@ impl RawBuffer {
     }
 
     pub(crate) fn device(&self) -> &Device {
-        &self.device
+        self.source.device()
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -110,7 +119,7 @@ impl RawBuffer {
         let start = self.pointer.as_ptr().addr();
         Extent {
             addresses: start..start + self.bytes,
-            neighbours: &self.device.state().driver.neighbours,
+            neighbours: &self.device().state().driver.neighbours,
         }
     }
 
@@ -138,33 +147,26 @@ impl RawBuffer {
     }
 
     pub(crate) fn is_managed(&self) -> bool {
-        matches!(self.backing, Backing::Managed(_) | Backing::Pooled(_))
+        self.source.is_managed()
     }
 
     /// Whether the host may use the address, once nothing else does.
     pub(crate) fn is_host_memory(&self) -> bool {
-        !self.is_managed() && !matches!(self.backing, Backing::Device)
+        self.source.is_host_memory()
     }
 
     /// Whether kernels of any device of the runtime may use it.
     pub(crate) fn is_for_all_devices(&self) -> bool {
-        self.is_managed() || matches!(self.backing, Backing::Nothing)
+        self.is_managed() || matches!(self.source, Source::Own(_, Backing::Nothing))
     }
 
     pub(crate) fn kind(&self) -> &'static str {
-        match self.backing {
-            Backing::Managed(_) => "managed",
-            Backing::Pooled(_) => "pooled",
-            Backing::Device => "device",
-            Backing::Pinned => "pinned",
-            Backing::Owned(_) | Backing::Borrowed => "registered",
-            Backing::Nothing => "empty",
-        }
+        self.source.kind()
     }
 
     /// The gate, if host access to this buffer must keep some device idle.
     pub(crate) fn gate(&self) -> Option<&Arc<Gate>> {
-        self.device
+        self.device()
             .state()
             .gate
             .as_ref()
@@ -209,8 +211,12 @@ impl RawBuffer {
 
     /// Waits for the buffer's own work and frees it. What it owned comes out.
     pub(crate) fn close(mut self) -> Result<Option<Box<dyn Any + Send + Sync>>> {
-        let backing = ManuallyDrop::new(std::mem::replace(&mut self.backing, Backing::Nothing));
         let uses = self.in_flight.before(Access::Write);
+        let Source::Own(device, backing) = &mut self.source else {
+            return self.close_pooled(&uses).map(|()| None);
+        };
+        let device = device.clone();
+        let backing = ManuallyDrop::new(std::mem::replace(backing, Backing::Nothing));
         let waited = match &*backing {
             Backing::Borrowed => settle_or_abort(&uses),
             _ => match settle(&uses) {
@@ -221,31 +227,60 @@ impl RawBuffer {
         };
         let backing = ManuallyDrop::into_inner(backing);
         // SAFETY: it is this buffer's memory, all work on it is over, and the buffer is gone.
-        let freed =
-            unsafe { backing.release(self.device.api(), self.device.ordinal(), self.pointer) };
+        let freed = unsafe { backing.release(device.api(), device.ordinal(), self.pointer) };
         tracing::debug!(target: "cuda_um", buffer = self.id, bytes = self.bytes, "free");
         waited.and(freed)
+    }
+
+    /// The same for a pool's block, which goes back to the pool.
+    fn close_pooled(mut self, uses: &[Use]) -> Result<()> {
+        let (over, waited) = settle(uses);
+        if over {
+            self.in_flight = InFlight::default();
+        } else {
+            // A device may still use it: lost to the pool, which never frees its slab.
+            self.source = Source::Own(self.device().clone(), Backing::Nothing);
+        }
+        waited
     }
 }
 
 impl Drop for RawBuffer {
     fn drop(&mut self) {
-        if matches!(self.backing, Backing::Nothing) {
-            return;
-        }
-        let backing = match std::mem::replace(&mut self.backing, Backing::Nothing) {
+        let (device, backing) = match &mut self.source {
+            Source::Own(_, Backing::Nothing) => return,
+            Source::Own(device, backing) => {
+                (&*device, std::mem::replace(backing, Backing::Nothing))
+            }
             // Its next owner comes after the uses.
-            Backing::Pooled(block) => {
-                block.give_back(self.pointer, self.in_flight.take());
+            Source::Pool(block) => {
+                let in_flight = self.in_flight.take();
+                block.give_back((self.pointer, self.device_pointer), in_flight);
                 tracing::debug!(target: "cuda_um", buffer = self.id, bytes = self.bytes, "back to the pool");
                 return;
             }
-            backing => backing,
         };
         // Not freed, and what it owns neither, unless `release` is reached: not even by a panic.
         let backing = ManuallyDrop::new(backing);
-        let (id, pointer, ordinal) = (self.id, self.pointer, self.device.ordinal());
+        let (id, pointer, ordinal) = (self.id, self.pointer, device.ordinal());
         let uses = self.in_flight.before(Access::Write);
+        if let Backing::Ordered(block) = &*backing {
+            // SAFETY: it is this buffer's memory, these are all its uses, and the buffer is gone.
+            match unsafe { block.free_in_order(pointer, &uses) } {
+                Freed::InOrder => {
+                    drop(ManuallyDrop::into_inner(backing));
+                    tracing::debug!(target: "cuda_um", buffer = id, bytes = self.bytes, "free in order");
+                    return;
+                }
+                Freed::Failed(error) => {
+                    tracing::warn!(target: "cuda_um", buffer = id, %error, "a buffer could not be freed");
+                    return;
+                }
+                Freed::NotOrdered(error) => {
+                    tracing::debug!(target: "cuda_um", buffer = id, %error, "not freed in order");
+                }
+            }
+        }
         let mut waited = Ok(());
         let free_now = match &*backing {
             // The memory is somebody else's, who may free it next: this one waits.
@@ -256,20 +291,20 @@ impl Drop for RawBuffer {
             // Freeing waits for the whole device, so it is done here only if that is idle.
             _ => {
                 uses.iter().all(|used| used.is_done().unwrap_or(false))
-                    && self.device.state().is_known_idle()
+                    && device.state().is_known_idle()
             }
         };
         if free_now {
             let backing = ManuallyDrop::into_inner(backing);
             // SAFETY: it is this buffer's memory, all work on it is over, and the buffer is gone.
-            let freed = unsafe { backing.release(self.device.api(), ordinal, pointer) };
+            let freed = unsafe { backing.release(device.api(), ordinal, pointer) };
             tracing::debug!(target: "cuda_um", buffer = id, bytes = self.bytes, "free");
             if let Err(error) = waited.and(freed) {
                 tracing::warn!(target: "cuda_um", buffer = id, %error, "a buffer could not be freed");
             }
             return;
         }
-        let api = Arc::clone(self.device.api());
+        let api = Arc::clone(device.api());
         // Neither is freed if this is dropped without being called.
         let parts = SendParts(backing, pointer);
         let what = format!("buffer {id} ({} bytes)", self.bytes);
@@ -278,7 +313,7 @@ impl Drop for RawBuffer {
             // SAFETY: it was the buffer's memory; the reclaim thread has waited for all work on it, and the buffer is gone.
             unsafe { ManuallyDrop::into_inner(backing).release(&api, ordinal, pointer) }.map(drop)
         });
-        self.device.api().reclaim.defer(Deferred {
+        device.api().reclaim.defer(Deferred {
             uses,
             what,
             release,

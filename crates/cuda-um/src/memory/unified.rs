@@ -1,7 +1,7 @@
 //! Managed memory: one pointer for the CPU and the GPU.
 
 use super::raw::RawBuffer;
-use super::{backing, element, range};
+use super::{backing, element, pinned, range};
 use crate::Element;
 use crate::device::Device;
 use crate::error::Result;
@@ -192,7 +192,7 @@ impl<T: Element> UnifiedBuffer<T> {
         let raw = if bytes == 0 {
             RawBuffer::empty::<T>(device)
         } else if chosen.is_mapped() {
-            backing::mapped(device, bytes)?
+            pinned::allocate_bytes(device, bytes)?
         } else {
             let oversubscribe = oversubscription == Oversubscription::Allowed;
             let memory = backing::managed(device, bytes, oversubscribe)?;

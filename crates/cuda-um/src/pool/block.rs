@@ -5,8 +5,11 @@
 )]
 
 use super::advised::Advised;
-use super::shared::Shared;
+use super::kind::Kind;
+use super::shard;
+use super::slabs::Home;
 use crate::call::Api;
+use crate::device::Device;
 use crate::error::Result;
 use crate::memory::in_flight::InFlight;
 use std::ops::Range;
@@ -16,13 +19,29 @@ use std::sync::Arc;
 /// Memory of a slab that no buffer owns.
 pub(super) struct FreeBlock {
     pub(super) address: Address,
-    /// What its former owners' work may still do with it.
-    pub(super) in_flight: InFlight,
+    /// What its former owners' work may still do with it; most have none.
+    pub(super) in_flight: Option<Box<InFlight>>,
 }
 
 /// Where a block starts.
 #[derive(Clone, Copy)]
-pub(super) struct Address(pub(super) NonNull<u8>);
+pub(super) struct Address {
+    pub(super) host: NonNull<u8>,
+    /// For kernels; none in host memory that is not mapped.
+    pub(super) device: Option<NonNull<u8>>,
+}
+
+impl Address {
+    /// So many bytes further, in the same slab.
+    pub(super) fn offset(self, bytes: usize) -> Self {
+        // Within a slab, so never null.
+        let offset = |from: NonNull<u8>| NonNull::new(from.as_ptr().wrapping_add(bytes));
+        Self {
+            host: offset(self.host).unwrap_or(self.host),
+            device: self.device.and_then(offset),
+        }
+    }
+}
 
 // SAFETY: an address alone; who has the block decides who reads and writes there.
 unsafe impl Send for Address {}
@@ -31,34 +50,53 @@ unsafe impl Sync for Address {}
 
 /// What a buffer keeps of its block: where it goes when the buffer is gone.
 ///
-/// It must go through `give_back`, or never be dropped: the pool ends, and frees its slabs, when nobody holds it.
+/// It must go through `give_back` once, or is lost: then its slab is never freed.
 pub(crate) struct PoolBlock {
-    pub(super) pool: Arc<Shared>,
-    /// Its class; none for a slab of its own.
-    pub(super) class: Option<u16>,
+    pub(super) home: Arc<Home>,
     /// Its size, which may be more than the buffer's.
     pub(super) bytes: usize,
+    /// Its class; none for a slab of its own.
+    pub(super) class: Option<u16>,
+    pub(super) kind: Kind,
 }
 
 impl PoolBlock {
     /// Gives the block back, with the work that may still use it.
-    pub(crate) fn give_back(self, pointer: NonNull<u8>, in_flight: InFlight) {
+    pub(crate) fn give_back(
+        &self,
+        (host, device): (NonNull<u8>, Option<NonNull<u8>>),
+        in_flight: Option<Box<InFlight>>,
+    ) {
         let block = FreeBlock {
-            address: Address(pointer),
+            address: Address { host, device },
             in_flight,
         };
-        self.pool.give(block, self.class, self.bytes);
+        let pool = &self.home.pool;
+        pool.give(shard::own(), block, self.class, self.bytes);
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        self.home.pool.device()
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
     }
 }
 
 impl FreeBlock {
+    /// What its former owners' work may still do with it.
+    pub(super) fn left(self) -> InFlight {
+        self.in_flight.map_or_else(InFlight::default, |left| *left)
+    }
+
     pub(super) fn at(&self) -> usize {
-        self.address.0.as_ptr().addr()
+        self.address.host.as_ptr().addr()
     }
 
     /// Undoes advice for a range that began in a block of the same slab.
     pub(super) fn undo(&self, api: &Api, ordinal: u32, advised: &Advised) -> Result<()> {
-        let start = self.address.0.as_ptr();
+        let start = self.address.host.as_ptr();
         let Range { start: from, end } = advised.range.clone();
         let range = start.with_addr(from)..start.with_addr(end);
         // SAFETY: the range was checked when the advice was given, to a buffer in this block's slab. That is live managed memory:

@@ -6,7 +6,6 @@ use crate::memory::in_flight::InFlight;
 use crate::memory::raw::RawBuffer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::ptr::NonNull;
 
 /// All slabs.
 #[derive(Default)]
@@ -29,7 +28,7 @@ pub(super) struct Live {
     pub(super) bytes: usize,
 }
 
-/// Managed memory from CUDA.
+/// Memory from CUDA.
 struct Slab {
     raw: RawBuffer,
     /// By offset. No two touch.
@@ -44,21 +43,26 @@ struct Extent {
 
 /// A run that was carved: its first block, and the work that may use any of its blocks.
 pub(super) struct Carved {
-    start: NonNull<u8>,
+    start: Address,
     in_flight: InFlight,
 }
 
 impl Carved {
     /// One of its blocks.
     pub(super) fn block(&self, index: usize, size: usize) -> FreeBlock {
-        let address = self.start.as_ptr().wrapping_add(index * size);
-        let in_flight = InFlight::default();
+        let mut in_flight = InFlight::default();
         in_flight.inherit(&self.in_flight);
         FreeBlock {
-            // Within a slab, so never null.
-            address: Address(NonNull::new(address).unwrap_or(self.start)),
-            in_flight,
+            address: self.start.offset(index * size),
+            in_flight: in_flight.take(),
         }
+    }
+}
+
+fn address(raw: &RawBuffer) -> Address {
+    Address {
+        host: raw.pointer(),
+        device: raw.device_pointer(),
     }
 }
 
@@ -82,13 +86,13 @@ impl Heap {
 
     /// Adds a slab that is one block, and taken.
     pub(super) fn add_whole(&mut self, raw: RawBuffer) -> FreeBlock {
-        let (at, pointer, bytes) = (addresses(&raw).start, raw.pointer(), raw.bytes());
+        let (at, address, bytes) = (addresses(&raw).start, address(&raw), raw.bytes());
         self.insert(at, raw, BTreeMap::new());
         self.live_whole.count += 1;
         self.live_whole.bytes += bytes;
         FreeBlock {
-            address: Address(pointer),
-            in_flight: InFlight::default(),
+            address,
+            in_flight: None,
         }
     }
 
@@ -144,9 +148,8 @@ impl Heap {
             self.open.remove(&slab_at);
         }
         slab.runs.insert(start, run);
-        let start = slab.raw.pointer().as_ptr().wrapping_add(start);
         Some(Carved {
-            start: NonNull::new(start).unwrap_or(slab.raw.pointer()),
+            start: address(&slab.raw).offset(start),
             in_flight: extent.in_flight,
         })
     }
@@ -173,7 +176,8 @@ impl Heap {
             let in_flight = InFlight::default();
             of_run
                 .iter()
-                .for_each(|block| in_flight.inherit(&block.in_flight));
+                .filter_map(|block| block.in_flight.as_deref())
+                .for_each(|left| in_flight.inherit(left));
             self.uncarve_run(slab, offset, in_flight);
         }
         rest
@@ -215,7 +219,7 @@ impl Heap {
         let mut empty: Vec<_> = std::mem::take(&mut self.whole)
             .into_values()
             .flatten()
-            .map(|block| (block.at(), block.in_flight))
+            .map(|block| (block.at(), block.left()))
             .collect();
         for (at, slab) in &mut self.slabs {
             if slab.runs.is_empty()

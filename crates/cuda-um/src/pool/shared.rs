@@ -1,22 +1,23 @@
 //! What all handles and buffers of a pool share: free blocks by size, and the way to more.
 
 use super::advised::{self, AdvisedRanges};
-use super::block::{FreeBlock, PoolBlock};
+use super::block::FreeBlock;
 use super::class::{CHUNK, Classes};
 use super::heap::{Heap, addresses};
+use super::kind::Kind;
+use super::shard::{self, SHARDS, Shard};
 use super::{PoolOptions, PoolStats};
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::memory::backing::{self, Backing};
 use crate::memory::raw::RawBuffer;
 use parking_lot::Mutex;
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Locks are taken in the order `growing`, `heap`, a shard, advice; `growing` alone is held while CUDA allocates.
 pub(super) struct Shared {
     device: Device,
+    kind: Kind,
     options: PoolOptions,
     classes: Classes,
     /// Free blocks; a thread uses those of one shard, and of others where that has none.
@@ -29,52 +30,25 @@ pub(super) struct Shared {
     peak_bytes: AtomicUsize,
 }
 
-/// On cache lines of its own.
-#[repr(align(128))]
-#[derive(Default)]
-struct Shard(Mutex<Blocks>);
-
-#[derive(Default)]
-struct Blocks {
-    /// For each class.
-    free: Vec<Vec<FreeBlock>>,
-    // Taken here less given back here: the sums over the shards are what buffers own.
-    live_buffers: isize,
-    live_bytes: isize,
-    /// Charged, given back, and not discharged: so that who allocates and frees in turn touches no counter of the pool's.
-    spare_bytes: usize,
+/// A block that a buffer gets.
+pub(super) struct Taken {
+    pub(super) block: FreeBlock,
+    pub(super) bytes: usize,
+    /// None for a slab of its own.
+    pub(super) class: Option<u16>,
 }
 
 /// More than that is discharged.
 const MOST_SPARE: usize = 1 << 20;
 
-const SHARDS: usize = 8;
-
-/// The shard that this thread uses.
-fn shard() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local!(static SHARD: Cell<usize> = const { Cell::new(usize::MAX) });
-    // While the thread ends it has none.
-    let own = SHARD.try_with(|shard| {
-        if shard.get() == usize::MAX {
-            shard.set(NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS);
-        }
-        shard.get()
-    });
-    own.unwrap_or(0)
-}
-
 impl Shared {
-    pub(super) fn new(device: &Device, options: PoolOptions) -> Self {
+    pub(super) fn new(device: &Device, kind: Kind, options: PoolOptions) -> Self {
         let classes = Classes::new(options.slab_bytes);
         Self {
             device: device.clone(),
+            kind,
             options,
-            shards: std::array::from_fn(|_| {
-                let mut blocks = Blocks::default();
-                blocks.free.resize_with(classes.count(), Vec::new);
-                Shard(Mutex::new(blocks))
-            }),
+            shards: std::array::from_fn(|_| Shard::new(classes.count())),
             classes,
             heap: Mutex::default(),
             growing: Mutex::default(),
@@ -92,44 +66,37 @@ impl Shared {
         &self.options
     }
 
-    /// A buffer of so many bytes, not 0, with the work that its memory's former owners left.
-    pub(super) fn allocate(self: &Arc<Self>, bytes: usize) -> Result<RawBuffer> {
-        let class = self.classes.of(bytes);
-        let (size, block) = match class {
-            Some(class) => (self.classes.size(class), self.take(class)?),
+    pub(super) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// A block of so many bytes or more, not 0, with the work that its former owners left.
+    pub(super) fn take(self: &Arc<Self>, shard: usize, bytes: usize) -> Result<Taken> {
+        let taken = match self.classes.of(bytes) {
+            Some(class) => Taken {
+                block: self.take_class(shard, class)?,
+                bytes: self.classes.size(class),
+                // At most a few hundred classes.
+                class: Some(class as u16),
+            },
             None => self.take_whole(bytes)?,
         };
-        // At most a few hundred classes.
-        let class = class.map(|class| class as u16);
-        if let Err(error) = self.undo_advice(&block, size) {
-            self.give(block, class, size);
+        if let Err(error) = self.undo_advice(&taken.block, taken.bytes) {
+            self.give(shard, taken.block, taken.class, taken.bytes);
             return Err(error);
         }
-        let pool = Arc::clone(self);
-        let backing = Backing::Pooled(PoolBlock {
-            pool,
-            class,
-            bytes: size,
-        });
-        let pointer = block.address.0;
-        Ok(RawBuffer::after(
-            &self.device,
-            (pointer, backing),
-            Some(pointer),
-            bytes,
-            block.in_flight,
-        ))
+        Ok(taken)
     }
 
     /// Takes a block back.
-    pub(super) fn give(&self, block: FreeBlock, class: Option<u16>, size: usize) {
+    pub(super) fn give(&self, shard: usize, block: FreeBlock, class: Option<u16>, size: usize) {
         self.advised.retire(block.at()..block.at() + size);
         let Some(class) = class else {
             self.charged_bytes.fetch_sub(size, Ordering::Relaxed);
             self.heap.lock().give_whole(size, block);
             return;
         };
-        let mut shard = self.own_shard().lock();
+        let mut shard = self.shards[shard].lock();
         shard.live_buffers -= 1;
         shard.live_bytes -= size as isize;
         shard.spare_bytes += size;
@@ -140,24 +107,20 @@ impl Shared {
         shard.free[usize::from(class)].push(block);
     }
 
-    fn own_shard(&self) -> &Mutex<Blocks> {
-        &self.shards[shard()].0
-    }
-
     fn charge(&self, bytes: usize) {
         let charged = self.charged_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.peak_bytes.fetch_max(charged, Ordering::Relaxed);
     }
 
-    fn take(self: &Arc<Self>, class: usize) -> Result<FreeBlock> {
+    fn take_class(self: &Arc<Self>, shard: usize, class: usize) -> Result<FreeBlock> {
         let size = self.classes.size(class);
-        let mut own = self.own_shard().lock();
+        let mut own = self.shards[shard].lock();
         let block = match own.free[class].pop() {
             Some(block) => block,
             None => {
                 drop(own);
-                let block = self.refill(class)?;
-                own = self.own_shard().lock();
+                let block = self.refill(shard, class)?;
+                own = self.shards[shard].lock();
                 block
             }
         };
@@ -171,14 +134,14 @@ impl Shared {
     }
 
     /// A block from another thread's list, or from a slab.
-    fn refill(self: &Arc<Self>, class: usize) -> Result<FreeBlock> {
-        if let Some(block) = self.carve(class) {
+    fn refill(self: &Arc<Self>, shard: usize, class: usize) -> Result<FreeBlock> {
+        if let Some(block) = self.carve(shard, class) {
             return Ok(block);
         }
         let _growing = self.growing.lock();
         loop {
             // Somebody may have grown the pool meanwhile.
-            if let Some(block) = self.carve(class) {
+            if let Some(block) = self.carve(shard, class) {
                 return Ok(block);
             }
             let needed = self.classes.run(class).bytes.next_multiple_of(CHUNK);
@@ -190,19 +153,18 @@ impl Shared {
     /// Takes a free block, from another thread's shard if need be: then half of what that has.
     ///
     /// The heap is locked, so that nobody thinks there are none while they are on their way.
-    fn steal(&self, _heap: &mut Heap, class: usize) -> Option<FreeBlock> {
-        if let Some(block) = self.own_shard().lock().free[class].pop() {
+    fn steal(&self, _heap: &mut Heap, own: usize, class: usize) -> Option<FreeBlock> {
+        if let Some(block) = self.shards[own].lock().free[class].pop() {
             return Some(block);
         }
-        let own = shard();
         let others = (1..SHARDS).map(|step| (own + step) % SHARDS);
         for other in others {
             let mut half = {
-                let free = &mut self.shards[other].0.lock().free[class];
+                let free = &mut self.shards[other].lock().free[class];
                 free.split_off(free.len() / 2)
             };
             if let Some(block) = half.pop() {
-                self.own_shard().lock().free[class].append(&mut half);
+                self.shards[own].lock().free[class].append(&mut half);
                 return Some(block);
             }
         }
@@ -210,38 +172,38 @@ impl Shared {
     }
 
     /// Takes a free block, or carves some out of a slab that is there.
-    fn carve(&self, class: usize) -> Option<FreeBlock> {
+    fn carve(&self, shard: usize, class: usize) -> Option<FreeBlock> {
         let (run, size) = (self.classes.run(class), self.classes.size(class));
         let mut heap = self.heap.lock();
-        if let Some(block) = self.steal(&mut heap, class) {
+        if let Some(block) = self.steal(&mut heap, shard, class) {
             return Some(block);
         }
         let carved = heap.carve(run).or_else(|| {
-            self.uncarve(&mut heap);
+            self.uncarve(&mut heap, shard);
             heap.carve(run)
         })?;
         // The next one is taken from the end: in the order of addresses.
         let rest = (1..run.count).rev().map(|index| carved.block(index, size));
-        self.own_shard().lock().free[class].extend(rest);
+        self.shards[shard].lock().free[class].extend(rest);
         Some(carved.block(0, size))
     }
 
     /// Makes blocks of other sizes possible where all blocks of a run are free.
-    fn uncarve(&self, heap: &mut Heap) {
+    fn uncarve(&self, heap: &mut Heap, into: usize) {
         for class in 0..self.classes.count() {
             let mut free = Vec::new();
             for shard in &self.shards {
-                free.append(&mut shard.0.lock().free[class]);
+                free.append(&mut shard.lock().free[class]);
             }
             if !free.is_empty() {
                 let mut rest = heap.uncarve(free);
-                self.own_shard().lock().free[class].append(&mut rest);
+                self.shards[into].lock().free[class].append(&mut rest);
             }
         }
     }
 
     /// A block that is a slab, for what is larger than half of one.
-    fn take_whole(self: &Arc<Self>, bytes: usize) -> Result<(usize, FreeBlock)> {
+    fn take_whole(self: &Arc<Self>, bytes: usize) -> Result<Taken> {
         let size = bytes.next_multiple_of(CHUNK);
         let free = self.heap.lock().take_whole(size);
         let (size, block) = match free {
@@ -253,7 +215,11 @@ impl Shared {
             }
         };
         self.charge(size);
-        Ok((size, block))
+        Ok(Taken {
+            block,
+            bytes: size,
+            class: None,
+        })
     }
 
     /// A new slab: `wanted` bytes, or, where there is no room for them, fewer. To be called while `growing` is held.
@@ -265,26 +231,18 @@ impl Shared {
         if room() < wanted {
             self.trim_now();
         }
-        let (room, limit) = (room(), self.options.limit_bytes.unwrap_or(usize::MAX));
+        let room = room();
         if room < needed {
-            return Err(Error::OutOfMemory {
-                call: "cudaMallocManaged",
-                subject: format!(
-                    "managed memory of a pool on device {}, not allocated: the pool's limit of {limit} bytes (PoolOptions::limit_bytes) \
-                     leaves {room} beside the slabs in use",
-                    self.device.ordinal()
-                ),
-                requested_bytes: needed,
-                free_bytes: room,
-                total_bytes: limit,
-            });
+            return Err(super::beyond_limit(
+                self.kind.call(),
+                self.kind.name(),
+                &self.device,
+                &self.options,
+                (needed, room),
+            ));
         }
         let bytes = wanted.min(room / CHUNK * CHUNK);
-        let allocate = |bytes| {
-            let memory = backing::managed(&self.device, bytes, self.options.oversubscribes())?;
-            let pointer = memory.0;
-            Ok(RawBuffer::new(&self.device, memory, Some(pointer), bytes))
-        };
+        let allocate = |bytes| self.kind.slab(&self.device, bytes, &self.options);
         let slab = match allocate(bytes) {
             Err(Error::OutOfMemory { .. }) => {
                 self.trim_now();
@@ -292,7 +250,9 @@ impl Shared {
             }
             result => result?,
         };
-        advised::register(addresses(&slab), self);
+        if self.kind == Kind::Managed {
+            advised::register(addresses(&slab), self);
+        }
         Ok(slab)
     }
 
@@ -309,7 +269,7 @@ impl Shared {
     pub(super) fn trim(&self) -> usize {
         let empty = {
             let mut heap = self.heap.lock();
-            self.uncarve(&mut heap);
+            self.uncarve(&mut heap, shard::own());
             heap.take_empty()
         };
         // Dropping a slab is dropping a buffer: it is never freed under work, and nobody waits.
@@ -348,7 +308,7 @@ impl Shared {
         // While other threads take and give, the sums may be off by a few.
         let (mut buffers, mut bytes) = (0, 0);
         for shard in &self.shards {
-            let shard = shard.0.lock();
+            let shard = shard.lock();
             buffers += shard.live_buffers;
             bytes += shard.live_bytes;
             let largest = shard.free.iter().rposition(|free| !free.is_empty());

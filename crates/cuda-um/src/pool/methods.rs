@@ -1,0 +1,39 @@
+//! The methods that every pool has.
+
+macro_rules! pool_methods {
+    ($pool:ident) => {
+        impl $pool {
+            /// Gives the memory back to CUDA that no buffer has a part of, and returns how many bytes that is.
+            ///
+            /// # Ordering
+            ///
+            /// It does not wait: memory that former buffers' work still uses is freed when that is done
+            /// ([`Runtime::reclaim`](crate::Runtime::reclaim) waits for slabs of that kind), or stays in the driver's pool.
+            #[doc(alias = "cudaMemPoolTrimTo")]
+            pub fn trim(&self) -> usize {
+                self.memory.trim()
+            }
+
+            /// What the pool holds now.
+            pub fn stats(&self) -> $crate::PoolStats {
+                self.memory.stats()
+            }
+
+            /// The device that it was made for.
+            pub fn device(&self) -> &$crate::Device {
+                self.memory.device()
+            }
+        }
+
+        impl std::fmt::Debug for $pool {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($pool))
+                    .field("device", &self.device().ordinal())
+                    .field("memory", &self.memory.name())
+                    .field("options", self.memory.options())
+                    .field("stats", &self.stats())
+                    .finish_non_exhaustive()
+            }
+        }
+    };
+}
