@@ -1,5 +1,5 @@
 """CuPy, for um_bench: see peer.py."""
-from peer import refuse, serve, time_each
+from peer import refuse, serve, time_copies, time_each
 
 try:
     import cupy
@@ -42,7 +42,7 @@ def copy_from_host(request):
         request, "in", lambda count: (np.empty(count, np.float32), base(count), cupy.empty(count, np.float32))
     )
     fresh(source, numbers, request)
-    seconds = time_each(request["repeats"], lambda: target.set(source), finish)
+    seconds = time_copies(request, lambda: target.set(source), finish)
     return {"seconds": seconds, "verified": bool(np.array_equal(target.get(), source))}
 
 

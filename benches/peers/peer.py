@@ -37,3 +37,18 @@ def time_each(repeats, work, finish):
         work()
     finish()
     return (time.perf_counter() - start) / repeats
+
+
+def time_copies(request, copy, finish):
+    """Seconds of one copy: until the call has returned, or, if the request says "wait", until the data have arrived."""
+
+    def work():
+        copy()
+        if request["wait"]:
+            finish()
+
+    finish()
+    start = time.perf_counter()
+    for _ in range(request["repeats"]):
+        work()
+    return (time.perf_counter() - start) / request["repeats"]

@@ -1,5 +1,5 @@
 """PyTorch, for um_bench: see peer.py."""
-from peer import refuse, serve, time_each
+from peer import refuse, serve, time_copies, time_each
 
 try:
     import numpy as np
@@ -42,7 +42,7 @@ def copy_from_host(request):
         request, "in", lambda count, pinned: (host(count, pinned), base(count), torch.empty(count, device="cuda"))
     )
     fresh(source, numbers, request)
-    seconds = time_each(request["repeats"], lambda: target.copy_(source, non_blocking=request["pinned"]), finish)
+    seconds = time_copies(request, lambda: target.copy_(source, non_blocking=request["pinned"]), finish)
     return {"seconds": seconds, "verified": torch.equal(target.cpu(), source)}
 
 

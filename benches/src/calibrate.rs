@@ -1,6 +1,6 @@
-//! Measures the figures of a cost model on the machine at hand: see "Calibrating" in docs/measuring.md.
+//! Measures the values of a cost model on the machine at hand: see "Calibrating" in docs/measuring.md.
 //!
-//! Every figure comes from times of whole pieces of work: a fixed part from 4 KiB, a rate from the difference of two sizes. The
+//! Every value comes from times of whole pieces of work: a fixed part from 4 KiB, a rate from the difference of two sizes. The
 //! sums are those that the simulator's clock uses, so that a model measured on the simulator is the model it was built with.
 
 mod copies;
@@ -15,7 +15,8 @@ use crate::stats::Stats;
 use anyhow::{Context, Result, ensure};
 use cuda_um::sys::Table;
 use cuda_um::{Device, Runtime, Stream};
-use cuda_um_cost::{CostModel, Figure, Link};
+use cuda_um_cost::{CostModel, Link};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,18 +24,14 @@ use std::time::Duration;
 /// Bytes of a piece of work that shows fixed costs.
 const SMALL: usize = 4 << 10;
 
-/// Figures that the simulator's virtual clock does not express: the host's own work is free there, and small copies cost alike.
-/// On the simulator they keep their built-in values.
+/// Values that the simulator's virtual clock does not express: the host's own work is free there, and copies of managed memory cost
+/// what others do. On the simulator they stay built-in.
 pub const NOT_ON_A_VIRTUAL_CLOCK: &[&str] = &[
-    "pageable_to_device",
-    "device_to_pageable",
-    "pageable_to_managed",
-    "managed_to_pageable",
-    "staged_to_device",
-    "staged_to_host",
-    "host_copy_rate",
-    "staged_to_device_rate",
-    "staged_to_host_rate",
+    "copy_managed_us",
+    "thread_wake_us",
+    "host_copy_bytes_per_s",
+    "staged_to_device_bytes_per_s",
+    "staged_to_host_bytes_per_s",
 ];
 
 /// How much is measured.
@@ -65,8 +62,10 @@ impl Plan {
 
 /// What was measured, and what was said about it.
 pub struct Calibration {
-    /// The machine's model; what could not be measured is listed as assumed.
+    /// The machine's model; its source says how it was measured, and which values were not.
     pub model: CostModel,
+    /// The keys of values that were not measured: they are those that are built in for such a machine.
+    pub built_in: Vec<&'static str>,
     /// Why figures are missing.
     pub notes: Vec<String>,
 }
@@ -79,6 +78,8 @@ struct Bench {
     clock: Clock,
     plan: Plan,
     model: CostModel,
+    /// Keys of what was measured.
+    measured: BTreeSet<&'static str>,
     notes: Vec<String>,
 }
 
@@ -88,7 +89,7 @@ type Step = fn(&mut Bench) -> Result<()>;
 const STEPS: &[(&str, Step)] = &[
     ("calls", host::calls),
     ("allocations", host::allocations),
-    ("one thread's copies", host::one_thread),
+    ("the host's threads", host::threads),
     ("kernels", copies::kernels),
     ("mapped memory", copies::mapped),
     ("copies, pinned and inside the device", copies::pinned),
@@ -103,7 +104,7 @@ const STEPS: &[(&str, Step)] = &[
 /// Measures on device 0 behind a table of CUDA's functions; `tell` is told what is being measured.
 ///
 /// # Errors
-/// There is no device, CUDA reports an error, or a copy arrived wrong. That one figure makes no sense is a note, not an error.
+/// There is no device, CUDA reports an error, or a copy arrived wrong. That one value makes no sense is a note, not an error.
 pub fn calibrate(
     table: &Arc<Table>,
     clock: Clock,
@@ -117,33 +118,42 @@ pub fn calibrate(
         capabilities.compute_capability,
         capabilities.pageable_uses_host_page_tables,
     );
-    let mut model = CostModel::built_in(link).all_assumed();
-    let how = match clock.is_simulated() {
-        true => "PREDICTED by a simulator's clock",
-        false => "measured",
-    };
-    model.name = device.name().to_owned();
-    model.source = format!(
-        "cargo xtask calibrate: {how} with CUDA {}, medians of {} samples of {} MiB; assumed figures are those of {link:?}",
-        runtime.version(),
-        plan.rounds,
-        plan.large >> 20,
-    );
     let mut bench = Bench {
         stream: device.stream()?,
         raw: Raw::open(table, false)?,
         device,
         clock,
         plan,
-        model,
+        model: CostModel::built_in(link),
+        measured: BTreeSet::new(),
         notes: Vec::new(),
     };
     for (name, step) in STEPS {
         tell(name);
         step(&mut bench).with_context(|| format!("measuring {name}"))?;
     }
+    let values = bench.model.values().into_iter();
+    let built_in: Vec<_> = values
+        .map(|(key, _)| key)
+        .filter(|key| !bench.measured.contains(key))
+        .collect();
+    let how = match bench.simulated() {
+        true => "PREDICTED by a simulator's clock",
+        false => "measured",
+    };
+    bench.model.source = format!(
+        "cargo xtask calibrate: {}, CUDA {}, {how} with pieces of {} MiB",
+        bench.device.name(),
+        runtime.version(),
+        plan.large >> 20,
+    );
+    if !built_in.is_empty() {
+        let rest = format!("; built in for {link:?}: {}", built_in.join(", "));
+        bench.model.source.push_str(&rest);
+    }
     Ok(Calibration {
         model: bench.model,
+        built_in,
         notes: bench.notes,
     })
 }
@@ -171,24 +181,23 @@ impl Bench {
     }
 
     /// Takes a time that was found, or notes why not.
-    fn time(&mut self, name: &'static str, seconds: f64) {
-        match Duration::try_from_secs_f64(seconds) {
-            Ok(time) => self.take(name, Figure::Time(time)),
-            Err(error) => self.note(name, &format!("{:.3} us: {error}", seconds * 1e6)),
-        }
+    fn time(&mut self, key: &'static str, seconds: f64) {
+        self.take(key, seconds * 1e6);
     }
 
     /// Takes a rate that was found, or notes why not.
-    fn rate(&mut self, name: &'static str, bytes_per_second: f64) {
-        self.take(name, Figure::Rate(bytes_per_second));
+    fn rate(&mut self, key: &'static str, bytes_per_second: f64) {
+        self.take(key, bytes_per_second);
     }
 
-    fn take(&mut self, name: &'static str, figure: Figure) {
-        if let Err(error) = self.model.set(name, figure) {
-            self.note(name, &error.to_string());
+    fn take(&mut self, key: &'static str, value: f64) {
+        match self.model.set(key, value) {
+            Ok(()) => drop(self.measured.insert(key)),
+            Err(error) => self.note(key, &error.to_string()),
         }
     }
 
+    /// Says why a value was not measured.
     fn note(&mut self, name: &str, why: &str) {
         self.notes.push(format!("{name} was not measured: {why}"));
     }

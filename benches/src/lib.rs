@@ -7,7 +7,7 @@
 //! - [`measurements`]: what is measured, a file each.
 //! - [`calibrate`]: the figures of a cost model, measured.
 //! - [`raw`]: CUDA by its own functions, with no library in between.
-//! - [`report`]: JSON, Markdown and plots.
+//! - [`report`], [`plot`], [`overview`]: JSON, Markdown, a plot for each measurement, and one of the whole.
 
 mod bench;
 pub mod calibrate;
@@ -15,6 +15,7 @@ pub mod clock;
 pub mod data;
 pub mod measure;
 pub mod measurements;
+pub mod overview;
 pub mod peer;
 pub mod plot;
 pub mod raw;

@@ -150,9 +150,9 @@ impl<'a> Case<'a> {
         self.add(name, Kind::Peer, sample);
     }
 
-    /// Names a peer that cannot be here, and why.
-    pub fn skipped(&mut self, name: &str, why: &str) {
-        self.add(name, Kind::Peer, Err(why.to_owned()));
+    /// Names one that cannot be here, and why.
+    pub fn skipped(&mut self, kind: Kind, name: &str, why: &str) {
+        self.add(name, kind, Err(why.to_owned()));
     }
 
     fn add(&mut self, name: &str, kind: Kind, sample: Result<Sample<'a>, String>) {
@@ -263,7 +263,7 @@ mod tests {
             Ok(Duration::ZERO)
         });
         case.raw("unverified", |_| Ok(Duration::ZERO));
-        case.skipped("absent", "not here");
+        case.skipped(Kind::Peer, "absent", "not here");
         let settings = Settings {
             quick: true,
             rounds: Some(3),

@@ -1,11 +1,14 @@
 //! What is measured, a file each.
 
 mod allocate;
+mod alternating;
 mod copy_from_host;
 mod copy_to_host;
 mod from_slice;
 mod launch;
+mod pool_growth;
 mod prefetch;
+mod prefetch_batch;
 mod recall;
 mod rewrite;
 mod round_trip;
@@ -21,21 +24,39 @@ pub struct Measurement {
     /// What is timed, and what is not.
     pub what: &'static str,
     run: fn(&Bench, &mut Vec<CaseReport>) -> Result<()>,
+    /// What follows from the cases, in words.
+    notes: fn(&[CaseReport]) -> Vec<String>,
+}
+
+/// Where the table says it all.
+fn no_notes(_: &[CaseReport]) -> Vec<String> {
+    Vec::new()
 }
 
 /// All measurements, in the order of the report.
-pub const ALL: [Measurement; 11] = [
-    copy_from_host::MEASUREMENT,
+pub const ALL: [Measurement; 14] = [
+    copy_from_host::RETURNED,
+    copy_from_host::ARRIVED,
     copy_to_host::MEASUREMENT,
     from_slice::MEASUREMENT,
     round_trip::MEASUREMENT,
     rewrite::MEASUREMENT,
     prefetch::MOVING,
     prefetch::THERE,
-    prefetch::BATCH,
+    prefetch_batch::MEASUREMENT,
+    alternating::MEASUREMENT,
     launch::MEASUREMENT,
     allocate::MEASUREMENT,
+    pool_growth::MEASUREMENT,
     recall::MEASUREMENT,
+];
+
+/// Those of the overview, with its titles.
+pub const OVERVIEW: [(&str, &str); 4] = [
+    ("copy_from_host", "Slice to a buffer on the GPU"),
+    ("copy_to_host", "Buffer on the GPU to a slice"),
+    ("from_slice", "New buffer from a slice"),
+    ("round_trip", "Slice, kernel, slice"),
 ];
 
 impl Measurement {
@@ -51,6 +72,7 @@ impl Measurement {
         MeasurementReport {
             name: self.name.to_owned(),
             what: self.what.to_owned(),
+            notes: (self.notes)(&cases),
             cases,
             failed,
         }

@@ -4,58 +4,65 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::rc::Rc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// A peer that does not answer for so long is given up.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Names the folder of the scripts.
+/// How long the last words of one that ended are waited for.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// Names the folder of the peers.
 const FOLDER: &str = "CUDA_UM_PEERS_DIR";
 
 /// PyTorch.
 pub const TORCH: &str = "torch_peer.py";
 /// CuPy.
 pub const CUPY: &str = "cupy_peer.py";
+/// The CUDA runtime from C++.
+pub const CUDA_CPP: &str = "cuda_cpp_peer";
+/// RMM from C++.
+pub const RMM: &str = "rmm_peer";
+/// cudarc.
+pub const CUDARC: &str = "cudarc_peer";
+/// oxicuda-memory.
+pub const OXICUDA: &str = "oxicuda_peer";
+
+/// Peers that are compiled: `cargo xtask bench-peers` builds them.
+pub const COMPILED: [&str; 4] = [CUDA_CPP, RMM, CUDARC, OXICUDA];
 
 /// A running peer.
 pub struct Peer {
     process: Child,
     ask: Option<ChildStdin>,
     answers: Receiver<String>,
+    last_words: Receiver<String>,
 }
 
 impl Peer {
-    /// Starts a script; the second is its answer to "hello", with its version.
+    /// Starts a script, or a program; the second is its answer to "hello", with its version.
     ///
     /// # Errors
-    /// There is no interpreter, or the script says why it cannot serve.
-    pub fn start(script: &Path) -> Result<(Self, Value)> {
-        let python = std::env::var_os("PYTHON").unwrap_or_else(|| "python3".into());
-        let mut process = Command::new(&python)
-            .arg("-B") // leaves no compiled files beside the scripts
-            .arg(script)
+    /// It cannot be started, or says why it cannot serve.
+    pub fn start(path: &Path) -> Result<(Self, Value)> {
+        let mut command = command(path);
+        let mut process = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
-            .with_context(|| format!("cannot start {}", python.to_string_lossy()))?;
+            .with_context(|| format!("cannot start {}", command.get_program().display()))?;
         let ask = process.stdin.take();
-        let lines = BufReader::new(process.stdout.take().context("piped")?).lines();
-        let (tell, answers) = channel();
-        std::thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                if tell.send(line).is_err() {
-                    break;
-                }
-            }
-        });
+        let answers = each_line(process.stdout.take().context("piped")?);
+        let last_words = last_line(process.stderr.take().context("piped")?);
         let mut peer = Self {
             process,
             ask,
             answers,
+            last_words,
         };
         let hello = peer.ask(&json!({"do": "hello"}))?;
         Ok((peer, hello))
@@ -67,10 +74,19 @@ impl Peer {
     /// It says so, it ended, or it does not answer.
     pub fn ask(&mut self, request: &Value) -> Result<Value> {
         let ask = self.ask.as_mut().context("the peer has ended")?;
-        writeln!(ask, "{request}")?;
-        let Ok(line) = self.answers.recv_timeout(PATIENCE) else {
-            self.ask = None;
-            bail!("the peer ended, or did not answer within {PATIENCE:?}");
+        // One that has ended takes no more requests; what it said is in the answers or in its last words.
+        let _ = writeln!(ask, "{request}");
+        let line = match self.answers.recv_timeout(PATIENCE) {
+            Ok(line) => line,
+            Err(why) => {
+                self.ask = None;
+                ensure!(
+                    why == RecvTimeoutError::Disconnected,
+                    "the peer did not answer within {PATIENCE:?}"
+                );
+                let words = self.last_words.recv_timeout(LAST_WORDS);
+                bail!("the peer ended: {}", words.unwrap_or_default());
+            }
         };
         let answer: Value = serde_json::from_str(&line).context(line)?;
         ensure!(
@@ -80,6 +96,40 @@ impl Peer {
         );
         Ok(answer)
     }
+}
+
+/// How a peer is started: Python scripts by an interpreter, programs by themselves.
+fn command(path: &Path) -> Command {
+    if path.extension().is_none_or(|extension| extension != "py") {
+        return Command::new(path);
+    }
+    let python = std::env::var_os("PYTHON").unwrap_or_else(|| "python3".into());
+    let mut command = Command::new(python);
+    command.arg("-B").arg(path); // leaves no compiled files beside the scripts
+    command
+}
+
+fn each_line(from: impl Read + Send + 'static) -> Receiver<String> {
+    let (tell, lines) = channel();
+    std::thread::spawn(move || {
+        let mut all = BufReader::new(from).lines().map_while(Result::ok);
+        all.try_for_each(|line| tell.send(line).ok())
+    });
+    lines
+}
+
+/// Passes everything on, and tells the last line when there is no more: why a program could not be loaded, for one.
+fn last_line(from: impl Read + Send + 'static) -> Receiver<String> {
+    let (tell, words) = channel();
+    std::thread::spawn(move || {
+        let mut last = String::new();
+        for line in BufReader::new(from).lines().map_while(Result::ok) {
+            eprintln!("{line}");
+            last = line;
+        }
+        tell.send(last)
+    });
+    words
 }
 
 impl Drop for Peer {
@@ -114,18 +164,18 @@ impl Peers {
         }
     }
 
-    /// The peer of a script.
+    /// The peer of a script or program.
     ///
     /// # Errors
     /// Why it is not there.
-    pub fn get(&self, script: &str) -> Result<Rc<RefCell<Peer>>, String> {
+    pub fn get(&self, name: &str) -> Result<Rc<RefCell<Peer>>, String> {
         if self.simulated {
             return Err("the simulator's clock and a real one do not compare".to_owned());
         }
         let mut started = self.started.borrow_mut();
         let peer = started
-            .entry(script.to_owned())
-            .or_insert_with(|| start(script).map_err(|error| format!("{error:#}")));
+            .entry(name.to_owned())
+            .or_insert_with(|| start(name).map_err(|error| format!("{error:#}")));
         peer.as_ref()
             .map(|(peer, _)| Rc::clone(peer))
             .map_err(Clone::clone)
@@ -140,29 +190,36 @@ impl Peers {
         };
         started
             .iter()
-            .map(|(script, started)| (script.clone(), words(started)))
+            .map(|(name, started)| (name.clone(), words(started)))
             .collect()
     }
 }
 
-fn start(script: &str) -> Result<(Rc<RefCell<Peer>>, String)> {
-    let folders = folders();
-    let path = folders
-        .iter()
-        .map(|folder| folder.join(script))
-        .find(|path| path.exists())
-        .with_context(|| format!("{script} is in none of {folders:?}"))?;
+fn start(name: &str) -> Result<(Rc<RefCell<Peer>>, String)> {
+    let path = find(name).with_context(|| match COMPILED.contains(&name) {
+        true => "not built; `cargo xtask bench-peers` builds it".to_owned(),
+        false => format!("{name} is in none of {:?}", folders()),
+    })?;
     let (peer, hello) = Peer::start(&path)?;
     let version = hello["version"].as_str().unwrap_or("unknown version");
     Ok((Rc::new(RefCell::new(peer)), version.to_owned()))
 }
 
-/// Where scripts may be: where the environment says, beside the binary's folder (in a bundle), in the repository.
+/// The script or program of a peer.
+pub fn find(name: &str) -> Option<PathBuf> {
+    let mut paths = folders().into_iter().map(|folder| folder.join(name));
+    paths.find(|path| path.exists())
+}
+
+/// Where peers may be: where the environment says; beside the binary's folder, in a bundle and in the target folder (one further
+/// up for tests); scripts in the repository.
 fn folders() -> Vec<PathBuf> {
     let said = std::env::var_os(FOLDER).map(PathBuf::from);
-    let beside = std::env::current_exe()
-        .ok()
-        .and_then(|exe| Some(exe.parent()?.parent()?.join("peers")));
+    let exe = std::env::current_exe().unwrap_or_default();
+    let beside = exe.ancestors().skip(2).take(2);
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers");
-    said.into_iter().chain(beside).chain([repository]).collect()
+    said.into_iter()
+        .chain(beside.map(|folder| folder.join("peers")))
+        .chain([repository])
+        .collect()
 }

@@ -234,6 +234,73 @@ impl Raw {
         check(&self.table, "cudaMemPrefetchAsync", code)
     }
 
+    /// Whether the runtime has `cudaMemPrefetchBatchAsync`: from CUDA 13.0 on.
+    pub fn has_prefetch_batch(&self) -> bool {
+        self.table.cudaMemPrefetchBatchAsync.is_some()
+    }
+
+    /// `cudaMemPrefetchBatchAsync` of managed memories to the device.
+    ///
+    /// # Errors
+    /// What CUDA reports, or that the runtime is too old.
+    pub fn prefetch_batch(&self, memories: &[Memory]) -> Result<()> {
+        let Some(prefetch) = self.table.cudaMemPrefetchBatchAsync else {
+            bail!("this runtime has no cudaMemPrefetchBatchAsync");
+        };
+        let managed = memories.iter().all(|one| one.kind == Kind::Managed);
+        ensure!(managed, "only managed memory moves");
+        let mut starts: Vec<*mut c_void> = memories.iter().map(|one| one.pointer.cast()).collect();
+        let mut sizes: Vec<usize> = memories
+            .iter()
+            .map(|one| one.len * size_of::<f32>())
+            .collect();
+        let mut place = sys::cudaMemLocation {
+            type_: sys::cudaMemLocationType::cudaMemLocationTypeDevice,
+            id: 0,
+        };
+        let mut first = 0; // the place is that of all ranges from the first on
+        self.busy.set(true);
+        // SAFETY: every range is one live managed allocation, and the arrays are as long as is said.
+        let code = unsafe {
+            prefetch(
+                starts.as_mut_ptr(),
+                sizes.as_mut_ptr(),
+                starts.len(),
+                &mut place,
+                &mut first,
+                1,
+                0,
+                self.stream,
+            )
+        };
+        check(&self.table, "cudaMemPrefetchBatchAsync", code)
+    }
+
+    /// `cudaMemAdvise` of managed memory: the device and the host mostly read it.
+    ///
+    /// # Errors
+    /// What CUDA reports.
+    pub fn advise_read_mostly(&self, memory: &Memory) -> Result<()> {
+        ensure!(
+            memory.kind == Kind::Managed,
+            "only managed memory has advice"
+        );
+        let (start, bytes) = (memory.pointer.cast(), memory.len * size_of::<f32>());
+        let advice = sys::cudaMemoryAdvise::cudaMemAdviseSetReadMostly;
+        // SAFETY: the range is one live managed allocation; this advice looks at no place.
+        let code = unsafe {
+            if let Some(advise) = self.table.cudaMemAdvise_v13 {
+                let type_ = sys::cudaMemLocationType::cudaMemLocationTypeDevice;
+                advise(start, bytes, advice, sys::cudaMemLocation { type_, id: 0 })
+            } else if let Some(advise) = self.table.cudaMemAdvise_v11 {
+                advise(start, bytes, advice, 0)
+            } else {
+                bail!("this runtime has no cudaMemAdvise");
+            }
+        };
+        check(&self.table, "cudaMemAdvise", code)
+    }
+
     /// Enqueues `output = input × factor` with `cuLaunchKernel`.
     ///
     /// # Errors
@@ -310,6 +377,78 @@ impl Raw {
             check(&self.table, "cudaMallocAsync", code)?;
             let code = (self.table.cudaFreeAsync)(pointer, self.stream);
             check(&self.table, "cudaFreeAsync", code)
+        }
+    }
+}
+
+impl Raw {
+    /// Writes a number to the end of memory from `cudaMallocAsync`, and returns what is read from there.
+    ///
+    /// # Errors
+    /// What CUDA reports.
+    pub fn through_memory_in_order(&self, bytes: usize, number: f32) -> Result<f32> {
+        ensure!(bytes >= size_of::<f32>(), "no room for a number");
+        let (table, size) = (&self.table, size_of::<f32>());
+        let (mut pointer, mut found) = (null_mut(), f32::NAN);
+        // SAFETY: the last four bytes of the new memory, and two numbers that live until the stream has been waited for.
+        unsafe {
+            let code = (table.cudaMallocAsync)(&mut pointer, bytes, self.stream);
+            check(table, "cudaMallocAsync", code)?;
+            let last = pointer.cast::<u8>().wrapping_add(bytes - size);
+            let copy = |to: *mut c_void, from: *const c_void| {
+                let kind = cudaMemcpyKind::cudaMemcpyDefault;
+                let code = (table.cudaMemcpyAsync)(to, from, size, kind, self.stream);
+                check(table, "cudaMemcpyAsync", code)
+            };
+            let copied = copy(last.cast(), (&raw const number).cast())
+                .and_then(|()| copy((&raw mut found).cast(), last.cast_const().cast()));
+            let code = (table.cudaFreeAsync)(pointer, self.stream);
+            let waited = self.synchronize();
+            copied?;
+            check(table, "cudaFreeAsync", code)?;
+            waited?;
+        }
+        Ok(found)
+    }
+}
+
+/// Allocations in the order of a stream that are alive until this is dropped.
+pub struct Held {
+    raw: Rc<Raw>,
+    pointers: Vec<*mut c_void>,
+}
+
+impl Raw {
+    /// `cudaMallocAsync`, so many times.
+    ///
+    /// # Errors
+    /// What CUDA reports.
+    pub fn hold_in_order(self: &Rc<Self>, bytes: usize, count: usize) -> Result<Held> {
+        let mut held = Held {
+            raw: Rc::clone(self),
+            pointers: Vec::with_capacity(count),
+        };
+        for _ in 0..count {
+            let mut pointer = null_mut();
+            // SAFETY: the place is valid for the call.
+            let code = unsafe { (self.table.cudaMallocAsync)(&mut pointer, bytes, self.stream) };
+            check(&self.table, "cudaMallocAsync", code)?;
+            held.pointers.push(pointer);
+        }
+        self.synchronize()?;
+        Ok(held)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let table = &self.raw.table;
+        for pointer in self.pointers.drain(..) {
+            // SAFETY: allocated in the order of this stream, used by nobody, and freed once.
+            let code = unsafe { (table.cudaFreeAsync)(pointer, self.raw.stream) };
+            if let Err(error) = check(table, "cudaFreeAsync", code) {
+                eprintln!("um_bench: {error}");
+            }
         }
     }
 }

@@ -20,7 +20,7 @@ pub struct Report {
     pub predicted: bool,
     /// A quick run.
     pub quick: bool,
-    /// Peers by script: version, or why not.
+    /// Peers by script or program: version, or why not.
     pub peers: BTreeMap<String, String>,
     /// What was measured.
     pub measurements: Vec<MeasurementReport>,
@@ -35,6 +35,9 @@ pub struct MeasurementReport {
     pub what: String,
     /// Sizes, or other cases.
     pub cases: Vec<CaseReport>,
+    /// What follows from the numbers, in words.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// Why it ended early, if it did.
     pub failed: Option<String>,
 }
@@ -136,6 +139,12 @@ impl ContenderReport {
 }
 
 impl CaseReport {
+    /// Median seconds of one that was measured.
+    pub fn median(&self, name: &str) -> Option<f64> {
+        let contender = self.contenders.iter().find(|one| one.name == name)?;
+        Some(contender.seconds()?.median)
+    }
+
     /// Puts the ratios to what was measured.
     pub fn new(
         label: String,
@@ -235,8 +244,8 @@ impl Report {
                  (below 1: ours is faster)."
             ),
         );
-        for (script, found) in &self.peers {
-            let _ = writeln!(text, "- {script}: {found}");
+        for (peer, found) in &self.peers {
+            let _ = writeln!(text, "- {peer}: {found}");
         }
         for measurement in &self.measurements {
             measurement.markdown(&mut text);
@@ -273,6 +282,30 @@ impl MeasurementReport {
                 cells.join(" | ")
             );
         }
+        let skipped = self.skipped();
+        if !(self.notes.is_empty() && skipped.is_empty()) {
+            text.push('\n');
+        }
+        for note in &self.notes {
+            let _ = writeln!(text, "- {note}");
+        }
+        for (reason, names) in skipped {
+            let _ = writeln!(text, "- skipped: {} ({reason})", names.join("; "));
+        }
+    }
+
+    /// Who was skipped, by the reason.
+    fn skipped(&self) -> BTreeMap<&str, Vec<&str>> {
+        let mut skipped: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for contender in self.cases.iter().flat_map(|case| &case.contenders) {
+            if let Outcome::Skipped { reason } = &contender.outcome {
+                let names = skipped.entry(reason).or_default();
+                if !names.contains(&contender.name.as_str()) {
+                    names.push(&contender.name);
+                }
+            }
+        }
+        skipped
     }
 
     /// All contenders, in the order of their first appearance.
@@ -369,6 +402,7 @@ mod tests {
                 name: "copy".to_owned(),
                 what: "A copy.".to_owned(),
                 cases: vec![case],
+                notes: vec!["fast is fast".to_owned()],
                 failed: None,
             }],
         }
@@ -395,6 +429,10 @@ mod tests {
         assert!(text.contains(
             "| 4 KiB | 3 | 2.0 us ± 25 % | 8.0 us ± 25 % (× 0.25) | 4.0 us ± 25 % (× 0.50, best raw) | skipped |"
         ), "{text}");
+        assert!(
+            text.contains("\n\n- fast is fast\n- skipped: absent (not here)\n"),
+            "{text}"
+        );
         assert!(!text.contains("Predictions") && !text.contains("Failed"));
     }
 

@@ -1,12 +1,11 @@
 //! The calibration, on the simulator: its virtual clock gives back the model that it was built with.
 
-use cuda_um_cost::{CostModel, Figure};
+use cuda_um_cost::CostModel;
 use cuda_um_sim::{Builder, Gpu, Sim};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
-use um_benches::calibrate::{NOT_ON_A_VIRTUAL_CLOCK, Plan, calibrate};
+use um_benches::calibrate::{Calibration, NOT_ON_A_VIRTUAL_CLOCK, Plan, calibrate};
 use um_benches::clock::Clock;
 
 /// What is measured lies within so much of the truth: the clock counts whole nanoseconds, and some figures are differences.
@@ -18,68 +17,64 @@ const PLAN: Plan = Plan {
     small_rounds: 1,
 };
 
-fn measured(builder: Builder) -> CostModel {
+fn measured(builder: Builder) -> Calibration {
     um_kernels::sim::register();
     let sim = builder.build().unwrap();
     let clock = Clock::Simulated(sim.clone());
-    let found = calibrate(&sim.table(), clock, PLAN, &mut |_| {}).unwrap();
-    assert_eq!(found.notes, Vec::<String>::new());
-    found.model
+    calibrate(&sim.table(), clock, PLAN, &mut |_| {}).unwrap()
 }
 
-/// Every figure that the clock expresses is that of the truth, and no other was touched.
+/// Every value that the clock expresses is that of the truth.
 fn assert_gives_back(truth: &CostModel, found: &CostModel) {
-    let assumed: BTreeSet<_> = found.assumed().collect();
-    assert_eq!(assumed, NOT_ON_A_VIRTUAL_CLOCK.iter().copied().collect());
-    let figures = truth.figures().into_iter().zip(found.figures());
-    for ((name, truth), (_, found)) in figures.filter(|((name, _), _)| !assumed.contains(name)) {
-        let ratio = found.number() / truth.number();
+    let values = truth.values().into_iter().zip(found.values());
+    for ((key, truth), (_, found)) in
+        values.filter(|((key, _), _)| !NOT_ON_A_VIRTUAL_CLOCK.contains(key))
+    {
         assert!(
-            (ratio - 1.0).abs() <= TOLERANCE,
-            "{name}: {found:?} measured, {truth:?} is true"
+            (found / truth - 1.0).abs() <= TOLERANCE,
+            "{key}: {found} measured, {truth} is true"
         );
     }
 }
 
+fn assert_measured_all(found: &Calibration) {
+    assert_eq!(found.notes, Vec::<String>::new());
+    let built_in: BTreeSet<_> = found.built_in.iter().copied().collect();
+    assert_eq!(built_in, NOT_ON_A_VIRTUAL_CLOCK.iter().copied().collect());
+}
+
 #[test]
 fn the_built_in_model_comes_back() {
-    assert_gives_back(&CostModel::h200(), &measured(Sim::builder()));
+    let found = measured(Sim::builder());
+    assert_measured_all(&found);
+    assert_gives_back(&CostModel::h200(), &found.model);
 }
 
 #[test]
 fn another_model_comes_back_too() {
     let mut truth = CostModel::pascal();
-    // Every figure another one than any built-in model has, each by another factor.
-    for (at, (name, figure)) in CostModel::pascal().figures().into_iter().enumerate() {
-        let factor = 1.3 + 0.01 * at as f64;
-        let other = match figure {
-            Figure::Time(time) => {
-                let nanoseconds = time.as_nanos() as f64 * factor;
-                Figure::Time(Duration::from_nanos(nanoseconds as u64))
-            }
-            Figure::Rate(rate) => Figure::Rate(rate * factor),
-        };
-        truth.set(name, other).unwrap();
+    // Every value another one than any built-in model has, each by another factor.
+    for (at, (key, value)) in CostModel::pascal().values().into_iter().enumerate() {
+        truth.set(key, value * (1.3 + 0.01 * at as f64)).unwrap();
     }
-    let builder = Sim::builder().gpu(Gpu::Pascal).cost_model(truth.clone());
-    assert_gives_back(&truth, &measured(builder));
+    let found = measured(Sim::builder().gpu(Gpu::Pascal).cost_model(truth.clone()));
+    assert_measured_all(&found);
+    assert_gives_back(&truth, &found.model);
 }
 
 #[test]
 fn what_a_device_cannot_show_is_named() {
-    um_kernels::sim::register();
-    let sim = Sim::builder().gpu(Gpu::NoConcurrentAccess).build().unwrap();
-    let clock = Clock::Simulated(sim.clone());
-    let found = calibrate(&sim.table(), clock, PLAN, &mut |_| {}).unwrap();
-    for name in ["prefetch", "cpu_fault", "map_rate"] {
-        assert!(found.model.assumed().any(|one| one == name), "{name}");
+    let found = measured(Sim::builder().gpu(Gpu::NoConcurrentAccess));
+    for key in ["prefetch_us", "cpu_fault_us", "map_bytes_per_s"] {
+        assert!(found.built_in.contains(&key), "{key}");
+        assert!(found.model.source.contains(key), "{}", found.model.source);
         assert!(
-            found.notes.iter().any(|note| note.starts_with(name)),
-            "{name}: {:?}",
+            found.notes.iter().any(|note| note.starts_with(key)),
+            "{key}: {:?}",
             found.notes
         );
     }
-    assert!(found.model.assumed().all(|name| name != "launch"));
+    assert!(!found.built_in.contains(&"launch_us"));
 }
 
 /// Where cargo built it, or in the bundle's folder.
@@ -103,12 +98,13 @@ fn the_program_writes_what_the_library_reads() {
     let told = String::from_utf8_lossy(&ran.stderr);
     assert!(ran.status.success(), "{told}");
     assert!(
-        told.contains("not measured, built-in values: device_to_pageable"),
+        told.contains("not measured, built-in values: copy_managed_us"),
         "{told}"
     );
     let model = CostModel::from_json(&std::fs::read_to_string(&file).unwrap()).unwrap();
-    assert_eq!(model.name, "Simulated NVIDIA H200");
-    assert!(model.source.contains("PREDICTED"), "{}", model.source);
+    for part in ["Simulated NVIDIA H200", "PREDICTED", "thread_wake_us"] {
+        assert!(model.source.contains(part), "{}", model.source);
+    }
     assert_gives_back(&CostModel::h200(), &model);
 }
 

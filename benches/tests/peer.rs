@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use um_benches::peer::{CUPY, Peer, Peers, TORCH};
+use um_benches::peer::{COMPILED, CUPY, Peer, Peers, TORCH, find};
 
 /// Where the scripts are: in the bundle, or in the repository.
 fn scripts() -> PathBuf {
@@ -47,21 +47,64 @@ fn one_that_cannot_serve_says_why() {
 }
 
 #[test]
-fn one_that_ends_is_an_error() {
+fn the_last_words_of_one_that_ends_are_told() {
     let folder = tempfile::tempdir().unwrap();
-    let path = script(folder.path(), "sys.exit(3)\n");
-    assert!(Peer::start(&path).is_err());
+    let path = script(folder.path(), "sys.exit('no such library')\n");
+    let error = Peer::start(&path).err().unwrap();
+    assert!(error.to_string().contains("no such library"), "{error}");
+}
+
+#[test]
+fn a_program_needs_no_interpreter() {
+    // It ends at once, and has answered nothing.
+    let error = Peer::start(Path::new("/bin/false")).err().unwrap();
+    assert!(error.to_string().contains("ended"), "{error}");
+    assert!(Peer::start(Path::new("/nowhere/peer")).is_err());
 }
 
 /// Where they are not installed, or there is no GPU, they are skipped with a reason.
 #[test]
 fn real_peers_serve_or_say_why_not() {
     let peers = Peers::new(false);
-    for name in [TORCH, CUPY] {
+    for name in [TORCH, CUPY].into_iter().chain(COMPILED) {
         if let Err(why) = peers.get(name) {
-            assert!(why.contains("no ") || why.contains("GPU"), "{why}");
+            let named = ["no ", "GPU", "not built"];
+            assert!(named.iter().any(|words| why.contains(words)), "{why}");
         }
     }
-    assert_eq!(peers.found().len(), 2);
+    assert_eq!(peers.found().len(), 2 + COMPILED.len());
     assert!(Peers::new(true).get(TORCH).is_err());
+}
+
+/// Those that `cargo xtask bench-peers` built: without a GPU they start and name what is missing, with one they measure.
+#[test]
+fn compiled_peers_answer() {
+    for name in COMPILED {
+        let Some(path) = find(name) else {
+            eprintln!("SKIPPED: {name} is not built (cargo xtask bench-peers)");
+            continue;
+        };
+        let (mut peer, hello) = match Peer::start(&path) {
+            Ok(started) => started,
+            Err(why) => {
+                let why = format!("{why:#}");
+                assert!(why.contains("finds no GPU: "), "{name}: {why}");
+                eprintln!("SKIPPED: {why}");
+                continue;
+            }
+        };
+        assert!(hello["version"].is_string(), "{name}: {hello}");
+        let mut request = json!({"do": "allocate", "bytes": 65536, "repeats": 3, "round": 7});
+        for memory in ["managed", "pool", "async"] {
+            request["memory"] = memory.into();
+            let answer = peer.ask(&request).unwrap();
+            assert!(answer["verified"] == true, "{name}, {memory}: {answer}");
+            assert!(
+                answer["seconds"].as_f64().unwrap() > 0.0,
+                "{name}: {answer}"
+            );
+        }
+        let error = peer.ask(&json!({"do": "nonsense"})).unwrap_err();
+        assert!(error.to_string().contains("nonsense"), "{name}: {error}");
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output};
-use um_benches::measurements::ALL;
+use um_benches::measurements::{ALL, OVERVIEW};
 use um_benches::report::{Kind, Outcome, Report};
 
 /// Where cargo built it, or in the bundle's folder.
@@ -63,7 +63,16 @@ fn every_measurement_runs_and_every_result_is_verified() {
         let plot = std::fs::read_to_string(plot).unwrap();
         assert!(plot.starts_with("<svg") && plot.contains("PREDICTIONS"));
     }
+    let overview = std::fs::read_to_string(out.path().join("bench-overview.svg")).unwrap();
+    assert!(overview.starts_with("<svg") && overview.contains("PREDICTIONS"));
+    for (name, title) in OVERVIEW {
+        assert!(names.contains(name) && overview.contains(title), "{name}");
+    }
     let table = std::fs::read_to_string(out.path().join("bench.md")).unwrap();
+    // Whoever is skipped is named with the reason, and what follows from the numbers is said.
+    assert!(table.contains("- skipped: CUDA C++ cudaMemcpy; PyTorch"));
+    assert!(table.contains("the simulator's clock and a real one do not compare"));
+    assert!(table.contains("- cuda-um, pool, one, and over 10^2 alive: 10^2 alive"));
     assert!(table.contains("Predictions of the simulator"));
 }
 

@@ -1,4 +1,6 @@
 //! `cargo xtask bench`: builds the measurements and runs them on the GPU of this machine, or on the simulator.
+//!
+//! The compiled peers are those that `cargo xtask bench-peers` built; the others are named as skipped.
 
 use crate::workspace;
 use anyhow::Result;

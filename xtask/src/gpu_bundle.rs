@@ -1,7 +1,7 @@
 //! `cargo xtask gpu-bundle`: release test binaries, examples and benches with all they need, in one folder
 //! that runs on a machine with a GPU and no Rust.
 
-use crate::workspace;
+use crate::{bench_peers, workspace};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
 
     copy_folder(&root.join("data"), &out.join("data"))?;
-    copy_folder(&root.join("benches/peers"), &out.join("peers"))?;
+    pack_peers(&root.join("benches/peers"), &out.join("peers"))?;
     let script = out.join("run.sh");
     fs::write(&script, RUN_SH)?;
     workspace::run(Command::new("chmod").arg("+x").arg(&script))?;
@@ -82,6 +82,26 @@ pub fn run(args: &Args) -> Result<()> {
         "{}: {:.1} MiB; on a machine with a GPU: ./run.sh",
         out.display(),
         bytes as f64 / (1 << 20) as f64
+    );
+    Ok(())
+}
+
+/// The scripts, and what was compiled; a peer that cannot be built here is skipped by name when the bundle measures.
+fn pack_peers(scripts: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(scripts)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "py") {
+            let name = path.file_name().context("a script has a name")?;
+            fs::copy(&path, to.join(name))?;
+        }
+    }
+    for (peer, why) in bench_peers::build(to)? {
+        eprintln!("left out: {peer} ({why})");
+    }
+    println!(
+        "peers: {:.1} MiB",
+        folder_bytes(to)? as f64 / (1 << 20) as f64
     );
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! `cargo xtask <task>`: what the workspace needs beyond `cargo build` and `cargo test`.
 
 mod bench;
+mod bench_peers;
 mod bindgen;
 mod build_kernels;
 mod gpu_bundle;
@@ -28,6 +29,8 @@ enum Task {
     GpuBundle(gpu_bundle::Args),
     /// Measure cuda-um beside raw CUDA and its peers on the GPU of this machine (docs/measuring.md).
     Bench(bench::Args),
+    /// Build the compiled peers of the measurements (CUDA C++, RMM, cudarc, oxicuda-memory); no GPU and no toolkit is needed.
+    BenchPeers(bench_peers::Args),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -37,5 +40,6 @@ fn main() -> anyhow::Result<()> {
         Task::RealCudart => real_cudart::run(),
         Task::GpuBundle(args) => gpu_bundle::run(&args),
         Task::Bench(args) => bench::run(&args),
+        Task::BenchPeers(args) => bench_peers::run(&args),
     }
 }

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use um_benches::measurements::{ALL, Measurement};
 use um_benches::report::Report;
-use um_benches::{Bench, Settings, plot};
+use um_benches::{Bench, Settings, overview, plot};
 
 /// Measures cuda-um beside raw CUDA and its peers, on the GPU of this machine
 ///
-/// Writes bench.json, bench.md and a plot for each measurement. Progress goes to standard error.
+/// Writes bench.json, bench.md, a plot for each measurement and one of the whole. Progress goes to standard error.
 #[derive(Parser)]
 struct Args {
     /// Predict with the simulator's cost model instead of measuring on a GPU
@@ -112,7 +112,10 @@ fn write(report: &Report, out: &Path) -> Result<()> {
             file(&format!("bench-{}.svg", measurement.name), svg)?;
         }
     }
-    Ok(())
+    match overview::svg(report)? {
+        Some(svg) => file("bench-overview.svg", svg),
+        None => Ok(()),
+    }
 }
 
 /// `docs/results/h200-cuda-13.0`, `docs/results/simulator-h200-cuda-13.0`, or `results`.

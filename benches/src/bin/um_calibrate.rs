@@ -51,9 +51,9 @@ fn run(args: &Args) -> Result<()> {
     for note in &calibration.notes {
         eprintln!("{note}");
     }
-    let assumed: Vec<_> = calibration.model.assumed().collect();
-    if !assumed.is_empty() {
-        eprintln!("not measured, built-in values: {}", assumed.join(", "));
+    if !calibration.built_in.is_empty() {
+        let rest = calibration.built_in.join(", ");
+        eprintln!("not measured, built-in values: {rest}");
     }
     let text = calibration.model.to_json();
     match &args.out {

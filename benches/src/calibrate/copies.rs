@@ -5,9 +5,6 @@ use crate::raw::{Kind, Memory, Raw};
 use anyhow::Result;
 use cuda_um::UnifiedBuffer;
 
-/// Where staging by several threads begins to pay.
-const STAGED_SMALL: usize = 1 << 20;
-
 /// Seconds of `output = 2 × input` and the wait; verified.
 fn scale(bench: &Bench, from: Kind, to: Kind, bytes: usize) -> Result<f64> {
     let raw = &bench.raw;
@@ -35,9 +32,9 @@ pub(super) fn kernels(bench: &mut Bench) -> Result<()> {
     let whole = scale(bench, Kind::Device, Kind::Device, large)?;
     // It reads and writes as many.
     let rate = slope((2 * SMALL, small), (2 * large, whole));
-    bench.rate("kernel_rate", rate);
+    bench.rate("kernel_bytes_per_s", rate);
     let kernel = small - bench.launch() - (2 * SMALL) as f64 / rate;
-    bench.time("kernel", kernel);
+    bench.time("kernel_us", kernel);
     Ok(())
 }
 
@@ -48,7 +45,7 @@ pub(super) fn mapped(bench: &mut Bench) -> Result<()> {
     let written = scale(bench, Kind::Device, Kind::Pinned, large)?;
     let fixed = bench.launch() + bench.kernel() + large as f64 / bench.model.kernel_rate;
     bench.rate(
-        "remote_rate",
+        "remote_bytes_per_s",
         (2 * large) as f64 / (read + written - 2.0 * fixed),
     );
     Ok(())
@@ -86,11 +83,11 @@ pub(super) fn pinned(bench: &mut Bench) -> Result<()> {
     let inside = |bytes| copy(bench, Kind::Device, Kind::Device, bytes);
     let (inside_small, inside_whole) = (inside(SMALL)?, inside(large)?);
     let rate = slope((SMALL, small), (large, whole));
-    bench.rate("pinned_rate", rate);
+    bench.rate("pinned_bytes_per_s", rate);
     let fixed = small - SMALL as f64 / rate - bench.enqueue();
-    bench.time("copy", fixed);
+    bench.time("copy_us", fixed);
     let rate = slope((SMALL, inside_small), (large, inside_whole));
-    bench.rate("device_rate", rate);
+    bench.rate("device_bytes_per_s", rate);
     Ok(())
 }
 
@@ -129,15 +126,13 @@ pub(super) fn pageable(bench: &mut Bench) -> Result<()> {
         (2 * SMALL, there + back),
         (2 * large, whole_there + whole_back),
     );
-    bench.rate("pageable_rate", rate);
+    bench.rate("pageable_bytes_per_s", rate);
     if bench.simulated() {
         return Ok(());
     }
     let (managed_there, managed_back) = plain(bench, Kind::Managed, SMALL)?;
-    bench.time("pageable_to_device", there);
-    bench.time("device_to_pageable", back);
-    bench.time("pageable_to_managed", managed_there);
-    bench.time("managed_to_pageable", managed_back);
+    let longer = (managed_there + managed_back - there - back) / 2.0;
+    bench.time("copy_managed_us", longer);
     Ok(())
 }
 
@@ -168,20 +163,14 @@ pub(super) fn staged(bench: &mut Bench) -> Result<()> {
         return Ok(());
     }
     let large = bench.plan.large;
-    let small = through_threads(bench, STAGED_SMALL)?;
+    // Two large sizes, which as many threads stage.
+    let part = through_threads(bench, large / 4)?;
     let whole = through_threads(bench, large)?;
-    for (fixed, rate, small, whole) in [
-        (
-            "staged_to_device",
-            "staged_to_device_rate",
-            small.0,
-            whole.0,
-        ),
-        ("staged_to_host", "staged_to_host_rate", small.1, whole.1),
+    for (key, part, whole) in [
+        ("staged_to_device_bytes_per_s", part.0, whole.0),
+        ("staged_to_host_bytes_per_s", part.1, whole.1),
     ] {
-        let found = slope((STAGED_SMALL, small), (large, whole));
-        bench.rate(rate, found);
-        bench.time(fixed, small - STAGED_SMALL as f64 / found);
+        bench.rate(key, slope((large / 4, part), (large, whole)));
     }
     Ok(())
 }

@@ -99,11 +99,11 @@ pub(super) fn faults(bench: &mut Bench) -> Result<()> {
     let capabilities = bench.device.capabilities();
     if !capabilities.concurrent_managed_access || capabilities.direct_host_access {
         for name in [
-            "gpu_fault_group",
-            "gpu_fault",
-            "cpu_fault",
-            "fault_rate",
-            "host_populate_page",
+            "gpu_fault_group_us",
+            "gpu_fault_us",
+            "cpu_fault_us",
+            "fault_bytes_per_s",
+            "host_populate_page_us",
         ] {
             bench.note(name, "managed memory does not migrate by faults here");
         }
@@ -130,12 +130,12 @@ pub(super) fn faults(bench: &mut Bench) -> Result<()> {
     // A driver that counts otherwise can make one of them negative: then neither means anything.
     match solved {
         Some((fault, inverse_rate)) => {
-            bench.time("cpu_fault", fault);
-            bench.rate("fault_rate", 1.0 / inverse_rate);
+            bench.time("cpu_fault_us", fault);
+            bench.rate("fault_bytes_per_s", 1.0 / inverse_rate);
         }
         None => {
-            bench.note("cpu_fault", "the times fit no number of faults");
-            bench.note("fault_rate", "the times fit no number of faults");
+            bench.note("cpu_fault_us", "the times fit no number of faults");
+            bench.note("fault_bytes_per_s", "the times fit no number of faults");
         }
     }
 
@@ -166,12 +166,12 @@ pub(super) fn faults(bench: &mut Bench) -> Result<()> {
     );
     match solved {
         Some((fault, group)) => {
-            bench.time("gpu_fault", fault);
-            bench.time("gpu_fault_group", group);
+            bench.time("gpu_fault_us", fault);
+            bench.time("gpu_fault_group_us", group);
         }
         None => {
-            bench.note("gpu_fault", "the times fit no number of faults");
-            bench.note("gpu_fault_group", "the times fit no number of faults");
+            bench.note("gpu_fault_us", "the times fit no number of faults");
+            bench.note("gpu_fault_group_us", "the times fit no number of faults");
         }
     }
 
@@ -183,7 +183,7 @@ pub(super) fn faults(bench: &mut Bench) -> Result<()> {
     let faults = counted(FIRST_TOUCH, nothing, writes)?.cpu_faults as f64;
     let pages = (FIRST_TOUCH / 4096) as f64;
     let populate = (touched - faults * bench.model.cpu_fault.as_secs_f64()) / pages;
-    bench.time("host_populate_page", populate);
+    bench.time("host_populate_page_us", populate);
     Ok(())
 }
 

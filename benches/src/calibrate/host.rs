@@ -2,8 +2,11 @@
 
 use super::{Bench, SMALL, fresh, verify};
 use crate::raw::Kind;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use std::hint::black_box;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 /// Calls in a row: they fit into the driver's queue.
 const ROW: usize = 256;
@@ -32,11 +35,11 @@ pub(super) fn calls(bench: &mut Bench) -> Result<()> {
     let query = each(&mut || mark.query())?;
     let wait = each(&mut || mark.hold_stream())?;
     for (name, seconds) in [
-        ("launch", launch),
-        ("enqueue", enqueue),
-        ("event_record", record),
-        ("query", query),
-        ("stream_wait", wait),
+        ("launch_us", launch),
+        ("enqueue_us", enqueue),
+        ("event_record_us", record),
+        ("query_us", query),
+        ("stream_wait_us", wait),
     ] {
         bench.time(name, seconds);
     }
@@ -69,20 +72,20 @@ pub(super) fn allocations(bench: &mut Bench) -> Result<()> {
         raw.synchronize()?;
         Ok(time)
     });
-    bench.time("managed_alloc", managed);
-    bench.time("device_alloc_small", device_small);
-    bench.time("device_alloc", device);
-    bench.rate("pin_rate", large as f64 / (pinned - bench.enqueue()));
+    bench.time("managed_alloc_us", managed);
+    bench.time("device_alloc_small_us", device_small);
+    bench.time("device_alloc_us", device);
+    bench.rate("pin_bytes_per_s", large as f64 / (pinned - bench.enqueue()));
     match pool {
         // Allocating and freeing take about the same.
-        Ok(both) => bench.time("pool_alloc", both / 2.0),
-        Err(error) => bench.note("pool_alloc", &error.to_string()),
+        Ok(both) => bench.time("pool_alloc_us", both / 2.0),
+        Err(error) => bench.note("pool_alloc_us", &error.to_string()),
     }
     Ok(())
 }
 
-/// Memory copied by one thread.
-pub(super) fn one_thread(bench: &mut Bench) -> Result<()> {
+/// Memory copied by one thread, and how long it takes to wake another one.
+pub(super) fn threads(bench: &mut Bench) -> Result<()> {
     if bench.simulated() {
         return Ok(());
     }
@@ -96,6 +99,29 @@ pub(super) fn one_thread(bench: &mut Bench) -> Result<()> {
         })
     })?;
     verify(&target, &source, 1.0)?;
-    bench.rate("host_copy_rate", large as f64 / seconds);
+    bench.rate("host_copy_bytes_per_s", large as f64 / seconds);
+    let wake = there_and_back(bench)? / 2.0;
+    bench.time("thread_wake_us", wake);
     Ok(())
+}
+
+/// Seconds until a sleeping thread has answered: two threads are woken one after the other.
+fn there_and_back(bench: &Bench) -> Result<f64> {
+    let (ask, asked) = mpsc::channel::<u64>();
+    let (answer, answered) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(move || asked.into_iter().try_for_each(|round| answer.send(round)));
+        let seconds = bench.median(SMALL, |round| {
+            // Long enough for the other one to fall asleep.
+            thread::sleep(Duration::from_millis(1));
+            bench.clock.time(|| {
+                ask.send(round)?;
+                ensure!(answered.recv()? == round, "another answer");
+                Ok(())
+            })
+        });
+        // The other thread ends when nobody can ask any more.
+        drop(ask);
+        seconds
+    })
 }

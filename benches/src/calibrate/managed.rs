@@ -45,11 +45,11 @@ fn prefetch(bench: &Bench, bytes: usize) -> Result<[f64; 3]> {
 
 pub(super) fn prefetches(bench: &mut Bench) -> Result<()> {
     let figures = [
-        "prefetch",
-        "prefetch_resident",
-        "prefetch_block",
-        "prefetch_to_device_rate",
-        "prefetch_to_host_rate",
+        "prefetch_us",
+        "prefetch_resident_us",
+        "prefetch_block_us",
+        "prefetch_to_device_bytes_per_s",
+        "prefetch_to_host_bytes_per_s",
     ];
     if !migrates(bench, &figures) {
         return Ok(());
@@ -58,21 +58,21 @@ pub(super) fn prefetches(bench: &mut Bench) -> Result<()> {
     let [there, resident, home] = prefetch(bench, SMALL)?;
     let [whole_there, whole_resident, whole_home] = prefetch(bench, large)?;
     let rate = slope((SMALL, there), (large, whole_there));
-    bench.rate("prefetch_to_device_rate", rate);
-    bench.time("prefetch", there - SMALL as f64 / rate - bench.enqueue());
+    bench.rate("prefetch_to_device_bytes_per_s", rate);
+    bench.time("prefetch_us", there - SMALL as f64 / rate - bench.enqueue());
     bench.rate(
-        "prefetch_to_host_rate",
+        "prefetch_to_host_bytes_per_s",
         slope((SMALL, home), (large, whole_home)),
     );
     let block = (whole_resident - resident) / (large / BLOCK - 1) as f64;
-    bench.time("prefetch_block", block);
-    bench.time("prefetch_resident", resident - block - bench.enqueue());
+    bench.time("prefetch_block_us", block);
+    bench.time("prefetch_resident_us", resident - block - bench.enqueue());
     Ok(())
 }
 
 /// Fresh managed memory that a prefetch makes on the device.
 pub(super) fn populates(bench: &mut Bench) -> Result<()> {
-    if !migrates(bench, &["device_populate_rate"]) {
+    if !migrates(bench, &["device_populate_bytes_per_s"]) {
         return Ok(());
     }
     let raw = bench.raw.clone();
@@ -90,7 +90,7 @@ pub(super) fn populates(bench: &mut Bench) -> Result<()> {
     };
     let (part, whole) = (seconds(large / 4)?, seconds(large)?);
     bench.rate(
-        "device_populate_rate",
+        "device_populate_bytes_per_s",
         slope((large / 4, part), (large, whole)),
     );
     Ok(())
@@ -98,15 +98,15 @@ pub(super) fn populates(bench: &mut Bench) -> Result<()> {
 
 /// Advice that maps nothing, and advice that maps what the host has written.
 pub(super) fn advice(bench: &mut Bench) -> Result<()> {
-    if !migrates(bench, &["advise", "map_rate"]) {
+    if !migrates(bench, &["advise_us", "map_bytes_per_s"]) {
         return Ok(());
     }
     let raw = bench.raw.clone();
     let large = bench.plan.large;
     let small = raw.allocate(Kind::Managed, SMALL / 4)?;
     let advise = bench.median(SMALL, |_| {
-        let time = bench.clock.time(|| raw.advise_read_mostly(&small, true))?;
-        raw.advise_read_mostly(&small, false)?;
+        let time = bench.clock.time(|| raw.advise_read_mostly(&small))?;
+        raw.unadvise_read_mostly(&small)?;
         Ok(time)
     })?;
     let mut memory = raw.allocate(Kind::Managed, large / 4)?;
@@ -116,7 +116,7 @@ pub(super) fn advice(bench: &mut Bench) -> Result<()> {
         raw.advise_accessed_by(&memory, false)?;
         Ok(time)
     })?;
-    bench.time("advise", advise);
-    bench.rate("map_rate", large as f64 / (mapping - advise));
+    bench.time("advise_us", advise);
+    bench.rate("map_bytes_per_s", large as f64 / (mapping - advise));
     Ok(())
 }

@@ -7,7 +7,7 @@
 use super::{KIB, MIB, Measurement};
 use crate::Bench;
 use crate::measure::{Case, Round};
-use crate::peer::{CUPY, TORCH};
+use crate::peer::{CUDA_CPP, CUDARC, CUPY, OXICUDA, RMM, TORCH};
 use crate::raw::Kind;
 use crate::report::CaseReport;
 use anyhow::{Result, bail, ensure};
@@ -19,8 +19,9 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "allocate",
     what: "Allocates and frees 64 times, one after the other, touching nothing; the time of one. From a pool 5000 times; with 8 threads the \
            time is divided by all they allocate. PyTorch and CuPy take memory from \
-           their caches.",
+           their caches. oxicuda's managed buffers are zeroed by the CPU.",
     run,
+    notes,
 };
 
 const TIMES: usize = 64;
@@ -28,6 +29,9 @@ const TIMES: usize = 64;
 const POOLED: usize = 5000;
 /// Larger ones are no work for a pool that is kept small.
 const LARGEST_POOLED: usize = MIB;
+
+/// Pools, and threads that allocate at a time.
+const POOLS: [(&str, usize); 2] = [("cuda-um, pool", 1), ("cuda-um, pool, 8 threads", 8)];
 
 fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
     for bytes in bench
@@ -54,14 +58,18 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
                 .clock
                 .time_each(TIMES, || raw.allocate_and_free_in_order(bytes))?;
             raw.synchronize()?;
-            round.verify_that(true, "no error was reported")?;
+            let found = raw.through_memory_in_order(bytes, round.source[0])?;
+            round.verify(&[found], 1.0)?;
             Ok(time)
         });
         case.raw("cudaMalloc, cudaFree", |round| {
             let time = round
                 .clock
                 .time_each(TIMES, || raw.allocate(Kind::Device, len)?.free())?;
-            round.verify_that(true, "no error was reported")?;
+            let (mut memory, mut found) = (raw.allocate(Kind::Device, 1)?, [f32::NAN]);
+            raw.copy_from_slice(&mut memory, &round.source[..1])?;
+            raw.copy_to_slice(&memory, &mut found)?;
+            round.verify(&found, 1.0)?;
             Ok(time)
         });
         let request = json!({"do": "allocate", "bytes": bytes, "repeats": TIMES});
@@ -73,9 +81,29 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
             "CuPy empty, pool over managed",
             json!({"do": "allocate", "bytes": bytes, "repeats": TIMES, "managed": true}),
         );
+        add_compiled_peers(bench, bytes, &mut case);
         cases.push(case.run(&bench.clock, &bench.settings));
     }
     Ok(())
+}
+
+fn add_compiled_peers(bench: &Bench, bytes: usize, case: &mut Case<'_>) {
+    let mut add = |peer, name: &str, memory: &str, times: usize| {
+        let request = json!({"do": "allocate", "bytes": bytes, "repeats": times, "memory": memory});
+        case.peer(bench, peer, name, request);
+    };
+    add(CUDA_CPP, "CUDA C++ cudaMallocManaged", "managed", TIMES);
+    add(CUDARC, "cudarc alloc", "async", TIMES);
+    add(CUDARC, "cudarc alloc_unified", "managed", TIMES);
+    add(OXICUDA, "oxicuda DeviceBuffer", "device", TIMES);
+    if bytes > LARGEST_POOLED {
+        return;
+    }
+    add(OXICUDA, "oxicuda UnifiedBuffer, zeroed", "managed", TIMES);
+    add(OXICUDA, "oxicuda PooledBuffer", "pool", POOLED);
+    add(RMM, "RMM managed", "managed", TIMES);
+    add(RMM, "RMM pool over managed", "pool", POOLED);
+    add(RMM, "RMM cuda_async", "async", POOLED);
 }
 
 fn ours(bench: &Bench, len: usize, round: &mut Round<'_>) -> Result<Duration> {
@@ -102,7 +130,7 @@ fn add_pools<'a>(bench: &'a Bench, len: usize, case: &mut Case<'a>) -> Result<()
     if len * size_of::<f32>() > LARGEST_POOLED {
         return Ok(());
     }
-    for (name, threads) in [("cuda-um, pool", 1), ("cuda-um, pool, 8 threads", 8)] {
+    for (name, threads) in POOLS {
         let pool = UnifiedPool::new(&bench.device, PoolOptions::default())?;
         case.ours(name, move |round| {
             let work = || (0..POOLED).try_for_each(|_| pool.uninit::<f32>(len).map(drop));
@@ -125,4 +153,18 @@ fn add_pools<'a>(bench: &'a Bench, len: usize, case: &mut Case<'a>) -> Result<()
         });
     }
     Ok(())
+}
+
+/// What eight threads get done.
+fn notes(cases: &[CaseReport]) -> Vec<String> {
+    let [(one, _), (eight, _)] = POOLS;
+    let gain = |case: &CaseReport| {
+        let (one, eight) = (case.median(one)?, case.median(eight)?);
+        let ratio = if eight > 0.0 { one / eight } else { 1.0 };
+        Some(format!(
+            "{}: 8 threads of one pool get × {ratio:.2} as much done as one",
+            case.label
+        ))
+    };
+    cases.iter().filter_map(gain).collect()
 }

@@ -3,7 +3,7 @@
 use super::{Measurement, SIZES};
 use crate::Bench;
 use crate::measure::{Case, repeats};
-use crate::peer::{CUPY, TORCH};
+use crate::peer::{CUDA_CPP, CUDARC, CUPY, OXICUDA, TORCH};
 use crate::raw::Kind;
 use crate::report::CaseReport;
 use anyhow::Result;
@@ -15,6 +15,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     what: "Copies a buffer that lives on the GPU into a slice of ordinary (pageable) memory whose pages are there. The pinned \
            contender leaves its data in pinned memory.",
     run,
+    notes: super::no_notes,
 };
 
 fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
@@ -79,9 +80,12 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
             Ok(time)
         });
         let request = |pinned| json!({"do": "copy_to_host", "bytes": bytes, "repeats": repeats, "pinned": pinned});
+        case.peer(bench, CUDA_CPP, "CUDA C++ cudaMemcpy", request(false));
         case.peer(bench, TORCH, "PyTorch copy_, pageable", request(false));
         case.peer(bench, TORCH, "PyTorch copy_, pinned", request(true));
         case.peer(bench, CUPY, "CuPy get", request(false));
+        case.peer(bench, CUDARC, "cudarc memcpy_dtoh", request(false));
+        case.peer(bench, OXICUDA, "oxicuda copy_to_host", request(false));
         cases.push(case.run(&bench.clock, &bench.settings));
     }
     Ok(())

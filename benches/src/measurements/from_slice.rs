@@ -3,7 +3,7 @@
 use super::{Measurement, SIZES};
 use crate::Bench;
 use crate::measure::Case;
-use crate::peer::{CUPY, TORCH};
+use crate::peer::{CUDARC, CUPY, OXICUDA, TORCH};
 use crate::raw::Kind;
 use crate::report::CaseReport;
 use anyhow::Result;
@@ -13,8 +13,9 @@ use serde_json::json;
 pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "from_slice",
     what: "Makes a new buffer on the GPU with the contents of a slice of ordinary memory: allocation and copy are timed, freeing is \
-           not. PyTorch and CuPy take memory from their caches.",
+           not. PyTorch and CuPy take memory from their caches, cudarc from the device's pool.",
     run,
+    notes: super::no_notes,
 };
 
 fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
@@ -65,7 +66,9 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
         });
         let request = json!({"do": "from_slice", "bytes": bytes});
         case.peer(bench, TORCH, "PyTorch from_numpy().cuda()", request.clone());
-        case.peer(bench, CUPY, "CuPy asarray", request);
+        case.peer(bench, CUPY, "CuPy asarray", request.clone());
+        case.peer(bench, CUDARC, "cudarc clone_htod", request.clone());
+        case.peer(bench, OXICUDA, "oxicuda from_host", request);
         cases.push(case.run(&bench.clock, &bench.settings));
     }
     Ok(())

@@ -14,6 +14,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     what: "Host time of one launch of a kernel that does almost nothing (256 elements), over 500 launches in a row on one stream, \
            which fit into the driver's queue; the wait at the end is not timed. The raw stream is a non-blocking one, as ours.",
     run,
+    notes: super::no_notes,
 };
 
 /// Fewer than the driver's queue takes before it makes the host wait.

@@ -20,6 +20,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
            ours work out the norms each time, PyTorch (matmul, then topk) takes them as given. The first queries of each round are \
            verified with the CPU twin.",
     run,
+    notes: super::no_notes,
 };
 
 const DIM: usize = 768;

@@ -15,6 +15,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     what: "A buffer lives on the GPU. The host replaces all of it by what a slice holds, a kernel reads it (out = 2 × in, out in \
            device memory), and the stream is waited for.",
     run,
+    notes: super::no_notes,
 };
 
 fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {

@@ -17,6 +17,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
            one way. Buffers are there before, and have been used once. Every contender may do that as it likes: copy the slices, or \
            write and read pinned, managed or mapped memory with the CPU.",
     run,
+    notes: super::no_notes,
 };
 
 fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {

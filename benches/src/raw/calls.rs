@@ -27,16 +27,12 @@ impl Raw {
         self.advise(memory, advice)
     }
 
-    /// `cudaMemAdvise`: managed memory will mostly be read; or no longer.
+    /// `cudaMemAdvise`: managed memory will no longer mostly be read.
     ///
     /// # Errors
     /// What CUDA reports.
-    pub fn advise_read_mostly(&self, memory: &Memory, on: bool) -> Result<()> {
-        let advice = match on {
-            true => cudaMemoryAdvise::cudaMemAdviseSetReadMostly,
-            false => cudaMemoryAdvise::cudaMemAdviseUnsetReadMostly,
-        };
-        self.advise(memory, advice)
+    pub fn unadvise_read_mostly(&self, memory: &Memory) -> Result<()> {
+        self.advise(memory, cudaMemoryAdvise::cudaMemAdviseUnsetReadMostly)
     }
 
     fn advise(&self, memory: &Memory, advice: cudaMemoryAdvise) -> Result<()> {

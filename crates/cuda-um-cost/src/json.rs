@@ -1,157 +1,125 @@
-//! A model as JSON: `{"format": 1, "name", "source", "assumed": [], "microseconds": {}, "bytes_per_second": {}}`.
+//! The model as JSON, times in microseconds and rates in bytes a second.
 
-use crate::model::figure;
-use crate::{CostError, CostModel};
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use crate::{CostError, CostModel, Link};
 use serde_json::{Map, Value};
 
-/// The format that is written, and the only one that is read.
+/// Rises when the meaning of a field changes.
 const FORMAT: u64 = 1;
-const FIELDS: &[&str] = &[
-    "format",
-    "name",
-    "source",
-    "assumed",
-    "microseconds",
-    "bytes_per_second",
-];
+const FORMAT_KEY: &str = "format";
+const SOURCE_KEY: &str = "source";
 
 impl CostModel {
-    /// As JSON, times in microseconds and rates in bytes a second, in the order of the fields, with a newline at the end.
+    /// The model as JSON, as [`from_json`](Self::from_json) reads it.
     pub fn to_json(&self) -> String {
-        // Writing into a `String` cannot fail, and all keys are strings.
-        let mut text = serde_json::to_string_pretty(&Written(self)).unwrap_or_default();
-        text.push('\n');
-        text
+        let mut object = Map::new();
+        object.insert(FORMAT_KEY.to_owned(), FORMAT.into());
+        object.insert(SOURCE_KEY.to_owned(), self.source.clone().into());
+        for (key, value) in self.values() {
+            object.insert(key.to_owned(), value.into());
+        }
+        format!("{:#}\n", Value::Object(object))
     }
 
-    /// Reads what [`to_json`](Self::to_json) wrote.
+    /// Reads a model. Every field has to be there, and no other.
     ///
     /// # Errors
-    /// The text is no JSON, has another format's number, a field too many or too few, or a figure that no machine can have.
-    pub fn from_json(text: &str) -> Result<CostModel, CostError> {
-        let value: Value = serde_json::from_str(text)?;
-        let all = object("the text", &value)?;
-        // Another version's fields may be others: the format comes first.
-        let format = member(all, "format")?;
-        match format.as_u64() {
-            Some(FORMAT) => {}
-            Some(found) => {
-                return Err(CostError::Format {
-                    found,
-                    known: FORMAT,
-                });
-            }
-            None => return Err(wrong("format", format, "a whole number")),
+    ///
+    /// [`CostError`] names the field, its value and what is allowed.
+    pub fn from_json(text: &str) -> Result<Self, CostError> {
+        let json = |reason: String| CostError::Json { reason };
+        let value: Value = serde_json::from_str(text).map_err(|error| json(error.to_string()))?;
+        let Value::Object(mut object) = value else {
+            return Err(json("it is something else".to_owned()));
+        };
+        let format = take(&mut object, FORMAT_KEY)?;
+        if format.as_u64() != Some(FORMAT) {
+            return Err(invalid(FORMAT_KEY, &format, "1"));
         }
-        only(all, "", FIELDS)?;
-        let mut model = CostModel::h200();
-        model.name = string(all, "name")?;
-        model.source = string(all, "source")?;
-        for (group, names) in [
-            ("microseconds", CostModel::TIMES),
-            ("bytes_per_second", CostModel::RATES),
-        ] {
-            let figures = object(group, member(all, group)?)?;
-            only(figures, &format!("{group}."), names)?;
-            for name in names {
-                let place = format!("{group}.{name}");
-                let value = figures.get(*name).ok_or(CostError::Missing {
-                    field: place.clone(),
-                })?;
-                let number = value
-                    .as_f64()
-                    .ok_or_else(|| wrong(&place, value, "a number"))?;
-                model.set(name, figure(name, number)?)?;
-            }
+        let source = take(&mut object, SOURCE_KEY)?;
+        let text = source.as_str();
+        // Every field is overwritten.
+        let mut model = Self::built_in(Link::Pcie5);
+        model.source = text
+            .ok_or_else(|| invalid(SOURCE_KEY, &source, "a string"))?
+            .to_owned();
+        for (key, _) in Self::h200().values() {
+            let value = take(&mut object, key)?;
+            let number = value
+                .as_f64()
+                .ok_or_else(|| invalid(key, &value, "a number"))?;
+            model.set(key, number)?;
         }
-        model.assumed = assumed(member(all, "assumed")?)?;
-        Ok(model)
+        match object.keys().next() {
+            Some(field) => Err(CostError::Unknown {
+                field: field.clone(),
+            }),
+            None => Ok(model),
+        }
     }
 }
 
-fn assumed(value: &Value) -> Result<std::collections::BTreeSet<&'static str>, CostError> {
-    let list = value
-        .as_array()
-        .ok_or_else(|| wrong("assumed", value, "a list of figures' names"))?;
-    let known = |value: &Value| {
-        let name = value
-            .as_str()
-            .ok_or_else(|| wrong("assumed", value, "a list of figures' names"))?;
-        let all = CostModel::TIMES.iter().chain(CostModel::RATES);
-        all.copied()
-            .find(|known| *known == name)
-            .ok_or_else(|| CostError::Unknown {
-                field: name.to_owned(),
-            })
-    };
-    list.iter().map(known).collect()
-}
-
-fn member<'a>(map: &'a Map<String, Value>, name: &str) -> Result<&'a Value, CostError> {
-    map.get(name).ok_or_else(|| CostError::Missing {
-        field: name.to_owned(),
+fn take(object: &mut Map<String, Value>, field: &str) -> Result<Value, CostError> {
+    object.remove(field).ok_or_else(|| CostError::Missing {
+        field: field.to_owned(),
     })
 }
 
-fn object<'a>(name: &str, value: &'a Value) -> Result<&'a Map<String, Value>, CostError> {
-    value
-        .as_object()
-        .ok_or_else(|| wrong(name, value, "an object"))
-}
-
-fn string(map: &Map<String, Value>, name: &str) -> Result<String, CostError> {
-    let value = member(map, name)?;
-    let text = value.as_str().ok_or_else(|| wrong(name, value, "a text"))?;
-    Ok(text.to_owned())
-}
-
-/// Refuses fields that are not in the list.
-fn only(map: &Map<String, Value>, prefix: &str, names: &[&str]) -> Result<(), CostError> {
-    match map.keys().find(|name| !names.contains(&name.as_str())) {
-        Some(name) => Err(CostError::Unknown {
-            field: format!("{prefix}{name}"),
-        }),
-        None => Ok(()),
-    }
-}
-
-fn wrong(field: &str, found: &Value, wanted: &'static str) -> CostError {
-    CostError::Type {
+fn invalid(field: &str, value: &Value, allowed: &'static str) -> CostError {
+    CostError::Invalid {
         field: field.to_owned(),
-        found: found.to_string(),
-        wanted,
+        value: value.to_string(),
+        allowed,
     }
 }
 
-/// Writes a model in the order of its fields, which a map of `serde_json` would sort.
-struct Written<'a>(&'a CostModel);
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Serialize for Written<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let model = self.0;
-        let mut map = serializer.serialize_map(Some(FIELDS.len()))?;
-        map.serialize_entry("format", &FORMAT)?;
-        map.serialize_entry("name", &model.name)?;
-        map.serialize_entry("source", &model.source)?;
-        map.serialize_entry("assumed", &model.assumed)?;
-        map.serialize_entry("microseconds", &Group(model, CostModel::TIMES))?;
-        map.serialize_entry("bytes_per_second", &Group(model, CostModel::RATES))?;
-        map.end()
+    fn changed(change: impl FnOnce(&mut Map<String, Value>)) -> String {
+        let mut value: Value = serde_json::from_str(&CostModel::h200().to_json()).unwrap();
+        change(value.as_object_mut().unwrap());
+        CostModel::from_json(&value.to_string())
+            .unwrap_err()
+            .to_string()
     }
-}
 
-/// The figures of one unit.
-struct Group<'a>(&'a CostModel, &'static [&'static str]);
-
-impl Serialize for Group<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.1.len()))?;
-        for (name, figure) in self.0.figures() {
-            if self.1.contains(&name) {
-                map.serialize_entry(name, &figure.number())?;
-            }
+    #[test]
+    fn every_preset_comes_back_as_it_was() {
+        for model in [
+            CostModel::h200(),
+            CostModel::gh200(),
+            CostModel::pcie4(),
+            CostModel::pascal(),
+            CostModel::maxwell(),
+            CostModel::integrated(),
+        ] {
+            assert_eq!(CostModel::from_json(&model.to_json()), Ok(model));
         }
-        map.end()
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let set = |key: &'static str, value: Value| changed(|o| drop(o.insert(key.into(), value)));
+        assert_eq!(
+            set("pinned_bytes_per_s", 0.into()),
+            "\"pinned_bytes_per_s\" of the cost model is 0; allowed is bytes a second, from 1e6 to 1e15"
+        );
+        assert!(set("launch_us", (-1).into()).contains("\"launch_us\" of the cost model is -1"));
+        assert!(set("launch_us", "2".into()).contains("\"2\""));
+        assert!(set("remote_bytes_per_s", Value::Null).contains("null"));
+        assert!(set("format", 2.into()).contains("allowed is 1"));
+        assert_eq!(
+            set("launch_ms", 2.into()),
+            "a cost model has no field \"launch_ms\""
+        );
+        assert_eq!(
+            changed(|o| drop(o.remove("copy_us"))),
+            "the cost model has no \"copy_us\""
+        );
+        for text in ["", "[]", "{", "3"] {
+            let error = CostModel::from_json(text).unwrap_err();
+            assert!(matches!(error, CostError::Json { .. }), "{error}");
+        }
     }
 }

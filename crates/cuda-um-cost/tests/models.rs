@@ -1,13 +1,15 @@
-//! The built-in models, the guess of the link, and figures by name.
+//! Built-in models, values by key, and JSON of any model.
 
-use cuda_um_cost::{CostError, CostModel, Figure, Link};
+use cuda_um_cost::{CostError, CostModel, Link, at_rate};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-fn built_in() -> Vec<CostModel> {
-    vec![
+fn built_in() -> [CostModel; 6] {
+    [
         CostModel::h200(),
         CostModel::gh200(),
-        CostModel::ampere(),
+        CostModel::pcie4(),
         CostModel::pascal(),
         CostModel::maxwell(),
         CostModel::integrated(),
@@ -15,41 +17,12 @@ fn built_in() -> Vec<CostModel> {
 }
 
 #[test]
-fn built_in_models_are_allowed_and_say_what_they_are() {
+fn built_in_models_can_be_and_only_one_was_measured() {
     for model in built_in() {
         model.check().unwrap();
-        let others = built_in().into_iter().filter(|one| one.name == model.name);
-        assert_eq!(others.count(), 1, "{} names one model", model.name);
-    }
-}
-
-#[test]
-fn only_the_h200_was_measured() {
-    for model in built_in() {
-        let measured = model.assumed().count() == 0;
-        assert_eq!(measured, model == CostModel::h200(), "{}", model.name);
-        assert_eq!(
-            measured,
-            !model.source.contains("measured nowhere"),
-            "{}",
-            model.source
-        );
-    }
-}
-
-#[test]
-fn links_are_guessed_by_generation() {
-    for (capability, host_tables, link) in [
-        ((5, 2), false, Link::Pcie3),
-        ((7, 5), false, Link::Pcie3),
-        ((7, 0), true, Link::Pcie3),
-        ((8, 0), false, Link::Pcie4),
-        ((8, 9), false, Link::Pcie4),
-        ((9, 0), false, Link::Pcie5),
-        ((9, 0), true, Link::NvlinkC2c),
-        ((12, 0), false, Link::Pcie5),
-    ] {
-        assert_eq!(Link::of(capability, host_tables), link, "{capability:?}");
+        let measured = model.source.contains("measured");
+        assert_eq!(measured, model == CostModel::h200(), "{}", model.source);
+        assert_eq!(!measured, model.source.contains("estimated"));
     }
 }
 
@@ -67,59 +40,121 @@ fn a_faster_link_copies_faster_in_every_way() {
             |model: &CostModel| model.prefetch_to_host_rate,
             |model: &CostModel| model.fault_rate,
         ] {
-            assert!(rate(&pair[0]) < rate(&pair[1]), "{}", pair[1].name);
+            assert!(rate(&pair[0]) < rate(&pair[1]), "{}", pair[1].source);
         }
     }
 }
 
 #[test]
-fn staging_is_slower_than_the_link_and_faster_than_one_thread() {
+fn staging_is_no_faster_than_the_link_and_faster_than_one_thread() {
     for model in built_in() {
         for staged in [model.staged_to_device_rate, model.staged_to_host_rate] {
-            assert!(staged < model.pinned_rate, "{}", model.name);
-            assert!(staged > model.host_copy_rate, "{}", model.name);
+            assert!(staged <= model.pinned_rate, "{}", model.source);
+            assert!(staged > model.host_copy_rate, "{}", model.source);
         }
     }
 }
 
 #[test]
-fn a_figure_that_was_set_is_no_longer_assumed() {
-    let mut model = CostModel::h200().all_assumed();
-    assert_eq!(model.assumed().count(), model.figures().len());
-    let launch = Figure::Time(Duration::from_nanos(1_234));
-    model.set("launch", launch).unwrap();
-    assert_eq!(model.launch, Duration::from_nanos(1_234));
-    assert!(model.assumed().all(|name| name != "launch"));
-    assert_eq!(model.assumed().count(), model.figures().len() - 1);
+fn every_value_has_a_key_of_its_own() {
+    let model = CostModel::h200();
+    let keys: BTreeSet<_> = model.values().into_iter().map(|(key, _)| key).collect();
+    assert_eq!(keys.len(), model.values().len());
+    for key in keys {
+        assert!(
+            key.ends_with("_us") != key.ends_with("_bytes_per_s"),
+            "{key}"
+        );
+    }
 }
 
 #[test]
-fn a_refused_figure_changes_nothing() {
-    let mut model = CostModel::h200().all_assumed();
-    let before = model.clone();
-    assert!(matches!(
-        model.set("lunch", Figure::Rate(1e9)),
-        Err(CostError::Unknown { field }) if field == "lunch"
-    ));
-    assert!(matches!(
-        model.set("launch", Figure::Rate(1e9)),
-        Err(CostError::Kind { field, wanted: "time" }) if field == "launch"
-    ));
-    assert!(matches!(
-        model.set("pin_rate", Figure::Time(Duration::ZERO)),
-        Err(CostError::Kind { wanted: "rate", .. })
-    ));
-    assert!(matches!(
-        model.set("pin_rate", Figure::Rate(f64::INFINITY)),
-        Err(CostError::Rate { .. })
-    ));
-    assert_eq!(model, before);
+fn a_value_is_set_by_its_key() {
+    let mut model = CostModel::h200();
+    model.set("launch_us", 1.2345).unwrap();
+    model.set("pin_bytes_per_s", 2e9).unwrap();
+    assert_eq!(model.launch, Duration::from_nanos(1_235));
+    assert_eq!(model.pin_rate, 2e9);
+}
+
+#[test]
+fn a_refused_value_is_named_and_changes_nothing() {
+    let mut model = CostModel::h200();
+    for (key, value, allowed) in [
+        ("launch_us", -1.0, "microseconds, from 0 to an hour"),
+        ("launch_us", f64::NAN, "microseconds, from 0 to an hour"),
+        ("pin_bytes_per_s", 0.0, "bytes a second, from 1e6 to 1e15"),
+        (
+            "pin_bytes_per_s",
+            1e-300,
+            "bytes a second, from 1e6 to 1e15",
+        ),
+        (
+            "pin_bytes_per_s",
+            f64::NAN,
+            "bytes a second, from 1e6 to 1e15",
+        ),
+        (
+            "pin_bytes_per_s",
+            f64::INFINITY,
+            "bytes a second, from 1e6 to 1e15",
+        ),
+    ] {
+        let refused = model.set(key, value).unwrap_err().to_string();
+        let text = format!("{key:?} of the cost model is {value}; allowed is {allowed}");
+        assert_eq!(refused, text);
+    }
+    assert_eq!(
+        model.set("pin_rate", 1e9),
+        Err(CostError::Unknown {
+            field: "pin_rate".to_owned()
+        })
+    );
+    assert_eq!(model, CostModel::h200());
+}
+
+#[test]
+fn a_field_that_is_not_a_number_is_found() {
+    let mut model = CostModel::h200();
+    model.fault_rate = f64::NAN;
+    let error = model.check().unwrap_err().to_string();
+    assert!(
+        error.starts_with("\"fault_bytes_per_s\" of the cost model is NaN"),
+        "{error}"
+    );
+    // JSON has no NaN.
+    let error = CostModel::from_json(&model.to_json()).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("\"fault_bytes_per_s\" of the cost model is null")
+    );
 }
 
 #[test]
 fn bytes_at_a_rate() {
-    assert_eq!(CostModel::at_rate(0, 1e9), Duration::ZERO);
-    assert_eq!(CostModel::at_rate(45_000, 45e9), Duration::from_micros(1));
-    // Even the slowest rate that is allowed says when everything has been copied.
-    assert!(CostModel::at_rate(u64::MAX, 1e6) > Duration::from_secs(1 << 40));
+    assert_eq!(at_rate(0, 1e9), Duration::ZERO);
+    assert_eq!(at_rate(45_000, 45e9), Duration::from_micros(1));
+    // At the slowest rate that is allowed it can still be said when everything has been copied.
+    assert!(at_rate(u64::MAX, 1e6) > Duration::from_secs(1 << 40));
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_allowed_comes_back_to_the_bit(
+        nanoseconds in prop::collection::vec(0u64..=3_600_000_000_000, 64),
+        rates in prop::collection::vec(1e6f64..=1e15, 64),
+        source in any::<String>(),
+    ) {
+        let mut model = CostModel::h200();
+        for (at, (key, _)) in CostModel::h200().values().into_iter().enumerate() {
+            let value = match key.ends_with("_us") {
+                true => nanoseconds[at] as f64 / 1e3,
+                false => rates[at],
+            };
+            model.set(key, value).unwrap();
+        }
+        model.source = source;
+        prop_assert_eq!(CostModel::from_json(&model.to_json()), Ok(model));
+    }
 }

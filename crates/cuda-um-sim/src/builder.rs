@@ -5,9 +5,10 @@ use std::io;
 use std::time::Duration;
 
 use crate::Sim;
-use crate::engine::{AddressSpace, Core, CostModel, Machine};
+use crate::engine::{AddressSpace, Core, Machine};
 use crate::kernel::Twin;
 use crate::preset::{CudaVersion, Gpu};
+use cuda_um_cost::CostModel;
 
 /// Devices that one simulator can have.
 const MAX_DEVICES: usize = 8;
@@ -164,8 +165,8 @@ impl Builder {
     /// Builds the simulator.
     ///
     /// # Errors
-    /// The number of devices is not 1 to 8; the cost model holds a figure that no machine can have; the kernel refuses the address space; or 32 simulators live in this process and
-    /// none ends within half a minute.
+    /// The number of devices is not 1 to 8; the cost model holds a value that no machine can have; the kernel refuses the address
+    /// space; or 32 simulators live in this process and none ends within half a minute.
     pub fn build(self) -> Result<Sim, SimError> {
         if !(1..=MAX_DEVICES).contains(&self.devices) {
             return Err(SimError::Devices {

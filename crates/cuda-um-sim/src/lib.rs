@@ -80,7 +80,7 @@ mod trace;
 pub use builder::{Builder, SimError};
 pub use check::{Leak, Misuse};
 pub use counters::Counters;
-pub use engine::CostModel;
+pub use cuda_um_cost::CostModel;
 pub use fault::Fail;
 pub use kernel::{LaunchContext, Twin, TwinError, register_kernel};
 pub use preset::{CudaVersion, Gpu};

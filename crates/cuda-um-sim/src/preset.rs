@@ -1,6 +1,6 @@
 //! The machines and CUDA versions that can be played.
 
-use crate::engine::CostModel;
+use cuda_um_cost::CostModel;
 
 /// A generation of GPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::location::Location;
 use crate::memory::range;
 use crate::memory::unified::UnifiedBuffer;
+use crate::residency::By;
 use cuda_um_sys::cudaMemoryAdvise;
 use std::ops::RangeBounds;
 
@@ -73,7 +74,7 @@ impl<T> UnifiedBuffer<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::NotSupported`] for a device without concurrent managed access, or a location that the runtime is too old for;
+    /// [`Error::NotSupported`] for mapped memory, a device without concurrent managed access, or a location that the runtime is too old for;
     /// [`Error::DeviceOutOfRange`]; [`Error::InvalidArgument`] for NUMA nodes with `SetAccessedBy`; and what `cudaMemAdvise`
     /// reports.
     #[doc(alias = "cudaMemAdvise")]
@@ -102,6 +103,13 @@ impl<T> UnifiedBuffer<T> {
                 reason: "it is a processor: the host or a device".to_owned(),
             });
         }
+        if !self.raw.is_managed() && !self.is_empty() {
+            return Err(Error::NotSupported {
+                what: format!("{advice:?} for buffer {}", self.id()),
+                needs: "managed memory".to_owned(),
+                have: self.placement().to_string(),
+            });
+        }
         let (number, location) = advice.to_sys();
         self.check_location(location, "advice")?;
         if range.is_empty() {
@@ -117,6 +125,16 @@ impl<T> UnifiedBuffer<T> {
                 location,
             )
         }?;
+        let shadow = &self.raw.shadow;
+        match advice {
+            Advice::SetReadMostly if range.len() == self.len() => shadow.set_read_mostly(true),
+            Advice::SetReadMostly => {}
+            Advice::UnsetReadMostly => {
+                shadow.set_read_mostly(false);
+                shadow.touched(&self.raw.extent(), By::Unknown);
+            }
+            _ => shadow.touched(&self.raw.extent(), By::Unknown),
+        }
         tracing::debug!(target: "cuda_um", buffer = self.id(), ?range, ?advice, "advise");
         Ok(())
     }

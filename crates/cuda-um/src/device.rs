@@ -3,12 +3,13 @@
 use crate::call::Api;
 use crate::capability::Capabilities;
 use crate::driver_state::DriverState;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gate::Gate;
 use crate::runtime::Runtime;
 use crate::stream::{Stream, StreamInner};
 use crate::transfer::{TransferOptions, Transfers};
-use parking_lot::Mutex;
+use cuda_um_cost::{CostModel, Link};
+use parking_lot::{Mutex, RwLock};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -53,6 +54,7 @@ pub(crate) struct DeviceState {
     pub(crate) gate: Option<Arc<Gate>>,
     streams: Mutex<Vec<Weak<StreamInner>>>,
     pub(crate) transfers: Transfers,
+    cost: RwLock<Arc<CostModel>>,
     /// A stream was dropped with work on it: nobody counts that work any more.
     orphaned: AtomicBool,
 }
@@ -135,6 +137,17 @@ impl Device {
         self.handle.state.transfers.configure(options);
     }
 
+    /// What things cost on this device: what the file that `CUDA_UM_COST_MODEL` names says (`cargo xtask calibrate` writes one), else
+    /// built-in values for the link that such a device usually has.
+    pub fn cost_model(&self) -> Arc<CostModel> {
+        Arc::clone(&self.handle.state.cost.read())
+    }
+
+    /// Sets what things cost, for all handles of this device. It decides where new buffers live ([`Placement::Auto`](crate::Placement)).
+    pub fn set_cost_model(&self, model: CostModel) {
+        *self.handle.state.cost.write() = Arc::new(model);
+    }
+
     pub(crate) fn state(&self) -> &Arc<DeviceState> {
         &self.handle.state
     }
@@ -151,15 +164,18 @@ impl DeviceState {
         driver: Arc<DriverState>,
         gate: Option<Arc<Gate>>,
     ) -> Result<Self> {
+        let capabilities = Capabilities::read(api, ordinal)?;
+        let cost = cost_model(&capabilities)?;
         Ok(Self {
             name: api.device_name(ordinal)?,
-            capabilities: Capabilities::read(api, ordinal)?,
+            capabilities,
             api: Arc::clone(api),
             ordinal,
             driver,
             gate,
             streams: Mutex::default(),
             transfers: Transfers::default(),
+            cost: RwLock::new(Arc::new(cost)),
             orphaned: AtomicBool::new(false),
         })
     }
@@ -201,6 +217,26 @@ impl DeviceState {
         }
         result
     }
+}
+
+/// Names the file of a calibration.
+const COST_MODEL: &str = "CUDA_UM_COST_MODEL";
+
+fn cost_model(capabilities: &Capabilities) -> Result<CostModel> {
+    let Some(path) = std::env::var_os(COST_MODEL) else {
+        let link = Link::of(
+            capabilities.compute_capability,
+            capabilities.pageable_uses_host_page_tables,
+        );
+        return Ok(CostModel::built_in(link));
+    };
+    let wrong = |reason: String| Error::InvalidArgument {
+        what: COST_MODEL,
+        value: path.to_string_lossy().into_owned(),
+        reason,
+    };
+    let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
+    CostModel::from_json(&text).map_err(|error| wrong(error.to_string()))
 }
 
 impl fmt::Debug for Device {

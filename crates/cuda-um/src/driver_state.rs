@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::gate::Gate;
+use crate::residency::Neighbours;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -10,6 +11,8 @@ use std::sync::{Arc, Weak};
 #[derive(Default)]
 pub(crate) struct DriverState {
     pub(crate) gate: Arc<Gate>,
+    /// What happens to addresses that buffers share.
+    pub(crate) neighbours: Neighbours,
     /// Live managed bytes, for each device.
     managed: Mutex<HashMap<u32, usize>>,
 }

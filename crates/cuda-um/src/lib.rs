@@ -21,9 +21,10 @@
 //! # What is where
 //!
 //! - [`Runtime`], [`Device`] with its [`Capabilities`], [`Stream`], [`Event`].
-//! - Buffers: [`UnifiedBuffer`] (managed memory), [`DeviceBuffer`], [`PinnedBuffer`], [`RegisteredBuffer`].
+//! - Buffers: [`UnifiedBuffer`] (managed or mapped memory), [`DeviceBuffer`], [`PinnedBuffer`], [`RegisteredBuffer`].
+//! - [`AccessPattern`] and [`Placement`]: what memory a unified buffer has.
 //! - [`UnifiedPool`]: unified buffers out of slabs, for those who allocate often.
-//! - Where managed memory lives: [`Advice`], [`Location`], [`UnifiedBuffer::prefetch`], [`PrefetchBatch`], [`RangeAttributes`].
+//! - Where managed memory lives: [`Advice`], [`Location`], [`UnifiedBuffer::prefetch`], [`PrefetchBatch`], [`Residency`], [`RangeAttributes`].
 //! - Kernels: [`Module`], [`Kernel`], [`LaunchConfig`], [`KernelArg`].
 //!
 //! # What the library orders
@@ -54,6 +55,7 @@ mod launch;
 mod location;
 mod memory;
 mod module;
+mod placement;
 mod pool;
 mod prefetch;
 #[cfg(feature = "profile")]
@@ -81,12 +83,15 @@ pub use memory::registered::RegisteredBuffer;
 pub use memory::unified::{Oversubscription, UnifiedBuffer, UnifiedOptions};
 pub use memory::view::{View, ViewMut};
 pub use module::{Kernel, KernelAttributes, Module};
+pub use placement::{AccessPattern, Placed, Placement};
 pub use pool::{PoolOptions, PoolStats, UnifiedPool};
 pub use prefetch::{PrefetchBatch, prefetch_all};
-pub use residency::RangeAttributes;
+pub use residency::{RangeAttributes, Residency};
 pub use runtime::{Runtime, RuntimeVersion};
 pub use stream::Stream;
 pub use transfer::TransferOptions;
 
+/// What things cost on a machine.
+pub use cuda_um_cost as cost;
 /// The functions and types of CUDA itself.
 pub use cuda_um_sys as sys;

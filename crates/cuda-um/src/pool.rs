@@ -202,7 +202,7 @@ impl UnifiedPool {
         Ok(buffer)
     }
 
-    /// A copy of a slice; done when it returns.
+    /// A copy of a slice, which may be used again when it returns; whatever uses the buffer comes after the copy.
     ///
     /// # Errors
     ///

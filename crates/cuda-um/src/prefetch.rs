@@ -11,12 +11,18 @@ use crate::location::Location;
 use crate::memory::access::{Tracked, enqueue};
 use crate::memory::in_flight::Access;
 use crate::memory::range;
+use crate::memory::raw::RawBuffer;
 use crate::memory::unified::UnifiedBuffer;
+use crate::residency::{By, Place};
 use crate::stream::Stream;
-use std::ops::RangeBounds;
+use smallvec::SmallVec;
+use std::ops::{Range, RangeBounds};
 
 impl<T> UnifiedBuffer<T> {
     /// Migrates the whole buffer to a location, on a stream.
+    ///
+    /// What is known to be there already is left out: then the driver is called for the rest, or not at all (see
+    /// [`residency`](Self::residency)). Of mapped memory nothing migrates, so nothing is done.
     ///
     /// # Ordering
     ///
@@ -51,16 +57,22 @@ impl<T> UnifiedBuffer<T> {
     ) -> Result<()> {
         let location = location.into();
         let range = range::check(range, self.len())?;
-        let device = self.device();
-        check_places(device, location, stream)?;
-        if range.is_empty() {
+        let bytes = range::to_bytes::<T>(&range);
+        let missing = missing(&self.raw, &bytes, location);
+        if missing.is_empty() && stream.runtime().is_same(self.device().runtime()) {
+            tracing::debug!(target: "cuda_um", buffer = self.id(), ?range, %location, "prefetch of what is there");
             return Ok(());
         }
-        let addresses = self.raw.address_range(&range::to_bytes::<T>(&range));
-        enqueue(
-            stream,
-            std::iter::once(Tracked::new(&self.raw, Access::Move)),
-            || {
+        let device = self.device();
+        check_places(device, location, stream)?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let used = std::iter::once(Tracked::new(&self.raw, Access::Move));
+        let start = self.raw.pointer().as_ptr();
+        let enqueued = enqueue(stream, used, || {
+            missing.iter().try_for_each(|part| {
+                let addresses = start.with_addr(part.start)..start.with_addr(part.end);
                 // SAFETY: the range was checked, and lies in this buffer's managed memory; the buffer notes this use, so the memory
                 // lives until it is done.
                 unsafe {
@@ -71,10 +83,42 @@ impl<T> UnifiedBuffer<T> {
                         stream.as_raw(),
                     )
                 }
-            },
-        )?;
-        tracing::debug!(target: "cuda_um", buffer = self.id(), ?range, %location, "prefetch");
+            })
+        });
+        note_move(&self.raw, &bytes, location, enqueued.is_ok());
+        enqueued?;
+        tracing::debug!(target: "cuda_um", buffer = self.id(), ?range, parts = missing.len(), %location, "prefetch");
         Ok(())
+    }
+}
+
+/// The addresses of the parts of a range that are not known to be at the location. None for memory that does not migrate.
+fn missing(
+    raw: &RawBuffer,
+    bytes: &Range<usize>,
+    location: Location,
+) -> SmallVec<[Range<usize>; 1]> {
+    if !raw.is_managed() || bytes.is_empty() {
+        return SmallVec::new();
+    }
+    let extent = raw.extent();
+    let start = extent.addresses.start;
+    let range = start + bytes.start..start + bytes.end;
+    match Place::of(location) {
+        Some(place) => raw.shadow.missing(&extent, range, place),
+        None => smallvec::smallvec![range],
+    }
+}
+
+/// Remembers a prefetch that was enqueued, or may have been in part.
+fn note_move(raw: &RawBuffer, bytes: &Range<usize>, location: Location, enqueued: bool) {
+    let extent = raw.extent();
+    let start = extent.addresses.start;
+    match Place::of(location).filter(|_| enqueued) {
+        Some(place) => raw
+            .shadow
+            .moved(&extent, start + bytes.start..start + bytes.end, place),
+        None => raw.shadow.touched(&extent, By::Unknown),
     }
 }
 

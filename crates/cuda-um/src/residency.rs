@@ -1,8 +1,15 @@
-//! What CUDA says of a range of managed memory: the advice that holds, and where it was last prefetched to.
+//! Where managed memory is, as far as is known, and what CUDA says of a range: the advice that holds, and where it was last prefetched to.
 #![allow(unsafe_code, reason = "gives CUDA the addresses of buffers")]
+
+mod neighbours;
+mod shadow;
+
+pub(crate) use neighbours::Neighbours;
+pub(crate) use shadow::{By, Extent, Place, Shadow};
 
 use crate::error::{Error, Result};
 use crate::location::Location;
+use crate::memory::in_flight::Access;
 use crate::memory::range;
 use crate::memory::unified::UnifiedBuffer;
 use cuda_um_sys::cudaMemRangeAttribute as Attribute;
@@ -23,10 +30,100 @@ pub struct RangeAttributes {
     pub last_prefetch: Option<Location>,
 }
 
+/// Where a part of a buffer is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Residency {
+    /// The part, in bytes from the buffer's beginning.
+    pub bytes: Range<usize>,
+    /// Where it is, or will be when what is enqueued is done; `None` where nobody knows, or parts of a block are in different places.
+    pub location: Option<Location>,
+}
+
 /// CUDA's mark for "no further processor".
 const NO_DEVICE: i32 = -2;
 
 impl<T> UnifiedBuffer<T> {
+    /// Where the pages are, as far as is known: parts of one location, in order.
+    ///
+    /// The library remembers what it did, by blocks of 2 MiB of addresses, and leaves out prefetches that would move nothing. From CUDA
+    /// 13.4 on this asks the driver (`cudaMemGetLocationInfo`, which looks at some pages of each block), after the work that moves
+    /// the buffer is done, and corrects what is remembered.
+    ///
+    /// ```
+    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+    /// use cuda_um::{Location, UnifiedBuffer};
+    ///
+    /// let data = UnifiedBuffer::<f32>::zeroed(&device, 1 << 20)?;
+    /// let parts = data.residency()?;
+    /// assert_eq!((parts.len(), parts[0].location), (1, Some(Location::Device(0))));
+    /// # Ok::<(), cuda_um::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// What `cudaMemGetLocationInfo` reports.
+    #[doc(alias = "cudaMemGetLocationInfo")]
+    pub fn residency(&self) -> Result<Vec<Residency>> {
+        if !self.raw.is_managed() {
+            let all = 0..self.size_bytes();
+            let location = Some(Location::Host);
+            let part = Residency {
+                bytes: all.clone(),
+                location,
+            };
+            return Ok(if all.is_empty() {
+                Vec::new()
+            } else {
+                vec![part]
+            });
+        }
+        let extent = self.raw.extent();
+        if self.device().api().has_location_info() {
+            for used in self.raw.in_flight.before(Access::Read) {
+                used.wait()?;
+            }
+            self.raw.shadow.correct(&extent, &self.ask()?);
+        }
+        let start = extent.addresses.start;
+        let mut parts: Vec<Residency> = Vec::new();
+        for (part, place) in self.raw.shadow.known(&extent) {
+            let location = place.map(|place| match place {
+                Place::Host => Location::Host,
+                Place::Device(ordinal) => Location::Device(ordinal),
+            });
+            match parts.last_mut() {
+                Some(last) if last.location == location => last.bytes.end = part.end - start,
+                _ => parts.push(Residency {
+                    bytes: part.start - start..part.end - start,
+                    location,
+                }),
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Forgets what is known of where the pages are, so that the next prefetch asks the driver: after the buffer was used past the
+    /// library, by its address.
+    pub fn forget_residency(&self) {
+        if self.raw.is_managed() {
+            self.raw.shadow.touched(&self.raw.extent(), By::Unknown);
+        }
+    }
+
+    /// Where the driver says that each block is.
+    fn ask(&self) -> Result<Vec<Option<Place>>> {
+        let (device, start) = (self.device(), self.raw.pointer().as_ptr());
+        let blocks = self.raw.extent().parts();
+        let mut places = Vec::with_capacity(blocks.len());
+        for part in blocks {
+            let range = start.with_addr(part.start)..start.with_addr(part.end);
+            // SAFETY: a part of this buffer's live managed memory.
+            let location = unsafe { device.api().location_info(device.ordinal(), range) }?;
+            places.push(location.and_then(Place::of));
+        }
+        Ok(places)
+    }
+
     /// What CUDA says of the whole buffer.
     ///
     /// ```
@@ -56,6 +153,13 @@ impl<T> UnifiedBuffer<T> {
     #[doc(alias = "cudaMemRangeGetAttribute")]
     pub fn range_attributes_of(&self, range: impl RangeBounds<usize>) -> Result<RangeAttributes> {
         let range = range::check(range, self.len())?;
+        if !self.raw.is_managed() && !self.is_empty() {
+            return Err(Error::NotSupported {
+                what: format!("range attributes of buffer {}", self.id()),
+                needs: "managed memory".to_owned(),
+                have: self.placement().to_string(),
+            });
+        }
         if range.is_empty() {
             return Err(Error::InvalidArgument {
                 what: "the range",

@@ -215,6 +215,10 @@ impl StreamInner {
         if self.is_known_done(seq) {
             return Ok(());
         }
+        if seq == self.submitted() {
+            // Nothing came after it: no event is needed.
+            return self.synchronize();
+        }
         let (covers, event) = self.cover(seq)?;
         event.wait()?;
         self.completed_to(covers);

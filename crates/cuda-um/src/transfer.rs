@@ -1,38 +1,41 @@
 //! Copies between the device and pageable memory of the host, through pinned memory that the library owns.
 //!
 //! The driver stages such copies on one thread. Here several threads fill (or empty) chunks of a ring of pinned memory while the
-//! copy engine moves the others, so that a large copy runs at the speed of the link.
+//! copy engine moves the others, so that a large copy runs at the speed of the link. A copy to the device returns when its source is
+//! in the ring: what uses the buffer comes after it on the device.
 
 mod options;
+mod predict;
 mod ring;
 mod staged;
+mod streaming;
 
 pub use options::TransferOptions;
-pub(crate) use staged::{Direction, Host, Staged, copy};
+pub(crate) use staged::{Direction, Host, Staged, copy, copy_on_host};
 
 use crate::device::DeviceState;
 use parking_lot::Mutex;
 use ring::Ring;
-use std::sync::Arc;
 
 /// What the transfers of one device share.
 #[derive(Default)]
 pub(crate) struct Transfers {
     options: Mutex<TransferOptions>,
-    /// Made by the first large copy, and again after the options changed. It serves one copy at a time: they share one link anyway.
-    ring: Mutex<Option<Arc<Ring>>>,
+    /// It serves one copy at a time: they share one link anyway.
+    ring: Mutex<Ring>,
 }
 
 impl Transfers {
-    pub(crate) fn options(&self) -> TransferOptions {
-        *self.options.lock()
-    }
-
-    /// Waits for a copy that is running; the ring is freed and made anew when it is next needed.
+    /// Waits for a copy that is running; the ring is freed, and made anew as copies need it.
     pub(crate) fn configure(&self, options: TransferOptions) {
         let mut ring = self.ring.lock();
         *self.options.lock() = options;
-        *ring = None;
+        *ring = Ring::new(options);
+    }
+
+    /// How many threads copy at most. Does not wait for a copy.
+    fn threads(&self) -> usize {
+        self.options.lock().threads
     }
 }
 

@@ -209,7 +209,7 @@ fn a_vector_is_registered_used_in_place_and_given_back() {
             .unwrap()
             .into_vec()
             .unwrap(),
-        []
+        [0u8; 0]
     );
 }
 

@@ -89,6 +89,7 @@ fn memory_on_its_way_back_is_waited_for() {
 fn an_error_names_call_subject_and_code_and_is_cleared() {
     let (sim, device, stream) = simulated(Gpu::H200);
     let buffer = UnifiedBuffer::<u8>::zeroed(&device, 5000).unwrap();
+    buffer.forget_residency();
     fail(&sim, "cudaMemPrefetchAsync");
     let error = buffer.prefetch(&device, &stream).unwrap_err();
     let text = "cudaMemPrefetchAsync: 5000 bytes to device 0: cudaErrorInvalidValue (1): ";
@@ -204,7 +205,7 @@ fn borrowed_memory_is_not_given_back_while_a_failed_wait_leaves_a_copy_going() {
     let outcome = RegisteredBuffer::scope(&device, &mut memory, |registered| {
         let paused = sim.pause();
         stream.copy(&source, registered).unwrap();
-        sim.fail(Fail::call("cudaEventCreateWithFlags").with(cudaError::cudaErrorMemoryAllocation));
+        sim.fail(Fail::call("cudaStreamSynchronize").with(cudaError::cudaErrorMemoryAllocation));
         resume = Some(resume_later(paused));
     });
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::OutOfMemory);

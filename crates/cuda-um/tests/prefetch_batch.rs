@@ -132,6 +132,7 @@ fn errors_are_those_of_a_prefetch() {
     let error = batch.prefetch(Location::Device(7), &stream).unwrap_err();
     assert!(matches!(error, Error::DeviceOutOfRange { .. }), "{error}");
     batch.add(&other);
+    other.forget_residency();
     sim.fail(Fail::call("cudaMemPrefetchBatchAsync").with(cudaError::cudaErrorInvalidValue));
     let error = batch.prefetch(&device, &stream).unwrap_err();
     let text = "cudaMemPrefetchBatchAsync: 1053576 bytes in 2 ranges to device 0: ";

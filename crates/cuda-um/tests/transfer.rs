@@ -69,33 +69,65 @@ fn many_megabytes_go_both_ways() {
 }
 
 #[test]
-fn one_ring_serves_all_copies_and_none_is_made_for_small_ones() {
+fn chunks_are_allocated_once_and_as_copies_need_them() {
     let (sim, device, stream) = simulated(Gpu::H200);
-    device.set_transfer_options(small(2));
-    let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 50_000).unwrap();
+    let options = small(2).ring_bytes(1 << 20);
+    device.set_transfer_options(options);
+    let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 500_000).unwrap();
     buffer.copy_from_host_at(0, &[1; 100]).unwrap();
-    assert_eq!(calls(&sim, "cudaHostAlloc"), 0);
-    let source = numbers(50_000, 2);
+    assert_eq!(
+        calls(&sim, "cudaHostAlloc"),
+        0,
+        "too small for these options"
+    );
+    buffer.copy_from_host_at(0, &[1; 3000]).unwrap();
+    assert_eq!(calls(&sim, "cudaHostAlloc"), 1);
+    let source = numbers(500_000, 2);
     for _ in 0..5 {
         buffer.copy_from_host(&source).unwrap();
     }
-    assert_eq!(calls(&sim, "cudaHostAlloc"), 1);
-    device.set_transfer_options(small(2).ring_bytes(0));
-    assert_eq!(calls(&sim, "cudaFreeHost"), 1);
+    // The thread beside may have come too late for any piece.
+    let allocated = calls(&sim, "cudaHostAlloc");
+    assert!((2..=4).contains(&allocated), "{allocated}");
+    device.set_transfer_options(options.ring_bytes(0));
+    assert_eq!(calls(&sim, "cudaFreeHost"), allocated);
     buffer.copy_from_host(&source).unwrap();
-    assert_eq!(calls(&sim, "cudaHostAlloc"), 1, "staging is off");
+    assert_eq!(calls(&sim, "cudaHostAlloc"), allocated, "staging is off");
 
     drop((buffer, stream));
     device.runtime().reclaim().unwrap();
     device.set_transfer_options(small(1));
     let mut last = DeviceBuffer::<u32>::zeroed(&device, 50_000).unwrap();
-    last.copy_from_host(&source).unwrap();
-    drop((last, device));
+    last.copy_from_host(&source[..50_000]).unwrap();
+    drop(last);
+    device.runtime().reclaim().unwrap();
+    drop(device);
     assert!(
         sim.leaks().is_empty(),
         "the ring goes with the device: {:?}",
         sim.leaks()
     );
+}
+
+#[test]
+fn a_copy_to_the_device_returns_when_its_source_is_free() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    device.set_transfer_options(small(1));
+    let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 30_000).unwrap();
+    let mut source = numbers(30_000, 7);
+    sim.clear_trace();
+    for round in 0..6 {
+        source.fill(round);
+        buffer.copy_from_host(&source).unwrap();
+        // The copy may still be on its way.
+        source.fill(u32::MAX);
+        let mut other = DeviceBuffer::<u32>::zeroed(&device, 30_000).unwrap();
+        stream.copy(&buffer, &mut other).unwrap();
+        let mut back = vec![0; 30_000];
+        other.copy_to_host(&mut back).unwrap();
+        assert!(back.iter().all(|value| *value == round), "{round}");
+    }
+    assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
 }
 
 #[test]
@@ -309,4 +341,87 @@ fn what_makes_the_elements_may_copy_too() {
             "{gpu:?}"
         );
     }
+}
+
+#[test]
+fn tasks_on_one_thread_take_turns_while_they_copy() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    let source = numbers(5 << 20, 8);
+    let turns = std::cell::Cell::new(0);
+    let copies = async {
+        let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, source.len()).unwrap();
+        buffer.copy_from_host_async(&source).await.unwrap();
+        assert!(turns.get() >= 4, "five pieces of 4 MiB: {}", turns.get());
+        let mut back = vec![0; source.len()];
+        buffer.copy_to_host_async(&mut back).await.unwrap();
+        assert!(back == source && buffer.read_back().unwrap() == source);
+        let error = buffer.copy_from_host_async(&source[1..]).await;
+        assert!(
+            matches!(error, Err(Error::LengthMismatch { .. })),
+            "{error:?}"
+        );
+        turns.set(u32::MAX);
+    };
+    let other = async {
+        while turns.get() < u32::MAX {
+            turns.set(turns.get() + 1);
+            futures_executor_yield().await;
+        }
+    };
+    futures_executor::block_on(futures_join(copies, other));
+    assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
+}
+
+/// One turn for the others.
+async fn futures_executor_yield() {
+    let mut had_turn = false;
+    std::future::poll_fn(|context| {
+        context.waker().wake_by_ref();
+        match std::mem::replace(&mut had_turn, true) {
+            true => std::task::Poll::Ready(()),
+            false => std::task::Poll::Pending,
+        }
+    })
+    .await;
+}
+
+/// Both, in turn.
+async fn futures_join(first: impl Future<Output = ()>, second: impl Future<Output = ()>) {
+    let (mut first, mut second) = (std::pin::pin!(first), std::pin::pin!(second));
+    let (mut first_done, mut second_done) = (false, false);
+    std::future::poll_fn(move |context| {
+        first_done = first_done || first.as_mut().poll(context).is_ready();
+        second_done = second_done || second.as_mut().poll(context).is_ready();
+        match first_done && second_done {
+            true => std::task::Poll::Ready(()),
+            false => std::task::Poll::Pending,
+        }
+    })
+    .await;
+}
+
+#[test]
+fn an_asynchronous_copy_that_ends_half_way_says_how_far_it_came() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    device.set_transfer_options(TransferOptions::default().threads(1));
+    let source = numbers(3 << 20, 9);
+    let mut buffer = DeviceBuffer::<u32>::zeroed(&device, source.len()).unwrap();
+    device.synchronize().unwrap();
+    // The second piece of 4 MiB.
+    let before = calls(&sim, "cudaMemcpyAsync");
+    buffer.copy_from_host_at(0, &source[..1 << 20]).unwrap();
+    let of_a_piece = calls(&sim, "cudaMemcpyAsync") - before;
+    sim.fail(
+        Fail::call("cudaMemcpyAsync")
+            .nth(of_a_piece as u64 + 1)
+            .with(cudaError::cudaErrorInvalidValue),
+    );
+    let error = futures_executor::block_on(buffer.copy_from_host_async(&source)).unwrap_err();
+    assert!(
+        matches!(error, Error::Incomplete { copied_bytes, total_bytes: 12_582_912, .. } if copied_bytes == 4 << 20),
+        "{error}"
+    );
+    let mut back = vec![0; 1 << 20];
+    buffer.copy_to_host_at(0, &mut back).unwrap();
+    assert!(back == source[..1 << 20]);
 }

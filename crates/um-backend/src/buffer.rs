@@ -16,7 +16,7 @@ use crate::transfer;
 ///
 /// - Its length never changes. A new buffer holds zeros.
 /// - Every call sees the effect of every earlier call on the buffer, and of every kernel that was launched on it, on any stream.
-/// - Copies to and from host slices are done when the call returns. [`fill`](Self::fill), [`set_zero`](Self::set_zero) and
+/// - Copies to host slices are done when the call returns. Copies from them, [`fill`](Self::fill), [`set_zero`](Self::set_zero) and
 ///   [`copy_from_buffer`](Self::copy_from_buffer) may be only enqueued; the source of a copy may be written or dropped at once.
 /// - Lengths and ranges are checked before anything is touched: a call that returns
 ///   [`CudaError::LengthMismatch`](crate::CudaError::LengthMismatch) or

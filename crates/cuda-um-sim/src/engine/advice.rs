@@ -1,11 +1,11 @@
 //! Advice, and reading it back.
 
 use super::address_space::PAGE;
-use super::cost::at_rate;
 use super::page::{HOST, Processor, Processors};
 use super::place::Place;
 use super::state::{Machine, State};
 use super::status::Code;
+use cuda_um_cost::at_rate;
 
 /// A piece of advice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

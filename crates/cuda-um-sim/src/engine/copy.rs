@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use super::bytes;
 use super::core::Core;
-use super::cost::at_rate;
 use super::memory::{Memory, Span};
 use super::page::{HOST, Processor};
 use super::state::{Machine, State};
 use super::status::Code;
 use super::stream::{Completion, Stream};
+use cuda_um_cost::at_rate;
 
 /// `cudaMemcpyKind`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::allocation::{Allocation, Attach};
 use super::core::Core;
-use super::cost::at_rate;
 use super::page::Processor;
 use super::state::{Machine, State};
 use super::status::Code;
@@ -14,6 +13,7 @@ use super::stream::{Completion, Stream};
 use crate::check::Misuse;
 use crate::kernel::{self, LaunchContext, Twin};
 use crate::ptx::{self, Entry, Ptx};
+use cuda_um_cost::at_rate;
 
 /// A loaded module.
 #[derive(Debug)]

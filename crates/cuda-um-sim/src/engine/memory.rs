@@ -164,7 +164,7 @@ impl State {
     ) -> Result<usize, Code> {
         self.now += machine.cost.enqueue;
         if bytes > 1 << 20 {
-            self.now += super::cost::at_rate(bytes as u64, machine.cost.pin_rate);
+            self.now += cuda_um_cost::at_rate(bytes as u64, machine.cost.pin_rate);
         }
         // With unified addressing all pinned memory is mapped, asked for or not.
         self.allocate(machine, bytes, device, None, Kind::Pinned { flags })

@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::address_space::PAGE;
 use super::allocation::blocks;
 use super::core::Core;
-use super::cost::at_rate;
 use super::memory::{Memory, POISON};
 use super::moving::Moved;
 use super::page::{HOST, Page};
@@ -15,6 +14,7 @@ use super::place::Place;
 use super::state::{Machine, State};
 use super::status::Code;
 use super::stream::{Completion, Stream};
+use cuda_um_cost::at_rate;
 
 /// What to do with a range of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

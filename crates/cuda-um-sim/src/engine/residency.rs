@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::address_space::PAGE;
 use super::allocation::{Managed, blocks};
-use super::cost::at_rate;
 use super::moving::Moved;
 use super::page::{
     BLOCK_PAGES, CPU_FAULT_WIDTH, FaultPlan, GPU_FAULT_WIDTH, HOST, LEAF_PAGES, Page, Processor,
@@ -13,6 +12,7 @@ use super::page::{
 };
 use super::reach::Reach;
 use super::state::{Machine, State};
+use cuda_um_cost::at_rate;
 
 /// What an access of a range took.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::address_space::AddressSpace;
 use super::allocation::Allocation;
-use super::cost::CostModel;
 use super::device::DeviceState;
 use super::event::Event;
 use super::free_list::FreeList;
@@ -21,6 +20,7 @@ use crate::counters::Counters;
 use crate::fault::Fail;
 use crate::preset::{CudaVersion, Profile};
 use crate::trace::CallRecord;
+use cuda_um_cost::CostModel;
 
 /// The simulated machine.
 pub(crate) struct Machine {

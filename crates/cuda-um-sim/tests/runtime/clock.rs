@@ -160,7 +160,9 @@ fn prices_that_no_machine_has_are_refused() {
         panic!("the clock would stand still: {refused:?}");
     };
     assert!(
-        error.to_string().contains("`pinned_rate` is NaN"),
+        error
+            .to_string()
+            .contains("\"pinned_bytes_per_s\" of the cost model is NaN"),
         "{error}"
     );
 }

@@ -170,4 +170,31 @@ impl Api {
             }
         })
     }
+
+    pub(crate) fn has_location_info(&self) -> bool {
+        self.table.cudaMemGetLocationInfo.is_some()
+    }
+
+    /// Where most pages of a range are, of those that the driver looks at; `None` for nowhere.
+    ///
+    /// # Safety
+    ///
+    /// The range lies in one live managed allocation.
+    pub(crate) unsafe fn location_info(
+        &self,
+        ordinal: u32,
+        range: Range<*mut u8>,
+    ) -> Result<Option<Location>> {
+        let call = "cudaMemGetLocationInfo";
+        let bytes = range.end as usize - range.start as usize;
+        let ask = self.table.cudaMemGetLocationInfo;
+        let ask = ask.ok_or_else(|| self.missing_function(call))?;
+        let mut location = Location::Host.to_sys();
+        let subject = || Subject::new(format_args!("the location of {bytes} bytes"));
+        self.on(ordinal, call, subject, |_| {
+            // SAFETY: one summary of the whole range, so one location is written; the rest is the caller's promise.
+            unsafe { ask(range.start.cast(), bytes, bytes, 0, &mut location) }
+        })?;
+        Ok(Location::from_sys(location.type_.0, location.id))
+    }
 }

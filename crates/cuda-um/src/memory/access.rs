@@ -3,6 +3,7 @@
 use super::in_flight::Access;
 use super::raw::RawBuffer;
 use crate::error::{Error, Result};
+use crate::residency::Place;
 use crate::stream::{Stream, StreamInner};
 use std::sync::Arc;
 
@@ -57,6 +58,7 @@ impl<'a, I: Iterator<Item = Tracked<'a>> + Clone> Drop for Noted<'_, 'a, I> {
         let seq = self.inner.number();
         for Tracked { raw, access } in self.used.clone() {
             raw.in_flight.record(self.inner, seq, access);
+            raw.used_by(Place::Device(self.inner.ordinal()), access);
         }
     }
 }

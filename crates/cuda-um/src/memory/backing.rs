@@ -1,11 +1,15 @@
 //! Where a buffer's bytes come from and go back to.
-#![allow(unsafe_code, reason = "frees memory")]
+#![allow(
+    unsafe_code,
+    reason = "frees memory, and asks for its address on the device"
+)]
 
 use crate::call::Api;
 use crate::device::{Device, MemoryInfo};
 use crate::driver_state::{ManagedBytes, would_oversubscribe};
 use crate::error::{Error, Result};
 use crate::memory::in_flight::InFlight;
+use crate::memory::raw::RawBuffer;
 use crate::pool::block::PoolBlock;
 use std::any::Any;
 use std::ptr::NonNull;
@@ -89,7 +93,7 @@ pub(crate) fn device(device: &Device, bytes: usize) -> Result<(NonNull<u8>, Back
     })
 }
 
-pub(crate) fn pinned(device: &Device, bytes: usize) -> Result<(NonNull<u8>, Backing)> {
+fn pinned(device: &Device, bytes: usize) -> Result<(NonNull<u8>, Backing)> {
     let api = device.api();
     let mapped = device.capabilities().map_host_memory;
     with_retry(api, || {
@@ -98,6 +102,20 @@ pub(crate) fn pinned(device: &Device, bytes: usize) -> Result<(NonNull<u8>, Back
             Backing::Pinned,
         ))
     })
+}
+
+/// Pinned memory with its address for kernels, where the device can map it.
+pub(crate) fn mapped(device: &Device, bytes: usize) -> Result<RawBuffer> {
+    let memory = pinned(device, bytes)?;
+    let pointer = memory.0;
+    // Owns the memory from here on, whatever the next call says.
+    let unmapped = RawBuffer::new(device, memory, None, bytes);
+    if !device.capabilities().map_host_memory {
+        return Ok(unmapped);
+    }
+    // SAFETY: it is mapped, for the device can.
+    let device_pointer = unsafe { device.api().host_device_pointer(device.ordinal(), pointer) }?;
+    Ok(unmapped.mapped_at(device_pointer))
 }
 
 impl Backing {

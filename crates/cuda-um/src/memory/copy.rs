@@ -12,20 +12,17 @@ use crate::stream::Stream;
 use crate::transfer::{self, Direction, Host, Staged};
 use std::ops::RangeBounds;
 
-/// Copies `source` to the buffer's byte `offset` and on. Done when it returns.
+/// Copies `source` to the buffer's byte `offset` and on. The source is free when it returns, and what uses the buffer comes after.
 pub(super) fn from_host(target: &mut RawBuffer, offset: usize, source: &[u8]) -> Result<()> {
     if source.is_empty() {
         return Ok(());
     }
     if target.is_host_memory() {
         let _closed = target.wait_for_host(Access::Write)?;
+        let to = target.pointer().as_ptr().wrapping_add(offset);
         // SAFETY: the range was checked, no device uses the buffer any more, and `source` is not part of an exclusive borrow.
         unsafe {
-            std::ptr::copy_nonoverlapping(
-                source.as_ptr(),
-                target.pointer().as_ptr().add(offset),
-                source.len(),
-            )
+            transfer::copy_on_host(target.device().state(), source.as_ptr(), to, source.len())
         };
         return Ok(());
     }
@@ -48,10 +45,12 @@ pub(super) fn to_host(source: &RawBuffer, offset: usize, target: &mut [u8]) -> R
     }
     if source.is_host_memory() {
         let _closed = source.wait_for_host(Access::Read)?;
+        let from = source.pointer().as_ptr().wrapping_add(offset);
         // SAFETY: the range was checked, no device writes the buffer, and an exclusive borrow is not part of it.
         unsafe {
-            std::ptr::copy_nonoverlapping(
-                source.pointer().as_ptr().add(offset),
+            transfer::copy_on_host(
+                source.device().state(),
+                from,
                 target.as_mut_ptr(),
                 target.len(),
             )
@@ -78,7 +77,8 @@ pub(super) fn kind(buffer: &RawBuffer, explicit: CopyKind) -> CopyKind {
     }
 }
 
-/// Copies between a buffer and the host, after earlier uses of the buffer. Nothing of the copy goes on when it returns.
+/// Copies between a buffer and the host, after earlier uses of the buffer. Nothing uses the host's memory any more when it returns; a copy
+/// to the device may still go on, as a use of the buffer.
 ///
 /// `None`: the bytes are to be produced, and cannot be on the way; nothing was done.
 ///
@@ -92,10 +92,10 @@ pub(super) unsafe fn with_host(
 ) -> Result<Option<()>> {
     let device = buffer.device();
     let stream = device.default_stream()?;
-    let (mut began, mut copied) = (false, Some(()));
+    let (mut uses_host, mut copied) = (false, Some(()));
     let used = std::iter::once(Tracked::new(buffer, access));
     let enqueued = enqueue(&stream, used, || {
-        began = true;
+        uses_host = copy.direction == Direction::ToHost;
         // SAFETY: the caller's promise; what the stream was told to wait for comes before.
         if let Some(outcome) = unsafe { transfer::copy(device.state(), stream.inner(), copy) } {
             return outcome;
@@ -108,6 +108,7 @@ pub(super) unsafe fn with_host(
             Direction::ToDevice => (copy.device, host),
             Direction::ToHost => (host, copy.device),
         };
+        uses_host = true;
         // SAFETY: the caller's promise; the stream is waited for below.
         unsafe {
             device.api().memcpy_async(
@@ -120,7 +121,7 @@ pub(super) unsafe fn with_host(
             )
         }
     });
-    if began && copied.is_some() {
+    if uses_host {
         // Whatever went wrong: the memory is the caller's, and nothing may use it any more.
         enqueued.and(stream.inner().finish())?;
     } else {

@@ -49,7 +49,7 @@ impl<T: Element> DeviceBuffer<T> {
         Ok(buffer)
     }
 
-    /// A copy of a slice of the host; done when it returns.
+    /// A copy of a slice of the host, which may be used again when it returns; whatever uses the buffer comes after the copy.
     ///
     /// # Errors
     ///

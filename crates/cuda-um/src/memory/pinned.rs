@@ -75,18 +75,7 @@ impl<T: Element> PinnedBuffer<T> {
                 _elements: PhantomData,
             });
         }
-        let memory = backing::pinned(device, bytes)?;
-        let pointer = memory.0;
-        // Owns the memory from here on, whatever the next call says.
-        let unmapped = RawBuffer::new(device, memory, None, bytes);
-        let raw = if device.capabilities().map_host_memory {
-            // SAFETY: it is mapped, for the device can.
-            let device_pointer =
-                unsafe { device.api().host_device_pointer(device.ordinal(), pointer) }?;
-            unmapped.mapped_at(device_pointer)
-        } else {
-            unmapped
-        };
+        let raw = backing::mapped(device, bytes)?;
         Ok(Self {
             raw,
             _elements: PhantomData,

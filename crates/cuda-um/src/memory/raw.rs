@@ -8,6 +8,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::gate::{Closed, Gate};
 use crate::reclaim::Deferred;
+use crate::residency::{By, Extent, Place, Shadow};
 use std::any::Any;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
@@ -26,6 +27,8 @@ pub struct RawBuffer {
     bytes: usize,
     backing: Backing,
     pub(crate) in_flight: InFlight,
+    /// Of managed memory.
+    pub(crate) shadow: Shadow,
 }
 
 // SAFETY: the pointer is the buffer's own memory. Nothing here reads or writes through it; the typed buffers do, under the rules of
@@ -64,6 +67,7 @@ impl RawBuffer {
             bytes,
             backing,
             in_flight,
+            shadow: Shadow::default(),
         };
         tracing::debug!(target: "cuda_um", buffer = id, bytes, device = device.ordinal(), kind = raw.kind(), "allocate");
         raw
@@ -99,6 +103,28 @@ impl RawBuffer {
 
     pub(crate) fn pointer(&self) -> NonNull<u8> {
         self.pointer
+    }
+
+    /// What the shadow is about.
+    pub(crate) fn extent(&self) -> Extent<'_> {
+        let start = self.pointer.as_ptr().addr();
+        Extent {
+            addresses: start..start + self.bytes,
+            neighbours: &self.device.state().driver.neighbours,
+        }
+    }
+
+    /// A processor uses the memory: pages may go there.
+    pub(crate) fn used_by(&self, place: Place, access: Access) {
+        let by = match access {
+            Access::Read => By::Reader(place),
+            Access::Write => By::Writer(place),
+            // Says where it goes by itself.
+            Access::Move => return,
+        };
+        if self.is_managed() {
+            self.shadow.touched(&self.extent(), by);
+        }
     }
 
     /// The addresses of a range of bytes that was checked.
@@ -153,6 +179,7 @@ impl RawBuffer {
             .iter()
             .try_for_each(super::in_flight::Use::wait)?;
         self.in_flight.prune();
+        self.used_by(Place::Host, access);
         tracing::debug!(target: "cuda_um", buffer = self.id, bytes = self.bytes, ?access, "host guard");
         Ok(closed)
     }
@@ -175,6 +202,7 @@ impl RawBuffer {
             .map(|gate| gate.try_close(self.id))
             .transpose()?;
         self.in_flight.prune();
+        self.used_by(Place::Host, access);
         tracing::debug!(target: "cuda_um", buffer = self.id, bytes = self.bytes, ?access, "host guard");
         Ok(closed)
     }

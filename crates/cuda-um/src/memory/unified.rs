@@ -5,11 +5,13 @@ use super::{backing, element, range};
 use crate::Element;
 use crate::device::Device;
 use crate::error::Result;
+use crate::placement::{AccessPattern, Chosen, Placed, Placement};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-/// Managed memory (`cudaMallocManaged`): one pointer that the CPU and every device of the runtime use, and whose pages migrate
-/// to who uses them.
+/// Memory with one pointer for the CPU and the device: managed memory (`cudaMallocManaged`), which every device of the runtime uses and
+/// whose pages migrate to who uses them; or, where an [`AccessPattern`] or a [`Placement`] says so, pinned memory that the buffer's
+/// device has mapped.
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -36,13 +38,26 @@ use std::mem::MaybeUninit;
 #[doc(alias = "cudaMallocManaged")]
 pub struct UnifiedBuffer<T> {
     pub(crate) raw: RawBuffer,
+    chosen: Chosen,
     _elements: PhantomData<T>,
 }
 
-/// How managed memory is allocated.
+/// How a unified buffer is allocated.
+///
+/// ```
+/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+/// use cuda_um::{AccessPattern, Advice, UnifiedBuffer, UnifiedOptions};
+///
+/// let weights = UnifiedOptions::default().pattern(AccessPattern::ReadMostly);
+/// let weights = UnifiedBuffer::from_slice_with(&device, &[0.5f32; 1000], weights)?;
+/// assert_eq!(weights.placement().advice, Some(Advice::SetReadMostly));
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnifiedOptions {
     oversubscription: Oversubscription,
+    placement: Placement,
+    pattern: AccessPattern,
 }
 
 /// Whether managed memory may be more than the device has.
@@ -63,6 +78,20 @@ impl UnifiedOptions {
         self.oversubscription = oversubscription;
         self
     }
+
+    /// Sets what memory it is to have. The default is [`Placement::Auto`].
+    #[must_use]
+    pub fn placement(mut self, placement: Placement) -> Self {
+        self.placement = placement;
+        self
+    }
+
+    /// States how it will be used. The default is [`AccessPattern::General`].
+    #[must_use]
+    pub fn pattern(mut self, pattern: AccessPattern) -> Self {
+        self.pattern = pattern;
+        self
+    }
 }
 
 buffer_methods!([] UnifiedBuffer);
@@ -79,7 +108,8 @@ impl<T: Element> UnifiedBuffer<T> {
     /// # Errors
     ///
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), also for more than the device has free (see [`Oversubscription`]);
-    /// [`Error::NotSupported`](crate::Error::NotSupported) on a device without managed memory;
+    /// [`Error::NotSupported`](crate::Error::NotSupported) on a device without the memory that was asked for (without managed memory,
+    /// [`Placement::Auto`] takes mapped memory);
     /// [`Error::Busy`](crate::Error::Busy) on a device without concurrent managed access while host guards live;
     /// [`Error::TooLarge`](crate::Error::TooLarge); and what the CUDA functions report.
     pub fn zeroed(device: &Device, len: usize) -> Result<Self> {
@@ -98,13 +128,26 @@ impl<T: Element> UnifiedBuffer<T> {
         Ok(buffer)
     }
 
-    /// A copy of a slice; done when it returns.
+    /// A copy of a slice, which may be used again when it returns; whatever uses the buffer comes after the copy.
     ///
     /// # Errors
     ///
     /// As for [`zeroed`](Self::zeroed).
     pub fn from_slice(device: &Device, elements: &[T]) -> Result<Self> {
-        let mut buffer = Self::allocate(device, elements.len(), UnifiedOptions::default())?;
+        Self::from_slice_with(device, elements, UnifiedOptions::default())
+    }
+
+    /// A copy of a slice, with options.
+    ///
+    /// # Errors
+    ///
+    /// As for [`zeroed`](Self::zeroed).
+    pub fn from_slice_with(
+        device: &Device,
+        elements: &[T],
+        options: UnifiedOptions,
+    ) -> Result<Self> {
+        let mut buffer = Self::allocate(device, elements.len(), options)?;
         buffer.populate()?;
         buffer.copy_from_host(elements)?;
         Ok(buffer)
@@ -120,9 +163,10 @@ impl<T: Element> UnifiedBuffer<T> {
         len: usize,
         options: UnifiedOptions,
     ) -> Result<UnifiedBuffer<MaybeUninit<T>>> {
-        let Self { raw, .. } = Self::allocate(device, len, options)?;
+        let Self { raw, chosen, .. } = Self::allocate(device, len, options)?;
         Ok(UnifiedBuffer {
             raw,
+            chosen,
             _elements: PhantomData,
         })
     }
@@ -130,7 +174,7 @@ impl<T: Element> UnifiedBuffer<T> {
     /// Makes the pages resident on the device at once: a memset or copy would fault them in one after the other.
     fn populate(&self) -> Result<()> {
         let device = self.device();
-        if !device.capabilities().concurrent_managed_access {
+        if !device.capabilities().concurrent_managed_access || !self.raw.is_managed() {
             return Ok(());
         }
         self.prefetch(device, &device.default_stream()?)
@@ -139,22 +183,31 @@ impl<T: Element> UnifiedBuffer<T> {
     fn allocate(device: &Device, len: usize, options: UnifiedOptions) -> Result<Self> {
         const { element::assert_element::<T>() };
         let bytes = range::size_bytes::<T>(len)?;
-        if bytes == 0 {
-            return Ok(Self {
-                raw: RawBuffer::empty::<T>(device),
-                _elements: PhantomData,
-            });
-        }
-        let memory = backing::managed(
-            device,
-            bytes,
-            options.oversubscription == Oversubscription::Allowed,
-        )?;
-        let pointer = memory.0;
-        Ok(Self {
-            raw: RawBuffer::new(device, memory, Some(pointer), bytes),
+        let UnifiedOptions {
+            oversubscription,
+            placement,
+            pattern,
+        } = options;
+        let chosen = Chosen::new(device, bytes, placement, pattern)?;
+        let raw = if bytes == 0 {
+            RawBuffer::empty::<T>(device)
+        } else if chosen.is_mapped() {
+            backing::mapped(device, bytes)?
+        } else {
+            let oversubscribe = oversubscription == Oversubscription::Allowed;
+            let memory = backing::managed(device, bytes, oversubscribe)?;
+            let pointer = memory.0;
+            RawBuffer::new(device, memory, Some(pointer), bytes)
+        };
+        let buffer = Self {
+            raw,
+            chosen,
             _elements: PhantomData,
-        })
+        };
+        if let Some(advice) = chosen.advice(device) {
+            buffer.advise(advice)?;
+        }
+        Ok(buffer)
     }
 }
 
@@ -168,18 +221,25 @@ impl<T: Element> UnifiedBuffer<MaybeUninit<T>> {
     pub unsafe fn assume_init(self) -> UnifiedBuffer<T> {
         UnifiedBuffer {
             raw: self.raw,
+            chosen: self.chosen,
             _elements: PhantomData,
         }
     }
 }
 
 impl<T> UnifiedBuffer<T> {
-    /// A buffer over managed memory that was made elsewhere.
+    /// A buffer over managed memory of a pool.
     pub(crate) fn from_raw(raw: RawBuffer) -> Self {
         Self {
             raw,
+            chosen: Chosen::POOLED,
             _elements: PhantomData,
         }
+    }
+
+    /// What memory it has, and why.
+    pub fn placement(&self) -> Placed {
+        self.chosen.in_words(self.device())
     }
 
     /// Waits for the buffer's own work and frees it, with the error that dropping it would swallow.

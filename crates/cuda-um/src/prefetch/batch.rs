@@ -1,7 +1,7 @@
 //! Many buffers to one place, with few calls.
 #![allow(unsafe_code, reason = "gives CUDA the addresses of buffers")]
 
-use super::check_places;
+use super::{check_places, missing, note_move};
 use crate::error::Result;
 use crate::location::Location;
 use crate::memory::access::{Tracked, enqueue};
@@ -21,7 +21,7 @@ use std::ops::{Range, RangeBounds};
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{PoolOptions, PrefetchBatch, UnifiedPool};
+/// use cuda_um::{Location, PoolOptions, PrefetchBatch, UnifiedPool};
 ///
 /// let pool = UnifiedPool::new(&device, PoolOptions::default())?;
 /// let stream = device.stream()?;
@@ -29,8 +29,8 @@ use std::ops::{Range, RangeBounds};
 /// let bias = pool.from_slice(&[1u64; 16 << 10])?;
 /// let mut batch = PrefetchBatch::new();
 /// batch.add(&weights).add(&bias);
-/// let calls = batch.prefetch(&device, &stream)?;
-/// assert_eq!(calls, 1);
+/// assert_eq!(batch.prefetch(Location::Host, &stream)?, 1);
+/// assert_eq!(batch.prefetch(Location::Host, &stream)?, 0, "they are there");
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 #[derive(Clone, Default)]
@@ -91,7 +91,8 @@ impl<'a> PrefetchBatch<'a> {
     /// Migrates all ranges to a location, on a stream, and returns how many calls of the driver that took. The batch can be used again.
     ///
     /// Ranges of one allocation are joined where, rounded outwards to pages of 4 KiB, they touch or overlap. If more than one is left,
-    /// a runtime that has `cudaMemPrefetchBatchAsync` (from CUDA 13.0 on) takes them in one call.
+    /// a runtime that has `cudaMemPrefetchBatchAsync` (from CUDA 13.0 on) takes them in one call. Where all is known to be there already,
+    /// it takes none.
     ///
     /// # Ordering
     ///
@@ -119,6 +120,10 @@ impl<'a> PrefetchBatch<'a> {
         if self.parts.is_empty() {
             return Ok(0);
         }
+        if self.is_there(location, stream) {
+            tracing::debug!(target: "cuda_um", ranges = self.len(), %location, "prefetch of a batch that is there");
+            return Ok(0);
+        }
         let ranges = self.merged();
         let (inner, raw_stream) = (stream.inner(), stream.as_raw());
         let (api, ordinal) = (inner.api(), inner.ordinal());
@@ -129,7 +134,7 @@ impl<'a> PrefetchBatch<'a> {
             .parts
             .iter()
             .map(|part| Tracked::new(part.raw, Access::Move));
-        enqueue(stream, used, || {
+        let enqueued = enqueue(stream, used, || {
             if one_call {
                 // SAFETY: as below, for each range.
                 return unsafe { api.prefetch_batch(ordinal, &ranges, location, raw_stream) };
@@ -140,10 +145,22 @@ impl<'a> PrefetchBatch<'a> {
                 // lives until it is done.
                 unsafe { api.prefetch(ordinal, range.clone(), location, raw_stream) }
             })
-        })?;
+        });
+        for Part { raw, bytes } in self.parts.iter().filter(|part| part.raw.is_managed()) {
+            note_move(raw, bytes, location, enqueued.is_ok());
+        }
+        enqueued?;
         let calls = if one_call { 1 } else { ranges.len() };
         tracing::debug!(target: "cuda_um", ranges = self.len(), calls, %location, "prefetch of a batch");
         Ok(calls)
+    }
+
+    /// Whether nothing would move.
+    fn is_there(&self, location: Location, stream: &Stream) -> bool {
+        self.parts.iter().all(|Part { raw, bytes }| {
+            stream.runtime().is_same(raw.device().runtime())
+                && missing(raw, bytes, location).is_empty()
+        })
     }
 
     /// The ranges in the order of their addresses, those joined that share or touch pages of one allocation.
@@ -155,6 +172,7 @@ impl<'a> PrefetchBatch<'a> {
         let mut ranges: Vec<_> = self
             .parts
             .iter()
+            .filter(|part| part.raw.is_managed())
             .map(|Part { raw, bytes }| (allocation(raw), raw.address_range(bytes)))
             .collect();
         ranges.sort_unstable_by_key(|(_, range)| range.start.addr());
@@ -185,11 +203,11 @@ impl fmt::Debug for PrefetchBatch<'_> {
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{PoolOptions, UnifiedPool, prefetch_all};
+/// use cuda_um::{Location, PoolOptions, UnifiedPool, prefetch_all};
 ///
 /// let pool = UnifiedPool::new(&device, PoolOptions::default())?;
 /// let layers = [pool.zeroed::<f32>(32 << 10)?, pool.zeroed::<f32>(32 << 10)?];
-/// let calls = prefetch_all(&layers.each_ref(), &device, &device.stream()?)?;
+/// let calls = prefetch_all(&layers.each_ref(), Location::Host, &device.stream()?)?;
 /// assert_eq!(calls, 1);
 /// # Ok::<(), cuda_um::Error>(())
 /// ```

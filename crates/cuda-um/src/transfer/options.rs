@@ -1,7 +1,5 @@
 //! How large copies are staged.
 
-use super::Direction;
-
 /// How copies from and to pageable memory of the host are staged: [`Device::set_transfer_options`](crate::Device::set_transfer_options).
 ///
 /// ```
@@ -16,8 +14,7 @@ use super::Direction;
 pub struct TransferOptions {
     pub(super) threads: usize,
     pub(super) ring_bytes: usize,
-    to_device_from: usize,
-    to_host_from: usize,
+    from_bytes: usize,
 }
 
 /// Chunks that each thread has: it fills one while the other is on its way.
@@ -25,16 +22,15 @@ pub(super) const CHUNKS_PER_THREAD: usize = 2;
 const MIB: usize = 1 << 20;
 
 impl Default for TransferOptions {
-    /// Half of the machine's cores, but at most 8, with 8 MiB of the ring each (smaller copies use fewer); staging from 4 MiB on to the
-    /// device and from 256 KiB on to the host, below which the driver was faster on an H200.
+    /// Half of the machine's cores, but at most 8, with two chunks of 2 MiB each, which are allocated as copies need them: one for
+    /// small copies, all for large ones. Every copy is staged.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         let threads = (cores / 2).clamp(1, 8);
         Self {
             threads,
-            ring_bytes: threads * CHUNKS_PER_THREAD * 4 * MIB,
-            to_device_from: 4 * MIB,
-            to_host_from: MIB / 4,
+            ring_bytes: threads * CHUNKS_PER_THREAD * 2 * MIB,
+            from_bytes: 0,
         }
     }
 }
@@ -59,23 +55,18 @@ impl TransferOptions {
         }
     }
 
-    /// Sets from how many bytes on a copy is staged, whichever way; smaller ones are left to the driver.
+    /// Sets from how many bytes on a copy is staged; smaller ones are left to the driver. The default is 0.
     #[must_use]
     pub fn from_bytes(self, bytes: usize) -> Self {
         Self {
-            to_device_from: bytes,
-            to_host_from: bytes,
+            from_bytes: bytes,
             ..self
         }
     }
 
     /// Whether a copy of this size is staged.
-    pub(super) fn stages(self, direction: Direction, bytes: usize) -> bool {
-        let from = match direction {
-            Direction::ToDevice => self.to_device_from,
-            Direction::ToHost => self.to_host_from,
-        };
-        bytes > 0 && bytes >= from && self.chunk_bytes() > 0
+    pub(super) fn stages(self, bytes: usize) -> bool {
+        bytes > 0 && bytes >= self.from_bytes && self.chunk_bytes() > 0
     }
 
     /// The largest chunk; 0 if nothing is to be staged.

@@ -1,99 +1,220 @@
-//! The ring: chunks of pinned memory, each with an event that says when the copy engine is done with it.
+//! The ring: chunks of pinned memory, two for each thread, and the threads.
 
 use super::options::{CHUNKS_PER_THREAD, TransferOptions};
 use crate::call::Api;
 use crate::device::DeviceState;
 use crate::error::Result;
 use crate::event::RawEvent;
+use parking_lot::{Mutex, MutexGuard};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The chunks of all threads, and the threads.
 pub(super) struct Ring {
-    api: Arc<Api>,
-    ordinal: u32,
-    memory: NonNull<u8>,
-    pub(super) chunk_bytes: usize,
-    pub(super) threads: usize,
-    events: Vec<RawEvent>,
-    /// The threads beside the calling one; none for one thread.
-    workers: Option<ThreadPool>,
+    options: TransferOptions,
+    lanes: Vec<Mutex<Lane>>,
+    /// The threads beside the calling one, which start with the first copy that is worth them.
+    workers: OnceLock<Option<ThreadPool>>,
 }
 
-#[allow(unsafe_code, reason = "the pinned memory is the ring's own")]
-// SAFETY: the memory is the ring's own and used through `chunk` alone, each chunk by one thread (see `staged::copy`).
-unsafe impl Send for Ring {}
-#[allow(unsafe_code, reason = "the pinned memory is the ring's own")]
-// SAFETY: as above.
-unsafe impl Sync for Ring {}
+/// The chunks of one thread.
+///
+/// All copies through the ring are enqueued on one stream. So memory of a chunk may be given to the next copy *to the host* at once,
+/// but the CPU must not write there before the copies from it are done.
+pub(super) struct Lane {
+    chunk_bytes: usize,
+    /// Allocated when they are first needed.
+    chunks: Vec<Chunk>,
+    current: usize,
+}
+
+pub(super) struct Chunk {
+    memory: Pinned,
+    /// Recorded behind the last copy that uses the chunk.
+    pub(super) event: RawEvent,
+    /// Bytes at the beginning that copies use.
+    used: usize,
+}
+
+struct Pinned {
+    api: Arc<Api>,
+    ordinal: u32,
+    address: NonNull<u8>,
+}
+
+#[allow(unsafe_code, reason = "the pinned memory is the chunk's own")]
+// SAFETY: the memory is the chunk's own, and used by who has locked its lane alone (see `staged::copy`).
+unsafe impl Send for Pinned {}
+
+/// What begins in a chunk lies on cache lines of its own.
+const ALIGN: usize = 64;
+
+impl Default for Ring {
+    fn default() -> Self {
+        Self::new(TransferOptions::default())
+    }
+}
 
 impl Ring {
-    pub(super) fn new(device: &Arc<DeviceState>, options: TransferOptions) -> Result<Self> {
-        let (threads, chunk_bytes) = (options.threads, options.chunk_bytes());
-        let chunks = threads * CHUNKS_PER_THREAD;
-        let events = (0..chunks)
-            .map(|_| RawEvent::create(device, false))
-            .collect::<Result<Vec<_>>>()?;
-        let workers = (threads > 1)
-            .then(|| {
-                ThreadPoolBuilder::new()
-                    .num_threads(threads - 1)
-                    .thread_name(|_| "cuda-um-transfer".to_owned())
-                    .build()
-            })
-            .transpose()
+    pub(super) fn new(options: TransferOptions) -> Self {
+        let lane = || Lane {
+            chunk_bytes: options.chunk_bytes(),
+            chunks: Vec::new(),
+            current: 0,
+        };
+        Self {
+            options,
+            lanes: (0..options.threads).map(|_| Mutex::new(lane())).collect(),
+            workers: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn options(&self) -> TransferOptions {
+        self.options
+    }
+
+    pub(super) fn threads(&self) -> usize {
+        self.options.threads
+    }
+
+    /// The chunks of a thread, which nobody else has while a copy runs.
+    pub(super) fn lane(&self, thread: usize) -> MutexGuard<'_, Lane> {
+        self.lanes[thread].lock()
+    }
+
+    /// Runs `work` for 0 to `count`, each on a thread of its own where there are so many, and returns when all are done.
+    pub(super) fn run(&self, count: usize, work: impl Fn(usize) + Sync) {
+        let workers = match count {
+            ..2 => None,
+            _ => self.workers.get_or_init(|| self.start()).as_ref(),
+        };
+        match workers {
+            Some(workers) => workers.in_place_scope(|scope| run_tree(scope, 0, count, &work)),
+            None => (0..count).for_each(work),
+        }
+    }
+
+    fn start(&self) -> Option<ThreadPool> {
+        ThreadPoolBuilder::new()
+            .num_threads(self.threads().saturating_sub(1).max(1))
+            .thread_name(|_| "cuda-um-transfer".to_owned())
+            .build()
             .inspect_err(
                 |error| tracing::warn!(target: "cuda_um", %error, "copies stay on one thread"),
             )
-            .unwrap_or(None);
-        let memory = device
-            .api
-            .host_alloc(device.ordinal, chunks * chunk_bytes, false)?;
+            .ok()
+    }
+}
+
+/// Waking a thread up takes its time: each one wakes two others before it begins.
+fn run_tree<'s, W: Fn(usize) + Sync>(
+    scope: &rayon::Scope<'s>,
+    index: usize,
+    count: usize,
+    work: &'s W,
+) {
+    for next in [2 * index + 1, 2 * index + 2] {
+        if next < count {
+            scope.spawn(move |scope| run_tree(scope, next, count, work));
+        }
+    }
+    work(index);
+}
+
+impl Lane {
+    /// Makes sure that there are so many chunks, or at least one; says how many there are.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for any chunk.
+    pub(super) fn prepare(&mut self, device: &DeviceState, count: usize) -> Result<usize> {
+        while self.chunks.len() < count.min(CHUNKS_PER_THREAD) {
+            match Chunk::new(device, self.chunk_bytes) {
+                Ok(chunk) => self.chunks.push(chunk),
+                Err(error) if self.chunks.is_empty() => return Err(error),
+                Err(error) => {
+                    tracing::debug!(target: "cuda_um", %error, "one chunk to stage copies instead of two");
+                    break;
+                }
+            }
+        }
+        Ok(self.chunks.len())
+    }
+
+    /// Room for a piece, which the CPU may write: behind what the copies before use, or, when they are done, in their place.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for any chunk, or those copies cannot be waited for.
+    pub(super) fn room(&mut self, device: &DeviceState, bytes: usize) -> Result<(&Chunk, *mut u8)> {
+        let fits = |chunk: &Chunk| chunk.used + bytes <= self.chunk_bytes;
+        if !self.chunks.get(self.current).is_some_and(fits) {
+            self.current = (self.current + 1) % self.prepare(device, CHUNKS_PER_THREAD)?;
+            self.chunks[self.current].wait()?;
+        }
+        let chunk = &mut self.chunks[self.current];
+        let address = chunk.address().wrapping_add(chunk.used);
+        chunk.used += bytes.next_multiple_of(ALIGN);
+        Ok((chunk, address))
+    }
+
+    /// Takes the chunks in turn, for copies to the host; the number of the next one of those that are prepared.
+    pub(super) fn next(&mut self) -> usize {
+        self.current = (self.current + 1) % self.chunks.len().max(1);
+        // Until it is waited for, all of it is in use.
+        self.chunks[self.current].used = self.chunk_bytes;
+        self.current
+    }
+
+    /// A chunk by its number, which `next` gave.
+    pub(super) fn chunk(&mut self, index: usize) -> &mut Chunk {
+        &mut self.chunks[index]
+    }
+}
+
+impl Chunk {
+    fn new(device: &DeviceState, bytes: usize) -> Result<Self> {
         Ok(Self {
-            api: Arc::clone(&device.api),
-            ordinal: device.ordinal,
-            memory,
-            chunk_bytes,
-            threads: if workers.is_some() { threads } else { 1 },
-            events,
-            workers,
+            event: RawEvent::create(device, false)?,
+            memory: Pinned {
+                address: device.api.host_alloc(device.ordinal, bytes, false)?,
+                api: Arc::clone(&device.api),
+                ordinal: device.ordinal,
+            },
+            used: 0,
         })
     }
 
-    /// The address of a chunk.
-    pub(super) fn chunk(&self, index: usize) -> *mut u8 {
-        assert!(
-            index < self.events.len(),
-            "the ring has {} chunks",
-            self.events.len()
-        );
-        self.memory.as_ptr().wrapping_add(index * self.chunk_bytes)
+    pub(super) fn address(&self) -> *mut u8 {
+        self.memory.address.as_ptr()
     }
 
-    pub(super) fn event(&self, index: usize) -> &RawEvent {
-        &self.events[index]
+    /// Waits until no copy uses it.
+    pub(super) fn wait(&mut self) -> Result<()> {
+        if self.used > 0 {
+            self.event.wait()?;
+            self.used = 0;
+        }
+        Ok(())
     }
+}
 
-    /// Runs `work` for 0 to `count`, each on a thread of its own, and returns when all are done.
-    pub(super) fn run(&self, count: usize, work: impl Fn(usize) + Sync) {
-        match &self.workers {
-            Some(workers) if count > 1 => workers.in_place_scope(|scope| {
-                let work = &work;
-                (1..count).for_each(|index| scope.spawn(move |_| work(index)));
-                work(0);
-            }),
-            _ => (0..count).for_each(work),
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        if let Err(error) = self.wait() {
+            // Nothing runs any more, or CUDA itself is at its end: then freeing fails, too, and says so.
+            tracing::debug!(target: "cuda_um", %error, "a chunk of pinned memory is freed after its copies could not be waited for");
         }
     }
 }
 
 #[allow(unsafe_code, reason = "frees its memory")]
-impl Drop for Ring {
+impl Drop for Pinned {
     fn drop(&mut self) {
-        // SAFETY: the ring's own memory; every copy waits for its chunks before it lets the ring go.
-        if let Err(error) = unsafe { self.api.free_host(self.ordinal, self.memory) } {
-            tracing::warn!(target: "cuda_um", %error, "the ring of pinned memory could not be freed");
+        // SAFETY: the chunk's own memory; the chunk has waited for the copies that use it.
+        if let Err(error) = unsafe { self.api.free_host(self.ordinal, self.address) } {
+            tracing::warn!(target: "cuda_um", %error, "pinned memory for staging could not be freed");
         }
     }
 }

@@ -1,9 +1,9 @@
 //! One large copy, in pieces through the ring.
 #![allow(unsafe_code, reason = "copies by address, on several threads")]
 
-use super::Transfers;
-use super::options::{CHUNKS_PER_THREAD, PAGE, TransferOptions};
-use super::ring::Ring;
+use super::options::PAGE;
+use super::ring::{Chunk, Ring};
+use super::streaming;
 use crate::call::CopyKind;
 use crate::device::DeviceState;
 use crate::error::{Error, Result};
@@ -51,30 +51,45 @@ struct Plan {
     threads: usize,
 }
 
+const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
-/// Smaller pieces cost more calls than they save.
-const SMALLEST: usize = 128 << 10;
+
+/// How many of the threads a staged copy is worth.
+pub(super) fn copy_threads(bytes: usize, threads: usize) -> usize {
+    match bytes {
+        ..MIB => 1,
+        _ => threads.min(bytes / (256 * KIB)),
+    }
+}
+
+/// How large a piece of a staged copy is, in the middle of it.
+pub(super) fn piece_bytes(bytes: usize) -> usize {
+    (bytes / 16)
+        .next_multiple_of(PAGE)
+        .clamp(256 * KIB, 2 * MIB)
+}
+
+/// How many of the threads a copy within the host's memory is worth.
+pub(super) fn threads_on_host(bytes: usize, threads: usize) -> usize {
+    match bytes {
+        ..STREAMING => 1,
+        _ => threads.min(bytes / MIB),
+    }
+}
 
 impl Plan {
-    /// Few threads for small copies, since waking them up takes time (the steps are those of an H200's host). Pieces of which every
-    /// thread has a few; the first ones to the device, and the last ones to the host, are small, for nothing else goes on while they
-    /// are copied by the CPU.
+    /// As measured on an H200's host: pieces of 256 KiB up to 4 MiB, larger ones up to 32 MiB; a thread for each piece up to 2 MiB. The
+    /// first ones to the device, and the last ones to the host, are small, for nothing else goes on while the CPU copies them.
     fn new(copy: &Staged<'_>, chunk_bytes: usize, threads: usize) -> Self {
-        let useful = match copy.bytes / MIB {
-            0 => 1,
-            1..16 => 2,
-            16..96 => 4,
-            _ => usize::MAX,
-        };
-        let threads = threads.min(useful);
+        let threads = copy_threads(copy.bytes, threads);
         let whole = |bytes: usize| {
-            let bytes = bytes.clamp(SMALLEST.min(chunk_bytes), chunk_bytes);
+            let bytes = bytes.clamp((256 * KIB).min(chunk_bytes), chunk_bytes);
             (bytes - bytes % copy.unit_bytes).max(copy.unit_bytes)
         };
-        let fair = (copy.bytes / (threads * CHUNKS_PER_THREAD * 2)).next_multiple_of(PAGE);
+        let fair = piece_bytes(copy.bytes);
         let (mut sizes, mut left) = (Vec::new(), copy.bytes);
         while left > 0 {
-            let share = [8, 4, 2]
+            let share = [4, 2]
                 .get(sizes.len() / threads)
                 .map_or(fair, |part| fair / part);
             let piece = whole(share).min(left);
@@ -100,41 +115,49 @@ impl Plan {
     }
 }
 
+/// Copies past the caches from so many bytes on: it pays once a copy is worth several threads.
+const STREAMING: usize = 2 * MIB;
+
 /// Copies through the ring, if the copy is large enough, the memory pageable and there is a ring that nobody uses now; else says `None`
-/// and has done nothing. When it returns, nothing of the copy goes on any more.
+/// and has done nothing. When it returns, nothing uses the host's memory any more; a copy to the device may still go on, on the
+/// stream.
+///
+/// The stream is always the same one for a device: chunks count on it.
 ///
 /// # Errors
 ///
-/// [`Error::Incomplete`] with the bytes that are certainly copied.
+/// [`Error::Incomplete`] with the bytes that are certainly copied. Nothing of the copy goes on then.
 ///
 /// # Safety
 ///
-/// Both sides are valid for `bytes`, nobody else uses them meanwhile, and what the stream runs before makes that so for the device.
+/// Both sides are valid for `bytes`, nobody else uses them meanwhile (the device's side: until the stream is done with it), and what the
+/// stream runs before makes that so for the device.
 pub(crate) unsafe fn copy(
     device: &Arc<DeviceState>,
     stream: &StreamInner,
     staged: Staged<'_>,
 ) -> Option<Result<()>> {
-    let options = device.transfers.options();
-    if !options.stages(staged.direction, staged.bytes) || staged.unit_bytes > options.chunk_bytes()
-    {
+    // Not waited for: what produces the bytes may copy, too.
+    let ring = device.transfers.ring.try_lock()?;
+    let options = ring.options();
+    if !options.stages(staged.bytes) || staged.unit_bytes > options.chunk_bytes() {
         return None;
     }
     if let Host::Memory(address) = staged.host
+        && staged.bytes >= ASKED
         && !super::is_pageable(device, address)
     {
         return None;
     }
-    // Not waited for: what produces the bytes may copy, too.
-    let mut ring = device.transfers.ring.try_lock()?;
-    let ring = match &*ring {
-        Some(ring) => ring,
-        None => ring.insert(device.transfers.make(device, options)?),
-    };
-    let plan = Plan::new(&staged, ring.chunk_bytes, ring.threads);
+    if let Err(error) = ring.lane(0).prepare(device, 1) {
+        tracing::warn!(target: "cuda_um", %error, "no pinned memory to stage copies: the driver copies by itself");
+        return None;
+    }
+    let plan = Plan::new(&staged, options.chunk_bytes(), ring.threads());
     let threads = plan.threads;
     let job = Job {
-        ring,
+        device,
+        ring: &ring,
         stream,
         staged,
         done: (0..plan.pieces()).map(|_| AtomicBool::new(false)).collect(),
@@ -147,25 +170,11 @@ pub(crate) unsafe fn copy(
     // SAFETY: the caller's promise; each thread has chunks of its own, and the ring is locked.
     ring.run(threads, |thread| unsafe { job.work(thread) });
     drop(on_panic);
-    // The chunks, and the caller's memory, are free again when the stream is done, whatever went wrong.
-    let finished = stream.finish();
-    Some(job.outcome(finished))
+    Some(job.outcome())
 }
 
-impl Transfers {
-    /// A ring, unless the options want none or there is no memory for it.
-    fn make(&self, device: &Arc<DeviceState>, options: TransferOptions) -> Option<Arc<Ring>> {
-        if options.chunk_bytes() == 0 {
-            return None;
-        }
-        Ring::new(device, options)
-            .inspect_err(|error| {
-                tracing::warn!(target: "cuda_um", %error, "no pinned memory to stage copies: the driver copies by itself");
-            })
-            .ok()
-            .map(Arc::new)
-    }
-}
+/// From so many bytes on it is worth asking whether the memory is pinned: the answer costs as much as copying some KiB.
+const ASKED: usize = 64 * KIB;
 
 /// Waits for the stream even if a thread panics (a subscriber of `tracing` may): the ring and the caller's memory outlive the copy.
 struct FinishOnPanic<'a>(&'a StreamInner);
@@ -179,6 +188,7 @@ impl Drop for FinishOnPanic<'_> {
 }
 
 struct Job<'a> {
+    device: &'a DeviceState,
     ring: &'a Ring,
     stream: &'a StreamInner,
     staged: Staged<'a>,
@@ -194,7 +204,8 @@ struct Job<'a> {
 /// A piece on its way to the host, in one of the thread's chunks.
 struct Waiting {
     piece: usize,
-    chunk: usize,
+    /// The chunk's.
+    number: usize,
 }
 
 impl Job<'_> {
@@ -232,25 +243,21 @@ impl Job<'_> {
     ///
     /// As for `work`.
     unsafe fn fill(&self, thread: usize) -> Result<()> {
-        for turn in 0.. {
-            let Some(piece) = self.take() else {
-                return Ok(());
-            };
-            let chunk = thread * CHUNKS_PER_THREAD + turn % CHUNKS_PER_THREAD;
-            if turn >= CHUNKS_PER_THREAD {
-                self.ring.event(chunk).wait()?;
-            }
+        let mut lane = self.ring.lane(thread);
+        if lane.prepare(self.device, 1).is_err() {
+            // The first thread has a chunk.
+            return Ok(());
+        }
+        while let Some(piece) = self.take() {
             let (start, bytes) = self.range(piece);
-            let to = self.ring.chunk(chunk);
+            let (chunk, to) = lane.room(self.device, bytes)?;
             match self.staged.host {
-                // SAFETY: the piece is within the source; the chunk is this thread's, and the copy engine is done with it.
-                Host::Memory(from) => unsafe {
-                    std::ptr::copy_nonoverlapping(from.add(start), to, bytes)
-                },
+                // SAFETY: the piece is within the source; the room is this thread's, and the copy engine is done with it.
+                Host::Memory(from) => unsafe { self.copy(from.add(start), to, bytes) },
                 Host::Produced(produce) => produce(start, to, bytes),
             }
-            // SAFETY: the piece is within the target; the chunk is left alone until its event is done.
-            unsafe { self.enqueue(chunk, start, bytes) }?;
+            // SAFETY: the piece is within the target; the room is left alone until the chunk's event is done.
+            unsafe { self.enqueue(chunk, to, start, bytes) }?;
             self.done[piece].store(true, Ordering::Release);
         }
         Ok(())
@@ -260,44 +267,66 @@ impl Job<'_> {
     ///
     /// As for `work`.
     unsafe fn empty(&self, thread: usize) -> Result<()> {
-        let mut waiting = std::collections::VecDeque::with_capacity(CHUNKS_PER_THREAD);
-        for turn in 0.. {
-            if let Some(piece) = self.take() {
-                let chunk = thread * CHUNKS_PER_THREAD + turn % CHUNKS_PER_THREAD;
+        let mut lane = self.ring.lane(thread);
+        let wanted = self.plan.pieces().div_ceil(self.plan.threads);
+        let Ok(chunks) = lane.prepare(self.device, wanted) else {
+            // The first thread has a chunk.
+            return Ok(());
+        };
+        let mut waiting = std::collections::VecDeque::with_capacity(chunks);
+        loop {
+            if waiting.len() < chunks
+                && let Some(piece) = self.take()
+            {
                 let (start, bytes) = self.range(piece);
-                // SAFETY: the piece is within the source; the chunk is this thread's and was emptied.
-                unsafe { self.enqueue(chunk, start, bytes) }?;
-                waiting.push_back(Waiting { piece, chunk });
-                if waiting.len() < CHUNKS_PER_THREAD {
-                    continue;
-                }
+                let number = lane.next();
+                let chunk = lane.chunk(number);
+                // SAFETY: the piece is within the source. The chunk is this thread's and was emptied; a copy from it to the device is
+                // before this one on the same stream.
+                unsafe { self.enqueue(chunk, chunk.address(), start, bytes) }?;
+                waiting.push_back(Waiting { piece, number });
+                continue;
             }
-            let Some(Waiting { piece, chunk }) = waiting.pop_front() else {
+            let Some(Waiting { piece, number }) = waiting.pop_front() else {
                 return Ok(());
             };
-            self.ring.event(chunk).wait()?;
+            let chunk = lane.chunk(number);
+            chunk.wait()?;
             let (start, bytes) = self.range(piece);
             if let Host::Memory(to) = self.staged.host {
                 // SAFETY: the piece is within the target, which nobody else uses; the copy engine is done with the chunk.
-                unsafe {
-                    std::ptr::copy_nonoverlapping(self.ring.chunk(chunk), to.add(start), bytes)
-                };
+                unsafe { self.copy(chunk.address(), to.add(start), bytes) };
             }
             self.done[piece].store(true, Ordering::Release);
         }
-        Ok(())
     }
 
-    /// Enqueues the copy between a chunk and the device, and records the chunk's event.
+    /// # Safety
+    ///
+    /// Both are valid for `bytes`, and do not overlap.
+    unsafe fn copy(&self, from: *const u8, to: *mut u8, bytes: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.staged.bytes {
+                ..STREAMING => std::ptr::copy_nonoverlapping(from, to, bytes),
+                _ => streaming::copy(from, to, bytes),
+            }
+        }
+    }
+
+    /// Enqueues the copy between pinned memory in a chunk and the device, and records the chunk's event.
     ///
     /// # Safety
     ///
-    /// The range is within the device's memory, and the chunk is left alone until its event is done.
-    unsafe fn enqueue(&self, chunk: usize, start: usize, bytes: usize) -> Result<()> {
-        let (pinned, device) = (
-            self.ring.chunk(chunk),
-            self.staged.device.wrapping_add(start),
-        );
+    /// The range is within the device's memory, and the pinned memory is left alone until the event is done.
+    unsafe fn enqueue(
+        &self,
+        chunk: &Chunk,
+        pinned: *mut u8,
+        start: usize,
+        bytes: usize,
+    ) -> Result<()> {
+        let device = self.staged.device.wrapping_add(start);
         let (to, from) = match self.staged.direction {
             Direction::ToDevice => (device, pinned.cast_const()),
             Direction::ToHost => (pinned, device.cast_const()),
@@ -314,14 +343,16 @@ impl Job<'_> {
                 self.stream.raw(),
             )
         }?;
-        self.ring.event(chunk).record_again(self.stream)
+        chunk.event.record_again(self.stream)
     }
 
-    fn outcome(self, finished: Result<()>) -> Result<()> {
-        let sticky = finished.as_ref().is_err_and(Error::is_sticky);
-        let Some(cause) = self.error.into_inner().or(finished.err()) else {
+    fn outcome(self) -> Result<()> {
+        let Some(cause) = self.error.into_inner() else {
             return Ok(());
         };
+        // Something may be enqueued behind which no event was recorded.
+        let finished = self.stream.finish();
+        let sticky = cause.is_sticky() || finished.is_err_and(|error| error.is_sticky());
         let whole = self
             .done
             .iter()
@@ -339,6 +370,42 @@ impl Job<'_> {
         })
     }
 }
+
+/// Copies within the host's memory, on several threads if that pays and nobody else uses them now.
+///
+/// # Safety
+///
+/// Both are valid for `bytes`, do not overlap, and nobody else uses them meanwhile.
+pub(crate) unsafe fn copy_on_host(
+    device: &DeviceState,
+    from: *const u8,
+    to: *mut u8,
+    bytes: usize,
+) {
+    let ring = match bytes {
+        ..STREAMING => None,
+        _ => device.transfers.ring.try_lock(),
+    };
+    let Some(ring) = ring else {
+        // SAFETY: the caller's promise.
+        return unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
+    };
+    let threads = threads_on_host(bytes, ring.threads());
+    let share = bytes.div_ceil(threads).next_multiple_of(PAGE);
+    let memory = SendMemory(from, to);
+    ring.run(threads, |thread| {
+        let SendMemory(from, to) = { &memory };
+        let start = (thread * share).min(bytes);
+        // SAFETY: within both; each thread has a range of its own.
+        unsafe { streaming::copy(from.add(start), to.add(start), share.min(bytes - start)) };
+    });
+}
+
+/// Where to copy from and to.
+struct SendMemory(*const u8, *mut u8);
+
+// SAFETY: who makes one promises that the memory may be used meanwhile, on whatever thread.
+unsafe impl Sync for SendMemory {}
 
 #[cfg(test)]
 mod tests {
@@ -388,12 +455,12 @@ mod tests {
     #[test]
     fn large_copies_have_all_threads_and_begin_or_end_small() {
         let up = plan(Direction::ToDevice, 256 * MIB, 1, 4 * MIB, 8);
-        assert_eq!((up.threads, up.bounds[1]), (8, MIB));
+        assert_eq!((up.threads, up.bounds[1]), (8, MIB / 2));
         let down = plan(Direction::ToHost, 256 * MIB, 1, 4 * MIB, 8);
         assert_eq!(down.bounds[1], down.bounds[2] - down.bounds[1]);
         assert_eq!(
             down.bounds[down.pieces()] - down.bounds[down.pieces() - 1],
-            MIB
+            MIB / 2
         );
         assert_eq!(plan(Direction::ToHost, 300_000, 1, 4 * MIB, 8).threads, 1);
     }

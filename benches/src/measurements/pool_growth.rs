@@ -1,0 +1,118 @@
+//! What a pool that has given out much costs.
+#![allow(
+    unsafe_code,
+    reason = "`assume_init` of a buffer of which one element is used"
+)]
+
+use super::Measurement;
+use crate::Bench;
+use crate::measure::{Case, Round};
+use crate::report::CaseReport;
+use anyhow::Result;
+use cuda_um::{PoolOptions, UnifiedPool};
+use std::cell::RefCell;
+
+pub(super) const MEASUREMENT: Measurement = Measurement {
+    name: "pool_growth",
+    what: "Allocates and frees a buffer of 256 bytes, 5000 times, while so many others of a pool are alive; the time of one. \
+           Replacing: each time another one of those alive is freed, and then one is allocated. Raw: in the order of a stream, from \
+           the device's own pool, of which as many are alive.",
+    run,
+    notes,
+};
+
+/// Bytes of a buffer, and elements.
+const BYTES: usize = 256;
+const LEN: usize = BYTES / size_of::<f32>();
+/// Buffers that are alive; 10^6 of them are 256 MB.
+const ALIVE: [usize; 5] = [100, 1000, 10_000, 100_000, 1_000_000];
+/// Allocations in a sample.
+const TIMES: usize = 5000;
+/// Far from the last one, and without a divisor in common with the numbers alive: every one gets its turn.
+const STRIDE: usize = 61_803;
+
+const OURS: [&str; 2] = ["cuda-um, pool", "cuda-um, pool, replacing"];
+const RAW: &str = "cudaMallocAsync, cudaFreeAsync";
+
+fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
+    let sizes = bench.settings.sizes(&ALIVE.map(|alive| alive * BYTES));
+    for alive in sizes.into_iter().map(|bytes| bytes / BYTES) {
+        let raw = &bench.raw;
+        let pool = UnifiedPool::new(&bench.device, PoolOptions::default())?;
+        let held = (0..alive)
+            .map(|_| pool.uninit::<f32>(LEN).map(Some))
+            .collect::<Result<Vec<_>, _>>()?;
+        let held = RefCell::new(held);
+        let raw_held = raw.hold_in_order(BYTES, alive)?;
+        // One value is written and read to verify.
+        let label = format!("10^{} alive", alive.ilog10());
+        let mut case = Case::new(label, alive * BYTES, 1);
+        case.ours(OURS[0], |round| {
+            let time = round.clock.time_each(TIMES, || {
+                drop(pool.uninit::<f32>(LEN)?);
+                Ok(())
+            })?;
+            verify(&pool, round)?;
+            Ok(time)
+        });
+        let mut place = 0;
+        case.ours(OURS[1], |round| {
+            let mut held = held.borrow_mut();
+            let time = round.clock.time_each(TIMES, || {
+                place = (place + STRIDE) % alive;
+                held[place] = None;
+                held[place] = Some(pool.uninit::<f32>(LEN)?);
+                Ok(())
+            })?;
+            verify(&pool, round)?;
+            Ok(time)
+        });
+        case.raw(RAW, |round| {
+            let time = round
+                .clock
+                .time_each(TIMES, || raw.allocate_and_free_in_order(BYTES))?;
+            raw.synchronize()?;
+            let found = raw.through_memory_in_order(BYTES, round.source[0])?;
+            round.verify(&[found], 1.0)?;
+            Ok(time)
+        });
+        cases.push(case.run(&bench.clock, &bench.settings));
+        drop(raw_held);
+        raw.synchronize()?;
+    }
+    Ok(())
+}
+
+/// The next buffer holds what is written into it.
+fn verify(pool: &UnifiedPool, round: &mut Round<'_>) -> Result<()> {
+    // SAFETY: only the last element is read below, and it is written before.
+    let mut buffer = unsafe { pool.uninit::<f32>(LEN)?.assume_init() };
+    let mut found = [f32::NAN];
+    buffer.copy_from_host_at(LEN - 1, &round.source[..1])?;
+    buffer.copy_to_host_at(LEN - 1, &mut found)?;
+    round.verify(&found, 1.0)
+}
+
+fn notes(cases: &[CaseReport]) -> Vec<String> {
+    let grown = |name: &str| {
+        let first = cases.first()?.median(name)?;
+        let each = cases.iter().filter_map(|case| {
+            let median = case.median(name)?;
+            let ratio = if first > 0.0 { median / first } else { 1.0 };
+            Some(format!(
+                "{} {:.0} ns (× {ratio:.2})",
+                case.label,
+                median * 1e9
+            ))
+        });
+        let each: Vec<String> = each.collect();
+        Some(format!(
+            "{name}, one, and over 10^2 alive: {}",
+            each.join(", ")
+        ))
+    };
+    [OURS[0], OURS[1], RAW]
+        .into_iter()
+        .filter_map(grown)
+        .collect()
+}

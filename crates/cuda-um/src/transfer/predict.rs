@@ -1,0 +1,44 @@
+//! How long copies will take, by the cost model.
+
+use super::staged::{copy_threads, piece_bytes, threads_on_host};
+use super::{Direction, Transfers};
+use cuda_um_cost::{CostModel, at_rate};
+use std::time::Duration;
+
+impl Transfers {
+    /// A staged copy between pageable memory and managed memory on the device.
+    pub(crate) fn predict_staged(
+        &self,
+        model: &CostModel,
+        direction: Direction,
+        bytes: usize,
+    ) -> Duration {
+        let threads = copy_threads(bytes, self.threads());
+        let whole = match direction {
+            Direction::ToDevice => model.staged_to_device_rate,
+            Direction::ToHost => model.staged_to_host_rate,
+        };
+        // The CPU copies one piece while nothing else goes on.
+        model.copy
+            + model.copy_managed
+            + wake(model, threads)
+            + at_rate(
+                bytes as u64,
+                whole.min(model.host_copy_rate * threads as f64),
+            )
+            + at_rate(piece_bytes(bytes).min(bytes) as u64, model.pinned_rate)
+    }
+
+    /// A copy within the host's memory.
+    pub(crate) fn predict_on_host(&self, model: &CostModel, bytes: usize) -> Duration {
+        let threads = threads_on_host(bytes, self.threads());
+        wake(model, threads) + at_rate(bytes as u64, model.host_copy_rate * threads as f64)
+    }
+}
+
+fn wake(model: &CostModel, threads: usize) -> Duration {
+    match threads {
+        ..2 => Duration::ZERO,
+        _ => model.thread_wake,
+    }
+}

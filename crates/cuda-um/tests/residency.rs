@@ -1,0 +1,190 @@
+//! What the library remembers of where pages are: it leaves out prefetches that would move nothing, and no others.
+
+mod support;
+
+use cuda_um::{
+    Advice, Device, Location, PoolOptions, PrefetchBatch, Stream, UnifiedBuffer, UnifiedPool,
+};
+use cuda_um_sim::Gpu;
+use support::{calls, simulated, simulated_with};
+
+const MIB: usize = 1 << 20;
+
+#[test]
+fn a_prefetch_of_what_is_there_calls_nobody() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let mut buffer = UnifiedBuffer::<u8>::from_slice(&device, &vec![1; 5 * MIB]).unwrap();
+    sim.clear_trace();
+    buffer.prefetch(&device, &stream).unwrap();
+    buffer.fill(2, &stream).unwrap();
+    buffer.prefetch_range(7..MIB, &device, &stream).unwrap();
+    let mut batch = PrefetchBatch::new();
+    assert_eq!(batch.add(&buffer).prefetch(&device, &stream).unwrap(), 0);
+    assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), 0);
+    buffer.host_mut().unwrap()[0] = 3;
+    buffer.prefetch(&device, &stream).unwrap();
+    buffer.prefetch(Location::Host, &stream).unwrap();
+    buffer.prefetch(Location::Host, &stream).unwrap();
+    assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), 2);
+    assert_eq!(
+        (buffer.host().unwrap()[0], buffer.host().unwrap()[1]),
+        (3, 2)
+    );
+}
+
+#[test]
+fn only_the_missing_part_is_moved() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let buffer = UnifiedBuffer::<u8>::zeroed(&device, 8 * MIB).unwrap();
+    buffer
+        .prefetch_range(2 * MIB..4 * MIB, Location::Host, &stream)
+        .unwrap();
+    let locations: Vec<_> = buffer
+        .residency()
+        .unwrap()
+        .into_iter()
+        .map(|part| (part.bytes, part.location))
+        .collect();
+    let on_device = Some(Location::Device(0));
+    assert_eq!(
+        locations,
+        [
+            (0..2 * MIB, on_device),
+            (2 * MIB..4 * MIB, Some(Location::Host)),
+            (4 * MIB..8 * MIB, on_device)
+        ]
+    );
+    stream.synchronize().unwrap();
+    sim.reset_counters();
+    buffer.prefetch(&device, &stream).unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(sim.counters().bytes_to_device, 2 * MIB as u64);
+    assert_eq!(buffer.residency().unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_used_past_the_library_can_be_forgotten() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let buffer = UnifiedBuffer::<u8>::zeroed(&device, 4096).unwrap();
+    sim.clear_trace();
+    buffer.forget_residency();
+    assert_eq!(buffer.residency().unwrap()[0].location, None);
+    buffer.prefetch(&device, &stream).unwrap();
+    assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), 1);
+}
+
+#[test]
+fn a_kernel_of_another_device_counts() {
+    let (sim, device, stream) = simulated_with(|builder| builder.devices(2));
+    let other = device.runtime().device(1).unwrap();
+    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    buffer.fill(1, &other.stream().unwrap()).unwrap();
+    sim.clear_trace();
+    buffer.prefetch(&device, &stream).unwrap();
+    assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), 1);
+}
+
+#[test]
+fn reading_read_mostly_memory_leaves_it_where_it_is() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, MIB).unwrap();
+    buffer.advise(Advice::SetReadMostly).unwrap();
+    buffer.prefetch(&device, &stream).unwrap();
+    let prefetched = calls(&sim, "cudaMemPrefetchAsync");
+    assert_eq!(buffer.host().unwrap()[7], 0);
+    buffer.prefetch(&device, &stream).unwrap();
+    assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), prefetched);
+    buffer.host_mut().unwrap()[7] = 1;
+    buffer.prefetch(&device, &stream).unwrap();
+    assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), prefetched + 1);
+}
+
+/// Numbers that look random, the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) as usize % end
+    }
+}
+
+/// Whatever was done before: after a prefetch, left out or not, the device finds every page.
+#[test]
+fn no_prefetch_is_left_out_that_would_have_moved_something() {
+    for seed in 0..60 {
+        let (sim, device, stream) = simulated(Gpu::H200);
+        let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
+        let mut buffers = vec![
+            // Neighbours in one block of 2 MiB, two of them on one page.
+            pool.zeroed::<u8>(1000).unwrap(),
+            pool.zeroed::<u8>(1000).unwrap(),
+            pool.zeroed::<u8>(100_000).unwrap(),
+            pool.zeroed::<u8>(3 * MIB).unwrap(),
+            UnifiedBuffer::zeroed(&device, 5 * MIB + 77).unwrap(),
+        ];
+        let mut random = Random(seed);
+        for step in 0..40 {
+            act(&mut random, &mut buffers, &device, &stream);
+            let chosen = random.below(buffers.len());
+            let buffer = &mut buffers[chosen];
+            buffer.prefetch(&device, &stream).unwrap();
+            device.synchronize().unwrap();
+            sim.reset_counters();
+            // It runs on the device, and faults as a kernel does.
+            buffer.fill(5, &stream).unwrap();
+            device.synchronize().unwrap();
+            let faults = sim.counters().gpu_faults;
+            assert_eq!(faults, 0, "seed {seed}, step {step}, buffer {chosen}");
+        }
+        assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
+    }
+}
+
+fn act(random: &mut Random, buffers: &mut [UnifiedBuffer<u8>], device: &Device, stream: &Stream) {
+    let chosen = random.below(buffers.len());
+    let buffer = &mut buffers[chosen];
+    let (start, len) = (random.below(buffer.len()), buffer.len());
+    match random.below(10) {
+        0 => assert_eq!(buffer.host().unwrap().len(), len),
+        1 => {
+            let mut host = buffer.host_mut().unwrap();
+            host[start..].fill(9);
+        }
+        2 => {
+            let host = buffer.host().unwrap();
+            std::hint::black_box(host.iter().map(|x| u64::from(*x)).sum::<u64>());
+        }
+        3 => buffer.prefetch(Location::Host, stream).unwrap(),
+        4 => buffer
+            .prefetch_range(start.., Location::Host, stream)
+            .unwrap(),
+        5 => buffer.prefetch_range(..start, device, stream).unwrap(),
+        6 => buffer.fill(3, stream).unwrap(),
+        7 => buffer
+            .copy_from_host_at(start, &vec![7; len - start])
+            .unwrap(),
+        8 => {
+            let mut out = vec![0; len - start];
+            buffer.copy_to_host_at(start, &mut out).unwrap();
+        }
+        _ => {
+            let advice = [
+                Advice::SetPreferredLocation(Location::Host),
+                Advice::SetPreferredLocation(Location::Device(0)),
+                Advice::UnsetPreferredLocation,
+            ];
+            buffer.advise(advice[random.below(3)]).unwrap();
+        }
+    }
+}
+
+#[test]
+fn nothing_is_nowhere() {
+    let (_, device, _) = simulated(Gpu::H200);
+    let empty = UnifiedBuffer::<u8>::zeroed(&device, 0).unwrap();
+    assert_eq!(empty.residency().unwrap(), []);
+}
