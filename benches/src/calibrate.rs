@@ -37,7 +37,7 @@ pub const NOT_ON_A_VIRTUAL_CLOCK: &[&str] = &[
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Bytes of a piece of work that shows rates; at most two of managed memory live at a time.
+    /// Bytes of a piece of work that shows rates; one piece of managed memory lives at a time.
     pub large: usize,
     /// Samples of large work.
     pub rounds: usize,
