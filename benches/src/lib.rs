@@ -5,10 +5,12 @@
 //! - [`Bench`]: the machine (a GPU, or the simulator), its clock, the settings, the peers.
 //! - [`measure`]: contenders in turn, round by round, with fresh data and every result verified.
 //! - [`measurements`]: what is measured, a file each.
+//! - [`calibrate`]: the figures of a cost model, measured.
 //! - [`raw`]: CUDA by its own functions, with no library in between.
 //! - [`report`], [`plot`], [`overview`]: JSON, Markdown, a plot for each measurement, and one of the whole.
 
 mod bench;
+pub mod calibrate;
 pub mod clock;
 pub mod data;
 pub mod measure;

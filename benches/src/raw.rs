@@ -4,6 +4,8 @@
 //! meanwhile; that costs a store a call, and makes everything here safe to call.
 #![allow(unsafe_code, reason = "calls CUDA by its own functions")]
 
+mod calls;
+
 use anyhow::{Context, Result, bail, ensure};
 use cuda_um::sys;
 use std::cell::Cell;
@@ -12,6 +14,8 @@ use std::ptr::null_mut;
 use std::rc::Rc;
 use std::sync::Arc;
 use sys::{Table, cudaError, cudaMemcpyKind};
+
+pub use calls::Mark;
 
 const SCALE: &str = include_str!("../../kernels/ptx/scale.ptx");
 const THREADS: usize = 256;

@@ -4,6 +4,7 @@ mod bench;
 mod bench_peers;
 mod bindgen;
 mod build_kernels;
+mod calibrate;
 mod gpu_bundle;
 mod real_cudart;
 mod wheels;
@@ -29,6 +30,8 @@ enum Task {
     GpuBundle(gpu_bundle::Args),
     /// Measure cuda-um beside raw CUDA and its peers on the GPU of this machine (docs/measuring.md).
     Bench(bench::Args),
+    /// Measure what moving memory costs on the GPU of this machine, and write it as JSON (docs/measuring.md).
+    Calibrate(calibrate::Args),
     /// Build the compiled peers of the measurements (CUDA C++, RMM, cudarc, oxicuda-memory); no GPU and no toolkit is needed.
     BenchPeers(bench_peers::Args),
 }
@@ -40,6 +43,7 @@ fn main() -> anyhow::Result<()> {
         Task::RealCudart => real_cudart::run(),
         Task::GpuBundle(args) => gpu_bundle::run(&args),
         Task::Bench(args) => bench::run(&args),
+        Task::Calibrate(args) => calibrate::run(&args),
         Task::BenchPeers(args) => bench_peers::run(&args),
     }
 }

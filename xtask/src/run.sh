@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Runs everything in this bundle on the GPU of this machine.
-#   ./run.sh [RESULTS] [tests] [examples] [sanitize] [bench]     (default: ./results, tests and examples)
+#   ./run.sh [RESULTS] [tests] [examples] [sanitize] [bench] [calibrate]     (default: ./results, tests and examples)
 # RESULTS/machine.txt, tests.txt, examples.txt: summaries; RESULTS/*.log.txt: what each part printed.
 # sanitize: the kernels' tests under compute-sanitizer (memcheck, racecheck), which the CUDA toolkit has.
 # bench: the measurements beside raw CUDA and its peers (docs/measuring.md); PYTHON names an interpreter that has the peers.
 # BENCH_ARGS: options for them, such as "--quick" or "--only launch".
+# calibrate: measures what moving memory costs, into RESULTS/calibration.json (docs/measuring.md); CALIBRATE_ARGS: such as --quick.
 # CUDA_UM_CUDART names the libcudart to use if it is not on the loader's path.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -52,7 +53,7 @@ for part in $parts; do
             run "$out/examples.txt" "$out/examples.log.txt" "batch_recall --runtime $runtime" bin/batch_recall --runtime $runtime
         done
         for example in bin/*; do
-            case $example in bin/batch_recall | bin/um_bench) continue ;; esac
+            case $example in bin/batch_recall | bin/um_bench | bin/um_calibrate) continue ;; esac
             run "$out/examples.txt" "$out/examples.log.txt" "$(basename "$example")" env CUDA_UM_RUNTIME=cuda "$example"
         done
         bin/batch_recall --runtime cuda --json >"$out/batch_recall.json" 2>"$out/.last" || failed=$((failed + 1))
@@ -80,7 +81,12 @@ for part in $parts; do
         bin/um_bench --out "$out" ${BENCH_ARGS:-} >"$out/.last" 2>"$out/bench.log.txt" || failed=$((failed + 1))
         tail -3 "$out/bench.log.txt"
         ;;
-    *) echo "unknown part: $part (tests, examples, sanitize, bench)" && exit 2 ;;
+    calibrate)
+        # shellcheck disable=SC2086
+        bin/um_calibrate --out "$out/calibration.json" ${CALIBRATE_ARGS:-} 2>"$out/calibrate.log.txt" || failed=$((failed + 1))
+        tail -3 "$out/calibrate.log.txt"
+        ;;
+    *) echo "unknown part: $part (tests, examples, sanitize, bench, calibrate)" && exit 2 ;;
     esac
 done
 rm -f "$out/.last"

@@ -1,10 +1,12 @@
 #![doc = include_str!("../README.md")]
 
+mod error;
 mod json;
 mod link;
 mod model;
 mod presets;
+mod values;
 
-pub use json::CostError;
+pub use error::CostError;
 pub use link::Link;
 pub use model::{CostModel, at_rate};

@@ -33,6 +33,9 @@ pub enum SimError {
         /// Simulators that can live at one time.
         slots: usize,
     },
+    /// The prices of the clock are none that a machine can have.
+    #[error("no clock runs on this cost model")]
+    Cost(#[from] cuda_um_cost::CostError),
     /// The kernel refused the simulator's address space.
     #[error("no address space for simulated memory")]
     AddressSpace(#[source] io::Error),
@@ -162,8 +165,8 @@ impl Builder {
     /// Builds the simulator.
     ///
     /// # Errors
-    /// The number of devices is not 1 to 8; the kernel refuses the address space; or 32 simulators live in this process and
-    /// none ends within half a minute.
+    /// The number of devices is not 1 to 8; the cost model holds a value that no machine can have; the kernel refuses the address
+    /// space; or 32 simulators live in this process and none ends within half a minute.
     pub fn build(self) -> Result<Sim, SimError> {
         if !(1..=MAX_DEVICES).contains(&self.devices) {
             return Err(SimError::Devices {
@@ -174,10 +177,12 @@ impl Builder {
         if let Some(bytes) = self.total_memory_bytes {
             profile.total_memory_bytes = bytes;
         }
+        let cost = self.cost.unwrap_or_else(|| profile.cost.clone());
+        cost.check()?;
         let space = AddressSpace::reserve(ADDRESSES).map_err(SimError::AddressSpace)?;
         let machine = Machine {
             space,
-            cost: self.cost.unwrap_or_else(|| profile.cost.clone()),
+            cost,
             cuda: self.cuda,
             concurrent: profile.concurrent_managed_access,
             coherent: profile.direct_host_access,

@@ -150,3 +150,19 @@ fn the_prices_can_be_changed() {
     cuda.run("write", data, 4096);
     assert!(cost(&cuda, || bytes(data, 1)[0] = 1) > 1e6);
 }
+
+#[test]
+fn prices_that_no_machine_has_are_refused() {
+    let mut prices = cuda_um_sim::CostModel::h200();
+    prices.pinned_rate = f64::NAN;
+    let refused = Sim::builder().cost_model(prices).build();
+    let Err(cuda_um_sim::SimError::Cost(error)) = refused else {
+        panic!("the clock would stand still: {refused:?}");
+    };
+    assert!(
+        error
+            .to_string()
+            .contains("\"pinned_bytes_per_s\" of the cost model is NaN"),
+        "{error}"
+    );
+}

@@ -1,0 +1,67 @@
+//! Measures a cost model on the machine at hand: see "Calibrating" in docs/measuring.md.
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use cuda_um_sim::Sim;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use um_benches::calibrate::{Plan, calibrate};
+use um_benches::clock::Clock;
+
+/// Measures what moving memory costs on the GPU of this machine, and writes it as a cost model
+///
+/// Progress, and what could not be measured, go to standard error. Exits with 1 if there is no GPU.
+#[derive(Parser)]
+struct Args {
+    /// File for the model; standard output if not given
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Pieces of 16 MiB instead of 128, and fewer samples
+    #[arg(long)]
+    quick: bool,
+    /// Measure the simulator's virtual clock (CUDA_UM_SIM_GPU says of which GPU): a test of the calibration
+    #[arg(long)]
+    sim: bool,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("um_calibrate: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
+    let (table, clock) = if args.sim {
+        um_kernels::sim::register();
+        let sim = Sim::from_env()?;
+        (sim.table(), Clock::Simulated(sim))
+    } else {
+        let table = cuda_um::sys::load()
+            .context("no CUDA runtime, so no GPU to calibrate; --sim measures the simulator")?;
+        (table, Clock::wall())
+    };
+    let plan = if args.quick { Plan::QUICK } else { Plan::FULL };
+    let calibration = calibrate(&table, clock, plan, &mut |step| {
+        eprintln!("measuring: {step}")
+    })?;
+    for note in &calibration.notes {
+        eprintln!("{note}");
+    }
+    if !calibration.built_in.is_empty() {
+        let rest = calibration.built_in.join(", ");
+        eprintln!("not measured, built-in values: {rest}");
+    }
+    let text = calibration.model.to_json();
+    match &args.out {
+        Some(path) => {
+            std::fs::write(path, text).with_context(|| path.display().to_string())?;
+            eprintln!("written to {}", path.display());
+        }
+        None => print!("{text}"),
+    }
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! Page faults. The times are the machine's; how many faults there were is counted on the simulator, which does the same work:
+//! a driver tells no counts without a profiler. So these figures are what makes the simulator's sum come out right.
+
+use super::{Bench, SMALL, fresh, verify};
+use crate::raw::{Kind, Memory, Raw};
+use anyhow::Result;
+use cuda_um_sim::{Counters, Sim};
+use std::rc::Rc;
+
+/// Elements of a page.
+const PAGE: usize = 4096 / size_of::<f32>();
+/// Bytes that the host touches for the first time: more take long, and show no more.
+const FIRST_TOUCH: usize = 8 << 20;
+
+/// The host reads every page of memory that is on the device.
+fn host_reads(memory: &Memory) -> f32 {
+    memory.host().iter().step_by(PAGE).sum()
+}
+
+/// The host writes every page of fresh memory.
+fn host_writes(memory: &mut Memory) {
+    memory
+        .host_mut()
+        .iter_mut()
+        .step_by(PAGE)
+        .for_each(|first| *first = 1.0);
+}
+
+/// A kernel reads memory that is on the host.
+fn kernel_reads(raw: &Raw, memory: &Memory, output: &mut Memory) -> Result<()> {
+    raw.scale(memory, output, 2.0)?;
+    raw.synchronize()
+}
+
+/// What the simulator counts when work is done on memory of so many bytes that was prepared.
+fn counted(
+    bytes: usize,
+    prepare: impl FnOnce(&Raw, &mut Memory) -> Result<()>,
+    work: impl FnOnce(&Rc<Raw>, &mut Memory) -> Result<()>,
+) -> Result<Counters> {
+    um_kernels::sim::register();
+    let sim = Sim::builder().build()?;
+    let raw = Raw::open(&sim.table(), false)?;
+    let mut memory = raw.allocate(Kind::Managed, bytes / 4)?;
+    prepare(&raw, &mut memory)?;
+    sim.reset_counters();
+    work(&raw, &mut memory)?;
+    Ok(sim.counters())
+}
+
+fn to_device(raw: &Raw, memory: &mut Memory) -> Result<()> {
+    host_writes(memory);
+    raw.prefetch(memory, true)?;
+    raw.synchronize()
+}
+
+/// Seconds in which the host faults memory back, and a kernel faults it in.
+fn back_and_in(bench: &Bench, bytes: usize) -> Result<(f64, f64)> {
+    let raw = &bench.raw;
+    let source = fresh(bytes, 6);
+    let mut memory = raw.allocate(Kind::Managed, source.len())?;
+    let mut output = raw.allocate(Kind::Device, source.len())?;
+    memory.host_mut().copy_from_slice(&source);
+    let expected: f32 = source.iter().step_by(PAGE).sum();
+    let back = bench.median(bytes, |_| {
+        raw.prefetch(&memory, true)?;
+        raw.synchronize()?;
+        bench.clock.time(|| {
+            let sum = host_reads(&memory);
+            anyhow::ensure!(sum == expected, "the host read {sum}, not {expected}");
+            Ok(())
+        })
+    })?;
+    let faulted_in = bench.median(bytes, |_| {
+        raw.prefetch(&memory, false)?;
+        raw.synchronize()?;
+        bench.clock.time(|| kernel_reads(raw, &memory, &mut output))
+    })?;
+    let mut found = vec![f32::NAN; source.len()];
+    raw.copy_to_slice(&output, &mut found)?;
+    verify(&found, &source, 2.0)?;
+    Ok((back, faulted_in))
+}
+
+/// Seconds in which the host touches fresh memory for the first time.
+fn first_touch(bench: &Bench) -> Result<f64> {
+    bench.median(FIRST_TOUCH, |_| {
+        let mut memory = bench.raw.allocate(Kind::Managed, FIRST_TOUCH / 4)?;
+        let time = bench.clock.time(|| {
+            host_writes(&mut memory);
+            Ok(())
+        })?;
+        memory.free()?;
+        Ok(time)
+    })
+}
+
+pub(super) fn faults(bench: &mut Bench) -> Result<()> {
+    let capabilities = bench.device.capabilities();
+    if !capabilities.concurrent_managed_access || capabilities.direct_host_access {
+        for name in [
+            "gpu_fault_group_us",
+            "gpu_fault_us",
+            "cpu_fault_us",
+            "fault_bytes_per_s",
+            "host_populate_page_us",
+        ] {
+            bench.note(name, "managed memory does not migrate by faults here");
+        }
+        return Ok(());
+    }
+    let large = bench.plan.large;
+    let (small_back, small_in) = back_and_in(bench, SMALL)?;
+    let (whole_back, whole_in) = back_and_in(bench, large)?;
+    let touched = first_touch(bench)?;
+
+    // count × fault + bytes × (1 / rate) = seconds, for both sizes.
+    let cpu = |bytes| {
+        let work = |_: &Rc<Raw>, memory: &mut Memory| {
+            std::hint::black_box(host_reads(memory));
+            Ok(())
+        };
+        let counters = counted(bytes, to_device, work)?;
+        anyhow::Ok(counters.cpu_faults as f64)
+    };
+    let solved = solve(
+        [cpu(SMALL)?, SMALL as f64, small_back],
+        [cpu(large)?, large as f64, whole_back],
+    );
+    // A driver that counts otherwise can make one of them negative: then neither means anything.
+    match solved {
+        Some((fault, inverse_rate)) => {
+            bench.time("cpu_fault_us", fault);
+            bench.rate("fault_bytes_per_s", 1.0 / inverse_rate);
+        }
+        None => {
+            bench.note("cpu_fault_us", "the times fit no number of faults");
+            bench.note("fault_bytes_per_s", "the times fit no number of faults");
+        }
+    }
+
+    let gpu = |bytes: usize| {
+        let prepare = |_: &Raw, memory: &mut Memory| {
+            host_writes(memory);
+            Ok(())
+        };
+        let work = |raw: &Rc<Raw>, memory: &mut Memory| {
+            let mut output = raw.allocate(Kind::Device, bytes / 4)?;
+            kernel_reads(raw, memory, &mut output)
+        };
+        let counters = counted(bytes, prepare, work)?;
+        anyhow::Ok((counters.gpu_faults as f64, counters.gpu_fault_groups as f64))
+    };
+    // What is left of a time when the kernel itself and the copies are taken off.
+    let left = |bytes: usize, seconds: f64| {
+        seconds
+            - bench.launch()
+            - bench.kernel()
+            - (2 * bytes) as f64 / bench.model.kernel_rate
+            - bytes as f64 / bench.model.fault_rate
+    };
+    let ((faults, groups), (all_faults, all_groups)) = (gpu(SMALL)?, gpu(large)?);
+    let solved = solve(
+        [faults, groups, left(SMALL, small_in)],
+        [all_faults, all_groups, left(large, whole_in)],
+    );
+    match solved {
+        Some((fault, group)) => {
+            bench.time("gpu_fault_us", fault);
+            bench.time("gpu_fault_group_us", group);
+        }
+        None => {
+            bench.note("gpu_fault_us", "the times fit no number of faults");
+            bench.note("gpu_fault_group_us", "the times fit no number of faults");
+        }
+    }
+
+    let nothing = |_: &Raw, _: &mut Memory| Ok(());
+    let writes = |_: &Rc<Raw>, memory: &mut Memory| {
+        host_writes(memory);
+        Ok(())
+    };
+    let faults = counted(FIRST_TOUCH, nothing, writes)?.cpu_faults as f64;
+    let pages = (FIRST_TOUCH / 4096) as f64;
+    let populate = (touched - faults * bench.model.cpu_fault.as_secs_f64()) / pages;
+    bench.time("host_populate_page_us", populate);
+    Ok(())
+}
+
+/// The two unknowns of `a × x + b × y = c`, twice; `None` unless both are above zero.
+fn solve(first: [f64; 3], second: [f64; 3]) -> Option<(f64, f64)> {
+    let determinant = first[0] * second[1] - first[1] * second[0];
+    let x = (first[2] * second[1] - first[1] * second[2]) / determinant;
+    let y = (first[0] * second[2] - first[2] * second[0]) / determinant;
+    (x > 0.0 && y > 0.0 && x.is_finite() && y.is_finite()).then_some((x, y))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::solve;
+
+    #[test]
+    fn two_unknowns() {
+        assert_eq!(solve([1.0, 1.0, 5.0], [2.0, 1.0, 8.0]), Some((3.0, 2.0)));
+        assert_eq!(solve([1.0, 1.0, 5.0], [2.0, 2.0, 10.0]), None);
+        assert_eq!(solve([1.0, 1.0, 1.0], [2.0, 1.0, 3.0]), None);
+    }
+}

@@ -1,0 +1,121 @@
+//! The calibration, on the simulator: its virtual clock gives back the model that it was built with.
+
+use cuda_um_cost::CostModel;
+use cuda_um_sim::{Builder, Gpu, Sim};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+use um_benches::calibrate::{Calibration, NOT_ON_A_VIRTUAL_CLOCK, Plan, calibrate};
+use um_benches::clock::Clock;
+
+/// What is measured lies within so much of the truth: the clock counts whole nanoseconds, and some figures are differences.
+const TOLERANCE: f64 = 0.02;
+
+const PLAN: Plan = Plan {
+    large: 16 << 20,
+    rounds: 1,
+    small_rounds: 1,
+};
+
+fn measured(builder: Builder) -> Calibration {
+    um_kernels::sim::register();
+    let sim = builder.build().unwrap();
+    let clock = Clock::Simulated(sim.clone());
+    calibrate(&sim.table(), clock, PLAN, &mut |_| {}).unwrap()
+}
+
+/// Every value that the clock expresses is that of the truth.
+fn assert_gives_back(truth: &CostModel, found: &CostModel) {
+    let values = truth.values().into_iter().zip(found.values());
+    for ((key, truth), (_, found)) in
+        values.filter(|((key, _), _)| !NOT_ON_A_VIRTUAL_CLOCK.contains(key))
+    {
+        assert!(
+            (found / truth - 1.0).abs() <= TOLERANCE,
+            "{key}: {found} measured, {truth} is true"
+        );
+    }
+}
+
+fn assert_measured_all(found: &Calibration) {
+    assert_eq!(found.notes, Vec::<String>::new());
+    let built_in: BTreeSet<_> = found.built_in.iter().copied().collect();
+    assert_eq!(built_in, NOT_ON_A_VIRTUAL_CLOCK.iter().copied().collect());
+}
+
+#[test]
+fn the_built_in_model_comes_back() {
+    let found = measured(Sim::builder());
+    assert_measured_all(&found);
+    assert_gives_back(&CostModel::h200(), &found.model);
+}
+
+#[test]
+fn another_model_comes_back_too() {
+    let mut truth = CostModel::pascal();
+    // Every value another one than any built-in model has, each by another factor.
+    for (at, (key, value)) in CostModel::pascal().values().into_iter().enumerate() {
+        truth.set(key, value * (1.3 + 0.01 * at as f64)).unwrap();
+    }
+    let found = measured(Sim::builder().gpu(Gpu::Pascal).cost_model(truth.clone()));
+    assert_measured_all(&found);
+    assert_gives_back(&truth, &found.model);
+}
+
+#[test]
+fn what_a_device_cannot_show_is_named() {
+    let found = measured(Sim::builder().gpu(Gpu::NoConcurrentAccess));
+    for key in ["prefetch_us", "cpu_fault_us", "map_bytes_per_s"] {
+        assert!(found.built_in.contains(&key), "{key}");
+        assert!(found.model.source.contains(key), "{}", found.model.source);
+        assert!(
+            found.notes.iter().any(|note| note.starts_with(key)),
+            "{key}: {:?}",
+            found.notes
+        );
+    }
+    assert!(!found.built_in.contains(&"launch_us"));
+}
+
+/// Where cargo built it, or in the bundle's folder.
+fn program() -> Command {
+    Command::new(match std::env::var_os("CUDA_UM_BIN_DIR") {
+        Some(folder) => Path::new(&folder).join("um_calibrate"),
+        None => env!("CARGO_BIN_EXE_um_calibrate").into(),
+    })
+}
+
+#[test]
+fn the_program_writes_what_the_library_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("calibration.json");
+    let ran = program()
+        .args(["--sim", "--quick", "--out"])
+        .arg(&file)
+        .env_remove("CUDA_UM_SIM_GPU")
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{told}");
+    assert!(
+        told.contains("not measured, built-in values: copy_managed_us"),
+        "{told}"
+    );
+    let model = CostModel::from_json(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    for part in ["Simulated NVIDIA H200", "PREDICTED", "thread_wake_us"] {
+        assert!(model.source.contains(part), "{}", model.source);
+    }
+    assert_gives_back(&CostModel::h200(), &model);
+}
+
+#[test]
+fn without_a_runtime_it_says_so_and_fails() {
+    let ran = program()
+        .env("CUDA_UM_CUDART", "/nowhere/libcudart.so")
+        .output()
+        .unwrap();
+    assert_eq!(ran.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert!(told.contains("no CUDA runtime"), "{told}");
+    assert!(ran.stdout.is_empty());
+}
