@@ -6,7 +6,7 @@ use crate::measure::{Case, Round};
 use crate::raw::Kind;
 use crate::report::CaseReport;
 use anyhow::Result;
-use cuda_um::{Advice, DeviceBuffer, UnifiedBuffer};
+use cuda_um::{AccessPattern, DeviceBuffer, UnifiedBuffer, UnifiedOptions};
 use std::cell::RefCell;
 use std::time::Duration;
 use um_kernels::Scale;
@@ -15,7 +15,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "alternating",
     what: "One turn of four: a kernel reads the whole buffer (out = 2 × in, out in device memory) and is waited for, then the CPU \
            reads one number of each page of 4 KiB. Nobody writes, and nobody prefetches; pages move, or are duplicated, as the driver \
-           does it. One turn is made before. With and without the advice that the memory is mostly read.",
+           does it. One turn is made before. With and without the pattern, or the advice, that the memory is mostly read.",
     run,
     notes,
 };
@@ -25,7 +25,7 @@ const TURNS: usize = 4;
 /// One number of each page.
 const PAGE: usize = 4096 / size_of::<f32>();
 
-const OURS: [&str; 2] = ["cuda-um, SetReadMostly", "cuda-um, no advice"];
+const OURS: [&str; 2] = ["cuda-um, ReadMostly", "cuda-um, General"];
 const RAW: [&str; 2] = ["raw, SetReadMostly", "raw, no advice"];
 
 fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
@@ -81,10 +81,12 @@ fn ours(
     round: &mut Round<'_>,
 ) -> Result<Duration> {
     let stream = &bench.stream;
-    let input = UnifiedBuffer::from_slice(&bench.device, round.source)?;
-    if read_mostly {
-        input.advise(Advice::SetReadMostly)?;
-    }
+    let pattern = match read_mostly {
+        true => AccessPattern::ReadMostly,
+        false => AccessPattern::General,
+    };
+    let options = UnifiedOptions::default().pattern(pattern);
+    let input = UnifiedBuffer::from_slice_with(&bench.device, round.source, options)?;
     let mut seen = f32::NAN;
     let mut turn = || -> Result<()> {
         scale.launch(stream, &input, &mut *output, FACTOR)?;
@@ -110,7 +112,7 @@ fn notes(cases: &[CaseReport]) -> Vec<String> {
     let advised = |case: &CaseReport| {
         let (with, without) = (case.median(OURS[0])?, case.median(OURS[1])?);
         Some(format!(
-            "{}: with the advice, ours takes {:.2} of the time without",
+            "{}: with the pattern, ours takes {:.2} of the time without",
             case.label,
             with / without
         ))

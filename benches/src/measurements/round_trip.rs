@@ -7,7 +7,7 @@ use crate::peer::TORCH;
 use crate::raw::Kind;
 use crate::report::CaseReport;
 use anyhow::Result;
-use cuda_um::{Location, UnifiedBuffer};
+use cuda_um::{AccessPattern, Location, Placement, UnifiedBuffer, UnifiedOptions};
 use serde_json::json;
 use um_kernels::Scale;
 
@@ -15,9 +15,9 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "round_trip",
     what: "Data in a slice of ordinary memory goes through a kernel (out = 2 × in) into another slice; the size is that of the data \
            one way. Buffers are there before, and have been used once. Every contender may do that as it likes: copy the slices, or \
-           write and read pinned, managed or mapped memory with the CPU.",
+           write and read pinned, managed or mapped memory with the CPU. Auto is told the patterns: StreamOnce and ReadBack.",
     run,
-    notes: super::no_notes,
+    notes,
 };
 
 fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
@@ -74,7 +74,34 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
             output.close()?;
             Ok(time)
         });
-        // More of ours (a placement chosen by pattern) go here.
+        for (name, placement) in [
+            ("cuda-um, Auto", Placement::Auto),
+            ("cuda-um, mapped", Placement::Mapped),
+        ] {
+            let (stream, scale) = (&stream, &scale);
+            case.ours(name, move |round| {
+                let zeroed = |pattern| {
+                    let options = UnifiedOptions::default()
+                        .pattern(pattern)
+                        .placement(placement);
+                    UnifiedBuffer::<f32>::zeroed_with(device, len, options)
+                };
+                let mut input = zeroed(AccessPattern::StreamOnce)?;
+                let mut output = zeroed(AccessPattern::ReadBack)?;
+                let (source, back) = (round.source, &mut *round.back);
+                let mut trip = || -> Result<()> {
+                    input.copy_from_host(source)?;
+                    scale.launch(stream, &input, &mut output, FACTOR)?;
+                    Ok(output.copy_to_host(back)?)
+                };
+                trip()?;
+                let time = round.clock.time_each(repeats, &mut trip)?;
+                round.verify_back(FACTOR)?;
+                input.close()?;
+                output.close()?;
+                Ok(time)
+            });
+        }
 
         let [input, output] = &mut on_device;
         let shared = std::cell::RefCell::new((input, output));
@@ -147,4 +174,22 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
         cases.push(case.run(&bench.clock, &bench.settings));
     }
     Ok(())
+}
+
+/// Auto beside the best by hand.
+fn notes(cases: &[CaseReport]) -> Vec<String> {
+    let against = |case: &CaseReport| {
+        let auto = case.median("cuda-um, Auto")?;
+        let by_hand = ["pageable", "pinned", "managed + prefetch", "mapped"]
+            .into_iter()
+            .filter_map(|name| Some((case.median(name)?, name)))
+            .min_by(|a, b| a.0.total_cmp(&b.0))?;
+        Some(format!(
+            "{}: Auto takes {:.2} of the best by hand ({})",
+            case.label,
+            auto / by_hand.0,
+            by_hand.1
+        ))
+    };
+    cases.iter().filter_map(against).collect()
 }

@@ -100,8 +100,8 @@ impl Builder {
         }
         if let Some(value) = read("CUDA_UM_SIM_CUDA") {
             let cuda = CudaVersion::parse(&value);
-            builder.cuda =
-                cuda.ok_or_else(|| bad("CUDA_UM_SIM_CUDA", value, "11.8, 12.2, 12.9 or 13.0"))?;
+            builder.cuda = cuda
+                .ok_or_else(|| bad("CUDA_UM_SIM_CUDA", value, "11.8, 12.2, 12.9, 13.0 or 13.4"))?;
         }
         if let Some(value) = read("CUDA_UM_SIM_DEVICES") {
             let devices = value

@@ -32,6 +32,8 @@ pub enum CudaVersion {
     /// 13.0: prefetch and advise take a location under the plain name; batch prefetch and discard, managed pools.
     #[default]
     V13_0,
+    /// 13.4: the same, and where pages are (`cudaMemGetLocationInfo`).
+    V13_4,
 }
 
 impl CudaVersion {
@@ -42,6 +44,7 @@ impl CudaVersion {
             CudaVersion::V12_2 => 12020,
             CudaVersion::V12_9 => 12090,
             CudaVersion::V13_0 => 13000,
+            CudaVersion::V13_4 => 13040,
         }
     }
 
@@ -56,7 +59,9 @@ impl CudaVersion {
             CudaVersion::V11_8 => (7, 8),
             CudaVersion::V12_2 => (8, 2),
             CudaVersion::V12_9 => (8, 8),
+            // Each version since 13.0 has raised it by one.
             CudaVersion::V13_0 => (9, 0),
+            CudaVersion::V13_4 => (9, 4),
         }
     }
 
@@ -66,6 +71,7 @@ impl CudaVersion {
             "12.2" => CudaVersion::V12_2,
             "12.9" => CudaVersion::V12_9,
             "13.0" => CudaVersion::V13_0,
+            "13.4" => CudaVersion::V13_4,
             _ => return None,
         })
     }

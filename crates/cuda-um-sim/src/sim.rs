@@ -80,7 +80,7 @@ impl Sim {
         let soname = match cuda {
             CudaVersion::V11_8 => 11,
             CudaVersion::V12_2 | CudaVersion::V12_9 => 12,
-            CudaVersion::V13_0 => 13,
+            CudaVersion::V13_0 | CudaVersion::V13_4 => 13,
         };
         let mut resolve = |name: &std::ffi::CStr| {
             name.to_str()

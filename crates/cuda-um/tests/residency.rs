@@ -5,7 +5,8 @@ mod support;
 use cuda_um::{
     Advice, Device, Location, PoolOptions, PrefetchBatch, Stream, UnifiedBuffer, UnifiedPool,
 };
-use cuda_um_sim::Gpu;
+use cuda_um_sim::{CudaVersion, Fail, Gpu};
+use cuda_um_sys::cudaError;
 use support::{calls, simulated, simulated_with};
 
 const MIB: usize = 1 << 20;
@@ -187,4 +188,39 @@ fn nothing_is_nowhere() {
     let (_, device, _) = simulated(Gpu::H200);
     let empty = UnifiedBuffer::<u8>::zeroed(&device, 0).unwrap();
     assert_eq!(empty.residency().unwrap(), []);
+}
+
+#[test]
+fn where_the_driver_can_tell_it_corrects_what_is_remembered() {
+    let (sim, device, stream) = simulated_with(|builder| builder.cuda(CudaVersion::V13_4));
+    let buffer = UnifiedBuffer::<u8>::zeroed(&device, 4 * MIB).unwrap();
+    let at = |buffer: &UnifiedBuffer<u8>| -> Vec<_> {
+        let parts = buffer.residency().unwrap().into_iter();
+        parts.map(|part| (part.bytes, part.location)).collect()
+    };
+    let (on_device, on_host) = (Some(Location::Device(0)), Some(Location::Host));
+    assert_eq!(at(&buffer), [(0..4 * MIB, on_device)]);
+    // Past the library: the CPU reads the second half.
+    let address = buffer.as_ptr();
+    stream.synchronize().unwrap();
+    for page in (2 * MIB..4 * MIB).step_by(4096) {
+        #[allow(unsafe_code, reason = "touches the buffer as other code would")]
+        // SAFETY: within the buffer; nothing runs.
+        let byte = unsafe { address.add(page).read_volatile() };
+        assert_eq!(byte, 0);
+    }
+    assert_eq!(
+        at(&buffer),
+        [(0..2 * MIB, on_device), (2 * MIB..4 * MIB, on_host)]
+    );
+    sim.reset_counters();
+    buffer.prefetch(&device, &stream).unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(sim.counters().bytes_to_device, 2 * MIB as u64);
+    sim.fail(Fail::call("cudaMemGetLocationInfo").with(cudaError::cudaErrorInvalidValue));
+    let error = buffer.residency().unwrap_err();
+    assert!(
+        error.to_string().starts_with("cudaMemGetLocationInfo: "),
+        "{error}"
+    );
 }

@@ -164,6 +164,33 @@ impl State {
     }
 }
 
+impl State {
+    /// Where most pages of a range are; none where most were never touched.
+    pub(crate) fn location(
+        &mut self,
+        machine: &Machine,
+        address: usize,
+        bytes: usize,
+    ) -> Result<Option<Place>, Code> {
+        let (base, pages) = self.managed_range(machine, address, bytes)?;
+        let Some((managed, _)) = self.managed(base) else {
+            return Err(Code::INVALID_VALUE);
+        };
+        let mut counts: Vec<(Option<Processor>, usize)> = Vec::new();
+        for (run, page) in managed.pages.overlapping(&pages) {
+            let at = page.resident.device_first();
+            let count = run.end.min(pages.end) - run.start.max(pages.start);
+            match counts.iter_mut().find(|(place, _)| *place == at) {
+                Some((_, all)) => *all += count,
+                None => counts.push((at, count)),
+            }
+        }
+        let most = counts.into_iter().max_by_key(|(_, count)| *count);
+        let place = |at: Processor| at.ordinal().map_or(Place::Host, Place::Device);
+        Ok(most.and_then(|(at, _)| at).map(place))
+    }
+}
+
 /// The place that all pages agree on.
 fn same(mut places: impl Iterator<Item = Option<Place>>) -> Option<Place> {
     let first = places.next().flatten();

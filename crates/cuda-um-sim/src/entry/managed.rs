@@ -159,7 +159,6 @@ fn attribute(
     pointer: usize,
     bytes: usize,
 ) -> Outcome {
-    const LOCATION_INVALID: i32 = 0;
     let which = match attribute {
         1 => Attribute::ReadMostly,
         2 | 5 | 6 => Attribute::Preferred,
@@ -186,12 +185,8 @@ fn attribute(
     {
         AttributeValue::Flag(flag) => data.put(i32::from(flag)),
         AttributeValue::Place(place) if as_location => {
-            let (kind, id) = match place {
-                None => (LOCATION_INVALID, 0),
-                Some(Place::Device(ordinal)) => (1, ordinal as i32),
-                Some(Place::Host) => (2, 0),
-                Some(Place::HostNuma(node)) => (3, node),
-            };
+            let (kind, id) = location_numbers(place);
+            let kind = kind as i32;
             data.put(if matches!(attribute, 5 | 7) { kind } else { id })
         }
         AttributeValue::Place(place) => data.put(AttributeValue::number(place)),
@@ -203,6 +198,16 @@ fn attribute(
                 .enumerate()
                 .try_for_each(|(index, number)| data.put_at(index, number))
         }
+    }
+}
+
+/// The type and the id of a `cudaMemLocation`; type 0 is invalid: no place.
+fn location_numbers(place: Option<Place>) -> (u32, i32) {
+    match place {
+        None => (0, 0),
+        Some(Place::Device(ordinal)) => (1, ordinal as i32),
+        Some(Place::Host) => (2, 0),
+        Some(Place::HostNuma(node)) => (3, node),
     }
 }
 
@@ -254,6 +259,22 @@ entry_points! { Runtime;
     ) {
         let locations = Locations { places: &places, indices: &indices, count: place_count };
         batch(core, &Ranges { pointers: &pointers, sizes: &sizes, count }, true, Some(locations), flags, stream)
+    }
+
+    fn cudaMemGetLocationInfo(
+        core, pointer: usize, bytes: usize, summary: usize, sampling: usize, locations: Out<cudaMemLocation>,
+    ) {
+        if summary == 0 || summary > bytes || sampling > summary {
+            return Err(Code::INVALID_VALUE);
+        }
+        let mut state = core.state.lock();
+        for (index, start) in (0..bytes).step_by(summary).enumerate() {
+            let at = state.location(&core.machine, pointer + start, summary.min(bytes - start))?;
+            let (type_, id) = location_numbers(at);
+            let type_ = cuda_um_sys::cudaMemLocationType(type_);
+            locations.put_at(index, cudaMemLocation { type_, id })?;
+        }
+        Ok(())
     }
 
     fn cudaMemRangeGetAttribute(core, data: Out<i32>, data_bytes: usize, which: i32, pointer: usize, bytes: usize) {

@@ -219,7 +219,7 @@ lookups!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 
 
 /// A symbol of the played runtime library, or null where that version does not have it.
 pub(crate) fn symbol(slot: usize, cuda: CudaVersion, name: &str) -> *const c_void {
-    use CudaVersion::{V12_2, V12_9, V13_0};
+    use CudaVersion::{V12_2, V12_9, V13_0, V13_4};
     let from = |version: CudaVersion| cuda >= version;
     let present = match name {
         "cudaMemPrefetchAsync_v2" | "cudaMemAdvise_v2" => from(V12_2) && !from(V13_0),
@@ -230,6 +230,7 @@ pub(crate) fn symbol(slot: usize, cuda: CudaVersion, name: &str) -> *const c_voi
         | "cudaMemDiscardBatchAsync"
         | "cudaMemDiscardAndPrefetchBatchAsync" => from(V13_0),
         "cudaMemGetDefaultMemPool" | "cudaMemGetMemPool" | "cudaMemSetMemPool" => from(V13_0),
+        "cudaMemGetLocationInfo" => from(V13_4),
         // Names of this crate's own for the signatures that a version changed.
         name => !name.ends_with("_13"),
     };

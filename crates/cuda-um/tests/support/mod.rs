@@ -24,6 +24,7 @@ pub fn simulated_with(settings: impl FnOnce(Builder) -> Builder) -> (Sim, Device
         Ok("11.8") => CudaVersion::V11_8,
         Ok("12.2") => CudaVersion::V12_2,
         Ok("12.9") => CudaVersion::V12_9,
+        Ok("13.4") => CudaVersion::V13_4,
         _ => CudaVersion::V13_0,
     };
     let sim = settings(Sim::builder().cuda(cuda)).build().unwrap();

@@ -1,0 +1,175 @@
+//! What memory a unified buffer gets: by its pattern, its size and the cost model, or as asked for.
+
+mod support;
+
+use cuda_um::cost::CostModel;
+use cuda_um::{
+    AccessPattern, Advice, Error, Location, Placement, PrefetchBatch, UnifiedBuffer, UnifiedOptions,
+};
+use cuda_um_sim::Gpu;
+use support::{Add, calls, device, simulated};
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+fn pattern(pattern: AccessPattern) -> UnifiedOptions {
+    UnifiedOptions::default().pattern(pattern)
+}
+
+fn asked(placement: Placement) -> UnifiedOptions {
+    UnifiedOptions::default().placement(placement)
+}
+
+#[test]
+fn mapped_memory_works_as_managed_memory_does() {
+    let (device, stream) = device();
+    let add = Add::load(&device);
+    for placement in [Placement::Managed, Placement::Mapped] {
+        for len in [1000, MIB] {
+            let source: Vec<u32> = (0..len as u32).collect();
+            let mut buffer =
+                UnifiedBuffer::from_slice_with(&device, &source, asked(placement)).unwrap();
+            assert_eq!(buffer.placement().placement, placement);
+            buffer.prefetch(&device, &stream).unwrap();
+            add.launch(&stream, len, (&mut buffer, len as u32, 5u32))
+                .unwrap();
+            buffer.prefetch(Location::Host, &stream).unwrap();
+            assert_eq!(buffer.host().unwrap()[999], 1004);
+            buffer.host_mut().unwrap()[7] = 70;
+            add.launch(&stream, len, (&mut buffer, len as u32, 1u32))
+                .unwrap();
+            let mut back = buffer.read_back().unwrap();
+            assert_eq!((back[7], back[8]), (71, 14));
+            buffer
+                .host_overwrite(10..20, |_, slots| slots.fill_with(|i| i as u32))
+                .unwrap();
+            buffer.copy_to_host(&mut back).unwrap();
+            assert_eq!(back[9..21], [15, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 26]);
+            buffer.fill(3, &stream).unwrap();
+            assert!(buffer.host().unwrap().iter().all(|value| *value == 3));
+            let mut other =
+                UnifiedBuffer::<u32>::zeroed_with(&device, len, asked(Placement::Managed)).unwrap();
+            stream.copy(&buffer, &mut other).unwrap();
+            assert_eq!(other.host().unwrap()[len - 1], 3);
+            buffer.close().unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_pattern_decides_and_says_why() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    let placed = |options, len: usize| {
+        let buffer = UnifiedBuffer::<u8>::zeroed_with(&device, len, options).unwrap();
+        buffer.placement()
+    };
+    let general = placed(pattern(AccessPattern::General), KIB);
+    assert_eq!(
+        (general.placement, general.advice),
+        (Placement::Managed, None)
+    );
+    assert_eq!(
+        general.to_string(),
+        "managed memory (General), since the pattern says nothing"
+    );
+    let read_mostly = placed(pattern(AccessPattern::ReadMostly), KIB);
+    assert_eq!(read_mostly.advice, Some(Advice::SetReadMostly));
+    let resident = placed(pattern(AccessPattern::DeviceResident), KIB);
+    let preferred = Advice::SetPreferredLocation(Location::Device(0));
+    assert_eq!(resident.advice, Some(preferred));
+    for small in [AccessPattern::ReadBack, AccessPattern::StreamOnce] {
+        let placed = placed(pattern(small), 4 * KIB);
+        assert_eq!(placed.placement, Placement::Mapped, "{placed}");
+        assert!(placed.reason.contains("cost model: built in"), "{placed}");
+    }
+    let asked = placed(asked(Placement::Mapped), KIB);
+    assert_eq!(
+        asked.to_string(),
+        "mapped pinned memory (General), as asked for"
+    );
+    assert_eq!(
+        calls(&sim, "cudaMemAdvise"),
+        2,
+        "what a pattern needs is advised"
+    );
+}
+
+#[test]
+fn the_advice_of_a_pattern_is_really_given() {
+    let (device, _) = device();
+    let buffer =
+        UnifiedBuffer::<u8>::zeroed_with(&device, 4096, pattern(AccessPattern::ReadMostly))
+            .unwrap();
+    assert!(buffer.range_attributes().unwrap().read_mostly);
+    let buffer = UnifiedBuffer::<u8>::from_slice_with(
+        &device,
+        &[7; 4096],
+        pattern(AccessPattern::DeviceResident),
+    )
+    .unwrap();
+    assert_eq!(
+        buffer.range_attributes().unwrap().preferred_location,
+        Some(Location::Device(0))
+    );
+}
+
+#[test]
+fn the_cost_model_of_the_machine_counts() {
+    let (_, device, _) = simulated(Gpu::H200);
+    let mut model = CostModel::h200();
+    // A link that kernels can hardly use.
+    model.remote_rate = 1e6;
+    model.source = "a test".to_owned();
+    device.set_cost_model(model);
+    let buffer =
+        UnifiedBuffer::<u8>::zeroed_with(&device, 64 * KIB, pattern(AccessPattern::StreamOnce))
+            .unwrap();
+    let placed = buffer.placement();
+    assert_eq!(placed.placement, Placement::Managed, "{placed}");
+    assert!(placed.reason.ends_with("(cost model: a test)"), "{placed}");
+}
+
+#[test]
+fn nothing_of_mapped_memory_migrates() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let mapped =
+        UnifiedBuffer::<u32>::zeroed_with(&device, 1000, asked(Placement::Mapped)).unwrap();
+    let managed = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    sim.clear_trace();
+    mapped.prefetch(&device, &stream).unwrap();
+    assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), 0);
+    let mut batch = PrefetchBatch::new();
+    batch.add(&mapped).add(&managed);
+    assert_eq!(batch.prefetch(Location::Host, &stream).unwrap(), 1);
+    for error in [
+        mapped.advise(Advice::SetReadMostly).unwrap_err(),
+        mapped.range_attributes().unwrap_err(),
+    ] {
+        let text = error.to_string();
+        assert!(matches!(error, Error::NotSupported { .. }), "{text}");
+        assert!(
+            text.contains("mapped pinned memory (General), as asked for"),
+            "{text}"
+        );
+    }
+    assert_eq!(
+        mapped.residency().unwrap()[0].location,
+        Some(Location::Host)
+    );
+}
+
+#[test]
+fn without_concurrent_access_the_pattern_gives_no_advice() {
+    let (_, device, _) = simulated(Gpu::NoConcurrentAccess);
+    let buffer =
+        UnifiedBuffer::<u8>::zeroed_with(&device, 3, pattern(AccessPattern::ReadMostly)).unwrap();
+    let placed = buffer.placement();
+    assert_eq!(
+        (placed.placement, placed.advice),
+        (Placement::Managed, None)
+    );
+    assert!(
+        placed.reason.contains("no concurrent managed access"),
+        "{placed}"
+    );
+}
