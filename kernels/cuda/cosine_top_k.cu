@@ -3,16 +3,23 @@
 //   row_inverse_norms       1 / |row|, a warp a row
 //   cosine_top_k_partial    a block scores 128 queries against one chunk of targets, tile by tile in shared memory, and keeps the
 //                           best k of the chunk for each query: the score matrix is never written
-//   cosine_top_k_merge      the best k of a query's chunks
+//   cosine_top_k_merge      the best k of a query's chunks, a warp a query
 //
 // Order everywhere: the higher cosine first, among equal ones the lower index. A row of zeros has norm 0 and cosine 0 with all.
 // Lists are rows of k; places that a chunk shorter than k leaves open have score -inf and index 0xffffffff.
 
-#define TILE 128      // queries and targets in a tile
-#define DEPTH 16      // elements of a vector in a tile
-#define THREADS 256   // 16 x 16 threads, each with 8 x 8 scores
-#define STRIDE (TILE + 4)  // of a tile's rows: a multiple of four floats, and rows begin in other banks
+#define TILE 128                        // queries and targets in a tile
+#define HALF (TILE / 2)
+#define DEPTH 16                        // elements of a vector in a tile
+#define THREADS 256                     // 16 x 16 threads, each with 8 x 8 scores
+#define OWN (TILE / (THREADS / 32))     // queries of which a warp keeps the lists
+#define LOADED (THREADS / (DEPTH / 4))  // rows that the block loads at once, four elements a thread
+#define TIMES (TILE / LOADED)
+#define SCORES (HALF + 4)               // from a query's scores to the next one's
+// Where element i of all rows begins in a tile: what a warp stores at once is in 32 banks.
+#define BEGIN(i) ((i) * (TILE + 4) + (i) / 8 * 8)
 #define NONE 0xffffffffu
+#define ALL 0xffffffffu
 
 typedef unsigned long long u64;
 typedef unsigned short half_bits;
@@ -25,61 +32,102 @@ static __device__ __forceinline__ float to_float(half_bits bits) {
     return value;
 }
 
+static __device__ __forceinline__ void load_four(const float *from, float *out) {
+    float4 four = *(const float4 *)from;
+    out[0] = four.x, out[1] = four.y, out[2] = four.z, out[3] = four.w;
+}
+
+static __device__ __forceinline__ void load_four(const half_bits *from, float *out) {
+    uint2 bits = *(const uint2 *)from;
+    out[0] = to_float((half_bits)bits.x), out[1] = to_float((half_bits)(bits.x >> 16));
+    out[2] = to_float((half_bits)bits.y), out[3] = to_float((half_bits)(bits.y >> 16));
+}
+
+// Whether groups of four elements may be loaded at once wherever they begin.
+template <typename T> static __device__ __forceinline__ bool aligned(const T *rows, u64 dim) {
+    return (u64)rows % (4 * sizeof(T)) == 0 && dim % 4 == 0;
+}
+
 template <typename T>
 static __device__ __forceinline__ void inverse_norms(const T *rows, float *norms, u64 count, u64 dim) {
     u64 row = ((u64)blockIdx.x * blockDim.x + threadIdx.x) / 32;
     unsigned lane = threadIdx.x % 32;
     if (row >= count) return;
+    rows += row * dim;
     float sum = 0.0f;
-    for (u64 i = lane; i < dim; i += 32) {
-        float value = to_float(rows[row * dim + i]);
+    u64 rest = 0;
+    if (aligned(rows, dim)) {
+        rest = dim / 128 * 128;
+#pragma unroll 6
+        for (u64 i = lane * 4; i < rest; i += 128) {
+            float four[4];
+            load_four(rows + i, four);
+#pragma unroll
+            for (unsigned j = 0; j < 4; j++) sum = fmaf(four[j], four[j], sum);
+        }
+    }
+    for (u64 i = rest + lane; i < dim; i += 32) {
+        float value = to_float(rows[i]);
         sum = fmaf(value, value, sum);
     }
-    for (unsigned offset = 16; offset > 0; offset /= 2) sum += __shfl_down_sync(0xffffffffu, sum, offset);
+    for (unsigned offset = 16; offset > 0; offset /= 2) sum += __shfl_down_sync(ALL, sum, offset);
     if (lane == 0) norms[row] = sum > 0.0f ? 1.0f / sqrtf(sum) : 0.0f;
 }
 
-// Eight elements of a row from `at` on; zeros beyond its end.
-static __device__ __forceinline__ void load_eight(const float *row, u64 at, u64 dim, bool whole, float *out) {
-    if (whole) {
-        float4 low = *(const float4 *)(row + at), high = *(const float4 *)(row + at + 4);
-        out[0] = low.x, out[1] = low.y, out[2] = low.z, out[3] = low.w;
-        out[4] = high.x, out[5] = high.y, out[6] = high.z, out[7] = high.w;
-    } else {
-#pragma unroll
-        for (unsigned i = 0; i < 8; i++) out[i] = at + i < dim ? row[at + i] : 0.0f;
-    }
+// A target's norm; beyond the end NaN, with which no score is better than another.
+static __device__ __forceinline__ float norm_or_nan(const float *norms, u64 at, u64 end) {
+    return at < end ? norms[at] : __int_as_float(0x7fffffff);
 }
 
-static __device__ __forceinline__ void load_eight(const half_bits *row, u64 at, u64 dim, bool whole, float *out) {
-    if (whole) {
-        uint4 bits = *(const uint4 *)(row + at);
-        unsigned pairs[4] = {bits.x, bits.y, bits.z, bits.w};
-#pragma unroll
-        for (unsigned i = 0; i < 8; i++) out[i] = to_float((half_bits)(pairs[i / 2] >> (i % 2 * 16)));
-    } else {
-#pragma unroll
-        for (unsigned i = 0; i < 8; i++) out[i] = at + i < dim ? to_float(row[at + i]) : 0.0f;
-    }
-}
-
-// Whether groups of eight elements may be loaded at once wherever they begin.
-template <typename T> static __device__ __forceinline__ bool aligned(const T *rows, u64 dim) {
-    return (u64)rows % 16 == 0 && dim * sizeof(T) % 16 == 0;
-}
-
-// Puts a candidate into a list that is sorted; it belongs there. Candidates come with rising indices, so that an equal score stays
-// behind what is there. Returns the list's new last score.
+// Puts a candidate into a sorted list, the whole warp together; it belongs there. Candidates come with rising indices, so that an
+// equal score stays behind what is there. From the list's end on, 32 places at a time. Returns the list's new last score.
 static __device__ __forceinline__ float insert(float *scores, unsigned *indices, unsigned k, float score, unsigned index) {
-    unsigned place = k - 1;
-    while (place > 0 && score > scores[place - 1]) {
-        scores[place] = scores[place - 1];
-        indices[place] = indices[place - 1];
-        place -= 1;
+    unsigned lane = threadIdx.x % 32;
+    for (unsigned first = (k - 1) / 32 * 32;; first -= 32) {
+        unsigned at = first + lane;
+        bool moves = at > 0 && at < k && score > scores[at - 1], here = at < k && score > scores[at];
+        float new_score = moves ? scores[at - 1] : score;
+        unsigned new_index = moves ? indices[at - 1] : index;
+        __syncwarp();
+        if (here) scores[at] = new_score, indices[at] = new_index;
+        __syncwarp();
+        // The first of these places took what was before it: there is more to move.
+        if (!__shfl_sync(ALL, moves, 0)) return scores[k - 1];
     }
-    scores[place] = score;
-    indices[place] = index;
-    return scores[k - 1];
+}
+
+// Takes what is better than `last` of a query's scores of half a tile into its list, the whole warp together. Returns the list's
+// new last score. `row_scores` begins at the lane's first.
+static __device__ __forceinline__ float take(const float *row_scores, float query_norm, float last, const float *target_norms,
+                                             u64 first, u64 end, float *scores, unsigned *indices, unsigned k) {
+    unsigned lane = threadIdx.x % 32;
+    // A short list is held by the warp, a place a lane.
+    bool held = k <= 32;
+    float score = 0.0f;
+    unsigned index = 0;
+    if (held && lane < k) score = scores[lane], index = indices[lane];
+#pragma unroll 1
+    for (unsigned j = 0; j < HALF; j += 32) {
+        float own = row_scores[j] * query_norm * norm_or_nan(target_norms, first + j + lane, end);
+        unsigned better = __ballot_sync(ALL, own > last);
+        while (better) {
+            unsigned from = __ffs(better) - 1, candidate_index = (unsigned)first + j + from;
+            float candidate = __shfl_sync(ALL, own, from);
+            if (held) {
+                float before = __shfl_up_sync(ALL, score, 1);
+                unsigned before_index = __shfl_up_sync(ALL, index, 1);
+                bool moves = lane > 0 && candidate > before;
+                if (candidate > score) score = moves ? before : candidate, index = moves ? before_index : candidate_index;
+                last = __shfl_sync(ALL, score, k - 1);
+            } else {
+                last = insert(scores, indices, k, candidate, candidate_index);
+            }
+            better = better & (better - 1) & __ballot_sync(ALL, own > last);
+        }
+    }
+    if (held && lane < k) scores[lane] = score, indices[lane] = index;
+    __syncwarp();
+    return last;
 }
 
 // Not static: its shared array would get a name that depends on where this file lies.
@@ -88,100 +136,144 @@ __device__ __forceinline__ void partial(const float *queries, const T *targets, 
                                         const float *target_norms, float *scores, unsigned *indices, u64 query_count,
                                         u64 target_count, u64 dim, u64 chunk, unsigned k) {
     // Two pairs of tiles, of which one is read while the other is written; between them the scores of half a tile.
-    __shared__ __align__(16) float memory[2 * 2 * DEPTH * STRIDE];
-    float(*tiles)[2][DEPTH][STRIDE] = (float(*)[2][DEPTH][STRIDE])memory;
-    float(*score_tile)[TILE / 2 + 1] = (float(*)[TILE / 2 + 1]) memory;
+    constexpr unsigned PAIR = 2 * BEGIN(DEPTH);
+    __shared__ __align__(16) float memory[2 * PAIR > TILE * SCORES ? 2 * PAIR : TILE * SCORES];
 
-    u64 first_query = (u64)blockIdx.x * TILE;
-    u64 first_target = (u64)blockIdx.y * chunk;
+    unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    // A warp has 4 lines of 8 columns: of what its threads load from shared memory, much is the same. Neighbouring lanes are of two
+    // lines, so that the warp's loads of 16 bytes need half as many turns.
+    unsigned column = lane / 2 % 8 + warp % 2 * 8, line = lane % 2 + lane / 16 * 2 + warp / 2 * 4;
+    u64 first_query = (u64)blockIdx.x * TILE, first_target = (u64)blockIdx.y * chunk;
     u64 end_target = first_target + chunk < target_count ? first_target + chunk : target_count;
-    // A warp has 4 lines of 8 columns: of what its threads load from shared memory, much is the same.
-    unsigned column = threadIdx.x % 8 + threadIdx.x / 32 % 2 * 8, line = threadIdx.x / 8 % 4 + threadIdx.x / 64 * 4;
 
-    // Each thread loads eight elements of one query and of one target.
-    unsigned row = threadIdx.x % TILE, part = threadIdx.x / TILE * 8;
-    const float *query = first_query + row < query_count ? queries + (first_query + row) * dim : 0;
-    bool whole_query = query && aligned(queries, dim), whole_target = aligned(targets, dim);
+    // Each thread loads four elements of TIMES queries and targets, so that neighbours load what lies side by side.
+    unsigned part = threadIdx.x % (DEPTH / 4) * 4, row = threadIdx.x / (DEPTH / 4);
+    // Stages of DEPTH elements; where they are not whole, each element is looked at by itself.
+    unsigned stages = (unsigned)((dim + DEPTH - 1) / DEPTH);
+    unsigned whole = aligned(queries, dim) && aligned(targets, dim) ? (unsigned)(dim / DEPTH) : 0;
 
-    // Threads below TILE own a query's list each.
-    u64 own_query = first_query + threadIdx.x;
-    bool owner = threadIdx.x < TILE && own_query < query_count;
-    u64 list = (own_query * gridDim.y + blockIdx.y) * k;
-    float norm = 0.0f, worst = __int_as_float(0xff800000);
-    if (owner) {
-        norm = query_norms[own_query];
-        for (unsigned i = 0; i < k; i++) {
-            scores[list + i] = worst;
-            indices[list + i] = NONE;
+    // The lists of a warp's queries: row i of `scores` is list + i * lists.
+    u64 own_query = first_query + warp * OWN;
+    u64 lists = (u64)gridDim.y * k, list = own_query * lists + (u64)blockIdx.y * k;
+    for (unsigned i = 0; i < OWN && own_query + i < query_count; i++)
+        for (unsigned j = lane; j < k; j += 32) {
+            scores[list + i * lists + j] = __int_as_float(0xff800000);
+            indices[list + i * lists + j] = NONE;
         }
-    }
+    __syncwarp();
 
     for (u64 tile = first_target; tile < end_target; tile += TILE) {
-        const T *target = tile + row < end_target ? targets + (tile + row) * dim : 0;
-        float sums[8][8] = {};
-        float query_part[8], target_part[8];
-        // One turn more than there are tiles: each turn computes with what the turn before stored.
-        for (u64 depth = 0; depth < dim + DEPTH; depth += DEPTH) {
-            unsigned turn = (unsigned)(depth / DEPTH) % 2;
-            u64 at = depth + part;
-            bool more = depth < dim;
-            if (more) {
-                bool inside = at + 8 <= dim;
-                load_eight(query, at, query ? dim : 0, whole_query && inside, query_part);
-                load_eight(target, at, target ? dim : 0, target && whole_target && inside, target_part);
-            }
-            if (depth > 0) {
+        const float *query[TIMES];
+        const T *target[TIMES];
+        // Rows beyond the end: the last one again, whose scores nobody takes.
 #pragma unroll
-                for (unsigned i = 0; i < DEPTH; i++) {
-                    float q[8], t[8];
+        for (unsigned l = 0; l < TIMES; l++) {
+            u64 at = first_query + row + l * LOADED;
+            query[l] = queries + (at < query_count ? at : query_count - 1) * dim + part;
+        }
 #pragma unroll
-                    for (unsigned half = 0; half < 2; half++) {
-                        float4 four = *(float4 *)&tiles[turn ^ 1][0][i][line * 4 + half * (TILE / 2)];
-                        q[half * 4] = four.x, q[half * 4 + 1] = four.y, q[half * 4 + 2] = four.z, q[half * 4 + 3] = four.w;
-                        four = *(float4 *)&tiles[turn ^ 1][1][i][column * 4 + half * (TILE / 2)];
-                        t[half * 4] = four.x, t[half * 4 + 1] = four.y, t[half * 4 + 2] = four.z, t[half * 4 + 3] = four.w;
-                    }
+        for (unsigned l = 0; l < TIMES; l++) {
+            u64 at = tile + row + l * LOADED;
+            target[l] = targets + (at < target_count ? at : target_count - 1) * dim + part;
+        }
+        float sums[8][8] = {}, staged_q[TIMES][4], staged_t[TIMES][4];
+
+        auto load = [&](unsigned stage) {
+            if (stage < whole) {
 #pragma unroll
-                    for (unsigned a = 0; a < 8; a++)
+                for (unsigned l = 0; l < TIMES; l++) load_four(query[l], staged_q[l]);
 #pragma unroll
-                        for (unsigned b = 0; b < 8; b++) sums[a][b] = fmaf(q[a], t[b], sums[a][b]);
+                for (unsigned l = 0; l < TIMES; l++) load_four(target[l], staged_t[l]);
+            } else {
+                u64 at = (u64)stage * DEPTH + part;
+#pragma unroll
+                for (unsigned i = 0; i < 4; i++) {
+#pragma unroll
+                    for (unsigned l = 0; l < TIMES; l++) staged_q[l][i] = at + i < dim ? query[l][i] : 0.0f;
+#pragma unroll
+                    for (unsigned l = 0; l < TIMES; l++) staged_t[l][i] = at + i < dim ? to_float(target[l][i]) : 0.0f;
                 }
             }
-            if (more) {
 #pragma unroll
-                for (unsigned i = 0; i < 8; i++) {
-                    tiles[turn][0][part + i][row] = query_part[i];
-                    tiles[turn][1][part + i][row] = target_part[i];
-                }
+            for (unsigned l = 0; l < TIMES; l++) query[l] += DEPTH;
+#pragma unroll
+            for (unsigned l = 0; l < TIMES; l++) target[l] += DEPTH;
+        };
+        auto store = [&](float *pair) {
+            float *to = pair + BEGIN(part) + row;
+#pragma unroll
+            for (unsigned i = 0; i < 4; i++) {
+#pragma unroll
+                for (unsigned l = 0; l < TIMES; l++) to[BEGIN(i) + l * LOADED] = staged_q[l][i];
+#pragma unroll
+                for (unsigned l = 0; l < TIMES; l++) to[BEGIN(DEPTH) + BEGIN(i) + l * LOADED] = staged_t[l][i];
             }
+        };
+
+        unsigned turn = 0;
+        load(0);
+        store(memory);
+        __syncthreads();
+#pragma unroll 1
+        for (unsigned stage = 1;; stage++) {
+            bool more = stage < stages;
+            if (more) load(stage);
+            const float *from_q = memory + turn + line * 4, *from_t = memory + turn + BEGIN(DEPTH) + column * 4;
+#pragma unroll
+            for (unsigned i = 0; i < DEPTH; i++) {
+                float q[8], t[8];
+#pragma unroll
+                for (unsigned half = 0; half < 2; half++) load_four(from_q + BEGIN(i) + half * HALF, q + half * 4);
+#pragma unroll
+                for (unsigned half = 0; half < 2; half++) load_four(from_t + BEGIN(i) + half * HALF, t + half * 4);
+#pragma unroll
+                for (unsigned a = 0; a < 8; a++)
+#pragma unroll
+                    for (unsigned b = 0; b < 8; b++) sums[a][b] = fmaf(q[a], t[b], sums[a][b]);
+            }
+            if (!more) break;
+            turn = PAIR - turn;
+            store(memory + turn);
             __syncthreads();
+        }
+
+        // Each warp looks through its queries' scores. Lane i's are of query i: nothing is better than infinity.
+        float norm = 0.0f, worst = __int_as_float(0x7f800000);
+        if (lane < OWN && own_query + lane < query_count) {
+            norm = query_norms[own_query + lane];
+            worst = scores[list + lane * lists + k - 1];
         }
         // Halves of the targets, since the scores of all do not fit. Unrolled: registers have no addresses.
 #pragma unroll
         for (unsigned half = 0; half < 2; half++) {
+            __syncthreads();
 #pragma unroll
             for (unsigned a = 0; a < 8; a++)
-#pragma unroll
-                for (unsigned b = 0; b < 4; b++)
-                    score_tile[line * 4 + a % 4 + a / 4 * (TILE / 2)][column * 4 + b] = sums[a][half * 4 + b];
+                *(float4 *)&memory[(line * 4 + a % 4 + a / 4 * HALF) * SCORES + column * 4] =
+                    make_float4(sums[a][half * 4], sums[a][half * 4 + 1], sums[a][half * 4 + 2], sums[a][half * 4 + 3]);
             __syncthreads();
-            u64 first = tile + half * (TILE / 2);
-            if (owner && first < end_target) {
-                unsigned count = (unsigned)(end_target - first < TILE / 2 ? end_target - first : TILE / 2);
-                // Eight at a time, since few belong into the list and none of them waits for another.
-                for (unsigned i = 0; i < count; i += 8) {
-                    float eight[8];
-#pragma unroll
-                    for (unsigned j = 0; j < 8; j++)
-                        eight[j] = i + j < count ? score_tile[threadIdx.x][i + j] * norm * target_norms[first + i + j] : worst;
-#pragma unroll
-                    for (unsigned j = 0; j < 8; j++)
-                        if (eight[j] > worst)
-                            worst = insert(scores + list, indices + list, k, eight[j], (unsigned)(first + i + j));
-                }
+            u64 first = tile + half * HALF;
+            float low_norm = norm_or_nan(target_norms, first + lane, end_target);
+            float high_norm = norm_or_nan(target_norms, first + 32 + lane, end_target);
+            const float *row_scores = memory + warp * OWN * SCORES + lane;
+            // First which queries have a score for their list, since few have and none of them waits for another.
+            unsigned rows = 0;
+#pragma unroll 4
+            for (unsigned i = 0; i < OWN; i++) {
+                float query_norm = __shfl_sync(ALL, norm, i), last = __shfl_sync(ALL, worst, i);
+                bool low = row_scores[i * SCORES] * query_norm * low_norm > last;
+                bool high = row_scores[i * SCORES + 32] * query_norm * high_norm > last;
+                if (__any_sync(ALL, low | high)) rows |= 1u << i;
             }
-            __syncthreads();
+            for (; rows; rows &= rows - 1) {
+                unsigned i = __ffs(rows) - 1;
+                float query_norm = __shfl_sync(ALL, norm, i), last = __shfl_sync(ALL, worst, i);
+                last = take(row_scores + i * SCORES, query_norm, last, target_norms, first, end_target,
+                            scores + list + i * lists, indices + list + i * lists, k);
+                if (lane == i) worst = last;
+            }
         }
+        __syncthreads();
     }
 }
 
@@ -207,22 +299,32 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     partial(queries, targets, query_norms, target_norms, scores, indices, query_count, target_count, dim, chunk, k);
 }
 
-// `scores` and `indices` hold `chunks` sorted lists a query, in the order of their targets.
+// A block of one warp for each query. `scores` and `indices` hold `chunks` sorted lists a query, in the order of their targets.
+// Place by place: the best of the lists' heads, among equal ones that of the first list. Shared memory: 2 bytes a chunk.
 extern "C" __global__ void cosine_top_k_merge(const float *scores, const unsigned *indices, float *best_scores,
-                                              unsigned *best_indices, u64 query_count, u64 chunks, unsigned k) {
-    u64 query = (u64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (query >= query_count) return;
-    float *best = best_scores + query * k;
-    unsigned *best_index = best_indices + query * k;
-    for (unsigned i = 0; i < k; i++) {
-        best[i] = scores[query * chunks * k + i];
-        best_index[i] = indices[query * chunks * k + i];
-    }
-    for (u64 chunk = 1; chunk < chunks; chunk++)
-        for (unsigned i = 0; i < k; i++) {
-            u64 from = (query * chunks + chunk) * k + i;
-            // Sorted: what follows is no better.
-            if (!(scores[from] > best[k - 1])) break;
-            insert(best, best_index, k, scores[from], indices[from]);
+                                              unsigned *best_indices, u64 chunks, unsigned k) {
+    extern __shared__ unsigned short heads[];
+    u64 query = blockIdx.x;
+    unsigned lane = threadIdx.x;
+    scores += query * chunks * k, indices += query * chunks * k;
+    for (unsigned chunk = lane; chunk < chunks; chunk += 32) heads[chunk] = 0;  // each is its lane's own
+    for (unsigned place = 0; place < k; place++) {
+        float best = __int_as_float(0xff800000);
+        unsigned from = NONE;
+#pragma unroll 4
+        for (unsigned chunk = lane; chunk < chunks; chunk += 32) {
+            unsigned head = heads[chunk];
+            float score = head < k ? scores[(u64)chunk * k + head] : best;
+            if (score > best) best = score, from = chunk;
         }
+        for (unsigned offset = 16; offset > 0; offset /= 2) {
+            float other = __shfl_xor_sync(ALL, best, offset);
+            unsigned other_from = __shfl_xor_sync(ALL, from, offset);
+            if (other > best || (other == best && other_from < from)) best = other, from = other_from;
+        }
+        if (from == NONE ? lane == 0 : lane == from % 32) {
+            best_scores[query * k + place] = best;
+            best_indices[query * k + place] = from == NONE ? NONE : indices[(u64)from * k + heads[from]++];
+        }
+    }
 }

@@ -73,18 +73,30 @@ fn on_device<T: TargetScalar>(
     queries: &[f32],
     targets: &[T],
 ) -> (Vec<f32>, Vec<u32>) {
+    on_device_from(0, shape, queries, targets)
+}
+
+/// With queries and targets that begin `start` elements into their buffers, behind something else.
+fn on_device_from<T: TargetScalar>(
+    start: usize,
+    shape: TopKShape,
+    queries: &[f32],
+    targets: &[T],
+) -> (Vec<f32>, Vec<u32>) {
     let (device, stream) = device();
     let kernels = CosineTopK::load(&device).unwrap();
-    let queries = UnifiedBuffer::from_slice(&device, queries).unwrap();
-    let targets = DeviceBuffer::from_slice(&device, targets).unwrap();
+    let queries = [&queries[..start], queries].concat();
+    let targets = [&targets[..start], targets].concat();
+    let queries = UnifiedBuffer::from_slice(&device, &queries).unwrap();
+    let targets = DeviceBuffer::from_slice(&device, &targets).unwrap();
     let mut scores = UnifiedBuffer::zeroed(&device, shape.queries * shape.k).unwrap();
     let mut indices = UnifiedBuffer::zeroed(&device, shape.queries * shape.k).unwrap();
     kernels
         .launch(
             &stream,
             shape,
-            &queries,
-            &targets,
+            queries.view(start..).unwrap(),
+            targets.view(start..).unwrap(),
             &mut scores,
             &mut indices,
         )
@@ -184,6 +196,96 @@ fn a_row_of_zeros_has_cosine_zero() {
     for (scores, indices) in [on_device(shape, &q, &t), twin(shape, &q, &t)] {
         assert_eq!(scores, [0.0, 0.0, 0.0, 1.0, 0.0, -1.0]);
         assert_eq!(indices, [0, 1, 2, 2, 0, 1]);
+    }
+}
+
+/// Rows of small whole numbers, so that every sum is exact in any order, and with it every cosine the same to the bit. Of the targets
+/// the first 29 come again and again; among them are a row of zeros and one with a NaN. A query of zeros and one with a NaN, too.
+fn whole_numbers(shape: TopKShape) -> (Vec<f32>, Vec<f32>) {
+    let row = |seed: usize, of: usize| {
+        let mut row = noise((seed + of) as u64, shape.dim);
+        row.iter_mut().for_each(|x| *x = (*x * 8.0).round());
+        match of {
+            5 => row.fill(0.0),
+            7 => row[shape.dim / 2] = f32::NAN,
+            _ => {}
+        }
+        row
+    };
+    (
+        (0..shape.queries).flat_map(|i| row(1000, i)).collect(),
+        (0..shape.targets).flat_map(|i| row(0, i % 29)).collect(),
+    )
+}
+
+/// All cosines as the kernels round them, sorted.
+fn sorted(shape: TopKShape, queries: &[f32], targets: &[f32]) -> (Vec<f32>, Vec<u32>) {
+    let norm = |row: &[f32]| {
+        let sum: f32 = row.iter().map(|x| x * x).sum();
+        if sum > 0.0 { 1.0 / sum.sqrt() } else { 0.0 }
+    };
+    let norms: Vec<f32> = targets.chunks(shape.dim).map(norm).collect();
+    let mut lists = (Vec::new(), Vec::new());
+    for query in queries.chunks(shape.dim) {
+        let query_norm = norm(query);
+        let dot = |t: &[f32]| query.iter().zip(t).map(|(a, b)| a * b).sum::<f32>();
+        let mut all: Vec<(f32, u32)> = targets
+            .chunks(shape.dim)
+            .zip(&norms)
+            .map(|(target, norm)| dot(target) * query_norm * norm)
+            .zip(0..)
+            .filter(|(score, _)| !score.is_nan())
+            .collect();
+        // Stable: among equal ones the lower index stays first.
+        all.sort_by(|a, b| b.0.partial_cmp(&a.0).unwrap());
+        all.resize(shape.k.max(all.len()), (f32::NEG_INFINITY, u32::MAX));
+        lists.0.extend(all[..shape.k].iter().map(|place| place.0));
+        lists.1.extend(all[..shape.k].iter().map(|place| place.1));
+    }
+    lists
+}
+
+#[test]
+fn repeated_rows_zeros_and_nan_in_exact_order() {
+    for (queries, targets, dim, k) in [
+        (9, 8, 1, 8),
+        (1, 29, 3, 29),
+        (12, 5, 3, 5),
+        (129, 129, 8, 1),
+        (130, 1000, 70, 100),
+        (70, 777, 41, 150),
+        (200, 600, 36, 33),
+        (128, 512, 32, 32),
+        (40, 2000, 33, 33),
+        (257, 300, 20, 10),
+        (10, 1000, 768, 1000),
+        (9, 1025, 772, 32),
+        (8, 1100, 6, 1024),
+        (300, 129, 12, 129),
+    ] {
+        let shape = shape(queries, targets, dim, k);
+        let (q, t) = whole_numbers(shape);
+        let narrow: Vec<f16> = t.iter().map(|value| f16::from_f32(*value)).collect();
+        let right = sorted(shape, &q, &t);
+        assert_eq!(twin(shape, &q, &t), right, "{shape:?}");
+        assert_eq!(twin(shape, &q, &narrow), right, "{shape:?}");
+        // Aligned to 16, 8 and 4 bytes, in half precision to 16, 4 and 2.
+        for start in [0, 2, 1].into_iter().filter(|start| *start <= dim) {
+            let found = on_device_from(start, shape, &q, &t);
+            assert_eq!(found, right, "{shape:?} from {start}");
+            let found = on_device_from(start, shape, &q, &narrow);
+            assert_eq!(found, right, "{shape:?}, f16 from {start}");
+        }
+    }
+}
+
+#[test]
+fn chunks_of_several_tiles() {
+    // On a GPU of 132 multiprocessors: chunks of two and of several tiles.
+    for (queries, targets, k) in [(1000, 20_000, 10), (2500, 9_000, 33)] {
+        let shape = shape(queries, targets, 4, k);
+        let (q, t) = whole_numbers(shape);
+        assert_eq!(on_device(shape, &q, &t), twin(shape, &q, &t), "{shape:?}");
     }
 }
 

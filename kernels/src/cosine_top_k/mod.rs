@@ -16,6 +16,8 @@ const TILE: usize = 128;
 const THREADS: u32 = 256;
 /// The longest list: candidates are inserted one by one, which long lists make slow.
 const LONGEST: usize = 1024;
+/// Chunks that are merged have 2 bytes each of the 48 KiB of shared memory that a block always gets.
+const MOST_CHUNKS: usize = 24 << 10;
 
 /// An element type of targets that the device has a kernel for.
 pub trait TargetScalar: Scalar + cuda_um::Element + private::Sealed {}
@@ -133,7 +135,8 @@ impl CosineTopK {
         let half = usize::from(<T as private::Sealed>::HALF);
         let mut query_norms = self.query_norms.hold(query_count)?;
         let mut target_norms = self.target_norms.hold(target_count)?;
-        let (chunk, chunks) = self.chunks(shape);
+        let multiprocessors = self.device.capabilities().multiprocessors as usize;
+        let (chunk, chunks) = shape.chunks(multiprocessors);
         let lists = product(product(query_count, chunks), k);
         let mut part_scores = self.part_scores.hold(lists)?;
         let mut part_indices = self.part_indices.hold(lists)?;
@@ -175,9 +178,9 @@ impl CosineTopK {
                 ),
             )?;
             let config = LaunchConfig {
-                grid: [query_count.div_ceil(64) as u32, 1, 1],
-                block: [64, 1, 1],
-                shared_bytes: 0,
+                grid: [query_count as u32, 1, 1],
+                block: [32, 1, 1],
+                shared_bytes: 2 * chunks as u32,
             };
             self.merge.launch(
                 stream,
@@ -187,23 +190,12 @@ impl CosineTopK {
                     &*part_indices,
                     scores,
                     indices,
-                    queries64,
                     chunks as u64,
                     k as u32,
                 ),
             )?;
         }
         Ok(())
-    }
-
-    /// Targets of a chunk, and chunks: enough blocks to fill the device a few times, each with a whole number of tiles.
-    fn chunks(&self, shape: TopKShape) -> (usize, usize) {
-        let wanted = 4 * self.device.capabilities().multiprocessors as usize;
-        let chunks = wanted
-            .div_ceil(shape.queries.div_ceil(TILE))
-            .clamp(1, shape.targets.div_ceil(TILE));
-        let chunk = shape.targets.div_ceil(chunks).next_multiple_of(TILE);
-        (chunk, shape.targets.div_ceil(chunk))
     }
 }
 
@@ -219,15 +211,16 @@ impl TopKShape {
                 allowed,
             })
         };
-        // A target's index is a u32, one value of which marks an open place; a grid has at most 2^31 - 1 blocks.
+        // A target's index is a u32, one value of which marks an open place; a grid has at most 2^31 - 1 blocks, here one a query.
         let most = (u32::MAX - 1) as usize;
+        let most_queries = i32::MAX as usize;
         match self {
             Self { dim: 0, .. } => refuse("dim", 0, "at least 1".to_owned()),
             Self { targets, .. } if targets > most => {
                 refuse("targets", targets, format!("at most {most}"))
             }
-            Self { queries, .. } if queries > most => {
-                refuse("queries", queries, format!("at most {most}"))
+            Self { queries, .. } if queries > most_queries => {
+                refuse("queries", queries, format!("at most {most_queries}"))
             }
             Self { k, targets, .. } if k == 0 || k > targets.min(LONGEST) => refuse(
                 "k",
@@ -240,6 +233,25 @@ impl TopKShape {
             _ => Ok(()),
         }
     }
+
+    /// Targets of a chunk, which are whole tiles, and chunks: blocks for each multiprocessor to have a few, and about as many tiles
+    /// as the others.
+    fn chunks(self, multiprocessors: usize) -> (usize, usize) {
+        let (groups, tiles) = (self.queries.div_ceil(TILE), self.targets.div_ceil(TILE));
+        // Half of what is possible, since rounding may double it.
+        let wanted = (4 * multiprocessors)
+            .div_ceil(groups)
+            .clamp(1, tiles.min(MOST_CHUNKS / 2));
+        // Long chunks are fewer; short ones, though not shorter than their list, may spread better.
+        let long = tiles.div_ceil(wanted);
+        let short = (tiles / wanted).max(self.k.div_ceil(TILE)).min(long);
+        let busiest = |tiles_each: usize| {
+            (groups * tiles.div_ceil(tiles_each)).div_ceil(multiprocessors) * tiles_each
+        };
+        let better = busiest(short) < busiest(long);
+        let chunk = TILE * if better { short } else { long };
+        (chunk, self.targets.div_ceil(chunk))
+    }
 }
 
 /// A warp a row.
@@ -248,5 +260,47 @@ fn warps(rows: usize) -> LaunchConfig {
         grid: [rows.div_ceil(8) as u32, 1, 1],
         block: [THREADS, 1, 1],
         shared_bytes: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunks(multiprocessors: usize, queries: usize, targets: usize, k: usize) -> (usize, usize) {
+        let dim = 768;
+        let shape = TopKShape {
+            queries,
+            targets,
+            dim,
+            k,
+        };
+        shape.chunks(multiprocessors)
+    }
+
+    #[test]
+    fn chunks_cover_the_targets_and_can_be_merged() {
+        let most = u32::MAX as usize - 1;
+        for multiprocessors in [1, 6, 132, 160, 100_000] {
+            for queries in [1, 128, 129, 1000, 1 << 20] {
+                for targets in [1, 128, 129, 1000, 9_000, 1_000_000, 3_000_000, most] {
+                    for k in [1, 10, 1024] {
+                        let (chunk, chunks) = chunks(multiprocessors, queries, targets, k);
+                        assert!(chunk.is_multiple_of(TILE) && (1..=MOST_CHUNKS).contains(&chunks));
+                        assert!(chunk * chunks >= targets && chunk * (chunks - 1) < targets);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn chunks_spread_over_the_multiprocessors() {
+        assert_eq!(chunks(132, 1000, 1000, 10), (TILE, 8));
+        // Of two tiles there would be 320 blocks, three on some multiprocessors: six tiles. Here they have five.
+        assert_eq!(chunks(132, 1000, 10_000, 10), (TILE, 79));
+        assert_eq!(chunks(132, 1000, 10_000, 1000), (2 * TILE, 40));
+        assert_eq!(chunks(132, 1000, 100_000, 10), (12 * TILE, 66));
+        assert_eq!(chunks(132, 1000, 1_000_000, 10), (119 * TILE, 66));
     }
 }

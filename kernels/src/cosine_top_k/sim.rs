@@ -43,11 +43,11 @@ pub(crate) fn partial<T: Scalar>(launch: &mut LaunchContext<'_>) -> Result<(), T
 }
 
 pub(crate) fn merge(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
-    let (query_count, chunks) = (
+    let query_count = launch.grid()[0] as usize;
+    let (chunks, k) = (
         launch.value::<u64>(4)? as usize,
-        launch.value::<u64>(5)? as usize,
+        launch.value::<u32>(5)? as usize,
     );
-    let k = launch.value::<u32>(6)? as usize;
     let scores = launch.slice::<f32>(0, query_count * chunks * k)?;
     let indices = launch.slice::<u32>(1, query_count * chunks * k)?;
     let best = launch.slice_mut::<f32>(2, query_count * k)?;
