@@ -65,7 +65,8 @@ fn only_the_missing_part_is_moved() {
 
 #[test]
 fn what_is_used_past_the_library_can_be_forgotten() {
-    let (sim, device, stream) = simulated(Gpu::H200);
+    // A runtime that cannot be asked.
+    let (sim, device, stream) = simulated_with(|builder| builder.cuda(CudaVersion::V13_0));
     let buffer = UnifiedBuffer::<u8>::zeroed(&device, 4096).unwrap();
     sim.clear_trace();
     buffer.forget_residency();
