@@ -22,11 +22,11 @@ pub(super) const CHUNKS_PER_THREAD: usize = 2;
 const MIB: usize = 1 << 20;
 
 impl Default for TransferOptions {
-    /// Half of the machine's cores, but at most 8, with two chunks of 2 MiB each, which are allocated as copies need them: one for
+    /// Half of the machine's cores, but at most 6, with two chunks of 2 MiB each, which are allocated as copies need them: one for
     /// small copies, all for large ones. Every copy is staged.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-        let threads = (cores / 2).clamp(1, 8);
+        let threads = (cores / 2).clamp(1, 6);
         Self {
             threads,
             ring_bytes: threads * CHUNKS_PER_THREAD * 2 * MIB,

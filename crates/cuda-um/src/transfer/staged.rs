@@ -1,7 +1,7 @@
 //! One large copy, in pieces through the ring.
 #![allow(unsafe_code, reason = "copies by address, on several threads")]
 
-use super::options::PAGE;
+use super::options::{CHUNKS_PER_THREAD, PAGE};
 use super::ring::{Chunk, Ring};
 use super::streaming;
 use crate::call::CopyKind;
@@ -62,11 +62,11 @@ pub(super) fn copy_threads(bytes: usize, threads: usize) -> usize {
     }
 }
 
-/// How large a piece of a staged copy is, in the middle of it.
+/// How large a piece of a staged copy is, in the middle of it: 256 KiB for 1 MiB, twice as much for four times as many bytes, and at most
+/// 2 MiB.
 pub(super) fn piece_bytes(bytes: usize) -> usize {
-    (bytes / 16)
-        .next_multiple_of(PAGE)
-        .clamp(256 * KIB, 2 * MIB)
+    let fair = bytes.saturating_mul(64 * KIB).isqrt();
+    fair.next_multiple_of(PAGE).clamp(256 * KIB, 2 * MIB)
 }
 
 /// How many of the threads a copy within the host's memory is worth.
@@ -78,8 +78,8 @@ pub(super) fn threads_on_host(bytes: usize, threads: usize) -> usize {
 }
 
 impl Plan {
-    /// As measured on an H200's host: pieces of 256 KiB up to 4 MiB, larger ones up to 32 MiB; a thread for each piece up to 2 MiB. The
-    /// first ones to the device, and the last ones to the host, are small, for nothing else goes on while the CPU copies them.
+    /// Threads and pieces as an H200's host liked them (`docs/results/h200-cuda-13.0/staging.md`). The first pieces to the device, and
+    /// the last ones to the host, are small, for nothing else goes on while the CPU copies them.
     fn new(copy: &Staged<'_>, chunk_bytes: usize, threads: usize) -> Self {
         let threads = copy_threads(copy.bytes, threads);
         let whole = |bytes: usize| {
@@ -116,7 +116,7 @@ impl Plan {
 }
 
 /// Copies past the caches from so many bytes on: it pays once a copy is worth several threads.
-const STREAMING: usize = 2 * MIB;
+const STREAMING: usize = MIB;
 
 /// Copies through the ring, if the copy is large enough, the memory pageable and there is a ring that nobody uses now; else says `None`
 /// and has done nothing. When it returns, nothing uses the host's memory any more; a copy to the device may still go on, on the
@@ -149,12 +149,20 @@ pub(crate) unsafe fn copy(
     {
         return None;
     }
-    if let Err(error) = ring.lane(0).prepare(device, 1) {
-        tracing::warn!(target: "cuda_um", %error, "no pinned memory to stage copies: the driver copies by itself");
-        return None;
-    }
     let plan = Plan::new(&staged, options.chunk_bytes(), ring.threads());
     let threads = plan.threads;
+    // All at once, so that later copies meet no allocation, whichever threads come first.
+    let chunks = if threads > 1 { CHUNKS_PER_THREAD } else { 1 };
+    for thread in 0..threads {
+        match ring.lane(thread).prepare(device, chunks) {
+            Err(error) if thread == 0 => {
+                tracing::warn!(target: "cuda_um", %error, "no pinned memory to stage copies: the driver copies by itself");
+                return None;
+            }
+            // That thread leaves the pieces to the others.
+            _ => {}
+        }
+    }
     let job = Job {
         device,
         ring: &ring,

@@ -1,7 +1,7 @@
 //! Copying memory past the CPU's caches.
 //!
-//! A copy engine reads from memory several times as fast as from lines that a core has just written and still holds: staging 64 MiB on
-//! an H200's host took 1.7 ms with such stores and 2.0 ms without (docs/measuring.md).
+//! A copy engine reads faster from memory than from lines that a core has just written and still holds: staging 64 MiB on an H200's host
+//! took 1.66 ms with such stores and 2.0 ms without (`docs/results/h200-cuda-13.0/staging.md`).
 #![allow(unsafe_code, reason = "intrinsics of the CPU, on addresses")]
 
 /// Copies as `std::ptr::copy_nonoverlapping`, with stores past the caches where the CPU has them.
