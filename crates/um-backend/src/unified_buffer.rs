@@ -60,7 +60,6 @@ impl Origin {
 
 /// What memory a [`UnifiedBuffer`] really has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum UnifiedBacking {
     /// Managed memory (`cudaMallocManaged`).
     Managed,
