@@ -140,7 +140,7 @@ impl CudaBackend {
         self.device.opened().sim.as_ref()
     }
 
-    /// Whether [`allocate_unified`](Self::allocate_unified) gives managed memory. Where not, it gives pinned memory.
+    /// Whether [`allocate_unified`](Self::allocate_unified) gives managed memory. Where not, it gives mapped pinned memory.
     ///
     /// # Errors
     /// None today: what the device can do is read when it is opened.

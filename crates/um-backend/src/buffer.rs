@@ -13,7 +13,7 @@ use crate::transfer;
 
 /// A buffer of elements, wherever they live. Object safe: frameworks hold a `Box<dyn Buffer<T>>`.
 ///
-/// The contract, which [`conformance`](crate::conformance) checks:
+/// The contract, which the module `conformance` (a feature) checks:
 ///
 /// - Its length never changes. A new buffer holds zeros.
 /// - Every call sees the effect of every earlier call on the buffer, and of every kernel that was launched on it, on any stream.
