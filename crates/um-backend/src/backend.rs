@@ -1,13 +1,17 @@
 //! The way in: a device, and the buffers that it makes.
 
+mod counting;
+mod prefetch;
+
 use std::fmt;
 use std::sync::Arc;
 
-use cuda_um::{Oversubscription, RegisteredBuffer};
+use cuda_um::{
+    AccessPattern, Oversubscription, PoolStats, RegisteredBuffer, UnifiedOptions, UnifiedPool,
+};
 
 use crate::buffer::Buffer;
 use crate::config::CudaBackendConfig;
-use crate::counters::MigrationCounters;
 use crate::cuda_buffer::CudaBuffer;
 use crate::device::CudaDevice;
 use crate::dtype::{DType, Element};
@@ -16,7 +20,7 @@ use crate::host_buffer::HostBuffer;
 use crate::pinned_buffer::PinnedBuffer;
 use crate::placement::{MemoryAdvice, Placement};
 use crate::runtime;
-use crate::unified_buffer::UnifiedBuffer;
+use crate::unified_buffer::{Origin, UnifiedBuffer};
 
 /// A CUDA device, real or simulated, that makes buffers. A clone is the same backend.
 ///
@@ -39,6 +43,7 @@ use crate::unified_buffer::UnifiedBuffer;
 pub struct CudaBackend {
     device: Arc<CudaDevice>,
     oversubscription: Oversubscription,
+    pool: Option<UnifiedPool>,
     #[cfg(feature = "profile")]
     counter: Arc<parking_lot::Mutex<Option<cuda_um::profile::MigrationCounter>>>,
 }
@@ -86,13 +91,25 @@ impl CudaBackend {
     /// # Errors
     /// [`CudaError::NoGpu`](crate::CudaError::NoGpu) with the reason in one line where a GPU is needed and there is none;
     /// [`CudaError::NoSuchDevice`](crate::CudaError::NoSuchDevice);
-    /// [`CudaError::InvalidSetting`](crate::CudaError::InvalidSetting); and what CUDA reports.
+    /// [`CudaError::InvalidSetting`](crate::CudaError::InvalidSetting); [`CudaError::Cuda`](crate::CudaError::Cuda) for a pool's
+    /// options that cannot be; and what CUDA reports.
     pub fn initialize_blocking(config: CudaBackendConfig) -> Result<Self> {
         let opened = runtime::open(config.runtime)?;
         let device = Arc::new(CudaDevice::open(opened, config.device)?);
+        let oversubscription = config.oversubscription;
+        // Where managed memory is poor, unified buffers have mapped memory.
+        let options = config
+            .unified_pool
+            .filter(|_| device.unified_memory_obstacle().is_none())
+            .map(|options| match oversubscription {
+                Oversubscription::Allowed => options.oversubscription(oversubscription),
+                Oversubscription::Refused => options,
+            });
+        let pool = options.map(|options| UnifiedPool::new(device.as_cuda_um(), options));
         Ok(Self {
+            pool: pool.transpose()?,
             device,
-            oversubscription: config.oversubscription,
+            oversubscription,
             #[cfg(feature = "profile")]
             counter: Arc::default(),
         })
@@ -123,7 +140,7 @@ impl CudaBackend {
         self.device.opened().sim.as_ref()
     }
 
-    /// Whether [`allocate_unified`](Self::allocate_unified) gives managed memory. Where not, it gives pinned memory.
+    /// Whether [`allocate_unified`](Self::allocate_unified) gives managed memory. Where not, it gives mapped pinned memory.
     ///
     /// # Errors
     /// None today: what the device can do is read when it is opened.
@@ -131,15 +148,63 @@ impl CudaBackend {
         Ok(self.device.unified_memory_obstacle().is_none())
     }
 
-    /// A unified buffer of `len` zeros: managed memory, or, where that is poor, pinned memory
-    /// ([`UnifiedBuffer::backing`] says which).
+    /// A unified buffer of `len` zeros: managed memory, of the pool if there is one ([`CudaBackendConfig::unified_pool`]); or, where that
+    /// is poor, mapped pinned memory ([`UnifiedBuffer::placed`] says which).
     ///
     /// # Errors
-    /// [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory), also for more than the device has free unless
-    /// [`CudaBackendConfig::oversubscription`] allows it; and what CUDA reports.
+    /// [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory), also beyond the pool's limit, and for more than the device has free
+    /// unless [`CudaBackendConfig::oversubscription`] allows it; and what CUDA reports.
     #[doc(alias = "cudaMallocManaged")]
     pub fn allocate_unified<T: Element>(&self, len: usize) -> Result<UnifiedBuffer<T>> {
-        UnifiedBuffer::allocate(Arc::clone(&self.device), len, self.oversubscription)
+        self.allocate_unified_for(len, AccessPattern::General)
+    }
+
+    /// A unified buffer of `len` zeros that will be used like this: in managed memory, with or without advice, or in mapped memory,
+    /// whichever the pattern, the size and the machine's costs speak for. Memory of the pool is for [`AccessPattern::General`].
+    ///
+    /// # Examples
+    /// ```
+    /// use um_backend::{AccessPattern, CudaBackend, CudaBackendConfig};
+    ///
+    /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
+    /// let scores = backend.allocate_unified_for::<f32>(1000, AccessPattern::ReadBack)?;
+    /// // mapped pinned memory (ReadBack), since a use takes about … in mapped and … in managed memory (cost model: …)
+    /// println!("{}", scores.placed());
+    /// # assert!(!scores.placed().reason.is_empty());
+    /// # Ok::<(), um_backend::CudaError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`allocate_unified`](Self::allocate_unified).
+    #[doc(alias = "cudaMallocManaged")]
+    #[doc(alias = "cudaHostAlloc")]
+    pub fn allocate_unified_for<T: Element>(
+        &self,
+        len: usize,
+        pattern: AccessPattern,
+    ) -> Result<UnifiedBuffer<T>> {
+        let origin = match (&self.pool, pattern) {
+            (Some(pool), AccessPattern::General) => Origin::Pool(pool.clone()),
+            _ => {
+                let options = UnifiedOptions::default().pattern(pattern);
+                Origin::Own(options.oversubscription(self.oversubscription))
+            }
+        };
+        UnifiedBuffer::allocate(Arc::clone(&self.device), len, origin)
+    }
+
+    /// What the pool of unified buffers holds; `None` where there is none.
+    #[must_use]
+    pub fn pool_stats(&self) -> Option<PoolStats> {
+        self.pool.as_ref().map(UnifiedPool::stats)
+    }
+
+    /// Gives the pool's memory back to CUDA that no buffer has a part of, and returns how many bytes that is; 0 without a pool.
+    ///
+    /// # Ordering
+    /// It does not wait: what former work still uses is freed when that is done.
+    pub fn trim(&self) -> usize {
+        self.pool.as_ref().map_or(0, UnifiedPool::trim)
     }
 
     /// A buffer of `len` zeros in device memory; `dtype` must be that of `T`.
@@ -210,28 +275,6 @@ impl CudaBackend {
         )?)
     }
 
-    /// [`UnifiedBuffer::prefetch_to_device`].
-    ///
-    /// # Errors
-    /// As there.
-    #[doc(alias = "cudaMemPrefetchAsync")]
-    pub fn prefetch_to_device<T: Element>(
-        &self,
-        buffer: &UnifiedBuffer<T>,
-        device: Option<usize>,
-    ) -> Result<Placement> {
-        buffer.prefetch_to_device(device)
-    }
-
-    /// [`UnifiedBuffer::prefetch_to_host`].
-    ///
-    /// # Errors
-    /// As there.
-    #[doc(alias = "cudaMemPrefetchAsync")]
-    pub fn prefetch_to_host<T: Element>(&self, buffer: &UnifiedBuffer<T>) -> Result<Placement> {
-        buffer.prefetch_to_host()
-    }
-
     /// [`UnifiedBuffer::set_memory_advice`].
     ///
     /// # Errors
@@ -253,57 +296,5 @@ impl CudaBackend {
     #[doc(alias = "cudaDeviceSynchronize")]
     pub fn synchronize(&self) -> Result<()> {
         self.device.synchronize()
-    }
-
-    /// Starts counting what managed memory costs, for [`migration_counters`](Self::migration_counters). The simulator always counts; on
-    /// a GPU this needs the feature `profile` and CUPTI, of which a process has one, and which overlooks managed memory that was
-    /// allocated before its first start (seen with CUDA 13.0 on an H200).
-    ///
-    /// # Errors
-    /// [`CudaError::NotSupported`](crate::CudaError::NotSupported) without the feature, and why CUPTI does not count. The backend goes
-    /// on without.
-    #[doc(alias = "cuptiActivityConfigureUnifiedMemoryCounter")]
-    pub fn start_counting(&self) -> Result<()> {
-        if self.is_simulated() {
-            return Ok(());
-        }
-        #[cfg(feature = "profile")]
-        {
-            let mut counter = self.counter.lock();
-            if counter.is_none() {
-                let runtime = self.device.as_cuda_um().runtime();
-                *counter = Some(cuda_um::profile::MigrationCounter::start(runtime)?);
-            }
-            Ok(())
-        }
-        #[cfg(not(feature = "profile"))]
-        Err(crate::CudaError::NotSupported {
-            what: "counting migrations on a GPU".into(),
-            needs: "um-backend with the feature `profile`".into(),
-            have: "a build without it".into(),
-        })
-    }
-
-    /// Ends what [`start_counting`](Self::start_counting) began on a GPU: collecting costs a little time.
-    pub fn stop_counting(&self) {
-        #[cfg(feature = "profile")]
-        drop(self.counter.lock().take());
-    }
-
-    /// What managed memory cost so far, on all devices of the runtime. `None` on a GPU where nothing counts
-    /// ([`start_counting`](Self::start_counting)).
-    ///
-    /// # Ordering
-    /// Work that the device has not done yet is not counted yet: [`synchronize`](Self::synchronize) first.
-    #[must_use]
-    pub fn migration_counters(&self) -> Option<MigrationCounters> {
-        #[cfg(feature = "profile")]
-        if let Some(counter) = &*self.counter.lock() {
-            return counter.read().ok().map(Into::into);
-        }
-        #[cfg(feature = "sim")]
-        return self.simulator().map(|sim| sim.counters().into());
-        #[cfg(not(feature = "sim"))]
-        return None;
     }
 }

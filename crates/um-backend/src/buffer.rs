@@ -7,12 +7,13 @@ use std::ops::Range;
 use crate::device::BufferDevice;
 use crate::dtype::{DType, Element};
 use crate::error::Result;
+use crate::host_buffer::HostBuffer;
 use crate::memory::{BufferMemory, BufferMemoryMut, same_length};
 use crate::transfer;
 
 /// A buffer of elements, wherever they live. Object safe: frameworks hold a `Box<dyn Buffer<T>>`.
 ///
-/// The contract, which [`conformance`](crate::conformance) checks:
+/// The contract, which the module `conformance` (a feature) checks:
 ///
 /// - Its length never changes. A new buffer holds zeros.
 /// - Every call sees the effect of every earlier call on the buffer, and of every kernel that was launched on it, on any stream.
@@ -35,9 +36,7 @@ use crate::transfer;
 ///
 /// fn process(buffer: &mut dyn Buffer<f32>) -> Result<f32, CudaError> {
 ///     buffer.fill(0.5)?;
-///     let mut values = vec![0.0; buffer.len()];
-///     buffer.copy_to_host(&mut values)?;
-///     Ok(values.iter().sum())
+///     Ok(buffer.read_back()?.iter().sum())
 /// }
 ///
 /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
@@ -88,6 +87,10 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
 
     /// Copies all elements from the host.
     ///
+    /// # Ordering
+    /// After earlier work on the buffer. When it returns, `source` may be used again, though the copy may be only enqueued; later calls
+    /// and launches come after it.
+    ///
     /// # Errors
     /// [`CudaError::LengthMismatch`](crate::CudaError::LengthMismatch) unless `source` is as long as the buffer, and what CUDA
     /// reports.
@@ -98,6 +101,9 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     }
 
     /// Copies all elements to the host.
+    ///
+    /// # Ordering
+    /// After earlier writes of the buffer, for which it waits; `target` holds the elements when it returns.
     ///
     /// # Errors
     /// [`CudaError::LengthMismatch`](crate::CudaError::LengthMismatch) unless `target` is as long as the buffer, and what CUDA
@@ -110,13 +116,35 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
 
     /// Copies elements from the host to `offset` and on.
     ///
+    /// # Ordering
+    /// As for [`copy_from_host`](Self::copy_from_host).
+    ///
     /// # Errors
     /// [`CudaError::RangeOutOfBounds`](crate::CudaError::RangeOutOfBounds), and what CUDA reports.
     fn copy_from_host_at(&mut self, offset: usize, source: &[T]) -> Result<()> {
         self.memory_mut().copy_from_host_at(offset, source)
     }
 
+    /// The elements, in new memory of the host.
+    ///
+    /// Who reads often copies into memory that is there already ([`copy_to_host`](Self::copy_to_host)): the first touch of new memory
+    /// takes longer than the copy.
+    ///
+    /// # Ordering
+    /// As for [`copy_to_host`](Self::copy_to_host).
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory) for the host's memory, and what CUDA reports.
+    fn read_back(&self) -> Result<Vec<T>> {
+        let mut elements = HostBuffer::zeroed(self.len())?;
+        self.copy_to_host(elements.as_slice_mut())?;
+        Ok(elements.into_vec())
+    }
+
     /// Copies elements from `offset` and on to the host.
+    ///
+    /// # Ordering
+    /// As for [`copy_to_host`](Self::copy_to_host).
     ///
     /// # Errors
     /// [`CudaError::RangeOutOfBounds`](crate::CudaError::RangeOutOfBounds), and what CUDA reports.

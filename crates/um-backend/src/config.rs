@@ -1,6 +1,6 @@
 //! What a backend is opened with.
 
-use cuda_um::Oversubscription;
+use cuda_um::{Oversubscription, PoolOptions};
 
 use crate::runtime::RuntimeChoice;
 
@@ -26,6 +26,9 @@ pub struct CudaBackendConfig {
     /// Whether unified buffers may take more memory than the device has free; refused unless set, since an oversubscribed GPU can
     /// hang for every process on it.
     pub oversubscription: Oversubscription,
+    /// The pool of which [`CudaBackend::allocate_unified`](crate::CudaBackend::allocate_unified) takes memory; none unless set. It may
+    /// oversubscribe if its options or [`oversubscription`](Self::oversubscription) say so. Where managed memory is poor there is none.
+    pub unified_pool: Option<PoolOptions>,
 }
 
 impl CudaBackendConfig {
@@ -56,6 +59,15 @@ impl CudaBackendConfig {
     pub fn oversubscription(self, oversubscription: Oversubscription) -> Self {
         Self {
             oversubscription,
+            ..self
+        }
+    }
+
+    /// Sets the pool that unified buffers come from: worth it for those who allocate often.
+    #[must_use]
+    pub fn unified_pool(self, options: impl Into<Option<PoolOptions>>) -> Self {
+        Self {
+            unified_pool: options.into(),
             ..self
         }
     }

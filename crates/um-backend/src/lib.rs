@@ -17,6 +17,7 @@ mod host_memory;
 mod memory;
 mod pinned_buffer;
 mod placement;
+mod prefetch_batch;
 mod runtime;
 mod transfer;
 mod unified_buffer;
@@ -33,13 +34,14 @@ pub use feature::CudaFeature;
 pub use host_buffer::HostBuffer;
 pub use memory::{BufferMemory, BufferMemoryMut};
 pub use pinned_buffer::PinnedBuffer;
-pub use placement::{MemoryAdvice, Placement};
+pub use placement::{MemoryAdvice, MemoryPlacement, Placement};
+pub use prefetch_batch::{PrefetchBatch, Prefetched};
 pub use runtime::RuntimeChoice;
 pub use unified_buffer::{UnifiedBacking, UnifiedBuffer};
 
 pub use cuda_um::{
-    Capabilities, HostMut, HostRef, MemoryInfo, Oversubscription, RegisteredBuffer, Stream, View,
-    ViewMut,
+    AccessPattern, Capabilities, HostMut, HostRef, MemoryInfo, Oversubscription, Placed,
+    PoolOptions, PoolStats, RegisteredBuffer, Stream, UnifiedOptions, View, ViewMut,
 };
 /// The simulator: a CUDA runtime in software.
 #[cfg(feature = "sim")]

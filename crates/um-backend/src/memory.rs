@@ -7,6 +7,9 @@ use cuda_um::{DeviceBuffer, PinnedBuffer, UnifiedBuffer, View, ViewMut};
 use crate::dtype::Element;
 use crate::error::{CudaError, Result};
 
+const HOST: &str = "host memory";
+const OPAQUE: &str = "memory of an implementation's own";
+
 /// The memory of a [`Buffer`](crate::Buffer), to be read.
 ///
 /// A kernel takes [`device_view`](Self::device_view) as its argument, whichever implementation the buffer is.
@@ -17,7 +20,7 @@ pub enum BufferMemory<'a, T> {
     Host(&'a [T]),
     /// Device memory.
     Device(&'a DeviceBuffer<T>),
-    /// Managed memory.
+    /// Managed memory, or mapped memory behind the same type ([`UnifiedBuffer::placement`] says which).
     Unified(&'a UnifiedBuffer<T>),
     /// Pinned memory, mapped into the device's address space where the device can.
     Pinned(&'a PinnedBuffer<T>),
@@ -33,7 +36,7 @@ pub enum BufferMemoryMut<'a, T> {
     Host(&'a mut [T]),
     /// Device memory.
     Device(&'a mut DeviceBuffer<T>),
-    /// Managed memory.
+    /// Managed memory, or mapped memory behind the same type ([`UnifiedBuffer::placement`] says which).
     Unified(&'a mut UnifiedBuffer<T>),
     /// Pinned memory, mapped into the device's address space where the device can.
     Pinned(&'a mut PinnedBuffer<T>),
@@ -51,8 +54,18 @@ impl<'a, T: Element> BufferMemory<'a, T> {
             Self::Device(buffer) => Ok(buffer.view(..)?),
             Self::Unified(buffer) => Ok(buffer.view(..)?),
             Self::Pinned(buffer) => Ok(buffer.view(..)?),
-            Self::Host(_) => Err(unreachable_for_kernels("host memory")),
-            Self::Opaque => Err(unreachable_for_kernels("memory of an implementation's own")),
+            Self::Host(_) | Self::Opaque => Err(unreachable_for_kernels(&self.in_words())),
+        }
+    }
+
+    /// What it is, for answers and errors.
+    pub(crate) fn in_words(self) -> String {
+        match self {
+            Self::Host(_) => HOST.to_owned(),
+            Self::Device(_) => "device memory".to_owned(),
+            Self::Unified(buffer) => buffer.placement().to_string(),
+            Self::Pinned(_) => "pinned memory".to_owned(),
+            Self::Opaque => OPAQUE.to_owned(),
         }
     }
 
@@ -80,8 +93,8 @@ impl<'a, T: Element> BufferMemoryMut<'a, T> {
             Self::Device(buffer) => Ok(buffer.view_mut(..)?),
             Self::Unified(buffer) => Ok(buffer.view_mut(..)?),
             Self::Pinned(buffer) => Ok(buffer.view_mut(..)?),
-            Self::Host(_) => Err(unreachable_for_kernels("host memory")),
-            Self::Opaque => Err(unreachable_for_kernels("memory of an implementation's own")),
+            Self::Host(_) => Err(unreachable_for_kernels(HOST)),
+            Self::Opaque => Err(unreachable_for_kernels(OPAQUE)),
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+/// What memory a unified buffer is to have.
+pub use cuda_um::Placement as MemoryPlacement;
 use cuda_um::{Advice, Location};
 
 use crate::error::{CudaError, Result};
@@ -90,6 +92,15 @@ impl Placement {
             Self::NotApplied { what, needs, have } => {
                 Err(CudaError::NotSupported { what, needs, have })
             }
+        }
+    }
+
+    /// To memory of which nothing migrates.
+    pub(crate) fn not_managed(what: &str, have: &dyn fmt::Display) -> Self {
+        Self::NotApplied {
+            what: what.to_owned(),
+            needs: "managed memory".to_owned(),
+            have: have.to_string(),
         }
     }
 

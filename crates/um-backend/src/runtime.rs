@@ -13,7 +13,7 @@ const VARIABLE: &str = "CUDA_UM_RUNTIME";
 /// Which CUDA runtime to use.
 ///
 /// The first three choices share one runtime a process, so that buffers made through different backends can be copied on the
-/// device. A simulator of your own is [`RuntimeChoice::Simulator`].
+/// device. A simulator of your own is `RuntimeChoice::Simulator`.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub enum RuntimeChoice {

@@ -3,18 +3,19 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use cuda_um::{HostMut, HostRef, Location, Oversubscription, UnifiedOptions};
+use cuda_um::{HostMut, HostRef, Location, Placed, UnifiedOptions, UnifiedPool};
 
 use crate::buffer::Buffer;
 use crate::device::{BufferDevice, CudaDevice};
 use crate::dtype::{DType, Element};
 use crate::error::Result;
 use crate::memory::{BufferMemory, BufferMemoryMut};
-use crate::placement::{MemoryAdvice, Placement};
+use crate::placement::{MemoryAdvice, MemoryPlacement, Placement};
 
-/// A buffer of unified memory: managed memory, or, on a GPU where that is poor, mapped pinned memory behind the same calls.
+/// A buffer of unified memory: managed memory; or mapped pinned memory behind the same calls, on a GPU where managed memory is poor or
+/// where that is faster for the pattern that was stated.
 ///
-/// [`backing`](Self::backing) says which, and why.
+/// [`placed`](Self::placed) says which, and why.
 ///
 /// # Examples
 /// ```
@@ -32,19 +33,29 @@ use crate::placement::{MemoryAdvice, Placement};
 /// ```
 #[derive(Debug)]
 pub struct UnifiedBuffer<T> {
-    memory: Memory<T>,
+    memory: cuda_um::UnifiedBuffer<T>,
     device: Arc<CudaDevice>,
     place: BufferDevice,
-    oversubscription: Oversubscription,
+    origin: Origin,
 }
 
-#[derive(Debug)]
-enum Memory<T> {
-    Managed(cuda_um::UnifiedBuffer<T>),
-    Pinned {
-        buffer: cuda_um::PinnedBuffer<T>,
-        reason: String,
-    },
+/// Where a buffer's memory came from; that of [`Buffer::clone_empty`] comes from there too.
+#[derive(Debug, Clone)]
+pub(crate) enum Origin {
+    Own(UnifiedOptions),
+    Pool(UnifiedPool),
+}
+
+impl Origin {
+    /// Why a buffer of this origin has mapped memory though nobody asked for it. Who asks for managed memory gets it, poor or not.
+    fn fallback(&self, device: &CudaDevice) -> Option<String> {
+        match *self {
+            Self::Own(options) if options == options.placement(MemoryPlacement::Auto) => {
+                device.unified_memory_obstacle()
+            }
+            _ => None,
+        }
+    }
 }
 
 /// What memory a [`UnifiedBuffer`] really has.
@@ -54,6 +65,11 @@ pub enum UnifiedBacking {
     Managed,
     /// Mapped pinned memory, since managed memory is poor on this device.
     PinnedFallback {
+        /// Why.
+        reason: String,
+    },
+    /// Mapped pinned memory, as it was asked for, or as the pattern and the machine's costs speak for.
+    Mapped {
         /// Why.
         reason: String,
     },
@@ -67,52 +83,86 @@ impl<T: Element> UnifiedBuffer<T> {
     /// [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory), also for more than the device has free; and what CUDA reports.
     #[doc(alias = "cudaMallocManaged")]
     pub fn new(device: Arc<CudaDevice>, len: usize, dtype: DType) -> Result<Self> {
-        dtype.check::<T>()?;
-        Self::allocate(device, len, Oversubscription::Refused)
+        Self::with_options(device, len, dtype, UnifiedOptions::default())
     }
 
-    pub(crate) fn allocate(
+    /// A buffer of `len` zeros, with options: how it will be used, or what memory it is to have; `dtype` must be that of `T`.
+    ///
+    /// Where managed memory is poor ([`CudaDevice::unified_memory_obstacle`]) it has mapped memory, unless
+    /// [`MemoryPlacement::Managed`] is asked for.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::sync::Arc;
+    /// use um_backend::{AccessPattern, CudaDevice, DType, UnifiedBuffer, UnifiedOptions};
+    ///
+    /// let device = Arc::new(CudaDevice::new(0)?);
+    /// let options = UnifiedOptions::default().pattern(AccessPattern::ReadMostly);
+    /// let weights = UnifiedBuffer::<f32>::with_options(device, 1 << 20, DType::F32, options)?;
+    /// println!("{}", weights.placed()); // managed memory (ReadMostly), with the advice SetReadMostly
+    /// assert_eq!(weights.placed().pattern, AccessPattern::ReadMostly);
+    /// # Ok::<(), um_backend::CudaError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new); [`CudaError::NotSupported`](crate::CudaError::NotSupported) for memory that the device does not have.
+    pub fn with_options(
         device: Arc<CudaDevice>,
         len: usize,
-        oversubscription: Oversubscription,
+        dtype: DType,
+        options: UnifiedOptions,
     ) -> Result<Self> {
-        let memory = match device.unified_memory_obstacle() {
-            None => {
-                let options = UnifiedOptions::default().oversubscription(oversubscription);
-                Memory::Managed(cuda_um::UnifiedBuffer::zeroed_with(
-                    device.as_cuda_um(),
-                    len,
-                    options,
-                )?)
+        dtype.check::<T>()?;
+        Self::allocate(device, len, Origin::Own(options))
+    }
+
+    pub(crate) fn allocate(device: Arc<CudaDevice>, len: usize, origin: Origin) -> Result<Self> {
+        let memory = match &origin {
+            Origin::Pool(pool) => pool.zeroed(len)?,
+            Origin::Own(options) => {
+                let options = match origin.fallback(&device) {
+                    Some(_) => options.placement(MemoryPlacement::Mapped),
+                    None => *options,
+                };
+                cuda_um::UnifiedBuffer::zeroed_with(device.as_cuda_um(), len, options)?
             }
-            Some(reason) => Memory::Pinned {
-                buffer: cuda_um::PinnedBuffer::zeroed(device.as_cuda_um(), len)?,
-                reason,
-            },
         };
         Ok(Self {
             memory,
             place: BufferDevice::Cuda(Arc::clone(&device)),
             device,
-            oversubscription,
+            origin,
         })
     }
 
-    /// What memory it really has, and, for the fallback, why.
+    /// What memory it has, for which pattern, with which advice, and why.
+    #[must_use]
+    pub fn placed(&self) -> Placed {
+        let mut placed = self.memory.placement();
+        if let Some(reason) = self.origin.fallback(&self.device) {
+            placed.reason = format!("since {reason}");
+        }
+        placed
+    }
+
+    /// What memory it really has, and, for mapped memory, why.
     #[must_use]
     pub fn backing(&self) -> UnifiedBacking {
-        match &self.memory {
-            Memory::Managed(_) => UnifiedBacking::Managed,
-            Memory::Pinned { reason, .. } => UnifiedBacking::PinnedFallback {
-                reason: reason.clone(),
+        if let Some(reason) = self.origin.fallback(&self.device) {
+            return UnifiedBacking::PinnedFallback { reason };
+        }
+        match self.memory.placement() {
+            placed if placed.placement == MemoryPlacement::Mapped => UnifiedBacking::Mapped {
+                reason: placed.reason,
             },
+            _ => UnifiedBacking::Managed,
         }
     }
 
-    /// Whether it is pinned memory instead of managed memory.
+    /// Whether it is mapped memory because managed memory is poor on this device.
     #[must_use]
     pub fn is_fallback(&self) -> bool {
-        matches!(self.memory, Memory::Pinned { .. })
+        self.origin.fallback(&self.device).is_some()
     }
 
     /// The elements, for the host. Waits for just the work that writes or moves this buffer.
@@ -123,10 +173,7 @@ impl<T: Element> UnifiedBuffer<T> {
     /// # Errors
     /// What CUDA reports: a failure of that work as well.
     pub fn as_slice(&self) -> Result<HostRef<'_, T>> {
-        Ok(match &self.memory {
-            Memory::Managed(buffer) => buffer.host()?,
-            Memory::Pinned { buffer, .. } => buffer.host()?,
-        })
+        Ok(self.memory.host()?)
     }
 
     /// The elements, for the host to write. Waits for just the work that uses this buffer.
@@ -137,28 +184,19 @@ impl<T: Element> UnifiedBuffer<T> {
     /// # Errors
     /// What CUDA reports: a failure of that work as well.
     pub fn as_slice_mut(&mut self) -> Result<HostMut<'_, T>> {
-        Ok(match &mut self.memory {
-            Memory::Managed(buffer) => buffer.host_mut()?,
-            Memory::Pinned { buffer, .. } => buffer.host_mut()?,
-        })
+        Ok(self.memory.host_mut()?)
     }
 
     /// The one pointer, for the CPU and the GPU.
     #[must_use]
     pub fn as_ptr(&self) -> *const T {
-        match &self.memory {
-            Memory::Managed(buffer) => buffer.as_ptr(),
-            Memory::Pinned { buffer, .. } => buffer.as_ptr(),
-        }
+        self.memory.as_ptr()
     }
 
     /// The one pointer, for the CPU and the GPU.
     #[must_use]
     pub fn as_mut_ptr(&mut self) -> *mut T {
-        match &mut self.memory {
-            Memory::Managed(buffer) => buffer.as_mut_ptr(),
-            Memory::Pinned { buffer, .. } => buffer.as_mut_ptr(),
-        }
+        self.memory.as_mut_ptr()
     }
 
     /// Migrates the buffer to a device; `None` is the buffer's own.
@@ -190,11 +228,11 @@ impl<T: Element> UnifiedBuffer<T> {
     }
 
     fn prefetch(&self, location: Location) -> Result<Placement> {
-        match &self.memory {
-            Memory::Managed(buffer) => {
-                Placement::from_outcome(buffer.prefetch(location, self.device.stream()))
+        match self.as_managed() {
+            Some(memory) => {
+                Placement::from_outcome(memory.prefetch(location, self.device.stream()))
             }
-            Memory::Pinned { reason, .. } => Ok(not_managed("prefetch", reason)),
+            None => Ok(Placement::not_managed("prefetch", &self.placed())),
         }
     }
 
@@ -213,9 +251,12 @@ impl<T: Element> UnifiedBuffer<T> {
             Some(ordinal) => Location::Device(self.device.checked_ordinal(ordinal)?),
             None => Location::Host,
         };
-        match &self.memory {
-            Memory::Managed(buffer) => Placement::from_outcome(buffer.advise(advice.at(location))),
-            Memory::Pinned { reason, .. } => Ok(not_managed(&format!("{advice:?}"), reason)),
+        match self.as_managed() {
+            Some(memory) => Placement::from_outcome(memory.advise(advice.at(location))),
+            None => Ok(Placement::not_managed(
+                &format!("{advice:?}"),
+                &self.placed(),
+            )),
         }
     }
 
@@ -267,13 +308,10 @@ impl<T: Element> UnifiedBuffer<T> {
         self.set_memory_advice(MemoryAdvice::UnsetAccessedBy, Some(device))
     }
 
-    /// The managed buffer of the safe layer below: for sub-ranges, range attributes, streams. `None` on the fallback.
+    /// The managed buffer of the safe layer below: for sub-ranges, range attributes, streams. `None` for mapped memory.
     #[must_use]
     pub fn as_managed(&self) -> Option<&cuda_um::UnifiedBuffer<T>> {
-        match &self.memory {
-            Memory::Managed(buffer) => Some(buffer),
-            Memory::Pinned { .. } => None,
-        }
+        is_managed(&self.memory).then_some(&self.memory)
     }
 
     /// Waits for the buffer's work and frees it, with the error that dropping it would swallow.
@@ -282,28 +320,18 @@ impl<T: Element> UnifiedBuffer<T> {
     /// What CUDA reports: a failure of earlier work as well.
     #[doc(alias = "cudaFree")]
     pub fn close(self) -> Result<()> {
-        match self.memory {
-            Memory::Managed(buffer) => buffer.close()?,
-            Memory::Pinned { buffer, .. } => buffer.close()?,
-        }
-        Ok(())
+        Ok(self.memory.close()?)
     }
 }
 
-fn not_managed(what: &str, reason: &str) -> Placement {
-    Placement::NotApplied {
-        what: what.to_owned(),
-        needs: "managed memory".to_owned(),
-        have: format!("pinned memory, since {reason}"),
-    }
+/// Whether its pages migrate.
+pub(crate) fn is_managed<T>(memory: &cuda_um::UnifiedBuffer<T>) -> bool {
+    memory.placement().placement == MemoryPlacement::Managed
 }
 
 impl<T: Element> Buffer<T> for UnifiedBuffer<T> {
     fn len(&self) -> usize {
-        match &self.memory {
-            Memory::Managed(buffer) => buffer.len(),
-            Memory::Pinned { buffer, .. } => buffer.len(),
-        }
+        self.memory.len()
     }
 
     fn device(&self) -> &BufferDevice {
@@ -311,25 +339,16 @@ impl<T: Element> Buffer<T> for UnifiedBuffer<T> {
     }
 
     fn memory(&self) -> BufferMemory<'_, T> {
-        match &self.memory {
-            Memory::Managed(buffer) => BufferMemory::Unified(buffer),
-            Memory::Pinned { buffer, .. } => BufferMemory::Pinned(buffer),
-        }
+        BufferMemory::Unified(&self.memory)
     }
 
     fn memory_mut(&mut self) -> BufferMemoryMut<'_, T> {
-        match &mut self.memory {
-            Memory::Managed(buffer) => BufferMemoryMut::Unified(buffer),
-            Memory::Pinned { buffer, .. } => BufferMemoryMut::Pinned(buffer),
-        }
+        BufferMemoryMut::Unified(&mut self.memory)
     }
 
     fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {
-        Ok(Box::new(Self::allocate(
-            Arc::clone(&self.device),
-            len,
-            self.oversubscription,
-        )?))
+        let device = Arc::clone(&self.device);
+        Ok(Box::new(Self::allocate(device, len, self.origin.clone())?))
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -24,6 +24,7 @@ fn fall_back() {
                 assert_eq!(backend.device().unified_memory_obstacle(), Some(reason));
                 assert!(buffer.as_managed().is_none() && buffer.is_fallback());
             }
+            mapped @ UnifiedBacking::Mapped { .. } => panic!("nobody asked for {mapped:?}"),
         }
         // The same calls, whichever it is.
         assert_eq!(contents(&buffer), vec![0.0; 5000]);

@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use um_backend::sim::{Builder, CudaVersion, Gpu, Sim};
-use um_backend::{CudaBackend, CudaBackendConfig, RuntimeChoice};
+use um_backend::{CudaBackend, CudaBackendConfig, PoolOptions, RuntimeChoice};
 
 /// The presets that every test runs on.
 pub const PRESETS: [Gpu; 3] = [Gpu::H200, Gpu::Maxwell, Gpu::NoConcurrentAccess];
@@ -37,6 +37,12 @@ impl Machine {
 
     pub fn backend(&self) -> CudaBackend {
         self.keep(CudaBackend::initialize_blocking(self.config()).expect("the machine opens"))
+    }
+
+    /// A backend whose unified buffers come from a pool, where managed memory is good.
+    pub fn pooled(&self) -> CudaBackend {
+        let config = self.config().unified_pool(PoolOptions::default());
+        self.keep(CudaBackend::initialize_blocking(config).expect("the machine opens"))
     }
 
     /// A backend for each device, all of one runtime.
@@ -74,7 +80,9 @@ impl Machine {
     fn ends_clean(&self) {
         for backend in self.opened.take() {
             backend.synchronize().expect("nothing failed on the device");
-            let runtime = backend.device().as_cuda_um().runtime();
+            let runtime = backend.device().as_cuda_um().runtime().clone();
+            // With its pool.
+            drop(backend);
             runtime.reclaim().expect("everything dropped was freed");
         }
         if let Some(sim) = &self.sim {

@@ -1,0 +1,185 @@
+//! Prefetches of many buffers at once.
+
+use std::sync::Arc;
+
+use um_backend::sim::{Builder, CudaVersion, Fail, Gpu, Sim};
+use um_backend::{
+    Buffer, BufferKind, CudaError, DType, MemoryPlacement, Placement, Prefetched, UnifiedBuffer,
+    UnifiedOptions,
+};
+
+use crate::support::kernel::Double;
+use crate::support::opaque::OpaqueBuffer;
+use crate::support::{on_each, on_preset};
+
+/// The calls of the driver that prefetch, so far.
+fn calls(sim: &Sim) -> usize {
+    let trace = sim.trace();
+    let prefetch = |name: &str| name.starts_with("cudaMemPrefetch");
+    trace.iter().filter(|call| prefetch(call.name)).count()
+}
+
+fn cuda(version: CudaVersion) -> impl Fn(Builder) -> Builder {
+    move |builder| builder.cuda(version)
+}
+
+/// Thirty-two buffers out of a pool lie side by side: one call moves them, and none moves what is there.
+#[test]
+fn neighbours_take_one_call() {
+    for version in [CudaVersion::V12_2, CudaVersion::V13_0] {
+        on_preset(Gpu::H200, cuda(version), |machine| {
+            let (backend, sim) = (machine.pooled(), machine.sim.as_ref().unwrap());
+            let mut buffers: Vec<UnifiedBuffer<f32>> = (0..32)
+                .map(|_| backend.allocate_unified(16 << 10).unwrap())
+                .collect();
+            let all: Vec<_> = buffers.iter().collect();
+            let moves: [(&dyn Fn() -> Prefetched, usize); 4] = [
+                (&|| backend.prefetch_all_to_host(&all).unwrap(), 1),
+                (&|| backend.prefetch_all_to_host(&all).unwrap(), 0),
+                (
+                    &|| backend.prefetch_all_to_device(&all, Some(0)).unwrap(),
+                    1,
+                ),
+                (&|| backend.prefetch_all_to_device(&all, None).unwrap(), 0),
+            ];
+            for (prefetch, expected) in moves {
+                let before = calls(sim);
+                let prefetched = prefetch();
+                assert_eq!(
+                    (prefetched.calls, calls(sim) - before),
+                    (expected, expected)
+                );
+                assert_eq!(prefetched.placements, vec![Placement::Applied; 32]);
+            }
+            backend.synchronize().unwrap();
+            let start = backend.migration_counters().unwrap();
+            let double = Double::load(backend.device());
+            for buffer in &mut buffers {
+                double.launch(backend.device(), buffer).unwrap();
+            }
+            backend.synchronize().unwrap();
+            let moved = backend.migration_counters().unwrap().since(start);
+            assert_eq!(moved.device_faults, 0, "all of it was there");
+        });
+    }
+}
+
+/// Buffers of every kind and of several element types, some behind `dyn`: those that cannot migrate are left out, and named.
+#[test]
+fn a_mixed_list_says_what_was_left_out() {
+    // Three buffers of managed memory of their own: one call where the runtime takes batches.
+    for (version, expected) in [(CudaVersion::V12_9, 3), (CudaVersion::V13_0, 1)] {
+        on_preset(Gpu::H200, cuda(version), |machine| {
+            let (backend, sim) = (machine.backend(), machine.sim.as_ref().unwrap());
+            let device = || Arc::clone(backend.device());
+            let weights = backend.create::<f32>(BufferKind::Unified, 1000).unwrap();
+            let indices = backend.allocate_unified::<u32>(1000).unwrap();
+            let bytes = backend.create::<u8>(BufferKind::Unified, 1000).unwrap();
+            let empty = backend.allocate_unified::<u8>(0).unwrap();
+            let options = UnifiedOptions::default().placement(MemoryPlacement::Mapped);
+            let mapped =
+                UnifiedBuffer::<u64>::with_options(device(), 10, DType::U64, options).unwrap();
+            let host = backend.create_host::<f64>(10).unwrap();
+            let pinned = backend.create_pinned::<f32>(10).unwrap();
+            let on_device = backend.create_buffer::<i32>(10, DType::I32).unwrap();
+            let opaque = OpaqueBuffer::<f32>::new(10);
+
+            let mut batch = backend.prefetch_batch();
+            batch.add(&*weights).add(&mapped).add(&indices).add(&host);
+            batch.add(&pinned).add(&*bytes).add(&on_device).add(&opaque);
+            batch.add(&empty);
+            let before = calls(sim);
+            let prefetched = batch.to_host().unwrap();
+            assert_eq!(prefetched.calls, expected);
+            assert_eq!(calls(sim) - before, expected);
+            assert_eq!(prefetched.placements.len(), 9);
+            let skipped: Vec<_> = prefetched.skipped().map(|(index, _)| index).collect();
+            assert_eq!(skipped, [1, 3, 4, 6, 7]);
+            for (index, have) in [
+                (1, "mapped pinned memory"),
+                (3, "host memory"),
+                (4, "pinned memory"),
+                (6, "device memory"),
+                (7, "own"),
+            ] {
+                let text = prefetched.placements[index].to_string();
+                assert!(text.contains(have), "{index}: {text}");
+            }
+            assert_eq!(batch.to_host().unwrap().calls, 0, "they are there");
+            assert_eq!(batch.to_device(None).unwrap().calls, expected);
+        });
+    }
+}
+
+/// On each machine there is an answer for each buffer, the same as for one by itself, and no error.
+#[test]
+fn every_machine_answers() {
+    on_each(|machine| {
+        let backend = machine.backend();
+        let buffers = [10, 5000].map(|len| backend.allocate_unified::<f32>(len).unwrap());
+        let alone = buffers[1].prefetch_to_host().unwrap();
+        for prefetched in [
+            backend.prefetch_all_to_host(&buffers.each_ref()).unwrap(),
+            backend
+                .prefetch_all_to_device(&buffers.each_ref(), None)
+                .unwrap(),
+        ] {
+            assert_eq!(prefetched.placements.len(), 2);
+            for placement in &prefetched.placements {
+                assert_eq!(placement.is_applied(), machine.is_concurrent());
+            }
+            if let Some(obstacle) = backend.device().unified_memory_obstacle() {
+                assert_eq!(prefetched.placements[0], alone, "as for one by itself");
+                assert!(alone.to_string().contains(&obstacle), "{alone}");
+            }
+        }
+        let nothing = backend.prefetch_batch().to_host().unwrap();
+        assert_eq!((nothing.calls, nothing.placements.len()), (0, 0));
+        assert_eq!(buffers[1].read_back().unwrap(), vec![0.0; 5000]);
+    });
+}
+
+#[test]
+fn errors_stay_errors() {
+    on_preset(
+        Gpu::H200,
+        |builder| builder,
+        |machine| {
+            let (backend, sim) = (machine.backend(), machine.sim.as_ref().unwrap());
+            let buffer = backend.allocate_unified::<f32>(5000).unwrap();
+            let error = backend.prefetch_all_to_device(&[&buffer], Some(1));
+            assert!(
+                matches!(
+                    error,
+                    Err(CudaError::NoSuchDevice {
+                        ordinal: 1,
+                        count: 1
+                    })
+                ),
+                "{error:?}"
+            );
+
+            // A buffer of another runtime.
+            let other = machine.backend().allocate_unified::<f32>(10).unwrap();
+            let error = backend.prefetch_all_to_host(&[&buffer, &other]);
+            assert!(
+                matches!(
+                    &error,
+                    Err(CudaError::Cuda(cuda_um::Error::RuntimeMismatch { .. }))
+                ),
+                "{error:?}"
+            );
+
+            let invalid = cuda_um::sys::cudaError::cudaErrorInvalidValue;
+            let names: Vec<_> = ["cudaMemPrefetchAsync", "cudaMemPrefetchAsync_v2"].into();
+            for name in names {
+                sim.fail(Fail::call(name).nth(1).with(invalid));
+            }
+            let error = backend.prefetch_all_to_host(&[&buffer]);
+            assert!(matches!(error, Err(CudaError::Cuda(_))), "{error:?}");
+            sim.clear_failures();
+            // What failed is not taken to be there.
+            assert_eq!(backend.prefetch_all_to_host(&[&buffer]).unwrap().calls, 1);
+        },
+    );
+}

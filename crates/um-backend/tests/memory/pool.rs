@@ -1,0 +1,134 @@
+//! A backend whose unified buffers come from a pool.
+
+use um_backend::{
+    AccessPattern, Buffer, CudaBackend, CudaError, MemoryPlacement, Oversubscription, PoolOptions,
+    UnifiedBuffer,
+};
+
+use crate::support::{Machine, on_each, on_each_preset};
+
+fn open(machine: &Machine, options: PoolOptions) -> Result<CudaBackend, CudaError> {
+    let config = machine.config().unified_pool(options);
+    Ok(machine.keep(CudaBackend::initialize_blocking(config)?))
+}
+
+/// Memory comes back to the next buffer, with zeros; and, trimmed, to CUDA.
+#[test]
+fn memory_is_reused() {
+    on_each(|machine| {
+        let backend = machine.pooled();
+        if !machine.has_good_managed_memory() {
+            // There unified buffers have mapped memory, of no pool.
+            let buffer = backend.allocate_unified::<f32>(1000).unwrap();
+            assert!(buffer.is_fallback());
+            assert_eq!((backend.pool_stats(), backend.trim()), (None, 0));
+            return;
+        }
+        let live = || backend.pool_stats().unwrap().live_buffers;
+        let mut first = backend.allocate_unified::<f32>(1000).unwrap();
+        assert!(
+            first.placed().reason.contains("pool"),
+            "{}",
+            first.placed().reason
+        );
+        first.fill(1.5).unwrap();
+        let clone = first.clone_empty(10).unwrap();
+        assert_eq!(live(), 2, "clones come from the pool too");
+        let address = first.as_ptr();
+        drop(first);
+        let second = backend.allocate_unified::<f32>(1000).unwrap();
+        assert_eq!(second.as_ptr(), address);
+        assert_eq!(second.read_back().unwrap(), [0.0; 1000]);
+
+        // A pattern but the general one has memory of its own.
+        let own = backend
+            .allocate_unified_for::<f32>(1000, AccessPattern::DeviceResident)
+            .unwrap();
+        assert_eq!(own.placed().placement, MemoryPlacement::Managed);
+        assert_eq!(live(), 2);
+
+        let reserved = backend.pool_stats().unwrap().reserved_bytes;
+        assert!(reserved > 0);
+        assert_eq!(backend.trim(), 0, "it is in use");
+        drop(clone);
+        second.close().unwrap();
+        backend.synchronize().unwrap();
+        assert_eq!(live(), 0);
+        assert_eq!(backend.trim(), reserved);
+        assert_eq!(backend.pool_stats().unwrap().reserved_bytes, 0);
+    });
+}
+
+#[test]
+fn without_a_pool_there_is_nothing_to_say() {
+    on_each(|machine| {
+        let backend = machine.backend();
+        let _buffer = backend.allocate_unified::<f32>(10).unwrap();
+        assert_eq!((backend.pool_stats(), backend.trim()), (None, 0));
+    });
+}
+
+/// A pool's buffer outlives the backend.
+#[test]
+fn a_buffer_keeps_its_pool() {
+    on_each(|machine| {
+        machine.backend();
+        let config = machine.config().unified_pool(PoolOptions::default());
+        let backend = CudaBackend::initialize_blocking(config).unwrap();
+        let runtime = backend.device().as_cuda_um().runtime().clone();
+        let buffer = backend.allocate_unified::<u16>(77).unwrap();
+        drop(backend);
+        let clone = buffer.clone_empty(5).unwrap();
+        assert_eq!(clone.read_back().unwrap(), [0; 5]);
+        buffer.close().unwrap();
+        drop(clone);
+        runtime.reclaim().unwrap();
+    });
+}
+
+#[test]
+fn a_pool_has_a_limit_and_options_that_can_be() {
+    on_each(|machine| {
+        let options = PoolOptions::default().slab_bytes(3 << 20);
+        let limited = PoolOptions::default().limit_bytes(32 << 20);
+        if !machine.has_good_managed_memory() {
+            return;
+        }
+        let error = open(machine, options).unwrap_err();
+        assert!(matches!(error, CudaError::Cuda(_)), "{error:?}");
+
+        let backend = open(machine, limited).unwrap();
+        let buffer = backend.allocate_unified::<u8>(1000).unwrap();
+        match backend.allocate_unified::<u8>(64 << 20) {
+            Err(CudaError::OutOfMemory {
+                requested_bytes,
+                total_bytes,
+                ..
+            }) => assert!(requested_bytes >= 64 << 20 && total_bytes == 32 << 20),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(buffer.read_back().unwrap(), [0; 1000], "the rest goes on");
+    });
+}
+
+/// What the backend allows, its pool may do.
+#[test]
+fn oversubscription_concerns_the_pool() {
+    on_each_preset(
+        |builder| builder.total_memory_bytes(256 << 20),
+        |machine| {
+            if !machine.has_good_managed_memory() || !machine.is_concurrent() {
+                return;
+            }
+            let make = |backend: &CudaBackend| -> Result<UnifiedBuffer<u8>, CudaError> {
+                backend.allocate_unified(300 << 20)
+            };
+            let error = make(&machine.pooled()).unwrap_err();
+            assert!(error.is_out_of_memory(), "{error:?}");
+            let config = machine.config().unified_pool(PoolOptions::default());
+            let config = config.oversubscription(Oversubscription::Allowed);
+            let backend = machine.keep(CudaBackend::initialize_blocking(config).unwrap());
+            assert_eq!(make(&backend).unwrap().len(), 300 << 20);
+        },
+    );
+}
