@@ -9,6 +9,7 @@ mod predict;
 mod ring;
 mod staged;
 mod streaming;
+mod workers;
 
 pub use options::TransferOptions;
 pub(crate) use staged::{Direction, Host, Staged, copy, copy_on_host};

@@ -56,9 +56,12 @@ const MIB: usize = 1 << 20;
 
 /// How many of the threads a staged copy is worth.
 pub(super) fn copy_threads(bytes: usize, threads: usize) -> usize {
-    match bytes {
-        ..MIB => 1,
-        _ => threads.min(bytes / (256 * KIB)),
+    // A thread that sleeps comes too late for a smaller one.
+    match bytes / MIB {
+        0..2 => 1,
+        2..4 => threads.min(2),
+        4..16 => threads.min(4),
+        _ => threads,
     }
 }
 
@@ -73,7 +76,7 @@ pub(super) fn piece_bytes(bytes: usize) -> usize {
 pub(super) fn threads_on_host(bytes: usize, threads: usize) -> usize {
     match bytes {
         ..STREAMING => 1,
-        _ => threads.min(bytes / MIB),
+        _ => copy_threads(bytes, threads),
     }
 }
 
@@ -399,15 +402,28 @@ pub(crate) unsafe fn copy_on_host(
         return unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
     };
     let threads = threads_on_host(bytes, ring.threads());
-    let share = bytes.div_ceil(threads).next_multiple_of(PAGE);
-    let memory = SendMemory(from, to);
-    ring.run(threads, |thread| {
+    let (memory, next) = (SendMemory(from, to), AtomicUsize::new(0));
+    ring.run(threads, |_| {
         let SendMemory(from, to) = { &memory };
-        let start = (thread * share).min(bytes);
-        // SAFETY: within both; each thread has a range of its own.
-        unsafe { streaming::copy(from.add(start), to.add(start), share.min(bytes - start)) };
+        loop {
+            let start = next.fetch_add(HOST_PIECE, Ordering::Relaxed);
+            if start >= bytes {
+                return;
+            }
+            // SAFETY: within both; each piece is taken once.
+            unsafe {
+                streaming::copy(
+                    from.add(start),
+                    to.add(start),
+                    HOST_PIECE.min(bytes - start),
+                )
+            };
+        }
     });
 }
+
+/// What one thread copies at a time within the host's memory.
+const HOST_PIECE: usize = 256 * KIB;
 
 /// Where to copy from and to.
 struct SendMemory(*const u8, *mut u8);
