@@ -173,3 +173,23 @@ fn without_concurrent_access_the_pattern_gives_no_advice() {
         "{placed}"
     );
 }
+
+#[test]
+fn read_mostly_waits_for_the_copy_before() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, MIB).unwrap();
+    for round in 0..20 {
+        buffer.copy_from_host(&vec![round; MIB]).unwrap();
+        buffer.advise(Advice::SetReadMostly).unwrap();
+        sim.reset_counters();
+        stream.synchronize().unwrap();
+        device.synchronize().unwrap();
+        let counters = sim.counters();
+        assert_eq!((counters.gpu_faults, counters.bytes_to_device), (0, 0));
+        assert!(
+            buffer.try_host().is_ok(),
+            "nothing of the copy was under way"
+        );
+        buffer.advise(Advice::UnsetReadMostly).unwrap();
+    }
+}
