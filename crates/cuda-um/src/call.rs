@@ -21,11 +21,14 @@ use crate::error::Result;
 use crate::reclaim::Reclaim;
 use cuda_um_sys as sys;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// The function table of one runtime, and the thread that frees what was dropped in use.
 pub(crate) struct Api {
     table: Arc<sys::Table>,
     pub(crate) reclaim: Reclaim,
+    /// A stream was made: from then on a device that is not there any more is lost.
+    has_worked: AtomicBool,
 }
 
 impl Api {
@@ -33,6 +36,7 @@ impl Api {
         Arc::new(Self {
             table,
             reclaim: Reclaim::default(),
+            has_worked: AtomicBool::new(false),
         })
     }
 

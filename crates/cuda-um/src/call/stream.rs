@@ -3,6 +3,7 @@
 use super::{Api, Subject};
 use crate::error::Result;
 use cuda_um_sys as sys;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 impl Api {
@@ -20,6 +21,7 @@ impl Api {
                 }
             },
         )?;
+        self.has_worked.store(true, Ordering::Relaxed);
         Ok(stream)
     }
 

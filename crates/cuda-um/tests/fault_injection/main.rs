@@ -10,6 +10,7 @@ use check::{Combination, KINDS, Kind, calls_of, run};
 use rules::{Rule, Rules};
 use scenarios::SCENARIOS;
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -85,7 +86,8 @@ fn watch(at: &At, is_over: &AtomicBool) {
             if let Some((combination, since)) = &*at
                 && since.elapsed() > HANGS
             {
-                eprintln!("hangs: {combination}");
+                // Not captured: the process ends.
+                let _ = writeln!(std::io::stderr(), "hangs: {combination}");
                 std::process::abort();
             }
         }
@@ -109,6 +111,7 @@ fn every_call_fails_once_in_every_way() {
                     *at.lock().unwrap() = None;
                     struck.fetch_add(usize::from(report.struck), Ordering::Relaxed);
                     for problem in report.problems {
+                        if std::env::var_os("V").is_some() { eprintln!("{combination}: {problem}"); }
                         let mut problems = problems.lock().unwrap();
                         let seen = problems.entry(problem).or_default();
                         seen.push(combination.to_string());
