@@ -136,7 +136,7 @@ impl Api {
     ///
     /// From `malloc`, `malloc_managed` or `malloc_from_pool`, freed once, and used by nothing any more.
     pub(crate) unsafe fn free(&self, ordinal: u32, pointer: NonNull<u8>) -> Result<()> {
-        self.on(
+        self.on_release(
             ordinal,
             "cudaFree",
             || Subject::device(ordinal),
@@ -151,7 +151,7 @@ impl Api {
     ///
     /// From `host_alloc`, freed once, and used by nothing any more.
     pub(crate) unsafe fn free_host(&self, ordinal: u32, pointer: NonNull<u8>) -> Result<()> {
-        self.on(
+        self.on_release(
             ordinal,
             "cudaFreeHost",
             || Subject::new("pinned host memory"),
@@ -166,7 +166,7 @@ impl Api {
     ///
     /// Registered by `host_register`, unregistered once, and used by no device any more.
     pub(crate) unsafe fn host_unregister(&self, ordinal: u32, pointer: NonNull<u8>) -> Result<()> {
-        self.on(
+        self.on_release(
             ordinal,
             "cudaHostUnregister",
             || Subject::new("registered host memory"),

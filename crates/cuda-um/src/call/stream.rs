@@ -33,7 +33,7 @@ impl Api {
         ordinal: u32,
         stream: sys::cudaStream_t,
     ) -> Result<()> {
-        self.on(
+        self.on_release(
             ordinal,
             "cudaStreamDestroy",
             || Subject::device(ordinal),
@@ -131,7 +131,7 @@ impl Api {
     ///
     /// A live event, destroyed once.
     pub(crate) unsafe fn event_destroy(&self, ordinal: u32, event: sys::cudaEvent_t) -> Result<()> {
-        self.on(
+        self.on_release(
             ordinal,
             "cudaEventDestroy",
             || Subject::device(ordinal),

@@ -350,9 +350,7 @@ fn modules(world: &World) -> Result<()> {
     let config = LaunchConfig::linear(COUNT, 128);
     // SAFETY: the kernel writes `COUNT` elements.
     #[allow(unsafe_code, reason = "launches the kernel of add.ptx")]
-    unsafe {
-        kernel.launch(stream, config, (&mut data, COUNT as u32, 8u32))
-    }?;
+    unsafe { kernel.launch(stream, config, (&mut data, COUNT as u32, 8u32)) }?;
     drop((kernel, module));
     assert_eq!(data.host()?[..], [8; COUNT]);
     Ok(())
@@ -361,6 +359,12 @@ fn modules(world: &World) -> Result<()> {
 /// A runtime of its own: what is called when it is opened, and at its very end.
 fn from_open_to_end(world: &World) -> Result<()> {
     let runtime = Runtime::from_table(world.sim.table())?;
+    let lived = live(&runtime);
+    let reclaimed = runtime.reclaim();
+    lived.and(reclaimed)
+}
+
+fn live(runtime: &Runtime) -> Result<()> {
     runtime.driver_version()?;
     let device = runtime.device(0)?;
     let stream = device.stream()?;
@@ -371,6 +375,5 @@ fn from_open_to_end(world: &World) -> Result<()> {
     let mut data = UnifiedBuffer::from_slice(&device, &source)?;
     add.launch(&stream, MANY, (&mut data, MANY as u32, 1u32))?;
     assert_eq!(data.read_back()?[7], source[7] + 1);
-    drop(data);
-    runtime.reclaim()
+    Ok(())
 }
