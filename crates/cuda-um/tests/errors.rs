@@ -276,7 +276,10 @@ fn what_is_leaked_does_not_keep_the_runtime() {
         let _ = add.launch(&stream, 10, (&mut pooled, 10u32, 1u32));
         assert!(pooled.close().unwrap_err().is_sticky());
         assert!(own.close().unwrap_err().is_sticky());
+        let runtime = device.runtime().clone();
         drop((add, pool, stream, device));
+        assert!(runtime.reclaim().is_err_and(|error| error.is_sticky()));
+        drop(runtime);
         assert_eq!(table.strong_count(), 0, "{gpu:?}");
     }
 }
