@@ -320,7 +320,6 @@ fn is_what_it_gives_back(call: &str, leaks: &[Leak]) -> bool {
                 || words == ["cudaMallocAsync", "pool"]
         }
         "cudaFreeHost" => words == ["cudaHostAlloc"],
-        "cudaHostUnregister" => words == ["registration"],
         "cudaStreamDestroy" => words == ["stream"],
         "cudaEventDestroy" => words == ["event"],
         "cuModuleUnload" => words == ["module"],

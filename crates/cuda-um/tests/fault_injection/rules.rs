@@ -73,6 +73,11 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         NO_ERROR,
+        &["cudaHostUnregister"],
+        "it is tried once more: the memory is still the caller's alone, so that meets nobody else's",
+    ),
+    rule(
+        NO_ERROR,
         &["cudaMemPoolGetAttribute", "cudaMemPoolTrimTo"],
         "`trim` and `stats` of a pool have no error: they say what they know",
     ),
@@ -87,7 +92,6 @@ pub const RULES: &[Rule] = &[
             "cudaFree",
             "cudaFreeHost",
             "cudaFreeAsync",
-            "cudaHostUnregister",
             "cudaStreamDestroy",
             "cudaEventDestroy",
             "cuModuleUnload",
