@@ -296,10 +296,10 @@ pub fn run(combination: &Combination, rules: &Rules) -> Report {
         problem(format!("misuse: {:?}", sim.misuse()));
     }
     let leaks = sim.leaks();
-    if !kind.is_sticky()
-        && !leaks.is_empty()
-        && !(is_what_it_gives_back(call, &leaks) && rules.allow(rules::LEAKS, scenario.name, call))
-    {
+    let is_allowed = kind.is_sticky()
+        || leaks.is_empty()
+        || is_what_it_gives_back(call, &leaks) && rules.allow(rules::LEAKS, scenario.name, call);
+    if !is_allowed {
         problem(format!(
             "leaks: {:?}",
             leaks.iter().map(word).collect::<Vec<_>>()
