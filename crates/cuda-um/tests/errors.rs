@@ -300,3 +300,15 @@ fn what_comes_before_a_free_is_tried_once_more() {
     drop(device);
     assert_eq!(sim.leaks(), []);
 }
+
+#[test]
+fn unregistering_is_tried_once_more() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    let mut memory = vec![0u8; 4096];
+    let fail = Fail::call("cudaHostUnregister").with(cudaError::cudaErrorInvalidValue);
+    for fail in [fail.clone(), fail.after_the_call()] {
+        sim.fail(fail);
+        RegisteredBuffer::scope(&device, &mut memory, |_| {}).unwrap();
+        assert_eq!(sim.leaks(), []);
+    }
+}
