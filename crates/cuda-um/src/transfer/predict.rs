@@ -1,6 +1,7 @@
 //! How long copies will take, by the cost model.
 
-use super::staged::{copy_threads, piece_bytes, threads_on_host};
+use super::on_host::threads_on_host;
+use super::plan::{copy_threads, piece_bytes};
 use super::{Direction, Transfers};
 use cuda_um_cost::{CostModel, at_rate};
 use std::time::Duration;
