@@ -1,7 +1,8 @@
 //! Threads that help with copies.
 //!
-//! A copy often ends before a sleeping thread is awake. So nobody waits for a helper that has not begun: who comes too late finds the
-//! work closed. A pool of `rayon` waits for all that was spawned, which took 160 us longer on an H200's host.
+//! A copy often ends before a sleeping thread is awake, which takes 145 us on an H200's host (`thread_wake_us` in
+//! `docs/results/h200-cuda-13.0/calibration.json`). So nobody waits for a helper that has not begun: who comes too late finds the work
+//! closed. A pool of `rayon` waits for all that was spawned.
 #![allow(unsafe_code, reason = "lends work to threads that live longer")]
 
 use parking_lot::{Condvar, Mutex};
