@@ -71,7 +71,7 @@ impl TransferOptions {
 
     /// The largest chunk; 0 if nothing is to be staged.
     pub(super) fn chunk_bytes(self) -> usize {
-        let bytes = self.ring_bytes / (self.threads * CHUNKS_PER_THREAD);
+        let bytes = self.ring_bytes / self.threads.saturating_mul(CHUNKS_PER_THREAD);
         bytes - bytes % PAGE
     }
 }
@@ -85,13 +85,14 @@ mod tests {
 
     #[test]
     fn the_ring_is_never_larger_than_asked() {
-        for threads in [0, 1, 3, 64] {
-            for ring_bytes in [0, 1, 8192, 100_000, 64 * MIB] {
+        for threads in [0, 1, 3, 64, usize::MAX / 2 + 1, usize::MAX] {
+            for ring_bytes in [0, 1, 8192, 100_000, 64 * MIB, usize::MAX] {
                 let options = TransferOptions::default()
                     .threads(threads)
                     .ring_bytes(ring_bytes);
-                let ring = options.chunk_bytes() * options.threads * CHUNKS_PER_THREAD;
-                assert!(ring <= ring_bytes, "{options:?}");
+                let chunks = options.threads as u128 * CHUNKS_PER_THREAD as u128;
+                let ring = options.chunk_bytes() as u128 * chunks;
+                assert!(ring <= ring_bytes as u128, "{options:?}");
                 assert_eq!(options.chunk_bytes() % PAGE, 0);
             }
         }
