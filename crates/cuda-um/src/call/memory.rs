@@ -93,7 +93,7 @@ impl Api {
                 0
             };
         let subject = || {
-            Subject::new("host memory to be registered")
+            Subject::new(format_args!("{bytes} bytes of host memory to be registered"))
                 .bytes(bytes)
                 .host_memory()
         };

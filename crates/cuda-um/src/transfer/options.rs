@@ -19,6 +19,8 @@ pub struct TransferOptions {
 
 /// Chunks that each thread has: it fills one while the other is on its way.
 pub(super) const CHUNKS_PER_THREAD: usize = 2;
+/// Each has chunks and a place in the ring; far fewer saturate any link.
+const MOST_THREADS: usize = 256;
 const MIB: usize = 1 << 20;
 
 impl Default for TransferOptions {
@@ -36,11 +38,11 @@ impl Default for TransferOptions {
 }
 
 impl TransferOptions {
-    /// Sets how many threads copy, the calling one among them; 0 counts as 1.
+    /// Sets how many threads copy, the calling one among them; 0 counts as 1, and more than 256 as 256.
     #[must_use]
     pub fn threads(self, threads: usize) -> Self {
         Self {
-            threads: threads.max(1),
+            threads: threads.clamp(1, MOST_THREADS),
             ..self
         }
     }
@@ -71,7 +73,7 @@ impl TransferOptions {
 
     /// The largest chunk; 0 if nothing is to be staged.
     pub(super) fn chunk_bytes(self) -> usize {
-        let bytes = self.ring_bytes / self.threads.saturating_mul(CHUNKS_PER_THREAD);
+        let bytes = self.ring_bytes / (self.threads * CHUNKS_PER_THREAD);
         bytes - bytes % PAGE
     }
 }
