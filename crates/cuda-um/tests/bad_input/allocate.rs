@@ -1,9 +1,7 @@
 //! Lengths that cannot be, or that no device has.
 
 use crate::world::{LEN, cases, run};
-use cuda_um::{
-    DeviceBuffer, PinnedBuffer, RegisteredBuffer, UnifiedBuffer, UnifiedOptions,
-};
+use cuda_um::{DeviceBuffer, PinnedBuffer, RegisteredBuffer, UnifiedBuffer, UnifiedOptions};
 
 /// One element of 4 bytes more than a slice can have.
 const TOO_MANY: usize = isize::MAX as usize / 4 + 1;

@@ -62,7 +62,10 @@ fn a_cost_model_that_is_none() {
     }
     let test = "environment::a_cost_model_that_is_none";
     let text = said(test, &[("CUDA_UM_COST_MODEL", "/no/such/file")]);
-    assert!(text.contains("CUDA_UM_COST_MODEL cannot be /no/such/file"), "{text}");
+    assert!(
+        text.contains("CUDA_UM_COST_MODEL cannot be /no/such/file"),
+        "{text}"
+    );
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     let text = said(test, &[("CUDA_UM_COST_MODEL", file)]);
     assert!(text.contains("an object in JSON"), "{text}");
@@ -99,7 +102,11 @@ fn a_setting_that_is_no_text() {
         return;
     }
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "environment::a_setting_that_is_no_text", "--nocapture"]);
+    command.args([
+        "--exact",
+        "environment::a_setting_that_is_no_text",
+        "--nocapture",
+    ]);
     let no_text = std::ffi::OsStr::from_bytes(b"h200\xff");
     let output = command.env(CHILD, "1").env("CUDA_UM_SIM_GPU", no_text);
     let output = output.output().unwrap();

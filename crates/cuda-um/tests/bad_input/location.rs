@@ -120,11 +120,6 @@ fn numa_nodes_before_cuda_12_2() {
     let old = CudaVersion::V11_8;
     let says = ["host NUMA node 0", "CUDA 12.2 or newer", "11.8"];
     let moves = |made: &Made| made.of == "UnifiedBuffer::advise";
-    let cases = each(
-        Location::HostNuma(0),
-        ErrorKind::NotSupported,
-        &says,
-        old,
-    );
+    let cases = each(Location::HostNuma(0), ErrorKind::NotSupported, &says, old);
     run_made(cases.filter(moves));
 }

@@ -107,9 +107,7 @@ fn parts_of_managed_memory() {
             w.unified.range_attributes_of(range).map(drop)
         }),
         ("PrefetchBatch::add_range", |w, range| {
-            PrefetchBatch::new()
-                .add_range(&w.unified, range)
-                .map(drop)
+            PrefetchBatch::new().add_range(&w.unified, range).map(drop)
         }),
     ]);
 }

@@ -91,7 +91,9 @@ fn difference(before: &State, after: &State) -> String {
     let (before, after) = (format!("{before:#?}"), format!("{after:#?}"));
     let pairs = before.lines().zip(after.lines());
     let differ = pairs.filter(|(before, after)| before != after);
-    differ.map(|(before, after)| format!("{before} ->{after};")).collect()
+    differ
+        .map(|(before, after)| format!("{before} ->{after};"))
+        .collect()
 }
 
 impl World {
