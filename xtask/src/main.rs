@@ -5,6 +5,7 @@ mod bench_peers;
 mod bindgen;
 mod build_kernels;
 mod calibrate;
+mod fuzz;
 mod gpu_bundle;
 mod real_cudart;
 mod wheels;
@@ -34,6 +35,8 @@ enum Task {
     Calibrate(calibrate::Args),
     /// Build the compiled peers of the measurements (CUDA C++, RMM, cudarc, oxicuda-memory); no GPU and no toolkit is needed.
     BenchPeers(bench_peers::Args),
+    /// Give what reads bytes from outside to libFuzzer; needs a nightly toolchain (CONTRIBUTING.md).
+    Fuzz(fuzz::Args),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -45,5 +48,6 @@ fn main() -> anyhow::Result<()> {
         Task::Bench(args) => bench::run(&args),
         Task::Calibrate(args) => calibrate::run(&args),
         Task::BenchPeers(args) => bench_peers::run(&args),
+        Task::Fuzz(args) => fuzz::run(&args),
     }
 }
