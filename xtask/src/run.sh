@@ -80,7 +80,7 @@ for part in $parts; do
     stress)
         seconds=${STRESS_SECONDS:-240}
         CUDA_UM_STRESS_SECONDS=$seconds timeout $((seconds + 120)) tests/cuda-um--stress --nocapture >"$out/stress.txt" 2>&1 || failed=$((failed + 1))
-        tail -4 "$out/stress.txt"
+        grep -E '^(stress|test result):' "$out/stress.txt" | tail -2
         ;;
     bench)
         # shellcheck disable=SC2086
