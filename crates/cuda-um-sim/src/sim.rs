@@ -30,10 +30,16 @@ struct Inner {
     core: Arc<Core>,
     slot: usize,
     table: Mutex<Weak<Table>>,
+    /// The process that has its streams' threads.
+    process: u32,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        // A child of fork has nothing to shut down, and nobody to wait for.
+        if self.process != std::process::id() {
+            return;
+        }
         self.core.shut_down();
         host_fault::unwatch(&self.core);
         slot::give(self.slot);
@@ -66,6 +72,7 @@ impl Sim {
                 core,
                 slot,
                 table: Mutex::default(),
+                process: std::process::id(),
             }),
         };
         // Whatever is wrong with the table shows here, so that `table` cannot fail.

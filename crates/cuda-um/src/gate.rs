@@ -6,6 +6,7 @@
 
 use crate::call::Api;
 use crate::error::{Error, Result};
+use crate::fork::Origin;
 use crate::stream::StreamInner;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::{Arc, Weak};
@@ -42,6 +43,7 @@ pub(crate) struct Enqueue<'a> {
 /// Holds the gate closed.
 pub(crate) struct Closed {
     gate: Arc<Gate>,
+    origin: Origin,
 }
 
 impl Gate {
@@ -104,6 +106,7 @@ impl Gate {
         state.buffer = buffer;
         Closed {
             gate: Arc::clone(self),
+            origin: Origin::here(),
         }
     }
 }
@@ -164,6 +167,9 @@ impl Busy {
 
 impl Drop for Closed {
     fn drop(&mut self) {
+        if self.origin.is_inherited() {
+            return;
+        }
         self.gate.state.lock().guards -= 1;
     }
 }
