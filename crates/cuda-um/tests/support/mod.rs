@@ -81,6 +81,6 @@ fn twin(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
     launch
         .slice_mut::<u32>(0, count as usize)?
         .iter_mut()
-        .for_each(|value| *value += rounds);
+        .for_each(|value| *value = value.wrapping_add(rounds));
     Ok(())
 }

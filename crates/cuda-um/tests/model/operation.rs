@@ -1,0 +1,286 @@
+//! What a sequence is made of. Whatever the numbers, an operation makes sense: a slot is taken modulo the live buffers, a stream modulo
+//! the streams, a part is a share of the length. So every part of a sequence is a sequence, and `Debug` prints what can be pasted.
+
+use cuda_um::{AccessPattern, Location};
+use proptest::prelude::*;
+use proptest::sample::select;
+use std::ops::Range;
+
+/// A share of a buffer: where it begins, of the whole, and how much of the rest it has; both of `Part::WHOLE`.
+#[derive(Clone, Copy, Debug)]
+pub struct Part(pub u16, pub u16);
+
+impl Part {
+    const WHOLE: usize = u16::MAX as usize;
+
+    pub fn of(self, len: usize) -> Range<usize> {
+        let start = usize::from(self.0) * len / Self::WHOLE;
+        let count = usize::from(self.1) * (len - start) / Self::WHOLE;
+        start..start + count
+    }
+}
+
+/// All of a buffer.
+pub const ALL: Part = Part(0, u16::MAX);
+
+/// What memory a buffer has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Managed,
+    Mapped,
+    Pattern(AccessPattern),
+    UnifiedPool,
+    Device,
+    DevicePool,
+    Pinned,
+    PinnedPool,
+}
+
+/// How the host reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// `host`; `copy_to_host_at` of device memory.
+    Guard,
+    /// `try_host`; nothing of device memory.
+    Try,
+    /// `host_async`; `copy_to_host_async` of device memory.
+    Async,
+    /// `copy_to_host_at`.
+    Copy,
+    /// `read_back`, of the whole buffer.
+    Back,
+}
+
+/// How the host writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writing {
+    /// `host_mut`; `copy_from_host_at` of device memory.
+    Guard,
+    /// `try_host_mut`; nothing of device memory.
+    Try,
+    /// `host_mut_async`; `copy_from_host_at` of device memory.
+    Async,
+    /// `copy_from_host_at`.
+    Copy,
+    /// `copy_from_host_async`, of the whole buffer.
+    CopyAsync,
+    /// `host_overwrite`.
+    Overwrite,
+}
+
+/// Advice, without its location.
+#[derive(Clone, Copy, Debug)]
+pub enum Advising {
+    ReadMostly(bool),
+    Preferred(bool),
+    AccessedBy(bool),
+}
+
+/// 0 is the host, the others are devices.
+#[derive(Clone, Copy, Debug)]
+pub struct At(pub u8);
+
+impl At {
+    pub fn location(self, devices: usize) -> Location {
+        match usize::from(self.0) {
+            0 => Location::Host,
+            other => Location::Device(((other - 1) % devices) as u32),
+        }
+    }
+}
+
+/// One step.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    /// A new buffer: zeros, or numbers that begin with a seed.
+    Allocate {
+        kind: Kind,
+        device: u8,
+        len: usize,
+        seed: Option<u32>,
+    },
+    /// The host writes numbers.
+    Write {
+        slot: u8,
+        part: Part,
+        seed: u32,
+        how: Writing,
+    },
+    /// The host reads, and compares.
+    Read { slot: u8, part: Part, how: Reading },
+    /// `fill` on a stream.
+    Fill { slot: u8, stream: u8, value: u32 },
+    /// A kernel adds a number to each element.
+    Add {
+        slot: u8,
+        part: Part,
+        stream: u8,
+        number: u32,
+    },
+    /// `copy_range`, between two buffers that are not one; as much as fits.
+    Copy {
+        from: u8,
+        part: Part,
+        to: u8,
+        offset: u16,
+        stream: u8,
+    },
+    /// `advise_range`.
+    Advise {
+        slot: u8,
+        part: Part,
+        advice: Advising,
+        at: At,
+    },
+    /// `prefetch_range`.
+    Prefetch {
+        slot: u8,
+        part: Part,
+        at: At,
+        stream: u8,
+    },
+    /// A `PrefetchBatch` of the slots whose bit is set.
+    PrefetchBatch {
+        slots: u8,
+        part: Part,
+        at: At,
+        stream: u8,
+    },
+    /// When all devices are idle, a prefetch of the whole; then `residency` says the place.
+    PrefetchAndLook { slot: u8, at: At, stream: u8 },
+    /// `forget_residency`.
+    Forget { slot: u8 },
+    /// Dropped, in use or not.
+    Drop { slot: u8 },
+    /// Closed.
+    Close { slot: u8 },
+    /// All pools are trimmed.
+    Trim,
+    /// `Runtime::reclaim`.
+    Reclaim,
+    /// One stream waits for an event of another.
+    Order { before: u8, after: u8 },
+    /// A new stream takes the place of one that may have work.
+    NewStream { stream: u8 },
+    /// `Stream::synchronize`.
+    Synchronize { stream: u8 },
+    /// Other rings for staged copies.
+    Staging {
+        device: u8,
+        threads: u8,
+        ring_pages: u8,
+        from_bytes: u16,
+    },
+    /// On a simulator: all streams are held, until the host has begun something that may wait for them.
+    Hold,
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    prop_oneof![
+        2 => Just(ALL),
+        3 => (any::<u16>(), any::<u16>()).prop_map(|(start, count)| Part(start, count)),
+    ]
+}
+
+/// Mostly small; a few lengths again and again, so that pools reuse blocks.
+fn len() -> impl Strategy<Value = usize> {
+    prop_oneof![
+        12 => select(vec![1, 64, 1000, 1024, 5000]),
+        8 => 1..=2000_usize,
+        3 => 2001..=40_000_usize,
+        1 => prop_oneof![6 => 40_001..=200_000_usize, 1 => 200_001..=1_000_000_usize],
+    ]
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    use AccessPattern::*;
+    let patterns = vec![General, ReadMostly, DeviceResident, ReadBack, StreamOnce];
+    prop_oneof![
+        3 => Just(Kind::Managed),
+        4 => Just(Kind::UnifiedPool),
+        2 => Just(Kind::Device),
+        3 => Just(Kind::DevicePool),
+        2 => Just(Kind::Pinned),
+        2 => Just(Kind::PinnedPool),
+        1 => Just(Kind::Mapped),
+        1 => select(patterns).prop_map(Kind::Pattern),
+    ]
+}
+
+fn allocate() -> impl Strategy<Value = Operation> {
+    let seed = proptest::option::of(any::<u32>());
+    (kind(), 0..2_u8, len(), seed).prop_map(|(kind, device, len, seed)| Operation::Allocate {
+        kind,
+        device,
+        len,
+        seed,
+    })
+}
+
+fn advising() -> impl Strategy<Value = Advising> {
+    prop_oneof![
+        any::<bool>().prop_map(Advising::ReadMostly),
+        any::<bool>().prop_map(Advising::Preferred),
+        any::<bool>().prop_map(Advising::AccessedBy),
+    ]
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    use Operation::*;
+    let slot = || 0..8_u8;
+    let stream = || 0..6_u8;
+    let at = || (0..3_u8).prop_map(At);
+    let reading = select(vec![
+        Reading::Guard,
+        Reading::Try,
+        Reading::Async,
+        Reading::Copy,
+        Reading::Back,
+    ]);
+    let writing = select(vec![
+        Writing::Guard,
+        Writing::Try,
+        Writing::Async,
+        Writing::Copy,
+        Writing::CopyAsync,
+        Writing::Overwrite,
+    ]);
+    prop_oneof![
+        6 => (slot(), part(), reading).prop_map(|(slot, part, how)| Read { slot, part, how }),
+        6 => allocate(),
+        5 => (slot(), part(), any::<u32>(), writing)
+            .prop_map(|(slot, part, seed, how)| Write { slot, part, seed, how }),
+        4 => (slot(), stream(), any::<u32>())
+            .prop_map(|(slot, stream, value)| Fill { slot, stream, value }),
+        9 => (slot(), part(), stream(), 1..2000_u32)
+            .prop_map(|(slot, part, stream, number)| Add { slot, part, stream, number }),
+        9 => (slot(), part(), slot(), any::<u16>(), stream())
+            .prop_map(|(from, part, to, offset, stream)| Copy { from, part, to, offset, stream }),
+        3 => (slot(), part(), advising(), at())
+            .prop_map(|(slot, part, advice, at)| Advise { slot, part, advice, at }),
+        4 => (slot(), part(), at(), stream())
+            .prop_map(|(slot, part, at, stream)| Prefetch { slot, part, at, stream }),
+        2 => (any::<u8>(), part(), at(), stream())
+            .prop_map(|(slots, part, at, stream)| PrefetchBatch { slots, part, at, stream }),
+        1 => (slot(), at(), stream())
+            .prop_map(|(slot, at, stream)| PrefetchAndLook { slot, at, stream }),
+        1 => slot().prop_map(|slot| Forget { slot }),
+        6 => slot().prop_map(|slot| Drop { slot }),
+        1 => slot().prop_map(|slot| Close { slot }),
+        2 => Just(Trim),
+        1 => Just(Reclaim),
+        1 => (stream(), stream()).prop_map(|(before, after)| Order { before, after }),
+        1 => stream().prop_map(|stream| NewStream { stream }),
+        1 => stream().prop_map(|stream| Synchronize { stream }),
+        1 => (0..2_u8, 1..4_u8, 0..32_u8, any::<u16>())
+            .prop_map(|(device, threads, ring_pages, from_bytes)| Staging { device, threads, ring_pages, from_bytes }),
+        5 => Just(Hold),
+    ]
+}
+
+/// A sequence of 2 to 40 operations: some buffers first.
+pub fn sequence() -> impl Strategy<Value = Vec<Operation>> {
+    let first = proptest::collection::vec(allocate(), 1..=4);
+    let then = proptest::collection::vec(operation(), 1..=36);
+    (first, then).prop_map(|(first, then)| first.into_iter().chain(then).collect())
+}
