@@ -1,5 +1,6 @@
 //! What belongs to the driver, so that several runtimes over it share it.
 
+use crate::device::DeviceState;
 use crate::error::{Error, Result};
 use crate::gate::Gate;
 use crate::residency::Neighbours;
@@ -15,6 +16,8 @@ pub(crate) struct DriverState {
     pub(crate) neighbours: Neighbours,
     /// Live managed bytes, for each device.
     managed: Mutex<HashMap<u32, usize>>,
+    /// Of all runtimes.
+    devices: Mutex<Vec<Weak<DeviceState>>>,
 }
 
 /// Managed bytes that count against a device until dropped.
@@ -40,6 +43,22 @@ impl DriverState {
         let state = Arc::new(Self::default());
         states.push((identity, Arc::downgrade(&state)));
         state
+    }
+
+    pub(crate) fn add_device(&self, device: &Arc<DeviceState>) {
+        let mut devices = self.devices.lock();
+        devices.retain(|device| device.strong_count() > 0);
+        devices.push(Arc::downgrade(device));
+    }
+
+    /// Whether all work that this library gave any device is known to be done: freeing waits for all of them. Asks no device.
+    pub(crate) fn is_known_idle(&self) -> bool {
+        // Upgraded first: the last handle of a device must not go under the lock.
+        let devices: Vec<_> = {
+            let devices = self.devices.lock();
+            devices.iter().filter_map(Weak::upgrade).collect()
+        };
+        devices.iter().all(|device| device.is_known_idle())
     }
 
     /// Counts `bytes` more on the device; beyond `limit` (live and new bytes together) it is refused with the bytes live now.

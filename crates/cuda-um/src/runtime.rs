@@ -115,7 +115,9 @@ impl Runtime {
                 let gate = devices.gated.then(|| Arc::clone(&devices.driver.gate));
                 let open =
                     DeviceState::open(self.api(), ordinal, Arc::clone(&devices.driver), gate)?;
-                Arc::clone(state.insert(Arc::new(open)))
+                let open = Arc::new(open);
+                devices.driver.add_device(&open);
+                Arc::clone(state.insert(open))
             }
         };
         Ok(Device::new(self.clone(), state))

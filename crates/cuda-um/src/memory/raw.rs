@@ -288,10 +288,10 @@ impl Drop for RawBuffer {
                 waited = settle_or_abort(&uses);
                 true
             }
-            // Freeing waits for the whole device, so it is done here only if that is idle.
+            // Freeing waits for all devices, so it is done here only if they are idle.
             _ => {
                 uses.iter().all(|used| used.is_done().unwrap_or(false))
-                    && device.state().is_known_idle()
+                    && device.state().driver.is_known_idle()
             }
         };
         if free_now {

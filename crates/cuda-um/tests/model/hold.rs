@@ -13,7 +13,7 @@ pub struct Hold {
 /// How long the host has to begin waiting. Whether it does decides what is seen, never whether a right library passes.
 const SOON: Duration = Duration::from_micros(100);
 /// Whoever waits as long waits for the streams, in an operation that must not.
-const OVERDUE: Duration = Duration::from_secs(20);
+const OVERDUE: Duration = Duration::from_secs(1);
 
 impl Hold {
     pub fn new(sim: &Sim) -> Self {
@@ -28,7 +28,10 @@ impl Hold {
                 }
                 Err(RecvTimeoutError::Disconnected) => Ok(()),
                 Err(RecvTimeoutError::Timeout) => {
-                    Err("it waited for streams that are held".to_owned())
+                    // Before they go on, so that who waits finds it.
+                    let waited = "it waited for streams that are held";
+                    let _ = done.send(Err(waited.to_owned()));
+                    return;
                 }
             };
             drop(guard);
@@ -40,6 +43,11 @@ impl Hold {
     /// The host is about to wait.
     pub fn release_soon(&self) {
         let _ = self.soon.send(());
+    }
+
+    /// They are still held, unless somebody waited for them in vain.
+    pub fn check(&self) -> Result<(), String> {
+        self.released.try_recv().unwrap_or(Ok(()))
     }
 
     /// Returns when they are let go.

@@ -107,7 +107,8 @@ impl<'m> Replay<'m> {
         };
         let outcome = self.act(operation);
         let released = hold.map_or(Ok(()), Hold::released);
-        outcome.and(released)
+        let still_held = self.hold.as_ref().map_or(Ok(()), Hold::check);
+        outcome.and(released).and(still_held)
     }
 
     /// Whether an operation is allowed to wait for work on a stream.
