@@ -4,7 +4,7 @@ mod support;
 
 use cuda_um::{DeviceBuffer, UnifiedBuffer};
 use cuda_um_sim::Gpu;
-use support::{Add, calls, device, simulated};
+use support::{Add, calls, device, simulated, simulated_with};
 
 #[test]
 fn a_drop_in_use_neither_waits_nor_frees_too_early() {
@@ -194,4 +194,23 @@ fn a_buffer_that_is_only_read_lets_its_streams_go() {
         made > 100 && made - destroyed < 16,
         "{destroyed} of {made} destroyed"
     );
+}
+
+/// Found by the model test: `cudaFree` waits for the streams of all devices.
+#[test]
+fn a_drop_does_not_wait_for_another_device() {
+    let (sim, device, _) = simulated_with(|builder| builder.devices(2));
+    let other = device.runtime().device(1).unwrap();
+    let add = Add::load(&other);
+    let mut busy = UnifiedBuffer::<u32>::zeroed(&other, 100).unwrap();
+    let idle = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    device.synchronize().unwrap();
+    other.synchronize().unwrap();
+    let stream = other.stream().unwrap();
+    let paused = sim.pause();
+    add.launch(&stream, 100, (&mut busy, 100u32, 1u32)).unwrap();
+    drop(idle);
+    assert_eq!(calls(&sim, "cudaFree"), 0, "left to the thread that frees");
+    drop(paused);
+    assert_eq!(*busy.host().unwrap(), [1; 100]);
 }

@@ -13,7 +13,7 @@ pub struct Hold {
 /// How long the host has to begin waiting. Whether it does decides what is seen, never whether a right library passes.
 const SOON: Duration = Duration::from_micros(100);
 /// Whoever waits as long waits for the streams, in an operation that must not.
-const OVERDUE: Duration = Duration::from_secs(1);
+const OVERDUE: Duration = Duration::from_secs(10);
 
 impl Hold {
     pub fn new(sim: &Sim) -> Self {

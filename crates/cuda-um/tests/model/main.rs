@@ -88,7 +88,7 @@ fn run_block(seed: u64, block: u64, cases: u64) -> Result<(), String> {
         let before = machine.take();
         let mut used: Machine = before.unwrap_or_else(|| Machine::new(spec));
         for _ in 0..again {
-            replay::run(&mut used, &sequence).inspect_err(|e| eprintln!("DBG {spec:?} {e}")).map_err(TestCaseError::fail)?;
+            replay::run(&mut used, &sequence).map_err(TestCaseError::fail)?;
         }
         machine.replace(Some(used));
         failed.set(again > 1);

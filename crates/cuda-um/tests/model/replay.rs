@@ -44,6 +44,8 @@ struct Replay<'m> {
     pools: Vec<Pools>,
     /// Somebody advised that: copies on both sides, of neighbours' pages as well.
     read_mostly: bool,
+    /// Events were recorded or waited for: work that the library does not count, so drops may wait while it is held.
+    ordered: bool,
     machine: &'m mut Machine,
 }
 
@@ -80,6 +82,7 @@ impl<'m> Replay<'m> {
             slots: Vec::new(),
             pools: machine.sides.iter().map(|_| Pools::default()).collect(),
             read_mostly: false,
+            ordered: false,
             machine,
         }
     }
@@ -123,7 +126,6 @@ impl<'m> Replay<'m> {
             | Forget { .. }
             | Drop { .. }
             | Trim
-            | Order { .. }
             | NewStream { .. }
             | Hold => false,
             Allocate { seed, kind, .. } => {
@@ -134,7 +136,9 @@ impl<'m> Replay<'m> {
                 .is_some_and(|at| self.slots[at].buffer.is_on_host()),
             Read { how, .. } => how != Reading::Try,
             Write { how, .. } => how != Writing::Try,
-            PrefetchAndLook { .. }
+            // A held record or wait is work that the library does not count.
+            Order { .. }
+            | PrefetchAndLook { .. }
             | Close { .. }
             | Reclaim
             | Synchronize { .. }
@@ -224,6 +228,7 @@ impl<'m> Replay<'m> {
             }
             Reclaim => self.machine.runtime.reclaim().map_err(text),
             Order { before, after } => {
+                self.ordered = true;
                 let event = self.machine.stream(before).1.record().map_err(text)?;
                 self.machine.stream(after).1.wait(&event).map_err(text)
             }
@@ -246,6 +251,9 @@ impl<'m> Replay<'m> {
             }
             Hold => {
                 if let (None, Some(sim)) = (&self.hold, &self.machine.sim) {
+                    if std::mem::take(&mut self.ordered) {
+                        self.machine.synchronize().map_err(text)?;
+                    }
                     self.hold = Some(crate::hold::Hold::new(sim));
                 }
                 Ok(())
