@@ -76,6 +76,7 @@ fn run_block(seed: u64, block: u64, cases: u64) -> Result<(), String> {
         cases: u32::try_from(cases).expect("a block is small"),
         failure_persistence: None,
         max_shrink_iters: 3000,
+        max_shrink_time: 5_000,
         ..Config::default()
     };
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
