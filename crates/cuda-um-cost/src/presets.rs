@@ -28,7 +28,7 @@ impl CostModel {
             remote_rate: 45e9,
             copy: ns(6_000),
             copy_managed: ns(3_200),
-            thread_wake: ns(15_000),
+            thread_wake: ns(145_000),
             pinned_rate: 55.5e9,
             pageable_rate: 16e9,
             host_copy_rate: 12e9,

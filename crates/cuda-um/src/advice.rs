@@ -3,6 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::location::Location;
+use crate::memory::in_flight::Access;
 use crate::memory::range;
 use crate::memory::unified::UnifiedBuffer;
 use crate::residency::By;
@@ -70,7 +71,8 @@ impl<T> UnifiedBuffer<T> {
     ///
     /// # Ordering
     ///
-    /// At once, on no stream: work that runs now may see it or not. It changes no contents.
+    /// At once, on no stream: work that runs now may see it or not. It changes no contents. [`Advice::SetReadMostly`] first waits for what
+    /// writes or moves the buffer, since a write would end the duplicates.
     ///
     /// # Errors
     ///
@@ -114,6 +116,12 @@ impl<T> UnifiedBuffer<T> {
         self.check_location(location, "advice")?;
         if range.is_empty() {
             return Ok(());
+        }
+        if advice == Advice::SetReadMostly {
+            // A write that is under way would end the duplicates, fault by fault.
+            for used in self.raw.in_flight.before(Access::Read) {
+                used.wait()?;
+            }
         }
         let device = self.device();
         // SAFETY: the range was checked, and lies in this buffer's live managed memory.

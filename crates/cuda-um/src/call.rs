@@ -21,11 +21,14 @@ use crate::error::Result;
 use crate::reclaim::Reclaim;
 use cuda_um_sys as sys;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// The function table of one runtime, and the thread that frees what was dropped in use.
 pub(crate) struct Api {
     table: Arc<sys::Table>,
     pub(crate) reclaim: Reclaim,
+    /// A stream was made: from then on a device that is not there any more is lost.
+    has_worked: AtomicBool,
 }
 
 impl Api {
@@ -33,6 +36,7 @@ impl Api {
         Arc::new(Self {
             table,
             reclaim: Reclaim::default(),
+            has_worked: AtomicBool::new(false),
         })
     }
 
@@ -57,6 +61,29 @@ impl Api {
         call: impl FnOnce(&sys::Table) -> sys::cudaError_t,
     ) -> Result<()> {
         let current = current::Current::set(self, ordinal)?;
+        self.on_current(current, name, subject, call)
+    }
+
+    /// The same for a function that gives something back. If the device cannot be made current, nothing is given back yet, so that is
+    /// tried once more: nobody else will.
+    fn on_release(
+        &self,
+        ordinal: u32,
+        name: &'static str,
+        subject: impl FnOnce() -> Subject,
+        call: impl FnOnce(&sys::Table) -> sys::cudaError_t,
+    ) -> Result<()> {
+        let current = current::Current::set_for_release(self, ordinal)?;
+        self.on_current(current, name, subject, call)
+    }
+
+    fn on_current(
+        &self,
+        current: current::Current<'_>,
+        name: &'static str,
+        subject: impl FnOnce() -> Subject,
+        call: impl FnOnce(&sys::Table) -> sys::cudaError_t,
+    ) -> Result<()> {
         let code = call(&self.table);
         let result = self.check(name, code, subject);
         drop(current);

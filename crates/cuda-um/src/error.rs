@@ -145,7 +145,8 @@ pub enum Error {
         /// By what.
         by: String,
     },
-    /// The device's context is broken (an illegal address, a hardware fault): every later call fails until the process ends.
+    /// The device's context is broken (an illegal address, a hardware fault), or a device that worked is gone: every later call fails
+    /// until the process ends.
     ///
     /// The call that reports it is often not the one that caused it.
     #[error(

@@ -4,14 +4,18 @@
 //! copy engine moves the others, so that a large copy runs at the speed of the link. A copy to the device returns when its source is
 //! in the ring: what uses the buffer comes after it on the device.
 
+mod on_host;
 mod options;
+mod plan;
 mod predict;
 mod ring;
 mod staged;
 mod streaming;
+mod workers;
 
+pub(crate) use on_host::copy_on_host;
 pub use options::TransferOptions;
-pub(crate) use staged::{Direction, Host, Staged, copy, copy_on_host};
+pub(crate) use staged::{Direction, Host, Staged, copy};
 
 use crate::device::DeviceState;
 use parking_lot::Mutex;

@@ -173,3 +173,22 @@ fn without_concurrent_access_the_pattern_gives_no_advice() {
         "{placed}"
     );
 }
+
+#[test]
+fn read_mostly_waits_for_the_copy_before() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    device.synchronize().unwrap();
+    let paused = sim.pause();
+    buffer.copy_from_host(&[7; 1000]).unwrap();
+    std::thread::scope(|scope| {
+        let advised = scope.spawn(|| buffer.advise(Advice::SetReadMostly));
+        // For as long as one likes.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(!advised.is_finished(), "the copy is still held");
+        drop(paused);
+        advised.join().unwrap().unwrap();
+    });
+    assert!(buffer.range_attributes().unwrap().read_mostly);
+    assert_eq!(buffer.host().unwrap()[999], 7);
+}

@@ -3,8 +3,8 @@
 mod support;
 
 use cuda_um::{
-    DeviceBuffer, Error, ErrorKind, Oversubscription, PinnedBuffer, RegisteredBuffer,
-    UnifiedBuffer, UnifiedOptions,
+    DeviceBuffer, Error, ErrorKind, Oversubscription, PinnedBuffer, PoolOptions, RegisteredBuffer,
+    UnifiedBuffer, UnifiedOptions, UnifiedPool,
 };
 use cuda_um_sim::{Fail, Gpu, Sim};
 use cuda_um_sys::cudaError;
@@ -226,4 +226,89 @@ fn a_failed_wait_of_copy_to_host_does_not_leave_the_copy_going() {
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
     assert_eq!(*slice, [7; 4096], "the copy is over");
     resume.join().unwrap();
+}
+
+#[test]
+fn a_lost_device_is_sticky_and_borrowed_memory_goes_back() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let source = DeviceBuffer::from_slice(&device, &[7u8; 4096]).unwrap();
+    stream.synchronize().unwrap();
+    let mut memory = vec![0u8; 4096];
+    let outcome = RegisteredBuffer::scope(&device, &mut memory, |registered| {
+        stream.copy(&source, registered).unwrap();
+        let lost = Fail::call("cudaStreamSynchronize");
+        let lost = lost.with(cudaError::cudaErrorDevicesUnavailable);
+        sim.fail(lost.sticky());
+    });
+    let error = outcome.unwrap_err();
+    assert!(error.is_sticky(), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("cudaErrorDevicesUnavailable (46)"),
+        "{error}"
+    );
+    assert!(device.stream().unwrap_err().is_sticky());
+}
+
+#[test]
+fn a_device_that_never_worked_is_not_lost() {
+    let sim = Sim::builder().build().unwrap();
+    let unavailable = cudaError::cudaErrorDevicesUnavailable;
+    sim.fail(Fail::call("cudaStreamCreateWithFlags").with(unavailable));
+    let device = support::open(&sim).device(0).unwrap();
+    let error = device.stream().unwrap_err();
+    assert!(!error.is_sticky(), "another process may have it: {error}");
+    device.stream().unwrap();
+}
+
+#[test]
+fn what_is_leaked_does_not_keep_the_runtime() {
+    for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
+        let (sim, device, stream) = simulated(gpu);
+        let table = std::sync::Arc::downgrade(&sim.table());
+        let add = Add::load(&device);
+        let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
+        let mut own = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
+        let mut pooled = pool.zeroed::<u32>(10).unwrap();
+        add.launch(&stream, 100_000, (&mut own, 100_000u32, 1u32))
+            .unwrap();
+        let _ = add.launch(&stream, 10, (&mut pooled, 10u32, 1u32));
+        assert!(pooled.close().unwrap_err().is_sticky());
+        assert!(own.close().unwrap_err().is_sticky());
+        let runtime = device.runtime().clone();
+        drop((add, pool, stream, device));
+        assert!(runtime.reclaim().is_err_and(|error| error.is_sticky()));
+        drop(runtime);
+        assert_eq!(table.strong_count(), 0, "{gpu:?}");
+    }
+}
+
+#[test]
+fn what_comes_before_a_free_is_tried_once_more() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let buffer = DeviceBuffer::<u8>::zeroed(&device, 100).unwrap();
+    let add = Add::load(&device);
+    device.synchronize().unwrap();
+    let fail = || Fail::call("cudaGetDevice").with(cudaError::cudaErrorInvalidValue);
+    sim.fail(fail());
+    buffer.close().unwrap();
+    sim.fail(fail());
+    drop(add);
+    sim.fail(fail());
+    drop(stream);
+    drop(device);
+    assert_eq!(sim.leaks(), []);
+}
+
+#[test]
+fn unregistering_is_tried_once_more() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    let mut memory = vec![0u8; 4096];
+    let fail = Fail::call("cudaHostUnregister").with(cudaError::cudaErrorInvalidValue);
+    for fail in [fail.clone(), fail.after_the_call()] {
+        sim.fail(fail);
+        RegisteredBuffer::scope(&device, &mut memory, |_| {}).unwrap();
+        assert_eq!(sim.leaks(), []);
+    }
 }

@@ -3,13 +3,13 @@
 mod support;
 
 use cuda_um::{
-    Advice, Device, Element, Error, ErrorKind, Location, PoolOptions, Runtime, Stream,
-    TransferOptions, UnifiedBuffer, UnifiedPool,
+    Advice, Device, Element, Error, ErrorKind, Location, PoolOptions, Stream, UnifiedBuffer,
+    UnifiedPool,
 };
-use cuda_um_sim::{Fail, Gpu, Leak, Sim};
+use cuda_um_sim::{Fail, Gpu};
 use cuda_um_sys::cudaError;
 use std::time::Duration;
-use support::{Add, calls, device, simulated, simulated_with};
+use support::{Add, calls, device, nothing_left, simulated, simulated_with};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -29,18 +29,6 @@ fn taken<T: Element>(pool: &UnifiedPool, len: usize) -> UnifiedBuffer<T> {
     unsafe {
         buffer.assume_init()
     }
-}
-
-fn nothing_left(sim: &Sim, runtime: &Runtime) {
-    runtime.reclaim().unwrap();
-    for device in runtime.devices().unwrap() {
-        // Frees the pinned memory that stages copies.
-        device.set_transfer_options(TransferOptions::default());
-    }
-    let mut leaks = sim.leaks();
-    leaks.retain(|leak| matches!(leak, Leak::Memory { .. }));
-    assert!(leaks.is_empty(), "{leaks:?}");
-    assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
 }
 
 #[test]

@@ -3,12 +3,11 @@
 mod support;
 
 use cuda_um::{
-    Device, DeviceBuffer, DevicePool, Element, Error, ErrorKind, PoolOptions, Runtime, Stream,
-    TransferOptions, UnifiedBuffer,
+    Device, DeviceBuffer, DevicePool, Element, Error, ErrorKind, PoolOptions, Stream, UnifiedBuffer,
 };
 use cuda_um_sim::{Fail, Gpu, Leak, Sim};
 use cuda_um_sys::cudaError;
-use support::{Add, calls, device, simulated, simulated_with};
+use support::{Add, calls, device, nothing_left, simulated, simulated_with};
 
 const MIB: usize = 1 << 20;
 
@@ -39,21 +38,6 @@ fn contents(buffer: &DeviceBuffer<u32>) -> Vec<u32> {
     let mut host = vec![0; buffer.len()];
     buffer.copy_to_host(&mut host).unwrap();
     host
-}
-
-fn nothing_left(sim: &Sim, runtime: &Runtime) {
-    runtime.reclaim().unwrap();
-    for device in runtime.devices().unwrap() {
-        device.synchronize().unwrap();
-    }
-    for device in runtime.devices().unwrap() {
-        // Frees the pinned memory that stages copies.
-        device.set_transfer_options(TransferOptions::default());
-    }
-    let mut leaks = sim.leaks();
-    leaks.retain(|leak| matches!(leak, Leak::Memory { .. }));
-    assert!(leaks.is_empty(), "{leaks:?}");
-    assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
 }
 
 /// Drops a buffer whose kernel is paused.

@@ -2,31 +2,16 @@
 
 mod support;
 
-use cuda_um::{
-    Device, DeviceBuffer, Error, PinnedBuffer, PinnedPool, PoolOptions, Runtime, Stream,
-    TransferOptions,
-};
-use cuda_um_sim::{Fail, Gpu, Leak, Sim};
+use cuda_um::{Device, DeviceBuffer, Error, PinnedBuffer, PinnedPool, PoolOptions, Stream};
+use cuda_um_sim::{Fail, Gpu};
 use cuda_um_sys::cudaError;
-use support::{Add, calls, device, simulated};
+use support::{Add, calls, device, nothing_left, simulated};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
 fn pool(device: &Device) -> PinnedPool {
     PinnedPool::new(device, PoolOptions::default().slab_bytes(8 * MIB)).unwrap()
-}
-
-fn nothing_left(sim: &Sim, runtime: &Runtime) {
-    runtime.reclaim().unwrap();
-    for device in runtime.devices().unwrap() {
-        // Frees the pinned memory that stages copies.
-        device.set_transfer_options(TransferOptions::default());
-    }
-    let mut leaks = sim.leaks();
-    leaks.retain(|leak| matches!(leak, Leak::Memory { .. }));
-    assert!(leaks.is_empty(), "{leaks:?}");
-    assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
 }
 
 /// A buffer that a paused stream still copies out of; gone, and next to be reused.

@@ -365,15 +365,15 @@ fn tasks_on_one_thread_take_turns_while_they_copy() {
     let other = async {
         while turns.get() < u32::MAX {
             turns.set(turns.get() + 1);
-            futures_executor_yield().await;
+            one_turn().await;
         }
     };
-    futures_executor::block_on(futures_join(copies, other));
+    futures_executor::block_on(in_turn(copies, other));
     assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
 }
 
 /// One turn for the others.
-async fn futures_executor_yield() {
+async fn one_turn() {
     let mut had_turn = false;
     std::future::poll_fn(|context| {
         context.waker().wake_by_ref();
@@ -386,7 +386,7 @@ async fn futures_executor_yield() {
 }
 
 /// Both, in turn.
-async fn futures_join(first: impl Future<Output = ()>, second: impl Future<Output = ()>) {
+async fn in_turn(first: impl Future<Output = ()>, second: impl Future<Output = ()>) {
     let (mut first, mut second) = (std::pin::pin!(first), std::pin::pin!(second));
     let (mut first_done, mut second_done) = (false, false);
     std::future::poll_fn(move |context| {

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use cuda_um_sys as sys;
 use std::ffi::{CStr, c_char};
 use std::fmt::Display;
+use std::sync::atomic::Ordering;
 
 /// What a call was about.
 pub(crate) struct Subject {
@@ -119,6 +120,9 @@ impl Api {
             name,
             message,
         } = code;
+        // Before a device has worked, it may be another process's for a while.
+        let is_lost = matches!(number, DEVICES_UNAVAILABLE | NO_DEVICE)
+            && self.has_worked.load(Ordering::Relaxed);
         match number {
             OUT_OF_MEMORY => {
                 let (free_bytes, total_bytes) = if subject.host_memory {
@@ -134,7 +138,7 @@ impl Api {
                     total_bytes,
                 }
             }
-            NO_DEVICE => Error::NoDevice { call },
+            NO_DEVICE if !is_lost => Error::NoDevice { call },
             STUB_LIBRARY
             | INSUFFICIENT_DRIVER
             | SYSTEM_DRIVER_MISMATCH
@@ -148,7 +152,7 @@ impl Api {
                 needs: "another device, driver or version".to_owned(),
                 have: format!("{} ({name}: {message})", self.version_text()),
             },
-            number if STICKY.contains(&number) => Error::Sticky {
+            number if is_lost || STICKY.contains(&number) => Error::Sticky {
                 call,
                 subject: subject.text,
                 code: number,
@@ -204,6 +208,7 @@ pub(super) unsafe fn text(pointer: *const c_char) -> String {
 const OUT_OF_MEMORY: u32 = 2;
 const STUB_LIBRARY: u32 = 34;
 const INSUFFICIENT_DRIVER: u32 = 35;
+const DEVICES_UNAVAILABLE: u32 = 46;
 const NO_DEVICE: u32 = 100;
 const NOT_SUPPORTED: u32 = 801;
 const SYSTEM_DRIVER_MISMATCH: u32 = 803;

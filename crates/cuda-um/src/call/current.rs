@@ -27,6 +27,16 @@ impl<'a> Current<'a> {
     }
 }
 
+impl<'a> Current<'a> {
+    /// Tries once more.
+    pub(super) fn set_for_release(api: &'a Api, ordinal: u32) -> Result<Self> {
+        Self::set(api, ordinal).or_else(|error| match error.is_sticky() {
+            true => Err(error),
+            false => Self::set(api, ordinal),
+        })
+    }
+}
+
 impl Drop for Current<'_> {
     fn drop(&mut self) {
         if let Some(before) = self.restore

@@ -15,6 +15,9 @@ pub(crate) enum CopyKind {
     ByAddress,
 }
 
+/// What unregistering says of memory that is not registered (any more).
+const NOT_REGISTERED: u32 = sys::cudaError::cudaErrorHostMemoryNotRegistered.0;
+
 impl Api {
     pub(super) fn allocated(
         &self,
@@ -136,7 +139,7 @@ impl Api {
     ///
     /// From `malloc`, `malloc_managed` or `malloc_from_pool`, freed once, and used by nothing any more.
     pub(crate) unsafe fn free(&self, ordinal: u32, pointer: NonNull<u8>) -> Result<()> {
-        self.on(
+        self.on_release(
             ordinal,
             "cudaFree",
             || Subject::device(ordinal),
@@ -151,7 +154,7 @@ impl Api {
     ///
     /// From `host_alloc`, freed once, and used by nothing any more.
     pub(crate) unsafe fn free_host(&self, ordinal: u32, pointer: NonNull<u8>) -> Result<()> {
-        self.on(
+        self.on_release(
             ordinal,
             "cudaFreeHost",
             || Subject::new("pinned host memory"),
@@ -166,15 +169,23 @@ impl Api {
     ///
     /// Registered by `host_register`, unregistered once, and used by no device any more.
     pub(crate) unsafe fn host_unregister(&self, ordinal: u32, pointer: NonNull<u8>) -> Result<()> {
-        self.on(
-            ordinal,
-            "cudaHostUnregister",
-            || Subject::new("registered host memory"),
-            |table| {
-                // SAFETY: the caller's promise.
-                unsafe { (table.cudaHostUnregister)(pointer.as_ptr().cast()) }
-            },
-        )
+        let unregister = || {
+            self.on_release(
+                ordinal,
+                "cudaHostUnregister",
+                || Subject::new("registered host memory"),
+                |table| {
+                    // SAFETY: the caller's promise.
+                    unsafe { (table.cudaHostUnregister)(pointer.as_ptr().cast()) }
+                },
+            )
+        };
+        // The address is still the caller's alone, so a second try cannot meet anybody else's memory.
+        unregister().or_else(|first| match unregister() {
+            Err(Error::Call { code, .. }) if code == NOT_REGISTERED => Ok(()),
+            Err(_) => Err(first),
+            Ok(()) => Ok(()),
+        })
     }
 
     /// # Safety

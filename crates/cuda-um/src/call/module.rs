@@ -20,9 +20,20 @@ impl Api {
         ordinal: u32,
         name: &'static str,
         subject: impl FnOnce() -> Subject,
-        mut call: impl FnMut() -> sys::CUresult,
+        call: impl FnMut() -> sys::CUresult,
     ) -> Result<()> {
         let current = Current::set(self, ordinal)?;
+        self.on_driver_current(current, ordinal, name, subject, call)
+    }
+
+    fn on_driver_current(
+        &self,
+        current: Current<'_>,
+        ordinal: u32,
+        name: &'static str,
+        subject: impl FnOnce() -> Subject,
+        mut call: impl FnMut() -> sys::CUresult,
+    ) -> Result<()> {
         let mut code = call();
         if code == sys::CUresult::CUDA_ERROR_INVALID_CONTEXT {
             self.bind(ordinal)?;
@@ -58,11 +69,13 @@ impl Api {
     /// From `module_load`, unloaded once, and no kernel of it runs any more or will be launched.
     pub(crate) unsafe fn module_unload(&self, ordinal: u32, module: sys::CUmodule) -> Result<()> {
         let unload = self.driver()?.cuModuleUnload;
-        // SAFETY: the caller's promise.
-        self.on_driver(
+        let current = Current::set_for_release(self, ordinal)?;
+        self.on_driver_current(
+            current,
             ordinal,
             "cuModuleUnload",
             || Subject::device(ordinal),
+            // SAFETY: the caller's promise.
             || unsafe { unload(module) },
         )
     }

@@ -32,7 +32,7 @@ impl Api {
         pool: sys::cudaMemPool_t,
     ) -> Result<()> {
         let subject = || Subject::new(format_args!("a memory pool of device {ordinal}"));
-        self.on(ordinal, "cudaMemPoolDestroy", subject, |table| {
+        self.on_release(ordinal, "cudaMemPoolDestroy", subject, |table| {
             // SAFETY: the caller's promise.
             unsafe { (table.cudaMemPoolDestroy)(pool) }
         })
@@ -125,7 +125,7 @@ impl Api {
         stream: sys::cudaStream_t,
     ) -> Result<()> {
         let subject = || Subject::new(format_args!("pooled memory of device {ordinal}"));
-        self.on(ordinal, "cudaFreeAsync", subject, |table| {
+        self.on_release(ordinal, "cudaFreeAsync", subject, |table| {
             // SAFETY: the caller's promise.
             unsafe { (table.cudaFreeAsync)(pointer.as_ptr().cast(), stream) }
         })

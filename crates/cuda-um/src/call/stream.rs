@@ -3,6 +3,7 @@
 use super::{Api, Subject};
 use crate::error::Result;
 use cuda_um_sys as sys;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 impl Api {
@@ -20,6 +21,7 @@ impl Api {
                 }
             },
         )?;
+        self.has_worked.store(true, Ordering::Relaxed);
         Ok(stream)
     }
 
@@ -31,7 +33,7 @@ impl Api {
         ordinal: u32,
         stream: sys::cudaStream_t,
     ) -> Result<()> {
-        self.on(
+        self.on_release(
             ordinal,
             "cudaStreamDestroy",
             || Subject::device(ordinal),
@@ -129,7 +131,7 @@ impl Api {
     ///
     /// A live event, destroyed once.
     pub(crate) unsafe fn event_destroy(&self, ordinal: u32, event: sys::cudaEvent_t) -> Result<()> {
-        self.on(
+        self.on_release(
             ordinal,
             "cudaEventDestroy",
             || Subject::device(ordinal),

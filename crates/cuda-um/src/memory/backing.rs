@@ -152,6 +152,35 @@ impl Source {
     }
 }
 
+/// Memory that is never freed unless it is taken out: dropped, it is leaked, and holds on to nothing but itself.
+pub(crate) struct Kept(Option<Backing>);
+
+impl Kept {
+    pub(crate) fn new(backing: Backing) -> Self {
+        Self(Some(backing))
+    }
+
+    pub(crate) fn get(&self) -> &Backing {
+        self.0.as_ref().unwrap_or(&Backing::Nothing)
+    }
+
+    pub(crate) fn into_inner(mut self) -> Backing {
+        self.0.take().unwrap_or(Backing::Nothing)
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        match self.0.take() {
+            // They still take their place.
+            Some(Backing::Managed(counted)) => counted.keep(),
+            Some(Backing::Ordered(block)) => block.keep(),
+            Some(Backing::Owned(owner)) => std::mem::forget(owner),
+            _ => {}
+        }
+    }
+}
+
 impl Backing {
     /// Gives the memory back. What the buffer owned comes out; on an error it is leaked, for a device may still use it.
     ///
@@ -181,7 +210,7 @@ impl Backing {
                 let freed = unsafe { api.free(ordinal, pointer) };
                 if freed.is_err() {
                     // It still counts.
-                    std::mem::forget(block);
+                    block.keep();
                 }
                 freed.map(|()| None)
             }

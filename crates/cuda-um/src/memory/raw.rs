@@ -1,7 +1,7 @@
 //! The untyped buffer that all typed ones stand on: address, size, uses in flight, and what happens at its end.
 #![allow(unsafe_code, reason = "owns memory by its address")]
 
-use super::backing::{Backing, Source};
+use super::backing::{Backing, Kept, Source};
 use super::id;
 use super::in_flight::{Access, InFlight, Use};
 use super::settle::{settle, settle_or_abort};
@@ -13,7 +13,6 @@ use crate::pool::driver::Freed;
 use crate::reclaim::Deferred;
 use crate::residency::{By, Extent, Place, Shadow};
 use std::any::Any;
-use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -216,8 +215,8 @@ impl RawBuffer {
             return self.close_pooled(&uses).map(|()| None);
         };
         let device = device.clone();
-        let backing = ManuallyDrop::new(std::mem::replace(backing, Backing::Nothing));
-        let waited = match &*backing {
+        let backing = Kept::new(std::mem::replace(backing, Backing::Nothing));
+        let waited = match backing.get() {
             Backing::Borrowed => settle_or_abort(&uses),
             _ => match settle(&uses) {
                 (true, waited) => waited,
@@ -225,14 +224,21 @@ impl RawBuffer {
                 (false, waited) => return waited.map(|()| None),
             },
         };
-        let backing = ManuallyDrop::into_inner(backing);
+        let backing = backing.into_inner();
         // SAFETY: it is this buffer's memory, all work on it is over, and the buffer is gone.
         let freed = unsafe { backing.release(device.api(), device.ordinal(), self.pointer) };
         tracing::debug!(target: "cuda_um", buffer = self.id, bytes = self.bytes, "free");
         waited.and(freed)
     }
 
-    /// The same for a pool's block, which goes back to the pool.
+    /// Never frees it, and lets go of everything else.
+    pub(crate) fn leak(mut self) {
+        if let Source::Own(_, backing) = &mut self.source {
+            drop(Kept::new(std::mem::replace(backing, Backing::Nothing)));
+        }
+    }
+
+    /// `close` for a pool's block, which goes back to the pool.
     fn close_pooled(mut self, uses: &[Use]) -> Result<()> {
         let (over, waited) = settle(uses);
         if over {
@@ -261,14 +267,14 @@ impl Drop for RawBuffer {
             }
         };
         // Not freed, and what it owns neither, unless `release` is reached: not even by a panic.
-        let backing = ManuallyDrop::new(backing);
+        let backing = Kept::new(backing);
         let (id, pointer, ordinal) = (self.id, self.pointer, device.ordinal());
         let uses = self.in_flight.before(Access::Write);
-        if let Backing::Ordered(block) = &*backing {
+        if let Backing::Ordered(block) = backing.get() {
             // SAFETY: it is this buffer's memory, these are all its uses, and the buffer is gone.
             match unsafe { block.free_in_order(pointer, &uses) } {
                 Freed::InOrder => {
-                    drop(ManuallyDrop::into_inner(backing));
+                    drop(backing.into_inner());
                     tracing::debug!(target: "cuda_um", buffer = id, bytes = self.bytes, "free in order");
                     return;
                 }
@@ -282,7 +288,7 @@ impl Drop for RawBuffer {
             }
         }
         let mut waited = Ok(());
-        let free_now = match &*backing {
+        let free_now = match backing.get() {
             // The memory is somebody else's, who may free it next: this one waits.
             Backing::Borrowed => {
                 waited = settle_or_abort(&uses);
@@ -295,7 +301,7 @@ impl Drop for RawBuffer {
             }
         };
         if free_now {
-            let backing = ManuallyDrop::into_inner(backing);
+            let backing = backing.into_inner();
             // SAFETY: it is this buffer's memory, all work on it is over, and the buffer is gone.
             let freed = unsafe { backing.release(device.api(), ordinal, pointer) };
             tracing::debug!(target: "cuda_um", buffer = id, bytes = self.bytes, "free");
@@ -311,7 +317,7 @@ impl Drop for RawBuffer {
         let release = Box::new(move || {
             let SendParts(backing, pointer) = { parts };
             // SAFETY: it was the buffer's memory; the reclaim thread has waited for all work on it, and the buffer is gone.
-            unsafe { ManuallyDrop::into_inner(backing).release(&api, ordinal, pointer) }.map(drop)
+            unsafe { backing.into_inner().release(&api, ordinal, pointer) }.map(drop)
         });
         device.api().reclaim.defer(Deferred {
             uses,
@@ -323,7 +329,7 @@ impl Drop for RawBuffer {
 }
 
 /// Memory on its way to the reclaim thread.
-struct SendParts(ManuallyDrop<Backing>, NonNull<u8>);
+struct SendParts(Kept, NonNull<u8>);
 
 // SAFETY: nobody else has the memory any more; see `RawBuffer`.
 unsafe impl Send for SendParts {}

@@ -43,6 +43,8 @@ struct Live {
 pub(crate) struct DriverBlock {
     pool: Arc<DriverPool>,
     bytes: usize,
+    /// Counted for good.
+    is_kept: bool,
 }
 
 /// What became of a free.
@@ -136,6 +138,7 @@ impl DriverPool {
         Ok(DriverBlock {
             pool: Arc::clone(self),
             bytes,
+            is_kept: false,
         })
     }
 
@@ -198,6 +201,11 @@ impl DriverPool {
 }
 
 impl DriverBlock {
+    /// Counts it for good: the memory could not be freed.
+    pub(crate) fn keep(mut self) {
+        self.is_kept = true;
+    }
+
     /// Enqueues the free after the uses. Waits for nothing.
     ///
     /// # Safety
@@ -227,6 +235,9 @@ impl DriverBlock {
 
 impl Drop for DriverBlock {
     fn drop(&mut self) {
+        if self.is_kept {
+            return;
+        }
         let mut live = self.pool.live.lock();
         live.buffers -= 1;
         live.bytes -= self.bytes;

@@ -73,6 +73,11 @@ pub(super) fn addresses(raw: &RawBuffer) -> Range<usize> {
 }
 
 impl Heap {
+    /// Never frees its slabs, and lets go of everything else.
+    pub(super) fn leak(self) {
+        self.slabs.into_values().for_each(|slab| slab.raw.leak());
+    }
+
     /// Adds a slab to be carved.
     pub(super) fn add(&mut self, raw: RawBuffer) {
         let (range, bytes) = (addresses(&raw), raw.bytes());

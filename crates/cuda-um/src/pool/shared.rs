@@ -334,6 +334,6 @@ impl Drop for Shared {
         // No handle and no buffer is left, so every block is free, and every slab empty.
         self.trim();
         // What is not empty now is a slab that lost a block: nobody knows who uses it.
-        std::mem::forget(std::mem::take(self.heap.get_mut()));
+        std::mem::take(self.heap.get_mut()).leak();
     }
 }

@@ -1,4 +1,4 @@
-//! How large copies are staged.
+//! How copies are staged.
 
 /// How copies from and to pageable memory of the host are staged: [`Device::set_transfer_options`](crate::Device::set_transfer_options).
 ///

@@ -1,6 +1,7 @@
 //! How long copies will take, by the cost model.
 
-use super::staged::{copy_threads, piece_bytes, threads_on_host};
+use super::on_host::threads_on_host;
+use super::plan::{copy_threads, piece_bytes};
 use super::{Direction, Transfers};
 use cuda_um_cost::{CostModel, at_rate};
 use std::time::Duration;
@@ -14,19 +15,25 @@ impl Transfers {
         bytes: usize,
     ) -> Duration {
         let threads = copy_threads(bytes, self.threads());
+        let piece = piece_bytes(bytes).min(bytes.max(1));
+        // One thread copies and enqueues in turn; of several, one enqueues while others copy.
+        let enqueue = match threads {
+            1 => (model.copy_managed + model.event_record) * bytes.div_ceil(piece) as u32,
+            _ => model.copy_managed,
+        };
         let whole = match direction {
             Direction::ToDevice => model.staged_to_device_rate,
             Direction::ToHost => model.staged_to_host_rate,
         };
         // The CPU copies one piece while nothing else goes on.
         model.copy
-            + model.copy_managed
+            + enqueue
             + wake(model, threads)
             + at_rate(
                 bytes as u64,
                 whole.min(model.host_copy_rate * threads as f64),
             )
-            + at_rate(piece_bytes(bytes).min(bytes) as u64, model.pinned_rate)
+            + at_rate(piece as u64, model.pinned_rate)
     }
 
     /// A copy within the host's memory.

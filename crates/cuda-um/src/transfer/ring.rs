@@ -1,21 +1,21 @@
 //! The ring: chunks of pinned memory, two for each thread, and the threads.
 
 use super::options::{CHUNKS_PER_THREAD, TransferOptions};
+use super::workers::Workers;
 use crate::call::Api;
 use crate::device::DeviceState;
 use crate::error::Result;
 use crate::event::RawEvent;
 use parking_lot::{Mutex, MutexGuard};
-use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::ptr::NonNull;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// The chunks of all threads, and the threads.
 pub(super) struct Ring {
     options: TransferOptions,
     lanes: Vec<Mutex<Lane>>,
-    /// The threads beside the calling one, which start with the first copy that is worth them.
-    workers: OnceLock<Option<ThreadPool>>,
+    /// The threads beside the calling one.
+    workers: Workers,
 }
 
 /// The chunks of one thread.
@@ -66,7 +66,7 @@ impl Ring {
         Self {
             options,
             lanes: (0..options.threads).map(|_| Mutex::new(lane())).collect(),
-            workers: OnceLock::new(),
+            workers: Workers::new(),
         }
     }
 
@@ -83,43 +83,10 @@ impl Ring {
         self.lanes[thread].lock()
     }
 
-    /// Runs `work` for 0 to `count`, each on a thread of its own where there are so many, and returns when all are done.
+    /// Runs `work(0)`, and `work` with other numbers below `count` on threads that come in time; returns when nobody is at it any more.
     pub(super) fn run(&self, count: usize, work: impl Fn(usize) + Sync) {
-        let workers = match count {
-            ..2 => None,
-            _ => self.workers.get_or_init(|| self.start()).as_ref(),
-        };
-        match workers {
-            Some(workers) => workers.in_place_scope(|scope| run_tree(scope, 0, count, &work)),
-            None => (0..count).for_each(work),
-        }
+        self.workers.run(count, &work);
     }
-
-    fn start(&self) -> Option<ThreadPool> {
-        ThreadPoolBuilder::new()
-            .num_threads(self.threads().saturating_sub(1).max(1))
-            .thread_name(|_| "cuda-um-transfer".to_owned())
-            .build()
-            .inspect_err(
-                |error| tracing::warn!(target: "cuda_um", %error, "copies stay on one thread"),
-            )
-            .ok()
-    }
-}
-
-/// Waking a thread up takes its time: each one wakes two others before it begins.
-fn run_tree<'s, W: Fn(usize) + Sync>(
-    scope: &rayon::Scope<'s>,
-    index: usize,
-    count: usize,
-    work: &'s W,
-) {
-    for next in [2 * index + 1, 2 * index + 2] {
-        if next < count {
-            scope.spawn(move |scope| run_tree(scope, next, count, work));
-        }
-    }
-    work(index);
 }
 
 impl Lane {

@@ -1,7 +1,8 @@
 //! One large copy, in pieces through the ring.
 #![allow(unsafe_code, reason = "copies by address, on several threads")]
 
-use super::options::{CHUNKS_PER_THREAD, PAGE};
+use super::options::CHUNKS_PER_THREAD;
+use super::plan::Plan;
 use super::ring::{Chunk, Ring};
 use super::streaming;
 use crate::call::CopyKind;
@@ -42,81 +43,6 @@ pub(crate) enum Host<'a> {
 
 // SAFETY: whoever makes one promises `copy` that the memory is its own for that time, on whatever thread.
 unsafe impl Sync for Staged<'_> {}
-
-/// How a copy is cut.
-#[derive(Debug, PartialEq)]
-struct Plan {
-    /// Where each piece begins, and where the last one ends.
-    bounds: Vec<usize>,
-    threads: usize,
-}
-
-const KIB: usize = 1 << 10;
-const MIB: usize = 1 << 20;
-
-/// How many of the threads a staged copy is worth.
-pub(super) fn copy_threads(bytes: usize, threads: usize) -> usize {
-    match bytes {
-        ..MIB => 1,
-        _ => threads.min(bytes / (256 * KIB)),
-    }
-}
-
-/// How large a piece of a staged copy is, in the middle of it: 256 KiB for 1 MiB, twice as much for four times as many bytes, and at most
-/// 2 MiB.
-pub(super) fn piece_bytes(bytes: usize) -> usize {
-    let fair = bytes.saturating_mul(64 * KIB).isqrt();
-    fair.next_multiple_of(PAGE).clamp(256 * KIB, 2 * MIB)
-}
-
-/// How many of the threads a copy within the host's memory is worth.
-pub(super) fn threads_on_host(bytes: usize, threads: usize) -> usize {
-    match bytes {
-        ..STREAMING => 1,
-        _ => threads.min(bytes / MIB),
-    }
-}
-
-impl Plan {
-    /// Threads and pieces as an H200's host liked them (`docs/results/h200-cuda-13.0/staging.md`). The first pieces to the device, and
-    /// the last ones to the host, are small, for nothing else goes on while the CPU copies them.
-    fn new(copy: &Staged<'_>, chunk_bytes: usize, threads: usize) -> Self {
-        let threads = copy_threads(copy.bytes, threads);
-        let whole = |bytes: usize| {
-            let bytes = bytes.clamp((256 * KIB).min(chunk_bytes), chunk_bytes);
-            (bytes - bytes % copy.unit_bytes).max(copy.unit_bytes)
-        };
-        let fair = piece_bytes(copy.bytes);
-        let (mut sizes, mut left) = (Vec::new(), copy.bytes);
-        while left > 0 {
-            let share = [4, 2]
-                .get(sizes.len() / threads)
-                .map_or(fair, |part| fair / part);
-            let piece = whole(share).min(left);
-            sizes.push(piece);
-            left -= piece;
-        }
-        if copy.direction == Direction::ToHost {
-            sizes.reverse();
-        }
-        let mut bounds = vec![0];
-        bounds.extend(sizes.iter().scan(0, |end, size| {
-            *end += size;
-            Some(*end)
-        }));
-        Self {
-            threads: threads.min(sizes.len()),
-            bounds,
-        }
-    }
-
-    fn pieces(&self) -> usize {
-        self.bounds.len() - 1
-    }
-}
-
-/// Copies past the caches from so many bytes on: it pays once a copy is worth several threads.
-const STREAMING: usize = MIB;
 
 /// Copies through the ring, if the copy is large enough, the memory pageable and there is a ring that nobody uses now; else says `None`
 /// and has done nothing. When it returns, nothing uses the host's memory any more; a copy to the device may still go on, on the
@@ -182,7 +108,7 @@ pub(crate) unsafe fn copy(
 }
 
 /// From so many bytes on it is worth asking whether the memory is pinned: the answer costs as much as copying some KiB.
-const ASKED: usize = 64 * KIB;
+const ASKED: usize = 64 << 10;
 
 /// Waits for the stream even if a thread panics (a subscriber of `tracing` may): the ring and the caller's memory outlive the copy.
 struct FinishOnPanic<'a>(&'a StreamInner);
@@ -316,7 +242,7 @@ impl Job<'_> {
         // SAFETY: the caller's promise.
         unsafe {
             match self.staged.bytes {
-                ..STREAMING => std::ptr::copy_nonoverlapping(from, to, bytes),
+                ..streaming::FROM => std::ptr::copy_nonoverlapping(from, to, bytes),
                 _ => streaming::copy(from, to, bytes),
             }
         }
@@ -376,100 +302,5 @@ impl Job<'_> {
             total_bytes: self.staged.bytes,
             cause: Box::new(cause),
         })
-    }
-}
-
-/// Copies within the host's memory, on several threads if that pays and nobody else uses them now.
-///
-/// # Safety
-///
-/// Both are valid for `bytes`, do not overlap, and nobody else uses them meanwhile.
-pub(crate) unsafe fn copy_on_host(
-    device: &DeviceState,
-    from: *const u8,
-    to: *mut u8,
-    bytes: usize,
-) {
-    let ring = match bytes {
-        ..STREAMING => None,
-        _ => device.transfers.ring.try_lock(),
-    };
-    let Some(ring) = ring else {
-        // SAFETY: the caller's promise.
-        return unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
-    };
-    let threads = threads_on_host(bytes, ring.threads());
-    let share = bytes.div_ceil(threads).next_multiple_of(PAGE);
-    let memory = SendMemory(from, to);
-    ring.run(threads, |thread| {
-        let SendMemory(from, to) = { &memory };
-        let start = (thread * share).min(bytes);
-        // SAFETY: within both; each thread has a range of its own.
-        unsafe { streaming::copy(from.add(start), to.add(start), share.min(bytes - start)) };
-    });
-}
-
-/// Where to copy from and to.
-struct SendMemory(*const u8, *mut u8);
-
-// SAFETY: who makes one promises that the memory may be used meanwhile, on whatever thread.
-unsafe impl Sync for SendMemory {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn plan(
-        direction: Direction,
-        bytes: usize,
-        unit_bytes: usize,
-        chunk_bytes: usize,
-        threads: usize,
-    ) -> Plan {
-        let copy = Staged {
-            direction,
-            host: Host::Memory(std::ptr::null_mut()),
-            device: std::ptr::null_mut(),
-            bytes,
-            unit_bytes,
-            kind: CopyKind::ByAddress,
-        };
-        Plan::new(&copy, chunk_bytes, threads)
-    }
-
-    #[test]
-    fn pieces_cover_the_copy_and_fit_the_chunks() {
-        for direction in [Direction::ToDevice, Direction::ToHost] {
-            for bytes in [12, 4096, 300_000, 3 * MIB, 20 * MIB, 1024 * MIB] {
-                for (unit, chunk, threads) in [
-                    (1, 4 * MIB, 8),
-                    (12, 4 * MIB, 3),
-                    (12, 4096, 1),
-                    (4096, 4096, 2),
-                ] {
-                    let bytes = bytes.next_multiple_of(unit);
-                    let plan = plan(direction, bytes, unit, chunk, threads);
-                    assert_eq!((plan.bounds[0], *plan.bounds.last().unwrap()), (0, bytes));
-                    for piece in plan.bounds.windows(2) {
-                        let bytes = piece[1] - piece[0];
-                        assert!(bytes > 0 && bytes <= chunk && bytes % unit == 0, "{plan:?}");
-                    }
-                    assert!((1..=threads).contains(&plan.threads));
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn large_copies_have_all_threads_and_begin_or_end_small() {
-        let up = plan(Direction::ToDevice, 256 * MIB, 1, 4 * MIB, 8);
-        assert_eq!((up.threads, up.bounds[1]), (8, MIB / 2));
-        let down = plan(Direction::ToHost, 256 * MIB, 1, 4 * MIB, 8);
-        assert_eq!(down.bounds[1], down.bounds[2] - down.bounds[1]);
-        assert_eq!(
-            down.bounds[down.pieces()] - down.bounds[down.pieces() - 1],
-            MIB / 2
-        );
-        assert_eq!(plan(Direction::ToHost, 300_000, 1, 4 * MIB, 8).threads, 1);
     }
 }

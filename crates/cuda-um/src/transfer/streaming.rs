@@ -4,6 +4,9 @@
 //! took 1.66 ms with such stores and 2.0 ms without (`docs/results/h200-cuda-13.0/staging.md`).
 #![allow(unsafe_code, reason = "intrinsics of the CPU, on addresses")]
 
+/// Pays for copies of so many bytes, and more.
+pub(super) const FROM: usize = 1 << 20;
+
 /// Copies as `std::ptr::copy_nonoverlapping`, with stores past the caches where the CPU has them.
 ///
 /// # Safety

@@ -1,8 +1,10 @@
 //! What the tests run on: a GPU with `CUDA_UM_TEST_RUNTIME=cuda`, else the simulator that the `CUDA_UM_SIM_*` variables name.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use cuda_um::{Device, KernelArgs, LaunchConfig, Module, Runtime, Stream};
-use cuda_um_sim::{Builder, CudaVersion, Gpu, LaunchContext, Sim, TwinError, register_kernel};
+use cuda_um::{Device, KernelArgs, LaunchConfig, Module, Runtime, Stream, TransferOptions};
+use cuda_um_sim::{
+    Builder, CudaVersion, Gpu, LaunchContext, Leak, Sim, TwinError, register_kernel,
+};
 
 /// A device, and a stream on it.
 pub fn device() -> (Device, Stream) {
@@ -50,6 +52,20 @@ pub fn calls(sim: &Sim, name: &str) -> usize {
     sim.trace().iter().filter(|call| is_it(call.name)).count()
 }
 
+/// All memory has gone back, and nothing was misused: at the end, when buffers and pools are dropped.
+pub fn nothing_left(sim: &Sim, runtime: &Runtime) {
+    runtime.reclaim().unwrap();
+    for device in runtime.devices().unwrap() {
+        device.synchronize().unwrap();
+        // Frees the pinned memory that stages copies.
+        device.set_transfer_options(TransferOptions::default());
+    }
+    let mut leaks = sim.leaks();
+    leaks.retain(|leak| matches!(leak, Leak::Memory { .. }));
+    assert!(leaks.is_empty(), "{leaks:?}");
+    assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
+}
+
 /// A kernel that adds 1 to each element, `rounds` times; on a GPU a round takes about half a microsecond.
 pub struct Add(pub cuda_um::Kernel);
 
@@ -81,6 +97,6 @@ fn twin(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
     launch
         .slice_mut::<u32>(0, count as usize)?
         .iter_mut()
-        .for_each(|value| *value = value.wrapping_add(rounds));
+        .for_each(|value| *value += rounds);
     Ok(())
 }

@@ -1,0 +1,203 @@
+//! Threads that help with copies.
+//!
+//! A copy often ends before a sleeping thread is awake, which takes 145 us on an H200's host (`thread_wake_us` in
+//! `docs/results/h200-cuda-13.0/calibration.json`). So nobody waits for a helper that has not begun: who comes too late finds the work
+//! closed. A pool of `rayon` waits for all that was spawned.
+#![allow(unsafe_code, reason = "lends work to threads that live longer")]
+
+use parking_lot::{Condvar, Mutex};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// Threads that start with the first work that is worth them.
+pub(super) struct Workers {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    opened: Condvar,
+    left: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    work: Option<Work>,
+    /// Helpers that are at it.
+    running: usize,
+    panic: Option<Box<dyn Any + Send>>,
+    closing: bool,
+}
+
+/// Work that helpers may join, and the numbers that are left for them.
+struct Work {
+    run: *const (dyn Fn(usize) + Sync),
+    numbers: std::ops::Range<usize>,
+}
+
+// SAFETY: what is pointed to is `Sync`, and lives until the work is closed and nobody is at it (see `run`).
+unsafe impl Send for Work {}
+
+impl Workers {
+    pub(super) fn new() -> Self {
+        Self {
+            shared: Arc::default(),
+            threads: Mutex::default(),
+        }
+    }
+
+    /// Runs `work(0)` here, and `work` with other numbers below `count` on helpers that come in time. When it returns, or panics, nobody
+    /// is at it any more. To be called by one thread at a time.
+    pub(super) fn run(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
+        let helpers = self.start(count.saturating_sub(1));
+        if helpers == 0 {
+            return work(0);
+        }
+        let lent: *const (dyn Fn(usize) + Sync + '_) = work;
+        // SAFETY: of the same type but for the lifetime. It is used while the work is open or a helper is at it, and this function
+        // closes it and waits for them before it ends, whatever `work` does.
+        let run = unsafe {
+            std::mem::transmute::<
+                *const (dyn Fn(usize) + Sync + '_),
+                *const (dyn Fn(usize) + Sync + 'static),
+            >(lent)
+        };
+        self.shared.state.lock().work = Some(Work {
+            run,
+            numbers: 1..helpers + 1,
+        });
+        for _ in 0..helpers {
+            self.shared.opened.notify_one();
+        }
+        let own = catch_unwind(AssertUnwindSafe(|| work(0)));
+        let panic = {
+            let mut state = self.shared.state.lock();
+            state.work = None;
+            while state.running > 0 {
+                self.shared.left.wait(&mut state);
+            }
+            state.panic.take()
+        };
+        if let Some(panic) = own.err().or(panic) {
+            resume_unwind(panic);
+        }
+    }
+
+    /// Makes sure that there are so many helpers; fewer if the system has none to give. How many there are, of those.
+    fn start(&self, wanted: usize) -> usize {
+        let mut threads = self.threads.lock();
+        while threads.len() < wanted {
+            let shared = Arc::clone(&self.shared);
+            let thread = std::thread::Builder::new().name("cuda-um-transfer".to_owned());
+            match thread.spawn(move || shared.help()) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    tracing::warn!(target: "cuda_um", %error, "copies have fewer threads");
+                    break;
+                }
+            }
+        }
+        threads.len().min(wanted)
+    }
+}
+
+impl Shared {
+    fn help(&self) {
+        let mut state = self.state.lock();
+        while !state.closing {
+            let joined = state.work.as_mut().and_then(|work| {
+                let number = work.numbers.next()?;
+                Some((work.run, number))
+            });
+            let Some((run, number)) = joined else {
+                self.opened.wait(&mut state);
+                continue;
+            };
+            state.running += 1;
+            drop(state);
+            // SAFETY: the work was open when this thread joined it, and `Workers::run` waits until it has left.
+            let outcome = catch_unwind(AssertUnwindSafe(|| unsafe { (*run)(number) }));
+            state = self.state.lock();
+            state.running -= 1;
+            if let Err(panic) = outcome {
+                state.panic.get_or_insert(panic);
+            }
+            if state.running == 0 {
+                self.left.notify_one();
+            }
+        }
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.shared.state.lock().closing = true;
+        self.shared.opened.notify_all();
+        for thread in self.threads.get_mut().drain(..) {
+            // Panics of work were caught.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn every_number_runs_at_most_once_and_nobody_stays() {
+        let workers = Workers::new();
+        for round in 0..500 {
+            let count = round % 6;
+            let seen: Vec<AtomicUsize> = (0..count.max(1)).map(|_| AtomicUsize::new(0)).collect();
+            let pieces = AtomicUsize::new(0);
+            workers.run(count, &|number| {
+                seen[number].fetch_add(1, Ordering::Relaxed);
+                while pieces.fetch_add(1, Ordering::Relaxed) < 50 {
+                    std::hint::spin_loop();
+                }
+            });
+            assert_eq!(seen[0].load(Ordering::Relaxed), 1);
+            assert!(seen.iter().all(|times| times.load(Ordering::Relaxed) <= 1));
+            assert_eq!(workers.shared.state.lock().running, 0);
+        }
+    }
+
+    #[test]
+    fn helpers_really_help() {
+        let workers = Workers::new();
+        let joined = AtomicUsize::new(0);
+        // Returns only if somebody else comes.
+        workers.run(3, &|_| {
+            joined.fetch_add(1, Ordering::AcqRel);
+            while joined.load(Ordering::Acquire) < 3 {
+                std::thread::yield_now();
+            }
+        });
+        assert_eq!(joined.into_inner(), 3);
+    }
+
+    #[test]
+    fn a_panic_comes_out_when_all_have_left() {
+        let workers = Workers::new();
+        for who in 0..2 {
+            let here = AtomicUsize::new(0);
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                workers.run(2, &|number| {
+                    here.fetch_add(1, Ordering::AcqRel);
+                    while here.load(Ordering::Acquire) < 2 {
+                        std::thread::yield_now();
+                    }
+                    assert_ne!(number, who, "on purpose");
+                });
+            }));
+            assert!(outcome.is_err());
+            workers.run(2, &|_| {});
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What is allowed besides an error that names the call, each with its reason. A rule that nothing needs any more fails the test.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+/// What a rule is about.
+pub type About = &'static str;
+pub const NO_ERROR: About = "no error";
+pub const LEAKS: About = "one thing leaks";
+pub const NOT_YET_STICKY: About = "not recognised as sticky";
+
+pub struct Rule {
+    pub about: About,
+    pub scenario: Option<&'static str>,
+    pub calls: &'static [&'static str],
+    pub why: &'static str,
+}
+
+const ANY: &str = "any call";
+
+const fn rule(about: About, calls: &'static [&'static str], why: &'static str) -> Rule {
+    Rule {
+        about,
+        scenario: None,
+        calls,
+        why,
+    }
+}
+
+pub const RULES: &[Rule] = &[
+    rule(
+        NO_ERROR,
+        &[
+            "cudaStreamDestroy",
+            "cudaEventDestroy",
+            "cudaFree",
+            "cudaFreeHost",
+            "cudaFreeAsync",
+            "cuModuleUnload",
+            "cudaMemPoolDestroy",
+        ],
+        "a drop has nobody to tell: it is a warning of `tracing`; `close` tells, and `reclaim` what was freed late",
+    ),
+    rule(
+        NO_ERROR,
+        &["cudaGetDevice"],
+        "before what gives something back it is asked once more; before any other call it fares as that call",
+    ),
+    rule(
+        NO_ERROR,
+        &[
+            "cudaHostAlloc",
+            "cudaEventCreateWithFlags",
+            "cudaPointerGetAttributes",
+        ],
+        "a copy does without a chunk of the ring, or without the ring: the driver copies",
+    ),
+    rule(
+        NO_ERROR,
+        &[
+            "cudaMallocManaged",
+            "cudaMalloc",
+            "cudaMemGetInfo",
+            "cudaMallocFromPoolAsync",
+            "cudaHostGetDevicePointer",
+        ],
+        "a pool that is refused memory gives back what it does not use, and asks once more",
+    ),
+    rule(
+        NO_ERROR,
+        &["cudaEventQuery", "cudaEventRecord"],
+        "a drop cannot ask whether the work is over: the reclaim thread waits for it in another way",
+    ),
+    rule(
+        NO_ERROR,
+        &["cudaHostUnregister"],
+        "it is tried once more: the memory is still the caller's alone, so that meets nobody else's",
+    ),
+    rule(
+        NO_ERROR,
+        &["cudaMemPoolGetAttribute", "cudaMemPoolTrimTo"],
+        "`trim` and `stats` of a pool have no error: they say what they know",
+    ),
+    rule(
+        NO_ERROR,
+        &["cudaDeviceGetAttribute"],
+        "an older runtime calls an attribute that it does not know an invalid value: the device has it not",
+    ),
+    rule(
+        LEAKS,
+        &[
+            "cudaFree",
+            "cudaFreeHost",
+            "cudaFreeAsync",
+            "cudaStreamDestroy",
+            "cudaEventDestroy",
+            "cuModuleUnload",
+            "cudaMemPoolDestroy",
+        ],
+        "giving it back was refused: a second try could give back what is somebody else's by now",
+    ),
+    Rule {
+        about: NOT_YET_STICKY,
+        scenario: Some("from_open_to_end"),
+        calls: &[ANY],
+        why: "before a runtime has made a stream, a device that is unavailable may be another process's for a while",
+    },
+];
+
+/// The rules, and which were needed, for which call.
+#[derive(Default)]
+pub struct Rules {
+    used: Mutex<BTreeSet<(usize, &'static str)>>,
+}
+
+impl Rules {
+    pub fn allow(&self, about: About, scenario: &str, call: &str) -> bool {
+        let call = call.strip_suffix("_v2").unwrap_or(call);
+        let fitting = RULES.iter().enumerate().find_map(|(index, rule)| {
+            let is_it = rule.about == about && rule.scenario.is_none_or(|only| only == scenario);
+            let of = |name: &&&str| **name == call || **name == ANY;
+            let found = rule.calls.iter().find(of).filter(|_| is_it)?;
+            Some((index, *found))
+        });
+        fitting.is_some_and(|used| {
+            self.used.lock().unwrap().insert(used);
+            true
+        })
+    }
+
+    /// What nothing needed.
+    pub fn unused(&self) -> Vec<String> {
+        let used = self.used.lock().unwrap();
+        let all = RULES.iter().enumerate();
+        all.flat_map(|(index, rule)| rule.calls.iter().map(move |call| (index, *call, rule)))
+            .filter(|(index, call, _)| !used.contains(&(*index, *call)))
+            .map(|(_, call, rule)| format!("{}, {call}: {}", rule.about, rule.why))
+            .collect()
+    }
+}
