@@ -20,6 +20,21 @@ pub fn numbers(seed: u32, range: Range<usize>) -> Vec<u32> {
     range.map(|index| number(seed, index)).collect()
 }
 
+/// What the kernel `model_step` does.
+pub fn step(elements: &mut [u32], number: u32) {
+    for element in elements {
+        *element = element.wrapping_mul(3).wrapping_add(number);
+    }
+}
+
+/// What the kernel `model_mix` does; of slices as long as `x`.
+pub fn mix(x: &mut [u32], y: &mut [u32], from: &[u32], number: u32) {
+    for ((x, y), from) in x.iter_mut().zip(y).zip(from) {
+        *y = y.wrapping_mul(5).wrapping_add(*x);
+        *x = x.wrapping_mul(3).wrapping_add(*from).wrapping_add(number);
+    }
+}
+
 impl Contents {
     pub fn new(len: usize, seed: Option<u32>) -> Self {
         let elements = seed.map_or_else(|| vec![0; len], |seed| numbers(seed, 0..len));
@@ -33,12 +48,6 @@ impl Contents {
     pub fn write(&mut self, range: Range<usize>, seed: u32) {
         for index in range {
             self.elements[index] = number(seed, index);
-        }
-    }
-
-    pub fn add(&mut self, range: Range<usize>, number: u32) {
-        for element in &mut self.elements[range] {
-            *element = element.wrapping_add(number);
         }
     }
 

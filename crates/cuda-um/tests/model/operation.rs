@@ -28,7 +28,11 @@ pub const ALL: Part = Part(0, u16::MAX);
 pub enum Kind {
     Managed,
     Mapped,
-    Pattern(AccessPattern),
+    ForGeneral,
+    ForReadMostly,
+    ForDeviceResident,
+    ForReadBack,
+    ForStreamOnce,
     UnifiedPool,
     Device,
     DevicePool,
@@ -36,34 +40,67 @@ pub enum Kind {
     PinnedPool,
 }
 
+impl Kind {
+    /// The pattern that is stated for it.
+    pub fn pattern(self) -> Option<AccessPattern> {
+        Some(match self {
+            Self::ForGeneral => AccessPattern::General,
+            Self::ForReadMostly => AccessPattern::ReadMostly,
+            Self::ForDeviceResident => AccessPattern::DeviceResident,
+            Self::ForReadBack => AccessPattern::ReadBack,
+            Self::ForStreamOnce => AccessPattern::StreamOnce,
+            _ => return None,
+        })
+    }
+}
+
+/// How a buffer begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    Zeroed,
+    /// `from_slice` of the numbers of a seed.
+    From(u32),
+    /// `uninit`, and a kernel on one of the device's streams writes the numbers of a seed. Pinned memory: as `From`.
+    Stored(u32, u8),
+}
+
+impl Start {
+    pub fn seed(self) -> Option<u32> {
+        match self {
+            Self::Zeroed => None,
+            Self::From(seed) | Self::Stored(seed, _) => Some(seed),
+        }
+    }
+}
+
 /// How the host reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     /// `host`; `copy_to_host_at` of device memory.
-    Guard,
+    ReadGuard,
     /// `try_host`; nothing of device memory.
-    Try,
+    TryRead,
     /// `host_async`; `copy_to_host_async` of device memory.
-    Async,
+    ReadAsync,
     /// `copy_to_host_at`.
-    Copy,
+    CopyOut,
     /// `read_back`, of the whole buffer.
-    Back,
+    ReadBack,
 }
 
 /// How the host writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writing {
     /// `host_mut`; `copy_from_host_at` of device memory.
-    Guard,
+    WriteGuard,
     /// `try_host_mut`; nothing of device memory.
-    Try,
+    TryWrite,
     /// `host_mut_async`; `copy_from_host_at` of device memory.
-    Async,
+    WriteAsync,
     /// `copy_from_host_at`.
-    Copy,
+    CopyIn,
     /// `copy_from_host_async`, of the whole buffer.
-    CopyAsync,
+    CopyInAsync,
     /// `host_overwrite`.
     Overwrite,
 }
@@ -92,12 +129,12 @@ impl At {
 /// One step.
 #[derive(Clone, Debug)]
 pub enum Operation {
-    /// A new buffer: zeros, or numbers that begin with a seed.
+    /// A new buffer.
     Allocate {
         kind: Kind,
         device: u8,
         len: usize,
-        seed: Option<u32>,
+        start: Start,
     },
     /// The host writes numbers.
     Write {
@@ -110,9 +147,16 @@ pub enum Operation {
     Read { slot: u8, part: Part, how: Reading },
     /// `fill` on a stream.
     Fill { slot: u8, stream: u8, value: u32 },
-    /// A kernel adds a number to each element.
-    Add {
+    /// A kernel changes each element by itself.
+    Step {
         slot: u8,
+        part: Part,
+        stream: u8,
+        number: u32,
+    },
+    /// A kernel reads three buffers, and writes two of them: a part of the first, and as much of the others as there is.
+    Mix {
+        slots: [u8; 3],
         part: Part,
         stream: u8,
         number: u32,
@@ -148,6 +192,8 @@ pub enum Operation {
     },
     /// When all devices are idle, a prefetch of the whole; then `residency` says the place.
     PrefetchAndLook { slot: u8, at: At, stream: u8 },
+    /// The same with a batch of the whole slots whose bit is set.
+    BatchAndLook { slots: u8, at: At, stream: u8 },
     /// `forget_residency`.
     Forget { slot: u8 },
     /// Dropped, in use or not.
@@ -171,8 +217,8 @@ pub enum Operation {
         ring_pages: u8,
         from_bytes: u16,
     },
-    /// On a simulator: all streams are held, until the host has begun something that may wait for them.
-    Hold,
+    /// On a simulator: all streams are held until somebody waits for one; then they go on one by one, in this order.
+    Hold { order: u8 },
 }
 
 fn part() -> impl Strategy<Value = Part> {
@@ -185,35 +231,48 @@ fn part() -> impl Strategy<Value = Part> {
 /// Mostly small; a few lengths again and again, so that pools reuse blocks.
 fn len() -> impl Strategy<Value = usize> {
     prop_oneof![
-        12 => select(vec![1, 64, 1000, 1024, 5000]),
-        8 => 1..=2000_usize,
-        3 => 2001..=40_000_usize,
-        1 => prop_oneof![6 => 40_001..=200_000_usize, 1 => 200_001..=1_000_000_usize],
+        48 => select(vec![1, 64, 1000, 1024, 5000]),
+        32 => 1..=2000_usize,
+        8 => 2001..=40_000_usize,
+        1 => 40_001..=300_000_usize,
     ]
 }
 
 fn kind() -> impl Strategy<Value = Kind> {
-    use AccessPattern::*;
-    let patterns = vec![General, ReadMostly, DeviceResident, ReadBack, StreamOnce];
+    use Kind::*;
+    let patterns = vec![
+        ForGeneral,
+        ForReadMostly,
+        ForDeviceResident,
+        ForReadBack,
+        ForStreamOnce,
+    ];
     prop_oneof![
-        3 => Just(Kind::Managed),
-        4 => Just(Kind::UnifiedPool),
-        2 => Just(Kind::Device),
-        3 => Just(Kind::DevicePool),
-        2 => Just(Kind::Pinned),
-        2 => Just(Kind::PinnedPool),
-        1 => Just(Kind::Mapped),
-        1 => select(patterns).prop_map(Kind::Pattern),
+        3 => Just(Managed),
+        5 => Just(UnifiedPool),
+        2 => Just(Device),
+        4 => Just(DevicePool),
+        2 => Just(Pinned),
+        3 => Just(PinnedPool),
+        1 => Just(Mapped),
+        1 => select(patterns),
+    ]
+}
+
+fn start() -> impl Strategy<Value = Start> {
+    prop_oneof![
+        1 => Just(Start::Zeroed),
+        1 => any::<u32>().prop_map(Start::From),
+        2 => (any::<u32>(), 0..4_u8).prop_map(|(seed, stream)| Start::Stored(seed, stream)),
     ]
 }
 
 fn allocate() -> impl Strategy<Value = Operation> {
-    let seed = proptest::option::of(any::<u32>());
-    (kind(), 0..2_u8, len(), seed).prop_map(|(kind, device, len, seed)| Operation::Allocate {
+    (kind(), 0..4_u8, len(), start()).prop_map(|(kind, device, len, start)| Operation::Allocate {
         kind,
         device,
         len,
-        seed,
+        start,
     })
 }
 
@@ -225,36 +284,40 @@ fn advising() -> impl Strategy<Value = Advising> {
     ]
 }
 
+fn reading() -> impl Strategy<Value = Reading> {
+    use Reading::*;
+    select(vec![ReadGuard, TryRead, ReadAsync, CopyOut, ReadBack])
+}
+
+fn writing() -> impl Strategy<Value = Writing> {
+    use Writing::*;
+    select(vec![
+        WriteGuard,
+        TryWrite,
+        WriteAsync,
+        CopyIn,
+        CopyInAsync,
+        Overwrite,
+    ])
+}
+
 fn operation() -> impl Strategy<Value = Operation> {
     use Operation::*;
     let slot = || 0..8_u8;
-    let stream = || 0..6_u8;
-    let at = || (0..3_u8).prop_map(At);
-    let reading = select(vec![
-        Reading::Guard,
-        Reading::Try,
-        Reading::Async,
-        Reading::Copy,
-        Reading::Back,
-    ]);
-    let writing = select(vec![
-        Writing::Guard,
-        Writing::Try,
-        Writing::Async,
-        Writing::Copy,
-        Writing::CopyAsync,
-        Writing::Overwrite,
-    ]);
+    let stream = || 0..12_u8;
+    let at = || (0..5_u8).prop_map(At);
     prop_oneof![
-        6 => (slot(), part(), reading).prop_map(|(slot, part, how)| Read { slot, part, how }),
+        6 => (slot(), part(), reading()).prop_map(|(slot, part, how)| Read { slot, part, how }),
         6 => allocate(),
-        5 => (slot(), part(), any::<u32>(), writing)
+        5 => (slot(), part(), any::<u32>(), writing())
             .prop_map(|(slot, part, seed, how)| Write { slot, part, seed, how }),
         4 => (slot(), stream(), any::<u32>())
             .prop_map(|(slot, stream, value)| Fill { slot, stream, value }),
-        9 => (slot(), part(), stream(), 1..2000_u32)
-            .prop_map(|(slot, part, stream, number)| Add { slot, part, stream, number }),
-        9 => (slot(), part(), slot(), any::<u16>(), stream())
+        7 => (slot(), part(), stream(), 1..2000_u32)
+            .prop_map(|(slot, part, stream, number)| Step { slot, part, stream, number }),
+        5 => ([slot(), slot(), slot()], part(), stream(), 1..2000_u32)
+            .prop_map(|(slots, part, stream, number)| Mix { slots, part, stream, number }),
+        7 => (slot(), part(), slot(), any::<u16>(), stream())
             .prop_map(|(from, part, to, offset, stream)| Copy { from, part, to, offset, stream }),
         3 => (slot(), part(), advising(), at())
             .prop_map(|(slot, part, advice, at)| Advise { slot, part, advice, at }),
@@ -264,6 +327,8 @@ fn operation() -> impl Strategy<Value = Operation> {
             .prop_map(|(slots, part, at, stream)| PrefetchBatch { slots, part, at, stream }),
         1 => (slot(), at(), stream())
             .prop_map(|(slot, at, stream)| PrefetchAndLook { slot, at, stream }),
+        1 => (any::<u8>(), at(), stream())
+            .prop_map(|(slots, at, stream)| BatchAndLook { slots, at, stream }),
         1 => slot().prop_map(|slot| Forget { slot }),
         6 => slot().prop_map(|slot| Drop { slot }),
         1 => slot().prop_map(|slot| Close { slot }),
@@ -272,9 +337,9 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => (stream(), stream()).prop_map(|(before, after)| Order { before, after }),
         1 => stream().prop_map(|stream| NewStream { stream }),
         1 => stream().prop_map(|stream| Synchronize { stream }),
-        1 => (0..2_u8, 1..4_u8, 0..32_u8, any::<u16>())
+        1 => (0..4_u8, 1..4_u8, 0..32_u8, any::<u16>())
             .prop_map(|(device, threads, ring_pages, from_bytes)| Staging { device, threads, ring_pages, from_bytes }),
-        5 => Just(Hold),
+        8 => any::<u8>().prop_map(|order| Hold { order }),
     ]
 }
 
