@@ -95,20 +95,25 @@ impl<'m> Replay<'m> {
     fn step(&mut self, operation: &Operation) -> Outcome {
         let may_wait = self.ordered || self.waits(operation);
         self.act(operation)?;
-        let Some(hold) = self.hold.take_if(|hold| hold.is_over()) else {
+        let Some(hold) = self.hold.as_ref().filter(|hold| hold.is_over()) else {
             return Ok(());
         };
-        // Streams go on.
-        self.slots.iter_mut().for_each(|slot| {
-            slot.contents.held_read = false;
-            slot.contents.held_write = false;
-        });
         // The library's own thread frees memory, which waits.
         let by_us = hold.ended_by() == Some(std::thread::current().id());
+        self.release();
         match by_us && !may_wait {
             true => Err("it waited for streams that are held".to_owned()),
             false => Ok(()),
         }
+    }
+
+    /// Streams go on.
+    fn release(&mut self) {
+        self.hold = None;
+        self.slots.iter_mut().for_each(|slot| {
+            slot.contents.held_read = false;
+            slot.contents.held_write = false;
+        });
     }
 
     /// Whether an operation is allowed to wait for work on a stream.
@@ -243,7 +248,11 @@ impl<'m> Replay<'m> {
                 self.pools.iter().for_each(Pools::trim);
                 self.count()
             }
-            Reclaim => self.machine.runtime.reclaim().map_err(text),
+            Reclaim => {
+                // It waits for a thread that asks again and again, which ends no hold.
+                self.release();
+                self.machine.runtime.reclaim().map_err(text)
+            }
             Order { before, after } => {
                 self.ordered = true;
                 let event = self.machine.stream(before).1.record().map_err(text)?;
