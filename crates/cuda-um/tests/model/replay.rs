@@ -281,6 +281,8 @@ impl<'m> Replay<'m> {
 
     fn begin_to_hold(&mut self, order: u8) -> Outcome {
         if let (None, Some(sim)) = (&self.hold, &self.machine.sim) {
+            // The library's own thread may be about to record an event: work that is not counted, either.
+            self.machine.runtime.reclaim().map_err(text)?;
             if std::mem::take(&mut self.ordered) {
                 self.machine.synchronize().map_err(text)?;
             }
