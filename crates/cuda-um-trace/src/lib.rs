@@ -1,0 +1,14 @@
+//! What CUDA Unified Memory moved, when and why: [`Trace`], and what is made of it.
+//!
+//! A trace is plain data with three independent witnesses of one time: what the driver did ([`Record`], [`KernelRun`]), what the
+//! program asked for ([`Operation`]), and what lay where ([`Buffer`]). They meet by address and time alone, so a trace of a GPU and one
+//! of the simulator read alike.
+//!
+//! What this crate does not do: call CUDA, or record anything.
+
+mod trace;
+
+pub use trace::{
+    Access, Buffer, Cause, DeviceInfo, FaultAccess, KernelRun, Operation, OperationKind, Place,
+    Record, RecordKind, Source, Trace, TraceError,
+};
