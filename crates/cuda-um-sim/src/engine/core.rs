@@ -38,7 +38,10 @@ impl Core {
 
     /// Waits for work and moves the host's clock to its end.
     pub(crate) fn wait(&self, completions: &[Arc<Completion>]) -> Result<(), Code> {
-        if completions.iter().any(|completion| completion.get().is_none()) {
+        if completions
+            .iter()
+            .any(|completion| completion.get().is_none())
+        {
             self.end_hold_to_wait();
         }
         for completion in completions {

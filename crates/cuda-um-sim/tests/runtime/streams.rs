@@ -108,7 +108,11 @@ fn held_streams_go_on_one_by_one_when_somebody_waits() {
         .collect();
     assert!(without.contains(&7) && without.contains(&8), "{without:?}");
     for (order, left) in (0..).zip(without) {
-        assert_eq!(held_write_and_add(order, false), left, "order {order} again");
+        assert_eq!(
+            held_write_and_add(order, false),
+            left,
+            "order {order} again"
+        );
         assert_eq!(held_write_and_add(order, true), 8);
     }
 }
