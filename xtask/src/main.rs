@@ -5,6 +5,7 @@ mod bench_peers;
 mod bindgen;
 mod build_kernels;
 mod calibrate;
+mod fuzz;
 mod gpu_bundle;
 mod mutants;
 mod real_cudart;
@@ -37,6 +38,8 @@ enum Task {
     Mutants(mutants::Args),
     /// Build the compiled peers of the measurements (CUDA C++, RMM, cudarc, oxicuda-memory); no GPU and no toolkit is needed.
     BenchPeers(bench_peers::Args),
+    /// Give what reads bytes from outside to libFuzzer; needs a nightly toolchain (CONTRIBUTING.md).
+    Fuzz(fuzz::Args),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -49,5 +52,6 @@ fn main() -> anyhow::Result<()> {
         Task::Calibrate(args) => calibrate::run(&args),
         Task::Mutants(args) => mutants::run(&args),
         Task::BenchPeers(args) => bench_peers::run(&args),
+        Task::Fuzz(args) => fuzz::run(&args),
     }
 }
