@@ -68,6 +68,44 @@ fn calls_that_fail_and_time_that_passes_cost_nothing() {
 }
 
 #[test]
+fn what_the_host_writes_costs_what_it_is_told_to() {
+    let cuda = h200();
+    let write = |data: *mut u8, len| cost(&cuda, || cuda.sim.host_wrote(data.cast(), len));
+    let (data, len) = (cuda.managed(MIB), MIB);
+    bytes(data, len).fill(1);
+    let plain = write(data, len);
+    let expected = len as f64 / 28e9 * 1e6;
+    assert!((plain / expected - 1.0).abs() < 0.01, "{plain} us");
+    let made = cuda.managed(len);
+    ok(cuda.prefetch(made, len, -1, null_mut()));
+    cuda.sync(null_mut());
+    let (half, counters) = (len / 2, cuda.sim.counters());
+    let mapped = write(made, half) - plain / 2.0;
+    assert!(
+        (mapped - 128.0 * 0.35).abs() < 0.01,
+        "128 pages: {mapped} us"
+    );
+    assert!((write(made, half) - plain / 2.0).abs() < 0.01, "only once");
+    assert_eq!(cuda.sim.counters(), counters, "nothing is counted");
+    // Memory of the program, and a range that ends past an allocation: time is all there is to it.
+    let mut own = vec![0u8; len];
+    assert_eq!(write(own.as_mut_ptr(), len), plain);
+    assert!(write(made, 64 * MIB) > 2.0 * write(made, 32 * MIB));
+}
+
+#[test]
+fn the_link_carries_as_much_both_ways_at_the_same_time() {
+    let cuda = h200();
+    let pinned = cuda.pinned(16 * MIB);
+    let one_way = cost(&cuda, || cuda.run("read", pinned, 16 * MIB));
+    let both = rows::mapped_both_ways(16 * MIB);
+    assert!(
+        (both - one_way).abs() < 1.0,
+        "{both} us, one way {one_way} us"
+    );
+}
+
+#[test]
 fn the_prices_can_be_changed() {
     let mut prices = cuda_um_sim::CostModel::h200();
     prices.cpu_fault = Duration::from_secs(1);

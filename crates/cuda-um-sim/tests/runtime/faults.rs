@@ -73,6 +73,23 @@ fn the_measured_case_faults_without_prefetch_and_not_with_it() {
 }
 
 #[test]
+fn a_kernel_faults_in_four_blocks_at_the_same_time() {
+    // 10 faults a block, in 5 groups for every four blocks.
+    for (mib, faults, groups) in [(2, 10, 5), (8, 40, 5), (10, 50, 10)] {
+        let cuda = h200();
+        let data = cuda.managed(mib * MIB);
+        bytes(data, mib * MIB).fill(1);
+        cuda.run("read", data, mib * MIB);
+        let counters = cuda.sim.counters();
+        assert_eq!(
+            (counters.gpu_faults, counters.gpu_fault_groups),
+            (faults, groups),
+            "{mib} MiB"
+        );
+    }
+}
+
+#[test]
 fn a_touch_of_one_byte_brings_64_kib() {
     let cuda = h200();
     let data = cuda.managed(4 * MIB);

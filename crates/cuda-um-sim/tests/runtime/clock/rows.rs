@@ -57,15 +57,7 @@ pub(super) const ROWS: &[(&str, fn(usize) -> f64)] = &[
         let pinned = cuda.pinned(len);
         copied(&cuda, pinned, data, len)
     }),
-    ("scale kernel mapped in and out", |len| {
-        let cuda = scaling();
-        let (input, output) = (cuda.pinned(len), cuda.pinned(len));
-        let scale = cuda.kernel("scale");
-        cost(&cuda, || {
-            launch_scale(&cuda, scale, input, output, len, null_mut());
-            cuda.sync(null_mut());
-        })
-    }),
+    ("scale kernel mapped in and out", mapped_both_ways),
     ("pinned copy in and scale kernel and copy out", |len| {
         let (cuda, stream) = with_stream(scaling());
         let (input, output) = (cuda.pinned(len), cuda.pinned(len));
@@ -172,6 +164,17 @@ pub(super) const ROWS: &[(&str, fn(usize) -> f64)] = &[
         })
     }),
 ];
+
+/// A kernel that reads and writes pinned memory.
+pub(super) fn mapped_both_ways(len: usize) -> f64 {
+    let cuda = scaling();
+    let (input, output) = (cuda.pinned(len), cuda.pinned(len));
+    let scale = cuda.kernel("scale");
+    cost(&cuda, || {
+        launch_scale(&cuda, scale, input, output, len, null_mut());
+        cuda.sync(null_mut());
+    })
+}
 
 /// Managed memory that the host has written.
 fn on_host(len: usize) -> (Cuda, *mut u8) {
