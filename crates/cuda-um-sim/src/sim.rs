@@ -145,6 +145,16 @@ impl Sim {
         self.inner.core.state.lock().now
     }
 
+    /// Says that the host has written `bytes` bytes: the virtual clock goes on by what one thread needs for that.
+    ///
+    /// A simulator sees the host's faults, and prices them; of the rest of the host's work it knows nothing. A program whose times should
+    /// hold that too says it here, after the writes themselves. No byte is touched, and nothing is counted.
+    pub fn host_wrote(&self, pointer: *const std::ffi::c_void, bytes: usize) {
+        let core = &self.inner.core;
+        let mut state = core.state.lock();
+        state.host_wrote(&core.machine, pointer as usize, bytes);
+    }
+
     /// The virtual time at which the work that a device has run ended; `None` where there is no such device.
     pub fn device_time(&self, device: u32) -> Option<Duration> {
         self.inner
