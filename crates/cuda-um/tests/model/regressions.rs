@@ -156,7 +156,12 @@ fn the_host_waits_asynchronously_after_a_stream_with_work_has_gone() {
         },
         &[
             new(Managed, From(1)),
-            new(Device, Stored(2, 0)),
+            new(Device, From(2)),
+            Fill {
+                slot: 1,
+                stream: 0,
+                value: 1,
+            },
             NewStream { stream: 0 },
             Drop { slot: 1 },
             Reclaim,
