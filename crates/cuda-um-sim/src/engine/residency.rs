@@ -101,8 +101,13 @@ impl State {
                 Reach::Collapse | Reach::Fault => need |= leaf_mask(&pages),
                 Reach::Remote => {
                     remote_pages += pages.len() as u64;
-                    if write && page.resident.len() > 1 {
-                        mapped.push((pages, page, None));
+                    // Mapped by advice, which a migration does not end: the host's view has to follow.
+                    let mut followed = page;
+                    if processor == HOST {
+                        followed.mapped = page.mapped.with(HOST);
+                    }
+                    if write && page.resident.len() > 1 || followed != page {
+                        mapped.push((pages, followed, None));
                     }
                 }
                 Reach::MapRemote(holder) => {
@@ -129,12 +134,12 @@ impl State {
             match holder {
                 Some(holder) => self.map_remote(machine, processor, holder, base, pages, page),
                 None => {
-                    self.counters.collapses += pages.len() as u64;
-                    let keep = page.resident.device_first().unwrap_or(HOST);
-                    let kept = Page {
-                        resident: Processors::only(keep),
-                        mapped: page.mapped,
-                    };
+                    let mut kept = page;
+                    if write && page.resident.len() > 1 {
+                        self.counters.collapses += pages.len() as u64;
+                        let keep = page.resident.device_first().unwrap_or(HOST);
+                        kept.resident = Processors::only(keep);
+                    }
                     self.place(machine, base, pages, kept);
                 }
             }
