@@ -209,6 +209,7 @@ impl DeviceState {
     }
 
     pub(crate) fn synchronize(&self) -> Result<()> {
+        self.api.origin.check("cudaDeviceSynchronize")?;
         self.orphaned.store(false, Ordering::Release);
         let streams: Vec<_> = self
             .streams

@@ -2,8 +2,10 @@
 #![allow(unsafe_code, reason = "gives the driver the arguments of kernels")]
 
 mod argument;
+mod arguments;
 
 pub use argument::{KernelArg, KernelArgs, ReadArg, WriteArg};
+pub use arguments::Arguments;
 
 use crate::capability::Capabilities;
 use crate::error::{Error, Result};
@@ -49,7 +51,8 @@ impl Kernel {
     /// Enqueues the kernel on a stream.
     ///
     /// `arguments` is a tuple of up to 16 [`KernelArg`]s: `&buffer` (or a [`View`](crate::View)) for what the kernel reads,
-    /// `&mut buffer` (or a [`ViewMut`](crate::ViewMut)) for what it may write, and numbers.
+    /// `&mut buffer` (or a [`ViewMut`](crate::ViewMut)) for what it may write, and numbers; or [`Arguments`], where how many there are
+    /// is known at run time only.
     ///
     /// # Ordering
     ///

@@ -254,6 +254,9 @@ impl Kernel {
 
 impl Drop for Loaded {
     fn drop(&mut self) {
+        if self.device.api().origin.is_inherited() {
+            return;
+        }
         let uses = self.in_flight.before(Access::Write);
         let (api, ordinal, raw) = (
             Arc::clone(self.device.api()),

@@ -131,7 +131,10 @@ fn raw<T>(
     const { element::assert_element::<T>() };
     match range::size_bytes::<T>(len)? {
         0 => Ok(RawBuffer::empty::<T>(device)),
-        bytes => allocate(bytes),
+        bytes => {
+            device.api().origin.check("allocation from a pool")?;
+            allocate(bytes)
+        }
     }
 }
 

@@ -239,7 +239,7 @@ impl DriverBlock {
 
 impl Drop for DriverBlock {
     fn drop(&mut self) {
-        if self.is_kept {
+        if self.is_kept || self.pool.device.api().origin.is_inherited() {
             return;
         }
         let mut live = self.pool.live.lock();
@@ -251,6 +251,9 @@ impl Drop for DriverBlock {
 impl Drop for DriverPool {
     fn drop(&mut self) {
         let (api, ordinal) = (self.device.api(), self.device.ordinal());
+        if api.origin.is_inherited() {
+            return;
+        }
         // SAFETY: no handle and no buffer is left; CUDA keeps what streams have not freed yet.
         if let Err(error) = unsafe { api.mem_pool_destroy(ordinal, self.raw.0) } {
             tracing::warn!(target: "cuda_um", device = ordinal, %error, "a pool could not be destroyed");
