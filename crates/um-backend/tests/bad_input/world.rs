@@ -24,13 +24,15 @@ pub struct World {
     pub buffers: Vec<(BufferKind, Box<dyn Buffer<f32>>)>,
 }
 
+type Call = dyn Fn(&mut World) -> Result<(), CudaError>;
+
 /// A call with something wrong in it.
 pub struct Case {
     /// The function, as in `functions.txt`.
     pub of: &'static str,
     /// What is wrong.
     pub given: String,
-    pub call: Box<dyn Fn(&mut World) -> Result<(), CudaError>>,
+    pub call: Box<Call>,
     /// The variant of the error.
     pub is: &'static str,
     /// What its text holds.
