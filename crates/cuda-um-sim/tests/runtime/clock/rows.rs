@@ -15,8 +15,10 @@ const ACCESSED_BY: u32 = 5;
 const HOST: i32 = -1;
 const GPU: i32 = 0;
 
-/// Name of the row, and its time for a number of bytes.
-pub(super) const ROWS: &[(&str, fn(usize) -> f64)] = &[
+/// Name of a row, and its time for a number of bytes.
+type Row = (&'static str, fn(usize) -> f64);
+
+pub(super) const ROWS: &[Row] = &[
     ("copy pageable to the device", |len| {
         let (cuda, plain) = (h200(), vec![1u8; len]);
         let device = cuda.device(len);
