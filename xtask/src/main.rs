@@ -9,6 +9,7 @@ mod fuzz;
 mod gpu_bundle;
 mod mutants;
 mod real_cudart;
+mod sanitize;
 mod wheels;
 mod workspace;
 
@@ -28,6 +29,8 @@ enum Task {
     BuildKernels(build_kernels::Args),
     /// Open the real libcudart of five CUDA versions and check symbols, signatures and layouts; no GPU is needed.
     RealCudart,
+    /// Run the tests on the simulator under AddressSanitizer or ThreadSanitizer; needs a nightly toolchain.
+    Sanitize(sanitize::Args),
     /// Pack release tests, examples and benches into one folder that runs on a machine with a GPU and no Rust.
     GpuBundle(gpu_bundle::Args),
     /// Measure cuda-um beside raw CUDA and its peers on the GPU of this machine (docs/measuring.md).
@@ -47,6 +50,7 @@ fn main() -> anyhow::Result<()> {
         Task::Bindgen { check } => bindgen::run(check),
         Task::BuildKernels(args) => build_kernels::run(&args),
         Task::RealCudart => real_cudart::run(),
+        Task::Sanitize(args) => sanitize::run(&args),
         Task::GpuBundle(args) => gpu_bundle::run(&args),
         Task::Bench(args) => bench::run(&args),
         Task::Calibrate(args) => calibrate::run(&args),

@@ -69,6 +69,7 @@ mod reclaim;
 mod residency;
 mod runtime;
 mod stream;
+mod sync;
 mod transfer;
 
 pub use advice::Advice;
