@@ -7,6 +7,8 @@ use std::time::Duration;
 
 /// Lines of a table, and findings, that a terminal gets.
 const MOST: usize = 20;
+/// Letters of a line.
+const WIDTH: usize = 100;
 /// Letters of a name.
 const NAME: usize = 32;
 
@@ -117,9 +119,9 @@ impl MigrationReport {
         }
         writeln!(f)?;
         for (index, finding) in self.findings.iter().take(MOST).enumerate() {
-            writeln!(f, "{:>2}. {finding}", index + 1)?;
+            wrap(f, &format!("{:>2}. {finding}", index + 1))?;
             if let Some(code) = finding.code() {
-                writeln!(f, "      {code}")?;
+                writeln!(f, "      {}", clean(&code))?;
             }
         }
         rest(f, self.findings.len(), "findings")
@@ -188,6 +190,25 @@ fn table(
     rest(f, rows.len(), "lines")
 }
 
+/// A sentence in lines of at most 100 letters; further ones are indented.
+fn wrap(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    let mut width = 0;
+    let (number, sentence) = text.split_at(4.min(text.len()));
+    write!(f, "{number}")?;
+    for word in sentence.split(' ') {
+        let letters = word.chars().count();
+        if width > 0 && width + 1 + letters > WIDTH - 4 {
+            write!(f, "\n    {}", clean(word))?;
+            width = letters;
+        } else {
+            let space = if width > 0 { " " } else { "" };
+            write!(f, "{space}{}", clean(word))?;
+            width += letters + space.len();
+        }
+    }
+    writeln!(f)
+}
+
 fn rest(f: &mut fmt::Formatter<'_>, all: usize, what: &str) -> fmt::Result {
     match all.checked_sub(MOST) {
         Some(more @ 1..) => writeln!(f, "… and {more} {what} more"),
@@ -196,15 +217,19 @@ fn rest(f: &mut fmt::Formatter<'_>, all: usize, what: &str) -> fmt::Result {
 }
 
 /// Control characters would tear the table, or worse, the terminal.
-fn shorten(name: &str) -> String {
-    let clean = name.chars().map(|letter| match letter.is_control() {
+fn clean(text: &str) -> String {
+    let clean = text.chars().map(|letter| match letter.is_control() {
         true => '\u{fffd}',
         false => letter,
     });
-    let clean: Vec<char> = clean.collect();
-    match clean.len() {
-        ..=NAME => clean.into_iter().collect(),
-        _ => clean[..NAME - 1].iter().chain(['…'].iter()).collect(),
+    clean.collect()
+}
+
+fn shorten(name: &str) -> String {
+    let name = clean(name);
+    match name.chars().count() {
+        ..=NAME => name,
+        _ => name.chars().take(NAME - 1).chain(['…']).collect(),
     }
 }
 
