@@ -26,17 +26,27 @@ pub(crate) fn check(range: impl RangeBounds<usize>, len: usize) -> Result<Range<
         Bound::Excluded(&end) => Some(end),
         Bound::Unbounded => Some(len),
     };
-    let (start, end) = (start.unwrap_or(usize::MAX), end.unwrap_or(usize::MAX));
-    if start <= end && end <= len {
-        Ok(start..end)
-    } else {
-        Err(Error::RangeOutOfBounds { start, end, len })
+    match (start, end) {
+        (Some(start), Some(end)) if start <= end && end <= len => Ok(start..end),
+        // A bound that no `usize` can name is reported as the largest one.
+        _ => Err(Error::RangeOutOfBounds {
+            start: start.unwrap_or(usize::MAX),
+            end: end.unwrap_or(usize::MAX),
+            len,
+        }),
     }
 }
 
 /// The range `offset..offset + count` within `0..len`.
 pub(crate) fn check_at(offset: usize, count: usize, len: usize) -> Result<Range<usize>> {
-    check(offset..offset.saturating_add(count), len)
+    match offset.checked_add(count) {
+        Some(end) => check(offset..end, len),
+        None => Err(Error::RangeOutOfBounds {
+            start: offset,
+            end: usize::MAX,
+            len,
+        }),
+    }
 }
 
 /// A checked range of elements, in bytes: it is within an allocation, so nothing overflows.

@@ -174,6 +174,7 @@ impl RawBuffer {
 
     /// Waits until the host may use the memory. It may as long as the result lives and nothing new is enqueued.
     pub(crate) fn wait_for_host(&self, access: Access) -> Result<Option<Closed>> {
+        self.device().api().origin.check("access by the host")?;
         let closed = self.gate().map(|gate| gate.close(self.id)).transpose()?;
         self.in_flight
             .before(access)
@@ -187,6 +188,7 @@ impl RawBuffer {
 
     /// The same without waiting: [`Error::Busy`] where that would.
     pub(crate) fn try_for_host(&self, access: Access) -> Result<Option<Closed>> {
+        self.device().api().origin.check("access by the host")?;
         for used in self.in_flight.before(access) {
             if !used.is_done()? {
                 return Err(Error::Busy {
@@ -210,6 +212,7 @@ impl RawBuffer {
 
     /// Waits for the buffer's own work and frees it. What it owned comes out.
     pub(crate) fn close(mut self) -> Result<Option<Box<dyn Any + Send + Sync>>> {
+        self.device().api().origin.check("close")?;
         let uses = self.in_flight.before(Access::Write);
         let Source::Own(device, backing) = &mut self.source else {
             return self.close_pooled(&uses).map(|()| None);
@@ -253,6 +256,9 @@ impl RawBuffer {
 
 impl Drop for RawBuffer {
     fn drop(&mut self) {
+        if self.device().api().origin.is_inherited() {
+            return;
+        }
         let (device, backing) = match &mut self.source {
             Source::Own(_, Backing::Nothing) => return,
             Source::Own(device, backing) => {

@@ -5,6 +5,7 @@
 //! closed. A pool of `rayon` waits for all that was spawned.
 #![allow(unsafe_code, reason = "lends work to threads that live longer")]
 
+use crate::fork::Origin;
 use parking_lot::{Condvar, Mutex};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -14,6 +15,7 @@ use std::thread::JoinHandle;
 /// Threads that start with the first work that is worth them.
 pub(super) struct Workers {
     shared: Arc<Shared>,
+    origin: Origin,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -46,6 +48,7 @@ impl Workers {
     pub(super) fn new() -> Self {
         Self {
             shared: Arc::default(),
+            origin: Origin::here(),
             threads: Mutex::default(),
         }
     }
@@ -135,6 +138,13 @@ impl Shared {
 
 impl Drop for Workers {
     fn drop(&mut self) {
+        if self.origin.is_inherited() {
+            // The threads are not in this process.
+            std::mem::take(self.threads.get_mut())
+                .into_iter()
+                .for_each(std::mem::forget);
+            return;
+        }
         self.shared.state.lock().closing = true;
         self.shared.opened.notify_all();
         for thread in self.threads.get_mut().drain(..) {
