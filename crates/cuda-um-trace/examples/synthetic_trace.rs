@@ -3,6 +3,8 @@
 //! ```text
 //! cargo run -p cuda-um-trace --example synthetic_trace -- 100000 > trace.json
 //! ```
+//!
+//! With `hostile` as a second argument its names try to break out of the page.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -20,8 +22,17 @@ fn main() {
             std::process::exit(2);
         }
     };
+    let hostile = std::env::args()
+        .nth(2)
+        .is_some_and(|word| word == "hostile");
+    let targets = match hostile {
+        true => {
+            "</script><script>throw 1</script><img src=http://127.0.0.1:9/x onerror=throw(2)>\"'`&amp;"
+        }
+        false => "targets",
+    };
     let mut builder = Builder::new();
-    let targets = builder.buffer("targets", 24 << 20);
+    let targets = builder.buffer(targets, 24 << 20);
     let queries = builder.buffer("queries", 3 << 20);
     let scores = builder.buffer("scores", 6 << 20);
     let table = builder.buffer("lookup_table", 4 << 20);

@@ -131,19 +131,7 @@ fn findings(page: &mut String, report: &MigrationReport) {
         for finding in findings {
             let share = finding.saves.time.as_secs_f64() / most.as_secs_f64().max(1e-12) * 100.0;
             let other = finding.alternative;
-            put(
-                page,
-                format_args!(
-                    "<li><p><b>{}</b>: {}{}</p>",
-                    code_names(&finding.observation()),
-                    markup(finding.advice()),
-                    if other {
-                        " <i>(another way to the same time)</i>"
-                    } else {
-                        ""
-                    }
-                ),
-            );
+            page.push_str("<li>");
             if finding.saves.time > Duration::ZERO {
                 put(
                     page,
@@ -154,6 +142,19 @@ fn findings(page: &mut String, report: &MigrationReport) {
                     ),
                 );
             }
+            put(
+                page,
+                format_args!(
+                    "<p><b>{}</b>: {}{}</p>",
+                    code_names(&finding.observation()),
+                    markup(finding.advice()),
+                    if other {
+                        " <i>(another way to the same time)</i>"
+                    } else {
+                        ""
+                    }
+                ),
+            );
             if let Some(code) = finding.code() {
                 put(
                     page,

@@ -9,8 +9,9 @@ use std::time::Duration;
 const MOST: usize = 20;
 /// Letters of a line.
 const WIDTH: usize = 100;
-/// Letters of a name.
-const NAME: usize = 32;
+/// Letters of a buffer's name, beside many columns; and of other names.
+const BUFFER: usize = 24;
+const NAME: usize = 36;
 
 impl fmt::Display for MigrationReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -39,7 +40,7 @@ impl fmt::Display for MigrationReport {
         )?;
         writeln!(
             f,
-            "avoidable: {}, {}, {} (by the cost model, {})",
+            "avoidable: {}, {}, {}\n(cost model: {})",
             units::time(self.avoidable.time),
             units::count(self.avoidable.faults, "fault"),
             units::bytes(self.avoidable.bytes),
@@ -171,7 +172,7 @@ fn table(
     let mut shown: Vec<Vec<String>> = vec![head.iter().map(|&text| text.to_owned()).collect()];
     shown.extend(rows.iter().take(MOST).map(|row| {
         let mut row = row.clone();
-        row[0] = shorten(&row[0]);
+        row[0] = shorten(&row[0], head.len() > OPERATIONS.len());
         row
     }));
     let width = |column: usize| {
@@ -225,11 +226,12 @@ fn clean(text: &str) -> String {
     clean.collect()
 }
 
-fn shorten(name: &str) -> String {
+fn shorten(name: &str, wide: bool) -> String {
     let name = clean(name);
+    let most = if wide { BUFFER } else { NAME };
     match name.chars().count() {
-        ..=NAME => name,
-        _ => name.chars().take(NAME - 1).chain(['…']).collect(),
+        length if length <= most => name,
+        _ => name.chars().take(most - 1).chain(['…']).collect(),
     }
 }
 
