@@ -63,7 +63,7 @@ fn main() {
             (scores, true),
             (table, false),
         ];
-        if round % 7 == 0 || round % 7 == 3 {
+        if matches!(round % 7, 0 | 3) {
             builder.launch_with("cosine", &over, |builder| {
                 builder.fault_in(targets);
                 builder.move_all(targets, BLOCK_BYTES, DEVICE, Cause::Prefetch);
@@ -75,7 +75,7 @@ fn main() {
         for &id in &pooled {
             builder.launch_faulting("normalize", &[(id, true)]);
         }
-        if round % 3 == 0 {
+        if round.is_multiple_of(3) {
             builder.prefetch(scores, Place::Host);
             builder.host(scores, false);
         } else {

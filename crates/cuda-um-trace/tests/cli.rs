@@ -72,7 +72,8 @@ fn another_cost_model_says_other_times() {
         json["avoidable"]["time_ns"].as_u64().unwrap()
     };
     let h200 = times(&["report", &trace, "--json"]);
-    assert!(times(&["report", &trace, "--json", "--cost", &cost]) > h200);
+    // Prefetches over a slower link leave less to be saved of the time that passed.
+    assert!(times(&["report", &trace, "--json", "--cost", &cost]) < h200);
 }
 
 #[test]
