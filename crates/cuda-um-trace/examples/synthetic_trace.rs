@@ -3,6 +3,8 @@
 //! ```text
 //! cargo run -p cuda-um-trace --example synthetic_trace -- 100000 > trace.json
 //! ```
+//!
+//! With `hostile` as a second argument its names try to break out of the page.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -20,8 +22,17 @@ fn main() {
             std::process::exit(2);
         }
     };
+    let hostile = std::env::args()
+        .nth(2)
+        .is_some_and(|word| word == "hostile");
+    let targets = match hostile {
+        true => {
+            "</script><script>throw 1</script><img src=http://127.0.0.1:9/x onerror=throw(2)>\"'`&amp;"
+        }
+        false => "targets",
+    };
     let mut builder = Builder::new();
-    let targets = builder.buffer("targets", 24 << 20);
+    let targets = builder.buffer(targets, 24 << 20);
     let queries = builder.buffer("queries", 3 << 20);
     let scores = builder.buffer("scores", 6 << 20);
     let table = builder.buffer("lookup_table", 4 << 20);
@@ -52,7 +63,7 @@ fn main() {
             (scores, true),
             (table, false),
         ];
-        if round % 7 == 0 || round % 7 == 3 {
+        if matches!(round % 7, 0 | 3) {
             builder.launch_with("cosine", &over, |builder| {
                 builder.fault_in(targets);
                 builder.move_all(targets, BLOCK_BYTES, DEVICE, Cause::Prefetch);
@@ -64,7 +75,7 @@ fn main() {
         for &id in &pooled {
             builder.launch_faulting("normalize", &[(id, true)]);
         }
-        if round % 3 == 0 {
+        if round.is_multiple_of(3) {
             builder.prefetch(scores, Place::Host);
             builder.host(scores, false);
         } else {

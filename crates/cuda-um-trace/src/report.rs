@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// What moved, by buffer, by cause and by operation; and which part of it can be avoided.
 ///
-/// Display gives the summary for a terminal, in at most 100 columns. The data has exact bytes and nanoseconds.
+/// Display gives the summary for a terminal, in lines of about 100 letters. The data has exact bytes and nanoseconds.
 ///
 /// ```
 /// use cuda_um_trace::{MigrationReport, Trace};

@@ -130,17 +130,18 @@ fn of_buffer(
             RecordKind::Migration { to, .. } => {
                 let end = address.saturating_add(bytes);
                 let last = block_of(end.saturating_sub(1));
-                for block in block_of(address)..=last {
+                let touched = there.iter_mut().enumerate().take(last + 1);
+                for (block, there) in touched.skip(block_of(address)) {
                     let begin = about.address + block as u64 * block_bytes;
                     let part = end
                         .min(begin.saturating_add(block_bytes))
                         .saturating_sub(address.max(begin));
-                    there[block] = match to {
-                        Place::Device(_) => (there[block] + part).min(size(block)),
-                        Place::Host => there[block].saturating_sub(part),
+                    *there = match to {
+                        Place::Device(_) => (*there + part).min(size(block)),
+                        Place::Host => there.saturating_sub(part),
                     };
                     let copies = to != Place::Host && is_read_mostly(advised, record.start);
-                    let share = (there[block] * 100).div_ceil(size(block)).min(100) as u8;
+                    let share = (*there * 100).div_ceil(size(block)).min(100) as u8;
                     let state = match copies && share == 100 {
                         true => State::Both,
                         false => State::OnDevice(share),

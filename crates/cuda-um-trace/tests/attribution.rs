@@ -2,13 +2,12 @@
 
 mod support;
 
-use cuda_um_cost::CostModel;
 use cuda_um_trace::{
     Attribution, Cause, Explanation, KernelRun, MigrationReport, OperationKind, Place, Record,
     RecordKind, Trace, Traffic,
 };
 use proptest::prelude::*;
-use support::{Builder, DEVICE};
+use support::{Builder, DEVICE, model};
 
 const MIB: u64 = 1 << 20;
 
@@ -285,7 +284,7 @@ proptest! {
     /// Nothing is lost and nothing is counted twice, whatever the trace.
     #[test]
     fn sums_over_buffers_and_operations_are_sums_over_records(trace in trace()) {
-        let report = MigrationReport::of(&trace, &CostModel::h200());
+        let report = MigrationReport::of(&trace, &model());
         let mut buffers = Traffic::default();
         report.buffers.iter().for_each(|line| buffers += line.traffic);
         prop_assert_eq!(buffers, report.total);
@@ -308,7 +307,7 @@ proptest! {
     /// Savings are never more than what there was.
     #[test]
     fn nothing_is_saved_twice(trace in trace()) {
-        let report = MigrationReport::of(&trace, &CostModel::h200());
+        let report = MigrationReport::of(&trace, &model());
         prop_assert!(report.avoidable.faults <= report.total.gpu_faults + report.total.cpu_faults);
         prop_assert!(report.avoidable.bytes <= report.total.bytes());
         let text = report.to_string();

@@ -2,16 +2,15 @@
 
 mod support;
 
-use cuda_um_cost::CostModel;
 use cuda_um_trace::{
     Cause, Finding, FindingKind, MigrationReport, Place, RecordKind, Saving, Trace,
 };
-use support::{Builder, DEVICE};
+use support::{Builder, DEVICE, model};
 
 const MIB: u64 = 1 << 20;
 
 fn report(trace: &Trace) -> MigrationReport {
-    MigrationReport::of(trace, &CostModel::h200())
+    MigrationReport::of(trace, &model())
 }
 
 fn findings(builder: Builder) -> Vec<Finding> {
@@ -48,16 +47,18 @@ fn rounds(prefetch: bool) -> Builder {
 #[test]
 fn faults_are_named_and_following_the_advice_leaves_nothing_to_avoid() {
     let before = report(&rounds(false).finish());
-    let model = CostModel::h200();
-    // 48 parts of 64 KiB in each of 3 rounds, each with a group of 3 faults.
-    let was = model.gpu_fault_group * 144 + model.gpu_fault * 432;
-    let was = was + cuda_um_cost::at_rate(9 * MIB, model.fault_rate);
+    let model = support::model();
+    // By the model the faults of 144 groups would take longer than the kernels did: the kernels' time counts.
+    let trace = rounds(false).finish();
+    let ran: u64 = trace.kernels.iter().map(|run| run.end - run.start).sum();
+    let was = std::time::Duration::from_nanos(ran);
+    assert!(was < model.gpu_fault_group * 144);
     let will = model.prefetch * 3 + cuda_um_cost::at_rate(9 * MIB, model.prefetch_to_device_rate);
     let first = &before.findings[0];
     assert_eq!(first.saves.time.as_micros(), (was - will).as_micros());
     assert_eq!(
         first.to_string(),
-        "432 faults on `targets` during 3 runs of `cosine`: prefetch it before the launch (saves about 8.18 ms)"
+        "432 faults on `targets` during 3 runs of `cosine`: prefetch it before the launch (saves about 2.85 ms)"
     );
     assert_eq!(
         first.code().unwrap(),
@@ -126,7 +127,7 @@ fn reading_results_back_by_faults() {
     assert_eq!(
         sentences,
         [
-            "16 faults of the host on `scores` in 1 access (1.00 MiB moved back): prefetch it to the host first, or make it for AccessPattern::ReadBack (saves about 259 us)"
+            "16 faults of the host on `scores` in 1 access (1.00 MiB moved back): prefetch it to the host first, or make it for AccessPattern::ReadBack (saves about 209 us)"
         ]
     );
 }
@@ -154,7 +155,7 @@ fn prefetched_twice_with_nothing_in_between() {
     assert_eq!(
         twice(&|_, _| ()),
         [
-            "`targets` was prefetched to device 0 1 time more with nothing in between: leave the later call out (saves about 3.64 us)"
+            "`targets` was prefetched to device 0 1 time more with nothing in between: leave the later call out (saves about 4.00 us)"
         ]
     );
     assert_eq!(
@@ -216,7 +217,7 @@ fn read_mostly_that_is_written() {
     let found = writes(40, false);
     assert_eq!(
         found[0].to_string(),
-        "read-mostly `targets` was collapsed by a write 40 times: unset read-mostly, for it is written too often (saves about 680 us)"
+        "read-mostly `targets` was collapsed by a write 40 times: unset read-mostly, for it is written too often (saves about 80.0 us)"
     );
     assert_eq!(found[0].code().unwrap(), "targets.unset_read_mostly()?;");
     assert_eq!(writes(1, false), []);
@@ -237,7 +238,8 @@ fn read_in_turn(kernel_writes: bool) -> Builder {
 
 #[test]
 fn read_by_both_wants_read_mostly() {
-    let found = findings(read_in_turn(false));
+    let mut found = findings(read_in_turn(false));
+    found.sort_by_key(|one| std::cmp::Reverse(one.saves.bytes * u64::from(!one.alternative)));
     // There, (back, there), (back, there), back: the last way back is the only one that a reader still has to make.
     assert_eq!(found[0].kind, FindingKind::ReadByBoth { bytes: 8 * MIB });
     assert_eq!(
@@ -294,12 +296,31 @@ fn what_the_driver_complains_of() {
 
 #[test]
 fn names_that_are_no_rust_are_not_put_into_code() {
-    let mut builder = Builder::new();
-    let odd = builder.buffer("UnifiedBuffer<f32>[1024]", MIB);
-    builder.launch_faulting("cosine", &[(odd, false)]);
-    let found = findings(builder);
-    assert_eq!(
-        found[0].code().unwrap(),
-        "buffer.prefetch_to_device(None)?; // before `cosine`"
-    );
+    let code = |name: &str| {
+        let mut builder = Builder::new();
+        let buffer = builder.buffer(name, MIB);
+        builder.launch_faulting("cosine", &[(buffer, false)]);
+        findings(builder)[0].code().unwrap()
+    };
+    for name in ["targets", "self.weights", "layers[3].bias"] {
+        let expected = format!("{name}.prefetch_to_device(None)?; // before `cosine`");
+        assert_eq!(code(name), expected);
+    }
+    for name in [
+        "UnifiedBuffer<f32>[1024]",
+        "",
+        "a b",
+        "3d",
+        "a[",
+        "a[]",
+        "a[x]",
+        "a..b",
+        "a[1]b",
+    ] {
+        assert_eq!(
+            code(name),
+            "buffer.prefetch_to_device(None)?; // before `cosine`",
+            "{name}"
+        );
+    }
 }

@@ -11,6 +11,8 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 /// Lines of a table that are shown at once; the rest unfolds.
 const SHOWN: usize = 25;
+/// Findings that are shown at once.
+const FINDINGS: usize = 6;
 const MOVERS: usize = 8;
 
 /// A page that shows a trace and its report: findings, top movers, a timeline, where each block was, tables.
@@ -121,17 +123,32 @@ fn findings(page: &mut String, report: &MigrationReport) {
         .map(|one| one.saves.time)
         .max()
         .unwrap_or_default();
-    let list = |page: &mut String, findings: &[crate::Finding]| {
-        page.push_str("<ol class=\"findings\">\n");
+    let list = |page: &mut String, first: usize, findings: &[crate::Finding]| {
+        put(
+            page,
+            format_args!("<ol class=\"findings\" start=\"{first}\">\n"),
+        );
         for finding in findings {
             let share = finding.saves.time.as_secs_f64() / most.as_secs_f64().max(1e-12) * 100.0;
+            let other = finding.alternative;
+            page.push_str("<li>");
+            if finding.saves.time > Duration::ZERO {
+                put(
+                    page,
+                    format_args!(
+                        "<p class=\"saves\">saves about {}<span class=\"bar{}\" style=\"width:{share:.1}%\"></span></p>",
+                        units::time(finding.saves.time),
+                        if other { " other" } else { "" },
+                    ),
+                );
+            }
             put(
                 page,
                 format_args!(
-                    "<li><p><b>{}</b>: {}{}</p>",
+                    "<p><b>{}</b>: {}{}</p>",
                     code_names(&finding.observation()),
                     markup(finding.advice()),
-                    if finding.alternative {
+                    if other {
                         " <i>(another way to the same time)</i>"
                     } else {
                         ""
@@ -144,28 +161,20 @@ fn findings(page: &mut String, report: &MigrationReport) {
                     format_args!("<pre><code>{}</code></pre>", markup(&code)),
                 );
             }
-            if finding.saves.time > Duration::ZERO {
-                put(
-                    page,
-                    format_args!(
-                        "<p class=\"saves\"><span class=\"bar{}\" style=\"width:{share:.1}%\"></span><span>saves about {}</span></p>",
-                        if finding.alternative { " other" } else { "" },
-                        units::time(finding.saves.time)
-                    ),
-                );
-            }
             page.push_str("</li>\n");
         }
         page.push_str("</ol>\n");
     };
-    let (shown, more) = report.findings.split_at(report.findings.len().min(SHOWN));
-    list(page, shown);
+    let (shown, more) = report
+        .findings
+        .split_at(report.findings.len().min(FINDINGS));
+    list(page, 1, shown);
     if !more.is_empty() {
         put(
             page,
             format_args!("<details><summary>{} more</summary>\n", more.len()),
         );
-        list(page, more);
+        list(page, FINDINGS + 1, more);
         page.push_str("</details>\n");
     }
     put(

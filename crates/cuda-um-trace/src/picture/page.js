@@ -19,7 +19,7 @@
   const maps = data.maps.map((map) => {
     const blocks = map.first.map((first) => ({ first, times: [], states: [] }));
     sum(map.times).forEach((time, i) => { const block = blocks[map.blocks[i]]; block.times.push(time); block.states.push(map.states[i]); });
-    return { ...map, blocks, height: Math.max(22, Math.min(84, blocks.length * 6)) };
+    return { ...map, blocks, height: Math.max(22, Math.min(64, blocks.length * 6)) };
   });
 
   // ---- text

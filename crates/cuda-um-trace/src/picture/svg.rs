@@ -56,8 +56,14 @@ pub fn svg(trace: &Trace, report: &MigrationReport) -> String {
             ),
         );
     }
-    for (map, top) in maps.iter().zip(tops) {
+    // Blocks touch each other: smoothed edges would show as stripes.
+    svg += "<g shape-rendering=\"crispEdges\">\n";
+    for (map, &top) in maps.iter().zip(&tops) {
         draw_map(&mut svg, &picture, map, top);
+    }
+    svg += "</g>\n";
+    for (map, &top) in maps.iter().zip(&tops) {
+        name(&mut svg, &map.name, top + height(map) / 2.0);
     }
     key(&mut svg, end - 14.0);
     svg += "</svg>\n";
@@ -152,7 +158,6 @@ fn height(map: &Map) -> f64 {
 }
 
 fn draw_map(svg: &mut String, picture: &Picture, map: &Map, top: f64) {
-    name(svg, &map.name, top + height(map) / 2.0);
     let count = map.residency.first.len();
     let row = height(map) / count as f64;
     let (born, dead) = (

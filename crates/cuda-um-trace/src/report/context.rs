@@ -1,11 +1,13 @@
 //! What the search for findings looks at: pieces and uses of each buffer, by time.
 
+use super::find::by_fault;
 use crate::{
     Attribution, Explanation, Operation, OperationKind, Piece, Place, Record, RecordKind, Trace,
 };
-use cuda_um_cost::CostModel;
+use cuda_um_cost::{CostModel, at_rate};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 /// A piece of a record, in a buffer.
 #[derive(Clone, Copy)]
@@ -39,6 +41,8 @@ pub(crate) struct Context<'a> {
     latest_ends: Vec<Vec<u64>>,
     /// Starts of kernels of which the trace does not know what they use, in order.
     unknown_kernels: Vec<u64>,
+    /// Where faults by the model would take longer than the kernel or guard that they happened in: which part of the model's time they had.
+    shares: HashMap<Explanation, f64>,
     /// Which `(record, buffer)` a finding has already.
     claimed: RefCell<HashSet<(usize, usize)>>,
 }
@@ -83,6 +87,7 @@ impl<'a> Context<'a> {
             over: over(trace),
             uses,
             unknown_kernels,
+            shares: shares(trace, attribution, model),
             claimed: RefCell::default(),
             trace,
             attribution,
@@ -140,6 +145,14 @@ impl<'a> Context<'a> {
             .any(|index| uses[index].end >= from && wanted(&uses[index]))
     }
 
+    /// What a part of a fault, or of a migration that a fault caused, cost by the model; of a migration, so many bytes of it. Never more
+    /// than what it happened in took.
+    pub(crate) fn fault_price(&self, part: &Part, bytes: u64) -> Duration {
+        let share = self.shares.get(&self.explanation(part));
+        let price = fault_price(self.model, &self.record(part).kind, bytes);
+        share.map_or(price, |share| price.mul_f64(*share))
+    }
+
     /// Faults and migrations that no finding has yet.
     pub(crate) fn is_free(&self, part: &Part) -> bool {
         let claimed = self.claimed.borrow();
@@ -162,6 +175,54 @@ impl Part {
             RecordKind::CpuFault { .. } | RecordKind::GpuFault { .. }
         )
     }
+}
+
+fn fault_price(model: &CostModel, kind: &RecordKind, bytes: u64) -> Duration {
+    match *kind {
+        RecordKind::GpuFault { faults, .. } => {
+            model.gpu_fault_group
+                + Duration::from_secs_f64(model.gpu_fault.as_secs_f64() * faults as f64)
+        }
+        RecordKind::CpuFault { .. } => model.cpu_fault,
+        RecordKind::Migration { cause, .. } if by_fault(cause) => at_rate(bytes, model.fault_rate),
+        _ => Duration::ZERO,
+    }
+}
+
+fn shares(
+    trace: &Trace,
+    attribution: &Attribution,
+    model: &CostModel,
+) -> HashMap<Explanation, f64> {
+    let mut prices: HashMap<Explanation, Duration> = HashMap::new();
+    for (index, record) in trace.records.iter().enumerate() {
+        let bytes = match record.kind {
+            RecordKind::Migration { bytes, .. } => bytes,
+            _ => 0,
+        };
+        let price = prices.entry(attribution.explanation(index)).or_default();
+        *price += fault_price(model, &record.kind, bytes);
+    }
+    let share = |(explanation, price): (Explanation, Duration)| {
+        let (start, end) = match explanation {
+            Explanation::Kernel(kernel) => {
+                let run = &trace.kernels[kernel];
+                (run.start, run.end)
+            }
+            Explanation::Operation(operation) => {
+                let operation = &trace.operations[operation];
+                // Work of streams goes on after its call.
+                (operation.kind == OperationKind::Host)
+                    .then_some((operation.start, operation.end))?
+            }
+            Explanation::Nothing => return None,
+        };
+        let took = Duration::from_nanos(end.saturating_sub(start));
+        // No time at all is a source that tells none.
+        (Duration::ZERO < took && took < price)
+            .then(|| (explanation, took.as_secs_f64() / price.as_secs_f64()))
+    };
+    prices.into_iter().filter_map(share).collect()
 }
 
 fn over(trace: &Trace) -> Vec<Vec<usize>> {

@@ -244,7 +244,7 @@ impl Finding {
 
     /// The call to add, as Rust code of `um-backend`; `None` where a call has to go, or nothing can be added.
     pub fn code(&self) -> Option<String> {
-        let name = match self.is_identifier() {
+        let name = match self.is_place() {
             true => self.name.as_str(),
             false => "buffer",
         };
@@ -275,12 +275,20 @@ impl Finding {
         })
     }
 
-    fn is_identifier(&self) -> bool {
-        let mut letters = self.name.chars();
-        letters
-            .next()
-            .is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
-            && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+    /// Whether the name reads as a place in Rust: `targets`, `self.weights`, `layers[3].bias`.
+    fn is_place(&self) -> bool {
+        let letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        self.name.split('.').all(|part| {
+            let (name, index) = match part.split_once('[') {
+                Some((name, rest)) => (name, rest.strip_suffix(']')),
+                None => (part, Some("0")),
+            };
+            let number = index.is_some_and(|index| {
+                !index.is_empty() && index.chars().all(|letter| letter.is_ascii_digit())
+            });
+            let begins_well = !name.starts_with(|first: char| first.is_ascii_digit());
+            number && begins_well && !name.is_empty() && name.chars().all(letter)
+        })
     }
 }
 

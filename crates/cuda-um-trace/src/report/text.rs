@@ -7,8 +7,11 @@ use std::time::Duration;
 
 /// Lines of a table, and findings, that a terminal gets.
 const MOST: usize = 20;
-/// Letters of a name.
-const NAME: usize = 32;
+/// Letters of a line.
+const WIDTH: usize = 100;
+/// Letters of a buffer's name, beside many columns; and of other names.
+const BUFFER: usize = 24;
+const NAME: usize = 36;
 
 impl fmt::Display for MigrationReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -37,7 +40,7 @@ impl fmt::Display for MigrationReport {
         )?;
         writeln!(
             f,
-            "avoidable: {}, {}, {} (by the cost model, {})",
+            "avoidable: {}, {}, {}\n(cost model: {})",
             units::time(self.avoidable.time),
             units::count(self.avoidable.faults, "fault"),
             units::bytes(self.avoidable.bytes),
@@ -117,9 +120,9 @@ impl MigrationReport {
         }
         writeln!(f)?;
         for (index, finding) in self.findings.iter().take(MOST).enumerate() {
-            writeln!(f, "{:>2}. {finding}", index + 1)?;
+            wrap(f, &format!("{:>2}. {finding}", index + 1))?;
             if let Some(code) = finding.code() {
-                writeln!(f, "      {code}")?;
+                writeln!(f, "      {}", clean(&code))?;
             }
         }
         rest(f, self.findings.len(), "findings")
@@ -169,7 +172,7 @@ fn table(
     let mut shown: Vec<Vec<String>> = vec![head.iter().map(|&text| text.to_owned()).collect()];
     shown.extend(rows.iter().take(MOST).map(|row| {
         let mut row = row.clone();
-        row[0] = shorten(&row[0]);
+        row[0] = shorten(&row[0], head.len() > OPERATIONS.len());
         row
     }));
     let width = |column: usize| {
@@ -188,6 +191,25 @@ fn table(
     rest(f, rows.len(), "lines")
 }
 
+/// A sentence in lines of at most 100 letters; further ones are indented.
+fn wrap(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    let mut width = 0;
+    let (number, sentence) = text.split_at(4.min(text.len()));
+    write!(f, "{number}")?;
+    for word in sentence.split(' ') {
+        let letters = word.chars().count();
+        if width > 0 && width + 1 + letters > WIDTH - 4 {
+            write!(f, "\n    {}", clean(word))?;
+            width = letters;
+        } else {
+            let space = if width > 0 { " " } else { "" };
+            write!(f, "{space}{}", clean(word))?;
+            width += letters + space.len();
+        }
+    }
+    writeln!(f)
+}
+
 fn rest(f: &mut fmt::Formatter<'_>, all: usize, what: &str) -> fmt::Result {
     match all.checked_sub(MOST) {
         Some(more @ 1..) => writeln!(f, "… and {more} {what} more"),
@@ -196,15 +218,20 @@ fn rest(f: &mut fmt::Formatter<'_>, all: usize, what: &str) -> fmt::Result {
 }
 
 /// Control characters would tear the table, or worse, the terminal.
-fn shorten(name: &str) -> String {
-    let clean = name.chars().map(|letter| match letter.is_control() {
+fn clean(text: &str) -> String {
+    let clean = text.chars().map(|letter| match letter.is_control() {
         true => '\u{fffd}',
         false => letter,
     });
-    let clean: Vec<char> = clean.collect();
-    match clean.len() {
-        ..=NAME => clean.into_iter().collect(),
-        _ => clean[..NAME - 1].iter().chain(['…'].iter()).collect(),
+    clean.collect()
+}
+
+fn shorten(name: &str, wide: bool) -> String {
+    let name = clean(name);
+    let most = if wide { BUFFER } else { NAME };
+    match name.chars().count() {
+        length if length <= most => name,
+        _ => name.chars().take(most - 1).chain(['…']).collect(),
     }
 }
 

@@ -1,10 +1,33 @@
 //! Traces made by hand: calls that advance a clock and leave the records that a driver would.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+use cuda_um_cost::CostModel;
 use cuda_um_trace::{
     Access, BLOCK_BYTES, Buffer, Cause, DeviceInfo, FaultAccess, KernelRun, Operation,
     OperationKind, Place, Record, RecordKind, Source, Trace,
 };
+
+/// A model of its own, so that a new measurement of the real ones changes no test.
+pub fn model() -> CostModel {
+    let mut model = CostModel::h200();
+    model.source = "of the tests".into();
+    for (key, value) in [
+        ("gpu_fault_group_us", 30.0),
+        ("gpu_fault_us", 9.0),
+        ("cpu_fault_us", 17.0),
+        ("fault_bytes_per_s", 25e9),
+        ("prefetch_us", 12.5),
+        ("prefetch_resident_us", 2.0),
+        ("prefetch_block_us", 1.0),
+        ("prefetch_to_device_bytes_per_s", 50e9),
+        ("prefetch_to_host_bytes_per_s", 25e9),
+        ("device_populate_bytes_per_s", 100e9),
+        ("remote_bytes_per_s", 40e9),
+    ] {
+        model.set(key, value).unwrap();
+    }
+    model
+}
 
 pub const DEVICE: Place = Place::Device(0);
 /// What one fault brings.
@@ -227,6 +250,7 @@ impl Builder {
         self.host_with(id, write, |builder| {
             for offset in (0..bytes).step_by(FAULT_BYTES as usize) {
                 builder.cpu_fault(address + offset);
+                builder.wait(15_000);
                 let moved = FAULT_BYTES.min(bytes - offset);
                 builder.migration(address + offset, moved, Place::Host, Cause::Coherence);
             }

@@ -5,13 +5,14 @@ use crate::report::context::{Context, Part};
 use crate::report::{Finding, FindingKind, Saving};
 use crate::{Cause, Explanation, OperationKind, Place, RecordKind};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::time::Duration;
 
 #[derive(Default)]
 struct Sum {
     runs: BTreeSet<Explanation>,
-    groups: u64,
     faults: u64,
     bytes: u64,
+    was: Duration,
 }
 
 /// Kernels, fills and copies that faulted: one finding for each name.
@@ -33,17 +34,15 @@ pub(super) fn of_devices(context: &Context, buffer: usize) -> Vec<Finding> {
         let explanation = context.explanation(part);
         let sum = by_name.entry(during(context, explanation)).or_default();
         sum.runs.insert(explanation);
-        sum.groups += u64::from(faults.is_some());
         sum.faults += faults.unwrap_or(0);
         sum.bytes += part.piece.bytes;
+        sum.was += context.fault_price(part, part.piece.bytes);
         context.claim(part);
     }
     let model = context.model;
     let bytes_of = &context.trace.buffers[buffer].bytes;
     let found = by_name.into_iter().map(|(during, sum)| {
         let runs = sum.runs.len() as u64;
-        let groups = sum.groups.max(runs);
-        let was = price::device_faults(model, groups, sum.faults, sum.bytes);
         let would_be = match sum.bytes {
             0 => price::populate(model, runs, *bytes_of),
             bytes => price::to_device(model, runs, bytes),
@@ -51,7 +50,7 @@ pub(super) fn of_devices(context: &Context, buffer: usize) -> Vec<Finding> {
         let saves = Saving {
             bytes: 0,
             faults: sum.faults,
-            time: was.saturating_sub(would_be),
+            time: sum.was.saturating_sub(would_be),
         };
         let kind = FindingKind::DeviceFaults {
             during,
@@ -94,7 +93,10 @@ pub(super) fn of_the_host(context: &Context, buffer: usize) -> Option<Finding> {
     claimed.iter().for_each(|part| context.claim(part));
 
     let times = accesses.len() as u64;
-    let was = price::host_faults(context.model, faults, bytes);
+    let was: Duration = claimed
+        .iter()
+        .map(|part| context.fault_price(part, part.piece.bytes))
+        .sum();
     let saves = Saving {
         bytes: 0,
         faults,

@@ -1,7 +1,7 @@
 //! Memory that host and device fault away from each other.
 
+use super::finding;
 use super::round_trips::{alternations, faults_price};
-use super::{finding, price};
 use crate::report::context::Context;
 use crate::report::{Finding, FindingKind, Saving};
 use cuda_um_cost::at_rate;
@@ -16,9 +16,7 @@ pub(super) fn between_host_and_device(context: &Context, buffer: usize) -> Optio
         return None;
     }
     let model = context.model;
-    let (faults, time) = faults_price(context, buffer);
-    let was =
-        time + price::host_faults(model, 0, to_host) + price::device_faults(model, 0, 0, to_device);
+    let (faults, was) = faults_price(context, buffer);
     // What a kernel wanted of it crosses the link at each run, in the direction of its use.
     let would_be = at_rate(to_device.max(to_host), model.remote_rate);
     if would_be >= was {

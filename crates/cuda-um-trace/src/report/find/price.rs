@@ -1,19 +1,7 @@
-//! What things cost by the cost model.
+//! What calls would cost by the cost model. What faults did cost: `Context::fault_price`.
 
 use cuda_um_cost::{CostModel, at_rate};
 use std::time::Duration;
-
-/// A device faulted memory in. Sources without fault records still have a group for each run.
-pub(super) fn device_faults(model: &CostModel, groups: u64, faults: u64, bytes: u64) -> Duration {
-    times(model.gpu_fault_group, groups)
-        + times(model.gpu_fault, faults)
-        + at_rate(bytes, model.fault_rate)
-}
-
-/// The host faulted memory back.
-pub(super) fn host_faults(model: &CostModel, faults: u64, bytes: u64) -> Duration {
-    times(model.cpu_fault, faults) + at_rate(bytes, model.fault_rate)
-}
 
 /// So many prefetches to a device moved so much.
 pub(super) fn to_device(model: &CostModel, calls: u64, bytes: u64) -> Duration {

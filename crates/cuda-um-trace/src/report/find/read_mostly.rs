@@ -1,6 +1,6 @@
 //! Read-mostly memory that is written.
 
-use super::{finding, price};
+use super::finding;
 use crate::report::context::Context;
 use crate::report::{Finding, FindingKind, Saving};
 use crate::{Explanation, OperationKind, Place, RecordKind};
@@ -51,15 +51,13 @@ pub(super) fn collapsed(context: &Context, buffer: usize) -> Option<Finding> {
         if !by_write || !context.is_free(part) || !part.is_fault(context.record(part)) {
             continue;
         }
-        let (faults, time) = match context.record(part).kind {
-            RecordKind::GpuFault { faults, .. } => {
-                (faults, price::device_faults(context.model, 1, faults, 0))
-            }
-            _ => (1, price::host_faults(context.model, 1, 0)),
+        let faults = match context.record(part).kind {
+            RecordKind::GpuFault { faults, .. } => faults,
+            _ => 1,
         };
         context.claim(part);
         saves.faults += faults;
-        saves.time += time;
+        saves.time += context.fault_price(part, 0);
     }
     let kind = FindingKind::ReadMostlyCollapsed { times };
     Some(finding(context, buffer, kind, saves))

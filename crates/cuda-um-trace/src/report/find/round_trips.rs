@@ -42,8 +42,7 @@ impl InVain {
             saves.bytes += bytes;
             let explanation = context.explanation(part);
             saves.time += match (by_fault(cause), to) {
-                (true, Place::Host) => price::host_faults(model, 0, *bytes),
-                (true, _) => price::device_faults(model, 0, 0, *bytes),
+                (true, _) => context.fault_price(part, *bytes),
                 (false, Place::Host) => price::to_host(model, 0, *bytes),
                 (false, _) => price::to_device(model, 0, *bytes),
             };
@@ -58,16 +57,14 @@ impl InVain {
             if !causes.contains(&context.explanation(part)) || !context.is_free(part) {
                 continue;
             }
-            let (faults, time) = match context.record(part).kind {
-                RecordKind::CpuFault { .. } => (1, price::host_faults(model, 1, 0)),
-                RecordKind::GpuFault { faults, .. } => {
-                    (faults, price::device_faults(model, 1, faults, 0))
-                }
+            let faults = match context.record(part).kind {
+                RecordKind::CpuFault { .. } => 1,
+                RecordKind::GpuFault { faults, .. } => faults,
                 _ => continue,
             };
             context.claim(part);
             saves.faults += faults;
-            saves.time += time;
+            saves.time += context.fault_price(part, 0);
         }
         (saves.bytes > 0).then_some(saves)
     }
@@ -224,8 +221,7 @@ pub(super) fn unused_prefetches(context: &Context, buffer: usize) -> Option<Find
     Some(finding(context, buffer, kind, saves))
 }
 
-/// Changes of direction of the part of a buffer that has most of them, by faults alone; the bytes to devices and to the host; and the
-/// faults' price.
+/// Changes of direction of the part of a buffer that has most of them, by faults alone; and the bytes to devices and to the host.
 pub(super) fn alternations(context: &Context, buffer: usize) -> (u64, u64, u64) {
     let mut cells_seen: BTreeMap<u64, (bool, u64)> = BTreeMap::new();
     let (mut to_device, mut to_host) = (0, 0);
@@ -243,16 +239,16 @@ pub(super) fn alternations(context: &Context, buffer: usize) -> (u64, u64, u64) 
     (most.unwrap_or(0), to_device, to_host)
 }
 
-/// The price of all of a buffer's faults, without what they brought.
+/// All of a buffer's faults, and what they and what they brought cost.
 pub(super) fn faults_price(context: &Context, buffer: usize) -> (u64, Duration) {
-    let model = context.model;
     let parts = context.parts[buffer].iter();
-    let faults = parts.filter_map(|part| match context.record(part).kind {
-        RecordKind::CpuFault { .. } => Some((1, price::host_faults(model, 1, 0))),
-        RecordKind::GpuFault { faults, .. } => {
-            Some((faults, price::device_faults(model, 1, faults, 0)))
-        }
-        _ => None,
+    let faults = parts.map(|part| {
+        let faults = match context.record(part).kind {
+            RecordKind::CpuFault { .. } => 1,
+            RecordKind::GpuFault { faults, .. } => faults,
+            _ => 0,
+        };
+        (faults, context.fault_price(part, part.piece.bytes))
     });
     faults.fold((0, Duration::ZERO), |sum, one| {
         (sum.0 + one.0, sum.1 + one.1)
