@@ -41,16 +41,13 @@ fn ends_well(name: &str, body: fn()) {
     assert_eq!(status.code(), Some(42), "{status}");
 }
 
-/// Buffers of all kinds, with work in flight.
+/// One of each kind.
+type Buffers = (UnifiedBuffer<u32>, DeviceBuffer<u32>, PinnedBuffer<u32>);
+
+/// Buffers of all kinds, of their own and of pools, with work in flight.
 struct All {
-    _buffers: (
-        UnifiedBuffer<u32>,
-        DeviceBuffer<u32>,
-        PinnedBuffer<u32>,
-        UnifiedBuffer<u32>,
-        PinnedBuffer<u32>,
-        DeviceBuffer<u32>,
-    ),
+    _buffers: Buffers,
+    _pooled: Buffers,
     _pools: (UnifiedPool, PinnedPool, DevicePool),
     _add: Add,
 }
@@ -67,19 +64,24 @@ fn all(device: &Device, stream: &Stream) -> All {
         UnifiedBuffer::zeroed(device, LEN).unwrap(),
         DeviceBuffer::zeroed(device, LEN).unwrap(),
         PinnedBuffer::zeroed(device, LEN).unwrap(),
+    );
+    let mut pooled = (
         pools.0.zeroed(LEN).unwrap(),
-        pools.1.zeroed(LEN).unwrap(),
         pools.2.zeroed(LEN).unwrap(),
+        pools.1.zeroed(LEN).unwrap(),
     );
     let add = Add::load(device);
     macro_rules! launch {
-        ($($index:tt)*) => {$(
-            add.launch(stream, LEN, (&mut buffers.$index, LEN as u32, 2000u32)).unwrap();
+        ($($buffer:expr),*) => {$(
+            add.launch(stream, LEN, (&mut $buffer, LEN as u32, 2000u32)).unwrap();
         )*};
     }
-    launch!(0 1 2 3 4 5);
+    launch!(
+        buffers.0, buffers.1, buffers.2, pooled.0, pooled.1, pooled.2
+    );
     All {
         _buffers: buffers,
+        _pooled: pooled,
         _pools: pools,
         _add: add,
     }

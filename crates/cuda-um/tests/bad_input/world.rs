@@ -215,6 +215,9 @@ pub fn run(cases: &[Case]) {
     run_made(made);
 }
 
+/// What a case does.
+pub type Call = Box<dyn Fn(&mut World) -> Result<()>>;
+
 /// A case that is made in a loop.
 pub struct Made {
     pub of: &'static str,
@@ -222,7 +225,7 @@ pub struct Made {
     pub kind: ErrorKind,
     pub says: Vec<String>,
     pub cuda: CudaVersion,
-    pub call: Box<dyn Fn(&mut World) -> Result<()>>,
+    pub call: Call,
 }
 
 pub fn run_made(cases: impl IntoIterator<Item = Made>) {
