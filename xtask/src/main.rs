@@ -5,7 +5,9 @@ mod bench_peers;
 mod bindgen;
 mod build_kernels;
 mod calibrate;
+mod fuzz;
 mod gpu_bundle;
+mod mutants;
 mod real_cudart;
 mod sanitize;
 mod wheels;
@@ -35,8 +37,12 @@ enum Task {
     Bench(bench::Args),
     /// Measure what moving memory costs on the GPU of this machine, and write it as JSON (docs/measuring.md).
     Calibrate(calibrate::Args),
+    /// Break the library on purpose, one patch of `mutants/` after the other, and see that the tests notice.
+    Mutants(mutants::Args),
     /// Build the compiled peers of the measurements (CUDA C++, RMM, cudarc, oxicuda-memory); no GPU and no toolkit is needed.
     BenchPeers(bench_peers::Args),
+    /// Give what reads bytes from outside to libFuzzer; needs a nightly toolchain (CONTRIBUTING.md).
+    Fuzz(fuzz::Args),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -48,6 +54,8 @@ fn main() -> anyhow::Result<()> {
         Task::GpuBundle(args) => gpu_bundle::run(&args),
         Task::Bench(args) => bench::run(&args),
         Task::Calibrate(args) => calibrate::run(&args),
+        Task::Mutants(args) => mutants::run(&args),
         Task::BenchPeers(args) => bench_peers::run(&args),
+        Task::Fuzz(args) => fuzz::run(&args),
     }
 }

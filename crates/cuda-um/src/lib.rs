@@ -77,7 +77,7 @@ pub use capability::Capabilities;
 pub use device::{Device, MemoryInfo};
 pub use error::{Error, ErrorKind, Result};
 pub use event::Event;
-pub use launch::{KernelArg, KernelArgs, LaunchConfig, ReadArg, WriteArg};
+pub use launch::{Arguments, KernelArg, KernelArgs, LaunchConfig, ReadArg, WriteArg};
 pub use location::Location;
 pub use memory::any::Memory;
 pub use memory::device::DeviceBuffer;

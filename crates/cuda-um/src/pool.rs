@@ -112,7 +112,10 @@ impl PoolOptions {
             return Err(Error::InvalidArgument {
                 what: "the size of a pool's slabs",
                 value: format!("{slab_bytes} bytes"),
-                reason: "it is a multiple of 2 MiB".to_owned(),
+                reason: format!(
+                    "it is a multiple of 2 MiB, above 0 and not beyond {} bytes",
+                    isize::MAX
+                ),
             });
         }
         Ok(())

@@ -101,6 +101,11 @@ impl DriverPool {
             }
             result => result?,
         };
+        {
+            // Not before: what is refused was never live.
+            let mut live = self.live.lock();
+            live.peak_bytes = live.peak_bytes.max(live.bytes);
+        }
         // Numbered after it was enqueued: this covers the allocation.
         let inner = self.stream.inner();
         let seq = inner.submitted();
@@ -134,7 +139,6 @@ impl DriverPool {
         }
         live.buffers += 1;
         live.bytes += bytes;
-        live.peak_bytes = live.peak_bytes.max(live.bytes);
         Ok(DriverBlock {
             pool: Arc::clone(self),
             bytes,

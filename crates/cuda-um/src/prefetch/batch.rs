@@ -118,6 +118,7 @@ impl<'a> PrefetchBatch<'a> {
             }
         }
         if self.parts.is_empty() {
+            location.check(stream.runtime())?;
             return Ok(0);
         }
         if self.is_there(location, stream) {
