@@ -1,7 +1,7 @@
 //! `cargo xtask sanitize`: the tests on the simulator under AddressSanitizer with LeakSanitizer, or under ThreadSanitizer.
 //!
 //! They need a nightly toolchain: `-Zsanitizer` is not stable. Its standard library is not instrumented unless the component `rust-src` is
-//! there to build it anew; without that, ThreadSanitizer does not see the fence in the drop of `Arc`, and `tsan-std.txt` says so for it.
+//! there to build it anew; without that, ThreadSanitizer can report races where the library's own ordering is what prevents them.
 
 use crate::workspace;
 use anyhow::{Result, ensure};
