@@ -12,6 +12,8 @@ const SCRIPT: &str = include_str!("page.js");
 /// Lines of a table that are shown at once; the rest unfolds.
 const SHOWN: usize = 25;
 /// Findings that are shown at once.
+/// No request to anywhere.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 const FINDINGS: usize = 6;
 const MOVERS: usize = 8;
 
@@ -28,10 +30,11 @@ pub fn html(trace: &Trace, report: &MigrationReport) -> String {
         units::bytes(report.total.to_host_bytes)
     );
     page += "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-        <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
-        script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n\
         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
         <meta name=\"color-scheme\" content=\"light dark\">\n";
+    page += "<meta http-equiv=\"Content-Security-Policy\" content=\"";
+    page += POLICY;
+    page += "\">\n";
     put(
         &mut page,
         format_args!(
