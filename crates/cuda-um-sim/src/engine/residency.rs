@@ -3,12 +3,13 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use super::activity::{Cause, MapCause, Service};
 use super::address_space::PAGE;
 use super::allocation::{Managed, blocks};
 use super::moving::Moved;
 use super::page::{
     BLOCK_PAGES, CPU_FAULT_WIDTH, FaultPlan, GPU_FAULT_WIDTH, HOST, LEAF_PAGES, Page, Processor,
-    Processors, mask, plan_faults,
+    Processors, mask, plan_faults, plan_faults_with,
 };
 use super::reach::Reach;
 use super::state::{Machine, State};
@@ -34,6 +35,7 @@ impl State {
         write: bool,
     ) -> Touch {
         let mut touch = Touch::default();
+        self.activity.cause = Cause::Coherence;
         for (block, part) in blocks(pages) {
             self.touch_block(machine, processor, base, block, part, write, &mut touch);
         }
@@ -104,6 +106,8 @@ impl State {
             GPU_FAULT_WIDTH
         };
         let have = !absent & mask(0, leaves) & !need;
+        let mark = self.activity.mark();
+        let begin = self.activity.now + touch.cost;
         let plan = plan_faults(need, have, leaves, width, density);
         let maps = plan_faults(soft & !need, 0, leaves, width, false);
         self.count_faults(machine, processor, plan, maps, touch);
@@ -131,6 +135,22 @@ impl State {
             self.bring_faulted(machine, processor, base, pages, &part, write, &mut moved);
         }
         let cost = &machine.cost;
+        if self.activity.memory {
+            let mut groups = Vec::new();
+            let mut note = |faulting, brought| groups.push((faulting, brought));
+            plan_faults_with(need, have, leaves, width, density, &mut note);
+            plan_faults_with(soft & !need, 0, leaves, width, false, &mut note);
+            let service = Service {
+                cost,
+                processor,
+                faults: processor == HOST || machine.concurrent,
+                write,
+                block: base + first * PAGE,
+                touched: part.start - first..part.end - first,
+                groups: &groups,
+            };
+            self.activity.serve(mark, begin, &service);
+        }
         touch.cost += at_rate(moved.bytes(), cost.fault_rate);
         touch.cost += match processor {
             HOST => cost.host_populate_page * (moved.populated / PAGE as u64) as u32,
@@ -176,6 +196,13 @@ impl State {
         } else {
             page.resident
         };
+        let cause = if machine.coherent {
+            MapCause::Coherence
+        } else {
+            MapCause::Policy
+        };
+        self.activity
+            .remote_map(processor, holder, cause, base, &pages);
         self.place(
             machine,
             base,
