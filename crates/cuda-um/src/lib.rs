@@ -55,6 +55,7 @@ mod launch;
 mod location;
 mod memory;
 mod module;
+mod observe;
 mod placement;
 mod pool;
 mod prefetch;

@@ -100,6 +100,7 @@ fn name(text: &'static str) -> &'static CStr {
 pub struct Cupti {
     functions: CuptiFunctions,
     version: u32,
+    library: bool,
     _owner: Arc<dyn Any + Send + Sync>,
 }
 
@@ -130,6 +131,7 @@ impl Cupti {
         Ok(Self {
             functions,
             version,
+            library: false,
             _owner: owner,
         })
     }
@@ -137,7 +139,16 @@ impl Cupti {
     /// Opens the libcupti that goes with a runtime of this major version: `CUDA_UM_CUPTI` alone if it is set (a trusted path), else by
     /// the name that the system's loader knows, and in `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda*`.
     pub(crate) fn open(major: u32) -> Result<Self, CuptiError> {
-        library::open(major)
+        let cupti = library::open(major)?;
+        Ok(Self {
+            library: true,
+            ..cupti
+        })
+    }
+
+    /// Whether it is a libcupti; else whoever filled the table plays it.
+    pub fn is_library(&self) -> bool {
+        self.library
     }
 
     /// The API version: 18 (CUDA 11.8), 20 (12.2), 28 (12.9), 130001 (13.0).
