@@ -158,6 +158,7 @@ impl StreamInner {
         Ok(stream)
     }
 
+    #[cfg(feature = "profile")]
     pub(crate) fn id(&self) -> u64 {
         self.id
     }

@@ -37,9 +37,13 @@ impl Label {
     }
 
     /// `UnifiedBuffer<f32>[1024]`
-    #[cfg(feature = "profile")]
     pub(crate) fn describe(&self, bytes: usize) -> String {
-        let element = self.element.rsplit("::").next().unwrap_or(self.element);
+        // `MaybeUninit<T>` goes by T, for its contents come.
+        let inner = self
+            .element
+            .split_once("MaybeUninit<")
+            .map_or(self.element, |(_, inner)| inner.trim_end_matches('>'));
+        let element = inner.rsplit("::").next().unwrap_or(inner);
         let len = bytes / self.element_bytes.max(1);
         format!("{}<{element}>[{len}]", self.what)
     }

@@ -83,7 +83,6 @@ impl RawBuffer {
             label: None,
             name: None,
         };
-        tracing::debug!(target: "cuda_um", buffer = raw.id, bytes, device = raw.device().ordinal(), kind = raw.kind(), "allocate");
         raw
     }
 
@@ -97,6 +96,10 @@ impl RawBuffer {
     pub(crate) fn labelled(mut self, label: Label) -> Self {
         if self.label.is_none() {
             self.label = Some(label);
+            tracing::debug!(
+                target: "cuda_um", buffer = self.id, bytes = self.bytes, device = self.device().ordinal(), kind = self.kind(),
+                what = label.describe(self.bytes), site = label.site.map(tracing::field::display), "allocate"
+            );
             observe::made(&self);
         }
         self
