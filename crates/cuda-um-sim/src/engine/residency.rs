@@ -90,6 +90,9 @@ impl State {
                     remote_pages += pages.len() as u64;
                     if write && page.resident.len() > 1 {
                         mapped.push((pages, page, None));
+                    } else if processor == HOST && !page.mapped.contains(HOST) {
+                        // Accessed-by advice maps pages wherever they go, so this is no fault; the host's view learns of it here.
+                        mapped.push((pages, page, page.resident.device_first()));
                     }
                 }
                 Reach::MapRemote(holder) => {
