@@ -95,7 +95,7 @@ fn name(text: &'static str) -> &'static CStr {
 
 /// The functions of one CUPTI: a real libcupti, or what fills a [`Table`](crate::Table).
 ///
-/// It derefs to [`CuptiFunctions`] and keeps alive what they belong to. It is had from [`Table::cupti`](crate::Table::cupti) alone, so
+/// It derefs to [`CuptiFunctions`] and keeps alive what they belong to. It is had from [`Table::cupti`](crate::Table::cupti) and [`open_cupti`] alone, so
 /// safe code may rely on the functions doing what CUPTI documents.
 pub struct Cupti {
     functions: CuptiFunctions,
@@ -156,6 +156,14 @@ impl Cupti {
     pub fn version(&self) -> u32 {
         self.version
     }
+}
+
+/// Opens the libcupti that goes with a runtime of this major version, as [`Table::cupti`](crate::Table::cupti) does for a loaded one.
+///
+/// # Errors
+/// As for [`Table::cupti`](crate::Table::cupti).
+pub fn open_cupti(major: u32) -> Result<Cupti, CuptiError> {
+    Cupti::open(major)
 }
 
 impl std::ops::Deref for Cupti {
