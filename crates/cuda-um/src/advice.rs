@@ -132,6 +132,8 @@ impl<T> UnifiedBuffer<T> {
             return Ok(());
         }
         let started = Started::now(self.device());
+        let _span = tracing::debug_span!(target: "cuda_um", "advise", buffer = self.id(), ?advice)
+            .entered();
         if advice == Advice::SetReadMostly {
             // A write that is under way would end the duplicates, fault by fault.
             for used in self.raw.in_flight.before(Access::Read) {

@@ -107,6 +107,7 @@ impl Kernel {
         }
         config.check(self)?;
         let started = Started::now(device);
+        let _span = tracing::debug_span!(target: "cuda_um", "launch", kernel = &*self.name, device = device.ordinal()).entered();
         let mut parameters = Parameters::default();
         arguments.pass(&mut parameters);
         parameters.check(device)?;

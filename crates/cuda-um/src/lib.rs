@@ -41,7 +41,8 @@
 //! # Threads, tracing
 //!
 //! All types are `Send` and `Sync`, but host guards stay on their thread. Allocations, frees, prefetches, advice, launches and host
-//! guards are [`tracing`] events of the target `cuda_um` at the level DEBUG.
+//! guards are [`tracing`] events of the target `cuda_um` at the level DEBUG, within spans of the operations: `docs/observing.md` lists
+//! their fields. The feature `profile` collects traces.
 
 mod advice;
 mod call;

@@ -60,6 +60,7 @@ impl<T> UnifiedBuffer<T> {
         let range = range::check(range, self.len())?;
         let bytes = range::to_bytes::<T>(&range);
         let started = Started::now(self.device());
+        let _span = tracing::debug_span!(target: "cuda_um", "prefetch", buffer = self.id(), bytes = bytes.len(), %location).entered();
         let missing = missing(&self.raw, &bytes, location);
         let part = Part {
             raw: &self.raw,

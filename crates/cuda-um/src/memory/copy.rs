@@ -19,6 +19,9 @@ pub(super) fn from_host(target: &mut RawBuffer, offset: usize, source: &[u8]) ->
         return Ok(());
     }
     let started = Started::now(target.device());
+    let _span =
+        tracing::debug_span!(target: "cuda_um", "copy", to = target.id(), bytes = source.len())
+            .entered();
     put(target, offset, source)?;
     started.done(
         What::Copy,
@@ -61,6 +64,9 @@ pub(super) fn to_host(source: &RawBuffer, offset: usize, target: &mut [u8]) -> R
         return Ok(());
     }
     let started = Started::now(source.device());
+    let _span =
+        tracing::debug_span!(target: "cuda_um", "copy", from = source.id(), bytes = target.len())
+            .entered();
     get(source, offset, target)?;
     started.done(
         What::Copy,
@@ -224,6 +230,8 @@ impl Stream {
         }
         let ordinal = self.inner().ordinal();
         let started = Started::now(source.raw().device());
+        let (source_id, target_id) = (source.raw().id(), target.raw().id());
+        let _span = tracing::debug_span!(target: "cuda_um", "copy", from = source_id, to = target_id, bytes = from.len()).entered();
         let used = [
             tracked(source, Access::Read),
             tracked(target, Access::Write),

@@ -212,6 +212,8 @@ impl RawBuffer {
 
     /// Waits until the host may use the memory. It may as long as the result lives and nothing new is enqueued.
     pub(crate) fn wait_for_host(&self, access: Access) -> Result<Option<Closed>> {
+        let _span = tracing::debug_span!(target: "cuda_um", "host wait", buffer = self.id, ?access)
+            .entered();
         let closed = self.gate().map(|gate| gate.close(self.id)).transpose()?;
         self.in_flight
             .before(access)

@@ -123,6 +123,9 @@ impl<'a> PrefetchBatch<'a> {
         };
         let device = first.raw.device();
         let started = Started::now(device);
+        let _span =
+            tracing::debug_span!(target: "cuda_um", "prefetch", ranges = self.len(), %location)
+                .entered();
         let parts = self.parts.iter().map(|part| observe::Part {
             raw: part.raw,
             bytes: part.bytes.clone(),
