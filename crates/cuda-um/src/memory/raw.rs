@@ -72,7 +72,7 @@ impl RawBuffer {
         bytes: usize,
         in_flight: InFlight,
     ) -> Self {
-        let raw = Self {
+        Self {
             source,
             id: id::next(),
             pointer,
@@ -82,8 +82,7 @@ impl RawBuffer {
             shadow: Shadow::default(),
             label: None,
             name: None,
-        };
-        raw
+        }
     }
 
     /// The same buffer, which kernels reach at `device_pointer`.
