@@ -99,7 +99,11 @@ impl Builder {
 
     pub(crate) fn from_env() -> Result<Builder, SimError> {
         let mut builder = Builder::new();
-        let read = |name: &'static str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        // What is no text is nonsense too, and named as well as can be.
+        let read = |name: &'static str| {
+            let value = std::env::var_os(name)?.to_string_lossy().into_owned();
+            Some(value).filter(|value| !value.is_empty())
+        };
         let bad = |name, value, expected| SimError::Environment {
             name,
             value,

@@ -84,7 +84,7 @@ pub use cuda_um_cost::CostModel;
 pub use fault::Fail;
 pub use kernel::{LaunchContext, Twin, TwinError, register_kernel};
 pub use preset::{CudaVersion, Gpu};
-pub use sim::{PauseGuard, Sim};
+pub use sim::{HoldGuard, PauseGuard, Sim};
 pub use trace::CallRecord;
 
 #[cfg(doctest)]

@@ -4,6 +4,7 @@
 
 use std::any::Any;
 use std::sync::{Arc, Weak};
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use cuda_um_sys::{Table, cudaError};
@@ -12,7 +13,7 @@ use parking_lot::Mutex;
 use crate::builder::{Builder, SimError};
 use crate::check::{Leak, Misuse};
 use crate::counters::Counters;
-use crate::engine::{Core, Kind};
+use crate::engine::{Core, Hold, Kind};
 use crate::fault::Fail;
 use crate::preset::CudaVersion;
 use crate::trace::CallRecord;
@@ -30,10 +31,16 @@ struct Inner {
     core: Arc<Core>,
     slot: usize,
     table: Mutex<Weak<Table>>,
+    /// The process that has its streams' threads.
+    process: u32,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        // A child of fork has nothing to shut down, and nobody to wait for.
+        if self.process != std::process::id() {
+            return;
+        }
         self.core.shut_down();
         host_fault::unwatch(&self.core);
         slot::give(self.slot);
@@ -67,6 +74,7 @@ impl Sim {
                 core,
                 slot,
                 table: Mutex::default(),
+                process: std::process::id(),
             }),
         };
         // Whatever is wrong with the table shows here, so that `table` cannot fail.
@@ -139,6 +147,16 @@ impl Sim {
     /// The host's virtual time: calls, CPU faults and waiting advance it, and nothing else does.
     pub fn now(&self) -> Duration {
         self.inner.core.state.lock().now
+    }
+
+    /// Says that the host has written `bytes` bytes: the virtual clock goes on by what one thread needs for that.
+    ///
+    /// A simulator sees the host's faults, and prices them; of the rest of the host's work it knows nothing. A program whose times should
+    /// hold that too says it here, after the writes themselves. No byte is touched, and nothing is counted.
+    pub fn host_wrote(&self, pointer: *const std::ffi::c_void, bytes: usize) {
+        let core = &self.inner.core;
+        let mut state = core.state.lock();
+        state.host_wrote(&core.machine, pointer as usize, bytes);
     }
 
     /// The virtual time at which the work that a device has run ended; `None` where there is no such device.
@@ -227,6 +245,17 @@ impl Sim {
         self.inner.core.pause();
         PauseGuard { sim: self.clone() }
     }
+
+    /// Holds every stream before its next piece of work, until a call waits for one, or the guard is dropped. Then the streams go on one
+    /// by one, in an order that `order` chooses: each does all that it can before the next one does anything. So work that lacks an
+    /// order shows it, whatever the threads of this machine do.
+    #[must_use = "streams go on when the guard is dropped"]
+    pub fn hold(&self, order: u64) -> HoldGuard {
+        HoldGuard {
+            sim: self.clone(),
+            hold: self.inner.core.hold(order),
+        }
+    }
 }
 
 impl std::fmt::Debug for Sim {
@@ -242,6 +271,38 @@ impl std::fmt::Debug for Sim {
 #[derive(Debug)]
 pub struct PauseGuard {
     sim: Sim,
+}
+
+/// Streams do nothing while this lives, and nobody waits for them: see [`Sim::hold`].
+pub struct HoldGuard {
+    sim: Sim,
+    hold: Arc<Hold>,
+}
+
+impl HoldGuard {
+    /// Whether the streams go on already. While they do not, nothing that was enqueued since [`Sim::hold`] has run.
+    pub fn is_over(&self) -> bool {
+        self.hold.is_over()
+    }
+
+    /// The thread whose call waited for a stream.
+    pub fn ended_by(&self) -> Option<ThreadId> {
+        self.hold.ended_by()
+    }
+}
+
+impl Drop for HoldGuard {
+    fn drop(&mut self) {
+        self.sim.inner.core.end_hold(&self.hold);
+    }
+}
+
+impl std::fmt::Debug for HoldGuard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HoldGuard")
+            .field("is_over", &self.is_over())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Drop for PauseGuard {

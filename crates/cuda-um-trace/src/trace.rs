@@ -38,7 +38,8 @@ impl Trace {
 
     /// The trace as JSON, one line.
     pub fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("a trace has string keys and finite numbers")
+        // A trace has string keys and no floating point, and a string takes every write: there is nothing to fail.
+        serde_json::to_string(self).unwrap_or_default()
     }
 
     /// Reads what [`Trace::to_json`] wrote.

@@ -176,6 +176,7 @@ impl<T> UnifiedBuffer<T> {
 
     /// Refuses a device that is not there, or whose pages do not migrate.
     pub(crate) fn check_location(&self, location: Location, what: &str) -> Result<()> {
+        location.check(self.device().runtime())?;
         let Location::Device(ordinal) = location else {
             return Ok(());
         };

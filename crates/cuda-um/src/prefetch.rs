@@ -72,6 +72,10 @@ impl<T> UnifiedBuffer<T> {
             left_out: missing.is_empty(),
         };
         if missing.is_empty() && stream.runtime().is_same(self.device().runtime()) {
+            // The shadow vouches for the location of what is there, and for no other.
+            if bytes.is_empty() || !self.raw.is_managed() {
+                location.check(self.device().runtime())?;
+            }
             started.done(what, self.device(), Some(stream.inner()), [part]);
             tracing::debug!(target: "cuda_um", buffer = self.id(), ?range, %location, "prefetch of what is there");
             return Ok(());
@@ -147,6 +151,10 @@ fn check_places(device: &Device, location: Location, stream: &Stream) -> Result<
             device.name()
         ),
     };
+    if !stream.runtime().is_same(device.runtime()) {
+        return Err(Error::RuntimeMismatch { what: "the stream" });
+    }
+    location.check(device.runtime())?;
     if let Location::Device(ordinal) = location {
         let target = device.runtime().device(ordinal)?;
         if !target.capabilities().concurrent_managed_access {

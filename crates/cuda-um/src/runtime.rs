@@ -142,6 +142,7 @@ impl Runtime {
     ///
     /// The first error of that thread since the last call. What could not be waited for is leaked, never freed in use.
     pub fn reclaim(&self) -> Result<()> {
+        self.api().origin.check("reclaim")?;
         let reclaim = &self.api().reclaim;
         reclaim.flush();
         reclaim.take_error().map_or(Ok(()), Err)
@@ -186,6 +187,7 @@ impl Runtime {
     }
 
     fn devices_of_driver(&self) -> Result<Arc<Devices>> {
+        self.api().origin.check("cudaGetDeviceCount")?;
         let mut devices = self.inner.devices.lock();
         match &*devices {
             Some(known) => Ok(Arc::clone(known)),

@@ -309,6 +309,9 @@ impl StreamInner {
 #[allow(unsafe_code, reason = "passes the handle to CUDA")]
 impl Drop for StreamInner {
     fn drop(&mut self) {
+        if self.api().origin.is_inherited() {
+            return;
+        }
         if !self.is_known_idle() {
             self.device.orphan_work();
         }

@@ -67,7 +67,10 @@ pub enum CudaError {
         len: usize,
     },
     /// A length whose size in bytes does not fit the address space.
-    #[error("{len} elements of {element_bytes} bytes are more than can be addressed")]
+    #[error(
+        "{len} elements of {element_bytes} bytes are more than can be addressed: {} bytes",
+        isize::MAX
+    )]
     TooLarge {
         /// The length that was asked for.
         len: usize,

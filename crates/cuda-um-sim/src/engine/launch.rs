@@ -160,7 +160,7 @@ impl State {
             let cost = core.machine.cost.kernel
                 + context.cost()
                 + at_rate(context.local_bytes(), core.machine.cost.kernel_rate)
-                + at_rate(context.remote_bytes(), core.machine.cost.remote_rate);
+                + core.machine.over_link(context.remote_bytes());
             let mut state = core.state.lock();
             state.counters.kernels += 1;
             let code = match result {
@@ -239,6 +239,16 @@ impl State {
             };
             may_use && launched.kernel > launched.observed
         })
+    }
+}
+
+impl Machine {
+    /// What a kernel takes longer that reads or writes so many bytes over the link.
+    pub(crate) fn over_link(&self, bytes: u64) -> Duration {
+        match bytes {
+            0 => Duration::ZERO,
+            _ => self.cost.remote + at_rate(bytes, self.cost.remote_rate),
+        }
     }
 }
 

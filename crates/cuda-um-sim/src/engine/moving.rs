@@ -1,9 +1,13 @@
 //! Moving pages: bringing them somewhere, and recording where they are.
 
 use std::ops::Range;
+use std::time::Duration;
+
+use cuda_um_cost::CostModel;
 
 use super::activity::MapCause;
 use super::address_space::PAGE;
+use super::allocation::Left;
 use super::page::{BLOCK_PAGES, HOST, Page, Processor, Processors};
 use super::state::{Machine, State};
 
@@ -14,11 +18,25 @@ pub(crate) struct Moved {
     pub(crate) to_host: u64,
     pub(crate) between_devices: u64,
     pub(crate) populated: u64,
+    /// Of the populated bytes, those that lie beyond what the host's caches hold of the allocation.
+    pub(crate) cold: u64,
+    /// Of the populated bytes, those that were discarded on a device before.
+    pub(crate) discarded: u64,
 }
+
+/// What the host's caches hold of one piece of memory. Measured times for each page are the same from 1 to 16 MiB and nearly twice as
+/// long at 256 MiB.
+pub(crate) const HOST_CACHE_BYTES: usize = 32 << 20;
 
 impl Moved {
     pub(crate) fn bytes(&self) -> u64 {
         self.to_device + self.to_host + self.between_devices
+    }
+
+    /// What populating took on the host: finding, clearing and mapping each page.
+    pub(crate) fn populated_on_host(&self, cost: &CostModel) -> Duration {
+        let pages = |bytes: u64| (bytes / PAGE as u64) as u32;
+        cost.host_populate_page * pages(self.populated) + cost.host_cold_page * pages(self.cold)
     }
 }
 
@@ -56,6 +74,13 @@ impl State {
         let mut resident = Processors::only(processor);
         if page.resident.is_empty() {
             moved.populated += bytes;
+            if pages.start >= HOST_CACHE_BYTES / PAGE {
+                moved.cold += bytes;
+            }
+            let discarded = self.managed(base).map_or(0, |(managed, _)| {
+                managed.left_to_host(&pages, Left::Discarded)
+            });
+            moved.discarded += (discarded * PAGE) as u64;
             self.counters.populated_bytes += bytes;
         } else if here {
             self.counters.collapses += pages.len() as u64;
@@ -159,6 +184,7 @@ impl State {
                 }
             }
         }
+        managed.left.remove(pages.clone());
         managed.pages.insert(pages, page);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::activity::Cause;
 use super::address_space::PAGE;
-use super::allocation::blocks;
+use super::allocation::{Left, blocks};
 use super::core::Core;
 use super::memory::{Memory, POISON};
 use super::moving::Moved;
@@ -97,7 +97,7 @@ impl State {
             let mark = state.activity.mark();
             state.activity.now = start;
             let mut cost = Duration::ZERO;
-            let (mut inwards, mut outwards) = (false, false);
+            let (mut inwards, mut outwards, mut made) = (false, false, false);
             for (base, pages, batch) in ranges {
                 if batch.discard {
                     state.discard(&core.machine, base, pages.clone());
@@ -105,10 +105,13 @@ impl State {
                 let Some(to) = batch.to else { continue };
                 let (time, moved) = state.move_pages(&core.machine, base, pages, to);
                 cost += time;
-                inwards |= moved && to.processor() != HOST;
-                outwards |= moved && to.processor() == HOST;
+                let (moves, home) = (moved.bytes() > 0, to.processor() == HOST);
+                inwards |= moves && !home;
+                outwards |= moves && home;
+                made |= moved.populated > 0 && home;
             }
-            cost += if inwards || outwards {
+            // A device's fresh pages need no copy that would have to be set up; the host's are as dear as a copy.
+            cost += if inwards || outwards || made {
                 core.machine.cost.prefetch
             } else {
                 core.machine.cost.prefetch_resident
@@ -132,7 +135,7 @@ impl State {
         base: usize,
         pages: Range<usize>,
         to: Place,
-    ) -> (Duration, bool) {
+    ) -> (Duration, Moved) {
         let target = to.processor();
         let mut moved = Moved::default();
         let mut cost = Duration::ZERO;
@@ -146,7 +149,18 @@ impl State {
             for (run, page, advice) in managed.runs(&part) {
                 if !page.resident.contains(target) {
                     let duplicate = advice.read_mostly && !page.resident.is_empty();
-                    self.bring(machine, target, base, run, page, duplicate, &mut moved);
+                    self.bring(
+                        machine,
+                        target,
+                        base,
+                        run.clone(),
+                        page,
+                        duplicate,
+                        &mut moved,
+                    );
+                    if target == HOST && page.resident.is_empty() {
+                        self.leave(base, run, Left::Unmapped);
+                    }
                 }
             }
         }
@@ -156,17 +170,37 @@ impl State {
             // Looking at a block is hidden behind its copy.
             cost = at_rate(moved.bytes(), rate);
             cost += if target == HOST {
-                at_rate(moved.populated, 8e9)
+                // The pages are found and cleared; mapping them is left to the host's first touch.
+                let pages = (moved.populated / PAGE as u64) as u32;
+                let whole = moved.populated_on_host(&machine.cost);
+                whole.saturating_sub(machine.cost.host_map_page * pages)
             } else {
                 at_rate(moved.populated, machine.cost.device_populate_rate)
             };
         }
-        (cost, moved.bytes() > 0)
+        (cost, moved)
+    }
+
+    /// Leaves something to the host's next touch of pages.
+    fn leave(&mut self, base: usize, pages: Range<usize>, left: Left) {
+        let allocation = self.allocations.get_mut(&base);
+        if let Some(managed) = allocation.and_then(|allocation| allocation.managed_mut()) {
+            managed.left.insert(pages, left);
+        }
     }
 
     /// Forgets the contents of pages: reading before writing gives anything, here a pattern.
     pub(crate) fn discard(&mut self, machine: &Machine, base: usize, pages: Range<usize>) {
+        let on_device = |page: &Page| page.resident.iter().any(|at| at != HOST);
+        let Some((managed, _)) = self.managed(base) else {
+            return;
+        };
+        let runs = managed.runs(&pages).into_iter();
+        let runs: Vec<_> = runs.filter(|(_, page, _)| on_device(page)).collect();
         self.place(machine, base, pages.clone(), Page::default());
+        for (run, ..) in runs {
+            self.leave(base, run, Left::Discarded);
+        }
         let range = base + pages.start * PAGE..base + pages.end * PAGE;
         machine.space.discard(range.clone());
         if range.len() <= 1 << 20 {

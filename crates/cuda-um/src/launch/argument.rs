@@ -38,11 +38,10 @@ pub trait WriteArg<T>: KernelArg {
     }
 }
 
-/// A tuple of up to 16 [`KernelArg`]s.
+/// A tuple of up to 16 [`KernelArg`]s, or a list of them ([`Arguments`](crate::Arguments)).
 pub trait KernelArgs: Pass {}
 
-pub(super) use sealed::Parameters;
-use sealed::Pass;
+pub(super) use sealed::{Parameters, Pass};
 
 mod sealed {
     use super::*;

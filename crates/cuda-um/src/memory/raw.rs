@@ -211,6 +211,7 @@ impl RawBuffer {
 
     /// Waits until the host may use the memory. It may as long as the result lives and nothing new is enqueued.
     pub(crate) fn wait_for_host(&self, access: Access) -> Result<Option<Closed>> {
+        self.device().api().origin.check("access by the host")?;
         let _span = tracing::debug_span!(target: "cuda_um", "host wait", buffer = self.id, ?access)
             .entered();
         let closed = self.gate().map(|gate| gate.close(self.id)).transpose()?;
@@ -226,6 +227,7 @@ impl RawBuffer {
 
     /// The same without waiting: [`Error::Busy`] where that would.
     pub(crate) fn try_for_host(&self, access: Access) -> Result<Option<Closed>> {
+        self.device().api().origin.check("access by the host")?;
         for used in self.in_flight.before(access) {
             if !used.is_done()? {
                 return Err(Error::Busy {
@@ -249,6 +251,7 @@ impl RawBuffer {
 
     /// Waits for the buffer's own work and frees it. What it owned comes out.
     pub(crate) fn close(mut self) -> Result<Option<Box<dyn Any + Send + Sync>>> {
+        self.device().api().origin.check("close")?;
         let uses = self.in_flight.before(Access::Write);
         let Source::Own(device, backing) = &mut self.source else {
             return self.close_pooled(&uses).map(|()| None);
@@ -292,6 +295,9 @@ impl RawBuffer {
 
 impl Drop for RawBuffer {
     fn drop(&mut self) {
+        if self.device().api().origin.is_inherited() {
+            return;
+        }
         observe::dropped(self);
         let (device, backing) = match &mut self.source {
             Source::Own(_, Backing::Nothing) => return,

@@ -333,6 +333,9 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        if self.device.api().origin.is_inherited() {
+            return;
+        }
         // No handle and no buffer is left, so every block is free, and every slab empty.
         self.trim();
         // What is not empty now is a slab that lost a block: nobody knows who uses it.

@@ -119,6 +119,7 @@ impl<'a> PrefetchBatch<'a> {
             }
         }
         let Some(first) = self.parts.first() else {
+            location.check(stream.runtime())?;
             return Ok(0);
         };
         let device = first.raw.device();

@@ -89,6 +89,8 @@ pub(crate) struct Activity {
     pub(crate) cause: Cause,
     pending: Vec<Record>,
     dropped: u64,
+    /// The records of the groups of faults that blocks share now.
+    groups: Vec<usize>,
     launches: u32,
 }
 

@@ -21,6 +21,8 @@ pub(crate) struct Service<'a> {
     pub(crate) touched: Range<usize>,
     /// Each group of faults: the 64 KiB pages that faulted, and those that came in, one bit each.
     pub(crate) groups: &'a [(u32, u32)],
+    /// So many of them are served along with groups of the blocks before.
+    pub(crate) shared: usize,
 }
 
 impl Activity {
@@ -56,7 +58,10 @@ impl Activity {
             self.push(record.what, record.address, begin, begin);
         }
         let mut cursor = begin;
-        for &(faulting, brought) in service.groups {
+        if service.shared == 0 {
+            self.groups.clear();
+        }
+        for (group, &(faulting, brought)) in service.groups.iter().enumerate() {
             let start = cursor;
             let first = service.block + faulting.trailing_zeros() as usize * leaf_bytes;
             let touched = service.block + service.touched.start * PAGE;
@@ -69,7 +74,10 @@ impl Activity {
                 }
             } else {
                 let faults = faulting.count_ones();
-                cursor += service.cost.gpu_fault * faults + service.cost.gpu_fault_group;
+                cursor += service.cost.gpu_fault * faults;
+                if group >= service.shared {
+                    cursor += service.cost.gpu_fault_group;
+                }
             }
             let brought = brought | faulting;
             for mut record in moved.extract_if(.., |record| bit(record.address) & brought != 0) {
@@ -84,16 +92,36 @@ impl Activity {
                 self.push(record.what, record.address, from, cursor);
             }
             if let Some(device) = service.processor.ordinal().filter(|_| service.faults) {
+                let raised = faulting.count_ones();
+                if group < service.shared {
+                    self.join_group(group, raised, cursor);
+                    continue;
+                }
                 let what = What::GpuFaults {
                     device,
-                    faults: faulting.count_ones(),
+                    faults: raised,
                     write: service.write,
                 };
+                self.groups.push(self.pending.len());
                 self.push(what, first.max(touched), start, cursor);
             }
         }
         for record in moved {
             self.push(record.what, record.address, cursor, cursor);
+        }
+    }
+
+    /// Adds faults to a group that has a record already (or had none, for want of room).
+    fn join_group(&mut self, group: usize, raised: u32, until: Duration) {
+        let record = self
+            .groups
+            .get(group)
+            .and_then(|at| self.pending.get_mut(*at));
+        if let Some(record) = record
+            && let What::GpuFaults { faults, .. } = &mut record.what
+        {
+            *faults += raised;
+            record.end = record.end.max(until);
         }
     }
 
