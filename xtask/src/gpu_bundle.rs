@@ -16,6 +16,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
         "opens libraries of several CUDA versions; `cargo xtask real-cudart` runs it without a GPU",
     ),
     ("layout", "compares with C headers; needs no GPU"),
+    ("real_cupti", "compares with C headers; needs no GPU"),
     ("cpu_twin_vs_numpy", "compares CPU with CPU; needs no GPU"),
 ];
 

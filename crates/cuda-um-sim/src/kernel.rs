@@ -241,13 +241,15 @@ impl<'a> LaunchContext<'a> {
         if self.held.borrow().iter().any(overlaps) {
             return Err(TwinError::Overlap { index });
         }
-        let access = self.core.state.lock().kernel_access(
-            &self.core.machine,
-            self.launch,
-            address,
-            bytes,
-            write,
-        );
+        let launch = Launch {
+            now: self.launch.now + self.spent.borrow().cost,
+            ..self.launch
+        };
+        let access =
+            self.core
+                .state
+                .lock()
+                .kernel_access(&self.core.machine, launch, address, bytes, write);
         let access = access.map_err(|why| TwinError::IllegalAddress {
             index,
             address,

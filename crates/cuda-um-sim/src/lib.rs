@@ -77,7 +77,7 @@ mod sim;
 mod slot;
 mod trace;
 
-pub use builder::{Builder, SimError};
+pub use builder::{Builder, Cupti, SimError};
 pub use check::{Leak, Misuse};
 pub use counters::Counters;
 pub use cuda_um_cost::CostModel;

@@ -67,6 +67,7 @@ impl Sim {
         let slot =
             slot::take(&core, patience).ok_or(SimError::NoFreeSlot { slots: slot::SLOTS })?;
         core.set_slot(slot);
+        entry::forget_cupti_client(slot);
         host_fault::watch(&core);
         let sim = Sim {
             inner: Arc::new(Inner {
@@ -84,15 +85,14 @@ impl Sim {
 
     fn make_table(&self) -> Result<Arc<Table>, SimError> {
         let owner: Arc<dyn Any + Send + Sync> = self.inner.clone();
-        let (slot, cuda) = (self.inner.slot, self.inner.core.machine.cuda);
-        let soname = match cuda {
+        let soname = match self.inner.core.machine.cuda {
             CudaVersion::V11_8 => 11,
             CudaVersion::V12_2 | CudaVersion::V12_9 => 12,
             CudaVersion::V13_0 | CudaVersion::V13_4 => 13,
         };
         let mut resolve = |name: &std::ffi::CStr| {
             name.to_str()
-                .map_or(std::ptr::null(), |name| entry::symbol(slot, cuda, name))
+                .map_or(std::ptr::null(), |name| self.symbol(name))
         };
         // SAFETY: every symbol that `entry::symbol` gives has the signature that CUDA documents for its name in the played
         // version, and the functions work as long as the slot is held, which `owner` does.
@@ -116,10 +116,14 @@ impl Sim {
         table
     }
 
-    /// The address of a symbol of the simulated runtime library, as `dlsym` gives it; null where the played version does
-    /// not have it.
+    /// The address of a symbol of the simulated runtime library or of its CUPTI, as `dlsym` gives it; null where the played version
+    /// does not have it.
     pub fn symbol(&self, name: &str) -> *const std::ffi::c_void {
-        entry::symbol(self.inner.slot, self.inner.core.machine.cuda, name)
+        let (slot, machine) = (self.inner.slot, &self.inner.core.machine);
+        if name.starts_with("cupti") {
+            return entry::cupti_symbol(slot, machine.cupti, name);
+        }
+        entry::symbol(slot, machine.cuda, name)
     }
 
     /// The CUDA version played.

@@ -45,6 +45,12 @@ impl Api {
         })
     }
 
+    /// The CUPTI of this runtime.
+    #[cfg(feature = "profile")]
+    pub(crate) fn cupti(&self) -> std::result::Result<Arc<sys::Cupti>, sys::CuptiError> {
+        self.table.cupti()
+    }
+
     pub(crate) fn version(&self) -> sys::RuntimeVersion {
         self.table.version()
     }

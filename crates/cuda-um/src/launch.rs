@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::memory::access::enqueue;
 use crate::memory::in_flight::Access;
 use crate::module::Kernel;
+use crate::observe::{Started, What};
 use crate::stream::Stream;
 use argument::Parameters;
 use smallvec::SmallVec;
@@ -109,6 +110,8 @@ impl Kernel {
             });
         }
         config.check(self)?;
+        let started = Started::now(device);
+        let _span = tracing::debug_span!(target: "cuda_um", "launch", kernel = &*self.name, device = device.ordinal()).entered();
         let mut parameters = Parameters::default();
         arguments.pass(&mut parameters);
         parameters.check(device)?;
@@ -131,6 +134,12 @@ impl Kernel {
         self.module
             .in_flight
             .record(inner, inner.submitted(), Access::Read);
+        started.done(
+            What::Launch(&self.name),
+            device,
+            Some(inner),
+            parameters.parts(),
+        );
         tracing::debug!(target: "cuda_um", kernel = &*self.name, grid = ?config.grid, block = ?config.block, "launch");
         Ok(())
     }

@@ -41,7 +41,8 @@
 //! # Threads, processes, tracing
 //!
 //! All types are `Send` and `Sync`, but host guards stay on their thread. Allocations, frees, prefetches, advice, launches and host
-//! guards are [`tracing`] events of the target `cuda_um` at the level DEBUG.
+//! guards are [`tracing`] events of the target `cuda_um` at the level DEBUG, within spans of the operations: `docs/observing.md` lists
+//! their fields. The feature `profile` collects traces.
 //!
 //! A child made by `fork` cannot use CUDA, and has no managed memory. There, what the parent had made refuses every CUDA call
 //! ([`Error::Forked`]), and dropping it does nothing; a guard that the child inherits must not be read. A process may end with buffers
@@ -60,6 +61,7 @@ mod launch;
 mod location;
 mod memory;
 mod module;
+mod observe;
 mod placement;
 mod pool;
 mod prefetch;

@@ -167,6 +167,25 @@ impl Runtime {
         Ok(Arc::clone(slot.own_stream.get_or_init(|| made)))
     }
 
+    /// What all runtimes over this driver share.
+    #[cfg(feature = "profile")]
+    pub(crate) fn driver_state(&self) -> Result<Arc<DriverState>> {
+        Ok(Arc::clone(&self.devices_of_driver()?.driver))
+    }
+
+    /// The devices that were asked for so far: opening another one would make a context on it.
+    #[cfg(feature = "profile")]
+    pub(crate) fn open_devices(&self) -> Vec<Device> {
+        let Ok(devices) = self.devices_of_driver() else {
+            return Vec::new();
+        };
+        let open = devices.slots.iter().filter_map(|slot| {
+            let state = slot.state.lock().clone()?;
+            Some(Device::new(self.clone(), state))
+        });
+        open.collect()
+    }
+
     fn devices_of_driver(&self) -> Result<Arc<Devices>> {
         self.api().origin.check("cudaGetDeviceCount")?;
         let mut devices = self.inner.devices.lock();

@@ -244,7 +244,10 @@ impl State {
         self.now += machine.cost.enqueue;
         let device = stream.device;
         let work = Box::new(move |core: &Arc<Core>, start: Duration| {
-            let cost = core.state.lock().price_set(&core.machine, device, &to);
+            let cost = core
+                .state
+                .lock()
+                .price_set(&core.machine, device, &to, start);
             // SAFETY: the range was checked against its allocation, whose device view stays mapped while the simulator
             // lives, or is vouched for by the caller of the CUDA function.
             unsafe { bytes::set(to.view, value, width, count) };
@@ -260,12 +263,19 @@ impl State {
         })
     }
 
-    fn price_set(&mut self, machine: &Machine, device: usize, to: &Span) -> Duration {
+    fn price_set(
+        &mut self,
+        machine: &Machine,
+        device: usize,
+        to: &Span,
+        start: Duration,
+    ) -> Duration {
         let mut cost = machine.cost.kernel + at_rate(to.bytes as u64, machine.cost.device_rate);
         if let Memory::Managed(base) = to.memory
             && to.bytes > 0
         {
             // A memset runs on the device: it faults like a kernel that writes.
+            self.activity.now = start;
             let touch = self.touch(
                 machine,
                 Processor::device(device),

@@ -46,6 +46,7 @@ impl State {
                 Err(Code::UNKNOWN)
             };
         }
+        self.activity.now = self.now;
         Ok(self.touch(machine, HOST, base, page..page + 1, write).cost)
     }
 

@@ -147,8 +147,14 @@ impl State {
             device,
             stream: stream.handle,
             enqueued: self.handle(),
+            now: Duration::ZERO,
         };
+        let number = self.activity.launched();
         let work = Box::new(move |core: &Arc<Core>, start: Duration| {
+            let launch = Launch {
+                now: start,
+                ..launch
+            };
             let mut context = LaunchContext::new(core, launch, shape, parameters);
             let result = catch_unwind(AssertUnwindSafe(|| (function.twin)(&mut context)));
             let cost = core.machine.cost.kernel
@@ -178,6 +184,9 @@ impl State {
             if let Some(code) = code {
                 state.poison(code);
             }
+            let origin = (device, launch.stream, number);
+            let name = &function.entry.name;
+            state.activity.kernel(name, origin, start, start + cost);
             let device = &mut state.devices[device];
             device.end = device.end.max(start + cost);
             start + cost
@@ -204,6 +213,7 @@ impl State {
             .map(|allocation| allocation.base)
             .collect();
         let before = self.counters.bytes_to_device;
+        self.activity.now = self.now;
         for base in bases {
             let count = self.managed(base).map_or(0, |(_, count)| count);
             self.touch(

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use cuda_um_cost::CostModel;
 
+use super::activity::MapCause;
 use super::address_space::PAGE;
 use super::allocation::Left;
 use super::page::{BLOCK_PAGES, HOST, Page, Processor, Processors};
@@ -84,7 +85,7 @@ impl State {
         } else if here {
             self.counters.collapses += pages.len() as u64;
         } else {
-            self.count_move(page.resident, processor, bytes, moved);
+            self.count_move(page.resident, processor, base, &pages, moved);
             if duplicate {
                 resident = page.resident.with(processor);
                 self.counters.read_duplications += pages.len() as u64;
@@ -119,17 +120,23 @@ impl State {
             page.resident
         };
         let mapped = page.mapped.with(processor);
+        let at = resident.device_first().unwrap_or(HOST);
+        self.activity
+            .remote_map(processor, at, MapCause::OutOfMemory, base, &pages);
         self.place(machine, base, pages, Page { resident, mapped });
     }
 
-    /// Counts bytes that come from one of `from`.
+    /// Counts pages that come from one of `from`.
     pub(crate) fn count_move(
         &mut self,
         from: Processors,
         to: Processor,
-        bytes: u64,
+        base: usize,
+        pages: &Range<usize>,
         moved: &mut Moved,
     ) {
+        let bytes = (pages.len() * PAGE) as u64;
+        self.activity.transfer(from, to, base, pages);
         if to == HOST {
             moved.to_host += bytes;
             self.counters.bytes_to_host += bytes;

@@ -112,6 +112,18 @@ pub(crate) fn plan_faults(
     width: u32,
     density: bool,
 ) -> FaultPlan {
+    plan_faults_with(need, have, leaves, width, density, |_, _| {})
+}
+
+/// The same, and tells each group: what faulted, and what came in.
+pub(crate) fn plan_faults_with(
+    need: u32,
+    have: u32,
+    leaves: u32,
+    width: u32,
+    density: bool,
+    mut on_group: impl FnMut(u32, u32),
+) -> FaultPlan {
     let mut plan = FaultPlan::default();
     let mut have = have;
     let mut open = need;
@@ -132,6 +144,7 @@ pub(crate) fn plan_faults(
             }
         }
         plan.bring |= bring & !have;
+        on_group(faulting, bring & !have);
         have |= bring;
         open &= !bring;
     }

@@ -4,12 +4,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::activity::Cause;
 use super::address_space::PAGE;
 use super::allocation::{Left, blocks};
 use super::core::Core;
 use super::memory::{Memory, POISON};
 use super::moving::Moved;
-use super::page::{HOST, Page};
+use super::page::{HOST, Page, Processor};
 use super::place::Place;
 use super::state::{Machine, State};
 use super::status::Code;
@@ -93,6 +94,8 @@ impl State {
         let device = stream.device;
         let work = Box::new(move |core: &Arc<Core>, start: Duration| {
             let mut state = core.state.lock();
+            let mark = state.activity.mark();
+            state.activity.now = start;
             let mut cost = Duration::ZERO;
             let (mut inwards, mut outwards, mut made) = (false, false, false);
             for (base, pages, batch) in ranges {
@@ -114,7 +117,10 @@ impl State {
                 core.machine.cost.prefetch_resident
             };
             if inwards || outwards {
-                return state.take_link(device, !inwards, start, cost);
+                let end = state.take_link(device, !inwards, start, cost);
+                let takes = |to, bytes| at_rate(bytes, prefetch_rate(&core.machine, to));
+                state.activity.transfers_end(mark, end, takes);
+                return end;
             }
             let device = &mut state.devices[device];
             device.end = device.end.max(start + cost);
@@ -133,6 +139,7 @@ impl State {
         let target = to.processor();
         let mut moved = Moved::default();
         let mut cost = Duration::ZERO;
+        self.activity.cause = Cause::User;
         for (block, part) in blocks(pages) {
             cost += machine.cost.prefetch_block;
             self.mark_used(base, block);
@@ -158,11 +165,7 @@ impl State {
             }
         }
         self.counters.prefetched_bytes += moved.bytes();
-        let rate = if target == HOST {
-            machine.cost.prefetch_to_host_rate
-        } else {
-            machine.cost.prefetch_to_device_rate
-        };
+        let rate = prefetch_rate(machine, target);
         if moved.bytes() + moved.populated > 0 {
             // Looking at a block is hidden behind its copy.
             cost = at_rate(moved.bytes(), rate);
@@ -203,5 +206,13 @@ impl State {
         if range.len() <= 1 << 20 {
             machine.space.fill(range, POISON);
         }
+    }
+}
+
+/// Bytes a second of a prefetch to `target`.
+fn prefetch_rate(machine: &Machine, target: Processor) -> f64 {
+    match target {
+        HOST => machine.cost.prefetch_to_host_rate,
+        _ => machine.cost.prefetch_to_device_rate,
     }
 }

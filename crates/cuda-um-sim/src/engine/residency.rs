@@ -3,12 +3,13 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use super::activity::{Cause, MapCause, Service};
 use super::address_space::PAGE;
 use super::allocation::{Managed, blocks};
 use super::moving::Moved;
 use super::page::{
     BLOCK_PAGES, CPU_FAULT_WIDTH, FaultPlan, GPU_FAULT_BLOCKS, GPU_FAULT_WIDTH, HOST, LEAF_PAGES,
-    Page, Processor, Processors, mask, plan_faults,
+    Page, Processor, Processors, mask, plan_faults, plan_faults_with,
 };
 use super::reach::Reach;
 use super::state::{Machine, State};
@@ -26,6 +27,14 @@ pub(crate) struct Touch {
 }
 
 impl Touch {
+    /// How many of the next block's groups are served along with those of the blocks before it.
+    fn shared_groups(&self) -> u32 {
+        match self.window {
+            (GPU_FAULT_BLOCKS.., _) => 0,
+            (_, served) => served,
+        }
+    }
+
     /// Of a block's groups, those that are not served along with the ones of the blocks before it: a kernel faults in several blocks
     /// at the same time.
     fn fresh_groups(&mut self, groups: u32) -> u32 {
@@ -49,6 +58,7 @@ impl State {
         write: bool,
     ) -> Touch {
         let mut touch = Touch::default();
+        self.activity.cause = Cause::Coherence;
         for (block, part) in blocks(pages) {
             self.touch_block(machine, processor, base, block, part, write, &mut touch);
         }
@@ -124,6 +134,12 @@ impl State {
             GPU_FAULT_WIDTH
         };
         let have = !absent & mask(0, leaves) & !need;
+        let mark = self.activity.mark();
+        let shared = match processor {
+            HOST => 0,
+            _ => touch.shared_groups() as usize,
+        };
+        let begin = self.activity.now + touch.cost;
         let plan = plan_faults(need, have, leaves, width, density);
         let maps = plan_faults(soft & !need, 0, leaves, width, false);
         self.count_faults(machine, processor, plan, maps, touch);
@@ -151,6 +167,23 @@ impl State {
             self.bring_faulted(machine, processor, base, pages, &part, write, &mut moved);
         }
         let cost = &machine.cost;
+        if self.activity.memory {
+            let mut groups = Vec::new();
+            let mut note = |faulting, brought| groups.push((faulting, brought));
+            plan_faults_with(need, have, leaves, width, density, &mut note);
+            plan_faults_with(soft & !need, 0, leaves, width, false, &mut note);
+            let service = Service {
+                cost,
+                processor,
+                faults: processor == HOST || machine.concurrent,
+                write,
+                block: base + first * PAGE,
+                touched: part.start - first..part.end - first,
+                groups: &groups,
+                shared,
+            };
+            self.activity.serve(mark, begin, &service);
+        }
         touch.cost += at_rate(moved.bytes(), cost.fault_rate);
         touch.cost += match processor {
             HOST => {
@@ -199,6 +232,13 @@ impl State {
         } else {
             page.resident
         };
+        let cause = if machine.coherent {
+            MapCause::Coherence
+        } else {
+            MapCause::Policy
+        };
+        self.activity
+            .remote_map(processor, holder, cause, base, &pages);
         self.place(
             machine,
             base,

@@ -9,6 +9,7 @@ use super::shard::{self, SHARDS, Shard};
 use super::{PoolOptions, PoolStats};
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::memory::label::Label;
 use crate::memory::raw::RawBuffer;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -249,9 +250,10 @@ impl Shared {
                 allocate(needed)?
             }
             result => result?,
-        };
+        }
+        .labelled(Label::slab());
         if self.kind == Kind::Managed {
-            advised::register(addresses(&slab), self);
+            advised::register(addresses(&slab), slab.id(), self);
         }
         Ok(slab)
     }
