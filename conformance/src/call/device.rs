@@ -48,6 +48,7 @@ pub(crate) fn facts(table: &Table) -> Result<Facts> {
         mapped_host: all(Attr::cudaDevAttrCanMapHostMemory),
         host_register: all(Attr::cudaDevAttrHostRegisterSupported),
         counters: false,
+        simulated: false,
     })
 }
 

@@ -2,11 +2,19 @@
 
 mod advice;
 mod allocation;
+mod attributes;
+mod batch;
 mod devices;
 mod errors;
+mod host_access;
+mod location;
+mod migration;
 mod pinned;
 mod pointers;
+mod prefetch;
+mod refused_ranges;
 mod registered;
+mod residency;
 mod sources;
 mod versions;
 
@@ -36,6 +44,14 @@ const GROUPS: &[&[Case]] = &[
     pinned::CASES,
     registered::CASES,
     advice::CASES,
+    attributes::CASES,
+    location::CASES,
+    prefetch::CASES,
+    refused_ranges::CASES,
+    batch::CASES,
+    residency::CASES,
+    host_access::CASES,
+    migration::CASES,
 ];
 
 /// All cases, in the order in which they run.
