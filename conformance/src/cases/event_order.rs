@@ -91,8 +91,11 @@ fn wait_does_not_block(c: &Cuda<'_>) -> Verdict {
     c.gives("cudaStreamWaitEvent", second.wait(&event), Code::SUCCESS)?;
     c.gives("the work before the wait", before.synchronize(), Code::SUCCESS)?;
     c.is("its result", seen.value_all()?, 2)?;
+    c.add(&seen, 3, &second)?;
     c.gives("the waiting stream", second.query(), Code::NOT_READY)?;
-    gate.open()
+    gate.open()?;
+    c.gives("cudaStreamSynchronize", second.synchronize(), Code::SUCCESS)?;
+    c.is("the work behind it", seen.value_all()?, 5)
 }
 
 fn wait_before_record(c: &Cuda<'_>) -> Verdict {
@@ -127,10 +130,13 @@ fn wait_takes_what_was_recorded(c: &Cuda<'_>) -> Verdict {
 
 fn destroyed_event_orders(c: &Cuda<'_>) -> Verdict {
     let (first, second, event) = (c.stream()?, c.stream()?, c.event(UNTIMED)?);
+    let seen = c.pinned(4 * KIB, 0)?;
+    seen.fill_all(0);
     let gate = c.gate(&first)?;
     c.ok("cudaEventRecord", event.record(&first))?;
     c.ok("cudaStreamWaitEvent", second.wait(&event))?;
     c.gives("cudaEventDestroy", event.destroy(), Code::SUCCESS)?;
+    c.add(&seen, 1, &second)?;
     c.gives("the waiting stream", second.query(), Code::NOT_READY)?;
     gate.open()?;
     c.gives("cudaStreamSynchronize", second.synchronize(), Code::SUCCESS)
@@ -158,9 +164,12 @@ fn chain(c: &Cuda<'_>) -> Verdict {
 fn default_streams(c: &Cuda<'_>) -> Verdict {
     for raw in [LEGACY, PER_THREAD] {
         let (held, waiting, event) = (c.stream()?, c.default_stream(raw), c.event(UNTIMED)?);
+        let seen = c.pinned(4 * KIB, 0)?;
+        seen.fill_all(0);
         let gate = c.gate(&held)?;
         c.ok("cudaEventRecord", event.record(&held))?;
         c.gives("cudaStreamWaitEvent", waiting.wait(&event), Code::SUCCESS)?;
+        c.add(&seen, 1, &waiting)?;
         c.gives("it waits", waiting.query(), Code::NOT_READY)?;
         gate.open()?;
         c.gives("cudaStreamSynchronize", waiting.synchronize(), Code::SUCCESS)?;
