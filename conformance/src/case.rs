@@ -109,6 +109,8 @@ pub struct Case {
     pub needs: &'static [Need],
     /// It may break the context, or needs one that nothing has used: it runs in a process of its own.
     pub alone: bool,
+    /// It does what the simulator calls misuse, and must notice.
+    pub misuse: bool,
     /// The check.
     pub check: fn(&Cuda<'_>) -> Verdict,
 }
@@ -129,6 +131,7 @@ impl Case {
             calls,
             needs: &[],
             alone: false,
+            misuse: false,
             check,
         }
     }
@@ -140,6 +143,13 @@ impl Case {
     pub(crate) const fn alone(self) -> Self {
         Self {
             alone: true,
+            ..self
+        }
+    }
+
+    pub(crate) const fn misuse(self) -> Self {
+        Self {
+            misuse: true,
             ..self
         }
     }

@@ -19,5 +19,5 @@ pub mod run;
 
 pub use call::Cuda;
 pub use case::{Case, Failure, Need, Verdict};
-pub use machine::{Choice, Facts, Machine};
+pub use machine::{Choice, Facts, GPUS, Machine, VERSIONS};
 pub use record::{Outcome, Record, Run, Value};

@@ -24,6 +24,44 @@ pub enum Choice {
     },
 }
 
+/// The simulator's generations of GPU, by name.
+pub const GPUS: &[(&str, Gpu)] = &[
+    ("h200", Gpu::H200),
+    ("gh200", Gpu::Gh200),
+    ("pascal", Gpu::Pascal),
+    ("maxwell", Gpu::Maxwell),
+    ("no-concurrent", Gpu::NoConcurrentAccess),
+];
+
+/// The simulator's CUDA versions, by name.
+pub const VERSIONS: &[(&str, CudaVersion)] = &[
+    ("11.8", CudaVersion::V11_8),
+    ("12.2", CudaVersion::V12_2),
+    ("12.9", CudaVersion::V12_9),
+    ("13.0", CudaVersion::V13_0),
+    ("13.4", CudaVersion::V13_4),
+];
+
+impl Choice {
+    /// The options of `um_conformance` that choose it.
+    pub fn arguments(self) -> Vec<String> {
+        let words = match self {
+            Choice::Cuda => "--runtime cuda".to_owned(),
+            Choice::Sim { gpu, cuda, devices } => format!(
+                "--runtime sim --gpu {} --cuda {} --devices {devices}",
+                name(GPUS, gpu),
+                name(VERSIONS, cuda)
+            ),
+        };
+        words.split(' ').map(str::to_owned).collect()
+    }
+}
+
+fn name<T: Copy + PartialEq>(names: &[(&'static str, T)], value: T) -> &'static str {
+    let found = names.iter().find(|(_, listed)| *listed == value);
+    found.expect("all are listed").0
+}
+
 /// What cases may need.
 #[derive(Clone, Debug)]
 pub struct Facts {

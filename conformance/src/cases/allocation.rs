@@ -97,21 +97,24 @@ pub(super) const CASES: &[Case] = &[
         sources::MEMORY,
         &["cudaFree"],
         free_twice,
-    ),
+    )
+    .misuse(),
     Case::new(
         "allocation.free-inside",
         "Freeing an address inside an allocation is refused, and the allocation stays.",
         sources::MEMORY,
         &["cudaFree"],
         free_inside,
-    ),
+    )
+    .misuse(),
     Case::new(
         "allocation.free-foreign",
         "Freeing what CUDA does not know is refused.",
         sources::MEMORY,
         &["cudaFree"],
         free_foreign,
-    ),
+    )
+    .misuse(),
     Case::new(
         "allocation.free-waits",
         "Freeing memory waits for the work that uses it.",

@@ -60,7 +60,8 @@ pub(super) const CASES: &[Case] = &[
         sources::MEMORY,
         &["cudaFreeHost"],
         free_twice,
-    ),
+    )
+    .misuse(),
     Case::new(
         "pinned.not-advised",
         "Advice and prefetch are for managed memory: pinned memory is refused.",

@@ -52,7 +52,8 @@ pub(super) const CASES: &[Case] = &[
         sources::UNIFIED,
         &["cudaPointerGetAttributes", "cudaFree"],
         freed,
-    ),
+    )
+    .misuse(),
     Case::new(
         "pointers.second-device",
         "Device memory tells whose it is.",
