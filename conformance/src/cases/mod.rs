@@ -2,12 +2,25 @@
 
 mod advice;
 mod allocation;
+mod copies;
+mod default_streams;
 mod devices;
 mod errors;
+mod event_order;
+mod events;
+mod launch;
+mod memset;
+mod modules;
 mod pinned;
 mod pointers;
+mod pools;
+mod pools_managed;
 mod registered;
+mod several_devices;
 mod sources;
+mod sticky;
+mod stream_pools;
+mod streams;
 mod versions;
 
 use crate::Case;
@@ -36,6 +49,19 @@ const GROUPS: &[&[Case]] = &[
     pinned::CASES,
     registered::CASES,
     advice::CASES,
+    streams::CASES,
+    default_streams::CASES,
+    events::CASES,
+    event_order::CASES,
+    stream_pools::CASES,
+    pools::CASES,
+    pools_managed::CASES,
+    copies::CASES,
+    memset::CASES,
+    modules::CASES,
+    launch::CASES,
+    several_devices::CASES,
+    sticky::CASES,
 ];
 
 /// All cases, in the order in which they run.
