@@ -17,6 +17,7 @@ pub(crate) fn register() {
     register_kernel("conf_copy", copy);
     register_kernel("conf_wait", wait);
     register_kernel("conf_limited", limited);
+    register_kernel("conf_trap", trap);
 }
 
 fn add(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
@@ -52,4 +53,8 @@ fn wait(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
 fn limited(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
     launch.slice_mut::<u32>(0, 1)?[0] = 7;
     Ok(())
+}
+
+fn trap(_: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    Err(TwinError::Failed("trap".to_owned()))
 }

@@ -8,11 +8,12 @@ use cuda_um_sys::{self as sys, DriverTable, Table};
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
 
-const NAMES: [(&str, &CStr); 4] = [
+const NAMES: [(&str, &CStr); 5] = [
     ("conf_add", c"conf_add"),
     ("conf_copy", c"conf_copy"),
     ("conf_wait", c"conf_wait"),
     ("conf_limited", c"conf_limited"),
+    ("conf_trap", c"conf_trap"),
 ];
 
 /// Shape of a launch.
@@ -194,6 +195,12 @@ impl Cuda<'_> {
         let arguments = &mut [(&raw mut out_at).cast()];
         // SAFETY: live memory of at least one element.
         unsafe { self.launch("conf_limited", shape, stream, arguments) }
+    }
+
+    /// The kernel that traps: for what must end in a sticky error.
+    pub(crate) fn launch_trap(&self, stream: &Stream<'_>) -> Result<Code, Failure> {
+        // SAFETY: it takes no arguments.
+        unsafe { self.launch("conf_trap", Shape::linear(1), stream, &mut []) }
     }
 
     /// `cuFuncGetAttribute` of `conf_limited`

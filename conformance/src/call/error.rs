@@ -11,6 +11,7 @@ impl Code {
     pub(crate) const SUCCESS: Code = Code(0);
     pub(crate) const INVALID_VALUE: Code = Code(1);
     pub(crate) const OUT_OF_MEMORY: Code = Code(2);
+    pub(crate) const INVALID_COPY_DIRECTION: Code = Code(21);
     pub(crate) const INVALID_DEVICE: Code = Code(101);
     pub(crate) const INVALID_HANDLE: Code = Code(400);
     pub(crate) const NOT_FOUND: Code = Code(500);
@@ -21,6 +22,7 @@ impl Code {
     pub(crate) const ALREADY_REGISTERED: Code = Code(712);
     pub(crate) const NOT_REGISTERED: Code = Code(713);
     pub(crate) const MISALIGNED_ADDRESS: Code = Code(716);
+    pub(crate) const NOT_SUPPORTED: Code = Code(801);
 
     /// As a result, for `?` in preparations.
     pub(crate) fn done(self, cuda: &Cuda<'_>, what: &str) -> Result<(), Failure> {

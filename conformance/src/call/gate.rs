@@ -2,6 +2,8 @@
 
 use super::{Code, Cuda, Failure, Memory, Stream};
 use cuda_um_sys as sys;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// A kernel gives up by itself: nothing hangs a GPU.
 const PATIENCE_NANOSECONDS: u64 = 4_000_000_000;
@@ -40,6 +42,21 @@ impl Gate<'_> {
                 "the kernel did not wait until the gate was opened ({other}): something waited for the stream meanwhile"
             )),
         }
+    }
+
+    /// Makes a call while the stream is held, and lets the stream go from another thread: whether the call waited for that, and
+    /// what it gave. Time decides nothing: a call that must wait returns after the opening, however late that is.
+    pub(crate) fn across<T>(&self, call: impl FnOnce() -> T) -> (bool, T) {
+        let (opened, flag) = (AtomicBool::new(false), self.flag.word(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(30));
+                opened.store(true, Ordering::SeqCst);
+                flag.store(1, Ordering::Release);
+            });
+            let got = call();
+            (opened.load(Ordering::SeqCst), got)
+        })
     }
 
     /// Lets the stream go, and does not wait.

@@ -5,6 +5,7 @@ use cuda_um_sys as sys;
 use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr::null_mut;
+use std::sync::atomic::AtomicU32;
 
 /// Who frees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -248,6 +249,12 @@ impl Memory<'_> {
         pages.map(|index| unsafe { self.checked(&(index..index + 1)).read_volatile() }).fold(0, u32::wrapping_add)
     }
 
+    /// One word, for atomic accesses while others use it.
+    pub(super) fn word(&self, index: usize) -> &AtomicU32 {
+        // SAFETY: a live, aligned word for as long as this is borrowed; every side accesses it atomically.
+        unsafe { AtomicU32::from_ptr(self.checked(&(index..index + 1))) }
+    }
+
     /// An atomic write, while a kernel may read.
     pub(super) fn store(&self, index: usize, value: u32) {
         // SAFETY: within bounds; the kernel that looks on reads single words.
@@ -257,6 +264,20 @@ impl Memory<'_> {
     /// Gives it back now.
     pub(crate) fn free(self) -> Code {
         let code = self.give_back();
+        std::mem::forget(self);
+        code
+    }
+
+    /// `cudaFree`, of memory of a pool too.
+    pub(crate) fn free_now(self) -> Code {
+        let code = self.cuda.free_address(self.address);
+        std::mem::forget(self);
+        code
+    }
+
+    /// `cudaFreeAsync` in the order of another stream than the one it came from.
+    pub(crate) fn free_on(self, stream: &Stream<'_>) -> Code {
+        let code = self.cuda.free_async_address(self.address, stream.raw());
         std::mem::forget(self);
         code
     }

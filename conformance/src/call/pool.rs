@@ -134,6 +134,16 @@ impl Pool<'_> {
         self.raw
     }
 
+    /// `cudaMemPoolSetAccess` for one device: all of it, or none.
+    pub(crate) fn set_access(&self, device: i32, read_write: bool) -> Code {
+        let description = sys::cudaMemAccessDesc {
+            location: properties(PINNED, device).location,
+            flags: sys::cudaMemAccessFlags(if read_write { 3 } else { 0 }),
+        };
+        // SAFETY: the pool lives; one description is read.
+        Code(unsafe { (self.cuda.table().cudaMemPoolSetAccess)(self.raw as _, &description, 1) }.0)
+    }
+
     /// `cudaMemPoolTrimTo`
     pub(crate) fn trim(&self, keep: usize) -> Code {
         // SAFETY: the pool lives.

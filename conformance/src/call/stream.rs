@@ -2,7 +2,10 @@
 
 use super::{Code, Cuda, Failure};
 use cuda_um_sys as sys;
+use std::ffi::c_void;
 use std::ptr::null_mut;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// `cudaStreamLegacy`, by its own name; the null stream is the same.
 pub(crate) const LEGACY: usize = 1;
@@ -89,6 +92,33 @@ impl<'c> Cuda<'c> {
         let (code, raw) = self.try_event(flags);
         self.ok("cudaEventCreateWithFlags", code)?;
         Ok(Event { cuda: self, raw })
+    }
+
+    /// No event: the null handle.
+    pub(crate) fn no_event(&'c self) -> Event<'c> {
+        Event { cuda: self, raw: 0 }
+    }
+
+    /// `cudaStreamDestroy` of a stream that is not ours: refused.
+    pub(crate) fn destroy_null_stream(&self) -> Code {
+        // SAFETY: null is no stream that could be destroyed.
+        Code(unsafe { (self.table().cudaStreamDestroy)(null_mut()) }.0)
+    }
+
+    /// `cudaLaunchHostFunc` of a function that counts up.
+    pub(crate) fn count_on(&self, counter: &Arc<AtomicU32>, stream: &Stream<'_>) -> Code {
+        unsafe extern "C" fn count(counter: *mut c_void) {
+            // SAFETY: the share that was given away below; the function runs once.
+            unsafe { Arc::from_raw(counter.cast::<AtomicU32>().cast_const()) }.fetch_add(1, Ordering::SeqCst);
+        }
+        let share = Arc::into_raw(Arc::clone(counter));
+        // SAFETY: the stream lives; the function owns the share that it gets.
+        let code = unsafe { (self.table().cudaLaunchHostFunc)(stream.raw as _, Some(count), share.cast_mut().cast()) };
+        if code.0 != 0 {
+            // SAFETY: the function was not enqueued: the share is still ours.
+            drop(unsafe { Arc::from_raw(share) });
+        }
+        Code(code.0)
     }
 
     /// `cudaEventElapsedTime`: code and milliseconds.
@@ -180,7 +210,7 @@ impl Drop for Stream<'_> {
 
 impl Drop for Event<'_> {
     fn drop(&mut self) {
-        if self.give_back() != Code::SUCCESS {
+        if self.raw != 0 && self.give_back() != Code::SUCCESS {
             self.cuda.complain("an event is not destroyed".to_owned());
         }
     }

@@ -112,6 +112,72 @@ impl Cuda<'_> {
         Code(code.0)
     }
 
+    /// `cudaMemcpyAsync` into pageable memory, which CUDA has written when the call returns.
+    pub(crate) fn copy_out_async(&self, to: &mut [u32], from: &Memory<'_>, kind: u32, stream: &Stream<'_>) -> Code {
+        assert!(size_of_val(to) <= from.bytes(), "out of bounds");
+        // SAFETY: both ends are live and as long; the slice is borrowed exclusively, and the cases keep it until they have waited.
+        let code = unsafe {
+            (self.table().cudaMemcpyAsync)(
+                to.as_mut_ptr().cast(),
+                from.address() as *const c_void,
+                size_of_val(to),
+                sys::cudaMemcpyKind(kind),
+                stream.raw() as _,
+            )
+        };
+        Code(code.0)
+    }
+
+    /// `cudaMemcpy` of the first half of an allocation onto its second half.
+    pub(crate) fn copy_first_half(&self, memory: &Memory<'_>, kind: u32) -> Code {
+        let half = memory.bytes() / 2;
+        // SAFETY: two halves of live memory, which do not overlap.
+        let code = unsafe {
+            (self.table().cudaMemcpy)(
+                (memory.address() + half) as *mut c_void,
+                memory.address() as *const c_void,
+                half,
+                sys::cudaMemcpyKind(kind),
+            )
+        };
+        Code(code.0)
+    }
+
+    /// `cudaMemcpy` of a kind that pageable memory cannot have: refused.
+    pub(crate) fn copy_pageable(&self, to: &mut [u32], from: &[u32], kind: u32) -> Code {
+        let bytes = size_of_val(to).min(size_of_val(from));
+        // SAFETY: live memory, as long, whatever CUDA makes of the kind.
+        let code = unsafe {
+            (self.table().cudaMemcpy)(
+                to.as_mut_ptr().cast(),
+                from.as_ptr().cast(),
+                bytes,
+                sys::cudaMemcpyKind(kind),
+            )
+        };
+        Code(code.0)
+    }
+
+    /// `cudaMemcpyPeer` from a device's memory to another's.
+    pub(crate) fn copy_peer(
+        &self,
+        (to, to_device): (&Memory<'_>, i32),
+        (from, from_device): (&Memory<'_>, i32),
+    ) -> Code {
+        assert!(from.bytes() <= to.bytes(), "out of bounds");
+        // SAFETY: both are live and as long; a device that does not exist is refused.
+        let code = unsafe {
+            (self.table().cudaMemcpyPeer)(
+                to.address() as *mut c_void,
+                to_device,
+                from.address() as *const c_void,
+                from_device,
+                from.bytes(),
+            )
+        };
+        Code(code.0)
+    }
+
     /// `cudaMemcpyPeerAsync` from a device's memory to another's.
     pub(crate) fn copy_peer_async(
         &self,

@@ -4,18 +4,31 @@ mod advice;
 mod allocation;
 mod attributes;
 mod batch;
+mod copies;
+mod default_streams;
 mod devices;
 mod errors;
+mod event_order;
+mod events;
 mod host_access;
+mod launch;
 mod location;
+mod memset;
 mod migration;
+mod modules;
 mod pinned;
 mod pointers;
+mod pools;
+mod pools_managed;
 mod prefetch;
 mod refused_ranges;
 mod registered;
 mod residency;
+mod several_devices;
 mod sources;
+mod sticky;
+mod stream_pools;
+mod streams;
 mod versions;
 
 use crate::Case;
@@ -51,7 +64,20 @@ const GROUPS: &[&[Case]] = &[
     batch::CASES,
     residency::CASES,
     host_access::CASES,
+    streams::CASES,
+    default_streams::CASES,
+    events::CASES,
+    event_order::CASES,
+    stream_pools::CASES,
+    pools::CASES,
+    pools_managed::CASES,
+    copies::CASES,
+    memset::CASES,
+    modules::CASES,
+    launch::CASES,
+    several_devices::CASES,
     migration::CASES,
+    sticky::CASES,
 ];
 
 /// All cases, in the order in which they run.

@@ -22,6 +22,8 @@ pub(super) const DEVICE: &str =
     "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html";
 pub(super) const PEER: &str =
     "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__PEER.html";
+pub(super) const EXECUTION: &str =
+    "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EXECUTION.html";
 pub(super) const VERSION: &str =
     "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART____VERSION.html";
 pub(super) const DRIVER_ERROR: &str =
