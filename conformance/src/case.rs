@@ -166,6 +166,8 @@ impl Case {
 
 impl fmt::Debug for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Case").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Case")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }

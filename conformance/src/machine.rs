@@ -182,7 +182,10 @@ impl Machine {
                 gpu_fault_groups: counters.gpu_fault_groups,
             });
         }
-        let counter = self.counter.as_ref().context("migrations are not counted")?;
+        let counter = self
+            .counter
+            .as_ref()
+            .context("migrations are not counted")?;
         let counts = counter.read()?;
         ensure!(counts.dropped_records == 0, "CUPTI dropped records");
         Ok(Counts {

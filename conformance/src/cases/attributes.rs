@@ -83,10 +83,18 @@ pub(super) const CASES: &[Case] = &[
 
 fn size(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
-    for attribute in [Attribute::ReadMostly, Attribute::Preferred, Attribute::LastPrefetch] {
+    for attribute in [
+        Attribute::ReadMostly,
+        Attribute::Preferred,
+        Attribute::LastPrefetch,
+    ] {
         for bytes in [0, 2, 8] {
             let code = c.range_attribute_of_size(&memory, attribute, bytes);
-            c.gives(&format!("{attribute:?}, {bytes} bytes"), code, Code::INVALID_VALUE)?;
+            c.gives(
+                &format!("{attribute:?}, {bytes} bytes"),
+                code,
+                Code::INVALID_VALUE,
+            )?;
         }
     }
     Ok(())
@@ -104,7 +112,10 @@ fn accessed_by_size(c: &Cuda<'_>) -> Verdict {
 fn accessed_by_room(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
     for place in [DEVICE, HOST] {
-        c.ok("accessed-by", c.advise(&memory, advice::SET_ACCESSED_BY, place))?;
+        c.ok(
+            "accessed-by",
+            c.advise(&memory, advice::SET_ACCESSED_BY, place),
+        )?;
     }
     let mut room = [7; 5];
     let code = c.range_attribute(whole(&memory), Attribute::AccessedBy, &mut room);
@@ -119,7 +130,9 @@ fn accessed_by_room(c: &Cuda<'_>) -> Verdict {
 }
 
 /// 4 MiB, and the addresses of its first half.
-fn halves<'c>(c: &'c Cuda<'c>) -> Result<(crate::call::Memory<'c>, std::ops::Range<usize>), Failure> {
+fn halves<'c>(
+    c: &'c Cuda<'c>,
+) -> Result<(crate::call::Memory<'c>, std::ops::Range<usize>), Failure> {
     let memory = c.managed(4 * MIB)?;
     let first = memory.address()..memory.address() + 2 * MIB;
     Ok((memory, first))
@@ -127,7 +140,10 @@ fn halves<'c>(c: &'c Cuda<'c>) -> Result<(crate::call::Memory<'c>, std::ops::Ran
 
 fn read_mostly_of_all(c: &Cuda<'_>) -> Verdict {
     let (memory, first) = halves(c)?;
-    c.ok("advise", c.advise_range(first.clone(), advice::SET_READ_MOSTLY, DEVICE))?;
+    c.ok(
+        "advise",
+        c.advise_range(first.clone(), advice::SET_READ_MOSTLY, DEVICE),
+    )?;
     c.is("a half", c.attribute_in(first, Attribute::ReadMostly)?, 1)?;
     c.is("all", c.attribute_of(&memory, Attribute::ReadMostly)?, 0)
 }
@@ -135,15 +151,29 @@ fn read_mostly_of_all(c: &Cuda<'_>) -> Verdict {
 fn preferred_of_all(c: &Cuda<'_>) -> Verdict {
     let (memory, first) = halves(c)?;
     c.ok("advise", c.advise(&memory, advice::SET_PREFERRED, HOST))?;
-    c.is("all alike", c.attribute_of(&memory, Attribute::Preferred)?, CPU)?;
-    c.ok("advise", c.advise_range(first, advice::SET_PREFERRED, DEVICE))?;
-    c.is("two places", c.attribute_of(&memory, Attribute::Preferred)?, NONE)
+    c.is(
+        "all alike",
+        c.attribute_of(&memory, Attribute::Preferred)?,
+        CPU,
+    )?;
+    c.ok(
+        "advise",
+        c.advise_range(first, advice::SET_PREFERRED, DEVICE),
+    )?;
+    c.is(
+        "two places",
+        c.attribute_of(&memory, Attribute::Preferred)?,
+        NONE,
+    )
 }
 
 fn accessed_by_of_all(c: &Cuda<'_>) -> Verdict {
     let (memory, first) = halves(c)?;
     c.ok("advise", c.advise(&memory, advice::SET_ACCESSED_BY, HOST))?;
-    c.ok("advise", c.advise_range(first.clone(), advice::SET_ACCESSED_BY, DEVICE))?;
+    c.ok(
+        "advise",
+        c.advise_range(first.clone(), advice::SET_ACCESSED_BY, DEVICE),
+    )?;
     c.is("a half", c.accessed_by(first, 4)?, vec![CPU, 0])?;
     c.is("all", c.accessed_by(whole(&memory), 4)?, vec![CPU])
 }
@@ -152,12 +182,28 @@ fn prefetch_of_all(c: &Cuda<'_>) -> Verdict {
     let (memory, first) = halves(c)?;
     let stream = c.stream()?;
     c.ok("prefetch", c.prefetch_range(first.clone(), DEVICE, &stream))?;
-    c.is("a half", c.attribute_in(first.clone(), Attribute::LastPrefetch)?, 0)?;
-    c.is("all", c.attribute_of(&memory, Attribute::LastPrefetch)?, NONE)?;
+    c.is(
+        "a half",
+        c.attribute_in(first.clone(), Attribute::LastPrefetch)?,
+        0,
+    )?;
+    c.is(
+        "all",
+        c.attribute_of(&memory, Attribute::LastPrefetch)?,
+        NONE,
+    )?;
     c.ok("prefetch", c.prefetch(&memory, HOST, &stream))?;
-    c.is("all alike", c.attribute_of(&memory, Attribute::LastPrefetch)?, CPU)?;
+    c.is(
+        "all alike",
+        c.attribute_of(&memory, Attribute::LastPrefetch)?,
+        CPU,
+    )?;
     c.ok("prefetch", c.prefetch_range(first, DEVICE, &stream))?;
-    c.is("two places", c.attribute_of(&memory, Attribute::LastPrefetch)?, NONE)?;
+    c.is(
+        "two places",
+        c.attribute_of(&memory, Attribute::LastPrefetch)?,
+        NONE,
+    )?;
     c.ok("synchronize", stream.synchronize())
 }
 
@@ -167,12 +213,20 @@ fn together(c: &Cuda<'_>) -> Verdict {
     c.ok("advise", c.advise(&memory, advice::SET_PREFERRED, HOST))?;
     c.ok("prefetch", c.prefetch(&memory, DEVICE, &stream))?;
     c.ok("synchronize", stream.synchronize())?;
-    let which = [Attribute::LastPrefetch, Attribute::ReadMostly, Attribute::Preferred];
+    let which = [
+        Attribute::LastPrefetch,
+        Attribute::ReadMostly,
+        Attribute::Preferred,
+    ];
     let (code, values) = c.range_attributes(&memory, &which);
     c.gives("cudaMemRangeGetAttributes", code, Code::SUCCESS)?;
     c.is("the values", values.clone(), vec![0, 1, CPU])?;
     for (attribute, value) in which.into_iter().zip(values) {
-        c.is(&format!("{attribute:?}"), c.attribute_of(&memory, attribute)?, value)?;
+        c.is(
+            &format!("{attribute:?}"),
+            c.attribute_of(&memory, attribute)?,
+            value,
+        )?;
     }
     Ok(())
 }
@@ -188,13 +242,29 @@ fn locations(c: &Cuda<'_>) -> Verdict {
     c.ok("advise", c.advise(&memory, advice::SET_PREFERRED, DEVICE))?;
     c.ok("prefetch", c.prefetch(&memory, HOST, &stream))?;
     c.ok("synchronize", stream.synchronize())?;
-    c.is("preferred type", c.attribute_of(&memory, Attribute::PreferredType)?, 1)?;
-    c.is("preferred number", c.attribute_of(&memory, Attribute::PreferredId)?, 0)?;
-    c.is("prefetch type", c.attribute_of(&memory, Attribute::LastPrefetchType)?, 2)?;
+    c.is(
+        "preferred type",
+        c.attribute_of(&memory, Attribute::PreferredType)?,
+        1,
+    )?;
+    c.is(
+        "preferred number",
+        c.attribute_of(&memory, Attribute::PreferredId)?,
+        0,
+    )?;
+    c.is(
+        "prefetch type",
+        c.attribute_of(&memory, Attribute::LastPrefetchType)?,
+        2,
+    )?;
     // Documented as the number of a device or a node; for the host as a whole it says nothing.
     c.attribute_of(&memory, Attribute::LastPrefetchId)?;
     c.ok("advise", c.advise(&memory, advice::UNSET_PREFERRED, DEVICE))?;
-    c.is("no preferred type", c.attribute_of(&memory, Attribute::PreferredType)?, 0)
+    c.is(
+        "no preferred type",
+        c.attribute_of(&memory, Attribute::PreferredType)?,
+        0,
+    )
 }
 
 fn locations_late(c: &Cuda<'_>) -> Verdict {

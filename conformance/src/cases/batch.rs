@@ -94,14 +94,22 @@ fn there(code: Option<Code>) -> Result<Code, Failure> {
 
 fn prefetch(c: &Cuda<'_>) -> Verdict {
     let stream = c.stream()?;
-    let all = [c.managed(64 * KIB)?, c.managed(2 * MIB)?, c.managed(3 * MIB)?];
+    let all = [
+        c.managed(64 * KIB)?,
+        c.managed(2 * MIB)?,
+        c.managed(3 * MIB)?,
+    ];
     all.iter().for_each(|memory| memory.fill_all(9));
     let ranges = [whole(&all[0]), whole(&all[1]), whole(&all[2])];
     let code = c.prefetch_batch(&ranges, &[(DEVICE, 0)], false, 0, &stream);
     c.gives("cudaMemPrefetchBatchAsync", there(code)?, Code::SUCCESS)?;
     c.ok("synchronize", stream.synchronize())?;
     for memory in &all {
-        c.is("reported", c.attribute_of(memory, Attribute::LastPrefetch)?, 0)?;
+        c.is(
+            "reported",
+            c.attribute_of(memory, Attribute::LastPrefetch)?,
+            0,
+        )?;
         c.is("contents", memory.value_all()?, 9)?;
     }
     Ok(())
@@ -109,13 +117,21 @@ fn prefetch(c: &Cuda<'_>) -> Verdict {
 
 fn places(c: &Cuda<'_>) -> Verdict {
     let stream = c.stream()?;
-    let all = [c.managed(2 * MIB)?, c.managed(2 * MIB)?, c.managed(2 * MIB)?];
+    let all = [
+        c.managed(2 * MIB)?,
+        c.managed(2 * MIB)?,
+        c.managed(2 * MIB)?,
+    ];
     let ranges = [whole(&all[0]), whole(&all[1]), whole(&all[2])];
     let code = c.prefetch_batch(&ranges, &[(DEVICE, 0), (HOST, 2)], false, 0, &stream);
     c.gives("cudaMemPrefetchBatchAsync", there(code)?, Code::SUCCESS)?;
     c.ok("synchronize", stream.synchronize())?;
     for (memory, place) in all.iter().zip([0, 0, -1]) {
-        c.is("reported", c.attribute_of(memory, Attribute::LastPrefetch)?, place)?;
+        c.is(
+            "reported",
+            c.attribute_of(memory, Attribute::LastPrefetch)?,
+            place,
+        )?;
     }
     Ok(())
 }
@@ -125,9 +141,17 @@ fn default_stream(c: &Cuda<'_>) -> Verdict {
     for raw in [0, LEGACY] {
         let stream = c.default_stream(raw);
         let code = c.prefetch_batch(&[whole(&memory)], &[(DEVICE, 0)], false, 0, &stream);
-        c.gives(&format!("prefetch, stream {raw}"), there(code)?, Code::INVALID_VALUE)?;
+        c.gives(
+            &format!("prefetch, stream {raw}"),
+            there(code)?,
+            Code::INVALID_VALUE,
+        )?;
         let code = c.discard_batch(&[whole(&memory)], 0, &stream);
-        c.gives(&format!("discard, stream {raw}"), there(code)?, Code::INVALID_VALUE)?;
+        c.gives(
+            &format!("discard, stream {raw}"),
+            there(code)?,
+            Code::INVALID_VALUE,
+        )?;
     }
     Ok(())
 }
@@ -171,7 +195,10 @@ fn discard(c: &Cuda<'_>) -> Verdict {
     memory.fill_all(5);
     let code = c.discard_batch(&[whole(&memory)], 0, &stream);
     c.gives("cudaMemDiscardBatchAsync", there(code)?, Code::SUCCESS)?;
-    c.ok("memset behind it", c.set_async(&memory, 1, memory.bytes(), &stream))?;
+    c.ok(
+        "memset behind it",
+        c.set_async(&memory, 1, memory.bytes(), &stream),
+    )?;
     c.ok("synchronize", stream.synchronize())?;
     c.is("contents", memory.value_all()?, 0x0101_0101)
 }
@@ -192,10 +219,21 @@ fn discard_and_prefetch(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
     memory.fill_all(5);
     let code = c.prefetch_batch(&[whole(&memory)], &[(DEVICE, 0)], true, 0, &stream);
-    c.gives("cudaMemDiscardAndPrefetchBatchAsync", there(code)?, Code::SUCCESS)?;
-    c.ok("memset behind it", c.set_async(&memory, 2, memory.bytes(), &stream))?;
+    c.gives(
+        "cudaMemDiscardAndPrefetchBatchAsync",
+        there(code)?,
+        Code::SUCCESS,
+    )?;
+    c.ok(
+        "memset behind it",
+        c.set_async(&memory, 2, memory.bytes(), &stream),
+    )?;
     c.ok("synchronize", stream.synchronize())?;
-    c.is("reported", c.attribute_of(&memory, Attribute::LastPrefetch)?, 0)?;
+    c.is(
+        "reported",
+        c.attribute_of(&memory, Attribute::LastPrefetch)?,
+        0,
+    )?;
     c.is("contents", memory.value_all()?, 0x0202_0202)
 }
 

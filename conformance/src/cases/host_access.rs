@@ -128,7 +128,10 @@ fn during_a_kernel(c: &Cuda<'_>) -> Verdict {
 }
 
 fn attached_to_host(c: &Cuda<'_>) -> Verdict {
-    let (memory, other) = (c.managed_with(64 * KIB, sys::cudaMemAttachHost)?, c.stream()?);
+    let (memory, other) = (
+        c.managed_with(64 * KIB, sys::cudaMemAttachHost)?,
+        c.stream()?,
+    );
     let gate = c.gate(&other)?;
     memory.fill_all(3);
     c.is("contents", memory.value_all()?, 3)?;
@@ -137,7 +140,11 @@ fn attached_to_host(c: &Cuda<'_>) -> Verdict {
 
 fn attached_to_a_stream(c: &Cuda<'_>) -> Verdict {
     let (memory, own, other) = (c.managed(64 * KIB)?, c.stream()?, c.stream()?);
-    c.gives("attach", c.attach(&own, &memory, sys::cudaMemAttachSingle), Code::SUCCESS)?;
+    c.gives(
+        "attach",
+        c.attach(&own, &memory, sys::cudaMemAttachSingle),
+        Code::SUCCESS,
+    )?;
     c.ok("synchronize", own.synchronize())?;
     let gate = c.gate(&other)?;
     memory.fill_all(3);
@@ -148,9 +155,16 @@ fn attached_to_a_stream(c: &Cuda<'_>) -> Verdict {
 }
 
 fn attached_globally_again(c: &Cuda<'_>) -> Verdict {
-    let (memory, stream) = (c.managed_with(64 * KIB, sys::cudaMemAttachHost)?, c.stream()?);
+    let (memory, stream) = (
+        c.managed_with(64 * KIB, sys::cudaMemAttachHost)?,
+        c.stream()?,
+    );
     memory.fill_all(3);
-    c.gives("attach", c.attach(&stream, &memory, sys::cudaMemAttachGlobal), Code::SUCCESS)?;
+    c.gives(
+        "attach",
+        c.attach(&stream, &memory, sys::cudaMemAttachGlobal),
+        Code::SUCCESS,
+    )?;
     c.ok("synchronize", stream.synchronize())?;
     let other = c.stream()?;
     c.add(&memory, 1, &other)?;
@@ -170,10 +184,16 @@ fn attach_flags(c: &Cuda<'_>) -> Verdict {
 fn attach_to_default(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
     let stream = c.default_stream(0);
-    c.refuses("cudaMemAttachSingle", c.attach(&stream, &memory, sys::cudaMemAttachSingle))
+    c.refuses(
+        "cudaMemAttachSingle",
+        c.attach(&stream, &memory, sys::cudaMemAttachSingle),
+    )
 }
 
 fn attach_device_memory(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.device_memory(64 * KIB)?, c.stream()?);
-    c.refuses("cudaMemAttachHost", c.attach(&stream, &memory, sys::cudaMemAttachHost))
+    c.refuses(
+        "cudaMemAttachHost",
+        c.attach(&stream, &memory, sys::cudaMemAttachHost),
+    )
 }

@@ -5,7 +5,14 @@ use super::prelude::*;
 const NEEDS: &[Need] = &[Need::Migration, Need::Since(13, 4)];
 
 const fn case(name: &'static str, rule: &'static str, check: fn(&Cuda<'_>) -> Verdict) -> Case {
-    Case::new(name, rule, sources::MEMORY, &["cudaMemGetLocationInfo"], check).needs(NEEDS)
+    Case::new(
+        name,
+        rule,
+        sources::MEMORY,
+        &["cudaMemGetLocationInfo"],
+        check,
+    )
+    .needs(NEEDS)
 }
 
 pub(super) const CASES: &[Case] = &[

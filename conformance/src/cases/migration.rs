@@ -8,9 +8,17 @@ use crate::Value;
 /// Managed memory faults, and what migrates is counted.
 const NEEDS: &[Need] = &[Need::Migration, Need::Counters];
 const FACTOR: u64 = 4;
-const CALLS: &[&str] = &["cudaMallocManaged", "cudaMemPrefetchAsync", "cuLaunchKernel"];
+const CALLS: &[&str] = &[
+    "cudaMallocManaged",
+    "cudaMemPrefetchAsync",
+    "cuLaunchKernel",
+];
 
-const fn migration(name: &'static str, rule: &'static str, check: fn(&Cuda<'_>) -> Verdict) -> Case {
+const fn migration(
+    name: &'static str,
+    rule: &'static str,
+    check: fn(&Cuda<'_>) -> Verdict,
+) -> Case {
     Case::new(name, rule, sources::GUIDE_MANAGED, CALLS, check).needs(NEEDS)
 }
 
@@ -107,15 +115,27 @@ pub(super) fn counted(
     expected: (Option<usize>, Option<usize>),
     work: impl FnOnce() -> Verdict,
 ) -> Verdict {
-    let counts = || c.machine.counts().map_err(|error| Failure(error.to_string()));
+    let counts = || {
+        c.machine
+            .counts()
+            .map_err(|error| Failure(error.to_string()))
+    };
     c.ok("synchronize before", c.synchronize())?;
     let before = counts()?;
     work()?;
     c.ok("synchronize behind", c.synchronize())?;
     let after = counts()?;
     for (way, moved, expected) in [
-        ("bytes to the device", after.to_device - before.to_device, expected.0),
-        ("bytes to the host", after.to_host - before.to_host, expected.1),
+        (
+            "bytes to the device",
+            after.to_device - before.to_device,
+            expected.0,
+        ),
+        (
+            "bytes to the host",
+            after.to_host - before.to_host,
+            expected.1,
+        ),
     ] {
         c.note(&format!("{what}: {way}"), Value::Number(moved));
         if let Some(bytes) = expected
@@ -126,7 +146,10 @@ pub(super) fn counted(
     }
     for (kind, faults) in [
         ("CPU faults", after.cpu_faults - before.cpu_faults),
-        ("GPU fault groups", after.gpu_fault_groups - before.gpu_fault_groups),
+        (
+            "GPU fault groups",
+            after.gpu_fault_groups - before.gpu_fault_groups,
+        ),
     ] {
         let value = Value::About {
             about: faults,
@@ -156,8 +179,15 @@ fn prefetch_to_device(c: &Cuda<'_>) -> Verdict {
     for bytes in SIZES {
         let (memory, stream) = (c.managed(bytes)?, c.stream()?);
         memory.fill_all(1);
-        counted(c, &size(bytes), exactly(bytes, 0), || c.ok("prefetch", c.prefetch(&memory, DEVICE, &stream)))?;
-        counted(c, &format!("{}, a kernel", size(bytes)), exactly(0, 0), || c.add(&memory, 1, &stream))?;
+        counted(c, &size(bytes), exactly(bytes, 0), || {
+            c.ok("prefetch", c.prefetch(&memory, DEVICE, &stream))
+        })?;
+        counted(
+            c,
+            &format!("{}, a kernel", size(bytes)),
+            exactly(0, 0),
+            || c.add(&memory, 1, &stream),
+        )?;
     }
     Ok(())
 }
@@ -167,10 +197,15 @@ fn prefetch_to_host(c: &Cuda<'_>) -> Verdict {
         let (memory, stream) = (c.managed(bytes)?, c.stream()?);
         c.ok("prefetch", c.prefetch(&memory, DEVICE, &stream))?;
         c.add(&memory, 1, &stream)?;
-        counted(c, &size(bytes), exactly(0, bytes), || c.ok("prefetch", c.prefetch(&memory, HOST, &stream)))?;
-        counted(c, &format!("{}, the host", size(bytes)), exactly(0, 0), || {
-            memory.value_all().map(drop)
+        counted(c, &size(bytes), exactly(0, bytes), || {
+            c.ok("prefetch", c.prefetch(&memory, HOST, &stream))
         })?;
+        counted(
+            c,
+            &format!("{}, the host", size(bytes)),
+            exactly(0, 0),
+            || memory.value_all().map(drop),
+        )?;
     }
     Ok(())
 }
@@ -178,17 +213,25 @@ fn prefetch_to_host(c: &Cuda<'_>) -> Verdict {
 fn prefetch_of_what_is_there(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(3 * MIB)?, c.stream()?);
     memory.fill_all(1);
-    counted(c, "on the host", exactly(0, 0), || c.ok("prefetch", c.prefetch(&memory, HOST, &stream)))?;
+    counted(c, "on the host", exactly(0, 0), || {
+        c.ok("prefetch", c.prefetch(&memory, HOST, &stream))
+    })?;
     c.ok("prefetch", c.prefetch(&memory, DEVICE, &stream))?;
-    counted(c, "on the device", exactly(0, 0), || c.ok("prefetch", c.prefetch(&memory, DEVICE, &stream)))
+    counted(c, "on the device", exactly(0, 0), || {
+        c.ok("prefetch", c.prefetch(&memory, DEVICE, &stream))
+    })
 }
 
 fn kernel_writes(c: &Cuda<'_>) -> Verdict {
     for bytes in FAULTED {
         let (memory, stream) = (c.managed(bytes)?, c.stream()?);
         memory.fill_all(1);
-        counted(c, &size(bytes), exactly(bytes, 0), || c.add(&memory, 1, &stream))?;
-        counted(c, &format!("{}, again", size(bytes)), exactly(0, 0), || c.add(&memory, 1, &stream))?;
+        counted(c, &size(bytes), exactly(bytes, 0), || {
+            c.add(&memory, 1, &stream)
+        })?;
+        counted(c, &format!("{}, again", size(bytes)), exactly(0, 0), || {
+            c.add(&memory, 1, &stream)
+        })?;
     }
     Ok(())
 }
@@ -197,7 +240,9 @@ fn kernel_reads(c: &Cuda<'_>) -> Verdict {
     for bytes in FAULTED {
         let (memory, out, stream) = (c.managed(bytes)?, c.device_memory(bytes)?, c.stream()?);
         memory.fill_all(1);
-        counted(c, &size(bytes), exactly(bytes, 0), || c.read(&memory, &out, &stream))?;
+        counted(c, &size(bytes), exactly(bytes, 0), || {
+            c.read(&memory, &out, &stream)
+        })?;
     }
     Ok(())
 }
@@ -230,7 +275,9 @@ fn fresh_on_host(c: &Cuda<'_>) -> Verdict {
 
 fn fresh_prefetched(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(3 * MIB)?, c.stream()?);
-    counted(c, "prefetch", exactly(0, 0), || c.ok("prefetch", c.prefetch(&memory, DEVICE, &stream)))?;
+    counted(c, "prefetch", exactly(0, 0), || {
+        c.ok("prefetch", c.prefetch(&memory, DEVICE, &stream))
+    })?;
     counted(c, "a kernel", exactly(0, 0), || c.add(&memory, 1, &stream))
 }
 
@@ -238,8 +285,13 @@ fn read_mostly_duplicates(c: &Cuda<'_>) -> Verdict {
     let bytes = 4 * MIB;
     let (memory, out, stream) = (c.managed(bytes)?, c.device_memory(bytes)?, c.stream()?);
     memory.fill_all(3);
-    c.ok("read-mostly", c.advise(&memory, advice::SET_READ_MOSTLY, DEVICE))?;
-    counted(c, "prefetch", exactly(bytes, 0), || c.ok("prefetch", c.prefetch(&memory, DEVICE, &stream)))?;
+    c.ok(
+        "read-mostly",
+        c.advise(&memory, advice::SET_READ_MOSTLY, DEVICE),
+    )?;
+    counted(c, "prefetch", exactly(bytes, 0), || {
+        c.ok("prefetch", c.prefetch(&memory, DEVICE, &stream))
+    })?;
     counted(c, "both read", exactly(0, 0), || {
         c.read(&memory, &out, &stream)?;
         c.ok("synchronize", stream.synchronize())?;
@@ -252,20 +304,28 @@ fn read_mostly_collapses(c: &Cuda<'_>) -> Verdict {
     let bytes = 4 * MIB;
     let (memory, out, stream) = (c.managed(bytes)?, c.device_memory(bytes)?, c.stream()?);
     memory.fill_all(3);
-    c.ok("read-mostly", c.advise(&memory, advice::SET_READ_MOSTLY, DEVICE))?;
+    c.ok(
+        "read-mostly",
+        c.advise(&memory, advice::SET_READ_MOSTLY, DEVICE),
+    )?;
     c.ok("prefetch", c.prefetch(&memory, DEVICE, &stream))?;
     counted(c, "the host writes", exactly(0, 0), || {
         memory.fill_all(4);
         Ok(())
     })?;
-    counted(c, "a kernel reads", exactly(bytes, 0), || c.read(&memory, &out, &stream))?;
+    counted(c, "a kernel reads", exactly(bytes, 0), || {
+        c.read(&memory, &out, &stream)
+    })?;
     c.is("the kernel read", c.device_value(&out)?, 4)
 }
 
 fn preferred_host(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(4 * MIB)?, c.stream()?);
     c.ok("preferred", c.advise(&memory, advice::SET_PREFERRED, HOST))?;
-    c.ok("accessed-by", c.advise(&memory, advice::SET_ACCESSED_BY, DEVICE))?;
+    c.ok(
+        "accessed-by",
+        c.advise(&memory, advice::SET_ACCESSED_BY, DEVICE),
+    )?;
     memory.fill_all(1);
     counted(c, "a kernel and the host", exactly(0, 0), || {
         c.add(&memory, 1, &stream)?;
@@ -279,10 +339,18 @@ fn ping_pong(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(bytes)?, c.stream()?);
     for round in 0..3 {
         memory.fill_all(round);
-        counted(c, &format!("round {round}, a kernel"), exactly(bytes, 0), || c.add(&memory, 1, &stream))?;
-        counted(c, &format!("round {round}, the host"), exactly(0, bytes), || {
-            c.is("contents", memory.value_all()?, round + 1)
-        })?;
+        counted(
+            c,
+            &format!("round {round}, a kernel"),
+            exactly(bytes, 0),
+            || c.add(&memory, 1, &stream),
+        )?;
+        counted(
+            c,
+            &format!("round {round}, the host"),
+            exactly(0, bytes),
+            || c.is("contents", memory.value_all()?, round + 1),
+        )?;
     }
     Ok(())
 }
@@ -302,7 +370,10 @@ fn part_prefetched(c: &Cuda<'_>) -> Verdict {
     memory.fill_all(1);
     let start = memory.address() + MIB;
     counted(c, "3 MiB of 16 MiB", exactly(3 * MIB, 0), || {
-        c.ok("prefetch", c.prefetch_range(start..start + 3 * MIB, DEVICE, &stream))
+        c.ok(
+            "prefetch",
+            c.prefetch_range(start..start + 3 * MIB, DEVICE, &stream),
+        )
     })
 }
 

@@ -6,7 +6,14 @@ const NONE: i32 = -2;
 const CPU: i32 = -1;
 
 const fn case(name: &'static str, rule: &'static str, check: fn(&Cuda<'_>) -> Verdict) -> Case {
-    Case::new(name, rule, sources::MEMORY, &["cudaMemPrefetchAsync"], check).needs(&[Need::Concurrent])
+    Case::new(
+        name,
+        rule,
+        sources::MEMORY,
+        &["cudaMemPrefetchAsync"],
+        check,
+    )
+    .needs(&[Need::Concurrent])
 }
 
 pub(super) const CASES: &[Case] = &[
@@ -84,7 +91,11 @@ fn reported(c: &Cuda<'_>) -> Verdict {
     for (what, place, number) in [("the device", DEVICE, 0), ("the host", HOST, CPU)] {
         c.gives(what, c.prefetch(&memory, place, &stream), Code::SUCCESS)?;
         c.ok("synchronize", stream.synchronize())?;
-        c.is("reported", c.attribute_of(&memory, Attribute::LastPrefetch)?, number)?;
+        c.is(
+            "reported",
+            c.attribute_of(&memory, Attribute::LastPrefetch)?,
+            number,
+        )?;
     }
     Ok(())
 }
@@ -92,8 +103,16 @@ fn reported(c: &Cuda<'_>) -> Verdict {
 fn reported_at_once(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
     let gate = c.gate(&stream)?;
-    c.gives("prefetch", c.prefetch(&memory, DEVICE, &stream), Code::SUCCESS)?;
-    c.is("reported", c.attribute_of(&memory, Attribute::LastPrefetch)?, 0)?;
+    c.gives(
+        "prefetch",
+        c.prefetch(&memory, DEVICE, &stream),
+        Code::SUCCESS,
+    )?;
+    c.is(
+        "reported",
+        c.attribute_of(&memory, Attribute::LastPrefetch)?,
+        0,
+    )?;
     gate.open()?;
     c.ok("synchronize", stream.synchronize())
 }
@@ -105,8 +124,16 @@ fn part_reported(c: &Cuda<'_>) -> Verdict {
     let code = c.prefetch_range(page + 100..page + 200, DEVICE, &stream);
     c.gives("prefetch of 100 bytes", code, Code::SUCCESS)?;
     c.ok("synchronize", stream.synchronize())?;
-    c.is("its page", c.attribute_in(page..page + 4 * KIB, Attribute::LastPrefetch)?, 0)?;
-    c.is("before", c.attribute_in(memory.address()..page, Attribute::LastPrefetch)?, NONE)
+    c.is(
+        "its page",
+        c.attribute_in(page..page + 4 * KIB, Attribute::LastPrefetch)?,
+        0,
+    )?;
+    c.is(
+        "before",
+        c.attribute_in(memory.address()..page, Attribute::LastPrefetch)?,
+        NONE,
+    )
 }
 
 fn keeps_contents(c: &Cuda<'_>) -> Verdict {
@@ -114,7 +141,11 @@ fn keeps_contents(c: &Cuda<'_>) -> Verdict {
     memory.fill_all(41);
     memory.fill(100..200, 42);
     for place in [DEVICE, HOST, DEVICE, DEVICE, HOST, HOST] {
-        c.gives("prefetch", c.prefetch(&memory, place, &stream), Code::SUCCESS)?;
+        c.gives(
+            "prefetch",
+            c.prefetch(&memory, place, &stream),
+            Code::SUCCESS,
+        )?;
     }
     c.ok("synchronize", stream.synchronize())?;
     c.is("before", memory.value(0..100)?, 41)?;
@@ -141,7 +172,11 @@ fn default_streams(c: &Cuda<'_>) -> Verdict {
     for raw in [0, LEGACY, PER_THREAD] {
         let stream = c.default_stream(raw);
         memory.fill_all(raw as u32);
-        c.gives(&format!("stream {raw}"), c.prefetch(&memory, DEVICE, &stream), Code::SUCCESS)?;
+        c.gives(
+            &format!("stream {raw}"),
+            c.prefetch(&memory, DEVICE, &stream),
+            Code::SUCCESS,
+        )?;
         c.add(&memory, 1, &stream)?;
         c.ok("synchronize", stream.synchronize())?;
         c.is("contents", memory.value_all()?, raw as u32 + 1)?;
@@ -151,8 +186,16 @@ fn default_streams(c: &Cuda<'_>) -> Verdict {
 
 fn unknown_device(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(64 * KIB)?, c.stream()?);
-    c.gives("device 64", c.prefetch(&memory, Place::device(64), &stream), Code::INVALID_DEVICE)?;
-    c.is("reported", c.attribute_of(&memory, Attribute::LastPrefetch)?, NONE)
+    c.gives(
+        "device 64",
+        c.prefetch(&memory, Place::device(64), &stream),
+        Code::INVALID_DEVICE,
+    )?;
+    c.is(
+        "reported",
+        c.attribute_of(&memory, Attribute::LastPrefetch)?,
+        NONE,
+    )
 }
 
 fn flags(c: &Cuda<'_>) -> Verdict {
@@ -178,15 +221,27 @@ fn unknown_place(c: &Cuda<'_>) -> Verdict {
 fn other_device(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
     memory.fill_all(6);
-    c.gives("prefetch", c.prefetch(&memory, Place::device(1), &stream), Code::SUCCESS)?;
+    c.gives(
+        "prefetch",
+        c.prefetch(&memory, Place::device(1), &stream),
+        Code::SUCCESS,
+    )?;
     c.ok("synchronize", stream.synchronize())?;
-    c.is("reported", c.attribute_of(&memory, Attribute::LastPrefetch)?, 1)?;
+    c.is(
+        "reported",
+        c.attribute_of(&memory, Attribute::LastPrefetch)?,
+        1,
+    )?;
     c.is("contents", memory.value_all()?, 6)
 }
 
 fn without_faults(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(64 * KIB)?, c.stream()?);
     memory.fill_all(6);
-    c.gives("prefetch", c.prefetch(&memory, DEVICE, &stream), Code::INVALID_DEVICE)?;
+    c.gives(
+        "prefetch",
+        c.prefetch(&memory, DEVICE, &stream),
+        Code::INVALID_DEVICE,
+    )?;
     c.is("contents", memory.value_all()?, 6)
 }

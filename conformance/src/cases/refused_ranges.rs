@@ -3,7 +3,11 @@
 use super::prelude::*;
 use std::ops::Range;
 
-const CALLS: &[&str] = &["cudaMemPrefetchAsync", "cudaMemAdvise", "cudaMemRangeGetAttribute"];
+const CALLS: &[&str] = &[
+    "cudaMemPrefetchAsync",
+    "cudaMemAdvise",
+    "cudaMemRangeGetAttribute",
+];
 
 const fn case(name: &'static str, rule: &'static str, check: fn(&Cuda<'_>) -> Verdict) -> Case {
     Case::new(name, rule, sources::MEMORY, CALLS, check).needs(&[Need::Concurrent])
@@ -69,8 +73,14 @@ pub(super) const CASES: &[Case] = &[
 fn refused(c: &Cuda<'_>, range: Range<usize>) -> Verdict {
     let stream = c.stream()?;
     c.refuses("prefetch", c.prefetch_range(range.clone(), DEVICE, &stream))?;
-    c.refuses("advice", c.advise_range(range.clone(), advice::SET_READ_MOSTLY, DEVICE))?;
-    c.refuses("attribute", c.range_attribute(range, Attribute::ReadMostly, &mut [0]))?;
+    c.refuses(
+        "advice",
+        c.advise_range(range.clone(), advice::SET_READ_MOSTLY, DEVICE),
+    )?;
+    c.refuses(
+        "attribute",
+        c.range_attribute(range, Attribute::ReadMostly, &mut [0]),
+    )?;
     c.ok("the stream works on", stream.synchronize())
 }
 
@@ -103,13 +113,21 @@ fn beyond_the_end(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(2 * MIB)?;
     // Farther than anything else that this process has allocated could reach.
     refused(c, memory.address()..memory.address() + (1 << 45))?;
-    c.is("nothing is advised", c.attribute_of(&memory, Attribute::ReadMostly)?, 0)
+    c.is(
+        "nothing is advised",
+        c.attribute_of(&memory, Attribute::ReadMostly)?,
+        0,
+    )
 }
 
 fn overflow(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(2 * MIB)?;
     refused(c, memory.address()..usize::MAX)?;
-    c.is("nothing is advised", c.attribute_of(&memory, Attribute::ReadMostly)?, 0)
+    c.is(
+        "nothing is advised",
+        c.attribute_of(&memory, Attribute::ReadMostly)?,
+        0,
+    )
 }
 
 fn freed(c: &Cuda<'_>) -> Verdict {

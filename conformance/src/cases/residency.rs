@@ -96,14 +96,21 @@ fn parts(c: &Cuda<'_>) -> Verdict {
     c.is("before", memory.value(0..quarter)?, 1)?;
     c.is("the kernel's", memory.value(quarter..half)?, 2)?;
     c.is("the host's", memory.value(half..half + 10)?, 7)?;
-    c.is("the kernel's again", memory.value(half + 10..3 * quarter)?, 2)?;
+    c.is(
+        "the kernel's again",
+        memory.value(half + 10..3 * quarter)?,
+        2,
+    )?;
     c.is("behind", memory.value(3 * quarter..memory.len())?, 1)
 }
 
 fn read_mostly_written(c: &Cuda<'_>) -> Verdict {
     let (memory, out, stream) = (c.managed(2 * MIB)?, c.device_memory(2 * MIB)?, c.stream()?);
     memory.fill_all(1);
-    c.ok("read-mostly", c.advise(&memory, advice::SET_READ_MOSTLY, DEVICE))?;
+    c.ok(
+        "read-mostly",
+        c.advise(&memory, advice::SET_READ_MOSTLY, DEVICE),
+    )?;
     c.ok("prefetch", c.prefetch(&memory, DEVICE, &stream))?;
     c.add(&memory, 1, &stream)?;
     c.ok("synchronize", stream.synchronize())?;
@@ -131,7 +138,11 @@ fn advised(c: &Cuda<'_>) -> Verdict {
         c.ok("advise", c.advise(&memory, advice, place))?;
         c.add(&memory, 1, &stream)?;
         c.ok("synchronize", stream.synchronize())?;
-        c.is(&format!("after advice {advice}"), memory.value_all()?, round)?;
+        c.is(
+            &format!("after advice {advice}"),
+            memory.value_all()?,
+            round,
+        )?;
     }
     Ok(())
 }
