@@ -10,6 +10,7 @@ mod gpu_bundle;
 mod mutants;
 mod real_cudart;
 mod sanitize;
+mod test;
 mod wheels;
 mod workspace;
 
@@ -31,6 +32,8 @@ enum Task {
     RealCudart,
     /// Run the tests on the simulator under AddressSanitizer or ThreadSanitizer; needs a nightly toolchain.
     Sanitize(sanitize::Args),
+    /// Run the tests; with --gpu the conformance cases on the GPU of this machine, compared with the simulator.
+    Test(test::Args),
     /// Pack release tests, examples and benches into one folder that runs on a machine with a GPU and no Rust.
     GpuBundle(gpu_bundle::Args),
     /// Measure cuda-um beside raw CUDA and its peers on the GPU of this machine (docs/measuring.md).
@@ -51,6 +54,7 @@ fn main() -> anyhow::Result<()> {
         Task::BuildKernels(args) => build_kernels::run(&args),
         Task::RealCudart => real_cudart::run(),
         Task::Sanitize(args) => sanitize::run(&args),
+        Task::Test(args) => test::run(&args),
         Task::GpuBundle(args) => gpu_bundle::run(&args),
         Task::Bench(args) => bench::run(&args),
         Task::Calibrate(args) => calibrate::run(&args),

@@ -5,7 +5,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders whose sources are shipped or run; tests launch kernels and are not in the list.
-const FOLDERS: [&str; 6] = ["crates", "kernels", "xtask", "benches", "examples", "fuzz"];
+const FOLDERS: [&str; 7] = [
+    "crates",
+    "kernels",
+    "xtask",
+    "benches",
+    "examples",
+    "conformance",
+    "fuzz",
+];
 const SKIPPED: [&str; 4] = ["target", "tests", "node_modules", "results"];
 /// Generated: one row.
 const BINDINGS: &str = "crates/cuda-um-sys/src/bindings/";

@@ -1,0 +1,198 @@
+//! `um_conformance`: runs the cases on a machine, and compares two runs. `docs/conformance.md` says more.
+
+use anyhow::{Context, Result};
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Parser, ValueEnum};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use um_conformance::compare::{Declared, compare, table};
+use um_conformance::{Choice, GPUS, Machine, Outcome, Record, Run, VERSIONS, cases, run};
+
+/// CUDA's rules as cases that run alike on the simulator and on a GPU
+#[derive(Parser)]
+#[command(version)]
+enum Command {
+    /// List the cases, each with its rule, its needs and its source
+    List,
+    /// Run the cases; the exit status is 1 if one fails
+    Run {
+        #[command(flatten)]
+        machine: MachineArgs,
+        /// Write what was seen to this file
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+        /// Only the cases whose names hold this
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        only: String,
+    },
+    /// Compare a run on a GPU with one on the simulator; the exit status is 1 if they differ in what is not declared
+    Compare {
+        /// What a run on a GPU has written
+        gpu: PathBuf,
+        /// What a run on the simulator has written
+        sim: PathBuf,
+        /// The differences that are known (conformance/declared.toml)
+        #[arg(long, value_name = "FILE")]
+        declared: PathBuf,
+        /// Write the table to this file
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
+    /// Run one case in this process and print its record: how `run` keeps what may break the context apart
+    #[command(hide = true)]
+    Case {
+        /// The case
+        name: String,
+        #[command(flatten)]
+        machine: MachineArgs,
+    },
+}
+
+#[derive(Args)]
+struct MachineArgs {
+    /// What to run on
+    #[arg(long)]
+    runtime: Runtime,
+    /// The simulator's generation of GPU
+    #[arg(long, default_value = "h200", value_parser = names(GPUS))]
+    gpu: String,
+    /// The simulator's CUDA version
+    #[arg(long, default_value = "13.0", value_parser = names(VERSIONS))]
+    cuda: String,
+    /// The simulator's devices
+    #[arg(long, default_value_t = 1)]
+    devices: usize,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Runtime {
+    /// The simulator
+    Sim,
+    /// The CUDA runtime and the GPUs of this machine
+    Cuda,
+}
+
+fn names<T>(of: &[(&'static str, T)]) -> PossibleValuesParser {
+    PossibleValuesParser::new(of.iter().map(|(name, _)| *name))
+}
+
+fn named<T: Copy>(of: &[(&str, T)], name: &str) -> Result<T> {
+    let found = of.iter().find(|(listed, _)| *listed == name);
+    Ok(found.with_context(|| format!("no {name}"))?.1)
+}
+
+impl MachineArgs {
+    fn choice(&self) -> Result<Choice> {
+        Ok(match self.runtime {
+            Runtime::Cuda => Choice::Cuda,
+            Runtime::Sim => Choice::Sim {
+                gpu: named(GPUS, &self.gpu)?,
+                cuda: named(VERSIONS, &self.cuda)?,
+                devices: self.devices,
+            },
+        })
+    }
+}
+
+fn main() -> Result<ExitCode> {
+    match Command::parse() {
+        Command::List => list(),
+        Command::Run {
+            machine,
+            json,
+            only,
+        } => run_all(machine.choice()?, json.as_deref(), &only),
+        Command::Compare {
+            gpu,
+            sim,
+            declared,
+            out,
+        } => compare_runs(&gpu, &sim, &declared, &out),
+        Command::Case { name, machine } => run_one(&name, machine.choice()?),
+    }
+}
+
+fn list() -> Result<ExitCode> {
+    for case in cases::all() {
+        println!("{}\n    {}", case.name, case.rule);
+        if !case.needs.is_empty() {
+            let needs: Vec<String> = case.needs.iter().map(ToString::to_string).collect();
+            println!("    needs {}", needs.join(", "));
+        }
+        println!("    {}", case.source);
+    }
+    println!("{} cases", cases::all().count());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_all(choice: Choice, json: Option<&Path>, only: &str) -> Result<ExitCode> {
+    let machine = Machine::open(choice)?;
+    let program = std::env::current_exe()?;
+    let run = run::run(
+        &machine,
+        choice,
+        &program,
+        only,
+        |case, record| match &record.outcome {
+            Outcome::Passed => eprintln!("passed   {}", case.name),
+            Outcome::Skipped(why) => eprintln!("skipped  {} ({why})", case.name),
+            Outcome::Failed(why) => {
+                eprintln!("FAILED   {} ({})\n         {why}", case.name, case.rule)
+            }
+        },
+    )?;
+    if let Some(path) = json {
+        fs::write(path, serde_json::to_string_pretty(&run)?)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let failed = run.count("failed");
+    println!(
+        "{}: {} cases, {} passed, {failed} failed, {} skipped",
+        run.machine,
+        run.records.len(),
+        run.count("passed"),
+        run.count("skipped")
+    );
+    Ok(status(failed == 0 && !run.records.is_empty()))
+}
+
+fn run_one(name: &str, choice: Choice) -> Result<ExitCode> {
+    let case = cases::all().find(|case| case.name == name);
+    let case = case.with_context(|| format!("no case {name}"))?;
+    let record: Record = run::run_here(&Machine::open(choice)?, case);
+    println!("{}", serde_json::to_string(&record)?);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn compare_runs(gpu: &Path, sim: &Path, declared: &Path, out: &Path) -> Result<ExitCode> {
+    let (gpu, sim, declared) = (read(gpu)?, read(sim)?, Declared::read(declared)?);
+    let comparison = compare(&gpu, &sim, &declared);
+    fs::write(out, table(&gpu, &sim, &declared, &comparison))
+        .with_context(|| format!("cannot write {}", out.display()))?;
+    for fault in &comparison.faults {
+        eprintln!("{fault}");
+    }
+    println!(
+        "{} cases; {} differ, {} declared; {} faults",
+        gpu.records.len(),
+        comparison.differences.len(),
+        declared.difference.len(),
+        comparison.faults.len()
+    );
+    Ok(status(comparison.faults.is_empty()))
+}
+
+fn read(path: &Path) -> Result<Run> {
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("{} is no run", path.display()))
+}
+
+fn status(good: bool) -> ExitCode {
+    if good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

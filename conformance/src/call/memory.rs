@@ -1,0 +1,321 @@
+//! Allocating, freeing, registering and asking about memory.
+
+use super::{Code, Cuda, Failure, Stream};
+use cuda_um_sys as sys;
+use std::ffi::c_void;
+use std::ops::Range;
+use std::ptr::null_mut;
+use std::sync::atomic::AtomicU32;
+
+/// Who frees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Freed {
+    Free,
+    FreeHost,
+    Async(usize),
+}
+
+/// Memory, given back when dropped.
+pub(crate) struct Memory<'c> {
+    cuda: &'c Cuda<'c>,
+    address: usize,
+    bytes: usize,
+    freed: Freed,
+    on_host: bool,
+}
+
+/// What `cudaPointerGetAttributes` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pointer {
+    /// `cudaMemoryType`: 0 unregistered, 1 host, 2 device, 3 managed.
+    pub(crate) kind: u32,
+    pub(crate) device: i32,
+    pub(crate) device_pointer: usize,
+    pub(crate) host_pointer: usize,
+}
+
+impl<'c> Cuda<'c> {
+    /// `cudaMallocManaged`: code and address.
+    pub(crate) fn try_managed(&self, bytes: usize, flags: u32) -> (Code, usize) {
+        let mut pointer: *mut c_void = null_mut();
+        // SAFETY: the place is valid for one write.
+        let code = unsafe { (self.table().cudaMallocManaged)(&mut pointer, bytes, flags) };
+        (Code(code.0), pointer as usize)
+    }
+
+    /// `cudaMalloc`: code and address.
+    pub(crate) fn try_device(&self, bytes: usize) -> (Code, usize) {
+        let mut pointer: *mut c_void = null_mut();
+        // SAFETY: the place is valid for one write.
+        let code = unsafe { (self.table().cudaMalloc)(&mut pointer, bytes) };
+        (Code(code.0), pointer as usize)
+    }
+
+    /// `cudaHostAlloc`: code and address.
+    pub(crate) fn try_pinned(&self, bytes: usize, flags: u32) -> (Code, usize) {
+        let mut pointer: *mut c_void = null_mut();
+        // SAFETY: the place is valid for one write.
+        let code = unsafe { (self.table().cudaHostAlloc)(&mut pointer, bytes, flags) };
+        (Code(code.0), pointer as usize)
+    }
+
+    fn owned(
+        &'c self,
+        what: &str,
+        (code, address): (Code, usize),
+        bytes: usize,
+        freed: Freed,
+        on_host: bool,
+    ) -> Result<Memory<'c>, Failure> {
+        self.ok(what, code)?;
+        Ok(Memory {
+            cuda: self,
+            address,
+            bytes,
+            freed,
+            on_host,
+        })
+    }
+
+    /// Managed memory, attached globally.
+    pub(crate) fn managed(&'c self, bytes: usize) -> Result<Memory<'c>, Failure> {
+        self.managed_with(bytes, sys::cudaMemAttachGlobal)
+    }
+
+    /// Managed memory.
+    pub(crate) fn managed_with(&'c self, bytes: usize, flags: u32) -> Result<Memory<'c>, Failure> {
+        let got = self.try_managed(bytes, flags);
+        self.owned("cudaMallocManaged", got, bytes, Freed::Free, true)
+    }
+
+    /// Device memory.
+    pub(crate) fn device_memory(&'c self, bytes: usize) -> Result<Memory<'c>, Failure> {
+        self.owned(
+            "cudaMalloc",
+            self.try_device(bytes),
+            bytes,
+            Freed::Free,
+            false,
+        )
+    }
+
+    /// Pinned memory.
+    pub(crate) fn pinned(&'c self, bytes: usize, flags: u32) -> Result<Memory<'c>, Failure> {
+        let got = self.try_pinned(bytes, flags);
+        self.owned("cudaHostAlloc", got, bytes, Freed::FreeHost, true)
+    }
+
+    /// Memory of a pool, to be freed in the order of a stream.
+    pub(super) fn pooled(
+        &'c self,
+        what: &str,
+        got: (Code, usize),
+        bytes: usize,
+        stream: &Stream<'_>,
+        on_host: bool,
+    ) -> Result<Memory<'c>, Failure> {
+        self.owned(what, got, bytes, Freed::Async(stream.raw()), on_host)
+    }
+
+    /// `cudaFree` of an address; of one that is live only through [`Memory::free`].
+    pub(crate) fn free_address(&self, address: usize) -> Code {
+        // SAFETY: an address that CUDA does not know is refused.
+        Code(unsafe { (self.table().cudaFree)(address as *mut c_void) }.0)
+    }
+
+    /// `cudaFreeHost` of an address; of one that is live only through [`Memory::free`].
+    pub(crate) fn free_host_address(&self, address: usize) -> Code {
+        // SAFETY: an address that CUDA does not know is refused.
+        Code(unsafe { (self.table().cudaFreeHost)(address as *mut c_void) }.0)
+    }
+
+    /// `cudaHostRegister`
+    pub(crate) fn register(&self, host: &mut [u32], flags: u32) -> Code {
+        let bytes = size_of_val(host);
+        // SAFETY: the memory is borrowed exclusively; the cases unregister it before it goes.
+        Code(unsafe { (self.table().cudaHostRegister)(host.as_mut_ptr().cast(), bytes, flags) }.0)
+    }
+
+    /// `cudaHostRegister` of memory that is pinned already.
+    pub(crate) fn register_again(&self, memory: &Memory<'_>) -> Code {
+        // SAFETY: live memory, as long; it is refused, since it is pinned.
+        Code(
+            unsafe {
+                (self.table().cudaHostRegister)(memory.address as *mut c_void, memory.bytes, 0)
+            }
+            .0,
+        )
+    }
+
+    /// `cudaHostUnregister`
+    pub(crate) fn unregister(&self, address: usize) -> Code {
+        // SAFETY: an address that is not registered is refused.
+        Code(unsafe { (self.table().cudaHostUnregister)(address as *mut c_void) }.0)
+    }
+
+    /// `cudaHostGetDevicePointer`: code and address.
+    pub(crate) fn host_device_pointer(&self, address: usize, flags: u32) -> (Code, usize) {
+        let mut pointer: *mut c_void = null_mut();
+        // SAFETY: the place is valid for one write; an address that is not mapped is refused.
+        let code = unsafe {
+            (self.table().cudaHostGetDevicePointer)(&mut pointer, address as *mut c_void, flags)
+        };
+        (Code(code.0), pointer as usize)
+    }
+
+    /// `cudaPointerGetAttributes`
+    pub(crate) fn pointer(&self, address: usize) -> Result<Pointer, Failure> {
+        let mut attributes = sys::PointerAttributes::default();
+        // SAFETY: there is room for what any version writes; the address is not read through.
+        let code = unsafe {
+            (self.table().cudaPointerGetAttributes)(
+                &mut attributes.fields,
+                address as *const c_void,
+            )
+        };
+        self.ok("cudaPointerGetAttributes", Code(code.0))?;
+        let fields = attributes.fields;
+        Ok(Pointer {
+            kind: fields.type_.0,
+            device: fields.device,
+            device_pointer: fields.devicePointer as usize,
+            host_pointer: fields.hostPointer as usize,
+        })
+    }
+
+    /// `cudaStreamAttachMemAsync`
+    pub(crate) fn attach(&self, stream: &Stream<'_>, memory: &Memory<'_>, flags: u32) -> Code {
+        // SAFETY: a live stream and a live allocation, whole.
+        Code(
+            unsafe {
+                (self.table().cudaStreamAttachMemAsync)(
+                    stream.raw() as _,
+                    memory.address as *mut c_void,
+                    0,
+                    flags,
+                )
+            }
+            .0,
+        )
+    }
+}
+
+impl Memory<'_> {
+    pub(crate) fn address(&self) -> usize {
+        self.address
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Elements.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes / 4
+    }
+
+    fn checked(&self, range: &Range<usize>) -> *mut u32 {
+        assert!(self.on_host, "the host cannot reach device memory");
+        assert!(
+            range.start <= range.end && range.end <= self.len(),
+            "out of bounds"
+        );
+        (self.address as *mut u32).wrapping_add(range.start)
+    }
+
+    /// Writes elements from the host.
+    pub(crate) fn fill(&self, range: Range<usize>, value: u32) {
+        let start = self.checked(&range);
+        for index in 0..range.len() {
+            // SAFETY: within live memory of the host's; no reference to it exists. Volatile: the host must touch it in fact.
+            unsafe { start.add(index).write_volatile(value) };
+        }
+    }
+
+    /// Writes all elements.
+    pub(crate) fn fill_all(&self, value: u32) {
+        self.fill(0..self.len(), value);
+    }
+
+    /// The value that all these elements have, read by the host; an error names the first that differs.
+    pub(crate) fn value(&self, range: Range<usize>) -> Result<u32, Failure> {
+        let start = self.checked(&range);
+        // SAFETY: within live memory of the host's; no reference to it exists.
+        let at = |index: usize| unsafe { start.add(index).read_volatile() };
+        let first = at(0);
+        match (1..range.len()).find(|index| at(*index) != first) {
+            None => Ok(first),
+            Some(index) => super::fail(format!(
+                "element {} is {} and element {} is {first}",
+                range.start + index,
+                at(index),
+                range.start
+            )),
+        }
+    }
+
+    /// The value of all elements.
+    pub(crate) fn value_all(&self) -> Result<u32, Failure> {
+        self.value(0..self.len())
+    }
+
+    /// Touches one word in every page of 4 KiB, reading.
+    pub(crate) fn read_pages(&self) -> u32 {
+        let pages = (0..self.len()).step_by(1024);
+        // SAFETY: within live memory of the host's; no reference to it exists.
+        pages
+            .map(|index| unsafe { self.checked(&(index..index + 1)).read_volatile() })
+            .fold(0, u32::wrapping_add)
+    }
+
+    /// One word, for atomic accesses while others use it.
+    pub(super) fn word(&self, index: usize) -> &AtomicU32 {
+        // SAFETY: a live, aligned word for as long as this is borrowed; every side accesses it atomically.
+        unsafe { AtomicU32::from_ptr(self.checked(&(index..index + 1))) }
+    }
+
+    /// An atomic write, while a kernel may read.
+    pub(super) fn store(&self, index: usize, value: u32) {
+        // SAFETY: within bounds; the kernel that looks on reads single words.
+        unsafe { super::flag::store(self.checked(&(index..index + 1)), value) };
+    }
+
+    /// Gives it back now.
+    pub(crate) fn free(self) -> Code {
+        let code = self.give_back();
+        std::mem::forget(self);
+        code
+    }
+
+    /// `cudaFree`, of memory of a pool too.
+    pub(crate) fn free_now(self) -> Code {
+        let code = self.cuda.free_address(self.address);
+        std::mem::forget(self);
+        code
+    }
+
+    /// `cudaFreeAsync` in the order of another stream than the one it came from.
+    pub(crate) fn free_on(self, stream: &Stream<'_>) -> Code {
+        let code = self.cuda.free_async_address(self.address, stream.raw());
+        std::mem::forget(self);
+        code
+    }
+
+    fn give_back(&self) -> Code {
+        match self.freed {
+            Freed::Free => self.cuda.free_address(self.address),
+            Freed::FreeHost => self.cuda.free_host_address(self.address),
+            Freed::Async(stream) => self.cuda.free_async_address(self.address, stream),
+        }
+    }
+}
+
+impl Drop for Memory<'_> {
+    fn drop(&mut self) {
+        let code = self.give_back();
+        if code != Code::SUCCESS {
+            self.cuda
+                .complain(format!("memory is not freed: {}", self.cuda.text(code)));
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Pools of the driver, and stream-ordered allocation.
+
+use super::{Code, Cuda, Failure, Memory, Stream};
+use cuda_um_sys as sys;
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+/// A pool, destroyed when dropped, or a device's default one.
+pub(crate) struct Pool<'c> {
+    cuda: &'c Cuda<'c>,
+    raw: usize,
+    owned: bool,
+}
+
+/// `cudaMemAllocationTypePinned`
+const PINNED: u32 = 1;
+/// `cudaMemAllocationTypeManaged`
+const MANAGED: u32 = 2;
+
+fn properties(kind: u32, device: i32) -> sys::cudaMemPoolProps {
+    sys::cudaMemPoolProps {
+        allocType: sys::cudaMemAllocationType(kind),
+        location: sys::cudaMemLocation {
+            type_: sys::cudaMemLocationType(1),
+            id: device,
+        },
+        ..Default::default()
+    }
+}
+
+impl<'c> Cuda<'c> {
+    /// `cudaMemPoolCreate`: code and handle.
+    fn try_pool(&self, kind: u32, device: i32) -> (Code, usize) {
+        let mut pool = null_mut();
+        let properties = properties(kind, device);
+        // SAFETY: the places are valid for one write and one read.
+        let code = unsafe { (self.table().cudaMemPoolCreate)(&mut pool, &properties) };
+        (Code(code.0), pool as usize)
+    }
+
+    /// A pool of device memory of a device that may not exist: the code.
+    pub(crate) fn try_device_pool(&'c self, device: i32) -> Result<Pool<'c>, Code> {
+        self.keep(self.try_pool(PINNED, device))
+    }
+
+    /// A pool of managed memory: the code if there is none.
+    pub(crate) fn try_managed_pool(&'c self, device: i32) -> Result<Pool<'c>, Code> {
+        self.keep(self.try_pool(MANAGED, device))
+    }
+
+    fn keep(&'c self, (code, raw): (Code, usize)) -> Result<Pool<'c>, Code> {
+        match code {
+            Code::SUCCESS => Ok(Pool {
+                cuda: self,
+                raw,
+                owned: true,
+            }),
+            code => Err(code),
+        }
+    }
+
+    /// A pool of device 0's memory.
+    pub(crate) fn pool(&'c self) -> Result<Pool<'c>, Failure> {
+        self.try_device_pool(0)
+            .map_err(|code| Failure(format!("cudaMemPoolCreate: {}", self.text(code))))
+    }
+
+    /// A device's default pool, or its current one: `cudaDeviceGetDefaultMemPool`, `cudaDeviceGetMemPool`.
+    pub(crate) fn device_pool(&'c self, default: bool) -> Result<Pool<'c>, Failure> {
+        let mut pool = null_mut();
+        let table = self.table();
+        let get = if default {
+            table.cudaDeviceGetDefaultMemPool
+        } else {
+            table.cudaDeviceGetMemPool
+        };
+        // SAFETY: the place is valid for one write.
+        let code = unsafe { get(&mut pool, 0) };
+        self.ok("the device's pool", Code(code.0))?;
+        Ok(Pool {
+            cuda: self,
+            raw: pool as usize,
+            owned: false,
+        })
+    }
+
+    /// `cudaDeviceSetMemPool` of device 0.
+    pub(crate) fn set_device_pool(&self, pool: &Pool<'_>) -> Code {
+        // SAFETY: the pool lives.
+        Code(unsafe { (self.table().cudaDeviceSetMemPool)(0, pool.raw as _) }.0)
+    }
+
+    /// `cudaMallocAsync`: code and address.
+    pub(crate) fn try_async(&self, bytes: usize, stream: &Stream<'_>) -> (Code, usize) {
+        let mut pointer: *mut c_void = null_mut();
+        // SAFETY: the place is valid for one write; the stream lives.
+        let code =
+            unsafe { (self.table().cudaMallocAsync)(&mut pointer, bytes, stream.raw() as _) };
+        (Code(code.0), pointer as usize)
+    }
+
+    /// Memory of the device's pool.
+    pub(crate) fn malloc_async(
+        &'c self,
+        bytes: usize,
+        stream: &Stream<'_>,
+    ) -> Result<Memory<'c>, Failure> {
+        let got = self.try_async(bytes, stream);
+        self.pooled("cudaMallocAsync", got, bytes, stream, false)
+    }
+
+    /// `cudaMallocFromPoolAsync`: code and address.
+    pub(crate) fn try_from_pool(
+        &self,
+        pool: &Pool<'_>,
+        bytes: usize,
+        stream: &Stream<'_>,
+    ) -> (Code, usize) {
+        let mut pointer: *mut c_void = null_mut();
+        // SAFETY: the place is valid for one write; pool and stream live.
+        let code = unsafe {
+            (self.table().cudaMallocFromPoolAsync)(
+                &mut pointer,
+                bytes,
+                pool.raw as _,
+                stream.raw() as _,
+            )
+        };
+        (Code(code.0), pointer as usize)
+    }
+
+    /// Memory of a pool; `on_host` for one of managed memory.
+    pub(crate) fn malloc_from_pool(
+        &'c self,
+        pool: &Pool<'_>,
+        bytes: usize,
+        stream: &Stream<'_>,
+        on_host: bool,
+    ) -> Result<Memory<'c>, Failure> {
+        let got = self.try_from_pool(pool, bytes, stream);
+        self.pooled("cudaMallocFromPoolAsync", got, bytes, stream, on_host)
+    }
+
+    /// `cudaFreeAsync` of an address; of one that is live only through [`Memory::free`].
+    pub(crate) fn free_async_address(&self, address: usize, stream: usize) -> Code {
+        // SAFETY: the stream lives; an address that CUDA does not know is refused.
+        Code(unsafe { (self.table().cudaFreeAsync)(address as *mut c_void, stream as _) }.0)
+    }
+}
+
+impl Pool<'_> {
+    pub(crate) fn raw(&self) -> usize {
+        self.raw
+    }
+
+    /// `cudaMemPoolSetAccess` for one device: all of it, or none.
+    pub(crate) fn set_access(&self, device: i32, read_write: bool) -> Code {
+        let description = sys::cudaMemAccessDesc {
+            location: properties(PINNED, device).location,
+            flags: sys::cudaMemAccessFlags(if read_write { 3 } else { 0 }),
+        };
+        // SAFETY: the pool lives; one description is read.
+        Code(unsafe { (self.cuda.table().cudaMemPoolSetAccess)(self.raw as _, &description, 1) }.0)
+    }
+
+    /// `cudaMemPoolTrimTo`
+    pub(crate) fn trim(&self, keep: usize) -> Code {
+        // SAFETY: the pool lives.
+        Code(unsafe { (self.cuda.table().cudaMemPoolTrimTo)(self.raw as _, keep) }.0)
+    }
+
+    /// `cudaMemPoolGetAttribute` of 64 bits.
+    pub(crate) fn get(&self, attribute: sys::cudaMemPoolAttr) -> Result<u64, Failure> {
+        let mut value = u64::MAX - 1;
+        // SAFETY: the pool lives; the place has 64 bits.
+        let code = unsafe {
+            (self.cuda.table().cudaMemPoolGetAttribute)(
+                self.raw as _,
+                attribute,
+                (&raw mut value).cast(),
+            )
+        };
+        self.cuda.ok("cudaMemPoolGetAttribute", Code(code.0))?;
+        Ok(value)
+    }
+
+    /// `cudaMemPoolSetAttribute` of 64 bits.
+    pub(crate) fn set(&self, attribute: sys::cudaMemPoolAttr, mut value: u64) -> Code {
+        // SAFETY: the pool lives; the place has 64 bits.
+        let code = unsafe {
+            (self.cuda.table().cudaMemPoolSetAttribute)(
+                self.raw as _,
+                attribute,
+                (&raw mut value).cast(),
+            )
+        };
+        Code(code.0)
+    }
+
+    /// `cudaMemPoolDestroy`
+    pub(crate) fn destroy(self) -> Code {
+        let code = self.give_back();
+        std::mem::forget(self);
+        code
+    }
+
+    /// `cudaMemPoolDestroy` of a pool that is not ours: refused.
+    pub(crate) fn destroy_default(&self) -> Code {
+        assert!(!self.owned);
+        self.give_back()
+    }
+
+    fn give_back(&self) -> Code {
+        // SAFETY: the pool lives, and is destroyed once; a device's default pool is refused.
+        Code(unsafe { (self.cuda.table().cudaMemPoolDestroy)(self.raw as _) }.0)
+    }
+}
+
+impl Drop for Pool<'_> {
+    fn drop(&mut self) {
+        if self.owned && self.give_back() != Code::SUCCESS {
+            self.cuda.complain("a pool is not destroyed".to_owned());
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! A case: data, and a function.
+
+use crate::{Cuda, Facts};
+use cuda_um_sys::RuntimeVersion;
+use std::fmt;
+
+/// What a case says: the rule holds, or what was seen instead.
+pub type Verdict = Result<(), Failure>;
+
+/// What was seen, and what CUDA's rule says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure(pub String);
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a machine must have for a case; without it the case is skipped, by this name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// `cudaDevAttrManagedMemory`.
+    Managed,
+    /// `cudaDevAttrConcurrentManagedAccess` on every device: page faults, prefetch, advice.
+    Concurrent,
+    /// A device that has no concurrent managed access.
+    NoConcurrent,
+    /// Kernels' page faults migrate memory: concurrent, and not coherent with the host's page tables.
+    Migration,
+    /// The host cannot reach device memory through its page tables, and the device cannot reach the host's.
+    NoPageableAccess,
+    /// `cudaDevAttrMemoryPoolsSupported`.
+    Pools,
+    /// A device without memory pools.
+    NoPools,
+    /// At least this many devices.
+    Devices(usize),
+    /// Devices that reach each other's memory.
+    Peers,
+    /// The runtime is this version or newer.
+    Since(u32, u32),
+    /// The runtime is older than this version.
+    Before(u32, u32),
+    /// Migrations can be counted: on a GPU through CUPTI.
+    Counters,
+    /// Mapped host memory: `cudaDevAttrCanMapHostMemory`.
+    MappedHost,
+    /// `cudaDevAttrHostRegisterSupported`.
+    HostRegister,
+    /// The simulator: a GPU ends the process instead of saying what is wrong.
+    Simulator,
+}
+
+impl Need {
+    /// Whether a machine has it.
+    pub fn is_met(self, facts: &Facts) -> bool {
+        let version = |major, minor| RuntimeVersion::new(major, minor);
+        match self {
+            Need::Managed => facts.managed,
+            Need::Concurrent => facts.managed && facts.concurrent,
+            Need::NoConcurrent => facts.managed && !facts.concurrent,
+            Need::Migration => facts.concurrent && !facts.coherent,
+            Need::NoPageableAccess => !facts.pageable && !facts.coherent,
+            Need::Pools => facts.pools,
+            Need::NoPools => !facts.pools,
+            Need::Devices(count) => facts.devices >= count,
+            Need::Peers => facts.peers,
+            Need::Since(major, minor) => facts.version >= version(major, minor),
+            Need::Before(major, minor) => facts.version < version(major, minor),
+            Need::Counters => facts.counters,
+            Need::MappedHost => facts.mapped_host,
+            Need::HostRegister => facts.host_register,
+            Need::Simulator => facts.simulated,
+        }
+    }
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Need::Managed => f.write_str("managed memory"),
+            Need::Concurrent => f.write_str("concurrent managed access"),
+            Need::NoConcurrent => f.write_str("a device without concurrent managed access"),
+            Need::Migration => f.write_str("page faults that migrate"),
+            Need::NoPageableAccess => f.write_str("no access to pageable memory"),
+            Need::Pools => f.write_str("memory pools"),
+            Need::NoPools => f.write_str("a device without memory pools"),
+            Need::Devices(count) => write!(f, "{count} devices"),
+            Need::Peers => f.write_str("peer access"),
+            Need::Since(major, minor) => write!(f, "CUDA {major}.{minor} or newer"),
+            Need::Before(major, minor) => write!(f, "a CUDA before {major}.{minor}"),
+            Need::Counters => f.write_str("counters of migrations"),
+            Need::MappedHost => f.write_str("mapped host memory"),
+            Need::HostRegister => f.write_str("registration of host memory"),
+            Need::Simulator => f.write_str("the simulator"),
+        }
+    }
+}
+
+/// One rule, checked.
+#[derive(Clone, Copy)]
+pub struct Case {
+    /// `group.what`, unique.
+    pub name: &'static str,
+    /// The rule, in one sentence.
+    pub rule: &'static str,
+    /// Where it is written: NVIDIA's documentation, or a measurement in `docs/results/`.
+    pub source: &'static str,
+    /// The functions of the table that the rule is about: the case calls them.
+    pub calls: &'static [&'static str],
+    /// What the machine must have.
+    pub needs: &'static [Need],
+    /// It may break the context, or needs one that nothing has used: it runs in a process of its own.
+    pub alone: bool,
+    /// It does what the simulator calls misuse, and must notice.
+    pub misuse: bool,
+    /// The check.
+    pub check: fn(&Cuda<'_>) -> Verdict,
+}
+
+impl Case {
+    /// A case that needs nothing.
+    pub(crate) const fn new(
+        name: &'static str,
+        rule: &'static str,
+        source: &'static str,
+        calls: &'static [&'static str],
+        check: fn(&Cuda<'_>) -> Verdict,
+    ) -> Self {
+        Self {
+            name,
+            rule,
+            source,
+            calls,
+            needs: &[],
+            alone: false,
+            misuse: false,
+            check,
+        }
+    }
+
+    pub(crate) const fn needs(self, needs: &'static [Need]) -> Self {
+        Self { needs, ..self }
+    }
+
+    pub(crate) const fn alone(self) -> Self {
+        Self {
+            alone: true,
+            ..self
+        }
+    }
+
+    pub(crate) const fn misuse(self) -> Self {
+        Self {
+            misuse: true,
+            ..self
+        }
+    }
+
+    /// The first need that the machine does not meet.
+    pub fn unmet(&self, facts: &Facts) -> Option<Need> {
+        self.needs.iter().copied().find(|need| !need.is_met(facts))
+    }
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Case")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}

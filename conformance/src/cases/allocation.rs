@@ -1,0 +1,255 @@
+//! Allocating and freeing managed and device memory.
+
+use super::prelude::*;
+use cuda_um_sys as sys;
+
+/// A request that no machine can serve: refused by the arithmetic, before anything is reserved.
+const HUGE: usize = usize::MAX / 2;
+
+pub(super) const CASES: &[Case] = &[
+    Case::new(
+        "allocation.managed",
+        "Managed memory has one address, which the host reads and writes.",
+        sources::MEMORY,
+        &["cudaMallocManaged", "cudaFree"],
+        managed,
+    )
+    .needs(&[Need::Managed]),
+    Case::new(
+        "allocation.managed-zero-bytes",
+        "Managed memory of 0 bytes is no error (NVIDIA documents an invalid value).",
+        sources::MEASURED,
+        &["cudaMallocManaged"],
+        managed_zero_bytes,
+    )
+    .needs(&[Need::Managed]),
+    Case::new(
+        "allocation.managed-huge",
+        "More managed memory than an address space holds is out of memory, and the last error says so.",
+        sources::MEMORY,
+        &["cudaMallocManaged", "cudaGetLastError"],
+        managed_huge,
+    )
+    .needs(&[Need::Managed]),
+    Case::new(
+        "allocation.managed-flags",
+        "Managed memory is attached globally or to the host; other flags are an invalid value.",
+        sources::MEMORY,
+        &["cudaMallocManaged"],
+        managed_flags,
+    )
+    .needs(&[Need::Managed]),
+    Case::new(
+        "allocation.managed-alignment",
+        "Managed memory is aligned to at least 256 bytes, whatever its size.",
+        sources::GUIDE_ALIGNMENT,
+        &["cudaMallocManaged"],
+        managed_alignment,
+    )
+    .needs(&[Need::Managed]),
+    Case::new(
+        "allocation.managed-distinct",
+        "Live allocations do not overlap.",
+        sources::MEMORY,
+        &["cudaMallocManaged", "cudaFree"],
+        managed_distinct,
+    )
+    .needs(&[Need::Managed]),
+    Case::new(
+        "allocation.device-zero-bytes",
+        "Device memory of 0 bytes is no error, and null.",
+        sources::MEASURED,
+        &["cudaMalloc"],
+        device_zero_bytes,
+    ),
+    Case::new(
+        "allocation.device-huge",
+        "More device memory than there is is out of memory.",
+        sources::MEMORY,
+        &["cudaMalloc"],
+        device_huge,
+    ),
+    Case::new(
+        "allocation.device-over-capacity",
+        "Device memory beyond the device's total is out of memory, and what is free stays free.",
+        sources::MEMORY,
+        &["cudaMalloc", "cudaMemGetInfo"],
+        device_over_capacity,
+    )
+    .needs(&[Need::NoPageableAccess]),
+    Case::new(
+        "allocation.device-alignment",
+        "Device memory is aligned to at least 256 bytes.",
+        sources::GUIDE_ALIGNMENT,
+        &["cudaMalloc"],
+        device_alignment,
+    ),
+    Case::new(
+        "allocation.free-null",
+        "Freeing null does nothing.",
+        sources::MEMORY,
+        &["cudaFree", "cudaFreeHost"],
+        free_null,
+    ),
+    Case::new(
+        "allocation.free-twice",
+        "Freeing memory twice is refused.",
+        sources::MEMORY,
+        &["cudaFree"],
+        free_twice,
+    )
+    .misuse(),
+    Case::new(
+        "allocation.free-inside",
+        "Freeing an address inside an allocation is refused, and the allocation stays.",
+        sources::MEMORY,
+        &["cudaFree"],
+        free_inside,
+    )
+    .misuse(),
+    Case::new(
+        "allocation.free-foreign",
+        "Freeing what CUDA does not know is refused.",
+        sources::MEMORY,
+        &["cudaFree"],
+        free_foreign,
+    )
+    .misuse(),
+    Case::new(
+        "allocation.free-waits",
+        "Freeing memory waits for the work that uses it.",
+        sources::MEMORY,
+        &["cudaFree"],
+        free_waits,
+    ),
+];
+
+fn managed(c: &Cuda<'_>) -> Verdict {
+    let memory = c.managed(256 * KIB)?;
+    memory.fill_all(7);
+    c.is("read back", memory.value_all()?, 7)?;
+    c.gives("cudaFree", memory.free(), Code::SUCCESS)
+}
+
+fn managed_zero_bytes(c: &Cuda<'_>) -> Verdict {
+    let (code, address) = c.try_managed(0, sys::cudaMemAttachGlobal);
+    c.gives("cudaMallocManaged(0)", code, Code::SUCCESS)?;
+    c.gives("cudaFree of it", c.free_address(address), Code::SUCCESS)
+}
+
+fn managed_huge(c: &Cuda<'_>) -> Verdict {
+    let (code, _) = c.try_managed(HUGE, sys::cudaMemAttachGlobal);
+    let last = c.last_error();
+    c.gives("cudaMallocManaged", code, Code::OUT_OF_MEMORY)?;
+    c.is("the last error", last, code)
+}
+
+fn managed_flags(c: &Cuda<'_>) -> Verdict {
+    let host = c.managed_with(64 * KIB, sys::cudaMemAttachHost)?;
+    host.fill_all(3);
+    c.is("attached to the host", host.value_all()?, 3)?;
+    for flags in [0, 3, 4, 64] {
+        let (code, _) = c.try_managed(64 * KIB, flags);
+        c.gives(&format!("flags {flags}"), code, Code::INVALID_VALUE)?;
+    }
+    Ok(())
+}
+
+fn managed_alignment(c: &Cuda<'_>) -> Verdict {
+    for bytes in [1, 100, 4096, 65_537] {
+        let memory = c.managed(bytes)?;
+        c.is(&format!("{bytes} bytes"), memory.address() % 256, 0)?;
+    }
+    Ok(())
+}
+
+fn managed_distinct(c: &Cuda<'_>) -> Verdict {
+    let mut all = Vec::new();
+    for bytes in [4, 4096, 5000, 65_536, 300_000, 2 * MIB] {
+        let memory = c.managed(bytes)?;
+        all.push(memory.address()..memory.address() + bytes);
+        // Kept until the end of the case; freed in one go.
+        std::mem::forget(memory);
+    }
+    all.sort_by_key(|range| range.start);
+    let apart = all.windows(2).all(|pair| pair[0].end <= pair[1].start);
+    for range in all {
+        c.ok("cudaFree", c.free_address(range.start))?;
+    }
+    c.holds("they do not overlap", apart)
+}
+
+fn device_zero_bytes(c: &Cuda<'_>) -> Verdict {
+    let (code, address) = c.try_device(0);
+    c.gives("cudaMalloc(0)", code, Code::SUCCESS)?;
+    c.is("null", address, 0)
+}
+
+fn device_huge(c: &Cuda<'_>) -> Verdict {
+    let (code, _) = c.try_device(HUGE);
+    c.gives("cudaMalloc", code, Code::OUT_OF_MEMORY)
+}
+
+fn device_over_capacity(c: &Cuda<'_>) -> Verdict {
+    let (free, total) = c.memory_info()?;
+    let (code, _) = c.try_device(2 * total);
+    c.gives("cudaMalloc of twice the device", code, Code::OUT_OF_MEMORY)?;
+    c.holds(
+        "what is free stays free",
+        c.memory_info()?.0 + 8 * MIB >= free,
+    )
+}
+
+fn device_alignment(c: &Cuda<'_>) -> Verdict {
+    for bytes in [1, 100, 4096, 65_537] {
+        let memory = c.device_memory(bytes)?;
+        c.is(&format!("{bytes} bytes"), memory.address() % 256, 0)?;
+    }
+    Ok(())
+}
+
+fn free_null(c: &Cuda<'_>) -> Verdict {
+    c.gives("cudaFree", c.free_address(0), Code::SUCCESS)?;
+    c.gives("cudaFreeHost", c.free_host_address(0), Code::SUCCESS)
+}
+
+fn free_twice(c: &Cuda<'_>) -> Verdict {
+    let memory = c.device_memory(4 * MIB)?;
+    let address = memory.address();
+    c.gives("cudaFree", memory.free(), Code::SUCCESS)?;
+    c.refuses("cudaFree again", c.free_address(address))
+}
+
+fn free_inside(c: &Cuda<'_>) -> Verdict {
+    let memory = c.device_memory(4 * MIB)?;
+    c.refuses("cudaFree", c.free_address(memory.address() + 1024))?;
+    c.gives(
+        "still there",
+        c.set(&memory, 1, memory.bytes()),
+        Code::SUCCESS,
+    )
+}
+
+fn free_foreign(c: &Cuda<'_>) -> Verdict {
+    let own = vec![0u32; 1024];
+    c.refuses(
+        "cudaFree of pageable memory",
+        c.free_address(own.as_ptr() as usize),
+    )?;
+    c.refuses(
+        "cudaFreeHost of pageable memory",
+        c.free_host_address(own.as_ptr() as usize),
+    )
+}
+
+fn free_waits(c: &Cuda<'_>) -> Verdict {
+    let (memory, seen) = (c.device_memory(256 * KIB)?, c.pinned(4, 0)?);
+    seen.fill_all(0);
+    let stream = c.stream()?;
+    let gate = c.gate(&stream)?;
+    c.add(&seen, 1, &stream)?;
+    c.ok("launch", c.add_range(&memory, 0, 1024, 1, &stream)?)?;
+    gate.release();
+    c.gives("cudaFree in flight", memory.free(), Code::SUCCESS)?;
+    c.is("the work before it", seen.value_all()?, 1)
+}

@@ -1,0 +1,181 @@
+//! The default streams: what takes turns with them, and what does not.
+
+use super::prelude::*;
+
+/// Flags of a stream that takes turns with the legacy default stream.
+const BLOCKING: u32 = 0;
+
+pub(super) const CASES: &[Case] = &[
+    Case::new(
+        "default-streams.legacy-waits-for-blocking",
+        "Work of the legacy default stream begins when the blocking streams' work before it is done.",
+        sources::STREAM_SYNC,
+        &["cudaStreamCreateWithFlags", "cudaStreamQuery"],
+        legacy_waits_for_blocking,
+    ),
+    Case::new(
+        "default-streams.blocking-waits-for-legacy",
+        "Work of a blocking stream begins when the legacy default stream's work before it is done.",
+        sources::STREAM_SYNC,
+        &["cudaStreamCreateWithFlags", "cudaStreamQuery"],
+        blocking_waits_for_legacy,
+    ),
+    Case::new(
+        "default-streams.non-blocking-goes-on",
+        "A non-blocking stream does not wait for the legacy default stream.",
+        sources::STREAM_SYNC,
+        &["cudaStreamCreateWithFlags", "cudaStreamSynchronize"],
+        non_blocking_goes_on,
+    ),
+    Case::new(
+        "default-streams.legacy-passes-non-blocking",
+        "The legacy default stream does not wait for a non-blocking stream.",
+        sources::STREAM_SYNC,
+        &["cudaStreamCreateWithFlags", "cudaStreamSynchronize"],
+        legacy_passes_non_blocking,
+    ),
+    Case::new(
+        "default-streams.null-is-legacy",
+        "The null stream and cudaStreamLegacy are one stream.",
+        sources::STREAM_SYNC,
+        &["cudaStreamQuery"],
+        null_is_legacy,
+    ),
+    Case::new(
+        "default-streams.per-thread-and-legacy",
+        "A thread's own default stream and the legacy default stream take turns.",
+        sources::STREAM_SYNC,
+        &["cudaStreamQuery"],
+        per_thread_and_legacy,
+    ),
+    Case::new(
+        "default-streams.per-thread-and-blocking",
+        "A thread's own default stream does not take turns with blocking streams.",
+        sources::STREAM_SYNC,
+        &["cudaStreamSynchronize"],
+        per_thread_and_blocking,
+    ),
+    Case::new(
+        "default-streams.per-thread-is-the-threads",
+        "Each thread has its own per-thread default stream, which does not wait for another thread's.",
+        sources::STREAM_SYNC,
+        &["cudaStreamQuery", "cudaStreamSynchronize"],
+        per_thread_is_the_threads,
+    ),
+    Case::new(
+        "default-streams.legacy-between",
+        "Blocking streams run side by side, and legacy work between them makes the later wait for the earlier.",
+        sources::STREAM_SYNC,
+        &["cudaStreamQuery", "cudaStreamSynchronize"],
+        legacy_between,
+    ),
+    Case::new(
+        "default-streams.copy-waits-for-blocking",
+        "A synchronous copy comes behind what blocking streams were given before it.",
+        sources::STREAM_SYNC,
+        &["cudaMemcpy"],
+        copy_waits_for_blocking,
+    ),
+];
+
+/// Holds the first stream, gives work to the second, and says whether that waited for the first.
+fn waits(c: &Cuda<'_>, held: &Stream<'_>, other: &Stream<'_>) -> Verdict {
+    let seen = c.pinned(4 * KIB, 0)?;
+    seen.fill_all(1);
+    let gate = c.gate(held)?;
+    c.add(&seen, 1, other)?;
+    c.gives(
+        "the other stream, while the first is held",
+        other.query(),
+        Code::NOT_READY,
+    )?;
+    let (waited, code) = gate.across(|| other.synchronize());
+    c.gives("cudaStreamSynchronize", code, Code::SUCCESS)?;
+    c.holds("it waited", waited)?;
+    c.is("the work", seen.value_all()?, 2)
+}
+
+/// Holds the first stream, gives work to the second, and waits for that while the first is held.
+fn passes(c: &Cuda<'_>, held: &Stream<'_>, other: &Stream<'_>) -> Verdict {
+    let seen = c.pinned(4 * KIB, 0)?;
+    seen.fill_all(1);
+    let gate = c.gate(held)?;
+    c.add(&seen, 1, other)?;
+    c.gives("cudaStreamSynchronize", other.synchronize(), Code::SUCCESS)?;
+    c.is("the work", seen.value_all()?, 2)?;
+    c.gives("the held stream", held.query(), Code::NOT_READY)?;
+    gate.open()
+}
+
+fn legacy_waits_for_blocking(c: &Cuda<'_>) -> Verdict {
+    waits(c, &c.stream_with(BLOCKING)?, &c.default_stream(LEGACY))
+}
+
+fn blocking_waits_for_legacy(c: &Cuda<'_>) -> Verdict {
+    waits(c, &c.default_stream(LEGACY), &c.stream_with(BLOCKING)?)
+}
+
+fn non_blocking_goes_on(c: &Cuda<'_>) -> Verdict {
+    passes(c, &c.default_stream(LEGACY), &c.stream()?)
+}
+
+fn legacy_passes_non_blocking(c: &Cuda<'_>) -> Verdict {
+    passes(c, &c.stream()?, &c.default_stream(LEGACY))
+}
+
+fn null_is_legacy(c: &Cuda<'_>) -> Verdict {
+    waits(c, &c.default_stream(0), &c.default_stream(LEGACY))?;
+    waits(c, &c.default_stream(LEGACY), &c.default_stream(0))
+}
+
+fn per_thread_and_legacy(c: &Cuda<'_>) -> Verdict {
+    waits(c, &c.default_stream(PER_THREAD), &c.default_stream(LEGACY))?;
+    waits(c, &c.default_stream(LEGACY), &c.default_stream(PER_THREAD))
+}
+
+fn per_thread_and_blocking(c: &Cuda<'_>) -> Verdict {
+    passes(c, &c.stream_with(BLOCKING)?, &c.default_stream(PER_THREAD))
+}
+
+fn per_thread_is_the_threads(c: &Cuda<'_>) -> Verdict {
+    let (machine, own) = (c.machine, c.default_stream(PER_THREAD));
+    let there = |work: fn(&Cuda<'_>) -> Code| {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| work(&Cuda::new(machine)));
+            thread
+                .join()
+                .map_err(|_| Failure("the thread panicked".to_owned()))
+        })
+    };
+    let gate = c.gate(&own)?;
+    let code = there(|c| c.default_stream(PER_THREAD).synchronize())?;
+    c.gives("another thread's, synchronized", code, Code::SUCCESS)?;
+    c.gives("this thread's", own.query(), Code::NOT_READY)?;
+    gate.open()
+}
+
+fn legacy_between(c: &Cuda<'_>) -> Verdict {
+    let (first, second) = (c.stream_with(BLOCKING)?, c.stream_with(BLOCKING)?);
+    passes(c, &first, &second)?;
+    let (seen, legacy) = (c.pinned(4 * KIB, 0)?, c.default_stream(LEGACY));
+    seen.fill_all(0);
+    let gate = c.gate(&first)?;
+    c.add(&seen, 1, &legacy)?;
+    c.add(&seen, 1, &second)?;
+    c.gives("the later stream", second.query(), Code::NOT_READY)?;
+    gate.open()?;
+    c.gives("cudaStreamSynchronize", second.synchronize(), Code::SUCCESS)?;
+    c.is("both", seen.value_all()?, 2)
+}
+
+fn copy_waits_for_blocking(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.device_memory(64 * KIB)?, c.stream_with(BLOCKING)?);
+    c.ok("cudaMemset", c.set(&memory, 0, memory.bytes()))?;
+    let gate = c.gate(&stream)?;
+    c.add(&memory, 5, &stream)?;
+    let mut out = vec![0; memory.len()];
+    let (waited, code) = gate.across(|| c.copy_out(&mut out, &memory, kind::DEVICE_TO_HOST));
+    c.gives("cudaMemcpy", code, Code::SUCCESS)?;
+    c.holds("it waited", waited)?;
+    c.holds("what the stream wrote", out.iter().all(|value| *value == 5))
+}

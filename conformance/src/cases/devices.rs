@@ -1,0 +1,272 @@
+//! Devices, their attributes, memory.
+
+use super::prelude::*;
+use crate::Value;
+use cuda_um_sys::cudaDeviceAttr as Attr;
+
+pub(super) const CASES: &[Case] = &[
+    Case::new(
+        "devices.count",
+        "The number of devices is told, and each has an ordinal below it.",
+        sources::DEVICE,
+        &["cudaGetDeviceCount", "cudaSetDevice", "cudaGetDevice"],
+        count,
+    ),
+    Case::new(
+        "devices.unknown",
+        "An ordinal that no device has is refused as invalid, and the current device stays.",
+        sources::DEVICE,
+        &["cudaSetDevice", "cudaGetDevice"],
+        unknown,
+    ),
+    Case::new(
+        "devices.current-is-the-threads",
+        "The current device is each thread's own; a new thread begins with device 0.",
+        sources::GUIDE_DEVICES,
+        &["cudaGetDevice", "cudaSetDevice"],
+        current_is_the_threads,
+    )
+    .needs(&[Need::Devices(2)]),
+    Case::new(
+        "devices.capabilities",
+        "The attributes that the library chooses by are known for every device, and are what the generation of GPU has.",
+        sources::TYPES,
+        &["cudaDeviceGetAttribute"],
+        capabilities,
+    ),
+    Case::new(
+        "devices.limits",
+        "The limits of launches that the library reads are known, and are what the generation of GPU has.",
+        sources::TYPES,
+        &["cudaDeviceGetAttribute"],
+        limits,
+    ),
+    Case::new(
+        "devices.late-attribute",
+        "An attribute that the runtime is too old for is refused as an invalid value.",
+        sources::DEVICE,
+        &["cudaDeviceGetAttribute"],
+        late_attribute,
+    )
+    .needs(&[Need::Before(12, 2)]),
+    Case::new(
+        "devices.host-numa",
+        "From 12.2 on the host's NUMA node that is nearest to the device is told.",
+        sources::TYPES,
+        &["cudaDeviceGetAttribute"],
+        host_numa,
+    )
+    .needs(&[Need::Since(12, 2)]),
+    Case::new(
+        "devices.unknown-attribute",
+        "An attribute that does not exist is an invalid value, and a device that does not exist an invalid device.",
+        sources::DEVICE,
+        &["cudaDeviceGetAttribute"],
+        unknown_attribute,
+    ),
+    Case::new(
+        "devices.name",
+        "The driver tells the name of a device, and refuses one that does not exist.",
+        sources::DRIVER_DEVICE,
+        &["cuDeviceGet", "cuDeviceGetName"],
+        name,
+    ),
+    Case::new(
+        "devices.memory-info",
+        "Free memory is at most the total; device memory takes from it what it is long, and gives it back.",
+        sources::MEMORY,
+        &["cudaMemGetInfo", "cudaMalloc", "cudaFree"],
+        memory_info,
+    ),
+    Case::new(
+        "devices.synchronize",
+        "Synchronizing the device waits for all of its streams.",
+        sources::DEVICE,
+        &["cudaDeviceSynchronize"],
+        synchronize,
+    ),
+];
+
+fn count(c: &Cuda<'_>) -> Verdict {
+    let (code, count) = c.device_count();
+    c.gives("cudaGetDeviceCount", code, Code::SUCCESS)?;
+    c.holds("at least one", count > 0)?;
+    for device in (0..count).rev() {
+        c.ok("cudaSetDevice", c.set_device(device))?;
+        if c.current_device()? != device {
+            return fail(format!("device {device} did not become current"));
+        }
+    }
+    Ok(())
+}
+
+fn unknown(c: &Cuda<'_>) -> Verdict {
+    for device in [-1, 64] {
+        c.gives(
+            &format!("cudaSetDevice({device})"),
+            c.set_device(device),
+            Code::INVALID_DEVICE,
+        )?;
+    }
+    c.is("still current", c.current_device()?, 0)
+}
+
+fn current_is_the_threads(c: &Cuda<'_>) -> Verdict {
+    c.ok("cudaSetDevice", c.set_device(1))?;
+    let machine = c.machine;
+    let there = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| Cuda::new(machine).current_device());
+        thread
+            .join()
+            .map_err(|_| Failure("the thread panicked".to_owned()))
+    })??;
+    c.is("in a new thread", there, 0)?;
+    c.is("in this thread", c.current_device()?, 1)
+}
+
+fn capabilities(c: &Cuda<'_>) -> Verdict {
+    for (name, attribute) in [
+        ("managedMemory", Attr::cudaDevAttrManagedMemory),
+        (
+            "concurrentManagedAccess",
+            Attr::cudaDevAttrConcurrentManagedAccess,
+        ),
+        (
+            "pageableMemoryAccess",
+            Attr::cudaDevAttrPageableMemoryAccess,
+        ),
+        (
+            "pageableMemoryAccessUsesHostPageTables",
+            Attr::cudaDevAttrPageableMemoryAccessUsesHostPageTables,
+        ),
+        (
+            "directManagedMemAccessFromHost",
+            Attr::cudaDevAttrDirectManagedMemAccessFromHost,
+        ),
+        ("unifiedAddressing", Attr::cudaDevAttrUnifiedAddressing),
+        ("canMapHostMemory", Attr::cudaDevAttrCanMapHostMemory),
+        (
+            "hostRegisterSupported",
+            Attr::cudaDevAttrHostRegisterSupported,
+        ),
+        (
+            "canUseHostPointerForRegisteredMem",
+            Attr::cudaDevAttrCanUseHostPointerForRegisteredMem,
+        ),
+        (
+            "memoryPoolsSupported",
+            Attr::cudaDevAttrMemoryPoolsSupported,
+        ),
+        ("integrated", Attr::cudaDevAttrIntegrated),
+        ("concurrentKernels", Attr::cudaDevAttrConcurrentKernels),
+    ] {
+        let value = c.attribute(attribute)?;
+        c.note(name, Value::Text(value.to_string()));
+        if !(0..=1).contains(&value) {
+            return fail(format!("{name} is {value}, and neither 0 nor 1"));
+        }
+    }
+    Ok(())
+}
+
+fn limits(c: &Cuda<'_>) -> Verdict {
+    for (name, attribute) in [
+        (
+            "computeCapabilityMajor",
+            Attr::cudaDevAttrComputeCapabilityMajor,
+        ),
+        (
+            "computeCapabilityMinor",
+            Attr::cudaDevAttrComputeCapabilityMinor,
+        ),
+        ("maxThreadsPerBlock", Attr::cudaDevAttrMaxThreadsPerBlock),
+        ("maxBlockDimX", Attr::cudaDevAttrMaxBlockDimX),
+        ("maxBlockDimY", Attr::cudaDevAttrMaxBlockDimY),
+        ("maxBlockDimZ", Attr::cudaDevAttrMaxBlockDimZ),
+        ("maxGridDimX", Attr::cudaDevAttrMaxGridDimX),
+        ("maxGridDimY", Attr::cudaDevAttrMaxGridDimY),
+        ("maxGridDimZ", Attr::cudaDevAttrMaxGridDimZ),
+        (
+            "maxSharedMemoryPerBlock",
+            Attr::cudaDevAttrMaxSharedMemoryPerBlock,
+        ),
+        (
+            "maxSharedMemoryPerBlockOptin",
+            Attr::cudaDevAttrMaxSharedMemoryPerBlockOptin,
+        ),
+        ("warpSize", Attr::cudaDevAttrWarpSize),
+        ("multiProcessorCount", Attr::cudaDevAttrMultiProcessorCount),
+        (
+            "maxThreadsPerMultiProcessor",
+            Attr::cudaDevAttrMaxThreadsPerMultiProcessor,
+        ),
+    ] {
+        let value = c.attribute(attribute)?;
+        c.note(name, Value::Text(value.to_string()));
+        let at_least = if name == "computeCapabilityMinor" {
+            0
+        } else {
+            1
+        };
+        if value < at_least {
+            return fail(format!("{name} is {value}"));
+        }
+    }
+    Ok(())
+}
+
+fn late_attribute(c: &Cuda<'_>) -> Verdict {
+    let (code, _) = c.try_attribute(Attr::cudaDevAttrHostNumaId.0, 0);
+    c.gives("cudaDevAttrHostNumaId", code, Code::INVALID_VALUE)
+}
+
+fn host_numa(c: &Cuda<'_>) -> Verdict {
+    let node = c.attribute(Attr::cudaDevAttrHostNumaId)?;
+    c.holds("a node, or -1 for none", node >= -1)
+}
+
+fn unknown_attribute(c: &Cuda<'_>) -> Verdict {
+    let (code, _) = c.try_attribute(99_999, 0);
+    c.gives("attribute 99999", code, Code::INVALID_VALUE)?;
+    for device in [-1, 64] {
+        let (code, _) = c.try_attribute(Attr::cudaDevAttrManagedMemory.0, device);
+        c.gives(&format!("device {device}"), code, Code::INVALID_DEVICE)?;
+    }
+    Ok(())
+}
+
+fn name(c: &Cuda<'_>) -> Verdict {
+    let (code, _) = c.driver_device(0)?;
+    c.gives("cuDeviceGet(0)", code, Code::SUCCESS)?;
+    c.holds("a name", !c.device_name()?.is_empty())?;
+    let (code, _) = c.driver_device(64)?;
+    c.gives("cuDeviceGet(64)", code, Code::INVALID_DEVICE)
+}
+
+fn memory_info(c: &Cuda<'_>) -> Verdict {
+    let (free, total) = c.memory_info()?;
+    c.holds("free <= total", free <= total && total > 0)?;
+    let memory = c.device_memory(32 * MIB)?;
+    let (while_there, same_total) = c.memory_info()?;
+    c.is("the total stays", same_total == total, true)?;
+    c.holds("32 MiB are taken", while_there + 32 * MIB <= free)?;
+    c.ok("cudaFree", memory.free())?;
+    c.holds(
+        "32 MiB are given back",
+        c.memory_info()?.0 >= while_there + 32 * MIB,
+    )
+}
+
+fn synchronize(c: &Cuda<'_>) -> Verdict {
+    let memory = c.device_memory(64 * KIB)?;
+    let streams = [c.stream()?, c.stream()?, c.default_stream(0)];
+    c.ok("cudaMemset", c.set(&memory, 0, memory.bytes()))?;
+    for stream in &streams {
+        c.ok("launch", c.add_range(&memory, 0, 1024, 0, stream)?)?;
+    }
+    c.gives("cudaDeviceSynchronize", c.synchronize(), Code::SUCCESS)?;
+    for stream in &streams {
+        c.gives("cudaStreamQuery behind it", stream.query(), Code::SUCCESS)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! Events: what they order.
+
+use super::prelude::*;
+use cuda_um_sys as sys;
+
+const UNTIMED: u32 = sys::cudaEventDisableTiming;
+
+pub(super) const CASES: &[Case] = &[
+    Case::new(
+        "event-order.wait",
+        "Work behind a wait begins when the work before the event is done.",
+        sources::STREAM,
+        &["cudaStreamWaitEvent", "cudaEventRecord"],
+        wait,
+    ),
+    Case::new(
+        "event-order.wait-does-not-block",
+        "The wait is the stream's, not the host's, and holds only work that comes behind it.",
+        sources::STREAM,
+        &["cudaStreamWaitEvent"],
+        wait_does_not_block,
+    ),
+    Case::new(
+        "event-order.wait-before-record",
+        "Waiting for an event that was never recorded holds nobody up, also when it is recorded later.",
+        sources::EVENT,
+        &["cudaStreamWaitEvent"],
+        wait_before_record,
+    ),
+    Case::new(
+        "event-order.wait-takes-what-was-recorded",
+        "A wait is for what the event had recorded when the wait was enqueued, whatever is recorded later.",
+        sources::EVENT,
+        &["cudaStreamWaitEvent", "cudaEventRecord"],
+        wait_takes_what_was_recorded,
+    ),
+    Case::new(
+        "event-order.destroyed-event-orders",
+        "A wait holds also when its event was destroyed meanwhile.",
+        sources::EVENT,
+        &["cudaStreamWaitEvent", "cudaEventDestroy"],
+        destroyed_event_orders,
+    ),
+    Case::new(
+        "event-order.chain",
+        "Order passes through several streams.",
+        sources::STREAM,
+        &["cudaStreamWaitEvent"],
+        chain,
+    ),
+    Case::new(
+        "event-order.default-streams",
+        "The default streams wait for events too.",
+        sources::STREAM,
+        &["cudaStreamWaitEvent"],
+        default_streams,
+    ),
+    Case::new(
+        "event-order.own-stream",
+        "A stream that waits for an event of its own goes on.",
+        sources::STREAM,
+        &["cudaStreamWaitEvent"],
+        own_stream,
+    ),
+];
+
+fn wait(c: &Cuda<'_>) -> Verdict {
+    let (memory, out) = (c.device_memory(64 * KIB)?, c.pinned(64 * KIB, 0)?);
+    let (first, second, event) = (c.stream()?, c.stream()?, c.event(UNTIMED)?);
+    out.fill_all(0);
+    let gate = c.gate(&first)?;
+    c.ok(
+        "cudaMemsetAsync",
+        c.set_async(&memory, 0, memory.bytes(), &first),
+    )?;
+    c.add(&memory, 21, &first)?;
+    c.ok("cudaEventRecord", event.record(&first))?;
+    c.gives("cudaStreamWaitEvent", second.wait(&event), Code::SUCCESS)?;
+    c.ok(
+        "cudaMemcpyAsync",
+        c.copy_async(&out, &memory, kind::DEFAULT, &second),
+    )?;
+    c.gives("the second stream", second.query(), Code::NOT_READY)?;
+    gate.open()?;
+    c.gives("cudaStreamSynchronize", second.synchronize(), Code::SUCCESS)?;
+    c.is("what the first wrote", out.value_all()?, 21)
+}
+
+fn wait_does_not_block(c: &Cuda<'_>) -> Verdict {
+    let (first, second, event) = (c.stream()?, c.stream()?, c.event(UNTIMED)?);
+    let (before, seen) = (c.event(UNTIMED)?, c.pinned(4 * KIB, 0)?);
+    seen.fill_all(0);
+    let gate = c.gate(&first)?;
+    c.ok("cudaEventRecord", event.record(&first))?;
+    c.add(&seen, 2, &second)?;
+    c.ok("cudaEventRecord", before.record(&second))?;
+    c.gives("cudaStreamWaitEvent", second.wait(&event), Code::SUCCESS)?;
+    c.gives(
+        "the work before the wait",
+        before.synchronize(),
+        Code::SUCCESS,
+    )?;
+    c.is("its result", seen.value_all()?, 2)?;
+    c.add(&seen, 3, &second)?;
+    c.gives("the waiting stream", second.query(), Code::NOT_READY)?;
+    gate.open()?;
+    c.gives("cudaStreamSynchronize", second.synchronize(), Code::SUCCESS)?;
+    c.is("the work behind it", seen.value_all()?, 5)
+}
+
+fn wait_before_record(c: &Cuda<'_>) -> Verdict {
+    let (first, second, event) = (c.stream()?, c.stream()?, c.event(UNTIMED)?);
+    let gate = c.gate(&first)?;
+    c.gives("cudaStreamWaitEvent", second.wait(&event), Code::SUCCESS)?;
+    c.ok("cudaEventRecord", event.record(&first))?;
+    c.gives("cudaStreamSynchronize", second.synchronize(), Code::SUCCESS)?;
+    c.gives("the event", event.query(), Code::NOT_READY)?;
+    gate.open()
+}
+
+fn wait_takes_what_was_recorded(c: &Cuda<'_>) -> Verdict {
+    let (first, second, event) = (c.stream()?, c.stream()?, c.event(UNTIMED)?);
+    let (third, seen) = (c.stream()?, c.pinned(4 * KIB, 0)?);
+    seen.fill_all(0);
+    c.ok("cudaEventRecord", event.record(&third))?;
+    let gate = c.gate(&first)?;
+    c.ok("cudaStreamWaitEvent", second.wait(&event))?;
+    c.ok("cudaEventRecord", event.record(&first))?;
+    c.gives(
+        "recorded done, then not done",
+        second.synchronize(),
+        Code::SUCCESS,
+    )?;
+    // The other way round: what was waited for is not done, and the event is recorded where it is.
+    c.ok("cudaStreamWaitEvent", second.wait(&event))?;
+    c.add(&seen, 1, &second)?;
+    c.ok("cudaEventRecord", event.record(&third))?;
+    c.ok("cudaEventSynchronize", event.synchronize())?;
+    c.gives(
+        "recorded not done, then done",
+        second.query(),
+        Code::NOT_READY,
+    )?;
+    gate.open()?;
+    c.gives("cudaStreamSynchronize", second.synchronize(), Code::SUCCESS)?;
+    c.is("the work", seen.value_all()?, 1)
+}
+
+fn destroyed_event_orders(c: &Cuda<'_>) -> Verdict {
+    let (first, second, event) = (c.stream()?, c.stream()?, c.event(UNTIMED)?);
+    let seen = c.pinned(4 * KIB, 0)?;
+    seen.fill_all(0);
+    let gate = c.gate(&first)?;
+    c.ok("cudaEventRecord", event.record(&first))?;
+    c.ok("cudaStreamWaitEvent", second.wait(&event))?;
+    c.gives("cudaEventDestroy", event.destroy(), Code::SUCCESS)?;
+    c.add(&seen, 1, &second)?;
+    c.gives("the waiting stream", second.query(), Code::NOT_READY)?;
+    gate.open()?;
+    c.gives("cudaStreamSynchronize", second.synchronize(), Code::SUCCESS)
+}
+
+fn chain(c: &Cuda<'_>) -> Verdict {
+    let (memory, out) = (c.device_memory(64 * KIB)?, c.pinned(64 * KIB, 0)?);
+    let streams = [c.stream()?, c.stream()?, c.stream()?, c.stream()?];
+    let events = [c.event(UNTIMED)?, c.event(UNTIMED)?, c.event(UNTIMED)?];
+    c.ok("cudaMemset", c.set(&memory, 0, memory.bytes()))?;
+    c.ok("cudaDeviceSynchronize", c.synchronize())?;
+    let gate = c.gate(&streams[0])?;
+    for (index, event) in events.iter().enumerate() {
+        c.add(&memory, 1 << index, &streams[index])?;
+        c.ok("cudaEventRecord", event.record(&streams[index]))?;
+        c.ok("cudaStreamWaitEvent", streams[index + 1].wait(event))?;
+    }
+    c.ok(
+        "cudaMemcpyAsync",
+        c.copy_async(&out, &memory, kind::DEFAULT, &streams[3]),
+    )?;
+    c.gives("the last stream", streams[3].query(), Code::NOT_READY)?;
+    gate.open()?;
+    c.gives(
+        "cudaStreamSynchronize",
+        streams[3].synchronize(),
+        Code::SUCCESS,
+    )?;
+    c.is("all were before it", out.value_all()?, 7)
+}
+
+fn default_streams(c: &Cuda<'_>) -> Verdict {
+    for raw in [LEGACY, PER_THREAD] {
+        let (held, waiting, event) = (c.stream()?, c.default_stream(raw), c.event(UNTIMED)?);
+        let seen = c.pinned(4 * KIB, 0)?;
+        seen.fill_all(0);
+        let gate = c.gate(&held)?;
+        c.ok("cudaEventRecord", event.record(&held))?;
+        c.gives("cudaStreamWaitEvent", waiting.wait(&event), Code::SUCCESS)?;
+        c.add(&seen, 1, &waiting)?;
+        c.gives("it waits", waiting.query(), Code::NOT_READY)?;
+        gate.open()?;
+        c.gives(
+            "cudaStreamSynchronize",
+            waiting.synchronize(),
+            Code::SUCCESS,
+        )?;
+    }
+    Ok(())
+}
+
+fn own_stream(c: &Cuda<'_>) -> Verdict {
+    let (stream, event, seen) = (c.stream()?, c.event(UNTIMED)?, c.pinned(4 * KIB, 0)?);
+    seen.fill_all(0);
+    c.add(&seen, 1, &stream)?;
+    c.ok("cudaEventRecord", event.record(&stream))?;
+    c.gives("cudaStreamWaitEvent", stream.wait(&event), Code::SUCCESS)?;
+    c.add(&seen, 1, &stream)?;
+    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.is("the work", seen.value_all()?, 2)
+}

@@ -1,0 +1,258 @@
+//! Memset.
+
+use super::prelude::*;
+
+const BYTES: usize = 64 * KIB;
+
+pub(super) const CASES: &[Case] = &[
+    Case::new(
+        "memset.low-byte",
+        "Every byte gets the low byte of the value.",
+        sources::MEMORY,
+        &["cudaMemset"],
+        low_byte,
+    ),
+    Case::new(
+        "memset.only-its-bytes",
+        "As many bytes are set as asked for, odd numbers too, and none behind them.",
+        sources::MEMORY,
+        &["cudaMemset", "cudaMemsetAsync"],
+        only_its_bytes,
+    ),
+    Case::new(
+        "memset.zero-bytes",
+        "A memset of 0 bytes is no error, and sets nothing.",
+        sources::MEASURED,
+        &["cudaMemset", "cudaMemsetAsync"],
+        zero_bytes,
+    ),
+    Case::new(
+        "memset.managed",
+        "Managed memory is set, wherever its pages are, and the host reads what was set.",
+        sources::MEMORY,
+        &["cudaMemset", "cudaMemsetAsync"],
+        managed,
+    )
+    .needs(&[Need::Managed]),
+    Case::new(
+        "memset.pinned",
+        "Pinned memory is set.",
+        sources::API_SYNC,
+        &["cudaMemset"],
+        pinned,
+    )
+    .needs(&[Need::MappedHost]),
+    Case::new(
+        "memset.pageable-refused",
+        "Pageable memory is refused.",
+        sources::MEMORY,
+        &["cudaMemsetAsync"],
+        pageable_refused,
+    )
+    .needs(&[Need::NoPageableAccess]),
+    Case::new(
+        "memset.device-does-not-wait",
+        "Setting device memory is asynchronous for the host, whichever function does it.",
+        sources::API_SYNC,
+        &["cudaMemset", "cudaMemsetAsync"],
+        device_does_not_wait,
+    ),
+    Case::new(
+        "memset.pinned-waits",
+        "The synchronous function returns when it is done if the memory is pinned.",
+        sources::API_SYNC,
+        &["cudaMemset"],
+        pinned_waits,
+    )
+    .needs(&[Need::MappedHost]),
+    Case::new(
+        "memset.wide",
+        "The driver sets elements of 1, 2 and 4 bytes, in the order of a stream.",
+        sources::DRIVER_MEMORY,
+        &["cuMemsetD8Async", "cuMemsetD16Async", "cuMemsetD32Async"],
+        wide,
+    ),
+    Case::new(
+        "memset.wide-misaligned",
+        "The address must be a multiple of the element's size.",
+        sources::DRIVER_MEMORY,
+        &["cuMemsetD16Async", "cuMemsetD32Async"],
+        wide_misaligned,
+    ),
+];
+
+fn low_byte(c: &Cuda<'_>) -> Verdict {
+    let memory = c.device_memory(BYTES)?;
+    for (value, seen) in [
+        (0, 0),
+        (0x5a, 0x5a5a_5a5a),
+        (0x1234, 0x3434_3434),
+        (-1, u32::MAX),
+    ] {
+        c.gives(
+            &format!("cudaMemset {value}"),
+            c.set(&memory, value, BYTES),
+            Code::SUCCESS,
+        )?;
+        c.is("contents", c.device_value(&memory)?, seen)?;
+    }
+    Ok(())
+}
+
+fn only_its_bytes(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.device_memory(4 * KIB)?, c.stream()?);
+    for bytes in [1, 3, 5, 1023, 4095] {
+        c.ok("cudaMemset", c.set(&memory, 0, memory.bytes()))?;
+        c.ok("cudaDeviceSynchronize", c.synchronize())?;
+        c.gives(
+            &format!("{bytes} bytes"),
+            c.set_async(&memory, 0xff, bytes, &stream),
+            Code::SUCCESS,
+        )?;
+        c.ok("cudaStreamSynchronize", stream.synchronize())?;
+        let set: Vec<bool> = c
+            .contents(&memory)?
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .map(|byte| byte == 0xff)
+            .collect();
+        c.holds("these bytes", set[..bytes].iter().all(|set| *set))?;
+        c.holds("no others", set[bytes..].iter().all(|set| !*set))?;
+    }
+    Ok(())
+}
+
+fn zero_bytes(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.device_memory(BYTES)?, c.stream()?);
+    c.ok("cudaMemset", c.set(&memory, 7, BYTES))?;
+    c.gives("cudaMemset", c.set(&memory, 1, 0), Code::SUCCESS)?;
+    c.gives(
+        "cudaMemsetAsync",
+        c.set_async(&memory, 1, 0, &stream),
+        Code::SUCCESS,
+    )?;
+    c.ok("cudaStreamSynchronize", stream.synchronize())?;
+    c.is("contents", c.device_value(&memory)?, 0x0707_0707)
+}
+
+fn managed(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
+    c.gives(
+        "fresh pages",
+        c.set(&memory, 1, memory.bytes()),
+        Code::SUCCESS,
+    )?;
+    c.ok("cudaDeviceSynchronize", c.synchronize())?;
+    c.is("contents", memory.value_all()?, 0x0101_0101)?;
+    memory.fill_all(3);
+    c.gives(
+        "pages on the host",
+        c.set_async(&memory, 2, MIB, &stream),
+        Code::SUCCESS,
+    )?;
+    c.ok("cudaStreamSynchronize", stream.synchronize())?;
+    c.is(
+        "the first half",
+        memory.value(0..memory.len() / 2)?,
+        0x0202_0202,
+    )?;
+    c.is(
+        "the second half",
+        memory.value(memory.len() / 2..memory.len())?,
+        3,
+    )?;
+    c.add(&memory, 0, &stream)?;
+    c.gives(
+        "pages on the device",
+        c.set_async(&memory, 4, memory.bytes(), &stream),
+        Code::SUCCESS,
+    )?;
+    c.ok("cudaStreamSynchronize", stream.synchronize())?;
+    c.is("contents", memory.value_all()?, 0x0404_0404)
+}
+
+fn pinned(c: &Cuda<'_>) -> Verdict {
+    let memory = c.pinned(BYTES, 0)?;
+    memory.fill_all(0);
+    c.gives("cudaMemset", c.set(&memory, 9, BYTES), Code::SUCCESS)?;
+    c.is("contents", memory.value_all()?, 0x0909_0909)
+}
+
+fn pageable_refused(c: &Cuda<'_>) -> Verdict {
+    let (mut own, stream) = (vec![5; 1024], c.stream()?);
+    c.gives(
+        "cudaMemsetAsync",
+        c.set_host_async(&mut own, &stream),
+        Code::INVALID_VALUE,
+    )?;
+    c.gives("the stream", stream.synchronize(), Code::SUCCESS)?;
+    c.holds("nothing is set", own.iter().all(|value| *value == 5))
+}
+
+fn device_does_not_wait(c: &Cuda<'_>) -> Verdict {
+    let (memory, legacy) = (c.device_memory(BYTES)?, c.default_stream(LEGACY));
+    let gate = c.gate(&legacy)?;
+    c.gives("cudaMemset", c.set(&memory, 1, BYTES), Code::SUCCESS)?;
+    c.gives(
+        "cudaMemsetAsync",
+        c.set_async(&memory, 2, BYTES / 2, &legacy),
+        Code::SUCCESS,
+    )?;
+    c.gives("the stream", legacy.query(), Code::NOT_READY)?;
+    gate.open()?;
+    c.ok("cudaDeviceSynchronize", c.synchronize())?;
+    let contents = c.contents(&memory)?;
+    let (first, second) = contents.split_at(contents.len() / 2);
+    c.holds(
+        "the first half",
+        first.iter().all(|value| *value == 0x0202_0202),
+    )?;
+    c.holds(
+        "the second half",
+        second.iter().all(|value| *value == 0x0101_0101),
+    )
+}
+
+fn pinned_waits(c: &Cuda<'_>) -> Verdict {
+    let (memory, legacy) = (c.pinned(BYTES, 0)?, c.default_stream(LEGACY));
+    memory.fill_all(0);
+    let gate = c.gate(&legacy)?;
+    let (waited, code) = gate.across(|| c.set(&memory, 8, BYTES));
+    c.gives("cudaMemset", code, Code::SUCCESS)?;
+    c.holds("it waited", waited)?;
+    c.is("contents", memory.value_all()?, 0x0808_0808)
+}
+
+fn wide(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.device_memory(BYTES)?, c.stream()?);
+    for (width, value, seen) in [
+        (1, 0x1_23, 0x2323_2323),
+        (2, 0x9_1234, 0x1234_1234),
+        (4, 0xdead_beef, 0xdead_beef),
+    ] {
+        let code = c.set_wide_async((&memory, 0), width, value, BYTES / width, &stream)?;
+        c.gives(&format!("elements of {width} bytes"), code, Code::SUCCESS)?;
+        c.ok("cudaStreamSynchronize", stream.synchronize())?;
+        c.is("contents", c.device_value(&memory)?, seen)?;
+    }
+    let code = c.set_wide_async((&memory, 4), 4, 1, 2, &stream)?;
+    c.gives("two in the middle", code, Code::SUCCESS)?;
+    c.ok("cudaStreamSynchronize", stream.synchronize())?;
+    c.is(
+        "contents",
+        c.contents(&memory)?[..4].to_vec(),
+        vec![0xdead_beef, 1, 1, 0xdead_beef],
+    )
+}
+
+fn wide_misaligned(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.device_memory(BYTES)?, c.stream()?);
+    c.ok("cudaMemset", c.set(&memory, 0, BYTES))?;
+    c.ok("cudaDeviceSynchronize", c.synchronize())?;
+    for (width, offset) in [(2, 1), (4, 1), (4, 2)] {
+        let code = c.set_wide_async((&memory, offset), width, u32::MAX, 4, &stream)?;
+        c.refuses(&format!("{width} bytes at {offset}"), code)?;
+    }
+    c.ok("cudaStreamSynchronize", stream.synchronize())?;
+    c.is("contents", c.device_value(&memory)?, 0)
+}

@@ -1,0 +1,86 @@
+//! The cases, a file a group.
+
+mod advice;
+mod allocation;
+mod attributes;
+mod batch;
+mod copies;
+mod default_streams;
+mod devices;
+mod errors;
+mod event_order;
+mod events;
+mod host_access;
+mod launch;
+mod location;
+mod memset;
+mod migration;
+mod modules;
+mod pinned;
+mod pointers;
+mod pools;
+mod pools_managed;
+mod prefetch;
+mod refused_ranges;
+mod registered;
+mod residency;
+mod several_devices;
+mod sources;
+mod sticky;
+mod stream_pools;
+mod streams;
+mod versions;
+
+use crate::Case;
+
+/// What every group uses.
+mod prelude {
+    pub(super) use super::sources;
+    pub(super) use crate::call::{
+        Attribute, Code, Cuda, LEGACY, Memory, PER_THREAD, Place, Stream, advice, fail, kind,
+    };
+    pub(super) use crate::case::{Case, Failure, Need, Verdict};
+
+    pub(super) const KIB: usize = 1 << 10;
+    pub(super) const MIB: usize = 1 << 20;
+    /// Device 0.
+    pub(super) const DEVICE: Place = Place::device(0);
+    pub(super) const HOST: Place = Place::HOST;
+}
+
+const GROUPS: &[&[Case]] = &[
+    versions::CASES,
+    devices::CASES,
+    errors::CASES,
+    allocation::CASES,
+    pointers::CASES,
+    pinned::CASES,
+    registered::CASES,
+    advice::CASES,
+    attributes::CASES,
+    location::CASES,
+    prefetch::CASES,
+    refused_ranges::CASES,
+    batch::CASES,
+    residency::CASES,
+    host_access::CASES,
+    streams::CASES,
+    default_streams::CASES,
+    events::CASES,
+    event_order::CASES,
+    stream_pools::CASES,
+    pools::CASES,
+    pools_managed::CASES,
+    copies::CASES,
+    memset::CASES,
+    modules::CASES,
+    launch::CASES,
+    several_devices::CASES,
+    migration::CASES,
+    sticky::CASES,
+];
+
+/// All cases, in the order in which they run.
+pub fn all() -> impl Iterator<Item = &'static Case> {
+    GROUPS.iter().copied().flatten()
+}

@@ -1,0 +1,229 @@
+//! Modules and what their functions tell.
+
+use super::prelude::*;
+use crate::kernels::PTX;
+use cuda_um_sys::cudaDeviceAttr as Attr;
+use std::ffi::CStr;
+
+/// `CU_FUNC_ATTRIBUTE_…`
+mod attribute {
+    pub(super) const MAX_THREADS: u32 = 0;
+    pub(super) const SHARED_BYTES: u32 = 1;
+    pub(super) const REGISTERS: u32 = 4;
+    pub(super) const PTX_VERSION: u32 = 5;
+    pub(super) const BINARY_VERSION: u32 = 6;
+    pub(super) const MAX_DYNAMIC_SHARED: u32 = 8;
+}
+
+/// A kernel whose body does not end.
+const BROKEN: &CStr = c".version 6.4\n.target sm_50\n.address_size 64\n.visible .entry broken(\n.param .u64 a\n)\n{\nret;\n";
+const GARBAGE: &CStr = c"this is no module";
+const NEWER: &CStr =
+    c".version 99.0\n.target sm_50\n.address_size 64\n.visible .entry newer()\n{\nret;\n}\n";
+
+pub(super) const CASES: &[Case] = &[
+    Case::new(
+        "modules.load",
+        "PTX of an old version and target loads, as often as one likes, and each module is unloaded by itself.",
+        sources::MODULE,
+        &["cuModuleLoadData", "cuModuleGetFunction", "cuModuleUnload"],
+        load,
+    ),
+    Case::new(
+        "modules.broken",
+        "PTX that does not parse is refused, and what is no module at all too.",
+        sources::MODULE,
+        &["cuModuleLoadData"],
+        broken,
+    ),
+    Case::new(
+        "modules.newer-ptx",
+        "PTX of a version that the driver is too old for is refused.",
+        sources::MODULE,
+        &["cuModuleLoadData"],
+        newer_ptx,
+    ),
+    Case::new(
+        "modules.unknown-kernel",
+        "A kernel that the module does not have is not found.",
+        sources::MODULE,
+        &["cuModuleGetFunction"],
+        unknown_kernel,
+    ),
+    Case::new(
+        "modules.function-attributes",
+        "A function tells the most threads of a block and the static shared memory that its PTX declares.",
+        sources::EXEC,
+        &["cuFuncGetAttribute"],
+        function_attributes,
+    ),
+    Case::new(
+        "modules.function-versions",
+        "A function tells what it was compiled from and for: the virtual architecture of the PTX, and one the device runs.",
+        sources::EXEC,
+        &["cuFuncGetAttribute"],
+        function_versions,
+    ),
+    Case::new(
+        "modules.unknown-attribute",
+        "An attribute that does not exist is an invalid value.",
+        sources::EXEC,
+        &["cuFuncGetAttribute", "cuFuncSetAttribute"],
+        unknown_attribute,
+    ),
+    Case::new(
+        "modules.dynamic-shared-limit",
+        "The limit of dynamic shared memory is raised to what the device allows, static memory included, and not beyond.",
+        sources::EXEC,
+        &["cuFuncSetAttribute", "cuFuncGetAttribute", "cuLaunchKernel"],
+        dynamic_shared_limit,
+    ),
+    Case::new(
+        "modules.occupancy",
+        "Blocks fit into a multiprocessor within its threads, and no more of them with more shared memory.",
+        sources::OCCUPANCY,
+        &["cuOccupancyMaxActiveBlocksPerMultiprocessor"],
+        occupancy,
+    ),
+];
+
+fn load(c: &Cuda<'_>) -> Verdict {
+    let (code, first) = c.load_module(PTX)?;
+    c.gives("cuModuleLoadData", code, Code::SUCCESS)?;
+    let (code, second) = c.load_module(PTX)?;
+    c.gives("cuModuleLoadData again", code, Code::SUCCESS)?;
+    c.is("two modules", first != second, true)?;
+    let found = c.module_function(first, c"conf_add")?;
+    c.gives("cuModuleUnload", c.unload_module(first)?, Code::SUCCESS)?;
+    let still = c.module_function(second, c"conf_add")?;
+    c.gives(
+        "cuModuleUnload of the second",
+        c.unload_module(second)?,
+        Code::SUCCESS,
+    )?;
+    c.gives("a kernel of the first", found, Code::SUCCESS)?;
+    c.gives(
+        "a kernel of the second, when the first was unloaded",
+        still,
+        Code::SUCCESS,
+    )
+}
+
+/// Loads what must be refused.
+fn refused(c: &Cuda<'_>, name: &str, image: &CStr) -> Verdict {
+    let (code, module) = c.load_module(image)?;
+    if code == Code::SUCCESS {
+        c.ok("cuModuleUnload", c.unload_module(module)?)?;
+    }
+    c.refuses(name, code)
+}
+
+fn broken(c: &Cuda<'_>) -> Verdict {
+    refused(c, "PTX that does not end", BROKEN)?;
+    refused(c, "no module", GARBAGE)?;
+    c.gives("the device", c.synchronize(), Code::SUCCESS)
+}
+
+fn newer_ptx(c: &Cuda<'_>) -> Verdict {
+    refused(c, "PTX 99.0", NEWER)
+}
+
+fn unknown_kernel(c: &Cuda<'_>) -> Verdict {
+    let (code, module) = c.load_module(PTX)?;
+    c.ok("cuModuleLoadData", code)?;
+    let (none, prefix) = (
+        c.module_function(module, c"none")?,
+        c.module_function(module, c"conf_")?,
+    );
+    c.ok("cuModuleUnload", c.unload_module(module)?)?;
+    c.gives("no such name", none, Code::NOT_FOUND)?;
+    c.gives("a part of a name", prefix, Code::NOT_FOUND)
+}
+
+/// An attribute of the kernel with limits.
+fn value(c: &Cuda<'_>, attribute: u32) -> Result<i32, Failure> {
+    let (code, value) = c.kernel_attribute(attribute)?;
+    c.ok("cuFuncGetAttribute", code)?;
+    Ok(value)
+}
+
+fn function_attributes(c: &Cuda<'_>) -> Verdict {
+    c.is("threads", value(c, attribute::MAX_THREADS)?, 64)?;
+    c.is("shared memory", value(c, attribute::SHARED_BYTES)?, 4096)?;
+    c.holds(
+        "registers",
+        (1..=255).contains(&value(c, attribute::REGISTERS)?),
+    )
+}
+
+fn function_versions(c: &Cuda<'_>) -> Verdict {
+    c.is("of the PTX", value(c, attribute::PTX_VERSION)?, 50)?;
+    let (major, minor) = (
+        c.attribute(Attr::cudaDevAttrComputeCapabilityMajor)?,
+        c.attribute(Attr::cudaDevAttrComputeCapabilityMinor)?,
+    );
+    c.is(
+        "of the code is the device's",
+        value(c, attribute::BINARY_VERSION)? == major * 10 + minor,
+        true,
+    )
+}
+
+fn unknown_attribute(c: &Cuda<'_>) -> Verdict {
+    c.gives(
+        "cuFuncGetAttribute",
+        c.kernel_attribute(9999)?.0,
+        Code::INVALID_VALUE,
+    )?;
+    c.gives(
+        "cuFuncSetAttribute",
+        c.set_kernel_attribute(9999, 1)?,
+        Code::INVALID_VALUE,
+    )
+}
+
+fn dynamic_shared_limit(c: &Cuda<'_>) -> Verdict {
+    let most = c.attribute(Attr::cudaDevAttrMaxSharedMemoryPerBlockOptin)? - 4096;
+    let before = value(c, attribute::MAX_DYNAMIC_SHARED)?;
+    let (out, stream) = (c.device_memory(4 * KIB)?, c.stream()?);
+    c.ok("cudaMemset", c.set(&out, 0, 4))?;
+    c.ok("cudaDeviceSynchronize", c.synchronize())?;
+    c.refuses(
+        "beyond the device's",
+        c.set_kernel_attribute(attribute::MAX_DYNAMIC_SHARED, most + 1)?,
+    )?;
+    c.is(
+        "still",
+        value(c, attribute::MAX_DYNAMIC_SHARED)? == before,
+        true,
+    )?;
+    c.gives(
+        "the device's",
+        c.set_kernel_attribute(attribute::MAX_DYNAMIC_SHARED, most)?,
+        Code::SUCCESS,
+    )?;
+    let told = value(c, attribute::MAX_DYNAMIC_SHARED);
+    let launched = c.launch_limited(&out, super::launch::limited(64, most as u32), &stream);
+    // The kernel is shared with other cases.
+    c.ok(
+        "back",
+        c.set_kernel_attribute(attribute::MAX_DYNAMIC_SHARED, before)?,
+    )?;
+    c.is("told", told? == most, true)?;
+    c.gives("a launch that uses it", launched?, Code::SUCCESS)?;
+    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.is("it ran", c.contents(&out)?[0], 7)
+}
+
+fn occupancy(c: &Cuda<'_>) -> Verdict {
+    let threads = c.attribute(Attr::cudaDevAttrMaxThreadsPerMultiProcessor)?;
+    let mut least = i32::MAX;
+    for shared_bytes in [0, 8 * KIB, 32 * KIB] {
+        let (code, blocks) = c.occupancy("conf_add", 256, shared_bytes)?;
+        c.gives(&format!("{shared_bytes} bytes"), code, Code::SUCCESS)?;
+        c.holds("some fit", blocks > 0 && blocks * 256 <= threads)?;
+        c.holds("no more than with less", blocks <= least)?;
+        least = blocks;
+    }
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! Pinned host memory.
+
+use super::prelude::*;
+use cuda_um_sys as sys;
+
+pub(super) const CASES: &[Case] = &[
+    Case::new(
+        "pinned.mapped",
+        "A kernel reads and writes mapped pinned memory in place, at the address that CUDA tells for the device.",
+        sources::MEMORY,
+        &["cudaHostAlloc", "cudaHostGetDevicePointer", "cudaFreeHost"],
+        mapped,
+    )
+    .needs(&[Need::MappedHost]),
+    Case::new(
+        "pinned.zero-bytes",
+        "Pinned memory of 0 bytes is no error.",
+        sources::MEASURED,
+        &["cudaHostAlloc"],
+        zero_bytes,
+    ),
+    Case::new(
+        "pinned.huge",
+        "More pinned memory than an address space holds is refused.",
+        sources::MEMORY,
+        &["cudaHostAlloc"],
+        huge,
+    ),
+    Case::new(
+        "pinned.flags",
+        "Portable, mapped and write-combined may be combined; other flags are an invalid value.",
+        sources::MEMORY,
+        &["cudaHostAlloc"],
+        flags,
+    ),
+    Case::new(
+        "pinned.alignment",
+        "Pinned memory begins at a page.",
+        sources::MEASURED,
+        &["cudaHostAlloc"],
+        alignment,
+    ),
+    Case::new(
+        "pinned.device-pointer-refused",
+        "Memory that is not pinned has no address for the device, and flags must be 0.",
+        sources::MEMORY,
+        &["cudaHostGetDevicePointer"],
+        device_pointer_refused,
+    ),
+    Case::new(
+        "pinned.freed-by-its-own",
+        "Pinned memory is not freed as device memory, and device memory not as pinned.",
+        sources::MEMORY,
+        &["cudaFreeHost", "cudaFree"],
+        freed_by_its_own,
+    ),
+    Case::new(
+        "pinned.free-twice",
+        "Freeing pinned memory twice is refused.",
+        sources::MEMORY,
+        &["cudaFreeHost"],
+        free_twice,
+    )
+    .misuse(),
+    Case::new(
+        "pinned.not-advised",
+        "Advice and prefetch are for managed memory: pinned memory is refused.",
+        sources::MEMORY,
+        &["cudaMemPrefetchAsync", "cudaMemAdvise"],
+        not_advised,
+    )
+    .needs(&[Need::Concurrent, Need::NoPageableAccess]),
+];
+
+fn mapped(c: &Cuda<'_>) -> Verdict {
+    let memory = c.pinned(
+        64 * KIB,
+        sys::cudaHostAllocMapped | sys::cudaHostAllocPortable,
+    )?;
+    let (code, address) = c.host_device_pointer(memory.address(), 0);
+    c.gives("cudaHostGetDevicePointer", code, Code::SUCCESS)?;
+    c.is("the same address", address == memory.address(), true)?;
+    memory.fill_all(5);
+    let stream = c.stream()?;
+    c.add(&memory, 2, &stream)?;
+    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.is("contents", memory.value_all()?, 7)
+}
+
+fn zero_bytes(c: &Cuda<'_>) -> Verdict {
+    let (code, address) = c.try_pinned(0, 0);
+    c.gives("cudaHostAlloc(0)", code, Code::SUCCESS)?;
+    c.gives(
+        "cudaFreeHost of it",
+        c.free_host_address(address),
+        Code::SUCCESS,
+    )
+}
+
+fn huge(c: &Cuda<'_>) -> Verdict {
+    let (code, _) = c.try_pinned(usize::MAX / 2, 0);
+    c.refuses("cudaHostAlloc", code)
+}
+
+fn flags(c: &Cuda<'_>) -> Verdict {
+    for flags in 0..=7 {
+        let memory = c.pinned(4 * KIB, flags)?;
+        c.ok("cudaFreeHost", memory.free())?;
+    }
+    for flags in [64, 1 << 20] {
+        let (code, _) = c.try_pinned(4 * KIB, flags);
+        c.gives(&format!("flags {flags}"), code, Code::INVALID_VALUE)?;
+    }
+    Ok(())
+}
+
+fn alignment(c: &Cuda<'_>) -> Verdict {
+    for bytes in [64, 5000, 100_000] {
+        let memory = c.pinned(bytes, 0)?;
+        c.is(&format!("{bytes} bytes"), memory.address() % 512, 0)?;
+    }
+    Ok(())
+}
+
+fn device_pointer_refused(c: &Cuda<'_>) -> Verdict {
+    let own = vec![0u32; 1024];
+    let (code, _) = c.host_device_pointer(own.as_ptr() as usize, 0);
+    c.gives("pageable memory", code, Code::INVALID_VALUE)?;
+    let memory = c.pinned(4 * KIB, sys::cudaHostAllocMapped)?;
+    let (code, _) = c.host_device_pointer(memory.address(), 1);
+    c.gives("flags 1", code, Code::INVALID_VALUE)
+}
+
+fn freed_by_its_own(c: &Cuda<'_>) -> Verdict {
+    let (pinned, device) = (c.pinned(4 * MIB, 0)?, c.device_memory(4 * MIB)?);
+    c.refuses(
+        "cudaFree of pinned memory",
+        c.free_address(pinned.address()),
+    )?;
+    c.refuses(
+        "cudaFreeHost of device memory",
+        c.free_host_address(device.address()),
+    )?;
+    pinned.fill_all(1);
+    c.gives(
+        "both are there",
+        c.copy(&device, &pinned, kind::DEFAULT),
+        Code::SUCCESS,
+    )
+}
+
+fn free_twice(c: &Cuda<'_>) -> Verdict {
+    let memory = c.pinned(4 * MIB, 0)?;
+    let address = memory.address();
+    c.gives("cudaFreeHost", memory.free(), Code::SUCCESS)?;
+    c.refuses("cudaFreeHost again", c.free_host_address(address))
+}
+
+fn not_advised(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.pinned(64 * KIB, 0)?, c.stream()?);
+    c.refuses("cudaMemPrefetchAsync", c.prefetch(&memory, DEVICE, &stream))?;
+    c.refuses(
+        "cudaMemAdvise",
+        c.advise(&memory, advice::SET_READ_MOSTLY, DEVICE),
+    )
+}

@@ -1,0 +1,147 @@
+//! What CUDA says of an address.
+
+use super::prelude::*;
+use cuda_um_sys as sys;
+
+const UNREGISTERED: u32 = 0;
+const PINNED: u32 = 1;
+const DEVICE_MEMORY: u32 = 2;
+const MANAGED: u32 = 3;
+
+pub(super) const CASES: &[Case] = &[
+    Case::new(
+        "pointers.managed",
+        "Managed memory is known as such, at every address in it, with one pointer for both sides.",
+        sources::UNIFIED,
+        &["cudaPointerGetAttributes"],
+        managed,
+    )
+    .needs(&[Need::Managed]),
+    Case::new(
+        "pointers.device",
+        "Device memory is known as such; the host has no pointer to it.",
+        sources::UNIFIED,
+        &["cudaPointerGetAttributes"],
+        device,
+    ),
+    Case::new(
+        "pointers.pinned",
+        "Pinned memory is known as host memory, with a pointer for the device.",
+        sources::UNIFIED,
+        &["cudaPointerGetAttributes"],
+        pinned,
+    ),
+    Case::new(
+        "pointers.registered",
+        "Registered memory is known as host memory, and after it was unregistered no more.",
+        sources::UNIFIED,
+        &[
+            "cudaPointerGetAttributes",
+            "cudaHostRegister",
+            "cudaHostUnregister",
+        ],
+        registered,
+    )
+    .needs(&[Need::HostRegister]),
+    Case::new(
+        "pointers.pageable",
+        "An address that CUDA does not know is unregistered, and that is no error.",
+        sources::UNIFIED,
+        &["cudaPointerGetAttributes"],
+        pageable,
+    ),
+    Case::new(
+        "pointers.freed",
+        "Freed device memory is not known any more.",
+        sources::UNIFIED,
+        &["cudaPointerGetAttributes", "cudaFree"],
+        freed,
+    )
+    .misuse(),
+    Case::new(
+        "pointers.second-device",
+        "Device memory tells whose it is.",
+        sources::UNIFIED,
+        &["cudaPointerGetAttributes"],
+        second_device,
+    )
+    .needs(&[Need::Devices(2)]),
+];
+
+fn managed(c: &Cuda<'_>) -> Verdict {
+    let memory = c.managed(64 * KIB)?;
+    for offset in [0, 4, 40_000] {
+        let address = memory.address() + offset;
+        let found = c.pointer(address)?;
+        c.is("kind", found.kind, MANAGED)?;
+        c.is("device", found.device, 0)?;
+        c.is(
+            "the device's pointer",
+            found.device_pointer == address,
+            true,
+        )?;
+        c.is("the host's pointer", found.host_pointer == address, true)?;
+    }
+    Ok(())
+}
+
+fn device(c: &Cuda<'_>) -> Verdict {
+    let memory = c.device_memory(64 * KIB)?;
+    let found = c.pointer(memory.address() + 128)?;
+    c.is("kind", found.kind, DEVICE_MEMORY)?;
+    c.is("device", found.device, 0)?;
+    c.is(
+        "the device's pointer",
+        found.device_pointer == memory.address() + 128,
+        true,
+    )?;
+    c.is("the host's pointer", found.host_pointer, 0)
+}
+
+fn pinned(c: &Cuda<'_>) -> Verdict {
+    let memory = c.pinned(64 * KIB, sys::cudaHostAllocMapped)?;
+    let found = c.pointer(memory.address() + 128)?;
+    c.is("kind", found.kind, PINNED)?;
+    c.is(
+        "the host's pointer",
+        found.host_pointer == memory.address() + 128,
+        true,
+    )?;
+    c.holds("the device's pointer", found.device_pointer != 0)
+}
+
+fn registered(c: &Cuda<'_>) -> Verdict {
+    let mut own = super::registered::pages(64 * KIB);
+    let own = &mut own[..];
+    let address = own.as_ptr() as usize;
+    c.is("before", c.pointer(address)?.kind, UNREGISTERED)?;
+    c.ok(
+        "cudaHostRegister",
+        c.register(own, sys::cudaHostRegisterPortable),
+    )?;
+    let found = c.pointer(address);
+    c.ok("cudaHostUnregister", c.unregister(address))?;
+    c.is("registered", found?.kind, PINNED)?;
+    c.is("after", c.pointer(address)?.kind, UNREGISTERED)
+}
+
+fn pageable(c: &Cuda<'_>) -> Verdict {
+    let own = vec![0u32; 1024];
+    let found = c.pointer(own.as_ptr() as usize)?;
+    c.is("kind", found.kind, UNREGISTERED)?;
+    c.is("the last error", c.peek_error(), Code::SUCCESS)
+}
+
+fn freed(c: &Cuda<'_>) -> Verdict {
+    let memory = c.device_memory(8 * MIB)?;
+    let address = memory.address();
+    c.ok("cudaFree", memory.free())?;
+    c.is("kind", c.pointer(address)?.kind, UNREGISTERED)
+}
+
+fn second_device(c: &Cuda<'_>) -> Verdict {
+    c.ok("cudaSetDevice", c.set_device(1))?;
+    let memory = c.device_memory(64 * KIB)?;
+    c.ok("cudaSetDevice", c.set_device(0))?;
+    c.is("device", c.pointer(memory.address())?.device, 1)
+}

@@ -1,0 +1,327 @@
+//! Memory pools: which one is used, what they hold, when they give it back.
+
+use super::prelude::*;
+use crate::call::Pool;
+use cuda_um_sys::cudaMemPoolAttr as Attr;
+
+/// A pool reserves in steps; this is more than one.
+const BYTES: usize = 32 * MIB;
+
+const RESERVED: Attr = Attr::cudaMemPoolAttrReservedMemCurrent;
+const RESERVED_HIGH: Attr = Attr::cudaMemPoolAttrReservedMemHigh;
+const USED: Attr = Attr::cudaMemPoolAttrUsedMemCurrent;
+const USED_HIGH: Attr = Attr::cudaMemPoolAttrUsedMemHigh;
+const THRESHOLD: Attr = Attr::cudaMemPoolAttrReleaseThreshold;
+
+pub(super) const CASES: &[Case] = &[
+    Case::new(
+        "pools.current-is-default",
+        "A device allocates from its default pool until another is set.",
+        sources::POOLS,
+        &["cudaDeviceGetDefaultMemPool", "cudaDeviceGetMemPool"],
+        current_is_default,
+    )
+    .needs(&[Need::Pools]),
+    Case::new(
+        "pools.set-current",
+        "Stream-ordered memory comes from the device's current pool.",
+        sources::POOLS,
+        &["cudaDeviceSetMemPool", "cudaMallocAsync", "cudaMemPoolGetAttribute"],
+        set_current,
+    )
+    .needs(&[Need::Pools]),
+    Case::new(
+        "pools.default-stays",
+        "A device's default pool cannot be destroyed.",
+        sources::POOLS,
+        &["cudaMemPoolDestroy"],
+        default_stays,
+    )
+    .needs(&[Need::Pools]),
+    Case::new(
+        "pools.destroy-current",
+        "When the current pool is destroyed the device goes back to its default pool.",
+        sources::POOLS,
+        &["cudaMemPoolDestroy", "cudaDeviceGetMemPool"],
+        destroy_current,
+    )
+    .needs(&[Need::Pools]),
+    Case::new(
+        "pools.destroy-in-use",
+        "A pool is destroyed at once, and what was allocated from it lives on until it is freed.",
+        sources::POOLS,
+        &["cudaMemPoolDestroy", "cudaMallocFromPoolAsync"],
+        destroy_in_use,
+    )
+    .needs(&[Need::Pools]),
+    Case::new(
+        "pools.no-such-device",
+        "A pool on a device that does not exist is refused.",
+        sources::POOLS,
+        &["cudaMemPoolCreate"],
+        no_such_device,
+    )
+    .needs(&[Need::Pools]),
+    Case::new(
+        "pools.defaults",
+        "A new pool is empty, keeps nothing back when it is synchronized, and may reuse memory in all three ways.",
+        sources::TYPES,
+        &["cudaMemPoolGetAttribute"],
+        defaults,
+    )
+    .needs(&[Need::Pools]),
+    Case::new(
+        "pools.used",
+        "What is used is counted, now and at most; the mark is set back to what is used now.",
+        sources::TYPES,
+        &["cudaMemPoolGetAttribute", "cudaMemPoolSetAttribute"],
+        used,
+    )
+    .needs(&[Need::Pools]),
+    Case::new(
+        "pools.reserved",
+        "What is reserved is at least what is used.",
+        sources::TYPES,
+        &["cudaMemPoolGetAttribute"],
+        reserved,
+    )
+    .needs(&[Need::Pools]),
+    Case::new(
+        "pools.marks-only-reset",
+        "The highest values can be set to zero and to nothing else.",
+        sources::TYPES,
+        &["cudaMemPoolSetAttribute"],
+        marks_only_reset,
+    )
+    .needs(&[Need::Pools]),
+    Case::new(
+        "pools.threshold-keeps",
+        "Below the release threshold a pool keeps what was freed, until it is trimmed.",
+        sources::GUIDE_POOLS,
+        &["cudaMemPoolSetAttribute", "cudaMemPoolTrimTo"],
+        threshold_keeps,
+    )
+    .needs(&[Need::Pools]),
+    Case::new(
+        "pools.threshold-zero-releases",
+        "With a release threshold of 0 a pool gives back what was freed when a stream is synchronized.",
+        sources::GUIDE_POOLS,
+        &["cudaFreeAsync", "cudaStreamSynchronize"],
+        threshold_zero_releases,
+    )
+    .needs(&[Need::Pools]),
+    Case::new(
+        "pools.trim-keeps-what-is-used",
+        "Trimming does not touch what is allocated, and keeps at least as much as is asked for.",
+        sources::POOLS,
+        &["cudaMemPoolTrimTo"],
+        trim_keeps_what_is_used,
+    )
+    .needs(&[Need::Pools]),
+    Case::new(
+        "pools.access-of-its-own-device",
+        "A device's access to a pool of its own can be given once more, and not be taken.",
+        sources::POOLS,
+        &["cudaMemPoolSetAccess"],
+        access_of_its_own_device,
+    )
+    .needs(&[Need::Pools]),
+];
+
+fn current_is_default(c: &Cuda<'_>) -> Verdict {
+    c.is(
+        "the same",
+        c.device_pool(true)?.raw() == c.device_pool(false)?.raw(),
+        true,
+    )
+}
+
+fn set_current(c: &Cuda<'_>) -> Verdict {
+    let (default, own, stream) = (c.device_pool(true)?, c.pool()?, c.stream()?);
+    c.gives(
+        "cudaDeviceSetMemPool",
+        c.set_device_pool(&own),
+        Code::SUCCESS,
+    )?;
+    let current = c.device_pool(false)?.raw();
+    let memory = c.malloc_async(BYTES, &stream);
+    let used = own.get(USED);
+    let back = c.set_device_pool(&default);
+    c.holds("it is current", current == own.raw())?;
+    c.holds("its memory is used", used? >= BYTES as u64)?;
+    c.gives("back to the default", back, Code::SUCCESS)?;
+    c.ok("cudaFreeAsync", memory?.free())?;
+    c.ok("cudaStreamSynchronize", stream.synchronize())?;
+    c.is("used when it is freed", own.get(USED)?, 0)
+}
+
+fn default_stays(c: &Cuda<'_>) -> Verdict {
+    let (pool, stream) = (c.device_pool(true)?, c.stream()?);
+    c.refuses("cudaMemPoolDestroy", pool.destroy_default())?;
+    let memory = c.malloc_from_pool(&pool, 64 * KIB, &stream, false)?;
+    c.gives("it works on", memory.free(), Code::SUCCESS)?;
+    c.ok("cudaStreamSynchronize", stream.synchronize())
+}
+
+fn destroy_current(c: &Cuda<'_>) -> Verdict {
+    let (default, own) = (c.device_pool(true)?, c.pool()?);
+    c.ok("cudaDeviceSetMemPool", c.set_device_pool(&own))?;
+    let code = own.destroy();
+    let current = c.device_pool(false)?.raw();
+    c.ok("cudaDeviceSetMemPool", c.set_device_pool(&default))?;
+    c.gives("cudaMemPoolDestroy", code, Code::SUCCESS)?;
+    c.is("the default is current", current == default.raw(), true)
+}
+
+fn destroy_in_use(c: &Cuda<'_>) -> Verdict {
+    let (pool, stream) = (c.pool()?, c.stream()?);
+    let memory = c.malloc_from_pool(&pool, 64 * KIB, &stream, false)?;
+    c.gives("cudaMemPoolDestroy", pool.destroy(), Code::SUCCESS)?;
+    c.ok(
+        "cudaMemsetAsync",
+        c.set_async(&memory, 1, memory.bytes(), &stream),
+    )?;
+    c.add(&memory, 1, &stream)?;
+    c.gives("the stream", stream.synchronize(), Code::SUCCESS)?;
+    c.is("contents", c.device_value(&memory)?, 0x0101_0102)?;
+    c.gives("cudaFreeAsync", memory.free(), Code::SUCCESS)?;
+    c.gives("the stream", stream.synchronize(), Code::SUCCESS)
+}
+
+fn no_such_device(c: &Cuda<'_>) -> Verdict {
+    for device in [-1, 64] {
+        match c.try_device_pool(device) {
+            Err(code) => c.refuses(&format!("device {device}"), code)?,
+            Ok(_) => return fail(format!("there is a pool on device {device}")),
+        }
+    }
+    Ok(())
+}
+
+fn defaults(c: &Cuda<'_>) -> Verdict {
+    let pool = c.pool()?;
+    for (name, attribute) in [
+        ("threshold", THRESHOLD),
+        ("reserved", RESERVED),
+        ("reserved at most", RESERVED_HIGH),
+        ("used", USED),
+        ("used at most", USED_HIGH),
+    ] {
+        c.is(name, pool.get(attribute)?, 0)?;
+    }
+    for (name, attribute) in [
+        (
+            "follow events",
+            Attr::cudaMemPoolReuseFollowEventDependencies,
+        ),
+        ("opportunistic", Attr::cudaMemPoolReuseAllowOpportunistic),
+        ("internal", Attr::cudaMemPoolReuseAllowInternalDependencies),
+    ] {
+        // An int: the upper half is not written.
+        c.is(name, pool.get(attribute)? as u32, 1)?;
+    }
+    Ok(())
+}
+
+fn used(c: &Cuda<'_>) -> Verdict {
+    let (pool, stream) = (c.pool()?, c.stream()?);
+    let first = c.malloc_from_pool(&pool, BYTES, &stream, false)?;
+    let second = c.malloc_from_pool(&pool, MIB, &stream, false)?;
+    let (all, both) = (pool.get(USED)?, (BYTES + MIB) as u64);
+    c.holds("both are used", all >= both && all < 2 * both)?;
+    c.is("at most", pool.get(USED_HIGH)? == all, true)?;
+    c.ok("cudaFreeAsync", first.free())?;
+    c.ok("cudaStreamSynchronize", stream.synchronize())?;
+    let one = pool.get(USED)?;
+    c.holds("one is used", one >= MIB as u64 && one < BYTES as u64)?;
+    c.is("at most, still", pool.get(USED_HIGH)? == all, true)?;
+    c.gives("set back", pool.set(USED_HIGH, 0), Code::SUCCESS)?;
+    c.is("at most, now", pool.get(USED_HIGH)? == one, true)?;
+    c.ok("cudaFreeAsync", second.free())?;
+    c.ok("cudaStreamSynchronize", stream.synchronize())?;
+    c.is("used at the end", pool.get(USED)?, 0)
+}
+
+fn reserved(c: &Cuda<'_>) -> Verdict {
+    let (pool, stream) = (c.pool()?, c.stream()?);
+    let memory = c.malloc_from_pool(&pool, BYTES, &stream, false)?;
+    let (used, reserved) = (pool.get(USED)?, pool.get(RESERVED)?);
+    c.holds("reserved >= used", reserved >= used && used >= BYTES as u64)?;
+    c.holds("at most >= now", pool.get(RESERVED_HIGH)? >= reserved)?;
+    c.ok("cudaFreeAsync", memory.free())?;
+    c.ok("cudaStreamSynchronize", stream.synchronize())
+}
+
+fn marks_only_reset(c: &Cuda<'_>) -> Verdict {
+    let pool = c.pool()?;
+    for (name, attribute) in [("used", USED_HIGH), ("reserved", RESERVED_HIGH)] {
+        c.refuses(&format!("{name} at most, to 1"), pool.set(attribute, 1))?;
+        c.gives(
+            &format!("{name} at most, to 0"),
+            pool.set(attribute, 0),
+            Code::SUCCESS,
+        )?;
+    }
+    for (name, attribute) in [("used", USED), ("reserved", RESERVED)] {
+        c.refuses(name, pool.set(attribute, 0))?;
+    }
+    Ok(())
+}
+
+/// Allocates from the pool, frees it, and waits for the stream.
+fn churn(c: &Cuda<'_>, pool: &Pool<'_>, stream: &Stream<'_>) -> Verdict {
+    let memory = c.malloc_from_pool(pool, BYTES, stream, false)?;
+    c.add(&memory, 1, stream)?;
+    c.ok("cudaFreeAsync", memory.free())?;
+    c.ok("cudaStreamSynchronize", stream.synchronize())
+}
+
+fn threshold_keeps(c: &Cuda<'_>) -> Verdict {
+    let (pool, stream) = (c.pool()?, c.stream()?);
+    c.gives(
+        "the threshold",
+        pool.set(THRESHOLD, u64::MAX),
+        Code::SUCCESS,
+    )?;
+    c.is("read back", pool.get(THRESHOLD)?, u64::MAX)?;
+    churn(c, &pool, &stream)?;
+    let kept = pool.get(RESERVED)?;
+    c.holds("it is kept", kept >= BYTES as u64)?;
+    churn(c, &pool, &stream)?;
+    c.is("and used again", pool.get(RESERVED)? == kept, true)?;
+    c.gives("trimmed", pool.trim(0), Code::SUCCESS)?;
+    c.is("reserved", pool.get(RESERVED)?, 0)
+}
+
+fn threshold_zero_releases(c: &Cuda<'_>) -> Verdict {
+    let (pool, stream) = (c.pool()?, c.stream()?);
+    churn(c, &pool, &stream)?;
+    c.is("reserved", pool.get(RESERVED)?, 0)
+}
+
+fn trim_keeps_what_is_used(c: &Cuda<'_>) -> Verdict {
+    let (pool, stream) = (c.pool()?, c.stream()?);
+    c.ok("the threshold", pool.set(THRESHOLD, u64::MAX))?;
+    let memory = c.malloc_from_pool(&pool, MIB, &stream, false)?;
+    c.ok("cudaMemsetAsync", c.set_async(&memory, 4, MIB, &stream))?;
+    churn(c, &pool, &stream)?;
+    c.gives("trimmed to as much", pool.trim(BYTES), Code::SUCCESS)?;
+    c.holds("as much is kept", pool.get(RESERVED)? >= BYTES as u64)?;
+    c.gives("trimmed to nothing", pool.trim(0), Code::SUCCESS)?;
+    let reserved = pool.get(RESERVED)?;
+    c.holds("what is used is kept", reserved >= MIB as u64)?;
+    c.is("contents", c.device_value(&memory)?, 0x0404_0404)?;
+    c.ok("cudaFreeAsync", memory.free())?;
+    c.ok("cudaStreamSynchronize", stream.synchronize())
+}
+
+fn access_of_its_own_device(c: &Cuda<'_>) -> Verdict {
+    let (pool, stream) = (c.pool()?, c.stream()?);
+    c.gives("given", pool.set_access(0, true), Code::SUCCESS)?;
+    c.refuses("taken", pool.set_access(0, false))?;
+    c.refuses(
+        "given to a device that does not exist",
+        pool.set_access(64, true),
+    )?;
+    churn(c, &pool, &stream)
+}

@@ -1,0 +1,151 @@
+//! Pools of managed memory, from CUDA 13.0 on.
+
+use super::prelude::*;
+use crate::call::Pool;
+use cuda_um_sys::cudaMemPoolAttr as Attr;
+
+const BYTES: usize = 2 * MIB;
+/// `cudaMemoryTypeManaged`
+const MANAGED: u32 = 3;
+
+pub(super) const CASES: &[Case] = &[
+    Case::new(
+        "pools-managed.host-and-kernel",
+        "Memory of a managed pool has one address for host and kernels, like other managed memory.",
+        sources::GUIDE_POOLS,
+        &[
+            "cudaMemPoolCreate",
+            "cudaMallocFromPoolAsync",
+            "cudaFreeAsync",
+        ],
+        host_and_kernel,
+    )
+    .needs(&[Need::Since(13, 0), Need::Concurrent, Need::Pools]),
+    Case::new(
+        "pools-managed.pointer",
+        "Memory of a managed pool says that it is managed.",
+        sources::UNIFIED,
+        &["cudaMallocFromPoolAsync", "cudaPointerGetAttributes"],
+        pointer,
+    )
+    .needs(&[Need::Since(13, 0), Need::Concurrent, Need::Pools]),
+    Case::new(
+        "pools-managed.prefetch",
+        "Memory of a managed pool is prefetched like other managed memory.",
+        sources::MEMORY,
+        &["cudaMallocFromPoolAsync", "cudaMemPrefetchAsync"],
+        prefetch,
+    )
+    .needs(&[Need::Since(13, 0), Need::Concurrent, Need::Pools]),
+    Case::new(
+        "pools-managed.counted",
+        "What is used of a managed pool is counted like that of other pools.",
+        sources::TYPES,
+        &["cudaMemPoolGetAttribute", "cudaMemPoolTrimTo"],
+        counted,
+    )
+    .needs(&[Need::Since(13, 0), Need::Concurrent, Need::Pools]),
+    Case::new(
+        "pools-managed.older-refuse",
+        "Before CUDA 13.0 a pool of managed memory is refused.",
+        sources::TYPES,
+        &["cudaMemPoolCreate"],
+        refused,
+    )
+    .needs(&[Need::Before(13, 0), Need::Pools]),
+    Case::new(
+        "pools-managed.needs-concurrent-access",
+        "A device without concurrent managed access refuses a pool of managed memory.",
+        sources::POOLS,
+        &["cudaMemPoolCreate"],
+        refused,
+    )
+    .needs(&[Need::Since(13, 0), Need::NoConcurrent]),
+];
+
+fn pool<'c>(c: &'c Cuda<'c>) -> Result<Pool<'c>, Failure> {
+    let pool = c
+        .try_managed_pool(0)
+        .map_err(|code| Failure(format!("cudaMemPoolCreate: {}", c.text(code))))?;
+    // Without it every synchronization gives the pages back, and takes long.
+    c.ok(
+        "the threshold",
+        pool.set(Attr::cudaMemPoolAttrReleaseThreshold, u64::MAX),
+    )?;
+    Ok(pool)
+}
+
+fn host_and_kernel(c: &Cuda<'_>) -> Verdict {
+    let (pool, stream) = (pool(c)?, c.stream()?);
+    for round in 0..3 {
+        let memory = c.malloc_from_pool(&pool, BYTES, &stream, true)?;
+        c.ok("cudaStreamSynchronize", stream.synchronize())?;
+        memory.fill_all(round);
+        c.add(&memory, 5, &stream)?;
+        c.ok("cudaStreamSynchronize", stream.synchronize())?;
+        c.is("what the host reads", memory.value_all()?, round + 5)?;
+        c.gives("cudaFreeAsync", memory.free(), Code::SUCCESS)?;
+    }
+    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)
+}
+
+fn pointer(c: &Cuda<'_>) -> Verdict {
+    let (pool, stream) = (pool(c)?, c.stream()?);
+    let memory = c.malloc_from_pool(&pool, BYTES, &stream, true)?;
+    c.ok("cudaStreamSynchronize", stream.synchronize())?;
+    let pointer = c.pointer(memory.address())?;
+    c.is("the kind", pointer.kind, MANAGED)?;
+    c.holds(
+        "one address",
+        pointer.device_pointer == memory.address() && pointer.host_pointer == memory.address(),
+    )
+}
+
+fn prefetch(c: &Cuda<'_>) -> Verdict {
+    let (pool, stream) = (pool(c)?, c.stream()?);
+    let memory = c.malloc_from_pool(&pool, BYTES, &stream, true)?;
+    c.ok("cudaStreamSynchronize", stream.synchronize())?;
+    memory.fill_all(1);
+    c.gives(
+        "to the device",
+        c.prefetch(&memory, DEVICE, &stream),
+        Code::SUCCESS,
+    )?;
+    c.add(&memory, 1, &stream)?;
+    c.gives(
+        "to the host",
+        c.prefetch(&memory, HOST, &stream),
+        Code::SUCCESS,
+    )?;
+    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.is(
+        "last prefetched to",
+        c.attribute_of(&memory, Attribute::LastPrefetch)?,
+        -1,
+    )?;
+    c.is("contents", memory.value_all()?, 2)
+}
+
+fn counted(c: &Cuda<'_>) -> Verdict {
+    let (pool, stream) = (pool(c)?, c.stream()?);
+    let memory = c.malloc_from_pool(&pool, BYTES, &stream, true)?;
+    c.holds(
+        "used",
+        pool.get(Attr::cudaMemPoolAttrUsedMemCurrent)? >= BYTES as u64,
+    )?;
+    c.ok("cudaFreeAsync", memory.free())?;
+    c.ok("cudaStreamSynchronize", stream.synchronize())?;
+    c.is(
+        "used when it is freed",
+        pool.get(Attr::cudaMemPoolAttrUsedMemCurrent)?,
+        0,
+    )?;
+    c.gives("cudaMemPoolTrimTo", pool.trim(0), Code::SUCCESS)
+}
+
+fn refused(c: &Cuda<'_>) -> Verdict {
+    match c.try_managed_pool(0) {
+        Err(code) => c.refuses("cudaMemPoolCreate", code),
+        Ok(_) => fail("cudaMemPoolCreate: there is a pool"),
+    }
+}

@@ -1,0 +1,236 @@
+//! Errors that end a context. Each case breaks its own process's: guards are forgotten, since nothing can be given back.
+
+use super::prelude::*;
+use crate::call::driver::Shape;
+use crate::kernels::PTX;
+use std::mem::forget;
+
+pub(super) const CASES: &[Case] = &[
+    Case::new(
+        "sticky.illegal-address",
+        "A kernel's access to what is no memory is told by a later call: an illegal address.",
+        sources::TYPES,
+        &["cuLaunchKernel", "cudaStreamSynchronize"],
+        illegal_address,
+    )
+    .alone(),
+    Case::new(
+        "sticky.misaligned-address",
+        "A kernel's access to an address that is no multiple of the element's size is told as a misaligned address.",
+        sources::TYPES,
+        &["cuLaunchKernel", "cudaStreamSynchronize"],
+        misaligned_address,
+    )
+    .alone(),
+    Case::new(
+        "sticky.trap",
+        "A kernel that traps ends the context too.",
+        sources::TYPES,
+        &["cuLaunchKernel", "cudaStreamSynchronize"],
+        trap,
+    )
+    .alone(),
+    Case::new(
+        "sticky.every-call",
+        "Behind a sticky error every call gives it: allocating, copying, streams, events, the driver.",
+        sources::TYPES,
+        &[
+            "cudaMalloc",
+            "cudaMallocManaged",
+            "cudaMemcpy",
+            "cudaStreamCreateWithFlags",
+            "cudaEventRecord",
+            "cuModuleLoadData",
+        ],
+        every_call,
+    )
+    .alone(),
+    Case::new(
+        "sticky.not-cleared",
+        "Asking for the last error does not end a sticky error: the next call gives it again.",
+        sources::ERROR,
+        &["cudaGetLastError", "cudaPeekAtLastError"],
+        not_cleared,
+    )
+    .alone(),
+    Case::new(
+        "sticky.all-threads",
+        "A sticky error is that of all of the process's threads.",
+        sources::TYPES,
+        &["cudaDeviceSynchronize"],
+        all_threads,
+    )
+    .alone(),
+    Case::new(
+        "sticky.other-streams",
+        "A sticky error ends the work of other streams too.",
+        sources::TYPES,
+        &["cudaStreamSynchronize", "cudaStreamQuery"],
+        other_streams,
+    )
+    .alone(),
+    Case::new(
+        "sticky.memory-not-freed",
+        "Memory cannot be given back in a broken context: freeing it gives the sticky error.",
+        sources::TYPES,
+        &["cudaFree", "cudaFreeHost"],
+        memory_not_freed,
+    )
+    .alone(),
+];
+
+/// An address that no allocation has.
+const NOWHERE: usize = 0x1000;
+
+/// One word.
+fn one() -> Shape {
+    Shape {
+        grid: [1; 3],
+        block: [1; 3],
+        shared_bytes: 0,
+    }
+}
+
+/// Launches what breaks the context, and waits for it. The launch itself succeeds.
+fn break_context(c: &Cuda<'_>) -> Result<Code, Failure> {
+    let stream = c.stream()?;
+    let launched = c.add_at(NOWHERE, 1, 1, one(), &stream)?;
+    let code = stream.synchronize();
+    forget(stream);
+    c.gives("cuLaunchKernel", launched, Code::SUCCESS)?;
+    Ok(code)
+}
+
+/// The same for cases about what comes behind it.
+fn broken(c: &Cuda<'_>) -> Verdict {
+    match break_context(c)? {
+        Code::ILLEGAL_ADDRESS => Ok(()),
+        code => fail(format!("cudaStreamSynchronize: {}", c.text(code))),
+    }
+}
+
+fn illegal_address(c: &Cuda<'_>) -> Verdict {
+    c.gives(
+        "cudaStreamSynchronize",
+        break_context(c)?,
+        Code::ILLEGAL_ADDRESS,
+    )?;
+    c.gives(
+        "cudaDeviceSynchronize",
+        c.synchronize(),
+        Code::ILLEGAL_ADDRESS,
+    )
+}
+
+fn misaligned_address(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.device_memory(4 * KIB)?, c.stream()?);
+    let launched = c.add_at(memory.address() + 2, 1, 1, one(), &stream)?;
+    let code = stream.synchronize();
+    forget((memory, stream));
+    c.gives("cuLaunchKernel", launched, Code::SUCCESS)?;
+    c.gives("cudaStreamSynchronize", code, Code::MISALIGNED_ADDRESS)?;
+    c.gives(
+        "cudaDeviceSynchronize",
+        c.synchronize(),
+        Code::MISALIGNED_ADDRESS,
+    )
+}
+
+fn trap(c: &Cuda<'_>) -> Verdict {
+    let stream = c.stream()?;
+    let launched = c.launch_trap(&stream)?;
+    let code = stream.synchronize();
+    forget(stream);
+    c.gives("cuLaunchKernel", launched, Code::SUCCESS)?;
+    // Which code it is, is not documented.
+    c.holds(
+        "cudaStreamSynchronize fails",
+        code != Code::SUCCESS && code != Code::NOT_READY,
+    )?;
+    let (malloc, _) = c.try_device(4 * KIB);
+    c.is("cudaMalloc gives the same", malloc == code, true)?;
+    c.is(
+        "cudaDeviceSynchronize gives the same",
+        c.synchronize() == code,
+        true,
+    )
+}
+
+fn every_call(c: &Cuda<'_>) -> Verdict {
+    let (memory, pinned) = (c.device_memory(4 * KIB)?, c.pinned(4 * KIB, 0)?);
+    let (stream, event) = (c.stream()?, c.event(0)?);
+    let verdict = broken(c).and_then(|()| {
+        for (name, code) in [
+            ("cudaMalloc", c.try_device(4 * KIB).0),
+            ("cudaMallocManaged", c.try_managed(4 * KIB, 1).0),
+            ("cudaHostAlloc", c.try_pinned(4 * KIB, 0).0),
+            ("cudaMemcpy", c.copy(&memory, &pinned, kind::DEFAULT)),
+            (
+                "cudaMemcpyAsync",
+                c.copy_async(&memory, &pinned, kind::DEFAULT, &stream),
+            ),
+            ("cudaMemset", c.set(&memory, 0, memory.bytes())),
+            ("cudaStreamCreateWithFlags", c.try_stream(0).0),
+            ("cudaStreamQuery", stream.query()),
+            ("cudaStreamSynchronize", stream.synchronize()),
+            ("cudaEventCreateWithFlags", c.try_event(0).0),
+            ("cudaEventRecord", event.record(&stream)),
+            ("cuLaunchKernel", c.add_range(&memory, 0, 1, 1, &stream)?),
+            ("cuModuleLoadData", c.load_module(PTX)?.0),
+        ] {
+            c.gives(name, code, Code::ILLEGAL_ADDRESS)?;
+        }
+        Ok(())
+    });
+    forget((memory, pinned, stream, event));
+    verdict
+}
+
+fn not_cleared(c: &Cuda<'_>) -> Verdict {
+    broken(c)?;
+    c.is("peeked", c.peek_error(), Code::ILLEGAL_ADDRESS)?;
+    c.is("asked", c.last_error(), Code::ILLEGAL_ADDRESS)?;
+    for _ in 0..3 {
+        c.last_error();
+        c.is("the next call", c.synchronize(), Code::ILLEGAL_ADDRESS)?;
+    }
+    Ok(())
+}
+
+fn all_threads(c: &Cuda<'_>) -> Verdict {
+    broken(c)?;
+    let machine = c.machine;
+    let there = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| Cuda::new(machine).synchronize());
+        thread
+            .join()
+            .map_err(|_| Failure("the thread panicked".to_owned()))
+    })?;
+    c.is("in another thread", there, Code::ILLEGAL_ADDRESS)
+}
+
+fn other_streams(c: &Cuda<'_>) -> Verdict {
+    let (memory, other) = (c.device_memory(4 * KIB)?, c.stream()?);
+    c.ok("cudaMemset", c.set(&memory, 0, memory.bytes()))?;
+    c.add(&memory, 1, &other)?;
+    c.ok("cudaStreamSynchronize", other.synchronize())?;
+    let verdict = broken(c).and_then(|()| {
+        c.gives("cudaStreamQuery", other.query(), Code::ILLEGAL_ADDRESS)?;
+        c.gives(
+            "cudaStreamSynchronize",
+            other.synchronize(),
+            Code::ILLEGAL_ADDRESS,
+        )
+    });
+    forget((memory, other));
+    verdict
+}
+
+fn memory_not_freed(c: &Cuda<'_>) -> Verdict {
+    let (memory, pinned) = (c.device_memory(4 * KIB)?, c.pinned(4 * KIB, 0)?);
+    let verdict = broken(c);
+    let (device, host) = (memory.free(), pinned.free());
+    verdict?;
+    c.gives("cudaFree", device, Code::ILLEGAL_ADDRESS)?;
+    c.gives("cudaFreeHost", host, Code::ILLEGAL_ADDRESS)
+}

@@ -1,0 +1,265 @@
+//! Stream-ordered allocation.
+
+use super::prelude::*;
+use cuda_um_sys as sys;
+
+const BYTES: usize = 256 * KIB;
+const UNTIMED: u32 = sys::cudaEventDisableTiming;
+
+pub(super) const CASES: &[Case] = &[
+    Case::new(
+        "stream-pools.in-order",
+        "Memory is allocated, used and freed in the order of a stream, without the host waiting in between.",
+        sources::GUIDE_POOLS,
+        &["cudaMallocAsync", "cudaFreeAsync"],
+        in_order,
+    )
+    .needs(&[Need::Pools]),
+    Case::new(
+        "stream-pools.do-not-wait",
+        "Allocating and freeing do not wait for the stream.",
+        sources::GUIDE_POOLS,
+        &["cudaMallocAsync", "cudaFreeAsync"],
+        do_not_wait,
+    )
+    .needs(&[Need::Pools]),
+    Case::new(
+        "stream-pools.live-do-not-overlap",
+        "Live allocations do not overlap, whatever was freed between them, and are aligned to 256 bytes.",
+        sources::GUIDE_POOLS,
+        &["cudaMallocAsync", "cudaFreeAsync"],
+        live_do_not_overlap,
+    )
+    .needs(&[Need::Pools]),
+    Case::new(
+        "stream-pools.other-stream-behind-event",
+        "Another stream uses the memory when it has waited for the allocation, and frees it in its own order.",
+        sources::GUIDE_POOLS,
+        &["cudaMallocAsync", "cudaStreamWaitEvent", "cudaFreeAsync"],
+        other_stream_behind_event,
+    )
+    .needs(&[Need::Pools]),
+    Case::new(
+        "stream-pools.free-comes-behind-the-work",
+        "Memory that is freed while work before the free still uses it is not given to anyone else until then.",
+        sources::GUIDE_POOLS,
+        &["cudaFreeAsync", "cudaMallocAsync"],
+        free_comes_behind_the_work,
+    )
+    .needs(&[Need::Pools]),
+    Case::new(
+        "stream-pools.synchronous-free",
+        "Memory of a pool may be freed by cudaFree.",
+        sources::GUIDE_POOLS,
+        &["cudaMallocAsync", "cudaFree"],
+        synchronous_free,
+    )
+    .needs(&[Need::Pools]),
+    Case::new(
+        "stream-pools.too-much",
+        "More than the device has is out of memory, and the stream works on.",
+        sources::POOLS,
+        &["cudaMallocAsync"],
+        too_much,
+    )
+    .needs(&[Need::Pools, Need::NoPageableAccess]),
+    Case::new(
+        "stream-pools.foreign-not-freed",
+        "What CUDA does not know is not freed in the order of a stream.",
+        sources::POOLS,
+        &["cudaFreeAsync"],
+        foreign_not_freed,
+    )
+    .needs(&[Need::Pools]),
+    Case::new(
+        "stream-pools.default-stream",
+        "The legacy default stream and a thread's own allocate too.",
+        sources::POOLS,
+        &["cudaMallocAsync", "cudaFreeAsync"],
+        default_stream,
+    )
+    .needs(&[Need::Pools]),
+    Case::new(
+        "stream-pools.not-supported",
+        "A device without memory pools says so.",
+        sources::POOLS,
+        &["cudaMallocAsync", "cudaMemPoolCreate"],
+        not_supported,
+    )
+    .needs(&[Need::NoPools]),
+];
+
+fn in_order(c: &Cuda<'_>) -> Verdict {
+    let (out, stream) = (c.pinned(BYTES, 0)?, c.stream()?);
+    for round in 1..=8 {
+        let memory = c.malloc_async(BYTES, &stream)?;
+        c.ok("cudaMemsetAsync", c.set_async(&memory, 0, BYTES, &stream))?;
+        c.add(&memory, round, &stream)?;
+        c.ok(
+            "cudaMemcpyAsync",
+            c.copy_async(&out, &memory, kind::DEFAULT, &stream),
+        )?;
+        c.gives("cudaFreeAsync", memory.free(), Code::SUCCESS)?;
+        c.ok("cudaStreamSynchronize", stream.synchronize())?;
+        c.is("read back", out.value_all()?, round)?;
+    }
+    Ok(())
+}
+
+fn do_not_wait(c: &Cuda<'_>) -> Verdict {
+    let (out, stream) = (c.pinned(BYTES, 0)?, c.stream()?);
+    // The pool has memory at hand: nothing has to be mapped while the stream is held.
+    let first = c.malloc_async(BYTES, &stream)?;
+    let gate = c.gate(&stream)?;
+    let memory = c.malloc_async(BYTES, &stream)?;
+    c.ok("cudaMemsetAsync", c.set_async(&memory, 3, BYTES, &stream))?;
+    c.ok(
+        "cudaMemcpyAsync",
+        c.copy_async(&out, &memory, kind::DEFAULT, &stream),
+    )?;
+    c.gives("cudaFreeAsync", memory.free(), Code::SUCCESS)?;
+    c.gives("the stream", stream.query(), Code::NOT_READY)?;
+    gate.open()?;
+    c.gives("cudaFreeAsync", first.free(), Code::SUCCESS)?;
+    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.is("read back", out.value_all()?, 0x0303_0303)
+}
+
+fn live_do_not_overlap(c: &Cuda<'_>) -> Verdict {
+    let stream = c.stream()?;
+    let mut live = Vec::new();
+    for bytes in [4, 1000, 4096, 70_000, 300_000, MIB, 100, 4 * MIB] {
+        let gone = c.malloc_async(bytes, &stream)?;
+        live.push(c.malloc_async(bytes, &stream)?);
+        c.ok("cudaFreeAsync", gone.free())?;
+    }
+    c.holds(
+        "aligned",
+        live.iter().all(|memory| memory.address() % 256 == 0),
+    )?;
+    live.sort_by_key(Memory::address);
+    let apart = live
+        .windows(2)
+        .all(|pair| pair[0].address() + pair[0].bytes() <= pair[1].address());
+    c.holds("they do not overlap", apart)?;
+    for (value, memory) in live.iter().enumerate() {
+        c.ok(
+            "cudaMemsetAsync",
+            c.set_async(memory, value as i32 + 1, memory.bytes(), &stream),
+        )?;
+    }
+    c.ok("cudaStreamSynchronize", stream.synchronize())?;
+    for (value, memory) in live.iter().enumerate() {
+        c.is(
+            "contents",
+            c.device_value(memory)?,
+            (value as u32 + 1) * 0x0101_0101,
+        )?;
+    }
+    Ok(())
+}
+
+fn other_stream_behind_event(c: &Cuda<'_>) -> Verdict {
+    let (first, second, out) = (c.stream()?, c.stream()?, c.pinned(BYTES, 0)?);
+    let event = c.event(UNTIMED)?;
+    let memory = c.malloc_async(BYTES, &first)?;
+    c.ok("cudaMemsetAsync", c.set_async(&memory, 0, BYTES, &first))?;
+    c.ok("cudaEventRecord", event.record(&first))?;
+    c.ok("cudaStreamWaitEvent", second.wait(&event))?;
+    c.add(&memory, 17, &second)?;
+    c.ok(
+        "cudaMemcpyAsync",
+        c.copy_async(&out, &memory, kind::DEFAULT, &second),
+    )?;
+    c.gives(
+        "cudaFreeAsync on the other stream",
+        memory.free_on(&second),
+        Code::SUCCESS,
+    )?;
+    c.gives("cudaStreamSynchronize", second.synchronize(), Code::SUCCESS)?;
+    c.is("read back", out.value_all()?, 17)
+}
+
+fn free_comes_behind_the_work(c: &Cuda<'_>) -> Verdict {
+    let (held, other) = (c.stream()?, c.stream()?);
+    let (out, other_out) = (c.pinned(BYTES, 0)?, c.pinned(BYTES, 0)?);
+    let gate = c.gate(&held)?;
+    let memory = c.malloc_async(BYTES, &held)?;
+    c.ok("cudaMemsetAsync", c.set_async(&memory, 1, BYTES, &held))?;
+    c.ok(
+        "cudaMemcpyAsync",
+        c.copy_async(&out, &memory, kind::DEFAULT, &held),
+    )?;
+    c.ok("cudaFreeAsync", memory.free())?;
+    // Of the same size, on a stream that is not behind the free.
+    let next = c.malloc_async(BYTES, &other)?;
+    c.ok("cudaMemsetAsync", c.set_async(&next, 2, BYTES, &other))?;
+    gate.release();
+    c.gives("the first stream", held.synchronize(), Code::SUCCESS)?;
+    c.ok(
+        "cudaMemcpyAsync",
+        c.copy_async(&other_out, &next, kind::DEFAULT, &other),
+    )?;
+    c.ok("cudaFreeAsync", next.free())?;
+    c.gives("the other stream", other.synchronize(), Code::SUCCESS)?;
+    c.is("what the first read", out.value_all()?, 0x0101_0101)?;
+    c.is("what the other read", other_out.value_all()?, 0x0202_0202)
+}
+
+fn synchronous_free(c: &Cuda<'_>) -> Verdict {
+    let stream = c.stream()?;
+    let memory = c.malloc_async(BYTES, &stream)?;
+    c.add(&memory, 1, &stream)?;
+    c.ok("cudaStreamSynchronize", stream.synchronize())?;
+    c.gives("cudaFree", memory.free_now(), Code::SUCCESS)
+}
+
+fn too_much(c: &Cuda<'_>) -> Verdict {
+    let (stream, (_, total)) = (c.stream()?, c.memory_info()?);
+    let (code, _) = c.try_async(2 * total, &stream);
+    c.gives(
+        "cudaMallocAsync of twice the device",
+        code,
+        Code::OUT_OF_MEMORY,
+    )?;
+    let memory = c.malloc_async(BYTES, &stream)?;
+    c.ok("cudaMemsetAsync", c.set_async(&memory, 1, BYTES, &stream))?;
+    c.gives("the stream", stream.synchronize(), Code::SUCCESS)
+}
+
+fn foreign_not_freed(c: &Cuda<'_>) -> Verdict {
+    let (stream, own) = (c.stream()?, vec![0u32; 1024]);
+    c.refuses(
+        "cudaFreeAsync of pageable memory",
+        c.free_async_address(own.as_ptr() as usize, stream.raw()),
+    )?;
+    c.gives("the stream", stream.synchronize(), Code::SUCCESS)
+}
+
+fn default_stream(c: &Cuda<'_>) -> Verdict {
+    let out = c.pinned(BYTES, 0)?;
+    for raw in [0, LEGACY, PER_THREAD] {
+        out.fill_all(0);
+        let stream = c.default_stream(raw);
+        let memory = c.malloc_async(BYTES, &stream)?;
+        c.ok("cudaMemsetAsync", c.set_async(&memory, 5, BYTES, &stream))?;
+        c.ok(
+            "cudaMemcpyAsync",
+            c.copy_async(&out, &memory, kind::DEFAULT, &stream),
+        )?;
+        c.gives("cudaFreeAsync", memory.free(), Code::SUCCESS)?;
+        c.ok("cudaStreamSynchronize", stream.synchronize())?;
+        c.is("read back", out.value_all()?, 0x0505_0505)?;
+    }
+    Ok(())
+}
+
+fn not_supported(c: &Cuda<'_>) -> Verdict {
+    let stream = c.stream()?;
+    let (code, _) = c.try_async(BYTES, &stream);
+    c.gives("cudaMallocAsync", code, Code::NOT_SUPPORTED)?;
+    match c.try_device_pool(0) {
+        Err(code) => c.gives("cudaMemPoolCreate", code, Code::NOT_SUPPORTED),
+        Ok(_) => fail("cudaMemPoolCreate: there is a pool"),
+    }
+}

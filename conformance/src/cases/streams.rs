@@ -1,0 +1,313 @@
+//! Streams of a program's own.
+
+use super::prelude::*;
+use crate::Value;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+pub(super) const CASES: &[Case] = &[
+    Case::new(
+        "streams.flags",
+        "A stream is made with flags 0 or non-blocking; other flags are an invalid value.",
+        sources::STREAM,
+        &["cudaStreamCreateWithFlags", "cudaStreamDestroy"],
+        flags,
+    ),
+    Case::new(
+        "streams.query",
+        "A stream without work is done, one whose work is not done is not ready, and one that was waited for is done.",
+        sources::STREAM,
+        &["cudaStreamQuery", "cudaStreamSynchronize"],
+        query,
+    ),
+    Case::new(
+        "streams.not-ready-is-no-failure",
+        "That a stream is not ready harms nothing: its work runs on, and more can be enqueued.",
+        sources::TYPES,
+        &["cudaStreamQuery"],
+        not_ready_is_no_failure,
+    ),
+    Case::new(
+        "streams.in-order",
+        "Work of one stream runs in the order in which it was enqueued: memset, kernels and copies.",
+        sources::STREAM,
+        &["cudaMemsetAsync", "cuLaunchKernel", "cudaMemcpyAsync"],
+        in_order,
+    ),
+    Case::new(
+        "streams.launch-does-not-wait",
+        "Kernels, and copies between pinned and device memory, are enqueued without waiting for the stream.",
+        sources::API_SYNC,
+        &["cuLaunchKernel", "cudaMemcpyAsync", "cudaMemsetAsync"],
+        launch_does_not_wait,
+    ),
+    Case::new(
+        "streams.synchronize-waits",
+        "Synchronizing a stream returns when its work is done.",
+        sources::STREAM,
+        &["cudaStreamSynchronize"],
+        synchronize_waits,
+    ),
+    Case::new(
+        "streams.synchronize-its-own",
+        "Synchronizing a stream does not wait for another stream.",
+        sources::STREAM,
+        &["cudaStreamSynchronize", "cudaStreamQuery"],
+        synchronize_its_own,
+    ),
+    Case::new(
+        "streams.device-synchronize-waits",
+        "Synchronizing the device waits for streams that do not take turns with the default stream.",
+        sources::DEVICE,
+        &["cudaDeviceSynchronize"],
+        device_synchronize_waits,
+    ),
+    Case::new(
+        "streams.destroy-with-work",
+        "A stream that has work is destroyed at once, and the work is done all the same.",
+        sources::STREAM,
+        &["cudaStreamDestroy"],
+        destroy_with_work,
+    ),
+    Case::new(
+        "streams.null-not-destroyed",
+        "The default stream cannot be destroyed.",
+        sources::STREAM,
+        &["cudaStreamDestroy"],
+        null_not_destroyed,
+    ),
+    Case::new(
+        "streams.priorities",
+        "A greater priority is a lower number; a stream takes any, and what is outside of the range is brought into it.",
+        sources::STREAM,
+        &[
+            "cudaDeviceGetStreamPriorityRange",
+            "cudaStreamCreateWithPriority",
+        ],
+        priorities,
+    ),
+    Case::new(
+        "streams.device",
+        "A stream tells the device that it was made for.",
+        sources::STREAM,
+        &["cudaStreamGetDevice"],
+        device,
+    )
+    .needs(&[Need::Since(12, 8)]),
+    Case::new(
+        "streams.host-function",
+        "A host function runs once, when the work before it is done.",
+        sources::EXECUTION,
+        &["cudaLaunchHostFunc"],
+        host_function,
+    ),
+];
+
+fn flags(c: &Cuda<'_>) -> Verdict {
+    for flags in [0, 1] {
+        let stream = c.stream_with(flags)?;
+        c.gives(
+            &format!("cudaStreamDestroy, flags {flags}"),
+            stream.destroy(),
+            Code::SUCCESS,
+        )?;
+    }
+    for flags in [2, 64] {
+        let (code, _) = c.try_stream(flags);
+        c.gives(&format!("flags {flags}"), code, Code::INVALID_VALUE)?;
+    }
+    Ok(())
+}
+
+fn query(c: &Cuda<'_>) -> Verdict {
+    let stream = c.stream()?;
+    c.gives("without work", stream.query(), Code::SUCCESS)?;
+    let gate = c.gate(&stream)?;
+    c.gives("held", stream.query(), Code::NOT_READY)?;
+    c.gives("still held", stream.query(), Code::NOT_READY)?;
+    gate.open()?;
+    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.gives("done", stream.query(), Code::SUCCESS)
+}
+
+fn not_ready_is_no_failure(c: &Cuda<'_>) -> Verdict {
+    let (seen, stream) = (c.pinned(4 * KIB, 0)?, c.stream()?);
+    seen.fill_all(1);
+    c.last_error();
+    let gate = c.gate(&stream)?;
+    let code = stream.query();
+    c.note(
+        "the last error behind it",
+        Value::Text(c.text(c.peek_error())),
+    );
+    c.gives("held", code, Code::NOT_READY)?;
+    c.add(&seen, 4, &stream)?;
+    gate.open()?;
+    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.is("the work", seen.value_all()?, 5)
+}
+
+fn in_order(c: &Cuda<'_>) -> Verdict {
+    let (first, second) = (c.device_memory(256 * KIB)?, c.device_memory(256 * KIB)?);
+    let (out, stream) = (c.pinned(256 * KIB, 0)?, c.stream()?);
+    for round in 0..8 {
+        c.ok(
+            "cudaMemsetAsync",
+            c.set_async(&first, 0, first.bytes(), &stream),
+        )?;
+        c.add(&first, 3 + round, &stream)?;
+        c.ok(
+            "cudaMemcpyAsync",
+            c.copy_async(&second, &first, kind::DEFAULT, &stream),
+        )?;
+        c.add(&first, 100, &stream)?;
+        c.add(&second, 4, &stream)?;
+        c.ok(
+            "cudaMemcpyAsync",
+            c.copy_async(&out, &second, kind::DEFAULT, &stream),
+        )?;
+        c.ok("cudaStreamSynchronize", stream.synchronize())?;
+        c.is("read back", out.value_all()?, 7 + round)?;
+    }
+    Ok(())
+}
+
+fn launch_does_not_wait(c: &Cuda<'_>) -> Verdict {
+    let (memory, from, to) = (
+        c.device_memory(64 * KIB)?,
+        c.pinned(64 * KIB, 0)?,
+        c.pinned(64 * KIB, 0)?,
+    );
+    from.fill_all(9);
+    to.fill_all(0);
+    let stream = c.stream()?;
+    let gate = c.gate(&stream)?;
+    c.gives(
+        "cudaMemsetAsync",
+        c.set_async(&memory, 1, memory.bytes(), &stream),
+        Code::SUCCESS,
+    )?;
+    c.gives(
+        "cudaMemcpyAsync in",
+        c.copy_async(&memory, &from, kind::HOST_TO_DEVICE, &stream),
+        Code::SUCCESS,
+    )?;
+    c.add(&memory, 2, &stream)?;
+    c.gives(
+        "cudaMemcpyAsync out",
+        c.copy_async(&to, &memory, kind::DEVICE_TO_HOST, &stream),
+        Code::SUCCESS,
+    )?;
+    c.gives("held", stream.query(), Code::NOT_READY)?;
+    // It fails if the kernel gave up before this.
+    gate.open()?;
+    c.ok("cudaStreamSynchronize", stream.synchronize())?;
+    c.is("read back", to.value_all()?, 11)
+}
+
+fn synchronize_waits(c: &Cuda<'_>) -> Verdict {
+    let (seen, stream) = (c.pinned(4 * KIB, 0)?, c.stream()?);
+    seen.fill_all(0);
+    let gate = c.gate(&stream)?;
+    c.add(&seen, 6, &stream)?;
+    let (waited, code) = gate.across(|| stream.synchronize());
+    c.gives("cudaStreamSynchronize", code, Code::SUCCESS)?;
+    c.holds("it waited", waited)?;
+    c.is("the work", seen.value_all()?, 6)
+}
+
+fn synchronize_its_own(c: &Cuda<'_>) -> Verdict {
+    let (seen, held, free) = (c.pinned(4 * KIB, 0)?, c.stream()?, c.stream()?);
+    seen.fill_all(0);
+    let gate = c.gate(&held)?;
+    c.add(&seen, 6, &free)?;
+    c.gives("cudaStreamSynchronize", free.synchronize(), Code::SUCCESS)?;
+    c.is("the other stream's work", seen.value_all()?, 6)?;
+    c.gives("the held stream", held.query(), Code::NOT_READY)?;
+    gate.open()
+}
+
+fn device_synchronize_waits(c: &Cuda<'_>) -> Verdict {
+    let (seen, stream) = (c.pinned(4 * KIB, 0)?, c.stream()?);
+    seen.fill_all(0);
+    let gate = c.gate(&stream)?;
+    c.add(&seen, 6, &stream)?;
+    let (waited, code) = gate.across(|| c.synchronize());
+    c.gives("cudaDeviceSynchronize", code, Code::SUCCESS)?;
+    c.holds("it waited", waited)?;
+    c.is("the work", seen.value_all()?, 6)
+}
+
+fn destroy_with_work(c: &Cuda<'_>) -> Verdict {
+    let (seen, stream) = (c.pinned(4 * KIB, 0)?, c.stream()?);
+    seen.fill_all(0);
+    let gate = c.gate(&stream)?;
+    c.add(&seen, 8, &stream)?;
+    c.gives("cudaStreamDestroy", stream.destroy(), Code::SUCCESS)?;
+    gate.open()?;
+    c.gives("cudaDeviceSynchronize", c.synchronize(), Code::SUCCESS)?;
+    c.is("the work", seen.value_all()?, 8)
+}
+
+fn null_not_destroyed(c: &Cuda<'_>) -> Verdict {
+    c.refuses("cudaStreamDestroy", c.destroy_null_stream())?;
+    let memory = c.device_memory(4 * KIB)?;
+    c.add(&memory, 0, &c.default_stream(0))?;
+    c.gives(
+        "it works on",
+        c.default_stream(0).synchronize(),
+        Code::SUCCESS,
+    )
+}
+
+fn priorities(c: &Cuda<'_>) -> Verdict {
+    let (code, least, greatest) = c.priority_range();
+    c.gives("cudaDeviceGetStreamPriorityRange", code, Code::SUCCESS)?;
+    c.holds("greatest <= least", greatest <= least)?;
+    let seen = c.pinned(4 * KIB, 0)?;
+    for (priority, done) in [
+        (least, 1),
+        (greatest, 2),
+        (greatest - 100, 3),
+        (least + 100, 4),
+    ] {
+        seen.fill_all(done - 1);
+        let stream = c.stream_with_priority(priority)?;
+        c.add(&seen, 1, &stream)?;
+        c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+        c.is("the work", seen.value_all()?, done)?;
+    }
+    Ok(())
+}
+
+fn device(c: &Cuda<'_>) -> Verdict {
+    for device in (0..c.machine.facts.devices as i32).rev() {
+        c.ok("cudaSetDevice", c.set_device(device))?;
+        let stream = c.stream()?;
+        c.ok("cudaSetDevice", c.set_device(0))?;
+        let Some((code, told)) = c.device_of_stream(&stream) else {
+            return fail("there is no cudaStreamGetDevice");
+        };
+        if (code, told) != (Code::SUCCESS, device) {
+            return fail(format!(
+                "{} and {told}, and not device {device}",
+                c.text(code)
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn host_function(c: &Cuda<'_>) -> Verdict {
+    let (ran, stream) = (Arc::new(AtomicU32::new(0)), c.stream()?);
+    let gate = c.gate(&stream)?;
+    c.gives(
+        "cudaLaunchHostFunc",
+        c.count_on(&ran, &stream),
+        Code::SUCCESS,
+    )?;
+    c.is("while the stream is held", ran.load(Ordering::SeqCst), 0)?;
+    gate.open()?;
+    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.is("behind it", ran.load(Ordering::SeqCst), 1)
+}

@@ -1,0 +1,106 @@
+//! Versions, and which functions each has.
+
+use super::prelude::*;
+use cuda_um_sys::{RuntimeVersion, Table};
+
+pub(super) const CASES: &[Case] = &[
+    Case::new(
+        "versions.driver-not-older",
+        "The driver's version is at least that of the runtime, or of its major version.",
+        sources::VERSION,
+        &["cudaDriverGetVersion"],
+        driver_not_older,
+    ),
+    Case::new(
+        "versions.runtime",
+        "The runtime tells its version as 1000 times the major and 10 times the minor one.",
+        sources::VERSION,
+        &["cudaRuntimeGetVersion"],
+        runtime,
+    ),
+    Case::new(
+        "versions.functions",
+        "A version has exactly the functions that came with it or before, under the signature of its time.",
+        sources::UNIFIED,
+        &[],
+        functions,
+    ),
+];
+
+fn driver_not_older(c: &Cuda<'_>) -> Verdict {
+    let (code, driver) = c.driver_version();
+    c.gives("cudaDriverGetVersion", code, Code::SUCCESS)?;
+    let (code, runtime) = c.runtime_version();
+    c.ok("cudaRuntimeGetVersion", code)?;
+    // Within a major version newer runtimes run on older drivers.
+    c.holds("driver >= runtime", driver / 1000 >= runtime / 1000)
+}
+
+fn runtime(c: &Cuda<'_>) -> Verdict {
+    let (code, version) = c.runtime_version();
+    c.gives("cudaRuntimeGetVersion", code, Code::SUCCESS)?;
+    let told = RuntimeVersion::from_number(version as u32);
+    c.is("the table's version", c.machine.table.version(), told)
+}
+
+fn functions(c: &Cuda<'_>) -> Verdict {
+    let table = &c.machine.table;
+    let version = table.version();
+    let before_13 = version < RuntimeVersion::new(13, 0);
+    let optional = [
+        ("cudaStreamGetDevice", table.cudaStreamGetDevice.is_some()),
+        (
+            "cudaMemPrefetchBatchAsync",
+            table.cudaMemPrefetchBatchAsync.is_some(),
+        ),
+        (
+            "cudaMemDiscardBatchAsync",
+            table.cudaMemDiscardBatchAsync.is_some(),
+        ),
+        (
+            "cudaMemDiscardAndPrefetchBatchAsync",
+            table.cudaMemDiscardAndPrefetchBatchAsync.is_some(),
+        ),
+        (
+            "cudaMemGetDefaultMemPool",
+            table.cudaMemGetDefaultMemPool.is_some(),
+        ),
+        ("cudaMemGetMemPool", table.cudaMemGetMemPool.is_some()),
+        ("cudaMemSetMemPool", table.cudaMemSetMemPool.is_some()),
+        (
+            "cudaMemGetLocationInfo",
+            table.cudaMemGetLocationInfo.is_some(),
+        ),
+        (
+            "cudaMemPrefetchAsync_v13",
+            table.cudaMemPrefetchAsync_v13.is_some(),
+        ),
+        ("cudaMemAdvise_v13", table.cudaMemAdvise_v13.is_some()),
+        (
+            "cudaMemcpyBatchAsync_v13",
+            table.cudaMemcpyBatchAsync_v13.is_some(),
+        ),
+    ];
+    for (name, found) in optional {
+        let Some(since) = Table::available_since(name) else {
+            return fail(format!("{name} is not known as optional"));
+        };
+        c.is(name, found, version >= since)?;
+    }
+    let old = [
+        (
+            "cudaMemPrefetchAsync_v11",
+            table.cudaMemPrefetchAsync_v11.is_some(),
+        ),
+        ("cudaMemAdvise_v11", table.cudaMemAdvise_v11.is_some()),
+    ];
+    for (name, found) in old {
+        c.is(name, found, before_13)?;
+    }
+    let batch = RuntimeVersion::new(12, 8);
+    c.is(
+        "cudaMemcpyBatchAsync_v12",
+        table.cudaMemcpyBatchAsync_v12.is_some(),
+        before_13 && version >= batch,
+    )
+}

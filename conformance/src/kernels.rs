@@ -1,0 +1,60 @@
+//! The CPU twins of `kernels.ptx`, for the simulator.
+
+use cuda_um_sim::{LaunchContext, TwinError, register_kernel};
+use std::ffi::CStr;
+use std::time::{Duration, Instant};
+
+/// The kernels, as text that ends with NUL.
+pub(crate) const PTX: &CStr =
+    match CStr::from_bytes_with_nul(concat!(include_str!("kernels.ptx"), "\0").as_bytes()) {
+        Ok(text) => text,
+        Err(_) => panic!("the PTX holds a NUL"),
+    };
+
+/// Registers the twins for every simulator of this process.
+pub(crate) fn register() {
+    register_kernel("conf_add", add);
+    register_kernel("conf_copy", copy);
+    register_kernel("conf_wait", wait);
+    register_kernel("conf_limited", limited);
+    register_kernel("conf_trap", trap);
+}
+
+fn add(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    let (count, amount) = (launch.value::<u32>(1)?, launch.value::<u32>(2)?);
+    let data = launch.slice_mut::<u32>(0, count as usize)?;
+    data.iter_mut()
+        .for_each(|value| *value = value.wrapping_add(amount));
+    Ok(())
+}
+
+fn copy(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    let count = launch.value::<u32>(2)? as usize;
+    let data = launch.slice::<u32>(0, count)?;
+    launch.slice_mut::<u32>(1, count)?.copy_from_slice(data);
+    Ok(())
+}
+
+fn wait(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    let patience = Duration::from_nanos(launch.value(1)?);
+    let flag = launch.slice_mut::<u32>(0, 2)?;
+    let started = Instant::now();
+    while crate::call::flag::load(&flag[0]) == 0 {
+        if started.elapsed() > patience {
+            flag[1] = 2;
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_micros(20));
+    }
+    flag[1] = 1;
+    Ok(())
+}
+
+fn limited(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    launch.slice_mut::<u32>(0, 1)?[0] = 7;
+    Ok(())
+}
+
+fn trap(_: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    Err(TwinError::Failed("trap".to_owned()))
+}

@@ -1,0 +1,198 @@
+//! What the cases run on.
+
+use crate::{call, kernels};
+use anyhow::{Context, Result, ensure};
+use cuda_um::profile::MigrationCounter;
+use cuda_um_sim::{CudaVersion, Gpu, Sim};
+use cuda_um_sys::{RuntimeVersion, Table};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+/// Which machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The CUDA runtime and the GPUs of this machine.
+    Cuda,
+    /// A simulator.
+    Sim {
+        /// The generation of GPU.
+        gpu: Gpu,
+        /// The CUDA version.
+        cuda: CudaVersion,
+        /// How many devices.
+        devices: usize,
+    },
+}
+
+/// The simulator's generations of GPU, by name.
+pub const GPUS: &[(&str, Gpu)] = &[
+    ("h200", Gpu::H200),
+    ("gh200", Gpu::Gh200),
+    ("pascal", Gpu::Pascal),
+    ("maxwell", Gpu::Maxwell),
+    ("no-concurrent", Gpu::NoConcurrentAccess),
+];
+
+/// The simulator's CUDA versions, by name.
+pub const VERSIONS: &[(&str, CudaVersion)] = &[
+    ("11.8", CudaVersion::V11_8),
+    ("12.2", CudaVersion::V12_2),
+    ("12.9", CudaVersion::V12_9),
+    ("13.0", CudaVersion::V13_0),
+    ("13.4", CudaVersion::V13_4),
+];
+
+impl Choice {
+    /// The options of `um_conformance` that choose it.
+    pub fn arguments(self) -> Vec<String> {
+        let words = match self {
+            Choice::Cuda => "--runtime cuda".to_owned(),
+            Choice::Sim { gpu, cuda, devices } => format!(
+                "--runtime sim --gpu {} --cuda {} --devices {devices}",
+                name(GPUS, gpu),
+                name(VERSIONS, cuda)
+            ),
+        };
+        words.split(' ').map(str::to_owned).collect()
+    }
+}
+
+fn name<T: Copy + PartialEq>(names: &[(&'static str, T)], value: T) -> &'static str {
+    let found = names.iter().find(|(_, listed)| *listed == value);
+    found.expect("all are listed").0
+}
+
+/// What cases may need.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The runtime's version.
+    pub version: RuntimeVersion,
+    /// Devices.
+    pub devices: usize,
+    /// `cudaDevAttrManagedMemory`, of all devices, like all that follows.
+    pub managed: bool,
+    /// `cudaDevAttrConcurrentManagedAccess`.
+    pub concurrent: bool,
+    /// `cudaDevAttrPageableMemoryAccess`.
+    pub pageable: bool,
+    /// `cudaDevAttrPageableMemoryAccessUsesHostPageTables`, or direct access from the host.
+    pub coherent: bool,
+    /// `cudaDevAttrMemoryPoolsSupported`.
+    pub pools: bool,
+    /// Devices 0 and 1 reach each other.
+    pub peers: bool,
+    /// `cudaDevAttrCanMapHostMemory`.
+    pub mapped_host: bool,
+    /// `cudaDevAttrHostRegisterSupported`.
+    pub host_register: bool,
+    /// Migrations are counted.
+    pub counters: bool,
+    /// It is a simulator.
+    pub simulated: bool,
+}
+
+/// Migrations and page faults so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) to_device: u64,
+    pub(crate) to_host: u64,
+    pub(crate) cpu_faults: u64,
+    pub(crate) gpu_fault_groups: u64,
+}
+
+/// Kernels by (device, name), as addresses of the driver's functions.
+pub(crate) type Kernels = Mutex<HashMap<(u32, &'static str), usize>>;
+
+/// A runtime, its devices, and a way to count migrations.
+pub struct Machine {
+    /// The functions.
+    pub table: Arc<Table>,
+    /// The simulator, if it is one.
+    pub sim: Option<Sim>,
+    /// What it has.
+    pub facts: Facts,
+    counter: Option<MigrationCounter>,
+    pub(crate) kernels: Kernels,
+}
+
+impl Machine {
+    /// Opens it, and makes a context on every device.
+    ///
+    /// # Errors
+    /// There is no runtime or no device, or it does not answer.
+    pub fn open(choice: Choice) -> Result<Self> {
+        kernels::register();
+        let sim = match choice {
+            Choice::Cuda => None,
+            Choice::Sim { gpu, cuda, devices } => {
+                let builder = Sim::builder().gpu(gpu).cuda(cuda).devices(devices);
+                Some(builder.build()?)
+            }
+        };
+        let table = match &sim {
+            Some(sim) => sim.table(),
+            None => cuda_um_sys::load().context("no CUDA runtime; --runtime sim needs none")?,
+        };
+        // CUPTI overlooks managed memory that is older than its start.
+        let counter = match &sim {
+            Some(_) => None,
+            None => {
+                let runtime = cuda_um::Runtime::from_table(Arc::clone(&table))?;
+                let started = MigrationCounter::start(&runtime);
+                started
+                    .inspect_err(|error| eprintln!("migrations are not counted: {error}"))
+                    .ok()
+            }
+        };
+        let mut facts = call::device::facts(&table).context("the runtime has no usable device")?;
+        facts.simulated = sim.is_some();
+        facts.counters = sim.is_some() || counter.is_some();
+        ensure!(facts.devices > 0, "no device");
+        let machine = Self {
+            table,
+            sim,
+            facts,
+            counter,
+            kernels: Mutex::default(),
+        };
+        call::driver::load_kernels(&machine)?;
+        Ok(machine)
+    }
+
+    /// "CUDA 13.0, 1 × NVIDIA H200".
+    ///
+    /// # Errors
+    /// The driver does not tell the device's name.
+    pub fn describe(&self) -> Result<String> {
+        let name = call::driver::device_name(&self.table, 0)?;
+        let Facts {
+            version, devices, ..
+        } = &self.facts;
+        Ok(format!("CUDA {version}, {devices} × {name}"))
+    }
+
+    /// Migrations so far; work that runs is counted later.
+    pub(crate) fn counts(&self) -> Result<Counts> {
+        if let Some(sim) = &self.sim {
+            let counters = sim.counters();
+            return Ok(Counts {
+                to_device: counters.bytes_to_device,
+                to_host: counters.bytes_to_host,
+                cpu_faults: counters.cpu_faults,
+                gpu_fault_groups: counters.gpu_fault_groups,
+            });
+        }
+        let counter = self
+            .counter
+            .as_ref()
+            .context("migrations are not counted")?;
+        let counts = counter.read()?;
+        ensure!(counts.dropped_records == 0, "CUPTI dropped records");
+        Ok(Counts {
+            to_device: counts.bytes_to_device,
+            to_host: counts.bytes_to_host,
+            cpu_faults: counts.cpu_faults,
+            gpu_fault_groups: counts.gpu_fault_groups,
+        })
+    }
+}
