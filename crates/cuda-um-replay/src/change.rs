@@ -8,7 +8,7 @@ use cuda_um::Advice;
 pub enum Change {
     /// Prefetch the buffer to the device before each launch that uses it, and to the host before each guard.
     PrefetchBeforeUse,
-    /// Leave the recorded prefetches out.
+    /// Leave the recorded prefetches out; also those by which the library populates new buffers.
     NoPrefetch,
     /// Leave the recorded advice out.
     NoAdvice,

@@ -47,6 +47,13 @@ impl Machine {
         &self.devices[(ordinal as usize).min(self.devices.len() - 1)]
     }
 
+    /// Whether pages migrate one by one, so that prefetches are possible.
+    pub(crate) fn migrates(&self) -> bool {
+        let mut devices = self.devices.iter();
+        devices.all(|device| device.capabilities().concurrent_managed_access)
+    }
+
+    /// The stream that stands for a recorded one.
     pub(crate) fn stream(&mut self, device: u32, number: Option<u64>) -> cuda_um::Result<&Stream> {
         let key = (device, number.unwrap_or(0));
         if !self.streams.contains_key(&key) {

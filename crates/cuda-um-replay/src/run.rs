@@ -201,6 +201,14 @@ impl<'a> Run<'a> {
         stream: Option<u64>,
         to: Place,
     ) -> cuda_um::Result<()> {
+        if !self.machine.migrates() {
+            if !accesses.is_empty() {
+                self.leave_out(
+                    "prefetches, on a device without concurrent managed access".to_owned(),
+                );
+            }
+            return Ok(());
+        }
         let location = location_of(to);
         let stream = self.machine.stream(device, stream)?;
         for access in accesses {
