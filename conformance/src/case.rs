@@ -48,6 +48,8 @@ pub enum Need {
     MappedHost,
     /// `cudaDevAttrHostRegisterSupported`.
     HostRegister,
+    /// The simulator: a GPU ends the process instead of saying what is wrong.
+    Simulator,
 }
 
 impl Need {
@@ -69,6 +71,7 @@ impl Need {
             Need::Counters => facts.counters,
             Need::MappedHost => facts.mapped_host,
             Need::HostRegister => facts.host_register,
+            Need::Simulator => facts.simulated,
         }
     }
 }
@@ -90,6 +93,7 @@ impl fmt::Display for Need {
             Need::Counters => f.write_str("counters of migrations"),
             Need::MappedHost => f.write_str("mapped host memory"),
             Need::HostRegister => f.write_str("registration of host memory"),
+            Need::Simulator => f.write_str("the simulator"),
         }
     }
 }
@@ -162,6 +166,8 @@ impl Case {
 
 impl fmt::Debug for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Case").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Case")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }

@@ -24,9 +24,17 @@ pub(crate) fn run(program: &Path, choice: Choice, case: &Case) -> Result<Record>
     Ok(answer.unwrap_or_else(|| {
         let said = String::from_utf8_lossy(&output.stderr);
         let last: Vec<&str> = said.lines().rev().take(3).collect();
-        let late = if started.elapsed() >= LIMIT { ", at its time limit" } else { "" };
+        let late = if started.elapsed() >= LIMIT {
+            ", at its time limit"
+        } else {
+            ""
+        };
         let last: Vec<&str> = last.into_iter().rev().collect();
-        let text = format!("its process ended with {}{late}: {}", output.status, last.join(" | "));
+        let text = format!(
+            "its process ended with {}{late}: {}",
+            output.status,
+            last.join(" | ")
+        );
         record(case, Outcome::Failed(text))
     }))
 }
@@ -34,5 +42,7 @@ pub(crate) fn run(program: &Path, choice: Choice, case: &Case) -> Result<Record>
 /// What a panic said.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let owned = panic.downcast_ref::<String>().map(String::as_str);
-    owned.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text")
+    owned
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no text")
 }

@@ -62,11 +62,14 @@ pub fn compare(gpu: &Run, sim: &Run, declared: &Declared) -> Comparison {
             (Some(_), None) => vec!["ran on the GPU alone".to_owned()],
             _ => vec!["ran on the simulator alone".to_owned()],
         };
-        let is_declared = declared.difference.iter().any(|difference| difference.case == name);
+        let is_declared = declared
+            .difference
+            .iter()
+            .any(|difference| difference.case == name);
         match (differs.is_empty(), is_declared) {
-            (true, true) => comparison
-                .faults
-                .push(format!("{name}: a difference is declared, and there is none")),
+            (true, true) => comparison.faults.push(format!(
+                "{name}: a difference is declared, and there is none"
+            )),
             (false, false) => comparison
                 .faults
                 .extend(differs.iter().map(|what| format!("{name}: {what}"))),
@@ -78,7 +81,10 @@ pub fn compare(gpu: &Run, sim: &Run, declared: &Declared) -> Comparison {
     }
     for difference in &declared.difference {
         if find(gpu, &difference.case).is_none() && find(sim, &difference.case).is_none() {
-            let fault = format!("{}: a difference is declared, and there is no such case", difference.case);
+            let fault = format!(
+                "{}: a difference is declared, and there is no such case",
+                difference.case
+            );
             comparison.faults.push(fault);
         }
     }
@@ -107,7 +113,11 @@ fn differing(gpu: &Record, sim: &Record) -> Vec<String> {
         record.seen.iter().map(|(name, _)| name.clone()).collect()
     };
     if names(gpu) != names(sim) {
-        return vec![format!("observed {:?} on the GPU, {:?} on the simulator", names(gpu), names(sim))];
+        return vec![format!(
+            "observed {:?} on the GPU, {:?} on the simulator",
+            names(gpu),
+            names(sim)
+        )];
     }
     let pairs = gpu.seen.iter().zip(&sim.seen);
     pairs
@@ -148,7 +158,11 @@ pub fn table(gpu: &Run, sim: &Run, declared: &Declared, comparison: &Comparison)
         text.push_str("## Declared differences\n\n");
         for Difference { case, reason, link } in &declared.difference {
             let _ = writeln!(text, "- `{case}`: {reason} ([why]({link}))");
-            for (_, what) in comparison.differences.iter().filter(|(name, _)| name == case) {
+            for (_, what) in comparison
+                .differences
+                .iter()
+                .filter(|(name, _)| name == case)
+            {
                 let _ = writeln!(text, "  - {}", cell(&what.join("; ")));
             }
         }
@@ -206,4 +220,82 @@ fn observations(gpu: Option<&Record>, sim: Option<&Record>) -> String {
 /// Text that stays in its cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Value;
+
+    fn run_of(case: &str, outcome: Outcome, bytes: u64) -> Run {
+        Run {
+            machine: "one".to_owned(),
+            records: vec![Record {
+                case: case.to_owned(),
+                outcome,
+                seen: vec![("bytes".to_owned(), Value::Number(bytes))],
+            }],
+        }
+    }
+
+    fn faults(gpu: &Run, sim: &Run, declared: &str) -> Vec<String> {
+        compare(gpu, sim, &toml::from_str(declared).unwrap()).faults
+    }
+
+    const DECLARED: &str = "[[difference]]\ncase = \"a.b\"\nreason = \"r\"\nlink = \"l\"";
+
+    #[test]
+    fn what_is_seen_must_agree() {
+        let (one, two) = (
+            run_of("a.b", Outcome::Passed, 1),
+            run_of("a.b", Outcome::Passed, 2),
+        );
+        assert!(faults(&one, &one, "").is_empty());
+        assert_eq!(
+            faults(&one, &two, ""),
+            ["a.b: bytes: 1 on the GPU, 2 on the simulator"]
+        );
+    }
+
+    #[test]
+    fn outcomes_must_agree_and_a_failure_on_both_is_a_fault() {
+        let passed = run_of("a.b", Outcome::Passed, 1);
+        let skipped = run_of("a.b", Outcome::Skipped("why".to_owned()), 1);
+        let failed = run_of("a.b", Outcome::Failed("why".to_owned()), 1);
+        assert_eq!(faults(&passed, &skipped, "").len(), 1);
+        assert_eq!(faults(&failed, &failed, "").len(), 2);
+    }
+
+    #[test]
+    fn the_lists_of_cases_must_agree() {
+        let (one, none) = (run_of("a.b", Outcome::Passed, 1), Run::default());
+        assert_eq!(faults(&one, &none, ""), ["a.b: ran on the GPU alone"]);
+        assert_eq!(faults(&none, &one, ""), ["a.b: ran on the simulator alone"]);
+    }
+
+    #[test]
+    fn a_declared_difference_is_no_fault_and_one_that_does_not_occur_is() {
+        let (one, two) = (
+            run_of("a.b", Outcome::Passed, 1),
+            run_of("a.b", Outcome::Passed, 2),
+        );
+        assert!(faults(&one, &two, DECLARED).is_empty());
+        assert_eq!(
+            faults(&one, &one, DECLARED),
+            ["a.b: a difference is declared, and there is none"]
+        );
+        assert_eq!(faults(&Run::default(), &Run::default(), DECLARED).len(), 1);
+    }
+
+    #[test]
+    fn the_declared_file_of_the_repository_is_read() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("declared.toml");
+        let declared = Declared::read(&path).unwrap();
+        assert!(
+            declared
+                .difference
+                .iter()
+                .all(|known| cases::all().any(|case| case.name == known.case))
+        );
+    }
 }

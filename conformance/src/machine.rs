@@ -87,6 +87,8 @@ pub struct Facts {
     pub host_register: bool,
     /// Migrations are counted.
     pub counters: bool,
+    /// It is a simulator.
+    pub simulated: bool,
 }
 
 /// Migrations and page faults so far.
@@ -143,6 +145,7 @@ impl Machine {
             }
         };
         let mut facts = call::device::facts(&table).context("the runtime has no usable device")?;
+        facts.simulated = sim.is_some();
         facts.counters = sim.is_some() || counter.is_some();
         ensure!(facts.devices > 0, "no device");
         let machine = Self {
@@ -179,7 +182,10 @@ impl Machine {
                 gpu_fault_groups: counters.gpu_fault_groups,
             });
         }
-        let counter = self.counter.as_ref().context("migrations are not counted")?;
+        let counter = self
+            .counter
+            .as_ref()
+            .context("migrations are not counted")?;
         let counts = counter.read()?;
         ensure!(counts.dropped_records == 0, "CUPTI dropped records");
         Ok(Counts {

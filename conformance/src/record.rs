@@ -32,7 +32,9 @@ impl Value {
             ) => {
                 let factor = *factor.max(other);
                 // Beside nothing only nothing.
-                (*a == 0) == (*b == 0) && a.saturating_mul(factor) >= *b && b.saturating_mul(factor) >= *a
+                (*a == 0) == (*b == 0)
+                    && a.saturating_mul(factor) >= *b
+                    && b.saturating_mul(factor) >= *a
             }
             _ => self == other,
         }
@@ -95,7 +97,10 @@ pub struct Run {
 impl Run {
     /// How many ended so.
     pub fn count(&self, word: &str) -> usize {
-        self.records.iter().filter(|record| record.outcome.word() == word).count()
+        self.records
+            .iter()
+            .filter(|record| record.outcome.word() == word)
+            .count()
     }
 }
 

@@ -36,7 +36,10 @@ pub fn run(
         let record = match (case.unmet(&machine.facts), broken) {
             (Some(need), _) => record(case, Outcome::Skipped(format!("needs {need}"))),
             (None, _) if case.alone => child::run(program, choice, case)?,
-            (None, Some(by)) => record(case, Outcome::Failed(format!("not run: {by} broke the context"))),
+            (None, Some(by)) => record(
+                case,
+                Outcome::Failed(format!("not run: {by} broke the context")),
+            ),
             (None, None) => {
                 let record = run_here(machine, case);
                 if !works(machine) {
@@ -96,11 +99,16 @@ fn end(machine: &Machine, cuda: &Cuda<'_>, case: &Case, misuse_before: usize) ->
     let Some(sim) = &machine.sim else {
         return Ok(());
     };
-    let (modules, others): (Vec<_>, Vec<_>) =
-        sim.leaks().into_iter().partition(|leak| matches!(leak, Leak::Module));
+    let (modules, others): (Vec<_>, Vec<_>) = sim
+        .leaks()
+        .into_iter()
+        .partition(|leak| matches!(leak, Leak::Module));
     // The kernels of the cases stay loaded on every device.
     if modules.len() != machine.facts.devices || !others.is_empty() {
-        return fail(format!("left behind: {} modules, {others:?}", modules.len()));
+        return fail(format!(
+            "left behind: {} modules, {others:?}",
+            modules.len()
+        ));
     }
     let misuse = &sim.misuse()[misuse_before..];
     match misuse.is_empty() != case.misuse {

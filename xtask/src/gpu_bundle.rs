@@ -15,6 +15,11 @@ const LEFT_OUT: &[(&str, &str)] = &[
         "real_cudart",
         "opens libraries of several CUDA versions; `cargo xtask real-cudart` runs it without a GPU",
     ),
+    (
+        "simulator",
+        "the conformance cases on the simulator; bin/um_conformance runs them on a GPU",
+    ),
+    ("coverage", "reads the sources"),
     ("layout", "compares with C headers; needs no GPU"),
     ("cpu_twin_vs_numpy", "compares CPU with CPU; needs no GPU"),
 ];
@@ -34,15 +39,19 @@ pub struct Args {
 
 /// Builds, strips and packs.
 pub fn run(args: &Args) -> Result<()> {
+    pack(&workspace::root().join(&args.out))
+}
+
+/// The same into a folder.
+pub fn pack(out: &Path) -> Result<()> {
     let root = workspace::root();
-    let out = root.join(&args.out);
     if out.exists() {
         ensure!(
             out.join("run.sh").exists() || fs::read_dir(&out)?.next().is_none(),
             "{} exists and is no bundle; name another folder with --out",
             out.display()
         );
-        fs::remove_dir_all(&out)?;
+        fs::remove_dir_all(out)?;
     }
     for folder in ["tests", "bin"] {
         fs::create_dir_all(out.join(folder))?;
@@ -65,19 +74,32 @@ pub fn run(args: &Args) -> Result<()> {
         .filter(|binary| binary.is_test && belongs(binary))
     {
         let name = format!("{}--{}", binary.package, binary.target);
-        pack(binary, &out.join("tests").join(name))?;
+        pack_binary(binary, &out.join("tests").join(name))?;
     }
-    let programs = built(&["build", "-p", "um-examples", "-p", "um-benches", "--bins"])?;
+    let programs = built(&[
+        "build",
+        "-p",
+        "um-examples",
+        "-p",
+        "um-benches",
+        "-p",
+        "um-conformance",
+        "--bins",
+    ])?;
     for binary in programs.iter().filter(|binary| belongs(binary)) {
-        pack(binary, &out.join("bin").join(&binary.target))?;
+        pack_binary(binary, &out.join("bin").join(&binary.target))?;
     }
 
     copy_folder(&root.join("data"), &out.join("data"))?;
+    fs::copy(
+        root.join("conformance/declared.toml"),
+        out.join("declared.toml"),
+    )?;
     pack_peers(&root.join("benches/peers"), &out.join("peers"))?;
     let script = out.join("run.sh");
     fs::write(&script, RUN_SH)?;
     workspace::run(Command::new("chmod").arg("+x").arg(&script))?;
-    let bytes = folder_bytes(&out)?;
+    let bytes = folder_bytes(out)?;
     println!(
         "{}: {:.1} MiB; on a machine with a GPU: ./run.sh",
         out.display(),
@@ -169,7 +191,7 @@ fn package_name(manifest: &Path) -> Result<String> {
         .with_context(|| format!("{} has no name", manifest.display()))
 }
 
-fn pack(binary: &Binary, to: &Path) -> Result<()> {
+fn pack_binary(binary: &Binary, to: &Path) -> Result<()> {
     fs::copy(&binary.path, to)?;
     workspace::run(Command::new("strip").arg(to))
         .context("`strip` comes with the C compiler's binutils")

@@ -7,6 +7,7 @@ mod build_kernels;
 mod calibrate;
 mod gpu_bundle;
 mod real_cudart;
+mod test;
 mod wheels;
 mod workspace;
 
@@ -26,6 +27,8 @@ enum Task {
     BuildKernels(build_kernels::Args),
     /// Open the real libcudart of five CUDA versions and check symbols, signatures and layouts; no GPU is needed.
     RealCudart,
+    /// Run the tests; with --gpu the conformance cases on the GPU of this machine, compared with the simulator.
+    Test(test::Args),
     /// Pack release tests, examples and benches into one folder that runs on a machine with a GPU and no Rust.
     GpuBundle(gpu_bundle::Args),
     /// Measure cuda-um beside raw CUDA and its peers on the GPU of this machine (docs/measuring.md).
@@ -41,6 +44,7 @@ fn main() -> anyhow::Result<()> {
         Task::Bindgen { check } => bindgen::run(check),
         Task::BuildKernels(args) => build_kernels::run(&args),
         Task::RealCudart => real_cudart::run(),
+        Task::Test(args) => test::run(&args),
         Task::GpuBundle(args) => gpu_bundle::run(&args),
         Task::Bench(args) => bench::run(&args),
         Task::Calibrate(args) => calibrate::run(&args),

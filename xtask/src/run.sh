@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Runs everything in this bundle on the GPU of this machine.
-#   ./run.sh [RESULTS] [tests] [examples] [sanitize] [bench] [calibrate]     (default: ./results, tests and examples)
+#   ./run.sh [RESULTS] [tests] [examples] [conformance] [sanitize] [bench] [calibrate]     (default: ./results, tests and examples)
 # RESULTS/machine.txt, tests.txt, examples.txt: summaries; RESULTS/*.log.txt: what each part printed.
+# conformance: CUDA's rules as cases, on this GPU and on the simulator, and the comparison: RESULTS/conformance.md
+# (docs/conformance.md). CONFORMANCE_GPU: the simulator's GPU to compare with (h200).
 # sanitize: the kernels' tests under compute-sanitizer (memcheck, racecheck), which the CUDA toolkit has.
 # bench: the measurements beside raw CUDA and its peers (docs/measuring.md); PYTHON names an interpreter that has the peers.
 # BENCH_ARGS: options for them, such as "--quick" or "--only launch".
@@ -53,10 +55,29 @@ for part in $parts; do
             run "$out/examples.txt" "$out/examples.log.txt" "batch_recall --runtime $runtime" bin/batch_recall --runtime $runtime
         done
         for example in bin/*; do
-            case $example in bin/batch_recall | bin/um_bench | bin/um_calibrate) continue ;; esac
+            case $example in bin/batch_recall | bin/um_bench | bin/um_calibrate | bin/um_conformance) continue ;; esac
             run "$out/examples.txt" "$out/examples.log.txt" "$(basename "$example")" env CUDA_UM_RUNTIME=cuda "$example"
         done
         bin/batch_recall --runtime cuda --json >"$out/batch_recall.json" 2>"$out/.last" || failed=$((failed + 1))
+        ;;
+    conformance)
+        log=$out/conformance.log.txt
+        echo "== on this GPU" >"$log"
+        timeout 600 bin/um_conformance run --runtime cuda --json "$out/conformance-gpu.json" 2>>"$log" | tee "$out/.last"
+        # A failed case is a difference: the comparison says whether it is declared. No record at all is a failure.
+        version=$(sed -n 's/^CUDA \([0-9.]*\), .*/\1/p' "$out/.last")
+        devices=$(sed -n 's/^CUDA [0-9.]*, \([0-9]*\) .*/\1/p' "$out/.last")
+        if [ -z "$version" ]; then
+            echo "conformance: the run on the GPU has not ended ($log)"
+            tail -3 "$log"
+            failed=$((failed + 1))
+            continue
+        fi
+        echo "== on the simulator" >>"$log"
+        timeout 300 bin/um_conformance run --runtime sim --gpu "${CONFORMANCE_GPU:-h200}" --cuda "$version" --devices "$devices" \
+            --json "$out/conformance-sim.json" 2>>"$log" || failed=$((failed + 1))
+        bin/um_conformance compare "$out/conformance-gpu.json" "$out/conformance-sim.json" --declared declared.toml \
+            --out "$out/conformance.md" || failed=$((failed + 1))
         ;;
     sanitize)
         : >"$out/sanitizer.txt"
@@ -86,7 +107,7 @@ for part in $parts; do
         bin/um_calibrate --out "$out/calibration.json" ${CALIBRATE_ARGS:-} 2>"$out/calibrate.log.txt" || failed=$((failed + 1))
         tail -3 "$out/calibrate.log.txt"
         ;;
-    *) echo "unknown part: $part (tests, examples, sanitize, bench, calibrate)" && exit 2 ;;
+    *) echo "unknown part: $part (tests, examples, conformance, sanitize, bench, calibrate)" && exit 2 ;;
     esac
 done
 rm -f "$out/.last"

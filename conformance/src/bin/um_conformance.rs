@@ -129,11 +129,19 @@ fn list() -> Result<ExitCode> {
 fn run_all(choice: Choice, json: Option<&Path>, only: &str) -> Result<ExitCode> {
     let machine = Machine::open(choice)?;
     let program = std::env::current_exe()?;
-    let run = run::run(&machine, choice, &program, only, |case, record| match &record.outcome {
-        Outcome::Passed => eprintln!("passed   {}", case.name),
-        Outcome::Skipped(why) => eprintln!("skipped  {} ({why})", case.name),
-        Outcome::Failed(why) => eprintln!("FAILED   {} ({})\n         {why}", case.name, case.rule),
-    })?;
+    let run = run::run(
+        &machine,
+        choice,
+        &program,
+        only,
+        |case, record| match &record.outcome {
+            Outcome::Passed => eprintln!("passed   {}", case.name),
+            Outcome::Skipped(why) => eprintln!("skipped  {} ({why})", case.name),
+            Outcome::Failed(why) => {
+                eprintln!("FAILED   {} ({})\n         {why}", case.name, case.rule)
+            }
+        },
+    )?;
     if let Some(path) = json {
         fs::write(path, serde_json::to_string_pretty(&run)?)
             .with_context(|| format!("cannot write {}", path.display()))?;
@@ -176,10 +184,15 @@ fn compare_runs(gpu: &Path, sim: &Path, declared: &Path, out: &Path) -> Result<E
 }
 
 fn read(path: &Path) -> Result<Run> {
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     serde_json::from_str(&text).with_context(|| format!("{} is no run", path.display()))
 }
 
 fn status(good: bool) -> ExitCode {
-    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }

@@ -48,6 +48,7 @@ pub(crate) fn facts(table: &Table) -> Result<Facts> {
         mapped_host: all(Attr::cudaDevAttrCanMapHostMemory),
         host_register: all(Attr::cudaDevAttrHostRegisterSupported),
         counters: false,
+        simulated: false,
     })
 }
 
@@ -95,7 +96,8 @@ impl Cuda<'_> {
     pub(crate) fn try_attribute(&self, attribute: u32, device: i32) -> (Code, i32) {
         let mut value = i32::MIN;
         // SAFETY: the place is valid for one write; what is unknown is an error.
-        let code = unsafe { (self.table().cudaDeviceGetAttribute)(&mut value, Attr(attribute), device) };
+        let code =
+            unsafe { (self.table().cudaDeviceGetAttribute)(&mut value, Attr(attribute), device) };
         (Code(code.0), value)
     }
 

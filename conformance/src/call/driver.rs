@@ -46,11 +46,16 @@ pub(crate) fn load_kernels(machine: &Machine) -> Result<()> {
             (table.cudaFree)(null_mut());
             (driver.cuModuleLoadData)(&mut module, kernels::PTX.as_ptr().cast())
         };
-        ensure!(code.0 == 0, "kernels.ptx on device {device}: error {}", code.0);
+        ensure!(
+            code.0 == 0,
+            "kernels.ptx on device {device}: error {}",
+            code.0
+        );
         for (name, c_name) in NAMES {
             let (mut function, mut threads) = (null_mut(), 0);
             // SAFETY: the module is loaded, and never unloaded; the places are valid for one write.
-            let code = unsafe { (driver.cuModuleGetFunction)(&mut function, module, c_name.as_ptr()) };
+            let code =
+                unsafe { (driver.cuModuleGetFunction)(&mut function, module, c_name.as_ptr()) };
             ensure!(code.0 == 0, "{name}: error {}", code.0);
             // SAFETY: as above. Asking for an attribute loads the kernel.
             unsafe {
@@ -78,12 +83,18 @@ pub(crate) fn device_name(table: &Table, ordinal: i32) -> Result<String> {
 
 impl Cuda<'_> {
     pub(super) fn driver(&self) -> Result<&DriverTable, Failure> {
-        self.table().driver().map_err(|error| Failure(error.to_string()))
+        self.table()
+            .driver()
+            .map_err(|error| Failure(error.to_string()))
     }
 
     fn kernel(&self, name: &'static str) -> Result<sys::CUfunction, Failure> {
         let device = self.current_device()? as u32;
-        let kernels = self.machine.kernels.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let kernels = self
+            .machine
+            .kernels
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
         match kernels.get(&(device, name)) {
             Some(kernel) => Ok(*kernel as sys::CUfunction),
             None => super::fail(format!("{name} is not loaded on device {device}")),
@@ -123,7 +134,12 @@ impl Cuda<'_> {
     }
 
     /// Adds to each element of all of it.
-    pub(crate) fn add(&self, memory: &Memory<'_>, amount: u32, stream: &Stream<'_>) -> Result<(), Failure> {
+    pub(crate) fn add(
+        &self,
+        memory: &Memory<'_>,
+        amount: u32,
+        stream: &Stream<'_>,
+    ) -> Result<(), Failure> {
         let code = self.add_range(memory, 0, memory.len(), amount, stream)?;
         self.ok("cuLaunchKernel conf_add", code)
     }
@@ -138,7 +154,13 @@ impl Cuda<'_> {
         stream: &Stream<'_>,
     ) -> Result<Code, Failure> {
         assert!(start + count <= memory.len(), "out of bounds");
-        self.add_at(memory.address() + start * 4, count as u32, amount, Shape::linear(count), stream)
+        self.add_at(
+            memory.address() + start * 4,
+            count as u32,
+            amount,
+            Shape::linear(count),
+            stream,
+        )
     }
 
     /// The same on any address: of one that is not the device's, only for what must end in a sticky error.
@@ -161,7 +183,12 @@ impl Cuda<'_> {
     }
 
     /// Copies elements by a kernel: reads all of `from`.
-    pub(crate) fn read(&self, from: &Memory<'_>, to: &Memory<'_>, stream: &Stream<'_>) -> Result<(), Failure> {
+    pub(crate) fn read(
+        &self,
+        from: &Memory<'_>,
+        to: &Memory<'_>,
+        stream: &Stream<'_>,
+    ) -> Result<(), Failure> {
         assert!(from.bytes() <= to.bytes(), "out of bounds");
         let (mut from_at, mut to_at) = (from.address() as u64, to.address() as u64);
         let mut count = from.len() as u32;
@@ -171,12 +198,18 @@ impl Cuda<'_> {
             (&raw mut count).cast(),
         ];
         // SAFETY: two live allocations with at least so many elements.
-        let code = unsafe { self.launch("conf_copy", Shape::linear(from.len()), stream, arguments) }?;
+        let code =
+            unsafe { self.launch("conf_copy", Shape::linear(from.len()), stream, arguments) }?;
         self.ok("cuLaunchKernel conf_copy", code)
     }
 
     /// Waits on the stream until the flag is set, or the time is over.
-    pub(super) fn launch_wait(&self, flag: &Memory<'_>, nanoseconds: u64, stream: &Stream<'_>) -> Result<(), Failure> {
+    pub(super) fn launch_wait(
+        &self,
+        flag: &Memory<'_>,
+        nanoseconds: u64,
+        stream: &Stream<'_>,
+    ) -> Result<(), Failure> {
         let (mut flag_at, mut nanoseconds) = (flag.address() as u64, nanoseconds);
         let arguments = &mut [(&raw mut flag_at).cast(), (&raw mut nanoseconds).cast()];
         let shape = Shape {
@@ -190,7 +223,12 @@ impl Cuda<'_> {
     }
 
     /// The kernel with limits: 64 threads a block, 4096 bytes of shared memory. It writes 7 into the first element.
-    pub(crate) fn launch_limited(&self, out: &Memory<'_>, shape: Shape, stream: &Stream<'_>) -> Result<Code, Failure> {
+    pub(crate) fn launch_limited(
+        &self,
+        out: &Memory<'_>,
+        shape: Shape,
+        stream: &Stream<'_>,
+    ) -> Result<Code, Failure> {
         let mut out_at = out.address() as u64;
         let arguments = &mut [(&raw mut out_at).cast()];
         // SAFETY: live memory of at least one element.
@@ -208,7 +246,11 @@ impl Cuda<'_> {
         let (kernel, mut value) = (self.kernel("conf_limited")?, -1);
         // SAFETY: the kernel is loaded; the place is valid for one write.
         let code = unsafe {
-            (self.driver()?.cuFuncGetAttribute)(&mut value, sys::CUfunction_attribute(attribute), kernel)
+            (self.driver()?.cuFuncGetAttribute)(
+                &mut value,
+                sys::CUfunction_attribute(attribute),
+                kernel,
+            )
         };
         Ok((Code(code.0), value))
     }
@@ -224,11 +266,21 @@ impl Cuda<'_> {
     }
 
     /// `cuOccupancyMaxActiveBlocksPerMultiprocessor` of a kernel.
-    pub(crate) fn occupancy(&self, name: &'static str, threads: i32, shared_bytes: usize) -> Result<(Code, i32), Failure> {
+    pub(crate) fn occupancy(
+        &self,
+        name: &'static str,
+        threads: i32,
+        shared_bytes: usize,
+    ) -> Result<(Code, i32), Failure> {
         let (kernel, mut blocks) = (self.kernel(name)?, -1);
         // SAFETY: the kernel is loaded; the place is valid for one write.
         let code = unsafe {
-            (self.driver()?.cuOccupancyMaxActiveBlocksPerMultiprocessor)(&mut blocks, kernel, threads, shared_bytes)
+            (self.driver()?.cuOccupancyMaxActiveBlocksPerMultiprocessor)(
+                &mut blocks,
+                kernel,
+                threads,
+                shared_bytes,
+            )
         };
         Ok((Code(code.0), blocks))
     }
@@ -244,14 +296,18 @@ impl Cuda<'_> {
     /// `cuModuleUnload` of a module from `load_module`, once.
     pub(crate) fn unload_module(&self, module: usize) -> Result<Code, Failure> {
         // SAFETY: the module is loaded, and no kernel of it runs.
-        Ok(Code(unsafe { (self.driver()?.cuModuleUnload)(module as _) }.0))
+        Ok(Code(
+            unsafe { (self.driver()?.cuModuleUnload)(module as _) }.0,
+        ))
     }
 
     /// `cuModuleGetFunction`
     pub(crate) fn module_function(&self, module: usize, name: &CStr) -> Result<Code, Failure> {
         let mut function = null_mut();
         // SAFETY: the module is loaded; the place is valid for one write.
-        let code = unsafe { (self.driver()?.cuModuleGetFunction)(&mut function, module as _, name.as_ptr()) };
+        let code = unsafe {
+            (self.driver()?.cuModuleGetFunction)(&mut function, module as _, name.as_ptr())
+        };
         Ok(Code(code.0))
     }
 
@@ -278,7 +334,11 @@ impl Cuda<'_> {
         stream: &Stream<'_>,
     ) -> Result<Code, Failure> {
         assert!(offset + width * count <= memory.bytes(), "out of bounds");
-        let (driver, at, stream) = (self.driver()?, (memory.address() + offset) as u64, stream.raw());
+        let (driver, at, stream) = (
+            self.driver()?,
+            (memory.address() + offset) as u64,
+            stream.raw(),
+        );
         // SAFETY: live memory, as long; the cases wait before they look.
         let code = unsafe {
             match width {

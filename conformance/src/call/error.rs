@@ -46,20 +46,29 @@ impl Cuda<'_> {
     /// `cudaGetErrorName`
     pub(crate) fn error_name(&self, code: Code) -> String {
         // SAFETY: takes any number; gives a static text.
-        unsafe { text((self.table().cudaGetErrorName)(cuda_um_sys::cudaError(code.0))) }
+        unsafe {
+            text((self.table().cudaGetErrorName)(cuda_um_sys::cudaError(
+                code.0,
+            )))
+        }
     }
 
     /// `cudaGetErrorString`
     pub(crate) fn error_string(&self, code: Code) -> String {
         // SAFETY: takes any number; gives a static text.
-        unsafe { text((self.table().cudaGetErrorString)(cuda_um_sys::cudaError(code.0))) }
+        unsafe {
+            text((self.table().cudaGetErrorString)(cuda_um_sys::cudaError(
+                code.0,
+            )))
+        }
     }
 
     /// `cuGetErrorName`, and its code
     pub(crate) fn driver_error_name(&self, code: Code) -> Result<(Code, String), Failure> {
         let mut name = std::ptr::null();
         // SAFETY: the place is valid for one write.
-        let got = unsafe { (self.driver()?.cuGetErrorName)(cuda_um_sys::CUresult(code.0), &mut name) };
+        let got =
+            unsafe { (self.driver()?.cuGetErrorName)(cuda_um_sys::CUresult(code.0), &mut name) };
         // SAFETY: null, or a static text.
         Ok((Code(got.0), unsafe { text(name) }))
     }
@@ -68,7 +77,9 @@ impl Cuda<'_> {
     pub(crate) fn driver_error_string(&self, code: Code) -> Result<(Code, String), Failure> {
         let mut string = std::ptr::null();
         // SAFETY: the place is valid for one write.
-        let got = unsafe { (self.driver()?.cuGetErrorString)(cuda_um_sys::CUresult(code.0), &mut string) };
+        let got = unsafe {
+            (self.driver()?.cuGetErrorString)(cuda_um_sys::CUresult(code.0), &mut string)
+        };
         // SAFETY: null, or a static text.
         Ok((Code(got.0), unsafe { text(string) }))
     }
@@ -86,5 +97,7 @@ pub(super) unsafe fn text(pointer: *const c_char) -> String {
         return "(null)".to_owned();
     }
     // SAFETY: the caller's promise.
-    unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
+    unsafe { CStr::from_ptr(pointer) }
+        .to_string_lossy()
+        .into_owned()
 }

@@ -35,7 +35,9 @@ impl Gate<'_> {
     /// Lets the stream go, and waits for the kernel.
     pub(crate) fn open(self) -> Result<(), Failure> {
         self.flag.store(0, 1);
-        self.event.synchronize().done(self.cuda, "cudaEventSynchronize")?;
+        self.event
+            .synchronize()
+            .done(self.cuda, "cudaEventSynchronize")?;
         match self.flag.value(1..2)? {
             1 => Ok(()),
             other => super::fail(format!(
@@ -69,7 +71,8 @@ impl Drop for Gate<'_> {
     fn drop(&mut self) {
         self.flag.store(0, 1);
         if self.event.synchronize() != Code::SUCCESS {
-            self.cuda.complain("a held stream did not end well".to_owned());
+            self.cuda
+                .complain("a held stream did not end well".to_owned());
         }
     }
 }

@@ -90,7 +90,13 @@ impl<'c> Cuda<'c> {
 
     /// Device memory.
     pub(crate) fn device_memory(&'c self, bytes: usize) -> Result<Memory<'c>, Failure> {
-        self.owned("cudaMalloc", self.try_device(bytes), bytes, Freed::Free, false)
+        self.owned(
+            "cudaMalloc",
+            self.try_device(bytes),
+            bytes,
+            Freed::Free,
+            false,
+        )
     }
 
     /// Pinned memory.
@@ -133,7 +139,12 @@ impl<'c> Cuda<'c> {
     /// `cudaHostRegister` of memory that is pinned already.
     pub(crate) fn register_again(&self, memory: &Memory<'_>) -> Code {
         // SAFETY: live memory, as long; it is refused, since it is pinned.
-        Code(unsafe { (self.table().cudaHostRegister)(memory.address as *mut c_void, memory.bytes, 0) }.0)
+        Code(
+            unsafe {
+                (self.table().cudaHostRegister)(memory.address as *mut c_void, memory.bytes, 0)
+            }
+            .0,
+        )
     }
 
     /// `cudaHostUnregister`
@@ -157,7 +168,10 @@ impl<'c> Cuda<'c> {
         let mut attributes = sys::PointerAttributes::default();
         // SAFETY: there is room for what any version writes; the address is not read through.
         let code = unsafe {
-            (self.table().cudaPointerGetAttributes)(&mut attributes.fields, address as *const c_void)
+            (self.table().cudaPointerGetAttributes)(
+                &mut attributes.fields,
+                address as *const c_void,
+            )
         };
         self.ok("cudaPointerGetAttributes", Code(code.0))?;
         let fields = attributes.fields;
@@ -202,7 +216,10 @@ impl Memory<'_> {
 
     fn checked(&self, range: &Range<usize>) -> *mut u32 {
         assert!(self.on_host, "the host cannot reach device memory");
-        assert!(range.start <= range.end && range.end <= self.len(), "out of bounds");
+        assert!(
+            range.start <= range.end && range.end <= self.len(),
+            "out of bounds"
+        );
         (self.address as *mut u32).wrapping_add(range.start)
     }
 
@@ -246,7 +263,9 @@ impl Memory<'_> {
     pub(crate) fn read_pages(&self) -> u32 {
         let pages = (0..self.len()).step_by(1024);
         // SAFETY: within live memory of the host's; no reference to it exists.
-        pages.map(|index| unsafe { self.checked(&(index..index + 1)).read_volatile() }).fold(0, u32::wrapping_add)
+        pages
+            .map(|index| unsafe { self.checked(&(index..index + 1)).read_volatile() })
+            .fold(0, u32::wrapping_add)
     }
 
     /// One word, for atomic accesses while others use it.

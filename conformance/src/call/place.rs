@@ -63,12 +63,20 @@ pub(crate) enum Attribute {
 
 impl Cuda<'_> {
     /// `cudaMemPrefetchAsync` of an address range.
-    pub(crate) fn prefetch_range(&self, range: Range<usize>, to: Place, stream: &Stream<'_>) -> Code {
+    pub(crate) fn prefetch_range(
+        &self,
+        range: Range<usize>,
+        to: Place,
+        stream: &Stream<'_>,
+    ) -> Code {
         let (start, bytes) = (range.start as *const c_void, range.len());
         let stream = stream.raw() as sys::cudaStream_t;
         // SAFETY: a live stream; a range that is not managed is refused.
         let code = unsafe {
-            match (self.table().cudaMemPrefetchAsync_v13, self.table().cudaMemPrefetchAsync_v11) {
+            match (
+                self.table().cudaMemPrefetchAsync_v13,
+                self.table().cudaMemPrefetchAsync_v11,
+            ) {
                 (Some(prefetch), _) => prefetch(start, bytes, to.to_sys(), 0, stream),
                 (None, Some(prefetch)) => prefetch(start, bytes, to.to_ordinal(), stream),
                 (None, None) => panic!("no cudaMemPrefetchAsync"),
@@ -83,12 +91,23 @@ impl Cuda<'_> {
     }
 
     /// `cudaMemPrefetchAsync` in its newer form, with flags.
-    pub(crate) fn prefetch_with_flags(&self, memory: &Memory<'_>, flags: u32, stream: &Stream<'_>) -> Option<Code> {
+    pub(crate) fn prefetch_with_flags(
+        &self,
+        memory: &Memory<'_>,
+        flags: u32,
+        stream: &Stream<'_>,
+    ) -> Option<Code> {
         let prefetch = self.table().cudaMemPrefetchAsync_v13?;
         let place = Place::device(0).to_sys();
         // SAFETY: a live stream and a live allocation.
         let code = unsafe {
-            prefetch(memory.address() as *const c_void, memory.bytes(), place, flags, stream.raw() as _)
+            prefetch(
+                memory.address() as *const c_void,
+                memory.bytes(),
+                place,
+                flags,
+                stream.raw() as _,
+            )
         };
         Some(Code(code.0))
     }
@@ -99,7 +118,10 @@ impl Cuda<'_> {
         let advice = sys::cudaMemoryAdvise(advice);
         // SAFETY: a range that is not managed is refused.
         let code = unsafe {
-            match (self.table().cudaMemAdvise_v13, self.table().cudaMemAdvise_v11) {
+            match (
+                self.table().cudaMemAdvise_v13,
+                self.table().cudaMemAdvise_v11,
+            ) {
                 (Some(advise), _) => advise(start, bytes, advice, place.to_sys()),
                 (None, Some(advise)) => advise(start, bytes, advice, place.to_ordinal()),
                 (None, None) => panic!("no cudaMemAdvise"),
@@ -114,7 +136,12 @@ impl Cuda<'_> {
     }
 
     /// `cudaMemRangeGetAttribute` into `values`.
-    pub(crate) fn range_attribute(&self, range: Range<usize>, attribute: Attribute, values: &mut [i32]) -> Code {
+    pub(crate) fn range_attribute(
+        &self,
+        range: Range<usize>,
+        attribute: Attribute,
+        values: &mut [i32],
+    ) -> Code {
         // SAFETY: the place has the size that is told; a range that is not managed is refused.
         let code = unsafe {
             (self.table().cudaMemRangeGetAttribute)(
@@ -129,7 +156,12 @@ impl Cuda<'_> {
     }
 
     /// The same with a size that does not fit.
-    pub(crate) fn range_attribute_of_size(&self, memory: &Memory<'_>, attribute: Attribute, bytes: usize) -> Code {
+    pub(crate) fn range_attribute_of_size(
+        &self,
+        memory: &Memory<'_>,
+        attribute: Attribute,
+        bytes: usize,
+    ) -> Code {
         let mut room = [0u64; 8];
         assert!(bytes <= size_of_val(&room));
         // SAFETY: the place has at least the size that is told.
@@ -146,12 +178,20 @@ impl Cuda<'_> {
     }
 
     /// One number of all of it.
-    pub(crate) fn attribute_of(&self, memory: &Memory<'_>, attribute: Attribute) -> Result<i32, Failure> {
+    pub(crate) fn attribute_of(
+        &self,
+        memory: &Memory<'_>,
+        attribute: Attribute,
+    ) -> Result<i32, Failure> {
         self.attribute_in(whole(memory), attribute)
     }
 
     /// One number of a range.
-    pub(crate) fn attribute_in(&self, range: Range<usize>, attribute: Attribute) -> Result<i32, Failure> {
+    pub(crate) fn attribute_in(
+        &self,
+        range: Range<usize>,
+        attribute: Attribute,
+    ) -> Result<i32, Failure> {
         let mut value = [i32::MIN];
         let code = self.range_attribute(range, attribute, &mut value);
         self.ok(&format!("cudaMemRangeGetAttribute {attribute:?}"), code)?;
@@ -159,7 +199,11 @@ impl Cuda<'_> {
     }
 
     /// Who is set as accessed-by, in order, without the filling.
-    pub(crate) fn accessed_by(&self, range: Range<usize>, room: usize) -> Result<Vec<i32>, Failure> {
+    pub(crate) fn accessed_by(
+        &self,
+        range: Range<usize>,
+        room: usize,
+    ) -> Result<Vec<i32>, Failure> {
         let mut values = vec![i32::MIN; room];
         let code = self.range_attribute(range, Attribute::AccessedBy, &mut values);
         self.ok("cudaMemRangeGetAttribute AccessedBy", code)?;
@@ -169,14 +213,21 @@ impl Cuda<'_> {
     }
 
     /// `cudaMemRangeGetAttributes`: code, and a number for each.
-    pub(crate) fn range_attributes(&self, memory: &Memory<'_>, attributes: &[Attribute]) -> (Code, Vec<i32>) {
+    pub(crate) fn range_attributes(
+        &self,
+        memory: &Memory<'_>,
+        attributes: &[Attribute],
+    ) -> (Code, Vec<i32>) {
         let mut values = vec![i32::MIN; attributes.len()];
         let base = values.as_mut_ptr();
-        let mut places: Vec<*mut c_void> =
-            (0..attributes.len()).map(|index| base.wrapping_add(index).cast()).collect();
+        let mut places: Vec<*mut c_void> = (0..attributes.len())
+            .map(|index| base.wrapping_add(index).cast())
+            .collect();
         let mut sizes = vec![4usize; attributes.len()];
-        let mut which: Vec<_> =
-            attributes.iter().map(|attribute| sys::cudaMemRangeAttribute(*attribute as u32)).collect();
+        let mut which: Vec<_> = attributes
+            .iter()
+            .map(|attribute| sys::cudaMemRangeAttribute(*attribute as u32))
+            .collect();
         // SAFETY: the arrays have the length that is told, and each place is valid for its 4 bytes.
         let code = unsafe {
             (self.table().cudaMemRangeGetAttributes)(
@@ -225,12 +276,23 @@ impl Cuda<'_> {
     }
 
     /// `cudaMemDiscardBatchAsync`
-    pub(crate) fn discard_batch(&self, ranges: &[Range<usize>], flags: u64, stream: &Stream<'_>) -> Option<Code> {
+    pub(crate) fn discard_batch(
+        &self,
+        ranges: &[Range<usize>],
+        flags: u64,
+        stream: &Stream<'_>,
+    ) -> Option<Code> {
         let discard = self.table().cudaMemDiscardBatchAsync?;
         let (mut starts, mut sizes) = arrays(ranges);
         // SAFETY: the arrays have the length that is told; the stream lives; ranges that are not managed are refused.
         let code = unsafe {
-            discard(starts.as_mut_ptr(), sizes.as_mut_ptr(), ranges.len(), flags, stream.raw() as _)
+            discard(
+                starts.as_mut_ptr(),
+                sizes.as_mut_ptr(),
+                ranges.len(),
+                flags,
+                stream.raw() as _,
+            )
         };
         Some(Code(code.0))
     }
@@ -256,6 +318,9 @@ pub(crate) fn whole(memory: &Memory<'_>) -> Range<usize> {
 }
 
 fn arrays(ranges: &[Range<usize>]) -> (Vec<*mut c_void>, Vec<usize>) {
-    let starts = ranges.iter().map(|range| range.start as *mut c_void).collect();
+    let starts = ranges
+        .iter()
+        .map(|range| range.start as *mut c_void)
+        .collect();
     (starts, ranges.iter().map(Range::len).collect())
 }

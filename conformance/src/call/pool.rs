@@ -69,7 +69,11 @@ impl<'c> Cuda<'c> {
     pub(crate) fn device_pool(&'c self, default: bool) -> Result<Pool<'c>, Failure> {
         let mut pool = null_mut();
         let table = self.table();
-        let get = if default { table.cudaDeviceGetDefaultMemPool } else { table.cudaDeviceGetMemPool };
+        let get = if default {
+            table.cudaDeviceGetDefaultMemPool
+        } else {
+            table.cudaDeviceGetMemPool
+        };
         // SAFETY: the place is valid for one write.
         let code = unsafe { get(&mut pool, 0) };
         self.ok("the device's pool", Code(code.0))?;
@@ -90,22 +94,37 @@ impl<'c> Cuda<'c> {
     pub(crate) fn try_async(&self, bytes: usize, stream: &Stream<'_>) -> (Code, usize) {
         let mut pointer: *mut c_void = null_mut();
         // SAFETY: the place is valid for one write; the stream lives.
-        let code = unsafe { (self.table().cudaMallocAsync)(&mut pointer, bytes, stream.raw() as _) };
+        let code =
+            unsafe { (self.table().cudaMallocAsync)(&mut pointer, bytes, stream.raw() as _) };
         (Code(code.0), pointer as usize)
     }
 
     /// Memory of the device's pool.
-    pub(crate) fn malloc_async(&'c self, bytes: usize, stream: &Stream<'_>) -> Result<Memory<'c>, Failure> {
+    pub(crate) fn malloc_async(
+        &'c self,
+        bytes: usize,
+        stream: &Stream<'_>,
+    ) -> Result<Memory<'c>, Failure> {
         let got = self.try_async(bytes, stream);
         self.pooled("cudaMallocAsync", got, bytes, stream, false)
     }
 
     /// `cudaMallocFromPoolAsync`: code and address.
-    pub(crate) fn try_from_pool(&self, pool: &Pool<'_>, bytes: usize, stream: &Stream<'_>) -> (Code, usize) {
+    pub(crate) fn try_from_pool(
+        &self,
+        pool: &Pool<'_>,
+        bytes: usize,
+        stream: &Stream<'_>,
+    ) -> (Code, usize) {
         let mut pointer: *mut c_void = null_mut();
         // SAFETY: the place is valid for one write; pool and stream live.
         let code = unsafe {
-            (self.table().cudaMallocFromPoolAsync)(&mut pointer, bytes, pool.raw as _, stream.raw() as _)
+            (self.table().cudaMallocFromPoolAsync)(
+                &mut pointer,
+                bytes,
+                pool.raw as _,
+                stream.raw() as _,
+            )
         };
         (Code(code.0), pointer as usize)
     }
@@ -155,7 +174,11 @@ impl Pool<'_> {
         let mut value = u64::MAX - 1;
         // SAFETY: the pool lives; the place has 64 bits.
         let code = unsafe {
-            (self.cuda.table().cudaMemPoolGetAttribute)(self.raw as _, attribute, (&raw mut value).cast())
+            (self.cuda.table().cudaMemPoolGetAttribute)(
+                self.raw as _,
+                attribute,
+                (&raw mut value).cast(),
+            )
         };
         self.cuda.ok("cudaMemPoolGetAttribute", Code(code.0))?;
         Ok(value)
@@ -165,7 +188,11 @@ impl Pool<'_> {
     pub(crate) fn set(&self, attribute: sys::cudaMemPoolAttr, mut value: u64) -> Code {
         // SAFETY: the pool lives; the place has 64 bits.
         let code = unsafe {
-            (self.cuda.table().cudaMemPoolSetAttribute)(self.raw as _, attribute, (&raw mut value).cast())
+            (self.cuda.table().cudaMemPoolSetAttribute)(
+                self.raw as _,
+                attribute,
+                (&raw mut value).cast(),
+            )
         };
         Code(code.0)
     }

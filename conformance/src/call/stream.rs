@@ -61,7 +61,8 @@ impl<'c> Cuda<'c> {
     pub(crate) fn priority_range(&self) -> (Code, i32, i32) {
         let (mut least, mut greatest) = (i32::MIN, i32::MIN);
         // SAFETY: both places are valid for one write.
-        let code = unsafe { (self.table().cudaDeviceGetStreamPriorityRange)(&mut least, &mut greatest) };
+        let code =
+            unsafe { (self.table().cudaDeviceGetStreamPriorityRange)(&mut least, &mut greatest) };
         (Code(code.0), least, greatest)
     }
 
@@ -70,7 +71,11 @@ impl<'c> Cuda<'c> {
         let mut stream = null_mut();
         // SAFETY: the place is valid for one write.
         let code = unsafe {
-            (self.table().cudaStreamCreateWithPriority)(&mut stream, sys::cudaStreamNonBlocking, priority)
+            (self.table().cudaStreamCreateWithPriority)(
+                &mut stream,
+                sys::cudaStreamNonBlocking,
+                priority,
+            )
         };
         self.ok("cudaStreamCreateWithPriority", Code(code.0))?;
         Ok(Stream {
@@ -109,11 +114,14 @@ impl<'c> Cuda<'c> {
     pub(crate) fn count_on(&self, counter: &Arc<AtomicU32>, stream: &Stream<'_>) -> Code {
         unsafe extern "C" fn count(counter: *mut c_void) {
             // SAFETY: the share that was given away below; the function runs once.
-            unsafe { Arc::from_raw(counter.cast::<AtomicU32>().cast_const()) }.fetch_add(1, Ordering::SeqCst);
+            unsafe { Arc::from_raw(counter.cast::<AtomicU32>().cast_const()) }
+                .fetch_add(1, Ordering::SeqCst);
         }
         let share = Arc::into_raw(Arc::clone(counter));
         // SAFETY: the stream lives; the function owns the share that it gets.
-        let code = unsafe { (self.table().cudaLaunchHostFunc)(stream.raw as _, Some(count), share.cast_mut().cast()) };
+        let code = unsafe {
+            (self.table().cudaLaunchHostFunc)(stream.raw as _, Some(count), share.cast_mut().cast())
+        };
         if code.0 != 0 {
             // SAFETY: the function was not enqueued: the share is still ours.
             drop(unsafe { Arc::from_raw(share) });

@@ -57,8 +57,17 @@ impl Cuda<'_> {
     }
 
     /// `cudaMemcpy`. The slice that is written is borrowed exclusively by the callers above.
-    fn copy_bytes<T: End + ?Sized, F: End + ?Sized>(&self, to: &T, from: &F, bytes: usize, kind: u32) -> Code {
-        assert!(bytes <= to.bytes() && bytes <= from.bytes(), "out of bounds");
+    fn copy_bytes<T: End + ?Sized, F: End + ?Sized>(
+        &self,
+        to: &T,
+        from: &F,
+        bytes: usize,
+        kind: u32,
+    ) -> Code {
+        assert!(
+            bytes <= to.bytes() && bytes <= from.bytes(),
+            "out of bounds"
+        );
         // SAFETY: both ends are live and as long; they are different memory; the call returns when host memory is done with.
         let code = unsafe {
             (self.table().cudaMemcpy)(
@@ -75,13 +84,24 @@ impl Cuda<'_> {
     pub(crate) fn copy_nothing(&self, to: usize, from: usize, kind: u32) -> Code {
         // SAFETY: nothing is copied.
         let code = unsafe {
-            (self.table().cudaMemcpy)(to as *mut c_void, from as *const c_void, 0, sys::cudaMemcpyKind(kind))
+            (self.table().cudaMemcpy)(
+                to as *mut c_void,
+                from as *const c_void,
+                0,
+                sys::cudaMemcpyKind(kind),
+            )
         };
         Code(code.0)
     }
 
     /// `cudaMemcpyAsync` between two allocations, which must live until the stream is done.
-    pub(crate) fn copy_async(&self, to: &Memory<'_>, from: &Memory<'_>, kind: u32, stream: &Stream<'_>) -> Code {
+    pub(crate) fn copy_async(
+        &self,
+        to: &Memory<'_>,
+        from: &Memory<'_>,
+        kind: u32,
+        stream: &Stream<'_>,
+    ) -> Code {
         assert!(from.bytes() <= to.bytes(), "out of bounds");
         // SAFETY: as in `copy_bytes`; freeing waits for work, and the cases synchronize before they look.
         let code = unsafe {
@@ -97,7 +117,13 @@ impl Cuda<'_> {
     }
 
     /// `cudaMemcpyAsync` out of pageable memory, waited for by the caller.
-    pub(crate) fn copy_in_async(&self, to: &Memory<'_>, from: &[u32], kind: u32, stream: &Stream<'_>) -> Code {
+    pub(crate) fn copy_in_async(
+        &self,
+        to: &Memory<'_>,
+        from: &[u32],
+        kind: u32,
+        stream: &Stream<'_>,
+    ) -> Code {
         assert!(size_of_val(from) <= to.bytes(), "out of bounds");
         // SAFETY: as above; pageable memory is staged before the call returns, or the cases keep it until they have waited.
         let code = unsafe {
@@ -113,7 +139,13 @@ impl Cuda<'_> {
     }
 
     /// `cudaMemcpyAsync` into pageable memory, which CUDA has written when the call returns.
-    pub(crate) fn copy_out_async(&self, to: &mut [u32], from: &Memory<'_>, kind: u32, stream: &Stream<'_>) -> Code {
+    pub(crate) fn copy_out_async(
+        &self,
+        to: &mut [u32],
+        from: &Memory<'_>,
+        kind: u32,
+        stream: &Stream<'_>,
+    ) -> Code {
         assert!(size_of_val(to) <= from.bytes(), "out of bounds");
         // SAFETY: both ends are live and as long; the slice is borrowed exclusively, and the cases keep it until they have waited.
         let code = unsafe {
@@ -204,12 +236,19 @@ impl Cuda<'_> {
     pub(crate) fn set(&self, memory: &Memory<'_>, value: i32, bytes: usize) -> Code {
         assert!(bytes <= memory.bytes(), "out of bounds");
         // SAFETY: live memory, as long.
-        let code = unsafe { (self.table().cudaMemset)(memory.address() as *mut c_void, value, bytes) };
+        let code =
+            unsafe { (self.table().cudaMemset)(memory.address() as *mut c_void, value, bytes) };
         Code(code.0)
     }
 
     /// `cudaMemsetAsync` of the first bytes.
-    pub(crate) fn set_async(&self, memory: &Memory<'_>, value: i32, bytes: usize, stream: &Stream<'_>) -> Code {
+    pub(crate) fn set_async(
+        &self,
+        memory: &Memory<'_>,
+        value: i32,
+        bytes: usize,
+        stream: &Stream<'_>,
+    ) -> Code {
         assert!(bytes <= memory.bytes(), "out of bounds");
         self.set_address_async(memory.address(), value, bytes, stream)
     }
@@ -220,7 +259,13 @@ impl Cuda<'_> {
         self.set_address_async(host.as_mut_ptr() as usize, 0, bytes, stream)
     }
 
-    fn set_address_async(&self, address: usize, value: i32, bytes: usize, stream: &Stream<'_>) -> Code {
+    fn set_address_async(
+        &self,
+        address: usize,
+        value: i32,
+        bytes: usize,
+        stream: &Stream<'_>,
+    ) -> Code {
         // SAFETY: live memory, as long, of the callers above, who wait before they look.
         let code = unsafe {
             (self.table().cudaMemsetAsync)(address as *mut c_void, value, bytes, stream.raw() as _)

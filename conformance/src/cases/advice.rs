@@ -147,23 +147,55 @@ pub(super) const CASES: &[Case] = &[
 
 fn none_at_first(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
-    c.is("read-mostly", c.attribute_of(&memory, Attribute::ReadMostly)?, 0)?;
-    c.is("preferred location", c.attribute_of(&memory, Attribute::Preferred)?, NONE)?;
+    c.is(
+        "read-mostly",
+        c.attribute_of(&memory, Attribute::ReadMostly)?,
+        0,
+    )?;
+    c.is(
+        "preferred location",
+        c.attribute_of(&memory, Attribute::Preferred)?,
+        NONE,
+    )?;
     c.is("accessed-by", c.accessed_by(whole(&memory), 4)?, vec![])?;
-    c.is("last prefetch", c.attribute_of(&memory, Attribute::LastPrefetch)?, NONE)
+    c.is(
+        "last prefetch",
+        c.attribute_of(&memory, Attribute::LastPrefetch)?,
+        NONE,
+    )
 }
 
 fn read_mostly(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
-    c.gives("set", c.advise(&memory, advice::SET_READ_MOSTLY, DEVICE), Code::SUCCESS)?;
-    c.is("read back", c.attribute_of(&memory, Attribute::ReadMostly)?, 1)?;
-    c.gives("unset", c.advise(&memory, advice::UNSET_READ_MOSTLY, DEVICE), Code::SUCCESS)?;
-    c.is("read back", c.attribute_of(&memory, Attribute::ReadMostly)?, 0)
+    c.gives(
+        "set",
+        c.advise(&memory, advice::SET_READ_MOSTLY, DEVICE),
+        Code::SUCCESS,
+    )?;
+    c.is(
+        "read back",
+        c.attribute_of(&memory, Attribute::ReadMostly)?,
+        1,
+    )?;
+    c.gives(
+        "unset",
+        c.advise(&memory, advice::UNSET_READ_MOSTLY, DEVICE),
+        Code::SUCCESS,
+    )?;
+    c.is(
+        "read back",
+        c.attribute_of(&memory, Attribute::ReadMostly)?,
+        0,
+    )
 }
 
 fn ignores_place(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
-    for what in [advice::SET_READ_MOSTLY, advice::UNSET_READ_MOSTLY, advice::UNSET_PREFERRED] {
+    for what in [
+        advice::SET_READ_MOSTLY,
+        advice::UNSET_READ_MOSTLY,
+        advice::UNSET_PREFERRED,
+    ] {
         let code = c.advise(&memory, what, HOST);
         c.gives(&format!("advice {what} with the host"), code, Code::SUCCESS)?;
     }
@@ -172,34 +204,82 @@ fn ignores_place(c: &Cuda<'_>) -> Verdict {
 
 fn preferred_device(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
-    c.gives("set", c.advise(&memory, advice::SET_PREFERRED, DEVICE), Code::SUCCESS)?;
-    c.is("read back", c.attribute_of(&memory, Attribute::Preferred)?, 0)?;
-    c.gives("unset", c.advise(&memory, advice::UNSET_PREFERRED, DEVICE), Code::SUCCESS)?;
-    c.is("read back", c.attribute_of(&memory, Attribute::Preferred)?, NONE)
+    c.gives(
+        "set",
+        c.advise(&memory, advice::SET_PREFERRED, DEVICE),
+        Code::SUCCESS,
+    )?;
+    c.is(
+        "read back",
+        c.attribute_of(&memory, Attribute::Preferred)?,
+        0,
+    )?;
+    c.gives(
+        "unset",
+        c.advise(&memory, advice::UNSET_PREFERRED, DEVICE),
+        Code::SUCCESS,
+    )?;
+    c.is(
+        "read back",
+        c.attribute_of(&memory, Attribute::Preferred)?,
+        NONE,
+    )
 }
 
 fn preferred_host(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
-    c.gives("set", c.advise(&memory, advice::SET_PREFERRED, HOST), Code::SUCCESS)?;
-    c.is("read back", c.attribute_of(&memory, Attribute::Preferred)?, CPU)
+    c.gives(
+        "set",
+        c.advise(&memory, advice::SET_PREFERRED, HOST),
+        Code::SUCCESS,
+    )?;
+    c.is(
+        "read back",
+        c.attribute_of(&memory, Attribute::Preferred)?,
+        CPU,
+    )
 }
 
 fn preferred_replaced(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
     c.ok("set", c.advise(&memory, advice::SET_PREFERRED, DEVICE))?;
-    c.gives("set again", c.advise(&memory, advice::SET_PREFERRED, HOST), Code::SUCCESS)?;
-    c.is("read back", c.attribute_of(&memory, Attribute::Preferred)?, CPU)
+    c.gives(
+        "set again",
+        c.advise(&memory, advice::SET_PREFERRED, HOST),
+        Code::SUCCESS,
+    )?;
+    c.is(
+        "read back",
+        c.attribute_of(&memory, Attribute::Preferred)?,
+        CPU,
+    )
 }
 
 fn accessed_by(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
-    c.gives("the device", c.advise(&memory, advice::SET_ACCESSED_BY, DEVICE), Code::SUCCESS)?;
+    c.gives(
+        "the device",
+        c.advise(&memory, advice::SET_ACCESSED_BY, DEVICE),
+        Code::SUCCESS,
+    )?;
     c.is("read back", c.accessed_by(whole(&memory), 4)?, vec![0])?;
-    c.gives("the host", c.advise(&memory, advice::SET_ACCESSED_BY, HOST), Code::SUCCESS)?;
+    c.gives(
+        "the host",
+        c.advise(&memory, advice::SET_ACCESSED_BY, HOST),
+        Code::SUCCESS,
+    )?;
     c.is("read back", c.accessed_by(whole(&memory), 4)?, vec![CPU, 0])?;
-    c.gives("not the device", c.advise(&memory, advice::UNSET_ACCESSED_BY, DEVICE), Code::SUCCESS)?;
+    c.gives(
+        "not the device",
+        c.advise(&memory, advice::UNSET_ACCESSED_BY, DEVICE),
+        Code::SUCCESS,
+    )?;
     c.is("read back", c.accessed_by(whole(&memory), 4)?, vec![CPU])?;
-    c.gives("not the host", c.advise(&memory, advice::UNSET_ACCESSED_BY, HOST), Code::SUCCESS)?;
+    c.gives(
+        "not the host",
+        c.advise(&memory, advice::UNSET_ACCESSED_BY, HOST),
+        Code::SUCCESS,
+    )?;
     c.is("read back", c.accessed_by(whole(&memory), 4)?, vec![])
 }
 
@@ -214,19 +294,44 @@ fn accessed_by_twice(c: &Cuda<'_>) -> Verdict {
 fn accessed_by_devices(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
     for place in [Place::device(1), DEVICE, HOST] {
-        c.gives("set", c.advise(&memory, advice::SET_ACCESSED_BY, place), Code::SUCCESS)?;
+        c.gives(
+            "set",
+            c.advise(&memory, advice::SET_ACCESSED_BY, place),
+            Code::SUCCESS,
+        )?;
     }
-    c.is("read back", c.accessed_by(whole(&memory), 4)?, vec![CPU, 0, 1])
+    c.is(
+        "read back",
+        c.accessed_by(whole(&memory), 4)?,
+        vec![CPU, 0, 1],
+    )
 }
 
 fn independent(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
-    c.ok("read-mostly", c.advise(&memory, advice::SET_READ_MOSTLY, DEVICE))?;
+    c.ok(
+        "read-mostly",
+        c.advise(&memory, advice::SET_READ_MOSTLY, DEVICE),
+    )?;
     c.ok("preferred", c.advise(&memory, advice::SET_PREFERRED, HOST))?;
-    c.ok("accessed-by", c.advise(&memory, advice::SET_ACCESSED_BY, DEVICE))?;
-    c.ok("not preferred", c.advise(&memory, advice::UNSET_PREFERRED, HOST))?;
-    c.is("read-mostly", c.attribute_of(&memory, Attribute::ReadMostly)?, 1)?;
-    c.is("preferred location", c.attribute_of(&memory, Attribute::Preferred)?, NONE)?;
+    c.ok(
+        "accessed-by",
+        c.advise(&memory, advice::SET_ACCESSED_BY, DEVICE),
+    )?;
+    c.ok(
+        "not preferred",
+        c.advise(&memory, advice::UNSET_PREFERRED, HOST),
+    )?;
+    c.is(
+        "read-mostly",
+        c.attribute_of(&memory, Attribute::ReadMostly)?,
+        1,
+    )?;
+    c.is(
+        "preferred location",
+        c.attribute_of(&memory, Attribute::Preferred)?,
+        NONE,
+    )?;
     c.is("accessed-by", c.accessed_by(whole(&memory), 4)?, vec![0])
 }
 
@@ -234,43 +339,84 @@ fn part(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(4 * MIB)?;
     let middle = memory.address() + 2 * MIB;
     let (first, second) = (memory.address()..middle, middle..memory.address() + 4 * MIB);
-    c.gives("the second half", c.advise_range(second.clone(), advice::SET_READ_MOSTLY, DEVICE), Code::SUCCESS)?;
-    c.is("the first", c.attribute_in(first, Attribute::ReadMostly)?, 0)?;
-    c.is("the second", c.attribute_in(second, Attribute::ReadMostly)?, 1)
+    c.gives(
+        "the second half",
+        c.advise_range(second.clone(), advice::SET_READ_MOSTLY, DEVICE),
+        Code::SUCCESS,
+    )?;
+    c.is(
+        "the first",
+        c.attribute_in(first, Attribute::ReadMostly)?,
+        0,
+    )?;
+    c.is(
+        "the second",
+        c.attribute_in(second, Attribute::ReadMostly)?,
+        1,
+    )
 }
 
 fn rounded_outwards(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
     let at = memory.address() + 8 * KIB + 100;
-    c.gives("one byte", c.advise_range(at..at + 1, advice::SET_READ_MOSTLY, DEVICE), Code::SUCCESS)?;
+    c.gives(
+        "one byte",
+        c.advise_range(at..at + 1, advice::SET_READ_MOSTLY, DEVICE),
+        Code::SUCCESS,
+    )?;
     let page = memory.address() + 8 * KIB;
-    c.is("its page", c.attribute_in(page..page + 4 * KIB, Attribute::ReadMostly)?, 1)?;
-    c.is("the next", c.attribute_in(page + 4 * KIB..page + 8 * KIB, Attribute::ReadMostly)?, 0)
+    c.is(
+        "its page",
+        c.attribute_in(page..page + 4 * KIB, Attribute::ReadMostly)?,
+        1,
+    )?;
+    c.is(
+        "the next",
+        c.attribute_in(page + 4 * KIB..page + 8 * KIB, Attribute::ReadMostly)?,
+        0,
+    )
 }
 
 fn survives(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
     memory.fill_all(1);
-    c.ok("preferred", c.advise(&memory, advice::SET_PREFERRED, DEVICE))?;
-    c.ok("accessed-by", c.advise(&memory, advice::SET_ACCESSED_BY, HOST))?;
+    c.ok(
+        "preferred",
+        c.advise(&memory, advice::SET_PREFERRED, DEVICE),
+    )?;
+    c.ok(
+        "accessed-by",
+        c.advise(&memory, advice::SET_ACCESSED_BY, HOST),
+    )?;
     for place in [DEVICE, HOST] {
         c.ok("prefetch", c.prefetch(&memory, place, &stream))?;
         c.add(&memory, 1, &stream)?;
         c.ok("synchronize", stream.synchronize())?;
         memory.read_pages();
     }
-    c.is("preferred location", c.attribute_of(&memory, Attribute::Preferred)?, 0)?;
+    c.is(
+        "preferred location",
+        c.attribute_of(&memory, Attribute::Preferred)?,
+        0,
+    )?;
     c.is("accessed-by", c.accessed_by(whole(&memory), 4)?, vec![CPU])?;
     c.is("contents", memory.value_all()?, 3)
 }
 
 fn ends_with_memory(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(2 * MIB)?;
-    c.ok("read-mostly", c.advise(&memory, advice::SET_READ_MOSTLY, DEVICE))?;
+    c.ok(
+        "read-mostly",
+        c.advise(&memory, advice::SET_READ_MOSTLY, DEVICE),
+    )?;
     c.ok("cudaFree", memory.free())?;
     for _ in 0..4 {
         let memory = c.managed(2 * MIB)?;
-        c.is("read-mostly", c.attribute_of(&memory, Attribute::ReadMostly)?, 0)?;
+        c.is(
+            "read-mostly",
+            c.attribute_of(&memory, Attribute::ReadMostly)?,
+            0,
+        )?;
     }
     Ok(())
 }
@@ -278,7 +424,11 @@ fn ends_with_memory(c: &Cuda<'_>) -> Verdict {
 fn unknown(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
     for what in [0, 7, 77] {
-        c.gives(&format!("advice {what}"), c.advise(&memory, what, DEVICE), Code::INVALID_VALUE)?;
+        c.gives(
+            &format!("advice {what}"),
+            c.advise(&memory, what, DEVICE),
+            Code::INVALID_VALUE,
+        )?;
     }
     Ok(())
 }
@@ -289,13 +439,21 @@ fn unknown_device(c: &Cuda<'_>) -> Verdict {
         let code = c.advise(&memory, what, Place::device(64));
         c.refuses(&format!("advice {what} for device 64"), code)?;
     }
-    c.is("nothing was set", c.attribute_of(&memory, Attribute::Preferred)?, NONE)
+    c.is(
+        "nothing was set",
+        c.attribute_of(&memory, Attribute::Preferred)?,
+        NONE,
+    )
 }
 
 fn without_faults(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
     for what in [advice::SET_PREFERRED, advice::SET_ACCESSED_BY] {
-        c.gives(&format!("advice {what}"), c.advise(&memory, what, DEVICE), Code::INVALID_DEVICE)?;
+        c.gives(
+            &format!("advice {what}"),
+            c.advise(&memory, what, DEVICE),
+            Code::INVALID_DEVICE,
+        )?;
     }
     Ok(())
 }

@@ -194,7 +194,10 @@ fn device_over_capacity(c: &Cuda<'_>) -> Verdict {
     let (free, total) = c.memory_info()?;
     let (code, _) = c.try_device(2 * total);
     c.gives("cudaMalloc of twice the device", code, Code::OUT_OF_MEMORY)?;
-    c.holds("what is free stays free", c.memory_info()?.0 + 8 * MIB >= free)
+    c.holds(
+        "what is free stays free",
+        c.memory_info()?.0 + 8 * MIB >= free,
+    )
 }
 
 fn device_alignment(c: &Cuda<'_>) -> Verdict {
@@ -220,13 +223,23 @@ fn free_twice(c: &Cuda<'_>) -> Verdict {
 fn free_inside(c: &Cuda<'_>) -> Verdict {
     let memory = c.device_memory(4 * MIB)?;
     c.refuses("cudaFree", c.free_address(memory.address() + 1024))?;
-    c.gives("still there", c.set(&memory, 1, memory.bytes()), Code::SUCCESS)
+    c.gives(
+        "still there",
+        c.set(&memory, 1, memory.bytes()),
+        Code::SUCCESS,
+    )
 }
 
 fn free_foreign(c: &Cuda<'_>) -> Verdict {
     let own = vec![0u32; 1024];
-    c.refuses("cudaFree of pageable memory", c.free_address(own.as_ptr() as usize))?;
-    c.refuses("cudaFreeHost of pageable memory", c.free_host_address(own.as_ptr() as usize))
+    c.refuses(
+        "cudaFree of pageable memory",
+        c.free_address(own.as_ptr() as usize),
+    )?;
+    c.refuses(
+        "cudaFreeHost of pageable memory",
+        c.free_host_address(own.as_ptr() as usize),
+    )
 }
 
 fn free_waits(c: &Cuda<'_>) -> Verdict {

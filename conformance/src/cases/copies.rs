@@ -114,15 +114,30 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 fn every_pair(c: &Cuda<'_>) -> Verdict {
-    let source = [c.device_memory(BYTES)?, c.pinned(BYTES, 0)?, c.managed(BYTES)?];
-    let target = [c.device_memory(BYTES)?, c.pinned(BYTES, 0)?, c.managed(BYTES)?];
+    let source = [
+        c.device_memory(BYTES)?,
+        c.pinned(BYTES, 0)?,
+        c.managed(BYTES)?,
+    ];
+    let target = [
+        c.device_memory(BYTES)?,
+        c.pinned(BYTES, 0)?,
+        c.managed(BYTES)?,
+    ];
     let kinds = ["device", "pinned", "managed"];
     let mut value = 0;
     for (from_kind, from) in kinds.iter().zip(&source) {
         for (to_kind, to) in kinds.iter().zip(&target) {
             value += 1;
-            c.ok("in", c.copy_in(from, &vec![value; BYTES / 4], kind::DEFAULT))?;
-            c.gives(&format!("{from_kind} to {to_kind}"), c.copy(to, from, kind::DEFAULT), Code::SUCCESS)?;
+            c.ok(
+                "in",
+                c.copy_in(from, &vec![value; BYTES / 4], kind::DEFAULT),
+            )?;
+            c.gives(
+                &format!("{from_kind} to {to_kind}"),
+                c.copy(to, from, kind::DEFAULT),
+                Code::SUCCESS,
+            )?;
             c.is("contents", c.device_value(to)?, value)?;
         }
     }
@@ -136,24 +151,52 @@ fn pageable(c: &Cuda<'_>) -> Verdict {
         ("pinned", c.pinned(BYTES, 0)?),
         ("managed", c.managed(BYTES)?),
     ] {
-        c.gives(&format!("into {name}"), c.copy_in(&memory, &own, kind::DEFAULT), Code::SUCCESS)?;
+        c.gives(
+            &format!("into {name}"),
+            c.copy_in(&memory, &own, kind::DEFAULT),
+            Code::SUCCESS,
+        )?;
         let mut out = vec![0; own.len()];
-        c.gives(&format!("out of {name}"), c.copy_out(&mut out, &memory, kind::DEFAULT), Code::SUCCESS)?;
+        c.gives(
+            &format!("out of {name}"),
+            c.copy_out(&mut out, &memory, kind::DEFAULT),
+            Code::SUCCESS,
+        )?;
         c.holds("contents", out == own)?;
     }
     let mut out = vec![0; own.len()];
-    c.gives("pageable to pageable", c.copy_pageable(&mut out, &own, kind::DEFAULT), Code::SUCCESS)?;
+    c.gives(
+        "pageable to pageable",
+        c.copy_pageable(&mut out, &own, kind::DEFAULT),
+        Code::SUCCESS,
+    )?;
     c.holds("contents", out == own)
 }
 
 fn kinds(c: &Cuda<'_>) -> Verdict {
     let (first, second) = (c.device_memory(BYTES)?, c.device_memory(BYTES)?);
     let (own, pinned) = (vec![0x77; BYTES / 4], c.pinned(BYTES, 0)?);
-    c.gives("host to host", c.copy_in(&pinned, &own, kind::HOST_TO_HOST), Code::SUCCESS)?;
-    c.gives("host to device", c.copy(&first, &pinned, kind::HOST_TO_DEVICE), Code::SUCCESS)?;
-    c.gives("device to device", c.copy(&second, &first, kind::DEVICE_TO_DEVICE), Code::SUCCESS)?;
+    c.gives(
+        "host to host",
+        c.copy_in(&pinned, &own, kind::HOST_TO_HOST),
+        Code::SUCCESS,
+    )?;
+    c.gives(
+        "host to device",
+        c.copy(&first, &pinned, kind::HOST_TO_DEVICE),
+        Code::SUCCESS,
+    )?;
+    c.gives(
+        "device to device",
+        c.copy(&second, &first, kind::DEVICE_TO_DEVICE),
+        Code::SUCCESS,
+    )?;
     let mut out = vec![0; own.len()];
-    c.gives("device to host", c.copy_out(&mut out, &second, kind::DEVICE_TO_HOST), Code::SUCCESS)?;
+    c.gives(
+        "device to host",
+        c.copy_out(&mut out, &second, kind::DEVICE_TO_HOST),
+        Code::SUCCESS,
+    )?;
     c.holds("contents", out == own)
 }
 
@@ -166,7 +209,11 @@ fn managed_is_either(c: &Cuda<'_>) -> Verdict {
         kind::DEVICE_TO_DEVICE,
     ] {
         from.fill_all(kind + 1);
-        c.gives(&format!("kind {kind}"), c.copy(&to, &from, kind), Code::SUCCESS)?;
+        c.gives(
+            &format!("kind {kind}"),
+            c.copy(&to, &from, kind),
+            Code::SUCCESS,
+        )?;
         c.ok("cudaDeviceSynchronize", c.synchronize())?;
         c.is("contents", to.value_all()?, kind + 1)?;
     }
@@ -178,15 +225,27 @@ fn unknown_kind(c: &Cuda<'_>) -> Verdict {
     to.fill_all(1);
     from.fill_all(2);
     for kind in [5, 1000] {
-        c.gives(&format!("kind {kind}"), c.copy(&to, &from, kind), Code::INVALID_COPY_DIRECTION)?;
+        c.gives(
+            &format!("kind {kind}"),
+            c.copy(&to, &from, kind),
+            Code::INVALID_COPY_DIRECTION,
+        )?;
     }
     c.is("contents", to.value_all()?, 1)
 }
 
 fn pageable_is_no_device(c: &Cuda<'_>) -> Verdict {
     let (own, mut out) = (vec![1; 1024], vec![2; 1024]);
-    for kind in [kind::HOST_TO_DEVICE, kind::DEVICE_TO_HOST, kind::DEVICE_TO_DEVICE] {
-        c.gives(&format!("kind {kind}"), c.copy_pageable(&mut out, &own, kind), Code::INVALID_VALUE)?;
+    for kind in [
+        kind::HOST_TO_DEVICE,
+        kind::DEVICE_TO_HOST,
+        kind::DEVICE_TO_DEVICE,
+    ] {
+        c.gives(
+            &format!("kind {kind}"),
+            c.copy_pageable(&mut out, &own, kind),
+            Code::INVALID_VALUE,
+        )?;
     }
     c.holds("nothing was copied", out.iter().all(|value| *value == 2))
 }
@@ -204,25 +263,42 @@ fn zero_bytes(c: &Cuda<'_>) -> Verdict {
         c.gives(name, c.copy_nothing(to, from, kind), Code::SUCCESS)?;
     }
     let none: [u32; 0] = [];
-    c.gives("asynchronous", c.copy_in_async(&memory, &none, kind::DEFAULT, &stream), Code::SUCCESS)?;
+    c.gives(
+        "asynchronous",
+        c.copy_in_async(&memory, &none, kind::DEFAULT, &stream),
+        Code::SUCCESS,
+    )?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
     c.is("contents", pinned.value_all()?, 3)
 }
 
 fn within_one_allocation(c: &Cuda<'_>) -> Verdict {
-    for (name, memory) in [("device", c.device_memory(BYTES)?), ("managed", c.managed(BYTES)?)] {
+    for (name, memory) in [
+        ("device", c.device_memory(BYTES)?),
+        ("managed", c.managed(BYTES)?),
+    ] {
         c.ok("cudaMemset", c.set(&memory, 0x11, BYTES))?;
         c.ok("cudaMemset", c.set(&memory, 0x22, BYTES / 2))?;
-        c.gives(name, c.copy_first_half(&memory, kind::DEFAULT), Code::SUCCESS)?;
+        c.gives(
+            name,
+            c.copy_first_half(&memory, kind::DEFAULT),
+            Code::SUCCESS,
+        )?;
         c.is("contents", c.device_value(&memory)?, 0x2222_2222)?;
     }
     Ok(())
 }
 
 fn large(c: &Cuda<'_>) -> Verdict {
-    let own: Vec<u32> = (0..(24 * MIB / 4) as u32).map(|index| index.wrapping_mul(2_654_435_761)).collect();
+    let own: Vec<u32> = (0..(24 * MIB / 4) as u32)
+        .map(|index| index.wrapping_mul(2_654_435_761))
+        .collect();
     let memory = c.device_memory(24 * MIB)?;
-    c.gives("in", c.copy_in(&memory, &own, kind::HOST_TO_DEVICE), Code::SUCCESS)?;
+    c.gives(
+        "in",
+        c.copy_in(&memory, &own, kind::HOST_TO_DEVICE),
+        Code::SUCCESS,
+    )?;
     c.holds("contents", c.contents(&memory)? == own)
 }
 
@@ -231,9 +307,17 @@ fn managed_after_kernel(c: &Cuda<'_>) -> Verdict {
     let (out, stream) = (c.pinned(2 * MIB, 0)?, c.stream()?);
     memory.fill_all(1);
     c.add(&memory, 1, &stream)?;
-    c.gives("managed to managed", c.copy_async(&other, &memory, kind::DEFAULT, &stream), Code::SUCCESS)?;
+    c.gives(
+        "managed to managed",
+        c.copy_async(&other, &memory, kind::DEFAULT, &stream),
+        Code::SUCCESS,
+    )?;
     c.add(&other, 5, &stream)?;
-    c.gives("managed to pinned", c.copy_async(&out, &other, kind::DEFAULT, &stream), Code::SUCCESS)?;
+    c.gives(
+        "managed to pinned",
+        c.copy_async(&out, &other, kind::DEFAULT, &stream),
+        Code::SUCCESS,
+    )?;
     c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
     c.is("read back", out.value_all()?, 7)?;
     c.is("in the managed memory", other.value_all()?, 7)
@@ -243,7 +327,10 @@ fn pinned_read_when_run(c: &Cuda<'_>) -> Verdict {
     let (memory, from, stream) = (c.device_memory(BYTES)?, c.pinned(BYTES, 0)?, c.stream()?);
     from.fill_all(1);
     let gate = c.gate(&stream)?;
-    c.ok("cudaMemcpyAsync", c.copy_async(&memory, &from, kind::HOST_TO_DEVICE, &stream))?;
+    c.ok(
+        "cudaMemcpyAsync",
+        c.copy_async(&memory, &from, kind::HOST_TO_DEVICE, &stream),
+    )?;
     from.fill_all(2);
     gate.open()?;
     c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
@@ -257,7 +344,11 @@ fn pageable_read_when_called(c: &Cuda<'_>) -> Verdict {
         let code = c.copy_in_async(&memory, &own, kind::HOST_TO_DEVICE, &stream);
         own.fill(2);
         let end = stream.synchronize();
-        c.gives(&format!("cudaMemcpyAsync of {bytes} bytes"), code, Code::SUCCESS)?;
+        c.gives(
+            &format!("cudaMemcpyAsync of {bytes} bytes"),
+            code,
+            Code::SUCCESS,
+        )?;
         c.gives("cudaStreamSynchronize", end, Code::SUCCESS)?;
         c.is("contents", c.device_value(&memory)?, 1)?;
     }
@@ -271,16 +362,24 @@ fn pageable_written_when_returned(c: &Cuda<'_>) -> Verdict {
     c.ok("cudaDeviceSynchronize", c.synchronize())?;
     let gate = c.gate(&stream)?;
     c.add(&memory, 4, &stream)?;
-    let (waited, code) = gate.across(|| c.copy_out_async(&mut out, &memory, kind::DEVICE_TO_HOST, &stream));
+    let (waited, code) =
+        gate.across(|| c.copy_out_async(&mut out, &memory, kind::DEVICE_TO_HOST, &stream));
     let early = out.clone();
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
     c.gives("cudaMemcpyAsync", code, Code::SUCCESS)?;
     c.holds("it waited for the stream", waited)?;
-    c.holds("contents when it returned", early.iter().all(|value| *value == 4))
+    c.holds(
+        "contents when it returned",
+        early.iter().all(|value| *value == 4),
+    )
 }
 
 fn to_host_waits(c: &Cuda<'_>) -> Verdict {
-    let (memory, out, legacy) = (c.device_memory(BYTES)?, c.pinned(BYTES, 0)?, c.default_stream(LEGACY));
+    let (memory, out, legacy) = (
+        c.device_memory(BYTES)?,
+        c.pinned(BYTES, 0)?,
+        c.default_stream(LEGACY),
+    );
     out.fill_all(0);
     c.ok("cudaMemset", c.set(&memory, 0, BYTES))?;
     let gate = c.gate(&legacy)?;

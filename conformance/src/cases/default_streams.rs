@@ -84,7 +84,11 @@ fn waits(c: &Cuda<'_>, held: &Stream<'_>, other: &Stream<'_>) -> Verdict {
     seen.fill_all(1);
     let gate = c.gate(held)?;
     c.add(&seen, 1, other)?;
-    c.gives("the other stream, while the first is held", other.query(), Code::NOT_READY)?;
+    c.gives(
+        "the other stream, while the first is held",
+        other.query(),
+        Code::NOT_READY,
+    )?;
     let (waited, code) = gate.across(|| other.synchronize());
     c.gives("cudaStreamSynchronize", code, Code::SUCCESS)?;
     c.holds("it waited", waited)?;
@@ -138,7 +142,9 @@ fn per_thread_is_the_threads(c: &Cuda<'_>) -> Verdict {
     let there = |work: fn(&Cuda<'_>) -> Code| {
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| work(&Cuda::new(machine)));
-            thread.join().map_err(|_| Failure("the thread panicked".to_owned()))
+            thread
+                .join()
+                .map_err(|_| Failure("the thread panicked".to_owned()))
         })
     };
     let gate = c.gate(&own)?;

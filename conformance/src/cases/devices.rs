@@ -102,7 +102,11 @@ fn count(c: &Cuda<'_>) -> Verdict {
 
 fn unknown(c: &Cuda<'_>) -> Verdict {
     for device in [-1, 64] {
-        c.gives(&format!("cudaSetDevice({device})"), c.set_device(device), Code::INVALID_DEVICE)?;
+        c.gives(
+            &format!("cudaSetDevice({device})"),
+            c.set_device(device),
+            Code::INVALID_DEVICE,
+        )?;
     }
     c.is("still current", c.current_device()?, 0)
 }
@@ -112,7 +116,9 @@ fn current_is_the_threads(c: &Cuda<'_>) -> Verdict {
     let machine = c.machine;
     let there = std::thread::scope(|scope| {
         let thread = scope.spawn(|| Cuda::new(machine).current_device());
-        thread.join().map_err(|_| Failure("the thread panicked".to_owned()))
+        thread
+            .join()
+            .map_err(|_| Failure("the thread panicked".to_owned()))
     })??;
     c.is("in a new thread", there, 0)?;
     c.is("in this thread", c.current_device()?, 1)
@@ -121,8 +127,14 @@ fn current_is_the_threads(c: &Cuda<'_>) -> Verdict {
 fn capabilities(c: &Cuda<'_>) -> Verdict {
     for (name, attribute) in [
         ("managedMemory", Attr::cudaDevAttrManagedMemory),
-        ("concurrentManagedAccess", Attr::cudaDevAttrConcurrentManagedAccess),
-        ("pageableMemoryAccess", Attr::cudaDevAttrPageableMemoryAccess),
+        (
+            "concurrentManagedAccess",
+            Attr::cudaDevAttrConcurrentManagedAccess,
+        ),
+        (
+            "pageableMemoryAccess",
+            Attr::cudaDevAttrPageableMemoryAccess,
+        ),
         (
             "pageableMemoryAccessUsesHostPageTables",
             Attr::cudaDevAttrPageableMemoryAccessUsesHostPageTables,
@@ -133,12 +145,18 @@ fn capabilities(c: &Cuda<'_>) -> Verdict {
         ),
         ("unifiedAddressing", Attr::cudaDevAttrUnifiedAddressing),
         ("canMapHostMemory", Attr::cudaDevAttrCanMapHostMemory),
-        ("hostRegisterSupported", Attr::cudaDevAttrHostRegisterSupported),
+        (
+            "hostRegisterSupported",
+            Attr::cudaDevAttrHostRegisterSupported,
+        ),
         (
             "canUseHostPointerForRegisteredMem",
             Attr::cudaDevAttrCanUseHostPointerForRegisteredMem,
         ),
-        ("memoryPoolsSupported", Attr::cudaDevAttrMemoryPoolsSupported),
+        (
+            "memoryPoolsSupported",
+            Attr::cudaDevAttrMemoryPoolsSupported,
+        ),
         ("integrated", Attr::cudaDevAttrIntegrated),
         ("concurrentKernels", Attr::cudaDevAttrConcurrentKernels),
     ] {
@@ -153,8 +171,14 @@ fn capabilities(c: &Cuda<'_>) -> Verdict {
 
 fn limits(c: &Cuda<'_>) -> Verdict {
     for (name, attribute) in [
-        ("computeCapabilityMajor", Attr::cudaDevAttrComputeCapabilityMajor),
-        ("computeCapabilityMinor", Attr::cudaDevAttrComputeCapabilityMinor),
+        (
+            "computeCapabilityMajor",
+            Attr::cudaDevAttrComputeCapabilityMajor,
+        ),
+        (
+            "computeCapabilityMinor",
+            Attr::cudaDevAttrComputeCapabilityMinor,
+        ),
         ("maxThreadsPerBlock", Attr::cudaDevAttrMaxThreadsPerBlock),
         ("maxBlockDimX", Attr::cudaDevAttrMaxBlockDimX),
         ("maxBlockDimY", Attr::cudaDevAttrMaxBlockDimY),
@@ -162,8 +186,14 @@ fn limits(c: &Cuda<'_>) -> Verdict {
         ("maxGridDimX", Attr::cudaDevAttrMaxGridDimX),
         ("maxGridDimY", Attr::cudaDevAttrMaxGridDimY),
         ("maxGridDimZ", Attr::cudaDevAttrMaxGridDimZ),
-        ("maxSharedMemoryPerBlock", Attr::cudaDevAttrMaxSharedMemoryPerBlock),
-        ("maxSharedMemoryPerBlockOptin", Attr::cudaDevAttrMaxSharedMemoryPerBlockOptin),
+        (
+            "maxSharedMemoryPerBlock",
+            Attr::cudaDevAttrMaxSharedMemoryPerBlock,
+        ),
+        (
+            "maxSharedMemoryPerBlockOptin",
+            Attr::cudaDevAttrMaxSharedMemoryPerBlockOptin,
+        ),
         ("warpSize", Attr::cudaDevAttrWarpSize),
         ("multiProcessorCount", Attr::cudaDevAttrMultiProcessorCount),
         (
@@ -173,7 +203,11 @@ fn limits(c: &Cuda<'_>) -> Verdict {
     ] {
         let value = c.attribute(attribute)?;
         c.note(name, Value::Text(value.to_string()));
-        let at_least = if name == "computeCapabilityMinor" { 0 } else { 1 };
+        let at_least = if name == "computeCapabilityMinor" {
+            0
+        } else {
+            1
+        };
         if value < at_least {
             return fail(format!("{name} is {value}"));
         }
@@ -217,7 +251,10 @@ fn memory_info(c: &Cuda<'_>) -> Verdict {
     c.is("the total stays", same_total == total, true)?;
     c.holds("32 MiB are taken", while_there + 32 * MIB <= free)?;
     c.ok("cudaFree", memory.free())?;
-    c.holds("32 MiB are given back", c.memory_info()?.0 >= while_there + 32 * MIB)
+    c.holds(
+        "32 MiB are given back",
+        c.memory_info()?.0 >= while_there + 32 * MIB,
+    )
 }
 
 fn synchronize(c: &Cuda<'_>) -> Verdict {

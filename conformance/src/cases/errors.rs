@@ -98,7 +98,9 @@ fn threads_own(c: &Cuda<'_>) -> Verdict {
     let machine = c.machine;
     let there = std::thread::scope(|scope| {
         let thread = scope.spawn(|| Cuda::new(machine).last_error());
-        thread.join().map_err(|_| Failure("the thread panicked".to_owned()))
+        thread
+            .join()
+            .map_err(|_| Failure("the thread panicked".to_owned()))
     })?;
     c.is("in another thread", there, Code::SUCCESS)?;
     c.is("in this thread", c.last_error(), Code::INVALID_DEVICE)
@@ -110,10 +112,18 @@ fn not_sticky(c: &Cuda<'_>) -> Verdict {
     let (code, _) = c.try_device(usize::MAX / 2);
     c.is("a huge allocation", code, Code::OUT_OF_MEMORY)?;
     let memory = c.device_memory(64 * KIB)?;
-    c.gives("cudaMemset", c.set(&memory, 1, memory.bytes()), Code::SUCCESS)?;
+    c.gives(
+        "cudaMemset",
+        c.set(&memory, 1, memory.bytes()),
+        Code::SUCCESS,
+    )?;
     c.gives("cudaDeviceSynchronize", c.synchronize(), Code::SUCCESS)?;
     c.is("contents", c.device_value(&memory)?, 0x0101_0101)?;
-    c.is("the last error is still that of the allocation", c.last_error(), Code::OUT_OF_MEMORY)
+    c.is(
+        "the last error is still that of the allocation",
+        c.last_error(),
+        Code::OUT_OF_MEMORY,
+    )
 }
 
 fn names(c: &Cuda<'_>) -> Verdict {

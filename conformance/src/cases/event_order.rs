@@ -69,11 +69,17 @@ fn wait(c: &Cuda<'_>) -> Verdict {
     let (first, second, event) = (c.stream()?, c.stream()?, c.event(UNTIMED)?);
     out.fill_all(0);
     let gate = c.gate(&first)?;
-    c.ok("cudaMemsetAsync", c.set_async(&memory, 0, memory.bytes(), &first))?;
+    c.ok(
+        "cudaMemsetAsync",
+        c.set_async(&memory, 0, memory.bytes(), &first),
+    )?;
     c.add(&memory, 21, &first)?;
     c.ok("cudaEventRecord", event.record(&first))?;
     c.gives("cudaStreamWaitEvent", second.wait(&event), Code::SUCCESS)?;
-    c.ok("cudaMemcpyAsync", c.copy_async(&out, &memory, kind::DEFAULT, &second))?;
+    c.ok(
+        "cudaMemcpyAsync",
+        c.copy_async(&out, &memory, kind::DEFAULT, &second),
+    )?;
     c.gives("the second stream", second.query(), Code::NOT_READY)?;
     gate.open()?;
     c.gives("cudaStreamSynchronize", second.synchronize(), Code::SUCCESS)?;
@@ -89,7 +95,11 @@ fn wait_does_not_block(c: &Cuda<'_>) -> Verdict {
     c.add(&seen, 2, &second)?;
     c.ok("cudaEventRecord", before.record(&second))?;
     c.gives("cudaStreamWaitEvent", second.wait(&event), Code::SUCCESS)?;
-    c.gives("the work before the wait", before.synchronize(), Code::SUCCESS)?;
+    c.gives(
+        "the work before the wait",
+        before.synchronize(),
+        Code::SUCCESS,
+    )?;
     c.is("its result", seen.value_all()?, 2)?;
     c.add(&seen, 3, &second)?;
     c.gives("the waiting stream", second.query(), Code::NOT_READY)?;
@@ -116,13 +126,21 @@ fn wait_takes_what_was_recorded(c: &Cuda<'_>) -> Verdict {
     let gate = c.gate(&first)?;
     c.ok("cudaStreamWaitEvent", second.wait(&event))?;
     c.ok("cudaEventRecord", event.record(&first))?;
-    c.gives("recorded done, then not done", second.synchronize(), Code::SUCCESS)?;
+    c.gives(
+        "recorded done, then not done",
+        second.synchronize(),
+        Code::SUCCESS,
+    )?;
     // The other way round: what was waited for is not done, and the event is recorded where it is.
     c.ok("cudaStreamWaitEvent", second.wait(&event))?;
     c.add(&seen, 1, &second)?;
     c.ok("cudaEventRecord", event.record(&third))?;
     c.ok("cudaEventSynchronize", event.synchronize())?;
-    c.gives("recorded not done, then done", second.query(), Code::NOT_READY)?;
+    c.gives(
+        "recorded not done, then done",
+        second.query(),
+        Code::NOT_READY,
+    )?;
     gate.open()?;
     c.gives("cudaStreamSynchronize", second.synchronize(), Code::SUCCESS)?;
     c.is("the work", seen.value_all()?, 1)
@@ -154,10 +172,17 @@ fn chain(c: &Cuda<'_>) -> Verdict {
         c.ok("cudaEventRecord", event.record(&streams[index]))?;
         c.ok("cudaStreamWaitEvent", streams[index + 1].wait(event))?;
     }
-    c.ok("cudaMemcpyAsync", c.copy_async(&out, &memory, kind::DEFAULT, &streams[3]))?;
+    c.ok(
+        "cudaMemcpyAsync",
+        c.copy_async(&out, &memory, kind::DEFAULT, &streams[3]),
+    )?;
     c.gives("the last stream", streams[3].query(), Code::NOT_READY)?;
     gate.open()?;
-    c.gives("cudaStreamSynchronize", streams[3].synchronize(), Code::SUCCESS)?;
+    c.gives(
+        "cudaStreamSynchronize",
+        streams[3].synchronize(),
+        Code::SUCCESS,
+    )?;
     c.is("all were before it", out.value_all()?, 7)
 }
 
@@ -172,7 +197,11 @@ fn default_streams(c: &Cuda<'_>) -> Verdict {
         c.add(&seen, 1, &waiting)?;
         c.gives("it waits", waiting.query(), Code::NOT_READY)?;
         gate.open()?;
-        c.gives("cudaStreamSynchronize", waiting.synchronize(), Code::SUCCESS)?;
+        c.gives(
+            "cudaStreamSynchronize",
+            waiting.synchronize(),
+            Code::SUCCESS,
+        )?;
     }
     Ok(())
 }

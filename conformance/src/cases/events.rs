@@ -59,7 +59,12 @@ pub(super) const CASES: &[Case] = &[
         "events.null",
         "No event can be asked, recorded, waited for or destroyed.",
         sources::EVENT,
-        &["cudaEventQuery", "cudaEventRecord", "cudaEventSynchronize", "cudaEventDestroy"],
+        &[
+            "cudaEventQuery",
+            "cudaEventRecord",
+            "cudaEventSynchronize",
+            "cudaEventDestroy",
+        ],
         null,
     ),
     Case::new(
@@ -95,7 +100,11 @@ pub(super) const CASES: &[Case] = &[
 fn flags(c: &Cuda<'_>) -> Verdict {
     for flags in 0..=3 {
         let event = c.event(flags)?;
-        c.gives(&format!("cudaEventDestroy, flags {flags}"), event.destroy(), Code::SUCCESS)?;
+        c.gives(
+            &format!("cudaEventDestroy, flags {flags}"),
+            event.destroy(),
+            Code::SUCCESS,
+        )?;
     }
     let (code, _) = c.try_event(64);
     c.gives("flags 64", code, Code::INVALID_VALUE)?;
@@ -155,10 +164,22 @@ fn record_again(c: &Cuda<'_>) -> Verdict {
     c.ok("cudaEventRecord", event.record(&other))?;
     c.gives("cudaEventSynchronize", event.synchronize(), Code::SUCCESS)?;
     let gate = c.gate(&stream)?;
-    c.gives("cudaEventRecord again", event.record(&stream), Code::SUCCESS)?;
+    c.gives(
+        "cudaEventRecord again",
+        event.record(&stream),
+        Code::SUCCESS,
+    )?;
     c.gives("what it records now", event.query(), Code::NOT_READY)?;
-    c.gives("cudaEventRecord once more", event.record(&other), Code::SUCCESS)?;
-    c.gives("cudaEventSynchronize, while the stream is held", event.synchronize(), Code::SUCCESS)?;
+    c.gives(
+        "cudaEventRecord once more",
+        event.record(&other),
+        Code::SUCCESS,
+    )?;
+    c.gives(
+        "cudaEventSynchronize, while the stream is held",
+        event.synchronize(),
+        Code::SUCCESS,
+    )?;
     gate.open()
 }
 
@@ -194,7 +215,10 @@ fn elapsed(c: &Cuda<'_>) -> Verdict {
     c.ok("cudaEventSynchronize", end.synchronize())?;
     let (code, milliseconds) = c.elapsed(&start, &end);
     c.gives("cudaEventElapsedTime", code, Code::SUCCESS)?;
-    c.holds("a kernel takes time", milliseconds > 0.0 && milliseconds < 10_000.0)?;
+    c.holds(
+        "a kernel takes time",
+        milliseconds > 0.0 && milliseconds < 10_000.0,
+    )?;
     let (code, milliseconds) = c.elapsed(&end, &end);
     c.gives("to itself", code, Code::SUCCESS)?;
     c.holds("none", milliseconds == 0.0)
@@ -204,8 +228,16 @@ fn elapsed_unrecorded(c: &Cuda<'_>) -> Verdict {
     let (stream, recorded, unrecorded) = (c.stream()?, c.event(0)?, c.event(0)?);
     c.ok("cudaEventRecord", recorded.record(&stream))?;
     c.ok("cudaEventSynchronize", recorded.synchronize())?;
-    c.gives("to it", c.elapsed(&recorded, &unrecorded).0, Code::INVALID_HANDLE)?;
-    c.gives("from it", c.elapsed(&unrecorded, &recorded).0, Code::INVALID_HANDLE)
+    c.gives(
+        "to it",
+        c.elapsed(&recorded, &unrecorded).0,
+        Code::INVALID_HANDLE,
+    )?;
+    c.gives(
+        "from it",
+        c.elapsed(&unrecorded, &recorded).0,
+        Code::INVALID_HANDLE,
+    )
 }
 
 fn elapsed_untimed(c: &Cuda<'_>) -> Verdict {
@@ -214,7 +246,11 @@ fn elapsed_untimed(c: &Cuda<'_>) -> Verdict {
     c.ok("cudaEventRecord", untimed.record(&stream))?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
     c.gives("to it", c.elapsed(&timed, &untimed).0, Code::INVALID_HANDLE)?;
-    c.gives("from it", c.elapsed(&untimed, &timed).0, Code::INVALID_HANDLE)
+    c.gives(
+        "from it",
+        c.elapsed(&untimed, &timed).0,
+        Code::INVALID_HANDLE,
+    )
 }
 
 fn elapsed_pending(c: &Cuda<'_>) -> Verdict {

@@ -74,25 +74,49 @@ pub(super) fn limited(threads: u32, shared_bytes: u32) -> Shape {
 }
 
 fn arguments(c: &Cuda<'_>) -> Verdict {
-    let (memory, out, stream) = (c.device_memory(64 * KIB)?, c.pinned(64 * KIB, 0)?, c.stream()?);
+    let (memory, out, stream) = (
+        c.device_memory(64 * KIB)?,
+        c.pinned(64 * KIB, 0)?,
+        c.stream()?,
+    );
     c.ok("cudaMemset", c.set(&memory, 0, memory.bytes()))?;
     c.ok("cudaDeviceSynchronize", c.synchronize())?;
     let gate = c.gate(&stream)?;
     // The places that held the arguments are gone when the kernels run.
     for (start, amount) in [(0, 1), (100, 20), (1000, 300)] {
-        c.gives("cuLaunchKernel", c.add_range(&memory, start, 500, amount, &stream)?, Code::SUCCESS)?;
+        c.gives(
+            "cuLaunchKernel",
+            c.add_range(&memory, start, 500, amount, &stream)?,
+            Code::SUCCESS,
+        )?;
     }
-    c.ok("cudaMemcpyAsync", c.copy_async(&out, &memory, kind::DEFAULT, &stream))?;
+    c.ok(
+        "cudaMemcpyAsync",
+        c.copy_async(&out, &memory, kind::DEFAULT, &stream),
+    )?;
     gate.open()?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
-    for (range, value) in [(0..100, 1), (100..500, 21), (500..600, 20), (600..1000, 0), (1000..1500, 300), (1500..16_384, 0)] {
+    for (range, value) in [
+        (0..100, 1),
+        (100..500, 21),
+        (500..600, 20),
+        (600..1000, 0),
+        (1000..1500, 300),
+        (1500..16_384, 0),
+    ] {
         c.is(&format!("elements {range:?}"), out.value(range)?, value)?;
     }
     Ok(())
 }
 
 /// Launches the kernel that adds 1 to a word, in this shape.
-fn shaped(c: &Cuda<'_>, memory: &Memory<'_>, grid: [u32; 3], block: [u32; 3], stream: &Stream<'_>) -> Result<Code, Failure> {
+fn shaped(
+    c: &Cuda<'_>,
+    memory: &Memory<'_>,
+    grid: [u32; 3],
+    block: [u32; 3],
+    stream: &Stream<'_>,
+) -> Result<Code, Failure> {
     let shape = Shape {
         grid,
         block,
@@ -106,8 +130,16 @@ fn empty_shape(c: &Cuda<'_>) -> Verdict {
     for axis in 0..3 {
         let mut empty = [1; 3];
         empty[axis] = 0;
-        c.gives(&format!("grid {empty:?}"), shaped(c, &memory, empty, [1; 3], &stream)?, Code::INVALID_VALUE)?;
-        c.gives(&format!("block {empty:?}"), shaped(c, &memory, [1; 3], empty, &stream)?, Code::INVALID_VALUE)?;
+        c.gives(
+            &format!("grid {empty:?}"),
+            shaped(c, &memory, empty, [1; 3], &stream)?,
+            Code::INVALID_VALUE,
+        )?;
+        c.gives(
+            &format!("block {empty:?}"),
+            shaped(c, &memory, [1; 3], empty, &stream)?,
+            Code::INVALID_VALUE,
+        )?;
     }
     c.gives("the stream", stream.synchronize(), Code::SUCCESS)
 }
@@ -121,7 +153,11 @@ fn limits(c: &Cuda<'_>) -> Verdict {
     ] {
         let mut grid = [1; 3];
         grid[axis] = c.attribute(attribute)? as u32 + 1;
-        c.gives(name, shaped(c, &memory, grid, [1; 3], &stream)?, Code::INVALID_VALUE)?;
+        c.gives(
+            name,
+            shaped(c, &memory, grid, [1; 3], &stream)?,
+            Code::INVALID_VALUE,
+        )?;
     }
     for (name, axis, attribute) in [
         ("block x", 0, Attr::cudaDevAttrMaxBlockDimX),
@@ -130,19 +166,34 @@ fn limits(c: &Cuda<'_>) -> Verdict {
     ] {
         let mut block = [1; 3];
         block[axis] = c.attribute(attribute)? as u32 + 1;
-        c.gives(name, shaped(c, &memory, [1; 3], block, &stream)?, Code::INVALID_VALUE)?;
+        c.gives(
+            name,
+            shaped(c, &memory, [1; 3], block, &stream)?,
+            Code::INVALID_VALUE,
+        )?;
     }
     let most = c.attribute(Attr::cudaDevAttrMaxThreadsPerBlock)? as u32;
     let over = shaped(c, &memory, [1; 3], [most / 2, 2, 2], &stream)?;
     c.gives("threads of a block", over, Code::INVALID_VALUE)?;
-    c.gives("as many as a block may have", shaped(c, &memory, [1; 3], [most, 1, 1], &stream)?, Code::SUCCESS)?;
+    c.gives(
+        "as many as a block may have",
+        shaped(c, &memory, [1; 3], [most, 1, 1], &stream)?,
+        Code::SUCCESS,
+    )?;
     c.gives("the stream", stream.synchronize(), Code::SUCCESS)
 }
 
 fn kernels_own_limit(c: &Cuda<'_>) -> Verdict {
     let (out, stream) = (c.device_memory(4 * KIB)?, c.stream()?);
-    c.refuses("65 threads", c.launch_limited(&out, limited(65, 0), &stream)?)?;
-    c.gives("64 threads", c.launch_limited(&out, limited(64, 0), &stream)?, Code::SUCCESS)?;
+    c.refuses(
+        "65 threads",
+        c.launch_limited(&out, limited(65, 0), &stream)?,
+    )?;
+    c.gives(
+        "64 threads",
+        c.launch_limited(&out, limited(64, 0), &stream)?,
+        Code::SUCCESS,
+    )?;
     c.gives("the stream", stream.synchronize(), Code::SUCCESS)?;
     c.is("it ran", c.contents(&out)?[0], 7)
 }
@@ -151,9 +202,19 @@ fn shared_memory(c: &Cuda<'_>) -> Verdict {
     let (out, stream) = (c.device_memory(4 * KIB)?, c.stream()?);
     // 4096 bytes are the kernel's own.
     let rest = c.attribute(Attr::cudaDevAttrMaxSharedMemoryPerBlock)? as u32 - 4096;
-    c.refuses("16 bytes too many", c.launch_limited(&out, limited(64, rest + 16), &stream)?)?;
-    c.refuses("far too many", c.launch_limited(&out, limited(64, 1 << 30), &stream)?)?;
-    c.gives("all that is left", c.launch_limited(&out, limited(64, rest), &stream)?, Code::SUCCESS)?;
+    c.refuses(
+        "16 bytes too many",
+        c.launch_limited(&out, limited(64, rest + 16), &stream)?,
+    )?;
+    c.refuses(
+        "far too many",
+        c.launch_limited(&out, limited(64, 1 << 30), &stream)?,
+    )?;
+    c.gives(
+        "all that is left",
+        c.launch_limited(&out, limited(64, rest), &stream)?,
+        Code::SUCCESS,
+    )?;
     c.gives("the stream", stream.synchronize(), Code::SUCCESS)?;
     c.is("it ran", c.contents(&out)?[0], 7)
 }
@@ -163,8 +224,15 @@ fn refused_changes_nothing(c: &Cuda<'_>) -> Verdict {
     c.ok("cudaMemset", c.set(&memory, 0, memory.bytes()))?;
     c.ok("cudaDeviceSynchronize", c.synchronize())?;
     c.last_error();
-    c.gives("refused", shaped(c, &memory, [0, 1, 1], [1; 3], &stream)?, Code::INVALID_VALUE)?;
-    c.refuses("refused", shaped(c, &memory, [1; 3], [2048, 1, 1], &stream)?)?;
+    c.gives(
+        "refused",
+        shaped(c, &memory, [0, 1, 1], [1; 3], &stream)?,
+        Code::INVALID_VALUE,
+    )?;
+    c.refuses(
+        "refused",
+        shaped(c, &memory, [1; 3], [2048, 1, 1], &stream)?,
+    )?;
     c.gives("the stream", stream.synchronize(), Code::SUCCESS)?;
     c.is("nothing ran", c.device_value(&memory)?, 0)?;
     c.add(&memory, 2, &stream)?;

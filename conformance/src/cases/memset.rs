@@ -83,8 +83,17 @@ pub(super) const CASES: &[Case] = &[
 
 fn low_byte(c: &Cuda<'_>) -> Verdict {
     let memory = c.device_memory(BYTES)?;
-    for (value, seen) in [(0, 0), (0x5a, 0x5a5a_5a5a), (0x1234, 0x3434_3434), (-1, u32::MAX)] {
-        c.gives(&format!("cudaMemset {value}"), c.set(&memory, value, BYTES), Code::SUCCESS)?;
+    for (value, seen) in [
+        (0, 0),
+        (0x5a, 0x5a5a_5a5a),
+        (0x1234, 0x3434_3434),
+        (-1, u32::MAX),
+    ] {
+        c.gives(
+            &format!("cudaMemset {value}"),
+            c.set(&memory, value, BYTES),
+            Code::SUCCESS,
+        )?;
         c.is("contents", c.device_value(&memory)?, seen)?;
     }
     Ok(())
@@ -95,9 +104,18 @@ fn only_its_bytes(c: &Cuda<'_>) -> Verdict {
     for bytes in [1, 3, 5, 1023, 4095] {
         c.ok("cudaMemset", c.set(&memory, 0, memory.bytes()))?;
         c.ok("cudaDeviceSynchronize", c.synchronize())?;
-        c.gives(&format!("{bytes} bytes"), c.set_async(&memory, 0xff, bytes, &stream), Code::SUCCESS)?;
+        c.gives(
+            &format!("{bytes} bytes"),
+            c.set_async(&memory, 0xff, bytes, &stream),
+            Code::SUCCESS,
+        )?;
         c.ok("cudaStreamSynchronize", stream.synchronize())?;
-        let set: Vec<bool> = c.contents(&memory)?.iter().flat_map(|word| word.to_le_bytes()).map(|byte| byte == 0xff).collect();
+        let set: Vec<bool> = c
+            .contents(&memory)?
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .map(|byte| byte == 0xff)
+            .collect();
         c.holds("these bytes", set[..bytes].iter().all(|set| *set))?;
         c.holds("no others", set[bytes..].iter().all(|set| !*set))?;
     }
@@ -108,23 +126,47 @@ fn zero_bytes(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.device_memory(BYTES)?, c.stream()?);
     c.ok("cudaMemset", c.set(&memory, 7, BYTES))?;
     c.gives("cudaMemset", c.set(&memory, 1, 0), Code::SUCCESS)?;
-    c.gives("cudaMemsetAsync", c.set_async(&memory, 1, 0, &stream), Code::SUCCESS)?;
+    c.gives(
+        "cudaMemsetAsync",
+        c.set_async(&memory, 1, 0, &stream),
+        Code::SUCCESS,
+    )?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
     c.is("contents", c.device_value(&memory)?, 0x0707_0707)
 }
 
 fn managed(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
-    c.gives("fresh pages", c.set(&memory, 1, memory.bytes()), Code::SUCCESS)?;
+    c.gives(
+        "fresh pages",
+        c.set(&memory, 1, memory.bytes()),
+        Code::SUCCESS,
+    )?;
     c.ok("cudaDeviceSynchronize", c.synchronize())?;
     c.is("contents", memory.value_all()?, 0x0101_0101)?;
     memory.fill_all(3);
-    c.gives("pages on the host", c.set_async(&memory, 2, MIB, &stream), Code::SUCCESS)?;
+    c.gives(
+        "pages on the host",
+        c.set_async(&memory, 2, MIB, &stream),
+        Code::SUCCESS,
+    )?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
-    c.is("the first half", memory.value(0..memory.len() / 2)?, 0x0202_0202)?;
-    c.is("the second half", memory.value(memory.len() / 2..memory.len())?, 3)?;
+    c.is(
+        "the first half",
+        memory.value(0..memory.len() / 2)?,
+        0x0202_0202,
+    )?;
+    c.is(
+        "the second half",
+        memory.value(memory.len() / 2..memory.len())?,
+        3,
+    )?;
     c.add(&memory, 0, &stream)?;
-    c.gives("pages on the device", c.set_async(&memory, 4, memory.bytes(), &stream), Code::SUCCESS)?;
+    c.gives(
+        "pages on the device",
+        c.set_async(&memory, 4, memory.bytes(), &stream),
+        Code::SUCCESS,
+    )?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
     c.is("contents", memory.value_all()?, 0x0404_0404)
 }
@@ -138,7 +180,11 @@ fn pinned(c: &Cuda<'_>) -> Verdict {
 
 fn pageable_refused(c: &Cuda<'_>) -> Verdict {
     let (mut own, stream) = (vec![5; 1024], c.stream()?);
-    c.gives("cudaMemsetAsync", c.set_host_async(&mut own, &stream), Code::INVALID_VALUE)?;
+    c.gives(
+        "cudaMemsetAsync",
+        c.set_host_async(&mut own, &stream),
+        Code::INVALID_VALUE,
+    )?;
     c.gives("the stream", stream.synchronize(), Code::SUCCESS)?;
     c.holds("nothing is set", own.iter().all(|value| *value == 5))
 }
@@ -147,14 +193,24 @@ fn device_does_not_wait(c: &Cuda<'_>) -> Verdict {
     let (memory, legacy) = (c.device_memory(BYTES)?, c.default_stream(LEGACY));
     let gate = c.gate(&legacy)?;
     c.gives("cudaMemset", c.set(&memory, 1, BYTES), Code::SUCCESS)?;
-    c.gives("cudaMemsetAsync", c.set_async(&memory, 2, BYTES / 2, &legacy), Code::SUCCESS)?;
+    c.gives(
+        "cudaMemsetAsync",
+        c.set_async(&memory, 2, BYTES / 2, &legacy),
+        Code::SUCCESS,
+    )?;
     c.gives("the stream", legacy.query(), Code::NOT_READY)?;
     gate.open()?;
     c.ok("cudaDeviceSynchronize", c.synchronize())?;
     let contents = c.contents(&memory)?;
     let (first, second) = contents.split_at(contents.len() / 2);
-    c.holds("the first half", first.iter().all(|value| *value == 0x0202_0202))?;
-    c.holds("the second half", second.iter().all(|value| *value == 0x0101_0101))
+    c.holds(
+        "the first half",
+        first.iter().all(|value| *value == 0x0202_0202),
+    )?;
+    c.holds(
+        "the second half",
+        second.iter().all(|value| *value == 0x0101_0101),
+    )
 }
 
 fn pinned_waits(c: &Cuda<'_>) -> Verdict {
@@ -182,7 +238,11 @@ fn wide(c: &Cuda<'_>) -> Verdict {
     let code = c.set_wide_async((&memory, 4), 4, 1, 2, &stream)?;
     c.gives("two in the middle", code, Code::SUCCESS)?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
-    c.is("contents", c.contents(&memory)?[..4].to_vec(), vec![0xdead_beef, 1, 1, 0xdead_beef])
+    c.is(
+        "contents",
+        c.contents(&memory)?[..4].to_vec(),
+        vec![0xdead_beef, 1, 1, 0xdead_beef],
+    )
 }
 
 fn wide_misaligned(c: &Cuda<'_>) -> Verdict {

@@ -2,20 +2,28 @@
 
 mod advice;
 mod allocation;
+mod attributes;
+mod batch;
 mod copies;
 mod default_streams;
 mod devices;
 mod errors;
 mod event_order;
 mod events;
+mod host_access;
 mod launch;
+mod location;
 mod memset;
+mod migration;
 mod modules;
 mod pinned;
 mod pointers;
 mod pools;
 mod pools_managed;
+mod prefetch;
+mod refused_ranges;
 mod registered;
+mod residency;
 mod several_devices;
 mod sources;
 mod sticky;
@@ -49,6 +57,13 @@ const GROUPS: &[&[Case]] = &[
     pinned::CASES,
     registered::CASES,
     advice::CASES,
+    attributes::CASES,
+    location::CASES,
+    prefetch::CASES,
+    refused_ranges::CASES,
+    batch::CASES,
+    residency::CASES,
+    host_access::CASES,
     streams::CASES,
     default_streams::CASES,
     events::CASES,
@@ -61,6 +76,7 @@ const GROUPS: &[&[Case]] = &[
     modules::CASES,
     launch::CASES,
     several_devices::CASES,
+    migration::CASES,
     sticky::CASES,
 ];
 

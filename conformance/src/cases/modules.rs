@@ -18,7 +18,8 @@ mod attribute {
 /// A kernel whose body does not end.
 const BROKEN: &CStr = c".version 6.4\n.target sm_50\n.address_size 64\n.visible .entry broken(\n.param .u64 a\n)\n{\nret;\n";
 const GARBAGE: &CStr = c"this is no module";
-const NEWER: &CStr = c".version 99.0\n.target sm_50\n.address_size 64\n.visible .entry newer()\n{\nret;\n}\n";
+const NEWER: &CStr =
+    c".version 99.0\n.target sm_50\n.address_size 64\n.visible .entry newer()\n{\nret;\n}\n";
 
 pub(super) const CASES: &[Case] = &[
     Case::new(
@@ -95,9 +96,17 @@ fn load(c: &Cuda<'_>) -> Verdict {
     let found = c.module_function(first, c"conf_add")?;
     c.gives("cuModuleUnload", c.unload_module(first)?, Code::SUCCESS)?;
     let still = c.module_function(second, c"conf_add")?;
-    c.gives("cuModuleUnload of the second", c.unload_module(second)?, Code::SUCCESS)?;
+    c.gives(
+        "cuModuleUnload of the second",
+        c.unload_module(second)?,
+        Code::SUCCESS,
+    )?;
     c.gives("a kernel of the first", found, Code::SUCCESS)?;
-    c.gives("a kernel of the second, when the first was unloaded", still, Code::SUCCESS)
+    c.gives(
+        "a kernel of the second, when the first was unloaded",
+        still,
+        Code::SUCCESS,
+    )
 }
 
 /// Loads what must be refused.
@@ -122,7 +131,10 @@ fn newer_ptx(c: &Cuda<'_>) -> Verdict {
 fn unknown_kernel(c: &Cuda<'_>) -> Verdict {
     let (code, module) = c.load_module(PTX)?;
     c.ok("cuModuleLoadData", code)?;
-    let (none, prefix) = (c.module_function(module, c"none")?, c.module_function(module, c"conf_")?);
+    let (none, prefix) = (
+        c.module_function(module, c"none")?,
+        c.module_function(module, c"conf_")?,
+    );
     c.ok("cuModuleUnload", c.unload_module(module)?)?;
     c.gives("no such name", none, Code::NOT_FOUND)?;
     c.gives("a part of a name", prefix, Code::NOT_FOUND)
@@ -138,7 +150,10 @@ fn value(c: &Cuda<'_>, attribute: u32) -> Result<i32, Failure> {
 fn function_attributes(c: &Cuda<'_>) -> Verdict {
     c.is("threads", value(c, attribute::MAX_THREADS)?, 64)?;
     c.is("shared memory", value(c, attribute::SHARED_BYTES)?, 4096)?;
-    c.holds("registers", (1..=255).contains(&value(c, attribute::REGISTERS)?))
+    c.holds(
+        "registers",
+        (1..=255).contains(&value(c, attribute::REGISTERS)?),
+    )
 }
 
 fn function_versions(c: &Cuda<'_>) -> Verdict {
@@ -147,12 +162,24 @@ fn function_versions(c: &Cuda<'_>) -> Verdict {
         c.attribute(Attr::cudaDevAttrComputeCapabilityMajor)?,
         c.attribute(Attr::cudaDevAttrComputeCapabilityMinor)?,
     );
-    c.is("of the code is the device's", value(c, attribute::BINARY_VERSION)? == major * 10 + minor, true)
+    c.is(
+        "of the code is the device's",
+        value(c, attribute::BINARY_VERSION)? == major * 10 + minor,
+        true,
+    )
 }
 
 fn unknown_attribute(c: &Cuda<'_>) -> Verdict {
-    c.gives("cuFuncGetAttribute", c.kernel_attribute(9999)?.0, Code::INVALID_VALUE)?;
-    c.gives("cuFuncSetAttribute", c.set_kernel_attribute(9999, 1)?, Code::INVALID_VALUE)
+    c.gives(
+        "cuFuncGetAttribute",
+        c.kernel_attribute(9999)?.0,
+        Code::INVALID_VALUE,
+    )?;
+    c.gives(
+        "cuFuncSetAttribute",
+        c.set_kernel_attribute(9999, 1)?,
+        Code::INVALID_VALUE,
+    )
 }
 
 fn dynamic_shared_limit(c: &Cuda<'_>) -> Verdict {
@@ -161,13 +188,27 @@ fn dynamic_shared_limit(c: &Cuda<'_>) -> Verdict {
     let (out, stream) = (c.device_memory(4 * KIB)?, c.stream()?);
     c.ok("cudaMemset", c.set(&out, 0, 4))?;
     c.ok("cudaDeviceSynchronize", c.synchronize())?;
-    c.refuses("beyond the device's", c.set_kernel_attribute(attribute::MAX_DYNAMIC_SHARED, most + 1)?)?;
-    c.is("still", value(c, attribute::MAX_DYNAMIC_SHARED)? == before, true)?;
-    c.gives("the device's", c.set_kernel_attribute(attribute::MAX_DYNAMIC_SHARED, most)?, Code::SUCCESS)?;
+    c.refuses(
+        "beyond the device's",
+        c.set_kernel_attribute(attribute::MAX_DYNAMIC_SHARED, most + 1)?,
+    )?;
+    c.is(
+        "still",
+        value(c, attribute::MAX_DYNAMIC_SHARED)? == before,
+        true,
+    )?;
+    c.gives(
+        "the device's",
+        c.set_kernel_attribute(attribute::MAX_DYNAMIC_SHARED, most)?,
+        Code::SUCCESS,
+    )?;
     let told = value(c, attribute::MAX_DYNAMIC_SHARED);
     let launched = c.launch_limited(&out, super::launch::limited(64, most as u32), &stream);
     // The kernel is shared with other cases.
-    c.ok("back", c.set_kernel_attribute(attribute::MAX_DYNAMIC_SHARED, before)?)?;
+    c.ok(
+        "back",
+        c.set_kernel_attribute(attribute::MAX_DYNAMIC_SHARED, before)?,
+    )?;
     c.is("told", told? == most, true)?;
     c.gives("a launch that uses it", launched?, Code::SUCCESS)?;
     c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;

@@ -73,7 +73,10 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 fn mapped(c: &Cuda<'_>) -> Verdict {
-    let memory = c.pinned(64 * KIB, sys::cudaHostAllocMapped | sys::cudaHostAllocPortable)?;
+    let memory = c.pinned(
+        64 * KIB,
+        sys::cudaHostAllocMapped | sys::cudaHostAllocPortable,
+    )?;
     let (code, address) = c.host_device_pointer(memory.address(), 0);
     c.gives("cudaHostGetDevicePointer", code, Code::SUCCESS)?;
     c.is("the same address", address == memory.address(), true)?;
@@ -87,7 +90,11 @@ fn mapped(c: &Cuda<'_>) -> Verdict {
 fn zero_bytes(c: &Cuda<'_>) -> Verdict {
     let (code, address) = c.try_pinned(0, 0);
     c.gives("cudaHostAlloc(0)", code, Code::SUCCESS)?;
-    c.gives("cudaFreeHost of it", c.free_host_address(address), Code::SUCCESS)
+    c.gives(
+        "cudaFreeHost of it",
+        c.free_host_address(address),
+        Code::SUCCESS,
+    )
 }
 
 fn huge(c: &Cuda<'_>) -> Verdict {
@@ -126,10 +133,20 @@ fn device_pointer_refused(c: &Cuda<'_>) -> Verdict {
 
 fn freed_by_its_own(c: &Cuda<'_>) -> Verdict {
     let (pinned, device) = (c.pinned(4 * MIB, 0)?, c.device_memory(4 * MIB)?);
-    c.refuses("cudaFree of pinned memory", c.free_address(pinned.address()))?;
-    c.refuses("cudaFreeHost of device memory", c.free_host_address(device.address()))?;
+    c.refuses(
+        "cudaFree of pinned memory",
+        c.free_address(pinned.address()),
+    )?;
+    c.refuses(
+        "cudaFreeHost of device memory",
+        c.free_host_address(device.address()),
+    )?;
     pinned.fill_all(1);
-    c.gives("both are there", c.copy(&device, &pinned, kind::DEFAULT), Code::SUCCESS)
+    c.gives(
+        "both are there",
+        c.copy(&device, &pinned, kind::DEFAULT),
+        Code::SUCCESS,
+    )
 }
 
 fn free_twice(c: &Cuda<'_>) -> Verdict {
@@ -142,5 +159,8 @@ fn free_twice(c: &Cuda<'_>) -> Verdict {
 fn not_advised(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.pinned(64 * KIB, 0)?, c.stream()?);
     c.refuses("cudaMemPrefetchAsync", c.prefetch(&memory, DEVICE, &stream))?;
-    c.refuses("cudaMemAdvise", c.advise(&memory, advice::SET_READ_MOSTLY, DEVICE))
+    c.refuses(
+        "cudaMemAdvise",
+        c.advise(&memory, advice::SET_READ_MOSTLY, DEVICE),
+    )
 }

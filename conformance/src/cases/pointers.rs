@@ -35,7 +35,11 @@ pub(super) const CASES: &[Case] = &[
         "pointers.registered",
         "Registered memory is known as host memory, and after it was unregistered no more.",
         sources::UNIFIED,
-        &["cudaPointerGetAttributes", "cudaHostRegister", "cudaHostUnregister"],
+        &[
+            "cudaPointerGetAttributes",
+            "cudaHostRegister",
+            "cudaHostUnregister",
+        ],
         registered,
     )
     .needs(&[Need::HostRegister]),
@@ -71,7 +75,11 @@ fn managed(c: &Cuda<'_>) -> Verdict {
         let found = c.pointer(address)?;
         c.is("kind", found.kind, MANAGED)?;
         c.is("device", found.device, 0)?;
-        c.is("the device's pointer", found.device_pointer == address, true)?;
+        c.is(
+            "the device's pointer",
+            found.device_pointer == address,
+            true,
+        )?;
         c.is("the host's pointer", found.host_pointer == address, true)?;
     }
     Ok(())
@@ -82,7 +90,11 @@ fn device(c: &Cuda<'_>) -> Verdict {
     let found = c.pointer(memory.address() + 128)?;
     c.is("kind", found.kind, DEVICE_MEMORY)?;
     c.is("device", found.device, 0)?;
-    c.is("the device's pointer", found.device_pointer == memory.address() + 128, true)?;
+    c.is(
+        "the device's pointer",
+        found.device_pointer == memory.address() + 128,
+        true,
+    )?;
     c.is("the host's pointer", found.host_pointer, 0)
 }
 
@@ -90,7 +102,11 @@ fn pinned(c: &Cuda<'_>) -> Verdict {
     let memory = c.pinned(64 * KIB, sys::cudaHostAllocMapped)?;
     let found = c.pointer(memory.address() + 128)?;
     c.is("kind", found.kind, PINNED)?;
-    c.is("the host's pointer", found.host_pointer == memory.address() + 128, true)?;
+    c.is(
+        "the host's pointer",
+        found.host_pointer == memory.address() + 128,
+        true,
+    )?;
     c.holds("the device's pointer", found.device_pointer != 0)
 }
 
@@ -99,7 +115,10 @@ fn registered(c: &Cuda<'_>) -> Verdict {
     let own = &mut own[..];
     let address = own.as_ptr() as usize;
     c.is("before", c.pointer(address)?.kind, UNREGISTERED)?;
-    c.ok("cudaHostRegister", c.register(own, sys::cudaHostRegisterPortable))?;
+    c.ok(
+        "cudaHostRegister",
+        c.register(own, sys::cudaHostRegisterPortable),
+    )?;
     let found = c.pointer(address);
     c.ok("cudaHostUnregister", c.unregister(address))?;
     c.is("registered", found?.kind, PINNED)?;

@@ -129,12 +129,20 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 fn current_is_default(c: &Cuda<'_>) -> Verdict {
-    c.is("the same", c.device_pool(true)?.raw() == c.device_pool(false)?.raw(), true)
+    c.is(
+        "the same",
+        c.device_pool(true)?.raw() == c.device_pool(false)?.raw(),
+        true,
+    )
 }
 
 fn set_current(c: &Cuda<'_>) -> Verdict {
     let (default, own, stream) = (c.device_pool(true)?, c.pool()?, c.stream()?);
-    c.gives("cudaDeviceSetMemPool", c.set_device_pool(&own), Code::SUCCESS)?;
+    c.gives(
+        "cudaDeviceSetMemPool",
+        c.set_device_pool(&own),
+        Code::SUCCESS,
+    )?;
     let current = c.device_pool(false)?.raw();
     let memory = c.malloc_async(BYTES, &stream);
     let used = own.get(USED);
@@ -169,7 +177,10 @@ fn destroy_in_use(c: &Cuda<'_>) -> Verdict {
     let (pool, stream) = (c.pool()?, c.stream()?);
     let memory = c.malloc_from_pool(&pool, 64 * KIB, &stream, false)?;
     c.gives("cudaMemPoolDestroy", pool.destroy(), Code::SUCCESS)?;
-    c.ok("cudaMemsetAsync", c.set_async(&memory, 1, memory.bytes(), &stream))?;
+    c.ok(
+        "cudaMemsetAsync",
+        c.set_async(&memory, 1, memory.bytes(), &stream),
+    )?;
     c.add(&memory, 1, &stream)?;
     c.gives("the stream", stream.synchronize(), Code::SUCCESS)?;
     c.is("contents", c.device_value(&memory)?, 0x0101_0102)?;
@@ -199,7 +210,10 @@ fn defaults(c: &Cuda<'_>) -> Verdict {
         c.is(name, pool.get(attribute)?, 0)?;
     }
     for (name, attribute) in [
-        ("follow events", Attr::cudaMemPoolReuseFollowEventDependencies),
+        (
+            "follow events",
+            Attr::cudaMemPoolReuseFollowEventDependencies,
+        ),
         ("opportunistic", Attr::cudaMemPoolReuseAllowOpportunistic),
         ("internal", Attr::cudaMemPoolReuseAllowInternalDependencies),
     ] {
@@ -242,7 +256,11 @@ fn marks_only_reset(c: &Cuda<'_>) -> Verdict {
     let pool = c.pool()?;
     for (name, attribute) in [("used", USED_HIGH), ("reserved", RESERVED_HIGH)] {
         c.refuses(&format!("{name} at most, to 1"), pool.set(attribute, 1))?;
-        c.gives(&format!("{name} at most, to 0"), pool.set(attribute, 0), Code::SUCCESS)?;
+        c.gives(
+            &format!("{name} at most, to 0"),
+            pool.set(attribute, 0),
+            Code::SUCCESS,
+        )?;
     }
     for (name, attribute) in [("used", USED), ("reserved", RESERVED)] {
         c.refuses(name, pool.set(attribute, 0))?;
@@ -260,7 +278,11 @@ fn churn(c: &Cuda<'_>, pool: &Pool<'_>, stream: &Stream<'_>) -> Verdict {
 
 fn threshold_keeps(c: &Cuda<'_>) -> Verdict {
     let (pool, stream) = (c.pool()?, c.stream()?);
-    c.gives("the threshold", pool.set(THRESHOLD, u64::MAX), Code::SUCCESS)?;
+    c.gives(
+        "the threshold",
+        pool.set(THRESHOLD, u64::MAX),
+        Code::SUCCESS,
+    )?;
     c.is("read back", pool.get(THRESHOLD)?, u64::MAX)?;
     churn(c, &pool, &stream)?;
     let kept = pool.get(RESERVED)?;
@@ -297,6 +319,9 @@ fn access_of_its_own_device(c: &Cuda<'_>) -> Verdict {
     let (pool, stream) = (c.pool()?, c.stream()?);
     c.gives("given", pool.set_access(0, true), Code::SUCCESS)?;
     c.refuses("taken", pool.set_access(0, false))?;
-    c.refuses("given to a device that does not exist", pool.set_access(64, true))?;
+    c.refuses(
+        "given to a device that does not exist",
+        pool.set_access(64, true),
+    )?;
     churn(c, &pool, &stream)
 }

@@ -13,7 +13,11 @@ pub(super) const CASES: &[Case] = &[
         "pools-managed.host-and-kernel",
         "Memory of a managed pool has one address for host and kernels, like other managed memory.",
         sources::GUIDE_POOLS,
-        &["cudaMemPoolCreate", "cudaMallocFromPoolAsync", "cudaFreeAsync"],
+        &[
+            "cudaMemPoolCreate",
+            "cudaMallocFromPoolAsync",
+            "cudaFreeAsync",
+        ],
         host_and_kernel,
     )
     .needs(&[Need::Since(13, 0), Need::Concurrent, Need::Pools]),
@@ -64,7 +68,10 @@ fn pool<'c>(c: &'c Cuda<'c>) -> Result<Pool<'c>, Failure> {
         .try_managed_pool(0)
         .map_err(|code| Failure(format!("cudaMemPoolCreate: {}", c.text(code))))?;
     // Without it every synchronization gives the pages back, and takes long.
-    c.ok("the threshold", pool.set(Attr::cudaMemPoolAttrReleaseThreshold, u64::MAX))?;
+    c.ok(
+        "the threshold",
+        pool.set(Attr::cudaMemPoolAttrReleaseThreshold, u64::MAX),
+    )?;
     Ok(pool)
 }
 
@@ -88,7 +95,10 @@ fn pointer(c: &Cuda<'_>) -> Verdict {
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
     let pointer = c.pointer(memory.address())?;
     c.is("the kind", pointer.kind, MANAGED)?;
-    c.holds("one address", pointer.device_pointer == memory.address() && pointer.host_pointer == memory.address())
+    c.holds(
+        "one address",
+        pointer.device_pointer == memory.address() && pointer.host_pointer == memory.address(),
+    )
 }
 
 fn prefetch(c: &Cuda<'_>) -> Verdict {
@@ -96,21 +106,40 @@ fn prefetch(c: &Cuda<'_>) -> Verdict {
     let memory = c.malloc_from_pool(&pool, BYTES, &stream, true)?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
     memory.fill_all(1);
-    c.gives("to the device", c.prefetch(&memory, DEVICE, &stream), Code::SUCCESS)?;
+    c.gives(
+        "to the device",
+        c.prefetch(&memory, DEVICE, &stream),
+        Code::SUCCESS,
+    )?;
     c.add(&memory, 1, &stream)?;
-    c.gives("to the host", c.prefetch(&memory, HOST, &stream), Code::SUCCESS)?;
+    c.gives(
+        "to the host",
+        c.prefetch(&memory, HOST, &stream),
+        Code::SUCCESS,
+    )?;
     c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
-    c.is("last prefetched to", c.attribute_of(&memory, Attribute::LastPrefetch)?, -1)?;
+    c.is(
+        "last prefetched to",
+        c.attribute_of(&memory, Attribute::LastPrefetch)?,
+        -1,
+    )?;
     c.is("contents", memory.value_all()?, 2)
 }
 
 fn counted(c: &Cuda<'_>) -> Verdict {
     let (pool, stream) = (pool(c)?, c.stream()?);
     let memory = c.malloc_from_pool(&pool, BYTES, &stream, true)?;
-    c.holds("used", pool.get(Attr::cudaMemPoolAttrUsedMemCurrent)? >= BYTES as u64)?;
+    c.holds(
+        "used",
+        pool.get(Attr::cudaMemPoolAttrUsedMemCurrent)? >= BYTES as u64,
+    )?;
     c.ok("cudaFreeAsync", memory.free())?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
-    c.is("used when it is freed", pool.get(Attr::cudaMemPoolAttrUsedMemCurrent)?, 0)?;
+    c.is(
+        "used when it is freed",
+        pool.get(Attr::cudaMemPoolAttrUsedMemCurrent)?,
+        0,
+    )?;
     c.gives("cudaMemPoolTrimTo", pool.trim(0), Code::SUCCESS)
 }
 

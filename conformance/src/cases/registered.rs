@@ -8,7 +8,11 @@ pub(super) const CASES: &[Case] = &[
         "registered.in-place",
         "A kernel reads and writes registered memory in place.",
         sources::MEMORY,
-        &["cudaHostRegister", "cudaHostGetDevicePointer", "cudaHostUnregister"],
+        &[
+            "cudaHostRegister",
+            "cudaHostGetDevicePointer",
+            "cudaHostUnregister",
+        ],
         in_place,
     )
     .needs(&[Need::HostRegister, Need::MappedHost]),
@@ -98,13 +102,20 @@ fn in_place(c: &Cuda<'_>) -> Verdict {
     own.fill(5);
     let address = own.as_ptr() as usize;
     let flags = sys::cudaHostRegisterPortable | sys::cudaHostRegisterMapped;
-    c.gives("cudaHostRegister", c.register(&mut own, flags), Code::SUCCESS)?;
+    c.gives(
+        "cudaHostRegister",
+        c.register(&mut own, flags),
+        Code::SUCCESS,
+    )?;
     let work = || {
         let (code, on_device) = c.host_device_pointer(address, 0);
         c.gives("cudaHostGetDevicePointer", code, Code::SUCCESS)?;
         let stream = c.stream()?;
         let shape = crate::call::driver::Shape::linear(16 * KIB);
-        c.ok("launch", c.add_at(on_device, 16 * KIB as u32, 2, shape, &stream)?)?;
+        c.ok(
+            "launch",
+            c.add_at(on_device, 16 * KIB as u32, 2, shape, &stream)?,
+        )?;
         c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)
     };
     let done = work();
@@ -118,7 +129,11 @@ fn twice(c: &Cuda<'_>) -> Verdict {
     c.ok("cudaHostRegister", c.register(&mut own, 0))?;
     let again = c.register(&mut own, 0);
     c.gives("cudaHostRegister again", again, Code::ALREADY_REGISTERED)?;
-    c.gives("cudaHostUnregister", c.unregister(own.as_ptr() as usize), Code::SUCCESS)
+    c.gives(
+        "cudaHostUnregister",
+        c.unregister(own.as_ptr() as usize),
+        Code::SUCCESS,
+    )
 }
 
 fn part(c: &Cuda<'_>) -> Verdict {
@@ -126,14 +141,22 @@ fn part(c: &Cuda<'_>) -> Verdict {
     c.ok("cudaHostRegister", c.register(&mut own, 0))?;
     let again = c.register(&mut own[2048..4096], 0);
     let undone = c.unregister(own.as_ptr() as usize);
-    c.gives("cudaHostRegister of a part", again, Code::ALREADY_REGISTERED)?;
+    c.gives(
+        "cudaHostRegister of a part",
+        again,
+        Code::ALREADY_REGISTERED,
+    )?;
     c.gives("cudaHostUnregister", undone, Code::SUCCESS)
 }
 
 fn not_registered(c: &Cuda<'_>) -> Verdict {
     let mut own = pages(64 * KIB);
     let address = own.as_ptr() as usize;
-    c.gives("never registered", c.unregister(address), Code::NOT_REGISTERED)?;
+    c.gives(
+        "never registered",
+        c.unregister(address),
+        Code::NOT_REGISTERED,
+    )?;
     c.ok("cudaHostRegister", c.register(&mut own, 0))?;
     c.gives("cudaHostUnregister", c.unregister(address), Code::SUCCESS)?;
     c.gives("again", c.unregister(address), Code::NOT_REGISTERED)

@@ -122,7 +122,11 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// Makes what it is asked for while this device is current; then device 0 is again.
-fn on<T>(c: &Cuda<'_>, device: i32, make: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+fn on<T>(
+    c: &Cuda<'_>,
+    device: i32,
+    make: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
     c.ok("cudaSetDevice", c.set_device(device))?;
     let made = make();
     c.ok("cudaSetDevice", c.set_device(0))?;
@@ -130,39 +134,84 @@ fn on<T>(c: &Cuda<'_>, device: i32, make: impl FnOnce() -> Result<T, Failure>) -
 }
 
 fn copies(c: &Cuda<'_>) -> Verdict {
-    let (here, there) = (c.device_memory(BYTES)?, on(c, 1, || c.device_memory(BYTES))?);
+    let (here, there) = (
+        c.device_memory(BYTES)?,
+        on(c, 1, || c.device_memory(BYTES))?,
+    );
     c.ok("cudaMemset", c.set(&here, 3, BYTES))?;
-    c.gives("to the other", c.copy(&there, &here, kind::DEFAULT), Code::SUCCESS)?;
+    c.gives(
+        "to the other",
+        c.copy(&there, &here, kind::DEFAULT),
+        Code::SUCCESS,
+    )?;
     c.ok("cudaDeviceSynchronize", c.synchronize())?;
     c.is("contents there", c.device_value(&there)?, 0x0303_0303)?;
     let stream = c.stream()?;
     c.ok("cudaMemset", c.set(&here, 0, BYTES))?;
     c.ok("cudaDeviceSynchronize", c.synchronize())?;
-    c.gives("and back", c.copy_async(&here, &there, kind::DEFAULT, &stream), Code::SUCCESS)?;
+    c.gives(
+        "and back",
+        c.copy_async(&here, &there, kind::DEFAULT, &stream),
+        Code::SUCCESS,
+    )?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
     c.is("contents here", c.device_value(&here)?, 0x0303_0303)
 }
 
 fn peer_copies(c: &Cuda<'_>) -> Verdict {
-    let (here, there) = (c.device_memory(BYTES)?, on(c, 1, || c.device_memory(BYTES))?);
+    let (here, there) = (
+        c.device_memory(BYTES)?,
+        on(c, 1, || c.device_memory(BYTES))?,
+    );
     let (other, stream) = (c.device_memory(BYTES)?, c.stream()?);
     c.ok("cudaMemset", c.set(&here, 4, BYTES))?;
-    c.gives("cudaMemcpyPeer", c.copy_peer((&there, 1), (&here, 0)), Code::SUCCESS)?;
+    c.gives(
+        "cudaMemcpyPeer",
+        c.copy_peer((&there, 1), (&here, 0)),
+        Code::SUCCESS,
+    )?;
     c.ok("cudaDeviceSynchronize", c.synchronize())?;
-    c.gives("cudaMemcpyPeerAsync", c.copy_peer_async((&other, 0), (&there, 1), &stream), Code::SUCCESS)?;
-    c.gives("within one device", c.copy_peer_async((&here, 0), (&other, 0), &stream), Code::SUCCESS)?;
+    c.gives(
+        "cudaMemcpyPeerAsync",
+        c.copy_peer_async((&other, 0), (&there, 1), &stream),
+        Code::SUCCESS,
+    )?;
+    c.gives(
+        "within one device",
+        c.copy_peer_async((&here, 0), (&other, 0), &stream),
+        Code::SUCCESS,
+    )?;
     c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
     c.is("contents", c.device_value(&other)?, 0x0404_0404)?;
     let refused = c.copy_peer_async((&there, 64), (&here, 0), &stream);
-    c.gives("a device that does not exist", refused, Code::INVALID_DEVICE)
+    c.gives(
+        "a device that does not exist",
+        refused,
+        Code::INVALID_DEVICE,
+    )
 }
 
 fn copy_on_another_devices_stream(c: &Cuda<'_>) -> Verdict {
-    let (here, out) = (c.device_memory(BYTES)?, c.pinned(BYTES, sys::cudaHostAllocPortable)?);
+    let (here, out) = (
+        c.device_memory(BYTES)?,
+        c.pinned(BYTES, sys::cudaHostAllocPortable)?,
+    );
     let (there, stream) = on(c, 1, || Ok((c.device_memory(BYTES)?, c.stream()?)))?;
-    c.gives("cudaMemsetAsync", c.set_async(&there, 6, BYTES, &stream), Code::SUCCESS)?;
-    c.gives("to this device", c.copy_async(&here, &there, kind::DEFAULT, &stream), Code::SUCCESS)?;
-    c.gives("to the host", c.copy_async(&out, &here, kind::DEFAULT, &stream), Code::SUCCESS)?;
+    c.gives(
+        "cudaMemsetAsync",
+        c.set_async(&there, 6, BYTES, &stream),
+        Code::SUCCESS,
+    )?;
+    c.gives(
+        "to this device",
+        c.copy_async(&here, &there, kind::DEFAULT, &stream),
+        Code::SUCCESS,
+    )?;
+    c.gives(
+        "to the host",
+        c.copy_async(&out, &here, kind::DEFAULT, &stream),
+        Code::SUCCESS,
+    )?;
     c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
     c.is("contents", out.value_all()?, 0x0606_0606)
 }
@@ -171,14 +220,21 @@ fn launch_on_another_devices_stream(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.device_memory(BYTES)?, on(c, 1, || c.stream())?);
     c.ok("cudaMemset", c.set(&memory, 0, BYTES))?;
     c.ok("cudaDeviceSynchronize", c.synchronize())?;
-    c.refuses("cuLaunchKernel", c.add_range(&memory, 0, memory.len(), 1, &stream)?)?;
+    c.refuses(
+        "cuLaunchKernel",
+        c.add_range(&memory, 0, memory.len(), 1, &stream)?,
+    )?;
     c.gives("the stream", stream.synchronize(), Code::SUCCESS)?;
     c.is("nothing ran", c.device_value(&memory)?, 0)
 }
 
 fn record_on_another_devices_stream(c: &Cuda<'_>) -> Verdict {
     let (event, stream) = (c.event(0)?, on(c, 1, || c.stream())?);
-    c.gives("cudaEventRecord", event.record(&stream), Code::INVALID_HANDLE)?;
+    c.gives(
+        "cudaEventRecord",
+        event.record(&stream),
+        Code::INVALID_HANDLE,
+    )?;
     c.gives("the event", event.query(), Code::SUCCESS)
 }
 
@@ -189,12 +245,18 @@ fn elapsed_across(c: &Cuda<'_>) -> Verdict {
     c.ok("cudaEventRecord", there.record(&other))?;
     c.ok("cudaEventSynchronize", here.synchronize())?;
     c.ok("cudaEventSynchronize", there.synchronize())?;
-    c.gives("cudaEventElapsedTime", c.elapsed(&here, &there).0, Code::INVALID_HANDLE)
+    c.gives(
+        "cudaEventElapsedTime",
+        c.elapsed(&here, &there).0,
+        Code::INVALID_HANDLE,
+    )
 }
 
 fn wait_across(c: &Cuda<'_>) -> Verdict {
     let (seen, waiting) = (c.pinned(4 * KIB, sys::cudaHostAllocPortable)?, c.stream()?);
-    let (event, held) = on(c, 1, || Ok((c.event(sys::cudaEventDisableTiming)?, c.stream()?)))?;
+    let (event, held) = on(c, 1, || {
+        Ok((c.event(sys::cudaEventDisableTiming)?, c.stream()?))
+    })?;
     seen.fill_all(0);
     let gate = on(c, 1, || {
         let gate = c.gate(&held)?;
@@ -207,17 +269,28 @@ fn wait_across(c: &Cuda<'_>) -> Verdict {
     c.gives("the waiting stream", waiting.query(), Code::NOT_READY)?;
     gate.release();
     c.gives("cudaEventSynchronize", event.synchronize(), Code::SUCCESS)?;
-    c.gives("cudaStreamSynchronize", waiting.synchronize(), Code::SUCCESS)?;
+    c.gives(
+        "cudaStreamSynchronize",
+        waiting.synchronize(),
+        Code::SUCCESS,
+    )?;
     c.is("the work", seen.value_all()?, 1)
 }
 
 fn default_streams(c: &Cuda<'_>) -> Verdict {
-    let (seen, legacy) = (c.pinned(4 * KIB, sys::cudaHostAllocPortable)?, c.default_stream(LEGACY));
+    let (seen, legacy) = (
+        c.pinned(4 * KIB, sys::cudaHostAllocPortable)?,
+        c.default_stream(LEGACY),
+    );
     seen.fill_all(0);
     let gate = c.gate(&legacy)?;
     on(c, 1, || {
         c.add(&seen, 1, &legacy)?;
-        c.gives("the other device's, synchronized", legacy.synchronize(), Code::SUCCESS)
+        c.gives(
+            "the other device's, synchronized",
+            legacy.synchronize(),
+            Code::SUCCESS,
+        )
     })?;
     c.is("its work", seen.value_all()?, 1)?;
     c.gives("this device's", legacy.query(), Code::NOT_READY)?;
@@ -227,7 +300,9 @@ fn default_streams(c: &Cuda<'_>) -> Verdict {
 fn synchronize_its_own(c: &Cuda<'_>) -> Verdict {
     let stream = c.stream()?;
     let gate = c.gate(&stream)?;
-    on(c, 1, || c.gives("the other device", c.synchronize(), Code::SUCCESS))?;
+    on(c, 1, || {
+        c.gives("the other device", c.synchronize(), Code::SUCCESS)
+    })?;
     c.gives("this device's stream", stream.query(), Code::NOT_READY)?;
     let (waited, code) = gate.across(|| c.synchronize());
     c.gives("this device", code, Code::SUCCESS)?;
@@ -245,7 +320,10 @@ fn managed(c: &Cuda<'_>) -> Verdict {
         })?;
         let expected = (2 << device) - 1;
         if memory.value_all()? != expected {
-            return fail(format!("behind device {device}: {}, and not {expected}", memory.value_all()?));
+            return fail(format!(
+                "behind device {device}: {}, and not {expected}",
+                memory.value_all()?
+            ));
         }
     }
     Ok(())
@@ -258,9 +336,17 @@ fn peer_access(c: &Cuda<'_>) -> Verdict {
     c.gives("enabled again", again, Code::PEER_ALREADY_ENABLED)?;
     c.gives("disabled", disabled, Code::SUCCESS)?;
     c.gives("disabled again", c.disable_peer(1), Code::PEER_NOT_ENABLED)?;
-    c.gives("flags that do not exist", c.enable_peer(1, 1), Code::INVALID_VALUE)?;
+    c.gives(
+        "flags that do not exist",
+        c.enable_peer(1, 1),
+        Code::INVALID_VALUE,
+    )?;
     c.gives("itself", c.enable_peer(0, 0), Code::INVALID_DEVICE)?;
-    c.gives("a device that does not exist", c.enable_peer(64, 0), Code::INVALID_DEVICE)
+    c.gives(
+        "a device that does not exist",
+        c.enable_peer(64, 0),
+        Code::INVALID_DEVICE,
+    )
 }
 
 fn peer_kernel(c: &Cuda<'_>) -> Verdict {
@@ -282,20 +368,36 @@ fn can_access_peer(c: &Cuda<'_>) -> Verdict {
     let (code, can) = c.can_access_peer(0, 0);
     c.gives("itself", code, Code::SUCCESS)?;
     c.is("its own peer", can, 0)?;
-    c.gives("a peer that does not exist", c.can_access_peer(0, 64).0, Code::INVALID_DEVICE)?;
-    c.gives("a device that does not exist", c.can_access_peer(64, 0).0, Code::INVALID_DEVICE)
+    c.gives(
+        "a peer that does not exist",
+        c.can_access_peer(0, 64).0,
+        Code::INVALID_DEVICE,
+    )?;
+    c.gives(
+        "a device that does not exist",
+        c.can_access_peer(64, 0).0,
+        Code::INVALID_DEVICE,
+    )
 }
 
 fn pool_access(c: &Cuda<'_>) -> Verdict {
     let (pool, stream) = (c.pool()?, c.stream()?);
-    c.gives("cudaMemPoolSetAccess", pool.set_access(1, true), Code::SUCCESS)?;
+    c.gives(
+        "cudaMemPoolSetAccess",
+        pool.set_access(1, true),
+        Code::SUCCESS,
+    )?;
     let memory = c.malloc_from_pool(&pool, BYTES, &stream, false)?;
     c.ok("cudaMemsetAsync", c.set_async(&memory, 0, BYTES, &stream))?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
     on(c, 1, || {
         let other = c.stream()?;
         c.add(&memory, 3, &other)?;
-        c.gives("the other device's kernel", other.synchronize(), Code::SUCCESS)
+        c.gives(
+            "the other device's kernel",
+            other.synchronize(),
+            Code::SUCCESS,
+        )
     })?;
     c.is("contents", c.device_value(&memory)?, 3)?;
     c.ok("cudaFreeAsync", memory.free())?;

@@ -32,8 +32,7 @@ pub(super) const DRIVER_DEVICE: &str =
     "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__DEVICE.html";
 pub(super) const MODULE: &str =
     "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html";
-pub(super) const EXEC: &str =
-    "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html";
+pub(super) const EXEC: &str = "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html";
 pub(super) const OCCUPANCY: &str =
     "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__OCCUPANCY.html";
 pub(super) const DRIVER_MEMORY: &str =
@@ -42,8 +41,7 @@ pub(super) const GUIDE_MANAGED: &str =
     "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#unified-memory-programming";
 pub(super) const GUIDE_DEVICES: &str =
     "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#multi-device-system";
-pub(super) const GUIDE_POOLS: &str =
-    "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#stream-ordered-memory-allocator";
+pub(super) const GUIDE_POOLS: &str = "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#stream-ordered-memory-allocator";
 pub(super) const GUIDE_ALIGNMENT: &str =
     "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#device-memory-accesses";
 /// Measured: this suite's own run on an H200.

@@ -110,8 +110,16 @@ fn broken(c: &Cuda<'_>) -> Verdict {
 }
 
 fn illegal_address(c: &Cuda<'_>) -> Verdict {
-    c.gives("cudaStreamSynchronize", break_context(c)?, Code::ILLEGAL_ADDRESS)?;
-    c.gives("cudaDeviceSynchronize", c.synchronize(), Code::ILLEGAL_ADDRESS)
+    c.gives(
+        "cudaStreamSynchronize",
+        break_context(c)?,
+        Code::ILLEGAL_ADDRESS,
+    )?;
+    c.gives(
+        "cudaDeviceSynchronize",
+        c.synchronize(),
+        Code::ILLEGAL_ADDRESS,
+    )
 }
 
 fn misaligned_address(c: &Cuda<'_>) -> Verdict {
@@ -121,7 +129,11 @@ fn misaligned_address(c: &Cuda<'_>) -> Verdict {
     forget((memory, stream));
     c.gives("cuLaunchKernel", launched, Code::SUCCESS)?;
     c.gives("cudaStreamSynchronize", code, Code::MISALIGNED_ADDRESS)?;
-    c.gives("cudaDeviceSynchronize", c.synchronize(), Code::MISALIGNED_ADDRESS)
+    c.gives(
+        "cudaDeviceSynchronize",
+        c.synchronize(),
+        Code::MISALIGNED_ADDRESS,
+    )
 }
 
 fn trap(c: &Cuda<'_>) -> Verdict {
@@ -131,10 +143,17 @@ fn trap(c: &Cuda<'_>) -> Verdict {
     forget(stream);
     c.gives("cuLaunchKernel", launched, Code::SUCCESS)?;
     // Which code it is, is not documented.
-    c.holds("cudaStreamSynchronize fails", code != Code::SUCCESS && code != Code::NOT_READY)?;
+    c.holds(
+        "cudaStreamSynchronize fails",
+        code != Code::SUCCESS && code != Code::NOT_READY,
+    )?;
     let (malloc, _) = c.try_device(4 * KIB);
     c.is("cudaMalloc gives the same", malloc == code, true)?;
-    c.is("cudaDeviceSynchronize gives the same", c.synchronize() == code, true)
+    c.is(
+        "cudaDeviceSynchronize gives the same",
+        c.synchronize() == code,
+        true,
+    )
 }
 
 fn every_call(c: &Cuda<'_>) -> Verdict {
@@ -146,7 +165,10 @@ fn every_call(c: &Cuda<'_>) -> Verdict {
             ("cudaMallocManaged", c.try_managed(4 * KIB, 1).0),
             ("cudaHostAlloc", c.try_pinned(4 * KIB, 0).0),
             ("cudaMemcpy", c.copy(&memory, &pinned, kind::DEFAULT)),
-            ("cudaMemcpyAsync", c.copy_async(&memory, &pinned, kind::DEFAULT, &stream)),
+            (
+                "cudaMemcpyAsync",
+                c.copy_async(&memory, &pinned, kind::DEFAULT, &stream),
+            ),
             ("cudaMemset", c.set(&memory, 0, memory.bytes())),
             ("cudaStreamCreateWithFlags", c.try_stream(0).0),
             ("cudaStreamQuery", stream.query()),
@@ -179,7 +201,9 @@ fn all_threads(c: &Cuda<'_>) -> Verdict {
     let machine = c.machine;
     let there = std::thread::scope(|scope| {
         let thread = scope.spawn(|| Cuda::new(machine).synchronize());
-        thread.join().map_err(|_| Failure("the thread panicked".to_owned()))
+        thread
+            .join()
+            .map_err(|_| Failure("the thread panicked".to_owned()))
     })?;
     c.is("in another thread", there, Code::ILLEGAL_ADDRESS)
 }
@@ -191,7 +215,11 @@ fn other_streams(c: &Cuda<'_>) -> Verdict {
     c.ok("cudaStreamSynchronize", other.synchronize())?;
     let verdict = broken(c).and_then(|()| {
         c.gives("cudaStreamQuery", other.query(), Code::ILLEGAL_ADDRESS)?;
-        c.gives("cudaStreamSynchronize", other.synchronize(), Code::ILLEGAL_ADDRESS)
+        c.gives(
+            "cudaStreamSynchronize",
+            other.synchronize(),
+            Code::ILLEGAL_ADDRESS,
+        )
     });
     forget((memory, other));
     verdict

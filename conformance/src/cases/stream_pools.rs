@@ -96,7 +96,10 @@ fn in_order(c: &Cuda<'_>) -> Verdict {
         let memory = c.malloc_async(BYTES, &stream)?;
         c.ok("cudaMemsetAsync", c.set_async(&memory, 0, BYTES, &stream))?;
         c.add(&memory, round, &stream)?;
-        c.ok("cudaMemcpyAsync", c.copy_async(&out, &memory, kind::DEFAULT, &stream))?;
+        c.ok(
+            "cudaMemcpyAsync",
+            c.copy_async(&out, &memory, kind::DEFAULT, &stream),
+        )?;
         c.gives("cudaFreeAsync", memory.free(), Code::SUCCESS)?;
         c.ok("cudaStreamSynchronize", stream.synchronize())?;
         c.is("read back", out.value_all()?, round)?;
@@ -111,7 +114,10 @@ fn do_not_wait(c: &Cuda<'_>) -> Verdict {
     let gate = c.gate(&stream)?;
     let memory = c.malloc_async(BYTES, &stream)?;
     c.ok("cudaMemsetAsync", c.set_async(&memory, 3, BYTES, &stream))?;
-    c.ok("cudaMemcpyAsync", c.copy_async(&out, &memory, kind::DEFAULT, &stream))?;
+    c.ok(
+        "cudaMemcpyAsync",
+        c.copy_async(&out, &memory, kind::DEFAULT, &stream),
+    )?;
     c.gives("cudaFreeAsync", memory.free(), Code::SUCCESS)?;
     c.gives("the stream", stream.query(), Code::NOT_READY)?;
     gate.open()?;
@@ -128,16 +134,28 @@ fn live_do_not_overlap(c: &Cuda<'_>) -> Verdict {
         live.push(c.malloc_async(bytes, &stream)?);
         c.ok("cudaFreeAsync", gone.free())?;
     }
-    c.holds("aligned", live.iter().all(|memory| memory.address() % 256 == 0))?;
+    c.holds(
+        "aligned",
+        live.iter().all(|memory| memory.address() % 256 == 0),
+    )?;
     live.sort_by_key(Memory::address);
-    let apart = live.windows(2).all(|pair| pair[0].address() + pair[0].bytes() <= pair[1].address());
+    let apart = live
+        .windows(2)
+        .all(|pair| pair[0].address() + pair[0].bytes() <= pair[1].address());
     c.holds("they do not overlap", apart)?;
     for (value, memory) in live.iter().enumerate() {
-        c.ok("cudaMemsetAsync", c.set_async(memory, value as i32 + 1, memory.bytes(), &stream))?;
+        c.ok(
+            "cudaMemsetAsync",
+            c.set_async(memory, value as i32 + 1, memory.bytes(), &stream),
+        )?;
     }
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
     for (value, memory) in live.iter().enumerate() {
-        c.is("contents", c.device_value(memory)?, (value as u32 + 1) * 0x0101_0101)?;
+        c.is(
+            "contents",
+            c.device_value(memory)?,
+            (value as u32 + 1) * 0x0101_0101,
+        )?;
     }
     Ok(())
 }
@@ -150,8 +168,15 @@ fn other_stream_behind_event(c: &Cuda<'_>) -> Verdict {
     c.ok("cudaEventRecord", event.record(&first))?;
     c.ok("cudaStreamWaitEvent", second.wait(&event))?;
     c.add(&memory, 17, &second)?;
-    c.ok("cudaMemcpyAsync", c.copy_async(&out, &memory, kind::DEFAULT, &second))?;
-    c.gives("cudaFreeAsync on the other stream", memory.free_on(&second), Code::SUCCESS)?;
+    c.ok(
+        "cudaMemcpyAsync",
+        c.copy_async(&out, &memory, kind::DEFAULT, &second),
+    )?;
+    c.gives(
+        "cudaFreeAsync on the other stream",
+        memory.free_on(&second),
+        Code::SUCCESS,
+    )?;
     c.gives("cudaStreamSynchronize", second.synchronize(), Code::SUCCESS)?;
     c.is("read back", out.value_all()?, 17)
 }
@@ -162,14 +187,20 @@ fn free_comes_behind_the_work(c: &Cuda<'_>) -> Verdict {
     let gate = c.gate(&held)?;
     let memory = c.malloc_async(BYTES, &held)?;
     c.ok("cudaMemsetAsync", c.set_async(&memory, 1, BYTES, &held))?;
-    c.ok("cudaMemcpyAsync", c.copy_async(&out, &memory, kind::DEFAULT, &held))?;
+    c.ok(
+        "cudaMemcpyAsync",
+        c.copy_async(&out, &memory, kind::DEFAULT, &held),
+    )?;
     c.ok("cudaFreeAsync", memory.free())?;
     // Of the same size, on a stream that is not behind the free.
     let next = c.malloc_async(BYTES, &other)?;
     c.ok("cudaMemsetAsync", c.set_async(&next, 2, BYTES, &other))?;
     gate.release();
     c.gives("the first stream", held.synchronize(), Code::SUCCESS)?;
-    c.ok("cudaMemcpyAsync", c.copy_async(&other_out, &next, kind::DEFAULT, &other))?;
+    c.ok(
+        "cudaMemcpyAsync",
+        c.copy_async(&other_out, &next, kind::DEFAULT, &other),
+    )?;
     c.ok("cudaFreeAsync", next.free())?;
     c.gives("the other stream", other.synchronize(), Code::SUCCESS)?;
     c.is("what the first read", out.value_all()?, 0x0101_0101)?;
@@ -187,7 +218,11 @@ fn synchronous_free(c: &Cuda<'_>) -> Verdict {
 fn too_much(c: &Cuda<'_>) -> Verdict {
     let (stream, (_, total)) = (c.stream()?, c.memory_info()?);
     let (code, _) = c.try_async(2 * total, &stream);
-    c.gives("cudaMallocAsync of twice the device", code, Code::OUT_OF_MEMORY)?;
+    c.gives(
+        "cudaMallocAsync of twice the device",
+        code,
+        Code::OUT_OF_MEMORY,
+    )?;
     let memory = c.malloc_async(BYTES, &stream)?;
     c.ok("cudaMemsetAsync", c.set_async(&memory, 1, BYTES, &stream))?;
     c.gives("the stream", stream.synchronize(), Code::SUCCESS)
@@ -195,7 +230,10 @@ fn too_much(c: &Cuda<'_>) -> Verdict {
 
 fn foreign_not_freed(c: &Cuda<'_>) -> Verdict {
     let (stream, own) = (c.stream()?, vec![0u32; 1024]);
-    c.refuses("cudaFreeAsync of pageable memory", c.free_async_address(own.as_ptr() as usize, stream.raw()))?;
+    c.refuses(
+        "cudaFreeAsync of pageable memory",
+        c.free_async_address(own.as_ptr() as usize, stream.raw()),
+    )?;
     c.gives("the stream", stream.synchronize(), Code::SUCCESS)
 }
 
@@ -206,7 +244,10 @@ fn default_stream(c: &Cuda<'_>) -> Verdict {
         let stream = c.default_stream(raw);
         let memory = c.malloc_async(BYTES, &stream)?;
         c.ok("cudaMemsetAsync", c.set_async(&memory, 5, BYTES, &stream))?;
-        c.ok("cudaMemcpyAsync", c.copy_async(&out, &memory, kind::DEFAULT, &stream))?;
+        c.ok(
+            "cudaMemcpyAsync",
+            c.copy_async(&out, &memory, kind::DEFAULT, &stream),
+        )?;
         c.gives("cudaFreeAsync", memory.free(), Code::SUCCESS)?;
         c.ok("cudaStreamSynchronize", stream.synchronize())?;
         c.is("read back", out.value_all()?, 0x0505_0505)?;

@@ -80,7 +80,10 @@ pub(super) const CASES: &[Case] = &[
         "streams.priorities",
         "A greater priority is a lower number; a stream takes any, and what is outside of the range is brought into it.",
         sources::STREAM,
-        &["cudaDeviceGetStreamPriorityRange", "cudaStreamCreateWithPriority"],
+        &[
+            "cudaDeviceGetStreamPriorityRange",
+            "cudaStreamCreateWithPriority",
+        ],
         priorities,
     ),
     Case::new(
@@ -103,7 +106,11 @@ pub(super) const CASES: &[Case] = &[
 fn flags(c: &Cuda<'_>) -> Verdict {
     for flags in [0, 1] {
         let stream = c.stream_with(flags)?;
-        c.gives(&format!("cudaStreamDestroy, flags {flags}"), stream.destroy(), Code::SUCCESS)?;
+        c.gives(
+            &format!("cudaStreamDestroy, flags {flags}"),
+            stream.destroy(),
+            Code::SUCCESS,
+        )?;
     }
     for flags in [2, 64] {
         let (code, _) = c.try_stream(flags);
@@ -129,7 +136,10 @@ fn not_ready_is_no_failure(c: &Cuda<'_>) -> Verdict {
     c.last_error();
     let gate = c.gate(&stream)?;
     let code = stream.query();
-    c.note("the last error behind it", Value::Text(c.text(c.peek_error())));
+    c.note(
+        "the last error behind it",
+        Value::Text(c.text(c.peek_error())),
+    );
     c.gives("held", code, Code::NOT_READY)?;
     c.add(&seen, 4, &stream)?;
     gate.open()?;
@@ -141,12 +151,21 @@ fn in_order(c: &Cuda<'_>) -> Verdict {
     let (first, second) = (c.device_memory(256 * KIB)?, c.device_memory(256 * KIB)?);
     let (out, stream) = (c.pinned(256 * KIB, 0)?, c.stream()?);
     for round in 0..8 {
-        c.ok("cudaMemsetAsync", c.set_async(&first, 0, first.bytes(), &stream))?;
+        c.ok(
+            "cudaMemsetAsync",
+            c.set_async(&first, 0, first.bytes(), &stream),
+        )?;
         c.add(&first, 3 + round, &stream)?;
-        c.ok("cudaMemcpyAsync", c.copy_async(&second, &first, kind::DEFAULT, &stream))?;
+        c.ok(
+            "cudaMemcpyAsync",
+            c.copy_async(&second, &first, kind::DEFAULT, &stream),
+        )?;
         c.add(&first, 100, &stream)?;
         c.add(&second, 4, &stream)?;
-        c.ok("cudaMemcpyAsync", c.copy_async(&out, &second, kind::DEFAULT, &stream))?;
+        c.ok(
+            "cudaMemcpyAsync",
+            c.copy_async(&out, &second, kind::DEFAULT, &stream),
+        )?;
         c.ok("cudaStreamSynchronize", stream.synchronize())?;
         c.is("read back", out.value_all()?, 7 + round)?;
     }
@@ -154,15 +173,31 @@ fn in_order(c: &Cuda<'_>) -> Verdict {
 }
 
 fn launch_does_not_wait(c: &Cuda<'_>) -> Verdict {
-    let (memory, from, to) = (c.device_memory(64 * KIB)?, c.pinned(64 * KIB, 0)?, c.pinned(64 * KIB, 0)?);
+    let (memory, from, to) = (
+        c.device_memory(64 * KIB)?,
+        c.pinned(64 * KIB, 0)?,
+        c.pinned(64 * KIB, 0)?,
+    );
     from.fill_all(9);
     to.fill_all(0);
     let stream = c.stream()?;
     let gate = c.gate(&stream)?;
-    c.gives("cudaMemsetAsync", c.set_async(&memory, 1, memory.bytes(), &stream), Code::SUCCESS)?;
-    c.gives("cudaMemcpyAsync in", c.copy_async(&memory, &from, kind::HOST_TO_DEVICE, &stream), Code::SUCCESS)?;
+    c.gives(
+        "cudaMemsetAsync",
+        c.set_async(&memory, 1, memory.bytes(), &stream),
+        Code::SUCCESS,
+    )?;
+    c.gives(
+        "cudaMemcpyAsync in",
+        c.copy_async(&memory, &from, kind::HOST_TO_DEVICE, &stream),
+        Code::SUCCESS,
+    )?;
     c.add(&memory, 2, &stream)?;
-    c.gives("cudaMemcpyAsync out", c.copy_async(&to, &memory, kind::DEVICE_TO_HOST, &stream), Code::SUCCESS)?;
+    c.gives(
+        "cudaMemcpyAsync out",
+        c.copy_async(&to, &memory, kind::DEVICE_TO_HOST, &stream),
+        Code::SUCCESS,
+    )?;
     c.gives("held", stream.query(), Code::NOT_READY)?;
     // It fails if the kernel gave up before this.
     gate.open()?;
@@ -218,7 +253,11 @@ fn null_not_destroyed(c: &Cuda<'_>) -> Verdict {
     c.refuses("cudaStreamDestroy", c.destroy_null_stream())?;
     let memory = c.device_memory(4 * KIB)?;
     c.add(&memory, 0, &c.default_stream(0))?;
-    c.gives("it works on", c.default_stream(0).synchronize(), Code::SUCCESS)
+    c.gives(
+        "it works on",
+        c.default_stream(0).synchronize(),
+        Code::SUCCESS,
+    )
 }
 
 fn priorities(c: &Cuda<'_>) -> Verdict {
@@ -226,7 +265,12 @@ fn priorities(c: &Cuda<'_>) -> Verdict {
     c.gives("cudaDeviceGetStreamPriorityRange", code, Code::SUCCESS)?;
     c.holds("greatest <= least", greatest <= least)?;
     let seen = c.pinned(4 * KIB, 0)?;
-    for (priority, done) in [(least, 1), (greatest, 2), (greatest - 100, 3), (least + 100, 4)] {
+    for (priority, done) in [
+        (least, 1),
+        (greatest, 2),
+        (greatest - 100, 3),
+        (least + 100, 4),
+    ] {
         seen.fill_all(done - 1);
         let stream = c.stream_with_priority(priority)?;
         c.add(&seen, 1, &stream)?;
@@ -245,7 +289,10 @@ fn device(c: &Cuda<'_>) -> Verdict {
             return fail("there is no cudaStreamGetDevice");
         };
         if (code, told) != (Code::SUCCESS, device) {
-            return fail(format!("{} and {told}, and not device {device}", c.text(code)));
+            return fail(format!(
+                "{} and {told}, and not device {device}",
+                c.text(code)
+            ));
         }
     }
     Ok(())
@@ -254,7 +301,11 @@ fn device(c: &Cuda<'_>) -> Verdict {
 fn host_function(c: &Cuda<'_>) -> Verdict {
     let (ran, stream) = (Arc::new(AtomicU32::new(0)), c.stream()?);
     let gate = c.gate(&stream)?;
-    c.gives("cudaLaunchHostFunc", c.count_on(&ran, &stream), Code::SUCCESS)?;
+    c.gives(
+        "cudaLaunchHostFunc",
+        c.count_on(&ran, &stream),
+        Code::SUCCESS,
+    )?;
     c.is("while the stream is held", ran.load(Ordering::SeqCst), 0)?;
     gate.open()?;
     c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;

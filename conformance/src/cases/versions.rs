@@ -49,19 +49,37 @@ fn functions(c: &Cuda<'_>) -> Verdict {
     let before_13 = version < RuntimeVersion::new(13, 0);
     let optional = [
         ("cudaStreamGetDevice", table.cudaStreamGetDevice.is_some()),
-        ("cudaMemPrefetchBatchAsync", table.cudaMemPrefetchBatchAsync.is_some()),
-        ("cudaMemDiscardBatchAsync", table.cudaMemDiscardBatchAsync.is_some()),
+        (
+            "cudaMemPrefetchBatchAsync",
+            table.cudaMemPrefetchBatchAsync.is_some(),
+        ),
+        (
+            "cudaMemDiscardBatchAsync",
+            table.cudaMemDiscardBatchAsync.is_some(),
+        ),
         (
             "cudaMemDiscardAndPrefetchBatchAsync",
             table.cudaMemDiscardAndPrefetchBatchAsync.is_some(),
         ),
-        ("cudaMemGetDefaultMemPool", table.cudaMemGetDefaultMemPool.is_some()),
+        (
+            "cudaMemGetDefaultMemPool",
+            table.cudaMemGetDefaultMemPool.is_some(),
+        ),
         ("cudaMemGetMemPool", table.cudaMemGetMemPool.is_some()),
         ("cudaMemSetMemPool", table.cudaMemSetMemPool.is_some()),
-        ("cudaMemGetLocationInfo", table.cudaMemGetLocationInfo.is_some()),
-        ("cudaMemPrefetchAsync_v13", table.cudaMemPrefetchAsync_v13.is_some()),
+        (
+            "cudaMemGetLocationInfo",
+            table.cudaMemGetLocationInfo.is_some(),
+        ),
+        (
+            "cudaMemPrefetchAsync_v13",
+            table.cudaMemPrefetchAsync_v13.is_some(),
+        ),
         ("cudaMemAdvise_v13", table.cudaMemAdvise_v13.is_some()),
-        ("cudaMemcpyBatchAsync_v13", table.cudaMemcpyBatchAsync_v13.is_some()),
+        (
+            "cudaMemcpyBatchAsync_v13",
+            table.cudaMemcpyBatchAsync_v13.is_some(),
+        ),
     ];
     for (name, found) in optional {
         let Some(since) = Table::available_since(name) else {
@@ -70,7 +88,10 @@ fn functions(c: &Cuda<'_>) -> Verdict {
         c.is(name, found, version >= since)?;
     }
     let old = [
-        ("cudaMemPrefetchAsync_v11", table.cudaMemPrefetchAsync_v11.is_some()),
+        (
+            "cudaMemPrefetchAsync_v11",
+            table.cudaMemPrefetchAsync_v11.is_some(),
+        ),
         ("cudaMemAdvise_v11", table.cudaMemAdvise_v11.is_some()),
     ];
     for (name, found) in old {

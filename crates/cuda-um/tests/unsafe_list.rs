@@ -5,7 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders whose sources are shipped or run; tests launch kernels and are not in the list.
-const FOLDERS: [&str; 5] = ["crates", "kernels", "xtask", "benches", "examples"];
+const FOLDERS: [&str; 6] = [
+    "crates",
+    "kernels",
+    "xtask",
+    "benches",
+    "examples",
+    "conformance",
+];
 const SKIPPED: [&str; 4] = ["target", "tests", "node_modules", "results"];
 /// Generated: one row.
 const BINDINGS: &str = "crates/cuda-um-sys/src/bindings/";

@@ -88,6 +88,9 @@ impl State {
                     remote_pages += pages.len() as u64;
                     if write && page.resident.len() > 1 {
                         mapped.push((pages, page, None));
+                    } else if processor == HOST && !page.mapped.contains(HOST) {
+                        // The advice has mapped it, and costs no fault; our host view learns of it here.
+                        mapped.push((pages, page, page.resident.device_first()));
                     }
                 }
                 Reach::MapRemote(holder) => {

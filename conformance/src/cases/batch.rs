@@ -1,0 +1,247 @@
+//! Batches of prefetches and discards.
+
+use super::prelude::*;
+use crate::call::whole;
+
+const NEEDS: &[Need] = &[Need::Concurrent, Need::Since(13, 0)];
+const PREFETCH: &[&str] = &["cudaMemPrefetchBatchAsync"];
+const DISCARD: &[&str] = &["cudaMemDiscardBatchAsync"];
+const BOTH: &[&str] = &["cudaMemDiscardAndPrefetchBatchAsync"];
+
+const fn case(
+    name: &'static str,
+    rule: &'static str,
+    calls: &'static [&'static str],
+    check: fn(&Cuda<'_>) -> Verdict,
+) -> Case {
+    Case::new(name, rule, sources::MEMORY, calls, check).needs(NEEDS)
+}
+
+pub(super) const CASES: &[Case] = &[
+    case(
+        "batch.prefetch",
+        "A batch prefetches every range, and keeps the contents.",
+        PREFETCH,
+        prefetch,
+    ),
+    case(
+        "batch.places",
+        "Each place is for the ranges from its index on, up to the next place's.",
+        PREFETCH,
+        places,
+    ),
+    case(
+        "batch.default-stream",
+        "Batches are refused in the legacy default stream.",
+        &["cudaMemPrefetchBatchAsync", "cudaMemDiscardBatchAsync"],
+        default_stream,
+    ),
+    case(
+        "batch.flags",
+        "Flags other than 0 are an invalid value.",
+        PREFETCH,
+        flags,
+    ),
+    case(
+        "batch.empty",
+        "A batch without ranges, or without places, is an invalid value.",
+        PREFETCH,
+        empty,
+    ),
+    case(
+        "batch.indices",
+        "The places' indices begin at 0, rise, and stay below the number of ranges.",
+        PREFETCH,
+        indices,
+    ),
+    case(
+        "batch.foreign",
+        "A range of device memory is refused.",
+        PREFETCH,
+        foreign,
+    ),
+    case(
+        "batch.discard",
+        "What is written after a discard is there; the discard is in the order of its stream.",
+        DISCARD,
+        discard,
+    ),
+    case(
+        "batch.discard-leaves-the-rest",
+        "A discard of a part leaves the rest as it is.",
+        DISCARD,
+        discard_leaves_the_rest,
+    ),
+    case(
+        "batch.discard-and-prefetch",
+        "Discarding and prefetching in one is reported as a prefetch, and what a kernel then writes is there.",
+        BOTH,
+        discard_and_prefetch,
+    ),
+    case(
+        "batch.discard-moves-nothing",
+        "Discarded memory is prefetched without moving its bytes.",
+        BOTH,
+        discard_moves_nothing,
+    )
+    .needs(&[Need::Migration, Need::Counters, Need::Since(13, 0)]),
+];
+
+/// A call that this version has.
+fn there(code: Option<Code>) -> Result<Code, Failure> {
+    code.ok_or_else(|| Failure("there is no such call".to_owned()))
+}
+
+fn prefetch(c: &Cuda<'_>) -> Verdict {
+    let stream = c.stream()?;
+    let all = [
+        c.managed(64 * KIB)?,
+        c.managed(2 * MIB)?,
+        c.managed(3 * MIB)?,
+    ];
+    all.iter().for_each(|memory| memory.fill_all(9));
+    let ranges = [whole(&all[0]), whole(&all[1]), whole(&all[2])];
+    let code = c.prefetch_batch(&ranges, &[(DEVICE, 0)], false, 0, &stream);
+    c.gives("cudaMemPrefetchBatchAsync", there(code)?, Code::SUCCESS)?;
+    c.ok("synchronize", stream.synchronize())?;
+    for memory in &all {
+        c.is(
+            "reported",
+            c.attribute_of(memory, Attribute::LastPrefetch)?,
+            0,
+        )?;
+        c.is("contents", memory.value_all()?, 9)?;
+    }
+    Ok(())
+}
+
+fn places(c: &Cuda<'_>) -> Verdict {
+    let stream = c.stream()?;
+    let all = [
+        c.managed(2 * MIB)?,
+        c.managed(2 * MIB)?,
+        c.managed(2 * MIB)?,
+    ];
+    let ranges = [whole(&all[0]), whole(&all[1]), whole(&all[2])];
+    let code = c.prefetch_batch(&ranges, &[(DEVICE, 0), (HOST, 2)], false, 0, &stream);
+    c.gives("cudaMemPrefetchBatchAsync", there(code)?, Code::SUCCESS)?;
+    c.ok("synchronize", stream.synchronize())?;
+    for (memory, place) in all.iter().zip([0, 0, -1]) {
+        c.is(
+            "reported",
+            c.attribute_of(memory, Attribute::LastPrefetch)?,
+            place,
+        )?;
+    }
+    Ok(())
+}
+
+fn default_stream(c: &Cuda<'_>) -> Verdict {
+    let memory = c.managed(2 * MIB)?;
+    for raw in [0, LEGACY] {
+        let stream = c.default_stream(raw);
+        let code = c.prefetch_batch(&[whole(&memory)], &[(DEVICE, 0)], false, 0, &stream);
+        c.gives(
+            &format!("prefetch, stream {raw}"),
+            there(code)?,
+            Code::INVALID_VALUE,
+        )?;
+        let code = c.discard_batch(&[whole(&memory)], 0, &stream);
+        c.gives(
+            &format!("discard, stream {raw}"),
+            there(code)?,
+            Code::INVALID_VALUE,
+        )?;
+    }
+    Ok(())
+}
+
+fn flags(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
+    let code = c.prefetch_batch(&[whole(&memory)], &[(DEVICE, 0)], false, 1, &stream);
+    c.gives("flags 1", there(code)?, Code::INVALID_VALUE)
+}
+
+fn empty(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
+    let code = c.prefetch_batch(&[], &[(DEVICE, 0)], false, 0, &stream);
+    c.gives("no range", there(code)?, Code::INVALID_VALUE)?;
+    let code = c.prefetch_batch(&[whole(&memory)], &[], false, 0, &stream);
+    c.gives("no place", there(code)?, Code::INVALID_VALUE)
+}
+
+fn indices(c: &Cuda<'_>) -> Verdict {
+    let (memory, other, stream) = (c.managed(2 * MIB)?, c.managed(2 * MIB)?, c.stream()?);
+    let ranges = [whole(&memory), whole(&other)];
+    for (what, places) in [
+        ("not from 0", vec![(DEVICE, 1)]),
+        ("not rising", vec![(DEVICE, 0), (HOST, 0)]),
+        ("beyond the ranges", vec![(DEVICE, 0), (HOST, 2)]),
+    ] {
+        let code = c.prefetch_batch(&ranges, &places, false, 0, &stream);
+        c.gives(what, there(code)?, Code::INVALID_VALUE)?;
+    }
+    Ok(())
+}
+
+fn foreign(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.device_memory(2 * MIB)?, c.stream()?);
+    let code = c.prefetch_batch(&[whole(&memory)], &[(DEVICE, 0)], false, 0, &stream);
+    c.refuses("device memory", there(code)?)
+}
+
+fn discard(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
+    memory.fill_all(5);
+    let code = c.discard_batch(&[whole(&memory)], 0, &stream);
+    c.gives("cudaMemDiscardBatchAsync", there(code)?, Code::SUCCESS)?;
+    c.ok(
+        "memset behind it",
+        c.set_async(&memory, 1, memory.bytes(), &stream),
+    )?;
+    c.ok("synchronize", stream.synchronize())?;
+    c.is("contents", memory.value_all()?, 0x0101_0101)
+}
+
+fn discard_leaves_the_rest(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.managed(6 * MIB)?, c.stream()?);
+    memory.fill_all(5);
+    let start = memory.address() + 2 * MIB;
+    let code = c.discard_batch(&[start..start + 2 * MIB], 0, &stream);
+    c.gives("cudaMemDiscardBatchAsync", there(code)?, Code::SUCCESS)?;
+    c.ok("synchronize", stream.synchronize())?;
+    let half = MIB / 2;
+    c.is("before", memory.value(0..half)?, 5)?;
+    c.is("behind", memory.value(2 * half..3 * half)?, 5)
+}
+
+fn discard_and_prefetch(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
+    memory.fill_all(5);
+    let code = c.prefetch_batch(&[whole(&memory)], &[(DEVICE, 0)], true, 0, &stream);
+    c.gives(
+        "cudaMemDiscardAndPrefetchBatchAsync",
+        there(code)?,
+        Code::SUCCESS,
+    )?;
+    c.ok(
+        "memset behind it",
+        c.set_async(&memory, 2, memory.bytes(), &stream),
+    )?;
+    c.ok("synchronize", stream.synchronize())?;
+    c.is(
+        "reported",
+        c.attribute_of(&memory, Attribute::LastPrefetch)?,
+        0,
+    )?;
+    c.is("contents", memory.value_all()?, 0x0202_0202)
+}
+
+fn discard_moves_nothing(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.managed(4 * MIB)?, c.stream()?);
+    memory.fill_all(5);
+    super::migration::counted(c, "to the device", super::migration::exactly(0, 0), || {
+        let code = c.prefetch_batch(&[whole(&memory)], &[(DEVICE, 0)], true, 0, &stream);
+        c.ok("cudaMemDiscardAndPrefetchBatchAsync", there(code)?)
+    })
+}

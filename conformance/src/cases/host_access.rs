@@ -1,0 +1,199 @@
+//! The host's touches while kernels run, and attaching memory to streams.
+
+use super::prelude::*;
+use cuda_um_sys as sys;
+
+const ATTACH: &[&str] = &["cudaStreamAttachMemAsync"];
+
+pub(super) const CASES: &[Case] = &[
+    Case::new(
+        "host_access.while-a-kernel-runs",
+        "With concurrent managed access the host touches managed memory while a kernel runs.",
+        sources::GUIDE_MANAGED,
+        &["cudaMallocManaged"],
+        while_a_kernel_runs,
+    )
+    .needs(&[Need::Concurrent]),
+    Case::new(
+        "host_access.while-work-waits",
+        "With concurrent managed access the host's writes before a kernel begins are seen by it.",
+        sources::GUIDE_MANAGED,
+        &["cudaMallocManaged"],
+        while_work_waits,
+    )
+    .needs(&[Need::Concurrent]),
+    Case::new(
+        "host_access.after-synchronizing",
+        "Without concurrent managed access the host touches managed memory once it has synchronized.",
+        sources::GUIDE_MANAGED,
+        &["cudaDeviceSynchronize"],
+        after_synchronizing,
+    )
+    .needs(&[Need::NoConcurrent]),
+    Case::new(
+        "host_access.during-a-kernel",
+        "Without concurrent managed access touching managed memory while a kernel runs is forbidden: the simulator says so.",
+        sources::GUIDE_MANAGED,
+        &["cudaMallocManaged"],
+        during_a_kernel,
+    )
+    .needs(&[Need::NoConcurrent, Need::Simulator])
+    .misuse(),
+    Case::new(
+        "host_access.attached-to-host",
+        "Memory attached to the host may be touched while kernels run that do not use it.",
+        sources::GUIDE_MANAGED,
+        &["cudaStreamAttachMemAsync", "cudaMallocManaged"],
+        attached_to_host,
+    )
+    .needs(&[Need::Managed]),
+    Case::new(
+        "host_access.attached-to-a-stream",
+        "Memory attached to one stream may be touched while kernels run in others.",
+        sources::GUIDE_MANAGED,
+        ATTACH,
+        attached_to_a_stream,
+    )
+    .needs(&[Need::Managed]),
+    Case::new(
+        "host_access.attached-globally-again",
+        "Memory attached to the host is attached globally again, and kernels of any stream use it.",
+        sources::STREAM,
+        ATTACH,
+        attached_globally_again,
+    )
+    .needs(&[Need::Managed]),
+    Case::new(
+        "host_access.attach-flags",
+        "Attaching takes one of three flags; none, several or others are an invalid value.",
+        sources::STREAM,
+        ATTACH,
+        attach_flags,
+    )
+    .needs(&[Need::Managed]),
+    Case::new(
+        "host_access.attach-to-default",
+        "Memory cannot be attached to the legacy default stream alone.",
+        sources::STREAM,
+        ATTACH,
+        attach_to_default,
+    )
+    .needs(&[Need::Managed]),
+    Case::new(
+        "host_access.attach-device-memory",
+        "Device memory cannot be attached.",
+        sources::STREAM,
+        ATTACH,
+        attach_device_memory,
+    )
+    .needs(&[Need::Managed]),
+];
+
+fn while_a_kernel_runs(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
+    c.ok("prefetch", c.prefetch(&memory, DEVICE, &stream))?;
+    c.ok("synchronize", stream.synchronize())?;
+    let gate = c.gate(&stream)?;
+    memory.fill_all(6);
+    c.is("contents", memory.value_all()?, 6)?;
+    gate.open()
+}
+
+fn while_work_waits(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
+    let gate = c.gate(&stream)?;
+    c.add(&memory, 1, &stream)?;
+    memory.fill_all(6);
+    gate.open()?;
+    c.ok("synchronize", stream.synchronize())?;
+    c.is("contents", memory.value_all()?, 7)
+}
+
+fn after_synchronizing(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
+    for round in 0..3 {
+        memory.fill_all(round);
+        c.add(&memory, 1, &stream)?;
+        c.gives("cudaDeviceSynchronize", c.synchronize(), Code::SUCCESS)?;
+        c.is("contents", memory.value_all()?, round + 1)?;
+    }
+    Ok(())
+}
+
+fn during_a_kernel(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.managed(64 * KIB)?, c.stream()?);
+    let gate = c.gate(&stream)?;
+    memory.read_pages();
+    gate.open()
+}
+
+fn attached_to_host(c: &Cuda<'_>) -> Verdict {
+    let (memory, other) = (
+        c.managed_with(64 * KIB, sys::cudaMemAttachHost)?,
+        c.stream()?,
+    );
+    let gate = c.gate(&other)?;
+    memory.fill_all(3);
+    c.is("contents", memory.value_all()?, 3)?;
+    gate.open()
+}
+
+fn attached_to_a_stream(c: &Cuda<'_>) -> Verdict {
+    let (memory, own, other) = (c.managed(64 * KIB)?, c.stream()?, c.stream()?);
+    c.gives(
+        "attach",
+        c.attach(&own, &memory, sys::cudaMemAttachSingle),
+        Code::SUCCESS,
+    )?;
+    c.ok("synchronize", own.synchronize())?;
+    let gate = c.gate(&other)?;
+    memory.fill_all(3);
+    c.add(&memory, 1, &own)?;
+    c.ok("synchronize", own.synchronize())?;
+    c.is("contents", memory.value_all()?, 4)?;
+    gate.open()
+}
+
+fn attached_globally_again(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (
+        c.managed_with(64 * KIB, sys::cudaMemAttachHost)?,
+        c.stream()?,
+    );
+    memory.fill_all(3);
+    c.gives(
+        "attach",
+        c.attach(&stream, &memory, sys::cudaMemAttachGlobal),
+        Code::SUCCESS,
+    )?;
+    c.ok("synchronize", stream.synchronize())?;
+    let other = c.stream()?;
+    c.add(&memory, 1, &other)?;
+    c.ok("synchronize", other.synchronize())?;
+    c.is("contents", memory.value_all()?, 4)
+}
+
+fn attach_flags(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.managed(64 * KIB)?, c.stream()?);
+    for flags in [0, 3, 8] {
+        let code = c.attach(&stream, &memory, flags);
+        c.gives(&format!("flags {flags}"), code, Code::INVALID_VALUE)?;
+    }
+    Ok(())
+}
+
+fn attach_to_default(c: &Cuda<'_>) -> Verdict {
+    let memory = c.managed(64 * KIB)?;
+    let stream = c.default_stream(0);
+    c.refuses(
+        "cudaMemAttachSingle",
+        c.attach(&stream, &memory, sys::cudaMemAttachSingle),
+    )
+}
+
+fn attach_device_memory(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.device_memory(64 * KIB)?, c.stream()?);
+    c.refuses(
+        "cudaMemAttachHost",
+        c.attach(&stream, &memory, sys::cudaMemAttachHost),
+    )
+}

@@ -1,0 +1,247 @@
+//! Prefetches: what is asked for, in which order, and what is refused.
+
+use super::prelude::*;
+
+const NONE: i32 = -2;
+const CPU: i32 = -1;
+
+const fn case(name: &'static str, rule: &'static str, check: fn(&Cuda<'_>) -> Verdict) -> Case {
+    Case::new(
+        name,
+        rule,
+        sources::MEMORY,
+        &["cudaMemPrefetchAsync"],
+        check,
+    )
+    .needs(&[Need::Concurrent])
+}
+
+pub(super) const CASES: &[Case] = &[
+    case(
+        "prefetch.reported",
+        "The last prefetch's place is reported.",
+        reported,
+    ),
+    case(
+        "prefetch.reported-at-once",
+        "It is reported from the call on, before the prefetch has begun.",
+        reported_at_once,
+    ),
+    case(
+        "prefetch.part-reported",
+        "A prefetch of a part is reported for that part alone, rounded outwards to pages.",
+        part_reported,
+    ),
+    case(
+        "prefetch.keeps-contents",
+        "Prefetches move contents unchanged, whichever way and however often.",
+        keeps_contents,
+    ),
+    case(
+        "prefetch.in-order",
+        "A prefetch is in the order of its stream: behind the work before it, and before the work behind it.",
+        in_order,
+    ),
+    case(
+        "prefetch.default-streams",
+        "Prefetches are enqueued in the default streams too.",
+        default_streams,
+    ),
+    case(
+        "prefetch.unknown-device",
+        "A prefetch to a device that does not exist is refused, and not reported.",
+        unknown_device,
+    ),
+    Case::new(
+        "prefetch.flags",
+        "Flags other than 0 are an invalid value.",
+        sources::MEMORY,
+        &["cudaMemPrefetchAsync"],
+        flags,
+    )
+    .needs(&[Need::Concurrent, Need::Since(13, 0)]),
+    Case::new(
+        "prefetch.unknown-place",
+        "A kind of place that does not exist is an invalid value.",
+        sources::MEMORY,
+        &["cudaMemPrefetchAsync"],
+        unknown_place,
+    )
+    .needs(&[Need::Concurrent, Need::Since(13, 0)]),
+    Case::new(
+        "prefetch.other-device",
+        "The stream may be another device's than the one prefetched to.",
+        sources::MEMORY,
+        &["cudaMemPrefetchAsync"],
+        other_device,
+    )
+    .needs(&[Need::Concurrent, Need::Devices(2)]),
+    Case::new(
+        "prefetch.without-faults",
+        "A prefetch to a device without concurrent managed access is refused as an invalid device.",
+        sources::MEMORY,
+        &["cudaMemPrefetchAsync"],
+        without_faults,
+    )
+    .needs(&[Need::NoConcurrent]),
+];
+
+fn reported(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
+    for (what, place, number) in [("the device", DEVICE, 0), ("the host", HOST, CPU)] {
+        c.gives(what, c.prefetch(&memory, place, &stream), Code::SUCCESS)?;
+        c.ok("synchronize", stream.synchronize())?;
+        c.is(
+            "reported",
+            c.attribute_of(&memory, Attribute::LastPrefetch)?,
+            number,
+        )?;
+    }
+    Ok(())
+}
+
+fn reported_at_once(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
+    let gate = c.gate(&stream)?;
+    c.gives(
+        "prefetch",
+        c.prefetch(&memory, DEVICE, &stream),
+        Code::SUCCESS,
+    )?;
+    c.is(
+        "reported",
+        c.attribute_of(&memory, Attribute::LastPrefetch)?,
+        0,
+    )?;
+    gate.open()?;
+    c.ok("synchronize", stream.synchronize())
+}
+
+fn part_reported(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.managed(4 * MIB)?, c.stream()?);
+    memory.fill_all(1);
+    let page = memory.address() + 2 * MIB;
+    let code = c.prefetch_range(page + 100..page + 200, DEVICE, &stream);
+    c.gives("prefetch of 100 bytes", code, Code::SUCCESS)?;
+    c.ok("synchronize", stream.synchronize())?;
+    c.is(
+        "its page",
+        c.attribute_in(page..page + 4 * KIB, Attribute::LastPrefetch)?,
+        0,
+    )?;
+    c.is(
+        "before",
+        c.attribute_in(memory.address()..page, Attribute::LastPrefetch)?,
+        NONE,
+    )
+}
+
+fn keeps_contents(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.managed(3 * MIB + 4 * KIB)?, c.stream()?);
+    memory.fill_all(41);
+    memory.fill(100..200, 42);
+    for place in [DEVICE, HOST, DEVICE, DEVICE, HOST, HOST] {
+        c.gives(
+            "prefetch",
+            c.prefetch(&memory, place, &stream),
+            Code::SUCCESS,
+        )?;
+    }
+    c.ok("synchronize", stream.synchronize())?;
+    c.is("before", memory.value(0..100)?, 41)?;
+    c.is("between", memory.value(100..200)?, 42)?;
+    c.is("behind", memory.value(200..memory.len())?, 41)
+}
+
+fn in_order(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
+    memory.fill_all(0);
+    let gate = c.gate(&stream)?;
+    for place in [DEVICE, HOST, DEVICE, HOST] {
+        c.ok("prefetch", c.prefetch(&memory, place, &stream))?;
+        c.add(&memory, 1, &stream)?;
+    }
+    c.gives("cudaStreamQuery", stream.query(), Code::NOT_READY)?;
+    gate.open()?;
+    c.ok("synchronize", stream.synchronize())?;
+    c.is("contents", memory.value_all()?, 4)
+}
+
+fn default_streams(c: &Cuda<'_>) -> Verdict {
+    let memory = c.managed(2 * MIB)?;
+    for raw in [0, LEGACY, PER_THREAD] {
+        let stream = c.default_stream(raw);
+        memory.fill_all(raw as u32);
+        c.gives(
+            &format!("stream {raw}"),
+            c.prefetch(&memory, DEVICE, &stream),
+            Code::SUCCESS,
+        )?;
+        c.add(&memory, 1, &stream)?;
+        c.ok("synchronize", stream.synchronize())?;
+        c.is("contents", memory.value_all()?, raw as u32 + 1)?;
+    }
+    Ok(())
+}
+
+fn unknown_device(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.managed(64 * KIB)?, c.stream()?);
+    c.gives(
+        "device 64",
+        c.prefetch(&memory, Place::device(64), &stream),
+        Code::INVALID_DEVICE,
+    )?;
+    c.is(
+        "reported",
+        c.attribute_of(&memory, Attribute::LastPrefetch)?,
+        NONE,
+    )
+}
+
+fn flags(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.managed(64 * KIB)?, c.stream()?);
+    for flags in [1, 1 << 31] {
+        let Some(code) = c.prefetch_with_flags(&memory, flags, &stream) else {
+            return fail("there is no form with flags");
+        };
+        c.gives(&format!("flags {flags}"), code, Code::INVALID_VALUE)?;
+    }
+    Ok(())
+}
+
+fn unknown_place(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.managed(64 * KIB)?, c.stream()?);
+    for kind in [0, 77] {
+        let code = c.prefetch(&memory, Place { kind, id: 0 }, &stream);
+        c.gives(&format!("kind {kind}"), code, Code::INVALID_VALUE)?;
+    }
+    Ok(())
+}
+
+fn other_device(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
+    memory.fill_all(6);
+    c.gives(
+        "prefetch",
+        c.prefetch(&memory, Place::device(1), &stream),
+        Code::SUCCESS,
+    )?;
+    c.ok("synchronize", stream.synchronize())?;
+    c.is(
+        "reported",
+        c.attribute_of(&memory, Attribute::LastPrefetch)?,
+        1,
+    )?;
+    c.is("contents", memory.value_all()?, 6)
+}
+
+fn without_faults(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.managed(64 * KIB)?, c.stream()?);
+    memory.fill_all(6);
+    c.gives(
+        "prefetch",
+        c.prefetch(&memory, DEVICE, &stream),
+        Code::INVALID_DEVICE,
+    )?;
+    c.is("contents", memory.value_all()?, 6)
+}

@@ -1,0 +1,138 @@
+//! Ranges that prefetch, advice and range attributes refuse.
+
+use super::prelude::*;
+use std::ops::Range;
+
+const CALLS: &[&str] = &[
+    "cudaMemPrefetchAsync",
+    "cudaMemAdvise",
+    "cudaMemRangeGetAttribute",
+];
+
+const fn case(name: &'static str, rule: &'static str, check: fn(&Cuda<'_>) -> Verdict) -> Case {
+    Case::new(name, rule, sources::MEMORY, CALLS, check).needs(&[Need::Concurrent])
+}
+
+pub(super) const CASES: &[Case] = &[
+    case(
+        "refused_ranges.device-memory",
+        "Device memory is neither prefetched nor advised, and has no attributes of ranges.",
+        device_memory,
+    ),
+    Case::new(
+        "refused_ranges.pinned",
+        "Pinned memory neither.",
+        sources::MEMORY,
+        CALLS,
+        pinned,
+    )
+    .needs(&[Need::Concurrent, Need::NoPageableAccess]),
+    Case::new(
+        "refused_ranges.pageable",
+        "Memory that CUDA does not know neither, where the device does not reach pageable memory.",
+        sources::MEMORY,
+        CALLS,
+        pageable,
+    )
+    .needs(&[Need::Concurrent, Need::NoPageableAccess]),
+    case(
+        "refused_ranges.empty",
+        "An empty range is an invalid value.",
+        empty,
+    ),
+    Case::new(
+        "refused_ranges.null",
+        "Null is refused.",
+        sources::MEMORY,
+        CALLS,
+        null,
+    )
+    .needs(&[Need::Concurrent, Need::NoPageableAccess]),
+    case(
+        "refused_ranges.beyond-the-end",
+        "A range that ends far beyond its allocation is refused, and nothing of it is advised.",
+        beyond_the_end,
+    ),
+    case(
+        "refused_ranges.overflow",
+        "A range that ends beyond the last address is refused.",
+        overflow,
+    ),
+    Case::new(
+        "refused_ranges.freed",
+        "Freed managed memory is refused.",
+        sources::MEMORY,
+        CALLS,
+        freed,
+    )
+    .needs(&[Need::Concurrent, Need::NoPageableAccess])
+    .misuse(),
+];
+
+/// All three calls refuse it.
+fn refused(c: &Cuda<'_>, range: Range<usize>) -> Verdict {
+    let stream = c.stream()?;
+    c.refuses("prefetch", c.prefetch_range(range.clone(), DEVICE, &stream))?;
+    c.refuses(
+        "advice",
+        c.advise_range(range.clone(), advice::SET_READ_MOSTLY, DEVICE),
+    )?;
+    c.refuses(
+        "attribute",
+        c.range_attribute(range, Attribute::ReadMostly, &mut [0]),
+    )?;
+    c.ok("the stream works on", stream.synchronize())
+}
+
+fn device_memory(c: &Cuda<'_>) -> Verdict {
+    let memory = c.device_memory(2 * MIB)?;
+    refused(c, memory.address()..memory.address() + 64 * KIB)
+}
+
+fn pinned(c: &Cuda<'_>) -> Verdict {
+    let memory = c.pinned(64 * KIB, 0)?;
+    refused(c, memory.address()..memory.address() + 64 * KIB)
+}
+
+fn pageable(c: &Cuda<'_>) -> Verdict {
+    let own = super::registered::pages(64 * KIB);
+    let start = own.as_ptr() as usize;
+    refused(c, start..start + 64 * KIB)
+}
+
+fn empty(c: &Cuda<'_>) -> Verdict {
+    let memory = c.managed(64 * KIB)?;
+    refused(c, memory.address()..memory.address())
+}
+
+fn null(c: &Cuda<'_>) -> Verdict {
+    refused(c, 0..64 * KIB)
+}
+
+fn beyond_the_end(c: &Cuda<'_>) -> Verdict {
+    let memory = c.managed(2 * MIB)?;
+    // Farther than anything else that this process has allocated could reach.
+    refused(c, memory.address()..memory.address() + (1 << 45))?;
+    c.is(
+        "nothing is advised",
+        c.attribute_of(&memory, Attribute::ReadMostly)?,
+        0,
+    )
+}
+
+fn overflow(c: &Cuda<'_>) -> Verdict {
+    let memory = c.managed(2 * MIB)?;
+    refused(c, memory.address()..usize::MAX)?;
+    c.is(
+        "nothing is advised",
+        c.attribute_of(&memory, Attribute::ReadMostly)?,
+        0,
+    )
+}
+
+fn freed(c: &Cuda<'_>) -> Verdict {
+    let memory = c.managed(4 * MIB)?;
+    let range = memory.address()..memory.address() + 4 * MIB;
+    c.ok("cudaFree", memory.free())?;
+    refused(c, range)
+}

@@ -1,0 +1,61 @@
+//! Every case on every machine and version that the simulator plays.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Mutex;
+use um_conformance::{Choice, GPUS, Machine, Outcome, VERSIONS, cases, run};
+
+fn machines() -> Vec<Choice> {
+    let sim = |gpu, cuda, devices| Choice::Sim { gpu, cuda, devices };
+    let mut all: Vec<_> = GPUS
+        .iter()
+        .flat_map(|(_, gpu)| VERSIONS.iter().map(move |(_, cuda)| sim(*gpu, *cuda, 1)))
+        .collect();
+    all.extend(VERSIONS.iter().map(|(_, cuda)| sim(GPUS[0].1, *cuda, 2)));
+    all
+}
+
+#[test]
+fn every_case_passes_or_lacks_what_it_declares_and_none_is_skipped_everywhere() {
+    let program = Path::new(env!("CARGO_BIN_EXE_um_conformance"));
+    let left = Mutex::new(machines());
+    let (failed, passed) = (Mutex::new(Vec::new()), Mutex::new(BTreeSet::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                loop {
+                    let Some(choice) = left.lock().unwrap().pop() else {
+                        break;
+                    };
+                    let machine = Machine::open(choice).unwrap();
+                    let run = run::run(&machine, choice, program, "", |_, _| {}).unwrap();
+                    assert_eq!(run.records.len(), cases::all().count());
+                    for record in run.records {
+                        match record.outcome {
+                            Outcome::Passed => drop(passed.lock().unwrap().insert(record.case)),
+                            Outcome::Failed(why) => {
+                                let machine = choice.arguments().join(" ");
+                                let text = format!("{} ({machine}): {why}", record.case);
+                                failed.lock().unwrap().push(text);
+                            }
+                            Outcome::Skipped(_) => {}
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().unwrap();
+    assert!(
+        failed.is_empty(),
+        "{} failures:\n{}",
+        failed.len(),
+        failed.join("\n")
+    );
+    let passed = passed.into_inner().unwrap();
+    let never: Vec<_> = cases::all()
+        .map(|case| case.name)
+        .filter(|name| !passed.contains(*name))
+        .collect();
+    assert!(never.is_empty(), "skipped on every machine: {never:?}");
+}
