@@ -128,8 +128,7 @@ impl State {
         let function = self.handle();
         module.functions.lock().push(function);
         let default = machine.profile.shared_bytes_per_block;
-        let dynamic_shared =
-            parking_lot::Mutex::new(default.saturating_sub(entry.shared_bytes));
+        let dynamic_shared = parking_lot::Mutex::new(default.saturating_sub(entry.shared_bytes));
         self.functions.insert(
             function,
             Arc::new(Function {
