@@ -21,6 +21,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ),
     ("coverage", "reads the sources"),
     ("layout", "compares with C headers; needs no GPU"),
+    ("real_cupti", "compares with C headers; needs no GPU"),
     ("cpu_twin_vs_numpy", "compares CPU with CPU; needs no GPU"),
 ];
 
@@ -47,7 +48,7 @@ pub fn pack(out: &Path) -> Result<()> {
     let root = workspace::root();
     if out.exists() {
         ensure!(
-            out.join("run.sh").exists() || fs::read_dir(&out)?.next().is_none(),
+            out.join("run.sh").exists() || fs::read_dir(out)?.next().is_none(),
             "{} exists and is no bundle; name another folder with --out",
             out.display()
         );
