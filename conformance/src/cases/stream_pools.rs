@@ -70,7 +70,8 @@ pub(super) const CASES: &[Case] = &[
         &["cudaFreeAsync"],
         foreign_not_freed,
     )
-    .needs(&[Need::Pools]),
+    .needs(&[Need::Pools])
+    .misuse(),
     Case::new(
         "stream-pools.default-stream",
         "The legacy default stream and a thread's own allocate too.",

@@ -11,16 +11,19 @@ use super::stream::{Completion, Stream};
 /// An event.
 #[derive(Clone)]
 pub(crate) struct Event {
+    /// It is recorded on this device's streams alone.
+    device: usize,
     pub(crate) timed: bool,
     pub(crate) recorded: Option<Arc<Completion>>,
 }
 
 impl State {
-    pub(crate) fn create_event(&mut self, timed: bool) -> usize {
+    pub(crate) fn create_event(&mut self, device: usize, timed: bool) -> usize {
         let handle = self.handle();
         self.events.insert(
             handle,
             Event {
+                device,
                 timed,
                 recorded: None,
             },
@@ -41,7 +44,9 @@ impl State {
         handle: usize,
         stream: &Arc<Stream>,
     ) -> Result<(), Code> {
-        self.event(handle)?;
+        if self.event(handle)?.device != stream.device {
+            return Err(Code::INVALID_RESOURCE_HANDLE);
+        }
         self.now += core.machine.cost.event_record;
         let done = self.enqueue(core, stream, Vec::new(), Box::new(|_, start| start));
         self.events
@@ -65,8 +70,11 @@ impl State {
         Ok(())
     }
 
-    /// Time between two completed events.
+    /// Time between two completed events of one device.
     pub(crate) fn elapsed(&self, start: usize, end: usize) -> Result<(Duration, bool), Code> {
+        if self.event(start)?.device != self.event(end)?.device {
+            return Err(Code::INVALID_RESOURCE_HANDLE);
+        }
         let time = |handle: usize| {
             let event = self.event(handle)?;
             if !event.timed {

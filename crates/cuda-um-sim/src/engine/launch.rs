@@ -19,14 +19,20 @@ use cuda_um_cost::at_rate;
 /// A loaded module.
 #[derive(Debug)]
 pub(crate) struct Module {
+    device: usize,
     ptx: Ptx,
     pub(crate) functions: parking_lot::Mutex<Vec<usize>>,
 }
 
 /// A kernel of a module, with its twin.
 pub(crate) struct Function {
+    /// It runs on this device's streams alone.
+    device: usize,
     pub(crate) entry: Entry,
+    /// Of the virtual architecture that the PTX names: 50 for `sm_50`.
+    pub(crate) ptx_target: u32,
     pub(crate) twin: Twin,
+    /// The most dynamic shared memory of a launch, besides the static.
     pub(crate) dynamic_shared: parking_lot::Mutex<u32>,
 }
 
@@ -40,7 +46,12 @@ pub(crate) struct LaunchShape {
 
 impl State {
     /// Loads PTX text, as far as the played driver and device can.
-    pub(crate) fn load_module(&mut self, machine: &Machine, text: &str) -> Result<usize, Code> {
+    pub(crate) fn load_module(
+        &mut self,
+        machine: &Machine,
+        device: usize,
+        text: &str,
+    ) -> Result<usize, Code> {
         let ptx = ptx::parse(text).map_err(|error| {
             tracing::warn!(%error, "module refused");
             Code::INVALID_PTX
@@ -62,6 +73,7 @@ impl State {
         self.modules.insert(
             handle,
             Arc::new(Module {
+                device,
                 ptx,
                 functions: parking_lot::Mutex::default(),
             }),
@@ -115,10 +127,13 @@ impl State {
         };
         let function = self.handle();
         module.functions.lock().push(function);
-        let dynamic_shared = parking_lot::Mutex::new(machine.profile.shared_bytes_per_block);
+        let default = machine.profile.shared_bytes_per_block;
+        let dynamic_shared = parking_lot::Mutex::new(default.saturating_sub(entry.shared_bytes));
         self.functions.insert(
             function,
             Arc::new(Function {
+                device: module.device,
+                ptx_target: module.ptx.target,
                 entry: entry.clone(),
                 twin,
                 dynamic_shared,
@@ -137,7 +152,10 @@ impl State {
         parameters: Vec<Vec<u8>>,
     ) -> Result<Arc<Completion>, Code> {
         let machine = &core.machine;
-        check_shape(machine, function, shape)?;
+        if function.device != stream.device {
+            return Err(Code::INVALID_RESOURCE_HANDLE);
+        }
+        check_shape(function, shape)?;
         self.now += machine.cost.launch;
         if !machine.concurrent {
             self.claim_managed(machine, stream);
@@ -252,7 +270,7 @@ impl Machine {
     }
 }
 
-fn check_shape(machine: &Machine, function: &Function, shape: LaunchShape) -> Result<(), Code> {
+fn check_shape(function: &Function, shape: LaunchShape) -> Result<(), Code> {
     let LaunchShape {
         grid,
         block,
@@ -271,11 +289,7 @@ fn check_shape(machine: &Machine, function: &Function, shape: LaunchShape) -> Re
     {
         return Err(Code::INVALID_VALUE);
     }
-    let limit = machine
-        .profile
-        .shared_bytes_per_block
-        .max(*function.dynamic_shared.lock());
-    if function.entry.shared_bytes.saturating_add(shared_bytes) > limit {
+    if shared_bytes > *function.dynamic_shared.lock() {
         return Err(Code::INVALID_VALUE);
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Functions of the driver: modules, launches, memset of wider elements.
 
 use super::pointer::{Arguments, Out, Text};
-use super::{entry_points, with_stream};
+use super::{entry_points, with_state, with_stream};
 use crate::engine::{Code, LaunchShape};
 
 /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
@@ -26,7 +26,7 @@ entry_points! { Driver;
             // Native code cannot run here, whatever it was made for.
             return Err(Code::NO_KERNEL_IMAGE_FOR_DEVICE);
         }
-        module.put(core.state.lock().load_module(&core.machine, text)?)
+        with_state(core, |state, device| module.put(state.load_module(&core.machine, device, text)?))
     }
 
     fn cuModuleUnload(core, module: usize) { core.state.lock().unload_module(module) }
@@ -45,7 +45,8 @@ entry_points! { Driver;
             1 => function.entry.shared_bytes as i32,
             2 | 3 => 0,
             4 => 32,
-            5 | 6 => (major * 10 + minor) as i32,
+            5 => function.ptx_target as i32,
+            6 => (major * 10 + minor) as i32,
             7 => 0,
             MAX_DYNAMIC_SHARED => *function.dynamic_shared.lock() as i32,
             _ => return Err(Code::INVALID_VALUE),

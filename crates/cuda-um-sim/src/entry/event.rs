@@ -11,11 +11,11 @@ const FLAGS: u32 = 3;
 
 entry_points! { Runtime;
     fn cudaEventCreateWithFlags(core, event: Out<usize>, flags: u32) {
-        with_state(core, |state, _| {
+        with_state(core, |state, device| {
             if event.is_null() || flags & !FLAGS != 0 {
                 return Err(Code::INVALID_VALUE);
             }
-            event.put(state.create_event(flags & DISABLE_TIMING == 0))
+            event.put(state.create_event(device, flags & DISABLE_TIMING == 0))
         })
     }
 
