@@ -47,7 +47,7 @@ pub fn pack(out: &Path) -> Result<()> {
     let root = workspace::root();
     if out.exists() {
         ensure!(
-            out.join("run.sh").exists() || fs::read_dir(&out)?.next().is_none(),
+            out.join("run.sh").exists() || fs::read_dir(out)?.next().is_none(),
             "{} exists and is no bundle; name another folder with --out",
             out.display()
         );
