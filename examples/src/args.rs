@@ -67,6 +67,10 @@ pub struct Args {
     #[arg(long)]
     pub no_counters: bool,
 
+    /// Write what migrated, when and why, as JSON (a trace of cuda-um-trace); on a GPU instead of the counters
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+
     /// Print one JSON object on standard output, and nothing else there
     #[arg(long)]
     pub json: bool,

@@ -31,9 +31,11 @@ pub fn run(args: &Args, inputs: &Inputs) -> Result<Report, Failure> {
     };
     let mut uncounted = None;
     if machine.simulator().is_none() {
-        uncounted = match args.no_counters {
-            true => Some("--no-counters".to_owned()),
-            false => machine
+        uncounted = match (args.no_counters, &args.trace) {
+            (true, _) => Some("--no-counters".to_owned()),
+            // CUPTI serves one of the two.
+            (false, Some(_)) => Some("--trace".to_owned()),
+            (false, None) => machine
                 .backend
                 .start_counting()
                 .err()
@@ -47,12 +49,17 @@ pub fn run(args: &Args, inputs: &Inputs) -> Result<Report, Failure> {
             }
         }
     }
-    let runs = args
-        .buffer
-        .kinds()
-        .into_iter()
-        .map(run_kind)
-        .collect::<Result<_, _>>()?;
+    let run_all = || args.buffer.kinds().into_iter().map(run_kind).collect();
+    let runs: Result<_, Failure> = match &args.trace {
+        None => run_all(),
+        Some(path) => {
+            let (runs, trace) = machine.backend.profile(run_all)?;
+            std::fs::write(path, trace.to_json())
+                .map_err(|error| format!("{}: {error}", path.display()))?;
+            runs
+        }
+    };
+    let runs = runs?;
     let runtime = if machine.simulator().is_some() {
         "sim"
     } else {

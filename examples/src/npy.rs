@@ -62,30 +62,37 @@ impl Matrix {
 /// # Errors
 /// Whatever is wrong with the file, with its name and the offending value.
 pub fn read_matrix(path: &Path) -> Result<Matrix, InputError> {
-    let in_file = |wrong| InputError::new(path, wrong);
-    let mut npy = Npy::open(path)?;
+    in_file(path, matrix_from)
+}
+
+/// The same from any reader of so many bytes.
+///
+/// # Errors
+/// Whatever is wrong with the bytes.
+pub fn matrix_from(from: impl Read, bytes: u64) -> Result<Matrix, Wrong> {
+    let mut npy = Npy::new(from, bytes)?;
     let &[rows, columns] = npy.shape.as_slice() else {
-        return Err(in_file(Wrong::Rank {
+        return Err(Wrong::Rank {
             shape: npy.shape,
             needed: 2,
-        }));
+        });
     };
     if rows == 0 || columns == 0 {
-        return Err(in_file(Wrong::Empty { shape: npy.shape }));
+        return Err(Wrong::Empty { shape: npy.shape });
     }
     let values = match npy.descriptor.as_str() {
-        "<f4" => Values::F32(npy.read().map_err(in_file)?),
-        "<f2" => Values::F16(npy.read().map_err(in_file)?),
+        "<f4" => Values::F32(npy.read()?),
+        "<f2" => Values::F16(npy.read()?),
         other if other.starts_with('>') => {
-            return Err(in_file(Wrong::BigEndian {
+            return Err(Wrong::BigEndian {
                 descriptor: other.into(),
-            }));
+            });
         }
         other => {
-            return Err(in_file(Wrong::Type {
+            return Err(Wrong::Type {
                 descriptor: other.into(),
                 needed: "'<f4' or '<f2'",
-            }));
+            });
         }
     };
     Ok(Matrix {
@@ -100,72 +107,77 @@ pub fn read_matrix(path: &Path) -> Result<Matrix, InputError> {
 /// # Errors
 /// Whatever is wrong with the file, with its name and the offending value.
 pub fn read_integers(path: &Path) -> Result<Vec<i64>, InputError> {
-    let in_file = |wrong| InputError::new(path, wrong);
-    let mut npy = Npy::open(path)?;
+    in_file(path, integers_from)
+}
+
+/// The same from any reader of so many bytes.
+///
+/// # Errors
+/// Whatever is wrong with the bytes.
+pub fn integers_from(from: impl Read, bytes: u64) -> Result<Vec<i64>, Wrong> {
+    let mut npy = Npy::new(from, bytes)?;
     if npy.shape.len() != 1 {
-        return Err(in_file(Wrong::Rank {
+        return Err(Wrong::Rank {
             shape: npy.shape,
             needed: 1,
-        }));
+        });
     }
     match npy.descriptor.as_str() {
-        "<i8" => npy.read::<i64>().map_err(in_file),
-        "<i4" => Ok(npy
-            .read::<i32>()
-            .map_err(in_file)?
-            .into_iter()
-            .map(i64::from)
-            .collect()),
-        "<u4" => Ok(npy
-            .read::<u32>()
-            .map_err(in_file)?
-            .into_iter()
-            .map(i64::from)
-            .collect()),
-        other => Err(in_file(Wrong::Type {
+        "<i8" => npy.read::<i64>(),
+        "<i4" => Ok(npy.read::<i32>()?.into_iter().map(i64::from).collect()),
+        "<u4" => Ok(npy.read::<u32>()?.into_iter().map(i64::from).collect()),
+        other => Err(Wrong::Type {
             descriptor: other.into(),
             needed: "'<i4', '<i8' or '<u4'",
-        })),
+        }),
     }
 }
 
+/// Opens a file and reads it; an error names it.
+fn in_file<R>(
+    path: &Path,
+    read: impl FnOnce(File, u64) -> Result<R, Wrong>,
+) -> Result<R, InputError> {
+    let open = || {
+        let meta = std::fs::metadata(path).map_err(Wrong::Io)?;
+        if !meta.is_file() {
+            return Err(Wrong::NotAFile);
+        }
+        Ok((File::open(path).map_err(Wrong::Io)?, meta.len()))
+    };
+    let outcome = open().and_then(|(file, bytes)| read(file, bytes));
+    outcome.map_err(|wrong| InputError::new(path, wrong))
+}
+
 /// A file whose header has been read.
-struct Npy {
-    file: File,
+struct Npy<R> {
+    from: R,
     shape: Vec<usize>,
     descriptor: String,
     /// Bytes after the header, by the file's length.
     data_bytes: u64,
 }
 
-impl Npy {
-    fn open(path: &Path) -> Result<Self, InputError> {
-        let in_file = |wrong| InputError::new(path, wrong);
-        let io = |error: std::io::Error| in_file(Wrong::Io(error));
-        let meta = std::fs::metadata(path).map_err(io)?;
-        if !meta.is_file() {
-            return Err(in_file(Wrong::NotAFile));
-        }
-        let mut file = File::open(path).map_err(io)?;
-        let raw = raw_header(&mut file).map_err(in_file)?;
-        let header =
-            Header::from_reader(&mut raw.as_slice()).map_err(|_| in_file(Wrong::header(&raw)))?;
+impl<R: Read> Npy<R> {
+    fn new(mut from: R, bytes: u64) -> Result<Self, Wrong> {
+        let raw = raw_header(&mut from)?;
+        let header = Header::from_reader(&mut raw.as_slice()).map_err(|_| Wrong::header(&raw))?;
         let Some(descriptor) = header.type_descriptor.as_string() else {
-            return Err(in_file(Wrong::Type {
+            return Err(Wrong::Type {
                 descriptor: header.type_descriptor.to_string(),
                 needed: "a plain type",
-            }));
+            });
         };
         if header.layout.is_fortran() && header.shape.len() > 1 {
-            return Err(in_file(Wrong::FortranOrder {
+            return Err(Wrong::FortranOrder {
                 shape: header.shape,
-            }));
+            });
         }
         Ok(Self {
-            file,
+            from,
             descriptor: descriptor.clone(),
             shape: header.shape,
-            data_bytes: meta.len().saturating_sub(raw.len() as u64),
+            data_bytes: bytes.saturating_sub(raw.len() as u64),
         })
     }
 
@@ -198,7 +210,7 @@ impl Npy {
         let mut values = Vec::new();
         values.try_reserve_exact(len).map_err(|_| too_large())?;
         values.resize(len, T::zeroed());
-        self.file
+        self.from
             .read_exact(bytemuck::cast_slice_mut(&mut values))
             .map_err(Wrong::Io)?;
         Ok(values)
@@ -206,7 +218,7 @@ impl Npy {
 }
 
 /// The header's bytes, magic included, after checks that keep the parser from trusting a lying one.
-fn raw_header(file: &mut File) -> Result<Vec<u8>, Wrong> {
+fn raw_header(file: &mut impl Read) -> Result<Vec<u8>, Wrong> {
     let mut raw = vec![0; 12];
     let have = read_up_to(file, &mut raw)?;
     if !raw[..have].starts_with(b"\x93NUMPY") {
@@ -252,7 +264,7 @@ fn raw_header(file: &mut File) -> Result<Vec<u8>, Wrong> {
     Ok(raw)
 }
 
-fn read_up_to(file: &mut File, into: &mut [u8]) -> Result<usize, Wrong> {
+fn read_up_to(file: &mut impl Read, into: &mut [u8]) -> Result<usize, Wrong> {
     let mut have = 0;
     while have < into.len() {
         match file.read(&mut into[have..]) {

@@ -8,7 +8,15 @@ use std::path::Path;
 /// # Errors
 /// A file that cannot be read, or the first line that is not UTF-8.
 pub fn read_lines(path: &Path) -> Result<Vec<String>, InputError> {
-    let mut bytes = std::fs::read(path).map_err(|error| InputError::new(path, Wrong::Io(error)))?;
+    let read = || lines_of(std::fs::read(path).map_err(Wrong::Io)?);
+    read().map_err(|wrong| InputError::new(path, wrong))
+}
+
+/// The lines of a text that was read.
+///
+/// # Errors
+/// The first line that is not UTF-8.
+pub fn lines_of(mut bytes: Vec<u8>) -> Result<Vec<String>, Wrong> {
     if bytes.last() == Some(&b'\n') {
         bytes.pop();
     }
@@ -16,7 +24,7 @@ pub fn read_lines(path: &Path) -> Result<Vec<String>, InputError> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         std::str::from_utf8(line)
             .map(str::to_owned)
-            .map_err(|_| InputError::new(path, Wrong::NotUtf8 { line: index + 1 }))
+            .map_err(|_| Wrong::NotUtf8 { line: index + 1 })
     };
     bytes
         .split(|&byte| byte == b'\n')

@@ -21,6 +21,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ),
     ("coverage", "reads the sources"),
     ("layout", "compares with C headers; needs no GPU"),
+    ("real_cupti", "compares with C headers; needs no GPU"),
     ("cpu_twin_vs_numpy", "compares CPU with CPU; needs no GPU"),
 ];
 

@@ -5,8 +5,11 @@ mod bench_peers;
 mod bindgen;
 mod build_kernels;
 mod calibrate;
+mod fuzz;
 mod gpu_bundle;
+mod mutants;
 mod real_cudart;
+mod sanitize;
 mod test;
 mod wheels;
 mod workspace;
@@ -27,6 +30,8 @@ enum Task {
     BuildKernels(build_kernels::Args),
     /// Open the real libcudart of five CUDA versions and check symbols, signatures and layouts; no GPU is needed.
     RealCudart,
+    /// Run the tests on the simulator under AddressSanitizer or ThreadSanitizer; needs a nightly toolchain.
+    Sanitize(sanitize::Args),
     /// Run the tests; with --gpu the conformance cases on the GPU of this machine, compared with the simulator.
     Test(test::Args),
     /// Pack release tests, examples and benches into one folder that runs on a machine with a GPU and no Rust.
@@ -35,8 +40,12 @@ enum Task {
     Bench(bench::Args),
     /// Measure what moving memory costs on the GPU of this machine, and write it as JSON (docs/measuring.md).
     Calibrate(calibrate::Args),
+    /// Break the library on purpose, one patch of `mutants/` after the other, and see that the tests notice.
+    Mutants(mutants::Args),
     /// Build the compiled peers of the measurements (CUDA C++, RMM, cudarc, oxicuda-memory); no GPU and no toolkit is needed.
     BenchPeers(bench_peers::Args),
+    /// Give what reads bytes from outside to libFuzzer; needs a nightly toolchain (CONTRIBUTING.md).
+    Fuzz(fuzz::Args),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -44,10 +53,13 @@ fn main() -> anyhow::Result<()> {
         Task::Bindgen { check } => bindgen::run(check),
         Task::BuildKernels(args) => build_kernels::run(&args),
         Task::RealCudart => real_cudart::run(),
+        Task::Sanitize(args) => sanitize::run(&args),
         Task::Test(args) => test::run(&args),
         Task::GpuBundle(args) => gpu_bundle::run(&args),
         Task::Bench(args) => bench::run(&args),
         Task::Calibrate(args) => calibrate::run(&args),
+        Task::Mutants(args) => mutants::run(&args),
         Task::BenchPeers(args) => bench_peers::run(&args),
+        Task::Fuzz(args) => fuzz::run(&args),
     }
 }

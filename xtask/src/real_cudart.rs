@@ -1,4 +1,4 @@
-//! `cargo xtask real-cudart`: NVIDIA's own runtimes and headers against the bindings, and the bindings made from one toolkit.
+//! `cargo xtask real-cudart`: NVIDIA's own runtimes, CUPTIs and headers against the bindings, and the bindings made from one toolkit.
 
 use crate::{bindgen, wheels, workspace};
 use anyhow::Result;
@@ -32,6 +32,38 @@ const RUNTIMES: [(&str, &str, &str); 5] = [
     ),
 ];
 
+/// Version, wheel of CUPTI, the library and the headers in it, and the row of [`bindgen::HEADERS`] that has `cuda.h`.
+const CUPTIS: [(&str, &str, &str, &str, usize); 4] = [
+    (
+        "11.8",
+        "nvidia-cuda-cupti-cu11==11.8.87",
+        "nvidia/cuda_cupti/lib/libcupti.so.11.8",
+        "nvidia/cuda_cupti/include",
+        0,
+    ),
+    (
+        "12.2",
+        "nvidia-cuda-cupti-cu12==12.2.142",
+        "nvidia/cuda_cupti/lib/libcupti.so.12",
+        "nvidia/cuda_cupti/include",
+        1,
+    ),
+    (
+        "12.9",
+        "nvidia-cuda-cupti-cu12==12.9.79",
+        "nvidia/cuda_cupti/lib/libcupti.so.12",
+        "nvidia/cuda_cupti/include",
+        1,
+    ),
+    (
+        "13.0",
+        "nvidia-cuda-cupti==13.0.85",
+        "nvidia/cu13/lib/libcupti.so.13",
+        "nvidia/cu13/include",
+        2,
+    ),
+];
+
 /// Names of the rows of [`bindgen::HEADERS`].
 const HEADERS: [&str; 4] = ["11.8", "12.9", "13.0", "13.5"];
 
@@ -53,6 +85,14 @@ pub fn run() -> Result<()> {
             .collect();
         includes.push(format!("{version}={}", folders.join(":")));
     }
+    let mut cuptis = Vec::new();
+    for (version, wheel, library, include, row) in CUPTIS {
+        let site = wheels::install(&[wheel])?;
+        let (_, cuda) = includes[row].split_once('=').expect("version=folders");
+        let (library, include) = (site.join(library), site.join(include));
+        let (library, include) = (library.display(), include.display());
+        cuptis.push(format!("{version}={library}={include}:{cuda}"));
+    }
     workspace::run(
         workspace::cargo()
             .args([
@@ -62,9 +102,12 @@ pub fn run() -> Result<()> {
                 "--test",
                 "real_cudart",
                 "--test",
+                "real_cupti",
+                "--test",
                 "layout",
             ])
             .env("CUDA_UM_TEST_CUDARTS", cudarts.join(","))
+            .env("CUDA_UM_TEST_CUPTIS", cuptis.join(","))
             .env("CUDA_UM_TEST_INCLUDES", includes.join(",")),
     )?;
     // The feature `generate`, as on a machine whose toolkit is 12.9.

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Runs everything in this bundle on the GPU of this machine.
-#   ./run.sh [RESULTS] [tests] [examples] [conformance] [sanitize] [bench] [calibrate]     (default: ./results, tests and examples)
+#   ./run.sh [RESULTS] [tests] [examples] [conformance] [sanitize] [stress] [bench] [calibrate]     (default: ./results, tests and examples)
 # RESULTS/machine.txt, tests.txt, examples.txt: summaries; RESULTS/*.log.txt: what each part printed.
 # conformance: CUDA's rules as cases, on this GPU and on the simulator, and the comparison: RESULTS/conformance.md
 # (docs/conformance.md). CONFORMANCE_GPU: the simulator's GPU to compare with (h200).
 # sanitize: the kernels' tests under compute-sanitizer (memcheck, racecheck), which the CUDA toolkit has.
+# stress: threads x streams x pools below 1 GiB for STRESS_SECONDS (default 240).
 # bench: the measurements beside raw CUDA and its peers (docs/measuring.md); PYTHON names an interpreter that has the peers.
 # BENCH_ARGS: options for them, such as "--quick" or "--only launch".
 # calibrate: measures what moving memory costs, into RESULTS/calibration.json (docs/measuring.md); CALIBRATE_ARGS: such as --quick.
@@ -97,6 +98,11 @@ for part in $parts; do
             done
         done
         ;;
+    stress)
+        seconds=${STRESS_SECONDS:-240}
+        CUDA_UM_STRESS_SECONDS=$seconds timeout $((seconds + 120)) tests/cuda-um--stress --nocapture >"$out/stress.txt" 2>&1 || failed=$((failed + 1))
+        grep -E '^(stress|test result):' "$out/stress.txt" | tail -2
+        ;;
     bench)
         # shellcheck disable=SC2086
         bin/um_bench --out "$out" ${BENCH_ARGS:-} >"$out/.last" 2>"$out/bench.log.txt" || failed=$((failed + 1))
@@ -107,7 +113,7 @@ for part in $parts; do
         bin/um_calibrate --out "$out/calibration.json" ${CALIBRATE_ARGS:-} 2>"$out/calibrate.log.txt" || failed=$((failed + 1))
         tail -3 "$out/calibrate.log.txt"
         ;;
-    *) echo "unknown part: $part (tests, examples, conformance, sanitize, bench, calibrate)" && exit 2 ;;
+    *) echo "unknown part: $part (tests, examples, conformance, sanitize, stress, bench, calibrate)" && exit 2 ;;
     esac
 done
 rm -f "$out/.last"

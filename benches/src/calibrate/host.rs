@@ -8,6 +8,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+/// What larger allocations are made of.
+const BLOCK: usize = 2 << 20;
+/// Blocks of an allocation that shows what the call takes.
+const SOME_BLOCKS: usize = 2;
 /// Calls in a row: they fit into the driver's queue.
 const ROW: usize = 256;
 
@@ -62,8 +66,12 @@ pub(super) fn allocations(bench: &mut Bench) -> Result<()> {
     };
     let managed = each(Kind::Managed, SMALL, 32)?;
     let device_small = each(Kind::Device, SMALL, 32)?;
-    let device = each(Kind::Device, 4 << 20, 4)?;
+    let device = each(Kind::Device, SOME_BLOCKS * BLOCK, 4)?;
+    let managed_large = each(Kind::Managed, SOME_BLOCKS * BLOCK, 4)?;
     let large = bench.plan.large;
+    let device_whole = each(Kind::Device, large, 1)?;
+    let managed_whole = each(Kind::Managed, large, 1)?;
+    let pinned_small = each(Kind::Pinned, SMALL, 4)?;
     let pinned = each(Kind::Pinned, large, 1)?;
     let pool = bench.median(SMALL, |_| {
         let time = bench
@@ -74,8 +82,26 @@ pub(super) fn allocations(bench: &mut Bench) -> Result<()> {
     });
     bench.time("managed_alloc_us", managed);
     bench.time("device_alloc_small_us", device_small);
-    bench.time("device_alloc_us", device);
-    bench.rate("pin_bytes_per_s", large as f64 / (pinned - bench.enqueue()));
+    for (key, block_key, some, whole) in [
+        (
+            "managed_alloc_large_us",
+            "managed_alloc_block_us",
+            managed_large,
+            managed_whole,
+        ),
+        (
+            "device_alloc_us",
+            "device_alloc_block_us",
+            device,
+            device_whole,
+        ),
+    ] {
+        let block = (whole - some) / (large / BLOCK - SOME_BLOCKS) as f64;
+        bench.time(block_key, block);
+        bench.time(key, some - SOME_BLOCKS as f64 * block);
+    }
+    bench.time("pinned_alloc_us", pinned_small);
+    bench.rate("pin_bytes_per_s", large as f64 / (pinned - pinned_small));
     match pool {
         // Allocating and freeing take about the same.
         Ok(both) => bench.time("pool_alloc_us", both / 2.0),

@@ -7,6 +7,19 @@ use serde_json::{Map, Value};
 const FORMAT: u64 = 1;
 const FORMAT_KEY: &str = "format";
 const SOURCE_KEY: &str = "source";
+/// Keys that models written by earlier versions do not have; these take the built-in values of PCIe 5 for them.
+const ADDED: &[&str] = &[
+    "remote_us",
+    "staging_us",
+    "host_map_page_us",
+    "host_cold_page_us",
+    "host_discarded_page_us",
+    "managed_alloc_large_us",
+    "managed_alloc_block_us",
+    "device_alloc_block_us",
+    "pinned_alloc_us",
+    "host_write_bytes_per_s",
+];
 
 impl CostModel {
     /// The model as JSON, as [`from_json`](Self::from_json) reads it.
@@ -20,7 +33,7 @@ impl CostModel {
         format!("{:#}\n", Value::Object(object))
     }
 
-    /// Reads a model. Every field has to be there, and no other.
+    /// Reads a model. Every field has to be there, and no other; those that earlier models do not have may be missing.
     ///
     /// # Errors
     ///
@@ -37,12 +50,15 @@ impl CostModel {
         }
         let source = take(&mut object, SOURCE_KEY)?;
         let text = source.as_str();
-        // Every field is overwritten.
+        // Every field is overwritten, but for what an earlier version did not know.
         let mut model = Self::built_in(Link::Pcie5);
         model.source = text
             .ok_or_else(|| invalid(SOURCE_KEY, &source, "a string"))?
             .to_owned();
         for (key, _) in Self::h200().values() {
+            if ADDED.contains(&key) && !object.contains_key(key) {
+                continue;
+            }
             let value = take(&mut object, key)?;
             let number = value
                 .as_f64()
@@ -95,6 +111,31 @@ mod tests {
             CostModel::integrated(),
         ] {
             assert_eq!(CostModel::from_json(&model.to_json()), Ok(model));
+        }
+    }
+
+    #[test]
+    fn a_model_of_an_earlier_version_is_read() {
+        let text = CostModel::pascal().to_json();
+        let mut value: Value = serde_json::from_str(&text).unwrap();
+        let object = value.as_object_mut().unwrap();
+        for key in ADDED {
+            assert!(object.remove(*key).is_some(), "{key} is no field");
+        }
+        let read = CostModel::from_json(&value.to_string()).unwrap();
+        let built_in = CostModel::h200();
+        let of = |model: &CostModel, key| {
+            let mut values = model.values().into_iter();
+            values
+                .find(|(name, _)| *name == key)
+                .map(|(_, value)| value)
+        };
+        for (key, value) in read.values() {
+            let from = match ADDED.contains(&key) {
+                true => &built_in,
+                false => &CostModel::pascal(),
+            };
+            assert_eq!(Some(value), of(from, key), "{key}");
         }
     }
 

@@ -37,10 +37,14 @@ cost_model! {
         launch,
         /// A kernel that touches nothing.
         kernel,
+        /// What a kernel that reaches over the link takes longer, whatever it reads or writes there.
+        remote,
         /// Setting an explicit copy up, and waiting for it.
         copy,
         /// What a copy to or from managed memory takes longer.
         copy_managed,
+        /// What a copy of 64 KiB or more from or to pageable memory takes longer: the driver stages it.
+        staging,
         /// Waking up another thread to help.
         thread_wake,
         /// Setting a prefetch that moves something up.
@@ -55,14 +59,28 @@ cost_model! {
         gpu_fault,
         /// Serving one CPU fault.
         cpu_fault,
-        /// First touch of 4 KiB by the host.
+        /// First touch of 4 KiB by the host: a page is found, cleared and mapped.
         host_populate_page,
-        /// Managed allocation.
+        /// The mapping's part of that, which is left to the first touch when a prefetch has found and cleared the page.
+        host_map_page,
+        /// What finding and clearing 4 KiB takes longer in a piece of memory that is larger than the host's caches.
+        host_cold_page,
+        /// What the host's first touch of 4 KiB takes longer that were on a device and discarded there.
+        host_discarded_page,
+        /// Managed allocation below 2 MiB.
         managed_alloc,
+        /// Managed allocation from 2 MiB on.
+        managed_alloc_large,
+        /// Each 2 MiB of such an allocation.
+        managed_alloc_block,
         /// Device allocation below 1 MiB, served from memory already mapped.
         device_alloc_small,
         /// Device allocation from 1 MiB on.
         device_alloc,
+        /// Each 2 MiB of such an allocation.
+        device_alloc_block,
+        /// Pinned allocation, before what locking takes above 1 MiB.
+        pinned_alloc,
         /// Stream-ordered and pool allocation.
         pool_alloc,
         /// Advice, before what it maps.
@@ -79,14 +97,17 @@ cost_model! {
     rates {
         /// A kernel that works through resident memory.
         kernel_rate: "kernel_bytes_per_s",
-        /// A kernel that reads or writes memory that stays on the other side of the link: mapped pinned memory, for one.
+        /// A kernel that reads or writes memory that stays on the other side of the link: mapped pinned memory, for one. Both ways at
+        /// the same time are as fast.
         remote_rate: "remote_bytes_per_s",
         /// Copies between the device and pinned memory.
         pinned_rate: "pinned_bytes_per_s",
         /// Copies between the device and pageable memory, by the driver.
         pageable_rate: "pageable_bytes_per_s",
-        /// One thread of the host that copies memory.
+        /// One thread of the host that copies memory, or writes memory that its caches do not hold.
         host_copy_rate: "host_copy_bytes_per_s",
+        /// One thread of the host that writes memory that its caches hold.
+        host_write_rate: "host_write_bytes_per_s",
         /// Large copies from pageable memory to the device, staged by several threads.
         staged_to_device_rate: "staged_to_device_bytes_per_s",
         /// Large copies from the device to pageable memory, staged by several threads.

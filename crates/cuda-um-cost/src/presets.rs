@@ -18,39 +18,65 @@ impl CostModel {
         }
     }
 
-    /// One H200 over PCIe 5 x16. Measured on one (docs/results/h200-cuda-13.0).
+    /// One H200 over PCIe 5 x16: what was measured on one (docs/results/h200-cuda-13.0), and fitted to the medians that the
+    /// simulator's test of its clock holds (`crates/cuda-um-sim/tests/runtime/clock/h200_times.csv`, whose rows the comments name).
     pub fn h200() -> Self {
         Self {
             source: "built in: an H200 over PCIe 5 x16, measured".to_owned(),
             launch: ns(2_800),
             kernel: ns(5_000),
-            kernel_rate: 500e9,
-            remote_rate: 45e9,
-            copy: ns(6_000),
-            copy_managed: ns(3_200),
-            thread_wake: ns(145_000),
+            // "the GPU reads in turn, read-mostly": input and output of `scale`.
+            kernel_rate: 1_500e9,
+            // "scale kernel, mapped": 1 MiB takes longer than its rate, 256 MiB do not.
+            remote: ns(2_500),
+            remote_rate: 42e9,
+            // "copy pinned to the device" at 64 KiB and 256 MiB.
+            copy: ns(6_500),
             pinned_rate: 55.5e9,
+            // "copy pinned to managed", "copy managed to pinned": their mean.
+            copy_managed: ns(2_800),
+            // "copy pageable to the device": 64 KiB, then 1 MiB.
+            staging: ns(3_000),
             pageable_rate: 16e9,
+            thread_wake: ns(145_000),
+            // "pinned rewrite and copy": 256 MiB, and 16 MiB.
             host_copy_rate: 12e9,
+            host_write_rate: 28e9,
             staged_to_device_rate: 45e9,
             staged_to_host_rate: 46e9,
             device_rate: 2_000e9,
-            prefetch: ns(12_500),
-            prefetch_resident: ns(1_900),
-            prefetch_block: ns(870),
-            prefetch_to_device_rate: 51e9,
+            // "prefetch to the device", "prefetch to the host": 64 KiB and 256 MiB.
+            prefetch: ns(11_500),
+            prefetch_to_device_rate: 53e9,
             prefetch_to_host_rate: 24.5e9,
-            gpu_fault_group: ns(30_000),
-            gpu_fault: ns(9_000),
-            cpu_fault: ns(17_000),
-            fault_rate: 25e9,
-            host_populate_page: ns(950),
+            // "prefetch of what is there": 4 KiB, and 256 MiB in 128 blocks.
+            prefetch_resident: ns(700),
+            prefetch_block: ns(870),
+            // "a kernel faults it in": 4 KiB is one fault in one group; what is left at 1 MiB and 16 MiB.
+            gpu_fault_group: ns(26_000),
+            gpu_fault: ns(3_000),
+            // "the CPU faults it back": 4 KiB is one fault; 256 MiB. Copies for faults are made of pieces of 4 KiB and more.
+            cpu_fault: ns(10_500),
+            fault_rate: 12e9,
+            // "first CPU write", and the two halves "after a prefetch to the host": 16 MiB, and 256 MiB for what is cold.
+            host_populate_page: ns(690),
+            host_map_page: ns(350),
+            host_cold_page: ns(260),
+            // "discard, rewrite, prefetch", less "rewrite": 3.1 to 3.5 us a page at every size.
+            host_discarded_page: ns(3_100),
+            // "populated on the device": 256 MiB.
             device_populate_rate: 119e9,
-            managed_alloc: ns(3_000),
-            device_alloc_small: ns(1_000),
-            device_alloc: ns(45_000),
+            // "allocate and free": what a free takes is in these.
+            managed_alloc: ns(3_600),
+            managed_alloc_large: ns(6_600),
+            managed_alloc_block: ns(33),
+            device_alloc_small: ns(1_400),
+            device_alloc: ns(46_500),
+            device_alloc_block: ns(600),
+            pinned_alloc: ns(1_400),
             pin_rate: 3.8e9,
             pool_alloc: ns(400),
+            // "accessed-by advice": 4 KiB and 256 MiB.
             advise: ns(800),
             map_rate: 55e9,
             event_record: ns(170),
@@ -81,6 +107,7 @@ impl CostModel {
     pub fn pcie4() -> Self {
         Self {
             source: "built in: PCIe 4 x16, estimated from its link".to_owned(),
+            kernel_rate: 750e9,
             remote_rate: 22e9,
             pinned_rate: 26e9,
             pageable_rate: 12e9,
@@ -88,7 +115,7 @@ impl CostModel {
             staged_to_host_rate: 23e9,
             prefetch_to_device_rate: 24e9,
             prefetch_to_host_rate: 16e9,
-            fault_rate: 12e9,
+            fault_rate: 8e9,
             ..Self::h200()
         }
     }
@@ -108,7 +135,7 @@ impl CostModel {
             prefetch_to_device_rate: 11e9,
             prefetch_to_host_rate: 8e9,
             gpu_fault_group: ns(45_000),
-            fault_rate: 6e9,
+            fault_rate: 5e9,
             ..Self::h200()
         }
     }

@@ -65,6 +65,22 @@ pub struct Builder {
     total_memory_bytes: Option<u64>,
     cost: Option<CostModel>,
     crash_on_misuse: bool,
+    cupti: Cupti,
+}
+
+/// What CUPTI a simulated machine has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Cupti {
+    /// That of the CUDA version.
+    #[default]
+    Present,
+    /// None: its symbols are not there.
+    Absent,
+    /// One from before CUDA 11.8.
+    TooOld,
+    /// One that has not this function.
+    Lacks(&'static str),
 }
 
 impl Builder {
@@ -77,12 +93,17 @@ impl Builder {
             total_memory_bytes: None,
             cost: None,
             crash_on_misuse: false,
+            cupti: Cupti::default(),
         }
     }
 
     pub(crate) fn from_env() -> Result<Builder, SimError> {
         let mut builder = Builder::new();
-        let read = |name: &'static str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        // What is no text is nonsense too, and named as well as can be.
+        let read = |name: &'static str| {
+            let value = std::env::var_os(name)?.to_string_lossy().into_owned();
+            Some(value).filter(|value| !value.is_empty())
+        };
         let bad = |name, value, expected| SimError::Environment {
             name,
             value,
@@ -162,6 +183,11 @@ impl Builder {
         }
     }
 
+    /// Which CUPTI it has; [`Cupti::Present`] unless set. One that is there and refuses is played by [`Sim::fail`].
+    pub fn cupti(self, cupti: Cupti) -> Builder {
+        Builder { cupti, ..self }
+    }
+
     /// Builds the simulator.
     ///
     /// # Errors
@@ -187,6 +213,7 @@ impl Builder {
             concurrent: profile.concurrent_managed_access,
             coherent: profile.direct_host_access,
             crash_on_misuse: self.crash_on_misuse,
+            cupti: self.cupti,
             twins: self.twins,
             profile,
         };

@@ -61,6 +61,11 @@ impl Fail {
         }
     }
 
+    /// The same by its number, for CUPTI: 35 is `CUPTI_ERROR_INSUFFICIENT_PRIVILEGES`.
+    pub fn with_code(self, code: u32) -> Fail {
+        Fail { code, ..self }
+    }
+
     /// Poisons the context, whatever the error is: every later call fails with it.
     pub fn sticky(self) -> Fail {
         Fail {

@@ -114,7 +114,8 @@ pub struct LaunchContext<'a> {
 struct Spent {
     cost: Duration,
     local_bytes: u64,
-    remote_bytes: u64,
+    /// Bytes of slices that were read over the link, and of those that were written.
+    remote_bytes: [u64; 2],
 }
 
 impl<'a> LaunchContext<'a> {
@@ -153,6 +154,11 @@ impl<'a> LaunchContext<'a> {
     /// Parameters that the PTX declares.
     pub fn parameters(&self) -> usize {
         self.parameters.len()
+    }
+
+    /// Makes the kernel take longer than its memory accounts for: its arithmetic, say.
+    pub fn spend(&self, time: Duration) {
+        self.spent.borrow_mut().cost += time;
     }
 
     /// A parameter passed by value.
@@ -235,13 +241,15 @@ impl<'a> LaunchContext<'a> {
         if self.held.borrow().iter().any(overlaps) {
             return Err(TwinError::Overlap { index });
         }
-        let access = self.core.state.lock().kernel_access(
-            &self.core.machine,
-            self.launch,
-            address,
-            bytes,
-            write,
-        );
+        let launch = Launch {
+            now: self.launch.now + self.spent.borrow().cost,
+            ..self.launch
+        };
+        let access =
+            self.core
+                .state
+                .lock()
+                .kernel_access(&self.core.machine, launch, address, bytes, write);
         let access = access.map_err(|why| TwinError::IllegalAddress {
             index,
             address,
@@ -250,7 +258,7 @@ impl<'a> LaunchContext<'a> {
         })?;
         let mut spent = self.spent.borrow_mut();
         spent.cost += access.cost;
-        spent.remote_bytes += access.remote_bytes;
+        spent.remote_bytes[usize::from(write)] += access.remote_bytes;
         spent.local_bytes += (bytes as u64).saturating_sub(access.remote_bytes);
         self.held.borrow_mut().push((range, write));
         Ok(Some(access.view))
@@ -264,7 +272,9 @@ impl<'a> LaunchContext<'a> {
         self.spent.borrow().local_bytes
     }
 
+    /// Bytes over the link, one way: it carries as many the other way at the same time.
     pub(crate) fn remote_bytes(&self) -> u64 {
-        self.spent.borrow().remote_bytes
+        let [read, written] = self.spent.borrow().remote_bytes;
+        read.max(written)
     }
 }

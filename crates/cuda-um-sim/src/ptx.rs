@@ -28,6 +28,9 @@ pub(crate) struct Entry {
 #[error("not PTX: {0}")]
 pub(crate) struct PtxError(pub(crate) String);
 
+/// All parameters of a kernel, from PTX ISA 8.1 on (older ones allow 4352).
+const MOST_PARAMETER_BYTES: usize = 32_764;
+
 fn error<T>(text: impl Into<String>) -> Result<T, PtxError> {
     Err(PtxError(text.into()))
 }
@@ -134,7 +137,16 @@ fn entry(text: &str) -> Result<(Entry, &str), PtxError> {
         .map(str::trim)
         .filter(|parameter| !parameter.is_empty())
         .map(parameter)
-        .collect::<Result<_, _>>()?;
+        .collect::<Result<Vec<_>, _>>()?;
+    if parameters
+        .iter()
+        .try_fold(0, |sum: usize, bytes| sum.checked_add(*bytes))
+        .is_none_or(|sum| sum > MOST_PARAMETER_BYTES)
+    {
+        return error(format!(
+            "the parameters of `{name}` have more than {MOST_PARAMETER_BYTES} bytes"
+        ));
+    }
     let Some(length) = body_length(body) else {
         return error(format!("the body of `{name}` does not end"));
     };
@@ -144,13 +156,16 @@ fn entry(text: &str) -> Result<(Entry, &str), PtxError> {
     let max_threads = max_threads.map(|dims| {
         dims.split(',')
             .filter_map(|dim| dim.trim().parse::<u32>().ok())
-            .product()
+            .fold(1, u32::saturating_mul)
     });
+    let Some(shared_bytes) = shared_bytes(body) else {
+        return error(format!("the shared memory of `{name}` has no size"));
+    };
     Ok((
         Entry {
             name: name.to_owned(),
             parameters,
-            shared_bytes: shared_bytes(body),
+            shared_bytes,
             max_threads,
         },
         after,
@@ -185,7 +200,7 @@ fn variable(text: &str) -> Option<usize> {
         None => 1,
         Some((_, rest)) => rest.split_once(']')?.0.trim().parse().ok()?,
     };
-    Some(element * count)
+    Some(element.saturating_mul(count))
 }
 
 fn type_bytes(word: &str) -> Option<usize> {
@@ -199,12 +214,14 @@ fn type_bytes(word: &str) -> Option<usize> {
     })
 }
 
-fn shared_bytes(body: &str) -> u32 {
+fn shared_bytes(body: &str) -> Option<u32> {
     body.split(';')
         .filter_map(|statement| find_word(statement, ".shared").map(|at| &statement[at..]))
         .filter(|statement| statement.contains('['))
         .filter_map(variable)
-        .sum::<usize>() as u32
+        .try_fold(0, |sum: u32, bytes| {
+            sum.checked_add(u32::try_from(bytes).ok()?)
+        })
 }
 
 #[cfg(test)]
@@ -256,6 +273,10 @@ mod tests {
             ".version x\n.target sm_60",
             ".version 6.4\n",
             ".version 6.4\n.target sm_60\n.entry f(.param .u64 a",
+            // Sizes that no `usize` holds, or that no kernel has.
+            ".version 6.4\n.target sm_60\n.entry f(.param .b64 a[18446744073709551615]) { ret; }",
+            ".version 6.4\n.target sm_60\n.entry f(.param .b8 a[32765]) { ret; }",
+            ".version 6.4\n.target sm_60\n.entry f() { .shared .b8 a[4294967295]; .shared .b8 b[1]; }",
         ] {
             assert!(parse(text).is_err(), "{text:?}");
         }

@@ -4,6 +4,7 @@
 
 use std::any::Any;
 use std::sync::{Arc, Weak};
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use cuda_um_sys::{Table, cudaError};
@@ -12,7 +13,7 @@ use parking_lot::Mutex;
 use crate::builder::{Builder, SimError};
 use crate::check::{Leak, Misuse};
 use crate::counters::Counters;
-use crate::engine::{Core, Kind};
+use crate::engine::{Core, Hold, Kind};
 use crate::fault::Fail;
 use crate::preset::CudaVersion;
 use crate::trace::CallRecord;
@@ -30,10 +31,16 @@ struct Inner {
     core: Arc<Core>,
     slot: usize,
     table: Mutex<Weak<Table>>,
+    /// The process that has its streams' threads.
+    process: u32,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        // A child of fork has nothing to shut down, and nobody to wait for.
+        if self.process != std::process::id() {
+            return;
+        }
         self.core.shut_down();
         host_fault::unwatch(&self.core);
         slot::give(self.slot);
@@ -60,12 +67,14 @@ impl Sim {
         let slot =
             slot::take(&core, patience).ok_or(SimError::NoFreeSlot { slots: slot::SLOTS })?;
         core.set_slot(slot);
+        entry::forget_cupti_client(slot);
         host_fault::watch(&core);
         let sim = Sim {
             inner: Arc::new(Inner {
                 core,
                 slot,
                 table: Mutex::default(),
+                process: std::process::id(),
             }),
         };
         // Whatever is wrong with the table shows here, so that `table` cannot fail.
@@ -76,15 +85,14 @@ impl Sim {
 
     fn make_table(&self) -> Result<Arc<Table>, SimError> {
         let owner: Arc<dyn Any + Send + Sync> = self.inner.clone();
-        let (slot, cuda) = (self.inner.slot, self.inner.core.machine.cuda);
-        let soname = match cuda {
+        let soname = match self.inner.core.machine.cuda {
             CudaVersion::V11_8 => 11,
             CudaVersion::V12_2 | CudaVersion::V12_9 => 12,
             CudaVersion::V13_0 | CudaVersion::V13_4 => 13,
         };
         let mut resolve = |name: &std::ffi::CStr| {
             name.to_str()
-                .map_or(std::ptr::null(), |name| entry::symbol(slot, cuda, name))
+                .map_or(std::ptr::null(), |name| self.symbol(name))
         };
         // SAFETY: every symbol that `entry::symbol` gives has the signature that CUDA documents for its name in the played
         // version, and the functions work as long as the slot is held, which `owner` does.
@@ -108,10 +116,14 @@ impl Sim {
         table
     }
 
-    /// The address of a symbol of the simulated runtime library, as `dlsym` gives it; null where the played version does
-    /// not have it.
+    /// The address of a symbol of the simulated runtime library or of its CUPTI, as `dlsym` gives it; null where the played version
+    /// does not have it.
     pub fn symbol(&self, name: &str) -> *const std::ffi::c_void {
-        entry::symbol(self.inner.slot, self.inner.core.machine.cuda, name)
+        let (slot, machine) = (self.inner.slot, &self.inner.core.machine);
+        if name.starts_with("cupti") {
+            return entry::cupti_symbol(slot, machine.cupti, name);
+        }
+        entry::symbol(slot, machine.cuda, name)
     }
 
     /// The CUDA version played.
@@ -135,6 +147,16 @@ impl Sim {
     /// The host's virtual time: calls, CPU faults and waiting advance it, and nothing else does.
     pub fn now(&self) -> Duration {
         self.inner.core.state.lock().now
+    }
+
+    /// Says that the host has written `bytes` bytes: the virtual clock goes on by what one thread needs for that.
+    ///
+    /// A simulator sees the host's faults, and prices them; of the rest of the host's work it knows nothing. A program whose times should
+    /// hold that too says it here, after the writes themselves. No byte is touched, and nothing is counted.
+    pub fn host_wrote(&self, pointer: *const std::ffi::c_void, bytes: usize) {
+        let core = &self.inner.core;
+        let mut state = core.state.lock();
+        state.host_wrote(&core.machine, pointer as usize, bytes);
     }
 
     /// The virtual time at which the work that a device has run ended; `None` where there is no such device.
@@ -223,6 +245,17 @@ impl Sim {
         self.inner.core.pause();
         PauseGuard { sim: self.clone() }
     }
+
+    /// Holds every stream before its next piece of work, until a call waits for one, or the guard is dropped. Then the streams go on one
+    /// by one, in an order that `order` chooses: each does all that it can before the next one does anything. So work that lacks an
+    /// order shows it, whatever the threads of this machine do.
+    #[must_use = "streams go on when the guard is dropped"]
+    pub fn hold(&self, order: u64) -> HoldGuard {
+        HoldGuard {
+            sim: self.clone(),
+            hold: self.inner.core.hold(order),
+        }
+    }
 }
 
 impl std::fmt::Debug for Sim {
@@ -238,6 +271,38 @@ impl std::fmt::Debug for Sim {
 #[derive(Debug)]
 pub struct PauseGuard {
     sim: Sim,
+}
+
+/// Streams do nothing while this lives, and nobody waits for them: see [`Sim::hold`].
+pub struct HoldGuard {
+    sim: Sim,
+    hold: Arc<Hold>,
+}
+
+impl HoldGuard {
+    /// Whether the streams go on already. While they do not, nothing that was enqueued since [`Sim::hold`] has run.
+    pub fn is_over(&self) -> bool {
+        self.hold.is_over()
+    }
+
+    /// The thread whose call waited for a stream.
+    pub fn ended_by(&self) -> Option<ThreadId> {
+        self.hold.ended_by()
+    }
+}
+
+impl Drop for HoldGuard {
+    fn drop(&mut self) {
+        self.sim.inner.core.end_hold(&self.hold);
+    }
+}
+
+impl std::fmt::Debug for HoldGuard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HoldGuard")
+            .field("is_over", &self.is_over())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Drop for PauseGuard {

@@ -1,6 +1,7 @@
 //! The table of one loaded runtime, with what keeps it loaded.
 
 use crate::bindings::common::{PFN_cudaGetLastError, PFN_cudaRuntimeGetVersion, cudaError};
+use crate::cupti::{Addresses, Cupti, CuptiError};
 use crate::error::LoadError;
 use crate::symbols::{DriverSymbols, Resolve, Symbols};
 use crate::table::{DriverTable, Functions, LATE};
@@ -26,7 +27,9 @@ pub struct Table {
     functions: Functions,
     version: RuntimeVersion,
     driver: OnceLock<DriverTable>,
-    _owner: Arc<dyn Any + Send + Sync>,
+    /// CUPTI's symbols, from where the others are; `None`: a library of its own has them.
+    cupti: Option<Addresses>,
+    owner: Arc<dyn Any + Send + Sync>,
 }
 
 impl Table {
@@ -40,8 +43,8 @@ impl Table {
     /// before 11.8 and from 14 on, [`LoadError::UnknownVersion`] if nothing tells the version.
     ///
     /// # Safety
-    /// - Every pointer that `resolve` gives is a function with the signature and the behaviour that CUDA documents for its name
-    ///   in the version that `cudaRuntimeGetVersion` (or, where that tells nothing, `soname_major`) names.
+    /// - Every pointer that `resolve` gives is a function with the signature and the behaviour that CUDA (for names that begin with
+    ///   `cupti`, CUPTI) documents for its name in the version that `cudaRuntimeGetVersion` (or, where that tells nothing, `soname_major`) names.
     /// - The functions may be called from any thread for as long as `owner` lives.
     #[doc(alias = "cudaRuntimeGetVersion")]
     pub unsafe fn from_symbols(
@@ -84,7 +87,8 @@ impl Table {
             functions,
             version,
             driver: OnceLock::new(),
-            _owner: owner,
+            cupti: Some(Addresses::ask(resolve)),
+            owner,
         })
     }
 
@@ -109,6 +113,32 @@ impl Table {
             clear_last_error: self.functions.cudaGetLastError,
         })?;
         Ok(self.driver.get_or_init(|| found))
+    }
+
+    /// The table of a real runtime library: CUPTI is another one.
+    pub(crate) fn with_cupti_of_its_own(self) -> Self {
+        Self {
+            cupti: None,
+            ..self
+        }
+    }
+
+    /// The CUPTI of this runtime, to collect records with.
+    ///
+    /// A table that came from [`Table::from_symbols`] has CUPTI's functions from the same place. For a loaded runtime libcupti is
+    /// opened: `CUDA_UM_CUPTI` alone if it is set (a trusted path), else the library that goes with the runtime's major version, by the
+    /// name that the system's loader knows, and in `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda*`. It stays in the process.
+    ///
+    /// # Errors
+    /// [`CuptiError::NotFound`], [`CuptiError::MissingSymbol`], [`CuptiError::UnsupportedVersion`].
+    #[doc(alias = "libcupti")]
+    pub fn cupti(&self) -> Result<Arc<Cupti>, CuptiError> {
+        match &self.cupti {
+            // SAFETY: whoever made the table promised the signature of every symbol, for as long as the owner lives.
+            Some(addresses) => unsafe { Cupti::from_addresses(addresses, Arc::clone(&self.owner)) },
+            None => Cupti::open(self.version.major),
+        }
+        .map(Arc::new)
     }
 
     /// The first version that has a function which this crate knows as optional: `cudaMemPrefetchBatchAsync` came with 13.0.

@@ -65,6 +65,8 @@ pub mod bindings {
 }
 
 mod constants;
+#[allow(non_snake_case, reason = "C names")]
+mod cupti;
 mod error;
 mod handle;
 mod loader;
@@ -78,6 +80,7 @@ mod version;
 
 pub use bindings::common::*;
 pub use constants::*;
+pub use cupti::*;
 pub use error::{Attempt, LoadError};
 pub use handle::Table;
 pub use loader::{load, load_from};

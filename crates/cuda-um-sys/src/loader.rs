@@ -97,7 +97,8 @@ pub fn load_from(path: impl AsRef<Path>) -> Result<Arc<Table>, LoadError> {
     // SAFETY: a CUDA runtime, by the caller's word; it stays open as long as the table lives.
     let table = unsafe {
         Table::from_symbols(Arc::clone(&library) as _, soname_major(path), &mut resolve)
-    }?;
+    }?
+    .with_cupti_of_its_own();
     // And longer: CUDA starts threads and registers exit handlers, which must not be left without their code.
     std::mem::forget(library);
     Ok(Arc::new(table))
@@ -111,7 +112,7 @@ fn attempt(library: &Path, reason: impl Into<String>) -> Attempt {
 }
 
 /// The words of the system's loader, which name what is missing; `libloading` keeps them apart.
-fn reason(error: &libloading::Error) -> String {
+pub(crate) fn reason(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
@@ -138,7 +139,7 @@ fn candidates(named: Option<OsString>, toolkits: &[PathBuf]) -> Vec<Result<PathB
 }
 
 /// `/usr/local/cuda`, and `/usr/local/cuda-13.0` and its like, newest first.
-fn installed_toolkits(parent: &Path) -> Vec<PathBuf> {
+pub(crate) fn installed_toolkits(parent: &Path) -> Vec<PathBuf> {
     let version = |path: &Path| -> Vec<u32> {
         let name = path
             .file_name()

@@ -86,7 +86,7 @@ impl DriverSymbols {
 
 /// # Safety
 /// `pointer` is null or a function of the type `F`, which is a function pointer.
-unsafe fn function<F: Copy>(pointer: *const c_void) -> Option<F> {
+pub(crate) unsafe fn function<F: Copy>(pointer: *const c_void) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*const c_void>()) };
     // SAFETY: not null, and by the caller's promise a function of this type; both are one pointer in size.
     (!pointer.is_null()).then(|| unsafe { std::mem::transmute_copy(&pointer) })

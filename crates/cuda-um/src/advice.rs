@@ -6,6 +6,7 @@ use crate::location::Location;
 use crate::memory::in_flight::Access;
 use crate::memory::range;
 use crate::memory::unified::UnifiedBuffer;
+use crate::observe::{Part, Started, What};
 use crate::residency::By;
 use cuda_um_sys::cudaMemoryAdvise;
 use std::ops::RangeBounds;
@@ -45,6 +46,19 @@ pub enum Advice {
 }
 
 impl Advice {
+    /// CUDA's name without the prefix, and the location that it names.
+    #[cfg(feature = "profile")]
+    pub(crate) fn in_cudas_words(self) -> (&'static str, Option<Location>) {
+        match self {
+            Self::SetReadMostly => ("SetReadMostly", None),
+            Self::UnsetReadMostly => ("UnsetReadMostly", None),
+            Self::SetPreferredLocation(at) => ("SetPreferredLocation", Some(at)),
+            Self::UnsetPreferredLocation => ("UnsetPreferredLocation", None),
+            Self::SetAccessedBy(at) => ("SetAccessedBy", Some(at)),
+            Self::UnsetAccessedBy(at) => ("UnsetAccessedBy", Some(at)),
+        }
+    }
+
     /// CUDA's number, and the location; where that has no meaning any will do.
     fn to_sys(self) -> (cudaMemoryAdvise, Location) {
         match self {
@@ -117,6 +131,9 @@ impl<T> UnifiedBuffer<T> {
         if range.is_empty() {
             return Ok(());
         }
+        let started = Started::now(self.device());
+        let _span = tracing::debug_span!(target: "cuda_um", "advise", buffer = self.id(), ?advice)
+            .entered();
         if advice == Advice::SetReadMostly {
             // A write that is under way would end the duplicates, fault by fault.
             for used in self.raw.in_flight.before(Access::Read) {
@@ -143,12 +160,23 @@ impl<T> UnifiedBuffer<T> {
             }
             _ => shadow.touched(&self.raw.extent(), By::Unknown),
         }
+        started.done(
+            What::Advise(advice),
+            device,
+            None,
+            [Part {
+                raw: &self.raw,
+                bytes: range::to_bytes::<T>(&range),
+                write: false,
+            }],
+        );
         tracing::debug!(target: "cuda_um", buffer = self.id(), ?range, ?advice, "advise");
         Ok(())
     }
 
     /// Refuses a device that is not there, or whose pages do not migrate.
     pub(crate) fn check_location(&self, location: Location, what: &str) -> Result<()> {
+        location.check(self.device().runtime())?;
         let Location::Device(ordinal) = location else {
             return Ok(());
         };

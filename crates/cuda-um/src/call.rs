@@ -1,7 +1,7 @@
 //! The only caller of the function table.
 //!
-//! Every call goes through [`Api`]: it makes the device current for the call and gives the caller's back, names the call and its
-//! subject in the error, and clears the runtime's last error. A function that takes pointers or handles is `unsafe` here, and
+//! Every call goes through [`Api`]: it refuses it in a child of `fork`, makes the device current for the call and gives the caller's
+//! back, names the call and its subject in the error, and clears the runtime's last error. A function that takes pointers or handles is `unsafe` here, and
 //! the modules that own the pointers discharge that.
 #![allow(unsafe_code, reason = "calls the C functions of the table")]
 
@@ -18,6 +18,7 @@ pub(crate) use check::Subject;
 pub(crate) use memory::CopyKind;
 
 use crate::error::Result;
+use crate::fork::Origin;
 use crate::reclaim::Reclaim;
 use cuda_um_sys as sys;
 use std::sync::Arc;
@@ -26,6 +27,8 @@ use std::sync::atomic::AtomicBool;
 /// The function table of one runtime, and the thread that frees what was dropped in use.
 pub(crate) struct Api {
     table: Arc<sys::Table>,
+    /// The process that it works in.
+    pub(crate) origin: Origin,
     pub(crate) reclaim: Reclaim,
     /// A stream was made: from then on a device that is not there any more is lost.
     has_worked: AtomicBool,
@@ -33,11 +36,19 @@ pub(crate) struct Api {
 
 impl Api {
     pub(crate) fn new(table: Arc<sys::Table>) -> Arc<Self> {
+        let origin = Origin::here();
         Arc::new(Self {
             table,
-            reclaim: Reclaim::default(),
+            origin,
+            reclaim: Reclaim::new(origin),
             has_worked: AtomicBool::new(false),
         })
+    }
+
+    /// The CUPTI of this runtime.
+    #[cfg(feature = "profile")]
+    pub(crate) fn cupti(&self) -> std::result::Result<Arc<sys::Cupti>, sys::CuptiError> {
+        self.table.cupti()
     }
 
     pub(crate) fn version(&self) -> sys::RuntimeVersion {
@@ -60,7 +71,7 @@ impl Api {
         subject: impl FnOnce() -> Subject,
         call: impl FnOnce(&sys::Table) -> sys::cudaError_t,
     ) -> Result<()> {
-        let current = current::Current::set(self, ordinal)?;
+        let current = current::Current::set(self, ordinal, name)?;
         self.on_current(current, name, subject, call)
     }
 
@@ -73,7 +84,7 @@ impl Api {
         subject: impl FnOnce() -> Subject,
         call: impl FnOnce(&sys::Table) -> sys::cudaError_t,
     ) -> Result<()> {
-        let current = current::Current::set_for_release(self, ordinal)?;
+        let current = current::Current::set_for_release(self, ordinal, name)?;
         self.on_current(current, name, subject, call)
     }
 

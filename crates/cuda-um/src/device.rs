@@ -144,8 +144,18 @@ impl Device {
     }
 
     /// Sets what things cost, for all handles of this device. It decides where new buffers live ([`Placement::Auto`](crate::Placement)).
-    pub fn set_cost_model(&self, model: CostModel) {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] for a model with a value that no machine can have; the one before stays.
+    pub fn set_cost_model(&self, model: CostModel) -> Result<()> {
+        model.check().map_err(|error| Error::InvalidArgument {
+            what: "the cost model",
+            value: model.source.clone(),
+            reason: error.to_string(),
+        })?;
         *self.handle.state.cost.write() = Arc::new(model);
+        Ok(())
     }
 
     pub(crate) fn state(&self) -> &Arc<DeviceState> {
@@ -199,6 +209,7 @@ impl DeviceState {
     }
 
     pub(crate) fn synchronize(&self) -> Result<()> {
+        self.api.origin.check("cudaDeviceSynchronize")?;
         self.orphaned.store(false, Ordering::Release);
         let streams: Vec<_> = self
             .streams

@@ -2,6 +2,7 @@
 
 use crate::device::DeviceState;
 use crate::error::{Error, Result};
+use crate::fork::Origin;
 use crate::gate::Gate;
 use crate::residency::Neighbours;
 use parking_lot::Mutex;
@@ -25,6 +26,7 @@ pub(crate) struct ManagedBytes {
     state: Arc<DriverState>,
     ordinal: u32,
     bytes: usize,
+    origin: Origin,
 }
 
 impl DriverState {
@@ -79,6 +81,7 @@ impl DriverState {
             state: Arc::clone(self),
             ordinal,
             bytes,
+            origin: Origin::here(),
         })
     }
 }
@@ -92,6 +95,9 @@ impl ManagedBytes {
 
 impl Drop for ManagedBytes {
     fn drop(&mut self) {
+        if self.origin.is_inherited() {
+            return;
+        }
         if let Some(live) = self.state.managed.lock().get_mut(&self.ordinal) {
             *live = live.saturating_sub(self.bytes);
         }

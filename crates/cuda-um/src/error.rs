@@ -83,7 +83,10 @@ pub enum Error {
         len: usize,
     },
     /// A length whose size in bytes does not fit the address space.
-    #[error("{len} elements of {element_bytes} bytes are more than can be addressed")]
+    #[error(
+        "{len} elements of {element_bytes} bytes are more than can be addressed: {} bytes",
+        isize::MAX
+    )]
     TooLarge {
         /// The length that was asked for.
         len: usize,
@@ -164,6 +167,14 @@ pub enum Error {
         /// CUDA's text for the error.
         message: String,
     },
+    /// This process is a child made by `fork`, and what was called belongs to its parent: CUDA cannot be used in such a child.
+    ///
+    /// Start the child with `exec` (as `std::process::Command` does), or fork before the first use of CUDA.
+    #[error("{call}: this process was made by fork, and CUDA cannot be used in a child of fork")]
+    Forked {
+        /// The function that was not called, or what needs it.
+        call: &'static str,
+    },
     /// Any other failure of a CUDA function.
     #[error("{call}: {subject}: {name} ({code}): {message}")]
     Call {
@@ -200,6 +211,8 @@ pub enum ErrorKind {
     Busy,
     /// The device is unusable until the process ends.
     Sticky,
+    /// This process is a child made by `fork`.
+    Forked,
     /// Another failure of a CUDA function.
     Call,
 }
@@ -232,13 +245,14 @@ impl Error {
             Self::Incomplete { cause, .. } => cause.kind(),
             Self::Busy { .. } => ErrorKind::Busy,
             Self::Sticky { .. } => ErrorKind::Sticky,
+            Self::Forked { .. } => ErrorKind::Forked,
             Self::Call { .. } => ErrorKind::Call,
         }
     }
 
     /// Whether every later call will fail too, until the process ends.
     pub fn is_sticky(&self) -> bool {
-        self.kind() == ErrorKind::Sticky
+        matches!(self.kind(), ErrorKind::Sticky | ErrorKind::Forked)
     }
 }
 

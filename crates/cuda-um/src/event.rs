@@ -187,6 +187,9 @@ impl RawEvent {
 
 impl Drop for RawEvent {
     fn drop(&mut self) {
+        if self.api.origin.is_inherited() {
+            return;
+        }
         // SAFETY: nobody else has the event; CUDA keeps what streams still wait for.
         if let Err(error) = unsafe { self.api.event_destroy(self.ordinal, self.raw) } {
             tracing::warn!(target: "cuda_um", device = self.ordinal, %error, "an event could not be destroyed");

@@ -6,6 +6,7 @@
 
 use crate::call::Api;
 use crate::error::{Error, Result};
+use crate::fork::Origin;
 use crate::stream::StreamInner;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::{Arc, Weak};
@@ -23,6 +24,8 @@ struct State {
     buffer: u64,
     /// What may still run on devices without concurrent access.
     busy: Vec<Busy>,
+    /// How often streams were found gone.
+    orphans: u64,
 }
 
 /// A device that may be at work.
@@ -30,8 +33,8 @@ struct Busy {
     api: Arc<Api>,
     ordinal: u32,
     streams: Vec<Weak<StreamInner>>,
-    /// A stream is gone that may have left work behind.
-    orphaned: bool,
+    /// Streams are gone that may have left work behind: which time that was found last.
+    orphaned: Option<u64>,
 }
 
 /// Holds the gate open while something is enqueued.
@@ -42,6 +45,7 @@ pub(crate) struct Enqueue<'a> {
 /// Holds the gate closed.
 pub(crate) struct Closed {
     gate: Arc<Gate>,
+    origin: Origin,
 }
 
 impl Gate {
@@ -66,7 +70,7 @@ impl Gate {
     pub(crate) fn close(self: &Arc<Self>, buffer: u64) -> Result<Closed> {
         let (closed, devices) = {
             let mut state = self.state.lock();
-            (self.shut(&mut state, buffer), state.devices())
+            (self.shut(&mut state, buffer), devices(&state.busy))
         };
         synchronize(&devices)?;
         // While the gate is closed nothing is added to the list, so all of it has been waited for.
@@ -94,8 +98,17 @@ impl Gate {
 
     /// Waits for what the devices behind the gate do now, and leaves it as it is.
     pub(crate) fn wait(&self) -> Result<()> {
-        let devices = self.state.lock().devices();
-        synchronize(&devices)
+        let (devices, seen) = {
+            let State { busy, orphans, .. } = &mut *self.state.lock();
+            busy.iter_mut().for_each(|busy| busy.prune(orphans));
+            (devices(busy), *orphans)
+        };
+        synchronize(&devices)?;
+        // Nobody else can ask for the work of streams that are gone. More may have gone meanwhile.
+        for busy in &mut self.state.lock().busy {
+            busy.orphaned.take_if(|found| *found <= seen);
+        }
+        Ok(())
     }
 
     /// From here on nothing is enqueued; what was enqueued before is in the list.
@@ -104,6 +117,7 @@ impl Gate {
         state.buffer = buffer;
         Closed {
             gate: Arc::clone(self),
+            origin: Origin::here(),
         }
     }
 }
@@ -123,7 +137,7 @@ impl State {
                 api: Arc::clone(stream.api()),
                 ordinal,
                 streams: Vec::new(),
-                orphaned: false,
+                orphaned: None,
             });
             self.busy.len() - 1
         });
@@ -135,21 +149,28 @@ impl State {
         {
             return;
         }
-        let before = busy.streams.len();
-        busy.streams.retain(|stream| stream.strong_count() > 0);
-        busy.orphaned |= busy.streams.len() < before;
+        busy.prune(&mut self.orphans);
         busy.streams.push(Arc::downgrade(stream));
-    }
-
-    fn devices(&self) -> Vec<(Arc<Api>, u32)> {
-        self.busy
-            .iter()
-            .map(|busy| (Arc::clone(&busy.api), busy.ordinal))
-            .collect()
     }
 }
 
+fn devices(busy: &[Busy]) -> Vec<(Arc<Api>, u32)> {
+    busy.iter()
+        .map(|busy| (Arc::clone(&busy.api), busy.ordinal))
+        .collect()
+}
+
 impl Busy {
+    /// Finds the streams that are gone.
+    fn prune(&mut self, orphans: &mut u64) {
+        let before = self.streams.len();
+        self.streams.retain(|stream| stream.strong_count() > 0);
+        if self.streams.len() < before {
+            *orphans += 1;
+            self.orphaned = Some(*orphans);
+        }
+    }
+
     /// Asks the device, without waiting.
     fn is_idle(&self) -> Result<bool> {
         for stream in &self.streams {
@@ -158,12 +179,15 @@ impl Busy {
                 _ => return Ok(false),
             }
         }
-        Ok(!self.orphaned)
+        Ok(self.orphaned.is_none())
     }
 }
 
 impl Drop for Closed {
     fn drop(&mut self) {
+        if self.origin.is_inherited() {
+            return;
+        }
         self.gate.state.lock().guards -= 1;
     }
 }

@@ -2,13 +2,17 @@
 #![allow(unsafe_code, reason = "gives the driver the arguments of kernels")]
 
 mod argument;
+mod arguments;
 
 pub use argument::{KernelArg, KernelArgs, ReadArg, WriteArg};
+pub use arguments::Arguments;
 
+use crate::capability::Capabilities;
 use crate::error::{Error, Result};
 use crate::memory::access::enqueue;
 use crate::memory::in_flight::Access;
 use crate::module::Kernel;
+use crate::observe::{Started, What};
 use crate::stream::Stream;
 use argument::Parameters;
 use smallvec::SmallVec;
@@ -48,7 +52,8 @@ impl Kernel {
     /// Enqueues the kernel on a stream.
     ///
     /// `arguments` is a tuple of up to 16 [`KernelArg`]s: `&buffer` (or a [`View`](crate::View)) for what the kernel reads,
-    /// `&mut buffer` (or a [`ViewMut`](crate::ViewMut)) for what it may write, and numbers.
+    /// `&mut buffer` (or a [`ViewMut`](crate::ViewMut)) for what it may write, and numbers; or [`Arguments`], where how many there are
+    /// is known at run time only.
     ///
     /// # Ordering
     ///
@@ -105,6 +110,8 @@ impl Kernel {
             });
         }
         config.check(self)?;
+        let started = Started::now(device);
+        let _span = tracing::debug_span!(target: "cuda_um", "launch", kernel = &*self.name, device = device.ordinal()).entered();
         let mut parameters = Parameters::default();
         arguments.pass(&mut parameters);
         parameters.check(device)?;
@@ -127,6 +134,12 @@ impl Kernel {
         self.module
             .in_flight
             .record(inner, inner.submitted(), Access::Read);
+        started.done(
+            What::Launch(&self.name),
+            device,
+            Some(inner),
+            parameters.parts(),
+        );
         tracing::debug!(target: "cuda_um", kernel = &*self.name, grid = ?config.grid, block = ?config.block, "launch");
         Ok(())
     }
@@ -142,25 +155,33 @@ impl LaunchConfig {
             sizes.chain(BLOCK.into_iter().zip(self.block).zip(device.max_block))
         {
             if value == 0 {
-                let reason = "a launch has at least one block and one thread".to_owned();
-                return Err(Error::InvalidArgument {
-                    what,
-                    value: "0".to_owned(),
-                    reason,
-                });
+                return Err(nothing(what));
             }
             within(what, u64::from(value), limit)?;
         }
         let threads = self.block.iter().map(|&size| u64::from(size)).product();
-        within("threads of a block", threads, device.max_threads_per_block)?;
-        let limit = device
-            .shared_bytes_per_block_optin
-            .max(device.shared_bytes_per_block);
-        within(
-            "shared memory of a block in bytes",
-            u64::from(self.shared_bytes),
-            limit,
-        )
+        check_block(device, threads, u64::from(self.shared_bytes))
+    }
+}
+
+/// Whether the device can have such a block.
+pub(crate) fn check_block(device: &Capabilities, threads: u64, shared_bytes: u64) -> Result<()> {
+    const THREADS: &str = "threads of a block";
+    if threads == 0 {
+        return Err(nothing(THREADS));
+    }
+    within(THREADS, threads, device.max_threads_per_block)?;
+    let limit = device
+        .shared_bytes_per_block_optin
+        .max(device.shared_bytes_per_block);
+    within("shared memory of a block in bytes", shared_bytes, limit)
+}
+
+fn nothing(what: &'static str) -> Error {
+    Error::InvalidArgument {
+        what,
+        value: "0".to_owned(),
+        reason: "a launch has at least one block and one thread".to_owned(),
     }
 }
 

@@ -38,10 +38,15 @@
 //!
 //! Work that is enqueued past the library, through [`Stream::as_raw`], no buffer knows of.
 //!
-//! # Threads, tracing
+//! # Threads, processes, tracing
 //!
 //! All types are `Send` and `Sync`, but host guards stay on their thread. Allocations, frees, prefetches, advice, launches and host
-//! guards are [`tracing`] events of the target `cuda_um` at the level DEBUG.
+//! guards are [`tracing`] events of the target `cuda_um` at the level DEBUG, within spans of the operations: `docs/observing.md` lists
+//! their fields. The feature `profile` collects traces.
+//!
+//! A child made by `fork` cannot use CUDA, and has no managed memory. There, what the parent had made refuses every CUDA call
+//! ([`Error::Forked`]), and dropping it does nothing; a guard that the child inherits must not be read. A process may end with buffers
+//! alive: the driver takes all memory back.
 
 mod advice;
 mod call;
@@ -50,11 +55,13 @@ mod device;
 mod driver_state;
 mod error;
 mod event;
+mod fork;
 mod gate;
 mod launch;
 mod location;
 mod memory;
 mod module;
+mod observe;
 mod placement;
 mod pool;
 mod prefetch;
@@ -64,6 +71,7 @@ mod reclaim;
 mod residency;
 mod runtime;
 mod stream;
+mod sync;
 mod transfer;
 
 pub use advice::Advice;
@@ -71,7 +79,7 @@ pub use capability::Capabilities;
 pub use device::{Device, MemoryInfo};
 pub use error::{Error, ErrorKind, Result};
 pub use event::Event;
-pub use launch::{KernelArg, KernelArgs, LaunchConfig, ReadArg, WriteArg};
+pub use launch::{Arguments, KernelArg, KernelArgs, LaunchConfig, ReadArg, WriteArg};
 pub use location::Location;
 pub use memory::any::Memory;
 pub use memory::device::DeviceBuffer;

@@ -13,6 +13,7 @@ pub(crate) mod guard;
 pub(crate) mod host_async;
 mod id;
 pub(crate) mod in_flight;
+pub(crate) mod label;
 pub(crate) mod overwrite;
 pub(crate) mod pinned;
 pub(crate) mod range;

@@ -3,6 +3,7 @@
 
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::launch::check_block;
 use crate::memory::in_flight::{Access, InFlight};
 use crate::reclaim::Deferred;
 use cuda_um_sys as sys;
@@ -230,10 +231,16 @@ impl Kernel {
     ///
     /// # Errors
     ///
-    /// What `cuOccupancyMaxActiveBlocksPerMultiprocessor` reports.
+    /// [`Error::InvalidArgument`] and [`Error::LimitExceeded`] for a block that the device cannot have, and what
+    /// `cuOccupancyMaxActiveBlocksPerMultiprocessor` reports.
     #[doc(alias = "cuOccupancyMaxActiveBlocksPerMultiprocessor")]
     pub fn resident_blocks(&self, threads_per_block: u32, shared_bytes: usize) -> Result<u32> {
         let device = self.device();
+        check_block(
+            device.capabilities(),
+            u64::from(threads_per_block),
+            shared_bytes as u64,
+        )?;
         let threads = i32::try_from(threads_per_block).unwrap_or(i32::MAX);
         // SAFETY: the function's module is loaded.
         let blocks = unsafe {
@@ -247,6 +254,9 @@ impl Kernel {
 
 impl Drop for Loaded {
     fn drop(&mut self) {
+        if self.device.api().origin.is_inherited() {
+            return;
+        }
         let uses = self.in_flight.before(Access::Write);
         let (api, ordinal, raw) = (
             Arc::clone(self.device.api()),

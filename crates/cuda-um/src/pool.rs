@@ -19,6 +19,9 @@ pub use device::DevicePool;
 pub use pinned::PinnedPool;
 pub use unified::UnifiedPool;
 
+#[cfg(feature = "profile")]
+pub(crate) use advised::slab_at_address;
+
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::memory::raw::RawBuffer;
@@ -112,7 +115,10 @@ impl PoolOptions {
             return Err(Error::InvalidArgument {
                 what: "the size of a pool's slabs",
                 value: format!("{slab_bytes} bytes"),
-                reason: "it is a multiple of 2 MiB".to_owned(),
+                reason: format!(
+                    "it is a multiple of 2 MiB, above 0 and not beyond {} bytes",
+                    isize::MAX
+                ),
             });
         }
         Ok(())
@@ -128,7 +134,10 @@ fn raw<T>(
     const { element::assert_element::<T>() };
     match range::size_bytes::<T>(len)? {
         0 => Ok(RawBuffer::empty::<T>(device)),
-        bytes => allocate(bytes),
+        bytes => {
+            device.api().origin.check("allocation from a pool")?;
+            allocate(bytes)
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use crate::memory::in_flight::Access;
 use crate::memory::range;
 use crate::memory::raw::RawBuffer;
 use crate::memory::unified::UnifiedBuffer;
+use crate::observe::{Part, Started, What};
 use crate::residency::{By, Place};
 use crate::stream::Stream;
 use smallvec::SmallVec;
@@ -58,8 +59,24 @@ impl<T> UnifiedBuffer<T> {
         let location = location.into();
         let range = range::check(range, self.len())?;
         let bytes = range::to_bytes::<T>(&range);
+        let started = Started::now(self.device());
+        let _span = tracing::debug_span!(target: "cuda_um", "prefetch", buffer = self.id(), bytes = bytes.len(), %location).entered();
         let missing = missing(&self.raw, &bytes, location);
+        let part = Part {
+            raw: &self.raw,
+            bytes: bytes.clone(),
+            write: false,
+        };
+        let what = What::Prefetch {
+            to: location,
+            left_out: missing.is_empty(),
+        };
         if missing.is_empty() && stream.runtime().is_same(self.device().runtime()) {
+            // The shadow vouches for the location of what is there, and for no other.
+            if bytes.is_empty() || !self.raw.is_managed() {
+                location.check(self.device().runtime())?;
+            }
+            started.done(what, self.device(), Some(stream.inner()), [part]);
             tracing::debug!(target: "cuda_um", buffer = self.id(), ?range, %location, "prefetch of what is there");
             return Ok(());
         }
@@ -87,6 +104,7 @@ impl<T> UnifiedBuffer<T> {
         });
         note_move(&self.raw, &bytes, location, enqueued.is_ok());
         enqueued?;
+        started.done(what, device, Some(stream.inner()), [part]);
         tracing::debug!(target: "cuda_um", buffer = self.id(), ?range, parts = missing.len(), %location, "prefetch");
         Ok(())
     }
@@ -133,6 +151,10 @@ fn check_places(device: &Device, location: Location, stream: &Stream) -> Result<
             device.name()
         ),
     };
+    if !stream.runtime().is_same(device.runtime()) {
+        return Err(Error::RuntimeMismatch { what: "the stream" });
+    }
+    location.check(device.runtime())?;
     if let Location::Device(ordinal) = location {
         let target = device.runtime().device(ordinal)?;
         if !target.capabilities().concurrent_managed_access {

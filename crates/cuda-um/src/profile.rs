@@ -1,126 +1,222 @@
-//! Migrations and page faults of managed memory on a real GPU, as CUPTI counts them.
+//! Migrations, page faults, kernels and operations as a [`Trace`]: on a GPU as CUPTI records them, on the simulator as its own.
 //!
-//! What this module does not do: attribute records to buffers or to operations, or time them.
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let runtime = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env()?.table())?;
+//! use cuda_um::UnifiedBuffer;
+//!
+//! let device = runtime.device(0)?;
+//! let (sum, trace) = runtime.profile(|| {
+//!     let mut targets = UnifiedBuffer::from_slice(&device, &[1.0f32; 4096])?;
+//!     targets.set_name("targets");
+//!     Ok::<f32, cuda_um::Error>(targets.host()?.iter().sum())
+//! })?;
+//! assert_eq!(sum?, 4096.0);
+//! assert_eq!(trace.buffers[0].name, "targets");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What this module does not do: say which of it was avoidable, or draw it (`cuda_um_trace` does).
 
+mod counter;
 mod cupti;
+mod decode;
+mod error;
+mod matching;
+mod options;
+pub(crate) mod session;
 
-use cupti::{Cupti, Kind};
+pub use counter::{MigrationCounter, MigrationCounts};
+pub use cuda_um_trace as trace;
+pub use cuda_um_trace::Trace;
+pub use error::ProfileError;
+pub use options::ProfileOptions;
+
+use crate::runtime::Runtime;
+use cuda_um_sys::Cupti;
+use cuda_um_trace::{DeviceInfo, Source};
+use cupti::{Collection, Keep};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Sums over all managed memory of this process since [`MigrationCounter::start`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MigrationCounts {
-    /// Bytes migrated from the host to a device.
-    pub bytes_to_device: u64,
-    /// Bytes migrated from a device to the host.
-    pub bytes_to_host: u64,
-    /// Bytes migrated from one device to another.
-    pub bytes_device_to_device: u64,
-    /// Page faults of kernels.
-    pub gpu_faults: u64,
-    /// Groups in which the driver served them: one record each.
-    pub gpu_fault_groups: u64,
-    /// Page faults of host code.
-    pub cpu_faults: u64,
-    /// Records that CUPTI had no room for; when not zero, the other numbers are too low.
-    pub dropped_records: u64,
-}
-
-/// Why migrations cannot be counted here; the program runs on without.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ProfileError {
-    /// No libcupti was found, or it lacks a function.
-    #[error("no usable CUPTI: {tried} (CUDA_UM_CUPTI names one)")]
-    Missing {
-        /// Each name tried and what became of it.
-        tried: String,
-    },
-    /// CUPTI is there and said no.
-    #[error("{call} was refused: {message} (CUPTI result {code})")]
-    Refused {
-        /// The CUPTI function.
-        call: &'static str,
-        /// Its result code.
-        code: u32,
-        /// CUPTI's own words for the code.
-        message: String,
-    },
-    /// CUPTI has one set of callbacks a process, and a counter is using it.
-    #[error("a MigrationCounter is running in this process already; drop it first")]
-    AlreadyRunning,
-}
+/// That this process collects: one profiler or counter at a time.
+struct Running;
 
 static RUNNING: AtomicBool = AtomicBool::new(false);
 
-/// Counts migrations and page faults of this process through CUPTI's unified-memory counters.
-///
-/// One at a time a process. Counting stops when it is dropped. Start one before the first managed buffer: CUPTI overlooks memory that
-/// was allocated before its first start (seen with CUDA 13.0 on an H200); the first managed memory after it takes some 20 ms longer.
-///
-/// # Examples
-/// ```no_run
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let runtime = cuda_um::Runtime::open()?;
-/// let counter = cuda_um::profile::MigrationCounter::start(&runtime)?;
-/// // … use managed memory …
-/// println!("{:?}", counter.read()?);
-/// # Ok(())
-/// # }
-/// ```
-#[doc(alias = "cuptiActivityConfigureUnifiedMemoryCounter")]
-pub struct MigrationCounter {
-    cupti: Cupti,
+impl Running {
+    fn take() -> Result<Self, ProfileError> {
+        match RUNNING.swap(true, Ordering::AcqRel) {
+            true => Err(ProfileError::AlreadyRunning),
+            false => Ok(Self),
+        }
+    }
 }
 
-impl MigrationCounter {
-    /// Opens libcupti (`CUDA_UM_CUPTI`, a trusted path; else the name that goes with the runtime's version) and starts counting.
+impl Drop for Running {
+    fn drop(&mut self) {
+        RUNNING.store(false, Ordering::Release);
+    }
+}
+
+fn cupti_of(runtime: &Runtime) -> Result<Arc<Cupti>, ProfileError> {
+    Ok(runtime.api().cupti()?)
+}
+
+/// Collects a [`Trace`] from its start until [`stop`](Self::stop).
+///
+/// - One profiler or [`MigrationCounter`] at a time a process, for CUPTI has one set of callbacks. It can be started and stopped again and
+///   again. Dropped without a stop, it ends and gives nothing.
+/// - Start it before the first managed buffer: CUPTI overlooks memory that was allocated before its first start (seen with CUDA 13.0 on
+///   an H200). Buffers that were made before are in the trace from the first operation on that uses them.
+/// - It sees the records of the whole process, and the operations of the given runtime (and of others over the same driver).
+/// - Memory is bounded ([`ProfileOptions`]); what was left out is counted in the trace.
+#[doc(alias = "cuptiActivityEnable")]
+pub struct Profiler {
+    collection: Option<Collection>,
+    runtime: Runtime,
+    source: Source,
+    _running: Running,
+}
+
+impl Profiler {
+    /// Opens CUPTI and begins to collect.
+    ///
+    /// CUPTI is `CUDA_UM_CUPTI` (a trusted path), else the library that goes with the runtime's version; the simulator has its own.
     ///
     /// # Errors
-    /// [`ProfileError::Missing`] where there is no CUPTI, [`ProfileError::Refused`] where it does not count (the rights for
-    /// profiling are missing, or another profiler has it), [`ProfileError::AlreadyRunning`].
-    pub fn start(runtime: &crate::Runtime) -> Result<Self, ProfileError> {
-        if RUNNING.swap(true, Ordering::AcqRel) {
-            return Err(ProfileError::AlreadyRunning);
-        }
-        let devices = runtime.device_count().unwrap_or(1);
-        let started = Cupti::open(runtime.version().major).and_then(|cupti| {
-            cupti.start(devices as u32)?;
-            Ok(Self { cupti })
-        });
-        if started.is_err() {
-            RUNNING.store(false, Ordering::Release);
-        }
-        started
+    /// [`ProfileError::Missing`] and [`ProfileError::TooOld`] where there is no CUPTI that serves, [`ProfileError::Refused`] where it does
+    /// not collect (the rights for profiling are missing, or another profiler has it), [`ProfileError::AlreadyRunning`],
+    /// [`ProfileError::NoDevice`]. The program goes on without.
+    pub fn start(runtime: &Runtime) -> Result<Self, ProfileError> {
+        Self::start_with(runtime, ProfileOptions::default())
     }
 
-    /// What was counted since the start. Synchronize the streams of interest first: work that still runs is counted later.
+    /// The same, with other limits.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub fn start_with(runtime: &Runtime, options: ProfileOptions) -> Result<Self, ProfileError> {
+        let running = Running::take()?;
+        let devices = runtime.device_count().map_err(Box::new)?;
+        let driver = runtime.driver_state().map_err(Box::new)?;
+        let cupti = cupti_of(runtime)?;
+        let source = Source {
+            name: match cupti.is_library() {
+                true => "CUPTI".to_owned(),
+                false => "simulator".to_owned(),
+            },
+            cuda: runtime.version().to_string(),
+        };
+        let keep = Keep {
+            records: options.max_records,
+            kernels: options.max_operations,
+            buffers: options.max_buffers,
+        };
+        let collection = Collection::start(cupti, devices as u32, keep)?;
+        session::begin(driver, Box::new(collection.clock()), &options);
+        Ok(Self {
+            collection: Some(collection),
+            runtime: runtime.clone(),
+            source,
+            _running: running,
+        })
+    }
+
+    /// Ends, and gives what was collected.
+    ///
+    /// # Ordering
+    /// Waits for all work on the runtime's devices, so that its records are complete. If that work fails, the trace has what was recorded;
+    /// the error stays with the device, whose next call reports it.
     ///
     /// # Errors
     /// [`ProfileError::Refused`] if CUPTI cannot deliver its records.
-    pub fn read(&self) -> Result<MigrationCounts, ProfileError> {
-        self.cupti.flush()?;
-        Ok(MigrationCounts {
-            bytes_to_device: cupti::sum(Kind::HostToDevice),
-            bytes_to_host: cupti::sum(Kind::DeviceToHost),
-            bytes_device_to_device: cupti::sum(Kind::DeviceToDevice),
-            gpu_faults: cupti::sum(Kind::GpuFault),
-            gpu_fault_groups: cupti::records(Kind::GpuFault),
-            cpu_faults: cupti::records(Kind::CpuFault),
-            dropped_records: cupti::dropped(),
-        })
+    pub fn stop(mut self) -> Result<Trace, ProfileError> {
+        let devices = self.runtime.open_devices();
+        for device in &devices {
+            if let Err(error) = device.synchronize() {
+                tracing::warn!(target: "cuda_um", device = device.ordinal(), %error, "a profile may be short: work failed");
+            }
+        }
+        let Some((mut session, collection)) = session::end().zip(self.collection.take()) else {
+            return Ok(Trace::default());
+        };
+        let end = session.now();
+        let cupti::Collected {
+            mut records,
+            kernels,
+            counts,
+            records_over,
+            kernels_over,
+        } = collection.finish()?;
+        records.sort_by_key(|record| record.start);
+        // A guard that lives on has its begin, which is before what came later.
+        session.operations.sort_by_key(|operation| operation.start);
+        for (id, operation) in session.operations.iter_mut().enumerate() {
+            operation.id = id as u64;
+            if operation.end == session::OPEN {
+                operation.end = end;
+            }
+        }
+        let kernels = matching::match_launches(kernels, &session.operations);
+        let devices = devices.iter().map(|device| DeviceInfo {
+            ordinal: device.ordinal(),
+            name: device.name().to_owned(),
+            memory_bytes: device
+                .memory_info()
+                .map_or(0, |info| info.total_bytes as u64),
+        });
+        let trace = Trace {
+            format: Trace::FORMAT,
+            source: std::mem::take(&mut self.source),
+            devices: devices.collect(),
+            start: session.start,
+            end,
+            buffers: session.buffers,
+            operations: session.operations,
+            kernels,
+            records,
+            dropped_records: counts.dropped_records + records_over,
+            dropped_operations: session.dropped + kernels_over,
+        };
+        if trace.dropped_records + trace.dropped_operations > 0 {
+            tracing::warn!(
+                target: "cuda_um", records = trace.dropped_records, operations = trace.dropped_operations,
+                "a profile is short of what there was no room for"
+            );
+        }
+        Ok(trace)
     }
 }
 
-impl std::fmt::Debug for MigrationCounter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("MigrationCounter").finish_non_exhaustive()
-    }
-}
-
-impl Drop for MigrationCounter {
+impl Drop for Profiler {
     fn drop(&mut self) {
-        self.cupti.stop();
-        RUNNING.store(false, Ordering::Release);
+        // Nothing is left after a stop; else nobody wants it.
+        drop(session::end());
+        drop(self.collection.take());
+    }
+}
+
+impl std::fmt::Debug for Profiler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Profiler")
+            .field("source", &self.source)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Runtime {
+    /// Does `work` and gives what it gave, with a [`Trace`] of it: a [`Profiler`] around a closure.
+    ///
+    /// # Ordering
+    /// As for [`Profiler::stop`].
+    ///
+    /// # Errors
+    /// As for [`Profiler::start`], before `work` is begun; and as for [`Profiler::stop`], after which the result of `work` is lost.
+    pub fn profile<R>(&self, work: impl FnOnce() -> R) -> Result<(R, Trace), ProfileError> {
+        let profiler = Profiler::start(self)?;
+        let result = work();
+        Ok((result, profiler.stop()?))
     }
 }

@@ -1,6 +1,7 @@
 //! Frees, on a thread of its own, what was dropped while a device still used it.
 
 use crate::error::{Error, Result};
+use crate::fork::Origin;
 use crate::memory::in_flight::Use;
 use crate::memory::settle::settle;
 use parking_lot::{Condvar, Mutex};
@@ -20,9 +21,9 @@ pub(crate) struct Deferred {
 }
 
 /// The queue and its thread, which starts with the first entry.
-#[derive(Default)]
 pub(crate) struct Reclaim {
     shared: Arc<Shared>,
+    origin: Origin,
 }
 
 #[derive(Default)]
@@ -45,6 +46,13 @@ struct State {
 const SLEEP: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(2));
 
 impl Reclaim {
+    pub(crate) fn new(origin: Origin) -> Self {
+        Self {
+            shared: Arc::default(),
+            origin,
+        }
+    }
+
     /// Releases `entry` when its uses are done, without making the caller wait.
     pub(crate) fn defer(&self, entry: Deferred) {
         let mut state = self.shared.state.lock();
@@ -86,6 +94,9 @@ impl Reclaim {
 
 impl Drop for Reclaim {
     fn drop(&mut self) {
+        if self.origin.is_inherited() {
+            return;
+        }
         // Entries hold the `Api` that this belongs to, so the queue is empty: the thread only has to end.
         self.shared.state.lock().closing = true;
         self.shared.changed.notify_all();

@@ -142,6 +142,7 @@ impl Runtime {
     ///
     /// The first error of that thread since the last call. What could not be waited for is leaked, never freed in use.
     pub fn reclaim(&self) -> Result<()> {
+        self.api().origin.check("reclaim")?;
         let reclaim = &self.api().reclaim;
         reclaim.flush();
         reclaim.take_error().map_or(Ok(()), Err)
@@ -166,7 +167,27 @@ impl Runtime {
         Ok(Arc::clone(slot.own_stream.get_or_init(|| made)))
     }
 
+    /// What all runtimes over this driver share.
+    #[cfg(feature = "profile")]
+    pub(crate) fn driver_state(&self) -> Result<Arc<DriverState>> {
+        Ok(Arc::clone(&self.devices_of_driver()?.driver))
+    }
+
+    /// The devices that were asked for so far: opening another one would make a context on it.
+    #[cfg(feature = "profile")]
+    pub(crate) fn open_devices(&self) -> Vec<Device> {
+        let Ok(devices) = self.devices_of_driver() else {
+            return Vec::new();
+        };
+        let open = devices.slots.iter().filter_map(|slot| {
+            let state = slot.state.lock().clone()?;
+            Some(Device::new(self.clone(), state))
+        });
+        open.collect()
+    }
+
     fn devices_of_driver(&self) -> Result<Arc<Devices>> {
+        self.api().origin.check("cudaGetDeviceCount")?;
         let mut devices = self.inner.devices.lock();
         match &*devices {
             Some(known) => Ok(Arc::clone(known)),

@@ -41,6 +41,8 @@ pub struct Stream {
 /// Each piece of work gets a number once it is enqueued. An event that is recorded after the count was read covers all work up to
 /// that count; so an event is needed only where somebody waits.
 pub(crate) struct StreamInner {
+    /// A number of its own, for traces.
+    id: u64,
     device: Arc<DeviceState>,
     raw: Handle,
     submitted: AtomicU64,
@@ -142,7 +144,9 @@ impl Stream {
 impl StreamInner {
     pub(crate) fn create(device: &Arc<DeviceState>) -> Result<Arc<Self>> {
         let raw = Handle(device.api.stream_create(device.ordinal)?);
+        static NEXT: AtomicU64 = AtomicU64::new(1);
         let stream = Arc::new(Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
             device: Arc::clone(device),
             raw,
             submitted: AtomicU64::new(0),
@@ -152,6 +156,11 @@ impl StreamInner {
         });
         device.add_stream(&stream);
         Ok(stream)
+    }
+
+    #[cfg(feature = "profile")]
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 
     pub(crate) fn raw(&self) -> cudaStream_t {
@@ -300,6 +309,9 @@ impl StreamInner {
 #[allow(unsafe_code, reason = "passes the handle to CUDA")]
 impl Drop for StreamInner {
     fn drop(&mut self) {
+        if self.api().origin.is_inherited() {
+            return;
+        }
         if !self.is_known_idle() {
             self.device.orphan_work();
         }
@@ -313,6 +325,7 @@ impl Drop for StreamInner {
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stream")
+            .field("id", &self.inner.id)
             .field("device", &self.inner.ordinal())
             .field("raw", &self.as_raw())
             .field("submitted", &self.inner.submitted())

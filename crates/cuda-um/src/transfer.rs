@@ -12,6 +12,9 @@ mod ring;
 mod staged;
 mod streaming;
 mod workers;
+// Not in `workers`: `tests/loom` compiles that with other locks.
+#[cfg(test)]
+mod workers_tests;
 
 pub(crate) use on_host::copy_on_host;
 pub use options::TransferOptions;

@@ -120,7 +120,7 @@ fn the_cost_model_of_the_machine_counts() {
     // A link that kernels can hardly use.
     model.remote_rate = 1e6;
     model.source = "a test".to_owned();
-    device.set_cost_model(model);
+    device.set_cost_model(model).unwrap();
     let buffer =
         UnifiedBuffer::<u8>::zeroed_with(&device, 64 * KIB, pattern(AccessPattern::StreamOnce))
             .unwrap();

@@ -121,3 +121,17 @@ fn a_future_that_was_given_up_leaves_the_gate_open() {
     drop(paused);
     assert_eq!(buffer.host().unwrap()[0], 2);
 }
+
+#[test]
+fn host_async_is_ready_after_a_stream_with_work_has_gone() {
+    // Nobody could ask for its work any more, so the future tried again for ever.
+    let (_, device, stream) = simulated(Gpu::NoConcurrentAccess);
+    let buffer = UnifiedBuffer::from_slice(&device, &[5u32; 100]).unwrap();
+    let mut gone = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    // No kernel: its module would keep the stream.
+    gone.fill(1, &stream).unwrap();
+    drop((gone, stream));
+    device.runtime().reclaim().unwrap();
+    assert_eq!(pollster::block_on(buffer.host_async()).unwrap()[0], 5);
+    assert!(buffer.try_host().is_ok());
+}

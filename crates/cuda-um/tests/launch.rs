@@ -2,7 +2,7 @@
 
 mod support;
 
-use cuda_um::{DeviceBuffer, Error, LaunchConfig, Module, PinnedBuffer, UnifiedBuffer};
+use cuda_um::{Arguments, DeviceBuffer, Error, LaunchConfig, Module, PinnedBuffer, UnifiedBuffer};
 use cuda_um_sim::Gpu;
 use support::{Add, device, on, simulated, simulated_with};
 
@@ -175,4 +175,22 @@ fn other_devices_and_runtimes_are_refused() {
         )
         .unwrap_err();
     assert!(matches!(error, Error::RuntimeMismatch { .. }), "{error}");
+}
+
+#[test]
+fn arguments_may_be_a_list() {
+    let (device, stream) = device();
+    let add = Add::load(&device);
+    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    for rounds in [3u32, 4] {
+        let mut arguments = Arguments::new();
+        arguments.push(buffer.view_mut(10..).unwrap());
+        arguments.push(90u32);
+        arguments.push(rounds);
+        assert_eq!(arguments.len(), 3);
+        add.launch(&stream, 90, arguments).unwrap();
+    }
+    // The guard waits for both: the list notes its buffers as a tuple does.
+    let host = buffer.host().unwrap();
+    assert_eq!((host[9], host[10], host[99]), (0, 7, 7));
 }

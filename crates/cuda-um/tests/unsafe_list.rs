@@ -5,13 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders whose sources are shipped or run; tests launch kernels and are not in the list.
-const FOLDERS: [&str; 6] = [
+const FOLDERS: [&str; 7] = [
     "crates",
     "kernels",
     "xtask",
     "benches",
     "examples",
     "conformance",
+    "fuzz",
 ];
 const SKIPPED: [&str; 4] = ["target", "tests", "node_modules", "results"];
 /// Generated: one row.
@@ -114,6 +115,57 @@ fn every_file_with_unsafe_is_listed() {
         missing.is_empty() && idle.is_empty(),
         "docs/soundness.md: add a row for {missing:#?}; no `unsafe` (any more) in {idle:#?}"
     );
+}
+
+/// The tests that the table of claims names, as (file, test).
+fn guarding(document: &str) -> Vec<(&str, &str)> {
+    let claims = document.lines().filter(|line| {
+        let row = line.strip_prefix("| ").unwrap_or_default();
+        row.starts_with(|digit: char| digit.is_ascii_digit())
+    });
+    let named = claims.flat_map(|row| row.rsplit(" | ").next().unwrap_or_default().split('`'));
+    named
+        .filter_map(|name| name.split_once("::").or_else(|| name.split_once('/')))
+        .collect()
+}
+
+/// Whether the sources of a test binary (a file, or a folder) or of a module hold this test.
+fn is_test(root: &Path, file: &str, test: &str) -> bool {
+    let crate_root = root.join("crates/cuda-um");
+    if file == "compile_fail" {
+        let (source, said) = (format!("{test}.rs"), format!("{test}.stderr"));
+        let folder = crate_root.join("tests/compile_fail");
+        return folder.join(source).is_file() && folder.join(said).is_file();
+    }
+    let folder = fs::read_dir(crate_root.join("tests").join(file));
+    let mut paths: Vec<_> = folder
+        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+        .unwrap_or_default();
+    paths.push(crate_root.join(format!("tests/{file}.rs")));
+    paths.push(crate_root.join(format!("src/memory/{file}.rs")));
+    paths.iter().any(|path| {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let head = format!("fn {test}(");
+        text.match_indices(&head).any(|(at, _)| {
+            let before: Vec<_> = text[..at].lines().rev().take(2).collect();
+            before.iter().any(|line| line.trim() == "#[test]")
+        })
+    })
+}
+
+#[test]
+fn every_claim_is_guarded_by_tests_that_exist() {
+    let Some((root, document)) = workspace() else {
+        return;
+    };
+    let named = guarding(&document);
+    assert!(named.len() > 30, "the table was not found: {named:?}");
+    let absent: Vec<_> = named
+        .iter()
+        .filter(|(file, test)| !is_test(&root, file, test))
+        .collect();
+    assert!(absent.is_empty(), "no such tests: {absent:#?}");
+    assert!(!is_test(&root, "guards", "no_such_test"));
 }
 
 #[test]

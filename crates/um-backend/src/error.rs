@@ -67,7 +67,10 @@ pub enum CudaError {
         len: usize,
     },
     /// A length whose size in bytes does not fit the address space.
-    #[error("{len} elements of {element_bytes} bytes are more than can be addressed")]
+    #[error(
+        "{len} elements of {element_bytes} bytes are more than can be addressed: {} bytes",
+        isize::MAX
+    )]
     TooLarge {
         /// The length that was asked for.
         len: usize,
@@ -137,10 +140,14 @@ impl CudaError {
         matches!(self, Self::OutOfMemory { .. })
     }
 
-    /// Whether every later call will fail too, until the process ends.
+    /// Whether every later call will fail too, until the process ends: the device is lost, or the process is a child made by `fork`.
     #[must_use]
     pub fn is_sticky(&self) -> bool {
-        matches!(self, Self::DeviceLost(_))
+        match self {
+            Self::DeviceLost(_) => true,
+            Self::Cuda(error) => error.is_sticky(),
+            _ => false,
+        }
     }
 }
 
@@ -225,6 +232,8 @@ mod tests {
             matches!(&none, CudaError::NoGpu { reason } if reason.contains("cudaGetDeviceCount")),
             "{none}"
         );
+        let forked = CudaError::from(cuda_um::Error::Forked { call: "cudaFree" });
+        assert!(forked.is_sticky() && forked.to_string().contains("fork"));
         let length = cuda_um::Error::LengthMismatch {
             what: "copy_from_host",
             expected: 4,

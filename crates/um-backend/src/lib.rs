@@ -39,6 +39,9 @@ pub use prefetch_batch::{PrefetchBatch, Prefetched};
 pub use runtime::RuntimeChoice;
 pub use unified_buffer::{UnifiedBacking, UnifiedBuffer};
 
+/// Traces of migrations, page faults, kernels and operations.
+#[cfg(feature = "profile")]
+pub use cuda_um::profile;
 pub use cuda_um::{
     AccessPattern, Capabilities, HostMut, HostRef, MemoryInfo, Oversubscription, Placed,
     PoolOptions, PoolStats, RegisteredBuffer, Stream, UnifiedOptions, View, ViewMut,

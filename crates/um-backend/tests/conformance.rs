@@ -202,7 +202,7 @@ fn the_suite_finds_faults() {
             Fault::WritesBeforeChecking | Fault::OtherError => &[Rule::RangesMustBeWithin],
             Fault::ShortFill => &[Rule::Fill],
             Fault::NoZero => &[Rule::SetZero],
-            Fault::CloneLength | Fault::DirtyClone => &[Rule::CloneEmpty],
+            Fault::CloneLength | Fault::DirtyClone | Fault::ShortClone => &[Rule::CloneEmpty],
             Fault::AnyOfPart => &[Rule::Downcasts],
             Fault::ForgetsSourceRange => &[Rule::InOrder],
             Fault::UncheckedPair => &[Rule::PairBounds],

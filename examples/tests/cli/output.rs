@@ -210,3 +210,32 @@ fn help_names_every_option_and_shows_examples() {
         assert!(text.contains(part), "{part} in\n{text}");
     }
 }
+
+#[test]
+fn a_trace_names_the_kernels_and_where_the_buffers_were_made() {
+    let folder = Folder::new();
+    let path = std::env::temp_dir().join(format!("batch-recall-{}.json", std::process::id()));
+    let output = folder.command().arg("--trace").arg(&path).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let trace: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let of = |list: &str| trace[list].as_array().unwrap().clone();
+    let launches = of("operations");
+    let launches = launches
+        .iter()
+        .filter(|operation| operation["operation"] == "launch")
+        .count();
+    assert!(launches > 0);
+    assert_eq!(of("kernels").len(), launches);
+    assert!(
+        of("kernels")
+            .iter()
+            .all(|run| run["operation"].is_u64() && run["end"].as_u64() >= run["start"].as_u64())
+    );
+    assert!(of("buffers").iter().any(|buffer| buffer["managed"] == true));
+    assert_eq!(trace["dropped_records"], 0);
+}

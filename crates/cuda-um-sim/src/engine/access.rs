@@ -15,6 +15,8 @@ pub(crate) struct Launch {
     pub(crate) stream: usize,
     /// When it was enqueued, as `State::handle` counts.
     pub(crate) enqueued: usize,
+    /// When it touches what it touches next, on the virtual clock.
+    pub(crate) now: Duration,
 }
 
 /// A range that a kernel may touch.
@@ -83,6 +85,7 @@ impl State {
                     return Err("it is attached to the host or to another stream");
                 }
                 let pages = self.pages_of(base, &span);
+                self.activity.now = launch.now;
                 let touch = self.touch(machine, Processor::device(device), base, pages, write);
                 access.cost = touch.cost;
                 access.remote_bytes = touch.remote_bytes;

@@ -12,6 +12,9 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 /// Bytes of a CPU page.
 pub(crate) const PAGE: usize = 4096;
 
+/// What the views begin at a multiple of, since the driver moves managed memory by blocks of that size.
+const ALIGN: usize = 2 << 20;
+
 /// What the host may do with a page of its view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HostAccess {
@@ -139,37 +142,65 @@ impl Drop for AddressSpace {
     }
 }
 
+/// Maps the file at a multiple of [`ALIGN`], wherever else the kernel would put it.
 fn map(file: &OwnedFd, len: usize, protection: i32) -> io::Result<usize> {
-    // SAFETY: a fresh mapping at an address of the kernel's choice disturbs no memory of this process.
-    let address = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            len,
-            protection,
-            libc::MAP_SHARED | libc::MAP_NORESERVE,
-            file.as_raw_fd(),
-            0,
-        )
+    let mmap = |at: usize, len, protection, flags, file| {
+        // SAFETY: without MAP_FIXED, a fresh mapping disturbs no memory of this process; with it (below), it replaces one that this
+        // function has just made.
+        let address = unsafe {
+            libc::mmap(
+                at as *mut libc::c_void,
+                len,
+                protection,
+                flags | libc::MAP_NORESERVE,
+                file,
+                0,
+            )
+        };
+        match address {
+            libc::MAP_FAILED => Err(io::Error::last_os_error()),
+            address => Ok(address as usize),
+        }
     };
-    if address == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
+    let anonymous = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let reserved = mmap(0, len + ALIGN, libc::PROT_NONE, anonymous, -1)?;
+    let address = reserved.next_multiple_of(ALIGN);
+    for (start, end) in [(reserved, address), (address + len, reserved + len + ALIGN)] {
+        if start < end {
+            unmap(start, end - start);
+        }
+    }
+    let fixed = libc::MAP_SHARED | libc::MAP_FIXED;
+    if let Err(error) = mmap(address, len, protection, fixed, file.as_raw_fd()) {
+        unmap(address, len);
+        return Err(error);
     }
     // A child of fork does not inherit managed memory (so behaves the driver), and a core dump need not hold it.
     for advice in [libc::MADV_DONTFORK, libc::MADV_DONTDUMP] {
         // SAFETY: the range was mapped just now; neither advice changes its contents.
-        let _ = unsafe { libc::madvise(address, len, advice) };
+        let _ = unsafe { libc::madvise(address as *mut libc::c_void, len, advice) };
     }
-    Ok(address as usize)
+    Ok(address)
 }
 
 fn unmap(address: usize, len: usize) {
-    // SAFETY: the range was mapped by `map` and is unmapped once, by the owner's end.
+    // SAFETY: the range was mapped by `map`, nobody uses it, and it is unmapped once.
     let _ = unsafe { libc::munmap(address as *mut libc::c_void, len) };
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Address sanitizer leaves the kernel no such address to choose.
+    #[test]
+    fn views_begin_at_blocks_wherever_the_kernel_maps() {
+        let spaces = [PAGE, 3 * PAGE, ALIGN + PAGE].map(|len| AddressSpace::reserve(len).unwrap());
+        for space in &spaces {
+            assert!(space.base().is_multiple_of(ALIGN));
+            assert!(space.device_address(space.base()).is_multiple_of(ALIGN));
+        }
+    }
 
     #[test]
     fn both_views_show_the_same_bytes() {

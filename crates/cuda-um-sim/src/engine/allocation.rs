@@ -29,12 +29,23 @@ pub(crate) struct Advice {
     pub(crate) last_prefetch: Option<Place>,
 }
 
+/// What an earlier call has left to the host's next touch of a page. A matter of time alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Left {
+    /// It was on a device and was discarded there.
+    Discarded,
+    /// A prefetch made it, and did not map it.
+    Unmapped,
+}
+
 /// The pages of a managed allocation, numbered from its start.
 #[derive(Debug)]
 pub(crate) struct Managed {
     pub(crate) pages: RangeMap<usize, Page>,
     pub(crate) advice: RangeMap<usize, Advice>,
     pub(crate) attach: Attach,
+    /// What is left to the host's next touch of pages.
+    pub(crate) left: RangeMap<usize, Left>,
     /// When a device last used a block.
     pub(crate) used: BTreeMap<usize, u64>,
 }
@@ -49,6 +60,7 @@ impl Managed {
             pages,
             advice,
             attach,
+            left: RangeMap::new(),
             used: BTreeMap::new(),
         }
     }
@@ -67,6 +79,17 @@ impl Managed {
             }
         }
         runs
+    }
+
+    /// How many pages of `range` have this left to the host.
+    pub(crate) fn left_to_host(&self, range: &Range<usize>, left: Left) -> usize {
+        let parts = self
+            .left
+            .overlapping(range)
+            .filter(|(_, what)| **what == left);
+        parts
+            .map(|(part, _)| part.end.min(range.end) - part.start.max(range.start))
+            .sum()
     }
 
     /// Changes the advice of `range`.

@@ -14,6 +14,9 @@ use super::status::Code;
 use super::stream::{Completion, Stream};
 use cuda_um_cost::at_rate;
 
+/// Copies from or to pageable memory of this size and above go through the driver's own pinned memory.
+const STAGED_FROM: usize = 64 << 10;
+
 /// `cudaMemcpyKind`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Direction {
@@ -168,7 +171,16 @@ impl State {
             (End::Pageable, _) | (_, End::Pageable) => cost.pageable_rate,
             _ => cost.pinned_rate,
         };
-        cost.copy + at_rate(count, rate)
+        let managed = [from, to].map(|span| matches!(span.memory, Memory::Managed(_)));
+        let mut time = cost.copy + at_rate(count, rate);
+        if managed.contains(&true) {
+            time += cost.copy_managed;
+        }
+        let ends = [source, target];
+        if ends.contains(&End::Pageable) && ends.contains(&End::Device) && to.bytes >= STAGED_FROM {
+            time += cost.staging;
+        }
+        time
     }
 
     /// Copies and prefetches of one direction share the link; the end of the work.
@@ -232,7 +244,10 @@ impl State {
         self.now += machine.cost.enqueue;
         let device = stream.device;
         let work = Box::new(move |core: &Arc<Core>, start: Duration| {
-            let cost = core.state.lock().price_set(&core.machine, device, &to);
+            let cost = core
+                .state
+                .lock()
+                .price_set(&core.machine, device, &to, start);
             // SAFETY: the range was checked against its allocation, whose device view stays mapped while the simulator
             // lives, or is vouched for by the caller of the CUDA function.
             unsafe { bytes::set(to.view, value, width, count) };
@@ -248,12 +263,19 @@ impl State {
         })
     }
 
-    fn price_set(&mut self, machine: &Machine, device: usize, to: &Span) -> Duration {
+    fn price_set(
+        &mut self,
+        machine: &Machine,
+        device: usize,
+        to: &Span,
+        start: Duration,
+    ) -> Duration {
         let mut cost = machine.cost.kernel + at_rate(to.bytes as u64, machine.cost.device_rate);
         if let Memory::Managed(base) = to.memory
             && to.bytes > 0
         {
             // A memset runs on the device: it faults like a kernel that writes.
+            self.activity.now = start;
             let touch = self.touch(
                 machine,
                 Processor::device(device),
@@ -261,7 +283,7 @@ impl State {
                 self.pages_of(base, to),
                 true,
             );
-            cost += touch.cost + at_rate(touch.remote_bytes, machine.cost.remote_rate);
+            cost += touch.cost + machine.over_link(touch.remote_bytes);
         }
         self.counters.set_bytes += to.bytes as u64;
         cost

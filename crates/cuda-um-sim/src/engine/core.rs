@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
+use super::hold::Gate;
 use super::state::{Machine, State};
 use super::status::Code;
 use super::stream::{Completion, Stream};
@@ -18,8 +19,8 @@ pub(crate) struct Core {
     slot: AtomicUsize,
     pub(crate) machine: Machine,
     pub(crate) state: Mutex<State>,
-    paused: Mutex<usize>,
-    resumed: Condvar,
+    pub(super) gate: Mutex<Gate>,
+    pub(super) resumed: Condvar,
 }
 
 impl Core {
@@ -30,13 +31,19 @@ impl Core {
             slot: AtomicUsize::new(usize::MAX),
             machine,
             state: Mutex::new(state),
-            paused: Mutex::new(0),
+            gate: Mutex::default(),
             resumed: Condvar::new(),
         })
     }
 
     /// Waits for work and moves the host's clock to its end.
     pub(crate) fn wait(&self, completions: &[Arc<Completion>]) -> Result<(), Code> {
+        if completions
+            .iter()
+            .any(|completion| completion.get().is_none())
+        {
+            self.end_hold_to_wait();
+        }
         for completion in completions {
             let at = completion.wait();
             self.state.lock().observe(completion, at);
@@ -67,19 +74,19 @@ impl Core {
     }
 
     pub(crate) fn pause(&self) {
-        *self.paused.lock() += 1;
+        self.gate.lock().paused += 1;
     }
 
     pub(crate) fn resume(&self) {
-        *self.paused.lock() -= 1;
+        self.gate.lock().paused -= 1;
         self.resumed.notify_all();
     }
 
-    /// Blocks a stream's thread while the simulator is paused.
-    pub(crate) fn pass_gate(&self) {
-        let mut paused = self.paused.lock();
-        while *paused > 0 {
-            self.resumed.wait(&mut paused);
+    /// Blocks a stream's thread while the simulator is paused, or the stream is held.
+    pub(crate) fn pass_gate(&self, stream: usize) {
+        let mut gate = self.gate.lock();
+        while gate.is_closed_to(stream) {
+            self.resumed.wait(&mut gate);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Making room on a device: what was used longest ago goes to the host.
 
+use super::activity::Cause;
 use super::address_space::PAGE;
 use super::moving::Moved;
 use super::page::{BLOCK_PAGES, HOST, Page, Processor, Processors};
@@ -75,7 +76,9 @@ impl State {
             if resident.is_empty() {
                 resident = Processors::only(HOST);
                 self.counters.evicted_bytes += bytes;
-                self.count_move(page.resident, HOST, bytes, &mut Moved::default());
+                let cause = std::mem::replace(&mut self.activity.cause, Cause::Eviction);
+                self.count_move(page.resident, HOST, base, &run, &mut Moved::default());
+                self.activity.cause = cause;
             }
             self.place(
                 machine,

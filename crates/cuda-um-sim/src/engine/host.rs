@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use super::address_space::{HostAccess, PAGE};
-use super::allocation::Allocation;
+use super::allocation::{Allocation, Left};
+use super::moving::HOST_CACHE_BYTES;
 use super::page::HOST;
 use super::state::{Machine, State};
 use super::status::Code;
+use cuda_um_cost::at_rate;
 
 impl State {
     /// The allocation whose pages hold an address: the rest of its last page counts.
@@ -44,7 +46,28 @@ impl State {
                 Err(Code::UNKNOWN)
             };
         }
+        self.activity.now = self.now;
         Ok(self.touch(machine, HOST, base, page..page + 1, write).cost)
+    }
+
+    /// What it takes the host to write `bytes` at `address`, besides faults: the copying itself, and mapping pages that a prefetch made.
+    pub(crate) fn host_wrote(&mut self, machine: &Machine, address: usize, bytes: usize) {
+        let cost = &machine.cost;
+        let cached = bytes.min(HOST_CACHE_BYTES);
+        self.now += at_rate(cached as u64, cost.host_write_rate)
+            + at_rate((bytes - cached) as u64, cost.host_copy_rate);
+        let Some(allocation) = self.holding(address) else {
+            return;
+        };
+        let base = allocation.base;
+        let end = address.saturating_add(bytes).min(allocation.end());
+        let pages = allocation.pages(&(address..end));
+        let allocation = self.allocations.get_mut(&base);
+        if let Some(managed) = allocation.and_then(|allocation| allocation.managed_mut()) {
+            let unmapped = managed.left_to_host(&pages, Left::Unmapped);
+            managed.left.remove(pages);
+            self.now += cost.host_map_page * unmapped as u32;
+        }
     }
 
     fn page_access(&self, machine: &Machine, base: usize, page: usize) -> HostAccess {

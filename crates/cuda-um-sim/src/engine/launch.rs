@@ -165,14 +165,20 @@ impl State {
             device,
             stream: stream.handle,
             enqueued: self.handle(),
+            now: Duration::ZERO,
         };
+        let number = self.activity.launched();
         let work = Box::new(move |core: &Arc<Core>, start: Duration| {
+            let launch = Launch {
+                now: start,
+                ..launch
+            };
             let mut context = LaunchContext::new(core, launch, shape, parameters);
             let result = catch_unwind(AssertUnwindSafe(|| (function.twin)(&mut context)));
             let cost = core.machine.cost.kernel
                 + context.cost()
                 + at_rate(context.local_bytes(), core.machine.cost.kernel_rate)
-                + at_rate(context.remote_bytes(), core.machine.cost.remote_rate);
+                + core.machine.over_link(context.remote_bytes());
             let mut state = core.state.lock();
             state.counters.kernels += 1;
             let code = match result {
@@ -196,6 +202,9 @@ impl State {
             if let Some(code) = code {
                 state.poison(code);
             }
+            let origin = (device, launch.stream, number);
+            let name = &function.entry.name;
+            state.activity.kernel(name, origin, start, start + cost);
             let device = &mut state.devices[device];
             device.end = device.end.max(start + cost);
             start + cost
@@ -222,6 +231,7 @@ impl State {
             .map(|allocation| allocation.base)
             .collect();
         let before = self.counters.bytes_to_device;
+        self.activity.now = self.now;
         for base in bases {
             let count = self.managed(base).map_or(0, |(_, count)| count);
             self.touch(
@@ -250,7 +260,21 @@ impl State {
     }
 }
 
+<<<<<<< HEAD
 fn check_shape(function: &Function, shape: LaunchShape) -> Result<(), Code> {
+=======
+impl Machine {
+    /// What a kernel takes longer that reads or writes so many bytes over the link.
+    pub(crate) fn over_link(&self, bytes: u64) -> Duration {
+        match bytes {
+            0 => Duration::ZERO,
+            _ => self.cost.remote + at_rate(bytes, self.cost.remote_rate),
+        }
+    }
+}
+
+fn check_shape(machine: &Machine, function: &Function, shape: LaunchShape) -> Result<(), Code> {
+>>>>>>> main
     let LaunchShape {
         grid,
         block,

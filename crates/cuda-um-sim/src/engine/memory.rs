@@ -13,12 +13,19 @@ use crate::check::Misuse;
 /// Allocations below this share 64 KiB granules of address space; from it on, whole 2 MiB blocks.
 const BLOCK: usize = 2 << 20;
 const GRANULE: usize = 64 << 10;
+/// Larger pinned allocations are locked page by page, device allocations from here on mapped: smaller ones come out of what is there.
+const MIB: usize = 1 << 20;
 /// Fresh memory up to this size is filled with a pattern, so that nobody takes it for zeroed.
 const POISONED_UP_TO: usize = 1 << 20;
 /// The pattern of uninitialised memory; as `f32` it is a NaN.
 pub(crate) const POISON: u8 = 0xff;
 /// Freed ranges remembered for reports.
 const REMEMBERED: usize = 4096;
+
+/// Blocks that an allocation takes, for its price.
+fn blocks_of(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(BLOCK)).unwrap_or(u32::MAX)
+}
 
 /// The memory behind a pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,7 +118,11 @@ impl State {
         device: usize,
         attach: Attach,
     ) -> Result<usize, Code> {
-        self.now += machine.cost.managed_alloc;
+        let cost = &machine.cost;
+        self.now += match bytes {
+            ..BLOCK => cost.managed_alloc,
+            _ => cost.managed_alloc_large + cost.managed_alloc_block * blocks_of(bytes),
+        };
         let charge = (!machine.concurrent).then_some(device);
         let kind = Kind::Managed(Box::new(Managed::new(bytes.div_ceil(PAGE), attach)));
         self.allocate(machine, bytes, device, charge, kind)
@@ -124,10 +135,10 @@ impl State {
         bytes: usize,
         device: usize,
     ) -> Result<usize, Code> {
-        self.now += if bytes < 1 << 20 {
-            machine.cost.device_alloc_small
-        } else {
-            machine.cost.device_alloc
+        let cost = &machine.cost;
+        self.now += match bytes {
+            ..MIB => cost.device_alloc_small,
+            _ => cost.device_alloc + cost.device_alloc_block * blocks_of(bytes),
         };
         self.allocate(machine, bytes, device, Some(device), Kind::Device(device))
     }
@@ -162,8 +173,8 @@ impl State {
         device: usize,
         flags: u32,
     ) -> Result<usize, Code> {
-        self.now += machine.cost.enqueue;
-        if bytes > 1 << 20 {
+        self.now += machine.cost.pinned_alloc;
+        if bytes > MIB {
             self.now += cuda_um_cost::at_rate(bytes as u64, machine.cost.pin_rate);
         }
         // With unified addressing all pinned memory is mapped, asked for or not.

@@ -1,6 +1,7 @@
 //! The simulated machine: plain Rust, no C types. What a call does is decided here; `entry` only translates.
 
 mod access;
+mod activity;
 mod address_space;
 mod advice;
 mod allocation;
@@ -12,6 +13,7 @@ mod device;
 mod event;
 mod eviction;
 mod free_list;
+mod hold;
 mod host;
 mod launch;
 mod memory;
@@ -30,12 +32,15 @@ mod thread;
 
 pub(crate) use self::core::Core;
 pub(crate) use access::Launch;
+pub(crate) use activity::{Cause, MapCause, Record, What};
 pub(crate) use address_space::AddressSpace;
 pub(crate) use advice::{AdviceChange, Attribute, AttributeValue};
 pub(crate) use allocation::{Attach, Kind};
 pub(crate) use copy::Direction;
+pub(crate) use hold::Hold;
 pub(crate) use launch::LaunchShape;
 pub(crate) use memory::Memory;
+pub(crate) use page::Processor;
 pub(crate) use place::Place;
 pub(crate) use pool::{Pool, PoolAttribute};
 pub(crate) use prefetch::Batch;

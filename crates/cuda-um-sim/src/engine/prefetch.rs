@@ -4,12 +4,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::activity::Cause;
 use super::address_space::PAGE;
-use super::allocation::blocks;
+use super::allocation::{Left, blocks};
 use super::core::Core;
 use super::memory::{Memory, POISON};
 use super::moving::Moved;
-use super::page::{HOST, Page};
+use super::page::{HOST, Page, Processor};
 use super::place::Place;
 use super::state::{Machine, State};
 use super::status::Code;
@@ -93,8 +94,10 @@ impl State {
         let device = stream.device;
         let work = Box::new(move |core: &Arc<Core>, start: Duration| {
             let mut state = core.state.lock();
+            let mark = state.activity.mark();
+            state.activity.now = start;
             let mut cost = Duration::ZERO;
-            let (mut inwards, mut outwards) = (false, false);
+            let (mut inwards, mut outwards, mut made) = (false, false, false);
             for (base, pages, batch) in ranges {
                 if batch.discard {
                     state.discard(&core.machine, base, pages.clone());
@@ -102,16 +105,22 @@ impl State {
                 let Some(to) = batch.to else { continue };
                 let (time, moved) = state.move_pages(&core.machine, base, pages, to);
                 cost += time;
-                inwards |= moved && to.processor() != HOST;
-                outwards |= moved && to.processor() == HOST;
+                let (moves, home) = (moved.bytes() > 0, to.processor() == HOST);
+                inwards |= moves && !home;
+                outwards |= moves && home;
+                made |= moved.populated > 0 && home;
             }
-            cost += if inwards || outwards {
+            // A device's fresh pages need no copy that would have to be set up; the host's are as dear as a copy.
+            cost += if inwards || outwards || made {
                 core.machine.cost.prefetch
             } else {
                 core.machine.cost.prefetch_resident
             };
             if inwards || outwards {
-                return state.take_link(device, !inwards, start, cost);
+                let end = state.take_link(device, !inwards, start, cost);
+                let takes = |to, bytes| at_rate(bytes, prefetch_rate(&core.machine, to));
+                state.activity.transfers_end(mark, end, takes);
+                return end;
             }
             let device = &mut state.devices[device];
             device.end = device.end.max(start + cost);
@@ -126,10 +135,11 @@ impl State {
         base: usize,
         pages: Range<usize>,
         to: Place,
-    ) -> (Duration, bool) {
+    ) -> (Duration, Moved) {
         let target = to.processor();
         let mut moved = Moved::default();
         let mut cost = Duration::ZERO;
+        self.activity.cause = Cause::User;
         for (block, part) in blocks(pages) {
             cost += machine.cost.prefetch_block;
             self.mark_used(base, block);
@@ -139,35 +149,70 @@ impl State {
             for (run, page, advice) in managed.runs(&part) {
                 if !page.resident.contains(target) {
                     let duplicate = advice.read_mostly && !page.resident.is_empty();
-                    self.bring(machine, target, base, run, page, duplicate, &mut moved);
+                    self.bring(
+                        machine,
+                        target,
+                        base,
+                        run.clone(),
+                        page,
+                        duplicate,
+                        &mut moved,
+                    );
+                    if target == HOST && page.resident.is_empty() {
+                        self.leave(base, run, Left::Unmapped);
+                    }
                 }
             }
         }
         self.counters.prefetched_bytes += moved.bytes();
-        let rate = if target == HOST {
-            machine.cost.prefetch_to_host_rate
-        } else {
-            machine.cost.prefetch_to_device_rate
-        };
+        let rate = prefetch_rate(machine, target);
         if moved.bytes() + moved.populated > 0 {
             // Looking at a block is hidden behind its copy.
             cost = at_rate(moved.bytes(), rate);
             cost += if target == HOST {
-                at_rate(moved.populated, 8e9)
+                // The pages are found and cleared; mapping them is left to the host's first touch.
+                let pages = (moved.populated / PAGE as u64) as u32;
+                let whole = moved.populated_on_host(&machine.cost);
+                whole.saturating_sub(machine.cost.host_map_page * pages)
             } else {
                 at_rate(moved.populated, machine.cost.device_populate_rate)
             };
         }
-        (cost, moved.bytes() > 0)
+        (cost, moved)
+    }
+
+    /// Leaves something to the host's next touch of pages.
+    fn leave(&mut self, base: usize, pages: Range<usize>, left: Left) {
+        let allocation = self.allocations.get_mut(&base);
+        if let Some(managed) = allocation.and_then(|allocation| allocation.managed_mut()) {
+            managed.left.insert(pages, left);
+        }
     }
 
     /// Forgets the contents of pages: reading before writing gives anything, here a pattern.
     pub(crate) fn discard(&mut self, machine: &Machine, base: usize, pages: Range<usize>) {
+        let on_device = |page: &Page| page.resident.iter().any(|at| at != HOST);
+        let Some((managed, _)) = self.managed(base) else {
+            return;
+        };
+        let runs = managed.runs(&pages).into_iter();
+        let runs: Vec<_> = runs.filter(|(_, page, _)| on_device(page)).collect();
         self.place(machine, base, pages.clone(), Page::default());
+        for (run, ..) in runs {
+            self.leave(base, run, Left::Discarded);
+        }
         let range = base + pages.start * PAGE..base + pages.end * PAGE;
         machine.space.discard(range.clone());
         if range.len() <= 1 << 20 {
             machine.space.fill(range, POISON);
         }
+    }
+}
+
+/// Bytes a second of a prefetch to `target`.
+fn prefetch_rate(machine: &Machine, target: Processor) -> f64 {
+    match target {
+        HOST => machine.cost.prefetch_to_host_rate,
+        _ => machine.cost.prefetch_to_device_rate,
     }
 }

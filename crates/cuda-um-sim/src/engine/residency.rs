@@ -3,12 +3,13 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use super::activity::{Cause, MapCause, Service};
 use super::address_space::PAGE;
 use super::allocation::{Managed, blocks};
 use super::moving::Moved;
 use super::page::{
-    BLOCK_PAGES, CPU_FAULT_WIDTH, FaultPlan, GPU_FAULT_WIDTH, HOST, LEAF_PAGES, Page, Processor,
-    Processors, mask, plan_faults,
+    BLOCK_PAGES, CPU_FAULT_WIDTH, FaultPlan, GPU_FAULT_BLOCKS, GPU_FAULT_WIDTH, HOST, LEAF_PAGES,
+    Page, Processor, Processors, mask, plan_faults, plan_faults_with,
 };
 use super::reach::Reach;
 use super::state::{Machine, State};
@@ -21,6 +22,29 @@ pub(crate) struct Touch {
     pub(crate) cost: Duration,
     /// Bytes reached over the link.
     pub(crate) remote_bytes: u64,
+    /// Blocks that the groups served last belong to, and how many groups these were.
+    window: (u32, u32),
+}
+
+impl Touch {
+    /// How many of the next block's groups are served along with those of the blocks before it.
+    fn shared_groups(&self) -> u32 {
+        match self.window {
+            (GPU_FAULT_BLOCKS.., _) => 0,
+            (_, served) => served,
+        }
+    }
+
+    /// Of a block's groups, those that are not served along with the ones of the blocks before it: a kernel faults in several blocks
+    /// at the same time.
+    fn fresh_groups(&mut self, groups: u32) -> u32 {
+        let (blocks, served) = match self.window {
+            (GPU_FAULT_BLOCKS.., _) => (0, 0),
+            window => window,
+        };
+        self.window = (blocks + u32::from(groups > 0), served.max(groups));
+        groups.saturating_sub(served)
+    }
 }
 
 impl State {
@@ -34,6 +58,7 @@ impl State {
         write: bool,
     ) -> Touch {
         let mut touch = Touch::default();
+        self.activity.cause = Cause::Coherence;
         for (block, part) in blocks(pages) {
             self.touch_block(machine, processor, base, block, part, write, &mut touch);
         }
@@ -86,11 +111,13 @@ impl State {
                 Reach::Collapse | Reach::Fault => need |= leaf_mask(&pages),
                 Reach::Remote => {
                     remote_pages += pages.len() as u64;
-                    if write && page.resident.len() > 1 {
-                        mapped.push((pages, page, None));
-                    } else if processor == HOST && !page.mapped.contains(HOST) {
-                        // The advice has mapped it, and costs no fault; our host view learns of it here.
-                        mapped.push((pages, page, page.resident.device_first()));
+                    // Mapped by advice, which a migration does not end: the host's view has to follow.
+                    let mut followed = page;
+                    if processor == HOST {
+                        followed.mapped = page.mapped.with(HOST);
+                    }
+                    if write && page.resident.len() > 1 || followed != page {
+                        mapped.push((pages, followed, None));
                     }
                 }
                 Reach::MapRemote(holder) => {
@@ -107,6 +134,12 @@ impl State {
             GPU_FAULT_WIDTH
         };
         let have = !absent & mask(0, leaves) & !need;
+        let mark = self.activity.mark();
+        let shared = match processor {
+            HOST => 0,
+            _ => touch.shared_groups() as usize,
+        };
+        let begin = self.activity.now + touch.cost;
         let plan = plan_faults(need, have, leaves, width, density);
         let maps = plan_faults(soft & !need, 0, leaves, width, false);
         self.count_faults(machine, processor, plan, maps, touch);
@@ -117,12 +150,12 @@ impl State {
             match holder {
                 Some(holder) => self.map_remote(machine, processor, holder, base, pages, page),
                 None => {
-                    self.counters.collapses += pages.len() as u64;
-                    let keep = page.resident.device_first().unwrap_or(HOST);
-                    let kept = Page {
-                        resident: Processors::only(keep),
-                        mapped: page.mapped,
-                    };
+                    let mut kept = page;
+                    if write && page.resident.len() > 1 {
+                        self.counters.collapses += pages.len() as u64;
+                        let keep = page.resident.device_first().unwrap_or(HOST);
+                        kept.resident = Processors::only(keep);
+                    }
                     self.place(machine, base, pages, kept);
                 }
             }
@@ -134,9 +167,29 @@ impl State {
             self.bring_faulted(machine, processor, base, pages, &part, write, &mut moved);
         }
         let cost = &machine.cost;
+        if self.activity.memory {
+            let mut groups = Vec::new();
+            let mut note = |faulting, brought| groups.push((faulting, brought));
+            plan_faults_with(need, have, leaves, width, density, &mut note);
+            plan_faults_with(soft & !need, 0, leaves, width, false, &mut note);
+            let service = Service {
+                cost,
+                processor,
+                faults: processor == HOST || machine.concurrent,
+                write,
+                block: base + first * PAGE,
+                touched: part.start - first..part.end - first,
+                groups: &groups,
+                shared,
+            };
+            self.activity.serve(mark, begin, &service);
+        }
         touch.cost += at_rate(moved.bytes(), cost.fault_rate);
         touch.cost += match processor {
-            HOST => cost.host_populate_page * (moved.populated / PAGE as u64) as u32,
+            HOST => {
+                let discarded = (moved.discarded / PAGE as u64) as u32;
+                moved.populated_on_host(cost) + cost.host_discarded_page * discarded
+            }
             _ => at_rate(moved.populated, cost.device_populate_rate),
         };
     }
@@ -154,7 +207,7 @@ impl State {
             self.counters.cpu_faults += u64::from(faults);
             touch.cost += machine.cost.cpu_fault * faults;
         } else if machine.concurrent {
-            let groups = plan.groups + maps.groups;
+            let groups = touch.fresh_groups(plan.groups + maps.groups);
             self.counters.gpu_faults += u64::from(faults);
             self.counters.gpu_fault_groups += u64::from(groups);
             touch.cost += machine.cost.gpu_fault * faults + machine.cost.gpu_fault_group * groups;
@@ -179,6 +232,13 @@ impl State {
         } else {
             page.resident
         };
+        let cause = if machine.coherent {
+            MapCause::Coherence
+        } else {
+            MapCause::Policy
+        };
+        self.activity
+            .remote_map(processor, holder, cause, base, &pages);
         self.place(
             machine,
             base,

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::activity::Activity;
 use super::address_space::AddressSpace;
 use super::allocation::Allocation;
 use super::device::DeviceState;
@@ -34,6 +35,8 @@ pub(crate) struct Machine {
     pub(crate) coherent: bool,
     /// End the process when the host touches managed memory under a kernel, as hardware does.
     pub(crate) crash_on_misuse: bool,
+    /// What CUPTI it has.
+    pub(crate) cupti: crate::Cupti,
     /// Twins of this simulator alone.
     pub(crate) twins: HashMap<String, crate::Twin>,
 }
@@ -63,6 +66,7 @@ pub(crate) struct State {
     pub(crate) modules: HashMap<usize, Arc<Module>>,
     pub(crate) functions: HashMap<usize, Arc<Function>>,
     pub(crate) counters: Counters,
+    pub(crate) activity: Activity,
     pub(crate) failures: Vec<Fail>,
     pub(crate) misuse: Vec<Misuse>,
     pub(crate) trace: VecDeque<CallRecord>,
@@ -94,6 +98,7 @@ impl State {
             modules: HashMap::new(),
             functions: HashMap::new(),
             counters: Counters::default(),
+            activity: Activity::default(),
             failures: Vec::new(),
             misuse: Vec::new(),
             trace: VecDeque::new(),

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -93,6 +94,19 @@ pub(crate) struct Stream {
     pub(crate) kind: StreamKind,
     queue: Mutex<Queue>,
     changed: Condvar,
+    /// Its thread waits for another stream.
+    waiting: AtomicBool,
+}
+
+/// What a stream's thread does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Activity {
+    /// It has nothing to do.
+    Idle,
+    /// It waits for another stream.
+    Waiting,
+    /// Neither.
+    Working,
 }
 
 impl Stream {
@@ -103,7 +117,19 @@ impl Stream {
             kind,
             queue: Mutex::default(),
             changed: Condvar::new(),
+            waiting: AtomicBool::new(false),
         })
+    }
+
+    /// What its thread does now.
+    pub(crate) fn activity(&self) -> Activity {
+        if self.last().is_none_or(|last| last.get().is_some()) {
+            Activity::Idle
+        } else if self.waiting.load(Ordering::Acquire) {
+            Activity::Waiting
+        } else {
+            Activity::Working
+        }
     }
 
     /// The end of the last work enqueued, unless there was none.
@@ -180,10 +206,14 @@ impl Stream {
                     self.changed.wait(&mut queue);
                 }
             };
-            core.pass_gate();
+            core.pass_gate(self.handle);
             let mut start = now.max(op.enqueued);
             for completion in op.after {
+                if completion.get().is_none() {
+                    self.waiting.store(true, Ordering::Release);
+                }
                 start = start.max(completion.wait());
+                self.waiting.store(false, Ordering::Release);
             }
             let poisoned = core.state.lock().poison.is_some();
             now = if poisoned {

@@ -78,9 +78,9 @@ entry_points! { Driver;
         let profile = &core.machine.profile;
         let warps = (threads as u32).div_ceil(32) * 32;
         let by_threads = (profile.threads_per_multiprocessor / warps).min(32);
-        let shared = function.entry.shared_bytes as usize + dynamic_shared;
+        let shared = (function.entry.shared_bytes as usize).saturating_add(dynamic_shared);
         let per_multiprocessor = profile.shared_bytes_per_block_optin as usize + 1024;
-        let by_shared = if shared == 0 { u32::MAX } else { (per_multiprocessor / (shared + 1024)) as u32 };
+        let by_shared = if shared == 0 { u32::MAX } else { (per_multiprocessor / shared.saturating_add(1024)) as u32 };
         blocks.put(by_threads.min(by_shared) as i32)
     }
 

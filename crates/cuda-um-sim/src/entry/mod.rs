@@ -2,6 +2,7 @@
 // Functions with C's calling convention and C's names.
 #![allow(unsafe_code, non_snake_case)]
 
+mod cupti;
 mod device;
 mod driver;
 mod driver_error;
@@ -12,6 +13,7 @@ mod memory;
 mod names;
 mod pointer;
 mod pool;
+mod records;
 mod stream;
 mod transfer;
 
@@ -82,6 +84,9 @@ pub(crate) fn enter(
     if state.trace.len() > KEPT {
         state.trace.pop_front();
     }
+    let waiting = state.activity.waiting();
+    drop(state);
+    cupti::deliver_many(&core, waiting);
     code.0
 }
 
@@ -188,6 +193,7 @@ macro_rules! exported {
     };
 }
 
+pub(crate) use cupti::{forget_client as forget_cupti_client, symbol as cupti_symbol};
 pub(crate) use {entry_points, exported};
 
 fn runtime_function<const SLOT: usize>(name: &str) -> Option<*const c_void> {

@@ -217,6 +217,32 @@ fn a_coherent_machine_moves_nothing_on_access() {
     assert!(counters.remote_accesses >= PAGES);
 }
 
+/// The host's touch was tried again for ever, for the prefetch had ended the mapping that the advice promises.
+#[test]
+fn accessed_by_the_host_of_a_coherent_machine_hung_its_touch_after_a_prefetch() {
+    let cuda = Cuda::new(Sim::builder().gpu(Gpu::Gh200));
+    let data = filled(&cuda, MIB);
+    ok(cuda.advise(data, MIB, ACCESSED_BY, HOST));
+    ok(cuda.prefetch(data, MIB, 0, null_mut()));
+    cuda.sync(null_mut());
+    assert_eq!(sum(data, MIB), 5 * MIB as u64);
+    let counters = cuda.sim.counters();
+    assert_eq!((counters.bytes_to_host, counters.cpu_faults), (0, 0));
+    assert!(counters.remote_accesses >= PAGES);
+}
+
+#[test]
+fn a_mapping_by_advice_outlives_a_migration_on_a_coherent_machine() {
+    // The host's touch was served without end: its view never followed.
+    let cuda = Cuda::new(Sim::builder().gpu(Gpu::Gh200));
+    let data = filled(&cuda, MIB);
+    ok(cuda.advise(data, MIB, ACCESSED_BY, HOST));
+    ok(cuda.prefetch(data, MIB, 0, null_mut()));
+    cuda.sync(null_mut());
+    assert_eq!(sum(data, MIB), 5 * MIB as u64);
+    assert_eq!(cuda.sim.counters().bytes_to_host, 0, "it is mapped");
+}
+
 #[test]
 fn what_was_advised_can_be_read_back() {
     let cuda = h200();

@@ -1,4 +1,7 @@
-//! The virtual clock against what was measured on an H200.
+//! The virtual clock: what advances it, and its times against what was measured on an H200.
+
+mod rows;
+mod table;
 
 use std::ptr::null_mut;
 use std::time::Duration;
@@ -8,88 +11,11 @@ use cuda_um_sys::cudaError;
 
 use crate::support::{Cuda, MIB, bytes, call, h200, ok};
 
-const KIB: usize = 1 << 10;
-
 /// What a piece of work costs on the virtual clock, in microseconds.
 fn cost(cuda: &Cuda, work: impl FnOnce()) -> f64 {
     let start = cuda.sim.now();
     work();
     (cuda.sim.now() - start).as_secs_f64() * 1e6
-}
-
-/// Simulated times lie within this factor of the measured ones.
-const FACTOR: f64 = 1.8;
-
-fn assert_near(what: &str, simulated: f64, measured: f64) {
-    println!("{what}: {simulated:.1} us, measured {measured} us");
-    let within = (measured / FACTOR..=measured * FACTOR).contains(&simulated);
-    assert!(
-        within,
-        "{what}: {simulated:.1} us on the simulator, {measured} us measured"
-    );
-}
-
-#[test]
-fn moving_managed_memory_costs_what_was_measured() {
-    // Bytes; then microseconds: prefetch to device, to host, of what is there; kernel faults; CPU faults.
-    let measured = [
-        (4 * KIB, 14.7, 11.6, 2.2, 32.0, 12.0),
-        (64 * KIB, 16.6, 15.1, 2.0, 49.0, 16.0),
-        (MIB, 50.0, 69.0, 2.0, 225.0, 126.0),
-        (16 * MIB, 348.0, 685.0, 8.9, 1919.0, 1746.0),
-        (256 * MIB, 5243.0, 10937.0, 113.0, 25763.0, 28275.0),
-    ];
-    for (len, to_device, to_host, resident, gpu_faults, cpu_faults) in measured {
-        let cuda = h200();
-        let data = cuda.managed(len);
-        bytes(data, len)
-            .chunks_mut(4096)
-            .for_each(|page| page[0] = 1);
-        let prefetch = |to| {
-            cost(&cuda, || {
-                ok(cuda.prefetch(data, len, to, null_mut()));
-                cuda.sync(null_mut());
-            })
-        };
-        assert_near("prefetch to the device", prefetch(0), to_device);
-        assert_near("prefetch of what is there", prefetch(0), resident);
-        assert_near("prefetch to the host", prefetch(-1), to_host);
-        assert_near(
-            "a kernel faults it in",
-            cost(&cuda, || cuda.run("read", data, len)),
-            gpu_faults,
-        );
-        let read = || assert!(bytes(data, len).chunks(4096).all(|page| page[0] == 1));
-        assert_near("the CPU faults it back", cost(&cuda, read), cpu_faults);
-    }
-}
-
-#[test]
-fn explicit_copies_cost_what_was_measured() {
-    // Bytes; then microseconds: pageable, pinned.
-    for (len, pageable, pinned) in [
-        (4 * KIB, 6.7, 6.7),
-        (MIB, 69.0, 26.0),
-        (16 * MIB, 1000.0, 309.0),
-    ] {
-        let cuda = h200();
-        let (device, locked, plain) = (cuda.device(len), cuda.pinned(len), vec![0u8; len]);
-        assert_near(
-            "pageable to the device",
-            cost(&cuda, || cuda.copy(device, plain.as_ptr(), len)),
-            pageable,
-        );
-        assert_near(
-            "pinned to the device",
-            cost(&cuda, || cuda.copy(device, locked, len)),
-            pinned,
-        );
-        assert_near(
-            "device to pinned",
-            cost(&cuda, || cuda.copy(locked, device, len)),
-            pinned,
-        );
-    }
 }
 
 #[test]
@@ -142,6 +68,44 @@ fn calls_that_fail_and_time_that_passes_cost_nothing() {
 }
 
 #[test]
+fn what_the_host_writes_costs_what_it_is_told_to() {
+    let cuda = h200();
+    let write = |data: *mut u8, len| cost(&cuda, || cuda.sim.host_wrote(data.cast(), len));
+    let (data, len) = (cuda.managed(MIB), MIB);
+    bytes(data, len).fill(1);
+    let plain = write(data, len);
+    let expected = len as f64 / 28e9 * 1e6;
+    assert!((plain / expected - 1.0).abs() < 0.01, "{plain} us");
+    let made = cuda.managed(len);
+    ok(cuda.prefetch(made, len, -1, null_mut()));
+    cuda.sync(null_mut());
+    let (half, counters) = (len / 2, cuda.sim.counters());
+    let mapped = write(made, half) - plain / 2.0;
+    assert!(
+        (mapped - 128.0 * 0.35).abs() < 0.01,
+        "128 pages: {mapped} us"
+    );
+    assert!((write(made, half) - plain / 2.0).abs() < 0.01, "only once");
+    assert_eq!(cuda.sim.counters(), counters, "nothing is counted");
+    // Memory of the program, and a range that ends past an allocation: time is all there is to it.
+    let mut own = vec![0u8; len];
+    assert_eq!(write(own.as_mut_ptr(), len), plain);
+    assert!(write(made, 64 * MIB) > 2.0 * write(made, 32 * MIB));
+}
+
+#[test]
+fn the_link_carries_as_much_both_ways_at_the_same_time() {
+    let cuda = h200();
+    let pinned = cuda.pinned(16 * MIB);
+    let one_way = cost(&cuda, || cuda.run("read", pinned, 16 * MIB));
+    let both = rows::mapped_both_ways(16 * MIB);
+    assert!(
+        (both - one_way).abs() < 1.0,
+        "{both} us, one way {one_way} us"
+    );
+}
+
+#[test]
 fn the_prices_can_be_changed() {
     let mut prices = cuda_um_sim::CostModel::h200();
     prices.cpu_fault = Duration::from_secs(1);
@@ -165,4 +129,16 @@ fn prices_that_no_machine_has_are_refused() {
             .contains("\"pinned_bytes_per_s\" of the cost model is NaN"),
         "{error}"
     );
+}
+
+#[test]
+fn a_twin_says_how_long_its_kernel_computes() {
+    let cuda = Cuda::new(Sim::builder().kernel("custom", |launch| {
+        launch.spend(Duration::from_micros(700));
+        Ok(())
+    }));
+    let data = cuda.device(MIB);
+    let idle = cost(&cuda, || cuda.run("write", data, 1));
+    let busy = cost(&cuda, || cuda.run("custom", data, 1));
+    assert!((695.0..705.0).contains(&(busy - idle)), "{idle} {busy}");
 }

@@ -51,6 +51,13 @@ fn keep_everything(cuda: &Cuda, pool: cudaMemPool_t) {
     ));
 }
 
+/// A managed pool that gives nothing back.
+pub(crate) fn managed_pool(cuda: &Cuda) -> cudaMemPool_t {
+    let pool = create(cuda, &props(MANAGED)).unwrap();
+    keep_everything(cuda, pool);
+    pool
+}
+
 fn allocate(cuda: &Cuda, bytes: usize, stream: cudaStream_t) -> Result<*mut u8, cudaError> {
     let mut pointer = null_mut();
     match call!(cuda.table, cudaMallocAsync(&mut pointer, bytes, stream)) {
@@ -185,8 +192,7 @@ fn pool_memory_is_the_devices() {
 fn managed_pools_came_with_13_and_want_plain_properties() {
     let cuda = h200();
     let stream = cuda.stream();
-    let pool = create(&cuda, &props(MANAGED)).unwrap();
-    keep_everything(&cuda, pool);
+    let pool = managed_pool(&cuda);
     let mut pointer = null_mut();
     ok(call!(
         cuda.table,

@@ -80,6 +80,43 @@ fn work_on_a_stream_runs_later_and_in_order() {
     );
 }
 
+/// What is left by a write on one stream and an addition on another: with an event in between, and without.
+fn held_write_and_add(order: u64, ordered: bool) -> u8 {
+    let cuda = h200();
+    let (first, second, event) = (cuda.stream(), cuda.stream(), cuda.event());
+    let data = cuda.managed(MIB);
+    let held = cuda.sim.hold(order);
+    cuda.launch("write", data, MIB, first);
+    if ordered {
+        ok(call!(cuda.table, cudaEventRecord(event, first)));
+        ok(call!(cuda.table, cudaStreamWaitEvent(second, event, 0)));
+    }
+    cuda.launch("add", data, MIB, second);
+    assert_eq!(query(&cuda, second), cudaError::cudaErrorNotReady);
+    assert!(!held.is_over() && cuda.sim.counters().kernels == 0);
+    cuda.sync(second);
+    assert!(held.is_over());
+    assert_eq!(held.ended_by(), Some(std::thread::current().id()));
+    cuda.sync(first);
+    bytes(data, MIB)[0]
+}
+
+#[test]
+fn held_streams_go_on_one_by_one_when_somebody_waits() {
+    let without: Vec<_> = (0..16)
+        .map(|order| held_write_and_add(order, false))
+        .collect();
+    assert!(without.contains(&7) && without.contains(&8), "{without:?}");
+    for (order, left) in (0..).zip(without) {
+        assert_eq!(
+            held_write_and_add(order, false),
+            left,
+            "order {order} again"
+        );
+        assert_eq!(held_write_and_add(order, true), 8);
+    }
+}
+
 #[test]
 fn a_stream_waits_for_another_streams_event() {
     let cuda = h200();

@@ -231,6 +231,7 @@ pub(crate) const PTX: &str = "
 .entry write(.param .u64 data, .param .u64 bytes) { ret; }
 .entry add(.param .u64 data, .param .u64 bytes) { ret; }
 .entry wild(.param .u64 data, .param .u64 bytes) { ret; }
+.entry scale(.param .u64 input, .param .u64 output, .param .u64 bytes) { ret; }
 .entry custom(.param .u64 data, .param .u64 bytes) { ret; }
 .entry untwinned(.param .u64 data) { ret; }
 ";

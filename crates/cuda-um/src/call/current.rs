@@ -10,7 +10,9 @@ pub(super) struct Current<'a> {
 }
 
 impl<'a> Current<'a> {
-    pub(super) fn set(api: &'a Api, ordinal: u32) -> Result<Self> {
+    /// For `call`, which is refused in a child of `fork`.
+    pub(super) fn set(api: &'a Api, ordinal: u32, call: &'static str) -> Result<Self> {
+        api.origin.check(call)?;
         let wanted = ordinal as i32;
         let mut before = 0;
         // SAFETY: the pointer is valid for one write.
@@ -29,10 +31,10 @@ impl<'a> Current<'a> {
 
 impl<'a> Current<'a> {
     /// Tries once more.
-    pub(super) fn set_for_release(api: &'a Api, ordinal: u32) -> Result<Self> {
-        Self::set(api, ordinal).or_else(|error| match error.is_sticky() {
+    pub(super) fn set_for_release(api: &'a Api, ordinal: u32, call: &'static str) -> Result<Self> {
+        Self::set(api, ordinal, call).or_else(|error| match error.is_sticky() {
             true => Err(error),
-            false => Self::set(api, ordinal),
+            false => Self::set(api, ordinal, call),
         })
     }
 }

@@ -9,6 +9,7 @@ use cuda_um_sys as sys;
 impl Api {
     /// Major and minor; zeros where there is no driver.
     pub(crate) fn driver_version(&self) -> Result<sys::RuntimeVersion> {
+        self.origin.check("cudaDriverGetVersion")?;
         let mut version = 0;
         // SAFETY: the pointer is valid for one write.
         let code = unsafe { (self.table.cudaDriverGetVersion)(&mut version) };
@@ -21,6 +22,7 @@ impl Api {
     }
 
     pub(crate) fn device_count(&self) -> Result<usize> {
+        self.origin.check("cudaGetDeviceCount")?;
         let mut count = 0;
         // SAFETY: the pointer is valid for one write.
         let code = unsafe { (self.table.cudaGetDeviceCount)(&mut count) };
@@ -29,6 +31,7 @@ impl Api {
     }
 
     pub(crate) fn attribute(&self, ordinal: u32, attribute: sys::cudaDeviceAttr) -> Result<i32> {
+        self.origin.check("cudaDeviceGetAttribute")?;
         let mut value = 0;
         // SAFETY: the pointer is valid for one write; an unknown attribute or device is an error.
         let code =

@@ -93,9 +93,11 @@ impl Api {
                 0
             };
         let subject = || {
-            Subject::new("host memory to be registered")
-                .bytes(bytes)
-                .host_memory()
+            Subject::new(format_args!(
+                "{bytes} bytes of host memory to be registered"
+            ))
+            .bytes(bytes)
+            .host_memory()
         };
         self.on(ordinal, "cudaHostRegister", subject, |table| {
             // SAFETY: the caller's promise.

@@ -22,7 +22,7 @@ impl Api {
         subject: impl FnOnce() -> Subject,
         call: impl FnMut() -> sys::CUresult,
     ) -> Result<()> {
-        let current = Current::set(self, ordinal)?;
+        let current = Current::set(self, ordinal, name)?;
         self.on_driver_current(current, ordinal, name, subject, call)
     }
 
@@ -69,7 +69,7 @@ impl Api {
     /// From `module_load`, unloaded once, and no kernel of it runs any more or will be launched.
     pub(crate) unsafe fn module_unload(&self, ordinal: u32, module: sys::CUmodule) -> Result<()> {
         let unload = self.driver()?.cuModuleUnload;
-        let current = Current::set_for_release(self, ordinal)?;
+        let current = Current::set_for_release(self, ordinal, "cuModuleUnload")?;
         self.on_driver_current(
             current,
             ordinal,

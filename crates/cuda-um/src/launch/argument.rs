@@ -7,7 +7,9 @@ use crate::memory::any::{Memory, Raw};
 use crate::memory::in_flight::Access;
 use crate::memory::raw::RawBuffer;
 use crate::memory::view::{View, ViewMut};
+use crate::observe::Part;
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// One argument of a kernel: `&buffer` or a [`View`] to read, `&mut buffer` or a [`ViewMut`] to read and write, or a number.
 ///
@@ -36,11 +38,10 @@ pub trait WriteArg<T>: KernelArg {
     }
 }
 
-/// A tuple of up to 16 [`KernelArg`]s.
+/// A tuple of up to 16 [`KernelArg`]s, or a list of them ([`Arguments`](crate::Arguments)).
 pub trait KernelArgs: Pass {}
 
-pub(super) use sealed::Parameters;
-use sealed::Pass;
+pub(super) use sealed::{Parameters, Pass};
 
 mod sealed {
     use super::*;
@@ -57,6 +58,8 @@ mod sealed {
         /// Numbers and addresses; the driver reads as many bytes as the kernel's parameter has, and all have at most 8.
         pub(super) values: SmallVec<[[u8; 8]; 16]>,
         pub(super) buffers: SmallVec<[Tracked<'a>; 16]>,
+        /// The bytes of each buffer that are given.
+        pub(super) bytes: SmallVec<[Range<usize>; 16]>,
     }
 }
 
@@ -67,10 +70,11 @@ impl<'a> Parameters<'a> {
         self.values.push(value);
     }
 
-    fn push_buffer(&mut self, raw: &'a RawBuffer, offset_bytes: usize, access: Access) {
+    fn push_buffer(&mut self, raw: &'a RawBuffer, bytes: Range<usize>, access: Access) {
         let start = raw.device_pointer().unwrap_or(raw.pointer()).as_ptr() as usize;
-        self.push(&((start + offset_bytes) as u64).to_ne_bytes());
+        self.push(&((start + bytes.start) as u64).to_ne_bytes());
         self.buffers.push(Tracked::new(raw, access));
+        self.bytes.push(bytes);
     }
 
     /// Where each value is. The driver only reads.
@@ -80,6 +84,16 @@ impl<'a> Parameters<'a> {
 
     pub(super) fn tracked(&self) -> impl Iterator<Item = Tracked<'a>> + Clone {
         self.buffers.iter().copied()
+    }
+
+    /// The parts of buffers that it is given.
+    pub(super) fn parts(&self) -> impl Iterator<Item = Part<'a>> {
+        let parts = self.buffers.iter().zip(&self.bytes);
+        parts.map(|(Tracked { raw, access }, bytes)| Part {
+            raw,
+            bytes: bytes.clone(),
+            write: *access == Access::Write,
+        })
     }
 
     /// Refuses buffers that a kernel on the device cannot reach.
@@ -111,7 +125,7 @@ impl<'a> Parameters<'a> {
 
 impl<M: Raw> Pass for &M {
     fn pass<'a>(&'a self, parameters: &mut Parameters<'a>) {
-        parameters.push_buffer(self.raw(), 0, Access::Read);
+        parameters.push_buffer(self.raw(), 0..self.raw().bytes(), Access::Read);
     }
 }
 impl<M: Raw> KernelArg for &M {}
@@ -123,7 +137,7 @@ impl<T, M: Memory<T>> ReadArg<T> for &M {
 
 impl<M: Raw> Pass for &mut M {
     fn pass<'a>(&'a self, parameters: &mut Parameters<'a>) {
-        parameters.push_buffer(self.raw(), 0, Access::Write);
+        parameters.push_buffer(self.raw(), 0..self.raw().bytes(), Access::Write);
     }
 }
 impl<M: Raw> KernelArg for &mut M {}
@@ -135,7 +149,7 @@ impl<T, M: Memory<T>> WriteArg<T> for &mut M {
 
 impl<T> Pass for View<'_, T> {
     fn pass<'a>(&'a self, parameters: &mut Parameters<'a>) {
-        parameters.push_buffer(self.raw, self.offset_bytes(), Access::Read);
+        parameters.push_buffer(self.raw, self.bytes(), Access::Read);
     }
 }
 impl<T> KernelArg for View<'_, T> {}
@@ -147,7 +161,7 @@ impl<T> ReadArg<T> for View<'_, T> {
 
 impl<T> Pass for ViewMut<'_, T> {
     fn pass<'a>(&'a self, parameters: &mut Parameters<'a>) {
-        parameters.push_buffer(self.raw, self.offset_bytes(), Access::Write);
+        parameters.push_buffer(self.raw, self.bytes(), Access::Write);
     }
 }
 impl<T> KernelArg for ViewMut<'_, T> {}

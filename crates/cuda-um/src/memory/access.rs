@@ -31,6 +31,7 @@ pub(crate) fn enqueue<'a>(
     work: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     let inner = stream.inner();
+    inner.api().origin.check("enqueue")?;
     let mut concurrent = inner.device().capabilities.concurrent_managed_access;
     for Tracked { raw, .. } in used.clone() {
         if !stream.runtime().is_same(raw.device().runtime()) {

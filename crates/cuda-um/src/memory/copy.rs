@@ -8,6 +8,7 @@ use super::range;
 use super::raw::RawBuffer;
 use crate::call::CopyKind;
 use crate::error::Result;
+use crate::observe::{Part, Started, What};
 use crate::stream::Stream;
 use crate::transfer::{self, Direction, Host, Staged};
 use std::ops::RangeBounds;
@@ -17,6 +18,25 @@ pub(super) fn from_host(target: &mut RawBuffer, offset: usize, source: &[u8]) ->
     if source.is_empty() {
         return Ok(());
     }
+    let started = Started::now(target.device());
+    let _span =
+        tracing::debug_span!(target: "cuda_um", "copy", to = target.id(), bytes = source.len())
+            .entered();
+    put(target, offset, source)?;
+    started.done(
+        What::Copy,
+        target.device(),
+        None,
+        [Part {
+            raw: target,
+            bytes: offset..offset + source.len(),
+            write: true,
+        }],
+    );
+    Ok(())
+}
+
+pub(super) fn put(target: &mut RawBuffer, offset: usize, source: &[u8]) -> Result<()> {
     if target.is_host_memory() {
         let _closed = target.wait_for_host(Access::Write)?;
         let to = target.pointer().as_ptr().wrapping_add(offset);
@@ -43,6 +63,25 @@ pub(super) fn to_host(source: &RawBuffer, offset: usize, target: &mut [u8]) -> R
     if target.is_empty() {
         return Ok(());
     }
+    let started = Started::now(source.device());
+    let _span =
+        tracing::debug_span!(target: "cuda_um", "copy", from = source.id(), bytes = target.len())
+            .entered();
+    get(source, offset, target)?;
+    started.done(
+        What::Copy,
+        source.device(),
+        None,
+        [Part {
+            raw: source,
+            bytes: offset..offset + target.len(),
+            write: false,
+        }],
+    );
+    Ok(())
+}
+
+fn get(source: &RawBuffer, offset: usize, target: &mut [u8]) -> Result<()> {
     if source.is_host_memory() {
         let _closed = source.wait_for_host(Access::Read)?;
         let from = source.pointer().as_ptr().wrapping_add(offset);
@@ -190,6 +229,9 @@ impl Stream {
             return Ok(());
         }
         let ordinal = self.inner().ordinal();
+        let started = Started::now(source.raw().device());
+        let (source_id, target_id) = (source.raw().id(), target.raw().id());
+        let _span = tracing::debug_span!(target: "cuda_um", "copy", from = source_id, to = target_id, bytes = from.len()).entered();
         let used = [
             tracked(source, Access::Read),
             tracked(target, Access::Write),
@@ -212,6 +254,11 @@ impl Stream {
                     self.as_raw(),
                 )
             }
-        })
+        })?;
+        let [read, written] = used;
+        let parts = [(read.raw, from, false), (written.raw, to, true)];
+        let parts = parts.map(|(raw, bytes, write)| Part { raw, bytes, write });
+        started.done(What::Copy, read.raw.device(), Some(self.inner()), parts);
+        Ok(())
     }
 }

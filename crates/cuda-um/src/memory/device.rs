@@ -1,5 +1,6 @@
 //! Device memory.
 
+use super::label::Label;
 use super::raw::RawBuffer;
 use super::{backing, element, range};
 use crate::Element;
@@ -7,6 +8,7 @@ use crate::device::Device;
 use crate::error::Result;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
+use std::panic::Location;
 
 /// Memory of one device (`cudaMalloc`), which the host reaches by copies alone.
 ///
@@ -43,8 +45,9 @@ impl<T: Element> DeviceBuffer<T> {
     ///
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::TooLarge`](crate::Error::TooLarge), and what the CUDA
     /// functions report.
+    #[track_caller]
     pub fn zeroed(device: &Device, len: usize) -> Result<Self> {
-        let mut buffer = Self::from_raw(allocate::<T>(device, len)?);
+        let mut buffer = Self::from_raw(allocate::<T>(device, len)?, Location::caller());
         buffer.set_zero(&device.default_stream()?)?;
         Ok(buffer)
     }
@@ -54,8 +57,9 @@ impl<T: Element> DeviceBuffer<T> {
     /// # Errors
     ///
     /// As for [`zeroed`](Self::zeroed).
+    #[track_caller]
     pub fn from_slice(device: &Device, elements: &[T]) -> Result<Self> {
-        let mut buffer = Self::from_raw(allocate::<T>(device, elements.len())?);
+        let mut buffer = Self::from_raw(allocate::<T>(device, elements.len())?, Location::caller());
         buffer.copy_from_host(elements)?;
         Ok(buffer)
     }
@@ -65,8 +69,10 @@ impl<T: Element> DeviceBuffer<T> {
     /// # Errors
     ///
     /// As for [`zeroed`](Self::zeroed).
+    #[track_caller]
     pub fn uninit(device: &Device, len: usize) -> Result<DeviceBuffer<MaybeUninit<T>>> {
-        allocate::<T>(device, len).map(DeviceBuffer::from_raw)
+        let site = Location::caller();
+        allocate::<T>(device, len).map(|raw| DeviceBuffer::from_raw(raw, site))
     }
 }
 
@@ -93,15 +99,16 @@ impl<T: Element> DeviceBuffer<MaybeUninit<T>> {
     ///
     /// Work that was enqueued before writes every element.
     pub unsafe fn assume_init(self) -> DeviceBuffer<T> {
-        DeviceBuffer::from_raw(self.raw)
+        // It keeps its label.
+        DeviceBuffer::from_raw(self.raw, Location::caller())
     }
 }
 
 impl<T> DeviceBuffer<T> {
     /// A buffer over device memory that was made elsewhere.
-    pub(crate) fn from_raw(raw: RawBuffer) -> Self {
+    pub(crate) fn from_raw(raw: RawBuffer, site: &'static Location<'static>) -> Self {
         Self {
-            raw,
+            raw: raw.labelled(Label::of::<T>("DeviceBuffer", site)),
             _elements: PhantomData,
         }
     }

@@ -6,6 +6,7 @@ use super::in_flight::Access;
 use super::raw::RawBuffer;
 use crate::call::{Api, CopyKind};
 use crate::error::{Error, Result};
+use crate::observe::{Part, Started, What};
 use crate::stream::Stream;
 use cuda_um_sys::cudaStream_t;
 
@@ -15,6 +16,9 @@ pub(super) fn fill(buffer: &mut RawBuffer, pattern: &[u8], stream: &Stream) -> R
     if bytes == 0 {
         return Ok(());
     }
+    let started = Started::now(buffer.device());
+    let _span =
+        tracing::debug_span!(target: "cuda_um", "fill", buffer = buffer.id(), bytes).entered();
     let (expected, found) = (buffer.device().ordinal(), stream.inner().ordinal());
     let own_device = expected == found;
     // Host memory may have no address on the device, or another one on another device.
@@ -23,7 +27,10 @@ pub(super) fn fill(buffer: &mut RawBuffer, pattern: &[u8], stream: &Stream) -> R
         false => Some(buffer.pointer()),
     };
     let Some(start) = start else {
-        return fill_on_host(buffer, pattern);
+        fill_on_host(buffer, pattern)?;
+        let part = Part::whole(buffer, Access::Write);
+        started.done(What::Fill, buffer.device(), None, [part]);
+        return Ok(());
     };
     if !own_device && !buffer.is_managed() {
         return Err(Error::DeviceMismatch {
@@ -45,7 +52,10 @@ pub(super) fn fill(buffer: &mut RawBuffer, pattern: &[u8], stream: &Stream) -> R
             // SAFETY: the buffer's memory, borrowed exclusively; it notes this use, so it is not freed or used before it is done.
             unsafe { fill.pattern(start.as_ptr(), bytes, pattern) }
         },
-    )
+    )?;
+    let part = Part::whole(buffer, Access::Write);
+    started.done(What::Fill, buffer.device(), Some(stream.inner()), [part]);
+    Ok(())
 }
 
 fn fill_on_host(buffer: &mut RawBuffer, pattern: &[u8]) -> Result<()> {

@@ -5,6 +5,7 @@ use super::in_flight::Access;
 use super::raw::RawBuffer;
 use crate::error::Result;
 use crate::gate::Closed;
+use crate::observe::HostUse;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -25,6 +26,7 @@ use std::ops::{Deref, DerefMut};
 pub struct HostRef<'a, T> {
     elements: &'a [T],
     _closed: Option<Closed>,
+    _observed: HostUse,
     _on_this_thread: PhantomData<*const ()>,
 }
 
@@ -46,6 +48,7 @@ pub struct HostRef<'a, T> {
 pub struct HostMut<'a, T> {
     elements: &'a mut [T],
     _closed: Option<Closed>,
+    _observed: HostUse,
     _on_this_thread: PhantomData<*const ()>,
 }
 
@@ -56,9 +59,10 @@ impl<'a, T> HostRef<'a, T> {
     ///
     /// The buffer holds `len` initialised elements of `T` at an address that the host may use.
     pub(super) unsafe fn wait(raw: &'a RawBuffer, len: usize) -> Result<Self> {
+        let observed = HostUse::begin(raw, Access::Read);
         let closed = raw.wait_for_host(Access::Read)?;
         // SAFETY: the caller's promise, and nothing writes any more.
-        Ok(unsafe { Self::new(raw, len, closed) })
+        Ok(unsafe { Self::new(raw, len, closed, observed) })
     }
 
     /// # Safety
@@ -66,20 +70,27 @@ impl<'a, T> HostRef<'a, T> {
     /// As for `wait`.
     pub(super) unsafe fn try_now(raw: &'a RawBuffer, len: usize) -> Result<Self> {
         let closed = raw.try_for_host(Access::Read)?;
+        let observed = HostUse::begin(raw, Access::Read);
         // SAFETY: the caller's promise, and nothing writes any more.
-        Ok(unsafe { Self::new(raw, len, closed) })
+        Ok(unsafe { Self::new(raw, len, closed, observed) })
     }
 
     /// # Safety
     ///
     /// As for `wait`, and no device writes the buffer; none will while it is borrowed, for that takes `&mut`.
-    unsafe fn new(raw: &'a RawBuffer, len: usize, closed: Option<Closed>) -> Self {
+    unsafe fn new(
+        raw: &'a RawBuffer,
+        len: usize,
+        closed: Option<Closed>,
+        observed: HostUse,
+    ) -> Self {
         // SAFETY: `len` initialised elements, aligned (the allocator's promise), unchanged while borrowed (the caller's).
         let elements =
             unsafe { std::slice::from_raw_parts(raw.pointer().cast::<T>().as_ptr(), len) };
         Self {
             elements,
             _closed: closed,
+            _observed: observed,
             _on_this_thread: PhantomData,
         }
     }
@@ -93,9 +104,10 @@ impl<'a, T> HostMut<'a, T> {
     /// The buffer holds `len` initialised elements of `T` at an address that the host may use, and `raw` is borrowed from an
     /// exclusive borrow of its owner that lasts for `'a`.
     pub(super) unsafe fn wait(raw: &'a RawBuffer, len: usize) -> Result<Self> {
+        let observed = HostUse::begin(raw, Access::Write);
         let closed = raw.wait_for_host(Access::Write)?;
         // SAFETY: the caller's promise, and no device uses it any more.
-        Ok(unsafe { Self::new(raw, len, closed) })
+        Ok(unsafe { Self::new(raw, len, closed, observed) })
     }
 
     /// # Safety
@@ -103,20 +115,27 @@ impl<'a, T> HostMut<'a, T> {
     /// As for `wait`.
     pub(super) unsafe fn try_now(raw: &'a RawBuffer, len: usize) -> Result<Self> {
         let closed = raw.try_for_host(Access::Write)?;
+        let observed = HostUse::begin(raw, Access::Write);
         // SAFETY: the caller's promise, and no device uses it any more.
-        Ok(unsafe { Self::new(raw, len, closed) })
+        Ok(unsafe { Self::new(raw, len, closed, observed) })
     }
 
     /// # Safety
     ///
     /// As for `wait`, and no device uses the buffer; none will while it is borrowed.
-    unsafe fn new(raw: &'a RawBuffer, len: usize, closed: Option<Closed>) -> Self {
+    unsafe fn new(
+        raw: &'a RawBuffer,
+        len: usize,
+        closed: Option<Closed>,
+        observed: HostUse,
+    ) -> Self {
         // SAFETY: `len` initialised elements, aligned (the allocator's promise), exclusive while borrowed (the caller's).
         let elements =
             unsafe { std::slice::from_raw_parts_mut(raw.pointer().cast::<T>().as_ptr(), len) };
         Self {
             elements,
             _closed: closed,
+            _observed: observed,
             _on_this_thread: PhantomData,
         }
     }

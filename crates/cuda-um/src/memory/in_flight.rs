@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::stream::StreamInner;
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use smallvec::SmallVec;
 use std::sync::Arc;
 

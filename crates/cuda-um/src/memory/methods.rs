@@ -29,6 +29,16 @@ macro_rules! buffer_methods {
                 self.raw.id()
             }
 
+            /// Names it, for traces; else it goes by its type and length. A buffer of a pool has the name until it is dropped.
+            pub fn set_name(&mut self, name: impl Into<std::sync::Arc<str>>) {
+                self.raw.set_name($crate::memory::label::Name::Shared(name.into()));
+            }
+
+            /// The name that it was given.
+            pub fn name(&self) -> Option<&str> {
+                self.raw.name()
+            }
+
             /// A range of elements, to be read by a kernel.
             ///
             /// # Errors

@@ -4,17 +4,18 @@
     reason = "makes slices of chunks and buffers, and gives CUDA their addresses"
 )]
 
-use super::copy::{from_host, kind, with_host};
+use super::copy::{kind, put, with_host};
 use super::in_flight::Access;
 use super::range;
 use super::raw::RawBuffer;
 use crate::Element;
 use crate::call::CopyKind;
 use crate::error::Result;
+use crate::observe::{Part, Started, What};
 use crate::transfer::{Direction, Host, Staged};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::ops::RangeBounds;
+use std::ops::{Range, RangeBounds};
 
 /// Elements to be written, all of them and once: what `host_overwrite` of a buffer gives to its closure.
 ///
@@ -100,6 +101,30 @@ pub(super) fn overwrite<T: Element>(
     if bytes.is_empty() {
         return Ok(());
     }
+    let started = Started::now(target.device());
+    let _span =
+        tracing::debug_span!(target: "cuda_um", "copy", to = target.id(), bytes = bytes.len())
+            .entered();
+    write(target, &elements, &bytes, &make)?;
+    started.done(
+        What::Copy,
+        target.device(),
+        None,
+        [Part {
+            raw: target,
+            bytes,
+            write: true,
+        }],
+    );
+    Ok(())
+}
+
+fn write<T: Element>(
+    target: &mut RawBuffer,
+    elements: &Range<usize>,
+    bytes: &Range<usize>,
+    make: &(impl for<'c> Fn(usize, Slots<'c, T>) -> Filled<'c> + Sync),
+) -> Result<()> {
     let produce = |start: usize, to: *mut u8, count: usize| {
         // SAFETY: `to` is for this call alone, valid for `count` bytes, and aligned for T: a page's begin, a vector of T, or an
         // element of the buffer. `start` and `count` are whole elements.
@@ -116,13 +141,13 @@ pub(super) fn overwrite<T: Element>(
     };
     if target.is_host_memory() {
         let _closed = target.wait_for_host(Access::Write)?;
-        produce(0, target.address_range(&bytes).start, bytes.len());
+        produce(0, target.address_range(bytes).start, bytes.len());
         return Ok(());
     }
     let staged = Staged {
         direction: Direction::ToDevice,
         host: Host::Produced(&produce),
-        device: target.address_range(&bytes).start,
+        device: target.address_range(bytes).start,
         bytes: bytes.len(),
         unit_bytes: size_of::<T>(),
         kind: kind(target, CopyKind::HostToDevice),
@@ -137,5 +162,5 @@ pub(super) fn overwrite<T: Element>(
     // In one piece, and before the gate is locked: what makes the elements may look at other buffers.
     let mut made: Vec<T> = vec![bytemuck::Zeroable::zeroed(); elements.len()];
     produce(0, made.as_mut_ptr().cast(), bytes.len());
-    from_host(target, bytes.start, bytemuck::cast_slice(&made))
+    put(target, bytes.start, bytemuck::cast_slice(&made))
 }

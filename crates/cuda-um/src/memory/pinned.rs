@@ -5,12 +5,14 @@
 )]
 
 use super::in_flight::Access;
+use super::label::Label;
 use super::raw::RawBuffer;
 use super::{backing, element, range};
 use crate::Element;
 use crate::device::Device;
 use crate::error::Result;
 use std::marker::PhantomData;
+use std::panic::Location;
 
 /// Page-locked memory of the host (`cudaHostAlloc`): fast to copy from and to, and, where the device can map it, used by kernels
 /// in place (zero-copy).
@@ -43,8 +45,9 @@ impl<T: Element> PinnedBuffer<T> {
     ///
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::TooLarge`](crate::Error::TooLarge), and what the CUDA
     /// functions report.
+    #[track_caller]
     pub fn zeroed(device: &Device, len: usize) -> Result<Self> {
-        let mut buffer = Self::from_raw(allocate::<T>(device, len)?);
+        let mut buffer = Self::from_raw(allocate::<T>(device, len)?, Location::caller());
         buffer.zero_on_host()?;
         Ok(buffer)
     }
@@ -54,8 +57,9 @@ impl<T: Element> PinnedBuffer<T> {
     /// # Errors
     ///
     /// As for [`zeroed`](Self::zeroed).
+    #[track_caller]
     pub fn from_slice(device: &Device, elements: &[T]) -> Result<Self> {
-        let mut buffer = Self::from_raw(allocate::<T>(device, elements.len())?);
+        let mut buffer = Self::from_raw(allocate::<T>(device, elements.len())?, Location::caller());
         buffer.copy_from_host(elements)?;
         Ok(buffer)
     }
@@ -93,9 +97,9 @@ pub(crate) fn allocate_bytes(device: &Device, bytes: usize) -> Result<RawBuffer>
 
 impl<T> PinnedBuffer<T> {
     /// A buffer over pinned memory that was made elsewhere.
-    pub(crate) fn from_raw(raw: RawBuffer) -> Self {
+    pub(crate) fn from_raw(raw: RawBuffer, site: &'static Location<'static>) -> Self {
         Self {
-            raw,
+            raw: raw.labelled(Label::of::<T>("PinnedBuffer", site)),
             _elements: PhantomData,
         }
     }

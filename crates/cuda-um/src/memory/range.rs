@@ -26,17 +26,27 @@ pub(crate) fn check(range: impl RangeBounds<usize>, len: usize) -> Result<Range<
         Bound::Excluded(&end) => Some(end),
         Bound::Unbounded => Some(len),
     };
-    let (start, end) = (start.unwrap_or(usize::MAX), end.unwrap_or(usize::MAX));
-    if start <= end && end <= len {
-        Ok(start..end)
-    } else {
-        Err(Error::RangeOutOfBounds { start, end, len })
+    match (start, end) {
+        (Some(start), Some(end)) if start <= end && end <= len => Ok(start..end),
+        // A bound that no `usize` can name is reported as the largest one.
+        _ => Err(Error::RangeOutOfBounds {
+            start: start.unwrap_or(usize::MAX),
+            end: end.unwrap_or(usize::MAX),
+            len,
+        }),
     }
 }
 
 /// The range `offset..offset + count` within `0..len`.
 pub(crate) fn check_at(offset: usize, count: usize, len: usize) -> Result<Range<usize>> {
-    check(offset..offset.saturating_add(count), len)
+    match offset.checked_add(count) {
+        Some(end) => check(offset..end, len),
+        None => Err(Error::RangeOutOfBounds {
+            start: offset,
+            end: usize::MAX,
+            len,
+        }),
+    }
 }
 
 /// A checked range of elements, in bytes: it is within an allocation, so nothing overflows.
@@ -60,6 +70,93 @@ pub(crate) fn same_length(what: &'static str, expected: usize, found: usize) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    /// Small numbers, and those near the ends of what there is.
+    fn number() -> impl Strategy<Value = usize> {
+        let near = |end: usize| (0..5_usize).prop_map(move |by| end.saturating_sub(by));
+        prop_oneof![
+            0..10_usize,
+            any::<usize>(),
+            near(usize::MAX),
+            near(isize::MAX as usize + 3),
+            near(isize::MAX as usize / 4 + 3),
+        ]
+    }
+
+    fn bound() -> impl Strategy<Value = Bound<usize>> {
+        prop_oneof![
+            Just(Bound::Unbounded),
+            number().prop_map(Bound::Included),
+            number().prop_map(Bound::Excluded),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn ranges_are_what_arithmetic_without_end_says(start in bound(), end in bound(), len in number()) {
+            let from = match start {
+                Bound::Included(start) => start as u128,
+                Bound::Excluded(before) => before as u128 + 1,
+                Bound::Unbounded => 0,
+            };
+            let to = match end {
+                Bound::Included(last) => last as u128 + 1,
+                Bound::Excluded(end) => end as u128,
+                Bound::Unbounded => len as u128,
+            };
+            match check((start, end), len) {
+                Ok(range) => {
+                    prop_assert!(from <= to && to <= len as u128);
+                    prop_assert_eq!((range.start as u128, range.end as u128), (from, to));
+                }
+                Err(Error::RangeOutOfBounds { start, end, len: of }) => {
+                    prop_assert!(from > to || to > len as u128);
+                    let most = usize::MAX as u128;
+                    prop_assert_eq!((start as u128, end as u128, of), (from.min(most), to.min(most), len));
+                }
+                Err(other) => prop_assert!(false, "{}", other),
+            }
+        }
+
+        #[test]
+        fn offsets_are_what_arithmetic_without_end_says(offset in number(), count in number(), len in number()) {
+            let end = offset as u128 + count as u128;
+            match check_at(offset, count, len) {
+                Ok(range) => {
+                    prop_assert!(end <= len as u128);
+                    prop_assert_eq!((range.start, range.end as u128), (offset, end));
+                }
+                Err(_) => prop_assert!(end > len as u128),
+            }
+        }
+
+        #[test]
+        fn sizes_are_what_arithmetic_without_end_says(len in number(), start in number(), end in number()) {
+            fn sizes<T>(len: usize, start: usize, end: usize) -> Result<(), TestCaseError> {
+                let bytes = len as u128 * size_of::<T>() as u128;
+                let Ok(found) = size_bytes::<T>(len) else {
+                    prop_assert!(bytes > isize::MAX as u128);
+                    return Ok(());
+                };
+                prop_assert!(bytes <= isize::MAX as u128);
+                prop_assert_eq!(found as u128, bytes);
+                // Within a buffer that can be, no range in bytes overflows.
+                if let Ok(range) = check(start..end, len) {
+                    let in_bytes = to_bytes::<T>(&range);
+                    prop_assert_eq!(in_bytes.start as u128, range.start as u128 * size_of::<T>() as u128);
+                    prop_assert!(in_bytes.start <= in_bytes.end && in_bytes.end <= found);
+                }
+                Ok(())
+            }
+            sizes::<u8>(len, start, end)?;
+            sizes::<u32>(len, start, end)?;
+            sizes::<[u8; 12]>(len, start, end)?;
+            sizes::<[u64; 512]>(len, start, end)?;
+        }
+    }
 
     #[test]
     fn ranges_within_and_beyond() {

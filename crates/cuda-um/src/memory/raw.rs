@@ -4,10 +4,12 @@
 use super::backing::{Backing, Kept, Source};
 use super::id;
 use super::in_flight::{Access, InFlight, Use};
+use super::label::{Label, Name};
 use super::settle::{settle, settle_or_abort};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::gate::{Closed, Gate};
+use crate::observe;
 use crate::pool::block::PoolBlock;
 use crate::pool::driver::Freed;
 use crate::reclaim::Deferred;
@@ -29,6 +31,8 @@ pub struct RawBuffer {
     pub(crate) in_flight: InFlight,
     /// Of managed memory.
     pub(crate) shadow: Shadow,
+    label: Option<Label>,
+    name: Option<Name>,
 }
 
 // SAFETY: the pointer is the buffer's own memory. Nothing here reads or writes through it; the typed buffers do, under the rules of
@@ -68,7 +72,7 @@ impl RawBuffer {
         bytes: usize,
         in_flight: InFlight,
     ) -> Self {
-        let raw = Self {
+        Self {
             source,
             id: id::next(),
             pointer,
@@ -76,15 +80,48 @@ impl RawBuffer {
             bytes,
             in_flight,
             shadow: Shadow::default(),
-        };
-        tracing::debug!(target: "cuda_um", buffer = raw.id, bytes, device = raw.device().ordinal(), kind = raw.kind(), "allocate");
-        raw
+            label: None,
+            name: None,
+        }
     }
 
     /// The same buffer, which kernels reach at `device_pointer`.
     pub(crate) fn mapped_at(mut self, device_pointer: NonNull<u8>) -> Self {
         self.device_pointer = Some(device_pointer);
         self
+    }
+
+    /// The same buffer, with what it is called. One that has a label keeps it.
+    pub(crate) fn labelled(mut self, label: Label) -> Self {
+        if self.label.is_none() {
+            self.label = Some(label);
+            tracing::debug!(
+                target: "cuda_um", buffer = self.id, bytes = self.bytes, device = self.device().ordinal(), kind = self.kind(),
+                what = label.describe(self.bytes), site = label.site.map(tracing::field::display), "allocate"
+            );
+            observe::made(&self);
+        }
+        self
+    }
+
+    /// Names it.
+    pub(crate) fn set_name(&mut self, name: Name) {
+        self.name = Some(name);
+        observe::made(self);
+    }
+
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_ref().map(Name::as_str)
+    }
+
+    #[cfg(feature = "profile")]
+    pub(crate) fn label(&self) -> Option<&Label> {
+        self.label.as_ref()
+    }
+
+    #[cfg(feature = "profile")]
+    pub(crate) fn is_pooled(&self) -> bool {
+        matches!(self.source, Source::Pool(_))
     }
 
     /// A buffer of no bytes, for which CUDA is never called.
@@ -174,6 +211,9 @@ impl RawBuffer {
 
     /// Waits until the host may use the memory. It may as long as the result lives and nothing new is enqueued.
     pub(crate) fn wait_for_host(&self, access: Access) -> Result<Option<Closed>> {
+        self.device().api().origin.check("access by the host")?;
+        let _span = tracing::debug_span!(target: "cuda_um", "host wait", buffer = self.id, ?access)
+            .entered();
         let closed = self.gate().map(|gate| gate.close(self.id)).transpose()?;
         self.in_flight
             .before(access)
@@ -187,6 +227,7 @@ impl RawBuffer {
 
     /// The same without waiting: [`Error::Busy`] where that would.
     pub(crate) fn try_for_host(&self, access: Access) -> Result<Option<Closed>> {
+        self.device().api().origin.check("access by the host")?;
         for used in self.in_flight.before(access) {
             if !used.is_done()? {
                 return Err(Error::Busy {
@@ -210,6 +251,7 @@ impl RawBuffer {
 
     /// Waits for the buffer's own work and frees it. What it owned comes out.
     pub(crate) fn close(mut self) -> Result<Option<Box<dyn Any + Send + Sync>>> {
+        self.device().api().origin.check("close")?;
         let uses = self.in_flight.before(Access::Write);
         let Source::Own(device, backing) = &mut self.source else {
             return self.close_pooled(&uses).map(|()| None);
@@ -253,6 +295,10 @@ impl RawBuffer {
 
 impl Drop for RawBuffer {
     fn drop(&mut self) {
+        if self.device().api().origin.is_inherited() {
+            return;
+        }
+        observe::dropped(self);
         let (device, backing) = match &mut self.source {
             Source::Own(_, Backing::Nothing) => return,
             Source::Own(device, backing) => {

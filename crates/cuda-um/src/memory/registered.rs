@@ -2,12 +2,14 @@
 #![allow(unsafe_code, reason = "gives CUDA memory of the caller")]
 
 use super::backing::Backing;
+use super::label::Label;
 use super::raw::RawBuffer;
 use super::{element, range};
 use crate::Element;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::ptr::NonNull;
 
 /// Memory that the caller owns, page-locked (`cudaHostRegister`) and, where the device can, mapped for kernels.
@@ -51,6 +53,7 @@ impl<T: Element> RegisteredBuffer<'static, T> {
     ///
     /// [`Error::NotSupported`] where the device cannot register memory, and what `cudaHostRegister` reports. The vector is then
     /// lost; copy it before if that matters.
+    #[track_caller]
     pub fn from_vec(device: &Device, mut elements: Vec<T>) -> Result<Self> {
         let memory: *mut [T] = &raw mut elements[..];
         // SAFETY: the vector's heap memory stays where it is while the buffer owns the vector.
@@ -87,6 +90,7 @@ impl<T: Element> RegisteredBuffer<'_, T> {
     ///
     /// [`Error::NotSupported`] where the device cannot register memory, what `cudaHostRegister` reports, and what waiting and
     /// unregistering report after `body`, whose result is then lost.
+    #[track_caller]
     pub fn scope<R>(
         device: &Device,
         memory: &mut [T],
@@ -118,6 +122,7 @@ impl<T> RegisteredBuffer<'_, T> {
 /// # Safety
 ///
 /// The memory is valid, and nobody else uses it, until the buffer is closed or dropped.
+#[track_caller]
 unsafe fn register<T>(device: &Device, memory: *mut [T], backing: Backing) -> Result<RawBuffer> {
     const { element::assert_element::<T>() };
     let bytes = range::size_bytes::<T>(memory.len())?;
@@ -140,7 +145,8 @@ unsafe fn register<T>(device: &Device, memory: *mut [T], backing: Backing) -> Re
             .host_register(device.ordinal(), pointer, bytes, mapped)
     }?;
     // Unregisters from here on, whatever the next call says.
-    let raw = RawBuffer::new(device, (pointer, backing), None, bytes);
+    let raw = RawBuffer::new(device, (pointer, backing), None, bytes)
+        .labelled(Label::of::<T>("RegisteredBuffer", Location::caller()));
     if !mapped {
         return Ok(raw);
     }

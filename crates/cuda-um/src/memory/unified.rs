@@ -1,5 +1,6 @@
 //! Managed memory: one pointer for the CPU and the GPU.
 
+use super::label::{Label, Name};
 use super::raw::RawBuffer;
 use super::{backing, element, pinned, range};
 use crate::Element;
@@ -8,6 +9,7 @@ use crate::error::Result;
 use crate::placement::{AccessPattern, Chosen, Placed, Placement};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
+use std::panic::Location;
 
 /// Memory with one pointer for the CPU and the device: managed memory (`cudaMallocManaged`), which every device of the runtime uses and
 /// whose pages migrate to who uses them; or, where an [`AccessPattern`] or a [`Placement`] says so, pinned memory that the buffer's
@@ -58,6 +60,7 @@ pub struct UnifiedOptions {
     oversubscription: Oversubscription,
     placement: Placement,
     pattern: AccessPattern,
+    name: Option<&'static str>,
 }
 
 /// Whether managed memory may be more than the device has.
@@ -76,6 +79,13 @@ impl UnifiedOptions {
     #[must_use]
     pub fn oversubscription(mut self, oversubscription: Oversubscription) -> Self {
         self.oversubscription = oversubscription;
+        self
+    }
+
+    /// Names the buffer, for traces; [`UnifiedBuffer::set_name`] names it later. Else it goes by its type and length.
+    #[must_use]
+    pub fn name(mut self, name: &'static str) -> Self {
+        self.name = Some(name);
         self
     }
 
@@ -112,6 +122,7 @@ impl<T: Element> UnifiedBuffer<T> {
     /// [`Placement::Auto`] takes mapped memory);
     /// [`Error::Busy`](crate::Error::Busy) on a device without concurrent managed access while host guards live;
     /// [`Error::TooLarge`](crate::Error::TooLarge); and what the CUDA functions report.
+    #[track_caller]
     pub fn zeroed(device: &Device, len: usize) -> Result<Self> {
         Self::zeroed_with(device, len, UnifiedOptions::default())
     }
@@ -121,6 +132,7 @@ impl<T: Element> UnifiedBuffer<T> {
     /// # Errors
     ///
     /// As for [`zeroed`](Self::zeroed).
+    #[track_caller]
     pub fn zeroed_with(device: &Device, len: usize, options: UnifiedOptions) -> Result<Self> {
         let mut buffer = Self::allocate(device, len, options)?;
         buffer.populate()?;
@@ -133,6 +145,7 @@ impl<T: Element> UnifiedBuffer<T> {
     /// # Errors
     ///
     /// As for [`zeroed`](Self::zeroed).
+    #[track_caller]
     pub fn from_slice(device: &Device, elements: &[T]) -> Result<Self> {
         Self::from_slice_with(device, elements, UnifiedOptions::default())
     }
@@ -142,6 +155,7 @@ impl<T: Element> UnifiedBuffer<T> {
     /// # Errors
     ///
     /// As for [`zeroed`](Self::zeroed).
+    #[track_caller]
     pub fn from_slice_with(
         device: &Device,
         elements: &[T],
@@ -158,6 +172,7 @@ impl<T: Element> UnifiedBuffer<T> {
     /// # Errors
     ///
     /// As for [`zeroed`](Self::zeroed).
+    #[track_caller]
     pub fn uninit(
         device: &Device,
         len: usize,
@@ -180,6 +195,7 @@ impl<T: Element> UnifiedBuffer<T> {
         self.prefetch(device, &device.default_stream()?)
     }
 
+    #[track_caller]
     fn allocate(device: &Device, len: usize, options: UnifiedOptions) -> Result<Self> {
         const { element::assert_element::<T>() };
         let bytes = range::size_bytes::<T>(len)?;
@@ -187,6 +203,7 @@ impl<T: Element> UnifiedBuffer<T> {
             oversubscription,
             placement,
             pattern,
+            name,
         } = options;
         let chosen = Chosen::new(device, bytes, placement, pattern)?;
         let raw = if bytes == 0 {
@@ -199,6 +216,11 @@ impl<T: Element> UnifiedBuffer<T> {
             let pointer = memory.0;
             RawBuffer::new(device, memory, Some(pointer), bytes)
         };
+        let label = Label::of::<T>("UnifiedBuffer", Location::caller());
+        let mut raw = raw.labelled(label);
+        if let Some(name) = name {
+            raw.set_name(Name::Static(name));
+        }
         let buffer = Self {
             raw,
             chosen,
@@ -229,9 +251,9 @@ impl<T: Element> UnifiedBuffer<MaybeUninit<T>> {
 
 impl<T> UnifiedBuffer<T> {
     /// A buffer over managed memory of a pool.
-    pub(crate) fn from_raw(raw: RawBuffer) -> Self {
+    pub(crate) fn from_raw(raw: RawBuffer, site: &'static Location<'static>) -> Self {
         Self {
-            raw,
+            raw: raw.labelled(Label::of::<T>("UnifiedBuffer", site)),
             chosen: Chosen::POOLED,
             _elements: PhantomData,
         }

@@ -74,9 +74,9 @@ macro_rules! view {
                 })
             }
 
-            /// Where it begins in the buffer, in bytes.
-            pub(crate) fn offset_bytes(&self) -> usize {
-                self.start * size_of::<T>()
+            /// Its bytes in the buffer.
+            pub(crate) fn bytes(&self) -> std::ops::Range<usize> {
+                range::to_bytes::<T>(&(self.start..self.start + self.len))
             }
         }
 

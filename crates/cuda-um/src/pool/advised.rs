@@ -124,14 +124,16 @@ impl AdvisedRanges {
     }
 }
 
-type Slabs = BTreeMap<usize, (usize, Weak<Shared>)>;
+/// Where a slab ends, the number of its buffer, and whose it is.
+type Slab = (usize, u64, Weak<Shared>);
+type Slabs = BTreeMap<usize, Slab>;
 
-/// All slabs of all pools: where each starts, where it ends and whose it is.
+/// All slabs of managed memory of all pools, by where each starts.
 static SLABS: RwLock<Slabs> = RwLock::new(BTreeMap::new());
 
-pub(super) fn register(slab: Range<usize>, pool: &Arc<Shared>) {
+pub(super) fn register(slab: Range<usize>, id: u64, pool: &Arc<Shared>) {
     let owner = Arc::downgrade(pool);
-    SLABS.write().insert(slab.start, (slab.end, owner));
+    SLABS.write().insert(slab.start, (slab.end, id, owner));
 }
 
 pub(super) fn unregister(slab: &Range<usize>) {
@@ -139,7 +141,7 @@ pub(super) fn unregister(slab: &Range<usize>) {
     let _owner = SLABS.write().remove(&slab.start);
 }
 
-fn slab_at(slabs: &Slabs, address: usize) -> Option<(usize, &(usize, Weak<Shared>))> {
+fn slab_at(slabs: &Slabs, address: usize) -> Option<(usize, &Slab)> {
     let (start, slab) = slabs.range(..=address).next_back()?;
     (address < slab.0).then_some((*start, slab))
 }
@@ -149,9 +151,15 @@ pub(crate) fn slab_of(address: usize) -> Option<usize> {
     slab_at(&SLABS.read(), address).map(|(start, _)| start)
 }
 
+/// The slab that holds the address, and the number of its buffer, if a pool's does.
+#[cfg(feature = "profile")]
+pub(crate) fn slab_at_address(address: usize) -> Option<(Range<usize>, u64)> {
+    slab_at(&SLABS.read(), address).map(|(start, &(end, id, _))| (start..end, id))
+}
+
 /// Notes advice that CUDA has taken for a range of addresses, in case it is a pool's.
 pub(crate) fn advised(range: Range<usize>, advice: cudaMemoryAdvise, location: Location) {
-    let pool = slab_at(&SLABS.read(), range.start).and_then(|(_, (_, pool))| pool.upgrade());
+    let pool = slab_at(&SLABS.read(), range.start).and_then(|(_, (_, _, pool))| pool.upgrade());
     if let Some(pool) = pool {
         pool.advised.note(range, advice, location);
     }

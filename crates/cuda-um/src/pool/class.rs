@@ -79,6 +79,32 @@ fn round(bytes: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 5_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Slabs of any size that a pool can have, and blocks of any size below: nothing overflows, and every block holds its bytes.
+        #[test]
+        fn classes_of_any_slab_hold_their_bytes(
+            slab_chunks in prop_oneof![1..100_usize, 1..=(isize::MAX as usize / CHUNK)],
+            bytes in prop_oneof![1..100_000_usize, 1..=isize::MAX as usize],
+        ) {
+            let slab_bytes = slab_chunks * CHUNK;
+            let classes = Classes::new(slab_bytes);
+            prop_assert!(classes.sizes.is_sorted() && u16::try_from(classes.count()).is_ok());
+            match classes.of(bytes) {
+                None => prop_assert!(bytes > *classes.sizes.last().unwrap()),
+                Some(class) => {
+                    let (size, run) = (classes.size(class), classes.run(class));
+                    prop_assert!(bytes <= size && size <= slab_bytes / 2);
+                    prop_assert!(run.count as u128 * size as u128 <= run.bytes as u128);
+                    // A run fits a slab of its own, wherever its alignment puts it.
+                    prop_assert!(run.bytes <= slab_bytes && slab_bytes.is_multiple_of(run.align));
+                }
+            }
+        }
+    }
 
     #[test]
     fn four_steps_from_one_power_of_two_to_the_next() {

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::memory::device::DeviceBuffer;
 use crate::memory::raw::RawBuffer;
 use std::mem::MaybeUninit;
+use std::panic::Location;
 use std::sync::Arc;
 
 /// A pool of a device's memory. A clone is the same pool.
@@ -102,6 +103,7 @@ impl DevicePool {
     /// # Errors
     ///
     /// As for [`uninit`](Self::uninit).
+    #[track_caller]
     pub fn zeroed<T: Element>(&self, len: usize) -> Result<DeviceBuffer<T>> {
         let mut buffer = self.allocate::<T>(len)?;
         buffer.set_zero(&self.device().default_stream()?)?;
@@ -113,6 +115,7 @@ impl DevicePool {
     /// # Errors
     ///
     /// As for [`uninit`](Self::uninit).
+    #[track_caller]
     pub fn from_slice<T: Element>(&self, elements: &[T]) -> Result<DeviceBuffer<T>> {
         let mut buffer = self.allocate::<T>(elements.len())?;
         buffer.copy_from_host(elements)?;
@@ -127,6 +130,7 @@ impl DevicePool {
     /// does not use (it waits for the default stream then); [`Error::Busy`] on a device without concurrent managed access while host
     /// guards live; [`Error::TooLarge`]; and what the CUDA functions report.
     #[doc(alias = "cudaMallocFromPoolAsync")]
+    #[track_caller]
     pub fn uninit<T: Element>(&self, len: usize) -> Result<DeviceBuffer<MaybeUninit<T>>> {
         self.allocate(len)
     }
@@ -136,9 +140,11 @@ impl DevicePool {
         matches!(self.memory, DeviceMemory::Driver(_))
     }
 
+    #[track_caller]
     fn allocate<T>(&self, len: usize) -> Result<DeviceBuffer<T>> {
         let allocate = |bytes| self.memory.allocate(bytes);
-        super::raw::<T>(self.device(), len, allocate).map(DeviceBuffer::from_raw)
+        let site = Location::caller();
+        super::raw::<T>(self.device(), len, allocate).map(|raw| DeviceBuffer::from_raw(raw, site))
     }
 }
 

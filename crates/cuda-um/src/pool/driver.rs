@@ -101,6 +101,11 @@ impl DriverPool {
             }
             result => result?,
         };
+        {
+            // Not before: what is refused was never live.
+            let mut live = self.live.lock();
+            live.peak_bytes = live.peak_bytes.max(live.bytes);
+        }
         // Numbered after it was enqueued: this covers the allocation.
         let inner = self.stream.inner();
         let seq = inner.submitted();
@@ -134,7 +139,6 @@ impl DriverPool {
         }
         live.buffers += 1;
         live.bytes += bytes;
-        live.peak_bytes = live.peak_bytes.max(live.bytes);
         Ok(DriverBlock {
             pool: Arc::clone(self),
             bytes,
@@ -235,7 +239,7 @@ impl DriverBlock {
 
 impl Drop for DriverBlock {
     fn drop(&mut self) {
-        if self.is_kept {
+        if self.is_kept || self.pool.device.api().origin.is_inherited() {
             return;
         }
         let mut live = self.pool.live.lock();
@@ -247,6 +251,9 @@ impl Drop for DriverBlock {
 impl Drop for DriverPool {
     fn drop(&mut self) {
         let (api, ordinal) = (self.device.api(), self.device.ordinal());
+        if api.origin.is_inherited() {
+            return;
+        }
         // SAFETY: no handle and no buffer is left; CUDA keeps what streams have not freed yet.
         if let Err(error) = unsafe { api.mem_pool_destroy(ordinal, self.raw.0) } {
             tracing::warn!(target: "cuda_um", device = ordinal, %error, "a pool could not be destroyed");

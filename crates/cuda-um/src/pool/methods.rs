@@ -11,7 +11,10 @@ macro_rules! pool_methods {
             /// ([`Runtime::reclaim`](crate::Runtime::reclaim) waits for slabs of that kind), or stays in the driver's pool.
             #[doc(alias = "cudaMemPoolTrimTo")]
             pub fn trim(&self) -> usize {
-                self.memory.trim()
+                match self.device().api().origin.is_inherited() {
+                    true => 0,
+                    false => self.memory.trim(),
+                }
             }
 
             /// What the pool holds now.

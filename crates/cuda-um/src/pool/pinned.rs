@@ -7,6 +7,7 @@ use crate::Element;
 use crate::device::Device;
 use crate::error::Result;
 use crate::memory::pinned::PinnedBuffer;
+use std::panic::Location;
 
 /// A pool of pinned memory of the host. A clone is the same pool.
 ///
@@ -76,6 +77,7 @@ impl PinnedPool {
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) beyond the pool's limit, or where a slab cannot be allocated even after the
     /// pool gave back what it does not use; [`Error::TooLarge`](crate::Error::TooLarge); and what the CUDA functions report: a
     /// failure of that work as well.
+    #[track_caller]
     pub fn zeroed<T: Element>(&self, len: usize) -> Result<PinnedBuffer<T>> {
         let mut buffer = self.allocate::<T>(len)?;
         buffer.zero_on_host()?;
@@ -91,6 +93,7 @@ impl PinnedPool {
     /// # Errors
     ///
     /// As for [`zeroed`](Self::zeroed).
+    #[track_caller]
     pub fn from_slice<T: Element>(&self, elements: &[T]) -> Result<PinnedBuffer<T>> {
         let mut buffer = self.allocate::<T>(elements.len())?;
         buffer.copy_from_host(elements)?;
@@ -100,6 +103,7 @@ impl PinnedPool {
     /// Elements that are not initialised: to be written before anybody else has the buffer.
     fn allocate<T: Element>(&self, len: usize) -> Result<PinnedBuffer<T>> {
         let allocate = |bytes| self.memory.allocate(bytes);
-        super::raw::<T>(self.device(), len, allocate).map(PinnedBuffer::from_raw)
+        let site = Location::caller();
+        super::raw::<T>(self.device(), len, allocate).map(|raw| PinnedBuffer::from_raw(raw, site))
     }
 }

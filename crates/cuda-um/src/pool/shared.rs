@@ -9,6 +9,7 @@ use super::shard::{self, SHARDS, Shard};
 use super::{PoolOptions, PoolStats};
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::memory::label::Label;
 use crate::memory::raw::RawBuffer;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -249,9 +250,10 @@ impl Shared {
                 allocate(needed)?
             }
             result => result?,
-        };
+        }
+        .labelled(Label::slab());
         if self.kind == Kind::Managed {
-            advised::register(addresses(&slab), self);
+            advised::register(addresses(&slab), slab.id(), self);
         }
         Ok(slab)
     }
@@ -331,6 +333,9 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        if self.device.api().origin.is_inherited() {
+            return;
+        }
         // No handle and no buffer is left, so every block is free, and every slab empty.
         self.trim();
         // What is not empty now is a slab that lost a block: nobody knows who uses it.

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::memory::unified::Oversubscription;
 use crate::memory::unified::UnifiedBuffer;
 use std::mem::MaybeUninit;
+use std::panic::Location;
 
 /// A pool of managed memory. A clone is the same pool.
 ///
@@ -101,6 +102,7 @@ impl UnifiedPool {
     ///
     /// As for [`uninit`](Self::uninit); [`Error::Busy`] on a device without concurrent managed access while host guards live; and
     /// what the CUDA functions report.
+    #[track_caller]
     pub fn zeroed<T: Element>(&self, len: usize) -> Result<UnifiedBuffer<T>> {
         let mut buffer = self.allocate::<T>(len)?;
         self.populate(&buffer)?;
@@ -113,6 +115,7 @@ impl UnifiedPool {
     /// # Errors
     ///
     /// As for [`zeroed`](Self::zeroed).
+    #[track_caller]
     pub fn from_slice<T: Element>(&self, elements: &[T]) -> Result<UnifiedBuffer<T>> {
         let mut buffer = self.allocate::<T>(elements.len())?;
         self.populate(&buffer)?;
@@ -138,13 +141,16 @@ impl UnifiedPool {
     /// [`Error::OutOfMemory`] beyond the pool's limit, or where a slab cannot be allocated even after the pool gave back what it
     /// does not use (also for more than the device has free, see [`Oversubscription`]); [`Error::TooLarge`]; and what the CUDA
     /// functions report.
+    #[track_caller]
     pub fn uninit<T: Element>(&self, len: usize) -> Result<UnifiedBuffer<MaybeUninit<T>>> {
         self.allocate(len)
     }
 
+    #[track_caller]
     fn allocate<T>(&self, len: usize) -> Result<UnifiedBuffer<T>> {
         let allocate = |bytes| self.memory.allocate(bytes);
-        super::raw::<T>(self.device(), len, allocate).map(UnifiedBuffer::from_raw)
+        let site = Location::caller();
+        super::raw::<T>(self.device(), len, allocate).map(|raw| UnifiedBuffer::from_raw(raw, site))
     }
 
     /// Makes the pages resident on the device at once: a memset or copy would fault them in one after the other.

@@ -9,6 +9,7 @@ use crate::memory::in_flight::Access;
 use crate::memory::range;
 use crate::memory::raw::RawBuffer;
 use crate::memory::unified::UnifiedBuffer;
+use crate::observe::{self, Started, What};
 use crate::pool::advised::{pages, slab_of};
 use crate::stream::Stream;
 use std::fmt;
@@ -117,10 +118,26 @@ impl<'a> PrefetchBatch<'a> {
                 checked = Some(raw);
             }
         }
-        if self.parts.is_empty() {
+        let Some(first) = self.parts.first() else {
+            location.check(stream.runtime())?;
             return Ok(0);
-        }
+        };
+        let device = first.raw.device();
+        let started = Started::now(device);
+        let _span =
+            tracing::debug_span!(target: "cuda_um", "prefetch", ranges = self.len(), %location)
+                .entered();
+        let parts = self.parts.iter().map(|part| observe::Part {
+            raw: part.raw,
+            bytes: part.bytes.clone(),
+            write: false,
+        });
+        let what = |left_out| What::Prefetch {
+            to: location,
+            left_out,
+        };
         if self.is_there(location, stream) {
+            started.done(what(true), device, Some(stream.inner()), parts);
             tracing::debug!(target: "cuda_um", ranges = self.len(), %location, "prefetch of a batch that is there");
             return Ok(0);
         }
@@ -150,6 +167,7 @@ impl<'a> PrefetchBatch<'a> {
             note_move(raw, bytes, location, enqueued.is_ok());
         }
         enqueued?;
+        started.done(what(false), device, Some(inner), parts);
         let calls = if one_call { 1 } else { ranges.len() };
         tracing::debug!(target: "cuda_um", ranges = self.len(), calls, %location, "prefetch of a batch");
         Ok(calls)

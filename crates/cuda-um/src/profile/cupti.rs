@@ -1,256 +1,257 @@
-//! The few functions of CUPTI that count unified memory, opened at run time.
-#![allow(unsafe_code, reason = "calls a C library and reads its records")]
+//! CUPTI's records, from its buffers into memory of ours.
+//!
+//! A real CUPTI hands full buffers over on a thread of its own, so their records are read off the program's threads.
+#![allow(
+    unsafe_code,
+    reason = "calls CUPTI, and reads the records that it hands over"
+)]
 
-use super::ProfileError;
-use libloading::Library;
+use super::{MigrationCounts, ProfileError, decode};
+use cuda_um_sys as sys;
+use cuda_um_trace::{KernelRun, Record};
+use parking_lot::Mutex;
 use std::alloc::{Layout, alloc, dealloc};
-use std::ffi::{CStr, c_char, c_void};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ffi::{CStr, c_void};
+use std::sync::Arc;
+use sys::CUpti_ActivityUnifiedMemoryCounterKind as Kind;
+use sys::{CUpti_ActivityKind, CUptiResult, Cupti};
 
-/// `CUpti_ActivityUnifiedMemoryCounterKind`: the ones that are counted.
-#[derive(Clone, Copy)]
-#[repr(u32)]
-pub(super) enum Kind {
-    HostToDevice = 1,
-    DeviceToHost = 2,
-    CpuFault = 3,
-    GpuFault = 4,
-    DeviceToDevice = 8,
-}
+const MEMORY: CUpti_ActivityKind = CUpti_ActivityKind::CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER;
+const KERNEL: CUpti_ActivityKind = CUpti_ActivityKind::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
 
-const KINDS: [Kind; 5] = [
-    Kind::HostToDevice,
-    Kind::DeviceToHost,
-    Kind::CpuFault,
-    Kind::GpuFault,
-    Kind::DeviceToDevice,
+/// Collected, and whether CUPTI must be able to: the others are not known to every system.
+const COUNTERS: [(Kind, bool); 8] = [
+    (
+        Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD,
+        true,
+    ),
+    (
+        Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH,
+        true,
+    ),
+    (
+        Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_CPU_PAGE_FAULT_COUNT,
+        true,
+    ),
+    (
+        Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_GPU_PAGE_FAULT,
+        true,
+    ),
+    (
+        Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_THRASHING,
+        false,
+    ),
+    (
+        Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_THROTTLING,
+        false,
+    ),
+    (
+        Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_REMOTE_MAP,
+        false,
+    ),
+    (
+        Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOD,
+        false,
+    ),
 ];
-/// One more than the highest kind that is counted.
-const SLOTS: usize = 9;
-/// `CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER`
-const UNIFIED_MEMORY_COUNTER: u32 = 25;
-/// `CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_SCOPE_PROCESS_SINGLE_DEVICE`
-const PROCESS_SINGLE_DEVICE: u32 = 1;
-/// `CUPTI_ACTIVITY_FLAG_FLUSH_FORCED`: buffers that are not full as well.
-const FLUSH_FORCED: u32 = 1;
+
 const BUFFER: Layout = match Layout::from_size_align(256 * 1024, 8) {
     Ok(layout) => layout,
     Err(_) => unreachable!(),
 };
 
-// CUPTI's callbacks take no user data, so the sums are the process's.
-static SUMS: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
-static RECORDS: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
-static DROPPED: AtomicU64 = AtomicU64::new(0);
-static FUNCTIONS: std::sync::OnceLock<Functions> = std::sync::OnceLock::new();
-
-/// The first fields of `CUpti_ActivityUnifiedMemoryCounter2` and `3`, alike from CUDA 7.0 on.
-#[repr(C)]
-struct Record {
-    kind: u32,
-    counter_kind: u32,
-    value: u64,
+/// How much is kept.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Keep {
+    pub(super) records: usize,
+    pub(super) kernels: usize,
+    /// Buffers that CUPTI may hold.
+    pub(super) buffers: usize,
 }
 
-#[repr(C)]
-struct Config {
-    scope: u32,
-    kind: u32,
-    device: u32,
-    enable: u32,
+/// What came out of CUPTI's buffers.
+#[derive(Default)]
+pub(super) struct Collected {
+    pub(super) records: Vec<Record>,
+    /// With CUPTI's number of the launch: later calls have higher ones.
+    pub(super) kernels: Vec<(u32, KernelRun)>,
+    /// Of all records, kept or not.
+    pub(super) counts: MigrationCounts,
+    /// Records that were more than are kept.
+    pub(super) records_over: u64,
+    pub(super) kernels_over: u64,
 }
 
-type Requested = unsafe extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
-type Completed = unsafe extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
-
-#[derive(Clone, Copy)]
-struct Functions {
-    register: unsafe extern "C" fn(Requested, Completed) -> u32,
-    configure: unsafe extern "C" fn(*mut Config, u32) -> u32,
-    enable: unsafe extern "C" fn(u32) -> u32,
-    disable: unsafe extern "C" fn(u32) -> u32,
-    flush: unsafe extern "C" fn(u32) -> u32,
-    next: unsafe extern "C" fn(*mut u8, usize, *mut *mut Record) -> u32,
-    dropped: unsafe extern "C" fn(*mut c_void, u32, *mut usize) -> u32,
-    text: unsafe extern "C" fn(u32, *mut *const c_char) -> u32,
+/// Takes the records of one CUPTI. A process has one, for CUPTI's callbacks are not told whose they are.
+struct Sink {
+    cupti: Arc<Cupti>,
+    keep: Keep,
+    collected: Collected,
 }
 
-pub(super) struct Cupti {
-    functions: Functions,
+static SINK: Mutex<Option<Sink>> = Mutex::new(None);
+/// Buffers that CUPTI holds, and how many it may; apart from the sink, which may be locked while CUPTI asks for one.
+static BUFFERS: Mutex<(usize, usize)> = Mutex::new((0, 0));
+
+/// CUPTI, collecting into the process's sink until this is dropped.
+pub(super) struct Collection {
+    cupti: Arc<Cupti>,
 }
 
-impl Cupti {
-    pub(super) fn open(major: u32) -> Result<Self, ProfileError> {
-        if let Some(functions) = FUNCTIONS.get() {
-            return Ok(Self {
-                functions: *functions,
-            });
-        }
-        let mut tried = Vec::new();
-        for path in candidates(major) {
-            // SAFETY: opening NVIDIA's library runs its initialisers; the names are the documented ones or a path the user trusts.
-            let opened = unsafe { Library::new(&path) }
-                .map_err(|error| error.to_string())
-                .and_then(|library| {
-                    let functions = Functions::of(&library)?;
-                    // CUPTI keeps threads and callbacks: it is never unloaded.
-                    std::mem::forget(library);
-                    Ok(functions)
-                });
-            match opened {
-                Ok(functions) => {
-                    return Ok(Self {
-                        functions: *FUNCTIONS.get_or_init(|| functions),
-                    });
-                }
-                Err(why) => tried.push(format!("{}: {why}", path.display())),
-            }
-        }
-        Err(ProfileError::Missing {
-            tried: tried.join("; "),
-        })
-    }
-
-    pub(super) fn start(&self, devices: u32) -> Result<(), ProfileError> {
-        for counter in SUMS.iter().chain(&RECORDS).chain([&DROPPED]) {
-            counter.store(0, Ordering::Relaxed);
-        }
-        // SAFETY: both callbacks have the signatures CUPTI documents and live as long as the program.
-        self.check("cuptiActivityRegisterCallbacks", unsafe {
-            (self.functions.register)(requested, completed)
+impl Collection {
+    /// Begins. The caller sees to it that there is one in the process.
+    pub(super) fn start(cupti: Arc<Cupti>, devices: u32, keep: Keep) -> Result<Self, ProfileError> {
+        *SINK.lock() = Some(Sink {
+            cupti: Arc::clone(&cupti),
+            keep,
+            collected: Collected::default(),
+        });
+        BUFFERS.lock().1 = keep.buffers;
+        // Ends everything again when something is refused.
+        let collection = Self { cupti };
+        let functions = &*collection.cupti;
+        // SAFETY: both callbacks have the documented signatures, and live as long as the program.
+        check(functions, "cuptiActivityRegisterCallbacks", unsafe {
+            (functions.cuptiActivityRegisterCallbacks)(requested, completed)
         })?;
+        let single =
+            sys::CUpti_ActivityUnifiedMemoryCounterScope::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_SCOPE_PROCESS_SINGLE_DEVICE;
         for device in 0..devices {
-            for kind in KINDS {
-                let mut config = Config {
-                    scope: PROCESS_SINGLE_DEVICE,
-                    kind: kind as u32,
-                    device,
+            for (kind, needed) in COUNTERS {
+                let mut configuration = sys::CUpti_ActivityUnifiedMemoryCounterConfig {
+                    scope: single,
+                    kind,
+                    deviceId: device,
                     enable: 1,
                 };
                 // SAFETY: one configuration, valid for the call.
-                let code = unsafe { (self.functions.configure)(&mut config, 1) };
-                // A single device has no device-to-device transfers to count; CUPTI may say so.
-                if !matches!(kind, Kind::DeviceToDevice) {
-                    self.check("cuptiActivityConfigureUnifiedMemoryCounter", code)?;
+                let code = unsafe {
+                    (functions.cuptiActivityConfigureUnifiedMemoryCounter)(&mut configuration, 1)
+                };
+                if needed {
+                    check(
+                        functions,
+                        "cuptiActivityConfigureUnifiedMemoryCounter",
+                        code,
+                    )?;
                 }
             }
         }
-        // SAFETY: the kind is one of CUPTI's.
-        self.check("cuptiActivityEnable", unsafe {
-            (self.functions.enable)(UNIFIED_MEMORY_COUNTER)
-        })
-    }
-
-    pub(super) fn flush(&self) -> Result<(), ProfileError> {
-        // SAFETY: no preconditions; it calls `completed` for each buffer.
-        self.check("cuptiActivityFlushAll", unsafe {
-            (self.functions.flush)(FLUSH_FORCED)
-        })
-    }
-
-    pub(super) fn stop(&self) {
-        // SAFETY: the kind is one of CUPTI's. Nothing can be done about a failure when counting ends.
-        unsafe { (self.functions.disable)(UNIFIED_MEMORY_COUNTER) };
-        let _ = self.flush();
-    }
-
-    fn check(&self, call: &'static str, code: u32) -> Result<(), ProfileError> {
-        if code == 0 {
-            return Ok(());
-        }
-        let mut text = std::ptr::null();
-        // SAFETY: `text` is written with a static string, or left alone for an unknown code.
-        let message = unsafe {
-            (self.functions.text)(code, &mut text);
-            if text.is_null() {
-                "unknown".into()
-            } else {
-                CStr::from_ptr(text).to_string_lossy().into_owned()
+        for kind in [MEMORY, KERNEL] {
+            if kind == KERNEL && keep.kernels == 0 {
+                continue;
             }
-        };
-        Err(ProfileError::Refused {
-            call,
-            code,
-            message,
-        })
+            // SAFETY: one of CUPTI's kinds.
+            let code = unsafe { (functions.cuptiActivityEnable)(kind) };
+            check(functions, "cuptiActivityEnable", code)?;
+        }
+        Ok(collection)
     }
-}
 
-impl Functions {
-    fn of(library: &Library) -> Result<Self, String> {
-        // SAFETY: each field has the type that cupti_activity.h and cupti_result.h declare for the name.
-        unsafe {
-            Ok(Self {
-                register: *symbol(library, "cuptiActivityRegisterCallbacks")?,
-                configure: *symbol(library, "cuptiActivityConfigureUnifiedMemoryCounter")?,
-                enable: *symbol(library, "cuptiActivityEnable")?,
-                disable: *symbol(library, "cuptiActivityDisable")?,
-                flush: *symbol(library, "cuptiActivityFlushAll")?,
-                next: *symbol(library, "cuptiActivityGetNextRecord")?,
-                dropped: *symbol(library, "cuptiActivityGetNumDroppedRecords")?,
-                text: *symbol(library, "cuptiGetResultString")?,
-            })
+    /// The clock of the records.
+    pub(super) fn clock(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
+        let cupti = Arc::clone(&self.cupti);
+        move || {
+            let mut now = 0;
+            // SAFETY: the place is valid for the call.
+            unsafe { (cupti.cuptiGetTimestamp)(&mut now) };
+            now
+        }
+    }
+
+    /// Takes what CUPTI has.
+    pub(super) fn flush(&self) -> Result<(), ProfileError> {
+        let forced = sys::CUpti_ActivityFlag::CUPTI_ACTIVITY_FLAG_FLUSH_FORCED.0;
+        // SAFETY: no preconditions; it calls `completed` for each buffer.
+        let code = unsafe { (self.cupti.cuptiActivityFlushAll)(forced) };
+        // What was dropped before there was a buffer is told to nobody else.
+        let dropped = dropped(&self.cupti, std::ptr::null_mut(), 0);
+        if let Some(sink) = &mut *SINK.lock() {
+            sink.collected.counts.dropped_records += dropped;
+        }
+        check(&self.cupti, "cuptiActivityFlushAll", code)
+    }
+
+    /// The sums so far.
+    pub(super) fn counts(&self) -> MigrationCounts {
+        let sink = SINK.lock();
+        sink.as_ref()
+            .map_or_else(MigrationCounts::default, |sink| sink.collected.counts)
+    }
+
+    /// Ends, and gives what was collected.
+    pub(super) fn finish(self) -> Result<Collected, ProfileError> {
+        self.disable();
+        self.flush()?;
+        let sink = SINK.lock().take();
+        Ok(sink.map_or_else(Collected::default, |sink| sink.collected))
+    }
+
+    fn disable(&self) {
+        for kind in [MEMORY, KERNEL] {
+            // SAFETY: one of CUPTI's kinds; what was not enabled stays so. Nothing can be done about a failure.
+            unsafe { (self.cupti.cuptiActivityDisable)(kind) };
         }
     }
 }
 
-/// # Safety
-/// `T` is the type of the symbol.
-unsafe fn symbol<'a, T>(
-    library: &'a Library,
-    name: &str,
-) -> Result<libloading::Symbol<'a, T>, String> {
-    // SAFETY: the caller's promise.
-    unsafe { library.get(name.as_bytes()) }.map_err(|error| format!("{name}: {error}"))
-}
-
-/// What was summed up for a kind: bytes, or faults.
-pub(super) fn sum(kind: Kind) -> u64 {
-    SUMS[kind as usize].load(Ordering::Acquire)
-}
-
-/// How many records there were of a kind.
-pub(super) fn records(kind: Kind) -> u64 {
-    RECORDS[kind as usize].load(Ordering::Acquire)
-}
-
-pub(super) fn dropped() -> u64 {
-    DROPPED.load(Ordering::Acquire)
-}
-
-fn candidates(major: u32) -> Vec<PathBuf> {
-    if let Some(path) = std::env::var_os("CUDA_UM_CUPTI") {
-        return vec![path.into()];
+impl Drop for Collection {
+    fn drop(&mut self) {
+        self.disable();
+        let forced = sys::CUpti_ActivityFlag::CUPTI_ACTIVITY_FLAG_FLUSH_FORCED.0;
+        // SAFETY: no preconditions; so that CUPTI gives its buffers back.
+        unsafe { (self.cupti.cuptiActivityFlushAll)(forced) };
+        // Dropped without the lock: the last of CUPTI may be a whole simulator.
+        let _sink = SINK.lock().take();
     }
-    let soname = if major == 11 {
-        "libcupti.so.11.8".to_owned()
-    } else {
-        format!("libcupti.so.{major}")
-    };
-    let toolkits = ["CUDA_HOME", "CUDA_PATH"]
-        .into_iter()
-        .filter_map(std::env::var_os)
-        .map(PathBuf::from);
-    let mut paths = vec![PathBuf::from(&soname)];
-    for toolkit in toolkits.chain([PathBuf::from("/usr/local/cuda")]) {
-        for folder in ["extras/CUPTI/lib64", "lib64"] {
-            paths.push(toolkit.join(folder).join(&soname));
-        }
-    }
-    paths
 }
 
-unsafe extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, max_records: *mut usize) {
-    // SAFETY: CUPTI passes three valid places; a null buffer of size 0 tells it that there is no memory. The layout is not empty.
-    unsafe {
-        *buffer = alloc(BUFFER);
-        *size = if (*buffer).is_null() {
-            0
+fn check(cupti: &Cupti, call: &'static str, code: CUptiResult) -> Result<(), ProfileError> {
+    if code == CUptiResult::CUPTI_SUCCESS {
+        return Ok(());
+    }
+    let mut text = std::ptr::null();
+    // SAFETY: `text` is written with a static string, or left alone for an unknown code.
+    let message = unsafe {
+        (cupti.cuptiGetResultString)(code, &mut text);
+        if text.is_null() {
+            "a result without a name".into()
         } else {
-            BUFFER.size()
-        };
-        *max_records = 0;
+            CStr::from_ptr(text).to_string_lossy().into_owned()
+        }
+    };
+    Err(ProfileError::Refused {
+        call,
+        code: code.0,
+        message,
+    })
+}
+
+fn dropped(cupti: &Cupti, context: *mut c_void, stream: u32) -> u64 {
+    let mut dropped = 0;
+    // SAFETY: the place is valid for the call; the context is one that CUPTI named, or null for all.
+    let code = unsafe { (cupti.cuptiActivityGetNumDroppedRecords)(context, stream, &mut dropped) };
+    match code {
+        CUptiResult::CUPTI_SUCCESS => dropped as u64,
+        _ => 0,
+    }
+}
+
+unsafe extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, most_records: *mut usize) {
+    let mut buffers = BUFFERS.lock();
+    let (held, most) = &mut *buffers;
+    let memory = if *held < *most {
+        // SAFETY: the layout is not empty.
+        unsafe { alloc(BUFFER) }
+    } else {
+        std::ptr::null_mut()
+    };
+    *held += usize::from(!memory.is_null());
+    // SAFETY: CUPTI passes three valid places; a null buffer of size 0 tells it that there is no memory.
+    unsafe {
+        *buffer = memory;
+        *size = if memory.is_null() { 0 } else { BUFFER.size() };
+        *most_records = 0;
     }
 }
 
@@ -264,24 +265,100 @@ unsafe extern "C" fn completed(
     if buffer.is_null() {
         return;
     }
-    if let Some(functions) = FUNCTIONS.get() {
-        let mut record: *mut Record = std::ptr::null_mut();
-        // SAFETY: `buffer` is one that `requested` gave, with `valid` bytes of records; CUPTI walks it and sets `record` to
-        // places inside. Every unified-memory record starts with the three fields that are read, which may be packed.
+    if let Some(sink) = &mut *SINK.lock() {
+        // SAFETY: the buffer is one that `requested` gave, with `valid` bytes of records.
+        unsafe { sink.read(buffer, valid) };
+        sink.collected.counts.dropped_records += dropped(&sink.cupti, context, stream);
+    }
+    BUFFERS.lock().0 -= 1;
+    // SAFETY: allocated by `requested` with the same layout, and CUPTI is done with it.
+    unsafe { dealloc(buffer, BUFFER) };
+}
+
+impl Sink {
+    /// # Safety
+    /// The buffer has `valid` bytes of CUPTI's records.
+    unsafe fn read(&mut self, buffer: *mut u8, valid: usize) {
+        let mut at: *mut sys::CUpti_Activity = std::ptr::null_mut();
+        // SAFETY: the caller's promise; CUPTI walks the records and sets `at` to each. A record's kind tells what it begins with, and it
+        // is aligned to 8.
         unsafe {
-            while (functions.next)(buffer, valid, &mut record) == 0 {
-                let read = std::ptr::read_unaligned(record);
-                if read.kind == UNIFIED_MEMORY_COUNTER && (read.counter_kind as usize) < SLOTS {
-                    SUMS[read.counter_kind as usize].fetch_add(read.value, Ordering::AcqRel);
-                    RECORDS[read.counter_kind as usize].fetch_add(1, Ordering::AcqRel);
+            while (self.cupti.cuptiActivityGetNextRecord)(buffer, valid, &mut at)
+                == CUptiResult::CUPTI_SUCCESS
+            {
+                match (*at).kind {
+                    MEMORY => self.memory(&*at.cast()),
+                    KERNEL => self.kernel(&*at.cast()),
+                    _ => {}
                 }
-            }
-            let mut dropped = 0;
-            if (functions.dropped)(context, stream, &mut dropped) == 0 {
-                DROPPED.fetch_add(dropped as u64, Ordering::AcqRel);
             }
         }
     }
-    // SAFETY: allocated by `requested` with the same layout, and CUPTI is done with it.
-    unsafe { dealloc(buffer, BUFFER) };
+
+    fn memory(&mut self, raw: &sys::CUpti_ActivityUnifiedMemoryCounter2) {
+        let Collected {
+            records,
+            counts,
+            records_over,
+            ..
+        } = &mut self.collected;
+        count(counts, raw);
+        if self.keep.records == 0 {
+            return;
+        }
+        if let Some(record) = decode::record(raw) {
+            if records.len() < self.keep.records {
+                records.push(record);
+            } else {
+                *records_over += 1;
+            }
+        }
+    }
+
+    fn kernel(&mut self, raw: &sys::CUpti_ActivityKernelPrefix) {
+        if self.collected.kernels.len() >= self.keep.kernels {
+            self.collected.kernels_over += 1;
+            return;
+        }
+        let name = if raw.name.is_null() {
+            String::new()
+        } else {
+            // SAFETY: CUPTI's name of the kernel ends with a NUL, and lives as long as the record.
+            unsafe { CStr::from_ptr(raw.name) }
+                .to_string_lossy()
+                .into_owned()
+        };
+        let run = KernelRun {
+            name,
+            device: raw.deviceId,
+            stream: raw.streamId,
+            start: raw.start,
+            end: raw.end.max(raw.start),
+            operation: None,
+        };
+        self.collected.kernels.push((raw.correlationId, run));
+    }
+}
+
+/// Adds a record to the sums.
+fn count(counts: &mut MigrationCounts, raw: &sys::CUpti_ActivityUnifiedMemoryCounter2) {
+    match raw.counterKind {
+        Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD => {
+            counts.bytes_to_device += raw.value;
+        }
+        Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH => {
+            counts.bytes_to_host += raw.value;
+        }
+        Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOD => {
+            counts.bytes_device_to_device += raw.value;
+        }
+        Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_GPU_PAGE_FAULT => {
+            counts.gpu_faults += raw.value;
+            counts.gpu_fault_groups += 1;
+        }
+        Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_CPU_PAGE_FAULT_COUNT => {
+            counts.cpu_faults += 1;
+        }
+        _ => {}
+    }
 }

@@ -19,6 +19,8 @@ pub struct TransferOptions {
 
 /// Chunks that each thread has: it fills one while the other is on its way.
 pub(super) const CHUNKS_PER_THREAD: usize = 2;
+/// Each has chunks and a place in the ring; far fewer saturate any link.
+const MOST_THREADS: usize = 256;
 const MIB: usize = 1 << 20;
 
 impl Default for TransferOptions {
@@ -36,11 +38,11 @@ impl Default for TransferOptions {
 }
 
 impl TransferOptions {
-    /// Sets how many threads copy, the calling one among them; 0 counts as 1.
+    /// Sets how many threads copy, the calling one among them; 0 counts as 1, and more than 256 as 256.
     #[must_use]
     pub fn threads(self, threads: usize) -> Self {
         Self {
-            threads: threads.max(1),
+            threads: threads.clamp(1, MOST_THREADS),
             ..self
         }
     }
@@ -85,13 +87,14 @@ mod tests {
 
     #[test]
     fn the_ring_is_never_larger_than_asked() {
-        for threads in [0, 1, 3, 64] {
-            for ring_bytes in [0, 1, 8192, 100_000, 64 * MIB] {
+        for threads in [0, 1, 3, 64, usize::MAX / 2 + 1, usize::MAX] {
+            for ring_bytes in [0, 1, 8192, 100_000, 64 * MIB, usize::MAX] {
                 let options = TransferOptions::default()
                     .threads(threads)
                     .ring_bytes(ring_bytes);
-                let ring = options.chunk_bytes() * options.threads * CHUNKS_PER_THREAD;
-                assert!(ring <= ring_bytes, "{options:?}");
+                let chunks = options.threads as u128 * CHUNKS_PER_THREAD as u128;
+                let ring = options.chunk_bytes() as u128 * chunks;
+                assert!(ring <= ring_bytes as u128, "{options:?}");
                 assert_eq!(options.chunk_bytes() % PAGE, 0);
             }
         }

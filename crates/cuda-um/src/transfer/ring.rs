@@ -169,6 +169,9 @@ impl Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
+        if self.memory.api.origin.is_inherited() {
+            return;
+        }
         if let Err(error) = self.wait() {
             // Nothing runs any more, or CUDA itself is at its end: then freeing fails, too, and says so.
             tracing::debug!(target: "cuda_um", %error, "a chunk of pinned memory is freed after its copies could not be waited for");
@@ -179,6 +182,9 @@ impl Drop for Chunk {
 #[allow(unsafe_code, reason = "frees its memory")]
 impl Drop for Pinned {
     fn drop(&mut self) {
+        if self.api.origin.is_inherited() {
+            return;
+        }
         // SAFETY: the chunk's own memory; the chunk has waited for the copies that use it.
         if let Err(error) = unsafe { self.api.free_host(self.ordinal, self.address) } {
             tracing::warn!(target: "cuda_um", %error, "pinned memory for staging could not be freed");

@@ -5,15 +5,17 @@
 //! closed. A pool of `rayon` waits for all that was spawned.
 #![allow(unsafe_code, reason = "lends work to threads that live longer")]
 
-use parking_lot::{Condvar, Mutex};
+use crate::fork::Origin;
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{Condvar, Mutex};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 /// Threads that start with the first work that is worth them.
 pub(super) struct Workers {
     shared: Arc<Shared>,
+    origin: Origin,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -46,6 +48,7 @@ impl Workers {
     pub(super) fn new() -> Self {
         Self {
             shared: Arc::default(),
+            origin: Origin::here(),
             threads: Mutex::default(),
         }
     }
@@ -87,12 +90,18 @@ impl Workers {
         }
     }
 
+    /// Helpers that are at it now.
+    #[cfg(test)]
+    pub(super) fn running(&self) -> usize {
+        self.shared.state.lock().running
+    }
+
     /// Makes sure that there are so many helpers; fewer if the system has none to give. How many there are, of those.
     fn start(&self, wanted: usize) -> usize {
         let mut threads = self.threads.lock();
         while threads.len() < wanted {
             let shared = Arc::clone(&self.shared);
-            let thread = std::thread::Builder::new().name("cuda-um-transfer".to_owned());
+            let thread = thread::Builder::new().name("cuda-um-transfer".to_owned());
             match thread.spawn(move || shared.help()) {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
@@ -135,69 +144,18 @@ impl Shared {
 
 impl Drop for Workers {
     fn drop(&mut self) {
+        if self.origin.is_inherited() {
+            // The threads are not in this process.
+            std::mem::take(self.threads.get_mut())
+                .into_iter()
+                .for_each(std::mem::forget);
+            return;
+        }
         self.shared.state.lock().closing = true;
         self.shared.opened.notify_all();
         for thread in self.threads.get_mut().drain(..) {
             // Panics of work were caught.
             let _ = thread.join();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    #[test]
-    fn every_number_runs_at_most_once_and_nobody_stays() {
-        let workers = Workers::new();
-        for round in 0..500 {
-            let count = round % 6;
-            let seen: Vec<AtomicUsize> = (0..count.max(1)).map(|_| AtomicUsize::new(0)).collect();
-            let pieces = AtomicUsize::new(0);
-            workers.run(count, &|number| {
-                seen[number].fetch_add(1, Ordering::Relaxed);
-                while pieces.fetch_add(1, Ordering::Relaxed) < 50 {
-                    std::hint::spin_loop();
-                }
-            });
-            assert_eq!(seen[0].load(Ordering::Relaxed), 1);
-            assert!(seen.iter().all(|times| times.load(Ordering::Relaxed) <= 1));
-            assert_eq!(workers.shared.state.lock().running, 0);
-        }
-    }
-
-    #[test]
-    fn helpers_really_help() {
-        let workers = Workers::new();
-        let joined = AtomicUsize::new(0);
-        // Returns only if somebody else comes.
-        workers.run(3, &|_| {
-            joined.fetch_add(1, Ordering::AcqRel);
-            while joined.load(Ordering::Acquire) < 3 {
-                std::thread::yield_now();
-            }
-        });
-        assert_eq!(joined.into_inner(), 3);
-    }
-
-    #[test]
-    fn a_panic_comes_out_when_all_have_left() {
-        let workers = Workers::new();
-        for who in 0..2 {
-            let here = AtomicUsize::new(0);
-            let outcome = catch_unwind(AssertUnwindSafe(|| {
-                workers.run(2, &|number| {
-                    here.fetch_add(1, Ordering::AcqRel);
-                    while here.load(Ordering::Acquire) < 2 {
-                        std::thread::yield_now();
-                    }
-                    assert_ne!(number, who, "on purpose");
-                });
-            }));
-            assert!(outcome.is_err());
-            workers.run(2, &|_| {});
         }
     }
 }

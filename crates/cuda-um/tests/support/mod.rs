@@ -8,11 +8,18 @@ use cuda_um_sim::{
 
 /// A device, and a stream on it.
 pub fn device() -> (Device, Stream) {
-    let runtime = match std::env::var("CUDA_UM_TEST_RUNTIME").as_deref() {
-        Ok("cuda") => Runtime::open().expect("CUDA_UM_TEST_RUNTIME=cuda needs a GPU"),
-        _ => open(&Sim::from_env().expect("CUDA_UM_SIM_* name a simulator")),
-    };
-    on(&runtime, 0)
+    on(&machine().1, 0)
+}
+
+/// A runtime, and its simulator if it has one.
+pub fn machine() -> (Option<Sim>, Runtime) {
+    if std::env::var("CUDA_UM_TEST_RUNTIME").as_deref() == Ok("cuda") {
+        let runtime = Runtime::open().expect("CUDA_UM_TEST_RUNTIME=cuda needs a GPU");
+        return (None, runtime);
+    }
+    let sim = Sim::from_env().expect("CUDA_UM_SIM_* name a simulator");
+    let runtime = open(&sim);
+    (Some(sim), runtime)
 }
 
 /// A simulated device of this generation, on any machine: for what only a simulator can show.

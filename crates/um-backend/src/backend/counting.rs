@@ -56,4 +56,14 @@ impl CudaBackend {
         #[cfg(not(feature = "sim"))]
         return None;
     }
+
+    /// Does `work` and gives what it gave, with a trace of what migrated meanwhile, when and why: see [`cuda_um::profile`]. It works on the
+    /// simulator too. Not while [`start_counting`](Self::start_counting) counts on a GPU: CUPTI serves one at a time.
+    ///
+    /// # Errors
+    /// As for [`cuda_um::Runtime::profile`].
+    #[cfg(feature = "profile")]
+    pub fn profile<R>(&self, work: impl FnOnce() -> R) -> Result<(R, cuda_um::profile::Trace)> {
+        Ok(self.device.as_cuda_um().runtime().profile(work)?)
+    }
 }

@@ -4,6 +4,7 @@ use super::failure::{Rule, Verdict};
 use super::sample::{made_with, samples, zeros};
 use super::{LENGTHS, Make};
 use crate::dtype::Element;
+use crate::error::CudaError;
 
 /// [`Rule::CloneEmpty`].
 ///
@@ -34,6 +35,14 @@ pub fn clone_empty<T: Element>(make: Make<'_, T>) -> Verdict {
                 "in the original, once the clone is written",
             )?;
         }
+        let refused = original.clone_empty(usize::MAX).map(drop);
+        rule.refused("clone_empty(usize::MAX)", refused, |error| {
+            matches!(
+                error,
+                CudaError::TooLarge { .. } | CudaError::OutOfMemory { .. }
+            )
+        })?;
+        rule.has(&*original, &elements, "after that was refused")?;
     }
     Ok(())
 }

@@ -35,6 +35,8 @@ pub enum Fault {
     CloneLength,
     /// Clones hold something.
     DirtyClone,
+    /// A clone that cannot be is a short one.
+    ShortClone,
     /// `as_any` is a part of the buffer.
     AnyOfPart,
     /// A copy of a range starts at the source's front.
@@ -44,7 +46,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Dirty,
         Self::SmallCapacity,
         Self::OtherDType,
@@ -58,6 +60,7 @@ impl Fault {
         Self::NoZero,
         Self::CloneLength,
         Self::DirtyClone,
+        Self::ShortClone,
         Self::AnyOfPart,
         Self::ForgetsSourceRange,
         Self::UncheckedPair,
@@ -146,6 +149,14 @@ impl<T: Element> Buffer<T> for OpaqueBuffer<T> {
             self.len()
         } else {
             len
+        };
+        let len = match len.checked_mul(size_of::<T>()) {
+            Some(bytes) if isize::try_from(bytes).is_ok() => len,
+            _ if self.fault == Fault::ShortClone => 1,
+            _ => {
+                let element_bytes = size_of::<T>();
+                return Err(CudaError::TooLarge { len, element_bytes });
+            }
         };
         let mut clone = Self::with(self.fault, len);
         if self.fault == Fault::DirtyClone {

@@ -1,0 +1,40 @@
+//! What can go wrong.
+
+use cuda_um::profile::ProfileError;
+use cuda_um_sim::SimError;
+
+/// Why a trace cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// The simulated machine cannot be built.
+    #[error("the simulated machine: {0}")]
+    Machine(#[from] SimError),
+    /// A call of the replay failed: the machine has too little memory, say.
+    #[error("{operation}: {cause}")]
+    Operation {
+        /// What was replayed.
+        operation: String,
+        /// What CUDA or the library said.
+        cause: cuda_um::Error,
+    },
+    /// The replay could not be recorded.
+    #[error("the replay cannot be recorded: {0}")]
+    Profile(#[from] ProfileError),
+    /// The trace has no buffer of that name.
+    #[error("no buffer of the trace is named `{name}`; there are: {known}")]
+    NoSuchBuffer {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// The trace contradicts itself.
+    #[error("operation {operation}: {why}")]
+    Inconsistent {
+        /// The operation's id.
+        operation: u64,
+        /// What is wrong with it.
+        why: String,
+    },
+}

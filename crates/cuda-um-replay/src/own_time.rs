@@ -1,0 +1,144 @@
+//! How long a recorded kernel would have taken had everything been there.
+
+use cuda_um_trace::{Cause, KernelRun, RecordKind, Trace};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Own times of the kernels of a trace, by the launch's id.
+///
+/// A kernel that ran without a fault took its own time. One that faulted is given the time of the quickest faultless run of the same
+/// kernel on as many bytes, else what is left of its run outside the driver's service.
+pub(crate) fn of(trace: &Trace) -> HashMap<u64, Duration> {
+    let bytes: HashMap<u64, u64> = trace
+        .operations
+        .iter()
+        .map(|operation| {
+            let bytes = operation.accesses.iter().map(|access| access.bytes).sum();
+            (operation.id, bytes)
+        })
+        .collect();
+    let mut quickest: HashMap<(&str, u64), u64> = HashMap::new();
+    let mut runs = Vec::new();
+    for run in &trace.kernels {
+        let Some(operation) = run.operation else {
+            continue;
+        };
+        let Some(&bytes) = bytes.get(&operation) else {
+            continue;
+        };
+        let served = served_during(trace, run);
+        if served == 0 {
+            let best = quickest.entry((&run.name, bytes)).or_insert(u64::MAX);
+            *best = (*best).min(run.end.saturating_sub(run.start));
+        }
+        runs.push((operation, run, bytes, served));
+    }
+    runs.into_iter()
+        .map(|(operation, run, bytes, served)| {
+            let whole = run.end.saturating_sub(run.start);
+            let faultless = quickest.get(&(run.name.as_str(), bytes)).copied();
+            let own = match faultless {
+                Some(best) if served > 0 => best.min(whole),
+                _ => whole.saturating_sub(served),
+            };
+            (operation, Duration::from_nanos(own))
+        })
+        .collect()
+}
+
+/// Nanoseconds of a run in which the driver served faults: the union of their spans.
+fn served_during(trace: &Trace, run: &KernelRun) -> u64 {
+    let mut spans: Vec<(u64, u64)> = trace
+        .records
+        .iter()
+        .filter(|record| match record.kind {
+            RecordKind::GpuFault { device, .. } => device == run.device,
+            RecordKind::Migration { cause, .. } => {
+                matches!(cause, Cause::Coherence | Cause::Prefetch)
+            }
+            _ => false,
+        })
+        .map(|record| (record.start.max(run.start), record.end.min(run.end)))
+        .filter(|(start, end)| start < end)
+        .collect();
+    spans.sort_unstable();
+    let (mut sum, mut reached) = (0, 0);
+    for (start, end) in spans {
+        let start = start.max(reached);
+        sum += end.saturating_sub(start);
+        reached = reached.max(end);
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of;
+    use cuda_um_trace::{
+        Access, Cause, KernelRun, Operation, OperationKind, Place, Record, RecordKind, Trace,
+    };
+    use std::time::Duration;
+
+    fn launch(id: u64, bytes: u64) -> Operation {
+        Operation {
+            id,
+            kind: OperationKind::Launch {
+                kernel: "k".to_owned(),
+            },
+            stream: Some(1),
+            device: 0,
+            start: 0,
+            end: 0,
+            accesses: vec![Access {
+                buffer: 1,
+                offset: 0,
+                bytes,
+                write: false,
+            }],
+        }
+    }
+
+    fn run(operation: u64, start: u64, end: u64) -> KernelRun {
+        KernelRun {
+            name: "k".to_owned(),
+            device: 0,
+            stream: 7,
+            start,
+            end,
+            operation: Some(operation),
+        }
+    }
+
+    fn migration(start: u64, end: u64) -> Record {
+        Record {
+            kind: RecordKind::Migration {
+                from: Place::Host,
+                to: Place::Device(0),
+                bytes: 1,
+                cause: Cause::Coherence,
+            },
+            address: 0,
+            start,
+            end,
+        }
+    }
+
+    #[test]
+    fn service_does_not_count_twice_and_faultless_runs_speak_for_the_others() {
+        let trace = Trace {
+            operations: vec![launch(1, 64), launch(2, 64), launch(3, 128)],
+            kernels: vec![run(1, 0, 100), run(2, 200, 210), run(3, 300, 400)],
+            records: vec![
+                migration(10, 50),
+                migration(40, 60),
+                migration(310, 350),
+                migration(340, 390),
+            ],
+            ..Trace::default()
+        };
+        let own = of(&trace);
+        assert_eq!(own[&1], Duration::from_nanos(10), "as run 2");
+        assert_eq!(own[&2], Duration::from_nanos(10));
+        assert_eq!(own[&3], Duration::from_nanos(20), "100 less 310..390");
+    }
+}

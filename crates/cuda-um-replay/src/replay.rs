@@ -1,0 +1,131 @@
+//! The way in.
+
+use crate::change::{Change, Changes};
+use crate::error::ReplayError;
+use crate::machine::Machine;
+use crate::run::Run;
+use crate::spent::Spent;
+use cuda_um::profile::Profiler;
+use cuda_um_sim::{CudaVersion, Gpu, Sim};
+use cuda_um_trace::Trace;
+use std::collections::BTreeMap;
+
+/// A replay to be run: on the H200 preset with CUDA 13.0 and nothing changed, unless told otherwise.
+///
+/// ```
+/// use cuda_um_replay::{Change, Replay};
+/// # let trace = cuda_um_trace::Trace { format: cuda_um_trace::Trace::FORMAT, ..Default::default() };
+/// let replayed = Replay::of(&trace)
+///     .gpu(cuda_um_sim::Gpu::Pascal)
+///     .change(None, Change::PrefetchBeforeUse)
+///     .run()?;
+/// println!("{} instead of {}", replayed.predicted, replayed.recorded);
+/// # Ok::<(), cuda_um_replay::ReplayError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Replay<'a> {
+    trace: &'a Trace,
+    gpu: Gpu,
+    cuda: CudaVersion,
+    changes: Changes,
+}
+
+/// What a replay did and what it would have cost.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Replayed {
+    /// The replay as a trace of its own: what moved, when and why on the simulated machine.
+    pub trace: Trace,
+    /// What the recorded program spent.
+    pub recorded: Spent,
+    /// What it would spend on the simulated machine.
+    pub predicted: Spent,
+    /// What could not be replayed, with how often it was left out.
+    pub left_out: BTreeMap<String, usize>,
+}
+
+impl<'a> Replay<'a> {
+    /// A replay of a trace.
+    pub fn of(trace: &'a Trace) -> Self {
+        Self {
+            trace,
+            gpu: Gpu::H200,
+            cuda: CudaVersion::V13_0,
+            changes: Changes::default(),
+        }
+    }
+
+    /// Sets the GPU to play.
+    #[must_use]
+    pub fn gpu(mut self, gpu: Gpu) -> Self {
+        self.gpu = gpu;
+        self
+    }
+
+    /// Sets the CUDA version to play.
+    #[must_use]
+    pub fn cuda(mut self, cuda: CudaVersion) -> Self {
+        self.cuda = cuda;
+        self
+    }
+
+    /// Does something otherwise than recorded, for the buffers of this name or for all.
+    #[must_use]
+    pub fn change(mut self, buffer: Option<&str>, change: Change) -> Self {
+        self.changes.push(buffer, change);
+        self
+    }
+
+    /// Runs it: in as much real time as the calls take, and with as much real memory as the host's and the kernels' buffers have.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError::NoSuchBuffer`] for a change of a buffer that is not in the trace, [`ReplayError::Inconsistent`] for a trace that
+    /// contradicts itself, [`ReplayError::Operation`] for what the simulated machine refuses (a device with too little memory).
+    pub fn run(&self) -> Result<Replayed, ReplayError> {
+        let trace = self.trace;
+        for name in self.changes.names() {
+            if !trace.buffers.iter().any(|buffer| buffer.name == name) {
+                return Err(ReplayError::NoSuchBuffer {
+                    name: name.to_owned(),
+                    known: names_of(trace),
+                });
+            }
+        }
+        let builder = Sim::builder().gpu(self.gpu).cuda(self.cuda);
+        let mut machine = Machine::build(builder, devices_of(trace))?;
+        let runtime = machine.runtime.clone();
+        let mut run = Run::new(trace, &self.changes, &mut machine);
+        run.prepare()?;
+        let profiler = Profiler::start(&runtime)?;
+        run.operations()?;
+        let replayed = profiler.stop()?;
+        let left_out = std::mem::take(&mut run.left_out);
+        drop(run);
+        let mut predicted = Spent::of(&replayed);
+        predicted.add_host_work(&replayed, &machine.device(0).cost_model());
+        Ok(Replayed {
+            recorded: Spent::of(trace),
+            predicted,
+            trace: replayed,
+            left_out,
+        })
+    }
+}
+
+/// As many devices as the trace speaks of.
+fn devices_of(trace: &Trace) -> usize {
+    let used = trace.operations.iter().map(|operation| operation.device);
+    let owned = trace.buffers.iter().map(|buffer| buffer.device);
+    let last = used.chain(owned).max().unwrap_or(0) as usize;
+    (last + 1).max(trace.devices.len()).clamp(1, 8)
+}
+
+fn names_of(trace: &Trace) -> String {
+    let names: std::collections::BTreeSet<&str> = trace
+        .buffers
+        .iter()
+        .map(|buffer| buffer.name.as_str())
+        .collect();
+    names.into_iter().collect::<Vec<_>>().join(", ")
+}

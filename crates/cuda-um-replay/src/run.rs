@@ -1,0 +1,392 @@
+//! Does what the trace says, step by step.
+
+use crate::change::{Change, Changes};
+use crate::error::ReplayError;
+use crate::machine::{MAX_ACCESSES, Machine};
+use crate::memory::{self, Memory};
+use crate::own_time;
+use cuda_um::{Advice, Arguments, Location};
+use cuda_um_trace::{Access, Operation, OperationKind, Place, Trace};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
+use std::time::Duration;
+
+/// A replay in progress.
+pub(crate) struct Run<'a> {
+    trace: &'a Trace,
+    changes: &'a Changes,
+    machine: &'a mut Machine,
+    memory: BTreeMap<u64, Memory>,
+    names: HashMap<u64, &'a str>,
+    own: HashMap<u64, Duration>,
+    used_by_host: HashSet<u64>,
+    /// Names of what could not be replayed, with how often.
+    pub(crate) left_out: BTreeMap<String, usize>,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(trace: &'a Trace, changes: &'a Changes, machine: &'a mut Machine) -> Self {
+        let used_by_host = trace
+            .operations
+            .iter()
+            .filter(|operation| operation.kind == OperationKind::Host)
+            .flat_map(|operation| operation.accesses.iter().map(|access| access.buffer))
+            .collect();
+        Self {
+            trace,
+            changes,
+            machine,
+            memory: BTreeMap::new(),
+            names: trace
+                .buffers
+                .iter()
+                .map(|buffer| (buffer.id, buffer.name.as_str()))
+                .collect(),
+            own: own_time::of(trace),
+            used_by_host,
+            left_out: BTreeMap::new(),
+        }
+    }
+
+    /// Makes what was there when the trace began, and puts it where it was. Not a part of what is recorded.
+    pub(crate) fn prepare(&mut self) -> Result<(), ReplayError> {
+        let used: HashSet<u64> = self
+            .trace
+            .operations
+            .iter()
+            .flat_map(|operation| operation.accesses.iter().map(|access| access.buffer))
+            .collect();
+        for buffer in &self.trace.buffers {
+            if buffer.allocated.is_some() || !used.contains(&buffer.id) {
+                continue;
+            }
+            self.make(buffer.id)?;
+            let place = memory::place_at_start(self.trace, buffer);
+            let all = Access {
+                buffer: buffer.id,
+                offset: 0,
+                bytes: buffer.bytes,
+                write: true,
+            };
+            let done = match place {
+                Place::Host => self.touch(&all),
+                Place::Device(device) => self.prefetch(&[all], device, None, place),
+            };
+            done.map_err(|cause| operation_error(&format!("placing `{}`", buffer.name), cause))?;
+        }
+        self.synchronize()
+    }
+
+    /// Every recorded operation in its order.
+    pub(crate) fn operations(&mut self) -> Result<(), ReplayError> {
+        let mut freed: Vec<(u64, u64)> = self
+            .trace
+            .buffers
+            .iter()
+            .filter_map(|buffer| Some((buffer.freed?, buffer.id)))
+            .collect();
+        freed.sort_unstable_by(|a, b| b.cmp(a));
+        for operation in &self.trace.operations {
+            while freed.last().is_some_and(|(at, _)| *at <= operation.start) {
+                let gone = freed.pop().map(|(_, id)| id);
+                gone.and_then(|id| self.memory.remove(&id));
+            }
+            self.check(operation)?;
+            for access in &operation.accesses {
+                if !self.memory.contains_key(&access.buffer) {
+                    self.make(access.buffer)?;
+                }
+            }
+            self.replay(operation)
+                .map_err(|cause| operation_error(&describe(operation), cause))?;
+        }
+        self.synchronize()
+    }
+
+    fn replay(&mut self, operation: &Operation) -> cuda_um::Result<()> {
+        let accesses = merged(&operation.accesses);
+        let (device, stream) = (operation.device, operation.stream);
+        match &operation.kind {
+            OperationKind::Launch { .. } => {
+                self.prefetch_wanted(&accesses, device, stream, Place::Device(device))?;
+                self.launch(operation.id, &accesses, device, stream)
+            }
+            OperationKind::Prefetch { to, .. } => {
+                let kept = self.without(&accesses, &Change::NoPrefetch);
+                self.prefetch(&kept, device, stream, *to)
+            }
+            OperationKind::Advise { advice, place } => {
+                let Some(advice) = advice_of(advice, *place) else {
+                    self.leave_out(format!("advice {advice}"));
+                    return Ok(());
+                };
+                for access in self.without(&accesses, &Change::NoAdvice) {
+                    if let Some(buffer) = self.memory[&access.buffer].managed() {
+                        buffer.advise_range(range_of(&access), advice)?;
+                    }
+                }
+                Ok(())
+            }
+            OperationKind::Host => {
+                self.prefetch_wanted(&accesses, device, stream, Place::Host)?;
+                accesses.iter().try_for_each(|access| self.touch(access))
+            }
+            OperationKind::Copy | OperationKind::Fill => {
+                self.copy(&accesses, device, stream, &operation.kind)
+            }
+            OperationKind::Discard => {
+                self.leave_out("discard".to_owned());
+                Ok(())
+            }
+            OperationKind::Other { name } => {
+                self.leave_out(name.clone());
+                Ok(())
+            }
+        }
+    }
+
+    fn make(&mut self, id: u64) -> Result<(), ReplayError> {
+        let Some(buffer) = self.trace.buffers.iter().find(|buffer| buffer.id == id) else {
+            return Err(ReplayError::Inconsistent {
+                operation: 0,
+                why: format!("there is no buffer {id}"),
+            });
+        };
+        let device = self.machine.device(buffer.device).clone();
+        let host = self.used_by_host.contains(&id);
+        let made = Memory::make(&device, buffer, host, self.changes).map_err(|cause| {
+            operation_error(
+                &format!("making `{}` ({} bytes)", buffer.name, buffer.bytes),
+                cause,
+            )
+        })?;
+        self.memory.insert(id, made);
+        Ok(())
+    }
+
+    fn check(&self, operation: &Operation) -> Result<(), ReplayError> {
+        for access in &operation.accesses {
+            let buffer = self
+                .trace
+                .buffers
+                .iter()
+                .find(|buffer| buffer.id == access.buffer);
+            let inside = buffer.is_some_and(|buffer| {
+                access
+                    .offset
+                    .checked_add(access.bytes)
+                    .is_some_and(|end| end <= buffer.bytes)
+            });
+            if !inside {
+                let why = match buffer {
+                    None => format!("there is no buffer {}", access.buffer),
+                    Some(buffer) => format!(
+                        "bytes {}..+{} are outside `{}`, which has {}",
+                        access.offset, access.bytes, buffer.name, buffer.bytes
+                    ),
+                };
+                return Err(ReplayError::Inconsistent {
+                    operation: operation.id,
+                    why,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn prefetch(
+        &mut self,
+        accesses: &[Access],
+        device: u32,
+        stream: Option<u64>,
+        to: Place,
+    ) -> cuda_um::Result<()> {
+        if !self.machine.migrates() {
+            if !accesses.is_empty() {
+                self.leave_out(
+                    "prefetches, on a device without concurrent managed access".to_owned(),
+                );
+            }
+            return Ok(());
+        }
+        let location = location_of(to);
+        let stream = self.machine.stream(device, stream)?;
+        for access in accesses {
+            if let Some(buffer) = self.memory[&access.buffer].managed() {
+                buffer.prefetch_range(range_of(access), location, stream)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The prefetches that a change asks for.
+    fn prefetch_wanted(
+        &mut self,
+        accesses: &[Access],
+        device: u32,
+        stream: Option<u64>,
+        to: Place,
+    ) -> cuda_um::Result<()> {
+        let wanted: Vec<Access> = accesses
+            .iter()
+            .filter(|access| {
+                let name = self.names[&access.buffer];
+                self.changes.has(name, &Change::PrefetchBeforeUse)
+            })
+            .copied()
+            .collect();
+        self.prefetch(&wanted, device, stream, to)
+    }
+
+    fn launch(
+        &mut self,
+        id: u64,
+        accesses: &[Access],
+        device: u32,
+        stream: Option<u64>,
+    ) -> cuda_um::Result<()> {
+        let mut accesses: Vec<Access> = accesses.to_vec();
+        if accesses.len() > MAX_ACCESSES {
+            accesses.sort_by_key(|access| std::cmp::Reverse(access.bytes));
+            for _ in accesses.drain(MAX_ACCESSES..) {
+                self.leave_out(format!("buffers of a launch beyond {MAX_ACCESSES}"));
+            }
+            accesses.sort_by_key(|access| access.buffer);
+        }
+        let bytes: u64 = accesses.iter().map(|access| access.bytes).sum();
+        let model = self.machine.device(device).cost_model();
+        let modelled = model.kernel + cuda_um::cost::at_rate(bytes, model.kernel_rate);
+        let own = self.own.get(&id).copied().unwrap_or_default();
+        let mut arguments = Arguments::new();
+        arguments.push(own.saturating_sub(modelled).as_nanos() as u64);
+        arguments.push(accesses.len() as u64);
+        let mut wanted = accesses.iter().peekable();
+        for (buffer, memory) in &mut self.memory {
+            // Both are in the order of the ids.
+            if let Some(access) = wanted.next_if(|access| access.buffer == *buffer) {
+                memory.push(&mut arguments, range_of(access), access.write)?;
+                arguments.push(access.bytes << 1 | u64::from(access.write));
+            }
+        }
+        while arguments.len() < 2 + 2 * MAX_ACCESSES {
+            arguments.push(0u64);
+        }
+        let stream = self.machine.stream(device, stream)?.clone();
+        self.machine.launch(device, &stream, arguments)
+    }
+
+    fn touch(&mut self, access: &Access) -> cuda_um::Result<()> {
+        match self.memory.get_mut(&access.buffer) {
+            Some(memory) => memory.touch(range_of(access), access.write),
+            None => Ok(()),
+        }
+    }
+
+    /// Copies between buffers, and from and to the program's own memory; fills.
+    fn copy(
+        &mut self,
+        accesses: &[Access],
+        device: u32,
+        stream: Option<u64>,
+        kind: &OperationKind,
+    ) -> cuda_um::Result<()> {
+        let stream = self.machine.stream(device, stream)?.clone();
+        let source = accesses.iter().find(|access| !access.write);
+        let target = accesses.iter().find(|access| access.write);
+        let Some(target) = target else {
+            return match source {
+                Some(source) => self.memory[&source.buffer].copy_to_host(range_of(source)),
+                None => Ok(()),
+            };
+        };
+        let Some(mut to) = self.memory.remove(&target.buffer) else {
+            return Ok(());
+        };
+        let done = match source {
+            Some(source) => {
+                let from = &self.memory[&source.buffer];
+                to.copy_from(target.offset as usize, from, range_of(source), &stream)
+            }
+            None if *kind == OperationKind::Fill => to.fill(&stream),
+            None => to.copy_from_host(range_of(target)),
+        };
+        self.memory.insert(target.buffer, to);
+        done
+    }
+
+    fn without(&self, accesses: &[Access], change: &Change) -> Vec<Access> {
+        accesses
+            .iter()
+            .filter(|access| !self.changes.has(self.names[&access.buffer], change))
+            .copied()
+            .collect()
+    }
+
+    fn leave_out(&mut self, what: String) {
+        *self.left_out.entry(what).or_default() += 1;
+    }
+
+    fn synchronize(&self) -> Result<(), ReplayError> {
+        self.machine
+            .synchronize()
+            .map_err(|cause| operation_error("waiting for the devices", cause))
+    }
+}
+
+/// One access a buffer, in the order of their ids: the range that all of it lies in, written if a part is.
+fn merged(accesses: &[Access]) -> Vec<Access> {
+    let mut merged: BTreeMap<u64, Access> = BTreeMap::new();
+    for access in accesses.iter().filter(|access| access.bytes > 0) {
+        merged
+            .entry(access.buffer)
+            .and_modify(|all| {
+                let end = (all.offset + all.bytes).max(access.offset + access.bytes);
+                all.offset = all.offset.min(access.offset);
+                all.bytes = end - all.offset;
+                all.write |= access.write;
+            })
+            .or_insert(*access);
+    }
+    merged.into_values().collect()
+}
+
+fn range_of(access: &Access) -> Range<usize> {
+    access.offset as usize..(access.offset + access.bytes) as usize
+}
+
+fn location_of(place: Place) -> Location {
+    match place {
+        Place::Host => Location::Host,
+        Place::Device(ordinal) => Location::Device(ordinal),
+    }
+}
+
+fn advice_of(name: &str, place: Option<Place>) -> Option<Advice> {
+    let place = place.map(location_of);
+    Some(match name {
+        "SetReadMostly" => Advice::SetReadMostly,
+        "UnsetReadMostly" => Advice::UnsetReadMostly,
+        "SetPreferredLocation" => Advice::SetPreferredLocation(place?),
+        "UnsetPreferredLocation" => Advice::UnsetPreferredLocation,
+        "SetAccessedBy" => Advice::SetAccessedBy(place?),
+        "UnsetAccessedBy" => Advice::UnsetAccessedBy(place?),
+        _ => return None,
+    })
+}
+
+fn describe(operation: &Operation) -> String {
+    let what = match &operation.kind {
+        OperationKind::Launch { kernel } => format!("launch of `{kernel}`"),
+        OperationKind::Prefetch { to, .. } => format!("prefetch to {to:?}"),
+        OperationKind::Advise { advice, .. } => format!("advice {advice}"),
+        other => format!("{other:?}"),
+    };
+    format!("operation {} ({what})", operation.id)
+}
+
+fn operation_error(operation: &str, cause: cuda_um::Error) -> ReplayError {
+    ReplayError::Operation {
+        operation: operation.to_owned(),
+        cause,
+    }
+}

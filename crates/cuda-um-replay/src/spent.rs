@@ -1,0 +1,75 @@
+//! What a program spent on memory and kernels, by its trace.
+
+use cuda_um::cost::{CostModel, at_rate};
+use cuda_um_trace::{Cause, OperationKind, RecordKind, Trace};
+use std::fmt;
+use std::time::Duration;
+
+/// Time by what took it. The parts may overlap; the total is their sum, and so a measure of work and not of the clock on the wall.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Spent {
+    /// Kernels on their devices, with the faults that they waited for.
+    pub kernels: Duration,
+    /// Migrations that the program asked for.
+    pub prefetches: Duration,
+    /// Host guards, with the faults of the host.
+    pub host: Duration,
+}
+
+impl Spent {
+    /// What a trace tells.
+    pub fn of(trace: &Trace) -> Self {
+        let kernels = trace.kernels.iter().map(|run| (run.start, run.end));
+        let prefetches = trace.records.iter().filter_map(|record| match record.kind {
+            RecordKind::Migration {
+                cause: Cause::User, ..
+            } => Some((record.start, record.end)),
+            _ => None,
+        });
+        let host = trace
+            .operations
+            .iter()
+            .filter(|operation| operation.kind == OperationKind::Host)
+            .map(|operation| (operation.start, operation.end));
+        Self {
+            kernels: sum(kernels),
+            prefetches: sum(prefetches),
+            host: sum(host),
+        }
+    }
+
+    /// All of it.
+    pub fn total(&self) -> Duration {
+        self.kernels + self.prefetches + self.host
+    }
+
+    /// The host's own work inside its guards, which the simulator's clock does not count: each byte once, by one thread.
+    pub(crate) fn add_host_work(&mut self, trace: &Trace, model: &CostModel) {
+        let bytes = trace
+            .operations
+            .iter()
+            .filter(|operation| operation.kind == OperationKind::Host)
+            .flat_map(|operation| operation.accesses.iter().map(|access| access.bytes))
+            .sum();
+        self.host += at_rate(bytes, model.host_copy_rate);
+    }
+}
+
+impl fmt::Display for Spent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let us = |time: Duration| time.as_secs_f64() * 1e6;
+        write!(
+            f,
+            "{:.0} us (kernels {:.0}, prefetches {:.0}, host {:.0})",
+            us(self.total()),
+            us(self.kernels),
+            us(self.prefetches),
+            us(self.host)
+        )
+    }
+}
+
+fn sum(spans: impl Iterator<Item = (u64, u64)>) -> Duration {
+    Duration::from_nanos(spans.map(|(start, end)| end.saturating_sub(start)).sum())
+}

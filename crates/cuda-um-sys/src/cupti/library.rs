@@ -1,0 +1,105 @@
+//! Finds libcupti.
+
+use super::{Addresses, Cupti, CuptiError};
+use crate::Attempt;
+use crate::loader::{installed_toolkits, reason};
+use libloading::Library;
+use std::ffi::{CStr, OsString, c_void};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Names a library file; nothing else is tried then.
+const CUPTI: &str = "CUDA_UM_CUPTI";
+
+/// Where a toolkit has it.
+const FOLDERS: [&str; 3] = ["extras/CUPTI/lib64", "lib64", "lib"];
+
+pub(super) fn open(major: u32) -> Result<Cupti, CuptiError> {
+    let toolkits: Vec<PathBuf> = ["CUDA_HOME", "CUDA_PATH"]
+        .into_iter()
+        .filter_map(std::env::var_os)
+        .map(PathBuf::from)
+        .chain(installed_toolkits(Path::new("/usr/local")))
+        .collect();
+    let mut attempts = Vec::new();
+    // Of a library that was found: that is more to the point than those that were not.
+    let mut unfit = None;
+    for path in candidates(major, std::env::var_os(CUPTI), &toolkits) {
+        match open_at(&path) {
+            Ok(cupti) => return Ok(cupti),
+            Err(CuptiError::NotFound { attempts: tried }) => attempts.extend(tried),
+            Err(error) => unfit = unfit.or(Some(error)),
+        }
+    }
+    Err(unfit.unwrap_or(CuptiError::NotFound { attempts }))
+}
+
+fn open_at(path: &Path) -> Result<Cupti, CuptiError> {
+    // SAFETY: opening NVIDIA's library runs its initialisers; the names are the documented ones, or a path that the user trusts.
+    let library = unsafe { Library::new(path) }.map_err(|error| CuptiError::NotFound {
+        attempts: vec![Attempt {
+            library: path.display().to_string(),
+            reason: reason(&error),
+        }],
+    })?;
+    let addresses = Addresses::ask(&mut |name: &CStr| {
+        // SAFETY: nothing is done with the address here; the table gives it its type.
+        let found = unsafe { library.get::<*const c_void>(name.to_bytes_with_nul()) };
+        found.map_or(std::ptr::null(), |symbol| *symbol)
+    });
+    // It keeps threads and callbacks: it is never unloaded.
+    std::mem::forget(library);
+    // SAFETY: functions of a libcupti, by its name or the user's word, which stays loaded.
+    unsafe { Cupti::from_addresses(&addresses, Arc::new(())) }
+}
+
+fn candidates(major: u32, named: Option<OsString>, toolkits: &[PathBuf]) -> Vec<PathBuf> {
+    if let Some(named) = named.filter(|named| !named.is_empty()) {
+        return vec![named.into()];
+    }
+    let name = match major {
+        11 => "libcupti.so.11.8".to_owned(),
+        major => format!("libcupti.so.{major}"),
+    };
+    let in_toolkits = toolkits
+        .iter()
+        .flat_map(|toolkit| FOLDERS.map(|folder| toolkit.join(folder).join(&name)))
+        .filter(|path| path.is_file());
+    std::iter::once(PathBuf::from(&name))
+        .chain(in_toolkits)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_named_library_is_the_only_candidate() {
+        let toolkits = [PathBuf::from("/usr/local/cuda")];
+        assert_eq!(
+            candidates(13, Some("/x/libcupti.so".into()), &toolkits),
+            [PathBuf::from("/x/libcupti.so")]
+        );
+    }
+
+    #[test]
+    fn the_name_goes_with_the_major_version() {
+        for (major, name) in [
+            (11, "libcupti.so.11.8"),
+            (12, "libcupti.so.12"),
+            (13, "libcupti.so.13"),
+        ] {
+            assert_eq!(candidates(major, None, &[]), [PathBuf::from(name)]);
+        }
+    }
+
+    #[test]
+    fn what_was_tried_is_told() {
+        let error = open_at(Path::new("/nowhere/libcupti.so.13")).unwrap_err();
+        assert!(
+            error.to_string().contains("/nowhere/libcupti.so.13"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,188 @@
+//! CUPTI, NVIDIA's profiling library: the few functions that collect activity records.
+//!
+//! A real runtime's records come from libcupti, which is opened at run time as libcudart is. Whoever fills a [`Table`](crate::Table)
+//! from symbols of his own, as the simulator does, is asked for CUPTI's symbols as well.
+
+mod error;
+mod library;
+mod types;
+
+pub use error::CuptiError;
+pub use types::*;
+
+use crate::symbols::{Resolve, function};
+use std::any::Any;
+use std::ffi::{CStr, c_char, c_void};
+use std::fmt;
+use std::sync::Arc;
+
+/// The API version of CUDA 11.8's CUPTI: the oldest that is supported.
+const OLDEST: u32 = 18;
+
+macro_rules! functions {
+    ($($(#[$doc:meta])* $name:ident: $type:ty,)*) => {
+        /// The functions of CUPTI, each under its C name.
+        #[derive(Clone, Copy, Debug)]
+        #[allow(non_snake_case, reason = "C names")]
+        pub struct CuptiFunctions {
+            $($(#[$doc])* pub $name: $type,)*
+        }
+
+        /// The addresses of the functions, as a resolver gave them.
+        #[derive(Clone, Copy)]
+        #[allow(non_snake_case, reason = "C names")]
+        pub(crate) struct Addresses {
+            $($name: *const c_void,)*
+        }
+
+        impl Addresses {
+            pub(crate) fn ask(resolve: Resolve<'_>) -> Self {
+                Self { $($name: resolve(name(concat!(stringify!($name), "\0"))),)* }
+            }
+
+            fn is_empty(&self) -> bool {
+                [$(self.$name,)*].iter().all(|address| address.is_null())
+            }
+
+            /// # Safety
+            /// Every address is null, or a function with the signature that CUPTI documents for its name.
+            unsafe fn functions(&self) -> Result<CuptiFunctions, CuptiError> {
+                let missing = |symbol: &str| CuptiError::MissingSymbol { symbol: symbol.to_owned() };
+                Ok(CuptiFunctions {
+                    // SAFETY: the caller's promise; the field has the type of that name.
+                    $($name: unsafe { function::<$type>(self.$name) }.ok_or_else(|| missing(stringify!($name)))?,)*
+                })
+            }
+        }
+    };
+}
+
+functions! {
+    /// `cuptiGetVersion`: the API version, 18 for CUDA 11.8.
+    cuptiGetVersion: unsafe extern "C" fn(version: *mut u32) -> CUptiResult,
+    /// `cuptiGetTimestamp`: the clock of the records, in nanoseconds.
+    cuptiGetTimestamp: unsafe extern "C" fn(timestamp: *mut u64) -> CUptiResult,
+    /// `cuptiGetResultString`: the name of a result.
+    cuptiGetResultString: unsafe extern "C" fn(result: CUptiResult, text: *mut *const c_char) -> CUptiResult,
+    /// `cuptiActivityRegisterCallbacks`: who gives and takes the buffers for records.
+    cuptiActivityRegisterCallbacks: unsafe extern "C" fn(
+        requested: CUpti_BuffersCallbackRequestFunc,
+        completed: CUpti_BuffersCallbackCompleteFunc,
+    ) -> CUptiResult,
+    /// `cuptiActivityConfigureUnifiedMemoryCounter`: which counters of which devices are collected.
+    cuptiActivityConfigureUnifiedMemoryCounter: unsafe extern "C" fn(
+        configurations: *mut CUpti_ActivityUnifiedMemoryCounterConfig,
+        count: u32,
+    ) -> CUptiResult,
+    /// `cuptiActivityEnable`: begins to collect records of a kind.
+    cuptiActivityEnable: unsafe extern "C" fn(kind: CUpti_ActivityKind) -> CUptiResult,
+    /// `cuptiActivityDisable`: ends it.
+    cuptiActivityDisable: unsafe extern "C" fn(kind: CUpti_ActivityKind) -> CUptiResult,
+    /// `cuptiActivityFlushAll`: gives back buffers with records; with the flag 1 those that are not full as well.
+    cuptiActivityFlushAll: unsafe extern "C" fn(flag: u32) -> CUptiResult,
+    /// `cuptiActivityGetNextRecord`: walks the records of a buffer.
+    cuptiActivityGetNextRecord:
+        unsafe extern "C" fn(buffer: *mut u8, validSize: usize, record: *mut *mut CUpti_Activity) -> CUptiResult,
+    /// `cuptiActivityGetNumDroppedRecords`: records for which there was no buffer, since the last call.
+    cuptiActivityGetNumDroppedRecords:
+        unsafe extern "C" fn(context: *mut c_void, streamId: u32, dropped: *mut usize) -> CUptiResult,
+}
+
+/// A name that ends with a NUL.
+fn name(text: &'static str) -> &'static CStr {
+    CStr::from_bytes_with_nul(text.as_bytes()).expect("one NUL, at the end")
+}
+
+/// The functions of one CUPTI: a real libcupti, or what fills a [`Table`](crate::Table).
+///
+/// It derefs to [`CuptiFunctions`] and keeps alive what they belong to. It is had from [`Table::cupti`](crate::Table::cupti) and [`open_cupti`] alone, so
+/// safe code may rely on the functions doing what CUPTI documents.
+pub struct Cupti {
+    functions: CuptiFunctions,
+    version: u32,
+    library: bool,
+    _owner: Arc<dyn Any + Send + Sync>,
+}
+
+impl Cupti {
+    /// # Safety
+    /// Every address is null, or a function with the signature and the behaviour that CUPTI documents for its name, and may be called
+    /// from any thread for as long as `owner` lives.
+    pub(crate) unsafe fn from_addresses(
+        addresses: &Addresses,
+        owner: Arc<dyn Any + Send + Sync>,
+    ) -> Result<Self, CuptiError> {
+        if addresses.is_empty() {
+            return Err(CuptiError::NotFound {
+                attempts: Vec::new(),
+            });
+        }
+        // SAFETY: the caller's promise.
+        let functions = unsafe { addresses.functions() }?;
+        let mut version = 0;
+        // SAFETY: the place is valid for the call.
+        let code = unsafe { (functions.cuptiGetVersion)(&mut version) };
+        if code != CUptiResult::CUPTI_SUCCESS || version < OLDEST {
+            return Err(CuptiError::UnsupportedVersion {
+                found: version,
+                oldest: OLDEST,
+            });
+        }
+        Ok(Self {
+            functions,
+            version,
+            library: false,
+            _owner: owner,
+        })
+    }
+
+    /// Opens the libcupti that goes with a runtime of this major version: `CUDA_UM_CUPTI` alone if it is set (a trusted path), else by
+    /// the name that the system's loader knows, and in `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda*`.
+    pub(crate) fn open(major: u32) -> Result<Self, CuptiError> {
+        let cupti = library::open(major)?;
+        Ok(Self {
+            library: true,
+            ..cupti
+        })
+    }
+
+    /// Whether it is a libcupti; else whoever filled the table plays it.
+    pub fn is_library(&self) -> bool {
+        self.library
+    }
+
+    /// The API version: 18 (CUDA 11.8), 20 (12.2), 28 (12.9), 130001 (13.0).
+    #[doc(alias = "cuptiGetVersion")]
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+}
+
+/// Opens the libcupti that goes with a runtime of this major version, as [`Table::cupti`](crate::Table::cupti) does for a loaded one.
+///
+/// # Errors
+/// As for [`Table::cupti`](crate::Table::cupti).
+pub fn open_cupti(major: u32) -> Result<Cupti, CuptiError> {
+    Cupti::open(major)
+}
+
+impl std::ops::Deref for Cupti {
+    type Target = CuptiFunctions;
+
+    fn deref(&self) -> &CuptiFunctions {
+        &self.functions
+    }
+}
+
+impl fmt::Debug for Cupti {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cupti")
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
+}
+
+// SAFETY: addresses of functions, which are only ever turned into `CuptiFunctions`.
+unsafe impl Send for Addresses {}
+// SAFETY: as above.
+unsafe impl Sync for Addresses {}

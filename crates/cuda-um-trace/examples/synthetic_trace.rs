@@ -1,0 +1,99 @@
+//! Prints a made-up trace with about as many records as the argument says (10,000 without one), to look at reports and pictures:
+//!
+//! ```text
+//! cargo run -p cuda-um-trace --example synthetic_trace -- 100000 > trace.json
+//! ```
+//!
+//! With `hostile` as a second argument its names try to break out of the page.
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use cuda_um_trace::{BLOCK_BYTES, Cause, OperationKind, Place, RecordKind};
+use support::{Builder, DEVICE};
+
+fn main() {
+    let wanted = std::env::args().nth(1).map(|text| text.parse());
+    let wanted: usize = match wanted {
+        None => 10_000,
+        Some(Ok(number)) => number,
+        Some(Err(error)) => {
+            eprintln!("the number of records is no number: {error}");
+            std::process::exit(2);
+        }
+    };
+    let hostile = std::env::args()
+        .nth(2)
+        .is_some_and(|word| word == "hostile");
+    let targets = match hostile {
+        true => {
+            "</script><script>throw 1</script><img src=http://127.0.0.1:9/x onerror=throw(2)>\"'`&amp;"
+        }
+        false => "targets",
+    };
+    let mut builder = Builder::new();
+    let targets = builder.buffer(targets, 24 << 20);
+    let queries = builder.buffer("queries", 3 << 20);
+    let scores = builder.buffer("scores", 6 << 20);
+    let table = builder.buffer("lookup_table", 4 << 20);
+    let slab = builder.buffer("pool slab", 8 << 20);
+    let base = builder.get(slab).address;
+    let pooled: Vec<u64> = (0..6)
+        .map(|number| {
+            let name = format!("activations[{number}]");
+            builder.buffer_at(&name, base + number * (1 << 20), 1 << 20, Some(slab))
+        })
+        .collect();
+    builder.host(targets, true);
+    builder.advise(table, "SetReadMostly");
+    builder.prefetch(table, DEVICE);
+    let mut round = 0_u64;
+    while builder.trace.records.len() < wanted {
+        if round % 7 == 3 {
+            builder.host_faulting(targets, true);
+        }
+        builder.host(queries, true);
+        builder.prefetch(queries, DEVICE);
+        if round % 4 == 1 {
+            builder.prefetch_of_nothing(queries, DEVICE);
+        }
+        let over = [
+            (targets, false),
+            (queries, false),
+            (scores, true),
+            (table, false),
+        ];
+        if matches!(round % 7, 0 | 3) {
+            builder.launch_with("cosine", &over, |builder| {
+                builder.fault_in(targets);
+                builder.move_all(targets, BLOCK_BYTES, DEVICE, Cause::Prefetch);
+                builder.wait(40_000);
+            });
+        } else {
+            builder.launch_with("cosine", &over, |builder| builder.wait(140_000));
+        }
+        for &id in &pooled {
+            builder.launch_faulting("normalize", &[(id, true)]);
+        }
+        if round.is_multiple_of(3) {
+            builder.prefetch(scores, Place::Host);
+            builder.host(scores, false);
+        } else {
+            builder.host_faulting(scores, false);
+        }
+        for &id in &pooled {
+            builder.host_faulting(id, false);
+        }
+        builder.prefetch(queries, Place::Host);
+        if round % 5 == 4 {
+            let address = builder.get(slab).address;
+            builder.record(RecordKind::Thrashing { bytes: 65_536 }, address, 0);
+            builder.move_all(targets, BLOCK_BYTES, Place::Host, Cause::Eviction);
+        }
+        let name = "end of round".to_owned();
+        builder.operation(OperationKind::Other { name }, &[]);
+        builder.wait(50_000);
+        round += 1;
+    }
+    println!("{}", builder.finish().to_json());
+}

@@ -1,0 +1,133 @@
+//! How each buffer is used, from its records and operations; and the `AccessPattern` of `cuda-um` that fits.
+//!
+//! What this module does not do: look at addresses that nobody faulted on. A prefetched buffer has no order.
+
+mod order;
+mod usage;
+
+pub use order::Order;
+pub use usage::Usage;
+
+use crate::report::Context;
+use crate::{Attribution, BLOCK_BYTES, Place, RecordKind, Trace};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// How a buffer is used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BufferPattern {
+    /// The buffer's number in the trace.
+    pub buffer: u64,
+    /// Its name.
+    pub name: String,
+    /// Who reads and writes it.
+    pub usage: Usage,
+    /// In which order its addresses were touched.
+    pub order: Order,
+    /// Its 2 MiB blocks, from its first byte; those that nothing happened to are left out.
+    pub blocks: Vec<BlockUse>,
+    /// What to state when the buffer is made.
+    pub suggests: Option<SuggestedPattern>,
+}
+
+/// What happened to a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockUse {
+    /// Where it begins in the buffer.
+    pub offset: u64,
+    /// Bytes that moved to devices.
+    pub to_device_bytes: u64,
+    /// Bytes that moved to the host.
+    pub to_host_bytes: u64,
+    /// Fault records of either side.
+    pub faults: u64,
+    /// How many times its direction changed.
+    pub alternations: u64,
+}
+
+/// A pattern by its name in `cuda_um::AccessPattern`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum SuggestedPattern {
+    /// Written seldom, and read by the host and the device again and again.
+    ReadMostly,
+    /// Used by the device nearly always.
+    DeviceResident,
+    /// Written by a kernel, and then read by the host.
+    ReadBack,
+    /// Written by the host once, and read by a kernel once.
+    StreamOnce,
+}
+
+impl fmt::Display for SuggestedPattern {
+    /// As Rust code: `"AccessPattern::ReadBack"`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AccessPattern::{self:?}")
+    }
+}
+
+impl BufferPattern {
+    pub(crate) fn suggestion_text(&self) -> String {
+        match self.suggests {
+            Some(pattern) => pattern.to_string(),
+            None => "–".to_owned(),
+        }
+    }
+}
+
+/// The pattern of every buffer of a trace, slabs of pools left out.
+pub fn patterns(trace: &Trace) -> Vec<BufferPattern> {
+    let attribution = Attribution::of(trace);
+    let model = cuda_um_cost::CostModel::h200();
+    let context = Context::new(trace, &attribution, &model);
+    let slabs: std::collections::HashSet<u64> = trace
+        .buffers
+        .iter()
+        .filter_map(|buffer| buffer.slab)
+        .collect();
+    let buffers = trace.buffers.iter().enumerate();
+    buffers
+        .filter(|(_, buffer)| !slabs.contains(&buffer.id))
+        .map(|(index, buffer)| {
+            let blocks = blocks(&context, index);
+            let (usage, suggests) = usage::of(&context, index, &blocks);
+            BufferPattern {
+                buffer: buffer.id,
+                name: buffer.name.clone(),
+                usage,
+                order: order::of(&context, index),
+                blocks,
+                suggests,
+            }
+        })
+        .collect()
+}
+
+fn blocks(context: &Context, buffer: usize) -> Vec<BlockUse> {
+    let about = &context.trace.buffers[buffer];
+    let mut blocks: std::collections::BTreeMap<u64, (BlockUse, Option<bool>)> = Default::default();
+    for part in &context.parts[buffer] {
+        let begin = part.piece.address.saturating_sub(about.address);
+        let end = begin + part.piece.bytes.max(1);
+        for block in begin / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES) {
+            let offset = block * BLOCK_BYTES;
+            let (one, direction) = blocks.entry(block).or_default();
+            one.offset = offset;
+            match context.record(part).kind {
+                RecordKind::Migration { to, .. } => {
+                    let bytes = end.min(offset + BLOCK_BYTES) - begin.max(offset);
+                    let there = to != Place::Host;
+                    let sum = match there {
+                        true => &mut one.to_device_bytes,
+                        false => &mut one.to_host_bytes,
+                    };
+                    *sum += bytes.min(part.piece.bytes);
+                    one.alternations += u64::from(direction.is_some_and(|before| before != there));
+                    *direction = Some(there);
+                }
+                RecordKind::CpuFault { .. } | RecordKind::GpuFault { .. } => one.faults += 1,
+                _ => {}
+            }
+        }
+    }
+    blocks.into_values().map(|(block, _)| block).collect()
+}

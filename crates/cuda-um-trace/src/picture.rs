@@ -1,0 +1,11 @@
+//! Pictures of a trace: a page, a drawing, and a file for Perfetto.
+
+mod data;
+mod escape;
+mod html;
+mod perfetto;
+mod svg;
+
+pub use html::html;
+pub use perfetto::perfetto;
+pub use svg::svg;

@@ -1,0 +1,433 @@
+//! The page: one file, which asks the network for nothing.
+
+use super::data::Picture;
+use super::escape::{json_in_html, markup};
+use crate::report::line;
+use crate::{MigrationReport, Trace, Traffic, patterns, units};
+use std::fmt::Write;
+use std::time::Duration;
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+/// Lines of a table that are shown at once; the rest unfolds.
+const SHOWN: usize = 25;
+/// Findings that are shown at once.
+/// No request to anywhere.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+const FINDINGS: usize = 6;
+const MOVERS: usize = 8;
+
+/// A page that shows a trace and its report: findings, top movers, a timeline, where each block was, tables.
+///
+/// It is one file without links: its content security policy forbids every request. Findings, movers and tables are plain HTML; the
+/// timeline and the residency map are drawn by a script, and stay quick with 100,000 records.
+pub fn html(trace: &Trace, report: &MigrationReport) -> String {
+    let picture = Picture::of(trace, report);
+    let mut page = String::with_capacity(1 << 16);
+    let title = format!(
+        "Unified memory: {} to devices, {} to the host",
+        units::bytes(report.total.to_device_bytes),
+        units::bytes(report.total.to_host_bytes)
+    );
+    page += "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+        <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+        <meta name=\"color-scheme\" content=\"light dark\">\n";
+    page += "<meta http-equiv=\"Content-Security-Policy\" content=\"";
+    page += POLICY;
+    page += "\">\n";
+    put(
+        &mut page,
+        format_args!(
+            "<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
+            markup(&title)
+        ),
+    );
+    header(&mut page, trace, report);
+    findings(&mut page, report);
+    movers(&mut page, report);
+    pictures(&mut page, &picture);
+    tables(&mut page, trace, report);
+    let json = json_in_html(&picture.to_json());
+    put(
+        &mut page,
+        format_args!(
+            "</main>\n<div id=\"tip\" role=\"status\" hidden></div>\n\
+            <script type=\"application/json\" id=\"data\">{json}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
+        ),
+    );
+    page
+}
+
+fn put(page: &mut String, text: std::fmt::Arguments) {
+    // A string takes everything.
+    let _ = page.write_fmt(text);
+}
+
+fn header(page: &mut String, trace: &Trace, report: &MigrationReport) {
+    let devices: Vec<String> = trace.devices.iter().map(|one| markup(&one.name)).collect();
+    put(
+        page,
+        format_args!(
+            "<header>\n<h1>What unified memory moved</h1>\n<p class=\"sub\">{} on {} · recorded by {} (CUDA {})</p>\n",
+            units::time(report.duration),
+            match devices.is_empty() {
+                true => "no known device".to_owned(),
+                false => devices.join(", "),
+            },
+            markup(&report.source.name),
+            markup(&report.source.cuda),
+        ),
+    );
+    if let Some(warning) = report.warning() {
+        put(
+            page,
+            format_args!(
+                "<p class=\"warning\" role=\"alert\">{}</p>\n",
+                markup(&warning)
+            ),
+        );
+    }
+    let total = &report.total;
+    let cards = [
+        ("to devices", units::bytes(total.to_device_bytes), ""),
+        ("to the host", units::bytes(total.to_host_bytes), ""),
+        ("migrations", total.migrations.to_string(), ""),
+        ("GPU faults", total.gpu_faults.to_string(), ""),
+        ("CPU faults", total.cpu_faults.to_string(), ""),
+        ("moving", units::time(total.migrating), ""),
+        (
+            "avoidable",
+            units::time(report.avoidable.time),
+            match report.avoidable.time {
+                Duration::ZERO => " good",
+                _ => " bad",
+            },
+        ),
+    ];
+    page.push_str("<dl class=\"cards\">\n");
+    for (name, value, class) in cards {
+        put(
+            page,
+            format_args!("<div class=\"card{class}\"><dt>{name}</dt><dd>{value}</dd></div>\n"),
+        );
+    }
+    page.push_str("</dl>\n</header>\n");
+}
+
+fn findings(page: &mut String, report: &MigrationReport) {
+    page.push_str("<section>\n<h2>What to change</h2>\n");
+    if report.findings.is_empty() {
+        page.push_str("<p>Nothing: no migration or fault was found that a call would spare.</p>\n</section>\n");
+        return;
+    }
+    let most = report
+        .findings
+        .iter()
+        .map(|one| one.saves.time)
+        .max()
+        .unwrap_or_default();
+    let list = |page: &mut String, first: usize, findings: &[crate::Finding]| {
+        put(
+            page,
+            format_args!("<ol class=\"findings\" start=\"{first}\">\n"),
+        );
+        for finding in findings {
+            let share = finding.saves.time.as_secs_f64() / most.as_secs_f64().max(1e-12) * 100.0;
+            let other = finding.alternative;
+            page.push_str("<li>");
+            if finding.saves.time > Duration::ZERO {
+                put(
+                    page,
+                    format_args!(
+                        "<p class=\"saves\">saves about {}<span class=\"bar{}\" style=\"width:{share:.1}%\"></span></p>",
+                        units::time(finding.saves.time),
+                        if other { " other" } else { "" },
+                    ),
+                );
+            }
+            put(
+                page,
+                format_args!(
+                    "<p><b>{}</b>: {}{}</p>",
+                    code_names(&finding.observation()),
+                    markup(finding.advice()),
+                    if other {
+                        " <i>(another way to the same time)</i>"
+                    } else {
+                        ""
+                    }
+                ),
+            );
+            if let Some(code) = finding.code() {
+                put(
+                    page,
+                    format_args!("<pre><code>{}</code></pre>", markup(&code)),
+                );
+            }
+            page.push_str("</li>\n");
+        }
+        page.push_str("</ol>\n");
+    };
+    let (shown, more) = report
+        .findings
+        .split_at(report.findings.len().min(FINDINGS));
+    list(page, 1, shown);
+    if !more.is_empty() {
+        put(
+            page,
+            format_args!("<details><summary>{} more</summary>\n", more.len()),
+        );
+        list(page, FINDINGS + 1, more);
+        page.push_str("</details>\n");
+    }
+    put(
+        page,
+        format_args!(
+            "<p class=\"sub\">Times to be saved are the cost model's: {}.</p>\n</section>\n",
+            markup(&report.cost_model)
+        ),
+    );
+}
+
+/// Names in backticks become code. A backtick in a name only moves where code begins.
+fn code_names(text: &str) -> String {
+    let mut html = String::new();
+    for (index, part) in text.split('`').enumerate() {
+        match index % 2 {
+            0 => html += &markup(part),
+            _ => put(&mut html, format_args!("<code>{}</code>", markup(part))),
+        }
+    }
+    html
+}
+
+fn movers(page: &mut String, report: &MigrationReport) {
+    let mut lines: Vec<_> = report
+        .buffers
+        .iter()
+        .filter(|line| line.traffic.bytes() > 0)
+        .collect();
+    lines.sort_by_key(|line| std::cmp::Reverse(line.traffic.bytes()));
+    let Some(most) = lines.first().map(|line| line.traffic.bytes()) else {
+        return;
+    };
+    page.push_str("<section>\n<h2>Top movers</h2>\n<div class=\"movers\">\n");
+    for line in lines.iter().take(MOVERS) {
+        let share = |bytes: u64| bytes as f64 / most as f64 * 100.0;
+        let traffic = &line.traffic;
+        put(
+            page,
+            format_args!(
+                "<span class=\"name\" title=\"{0}\">{0}</span><span class=\"track\"><span class=\"in\" style=\"width:{1:.2}%\"></span>\
+                <span class=\"out\" style=\"width:{2:.2}%\"></span></span><span class=\"num\">{3} in, {4} out</span>\n",
+                markup(&line.name),
+                share(traffic.to_device_bytes + traffic.between_devices_bytes),
+                share(traffic.to_host_bytes),
+                units::bytes(traffic.to_device_bytes + traffic.between_devices_bytes),
+                units::bytes(traffic.to_host_bytes),
+            ),
+        );
+    }
+    page.push_str(
+        "</div>\n<p class=\"key\"><span class=\"swatch in\"></span>to devices <span class=\"swatch out\"></span>to the host</p>\n</section>\n",
+    );
+}
+
+fn pictures(page: &mut String, picture: &Picture) {
+    page.push_str(
+        "<section>\n<h2>Timeline</h2>\n<div class=\"tools\"><button id=\"in\" type=\"button\" title=\"zoom in\">+</button>\
+        <button id=\"out\" type=\"button\" title=\"zoom out\">−</button><button id=\"fit\" type=\"button\">all</button>\
+        <span class=\"sub\">drag to move · ctrl + wheel or double click to zoom · arrow keys, +, − and 0 when focused</span>\
+        <span id=\"drawn\" class=\"sub\"></span></div>\n\
+        <canvas id=\"timeline\" tabindex=\"0\" role=\"img\" aria-label=\"Timeline of operations, kernels, migrations and faults; the tables below have the same numbers\"></canvas>\n\
+        <p class=\"key\" id=\"key\"></p>\n\
+        <h2>Where each block was</h2>\n\
+        <canvas id=\"residency\" tabindex=\"0\" role=\"img\" aria-label=\"For each buffer, where each of its blocks was over time\"></canvas>\n\
+        <p class=\"key\"><span class=\"swatch host\"></span>on the host <span class=\"swatch device\"></span>on a device \
+        <span class=\"swatch both\"></span>on both <span class=\"swatch unknown\"></span>not known</p>\n",
+    );
+    if picture.maps_left_out > 0 {
+        put(
+            page,
+            format_args!(
+                "<p class=\"sub\">{} buffers that moved less are not shown.</p>\n",
+                picture.maps_left_out
+            ),
+        );
+    }
+    page.push_str("<noscript><p class=\"warning\">The pictures need scripts; everything else on this page does not.</p></noscript>\n</section>\n");
+}
+
+fn tables(page: &mut String, trace: &Trace, report: &MigrationReport) {
+    let head = [
+        "to devices",
+        "to host",
+        "migrations",
+        "CPU faults",
+        "GPU faults",
+        "groups",
+        "thrashing",
+        "remote",
+        "moving",
+    ];
+    let with = |first: &[&'static str], last: &[&'static str]| [first, &head, last].concat();
+    let buffers = report
+        .buffers
+        .iter()
+        .filter(|line| line.traffic != Traffic::default());
+    let buffers = buffers.map(|line| {
+        let size = (units::bytes(line.bytes), line.bytes.to_string());
+        let site = line.site.as_ref().map_or(String::new(), |site| {
+            format!(" <small>{}</small>", markup(site))
+        });
+        let mut cells = vec![
+            (format!("{}{site}", markup(&line.name)), String::new()),
+            size,
+        ];
+        cells.extend(traffic_cells(&line.traffic));
+        cells.push(time(line.avoidable.time));
+        cells
+    });
+    table(
+        page,
+        "By buffer",
+        &with(&["buffer", "size"], &["avoidable"]),
+        buffers.collect(),
+    );
+    let operations = report.operations.iter().map(|line| {
+        let mut cells = vec![
+            (code_names(&line.name), String::new()),
+            (line.times.to_string(), String::new()),
+        ];
+        cells.extend(traffic_cells(&line.traffic));
+        cells
+    });
+    table(
+        page,
+        "By operation",
+        &with(&["during", "times"], &[]),
+        operations.collect(),
+    );
+    let causes = report.causes.iter().map(|line| {
+        let traffic = &line.traffic;
+        vec![
+            (line::cause(line.cause).to_owned(), String::new()),
+            bytes(traffic.to_device_bytes),
+            bytes(traffic.to_host_bytes),
+            bytes(traffic.between_devices_bytes),
+            (traffic.migrations.to_string(), String::new()),
+            time(traffic.migrating),
+        ]
+    });
+    table(
+        page,
+        "By cause",
+        &[
+            "cause",
+            "to devices",
+            "to host",
+            "between devices",
+            "migrations",
+            "moving",
+        ],
+        causes.collect(),
+    );
+    let patterns = patterns(trace).into_iter().map(|one| {
+        let text = |text: &str| (markup(text), String::new());
+        vec![
+            text(&one.name),
+            text(&one.usage.to_string()),
+            text(&one.order.to_string()),
+            text(&one.suggestion_text()),
+        ]
+    });
+    table(
+        page,
+        "Access patterns",
+        &["buffer", "use", "order", "suggests"],
+        patterns.collect(),
+    );
+}
+
+/// A cell: HTML, and the exact value as its title.
+type Cell = (String, String);
+
+fn traffic_cells(traffic: &Traffic) -> Vec<Cell> {
+    let number = |number: u64| match number {
+        0 => ("–".to_owned(), String::new()),
+        _ => (number.to_string(), String::new()),
+    };
+    vec![
+        bytes(traffic.to_device_bytes + traffic.between_devices_bytes),
+        bytes(traffic.to_host_bytes),
+        number(traffic.migrations),
+        number(traffic.cpu_faults),
+        number(traffic.gpu_faults),
+        number(traffic.gpu_fault_groups),
+        number(traffic.thrashing + traffic.throttling),
+        number(traffic.remote_maps),
+        time(traffic.migrating),
+    ]
+}
+
+fn bytes(bytes: u64) -> Cell {
+    match bytes {
+        0 => ("–".to_owned(), String::new()),
+        _ => (units::bytes(bytes), format!("{bytes} bytes")),
+    }
+}
+
+fn time(time: Duration) -> Cell {
+    match time {
+        Duration::ZERO => ("–".to_owned(), String::new()),
+        _ => (units::time(time), format!("{} ns", time.as_nanos())),
+    }
+}
+
+fn table(page: &mut String, title: &str, head: &[&str], rows: Vec<Vec<Cell>>) {
+    if rows.is_empty() {
+        return;
+    }
+    let text = if title == "Access patterns" {
+        " class=\"text\""
+    } else {
+        ""
+    };
+    put(
+        page,
+        format_args!(
+            "<section>\n<h2>{title}</h2>\n<div class=\"scroll\"><table{text}>\n<thead><tr>"
+        ),
+    );
+    for cell in head {
+        put(page, format_args!("<th scope=\"col\">{cell}</th>"));
+    }
+    page.push_str("</tr></thead>\n<tbody>\n");
+    for (index, row) in rows.iter().enumerate() {
+        if index == SHOWN {
+            put(
+                page,
+                format_args!(
+                    "</tbody></table></div>\n<details><summary>{} more</summary>\n<div class=\"scroll\"><table{text}><tbody>\n",
+                    rows.len() - SHOWN
+                ),
+            );
+        }
+        page.push_str("<tr>");
+        for (html, exact) in row {
+            match exact.is_empty() {
+                true => put(page, format_args!("<td>{html}</td>")),
+                false => put(
+                    page,
+                    format_args!("<td title=\"{}\">{html}</td>", markup(exact)),
+                ),
+            }
+        }
+        page.push_str("</tr>\n");
+    }
+    page.push_str("</tbody></table></div>\n");
+    if rows.len() > SHOWN {
+        page.push_str("</details>\n");
+    }
+    page.push_str("</section>\n");
+}

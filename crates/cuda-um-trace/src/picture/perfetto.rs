@@ -1,0 +1,199 @@
+//! Trace events as ui.perfetto.dev and chrome://tracing read them.
+
+use crate::report::line;
+use crate::{Attribution, OperationKind, Place, RecordKind, Trace};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// Processes of the file: Perfetto groups tracks by them.
+const HOST: u32 = 1;
+const MEMORY: u32 = 2;
+/// The first device's.
+const DEVICES: u32 = 10;
+
+/// A trace in the trace event format: operations, kernels, migrations and faults as tracks, bytes on devices as a counter.
+///
+/// Times are microseconds since the trace began.
+pub fn perfetto(trace: &Trace) -> String {
+    let attribution = Attribution::of(trace);
+    let mut events = Events::default();
+    for operation in &trace.operations {
+        let on_host = operation.kind == OperationKind::Host;
+        let (track, name) = match operation.stream {
+            _ if on_host => (1, "host access".to_owned()),
+            None => (2, "calls".to_owned()),
+            Some(stream) => (3 + stream, format!("calls, stream {stream}")),
+        };
+        let buffers = operation.accesses.iter().map(|access| access.buffer);
+        let arguments = json!({ "buffers": buffers.collect::<Vec<u64>>() });
+        events.track(HOST, "host", track, &name);
+        let times = (operation.start, operation.end);
+        events.slice(
+            trace,
+            HOST,
+            track,
+            &line::operation_name(&operation.kind),
+            times,
+            arguments,
+        );
+    }
+    for run in &trace.kernels {
+        let process = DEVICES + run.device;
+        let device = format!("GPU {}", run.device);
+        events.track(
+            process,
+            &device,
+            run.stream.into(),
+            &format!("kernels, stream {}", run.stream),
+        );
+        events.slice(
+            trace,
+            process,
+            run.stream.into(),
+            &run.name,
+            (run.start, run.end),
+            json!({}),
+        );
+    }
+    for (index, record) in trace.records.iter().enumerate() {
+        let buffer = attribution.pieces(index)[0].buffer;
+        let mut arguments = json!({
+            "buffer": buffer.map_or(line::UNKNOWN, |buffer| &trace.buffers[buffer].name),
+            "during": line::name(trace, attribution.explanation(index)),
+            "address": format!("{:#x}", record.address),
+        });
+        let (track, name, what) = match record.kind {
+            RecordKind::Migration {
+                from,
+                to,
+                bytes,
+                cause,
+            } => {
+                arguments["bytes"] = bytes.into();
+                let name = format!("{} to {}", place(from), place(to));
+                let track = u64::from(place_number(from)) * 100 + u64::from(place_number(to));
+                (1_000 + track, name, line::cause(cause))
+            }
+            RecordKind::GpuFault { device, faults, .. } => {
+                arguments["faults"] = faults.into();
+                (
+                    100 + u64::from(device),
+                    format!("faults, GPU {device}"),
+                    "GPU faults",
+                )
+            }
+            RecordKind::CpuFault { .. } => (50, "faults, host".to_owned(), "CPU fault"),
+            RecordKind::Thrashing { .. } => (51, "thrashing".to_owned(), "thrashing"),
+            RecordKind::Throttling { .. } => (51, "thrashing".to_owned(), "throttled"),
+            RecordKind::RemoteMap { .. } => (52, "remote maps".to_owned(), "remote map"),
+        };
+        events.track(MEMORY, "unified memory", track, &name);
+        events.slice(
+            trace,
+            MEMORY,
+            track,
+            what,
+            (record.start, record.end),
+            arguments,
+        );
+    }
+    events.counters(trace);
+    // Numbers and strings: there is nothing to fail.
+    serde_json::to_string(&json!({ "displayTimeUnit": "ns", "traceEvents": events.finish() }))
+        .unwrap_or_default()
+}
+
+#[derive(Default)]
+struct Events {
+    processes: BTreeMap<u32, String>,
+    tracks: BTreeMap<(u32, u64), String>,
+    events: Vec<Value>,
+}
+
+impl Events {
+    fn track(&mut self, process: u32, process_name: &str, track: u64, name: &str) {
+        let processes = &mut self.processes;
+        processes
+            .entry(process)
+            .or_insert_with(|| process_name.to_owned());
+        let tracks = &mut self.tracks;
+        tracks
+            .entry((process, track))
+            .or_insert_with(|| name.to_owned());
+    }
+
+    fn slice(
+        &mut self,
+        trace: &Trace,
+        process: u32,
+        track: u64,
+        name: &str,
+        (start, end): (u64, u64),
+        arguments: Value,
+    ) {
+        self.events.push(json!({
+            "ph": "X", "name": name, "pid": process, "tid": track,
+            "ts": since(trace, start), "dur": end.saturating_sub(start) as f64 / 1e3, "args": arguments,
+        }));
+    }
+
+    /// Bytes that migrations left on each device, from what was there when the trace began.
+    fn counters(&mut self, trace: &Trace) {
+        let mut moves: Vec<(u64, u32, i128)> = Vec::new();
+        for record in &trace.records {
+            if let RecordKind::Migration {
+                from, to, bytes, ..
+            } = record.kind
+            {
+                let by = i128::from(bytes);
+                for (at, by) in [(from, -by), (to, by)] {
+                    if let Place::Device(device) = at {
+                        moves.push((record.end, device, by));
+                    }
+                }
+            }
+        }
+        moves.sort_by_key(|&(time, ..)| time);
+        let mut there: BTreeMap<u32, i128> = BTreeMap::new();
+        for (time, device, by) in moves {
+            let now = there.entry(device).or_default();
+            *now += by;
+            let mut value = Map::new();
+            value.insert(format!("bytes moved to GPU {device}"), json!(*now as f64));
+            self.events.push(json!({
+                "ph": "C", "name": format!("GPU {device}: bytes moved there, less those moved away"), "pid": MEMORY,
+                "ts": since(trace, time), "args": value,
+            }));
+        }
+    }
+
+    fn finish(self) -> Vec<Value> {
+        let mut all = Vec::with_capacity(self.events.len() + self.tracks.len() * 2);
+        for (process, name) in &self.processes {
+            all.push(json!({ "ph": "M", "name": "process_name", "pid": process, "args": { "name": name } }));
+        }
+        for ((process, track), name) in &self.tracks {
+            all.push(json!({ "ph": "M", "name": "thread_name", "pid": process, "tid": track, "args": { "name": name } }));
+        }
+        all.extend(self.events);
+        all
+    }
+}
+
+fn since(trace: &Trace, time: u64) -> f64 {
+    time.saturating_sub(trace.start) as f64 / 1e3
+}
+
+fn place(place: Place) -> String {
+    match place {
+        Place::Host => "host".to_owned(),
+        Place::Device(device) => format!("GPU {device}"),
+    }
+}
+
+fn place_number(place: Place) -> u32 {
+    match place {
+        Place::Host => 0,
+        Place::Device(device) => device + 1,
+    }
+}

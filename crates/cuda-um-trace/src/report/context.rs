@@ -1,0 +1,288 @@
+//! What the search for findings looks at: pieces and uses of each buffer, by time.
+
+use super::find::by_fault;
+use crate::{
+    Attribution, Explanation, Operation, OperationKind, Piece, Place, Record, RecordKind, Trace,
+};
+use cuda_um_cost::{CostModel, at_rate};
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+/// A piece of a record, in a buffer.
+#[derive(Clone, Copy)]
+pub(crate) struct Part {
+    pub(crate) record: usize,
+    pub(crate) piece: Piece,
+}
+
+/// A use of a buffer by an operation.
+#[derive(Clone, Copy)]
+pub(crate) struct Use {
+    pub(crate) operation: usize,
+    /// When: of a kernel that ran, when it ran.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) write: bool,
+    pub(crate) by: Place,
+}
+
+pub(crate) struct Context<'a> {
+    pub(crate) trace: &'a Trace,
+    pub(crate) attribution: &'a Attribution,
+    pub(crate) model: &'a CostModel,
+    /// Pieces of each buffer, by time.
+    pub(crate) parts: Vec<Vec<Part>>,
+    /// Kernels, copies, fills and host guards over each buffer, by time.
+    pub(crate) uses: Vec<Vec<Use>>,
+    /// Every operation that names the buffer, by start.
+    over: Vec<Vec<usize>>,
+    /// The latest end of the uses of a buffer up to each.
+    latest_ends: Vec<Vec<u64>>,
+    /// Starts of kernels of which the trace does not know what they use, in order.
+    unknown_kernels: Vec<u64>,
+    /// Where faults by the model would take longer than the kernel or guard that they happened in: which part of the model's time they had.
+    shares: HashMap<Explanation, f64>,
+    /// Which `(record, buffer)` a finding has already.
+    claimed: RefCell<HashSet<(usize, usize)>>,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn new(
+        trace: &'a Trace,
+        attribution: &'a Attribution,
+        model: &'a CostModel,
+    ) -> Self {
+        let mut order: Vec<usize> = (0..trace.records.len()).collect();
+        order.sort_by_key(|&record| trace.records[record].start);
+        let mut parts = vec![Vec::new(); trace.buffers.len()];
+        for record in order {
+            for &piece in attribution.pieces(record) {
+                if let Some(buffer) = piece.buffer {
+                    parts[buffer].push(Part { record, piece });
+                }
+            }
+        }
+        let knows = |kernel| {
+            let launch = attribution.launch(kernel);
+            launch.is_some_and(|launch| !trace.operations[launch].accesses.is_empty())
+        };
+        let mut unknown_kernels: Vec<u64> = (0..trace.kernels.len())
+            .filter(|&kernel| !knows(kernel))
+            .map(|kernel| trace.kernels[kernel].start)
+            .collect();
+        unknown_kernels.sort_unstable();
+        let uses = uses(trace, attribution);
+        let latest_ends = uses.iter().map(|list| {
+            let mut latest = 0;
+            let ends = list.iter().map(|one| {
+                latest = latest.max(one.end);
+                latest
+            });
+            ends.collect()
+        });
+        Self {
+            latest_ends: latest_ends.collect(),
+            parts,
+            over: over(trace),
+            uses,
+            unknown_kernels,
+            shares: shares(trace, attribution, model),
+            claimed: RefCell::default(),
+            trace,
+            attribution,
+            model,
+        }
+    }
+
+    pub(crate) fn record(&self, part: &Part) -> &'a Record {
+        &self.trace.records[part.record]
+    }
+
+    pub(crate) fn explanation(&self, part: &Part) -> Explanation {
+        self.attribution.explanation(part.record)
+    }
+
+    /// The kind of operation behind an explanation.
+    pub(crate) fn operation_kind(&self, explanation: Explanation) -> Option<&'a OperationKind> {
+        let operation = self.attribution.operation(explanation)?;
+        Some(&self.trace.operations[operation].kind)
+    }
+
+    /// Whether the trace knows what every kernel that began in a time uses.
+    pub(crate) fn knows_kernels(&self, from: u64, until: u64) -> bool {
+        let first = self.unknown_kernels.partition_point(|&start| start < from);
+        self.unknown_kernels
+            .get(first)
+            .is_none_or(|&start| start > until)
+    }
+
+    /// The operations that name a buffer, by start.
+    pub(crate) fn operations(
+        &self,
+        buffer: usize,
+    ) -> impl DoubleEndedIterator<Item = &'a Operation> {
+        let operations = &self.trace.operations;
+        self.over[buffer]
+            .iter()
+            .map(move |&index| &operations[index])
+    }
+
+    /// Whether a buffer was used in a time as wanted.
+    pub(crate) fn used(
+        &self,
+        buffer: usize,
+        from: u64,
+        until: u64,
+        wanted: impl Fn(&Use) -> bool,
+    ) -> bool {
+        let uses = &self.uses[buffer];
+        let before = uses.partition_point(|one| one.start <= until);
+        let ends = &self.latest_ends[buffer];
+        (0..before)
+            .rev()
+            .take_while(|&index| ends[index] >= from)
+            .any(|index| uses[index].end >= from && wanted(&uses[index]))
+    }
+
+    /// What a part of a fault, or of a migration that a fault caused, cost by the model; of a migration, so many bytes of it. Never more
+    /// than what it happened in took.
+    pub(crate) fn fault_price(&self, part: &Part, bytes: u64) -> Duration {
+        let share = self.shares.get(&self.explanation(part));
+        let price = fault_price(self.model, &self.record(part).kind, bytes);
+        share.map_or(price, |share| price.mul_f64(*share))
+    }
+
+    /// Faults and migrations that no finding has yet.
+    pub(crate) fn is_free(&self, part: &Part) -> bool {
+        let claimed = self.claimed.borrow();
+        part.piece
+            .buffer
+            .is_some_and(|buffer| !claimed.contains(&(part.record, buffer)))
+    }
+
+    pub(crate) fn claim(&self, part: &Part) {
+        if let Some(buffer) = part.piece.buffer {
+            self.claimed.borrow_mut().insert((part.record, buffer));
+        }
+    }
+}
+
+impl Part {
+    pub(crate) fn is_fault(&self, record: &Record) -> bool {
+        matches!(
+            record.kind,
+            RecordKind::CpuFault { .. } | RecordKind::GpuFault { .. }
+        )
+    }
+}
+
+fn fault_price(model: &CostModel, kind: &RecordKind, bytes: u64) -> Duration {
+    match *kind {
+        RecordKind::GpuFault { faults, .. } => {
+            model.gpu_fault_group
+                + Duration::from_secs_f64(model.gpu_fault.as_secs_f64() * faults as f64)
+        }
+        RecordKind::CpuFault { .. } => model.cpu_fault,
+        RecordKind::Migration { cause, .. } if by_fault(cause) => at_rate(bytes, model.fault_rate),
+        _ => Duration::ZERO,
+    }
+}
+
+fn shares(
+    trace: &Trace,
+    attribution: &Attribution,
+    model: &CostModel,
+) -> HashMap<Explanation, f64> {
+    let mut prices: HashMap<Explanation, Duration> = HashMap::new();
+    for (index, record) in trace.records.iter().enumerate() {
+        let bytes = match record.kind {
+            RecordKind::Migration { bytes, .. } => bytes,
+            _ => 0,
+        };
+        let price = prices.entry(attribution.explanation(index)).or_default();
+        *price += fault_price(model, &record.kind, bytes);
+    }
+    let share = |(explanation, price): (Explanation, Duration)| {
+        let (start, end) = match explanation {
+            Explanation::Kernel(kernel) => {
+                let run = &trace.kernels[kernel];
+                (run.start, run.end)
+            }
+            Explanation::Operation(operation) => {
+                let operation = &trace.operations[operation];
+                // Work of streams goes on after its call.
+                (operation.kind == OperationKind::Host)
+                    .then_some((operation.start, operation.end))?
+            }
+            Explanation::Nothing => return None,
+        };
+        let took = Duration::from_nanos(end.saturating_sub(start));
+        // No time at all is a source that tells none.
+        (Duration::ZERO < took && took < price)
+            .then(|| (explanation, took.as_secs_f64() / price.as_secs_f64()))
+    };
+    prices.into_iter().filter_map(share).collect()
+}
+
+fn over(trace: &Trace) -> Vec<Vec<usize>> {
+    let ids = indices(trace);
+    let mut over = vec![Vec::new(); trace.buffers.len()];
+    for (index, operation) in trace.operations.iter().enumerate() {
+        for access in &operation.accesses {
+            if let Some(&buffer) = ids.get(&access.buffer)
+                && over[buffer].last() != Some(&index)
+            {
+                over[buffer].push(index);
+            }
+        }
+    }
+    for list in &mut over {
+        list.sort_by_key(|&index| (trace.operations[index].start, index));
+    }
+    over
+}
+
+fn indices(trace: &Trace) -> HashMap<u64, usize> {
+    let buffers = trace.buffers.iter().enumerate();
+    buffers.map(|(index, buffer)| (buffer.id, index)).collect()
+}
+
+fn uses(trace: &Trace, attribution: &Attribution) -> Vec<Vec<Use>> {
+    let ids = indices(trace);
+    let mut ran: HashMap<usize, (u64, u64)> = HashMap::new();
+    for (kernel, run) in trace.kernels.iter().enumerate() {
+        if let Some(launch) = attribution.launch(kernel) {
+            ran.entry(launch).or_insert((run.start, run.end));
+        }
+    }
+    let mut uses = vec![Vec::new(); trace.buffers.len()];
+    for (index, operation) in trace.operations.iter().enumerate() {
+        let by = match operation.kind {
+            OperationKind::Launch { .. } | OperationKind::Fill | OperationKind::Copy => {
+                Place::Device(operation.device)
+            }
+            OperationKind::Host => Place::Host,
+            _ => continue,
+        };
+        let (start, end) = ran
+            .get(&index)
+            .copied()
+            .unwrap_or((operation.start, operation.end));
+        for access in &operation.accesses {
+            if let Some(&buffer) = ids.get(&access.buffer) {
+                uses[buffer].push(Use {
+                    operation: index,
+                    start,
+                    end,
+                    write: access.write,
+                    by,
+                });
+            }
+        }
+    }
+    for list in &mut uses {
+        list.sort_by_key(|one: &Use| (one.start, one.operation));
+    }
+    uses
+}

@@ -1,0 +1,48 @@
+//! The search for findings. Each looks at what those before it left, so that nothing is saved twice.
+
+mod driver;
+mod faults;
+mod ping_pong;
+mod prefetches;
+mod price;
+mod read_mostly;
+mod round_trips;
+
+pub(crate) use faults::by_fault;
+
+use super::context::Context;
+use super::{Finding, FindingKind, Saving};
+
+pub(super) fn all(context: &Context) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for buffer in 0..context.trace.buffers.len() {
+        // What need not move at all comes before what could move in a better way.
+        findings.extend(round_trips::read_by_both(context, buffer));
+        findings.extend(round_trips::unused_prefetches(context, buffer));
+        findings.extend(faults::of_devices(context, buffer));
+        findings.extend(faults::of_the_host(context, buffer));
+        findings.extend(prefetches::twice(context, buffer));
+        findings.extend(read_mostly::collapsed(context, buffer));
+        findings.extend(ping_pong::between_host_and_device(context, buffer));
+        findings.extend(driver::told(context, buffer));
+    }
+    findings.sort_by_key(|finding| {
+        let saves = finding.saves;
+        (
+            finding.alternative,
+            std::cmp::Reverse((saves.time, saves.faults)),
+        )
+    });
+    findings
+}
+
+fn finding(context: &Context, buffer: usize, kind: FindingKind, saves: Saving) -> Finding {
+    let buffer = &context.trace.buffers[buffer];
+    Finding {
+        buffer: Some(buffer.id),
+        name: buffer.name.clone(),
+        kind,
+        saves,
+        alternative: false,
+    }
+}

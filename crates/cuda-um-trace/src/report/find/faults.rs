@@ -1,0 +1,139 @@
+//! Faults that a prefetch would have spared.
+
+use super::{finding, price};
+use crate::report::context::{Context, Part};
+use crate::report::{Finding, FindingKind, Saving};
+use crate::{Cause, Explanation, OperationKind, Place, RecordKind};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::time::Duration;
+
+#[derive(Default)]
+struct Sum {
+    runs: BTreeSet<Explanation>,
+    faults: u64,
+    bytes: u64,
+    was: Duration,
+}
+
+/// Kernels, fills and copies that faulted: one finding for each name.
+pub(super) fn of_devices(context: &Context, buffer: usize) -> Vec<Finding> {
+    let mut by_name: BTreeMap<String, Sum> = BTreeMap::new();
+    for part in &context.parts[buffer] {
+        if !context.is_free(part) {
+            continue;
+        }
+        let faults = match context.record(part).kind {
+            RecordKind::GpuFault { faults, .. } => Some(faults),
+            RecordKind::Migration {
+                to: Place::Device(_),
+                cause,
+                ..
+            } if by_fault(cause) => None,
+            _ => continue,
+        };
+        let explanation = context.explanation(part);
+        let sum = by_name.entry(during(context, explanation)).or_default();
+        sum.runs.insert(explanation);
+        sum.faults += faults.unwrap_or(0);
+        sum.bytes += part.piece.bytes;
+        sum.was += context.fault_price(part, part.piece.bytes);
+        context.claim(part);
+    }
+    let model = context.model;
+    let bytes_of = &context.trace.buffers[buffer].bytes;
+    let found = by_name.into_iter().map(|(during, sum)| {
+        let runs = sum.runs.len() as u64;
+        let would_be = match sum.bytes {
+            0 => price::populate(model, runs, *bytes_of),
+            bytes => price::to_device(model, runs, bytes),
+        };
+        let saves = Saving {
+            bytes: 0,
+            faults: sum.faults,
+            time: sum.was.saturating_sub(would_be),
+        };
+        let kind = FindingKind::DeviceFaults {
+            during,
+            runs,
+            faults: sum.faults,
+            bytes: sum.bytes,
+        };
+        finding(context, buffer, kind, saves)
+    });
+    found.collect()
+}
+
+/// Host accesses that brought memory back page by page. Faults that brought nothing are first touches, which no prefetch makes cheaper.
+pub(super) fn of_the_host(context: &Context, buffer: usize) -> Option<Finding> {
+    let brought = |part: &&Part| {
+        matches!(
+            context.record(part).kind,
+            RecordKind::Migration { to: Place::Host, cause, .. } if by_fault(cause)
+        )
+    };
+    let free = || {
+        let parts = context.parts[buffer].iter();
+        parts.filter(|part| context.is_free(part))
+    };
+    let accesses: HashSet<Explanation> = free()
+        .filter(brought)
+        .map(|part| context.explanation(part))
+        .collect();
+    if accesses.is_empty() {
+        return None;
+    }
+    let bytes = free().filter(brought).map(|part| part.piece.bytes).sum();
+    let is_cpu_fault =
+        |part: &&Part| matches!(context.record(part).kind, RecordKind::CpuFault { .. });
+    let faulted = free()
+        .filter(is_cpu_fault)
+        .filter(|part| accesses.contains(&context.explanation(part)));
+    let faults = faulted.clone().count() as u64;
+    let claimed: Vec<Part> = free().filter(brought).chain(faulted).copied().collect();
+    claimed.iter().for_each(|part| context.claim(part));
+
+    let times = accesses.len() as u64;
+    let was: Duration = claimed
+        .iter()
+        .map(|part| context.fault_price(part, part.piece.bytes))
+        .sum();
+    let saves = Saving {
+        bytes: 0,
+        faults,
+        time: was.saturating_sub(price::to_host(context.model, times, bytes)),
+    };
+    let id = context.trace.buffers[buffer].id;
+    let writes = accesses.iter().all(|&explanation| {
+        let operation = context.attribution.operation(explanation);
+        operation.is_some_and(|operation| {
+            let accesses = &context.trace.operations[operation].accesses;
+            accesses
+                .iter()
+                .any(|access| access.buffer == id && access.write)
+        })
+    });
+    let kind = FindingKind::HostFaults {
+        times,
+        faults,
+        bytes,
+        writes,
+    };
+    Some(finding(context, buffer, kind, saves))
+}
+
+/// Whether a migration came from a fault, or may have.
+pub(crate) fn by_fault(cause: Cause) -> bool {
+    matches!(cause, Cause::Coherence | Cause::Prefetch | Cause::Unknown)
+}
+
+fn during(context: &Context, explanation: Explanation) -> String {
+    match explanation {
+        Explanation::Kernel(kernel) => format!("`{}`", context.trace.kernels[kernel].name),
+        _ => match context.operation_kind(explanation) {
+            Some(OperationKind::Launch { kernel }) => format!("`{kernel}`"),
+            Some(OperationKind::Copy) => "a copy".to_owned(),
+            Some(OperationKind::Fill) => "a fill".to_owned(),
+            _ => "a kernel that the trace does not know".to_owned(),
+        },
+    }
+}

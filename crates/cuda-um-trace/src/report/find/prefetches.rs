@@ -1,0 +1,80 @@
+//! Prefetches that had nothing to do.
+
+use super::{finding, price};
+use crate::report::context::Context;
+use crate::report::{Finding, FindingKind, Saving};
+use crate::{Access, Operation, OperationKind, Place, RecordKind};
+use std::collections::BTreeMap;
+
+/// Prefetched to where the last prefetch went, over the same memory, with no use and no move in between. Calls that the library left
+/// out cost nothing and do not count.
+pub(super) fn twice(context: &Context, buffer: usize) -> Vec<Finding> {
+    let id = context.trace.buffers[buffer].id;
+    let mut last: Option<(&Operation, Access, Place)> = None;
+    let mut again: BTreeMap<Place, (u64, u64)> = BTreeMap::new();
+    for operation in context.operations(buffer) {
+        let OperationKind::Prefetch {
+            to,
+            left_out: false,
+        } = operation.kind
+        else {
+            continue;
+        };
+        let Some(&access) = operation.accesses.iter().find(|access| access.buffer == id) else {
+            continue;
+        };
+        if let Some((before, covered, place)) = last {
+            let inside = covered.offset <= access.offset
+                && access.offset + access.bytes <= covered.offset + covered.bytes;
+            if place == to && inside && nothing_between(context, buffer, before, operation, to) {
+                let entry = again.entry(to).or_default();
+                *entry = (entry.0 + 1, entry.1 + access.bytes);
+                // The earlier one covers more: it is what later ones are compared with.
+                last = Some((operation, covered, to));
+                continue;
+            }
+        }
+        last = Some((operation, access, to));
+    }
+    let found = again.into_iter().map(|(to, (times, bytes))| {
+        let saves = Saving {
+            time: price::resident(context.model, times, bytes),
+            ..Saving::default()
+        };
+        finding(
+            context,
+            buffer,
+            FindingKind::PrefetchedTwice { to, times },
+            saves,
+        )
+    });
+    found.collect()
+}
+
+fn nothing_between(
+    context: &Context,
+    buffer: usize,
+    first: &Operation,
+    second: &Operation,
+    to: Place,
+) -> bool {
+    let (from, until) = (first.start, second.start);
+    // A kernel that was enqueued in between runs later: its call counts as well.
+    let called = context
+        .operations(buffer)
+        .rev()
+        .skip_while(|operation| operation.start >= until)
+        .take_while(|operation| operation.start > from)
+        .any(|operation| !matches!(operation.kind, OperationKind::Prefetch { .. }));
+    let parts = &context.parts[buffer];
+    let after = parts.partition_point(|part| context.record(part).start < from);
+    let moved = parts[after..]
+        .iter()
+        .map(|part| context.record(part))
+        .take_while(|record| record.start < until)
+        .any(|record| matches!(record.kind, RecordKind::Migration { from, .. } if from == to));
+    !called
+        && !moved
+        && !context.used(buffer, from, until, |_| true)
+        && context.knows_kernels(from, until)
+}

@@ -1,0 +1,184 @@
+//! The lines of the tables.
+
+use super::{Finding, Saving, Traffic};
+use crate::{Attribution, Cause, Explanation, OperationKind, Place, RecordKind, Trace};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashSet};
+
+/// What happened to a buffer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BufferLine {
+    /// Its number in the trace; `None`: memory that is no known buffer's.
+    pub id: Option<u64>,
+    /// Its name.
+    pub name: String,
+    /// Where the program made it.
+    pub site: Option<String>,
+    /// Its size.
+    pub bytes: u64,
+    /// What happened.
+    pub traffic: Traffic,
+    /// What following the findings would save.
+    pub avoidable: Saving,
+}
+
+/// Migrations of one cause.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CauseLine {
+    /// Why.
+    pub cause: Cause,
+    /// What moved.
+    pub traffic: Traffic,
+}
+
+/// What happened during operations of one kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OperationLine {
+    /// What: ``"kernel `cosine`"``, `"prefetch to device 0"`.
+    pub name: String,
+    /// How many of them something happened in.
+    pub times: u64,
+    /// What happened.
+    pub traffic: Traffic,
+}
+
+/// What memory without a buffer is called.
+pub(crate) const UNKNOWN: &str = "(no known buffer)";
+pub(crate) const NOTHING: &str = "outside of any known operation";
+
+pub(super) fn total(trace: &Trace) -> Traffic {
+    let mut total = Traffic::default();
+    for record in &trace.records {
+        total.add_record(record);
+    }
+    total
+}
+
+pub(super) fn by_buffer(
+    trace: &Trace,
+    attribution: &Attribution,
+    findings: &[Finding],
+) -> Vec<BufferLine> {
+    let mut lines: Vec<BufferLine> = trace
+        .buffers
+        .iter()
+        .map(|buffer| BufferLine {
+            id: Some(buffer.id),
+            name: buffer.name.clone(),
+            site: buffer.site.clone(),
+            bytes: buffer.bytes,
+            ..BufferLine::default()
+        })
+        .collect();
+    let mut unknown = BufferLine {
+        name: UNKNOWN.to_owned(),
+        ..BufferLine::default()
+    };
+    for (index, record) in trace.records.iter().enumerate() {
+        for piece in attribution.pieces(index) {
+            let line = match piece.buffer {
+                Some(buffer) => &mut lines[buffer],
+                None => &mut unknown,
+            };
+            let traffic = &mut line.traffic;
+            traffic.add(record, piece.bytes, piece.nanoseconds, piece.first);
+        }
+    }
+    let counted = findings.iter().filter(|finding| !finding.alternative);
+    for finding in counted {
+        let line = lines.iter_mut().find(|line| line.id == finding.buffer);
+        if let Some(line) = line {
+            line.avoidable += finding.saves;
+        }
+    }
+    if unknown.traffic != Traffic::default() {
+        lines.push(unknown);
+    }
+    // Stable: buffers with equal numbers stay in the order in which they were made.
+    lines.sort_by_key(|line| {
+        let time = line.traffic.migrating.max(line.traffic.gpu_faulting);
+        std::cmp::Reverse((time, line.traffic.bytes(), line.traffic.cpu_faults))
+    });
+    lines
+}
+
+pub(super) fn by_cause(trace: &Trace) -> Vec<CauseLine> {
+    let mut causes: BTreeMap<Cause, Traffic> = BTreeMap::new();
+    for record in &trace.records {
+        if let RecordKind::Migration { cause, .. } = record.kind {
+            causes.entry(cause).or_default().add_record(record);
+        }
+    }
+    let mut lines: Vec<CauseLine> = causes
+        .into_iter()
+        .map(|(cause, traffic)| CauseLine { cause, traffic })
+        .collect();
+    lines.sort_by_key(|line| std::cmp::Reverse(line.traffic.bytes()));
+    lines
+}
+
+pub(super) fn by_operation(trace: &Trace, attribution: &Attribution) -> Vec<OperationLine> {
+    let mut lines: BTreeMap<String, (HashSet<Explanation>, Traffic)> = BTreeMap::new();
+    for (index, record) in trace.records.iter().enumerate() {
+        let explanation = attribution.explanation(index);
+        let (times, traffic) = lines.entry(name(trace, explanation)).or_default();
+        times.insert(explanation);
+        traffic.add_record(record);
+    }
+    let mut lines: Vec<OperationLine> = lines
+        .into_iter()
+        .map(|(name, (times, traffic))| OperationLine {
+            name,
+            times: times.len() as u64,
+            traffic,
+        })
+        .collect();
+    lines.sort_by_key(|line| {
+        let time = line.traffic.migrating.max(line.traffic.gpu_faulting);
+        std::cmp::Reverse((time, line.traffic.bytes()))
+    });
+    lines
+}
+
+/// What was running, in words.
+pub(crate) fn name(trace: &Trace, explanation: Explanation) -> String {
+    match explanation {
+        Explanation::Kernel(kernel) => format!("kernel `{}`", trace.kernels[kernel].name),
+        Explanation::Operation(operation) => operation_name(&trace.operations[operation].kind),
+        Explanation::Nothing => NOTHING.to_owned(),
+    }
+}
+
+pub(crate) fn operation_name(kind: &OperationKind) -> String {
+    match kind {
+        OperationKind::Launch { kernel } => format!("kernel `{kernel}`"),
+        OperationKind::Prefetch { to, .. } => format!("prefetch to {}", place(*to)),
+        OperationKind::Advise { advice, place: at } => match at {
+            Some(at) => format!("advise {advice} ({})", place(*at)),
+            None => format!("advise {advice}"),
+        },
+        OperationKind::Host => "host access".to_owned(),
+        OperationKind::Copy => "copy".to_owned(),
+        OperationKind::Fill => "fill".to_owned(),
+        OperationKind::Discard => "discard".to_owned(),
+        OperationKind::Other { name } => name.clone(),
+    }
+}
+
+pub(crate) fn place(place: Place) -> String {
+    match place {
+        Place::Host => "the host".to_owned(),
+        Place::Device(device) => format!("device {device}"),
+    }
+}
+
+pub(crate) fn cause(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Unknown => "not told",
+        Cause::User => "asked for (prefetch, advice)",
+        Cause::Coherence => "page faults",
+        Cause::Prefetch => "around faults, by the driver",
+        Cause::Eviction => "eviction: no room",
+        Cause::AccessCounters => "access counters",
+    }
+}

@@ -1,0 +1,248 @@
+//! Where each block of a buffer was, worked out from what moved.
+
+use crate::{Attribution, BLOCK_BYTES, OperationKind, Place, RecordKind, Trace};
+use std::collections::HashMap;
+
+/// The driver's page of the device.
+const FINEST: u64 = 64 * 1024;
+/// Small buffers are cut finer until they have about so many blocks.
+const FEW: u64 = 48;
+/// Huge ones coarser, down to so many.
+const MANY: u64 = 256;
+
+/// Where a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Nothing that was recorded tells.
+    Unknown,
+    /// So much of it is on a device, in percent; the rest is on the host.
+    OnDevice(u8),
+    /// Read-mostly: host and device have copies.
+    Both,
+}
+
+/// A block's state from a time on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) time: u64,
+    pub(crate) block: u32,
+    pub(crate) state: State,
+}
+
+/// A buffer's blocks over time.
+#[derive(Clone, Debug)]
+pub(crate) struct Residency {
+    /// Index into [`Trace::buffers`].
+    pub(crate) buffer: usize,
+    pub(crate) block_bytes: u64,
+    pub(crate) first: Vec<State>,
+    /// By time.
+    pub(crate) changes: Vec<Change>,
+}
+
+/// The residency of every buffer that something happened to, in the order of the trace.
+pub(crate) fn of(trace: &Trace, attribution: &Attribution) -> Vec<Residency> {
+    let mut parts: Vec<Vec<(usize, u64, u64)>> = vec![Vec::new(); trace.buffers.len()];
+    let mut order: Vec<usize> = (0..trace.records.len()).collect();
+    order.sort_by_key(|&record| trace.records[record].start);
+    for record in order {
+        for piece in attribution.pieces(record) {
+            if let Some(buffer) = piece.buffer {
+                parts[buffer].push((record, piece.address, piece.bytes));
+            }
+        }
+    }
+    let advised = read_mostly(trace);
+    let prefetched = prefetched_to_devices(trace);
+    let happened = parts.iter().enumerate();
+    let happened = happened.filter(|(buffer, parts)| {
+        let id = trace.buffers[*buffer].id;
+        !parts.is_empty() || prefetched.contains_key(&id)
+    });
+    happened
+        .map(|(buffer, parts)| {
+            let id = trace.buffers[buffer].id;
+            let advised = advised.get(&id).map_or(&[][..], Vec::as_slice);
+            let prefetched = prefetched.get(&id).map_or(&[][..], Vec::as_slice);
+            of_buffer(trace, buffer, parts, advised, prefetched)
+        })
+        .collect()
+}
+
+fn of_buffer(
+    trace: &Trace,
+    buffer: usize,
+    parts: &[(usize, u64, u64)],
+    advised: &[(u64, bool)],
+    prefetched: &[u64],
+) -> Residency {
+    let about = &trace.buffers[buffer];
+    let block_bytes = block_bytes(about.bytes);
+    let count = about.bytes.div_ceil(block_bytes).max(1) as usize;
+    let size = |block: usize| {
+        let begin = block as u64 * block_bytes;
+        block_bytes.min(about.bytes.saturating_sub(begin)).max(1)
+    };
+    let block_of = |address: u64| {
+        let block = address.saturating_sub(about.address) / block_bytes;
+        (block as usize).min(count - 1)
+    };
+    // The first migration of a block tells where it was before.
+    let mut first = vec![State::Unknown; count];
+    for &(record, address, bytes) in parts {
+        let RecordKind::Migration { to, .. } = trace.records[record].kind else {
+            continue;
+        };
+        let before = match to {
+            Place::Host => State::OnDevice(100),
+            Place::Device(_) => State::OnDevice(0),
+        };
+        let last = block_of(address.saturating_add(bytes.saturating_sub(1)));
+        for state in &mut first[block_of(address)..=last] {
+            if *state == State::Unknown {
+                *state = before;
+            }
+        }
+    }
+    let mut there: Vec<u64> = first
+        .iter()
+        .enumerate()
+        .map(|(block, state)| match state {
+            State::OnDevice(100) => size(block),
+            _ => 0,
+        })
+        .collect();
+    let mut now = first.clone();
+    let mut changes = Vec::new();
+    let mut set = |time: u64, block: usize, state: State| {
+        if now[block] != state {
+            now[block] = state;
+            changes.push(Change {
+                time,
+                block: block as u32,
+                state,
+            });
+        }
+    };
+    for &(record, address, bytes) in parts {
+        let record = &trace.records[record];
+        match record.kind {
+            RecordKind::Migration { to, .. } => {
+                let end = address.saturating_add(bytes);
+                let last = block_of(end.saturating_sub(1));
+                let touched = there.iter_mut().enumerate().take(last + 1);
+                for (block, there) in touched.skip(block_of(address)) {
+                    let begin = about.address + block as u64 * block_bytes;
+                    let part = end
+                        .min(begin.saturating_add(block_bytes))
+                        .saturating_sub(address.max(begin));
+                    *there = match to {
+                        Place::Device(_) => (*there + part).min(size(block)),
+                        Place::Host => there.saturating_sub(part),
+                    };
+                    let copies = to != Place::Host && is_read_mostly(advised, record.start);
+                    let share = (*there * 100).div_ceil(size(block)).min(100) as u8;
+                    let state = match copies && share == 100 {
+                        true => State::Both,
+                        false => State::OnDevice(share),
+                    };
+                    set(record.end, block, state);
+                }
+            }
+            // Memory that never moved was made where it was touched first.
+            RecordKind::GpuFault { .. } => {
+                let block = block_of(address);
+                if first[block] == State::Unknown {
+                    set(record.end, block, State::OnDevice(100));
+                }
+            }
+            RecordKind::CpuFault { .. } => {
+                let block = block_of(address);
+                if first[block] == State::Unknown {
+                    set(record.end, block, State::OnDevice(0));
+                }
+            }
+            _ => {}
+        }
+    }
+    // … or by a prefetch, which leaves no record if there was nothing to move.
+    let touched: Vec<bool> = {
+        let mut touched = vec![false; count];
+        for change in &changes {
+            touched[change.block as usize] = true;
+        }
+        touched
+    };
+    if let Some(&time) = prefetched.first() {
+        for block in 0..count {
+            if first[block] == State::Unknown && !touched[block] {
+                changes.push(Change {
+                    time,
+                    block: block as u32,
+                    state: State::OnDevice(100),
+                });
+            }
+        }
+    }
+    changes.sort_by_key(|change| change.time);
+    Residency {
+        buffer,
+        block_bytes,
+        first,
+        changes,
+    }
+}
+
+/// 2 MiB; finer for small buffers, coarser for huge ones.
+fn block_bytes(bytes: u64) -> u64 {
+    let mut block = FINEST;
+    while block < BLOCK_BYTES && bytes.div_ceil(block) > FEW {
+        block *= 2;
+    }
+    while bytes.div_ceil(block) > MANY {
+        block *= 2;
+    }
+    block
+}
+
+/// When read-mostly was set and unset, by buffer.
+fn read_mostly(trace: &Trace) -> HashMap<u64, Vec<(u64, bool)>> {
+    let mut advised: HashMap<u64, Vec<(u64, bool)>> = HashMap::new();
+    for operation in &trace.operations {
+        let OperationKind::Advise { advice, .. } = &operation.kind else {
+            continue;
+        };
+        let on = match advice.as_str() {
+            "SetReadMostly" => true,
+            "UnsetReadMostly" => false,
+            _ => continue,
+        };
+        for access in &operation.accesses {
+            let list = advised.entry(access.buffer).or_default();
+            list.push((operation.start, on));
+        }
+    }
+    advised
+}
+
+fn is_read_mostly(advised: &[(u64, bool)], time: u64) -> bool {
+    let before = advised.partition_point(|&(start, _)| start <= time);
+    before > 0 && advised[before - 1].1
+}
+
+fn prefetched_to_devices(trace: &Trace) -> HashMap<u64, Vec<u64>> {
+    let mut prefetched: HashMap<u64, Vec<u64>> = HashMap::new();
+    for operation in &trace.operations {
+        if let OperationKind::Prefetch {
+            to: Place::Device(_),
+            left_out: false,
+        } = operation.kind
+        {
+            for access in &operation.accesses {
+                let list = prefetched.entry(access.buffer).or_default();
+                list.push(operation.end);
+            }
+        }
+    }
+    prefetched
+}

@@ -1,0 +1,66 @@
+//! What a buffer is called in errors, events and traces.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+/// What is known of a buffer from its making on.
+#[derive(Clone, Copy)]
+pub(crate) struct Label {
+    /// The type that has it: `"UnifiedBuffer"`.
+    pub(crate) what: &'static str,
+    /// The type of its elements.
+    pub(crate) element: &'static str,
+    pub(crate) element_bytes: usize,
+    /// Where the program made it; none for slabs.
+    pub(crate) site: Option<&'static Location<'static>>,
+}
+
+impl Label {
+    /// The label of a buffer of `T`.
+    pub(crate) fn of<T>(what: &'static str, site: &'static Location<'static>) -> Self {
+        Self {
+            what,
+            element: std::any::type_name::<T>(),
+            element_bytes: size_of::<T>(),
+            site: Some(site),
+        }
+    }
+
+    /// The label of a pool's slab.
+    pub(crate) fn slab() -> Self {
+        Self {
+            what: "slab",
+            element: "u8",
+            element_bytes: 1,
+            site: None,
+        }
+    }
+
+    /// `UnifiedBuffer<f32>[1024]`
+    pub(crate) fn describe(&self, bytes: usize) -> String {
+        // `MaybeUninit<T>` goes by T, for its contents come.
+        let inner = self
+            .element
+            .split_once("MaybeUninit<")
+            .map_or(self.element, |(_, inner)| inner.trim_end_matches('>'));
+        let element = inner.rsplit("::").next().unwrap_or(inner);
+        let len = bytes / self.element_bytes.max(1);
+        format!("{}<{element}>[{len}]", self.what)
+    }
+}
+
+/// A name that the program gave.
+#[derive(Clone, Debug)]
+pub(crate) enum Name {
+    Static(&'static str),
+    Shared(Arc<str>),
+}
+
+impl Name {
+    pub(crate) fn as_str(&self) -> &str {
+        match self {
+            Self::Static(name) => name,
+            Self::Shared(name) => name,
+        }
+    }
+}

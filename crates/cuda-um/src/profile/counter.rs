@@ -1,0 +1,79 @@
+//! Sums of what migrated, without the records.
+
+use super::cupti::{Collection, Keep};
+use super::{ProfileError, Running, cupti_of};
+
+/// Sums over all managed memory of this process since [`MigrationCounter::start`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MigrationCounts {
+    /// Bytes migrated from the host to a device.
+    pub bytes_to_device: u64,
+    /// Bytes migrated from a device to the host.
+    pub bytes_to_host: u64,
+    /// Bytes migrated from one device to another.
+    pub bytes_device_to_device: u64,
+    /// Page faults of kernels.
+    pub gpu_faults: u64,
+    /// Groups in which the driver served them: one record each.
+    pub gpu_fault_groups: u64,
+    /// Page faults of host code.
+    pub cpu_faults: u64,
+    /// Records that CUPTI had no room for; when not zero, the other numbers are too low.
+    pub dropped_records: u64,
+}
+
+/// Counts migrations and page faults of this process through CUPTI's unified-memory counters; the simulator has them as well.
+///
+/// It keeps sums alone: see [`Profiler`](super::Profiler) for each record. One of the two at a time a process. Counting stops when it
+/// is dropped. Start one before the first managed buffer: CUPTI overlooks memory that was allocated before its first start (seen with
+/// CUDA 13.0 on an H200); the first managed memory after it takes some 20 ms longer.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let runtime = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env()?.table())?;
+/// let counter = cuda_um::profile::MigrationCounter::start(&runtime)?;
+/// // … use managed memory …
+/// println!("{:?}", counter.read()?);
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "cuptiActivityConfigureUnifiedMemoryCounter")]
+pub struct MigrationCounter {
+    collection: Collection,
+    // After the collection, which must have ended when the next one starts.
+    _running: Running,
+}
+
+impl MigrationCounter {
+    /// Opens CUPTI and starts counting.
+    ///
+    /// # Errors
+    /// As for [`Profiler::start`](super::Profiler::start).
+    pub fn start(runtime: &crate::Runtime) -> Result<Self, ProfileError> {
+        let running = Running::take()?;
+        let devices = runtime.device_count().unwrap_or(1) as u32;
+        let keep = Keep {
+            buffers: usize::MAX,
+            ..Keep::default()
+        };
+        Ok(Self {
+            collection: Collection::start(cupti_of(runtime)?, devices, keep)?,
+            _running: running,
+        })
+    }
+
+    /// What was counted since the start. Synchronize the streams of interest first: work that still runs is counted later.
+    ///
+    /// # Errors
+    /// [`ProfileError::Refused`] if CUPTI cannot deliver its records.
+    pub fn read(&self) -> Result<MigrationCounts, ProfileError> {
+        self.collection.flush()?;
+        Ok(self.collection.counts())
+    }
+}
+
+impl std::fmt::Debug for MigrationCounter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MigrationCounter").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,100 @@
+//! Lengths that cannot be, or that no device has.
+
+use crate::world::{LEN, cases, run};
+use cuda_um::{DeviceBuffer, PinnedBuffer, RegisteredBuffer, UnifiedBuffer, UnifiedOptions};
+
+/// One element of 4 bytes more than a slice can have.
+const TOO_MANY: usize = isize::MAX as usize / 4 + 1;
+/// The most that a slice can have.
+const MOST: usize = isize::MAX as usize / 4;
+/// More than the device has.
+const BEYOND: usize = (65 << 20) / 4;
+const OPTIONS: fn() -> UnifiedOptions = UnifiedOptions::default;
+
+#[test]
+fn more_than_can_be_addressed() {
+    run(cases! {
+        "UnifiedBuffer::zeroed", "usize::MAX": |w| UnifiedBuffer::<u32>::zeroed(&w.device, usize::MAX)
+            => InvalidArgument, ["18446744073709551615 elements of 4 bytes", "9223372036854775807 bytes"];
+        "UnifiedBuffer::zeroed", "one too many": |w| UnifiedBuffer::<u32>::zeroed(&w.device, TOO_MANY)
+            => InvalidArgument, ["2305843009213693952 elements of 4 bytes"];
+        "UnifiedBuffer::zeroed_with", "usize::MAX": |w| UnifiedBuffer::<u32>::zeroed_with(&w.device, usize::MAX, OPTIONS())
+            => InvalidArgument, ["18446744073709551615 elements of 4 bytes"];
+        "UnifiedBuffer::uninit", "usize::MAX": |w| UnifiedBuffer::<u32>::uninit(&w.device, usize::MAX, OPTIONS())
+            => InvalidArgument, ["18446744073709551615 elements of 4 bytes"];
+        "DeviceBuffer::zeroed", "usize::MAX": |w| DeviceBuffer::<u64>::zeroed(&w.device, usize::MAX)
+            => InvalidArgument, ["18446744073709551615 elements of 8 bytes"];
+        "DeviceBuffer::uninit", "one too many": |w| DeviceBuffer::<u32>::uninit(&w.device, TOO_MANY)
+            => InvalidArgument, ["2305843009213693952 elements of 4 bytes"];
+        "PinnedBuffer::zeroed", "usize::MAX": |w| PinnedBuffer::<u32>::zeroed(&w.device, usize::MAX)
+            => InvalidArgument, ["18446744073709551615 elements of 4 bytes"];
+        "UnifiedPool::zeroed", "usize::MAX": |w| w.unified_pool.zeroed::<u32>(usize::MAX)
+            => InvalidArgument, ["18446744073709551615 elements of 4 bytes"];
+        "UnifiedPool::uninit", "one too many": |w| w.unified_pool.uninit::<u32>(TOO_MANY)
+            => InvalidArgument, ["2305843009213693952 elements of 4 bytes"];
+        "PinnedPool::zeroed", "usize::MAX": |w| w.pinned_pool.zeroed::<u32>(usize::MAX)
+            => InvalidArgument, ["18446744073709551615 elements of 4 bytes"];
+        "DevicePool::zeroed", "usize::MAX": |w| w.device_pool.zeroed::<u32>(usize::MAX)
+            => InvalidArgument, ["18446744073709551615 elements of 4 bytes"];
+        "DevicePool::uninit", "one too many": |w| w.device_pool.uninit::<u32>(TOO_MANY)
+            => InvalidArgument, ["2305843009213693952 elements of 4 bytes"];
+    });
+}
+
+#[test]
+fn more_than_there_is() {
+    run(cases! {
+        "UnifiedBuffer::zeroed", "all that can be addressed": |w| UnifiedBuffer::<u32>::zeroed(&w.device, MOST)
+            => OutOfMemory, ["oversubscribe", "9223372036854775804 bytes requested", "67108864"];
+        "UnifiedBuffer::zeroed", "more than the device has": |w| UnifiedBuffer::<u32>::zeroed(&w.device, BEYOND)
+            => OutOfMemory, ["oversubscribe", "68157440 bytes requested", "67108864"];
+        "UnifiedBuffer::zeroed_with", "more than the device has": |w| UnifiedBuffer::<u32>::zeroed_with(&w.device, BEYOND, OPTIONS())
+            => OutOfMemory, ["oversubscribe", "68157440 bytes requested"];
+        "UnifiedBuffer::uninit", "more than the device has": |w| UnifiedBuffer::<u32>::uninit(&w.device, BEYOND, OPTIONS())
+            => OutOfMemory, ["oversubscribe", "68157440 bytes requested"];
+        "UnifiedBuffer::from_slice", "more than the device has": |w| UnifiedBuffer::from_slice(&w.device, &vec![0u32; BEYOND])
+            => OutOfMemory, ["oversubscribe", "68157440 bytes requested"];
+        "UnifiedBuffer::from_slice_with", "more than the device has": |w| UnifiedBuffer::from_slice_with(&w.device, &vec![0u32; BEYOND], OPTIONS())
+            => OutOfMemory, ["oversubscribe", "68157440 bytes requested"];
+        "DeviceBuffer::zeroed", "all that can be addressed": |w| DeviceBuffer::<u32>::zeroed(&w.device, MOST)
+            => OutOfMemory, ["cudaMalloc", "9223372036854775804 bytes requested", "67108864"];
+        "DeviceBuffer::uninit", "more than the device has": |w| DeviceBuffer::<u32>::uninit(&w.device, BEYOND)
+            => OutOfMemory, ["68157440 bytes requested", "67108864"];
+        "DeviceBuffer::from_slice", "more than the device has": |w| DeviceBuffer::from_slice(&w.device, &vec![0u32; BEYOND])
+            => OutOfMemory, ["68157440 bytes requested", "67108864"];
+        "PinnedBuffer::zeroed", "all that can be addressed": |w| PinnedBuffer::<u32>::zeroed(&w.device, MOST)
+            => OutOfMemory, ["cudaHostAlloc", "9223372036854775804 bytes requested"];
+        "UnifiedPool::zeroed", "more than the device has": |w| w.unified_pool.zeroed::<u32>(BEYOND)
+            => OutOfMemory, ["oversubscribe", "bytes requested", "67108864"];
+        "UnifiedPool::from_slice", "more than the device has": |w| w.unified_pool.from_slice(&vec![0u32; BEYOND])
+            => OutOfMemory, ["oversubscribe", "bytes requested", "67108864"];
+        "UnifiedPool::uninit", "all that can be addressed": |w| w.unified_pool.uninit::<u32>(MOST)
+            => OutOfMemory, ["oversubscribe", "bytes requested", "67108864"];
+        "PinnedPool::zeroed", "all that can be addressed": |w| w.pinned_pool.zeroed::<u32>(MOST)
+            => OutOfMemory, ["cudaHostAlloc", "bytes requested"];
+        "DevicePool::zeroed", "all that can be addressed": |w| w.device_pool.zeroed::<u32>(MOST)
+            => OutOfMemory, ["9223372036854775804 bytes requested", "67108864"];
+        "DevicePool::from_slice", "more than the device has": |w| w.device_pool.from_slice(&vec![0u32; BEYOND])
+            => OutOfMemory, ["68157440 bytes requested", "67108864"];
+        "DevicePool::uninit", "more than the device has": |w| w.device_pool.uninit::<u32>(BEYOND)
+            => OutOfMemory, ["68157440 bytes requested", "67108864"];
+    });
+}
+
+#[test]
+fn memory_that_cuda_has_already() {
+    run(cases! {
+        "RegisteredBuffer::scope", "pinned memory": |w| {
+            let mut guard = w.pinned.host_mut()?;
+            RegisteredBuffer::scope(&w.device, &mut guard, |_| ())
+        } => Call, ["cudaHostRegister", "4000 bytes", "cudaErrorInvalidValue"];
+        "RegisteredBuffer::scope", "registered memory": |w| {
+            let mut guard = w.registered.host_mut()?;
+            RegisteredBuffer::scope(&w.device, &mut guard, |_| ())
+        } => Call, ["cudaHostRegister", "4000 bytes", "cudaErrorHostMemoryAlreadyRegistered"];
+        "RegisteredBuffer::scope", "a part of registered memory": |w| {
+            let mut guard = w.registered.host_mut()?;
+            RegisteredBuffer::scope(&w.device, &mut guard[LEN / 2..], |_| ())
+        } => Call, ["cudaHostRegister", "2000 bytes", "cudaErrorHostMemoryAlreadyRegistered"];
+    });
+}

@@ -1,0 +1,124 @@
+//! Ranges that are not within the buffer: past its end, reversed, and beyond what a `usize` can count.
+
+use crate::world::{LEN, Made, World, run_made};
+use cuda_um::{Advice, ErrorKind, Location, PrefetchBatch, Result};
+use cuda_um_sim::CudaVersion;
+use std::ops::Bound::{self, Excluded, Included, Unbounded};
+
+type Bounds = (Bound<usize>, Bound<usize>);
+type Ranged = fn(&mut World, Bounds) -> Result<()>;
+type Offset = fn(&mut World, usize) -> Result<()>;
+
+const END: usize = usize::MAX;
+/// What is wrong, and the range that the error names.
+const BAD: [(Bounds, [usize; 2]); 9] = [
+    ((Included(0), Excluded(LEN + 1)), [0, LEN + 1]),
+    ((Included(0), Included(LEN)), [0, LEN + 1]),
+    ((Included(LEN + 1), Unbounded), [LEN + 1, LEN]),
+    ((Included(LEN + 1), Excluded(LEN + 1)), [LEN + 1, LEN + 1]),
+    ((Included(4), Excluded(3)), [4, 3]),
+    ((Included(END), Unbounded), [END, LEN]),
+    ((Excluded(END), Unbounded), [END, LEN]),
+    ((Unbounded, Included(END)), [0, END]),
+    ((Excluded(END), Included(END)), [END, END]),
+];
+/// Where ten elements do not fit.
+const BAD_OFFSETS: [(usize, usize); 4] = [
+    (LEN - 9, LEN + 1),
+    (LEN + 1, LEN + 11),
+    (END - 10, END),
+    (END, END),
+];
+
+fn made(
+    of: &'static str,
+    [start, end]: [usize; 2],
+    call: impl Fn(&mut World) -> Result<()> + 'static,
+) -> Made {
+    Made {
+        of,
+        given: format!("{start}..{end}"),
+        kind: ErrorKind::InvalidArgument,
+        says: vec![format!(
+            "range {start}..{end} is not within the buffer's {LEN} elements"
+        )],
+        cuda: CudaVersion::V13_0,
+        call: Box::new(call),
+    }
+}
+
+fn ranges(functions: &[(&'static str, Ranged)]) {
+    let each = |&(of, call): &(&'static str, Ranged)| {
+        BAD.map(|(bounds, named)| made(of, named, move |world| call(world, bounds)))
+    };
+    run_made(functions.iter().flat_map(each));
+}
+
+fn offsets(functions: &[(&'static str, Offset)]) {
+    let each = |&(of, call): &(&'static str, Offset)| {
+        BAD_OFFSETS.map(|(offset, end)| made(of, [offset, end], move |world| call(world, offset)))
+    };
+    run_made(functions.iter().flat_map(each));
+}
+
+macro_rules! of_kinds {
+    ($($name:literal $buffer:ident),*) => {$(
+        ranges(&[
+            (concat!($name, "::view"), |w, range| w.$buffer.view(range).map(drop)),
+            (concat!($name, "::view_mut"), |w, range| w.$buffer.view_mut(range).map(drop)),
+            (concat!($name, "::host_overwrite"), |w, range| {
+                w.$buffer.host_overwrite(range, |_, slots| slots.fill_with(|_| 9))
+            }),
+        ]);
+        offsets(&[
+            (concat!($name, "::copy_from_host_at"), |w, offset| w.$buffer.copy_from_host_at(offset, &[9; 10])),
+            (concat!($name, "::copy_to_host_at"), |w, offset| w.$buffer.copy_to_host_at(offset, &mut [9; 10])),
+        ]);
+    )*};
+}
+
+#[test]
+fn parts_of_buffers() {
+    of_kinds!("UnifiedBuffer" unified, "DeviceBuffer" on_device, "PinnedBuffer" pinned, "RegisteredBuffer" registered, "UnifiedBuffer" pooled);
+}
+
+#[test]
+fn parts_of_views() {
+    ranges(&[
+        ("View::slice", |w, range| {
+            w.unified.view(..)?.slice(range).map(drop)
+        }),
+        ("ViewMut::slice", |w, range| {
+            w.unified.view_mut(..)?.slice(range).map(drop)
+        }),
+    ]);
+}
+
+#[test]
+fn parts_of_managed_memory() {
+    ranges(&[
+        ("UnifiedBuffer::advise_range", |w, range| {
+            w.unified.advise_range(range, Advice::SetReadMostly)
+        }),
+        ("UnifiedBuffer::prefetch_range", |w, range| {
+            w.unified.prefetch_range(range, Location::Host, &w.stream)
+        }),
+        ("UnifiedBuffer::range_attributes_of", |w, range| {
+            w.unified.range_attributes_of(range).map(drop)
+        }),
+        ("PrefetchBatch::add_range", |w, range| {
+            PrefetchBatch::new().add_range(&w.unified, range).map(drop)
+        }),
+    ]);
+}
+
+#[test]
+fn copies_of_parts() {
+    ranges(&[("Stream::copy_range", |w, range| {
+        w.stream.copy_range(&w.on_device, range, &mut w.unified, 0)
+    })]);
+    offsets(&[("Stream::copy_range", |w, offset| {
+        w.stream
+            .copy_range(&w.on_device, 3..13, &mut w.unified, offset)
+    })]);
+}

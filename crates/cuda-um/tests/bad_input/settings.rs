@@ -1,0 +1,43 @@
+//! Settings that are taken as they are, however large, and those that are checked.
+
+use crate::world::{LEN, World, cases, run};
+use cuda_um::TransferOptions;
+use cuda_um::cost::CostModel;
+use std::time::Duration;
+
+#[test]
+fn cost_models_that_no_machine_has() {
+    fn with(change: impl FnOnce(&mut CostModel)) -> CostModel {
+        let mut model = CostModel::h200();
+        change(&mut model);
+        model
+    }
+    run(cases! {
+        "Device::set_cost_model", "a rate of 0": |w| w.device.set_cost_model(with(|model| model.host_copy_rate = 0.0))
+            => InvalidArgument, ["\"host_copy_bytes_per_s\" of the cost model is 0", "from 1e6 to 1e15"];
+        "Device::set_cost_model", "a rate of NaN": |w| w.device.set_cost_model(with(|model| model.kernel_rate = f64::NAN))
+            => InvalidArgument, ["\"kernel_bytes_per_s\" of the cost model is NaN", "from 1e6 to 1e15"];
+        "Device::set_cost_model", "a time of ages": |w| w.device.set_cost_model(with(|model| model.copy = Duration::MAX))
+            => InvalidArgument, ["\"copy_us\" of the cost model is", "from 0 to an hour"];
+    });
+}
+
+/// `TransferOptions` takes any number: the extremes mean "as many as help" and "off".
+#[test]
+fn transfer_options_of_any_size() {
+    let world = World::new();
+    let numbers: Vec<u32> = (0..LEN as u32).collect();
+    for threads in [0, 1, 3, usize::MAX / 2 + 1, usize::MAX] {
+        for bytes in [0, 1, 4096, usize::MAX] {
+            let options = TransferOptions::default().threads(threads);
+            let from = options.ring_bytes(bytes).from_bytes(usize::MAX - bytes);
+            world.device.set_transfer_options(from);
+            let mut buffer = cuda_um::DeviceBuffer::from_slice(&world.device, &numbers).unwrap();
+            assert_eq!(buffer.read_back().unwrap(), numbers, "{from:?}");
+            buffer
+                .host_overwrite(.., |at, slots| slots.fill_with(|i| (at + i) as u32 * 3))
+                .unwrap();
+            assert_eq!(buffer.read_back().unwrap()[LEN - 1], LEN as u32 * 3 - 3);
+        }
+    }
+}

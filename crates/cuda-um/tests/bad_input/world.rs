@@ -1,0 +1,257 @@
+//! Two devices, a second runtime and a buffer of each kind; and the check that a refused call has changed nothing of it.
+
+use crate::support::{Add, nothing_left, on, open};
+use cuda_um::{
+    Device, DeviceBuffer, DevicePool, Error, ErrorKind, MemoryInfo, PinnedBuffer, PinnedPool,
+    Placement, PoolOptions, PoolStats, RangeAttributes, RegisteredBuffer, Residency, Result,
+    Stream, UnifiedBuffer, UnifiedOptions, UnifiedPool,
+};
+use cuda_um_sim::{CudaVersion, Gpu, Sim};
+use cuda_um_sys::cudaError;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Elements of each buffer.
+pub const LEN: usize = 1000;
+/// Memory of each device.
+pub const DEVICE_BYTES: usize = 64 << 20;
+
+/// What the calls are made on.
+pub struct World {
+    sim: Sim,
+    pub device: Device,
+    pub stream: Stream,
+    /// Another device of the same runtime, and a stream on it.
+    pub second: (Device, Stream),
+    /// A device of another runtime, and a stream on it.
+    pub other: (Device, Stream),
+    pub unified: UnifiedBuffer<u32>,
+    pub mapped: UnifiedBuffer<u32>,
+    pub on_device: DeviceBuffer<u32>,
+    pub pinned: PinnedBuffer<u32>,
+    pub registered: RegisteredBuffer<'static, u32>,
+    pub pooled: UnifiedBuffer<u32>,
+    /// One element shorter.
+    pub shorter: DeviceBuffer<u32>,
+    pub on_second: DeviceBuffer<u32>,
+    pub of_other: UnifiedBuffer<u32>,
+    pub unified_pool: UnifiedPool,
+    pub pinned_pool: PinnedPool,
+    pub device_pool: DevicePool,
+    pub add: Add,
+}
+
+/// A call with something wrong in it.
+pub struct Case {
+    /// The function, as in `functions.txt`.
+    pub of: &'static str,
+    /// What is wrong.
+    pub given: &'static str,
+    pub call: fn(&mut World) -> Result<()>,
+    pub kind: ErrorKind,
+    /// What the error's text holds.
+    pub says: &'static [&'static str],
+}
+
+/// `"function", "what is wrong": |world| call => Kind, ["text", …];`
+macro_rules! cases {
+    ($($of:expr, $given:literal: |$world:ident| $call:expr => $kind:ident, [$($says:expr),* $(,)?];)*) => {
+        &[$($crate::world::Case {
+            of: $of,
+            given: $given,
+            call: |$world: &mut $crate::world::World| -> cuda_um::Result<()> {
+                let result: cuda_um::Result<_> = $call;
+                result.map(drop)
+            },
+            kind: cuda_um::ErrorKind::$kind,
+            says: &[$($says),*],
+        }),*]
+    };
+}
+pub(crate) use cases;
+
+/// What a refused call leaves as it was.
+#[derive(Debug, PartialEq)]
+struct State {
+    residency: [Vec<Residency>; 2],
+    attributes: [RangeAttributes; 2],
+    memory: [MemoryInfo; 3],
+    pools: [PoolStats; 3],
+    /// Memory, streams, events, modules, pools that are alive.
+    alive: Vec<String>,
+    kernel_attributes: cuda_um::KernelAttributes,
+}
+
+/// What each buffer holds.
+fn contents() -> Vec<u32> {
+    (0..LEN as u32).map(|index| index * 7 + 1).collect()
+}
+
+/// The lines that differ.
+fn difference(before: &State, after: &State) -> String {
+    let (before, after) = (format!("{before:#?}"), format!("{after:#?}"));
+    let pairs = before.lines().zip(after.lines());
+    let differ = pairs.filter(|(before, after)| before != after);
+    differ
+        .map(|(before, after)| format!("{before} ->{after};"))
+        .collect()
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self::of(CudaVersion::V13_0)
+    }
+
+    pub fn of(cuda: CudaVersion) -> Self {
+        let builder = Sim::builder().gpu(Gpu::H200).cuda(cuda).devices(2);
+        let sim = builder
+            .total_memory_bytes(DEVICE_BYTES as u64)
+            .build()
+            .unwrap();
+        let runtime = open(&sim);
+        let (device, stream) = on(&runtime, 0);
+        let second = on(&runtime, 1);
+        let other = on(&open(&Sim::builder().cuda(cuda).build().unwrap()), 0);
+        let contents = contents();
+        let mapped = UnifiedOptions::default().placement(Placement::Mapped);
+        let unified_pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
+        let mut pooled = unified_pool.zeroed(LEN).unwrap();
+        pooled.copy_from_host(&contents).unwrap();
+        let world = Self {
+            unified: UnifiedBuffer::from_slice(&device, &contents).unwrap(),
+            mapped: UnifiedBuffer::from_slice_with(&device, &contents, mapped).unwrap(),
+            on_device: DeviceBuffer::from_slice(&device, &contents).unwrap(),
+            pinned: PinnedBuffer::from_slice(&device, &contents).unwrap(),
+            registered: RegisteredBuffer::from_vec(&device, contents.clone()).unwrap(),
+            shorter: DeviceBuffer::zeroed(&device, LEN - 1).unwrap(),
+            on_second: DeviceBuffer::zeroed(&second.0, LEN).unwrap(),
+            of_other: UnifiedBuffer::zeroed(&other.0, LEN).unwrap(),
+            pinned_pool: PinnedPool::new(&device, PoolOptions::default()).unwrap(),
+            device_pool: DevicePool::new(&device, PoolOptions::default()).unwrap(),
+            add: Add::load(&device),
+            unified_pool,
+            pooled,
+            other,
+            second,
+            stream,
+            device,
+            sim,
+        };
+        // What is made once is there from here on: the chunks that stage copies, the events of waits.
+        assert_eq!(world.on_device.read_back().unwrap(), contents);
+        for device in [&world.device, &world.second.0, &world.other.0] {
+            device.synchronize().unwrap();
+        }
+        world
+    }
+
+    fn state(&self) -> State {
+        let memory = |device: &Device| device.memory_info().unwrap();
+        let mut alive: Vec<_> = self
+            .sim
+            .leaks()
+            .iter()
+            .map(|leak| format!("{leak:?}"))
+            .collect();
+        alive.sort();
+        State {
+            residency: [&self.unified, &self.pooled].map(|buffer| buffer.residency().unwrap()),
+            attributes: [&self.unified, &self.pooled]
+                .map(|buffer| buffer.range_attributes().unwrap()),
+            memory: [&self.device, &self.second.0, &self.other.0].map(memory),
+            pools: [
+                self.unified_pool.stats(),
+                self.pinned_pool.stats(),
+                self.device_pool.stats(),
+            ],
+            alive,
+            kernel_attributes: self.add.0.attributes().unwrap(),
+        }
+    }
+
+    /// Makes a call that must be refused.
+    fn refuses(&mut self, call: impl FnOnce(&mut Self) -> Result<()>) -> Error {
+        let before = self.state();
+        let error = call(self).expect_err("refused");
+        let table = self.sim.table();
+        // SAFETY: takes nothing.
+        #[allow(unsafe_code, reason = "asks for the thread's last error")]
+        let last = unsafe { (table.cudaPeekAtLastError)() };
+        assert_eq!(last, cudaError::cudaSuccess, "the last error is cleared");
+        let after = self.state();
+        assert!(after == before, "changed: {}", difference(&before, &after));
+        self.device.synchronize().unwrap();
+        let contents = contents();
+        for found in [
+            self.unified.read_back(),
+            self.mapped.read_back(),
+            self.on_device.read_back(),
+            self.pinned.read_back(),
+            self.registered.read_back(),
+            self.pooled.read_back(),
+        ] {
+            assert!(found.unwrap() == contents, "contents changed");
+        }
+        error
+    }
+
+    /// Drops everything, after which nothing is left.
+    fn ends_clean(self) {
+        let (sim, runtime) = (self.sim.clone(), self.device.runtime().clone());
+        drop(self);
+        nothing_left(&sim, &runtime);
+    }
+}
+
+/// Makes each call in a world of its own. All that fail are told together.
+pub fn run(cases: &[Case]) {
+    let made = cases.iter().map(|case| Made {
+        of: case.of,
+        given: case.given.to_owned(),
+        kind: case.kind,
+        says: case.says.iter().map(|text| (*text).to_owned()).collect(),
+        cuda: CudaVersion::V13_0,
+        call: Box::new(case.call),
+    });
+    run_made(made);
+}
+
+/// What a case does.
+pub type Call = Box<dyn Fn(&mut World) -> Result<()>>;
+
+/// A case that is made in a loop.
+pub struct Made {
+    pub of: &'static str,
+    pub given: String,
+    pub kind: ErrorKind,
+    pub says: Vec<String>,
+    pub cuda: CudaVersion,
+    pub call: Call,
+}
+
+pub fn run_made(cases: impl IntoIterator<Item = Made>) {
+    let (mut count, mut failed) = (0, Vec::new());
+    for case in cases {
+        count += 1;
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let mut world = World::of(case.cuda);
+            let error = world.refuses(&case.call);
+            let text = error.to_string();
+            assert_eq!(error.kind(), case.kind, "{text}");
+            for said in &case.says {
+                assert!(text.contains(said), "{said:?} is not in {text:?}");
+            }
+            drop(error);
+            world.ends_clean();
+        }));
+        if let Err(panic) = outcome {
+            let text = match panic.downcast_ref::<String>() {
+                Some(text) => text.as_str(),
+                None => panic.downcast_ref::<&str>().copied().unwrap_or("a panic"),
+            };
+            failed.push(format!("{} with {}: {text}", case.of, case.given));
+        }
+    }
+    assert!(failed.is_empty(), "{:#?}", failed);
+    println!("{count} cases");
+    assert!(count > 0);
+}

@@ -1,0 +1,146 @@
+//! Processes that end with buffers alive: they end well, and do not hang.
+//!
+//! Each test starts this binary again, to run the child's part of itself.
+
+mod support;
+
+use cuda_um::{
+    Device, DeviceBuffer, DevicePool, PinnedBuffer, PinnedPool, PoolOptions, Stream, UnifiedBuffer,
+    UnifiedPool,
+};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+use support::{Add, device};
+
+const CHILD: &str = "CUDA_UM_TEST_CHILD";
+const HANGS: Duration = Duration::from_secs(60);
+
+/// In the test: starts the child and waits for it. In the child: runs `body`, which ends the process with the code 42.
+fn ends_well(name: &str, body: fn()) {
+    if std::env::var(CHILD).as_deref() == Ok(name) {
+        body();
+        panic!("the child did not end");
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture", "--test-threads", "1"])
+        .env(CHILD, name)
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if start.elapsed() > HANGS {
+            child.kill().unwrap();
+            panic!("the child hangs");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    assert_eq!(status.code(), Some(42), "{status}");
+}
+
+/// One of each kind.
+type Buffers = (UnifiedBuffer<u32>, DeviceBuffer<u32>, PinnedBuffer<u32>);
+
+/// Buffers of all kinds, of their own and of pools, with work in flight.
+struct All {
+    _buffers: Buffers,
+    _pooled: Buffers,
+    _pools: (UnifiedPool, PinnedPool, DevicePool),
+    _add: Add,
+}
+
+fn all(device: &Device, stream: &Stream) -> All {
+    const LEN: usize = 100_000;
+    let options = PoolOptions::default().slab_bytes(4 << 20);
+    let pools = (
+        UnifiedPool::new(device, options).unwrap(),
+        PinnedPool::new(device, options).unwrap(),
+        DevicePool::new(device, options).unwrap(),
+    );
+    let mut buffers = (
+        UnifiedBuffer::zeroed(device, LEN).unwrap(),
+        DeviceBuffer::zeroed(device, LEN).unwrap(),
+        PinnedBuffer::zeroed(device, LEN).unwrap(),
+    );
+    let mut pooled = (
+        pools.0.zeroed(LEN).unwrap(),
+        pools.2.zeroed(LEN).unwrap(),
+        pools.1.zeroed(LEN).unwrap(),
+    );
+    let add = Add::load(device);
+    macro_rules! launch {
+        ($($buffer:expr),*) => {$(
+            add.launch(stream, LEN, (&mut $buffer, LEN as u32, 2000u32)).unwrap();
+        )*};
+    }
+    launch!(
+        buffers.0, buffers.1, buffers.2, pooled.0, pooled.1, pooled.2
+    );
+    All {
+        _buffers: buffers,
+        _pooled: pooled,
+        _pools: pools,
+        _add: add,
+    }
+}
+
+#[test]
+fn with_buffers_in_a_static() {
+    static KEPT: OnceLock<(All, Stream, Device)> = OnceLock::new();
+    ends_well("with_buffers_in_a_static", || {
+        let (device, stream) = device();
+        assert!(KEPT.set((all(&device, &stream), stream, device)).is_ok());
+        std::process::exit(42);
+    });
+}
+
+#[test]
+fn with_leaked_buffers() {
+    ends_well("with_leaked_buffers", || {
+        let (device, stream) = device();
+        std::mem::forget((all(&device, &stream), stream, device));
+        std::process::exit(42);
+    });
+}
+
+#[test]
+fn with_buffers_in_a_thread_local() {
+    thread_local!(static KEPT: std::cell::OnceCell<(All, Stream, Device)> = const { std::cell::OnceCell::new() });
+    ends_well("with_buffers_in_a_thread_local", || {
+        // Dropped while its thread is torn down.
+        let thread = std::thread::spawn(|| {
+            let (device, stream) = device();
+            KEPT.with(|kept| assert!(kept.set((all(&device, &stream), stream, device)).is_ok()));
+        });
+        thread.join().unwrap();
+        std::process::exit(42);
+    });
+}
+
+#[test]
+fn with_threads_at_work_and_the_reclaim_thread_busy() {
+    ends_well("with_threads_at_work_and_the_reclaim_thread_busy", || {
+        let (device, stream) = device();
+        let kept = all(&device, &stream);
+        let (started, at_work) = std::sync::mpsc::channel();
+        for _ in 0..3 {
+            let (device, started) = (device.clone(), started.clone());
+            std::thread::spawn(move || {
+                let stream = device.stream().unwrap();
+                loop {
+                    // In use when they are dropped: the reclaim thread waits and frees.
+                    drop(all(&device, &stream));
+                    let _ = started.send(());
+                }
+            });
+        }
+        for _ in 0..9 {
+            at_work.recv().unwrap();
+        }
+        drop(kept);
+        std::process::exit(42);
+    });
+}

@@ -1,0 +1,268 @@
+//! Children made by `fork`: what they inherit of their parent refuses all work, and goes without a trace.
+#![cfg(unix)]
+
+mod support;
+
+use cuda_um::{
+    Device, DeviceBuffer, DevicePool, ErrorKind, Location, PinnedBuffer, PinnedPool, PoolOptions,
+    RegisteredBuffer, Result, TransferOptions, UnifiedBuffer, UnifiedPool,
+};
+use cuda_um_sim::Gpu;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use support::{Add, calls, machine, on, simulated};
+
+/// A child that does nothing for so long hangs.
+const HANGS: Duration = Duration::from_secs(30);
+
+/// Runs `body` in a child made by `fork`, which ends with its result as exit code (101 for a panic). `body` ends the process or returns.
+#[allow(unsafe_code, reason = "fork is a function of C")]
+fn in_child(body: impl FnOnce() -> i32) -> i32 {
+    // SAFETY: of this process's threads the child has this one alone; it ends by `_exit` and runs no code of the test harness. The C
+    // library makes its allocator usable in children.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "fork: {}", std::io::Error::last_os_error());
+    if child == 0 {
+        let body = std::panic::AssertUnwindSafe(body);
+        let code = std::panic::catch_unwind(body).unwrap_or(101);
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(code) };
+    }
+    let start = Instant::now();
+    loop {
+        let mut status = 0;
+        // SAFETY: the child is ours; the pointer is valid for one write.
+        match unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } {
+            0 if start.elapsed() < HANGS => std::thread::sleep(Duration::from_millis(1)),
+            0 => {
+                // SAFETY: the child is ours and not waited for.
+                unsafe { libc::kill(child, libc::SIGKILL) };
+                panic!("the child hangs");
+            }
+            found if found == child && libc::WIFEXITED(status) => {
+                return libc::WEXITSTATUS(status);
+            }
+            found => panic!("waitpid gives {found}; the child ended with status {status:#x}"),
+        }
+    }
+}
+
+fn pools(device: &Device) -> (UnifiedPool, PinnedPool, DevicePool) {
+    let options = PoolOptions::default().slab_bytes(4 << 20);
+    (
+        UnifiedPool::new(device, options).unwrap(),
+        PinnedPool::new(device, options).unwrap(),
+        DevicePool::new(device, options).unwrap(),
+    )
+}
+
+/// 0 if every result is the refusal, else the number of the first one that is not.
+fn first_not_refused(results: &[Result<()>]) -> i32 {
+    let is_refusal = |result: &Result<()>| match result {
+        Err(error) => {
+            error.kind() == ErrorKind::Forked
+                && error.is_sticky()
+                && error.to_string().contains("made by fork")
+        }
+        Ok(()) => false,
+    };
+    let found = results.iter().position(|result| !is_refusal(result));
+    found.map_or(0, |at| at as i32 + 1)
+}
+
+#[test]
+fn a_child_is_refused_all_work_and_told_why() {
+    let (_sim, runtime) = machine();
+    let (device, stream) = on(&runtime, 0);
+    let add = Add::load(&device);
+    let (unified, pinned, on_device) = pools(&device);
+    let mut managed = UnifiedBuffer::from_slice(&device, &[7u32; 1000]).unwrap();
+    let mut memory = DeviceBuffer::from_slice(&device, &[8u32; 1000]).unwrap();
+    let mut page_locked = PinnedBuffer::from_slice(&device, &[9u32; 1000]).unwrap();
+    let event = stream.record().unwrap();
+    // So that only the fork keeps the host from the memory, and no work.
+    device.synchronize().unwrap();
+    let code = in_child(|| {
+        first_not_refused(&[
+            runtime.device_count().map(drop),
+            runtime.reclaim(),
+            runtime.driver_version().map(drop),
+            device.memory_info().map(drop),
+            device.synchronize(),
+            device.stream().map(drop),
+            stream.synchronize(),
+            stream.is_idle().map(drop),
+            stream.record().map(drop),
+            stream.wait(&event),
+            event.synchronize(),
+            managed.host().map(drop),
+            managed.host_mut().map(drop),
+            managed.try_host().map(drop),
+            page_locked.host_mut().map(drop),
+            memory.read_back().map(drop),
+            managed.copy_from_host(&[0; 1000]),
+            page_locked.copy_from_host(&[0; 1000]),
+            managed.fill(1, &stream),
+            managed.prefetch(Location::Host, &stream),
+            add.launch(&stream, 1000, (&mut managed, 1000u32, 1u32)),
+            stream.copy(&page_locked, &mut memory),
+            unified.zeroed::<u32>(10).map(drop),
+            unified.uninit::<u32>(10).map(drop),
+            pinned.zeroed::<u32>(10).map(drop),
+            on_device.uninit::<u32>(10).map(drop),
+            UnifiedBuffer::<u32>::zeroed(&device, 10).map(drop),
+            RegisteredBuffer::from_vec(&device, vec![1u32; 100]).map(drop),
+            RegisteredBuffer::scope(&device, &mut [1u32; 100], |_| {}),
+            UnifiedBuffer::<u32>::zeroed(&device, 10).map(drop),
+        ])
+    });
+    assert_eq!(code, 0, "the call with this number was not refused");
+    assert!(managed.host().unwrap().iter().all(|&value| value == 7));
+    assert_eq!(memory.read_back().unwrap(), [8; 1000]);
+    assert_eq!(page_locked.host().unwrap()[..], [9; 1000]);
+    add.launch(&stream, 1000, (&mut managed, 1000u32, 1u32))
+        .unwrap();
+    assert_eq!(managed.host().unwrap()[999], 8);
+}
+
+/// Everything that can be dropped, with work in flight.
+fn everything(device: &Device) -> impl Sized + use<> {
+    // Threads that help with copies, and pinned memory to stage them.
+    device.set_transfer_options(TransferOptions::default().threads(3));
+    let large = PinnedBuffer::from_slice(device, &vec![1u8; 8 << 20]).unwrap();
+    let staged = DeviceBuffer::from_slice(device, &vec![1u8; 8 << 20]).unwrap();
+    let (stream, other) = (device.stream().unwrap(), device.stream().unwrap());
+    let add = Add::load(device);
+    let pools = pools(device);
+    let mut managed = UnifiedBuffer::<u32>::zeroed(device, 5000).unwrap();
+    let mut pooled = pools.0.zeroed::<u32>(5000).unwrap();
+    let mut whole = pools.0.zeroed::<u8>(3 << 20).unwrap();
+    let mut page_locked = pools.1.zeroed::<u32>(5000).unwrap();
+    let mut on_device = pools.2.zeroed::<u32>(5000).unwrap();
+    let mut registered = RegisteredBuffer::from_vec(device, vec![0u32; 5000]).unwrap();
+    whole.fill(3, &stream).unwrap();
+    for stream in [&stream, &other] {
+        let arguments = (5000u32, 3u32);
+        let (count, rounds) = arguments;
+        add.launch(stream, 5000, (&mut managed, count, rounds))
+            .unwrap();
+        add.launch(stream, 5000, (&mut pooled, count, rounds))
+            .unwrap();
+        add.launch(stream, 5000, (&mut page_locked, count, rounds))
+            .unwrap();
+        add.launch(stream, 5000, (&mut on_device, count, rounds))
+            .unwrap();
+        add.launch(stream, 5000, (&mut registered, count, rounds))
+            .unwrap();
+    }
+    let event = stream.record().unwrap();
+    let buffers = (managed, pooled, whole, page_locked, on_device, registered);
+    (buffers, large, staged, pools, event, add, stream, other)
+}
+
+#[test]
+fn drops_in_a_child_do_nothing_and_wait_for_nobody() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let mut kept = UnifiedBuffer::from_slice(&device, &[5u32; 10_000]).unwrap();
+    let all = everything(&device);
+    // Work that the child's drops must not wait for.
+    let paused = sim.pause();
+    kept.fill(6, &stream).unwrap();
+    let mut inherited = Some((all, device, stream, kept));
+    let code = in_child(|| {
+        // The child's copies of the handles; the parent's stay what they are.
+        drop(inherited.take());
+        0
+    });
+    assert_eq!(code, 0);
+    drop(paused);
+}
+
+#[test]
+fn the_parent_goes_on_and_frees_once() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let runtime = device.runtime().clone();
+    let mut kept = UnifiedBuffer::from_slice(&device, &[5u32; 10_000]).unwrap();
+    let mut all = Some(everything(&device));
+    let code = in_child(|| {
+        drop(all.take());
+        0
+    });
+    assert_eq!(code, 0);
+    kept.fill(6, &stream).unwrap();
+    assert_eq!(kept.host().unwrap()[9_999], 6);
+    drop((all, kept, stream));
+    runtime.reclaim().unwrap();
+    drop((device, runtime));
+    assert!(sim.leaks().is_empty(), "{:?}", sim.leaks());
+    assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
+    assert!(calls(&sim, "cudaFree") > 0);
+}
+
+#[test]
+fn a_child_may_end_by_exit() {
+    let (_sim, device, stream) = simulated(Gpu::H200);
+    let mut all = Some((everything(&device), device, stream));
+    let code = in_child(|| {
+        drop(all.take());
+        std::process::exit(7)
+    });
+    assert_eq!(code, 7, "handlers of exit ran and did not hang");
+}
+
+#[test]
+fn locks_of_threads_that_a_child_does_not_have_hold_nobody_up() {
+    let (_sim, runtime) = machine();
+    let (device, stream) = on(&runtime, 0);
+    let (unified, pinned, on_device) = pools(&device);
+    let is_over = AtomicBool::new(false);
+    let goes_on = || !is_over.load(Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let stream = device.stream().unwrap();
+                while goes_on() {
+                    let mut buffer = unified.zeroed::<u32>(3000).unwrap();
+                    buffer.fill(1, &stream).unwrap();
+                    drop(pinned.from_slice(&[1u32; 3000]).unwrap());
+                    drop(on_device.zeroed::<u32>(3000).unwrap());
+                    let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 3000).unwrap();
+                    buffer.fill(1, &stream).unwrap();
+                    drop(buffer);
+                    unified.trim();
+                    // Else work piles up.
+                    device.synchronize().unwrap();
+                }
+            });
+        }
+        let _over = Over(&is_over);
+        for round in 0..30 {
+            let of_pools = (
+                unified.from_slice(&[round; 3000]).unwrap(),
+                pinned.from_slice(&[round; 3000]).unwrap(),
+                on_device.from_slice(&[round; 3000]).unwrap(),
+            );
+            let mut buffers = Some((of_pools, PinnedBuffer::<u32>::zeroed(&device, 30).unwrap()));
+            let code = in_child(|| {
+                drop(buffers.take());
+                first_not_refused(&[
+                    unified.zeroed::<u32>(30).map(drop),
+                    stream.synchronize(),
+                    runtime.reclaim(),
+                ])
+            });
+            let ((unified, ..), _) = buffers.as_ref().unwrap();
+            let is_kept = unified.host().unwrap().iter().all(|&value| value == round);
+            assert_eq!((code, is_kept), (0, true), "round {round}");
+        }
+    });
+}
+
+/// Ends the other threads, also by a panic.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}

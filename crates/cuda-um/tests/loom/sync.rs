@@ -1,0 +1,56 @@
+//! loom's locks with the interface of `parking_lot`, which the modules use.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::PoisonError;
+
+/// Threads.
+pub(crate) use loom::thread;
+
+#[derive(Default)]
+pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+
+/// None only while `Condvar::wait` has it.
+pub(crate) struct Guard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
+
+#[derive(Default)]
+pub(crate) struct Condvar(loom::sync::Condvar);
+
+impl<T> Mutex<T> {
+    pub(crate) fn lock(&self) -> Guard<'_, T> {
+        Guard(Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Condvar {
+    pub(crate) fn wait<T>(&self, guard: &mut Guard<'_, T>) {
+        let held = guard.0.take().expect("the lock is held");
+        let held = self.0.wait(held).unwrap_or_else(PoisonError::into_inner);
+        guard.0 = Some(held);
+    }
+
+    pub(crate) fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    pub(crate) fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0.as_ref().expect("the lock is held")
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.as_mut().expect("the lock is held")
+    }
+}

@@ -1,0 +1,101 @@
+//! Kernels whose effect depends on their order, and their twins: `kernels.ptx`.
+#![allow(unsafe_code, reason = "launches the kernels of kernels.ptx")]
+
+use crate::model;
+use cuda_um::{Device, Kernel, KernelArg, LaunchConfig, Module, Result, Stream, View, ViewMut};
+use cuda_um_sim::{LaunchContext, TwinError, register_kernel};
+
+/// The kernels of one device.
+pub struct Kernels {
+    store: Kernel,
+    step: Kernel,
+    mix: Kernel,
+}
+
+fn shape(count: usize) -> LaunchConfig {
+    LaunchConfig::linear(count, 128)
+}
+
+impl Kernels {
+    pub fn load(device: &Device) -> Self {
+        register_kernel("model_store", store);
+        register_kernel("model_step", step);
+        register_kernel("model_mix", mix);
+        let module = Module::load(device, include_str!("kernels.ptx")).unwrap();
+        let kernel = |name| module.kernel(name).unwrap();
+        Self {
+            store: kernel("model_store"),
+            step: kernel("model_step"),
+            mix: kernel("model_mix"),
+        }
+    }
+
+    /// Writes the numbers of a seed to all of a buffer, initialised or not.
+    ///
+    /// # Safety
+    ///
+    /// `target` is a buffer of `count` elements of four bytes.
+    pub unsafe fn store(
+        &self,
+        stream: &Stream,
+        target: impl KernelArg,
+        count: usize,
+        seed: u32,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.store
+                .launch(stream, shape(count), (target, count as u32, seed))
+        }
+    }
+
+    /// One step of each element: `model::step`.
+    pub fn step(&self, stream: &Stream, view: ViewMut<'_, u32>, number: u32) -> Result<()> {
+        let count = view.len();
+        // SAFETY: the view has `count` elements.
+        unsafe {
+            self.step
+                .launch(stream, shape(count), (view, count as u32, number))
+        }
+    }
+
+    /// Mixes three buffers, all as long: `model::mix`.
+    pub fn mix(
+        &self,
+        stream: &Stream,
+        (x, y, from): (ViewMut<'_, u32>, ViewMut<'_, u32>, View<'_, u32>),
+        number: u32,
+    ) -> Result<()> {
+        let count = x.len();
+        assert!(y.len() == count && from.len() == count);
+        // SAFETY: all three have `count` elements.
+        unsafe {
+            self.mix
+                .launch(stream, shape(count), (x, y, from, count as u32, number))
+        }
+    }
+}
+
+type Done = std::result::Result<(), TwinError>;
+
+fn store(launch: &mut LaunchContext<'_>) -> Done {
+    let (count, seed) = (launch.value::<u32>(1)?, launch.value::<u32>(2)?);
+    let target = launch.slice_mut::<u32>(0, count as usize)?;
+    for (index, element) in target.iter_mut().enumerate() {
+        *element = model::number(seed, index);
+    }
+    Ok(())
+}
+
+fn step(launch: &mut LaunchContext<'_>) -> Done {
+    let (count, number) = (launch.value::<u32>(1)?, launch.value::<u32>(2)?);
+    model::step(launch.slice_mut::<u32>(0, count as usize)?, number);
+    Ok(())
+}
+
+fn mix(launch: &mut LaunchContext<'_>) -> Done {
+    let (count, number) = (launch.value::<u32>(3)? as usize, launch.value::<u32>(4)?);
+    let (x, y) = (launch.slice_mut(0, count)?, launch.slice_mut(1, count)?);
+    model::mix(x, y, launch.slice(2, count)?, number);
+    Ok(())
+}

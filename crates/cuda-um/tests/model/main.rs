@@ -1,0 +1,187 @@
+//! Random sequences of operations against vectors: whatever the host reads is what the operations, one after the other, would have left.
+//!
+//! Work on several streams and devices is enqueued without waiting; on a simulator some of it is held until the host waits, and then
+//! the host must not get at a buffer that it uses. At the end of a sequence nothing is leaked, and nothing was used after it was freed.
+//!
+//! `CUDA_UM_MODEL_SEQUENCES` says how many sequences, `CUDA_UM_MODEL_SEED` (a number) which ones, `CUDA_UM_MODEL_SECONDS` after how long
+//! to stop. A failure prints a short sequence, to be pasted into `regressions.rs`.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod buffer;
+mod kernels;
+mod model;
+mod on_device;
+mod on_host;
+mod operation;
+mod placing;
+mod pools;
+mod regressions;
+mod replay;
+mod world;
+
+use cuda_um_sim::{CudaVersion, Gpu};
+use operation::Operation;
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use world::{Machine, Spec};
+
+/// Sequences that share a machine.
+const BLOCK: u64 = 250;
+/// How often a sequence runs after one failed: what goes wrong by chance may go right once.
+const AGAIN: usize = 4;
+
+const fn simulated(gpu: Gpu, cuda: CudaVersion, devices: usize) -> Spec {
+    Spec::Simulated { gpu, cuda, devices }
+}
+
+const MACHINES: [Spec; 10] = [
+    simulated(Gpu::H200, CudaVersion::V13_0, 1),
+    simulated(Gpu::H200, CudaVersion::V13_4, 2),
+    simulated(Gpu::H200, CudaVersion::V12_2, 3),
+    simulated(Gpu::Gh200, CudaVersion::V12_9, 2),
+    simulated(Gpu::Pascal, CudaVersion::V11_8, 2),
+    simulated(Gpu::H200, CudaVersion::V13_4, 1),
+    simulated(Gpu::Maxwell, CudaVersion::V12_9, 1),
+    simulated(Gpu::H200, CudaVersion::V13_0, 4),
+    simulated(Gpu::NoConcurrentAccess, CudaVersion::V13_0, 2),
+    simulated(Gpu::Gh200, CudaVersion::V13_4, 4),
+];
+
+fn on_a_gpu() -> bool {
+    std::env::var("CUDA_UM_TEST_RUNTIME").is_ok_and(|runtime| runtime == "cuda")
+}
+
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).map_or(default, |value| {
+        let parsed = value.replace('_', "").parse();
+        parsed.unwrap_or_else(|_| panic!("{variable}={value}: a number is expected"))
+    })
+}
+
+/// The machine of a block of sequences.
+fn machine_of(block: u64) -> Spec {
+    match on_a_gpu() {
+        true => Spec::Real,
+        false => MACHINES[(block % MACHINES.len() as u64) as usize],
+    }
+}
+
+/// Runs the sequences of a block; how many operations they have.
+///
+/// # Errors
+///
+/// A short sequence that fails, and how.
+fn run_block(seed: u64, block: u64, cases: u64) -> Result<u64, String> {
+    let spec = machine_of(block);
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    bytes[8..16].copy_from_slice(&block.to_le_bytes());
+    let config = Config {
+        cases: u32::try_from(cases).expect("a block is small"),
+        failure_persistence: None,
+        max_shrink_iters: 3000,
+        max_shrink_time: 10_000,
+        ..Config::default()
+    };
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let machine = RefCell::new(None);
+    let (failed, operations) = (Cell::new(false), Cell::new(0));
+    let outcome = TestRunner::new_with_rng(config, rng).run(&operation::sequence(), |sequence| {
+        let again = if failed.get() { AGAIN } else { 1 };
+        // If anything goes wrong, also by a panic, the next sequence has a new machine.
+        failed.set(true);
+        let before = machine.take();
+        let mut used: Machine = before.unwrap_or_else(|| Machine::new(spec));
+        for _ in 0..again {
+            replay::run(&mut used, &sequence).map_err(TestCaseError::fail)?;
+        }
+        machine.replace(Some(used));
+        operations.set(operations.get() + sequence.len() as u64);
+        failed.set(again > 1);
+        Ok(())
+    });
+    match outcome {
+        Ok(()) => machine.take().map_or(Ok(()), Machine::close),
+        Err(TestError::Fail(reason, sequence)) => Err(report(spec, &sequence, reason.message())),
+        Err(error) => Err(error.to_string()),
+    }
+    .map(|()| operations.get())
+    .map_err(|error| format!("seed {seed}, block {block} of {BLOCK} sequences each:\n{error}"))
+}
+
+/// What `regressions.rs` takes.
+fn report(spec: Spec, sequence: &[Operation], reason: &str) -> String {
+    let mut text = format!("{reason}\n\nreplay(\n    {spec:?},\n    &[\n");
+    for operation in sequence {
+        text += &format!("        {operation:?},\n");
+    }
+    text + "    ],\n);"
+}
+
+/// What has been done so far.
+struct Progress {
+    started: Instant,
+    blocks: AtomicU64,
+    sequences: AtomicU64,
+    operations: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Progress {
+    fn add(&self, sequences: u64, operations: u64) {
+        let before = self.sequences.fetch_add(sequences, Ordering::Relaxed);
+        let operations = self.operations.fetch_add(operations, Ordering::Relaxed) + operations;
+        let done = before + sequences;
+        if before / 50_000 != done / 50_000 {
+            let seconds = self.started.elapsed().as_secs_f64();
+            println!("{done} sequences, {operations} operations in {seconds:.0} s");
+        }
+    }
+}
+
+#[test]
+fn random_sequences_leave_what_the_model_says() {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    // On a GPU a sequence takes long: what the bundle has time for.
+    let (default, seconds, workers) = match on_a_gpu() {
+        true => (500, 120, 1),
+        false => (10_000, 3600, cores.min(16)),
+    };
+    let sequences = number("CUDA_UM_MODEL_SEQUENCES", default);
+    let seed = number("CUDA_UM_MODEL_SEED", 0);
+    let most = Duration::from_secs(number("CUDA_UM_MODEL_SECONDS", seconds));
+    let progress = Progress {
+        started: Instant::now(),
+        blocks: AtomicU64::new(0),
+        sequences: AtomicU64::new(0),
+        operations: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+    };
+    let work = || -> Result<(), String> {
+        while !progress.stop.load(Ordering::Relaxed) && progress.started.elapsed() < most {
+            let block = progress.blocks.fetch_add(1, Ordering::Relaxed);
+            let left = sequences.saturating_sub(block * BLOCK).min(BLOCK);
+            if left == 0 {
+                break;
+            }
+            let failed = |_: &String| progress.stop.store(true, Ordering::Relaxed);
+            progress.add(left, run_block(seed, block, left).inspect_err(failed)?);
+        }
+        Ok(())
+    };
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        let join = |worker: std::thread::ScopedJoinHandle<'_, _>| worker.join().unwrap();
+        workers.into_iter().map(join).collect()
+    });
+    let failures: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+    let (sequences, seconds) = (progress.sequences.into_inner(), progress.started.elapsed());
+    println!("{:.1} s", seconds.as_secs_f64());
+    let operations = progress.operations.into_inner();
+    println!("{sequences} sequences, {operations} operations, 0 divergences");
+}

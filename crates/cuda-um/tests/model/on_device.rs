@@ -1,0 +1,134 @@
+//! Work on streams: fills, kernels, copies.
+
+use crate::buffer::each;
+use crate::model;
+use crate::operation::Part;
+use crate::replay::{Outcome, Replay, Slot, allowed, is_mismatch, refused, text};
+use crate::world::is_refusal;
+use cuda_um::Error;
+
+impl Replay<'_> {
+    pub fn fill(&mut self, slot: u8, stream: u8, value: u32) -> Outcome {
+        let Some(at) = self.slot(slot) else {
+            return Ok(());
+        };
+        let (side, stream) = self.machine.stream(stream);
+        let Slot {
+            buffer, contents, ..
+        } = &mut self.slots[at];
+        let filled = each!(&mut *buffer, buffer => buffer.fill(value, stream));
+        let elsewhere = buffer.ordinal() != side.device.ordinal();
+        if elsewhere && buffer.is_on_device() {
+            return refused(filled, is_mismatch);
+        }
+        filled.map_err(text)?;
+        contents.held_write |= self.hold.is_some() && !buffer.is_on_host();
+        contents.elements.fill(value);
+        Ok(())
+    }
+
+    /// A kernel must be refused where a buffer is another device's.
+    fn launched(&self, launched: cuda_um::Result<()>, elsewhere: bool) -> Result<bool, String> {
+        let poor = self.machine.poor;
+        if elsewhere {
+            let expected = |error: &Error| is_mismatch(error) || poor && is_refusal(error);
+            return refused(launched, expected).map(|()| false);
+        }
+        Ok(allowed(poor, launched)?.is_some())
+    }
+
+    pub fn step_elements(&mut self, slot: u8, part: Part, stream: u8, number: u32) -> Outcome {
+        let Some(at) = self.slot(slot) else {
+            return Ok(());
+        };
+        let (side, stream) = self.machine.stream(stream);
+        let Slot {
+            buffer, contents, ..
+        } = &mut self.slots[at];
+        let range = part.of(contents.elements.len());
+        let elsewhere = buffer.is_elsewhere(side);
+        let view = buffer.view_mut(range.clone()).map_err(text)?;
+        let launched = side.kernels.step(stream, view, number);
+        if self.launched(launched, elsewhere)? {
+            let held = self.hold.is_some();
+            let contents = &mut self.slots[at].contents;
+            contents.held_write |= held && !range.is_empty();
+            model::step(&mut contents.elements[range], number);
+        }
+        Ok(())
+    }
+
+    pub fn mix(&mut self, slots: [u8; 3], part: Part, stream: u8, number: u32) -> Outcome {
+        let count = self.slots.len();
+        if count < 3 {
+            return Ok(());
+        }
+        // Three that differ: each one is taken out of what is left.
+        let mut left: Vec<usize> = (0..count).collect();
+        let chosen = slots.map(|slot| left.remove(usize::from(slot) % left.len()));
+        let (side, stream) = self.machine.stream(stream);
+        let Ok([x, y, from]) = self.slots.get_disjoint_mut(chosen) else {
+            return Ok(());
+        };
+        let mut range = part.of(x.contents.elements.len());
+        let shortest = y.contents.elements.len().min(from.contents.elements.len());
+        range.end = range.end.min(range.start + shortest);
+        let others = 0..range.len();
+        let elsewhere = [&x.buffer, &y.buffer, &from.buffer]
+            .iter()
+            .any(|buffer| buffer.is_elsewhere(side));
+        let launched = side.kernels.mix(
+            stream,
+            (
+                x.buffer.view_mut(range.clone()).map_err(text)?,
+                y.buffer.view_mut(others.clone()).map_err(text)?,
+                from.buffer.view(others.clone()).map_err(text)?,
+            ),
+            number,
+        );
+        if !self.launched(launched, elsewhere)? {
+            return Ok(());
+        }
+        let held = self.hold.is_some() && !range.is_empty();
+        let Ok([x, y, from]) = self.slots.get_disjoint_mut(chosen) else {
+            return Ok(());
+        };
+        x.contents.held_write |= held;
+        y.contents.held_write |= held;
+        from.contents.held_read |= held;
+        model::mix(
+            &mut x.contents.elements[range],
+            &mut y.contents.elements[others.clone()],
+            &from.contents.elements[others],
+            number,
+        );
+        Ok(())
+    }
+
+    pub fn copy(&mut self, from: (u8, Part), to: (u8, u16), stream: u8) -> Outcome {
+        let (Some(source), Some(mut target)) = (self.slot(from.0), self.slot(to.0)) else {
+            return Ok(());
+        };
+        if source == target {
+            target = (target + 1) % self.slots.len();
+        }
+        let stream = self.machine.stream(stream).1;
+        let Ok([source, target]) = self.slots.get_disjoint_mut([source, target]) else {
+            return Ok(());
+        };
+        let len = target.contents.elements.len();
+        let offset = usize::from(to.1) * len / usize::from(u16::MAX);
+        let mut range = from.1.of(source.contents.elements.len());
+        range.end = range.end.min(range.start + len - offset);
+        let copied = each!(&source.buffer, source => each!(&mut target.buffer, target => {
+            stream.copy_range(source, range.clone(), target, offset)
+        }));
+        copied.map_err(text)?;
+        let held = self.hold.is_some() && !range.is_empty();
+        source.contents.held_read |= held;
+        target.contents.held_write |= held;
+        target.contents.elements[offset..offset + range.len()]
+            .copy_from_slice(&source.contents.elements[range]);
+        Ok(())
+    }
+}

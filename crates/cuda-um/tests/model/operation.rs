@@ -1,0 +1,351 @@
+//! What a sequence is made of. Whatever the numbers, an operation makes sense: a slot is taken modulo the live buffers, a stream modulo
+//! the streams, a part is a share of the length. So every part of a sequence is a sequence, and `Debug` prints what can be pasted.
+
+use cuda_um::{AccessPattern, Location};
+use proptest::prelude::*;
+use proptest::sample::select;
+use std::ops::Range;
+
+/// A share of a buffer: where it begins, of the whole, and how much of the rest it has; both of `Part::WHOLE`.
+#[derive(Clone, Copy, Debug)]
+pub struct Part(pub u16, pub u16);
+
+impl Part {
+    const WHOLE: usize = u16::MAX as usize;
+
+    pub fn of(self, len: usize) -> Range<usize> {
+        let start = usize::from(self.0) * len / Self::WHOLE;
+        let count = usize::from(self.1) * (len - start) / Self::WHOLE;
+        start..start + count
+    }
+}
+
+/// All of a buffer.
+pub const ALL: Part = Part(0, u16::MAX);
+
+/// What memory a buffer has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Managed,
+    Mapped,
+    ForGeneral,
+    ForReadMostly,
+    ForDeviceResident,
+    ForReadBack,
+    ForStreamOnce,
+    UnifiedPool,
+    Device,
+    DevicePool,
+    Pinned,
+    PinnedPool,
+}
+
+impl Kind {
+    /// The pattern that is stated for it.
+    pub fn pattern(self) -> Option<AccessPattern> {
+        Some(match self {
+            Self::ForGeneral => AccessPattern::General,
+            Self::ForReadMostly => AccessPattern::ReadMostly,
+            Self::ForDeviceResident => AccessPattern::DeviceResident,
+            Self::ForReadBack => AccessPattern::ReadBack,
+            Self::ForStreamOnce => AccessPattern::StreamOnce,
+            _ => return None,
+        })
+    }
+}
+
+/// How a buffer begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    Zeroed,
+    /// `from_slice` of the numbers of a seed.
+    From(u32),
+    /// `uninit`, and a kernel on one of the device's streams writes the numbers of a seed. Pinned memory: as `From`.
+    Stored(u32, u8),
+}
+
+impl Start {
+    pub fn seed(self) -> Option<u32> {
+        match self {
+            Self::Zeroed => None,
+            Self::From(seed) | Self::Stored(seed, _) => Some(seed),
+        }
+    }
+}
+
+/// How the host reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// `host`; `copy_to_host_at` of device memory.
+    ReadGuard,
+    /// `try_host`; nothing of device memory.
+    TryRead,
+    /// `host_async`; `copy_to_host_async` of device memory.
+    ReadAsync,
+    /// `copy_to_host_at`.
+    CopyOut,
+    /// `read_back`, of the whole buffer.
+    ReadBack,
+}
+
+/// How the host writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writing {
+    /// `host_mut`; `copy_from_host_at` of device memory.
+    WriteGuard,
+    /// `try_host_mut`; nothing of device memory.
+    TryWrite,
+    /// `host_mut_async`; `copy_from_host_at` of device memory.
+    WriteAsync,
+    /// `copy_from_host_at`.
+    CopyIn,
+    /// `copy_from_host_async`, of the whole buffer.
+    CopyInAsync,
+    /// `host_overwrite`.
+    Overwrite,
+}
+
+/// Advice, without its location.
+#[derive(Clone, Copy, Debug)]
+pub enum Advising {
+    ReadMostly(bool),
+    Preferred(bool),
+    AccessedBy(bool),
+}
+
+/// 0 is the host, the others are devices.
+#[derive(Clone, Copy, Debug)]
+pub struct At(pub u8);
+
+impl At {
+    pub fn location(self, devices: usize) -> Location {
+        match usize::from(self.0) {
+            0 => Location::Host,
+            other => Location::Device(((other - 1) % devices) as u32),
+        }
+    }
+}
+
+/// One step.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    /// A new buffer.
+    Allocate {
+        kind: Kind,
+        device: u8,
+        len: usize,
+        start: Start,
+    },
+    /// The host writes numbers.
+    Write {
+        slot: u8,
+        part: Part,
+        seed: u32,
+        how: Writing,
+    },
+    /// The host reads, and compares.
+    Read { slot: u8, part: Part, how: Reading },
+    /// `fill` on a stream.
+    Fill { slot: u8, stream: u8, value: u32 },
+    /// A kernel changes each element by itself.
+    Step {
+        slot: u8,
+        part: Part,
+        stream: u8,
+        number: u32,
+    },
+    /// A kernel reads three buffers, and writes two of them: a part of the first, and as much of the others as there is.
+    Mix {
+        slots: [u8; 3],
+        part: Part,
+        stream: u8,
+        number: u32,
+    },
+    /// `copy_range`, between two buffers that are not one; as much as fits.
+    Copy {
+        from: u8,
+        part: Part,
+        to: u8,
+        offset: u16,
+        stream: u8,
+    },
+    /// `advise_range`.
+    Advise {
+        slot: u8,
+        part: Part,
+        advice: Advising,
+        at: At,
+    },
+    /// `prefetch_range`.
+    Prefetch {
+        slot: u8,
+        part: Part,
+        at: At,
+        stream: u8,
+    },
+    /// A `PrefetchBatch` of the slots whose bit is set.
+    PrefetchBatch {
+        slots: u8,
+        part: Part,
+        at: At,
+        stream: u8,
+    },
+    /// When all devices are idle, a prefetch of the whole; then `residency` says the place.
+    PrefetchAndLook { slot: u8, at: At, stream: u8 },
+    /// The same with a batch of the whole slots whose bit is set.
+    BatchAndLook { slots: u8, at: At, stream: u8 },
+    /// `forget_residency`.
+    Forget { slot: u8 },
+    /// Dropped, in use or not.
+    Drop { slot: u8 },
+    /// Closed.
+    Close { slot: u8 },
+    /// All pools are trimmed.
+    Trim,
+    /// `Runtime::reclaim`.
+    Reclaim,
+    /// One stream waits for an event of another.
+    Order { before: u8, after: u8 },
+    /// A new stream takes the place of one that may have work.
+    NewStream { stream: u8 },
+    /// `Stream::synchronize`.
+    Synchronize { stream: u8 },
+    /// Other rings for staged copies.
+    Staging {
+        device: u8,
+        threads: u8,
+        ring_pages: u8,
+        from_bytes: u16,
+    },
+    /// On a simulator: all streams are held until somebody waits for one; then they go on one by one, in this order.
+    Hold { order: u8 },
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    prop_oneof![
+        2 => Just(ALL),
+        3 => (any::<u16>(), any::<u16>()).prop_map(|(start, count)| Part(start, count)),
+    ]
+}
+
+/// Mostly small; a few lengths again and again, so that pools reuse blocks.
+fn len() -> impl Strategy<Value = usize> {
+    prop_oneof![
+        48 => select(vec![1, 64, 1000, 1024, 5000]),
+        32 => 1..=2000_usize,
+        8 => 2001..=40_000_usize,
+        1 => 40_001..=300_000_usize,
+    ]
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    use Kind::*;
+    let patterns = vec![
+        ForGeneral,
+        ForReadMostly,
+        ForDeviceResident,
+        ForReadBack,
+        ForStreamOnce,
+    ];
+    prop_oneof![
+        3 => Just(Managed),
+        5 => Just(UnifiedPool),
+        2 => Just(Device),
+        4 => Just(DevicePool),
+        2 => Just(Pinned),
+        3 => Just(PinnedPool),
+        1 => Just(Mapped),
+        1 => select(patterns),
+    ]
+}
+
+fn start() -> impl Strategy<Value = Start> {
+    prop_oneof![
+        1 => Just(Start::Zeroed),
+        1 => any::<u32>().prop_map(Start::From),
+        2 => (any::<u32>(), 0..4_u8).prop_map(|(seed, stream)| Start::Stored(seed, stream)),
+    ]
+}
+
+fn allocate() -> impl Strategy<Value = Operation> {
+    (kind(), 0..4_u8, len(), start()).prop_map(|(kind, device, len, start)| Operation::Allocate {
+        kind,
+        device,
+        len,
+        start,
+    })
+}
+
+fn advising() -> impl Strategy<Value = Advising> {
+    prop_oneof![
+        any::<bool>().prop_map(Advising::ReadMostly),
+        any::<bool>().prop_map(Advising::Preferred),
+        any::<bool>().prop_map(Advising::AccessedBy),
+    ]
+}
+
+fn reading() -> impl Strategy<Value = Reading> {
+    use Reading::*;
+    select(vec![ReadGuard, TryRead, ReadAsync, CopyOut, ReadBack])
+}
+
+fn writing() -> impl Strategy<Value = Writing> {
+    use Writing::*;
+    select(vec![
+        WriteGuard,
+        TryWrite,
+        WriteAsync,
+        CopyIn,
+        CopyInAsync,
+        Overwrite,
+    ])
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    use Operation::*;
+    let slot = || 0..8_u8;
+    let stream = || 0..12_u8;
+    let at = || (0..5_u8).prop_map(At);
+    prop_oneof![
+        6 => (slot(), part(), reading()).prop_map(|(slot, part, how)| Read { slot, part, how }),
+        6 => allocate(),
+        5 => (slot(), part(), any::<u32>(), writing())
+            .prop_map(|(slot, part, seed, how)| Write { slot, part, seed, how }),
+        4 => (slot(), stream(), any::<u32>())
+            .prop_map(|(slot, stream, value)| Fill { slot, stream, value }),
+        7 => (slot(), part(), stream(), 1..2000_u32)
+            .prop_map(|(slot, part, stream, number)| Step { slot, part, stream, number }),
+        5 => ([slot(), slot(), slot()], part(), stream(), 1..2000_u32)
+            .prop_map(|(slots, part, stream, number)| Mix { slots, part, stream, number }),
+        7 => (slot(), part(), slot(), any::<u16>(), stream())
+            .prop_map(|(from, part, to, offset, stream)| Copy { from, part, to, offset, stream }),
+        3 => (slot(), part(), advising(), at())
+            .prop_map(|(slot, part, advice, at)| Advise { slot, part, advice, at }),
+        4 => (slot(), part(), at(), stream())
+            .prop_map(|(slot, part, at, stream)| Prefetch { slot, part, at, stream }),
+        2 => (any::<u8>(), part(), at(), stream())
+            .prop_map(|(slots, part, at, stream)| PrefetchBatch { slots, part, at, stream }),
+        1 => (slot(), at(), stream())
+            .prop_map(|(slot, at, stream)| PrefetchAndLook { slot, at, stream }),
+        1 => (any::<u8>(), at(), stream())
+            .prop_map(|(slots, at, stream)| BatchAndLook { slots, at, stream }),
+        1 => slot().prop_map(|slot| Forget { slot }),
+        6 => slot().prop_map(|slot| Drop { slot }),
+        1 => slot().prop_map(|slot| Close { slot }),
+        2 => Just(Trim),
+        1 => Just(Reclaim),
+        1 => (stream(), stream()).prop_map(|(before, after)| Order { before, after }),
+        1 => stream().prop_map(|stream| NewStream { stream }),
+        1 => stream().prop_map(|stream| Synchronize { stream }),
+        1 => (0..4_u8, 1..4_u8, 0..32_u8, any::<u16>())
+            .prop_map(|(device, threads, ring_pages, from_bytes)| Staging { device, threads, ring_pages, from_bytes }),
+        8 => any::<u8>().prop_map(|order| Hold { order }),
+    ]
+}
+
+/// A sequence of 2 to 40 operations: some buffers first.
+pub fn sequence() -> impl Strategy<Value = Vec<Operation>> {
+    let first = proptest::collection::vec(allocate(), 1..=4);
+    let then = proptest::collection::vec(operation(), 1..=36);
+    (first, then).prop_map(|(first, then)| first.into_iter().chain(then).collect())
+}

@@ -1,0 +1,97 @@
+//! Advice, prefetches, and where pages are.
+
+use crate::buffer::Buffer;
+use crate::operation::{Advising, At, Part};
+use crate::replay::{Outcome, Replay, Slot, allowed, refused, text};
+use crate::world::is_refusal;
+use cuda_um::{Advice, Location, PrefetchBatch, UnifiedBuffer};
+
+impl Replay<'_> {
+    pub fn advise(&mut self, slot: u8, part: Part, advice: Advising, at: At) -> Outcome {
+        let Some(slot) = self.slot(slot) else {
+            return Ok(());
+        };
+        let Slot {
+            buffer, contents, ..
+        } = &self.slots[slot];
+        let Buffer::Unified(unified) = buffer else {
+            return Ok(());
+        };
+        let location = at.location(self.machine.sides.len());
+        let given = match advice {
+            Advising::ReadMostly(true) => Advice::SetReadMostly,
+            Advising::ReadMostly(false) => Advice::UnsetReadMostly,
+            Advising::Preferred(true) => Advice::SetPreferredLocation(location),
+            Advising::Preferred(false) => Advice::UnsetPreferredLocation,
+            Advising::AccessedBy(true) => Advice::SetAccessedBy(location),
+            Advising::AccessedBy(false) => Advice::UnsetAccessedBy(location),
+        };
+        self.read_mostly |= matches!(advice, Advising::ReadMostly(_));
+        let advised = unified.advise_range(part.of(contents.elements.len()), given);
+        if buffer.managed().is_none() {
+            return refused(advised, is_refusal);
+        }
+        allowed(self.machine.poor, advised).map(drop)
+    }
+
+    pub fn prefetch(&self, slot: u8, part: Part, at: At, stream: u8) -> Outcome {
+        let Some(Buffer::Unified(buffer)) = self.slot(slot).map(|at| &self.slots[at].buffer) else {
+            return Ok(());
+        };
+        let location = at.location(self.machine.sides.len());
+        let stream = self.machine.stream(stream).1;
+        let prefetched = buffer.prefetch_range(part.of(buffer.len()), location, stream);
+        allowed(self.machine.poor, prefetched).map(drop)
+    }
+
+    pub fn prefetch_batch(&self, slots: u8, part: Part, at: At, stream: u8) -> Outcome {
+        let mut batch = PrefetchBatch::new();
+        for (index, slot) in self.slots.iter().enumerate() {
+            if let Buffer::Unified(buffer) = &slot.buffer
+                && slots >> index & 1 == 1
+            {
+                batch
+                    .add_range(buffer, part.of(buffer.len()))
+                    .map_err(text)?;
+            }
+        }
+        let location = at.location(self.machine.sides.len());
+        let stream = self.machine.stream(stream).1;
+        allowed(self.machine.poor, batch.prefetch(location, stream)).map(drop)
+    }
+
+    /// Afterwards all of them are there, unless a read left copies elsewhere.
+    pub fn prefetch_and_look(&self, slots: &[usize], at: At, stream: u8, batch: bool) -> Outcome {
+        let managed = slots
+            .iter()
+            .filter_map(|slot| self.slots[*slot].buffer.managed());
+        let buffers: Vec<&UnifiedBuffer<u32>> = managed.collect();
+        // Else readers on other streams take pages along.
+        self.machine.synchronize().map_err(text)?;
+        let location = at.location(self.machine.sides.len());
+        let stream = self.machine.stream(stream).1;
+        let prefetched = match batch {
+            true => {
+                let mut batch = PrefetchBatch::new();
+                buffers.iter().for_each(|buffer| _ = batch.add(buffer));
+                batch.prefetch(location, stream).map(drop)
+            }
+            false => buffers
+                .iter()
+                .try_for_each(|buffer| buffer.prefetch(location, stream)),
+        };
+        if allowed(self.machine.poor, prefetched)?.is_none() {
+            return Ok(());
+        }
+        stream.synchronize().map_err(text)?;
+        for buffer in buffers {
+            let parts = buffer.residency().map_err(text)?;
+            let is_there = |found: Option<Location>| found == Some(location);
+            let all_there = parts.iter().all(|part| is_there(part.location));
+            if self.machine.tells_residency && !self.read_mostly && !all_there {
+                return Err(format!("prefetched to {location}, but it is at {parts:?}"));
+            }
+        }
+        Ok(())
+    }
+}

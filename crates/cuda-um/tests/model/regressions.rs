@@ -1,0 +1,199 @@
+//! Sequences that once failed, shortened, and some that are read more easily than random ones.
+#![allow(
+    clippy::enum_glob_use,
+    unused_imports,
+    reason = "whatever a failure prints can be pasted"
+)]
+
+use crate::operation::Advising::*;
+use crate::operation::Kind::*;
+use crate::operation::Operation::{self, *};
+use crate::operation::Reading::*;
+use crate::operation::Start::*;
+use crate::operation::Writing::*;
+use crate::operation::{ALL, At, Part};
+use crate::world::{Machine, Spec, Spec::Simulated};
+use crate::{MACHINES, on_a_gpu, replay};
+use cuda_um_sim::CudaVersion::*;
+use cuda_um_sim::Gpu::*;
+
+/// Runs a sequence a few times on a machine: the one given, or the GPU that the tests run on.
+fn replay(spec: Spec, sequence: &[Operation]) {
+    let spec = if on_a_gpu() { Spec::Real } else { spec };
+    let mut machine = Machine::new(spec);
+    for _ in 0..3 {
+        replay::run(&mut machine, sequence).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
+    }
+    machine.close().unwrap();
+}
+
+/// The same on every machine, and in some orders of the streams.
+fn replay_everywhere(sequence: impl Fn(u8) -> Vec<Operation>) {
+    if on_a_gpu() {
+        return replay(Spec::Real, &sequence(0));
+    }
+    for spec in MACHINES {
+        (0..4).for_each(|order| replay(spec, &sequence(order)));
+    }
+}
+
+fn new(kind: crate::operation::Kind, start: crate::operation::Start) -> Operation {
+    Allocate {
+        kind,
+        device: 0,
+        len: 1000,
+        start,
+    }
+}
+
+fn step(slot: u8, stream: u8) -> Operation {
+    Step {
+        slot,
+        part: ALL,
+        stream,
+        number: 5,
+    }
+}
+
+fn read(slot: u8, how: crate::operation::Reading) -> Operation {
+    Read {
+        slot,
+        part: ALL,
+        how,
+    }
+}
+
+#[test]
+fn the_next_owner_of_a_block_comes_after_held_work() {
+    for kind in [UnifiedPool, DevicePool, PinnedPool] {
+        for start in [Stored(9, 1), From(9), Zeroed] {
+            replay_everywhere(|order| {
+                vec![
+                    new(kind, From(7)),
+                    Hold { order },
+                    step(0, 0),
+                    Drop { slot: 0 },
+                    new(kind, start),
+                    read(0, ReadGuard),
+                ]
+            });
+        }
+    }
+}
+
+#[test]
+fn blocks_that_were_joined_come_after_all_work_on_their_parts() {
+    // The neighbour keeps the slab; trimming joins the rest, which is carved anew.
+    for kind in [UnifiedPool, DevicePool, PinnedPool] {
+        let large = |start| Allocate {
+            kind,
+            device: 0,
+            len: 100_000,
+            start,
+        };
+        replay_everywhere(|order| {
+            vec![
+                new(kind, From(1)),
+                large(From(2)),
+                Hold { order },
+                step(1, 0),
+                Drop { slot: 1 },
+                Trim,
+                large(Stored(3, 1)),
+                read(1, ReadBack),
+            ]
+        });
+    }
+}
+
+#[test]
+fn a_ping_pong_over_streams_and_kinds() {
+    let copy = |from, to, stream| Copy {
+        from,
+        part: Part(9000, 60_000),
+        to,
+        offset: 0,
+        stream,
+    };
+    replay_everywhere(|order| {
+        vec![
+            new(Managed, From(1)),
+            new(Device, Zeroed),
+            new(Pinned, From(3)),
+            Hold { order },
+            step(0, 0),
+            copy(0, 1, 4),
+            step(1, 8),
+            copy(1, 2, 0),
+            step(2, 4),
+            copy(2, 0, 8),
+            read(0, TryRead),
+            Write {
+                slot: 0,
+                part: ALL,
+                seed: 1,
+                how: TryWrite,
+            },
+            Mix {
+                slots: [0, 1, 2],
+                part: ALL,
+                stream: 4,
+                number: 1,
+            },
+            read(0, ReadAsync),
+        ]
+    });
+}
+
+#[test]
+fn the_host_waits_asynchronously_after_a_stream_with_work_has_gone() {
+    // Once `host_async` tried again for ever, on devices without concurrent managed access.
+    replay(
+        Simulated {
+            gpu: Maxwell,
+            cuda: V12_9,
+            devices: 1,
+        },
+        &[
+            new(Managed, From(1)),
+            new(Device, From(2)),
+            Fill {
+                slot: 1,
+                stream: 0,
+                value: 1,
+            },
+            NewStream { stream: 0 },
+            Drop { slot: 1 },
+            Reclaim,
+            read(0, ReadAsync),
+        ],
+    );
+}
+
+#[test]
+fn the_host_touches_what_a_kernel_moved_and_advice_has_mapped() {
+    // Once the simulator served the host's fault without end.
+    replay(
+        Simulated {
+            gpu: Gh200,
+            cuda: V12_9,
+            devices: 2,
+        },
+        &[
+            new(Managed, From(1)),
+            Advise {
+                slot: 0,
+                part: ALL,
+                advice: AccessedBy(true),
+                at: At(0),
+            },
+            Prefetch {
+                slot: 0,
+                part: ALL,
+                at: At(1),
+                stream: 0,
+            },
+            read(0, ReadGuard),
+        ],
+    );
+}

@@ -1,0 +1,343 @@
+//! Runs a sequence on both sides, and compares whatever the host sees.
+
+use crate::buffer::{Buffer, each};
+use crate::model::Contents;
+use crate::operation::{Advising, Kind, Operation, Reading, Start, Writing};
+use crate::pools::Pools;
+use crate::world::{Machine, is_refusal};
+use cuda_um::{Error, TransferOptions};
+use cuda_um_sim::HoldGuard;
+
+/// Buffers that live at one time, and elements of all of them.
+const MOST_BUFFERS: usize = 8;
+const MOST_ELEMENTS: usize = 4 << 20;
+
+pub type Outcome = Result<(), String>;
+
+/// Runs all operations, looks at every buffer at the end, and gives all back.
+///
+/// # Errors
+///
+/// What differed, and in which operation.
+pub fn run(machine: &mut Machine, sequence: &[Operation]) -> Outcome {
+    let mut replay = Replay::new(machine);
+    for (index, operation) in sequence.iter().enumerate() {
+        replay
+            .step(operation)
+            .map_err(|error| format!("operation {index}, {operation:?}: {error}"))?;
+    }
+    replay
+        .finish()
+        .map_err(|error| format!("at the end: {error}"))?;
+    machine.nothing_left()
+}
+
+pub struct Slot {
+    pub buffer: Buffer,
+    pub contents: Contents,
+    kind: Kind,
+}
+
+pub struct Replay<'m> {
+    // First, so dropped first.
+    pub hold: Option<HoldGuard>,
+    pub slots: Vec<Slot>,
+    pools: Vec<Pools>,
+    /// Somebody advised that: copies on both sides, of neighbours' pages as well.
+    pub read_mostly: bool,
+    /// Events were recorded or waited for: work that the library does not count, so drops may wait while it is held.
+    ordered: bool,
+    pub machine: &'m mut Machine,
+}
+
+/// The result; `None` for a refusal that a poor machine may give.
+pub fn allowed<T>(poor: bool, result: cuda_um::Result<T>) -> Result<Option<T>, String> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if poor && is_refusal(&error) => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+pub fn text(error: Error) -> String {
+    error.to_string()
+}
+
+/// It must be refused like that.
+pub fn refused<T>(result: cuda_um::Result<T>, expected: impl Fn(&Error) -> bool) -> Outcome {
+    match result {
+        Err(error) if expected(&error) => Ok(()),
+        Err(error) => Err(format!("another error than expected: {error}")),
+        Ok(_) => Err("it is not refused".to_owned()),
+    }
+}
+
+pub fn is_mismatch(error: &Error) -> bool {
+    matches!(error, Error::DeviceMismatch { .. })
+}
+
+impl<'m> Replay<'m> {
+    fn new(machine: &'m mut Machine) -> Self {
+        Self {
+            hold: None,
+            slots: Vec::new(),
+            pools: machine.sides.iter().map(|_| Pools::default()).collect(),
+            read_mostly: false,
+            ordered: false,
+            machine,
+        }
+    }
+
+    pub fn slot(&self, slot: u8) -> Option<usize> {
+        usize::from(slot).checked_rem(self.slots.len())
+    }
+
+    fn step(&mut self, operation: &Operation) -> Outcome {
+        let may_wait = self.ordered || self.waits(operation);
+        self.act(operation)?;
+        let Some(hold) = self.hold.as_ref().filter(|hold| hold.is_over()) else {
+            return Ok(());
+        };
+        // The library's own thread frees memory, which waits.
+        let by_us = hold.ended_by() == Some(std::thread::current().id());
+        self.release();
+        match by_us && !may_wait {
+            true => Err("it waited for streams that are held".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    /// Streams go on.
+    fn release(&mut self) {
+        self.hold = None;
+        self.slots.iter_mut().for_each(|slot| {
+            slot.contents.held_read = false;
+            slot.contents.held_write = false;
+        });
+    }
+
+    /// Whether an operation is allowed to wait for work on a stream.
+    fn waits(&self, operation: &Operation) -> bool {
+        use Operation::*;
+        match *operation {
+            Step { .. }
+            | Mix { .. }
+            | Copy { .. }
+            | Prefetch { .. }
+            | PrefetchBatch { .. }
+            | Forget { .. }
+            | Drop { .. }
+            | Trim
+            | NewStream { .. }
+            | Order { .. }
+            | Hold { .. } => false,
+            Advise { advice, .. } => matches!(advice, Advising::ReadMostly(true)),
+            Allocate { start, kind, .. } => match start {
+                Start::Zeroed => {
+                    kind == Kind::PinnedPool || kind == Kind::Mapped || kind.pattern().is_some()
+                }
+                Start::From(_) => true,
+                Start::Stored(..) => {
+                    matches!(kind, Kind::Pinned | Kind::PinnedPool) || kind.pattern().is_some()
+                }
+            },
+            Fill { slot, .. } => self
+                .slot(slot)
+                .is_some_and(|at| self.slots[at].buffer.is_on_host()),
+            Read { how, .. } => how != Reading::TryRead,
+            Write { how, .. } => how != Writing::TryWrite,
+            PrefetchAndLook { .. }
+            | BatchAndLook { .. }
+            | Close { .. }
+            | Reclaim
+            | Synchronize { .. }
+            | Staging { .. } => true,
+        }
+    }
+
+    fn act(&mut self, operation: &Operation) -> Outcome {
+        use Operation::*;
+        match *operation {
+            Allocate {
+                kind,
+                device,
+                len,
+                start,
+            } => self.allocate(kind, device, len, start),
+            Write {
+                slot,
+                part,
+                seed,
+                how,
+            } => self.write(slot, part, seed, how),
+            Read { slot, part, how } => match self.slot(slot) {
+                Some(at) => self.read(at, part, how),
+                None => Ok(()),
+            },
+            Fill {
+                slot,
+                stream,
+                value,
+            } => self.fill(slot, stream, value),
+            Step {
+                slot,
+                part,
+                stream,
+                number,
+            } => self.step_elements(slot, part, stream, number),
+            Mix {
+                slots,
+                part,
+                stream,
+                number,
+            } => self.mix(slots, part, stream, number),
+            Copy {
+                from,
+                part,
+                to,
+                offset,
+                stream,
+            } => self.copy((from, part), (to, offset), stream),
+            Advise {
+                slot,
+                part,
+                advice,
+                at,
+            } => self.advise(slot, part, advice, at),
+            Prefetch {
+                slot,
+                part,
+                at,
+                stream,
+            } => self.prefetch(slot, part, at, stream),
+            PrefetchBatch {
+                slots,
+                part,
+                at,
+                stream,
+            } => self.prefetch_batch(slots, part, at, stream),
+            PrefetchAndLook { slot, at, stream } => match self.slot(slot) {
+                Some(slot) => self.prefetch_and_look(&[slot], at, stream, false),
+                None => Ok(()),
+            },
+            BatchAndLook { slots, at, stream } => {
+                let chosen = (0..self.slots.len()).filter(|slot| slots >> slot & 1 == 1);
+                self.prefetch_and_look(&chosen.collect::<Vec<_>>(), at, stream, true)
+            }
+            Forget { slot } => {
+                let slot = self.slot(slot).map(|at| &self.slots[at].buffer);
+                if let Some(Buffer::Unified(buffer)) = slot {
+                    buffer.forget_residency();
+                }
+                Ok(())
+            }
+            Drop { slot } => {
+                if let Some(at) = self.slot(slot) {
+                    drop(self.slots.swap_remove(at));
+                }
+                Ok(())
+            }
+            Close { slot } => match self.slot(slot) {
+                Some(at) => {
+                    let buffer = self.slots.swap_remove(at).buffer;
+                    each!(buffer, buffer => buffer.close()).map_err(text)
+                }
+                None => Ok(()),
+            },
+            Trim => {
+                self.pools.iter().for_each(Pools::trim);
+                self.count()
+            }
+            Reclaim => {
+                // It waits for a thread that asks again and again, which ends no hold.
+                self.release();
+                self.machine.runtime.reclaim().map_err(text)
+            }
+            Order { before, after } => {
+                self.ordered = true;
+                let event = self.machine.stream(before).1.record().map_err(text)?;
+                self.machine.stream(after).1.wait(&event).map_err(text)
+            }
+            NewStream { stream } => self.machine.new_stream(stream).map_err(text),
+            Synchronize { stream } => self.machine.stream(stream).1.synchronize().map_err(text),
+            Staging {
+                device,
+                threads,
+                ring_pages,
+                from_bytes,
+            } => {
+                let sides = &self.machine.sides;
+                let options = TransferOptions::default()
+                    .threads(usize::from(threads))
+                    .ring_bytes(usize::from(ring_pages) * 4096)
+                    .from_bytes(usize::from(from_bytes));
+                let side = &sides[usize::from(device) % sides.len()];
+                side.device.set_transfer_options(options);
+                Ok(())
+            }
+            Hold { order } => self.begin_to_hold(order),
+        }
+    }
+
+    fn begin_to_hold(&mut self, order: u8) -> Outcome {
+        if let (None, Some(sim)) = (&self.hold, &self.machine.sim) {
+            // The library's own thread may be about to record an event: work that is not counted, either.
+            self.machine.runtime.reclaim().map_err(text)?;
+            if std::mem::take(&mut self.ordered) {
+                self.machine.synchronize().map_err(text)?;
+            }
+            self.hold = Some(sim.hold(order.into()));
+        }
+        Ok(())
+    }
+
+    fn allocate(&mut self, kind: Kind, device: u8, len: usize, start: Start) -> Outcome {
+        let total: usize = self.slots.iter().map(|s| s.contents.elements.len()).sum();
+        if self.slots.len() == MOST_BUFFERS || total + len > MOST_ELEMENTS {
+            return Ok(());
+        }
+        let mut contents = Contents::new(len, start.seed());
+        let side = usize::from(device) % self.pools.len();
+        let buffer = self.pools[side].allocate(kind, &self.machine.sides[side], len, start);
+        let Some(buffer) = allowed(self.machine.poor, buffer)? else {
+            return Ok(());
+        };
+        let stored = matches!(start, Start::Stored(..)) && !matches!(buffer, Buffer::Pinned(_));
+        contents.held_write = stored && self.hold.is_some();
+        self.read_mostly |= kind.pattern().is_some();
+        self.slots.push(Slot {
+            buffer,
+            contents,
+            kind,
+        });
+        Ok(())
+    }
+
+    /// Pools know how many buffers they have.
+    fn count(&self) -> Outcome {
+        for kind in [Kind::UnifiedPool, Kind::DevicePool, Kind::PinnedPool] {
+            let live: usize = self
+                .pools
+                .iter()
+                .map(|pools| pools.live_buffers(kind))
+                .sum();
+            let expected = self.slots.iter().filter(|slot| slot.kind == kind).count();
+            if live != expected {
+                return Err(format!("{live} buffers of {kind:?} live, not {expected}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at everything once more, and lets it go.
+    fn finish(mut self) -> Outcome {
+        self.count()?;
+        for at in 0..self.slots.len() {
+            let how = [Reading::ReadGuard, Reading::ReadBack][at % 2];
+            self.read(at, crate::operation::ALL, how)
+                .map_err(|error| format!("slot {at}, {:?}: {error}", self.slots[at].kind))?;
+        }
+        self.hold = None;
+        Ok(())
+    }
+}

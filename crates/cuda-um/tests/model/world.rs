@@ -1,0 +1,148 @@
+//! The real side: a machine, simulated or not.
+
+use crate::kernels::Kernels;
+use crate::support::open;
+use cuda_um::{Device, Error, ErrorKind, Runtime, Stream, TransferOptions};
+use cuda_um_sim::{CudaVersion, Gpu, Leak, Sim};
+
+/// A machine to run on.
+#[derive(Clone, Copy, Debug)]
+pub enum Spec {
+    Simulated {
+        gpu: Gpu,
+        cuda: CudaVersion,
+        devices: usize,
+    },
+    /// The one that the tests run on.
+    Real,
+}
+
+pub const STREAMS: usize = 3;
+
+/// A machine, which outlives sequences.
+pub struct Machine {
+    pub sim: Option<Sim>,
+    pub runtime: Runtime,
+    pub sides: Vec<Side>,
+    /// It refuses some advice, prefetches and kinds of memory.
+    pub poor: bool,
+    /// `residency` asks it.
+    pub tells_residency: bool,
+}
+
+/// What a machine has of each device.
+pub struct Side {
+    pub device: Device,
+    pub streams: [Stream; STREAMS],
+    pub kernels: Kernels,
+}
+
+impl Machine {
+    pub fn new(spec: Spec) -> Self {
+        let sim = match spec {
+            Spec::Real => None,
+            Spec::Simulated { gpu, cuda, devices } => {
+                let builder = Sim::builder().gpu(gpu).cuda(cuda).devices(devices);
+                Some(builder.build().unwrap())
+            }
+        };
+        let runtime = match &sim {
+            Some(sim) => open(sim),
+            None => Runtime::open().expect("CUDA_UM_TEST_RUNTIME=cuda needs a GPU"),
+        };
+        let side = |device: Device| Side {
+            streams: std::array::from_fn(|_| device.stream().unwrap()),
+            kernels: Kernels::load(&device),
+            device,
+        };
+        // Of a real machine one device: what is held nowhere shows no order between several.
+        let count = if sim.is_some() { usize::MAX } else { 1 };
+        let devices = runtime.devices().unwrap().into_iter().take(count);
+        let sides: Vec<_> = devices.map(side).collect();
+        let is_poor = |side: &Side| {
+            let can = side.device.capabilities();
+            !(can.concurrent_managed_access && can.map_host_memory)
+        };
+        Self {
+            poor: sides.iter().any(is_poor),
+            // Page sampling of a real driver is its own business.
+            tells_residency: matches!(
+                spec,
+                Spec::Simulated {
+                    cuda: CudaVersion::V13_4,
+                    ..
+                }
+            ),
+            sim,
+            runtime,
+            sides,
+        }
+    }
+
+    /// The side and the place of a stream.
+    fn place(&self, stream: u8) -> (usize, usize) {
+        let stream = usize::from(stream);
+        let sides = self.sides.len();
+        (stream % sides, stream / sides % STREAMS)
+    }
+
+    pub fn stream(&self, stream: u8) -> (&Side, &Stream) {
+        let (side, at) = self.place(stream);
+        (&self.sides[side], &self.sides[side].streams[at])
+    }
+
+    pub fn new_stream(&mut self, stream: u8) -> Result<(), Error> {
+        let (side, at) = self.place(stream);
+        self.sides[side].streams[at] = self.sides[side].device.stream()?;
+        Ok(())
+    }
+
+    pub fn synchronize(&self) -> Result<(), Error> {
+        self.sides
+            .iter()
+            .try_for_each(|side| side.device.synchronize())
+    }
+
+    /// After a sequence: nothing is lost, and nothing was done that CUDA forbids.
+    pub fn nothing_left(&self) -> Result<(), String> {
+        self.runtime.reclaim().map_err(|error| error.to_string())?;
+        self.synchronize().map_err(|error| error.to_string())?;
+        for side in &self.sides {
+            // Frees the pinned memory that stages copies.
+            side.device.set_transfer_options(TransferOptions::default());
+        }
+        let Some(sim) = &self.sim else {
+            return Ok(());
+        };
+        sim.clear_trace();
+        let mut leaks = sim.leaks();
+        leaks.retain(|leak| matches!(leak, Leak::Memory { .. }));
+        if !leaks.is_empty() {
+            return Err(format!("leaks: {leaks:?}"));
+        }
+        match sim.misuse() {
+            misuse if misuse.is_empty() => Ok(()),
+            misuse => Err(format!("misuse: {misuse:?}")),
+        }
+    }
+
+    /// After the last sequence: streams, events and modules are given back, too.
+    pub fn close(self) -> Result<(), String> {
+        let Self {
+            sim,
+            runtime,
+            sides,
+            ..
+        } = self;
+        drop((sides, runtime));
+        match sim.map(|sim| sim.leaks()) {
+            Some(leaks) if !leaks.is_empty() => Err(format!("leaks at the end: {leaks:?}")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether the machine may refuse that.
+pub fn is_refusal(error: &Error) -> bool {
+    error.kind() == ErrorKind::NotSupported
+}

@@ -1,0 +1,53 @@
+//! A process has one profiler, so its tests take turns.
+
+use cuda_um::profile::MigrationCounts;
+use cuda_um::profile::trace::{Operation, OperationKind, RecordKind, Trace};
+use parking_lot::{Mutex, MutexGuard};
+
+/// Waits until no other test of this binary profiles.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock()
+}
+
+/// The sums over a trace's records.
+pub fn sums(trace: &Trace) -> MigrationCounts {
+    use cuda_um::profile::trace::Place::{Device, Host};
+    let mut sums = MigrationCounts {
+        dropped_records: trace.dropped_records,
+        ..MigrationCounts::default()
+    };
+    for record in &trace.records {
+        match record.kind {
+            RecordKind::Migration {
+                from, to, bytes, ..
+            } => match (from, to) {
+                (Host, Device(_)) => sums.bytes_to_device += bytes,
+                (Device(_), Host) => sums.bytes_to_host += bytes,
+                (Device(_), Device(_)) => sums.bytes_device_to_device += bytes,
+                (Host, Host) => panic!("{record:?}"),
+            },
+            RecordKind::CpuFault { .. } => sums.cpu_faults += 1,
+            RecordKind::GpuFault { faults, .. } => {
+                sums.gpu_faults += faults;
+                sums.gpu_fault_groups += 1;
+            }
+            _ => {}
+        }
+    }
+    sums
+}
+
+/// The operations of one kind, in order.
+pub fn operations<'t>(
+    trace: &'t Trace,
+    is_it: impl Fn(&OperationKind) -> bool,
+) -> Vec<&'t Operation> {
+    let all = trace.operations.iter();
+    all.filter(|operation| is_it(&operation.kind)).collect()
+}
+
+/// Whether the tests run on a GPU.
+pub fn on_gpu() -> bool {
+    std::env::var("CUDA_UM_TEST_RUNTIME").as_deref() == Ok("cuda")
+}

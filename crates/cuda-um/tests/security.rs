@@ -1,0 +1,78 @@
+//! `SECURITY.md` lists every environment variable that the sources read, and no other.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const FOLDERS: [&str; 6] = ["crates", "kernels", "xtask", "benches", "examples", "fuzz"];
+const SKIPPED: [&str; 2] = ["target", "tests"];
+/// Words in capitals, in files that read variables, which are none: names of values in usage texts, and of nvcc's options.
+const NO_VARIABLES: [&str; 3] = ["FILE", "DIR", "SM"];
+
+fn is_name(word: &str) -> bool {
+    let rest = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+    word.len() > 1 && word.as_bytes()[0].is_ascii_uppercase() && word.bytes().all(rest)
+}
+
+/// The names in a source that reads variables.
+fn variables(text: &str) -> BTreeSet<String> {
+    if !(text.contains("env::var") || text.contains("env = \"")) {
+        return BTreeSet::new();
+    }
+    let lines = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
+    let quoted = lines.flat_map(|line| line.split('"').skip(1).step_by(2));
+    quoted
+        .filter(|word| is_name(word) && !NO_VARIABLES.contains(word))
+        .map(str::to_owned)
+        .collect()
+}
+
+fn collect(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        if path.is_dir() && !SKIPPED.iter().any(|skipped| name == **skipped) {
+            collect(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.extend(variables(&fs::read_to_string(&path).unwrap()));
+        }
+    }
+}
+
+#[test]
+fn every_variable_that_is_read_is_listed() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let Ok(document) = fs::read_to_string(root.join("SECURITY.md")) else {
+        // A packaged crate has neither the document nor the other crates.
+        println!("not checked: SECURITY.md is not here");
+        return;
+    };
+    let mut read = BTreeSet::new();
+    FOLDERS
+        .iter()
+        .for_each(|folder| collect(&root.join(folder), &mut read));
+    assert!(read.len() > 10, "the sources were not found: {read:?}");
+    let rows = document.lines().filter_map(|line| line.strip_prefix("| `"));
+    let cells = rows.filter_map(|row| row.split(" |").next());
+    let listed: BTreeSet<String> = cells
+        .flat_map(|cell| cell.split('`'))
+        .filter(|word| is_name(word))
+        .map(str::to_owned)
+        .collect();
+    let (missing, idle): (Vec<_>, Vec<_>) = (
+        read.difference(&listed).collect(),
+        listed.difference(&read).collect(),
+    );
+    assert!(
+        missing.is_empty() && idle.is_empty(),
+        "SECURITY.md: add {missing:?}; nobody reads {idle:?}"
+    );
+}
+
+#[test]
+fn names_are_found_where_variables_are_read() {
+    let read = "const A: &str = \"A_B\"; std::env::var(A)";
+    assert_eq!(variables(read), BTreeSet::from(["A_B".to_owned()]));
+    assert!(variables("let text = \"A_B\";").is_empty());
+}

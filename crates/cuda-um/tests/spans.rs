@@ -1,0 +1,86 @@
+//! The spans that the library emits, and that they are quiet by default.
+
+mod support;
+
+use cuda_um::{Advice, Location, UnifiedBuffer};
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use support::{Add, device};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+/// Writes down spans with their fields' names, and the levels of everything.
+#[derive(Clone, Default)]
+struct Log {
+    spans: Arc<Mutex<Vec<(&'static str, Vec<&'static str>)>>>,
+    levels: Arc<Mutex<Vec<Level>>>,
+    next: Arc<AtomicU64>,
+}
+
+struct Names(Vec<&'static str>);
+
+impl Visit for Names {
+    fn record_debug(&mut self, field: &Field, _value: &dyn Debug) {
+        self.0.push(field.name());
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "cuda_um"
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        let mut names = Names(Vec::new());
+        span.record(&mut names);
+        let name = span.metadata().name();
+        self.spans.lock().unwrap().push((name, names.0));
+        self.levels.lock().unwrap().push(*span.metadata().level());
+        Id::from_u64(self.next.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    fn record(&self, _span: &Id, _values: &Record<'_>) {}
+    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        self.levels.lock().unwrap().push(*event.metadata().level());
+    }
+
+    fn enter(&self, _span: &Id) {}
+    fn exit(&self, _span: &Id) {}
+}
+
+#[test]
+fn every_operation_is_a_span_with_its_fields() {
+    let log = Log::default();
+    tracing::subscriber::with_default(log.clone(), || {
+        let (device, stream) = device();
+        let add = Add::load(&device);
+        let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+        data.advise(Advice::SetPreferredLocation(Location::from(&device)))
+            .unwrap();
+        add.launch(&stream, 1000, (&mut data, 1000u32, 1u32))
+            .unwrap();
+        data.prefetch(Location::Host, &stream).unwrap();
+        data.copy_from_host(&[1; 1000]).unwrap();
+        drop(data.host().unwrap());
+    });
+    let spans = log.spans.lock().unwrap();
+    for (name, fields) in [
+        ("fill", &["buffer", "bytes"][..]),
+        ("advise", &["buffer", "advice"]),
+        ("launch", &["kernel", "device"]),
+        ("prefetch", &["buffer", "bytes", "location"]),
+        ("copy", &["to", "bytes"]),
+        ("host wait", &["buffer", "access"]),
+    ] {
+        let found = spans.iter().find(|(span, _)| *span == name);
+        let found = found.unwrap_or_else(|| panic!("no {name} in {spans:?}"));
+        assert_eq!(found.1, fields, "{name}");
+    }
+    // A default subscriber shows INFO and above.
+    let levels = log.levels.lock().unwrap();
+    assert!(levels.len() > 10 && levels.iter().all(|level| *level == Level::DEBUG));
+}

@@ -1,0 +1,94 @@
+//! The kernels of `stress.ptx`, and their twins.
+
+use cuda_um::{Device, Kernel, LaunchConfig, Module, Result, Stream, View, ViewMut};
+use cuda_um_sim::{LaunchContext, TwinError, register_kernel};
+
+/// Every element x becomes x * factor + addend.
+#[derive(Clone, Copy)]
+pub struct Affine {
+    pub factor: u32,
+    pub addend: u32,
+}
+
+impl Affine {
+    pub fn of(self, element: u32) -> u32 {
+        element.wrapping_mul(self.factor).wrapping_add(self.addend)
+    }
+
+    /// This, and then `next`.
+    pub fn then(self, next: Self) -> Self {
+        Self {
+            factor: self.factor.wrapping_mul(next.factor),
+            addend: next.of(self.addend),
+        }
+    }
+}
+
+pub struct Kernels {
+    in_place: Kernel,
+    of_another: Kernel,
+}
+
+impl Kernels {
+    pub fn load(device: &Device) -> Self {
+        register_kernel("stress_affine", in_place);
+        register_kernel("stress_affine_of", of_another);
+        let module = Module::load(device, include_str!("stress.ptx")).unwrap();
+        Self {
+            in_place: module.kernel("stress_affine").unwrap(),
+            of_another: module.kernel("stress_affine_of").unwrap(),
+        }
+    }
+
+    pub fn change(&self, stream: &Stream, data: ViewMut<'_, u32>, by: Affine) -> Result<()> {
+        let count = data.len();
+        let arguments = (data, count as u32, by.factor, by.addend);
+        // SAFETY: the kernel's parameters; it stays below `count`, which is the buffer's length.
+        #[allow(unsafe_code, reason = "launches a kernel of stress.ptx")]
+        unsafe {
+            let config = LaunchConfig::linear(count, 256);
+            self.in_place.launch(stream, config, arguments)
+        }
+    }
+
+    /// `to` is not longer than `from`.
+    pub fn make(
+        &self,
+        stream: &Stream,
+        to: ViewMut<'_, u32>,
+        from: View<'_, u32>,
+        by: Affine,
+    ) -> Result<()> {
+        let count = to.len();
+        assert!(count <= from.len());
+        let arguments = (to, from, count as u32, by.factor, by.addend);
+        // SAFETY: the kernel's parameters; it stays below `count`, and both buffers are at least as long.
+        #[allow(unsafe_code, reason = "launches a kernel of stress.ptx")]
+        unsafe {
+            let config = LaunchConfig::linear(count, 256);
+            self.of_another.launch(stream, config, arguments)
+        }
+    }
+}
+
+fn in_place(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    let count = launch.value::<u32>(1)? as usize;
+    let (factor, addend) = (launch.value(2)?, launch.value(3)?);
+    let by = Affine { factor, addend };
+    let data = launch.slice_mut::<u32>(0, count)?;
+    data.iter_mut()
+        .for_each(|element| *element = by.of(*element));
+    Ok(())
+}
+
+fn of_another(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    let count = launch.value::<u32>(2)? as usize;
+    let (factor, addend) = (launch.value(3)?, launch.value(4)?);
+    let by = Affine { factor, addend };
+    let from = launch.slice::<u32>(1, count)?;
+    let to = launch.slice_mut::<u32>(0, count)?;
+    to.iter_mut()
+        .zip(from)
+        .for_each(|(to, from)| *to = by.of(*from));
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! Many threads, streams and buffers of one runtime: what is written is read, and nothing is left.
+//!
+//! By default 4,000 operations a thread. `CUDA_UM_STRESS_SECONDS=240` goes on for that time; `CUDA_UM_STRESS_SEED` repeats the
+//! choices of a run (not the order in which threads come to them). Memory stays below 1 GiB, see `budget.rs`.
+
+mod budget;
+mod item;
+mod kernels;
+mod progress;
+#[path = "../support/mod.rs"]
+mod support;
+mod worker;
+
+use budget::{Budget, CAP_BYTES, POOL_BYTES, RING_BYTES};
+use cuda_um::{Device, DevicePool, PinnedPool, PoolOptions, TransferOptions, UnifiedPool};
+use fastrand::Rng;
+use kernels::Kernels;
+use progress::{Over, Progress, say};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+use worker::{Shared, Until, Worker};
+
+const THREADS: usize = 16;
+const STREAMS: usize = 8;
+/// Of each thread, where no time is given.
+const OPERATIONS: usize = 4000;
+
+/// A number from the environment.
+fn setting(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|error| panic!("{name}={text}: {error}")),
+    )
+}
+
+impl Shared {
+    fn new(device: &Device) -> Self {
+        let options = PoolOptions::default()
+            .slab_bytes(8 << 20)
+            .limit_bytes(POOL_BYTES);
+        let staging = TransferOptions::default().ring_bytes(RING_BYTES);
+        device.set_transfer_options(staging);
+        Self {
+            device: device.clone(),
+            streams: (0..STREAMS).map(|_| device.stream().unwrap()).collect(),
+            unified: UnifiedPool::new(device, options).unwrap(),
+            pinned: PinnedPool::new(device, options).unwrap(),
+            on_device: DevicePool::new(device, options).unwrap(),
+            kernels: Kernels::load(device),
+        }
+    }
+
+    /// What buffers of the pools have.
+    fn live_bytes(&self) -> usize {
+        let stats = [
+            self.unified.stats(),
+            self.pinned.stats(),
+            self.on_device.stats(),
+        ];
+        stats.iter().map(|stats| stats.live_bytes).sum()
+    }
+
+    /// Gives everything back; what the pools still hold then.
+    fn finish(self, progress: &Progress) -> usize {
+        progress.begins(0, "synchronize");
+        self.device.synchronize().unwrap();
+        progress.begins(0, "trim");
+        self.unified.trim();
+        self.pinned.trim();
+        self.on_device.trim();
+        progress.begins(0, "reclaim");
+        self.device.runtime().reclaim().unwrap();
+        let stats = [
+            self.unified.stats(),
+            self.pinned.stats(),
+            self.on_device.stats(),
+        ];
+        let held = |stats: &cuda_um::PoolStats| stats.live_bytes + stats.reserved_bytes;
+        let left = stats.iter().map(held).sum();
+        progress.begins(0, "drop pools, kernels and streams");
+        drop(self);
+        left
+    }
+}
+
+#[test]
+fn what_is_written_is_read_and_nothing_is_left() {
+    let seconds = setting("CUDA_UM_STRESS_SECONDS");
+    let until = match seconds {
+        Some(seconds) => Until::Time(Instant::now() + Duration::from_secs(seconds)),
+        None => Until::Operations(OPERATIONS),
+    };
+    let seed = setting("CUDA_UM_STRESS_SEED").unwrap_or(1);
+    let (sim, runtime) = support::machine();
+    let device = runtime.device(0).unwrap();
+    let concurrent = device.capabilities().concurrent_managed_access;
+    let (budget, progress) = (Budget::new(), Progress::new(THREADS));
+    let shared = Shared::new(&device);
+    let live_bytes = || {
+        let live = shared.live_bytes() + budget.live_bytes();
+        assert!(live <= CAP_BYTES, "{live} bytes live");
+        format!("{} MiB live", live >> 20)
+    };
+    std::thread::scope(|scope| {
+        let over = Over(&progress);
+        let watch = scope.spawn(|| progress.watch(live_bytes));
+        std::thread::scope(|scope| {
+            let (others, inboxes): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| mpsc::channel()).unzip();
+            for (number, inbox) in inboxes.into_iter().enumerate() {
+                let worker = Worker {
+                    number,
+                    shared: &shared,
+                    budget: &budget,
+                    progress: &progress,
+                    random: Rng::with_seed(seed << 8 | number as u64),
+                    large_in: if seconds.is_some() { 32 } else { 512 },
+                    inbox,
+                    others: others.clone(),
+                    items: Vec::new(),
+                };
+                scope.spawn(move || worker.run(until));
+            }
+        });
+        drop(over);
+        watch.join().unwrap();
+    });
+    let end = Progress::new(1);
+    let left = std::thread::scope(|scope| {
+        scope.spawn(|| end.watch(String::new));
+        let _over = Over(&end);
+        shared.finish(&end)
+    });
+    let left = left + budget.live_bytes();
+    drop((device, runtime));
+    let operations = progress.operations();
+    let errors = progress.checksum_errors.load(Ordering::Relaxed);
+    say(&format!(
+        "stress: {THREADS} threads, {STREAMS} streams, {operations} operations, {errors} checksum errors, {left} bytes live"
+    ));
+    assert_eq!((errors, left), (0, 0));
+    let refused = progress.refused.load(Ordering::Relaxed);
+    // Elsewhere every host guard keeps all others from the device.
+    assert!(
+        !concurrent || refused < operations / 4,
+        "{refused} operations were refused"
+    );
+    if let Some(sim) = sim {
+        assert!(sim.leaks().is_empty(), "{:?}", sim.leaks());
+        assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
+    }
+}

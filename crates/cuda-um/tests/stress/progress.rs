@@ -1,0 +1,98 @@
+//! What the threads have done, said every ten seconds, and the end of a process that hangs.
+
+use std::io::Write;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Nothing takes so long, on a busy machine either.
+const HANGS: Duration = Duration::from_secs(60);
+const SAID_EVERY: Duration = Duration::from_secs(10);
+
+pub struct Progress {
+    lanes: Vec<Lane>,
+    pub checksum_errors: AtomicU64,
+    /// What was not done, since there was no memory or the device was kept idle for the host.
+    pub refused: AtomicU64,
+    is_over: AtomicBool,
+}
+
+/// Of one thread.
+#[repr(align(128))]
+struct Lane {
+    operations: AtomicU64,
+    at: Mutex<&'static str>,
+}
+
+impl Progress {
+    pub fn new(threads: usize) -> Self {
+        let lane = |_| Lane {
+            operations: AtomicU64::new(0),
+            at: Mutex::new("start"),
+        };
+        Self {
+            lanes: (0..threads).map(lane).collect(),
+            checksum_errors: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+        }
+    }
+
+    pub fn begins(&self, thread: usize, operation: &'static str) {
+        self.lanes[thread]
+            .operations
+            .fetch_add(1, Ordering::Relaxed);
+        *self.lanes[thread].at.lock().unwrap() = operation;
+    }
+
+    pub fn operations(&self) -> u64 {
+        let done = |lane: &Lane| lane.operations.load(Ordering::Relaxed);
+        self.lanes.iter().map(done).sum()
+    }
+
+    /// Until `Over` is dropped: says what was done, and `live`; ends the process when nothing moves.
+    pub fn watch(&self, mut live: impl FnMut() -> String) {
+        let start = Instant::now();
+        let (mut moved, mut said, mut seen) = (start, start, 0);
+        while !self.is_over.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(20));
+            let all = self.operations();
+            if all != seen {
+                (seen, moved) = (all, Instant::now());
+            }
+            if said.elapsed() > SAID_EVERY {
+                said = Instant::now();
+                let seconds = start.elapsed().as_secs();
+                say(&format!(
+                    "stress: {seconds} s, {all} operations, {}",
+                    live()
+                ));
+            }
+            if moved.elapsed() > HANGS {
+                let at: Vec<_> = self
+                    .lanes
+                    .iter()
+                    .map(|lane| *lane.at.lock().unwrap())
+                    .collect();
+                say(&format!(
+                    "stress: nothing has moved for {HANGS:?}; the threads are at {at:?}"
+                ));
+                std::process::abort();
+            }
+        }
+    }
+}
+
+/// Lets the watch end, also by a panic.
+pub struct Over<'a>(pub &'a Progress);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Not captured by the test harness: the process may end before it shows anything.
+pub fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

@@ -1,0 +1,273 @@
+//! One thread: operations in an order that its seed says, on buffers that come and go.
+
+use super::budget::Budget;
+use super::item::{Buffer, Content, Item};
+use super::kernels::{Affine, Kernels};
+use super::progress::{Progress, say};
+use cuda_um::{
+    Device, DeviceBuffer, DevicePool, ErrorKind, Location, PinnedBuffer, PinnedPool, Result,
+    Stream, UnifiedBuffer, UnifiedPool,
+};
+use fastrand::Rng;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Instant;
+
+/// What all threads share.
+pub struct Shared {
+    pub device: Device,
+    pub streams: Vec<Stream>,
+    pub unified: UnifiedPool,
+    pub pinned: PinnedPool,
+    pub on_device: DevicePool,
+    pub kernels: Kernels,
+}
+
+/// When a thread stops.
+#[derive(Clone, Copy)]
+pub enum Until {
+    Operations(usize),
+    Time(Instant),
+}
+
+/// Buffers that a thread keeps.
+const KEPT: usize = 12;
+
+pub struct Worker<'a> {
+    pub number: usize,
+    pub shared: &'a Shared,
+    pub budget: &'a Budget,
+    pub progress: &'a Progress,
+    pub random: Rng,
+    /// One buffer in so many is large.
+    pub large_in: u32,
+    pub inbox: Receiver<Item<'a>>,
+    pub others: Vec<Sender<Item<'a>>>,
+    pub items: Vec<Item<'a>>,
+}
+
+impl<'a> Worker<'a> {
+    pub fn run(mut self, until: Until) {
+        let mut done = 0;
+        while match until {
+            Until::Operations(count) => done < count,
+            Until::Time(end) => Instant::now() < end,
+        } {
+            done += 1;
+            match self.step() {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::OutOfMemory => {
+                    self.refused();
+                    self.let_go();
+                }
+                Err(error) if error.kind() == ErrorKind::Busy => self.refused(),
+                Err(error) => panic!("thread {}: {error}", self.number),
+            }
+        }
+        // Whoever still works may send until it ends.
+        self.others.clear();
+        while let Some(item) = self.items.pop().or_else(|| self.inbox.recv().ok()) {
+            self.progress.begins(self.number, "the last look");
+            self.verify(&item);
+        }
+    }
+
+    fn refused(&self) {
+        self.progress.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One operation. A buffer that an error leaves in doubt is dropped.
+    fn step(&mut self) -> Result<()> {
+        while let Ok(item) = self.inbox.try_recv() {
+            match self.random.u8(..4) {
+                0 => drop(item),
+                _ => self.items.push(item),
+            }
+        }
+        if self.items.len() > KEPT {
+            self.let_go();
+        }
+        let choice = match self.items.len() {
+            0 | 1 => 0,
+            _ => self.random.u8(..100),
+        };
+        let begins = |what| self.progress.begins(self.number, what);
+        match choice {
+            0..24 => {
+                begins("allocate");
+                let item = self.allocate()?;
+                self.items.push(item);
+            }
+            24..36 => {
+                begins("write");
+                let mut item = self.take();
+                item.content = Content::new(self.random.u32(..));
+                item.buffer.write(item.content)?;
+                self.items.push(item);
+            }
+            36..46 => {
+                begins("prefetch");
+                self.prefetch()?;
+            }
+            46..64 => {
+                begins("launch");
+                let (mut item, by) = (self.take(), self.affine());
+                let stream = self.stream();
+                self.shared
+                    .kernels
+                    .change(stream, item.buffer.view_mut()?, by)?;
+                item.content = item.content.changed(by);
+                self.items.push(item);
+            }
+            64..82 => {
+                begins("make of another");
+                self.make_of_another()?;
+            }
+            82..88 => {
+                begins("hand over");
+                let item = self.take();
+                let to = self.random.usize(..self.others.len());
+                // It takes until all have stopped.
+                assert!(self.others[to].send(item).is_ok());
+            }
+            88..92 => {
+                begins("drop or close");
+                let Item { buffer, charge, .. } = self.take();
+                match self.random.bool() {
+                    true => drop(buffer),
+                    false => buffer.close()?,
+                }
+                drop(charge);
+            }
+            92..99 => {
+                begins("verify");
+                let item = self.take();
+                self.verify(&item);
+                self.items.push(item);
+            }
+            _ => {
+                begins("trim or synchronize");
+                match self.random.u8(..4) {
+                    0 => drop(self.shared.unified.trim()),
+                    1 => drop(self.shared.pinned.trim()),
+                    2 => drop(self.shared.on_device.trim()),
+                    _ => self.stream().synchronize()?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn stream(&mut self) -> &'a Stream {
+        &self.shared.streams[self.random.usize(..self.shared.streams.len())]
+    }
+
+    fn affine(&mut self) -> Affine {
+        Affine {
+            factor: self.random.u32(..) | 1,
+            addend: self.random.u32(..),
+        }
+    }
+
+    fn take(&mut self) -> Item<'a> {
+        let at = self.random.usize(..self.items.len());
+        self.items.swap_remove(at)
+    }
+
+    /// Makes room: one buffer is looked at, and dropped in use or not.
+    fn let_go(&mut self) {
+        if self.items.is_empty() {
+            return;
+        }
+        let item = self.take();
+        if self.random.bool() {
+            self.verify(&item);
+        }
+    }
+
+    fn allocate(&mut self) -> Result<Item<'a>> {
+        let (shared, device) = (self.shared, &self.shared.device);
+        // Of every power of two as many, up to 128 KiB; and now and then up to 16 MiB.
+        let below = match self.random.u32(..self.large_in) {
+            0 => 1 << 22,
+            _ => 1 << self.random.u32(..=15),
+        };
+        let len = 1 + self.random.usize(..below);
+        let content = Content::new(self.random.u32(..));
+        let elements = content.elements(len);
+        let charge = match self.random.u8(..4) {
+            0 => self.budget.charge(len * size_of::<u32>()),
+            _ => None,
+        };
+        let kind = self.random.u8(..4);
+        let buffer = match (kind, &charge) {
+            (0, Some(_)) => Buffer::Device(DeviceBuffer::from_slice(device, &elements)?),
+            (0, None) => Buffer::Device(shared.on_device.from_slice(&elements)?),
+            (1, Some(_)) => Buffer::Pinned(PinnedBuffer::from_slice(device, &elements)?),
+            (1, None) => Buffer::Pinned(shared.pinned.from_slice(&elements)?),
+            (_, Some(_)) => Buffer::Unified(UnifiedBuffer::from_slice(device, &elements)?),
+            (_, None) => Buffer::Unified(shared.unified.from_slice(&elements)?),
+        };
+        Ok(Item {
+            buffer,
+            content,
+            charge,
+        })
+    }
+
+    fn prefetch(&mut self) -> Result<()> {
+        let device = &self.shared.device;
+        let location = match self.random.bool() {
+            true => Location::from(device),
+            false => Location::Host,
+        };
+        let (at, stream) = (self.random.usize(..self.items.len()), self.stream());
+        match &self.items[at].buffer {
+            Buffer::Unified(buffer) if device.capabilities().concurrent_managed_access => {
+                buffer.prefetch(location, stream)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// By a kernel, or by a copy.
+    fn make_of_another(&mut self) -> Result<()> {
+        let (mut to, mut from) = (self.take(), self.take());
+        if from.buffer.len() < to.buffer.len() {
+            std::mem::swap(&mut to, &mut from);
+        }
+        let stream = self.stream();
+        match self.random.bool() {
+            true => {
+                let by = self.affine();
+                let (target, source) = (to.buffer.view_mut()?, from.buffer.view()?);
+                self.shared.kernels.make(stream, target, source, by)?;
+                to.content = from.content.changed(by);
+            }
+            false => {
+                to.buffer.copy_from(&from.buffer, stream)?;
+                to.content = from.content;
+            }
+        }
+        self.items.extend([to, from]);
+        Ok(())
+    }
+
+    fn verify(&mut self, item: &Item<'a>) {
+        let found = match item.buffer.checksum(self.random.bool()) {
+            Ok(found) => found,
+            Err(error) if error.kind() == ErrorKind::Busy => return self.refused(),
+            Err(error) => panic!("thread {}: {error}", self.number),
+        };
+        let expected = item.content.checksum(item.buffer.len());
+        if found != expected {
+            self.progress
+                .checksum_errors
+                .fetch_add(1, Ordering::Relaxed);
+            let len = item.buffer.len();
+            say(&format!(
+                "stress: checksum {found:#x} of {len} elements, and {expected:#x} expected"
+            ));
+        }
+    }
+}

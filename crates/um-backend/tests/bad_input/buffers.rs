@@ -1,0 +1,114 @@
+//! The methods of `Buffer`, on every kind of it.
+
+use std::ops::Range;
+
+use um_backend::{Buffer, BufferKind, CudaError, HostBuffer};
+
+use crate::world::{Case, LEN, World, run};
+
+type Call = fn(&mut dyn Buffer<f32>) -> Result<(), CudaError>;
+
+const END: usize = usize::MAX;
+
+fn on_each_kind(of: &'static str, is: &'static str, says: &str, call: Call) {
+    let cases = BufferKind::ALL.into_iter().enumerate();
+    run(cases
+        .map(|(at, kind)| Case {
+            of,
+            given: format!("a {kind} buffer"),
+            call: Box::new(move |world: &mut World| call(&mut *world.buffers[at].1)),
+            is,
+            says: vec![says.to_owned()],
+        })
+        .collect());
+}
+
+fn mismatch(of: &'static str, says: &str, call: Call) {
+    on_each_kind(of, "LengthMismatch", says, call);
+}
+
+fn outside(of: &'static str, Range { start, end }: Range<usize>, len: usize, call: Call) {
+    let says = format!("range {start}..{end} is not within the buffer's {len} elements");
+    on_each_kind(of, "RangeOutOfBounds", &says, call);
+}
+
+fn host(len: usize) -> HostBuffer<f32> {
+    HostBuffer::zeroed(len).unwrap()
+}
+
+#[test]
+fn slices_of_another_length() {
+    let says = "copy_from_host: the buffer has 1000 elements, and 999 were given";
+    mismatch("Buffer::copy_from_host", says, |b| {
+        b.copy_from_host(&[9.0; LEN - 1])
+    });
+    let says = "copy_to_host: the buffer has 1000 elements, and 1001 were given";
+    mismatch("Buffer::copy_to_host", says, |b| {
+        b.copy_to_host(&mut [9.0; LEN + 1])
+    });
+    let says = "copy_to_host: the buffer has 1000 elements, and 0 were given";
+    mismatch("Buffer::copy_to_host", says, |b| b.copy_to_host(&mut []));
+}
+
+#[test]
+fn parts_outside() {
+    outside("Buffer::copy_from_host_at", 991..1001, LEN, |b| {
+        b.copy_from_host_at(991, &[9.0; 10])
+    });
+    outside("Buffer::copy_from_host_at", 1001..1001, LEN, |b| {
+        b.copy_from_host_at(1001, &[])
+    });
+    outside("Buffer::copy_from_host_at", END..END, LEN, |b| {
+        b.copy_from_host_at(END, &[9.0; 10])
+    });
+    outside("Buffer::copy_to_host_at", 991..1001, LEN, |b| {
+        b.copy_to_host_at(991, &mut [9.0; 10])
+    });
+    outside("Buffer::copy_to_host_at", END - 3..END, LEN, |b| {
+        b.copy_to_host_at(END - 3, &mut [9.0; 10])
+    });
+}
+
+#[test]
+fn buffers_of_another_length() {
+    let says = "copy_from_buffer: the buffer has 1000 elements, and 5 were given";
+    mismatch("Buffer::copy_from_buffer", says, |b| {
+        b.copy_from_buffer(&host(5))
+    });
+}
+
+#[test]
+fn parts_of_other_buffers_outside() {
+    outside("Buffer::copy_from_buffer_at", 4..6, 5, |b| {
+        b.copy_from_buffer_at(0, &host(5), 4..6)
+    });
+    #[allow(clippy::reversed_empty_ranges, reason = "what is wrong")]
+    outside("Buffer::copy_from_buffer_at", 4..3, 5, |b| {
+        b.copy_from_buffer_at(0, &host(5), 4..3)
+    });
+    outside("Buffer::copy_from_buffer_at", 0..END, 5, |b| {
+        b.copy_from_buffer_at(0, &host(5), 0..END)
+    });
+    outside("Buffer::copy_from_buffer_at", 996..1001, LEN, |b| {
+        b.copy_from_buffer_at(996, &host(5), 0..5)
+    });
+    outside("Buffer::copy_from_buffer_at", END..END, LEN, |b| {
+        b.copy_from_buffer_at(END, &host(5), 0..1)
+    });
+}
+
+#[test]
+fn clones_of_lengths_that_cannot_be() {
+    on_each_kind(
+        "Buffer::clone_empty",
+        "TooLarge",
+        "18446744073709551615 elements of 4 bytes are more than can be addressed: 9223372036854775807 bytes",
+        |b| b.clone_empty(END).map(drop),
+    );
+    on_each_kind(
+        "Buffer::clone_empty",
+        "OutOfMemory",
+        "bytes requested",
+        |b| b.clone_empty(isize::MAX as usize / 4).map(drop),
+    );
+}

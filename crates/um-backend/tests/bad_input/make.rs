@@ -1,0 +1,96 @@
+//! Making buffers: lengths that cannot be, types that do not match, memory that is CUDA's already.
+
+use um_backend::{
+    AccessPattern, Buffer, BufferKind, CudaBuffer, DType, HostBuffer, PinnedBuffer, UnifiedBuffer,
+    UnifiedOptions,
+};
+
+use crate::world::{World, cases, run};
+
+const TOO_MANY: usize = isize::MAX as usize / 4 + 1;
+/// More than the device has.
+const BEYOND: usize = (65 << 20) / 4;
+
+fn device(world: &World) -> std::sync::Arc<um_backend::CudaDevice> {
+    world.backend.device().clone()
+}
+
+#[test]
+fn more_than_can_be_addressed() {
+    run(cases! {
+        "CudaBackend::allocate_unified", "usize::MAX": |w| w.backend.allocate_unified::<f32>(usize::MAX)
+            => TooLarge, ["18446744073709551615 elements of 4 bytes", "9223372036854775807 bytes"];
+        "CudaBackend::allocate_unified_for", "usize::MAX": |w| w.backend.allocate_unified_for::<f32>(usize::MAX, AccessPattern::ReadBack)
+            => TooLarge, ["18446744073709551615 elements of 4 bytes"];
+        "CudaBackend::create_buffer", "one too many": |w| w.backend.create_buffer::<f32>(TOO_MANY, DType::F32)
+            => TooLarge, ["2305843009213693952 elements of 4 bytes"];
+        "CudaBackend::create_pinned", "usize::MAX": |w| w.backend.create_pinned::<f64>(usize::MAX)
+            => TooLarge, ["18446744073709551615 elements of 8 bytes"];
+        "CudaBackend::create_host", "one too many": |w| w.backend.create_host::<f32>(TOO_MANY)
+            => TooLarge, ["2305843009213693952 elements of 4 bytes"];
+        "CudaBackend::create", "usize::MAX": |w| w.backend.create::<u8>(BufferKind::Cuda, usize::MAX)
+            => TooLarge, ["18446744073709551615 elements of 1 bytes"];
+        "HostBuffer::zeroed", "usize::MAX": |_w| HostBuffer::<f32>::zeroed(usize::MAX)
+            => TooLarge, ["18446744073709551615 elements of 4 bytes"];
+        "HostBuffer::new", "usize::MAX": |_w| HostBuffer::<f32>::new(usize::MAX, DType::F32)
+            => TooLarge, ["18446744073709551615 elements of 4 bytes"];
+    });
+}
+
+#[test]
+fn more_than_there_is() {
+    run(cases! {
+        "CudaBackend::allocate_unified", "more than the device has": |w| w.backend.allocate_unified::<f32>(BEYOND)
+            => OutOfMemory, ["oversubscribe", "bytes requested", "of 67108864"];
+        "CudaBackend::allocate_unified_for", "more than the device has": |w| w.backend.allocate_unified_for::<f32>(BEYOND, AccessPattern::DeviceResident)
+            => OutOfMemory, ["oversubscribe", "68157440 bytes requested", "of 67108864"];
+        "CudaBackend::create_buffer", "more than the device has": |w| w.backend.create_buffer::<f32>(BEYOND, DType::F32)
+            => OutOfMemory, ["cudaMalloc", "68157440 bytes requested", "of 67108864"];
+        "HostBuffer::zeroed", "all that can be addressed": |_w| HostBuffer::<f32>::zeroed(TOO_MANY - 1)
+            => OutOfMemory, ["host buffer of 2305843009213693951 f32", "9223372036854775804 bytes requested"];
+    });
+}
+
+#[test]
+fn types_that_do_not_match() {
+    run(cases! {
+        "CudaBackend::create_buffer", "f64 for f32": |w| w.backend.create_buffer::<f32>(4, DType::F64)
+            => DTypeMismatch, ["dtype f64 was asked for, but the element type is f32"];
+        "CudaBuffer::new", "u32 for f32": |w| CudaBuffer::<f32>::new(device(w), 4, DType::U32)
+            => DTypeMismatch, ["dtype u32", "f32"];
+        "PinnedBuffer::new", "bf16 for f16": |w| PinnedBuffer::<half::f16>::new(device(w), 4, DType::BF16)
+            => DTypeMismatch, ["dtype bf16", "f16"];
+        "UnifiedBuffer::new", "i8 for u8": |w| UnifiedBuffer::<u8>::new(device(w), 4, DType::I8)
+            => DTypeMismatch, ["dtype i8", "u8"];
+        "UnifiedBuffer::with_options", "i64 for f64": |w| UnifiedBuffer::<f64>::with_options(device(w), 4, DType::I64, UnifiedOptions::default())
+            => DTypeMismatch, ["dtype i64", "f64"];
+        "HostBuffer::new", "f32 for i32": |_w| HostBuffer::<i32>::new(4, DType::F32)
+            => DTypeMismatch, ["dtype f32", "i32"];
+        "DType::check", "f32 for i32": |_w| DType::F32.check::<i32>()
+            => DTypeMismatch, ["dtype f32", "i32"];
+    });
+}
+
+#[test]
+fn memory_that_cuda_has_already() {
+    run(cases! {
+        "CudaBackend::with_registered", "pinned memory": |w| {
+            let mut guard = w.pinned.as_slice_mut()?;
+            w.backend.with_registered(&mut guard, |_| ())
+        } => Cuda, ["cudaHostRegister", "4000 bytes"];
+    });
+}
+
+#[test]
+fn memory_that_kernels_do_not_reach() {
+    run(cases! {
+        "BufferMemory::device_view", "host memory": |_w| {
+            let buffer = HostBuffer::<f32>::zeroed(4)?;
+            buffer.memory().device_view().map(drop)
+        } => NotSupported, ["a view for kernels", "device, managed or mapped pinned memory", "host memory"];
+        "BufferMemoryMut::device_view_mut", "host memory": |_w| {
+            let mut buffer = HostBuffer::<f32>::zeroed(4)?;
+            buffer.memory_mut().device_view_mut().map(drop)
+        } => NotSupported, ["a view for kernels", "host memory"];
+    });
+}

@@ -1,0 +1,102 @@
+//! What reads bytes from outside, as functions that take any bytes: none of them may panic, and what they accept must hold what it says.
+//!
+//! `cargo xtask fuzz` gives them to libFuzzer (`libfuzzer/`), `tests/mutated.rs` mutates the seeds in CI.
+
+use cuda_um::{Device, ErrorKind, Module, Runtime};
+use cuda_um_cost::CostModel;
+use cuda_um_sim::{LaunchContext, Sim, TwinError, register_kernel};
+use std::sync::LazyLock;
+use um_examples::{npy, texts};
+
+/// A function that takes any bytes.
+pub type Target = fn(&[u8]);
+
+/// All of them, by name: each has a folder in `seeds/`.
+pub const TARGETS: [(&str, Target); 4] = [
+    ("npy", npy),
+    ("texts", texts),
+    ("cost_model", cost_model),
+    ("ptx", ptx),
+];
+
+/// The `.npy` files of the main job: vectors, and numbers of rows.
+///
+/// # Panics
+/// What was read is not what its header says.
+pub fn npy(bytes: &[u8]) {
+    let len = bytes.len() as u64;
+    if let Ok(matrix) = npy::matrix_from(bytes, len) {
+        let (rows, columns) = (matrix.rows, matrix.columns);
+        let values = matrix.into_f32();
+        assert_eq!(values.len(), rows * columns);
+        assert!(values.len() * 2 <= bytes.len(), "more than there was");
+    }
+    if let Ok(numbers) = npy::integers_from(bytes, len) {
+        assert!(numbers.len() * 4 <= bytes.len(), "more than there was");
+    }
+}
+
+/// The texts that belong to vectors.
+///
+/// # Panics
+/// A line is not as it was, or what is shown of it has control characters.
+pub fn texts(bytes: &[u8]) {
+    let Ok(lines) = texts::lines_of(bytes.to_vec()) else {
+        assert!(std::str::from_utf8(bytes).is_err(), "UTF-8 was refused");
+        return;
+    };
+    let ends = bytes.iter().filter(|&&byte| byte == b'\n').count();
+    let whole = usize::from(bytes.last() != Some(&b'\n'));
+    assert_eq!(lines.len(), ends + whole);
+    for line in &lines {
+        let shown = texts::printable(line, 20);
+        assert!(shown.chars().count() <= 20 && !shown.contains(char::is_control));
+    }
+}
+
+/// The file that `CUDA_UM_COST_MODEL` names.
+///
+/// # Panics
+/// A model that was accepted has a value that no machine can have, or does not come back as it was.
+pub fn cost_model(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    if let Ok(model) = CostModel::from_json(text) {
+        model.check().expect("what was accepted can be");
+        assert_eq!(CostModel::from_json(&model.to_json()), Ok(model));
+    }
+}
+
+/// Text for `Module::load`: the checks before the driver gets it, and the simulator's reader.
+///
+/// # Panics
+/// A text that the driver must not see was passed on, or the simulator came to an end that is none of CUDA's errors.
+pub fn ptx(bytes: &[u8]) {
+    static DEVICE: LazyLock<Device> = LazyLock::new(|| {
+        register_kernel("add", twin);
+        let sim = Sim::builder().build().expect("a simulator");
+        let runtime = Runtime::from_table(sim.table()).expect("a runtime");
+        runtime.device(0).expect("a device")
+    });
+    let text = String::from_utf8_lossy(bytes);
+    match Module::load(&DEVICE, &text) {
+        Ok(module) => {
+            assert!(!text.contains('\0') && !text.starts_with('\u{7f}'));
+            if let Ok(kernel) = module.kernel("add") {
+                kernel.attributes().expect("a kernel has them");
+            }
+        }
+        Err(error) => {
+            let kind = error.kind();
+            let checked = text.contains('\0') || text.starts_with('\u{7f}');
+            assert_eq!(kind == ErrorKind::InvalidArgument, checked, "{error}");
+            // What a panic in the simulator becomes.
+            assert!(!error.to_string().contains("UNKNOWN"), "{error}");
+        }
+    }
+}
+
+fn twin(_: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! `cargo xtask mutants`: breaks the library on purpose, one patch after the other, and sees that the tests notice.
+
+use crate::workspace;
+use anyhow::{Context, Result, bail, ensure};
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Options of `cargo xtask mutants`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only mutants whose name contains this.
+    #[arg(long)]
+    only: Option<String>,
+    /// Seconds that a mutant's tests may take; a mutant that hangs them is caught as well.
+    #[arg(long, default_value_t = 300)]
+    limit: u32,
+    /// Say which mutants there are, and run nothing.
+    #[arg(long)]
+    list: bool,
+}
+
+/// A patch of `mutants/`: comment lines, then a diff.
+struct Mutant {
+    name: String,
+    patch: PathBuf,
+    breaks: String,
+    /// Arguments of cargo.
+    caught_by: Vec<String>,
+}
+
+/// Runs all of them.
+pub fn run(args: &Args) -> Result<()> {
+    let wanted = |mutant: &Mutant| {
+        let only = args.only.as_ref();
+        only.is_none_or(|only| mutant.name.contains(only.as_str()))
+    };
+    let mutants: Vec<Mutant> = read_all()?.into_iter().filter(wanted).collect();
+    ensure!(!mutants.is_empty(), "no mutant has that name");
+    if args.list {
+        for mutant in &mutants {
+            println!("{}: {}", mutant.name, mutant.breaks);
+        }
+        return Ok(());
+    }
+
+    let tree = Tree::new()?;
+    let commands: HashSet<&[String]> = mutants.iter().map(|m| &*m.caught_by).collect();
+    for command in commands {
+        println!("without a mutant: cargo {}", command.join(" "));
+        let output = tree.cargo(command, args.limit)?;
+        ensure!(
+            output.status.success(),
+            "these tests fail without a mutant:\n{}",
+            tail(&output)
+        );
+    }
+    let mut survivors = Vec::new();
+    for (index, mutant) in mutants.iter().enumerate() {
+        print!("{}/{} {}: ", index + 1, mutants.len(), mutant.name);
+        match tree.try_mutant(mutant, args.limit)? {
+            Some(caught) => println!("caught by {caught}"),
+            None => {
+                println!("SURVIVED ({})", mutant.breaks);
+                survivors.push(mutant.name.as_str());
+            }
+        }
+    }
+    ensure!(
+        survivors.is_empty(),
+        "{} of {} mutants survived: {}",
+        survivors.len(),
+        mutants.len(),
+        survivors.join(", ")
+    );
+    println!("{} mutants, all caught", mutants.len());
+    Ok(())
+}
+
+fn read_all() -> Result<Vec<Mutant>> {
+    let folder = workspace::root().join("mutants");
+    let mut patches: Vec<PathBuf> = fs::read_dir(&folder)
+        .with_context(|| format!("cannot read {}", folder.display()))?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<_>>()?;
+    patches.retain(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "patch")
+    });
+    patches.sort();
+    patches.into_iter().map(read).collect()
+}
+
+fn read(patch: PathBuf) -> Result<Mutant> {
+    let text = fs::read_to_string(&patch)?;
+    let field = |key: &str| {
+        text.lines()
+            .take_while(|line| line.starts_with('#'))
+            .find_map(|line| line.strip_prefix(key))
+            .map(str::trim)
+            .with_context(|| format!("{} has no line `{key}`", patch.display()))
+    };
+    let caught_by = field("# caught by: cargo ")?
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect();
+    let name = patch.file_stem().unwrap_or_default();
+    Ok(Mutant {
+        name: name.to_string_lossy().into_owned(),
+        breaks: field("# breaks:")?.to_owned(),
+        caught_by,
+        patch,
+    })
+}
+
+/// A checkout of its own, so that the working tree stays as it is.
+struct Tree {
+    folder: PathBuf,
+}
+
+impl Tree {
+    fn new() -> Result<Self> {
+        let folder = workspace::target().join("mutants").join("tree");
+        let tree = Self { folder };
+        tree.remove();
+        let mut add = Command::new("git");
+        add.current_dir(workspace::root())
+            .args(["worktree", "add", "--quiet", "--detach", "--force"])
+            .arg(&tree.folder)
+            .arg("HEAD");
+        workspace::run(&mut add)?;
+        println!("mutants of the last commit, in {}", tree.folder.display());
+        Ok(tree)
+    }
+
+    fn git(&self, arguments: &[&str], patch: Option<&Path>) -> Result<()> {
+        let mut git = Command::new("git");
+        git.current_dir(&self.folder).args(arguments).args(patch);
+        workspace::run(&mut git)
+    }
+
+    /// What caught it; `None` if nothing did.
+    fn try_mutant(&self, mutant: &Mutant, limit: u32) -> Result<Option<String>> {
+        self.git(&["apply"], Some(&mutant.patch))
+            .with_context(|| format!("{} does not apply any more", mutant.patch.display()))?;
+        let caught = self.caught(mutant, limit);
+        self.git(&["checkout", "--quiet", "--", "."], None)?;
+        caught
+    }
+
+    fn caught(&self, mutant: &Mutant, limit: u32) -> Result<Option<String>> {
+        let split = mutant.caught_by.iter().position(|word| word == "--");
+        let mut build = mutant.caught_by[..split.unwrap_or(mutant.caught_by.len())].to_vec();
+        build.push("--no-run".to_owned());
+        let built = self.cargo(&build, 900)?;
+        if !built.status.success() {
+            bail!("{} does not compile:\n{}", mutant.name, tail(&built));
+        }
+        let output = self.cargo(&mutant.caught_by, limit)?;
+        if output.status.success() {
+            return Ok(None);
+        }
+        // The exit status of `timeout` for a command that it ended.
+        if output.status.code() == Some(124) {
+            return Ok(Some(format!("the limit of {limit} s: it hangs")));
+        }
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let failed: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"))
+            .collect();
+        Ok(Some(if failed.is_empty() {
+            format!("the end of the test program: {}", output.status)
+        } else {
+            failed.join(", ")
+        }))
+    }
+
+    fn cargo(&self, arguments: &[String], limit: u32) -> Result<Output> {
+        Command::new("timeout")
+            .arg(limit.to_string())
+            .arg("cargo")
+            .args(arguments)
+            .current_dir(&self.folder)
+            .env(
+                "CARGO_TARGET_DIR",
+                workspace::target().join("mutants/target"),
+            )
+            .output()
+            .context("cannot start `timeout cargo` (coreutils)")
+    }
+
+    fn remove(&self) {
+        // A tree that a run which was cut short has left; there may be none.
+        let _ = Command::new("git")
+            .current_dir(workspace::root())
+            .args(["worktree", "remove", "--force"])
+            .arg(&self.folder)
+            .output();
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+fn tail(output: &Output) -> String {
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(30)..].join("\n")
+}
