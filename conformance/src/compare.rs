@@ -184,10 +184,10 @@ fn row(text: &mut String, case: &Case, gpu: Option<&Record>, sim: Option<&Record
         Some(Outcome::Skipped(why)) => format!("skipped: {why}"),
         Some(outcome) => outcome.word().to_owned(),
     };
-    let link = match case.source.starts_with("https:") {
-        true => case.source.to_owned(),
-        // The table lies beside it.
-        false => "../../simulator-fidelity.md".to_owned(),
+    // The table lies two folders below `docs/`.
+    let link = match case.source.strip_prefix("docs/") {
+        Some(page) => format!("../../{page}"),
+        None => case.source.to_owned(),
     };
     let _ = writeln!(
         text,

@@ -18,8 +18,7 @@ mod stream;
 mod transfer;
 
 pub(crate) use error::Code;
-pub(crate) use gate::Gate;
-pub(crate) use memory::{Memory, Pointer};
+pub(crate) use memory::Memory;
 pub(crate) use place::{Attribute, Place, advice, whole};
 pub(crate) use pool::Pool;
 pub(crate) use stream::{Event, LEGACY, PER_THREAD, Stream};

@@ -207,7 +207,8 @@ fn discard_leaves_the_rest(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(6 * MIB)?, c.stream()?);
     memory.fill_all(5);
     let start = memory.address() + 2 * MIB;
-    let code = c.discard_batch(&[start..start + 2 * MIB], 0, &stream);
+    let middle = start..start + 2 * MIB;
+    let code = c.discard_batch(&[middle], 0, &stream);
     c.gives("cudaMemDiscardBatchAsync", there(code)?, Code::SUCCESS)?;
     c.ok("synchronize", stream.synchronize())?;
     let half = MIB / 2;

@@ -69,6 +69,14 @@ pub(super) const CASES: &[Case] = &[
     )
     .needs(&[Need::Concurrent, Need::Since(13, 0)]),
     Case::new(
+        "prefetch.numa-node",
+        "The host's NUMA node is a place to prefetch to, and is reported as such.",
+        sources::MEMORY,
+        &["cudaMemPrefetchAsync"],
+        numa_node,
+    )
+    .needs(&[Need::Migration, Need::Since(13, 0)]),
+    Case::new(
         "prefetch.other-device",
         "The stream may be another device's than the one prefetched to.",
         sources::MEMORY,
@@ -216,6 +224,24 @@ fn unknown_place(c: &Cuda<'_>) -> Verdict {
         c.gives(&format!("kind {kind}"), code, Code::INVALID_VALUE)?;
     }
     Ok(())
+}
+
+fn numa_node(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
+    memory.fill_all(6);
+    c.ok("prefetch", c.prefetch(&memory, DEVICE, &stream))?;
+    let node = Place::numa(0);
+    c.gives(
+        "prefetch",
+        c.prefetch(&memory, node, &stream),
+        Code::SUCCESS,
+    )?;
+    c.ok("synchronize", stream.synchronize())?;
+    let kind = c.attribute_of(&memory, Attribute::LastPrefetchType)?;
+    c.is("kind of place", kind, 3)?;
+    let number = c.attribute_of(&memory, Attribute::LastPrefetchId)?;
+    c.is("number", number, 0)?;
+    c.is("contents", memory.value_all()?, 6)
 }
 
 fn other_device(c: &Cuda<'_>) -> Verdict {
