@@ -11,6 +11,8 @@ Examples:
   batch_recall --targets t.npy --queries q.npy --target-texts t.txt -k 5
   batch_recall --targets t.npy --queries q.npy --truth right.txt
                                             right.txt: the right target's row, from 0, one line a query
+  batch_recall --buffer unified --no-hints --profile report.html
+                                            what migrated, when and why, and what to change
   batch_recall --runtime sim --json | jq '.runs[] | [.buffer, .recall_at_1]'
 
 Environment:
@@ -71,6 +73,10 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 
+    /// Write the same as a page with findings, timeline and residency map (docs/seeing.md)
+    #[arg(long, value_name = "FILE.html")]
+    pub profile: Option<PathBuf>,
+
     /// Print one JSON object on standard output, and nothing else there
     #[arg(long)]
     pub json: bool,
@@ -91,6 +97,13 @@ pub enum BufferChoice {
     Host,
     /// All three, one after the other
     All,
+}
+
+impl Args {
+    /// Whether a trace is asked for, in whichever form.
+    pub fn is_profiled(&self) -> bool {
+        self.trace.is_some() || self.profile.is_some()
+    }
 }
 
 impl BufferChoice {

@@ -6,6 +6,7 @@ use crate::input::Inputs;
 use crate::machine::{Lap, Laps, Machine};
 use crate::npy::Values;
 use crate::place::{Notes, Role, place_results, place_vectors};
+use crate::profile;
 use crate::progress::Progress;
 use crate::report::{BothWays, Faults, Match, PredictedPhases, Report, Run, microseconds};
 use crate::search::{Buffers, batches, search};
@@ -31,11 +32,11 @@ pub fn run(args: &Args, inputs: &Inputs) -> Result<Report, Failure> {
     };
     let mut uncounted = None;
     if machine.simulator().is_none() {
-        uncounted = match (args.no_counters, &args.trace) {
+        uncounted = match (args.no_counters, args.is_profiled()) {
             (true, _) => Some("--no-counters".to_owned()),
             // CUPTI serves one of the two.
-            (false, Some(_)) => Some("--trace".to_owned()),
-            (false, None) => machine
+            (false, true) => Some("--trace or --profile".to_owned()),
+            (false, false) => machine
                 .backend
                 .start_counting()
                 .err()
@@ -50,12 +51,11 @@ pub fn run(args: &Args, inputs: &Inputs) -> Result<Report, Failure> {
         }
     }
     let run_all = || args.buffer.kinds().into_iter().map(run_kind).collect();
-    let runs: Result<_, Failure> = match &args.trace {
-        None => run_all(),
-        Some(path) => {
+    let runs: Result<_, Failure> = match args.is_profiled() {
+        false => run_all(),
+        true => {
             let (runs, trace) = machine.backend.profile(run_all)?;
-            std::fs::write(path, trace.to_json())
-                .map_err(|error| format!("{}: {error}", path.display()))?;
+            profile::write(args, &trace, &machine.device().cost_model())?;
             runs
         }
     };
@@ -101,6 +101,10 @@ impl Job<'_> {
         let mut queries = backend.create::<f32>(kind.into(), inputs.queries.len())?;
         let mut scores = backend.create::<f32>(kind.into(), results)?;
         let mut indices = backend.create::<u32>(kind.into(), results)?;
+        targets.set_name("targets");
+        queries.set_name("queries");
+        scores.set_name("scores");
+        indices.set_name("indices");
         let role = |role| self.hints.then_some(role);
         place_vectors(&mut *targets, values, role(Role::Targets), &mut notes)?;
         place_vectors(

@@ -7,6 +7,7 @@ pub mod input;
 pub mod machine;
 pub mod npy;
 pub mod place;
+mod profile;
 pub mod progress;
 pub mod report;
 pub mod search;

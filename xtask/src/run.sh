@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Runs everything in this bundle on the GPU of this machine.
-#   ./run.sh [RESULTS] [tests] [examples] [conformance] [sanitize] [stress] [bench] [calibrate]     (default: ./results, tests and examples)
+#   ./run.sh [RESULTS] [tests] [examples] [conformance] [sanitize] [stress] [model] [bench] [calibrate]     (default: ./results, tests and examples)
 # RESULTS/machine.txt, tests.txt, examples.txt: summaries; RESULTS/*.log.txt: what each part printed.
 # conformance: CUDA's rules as cases, on this GPU and on the simulator, and the comparison: RESULTS/conformance.md
 # (docs/conformance.md). CONFORMANCE_GPU: the simulator's GPU to compare with (h200).
-# sanitize: the kernels' tests under compute-sanitizer (memcheck, racecheck), which the CUDA toolkit has.
+# sanitize: tests under compute-sanitizer (memcheck with leaks, racecheck, initcheck, synccheck), which the CUDA toolkit has.
 # stress: threads x streams x pools below 1 GiB for STRESS_SECONDS (default 240).
+# model: random sequences of operations against vectors, MODEL_SEQUENCES of them (default 10000).
 # bench: the measurements beside raw CUDA and its peers (docs/measuring.md); PYTHON names an interpreter that has the peers.
 # BENCH_ARGS: options for them, such as "--quick" or "--only launch".
 # calibrate: measures what moving memory costs, into RESULTS/calibration.json (docs/measuring.md); CALIBRATE_ARGS: such as --quick.
@@ -56,7 +57,7 @@ for part in $parts; do
             run "$out/examples.txt" "$out/examples.log.txt" "batch_recall --runtime $runtime" bin/batch_recall --runtime $runtime
         done
         for example in bin/*; do
-            case $example in bin/batch_recall | bin/um_bench | bin/um_calibrate | bin/um_conformance) continue ;; esac
+            case $example in bin/batch_recall | bin/um_bench | bin/um_calibrate | bin/um_conformance | bin/um_trace | bin/um_replay) continue ;; esac
             run "$out/examples.txt" "$out/examples.log.txt" "$(basename "$example")" env CUDA_UM_RUNTIME=cuda "$example"
         done
         bin/batch_recall --runtime cuda --json >"$out/batch_recall.json" 2>"$out/.last" || failed=$((failed + 1))
@@ -82,12 +83,15 @@ for part in $parts; do
         ;;
     sanitize)
         : >"$out/sanitizer.txt"
-        for tool in memcheck racecheck; do
-            for test in tests/um-kernels--kernels tests/um-kernels--cosine_top_k; do
+        for tool in memcheck racecheck initcheck synccheck; do
+            tests="tests/um-kernels--kernels tests/um-kernels--cosine_top_k"
+            options=
+            case $tool in memcheck) options="--leak-check full" && tests="$tests tests/cuda-um--launch tests/cuda-um--buffers" ;; esac
+            for test in $tests; do
                 echo "== $tool $(basename "$test")" | tee -a "$out/sanitizer.txt"
                 # The tool can hang by itself when a thread frees while another waits: then once more.
-                for try in 1 2 3; do
-                    timeout 90 compute-sanitizer --tool $tool --error-exitcode 1 "$test" --test-threads 1 >"$out/.last" 2>&1
+                for try in 1 2; do
+                    timeout 150 compute-sanitizer --tool $tool $options --error-exitcode 1 "$test" --test-threads 1 >"$out/.last" 2>&1
                     rc=$?
                     [ $rc -eq 124 ] || break
                     echo "try $try was stopped at its time limit" | tee -a "$out/sanitizer.txt"
@@ -103,6 +107,11 @@ for part in $parts; do
         CUDA_UM_STRESS_SECONDS=$seconds timeout $((seconds + 120)) tests/cuda-um--stress --nocapture >"$out/stress.txt" 2>&1 || failed=$((failed + 1))
         grep -E '^(stress|test result):' "$out/stress.txt" | tail -2
         ;;
+    model)
+        CUDA_UM_MODEL_SEQUENCES=${MODEL_SEQUENCES:-10000} CUDA_UM_MODEL_SECONDS=900 timeout 960 \
+            tests/cuda-um--model --nocapture random_sequences >"$out/model.txt" 2>&1 || failed=$((failed + 1))
+        tail -4 "$out/model.txt"
+        ;;
     bench)
         # shellcheck disable=SC2086
         bin/um_bench --out "$out" ${BENCH_ARGS:-} >"$out/.last" 2>"$out/bench.log.txt" || failed=$((failed + 1))
@@ -113,7 +122,7 @@ for part in $parts; do
         bin/um_calibrate --out "$out/calibration.json" ${CALIBRATE_ARGS:-} 2>"$out/calibrate.log.txt" || failed=$((failed + 1))
         tail -3 "$out/calibrate.log.txt"
         ;;
-    *) echo "unknown part: $part (tests, examples, conformance, sanitize, stress, bench, calibrate)" && exit 2 ;;
+    *) echo "unknown part: $part (tests, examples, conformance, sanitize, stress, model, bench, calibrate)" && exit 2 ;;
     esac
 done
 rm -f "$out/.last"

@@ -39,7 +39,9 @@ impl Memory {
     ) -> cuda_um::Result<Self> {
         let len = buffer.bytes as usize;
         if !buffer.managed && !host_uses_it {
-            return DeviceBuffer::zeroed(device, len).map(Self::Device);
+            let mut memory = DeviceBuffer::zeroed(device, len)?;
+            memory.set_name(buffer.name.as_str());
+            return Ok(Self::Device(memory));
         }
         let mapped = !buffer.managed || changes.has(&buffer.name, &Change::Mapped);
         let placement = if mapped {
@@ -50,7 +52,8 @@ impl Memory {
         let options = UnifiedOptions::default().placement(placement);
         let fresh = UnifiedBuffer::<u8>::uninit(device, len, options)?;
         // SAFETY: the simulator's memory is made of zero pages and of bytes that it has set; nothing reads it but to touch it.
-        let memory = unsafe { fresh.assume_init() };
+        let mut memory = unsafe { fresh.assume_init() };
+        memory.set_name(buffer.name.as_str());
         if !mapped {
             for change in changes.of(&buffer.name) {
                 if let Change::Advise(advice) = change {

@@ -155,6 +155,7 @@ impl CudaBackend {
     /// [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory), also beyond the pool's limit, and for more than the device has free
     /// unless [`CudaBackendConfig::oversubscription`] allows it; and what CUDA reports.
     #[doc(alias = "cudaMallocManaged")]
+    #[track_caller]
     pub fn allocate_unified<T: Element>(&self, len: usize) -> Result<UnifiedBuffer<T>> {
         self.allocate_unified_for(len, AccessPattern::General)
     }
@@ -178,6 +179,7 @@ impl CudaBackend {
     /// As for [`allocate_unified`](Self::allocate_unified).
     #[doc(alias = "cudaMallocManaged")]
     #[doc(alias = "cudaHostAlloc")]
+    #[track_caller]
     pub fn allocate_unified_for<T: Element>(
         &self,
         len: usize,
@@ -212,6 +214,7 @@ impl CudaBackend {
     /// # Errors
     /// As for [`CudaBuffer::new`].
     #[doc(alias = "cudaMalloc")]
+    #[track_caller]
     pub fn create_buffer<T: Element>(&self, len: usize, dtype: DType) -> Result<CudaBuffer<T>> {
         CudaBuffer::new(Arc::clone(&self.device), len, dtype)
     }
@@ -221,6 +224,7 @@ impl CudaBackend {
     /// # Errors
     /// As for [`PinnedBuffer::new`].
     #[doc(alias = "cudaHostAlloc")]
+    #[track_caller]
     pub fn create_pinned<T: Element>(&self, len: usize) -> Result<PinnedBuffer<T>> {
         PinnedBuffer::new(Arc::clone(&self.device), len, T::DTYPE)
     }
@@ -237,6 +241,7 @@ impl CudaBackend {
     ///
     /// # Errors
     /// As for the function of that kind.
+    #[track_caller]
     pub fn create<T: Element>(&self, kind: BufferKind, len: usize) -> Result<Box<dyn Buffer<T>>> {
         Ok(match kind {
             BufferKind::Unified => Box::new(self.allocate_unified(len)?),
@@ -251,6 +256,7 @@ impl CudaBackend {
     /// # Errors
     /// [`CudaError::NotSupported`](crate::CudaError::NotSupported) on a device that cannot, and what CUDA reports.
     #[doc(alias = "cudaHostRegister")]
+    #[track_caller]
     pub fn register<T: Element>(&self, elements: Vec<T>) -> Result<RegisteredBuffer<'static, T>> {
         Ok(RegisteredBuffer::from_vec(
             self.device.as_cuda_um(),

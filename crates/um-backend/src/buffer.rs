@@ -70,6 +70,12 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// The implementation, to be downcast.
     fn as_any_mut(&mut self) -> &mut dyn Any;
 
+    /// Names the buffer, for traces (feature `profile`); else it goes by its type and length. An implementation without traces does
+    /// nothing.
+    fn set_name(&mut self, name: &str) {
+        let _ = name;
+    }
+
     /// Whether it has no elements.
     fn is_empty(&self) -> bool {
         self.len() == 0

@@ -36,6 +36,7 @@ impl<T: Element> PinnedBuffer<T> {
     /// [`CudaError::DTypeMismatch`](crate::CudaError::DTypeMismatch),
     /// [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory), and what CUDA reports.
     #[doc(alias = "cudaHostAlloc")]
+    #[track_caller]
     pub fn new(device: Arc<CudaDevice>, len: usize, dtype: DType) -> Result<Self> {
         dtype.check::<T>()?;
         let memory = cuda_um::PinnedBuffer::zeroed(device.as_cuda_um(), len)?;
@@ -124,6 +125,10 @@ impl<T: Element> Buffer<T> for PinnedBuffer<T> {
             memory,
             device: self.device.clone(),
         }))
+    }
+
+    fn set_name(&mut self, name: &str) {
+        self.memory.set_name(name);
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -82,6 +82,7 @@ impl<T: Element> UnifiedBuffer<T> {
     /// [`CudaError::DTypeMismatch`](crate::CudaError::DTypeMismatch);
     /// [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory), also for more than the device has free; and what CUDA reports.
     #[doc(alias = "cudaMallocManaged")]
+    #[track_caller]
     pub fn new(device: Arc<CudaDevice>, len: usize, dtype: DType) -> Result<Self> {
         Self::with_options(device, len, dtype, UnifiedOptions::default())
     }
@@ -106,6 +107,7 @@ impl<T: Element> UnifiedBuffer<T> {
     ///
     /// # Errors
     /// As for [`new`](Self::new); [`CudaError::NotSupported`](crate::CudaError::NotSupported) for memory that the device does not have.
+    #[track_caller]
     pub fn with_options(
         device: Arc<CudaDevice>,
         len: usize,
@@ -116,6 +118,7 @@ impl<T: Element> UnifiedBuffer<T> {
         Self::allocate(device, len, Origin::Own(options))
     }
 
+    #[track_caller]
     pub(crate) fn allocate(device: Arc<CudaDevice>, len: usize, origin: Origin) -> Result<Self> {
         let memory = match &origin {
             Origin::Pool(pool) => pool.zeroed(len)?,
@@ -349,6 +352,10 @@ impl<T: Element> Buffer<T> for UnifiedBuffer<T> {
     fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {
         let device = Arc::clone(&self.device);
         Ok(Box::new(Self::allocate(device, len, self.origin.clone())?))
+    }
+
+    fn set_name(&mut self, name: &str) {
+        self.memory.set_name(name);
     }
 
     fn as_any(&self) -> &dyn Any {

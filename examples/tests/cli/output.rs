@@ -215,14 +215,20 @@ fn help_names_every_option_and_shows_examples() {
 fn a_trace_names_the_kernels_and_where_the_buffers_were_made() {
     let folder = Folder::new();
     let path = std::env::temp_dir().join(format!("batch-recall-{}.json", std::process::id()));
-    let output = folder.command().arg("--trace").arg(&path).output().unwrap();
+    let page_path = path.with_extension("html");
+    let mut command = folder.command();
+    command.arg("--trace").arg(&path);
+    let output = command.arg("--profile").arg(&page_path).output().unwrap();
     assert!(
         output.status.success(),
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
     let trace: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let page = std::fs::read_to_string(&page_path).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.contains("targets"));
     std::fs::remove_file(&path).unwrap();
+    std::fs::remove_file(&page_path).unwrap();
     let of = |list: &str| trace[list].as_array().unwrap().clone();
     let launches = of("operations");
     let launches = launches
@@ -236,6 +242,12 @@ fn a_trace_names_the_kernels_and_where_the_buffers_were_made() {
             .iter()
             .all(|run| run["operation"].is_u64() && run["end"].as_u64() >= run["start"].as_u64())
     );
-    assert!(of("buffers").iter().any(|buffer| buffer["managed"] == true));
+    let buffers = of("buffers");
+    for name in ["targets", "queries", "scores", "indices"] {
+        let named = |buffer: &&Value| buffer["name"] == name && buffer["managed"] == true;
+        let buffer = buffers.iter().find(named).unwrap();
+        let site = buffer["site"].as_str().unwrap();
+        assert!(site.contains("batch_recall.rs"), "{site}");
+    }
     assert_eq!(trace["dropped_records"], 0);
 }

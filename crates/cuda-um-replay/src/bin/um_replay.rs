@@ -1,0 +1,166 @@
+//! `um_replay`: what a recorded program would have cost, otherwise or elsewhere.
+
+use clap::{Parser, ValueEnum};
+use cuda_um::cost::CostModel;
+use cuda_um::{Advice, Location};
+use cuda_um_replay::{Change, Replay, Replayed};
+use cuda_um_sim::{CudaVersion, Gpu};
+use cuda_um_trace::{MigrationReport, Trace, html};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  um_replay trace.json                                  the same again, on a simulated H200
+  um_replay trace.json --gpu pascal                     on another GPU
+  um_replay trace.json --change prefetch                everything prefetched before it is used
+  um_replay trace.json --change targets=read-mostly --change scores=mapped --html otherwise.html
+
+Changes: prefetch, no-prefetch, no-advice, mapped, read-mostly, prefer-host, prefer-device, accessed-by-device,
+accessed-by-host; for all buffers, or, as NAME=CHANGE, for those of a name.
+
+Exit status: 0 done; 1 a file cannot be read or the replay fails (one line says why); 2 wrong usage.";
+
+/// Plays a recorded trace again on a simulated machine, and says what it would have cost there
+#[derive(Parser)]
+#[command(name = "um_replay", version, after_help = EXAMPLES)]
+struct Args {
+    /// The trace, as a profiler's JSON (batch_recall --trace)
+    trace: PathBuf,
+    /// The GPU to play
+    #[arg(long, value_enum, default_value_t = Generation::H200)]
+    gpu: Generation,
+    /// The CUDA version to play
+    #[arg(long, value_enum, default_value_t = Version::V13_0)]
+    cuda: Version,
+    /// Do something otherwise than recorded; may be given again
+    #[arg(long, value_name = "[NAME=]CHANGE", value_parser = change)]
+    change: Vec<(Option<String>, Change)>,
+    /// Write the replay as a trace of its own
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the replay as a page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Generation {
+    H200,
+    Gh200,
+    Pascal,
+    Maxwell,
+    NoConcurrent,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Version {
+    #[value(name = "11.8")]
+    V11_8,
+    #[value(name = "12.2")]
+    V12_2,
+    #[value(name = "12.9")]
+    V12_9,
+    #[value(name = "13.0")]
+    V13_0,
+    #[value(name = "13.4")]
+    V13_4,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("um_replay: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<(), String> {
+    let name = args.trace.display();
+    let text = std::fs::read_to_string(&args.trace).map_err(|error| format!("{name}: {error}"))?;
+    let trace = Trace::from_json(&text).map_err(|error| format!("{name}: {error}"))?;
+    let (gpu, model) = args.gpu.played();
+    let mut replay = Replay::of(&trace).gpu(gpu).cuda(args.cuda.played());
+    for (buffer, change) in &args.change {
+        replay = replay.change(buffer.as_deref(), change.clone());
+    }
+    let replayed = replay.run().map_err(|error| error.to_string())?;
+    let report = MigrationReport::of(&replayed.trace, &model);
+    print(&trace, &replayed, &report);
+    if let Some(file) = &args.json {
+        write(file, &replayed.trace.to_json())?;
+    }
+    if let Some(file) = &args.html {
+        write(file, &html(&replayed.trace, &report))?;
+    }
+    Ok(())
+}
+
+fn print(trace: &Trace, replayed: &Replayed, report: &MigrationReport) {
+    let source = &trace.source;
+    println!(
+        "recorded by {} (CUDA {}): {}",
+        source.name, source.cuda, replayed.recorded
+    );
+    println!("predicted: {}", replayed.predicted);
+    let ratio = replayed.predicted.total().as_secs_f64() / replayed.recorded.total().as_secs_f64();
+    if ratio.is_finite() {
+        println!("predicted / recorded: {ratio:.2}");
+    }
+    for (what, count) in &replayed.left_out {
+        println!("left out: {what} ({count})");
+    }
+    println!("\n{report}");
+}
+
+fn write(file: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+fn change(text: &str) -> Result<(Option<String>, Change), String> {
+    // Names may have a `=` of their own; changes have none.
+    let (name, word) = match text.rsplit_once('=') {
+        Some((name, word)) => (Some(name.to_owned()), word),
+        None => (None, text),
+    };
+    let device = Location::Device(0);
+    let change = match word {
+        "prefetch" => Change::PrefetchBeforeUse,
+        "no-prefetch" => Change::NoPrefetch,
+        "no-advice" => Change::NoAdvice,
+        "mapped" => Change::Mapped,
+        "read-mostly" => Change::Advise(Advice::SetReadMostly),
+        "prefer-host" => Change::Advise(Advice::SetPreferredLocation(Location::Host)),
+        "prefer-device" => Change::Advise(Advice::SetPreferredLocation(device)),
+        "accessed-by-device" => Change::Advise(Advice::SetAccessedBy(device)),
+        "accessed-by-host" => Change::Advise(Advice::SetAccessedBy(Location::Host)),
+        _ => return Err(format!("`{word}` is no change (see --help)")),
+    };
+    Ok((name, change))
+}
+
+impl Generation {
+    fn played(self) -> (Gpu, CostModel) {
+        match self {
+            Self::H200 => (Gpu::H200, CostModel::h200()),
+            Self::Gh200 => (Gpu::Gh200, CostModel::gh200()),
+            Self::Pascal => (Gpu::Pascal, CostModel::pascal()),
+            Self::Maxwell => (Gpu::Maxwell, CostModel::maxwell()),
+            Self::NoConcurrent => (Gpu::NoConcurrentAccess, CostModel::integrated()),
+        }
+    }
+}
+
+impl Version {
+    fn played(self) -> CudaVersion {
+        match self {
+            Self::V11_8 => CudaVersion::V11_8,
+            Self::V12_2 => CudaVersion::V12_2,
+            Self::V12_9 => CudaVersion::V12_9,
+            Self::V13_0 => CudaVersion::V13_0,
+            Self::V13_4 => CudaVersion::V13_4,
+        }
+    }
+}
