@@ -70,7 +70,8 @@ pub(super) const CASES: &[Case] = &[
         ATTACH,
         attach_flags,
     )
-    .needs(&[Need::Managed]),
+    .needs(&[Need::Managed])
+    .alone(),
     Case::new(
         "host_access.attach-to-default",
         "Memory cannot be attached to the legacy default stream alone.",
@@ -78,7 +79,8 @@ pub(super) const CASES: &[Case] = &[
         ATTACH,
         attach_to_default,
     )
-    .needs(&[Need::Managed]),
+    .needs(&[Need::Managed])
+    .alone(),
     Case::new(
         "host_access.attach-device-memory",
         "Device memory cannot be attached.",
@@ -86,7 +88,8 @@ pub(super) const CASES: &[Case] = &[
         ATTACH,
         attach_device_memory,
     )
-    .needs(&[Need::Managed]),
+    .needs(&[Need::Managed])
+    .alone(),
 ];
 
 fn while_a_kernel_runs(c: &Cuda<'_>) -> Verdict {

@@ -26,6 +26,7 @@ mod error;
 mod matching;
 mod options;
 pub(crate) mod session;
+mod settle;
 
 pub use counter::{MigrationCounter, MigrationCounts};
 pub use cuda_um_trace as trace;
@@ -143,6 +144,7 @@ impl Profiler {
             return Ok(Trace::default());
         };
         let end = session.now();
+        settle::settle(&collection, &self.runtime)?;
         let cupti::Collected {
             mut records,
             kernels,

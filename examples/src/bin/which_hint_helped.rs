@@ -92,6 +92,10 @@ fn run(args: &Args, machine: &Machine) -> Result<(), Failure> {
         done?;
         let report = MigrationReport::of(&trace, &machine.device().cost_model());
         println!("{}", row(name, time / args.rounds, &report)?);
+        if hint == Hint::Patterns {
+            println!("    weights: {}", work.weights.placement());
+            println!("    activations: {}", work.activations.placement());
+        }
         if args.reports {
             println!("{report}");
         } else if let Some(finding) = report.findings.first() {
@@ -126,7 +130,7 @@ fn row(name: &str, time: Duration, report: &MigrationReport) -> Result<String, F
         mib(total.to_host_bytes),
         total.gpu_faults,
         total.cpu_faults,
-        mib(report.avoidable.bytes),
+        us(report.avoidable.time),
     )?;
     Ok(row)
 }
@@ -142,8 +146,9 @@ struct Work {
     hint: Hint,
     weights: UnifiedBuffer<f32>,
     activations: UnifiedBuffer<f32>,
-    /// What the host's own copy of both says.
-    expected: (Vec<f32>, Vec<f32>),
+    /// What the weights are, and what the activations should be.
+    values: Vec<f32>,
+    expected: Vec<f32>,
 }
 
 impl Work {
@@ -173,12 +178,12 @@ impl Work {
                 }
             }
         }
-        let expected = (values, vec![0.0; len]);
         Ok(Self {
             hint,
             weights,
             activations,
-            expected,
+            values,
+            expected: vec![0.0; len],
         })
     }
 
@@ -187,15 +192,13 @@ impl Work {
     }
 
     fn round(&mut self, round: u32, saxpy: &Saxpy, stream: &Stream) -> Result<(), Failure> {
-        let (weights, expected) = &mut self.expected;
-        expected.fill(round as f32);
-        self.activations.host_mut()?.copy_from_slice(expected);
-        let here = Location::Device(stream.device().ordinal());
-        self.prefetch(here, stream)?;
+        self.expected.fill(round as f32);
+        self.activations.host_mut()?.copy_from_slice(&self.expected);
+        self.prefetch(Location::Device(stream.device().ordinal()), stream)?;
         saxpy.launch(stream, 2.0, &self.weights, &mut self.activations)?;
-        saxpy_cpu(2.0, weights, expected);
+        saxpy_cpu(2.0, &self.values, &mut self.expected);
         self.prefetch(Location::Host, stream)?;
-        if *self.activations.host()? != **expected || *self.weights.host()? != **weights {
+        if *self.activations.host()? != *self.expected || *self.weights.host()? != *self.values {
             return Err(format!("round {round}: the results are wrong").into());
         }
         Ok(())

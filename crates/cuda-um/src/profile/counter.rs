@@ -1,6 +1,7 @@
 //! Sums of what migrated, without the records.
 
 use super::cupti::{Collection, Keep};
+use super::settle::settle;
 use super::{ProfileError, Running, cupti_of};
 
 /// Sums over all managed memory of this process since [`MigrationCounter::start`].
@@ -40,6 +41,7 @@ pub struct MigrationCounts {
 #[doc(alias = "cuptiActivityConfigureUnifiedMemoryCounter")]
 pub struct MigrationCounter {
     collection: Collection,
+    runtime: crate::Runtime,
     // After the collection, which must have ended when the next one starts.
     _running: Running,
 }
@@ -58,6 +60,7 @@ impl MigrationCounter {
         };
         Ok(Self {
             collection: Collection::start(cupti_of(runtime)?, devices, keep)?,
+            runtime: runtime.clone(),
             _running: running,
         })
     }
@@ -67,7 +70,7 @@ impl MigrationCounter {
     /// # Errors
     /// [`ProfileError::Refused`] if CUPTI cannot deliver its records.
     pub fn read(&self) -> Result<MigrationCounts, ProfileError> {
-        self.collection.flush()?;
+        settle(&self.collection, &self.runtime)?;
         Ok(self.collection.counts())
     }
 }
