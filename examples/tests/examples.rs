@@ -105,6 +105,6 @@ fn which_hint_helped() {
     assert_ne!(faults("no hints").0, "0", "{table}");
     assert_ne!(faults("no hints").1, "0", "{table}");
     assert_eq!(faults("prefetch").0, "0", "{table}");
-    assert_eq!(faults("Auto, by access pattern").0, "0", "{table}");
+    assert_eq!(faults("Auto by pattern, and prefetch").0, "0", "{table}");
     assert!(table.contains("prefetch it before the launch"), "{table}");
 }

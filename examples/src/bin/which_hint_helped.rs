@@ -5,7 +5,7 @@
 use clap::Parser;
 use cuda_um::profile::trace::{MigrationReport, html, svg};
 use cuda_um::{AccessPattern, Advice, Location, Stream, UnifiedBuffer, UnifiedOptions};
-use std::fmt::Write;
+use std::io::{Write as _, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -28,7 +28,7 @@ struct Args {
     /// Print the whole report of each variant
     #[arg(long)]
     reports: bool,
-    /// Write a page (and a drawing) of each variant into this folder
+    /// Write a page, a drawing and the trace of each variant into this folder
     #[arg(long, value_name = "FOLDER")]
     pages: Option<PathBuf>,
 }
@@ -51,15 +51,24 @@ const HINTS: [(Hint, &str); 7] = [
     (Hint::PreferDevice, "SetPreferredLocation, device"),
     (Hint::PreferHost, "SetPreferredLocation, host"),
     (Hint::AccessedBy, "SetAccessedBy, both"),
-    (Hint::Patterns, "Auto, by access pattern"),
+    (Hint::Patterns, "Auto by pattern, and prefetch"),
 ];
+
+/// Prints a line; a reader that has seen enough (`| head`) ends the program.
+macro_rules! say {
+    ($($text:tt)*) => {
+        if writeln!(stdout(), $($text)*).is_err() {
+            std::process::exit(0);
+        }
+    };
+}
 
 fn main() -> ExitCode {
     let args = Args::parse();
     let outcome = Machine::open(args.machine.runtime)
         .map_err(Failure::from)
         .and_then(|machine| {
-            println!("{}", machine.describe());
+            say!("{}", machine.describe());
             run(&args, &machine)
         });
     match outcome {
@@ -79,27 +88,34 @@ fn run(args: &Args, machine: &Machine) -> Result<(), Failure> {
     runtime
         .profile(|| Work::new(args, machine, Hint::None)?.rounds(args.rounds, &saxpy, &stream))?
         .0?;
-    println!(
+    say!(
         "{:<30}{:>12}{:>14}{:>14}{:>12}{:>12}{:>14}",
-        "", "a round", "to device", "to host", "GPU faults", "CPU faults", "avoidable"
+        "",
+        "a round",
+        "to device",
+        "to host",
+        "GPU faults",
+        "CPU faults",
+        "avoidable"
     );
     for (hint, name) in HINTS {
         // Recording costs time, so the rounds that are timed are not those that are recorded.
         let mut work = Work::new(args, machine, hint)?;
         let time = machine.time(|| work.rounds(args.rounds, &saxpy, &stream))?;
-        let mut work = Work::new(args, machine, hint)?;
-        let (done, trace) = runtime.profile(|| work.rounds(args.rounds, &saxpy, &stream))?;
+        let (done, trace) = runtime.profile(|| -> Result<(), Failure> {
+            Work::new(args, machine, hint)?.rounds(args.rounds, &saxpy, &stream)
+        })?;
         done?;
         let report = MigrationReport::of(&trace, &machine.device().cost_model());
-        println!("{}", row(name, time / args.rounds, &report)?);
+        say!("{}", row(name, time / args.rounds, &report)?);
         if hint == Hint::Patterns {
-            println!("    weights: {}", work.weights.placement());
-            println!("    activations: {}", work.activations.placement());
+            say!("    weights: {}", work.weights.placement());
+            say!("    activations: {}", work.activations.placement());
         }
         if args.reports {
-            println!("{report}");
+            say!("{report}");
         } else if let Some(finding) = report.findings.first() {
-            println!("    {finding}");
+            say!("    {finding}");
         }
         if let Some(folder) = &args.pages {
             let file = name
@@ -108,9 +124,10 @@ fn run(args: &Args, machine: &Machine) -> Result<(), Failure> {
                 .to_lowercase();
             write(folder, &format!("{file}.html"), &html(&trace, &report))?;
             write(folder, &format!("{file}.svg"), &svg(&trace, &report))?;
+            write(folder, &format!("{file}.json"), &trace.to_json())?;
         }
     }
-    println!(
+    say!(
         "A round: the host writes 1 of 2 buffers of {:.1} MiB, a kernel reads both and writes it, the host reads both.\n\
          Every result was compared with the CPU's.",
         f64::from(args.elements) * 4.0 / f64::from(1 << 20)
@@ -121,9 +138,7 @@ fn run(args: &Args, machine: &Machine) -> Result<(), Failure> {
 fn row(name: &str, time: Duration, report: &MigrationReport) -> Result<String, Failure> {
     let mib = |bytes: u64| format!("{:.2} MiB", bytes as f64 / f64::from(1 << 20));
     let total = &report.total;
-    let mut row = String::new();
-    write!(
-        row,
+    Ok(format!(
         "{name:<30}{:>12}{:>14}{:>14}{:>12}{:>12}{:>14}",
         us(time),
         mib(total.to_device_bytes),
@@ -131,8 +146,7 @@ fn row(name: &str, time: Duration, report: &MigrationReport) -> Result<String, F
         total.gpu_faults,
         total.cpu_faults,
         us(report.avoidable.time),
-    )?;
-    Ok(row)
+    ))
 }
 
 fn write(folder: &Path, file: &str, text: &str) -> Result<(), Failure> {
@@ -192,6 +206,10 @@ impl Work {
     }
 
     fn round(&mut self, round: u32, saxpy: &Saxpy, stream: &Stream) -> Result<(), Failure> {
+        if round == 0 {
+            // The zeros are on the device.
+            self.prefetch(Location::Host, stream)?;
+        }
         self.expected.fill(round as f32);
         self.activations.host_mut()?.copy_from_slice(&self.expected);
         self.prefetch(Location::Device(stream.device().ordinal()), stream)?;
@@ -205,7 +223,8 @@ impl Work {
     }
 
     fn prefetch(&self, to: Location, stream: &Stream) -> Result<(), Failure> {
-        if self.hint == Hint::Prefetch {
+        // A pattern chooses the memory; what is managed still wants to be where it is needed.
+        if matches!(self.hint, Hint::Prefetch | Hint::Patterns) {
             self.weights.prefetch(to, stream)?;
             self.activations.prefetch(to, stream)?;
         }

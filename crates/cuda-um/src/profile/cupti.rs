@@ -185,6 +185,13 @@ impl Collection {
         }
     }
 
+    /// Counts marks from zero.
+    pub(super) fn forget_marks(&self) {
+        if let Some(sink) = &mut *SINK.lock() {
+            sink.marks = 0;
+        }
+    }
+
     /// How many marks have come since.
     pub(super) fn marks(&self) -> u64 {
         SINK.lock().as_ref().map_or(0, |sink| sink.marks)

@@ -20,64 +20,83 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Where no page can migrate: so long without a record is the end.
 const QUIET: Duration = Duration::from_millis(20);
 
+/// A page of our own, made when collecting begins: one that is made later may lie where memory was whose records are still to come.
+pub(super) struct Marker {
+    page: UnifiedBuffer<u8>,
+}
+
+impl Marker {
+    /// Makes the page; `None` where CUPTI delivers at once, or no page can migrate.
+    pub(super) fn new(collection: &Collection, runtime: &Runtime) -> Option<Self> {
+        if !collection.is_late() {
+            return None;
+        }
+        let open = runtime.open_devices();
+        let devices = match open.is_empty() {
+            true => runtime.device(0).into_iter().collect(),
+            false => open,
+        };
+        let migrates = |device: &&Device| device.capabilities().concurrent_managed_access;
+        let device = devices.iter().find(migrates)?;
+        let options = UnifiedOptions::default().placement(Placement::Managed);
+        match UnifiedBuffer::<u8>::zeroed_with(device, BLOCK_BYTES, options) {
+            Ok(page) => {
+                let start = page.as_ptr() as u64;
+                collection.mark(start..start + BLOCK_BYTES as u64);
+                Some(Self { page })
+            }
+            Err(error) => {
+                tracing::debug!(target: "cuda_um", %error, "no page to mark the end of CUPTI's records");
+                None
+            }
+        }
+    }
+
+    /// Makes the page migrate to the host.
+    fn migrate(&self, collection: &Collection) -> Result<()> {
+        let device = self.page.device();
+        let stream = device.default_stream()?;
+        self.page.prefetch(device, &stream)?;
+        stream.synchronize()?;
+        collection.forget_marks();
+        std::hint::black_box(self.page.host()?[0]);
+        Ok(())
+    }
+}
+
 /// Takes what CUPTI has of all that happened before.
 ///
 /// # Errors
 /// CUPTI refuses to deliver.
 pub(super) fn settle(
     collection: &Collection,
-    runtime: &Runtime,
+    marker: Option<&Marker>,
 ) -> std::result::Result<(), ProfileError> {
     if !collection.is_late() {
         return collection.flush();
     }
-    let devices = runtime.open_devices();
-    let migrates = |device: &&Device| device.capabilities().concurrent_managed_access;
-    let marker = match devices.iter().find(migrates) {
-        None => return until_quiet(collection),
-        Some(device) => set_mark(collection, device),
-    };
-    let arrived = match marker {
-        Ok(marker) => {
-            let arrived = until_marked(collection);
-            collection.mark(0..0);
-            drop(marker);
-            arrived?
+    let migrated = marker.map(|marker| marker.migrate(collection));
+    match migrated {
+        Some(Ok(())) => until_marked(collection),
+        other => {
+            if let Some(Err(error)) = other {
+                tracing::debug!(target: "cuda_um", %error, "the page that marks the end of CUPTI's records does not migrate");
+            }
+            until_quiet(collection)
         }
-        Err(error) => {
-            tracing::debug!(target: "cuda_um", %error, "no page to mark the end of CUPTI's records");
-            false
-        }
-    };
-    if arrived {
-        return Ok(());
     }
-    until_quiet(collection)
 }
 
-/// Makes a page migrate to the host.
-fn set_mark(collection: &Collection, device: &Device) -> Result<UnifiedBuffer<u8>> {
-    let stream = device.default_stream()?;
-    let options = UnifiedOptions::default().placement(Placement::Managed);
-    let page = UnifiedBuffer::<u8>::zeroed_with(device, BLOCK_BYTES, options)?;
-    stream.synchronize()?;
-    let start = page.as_ptr() as u64;
-    collection.mark(start..start + BLOCK_BYTES as u64);
-    // A touch on the host: the page is on the device.
-    std::hint::black_box(page.host()?[0]);
-    Ok(page)
-}
-
-fn until_marked(collection: &Collection) -> std::result::Result<bool, ProfileError> {
+fn until_marked(collection: &Collection) -> std::result::Result<(), ProfileError> {
     let start = Instant::now();
     loop {
         collection.flush()?;
         if collection.marks() > 0 {
-            return Ok(true);
+            return Ok(());
         }
         if start.elapsed() > PATIENCE {
             tracing::warn!(target: "cuda_um", "CUPTI has not delivered a record for {PATIENCE:?}: a profile may be short");
-            return Ok(false);
+            return Ok(());
         }
         std::thread::sleep(STEP);
     }
