@@ -55,13 +55,8 @@ pub fn run(args: &Args) -> Result<()> {
         .join("lib/rustlib/src/rust/library")
         .exists();
     let suppressions = |name: &str| workspace::root().join("xtask/src/sanitize").join(name);
-    let mut command = Command::new("cargo");
-    command
-        .current_dir(workspace::root())
-        .args(["+nightly", "test", "--target", TARGET, "--lib", "--tests"])
-        // The toolchain that runs this task is another.
-        .env_remove("RUSTUP_TOOLCHAIN")
-        .env_remove("CARGO");
+    let mut command = workspace::nightly()?;
+    command.args(["test", "--target", workspace::HOST, "--lib", "--tests"]);
     let folder = match args.sanitizer {
         Sanitizer::Address => {
             // SIGSEGV is the simulator's: it shows what the host touches.
