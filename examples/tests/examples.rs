@@ -89,3 +89,22 @@ fn prefetch_and_advice() {
         assert_eq!(device_faults("search, three roles"), "0.0", "{table}");
     }
 }
+
+#[test]
+fn which_hint_helped() {
+    let table = printed("which_hint_helped", env!("CARGO_BIN_EXE_which_hint_helped"));
+    let row = |name: &str| -> Vec<String> {
+        let row = table.lines().find(|line| line.starts_with(name)).unwrap();
+        row[name.len()..]
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect()
+    };
+    // A round, its unit; to device, to host, each with its unit; faults of the device, of the host.
+    let faults = |name| (row(name)[6].clone(), row(name)[7].clone());
+    assert_ne!(faults("no hints").0, "0", "{table}");
+    assert_ne!(faults("no hints").1, "0", "{table}");
+    assert_eq!(faults("prefetch").0, "0", "{table}");
+    assert_eq!(faults("Auto by pattern, and prefetch").0, "0", "{table}");
+    assert!(table.contains("prefetch it before the launch"), "{table}");
+}

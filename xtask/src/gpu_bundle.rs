@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Binaries that stay behind, each with the reason.
+/// Binaries that stay behind, by target or by package and target, each with the reason.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("compile_fail", "needs the Rust compiler"),
     ("unsafe_list", "reads the sources"),
@@ -22,6 +22,16 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("coverage", "reads the sources"),
     ("layout", "compares with C headers; needs no GPU"),
     ("real_cupti", "compares with C headers; needs no GPU"),
+    ("mutated", "mutates seeds; needs no GPU"),
+    ("cuda-um-trace--cli", "runs um_trace on files; needs no GPU"),
+    (
+        "cuda-um-replay--um_replay",
+        "runs um_replay on files; needs no GPU",
+    ),
+    (
+        "um-conformance--um_conformance",
+        "compares records; needs no GPU",
+    ),
     ("cpu_twin_vs_numpy", "compares CPU with CPU; needs no GPU"),
 ];
 
@@ -85,6 +95,12 @@ pub fn pack(out: &Path) -> Result<()> {
         "um-benches",
         "-p",
         "um-conformance",
+        "-p",
+        "cuda-um-trace",
+        "-p",
+        "cuda-um-replay",
+        "--features",
+        "cuda-um-trace/cli,cuda-um-replay/cli",
         "--bins",
     ])?;
     for binary in programs.iter().filter(|binary| belongs(binary)) {
@@ -131,7 +147,12 @@ fn pack_peers(scripts: &Path, to: &Path) -> Result<()> {
 
 /// Whether a binary belongs into the bundle; says why if not.
 fn belongs(binary: &Binary) -> bool {
-    let left_out = LEFT_OUT.iter().find(|(name, _)| *name == binary.target);
+    let full = format!("{}--{}", binary.package, binary.target);
+    let is_it = |name: &str| name == binary.target || name == full;
+    // Programs have the names of their packages' libraries.
+    let left_out = LEFT_OUT
+        .iter()
+        .find(|(name, _)| is_it(name) && (binary.is_test || !name.contains("--")));
     if let Some((_, why)) = left_out {
         eprintln!("left out: {}::{} ({why})", binary.package, binary.target);
     }

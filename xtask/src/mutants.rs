@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Instant;
 
 /// Options of `cargo xtask mutants`.
 #[derive(clap::Args)]
@@ -45,7 +46,18 @@ pub fn run(args: &Args) -> Result<()> {
         return Ok(());
     }
 
+    let started = Instant::now();
     let tree = Tree::new()?;
+    let stale: Vec<&str> = mutants
+        .iter()
+        .filter(|mutant| !tree.takes(mutant))
+        .map(|mutant| mutant.name.as_str())
+        .collect();
+    ensure!(
+        stale.is_empty(),
+        "the library has changed; make these patches anew: {}",
+        stale.join(", ")
+    );
     let commands: HashSet<&[String]> = mutants.iter().map(|m| &*m.caught_by).collect();
     for command in commands {
         println!("without a mutant: cargo {}", command.join(" "));
@@ -74,7 +86,8 @@ pub fn run(args: &Args) -> Result<()> {
         mutants.len(),
         survivors.join(", ")
     );
-    println!("{} mutants, all caught", mutants.len());
+    let seconds = started.elapsed().as_secs();
+    println!("{} mutants, all caught, in {seconds} s", mutants.len());
     Ok(())
 }
 
@@ -140,10 +153,13 @@ impl Tree {
         workspace::run(&mut git)
     }
 
+    fn takes(&self, mutant: &Mutant) -> bool {
+        self.git(&["apply", "--check"], Some(&mutant.patch)).is_ok()
+    }
+
     /// What caught it; `None` if nothing did.
     fn try_mutant(&self, mutant: &Mutant, limit: u32) -> Result<Option<String>> {
-        self.git(&["apply"], Some(&mutant.patch))
-            .with_context(|| format!("{} does not apply any more", mutant.patch.display()))?;
+        self.git(&["apply"], Some(&mutant.patch))?;
         let caught = self.caught(mutant, limit);
         self.git(&["checkout", "--quiet", "--", "."], None)?;
         caught
@@ -166,14 +182,15 @@ impl Tree {
             return Ok(Some(format!("the limit of {limit} s: it hangs")));
         }
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let failed: Vec<&str> = text
+        let mut failed: Vec<&str> = text
             .lines()
             .filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"))
             .collect();
-        Ok(Some(if failed.is_empty() {
-            format!("the end of the test program: {}", output.status)
-        } else {
-            failed.join(", ")
+        failed.sort_unstable();
+        Ok(Some(match &*failed {
+            [] => format!("the end of the test program: {}", output.status),
+            [first] => (*first).to_owned(),
+            [first, more @ ..] => format!("{first} and {} more", more.len()),
         }))
     }
 

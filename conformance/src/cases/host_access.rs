@@ -64,14 +64,6 @@ pub(super) const CASES: &[Case] = &[
     )
     .needs(&[Need::Managed]),
     Case::new(
-        "host_access.attach-flags",
-        "Attaching takes one of three flags; none, several or others are an invalid value.",
-        sources::STREAM,
-        ATTACH,
-        attach_flags,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
         "host_access.attach-to-default",
         "Memory cannot be attached to the legacy default stream alone.",
         sources::STREAM,
@@ -170,15 +162,6 @@ fn attached_globally_again(c: &Cuda<'_>) -> Verdict {
     c.add(&memory, 1, &other)?;
     c.ok("synchronize", other.synchronize())?;
     c.is("contents", memory.value_all()?, 4)
-}
-
-fn attach_flags(c: &Cuda<'_>) -> Verdict {
-    let (memory, stream) = (c.managed(64 * KIB)?, c.stream()?);
-    for flags in [0, 3, 8] {
-        let code = c.attach(&stream, &memory, flags);
-        c.gives(&format!("flags {flags}"), code, Code::INVALID_VALUE)?;
-    }
-    Ok(())
 }
 
 fn attach_to_default(c: &Cuda<'_>) -> Verdict {

@@ -94,7 +94,7 @@ fn twin(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
             launch.slice::<u8>(at, bytes)?;
         }
     }
-    launch.spend(Duration::from_nanos(own));
+    launch.lasts(Duration::from_nanos(own));
     Ok(())
 }
 

@@ -7,8 +7,8 @@ use crate::run::Run;
 use crate::spent::Spent;
 use cuda_um::profile::Profiler;
 use cuda_um_sim::{CudaVersion, Gpu, Sim};
-use cuda_um_trace::Trace;
-use std::collections::BTreeMap;
+use cuda_um_trace::{OperationKind, Trace};
+use std::collections::{BTreeMap, HashMap};
 
 /// A replay to be run: on the H200 preset with CUDA 13.0 and nothing changed, unless told otherwise.
 ///
@@ -99,17 +99,46 @@ impl<'a> Replay<'a> {
         run.prepare()?;
         let profiler = Profiler::start(&runtime)?;
         run.operations()?;
-        let replayed = profiler.stop()?;
+        let mut replayed = profiler.stop()?;
+        give_names(trace, &mut replayed);
         let left_out = std::mem::take(&mut run.left_out);
         drop(run);
         let mut predicted = Spent::of(&replayed);
-        predicted.add_host_work(&replayed, &machine.device(0).cost_model());
+        // The simulator's clock, on the other hand, has not counted what its own trace's host did.
+        if trace.source.name != replayed.source.name {
+            predicted.add_host_work(&replayed, &machine.device(0).cost_model());
+        }
         Ok(Replayed {
             recorded: Spent::of(trace),
             predicted,
             trace: replayed,
             left_out,
         })
+    }
+}
+
+/// Gives the kernels of a replay the names of those that they stand for: both traces have the same launches in the same order.
+fn give_names(trace: &Trace, replayed: &mut Trace) {
+    let mut recorded = trace
+        .operations
+        .iter()
+        .filter_map(|operation| match &operation.kind {
+            OperationKind::Launch { kernel } => Some(kernel),
+            _ => None,
+        });
+    let mut names = HashMap::new();
+    for operation in &mut replayed.operations {
+        if let OperationKind::Launch { kernel } = &mut operation.kind
+            && let Some(name) = recorded.next()
+        {
+            kernel.clone_from(name);
+            names.insert(operation.id, name);
+        }
+    }
+    for run in &mut replayed.kernels {
+        if let Some(name) = run.operation.and_then(|operation| names.get(&operation)) {
+            run.name.clone_from(name);
+        }
     }
 }
 

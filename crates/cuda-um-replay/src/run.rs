@@ -253,12 +253,9 @@ impl<'a> Run<'a> {
             }
             accesses.sort_by_key(|access| access.buffer);
         }
-        let bytes: u64 = accesses.iter().map(|access| access.bytes).sum();
-        let model = self.machine.device(device).cost_model();
-        let modelled = model.kernel + cuda_um::cost::at_rate(bytes, model.kernel_rate);
         let own = self.own.get(&id).copied().unwrap_or_default();
         let mut arguments = Arguments::new();
-        arguments.push(own.saturating_sub(modelled).as_nanos() as u64);
+        arguments.push(own.as_nanos() as u64);
         arguments.push(accesses.len() as u64);
         let mut wanted = accesses.iter().peekable();
         for (buffer, memory) in &mut self.memory {

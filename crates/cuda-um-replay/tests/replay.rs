@@ -99,6 +99,13 @@ fn as_it_was_it_moves_and_costs_the_same() {
         assert_eq!((was.0, was.2), (is.0, is.2), "{was:?} {is:?}");
         assert!(is.1 >= was.1 && is.1 <= was.1 + (9 << 20), "{was:?} {is:?}");
         assert!(replayed.left_out.is_empty(), "{:?}", replayed.left_out);
+        let names: Vec<&str> = replayed
+            .trace
+            .kernels
+            .iter()
+            .map(|run| run.name.as_str())
+            .collect();
+        assert_eq!(names, ["add"; 3]);
         let (recorded, predicted) = (replayed.recorded.kernels, replayed.predicted.kernels);
         let ratio = predicted.as_secs_f64() / recorded.as_secs_f64();
         assert!((0.9..1.1).contains(&ratio), "{recorded:?} {predicted:?}");

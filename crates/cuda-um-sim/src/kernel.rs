@@ -112,7 +112,9 @@ pub struct LaunchContext<'a> {
 
 #[derive(Default)]
 struct Spent {
+    /// What its faults cost.
     cost: Duration,
+    least: Duration,
     local_bytes: u64,
     /// Bytes of slices that were read over the link, and of those that were written.
     remote_bytes: [u64; 2],
@@ -156,9 +158,10 @@ impl<'a> LaunchContext<'a> {
         self.parameters.len()
     }
 
-    /// Makes the kernel take longer than its memory accounts for: its arithmetic, say.
-    pub fn spend(&self, time: Duration) {
-        self.spent.borrow_mut().cost += time;
+    /// Makes the kernel last at least so long, faults apart, where its memory accounts for less: its arithmetic takes time, too.
+    pub fn lasts(&self, time: Duration) {
+        let mut spent = self.spent.borrow_mut();
+        spent.least = spent.least.max(time);
     }
 
     /// A parameter passed by value.
@@ -266,6 +269,10 @@ impl<'a> LaunchContext<'a> {
 
     pub(crate) fn cost(&self) -> Duration {
         self.spent.borrow().cost
+    }
+
+    pub(crate) fn least(&self) -> Duration {
+        self.spent.borrow().least
     }
 
     pub(crate) fn local_bytes(&self) -> u64 {

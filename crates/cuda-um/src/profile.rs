@@ -26,6 +26,7 @@ mod error;
 mod matching;
 mod options;
 pub(crate) mod session;
+mod settle;
 
 pub use counter::{MigrationCounter, MigrationCounts};
 pub use cuda_um_trace as trace;
@@ -37,6 +38,7 @@ use crate::runtime::Runtime;
 use cuda_um_sys::Cupti;
 use cuda_um_trace::{DeviceInfo, Source};
 use cupti::{Collection, Keep};
+use settle::Marker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -75,6 +77,7 @@ fn cupti_of(runtime: &Runtime) -> Result<Arc<Cupti>, ProfileError> {
 #[doc(alias = "cuptiActivityEnable")]
 pub struct Profiler {
     collection: Option<Collection>,
+    marker: Option<Marker>,
     runtime: Runtime,
     source: Source,
     _running: Running,
@@ -115,9 +118,11 @@ impl Profiler {
             buffers: options.max_buffers,
         };
         let collection = Collection::start(cupti, devices as u32, keep)?;
+        let marker = Marker::new(&collection, runtime);
         session::begin(driver, Box::new(collection.clock()), &options);
         Ok(Self {
             collection: Some(collection),
+            marker,
             runtime: runtime.clone(),
             source,
             _running: running,
@@ -143,6 +148,7 @@ impl Profiler {
             return Ok(Trace::default());
         };
         let end = session.now();
+        settle::settle(&collection, self.marker.as_ref())?;
         let cupti::Collected {
             mut records,
             kernels,

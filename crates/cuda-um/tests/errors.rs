@@ -180,6 +180,32 @@ fn what_a_deferred_free_met_is_told() {
 }
 
 #[test]
+fn close_tells_that_memory_could_not_be_freed() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    let unified = UnifiedBuffer::<u8>::zeroed(&device, 100).unwrap();
+    let memory = DeviceBuffer::<u8>::zeroed(&device, 100).unwrap();
+    let pinned = PinnedBuffer::<u8>::zeroed(&device, 100).unwrap();
+    device.synchronize().unwrap();
+    let refuse = |call| {
+        let fail = Fail::call(call).with(cudaError::cudaErrorInvalidValue);
+        sim.fail(fail);
+    };
+    refuse("cudaFree");
+    let unified = unified.close().unwrap_err();
+    refuse("cudaFree");
+    let memory = memory.close().unwrap_err();
+    refuse("cudaFreeHost");
+    let pinned = pinned.close().unwrap_err();
+    for (error, call) in [
+        (unified, "cudaFree: "),
+        (memory, "cudaFree: "),
+        (pinned, "cudaFreeHost: "),
+    ] {
+        assert!(error.to_string().starts_with(call), "{call}{error}");
+    }
+}
+
+#[test]
 fn no_such_device() {
     let (_, device, _) = simulated_with(|builder| builder.devices(2));
     let error = device.runtime().device(2).unwrap_err();

@@ -2,8 +2,10 @@
 
 mod support;
 
-use cuda_um::{DeviceBuffer, UnifiedBuffer};
-use cuda_um_sim::Gpu;
+use cuda_um::{DeviceBuffer, ErrorKind, UnifiedBuffer};
+use cuda_um_sim::{Fail, Gpu, LaunchContext, Leak, TwinError};
+use cuda_um_sys::cudaError;
+use std::sync::Mutex;
 use support::{Add, calls, device, simulated, simulated_with};
 
 #[test]
@@ -12,19 +14,25 @@ fn a_drop_in_use_neither_waits_nor_frees_too_early() {
     let add = Add::load(&device);
     let mut managed = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
     let mut memory = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
-    let paused = sim.pause();
+    device.synchronize().unwrap();
+    let held = sim.hold(0);
     add.launch(&stream, 100, (&mut managed, 100u32, 1u32))
         .unwrap();
     add.launch(&stream, 100, (&mut memory, 100u32, 1u32))
         .unwrap();
     drop((managed, memory, add));
-    std::thread::yield_now();
+    // The thread that frees asks for the three again and again; freeing instead, it would wait, and end the hold.
+    let asked = calls(&sim, "cudaEventQuery");
+    while calls(&sim, "cudaEventQuery") < asked + 6 && !held.is_over() {
+        std::thread::yield_now();
+    }
+    assert_eq!(held.ended_by(), None, "somebody waited");
     assert_eq!(
         (calls(&sim, "cudaFree"), calls(&sim, "cuModuleUnload")),
         (0, 0),
         "in use, so not freed"
     );
-    drop(paused);
+    drop(held);
     device.runtime().reclaim().unwrap();
     assert_eq!(
         (calls(&sim, "cudaFree"), calls(&sim, "cuModuleUnload")),
@@ -33,6 +41,72 @@ fn a_drop_in_use_neither_waits_nor_frees_too_early() {
     drop((stream, device));
     assert!(sim.leaks().is_empty(), "{:?}", sim.leaks());
     assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
+}
+
+#[test]
+fn memory_whose_work_nobody_can_wait_for_is_leaked() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
+    device.synchronize().unwrap();
+    let held = sim.hold(0);
+    buffer.fill(3, &stream).unwrap();
+    for call in [
+        "cudaEventQuery",
+        "cudaEventSynchronize",
+        "cudaStreamSynchronize",
+        "cudaDeviceSynchronize",
+    ] {
+        let fail = Fail::call(call).with(cudaError::cudaErrorInvalidValue);
+        sim.fail(fail.from_then_on());
+    }
+    drop(buffer);
+    let error = device.runtime().reclaim().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Call, "{error}");
+    assert!(!held.is_over(), "the device still uses it");
+    assert_eq!(calls(&sim, "cudaFree"), 0);
+    sim.clear_failures();
+    drop(held);
+    device.synchronize().unwrap();
+    device.runtime().reclaim().unwrap();
+    let leaked = sim.leaks();
+    let memory = |leak: &&Leak| matches!(leak, Leak::Memory { .. });
+    assert_eq!(leaked.iter().filter(memory).count(), 1, "{leaked:?}");
+}
+
+/// What ran, in order: by the twin of `a_stream_comes_after_the_events_that_it_waits_for`.
+static RAN: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+
+fn note(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    let which = launch.value::<u32>(2)?;
+    RAN.lock().unwrap().push(which);
+    Ok(())
+}
+
+/// Two kernels on two streams, with no buffer in common; in the order in which they ran.
+fn two_kernels(order: u64, wait: bool) -> Vec<u32> {
+    let (sim, device, first) = simulated_with(|builder| builder.kernel("add", note));
+    let second = device.stream().unwrap();
+    let add = Add::load(&device);
+    let mut buffers = [(); 2].map(|()| DeviceBuffer::<u32>::zeroed(&device, 1).unwrap());
+    let [a, b] = &mut buffers;
+    device.synchronize().unwrap();
+    RAN.lock().unwrap().clear();
+    let _held = sim.hold(order);
+    add.launch(&first, 1, (a, 1u32, 1u32)).unwrap();
+    let event = first.record().unwrap();
+    if wait {
+        second.wait(&event).unwrap();
+    }
+    add.launch(&second, 1, (b, 1u32, 2u32)).unwrap();
+    device.synchronize().unwrap();
+    RAN.lock().unwrap().clone()
+}
+
+#[test]
+fn a_stream_comes_after_the_events_that_it_waits_for() {
+    let other_way = (0..100).find(|order| two_kernels(*order, false) == [2, 1]);
+    let order = other_way.expect("without a wait either may be first");
+    assert_eq!(two_kernels(order, true), [1, 2]);
 }
 
 #[test]

@@ -64,6 +64,22 @@ fn only_the_missing_part_is_moved() {
 }
 
 #[test]
+fn every_missing_part_is_moved() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let buffer = UnifiedBuffer::<u8>::zeroed(&device, 12 * MIB).unwrap();
+    for start in [0, 4 * MIB, 8 * MIB] {
+        buffer
+            .prefetch_range(start..start + 2 * MIB, Location::Host, &stream)
+            .unwrap();
+    }
+    stream.synchronize().unwrap();
+    sim.reset_counters();
+    buffer.prefetch(&device, &stream).unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(sim.counters().bytes_to_device, 6 * MIB as u64);
+}
+
+#[test]
 fn what_is_used_past_the_library_can_be_forgotten() {
     // A runtime that cannot be asked.
     let (sim, device, stream) = simulated_with(|builder| builder.cuda(CudaVersion::V13_0));

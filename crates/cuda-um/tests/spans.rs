@@ -11,10 +11,13 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
+/// A span's name, and its fields' names.
+type Span = (&'static str, Vec<&'static str>);
+
 /// Writes down spans with their fields' names, and the levels of everything.
 #[derive(Clone, Default)]
 struct Log {
-    spans: Arc<Mutex<Vec<(&'static str, Vec<&'static str>)>>>,
+    spans: Arc<Mutex<Vec<Span>>>,
     levels: Arc<Mutex<Vec<Level>>>,
     next: Arc<AtomicU64>,
 }

@@ -5,7 +5,7 @@
 use clap::Parser;
 use cuda_um::profile::trace::{MigrationReport, html, svg};
 use cuda_um::{AccessPattern, Advice, Location, Stream, UnifiedBuffer, UnifiedOptions};
-use std::fmt::Write;
+use std::io::{Write as _, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -28,7 +28,7 @@ struct Args {
     /// Print the whole report of each variant
     #[arg(long)]
     reports: bool,
-    /// Write a page (and a drawing) of each variant into this folder
+    /// Write a page, a drawing and the trace of each variant into this folder
     #[arg(long, value_name = "FOLDER")]
     pages: Option<PathBuf>,
 }
@@ -51,15 +51,24 @@ const HINTS: [(Hint, &str); 7] = [
     (Hint::PreferDevice, "SetPreferredLocation, device"),
     (Hint::PreferHost, "SetPreferredLocation, host"),
     (Hint::AccessedBy, "SetAccessedBy, both"),
-    (Hint::Patterns, "Auto, by access pattern"),
+    (Hint::Patterns, "Auto by pattern, and prefetch"),
 ];
+
+/// Prints a line; a reader that has seen enough (`| head`) ends the program.
+macro_rules! say {
+    ($($text:tt)*) => {
+        if writeln!(stdout(), $($text)*).is_err() {
+            std::process::exit(0);
+        }
+    };
+}
 
 fn main() -> ExitCode {
     let args = Args::parse();
     let outcome = Machine::open(args.machine.runtime)
         .map_err(Failure::from)
         .and_then(|machine| {
-            println!("{}", machine.describe());
+            say!("{}", machine.describe());
             run(&args, &machine)
         });
     match outcome {
@@ -79,23 +88,34 @@ fn run(args: &Args, machine: &Machine) -> Result<(), Failure> {
     runtime
         .profile(|| Work::new(args, machine, Hint::None)?.rounds(args.rounds, &saxpy, &stream))?
         .0?;
-    println!(
+    say!(
         "{:<30}{:>12}{:>14}{:>14}{:>12}{:>12}{:>14}",
-        "", "a round", "to device", "to host", "GPU faults", "CPU faults", "avoidable"
+        "",
+        "a round",
+        "to device",
+        "to host",
+        "GPU faults",
+        "CPU faults",
+        "avoidable"
     );
     for (hint, name) in HINTS {
         // Recording costs time, so the rounds that are timed are not those that are recorded.
         let mut work = Work::new(args, machine, hint)?;
         let time = machine.time(|| work.rounds(args.rounds, &saxpy, &stream))?;
-        let mut work = Work::new(args, machine, hint)?;
-        let (done, trace) = runtime.profile(|| work.rounds(args.rounds, &saxpy, &stream))?;
+        let (done, trace) = runtime.profile(|| -> Result<(), Failure> {
+            Work::new(args, machine, hint)?.rounds(args.rounds, &saxpy, &stream)
+        })?;
         done?;
         let report = MigrationReport::of(&trace, &machine.device().cost_model());
-        println!("{}", row(name, time / args.rounds, &report)?);
+        say!("{}", row(name, time / args.rounds, &report)?);
+        if hint == Hint::Patterns {
+            say!("    weights: {}", work.weights.placement());
+            say!("    activations: {}", work.activations.placement());
+        }
         if args.reports {
-            println!("{report}");
+            say!("{report}");
         } else if let Some(finding) = report.findings.first() {
-            println!("    {finding}");
+            say!("    {finding}");
         }
         if let Some(folder) = &args.pages {
             let file = name
@@ -104,9 +124,10 @@ fn run(args: &Args, machine: &Machine) -> Result<(), Failure> {
                 .to_lowercase();
             write(folder, &format!("{file}.html"), &html(&trace, &report))?;
             write(folder, &format!("{file}.svg"), &svg(&trace, &report))?;
+            write(folder, &format!("{file}.json"), &trace.to_json())?;
         }
     }
-    println!(
+    say!(
         "A round: the host writes 1 of 2 buffers of {:.1} MiB, a kernel reads both and writes it, the host reads both.\n\
          Every result was compared with the CPU's.",
         f64::from(args.elements) * 4.0 / f64::from(1 << 20)
@@ -117,18 +138,15 @@ fn run(args: &Args, machine: &Machine) -> Result<(), Failure> {
 fn row(name: &str, time: Duration, report: &MigrationReport) -> Result<String, Failure> {
     let mib = |bytes: u64| format!("{:.2} MiB", bytes as f64 / f64::from(1 << 20));
     let total = &report.total;
-    let mut row = String::new();
-    write!(
-        row,
+    Ok(format!(
         "{name:<30}{:>12}{:>14}{:>14}{:>12}{:>12}{:>14}",
         us(time),
         mib(total.to_device_bytes),
         mib(total.to_host_bytes),
         total.gpu_faults,
         total.cpu_faults,
-        mib(report.avoidable.bytes),
-    )?;
-    Ok(row)
+        us(report.avoidable.time),
+    ))
 }
 
 fn write(folder: &Path, file: &str, text: &str) -> Result<(), Failure> {
@@ -142,8 +160,9 @@ struct Work {
     hint: Hint,
     weights: UnifiedBuffer<f32>,
     activations: UnifiedBuffer<f32>,
-    /// What the host's own copy of both says.
-    expected: (Vec<f32>, Vec<f32>),
+    /// What the weights are, and what the activations should be.
+    values: Vec<f32>,
+    expected: Vec<f32>,
 }
 
 impl Work {
@@ -173,12 +192,12 @@ impl Work {
                 }
             }
         }
-        let expected = (values, vec![0.0; len]);
         Ok(Self {
             hint,
             weights,
             activations,
-            expected,
+            values,
+            expected: vec![0.0; len],
         })
     }
 
@@ -187,22 +206,25 @@ impl Work {
     }
 
     fn round(&mut self, round: u32, saxpy: &Saxpy, stream: &Stream) -> Result<(), Failure> {
-        let (weights, expected) = &mut self.expected;
-        expected.fill(round as f32);
-        self.activations.host_mut()?.copy_from_slice(expected);
-        let here = Location::Device(stream.device().ordinal());
-        self.prefetch(here, stream)?;
+        if round == 0 {
+            // The zeros are on the device.
+            self.prefetch(Location::Host, stream)?;
+        }
+        self.expected.fill(round as f32);
+        self.activations.host_mut()?.copy_from_slice(&self.expected);
+        self.prefetch(Location::Device(stream.device().ordinal()), stream)?;
         saxpy.launch(stream, 2.0, &self.weights, &mut self.activations)?;
-        saxpy_cpu(2.0, weights, expected);
+        saxpy_cpu(2.0, &self.values, &mut self.expected);
         self.prefetch(Location::Host, stream)?;
-        if *self.activations.host()? != **expected || *self.weights.host()? != **weights {
+        if *self.activations.host()? != *self.expected || *self.weights.host()? != *self.values {
             return Err(format!("round {round}: the results are wrong").into());
         }
         Ok(())
     }
 
     fn prefetch(&self, to: Location, stream: &Stream) -> Result<(), Failure> {
-        if self.hint == Hint::Prefetch {
+        // A pattern chooses the memory; what is managed still wants to be where it is needed.
+        if matches!(self.hint, Hint::Prefetch | Hint::Patterns) {
             self.weights.prefetch(to, stream)?;
             self.activations.prefetch(to, stream)?;
         }

@@ -6,6 +6,7 @@ use cuda_um::{Advice, Location};
 use cuda_um_replay::{Change, Replay, Replayed};
 use cuda_um_sim::{CudaVersion, Gpu};
 use cuda_um_trace::{MigrationReport, Trace, html};
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -88,7 +89,7 @@ fn run(args: &Args) -> Result<(), String> {
     }
     let replayed = replay.run().map_err(|error| error.to_string())?;
     let report = MigrationReport::of(&replayed.trace, &model);
-    print(&trace, &replayed, &report);
+    print(&describe(&trace, &replayed, &report))?;
     if let Some(file) = &args.json {
         write(file, &replayed.trace.to_json())?;
     }
@@ -98,21 +99,28 @@ fn run(args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-fn print(trace: &Trace, replayed: &Replayed, report: &MigrationReport) {
+fn describe(trace: &Trace, replayed: &Replayed, report: &MigrationReport) -> String {
     let source = &trace.source;
-    println!(
-        "recorded by {} (CUDA {}): {}",
-        source.name, source.cuda, replayed.recorded
+    let mut text = format!(
+        "recorded by {} (CUDA {}): {}\npredicted: {}\n",
+        source.name, source.cuda, replayed.recorded, replayed.predicted
     );
-    println!("predicted: {}", replayed.predicted);
     let ratio = replayed.predicted.total().as_secs_f64() / replayed.recorded.total().as_secs_f64();
     if ratio.is_finite() {
-        println!("predicted / recorded: {ratio:.2}");
+        text += &format!("predicted / recorded: {ratio:.2}\n");
     }
     for (what, count) in &replayed.left_out {
-        println!("left out: {what} ({count})");
+        text += &format!("left out: {what} ({count})\n");
     }
-    println!("\n{report}");
+    text + &format!("\n{report}\n")
+}
+
+fn print(text: &str) -> Result<(), String> {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        // The reader has seen enough (`| head`).
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(|error| error.to_string()),
+    }
 }
 
 fn write(file: &Path, text: &str) -> Result<(), String> {

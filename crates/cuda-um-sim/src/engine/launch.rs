@@ -54,7 +54,11 @@ impl State {
     ) -> Result<usize, Code> {
         let ptx = ptx::parse(text).map_err(|error| {
             tracing::warn!(%error, "module refused");
-            Code::INVALID_PTX
+            // The driver takes text for PTX by its first directive.
+            match text.contains(".version") {
+                true => Code::INVALID_PTX,
+                false => Code::INVALID_KERNEL_IMAGE,
+            }
         })?;
         if ptx.version > machine.cuda.ptx_isa() {
             tracing::warn!(isa = ?ptx.version, newest = ?machine.cuda.ptx_isa(), "module refused: its PTX ISA is too new");
@@ -175,10 +179,10 @@ impl State {
             };
             let mut context = LaunchContext::new(core, launch, shape, parameters);
             let result = catch_unwind(AssertUnwindSafe(|| (function.twin)(&mut context)));
-            let cost = core.machine.cost.kernel
-                + context.cost()
+            let memory = core.machine.cost.kernel
                 + at_rate(context.local_bytes(), core.machine.cost.kernel_rate)
                 + core.machine.over_link(context.remote_bytes());
+            let cost = context.cost() + memory.max(context.least());
             let mut state = core.state.lock();
             state.counters.kernels += 1;
             let code = match result {

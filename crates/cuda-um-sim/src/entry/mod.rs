@@ -71,7 +71,8 @@ pub(crate) fn enter(
         Ok(Err(code)) => code,
         Err(_) => Code::UNKNOWN,
     };
-    if code != Code::SUCCESS && level == Level::Runtime {
+    // "Not ready" is an answer: measured with CUDA 13.0, it leaves the last error alone.
+    if !matches!(code, Code::SUCCESS | Code::NOT_READY) && level == Level::Runtime {
         ThreadState::with(core.id, |thread| thread.last_error = code);
     }
     let mut state = core.state.lock();

@@ -164,12 +164,16 @@ entry_points! { Runtime;
         let mut state = core.state.lock();
         let owner = state.pool(pool)?.device;
         for description in descriptions {
-            let device = state.ordinal(description.location.id).map_err(|_| Code::INVALID_VALUE)?;
+            let device = state.ordinal(description.location.id)?;
             let reachable = device == owner || core.machine.profile.peers;
-            // None 0, read and write 3; the owner always has both.
-            let allowed = matches!(description.flags, 0 | 3) && (device != owner || description.flags == 3);
-            if description.location.type_.0 != 1 || !reachable || !allowed {
+            // None 0, read and write 3.
+            let known = matches!(description.flags, 0 | 3);
+            if description.location.type_.0 != 1 || !reachable || !known {
                 return Err(Code::INVALID_VALUE);
+            }
+            // The owner always has both.
+            if device == owner && description.flags == 0 {
+                return Err(Code::INVALID_DEVICE);
             }
             state.pool(pool)?.set_access(device, description.flags == 3);
         }

@@ -21,6 +21,7 @@ fn ptx(version: &str, target: &str) -> String {
 
 #[test]
 fn a_module_newer_than_the_driver_or_the_device_is_refused() {
+    const INVALID_IMAGE: u32 = 200;
     const INVALID_PTX: u32 = 218;
     const UNSUPPORTED_PTX: u32 = 222;
     const NO_BINARY: u32 = 209;
@@ -41,7 +42,8 @@ fn a_module_newer_than_the_driver_or_the_device_is_refused() {
     let pascal = Cuda::new(Sim::builder().gpu(Gpu::Pascal));
     assert_eq!(load(&pascal, &ptx("6.4", "sm_60")), 0);
     assert_eq!(load(&pascal, &ptx("6.4", "sm_70")), NO_BINARY);
-    assert_eq!(load(&pascal, "not PTX at all"), INVALID_PTX);
+    assert_eq!(load(&pascal, "not PTX at all"), INVALID_IMAGE);
+    assert_eq!(load(&pascal, ".version 6.4\n.target none"), INVALID_PTX);
     assert_eq!(
         load(&pascal, "\x7fELF"),
         NO_BINARY,

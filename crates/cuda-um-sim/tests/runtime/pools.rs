@@ -286,7 +286,7 @@ fn another_device_may_use_a_pools_memory_when_it_is_told_so() {
     };
     assert_eq!(
         access(0, 0),
-        cudaError::cudaErrorInvalidValue,
+        cudaError::cudaErrorInvalidDevice,
         "the owner's access stays"
     );
     assert_eq!(access(7, 3), cudaError::cudaErrorInvalidValue);

@@ -1,6 +1,7 @@
 //! Sums of what migrated, without the records.
 
 use super::cupti::{Collection, Keep};
+use super::settle::{Marker, settle};
 use super::{ProfileError, Running, cupti_of};
 
 /// Sums over all managed memory of this process since [`MigrationCounter::start`].
@@ -40,6 +41,7 @@ pub struct MigrationCounts {
 #[doc(alias = "cuptiActivityConfigureUnifiedMemoryCounter")]
 pub struct MigrationCounter {
     collection: Collection,
+    marker: Option<Marker>,
     // After the collection, which must have ended when the next one starts.
     _running: Running,
 }
@@ -56,8 +58,10 @@ impl MigrationCounter {
             buffers: usize::MAX,
             ..Keep::default()
         };
+        let collection = Collection::start(cupti_of(runtime)?, devices, keep)?;
         Ok(Self {
-            collection: Collection::start(cupti_of(runtime)?, devices, keep)?,
+            marker: Marker::new(&collection, runtime),
+            collection,
             _running: running,
         })
     }
@@ -67,7 +71,7 @@ impl MigrationCounter {
     /// # Errors
     /// [`ProfileError::Refused`] if CUPTI cannot deliver its records.
     pub fn read(&self) -> Result<MigrationCounts, ProfileError> {
-        self.collection.flush()?;
+        settle(&self.collection, self.marker.as_ref())?;
         Ok(self.collection.counts())
     }
 }

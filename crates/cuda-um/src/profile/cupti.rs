@@ -12,6 +12,7 @@ use cuda_um_trace::{KernelRun, Record};
 use parking_lot::Mutex;
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::{CStr, c_void};
+use std::ops::Range;
 use std::sync::Arc;
 use sys::CUpti_ActivityUnifiedMemoryCounterKind as Kind;
 use sys::{CUpti_ActivityKind, CUptiResult, Cupti};
@@ -87,6 +88,9 @@ struct Sink {
     cupti: Arc<Cupti>,
     keep: Keep,
     collected: Collected,
+    /// Addresses whose records are a sign, and not kept; and how many there were.
+    marked: Range<u64>,
+    marks: u64,
 }
 
 static SINK: Mutex<Option<Sink>> = Mutex::new(None);
@@ -105,6 +109,8 @@ impl Collection {
             cupti: Arc::clone(&cupti),
             keep,
             collected: Collected::default(),
+            marked: 0..0,
+            marks: 0,
         });
         BUFFERS.lock().1 = keep.buffers;
         // Ends everything again when something is refused.
@@ -170,6 +176,30 @@ impl Collection {
             sink.collected.counts.dropped_records += dropped;
         }
         check(&self.cupti, "cuptiActivityFlushAll", code)
+    }
+
+    /// From here on migrations to the host at these addresses are counted as marks, and nothing there is kept.
+    pub(super) fn mark(&self, addresses: Range<u64>) {
+        if let Some(sink) = &mut *SINK.lock() {
+            (sink.marked, sink.marks) = (addresses, 0);
+        }
+    }
+
+    /// Counts marks from zero.
+    pub(super) fn forget_marks(&self) {
+        if let Some(sink) = &mut *SINK.lock() {
+            sink.marks = 0;
+        }
+    }
+
+    /// How many marks have come since.
+    pub(super) fn marks(&self) -> u64 {
+        SINK.lock().as_ref().map_or(0, |sink| sink.marks)
+    }
+
+    /// Whether it is a real CUPTI, which delivers late.
+    pub(super) fn is_late(&self) -> bool {
+        self.cupti.is_library()
     }
 
     /// The sums so far.
@@ -296,6 +326,11 @@ impl Sink {
     }
 
     fn memory(&mut self, raw: &sys::CUpti_ActivityUnifiedMemoryCounter2) {
+        if self.marked.contains(&raw.address) {
+            let to_host = Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH;
+            self.marks += u64::from(raw.counterKind == to_host);
+            return;
+        }
         let Collected {
             records,
             counts,

@@ -47,7 +47,9 @@ fn a_file_that_is_no_library() {
         return;
     }
     let test = "environment::a_file_that_is_no_library";
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    // A file that is there wherever the test is.
+    let file = std::env::current_exe().unwrap();
+    let file = file.to_str().unwrap();
     let text = said(test, &[("CUDA_UM_CUDART", file)]);
     assert!(text.contains(file), "{text}");
 }
@@ -66,8 +68,10 @@ fn a_cost_model_that_is_none() {
         text.contains("CUDA_UM_COST_MODEL cannot be /no/such/file"),
         "{text}"
     );
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-    let text = said(test, &[("CUDA_UM_COST_MODEL", file)]);
+    let file = std::env::temp_dir().join(format!("no-cost-model-{}", std::process::id()));
+    std::fs::write(&file, "[package]\nname = \"text\"\n").unwrap();
+    let text = said(test, &[("CUDA_UM_COST_MODEL", file.to_str().unwrap())]);
+    std::fs::remove_file(&file).unwrap();
     assert!(text.contains("an object in JSON"), "{text}");
     let text = said(test, &[("CUDA_UM_COST_MODEL", "")]);
     assert!(text.contains("CUDA_UM_COST_MODEL cannot be "), "{text}");

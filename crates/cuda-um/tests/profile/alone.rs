@@ -39,10 +39,7 @@ pub fn sums(trace: &Trace) -> MigrationCounts {
 }
 
 /// The operations of one kind, in order.
-pub fn operations<'t>(
-    trace: &'t Trace,
-    is_it: impl Fn(&OperationKind) -> bool,
-) -> Vec<&'t Operation> {
+pub fn operations(trace: &Trace, is_it: impl Fn(&OperationKind) -> bool) -> Vec<&Operation> {
     let all = trace.operations.iter();
     all.filter(|operation| is_it(&operation.kind)).collect()
 }

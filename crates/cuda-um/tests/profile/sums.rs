@@ -40,14 +40,13 @@ fn work(machine: &[(Device, Stream)], seed: u64, steps: usize, most: usize) {
         let options = UnifiedOptions::default().oversubscription(Oversubscription::Allowed);
         let len = 1 + random.below(most);
         let buffer = UnifiedBuffer::<u32>::uninit(&machine[0].0, len, options).unwrap();
-        // SAFETY: the simulator's fresh managed memory reads as zeros.
         #[allow(
             unsafe_code,
             reason = "memory that nothing has touched yet is the point"
         )]
-        unsafe {
-            buffer.assume_init()
-        }
+        // SAFETY: the simulator's fresh managed memory reads as zeros.
+        let buffer = unsafe { buffer.assume_init() };
+        buffer
     };
     let mut buffers: Vec<_> = (0..6).map(|_| allocate(&mut random)).collect();
     for _ in 0..steps {

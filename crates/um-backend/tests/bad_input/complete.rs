@@ -63,6 +63,9 @@ fn fallible(text: &str) -> Vec<&str> {
 #[test]
 fn every_function_that_can_fail_is_listed() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    if !root.exists() {
+        return eprintln!("NOT RUN: the sources are not on this machine");
+    }
     let mut files = Vec::new();
     sources(&root, &mut files);
     let mut found = BTreeSet::new();

@@ -1,0 +1,117 @@
+//! Waits until CUPTI has delivered everything.
+//!
+//! The driver queues records of managed memory, and CUPTI takes them from the queue when it likes: a flush leaves out the last milliseconds
+//! (seen with CUDA 13.0 on an H200). So a page of our own migrates to the host, and when its record is there, so is everything before.
+
+use super::ProfileError;
+use super::cupti::Collection;
+use crate::device::Device;
+use crate::error::Result;
+use crate::memory::unified::{UnifiedBuffer, UnifiedOptions};
+use crate::placement::Placement;
+use crate::runtime::Runtime;
+use std::time::{Duration, Instant};
+
+/// A block that the driver manages as one, so that nothing else of the program migrates along.
+const BLOCK_BYTES: usize = 2 << 20;
+const STEP: Duration = Duration::from_micros(200);
+/// Longer than any queue was seen to take.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Where no page can migrate: so long without a record is the end.
+const QUIET: Duration = Duration::from_millis(20);
+
+/// A page of our own, made when collecting begins: one that is made later may lie where memory was whose records are still to come.
+pub(super) struct Marker {
+    page: UnifiedBuffer<u8>,
+}
+
+impl Marker {
+    /// Makes the page; `None` where CUPTI delivers at once, or no page can migrate.
+    pub(super) fn new(collection: &Collection, runtime: &Runtime) -> Option<Self> {
+        if !collection.is_late() {
+            return None;
+        }
+        let open = runtime.open_devices();
+        let devices = match open.is_empty() {
+            true => runtime.device(0).into_iter().collect(),
+            false => open,
+        };
+        let migrates = |device: &&Device| device.capabilities().concurrent_managed_access;
+        let device = devices.iter().find(migrates)?;
+        let options = UnifiedOptions::default().placement(Placement::Managed);
+        match UnifiedBuffer::<u8>::zeroed_with(device, BLOCK_BYTES, options) {
+            Ok(page) => {
+                let start = page.as_ptr() as u64;
+                collection.mark(start..start + BLOCK_BYTES as u64);
+                Some(Self { page })
+            }
+            Err(error) => {
+                tracing::debug!(target: "cuda_um", %error, "no page to mark the end of CUPTI's records");
+                None
+            }
+        }
+    }
+
+    /// Makes the page migrate to the host.
+    fn migrate(&self, collection: &Collection) -> Result<()> {
+        let device = self.page.device();
+        let stream = device.default_stream()?;
+        self.page.prefetch(device, &stream)?;
+        stream.synchronize()?;
+        collection.forget_marks();
+        std::hint::black_box(self.page.host()?[0]);
+        Ok(())
+    }
+}
+
+/// Takes what CUPTI has of all that happened before.
+///
+/// # Errors
+/// CUPTI refuses to deliver.
+pub(super) fn settle(
+    collection: &Collection,
+    marker: Option<&Marker>,
+) -> std::result::Result<(), ProfileError> {
+    if !collection.is_late() {
+        return collection.flush();
+    }
+    let migrated = marker.map(|marker| marker.migrate(collection));
+    match migrated {
+        Some(Ok(())) => until_marked(collection),
+        other => {
+            if let Some(Err(error)) = other {
+                tracing::debug!(target: "cuda_um", %error, "the page that marks the end of CUPTI's records does not migrate");
+            }
+            until_quiet(collection)
+        }
+    }
+}
+
+fn until_marked(collection: &Collection) -> std::result::Result<(), ProfileError> {
+    let start = Instant::now();
+    loop {
+        collection.flush()?;
+        if collection.marks() > 0 {
+            return Ok(());
+        }
+        if start.elapsed() > PATIENCE {
+            tracing::warn!(target: "cuda_um", "CUPTI has not delivered a record for {PATIENCE:?}: a profile may be short");
+            return Ok(());
+        }
+        std::thread::sleep(STEP);
+    }
+}
+
+fn until_quiet(collection: &Collection) -> std::result::Result<(), ProfileError> {
+    let (start, mut last) = (Instant::now(), Instant::now());
+    let mut counts = collection.counts();
+    while last.elapsed() < QUIET && start.elapsed() < PATIENCE {
+        collection.flush()?;
+        let now = collection.counts();
+        if now != counts {
+            (counts, last) = (now, Instant::now());
+        }
+        std::thread::sleep(STEP);
+    }
+    Ok(())
+}

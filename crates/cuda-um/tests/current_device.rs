@@ -1,0 +1,114 @@
+//! The thread's current device belongs to the caller: it is the same after every call, whichever device that was for.
+
+mod support;
+
+use cuda_um::{
+    Advice, Device, DeviceBuffer, Error, Location, PinnedBuffer, PoolOptions, PrefetchBatch,
+    RegisteredBuffer, UnifiedBuffer, UnifiedPool,
+};
+use cuda_um_sim::{Fail, Sim};
+use cuda_um_sys::cudaError;
+use support::{Add, simulated_with};
+
+/// What `cudaGetDevice` says on this thread.
+#[allow(unsafe_code, reason = "asks CUDA itself, not the library")]
+fn current(sim: &Sim) -> i32 {
+    let mut ordinal = -1;
+    // SAFETY: the pointer is valid for one write.
+    let code = unsafe { (sim.table().cudaGetDevice)(&mut ordinal) };
+    assert_eq!(code, cudaError::cudaSuccess);
+    ordinal
+}
+
+#[allow(unsafe_code, reason = "asks CUDA itself, not the library")]
+fn make_current(sim: &Sim, ordinal: i32) {
+    // SAFETY: takes a number.
+    let code = unsafe { (sim.table().cudaSetDevice)(ordinal) };
+    assert_eq!(code, cudaError::cudaSuccess);
+}
+
+/// Every kind of call, for `device`; `after` is told which one.
+fn every_kind_of_call(device: &Device, after: impl Fn(&str)) {
+    let stream = device.stream().unwrap();
+    after("a stream");
+    let add = Add::load(device);
+    after("a module");
+    let mut unified = UnifiedBuffer::<u32>::zeroed(device, 5000).unwrap();
+    after("managed memory");
+    let mut memory = DeviceBuffer::<u32>::zeroed(device, 5000).unwrap();
+    after("device memory");
+    let mut pinned = PinnedBuffer::<u32>::zeroed(device, 5000).unwrap();
+    after("pinned memory");
+    let pool = UnifiedPool::new(device, PoolOptions::default()).unwrap();
+    let pooled = pool.zeroed::<u32>(5000).unwrap();
+    after("a pool");
+    unified.advise(Advice::SetReadMostly).unwrap();
+    after("advice");
+    unified.prefetch(Location::Host, &stream).unwrap();
+    after("a prefetch");
+    let mut batch = PrefetchBatch::new();
+    batch.add(&unified).prefetch(device, &stream).unwrap();
+    after("a batch");
+    add.launch(&stream, 5000, (&mut unified, 5000u32, 1u32))
+        .unwrap();
+    after("a launch");
+    memory.fill(7, &stream).unwrap();
+    after("a fill");
+    stream.copy(&unified, &mut memory).unwrap();
+    after("a copy");
+    stream.copy(&memory, &mut pinned).unwrap();
+    memory.copy_from_host(&[3; 5000]).unwrap();
+    memory.copy_to_host(&mut [0; 5000]).unwrap();
+    after("copies from and to the host");
+    let event = stream.record().unwrap();
+    after("a record");
+    stream.wait(&event).unwrap();
+    event.synchronize().unwrap();
+    assert!(event.is_complete().unwrap());
+    after("a wait");
+    assert_eq!(unified.host().unwrap()[0], 1);
+    after("a host guard");
+    device.memory_info().unwrap();
+    after("a question");
+    let mut own = vec![0u8; 4096];
+    RegisteredBuffer::scope(device, &mut own, |_| after("registering")).unwrap();
+    after("unregistering");
+    device.synchronize().unwrap();
+    after("synchronizing");
+    unified.close().unwrap();
+    memory.close().unwrap();
+    pinned.close().unwrap();
+    after("frees");
+    drop((pooled, pool, event, add, stream));
+    after("drops");
+}
+
+#[test]
+fn the_callers_device_stays_current() {
+    let (sim, first, _) = simulated_with(|builder| builder.devices(2));
+    let second = first.runtime().device(1).unwrap();
+    for callers in [0, 1] {
+        make_current(&sim, callers);
+        for device in [&first, &second] {
+            let ordinal = device.ordinal();
+            every_kind_of_call(device, |what| {
+                assert_eq!(current(&sim), callers, "{what} of device {ordinal}");
+            });
+        }
+    }
+}
+
+#[test]
+fn the_callers_device_stays_current_when_a_call_fails() {
+    let (sim, first, _) = simulated_with(|builder| builder.devices(2));
+    let second = first.runtime().device(1).unwrap();
+    for callers in [0, 1] {
+        make_current(&sim, callers);
+        for device in [&first, &second] {
+            sim.fail(Fail::call("cudaMallocManaged").with(cudaError::cudaErrorInvalidValue));
+            let error = UnifiedBuffer::<u8>::zeroed(device, 100).unwrap_err();
+            assert!(matches!(error, Error::Call { .. }), "{error}");
+            assert_eq!(current(&sim), callers);
+        }
+    }
+}
