@@ -1,6 +1,6 @@
 //! The fuzz targets under libFuzzer, each for a number of executions.
 
-use crate::workspace;
+use crate::{nightly, workspace};
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -56,15 +56,15 @@ pub fn run(args: &Args) -> Result<()> {
 /// Builds all targets; the folder with their programs.
 fn build() -> Result<PathBuf> {
     let target = workspace::target().join("libfuzzer");
-    let mut build = workspace::nightly()?;
+    let mut build = nightly::cargo()?;
     build
         .current_dir(workspace::root().join("fuzz/libfuzzer"))
         .env("CARGO_TARGET_DIR", &target)
         .env("RUSTFLAGS", COVERAGE)
         // Named, so that build scripts and macros are built without the flags.
-        .args(["build", "--release", "--target", workspace::HOST]);
+        .args(["build", "--release", "--target", nightly::HOST]);
     workspace::run(&mut build)?;
-    Ok(target.join(workspace::HOST).join("release"))
+    Ok(target.join(nightly::HOST).join("release"))
 }
 
 /// Runs one target; how often it was executed, and how many inputs it fell over.

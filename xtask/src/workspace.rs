@@ -1,6 +1,6 @@
 //! Where the workspace and its target folder are, and how commands are run in it.
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -25,28 +25,6 @@ pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
     command
-}
-
-/// The target of the tasks that must name one.
-pub const HOST: &str = "x86_64-unknown-linux-gnu";
-
-/// The `cargo` of the nightly toolchain, for what `-Z` options are needed for.
-pub fn nightly() -> Result<Command> {
-    let there = Command::new("cargo")
-        .args(["+nightly", "--version"])
-        .output();
-    ensure!(
-        there.is_ok_and(|output| output.status.success()),
-        "this needs a nightly toolchain: rustup toolchain install nightly --profile minimal"
-    );
-    let mut command = Command::new("cargo");
-    command
-        .arg("+nightly")
-        .current_dir(root())
-        // The toolchain that runs this task is another.
-        .env_remove("RUSTUP_TOOLCHAIN")
-        .env_remove("CARGO");
-    Ok(command)
 }
 
 /// Runs a command to its end; an error names the command line and how it ended.
