@@ -1,16 +1,18 @@
 //! The fuzz targets under libFuzzer, each for a number of executions.
 
-use crate::workspace;
+use crate::{nightly, workspace};
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Pinned, so that a run of today can be repeated.
-const CARGO_FUZZ: &str = "0.13.2";
-const TOOLCHAIN: &str = "nightly";
-/// No header and no statement needs more; longer inputs only take longer.
-const LONGEST_BYTES: usize = 1024;
+/// What libFuzzer is steered by: the edges and comparisons that an input reaches. No sanitizer: what reads the bytes is safe
+/// Rust, so panics and overflows are what there is to find, and more executions find more.
+const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares -Cllvm-args=-sanitizer-coverage-stack-depth";
+/// Longer than every seed; longer inputs only take longer.
+const LONGEST_BYTES: u64 = 2048;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -23,13 +25,6 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let nightly = Command::new("rustup")
-        .args(["run", TOOLCHAIN, "rustc", "--version"])
-        .output();
-    ensure!(
-        nightly.is_ok_and(|output| output.status.success()),
-        "libFuzzer needs a nightly toolchain: rustup toolchain install {TOOLCHAIN}"
-    );
     let seeds = workspace::root().join("fuzz/seeds");
     let mut all: Vec<_> = std::fs::read_dir(&seeds)?
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
@@ -40,10 +35,15 @@ pub fn run(args: &Args) -> Result<()> {
         Some(target) if all.contains(target) => vec![target.clone()],
         Some(target) => bail!("there is no target {target}: {}", all.join(", ")),
     };
-    let tool = install()?;
+    let folder = build()?;
     let mut crashed = Vec::new();
     for target in &targets {
-        let (executions, crashes) = fuzz(&tool, target, &seeds.join(target), args.executions)?;
+        let (executions, crashes) = fuzz(
+            &folder.join(target),
+            target,
+            &seeds.join(target),
+            args.executions,
+        )?;
         println!("{target}: {executions} executions, {crashes} crashes");
         if crashes > 0 || executions < args.executions {
             crashed.push(target.as_str());
@@ -53,29 +53,22 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// cargo-fuzz, installed below the target folder if it is not there.
-fn install() -> Result<PathBuf> {
-    let tools = workspace::target()
-        .join("tools")
-        .join(format!("cargo-fuzz-{CARGO_FUZZ}"));
-    let tool = tools.join("bin/cargo-fuzz");
-    if !tool.exists() {
-        eprintln!(
-            "installing cargo-fuzz {CARGO_FUZZ} into {}",
-            tools.display()
-        );
-        let mut install = workspace::cargo();
-        install
-            .args(["install", "--quiet", "--locked", "--root"])
-            .arg(&tools);
-        install.arg(format!("cargo-fuzz@{CARGO_FUZZ}"));
-        workspace::run(&mut install)?;
-    }
-    Ok(tool)
+/// Builds all targets; the folder with their programs.
+fn build() -> Result<PathBuf> {
+    let target = workspace::target().join("libfuzzer");
+    let mut build = nightly::cargo()?;
+    build
+        .current_dir(workspace::root().join("fuzz/libfuzzer"))
+        .env("CARGO_TARGET_DIR", &target)
+        .env("RUSTFLAGS", COVERAGE)
+        // Named, so that build scripts and macros are built without the flags.
+        .args(["build", "--release", "--target", nightly::HOST]);
+    workspace::run(&mut build)?;
+    Ok(target.join(nightly::HOST).join("release"))
 }
 
 /// Runs one target; how often it was executed, and how many inputs it fell over.
-fn fuzz(tool: &Path, target: &str, seeds: &Path, executions: u64) -> Result<(u64, usize)> {
+fn fuzz(program: &Path, target: &str, seeds: &Path, executions: u64) -> Result<(u64, usize)> {
     let found = workspace::target().join("fuzz").join(target);
     let (corpus, artifacts) = (found.join("corpus"), found.join("artifacts"));
     // What an earlier run found is in neither: each run stands for itself.
@@ -84,19 +77,19 @@ fn fuzz(tool: &Path, target: &str, seeds: &Path, executions: u64) -> Result<(u64
     }
     std::fs::create_dir_all(&corpus)?;
     std::fs::create_dir_all(&artifacts)?;
-    let mut command = Command::new(tool);
+    for seed in std::fs::read_dir(seeds)? {
+        let seed = seed?;
+        // libFuzzer cuts off what is longer, and half a file is no seed.
+        ensure!(
+            seed.metadata()?.len() <= LONGEST_BYTES,
+            "a seed of more than {LONGEST_BYTES} bytes: {}",
+            seed.path().display()
+        );
+    }
+    let mut command = Command::new(program);
     command
-        .current_dir(workspace::root())
-        // The cargo that runs this task is another toolchain's.
-        .env_remove("CARGO")
-        .env("RUSTUP_TOOLCHAIN", TOOLCHAIN)
-        .args(["fuzz", "run", "--fuzz-dir", "fuzz/libfuzzer"])
-        // The targets are safe Rust: panics and overflows are what there is to find, and twice as many executions find more.
-        .args(["--sanitizer", "none", "--target-dir"])
-        .arg(workspace::target().join("libfuzzer"))
-        .arg(target)
         .args([&corpus, seeds])
-        .args(["--", "-seed=1", "-print_final_stats=1"])
+        .args(["-seed=1", "-print_final_stats=1"])
         .arg(format!("-runs={executions}"))
         .arg(format!("-max_len={LONGEST_BYTES}"))
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
@@ -115,7 +108,7 @@ fn fuzz(tool: &Path, target: &str, seeds: &Path, executions: u64) -> Result<(u64
             executed = count.trim().parse()?;
         }
         // Not every input that it kept.
-        if !line.contains("NEW ") && !line.contains("REDUCE ") {
+        if !line.contains("NEW") && !line.contains("REDUCE ") {
             eprintln!("{line}");
         }
     }

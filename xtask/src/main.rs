@@ -8,6 +8,7 @@ mod calibrate;
 mod fuzz;
 mod gpu_bundle;
 mod mutants;
+mod nightly;
 mod real_cudart;
 mod sanitize;
 mod test;

@@ -289,7 +289,7 @@ fn another_device_may_use_a_pools_memory_when_it_is_told_so() {
         cudaError::cudaErrorInvalidDevice,
         "the owner's access stays"
     );
-    assert_eq!(access(7, 3), cudaError::cudaErrorInvalidValue);
+    assert_eq!(access(7, 3), cudaError::cudaErrorInvalidDevice);
     ok(access(1, 3));
     ok(call!(cuda.table, cudaSetDevice(1)));
     cuda.run("write", pointer.cast(), MIB);

@@ -1,20 +1,22 @@
 //! Free blocks, kept apart so that threads seldom meet.
 
-use super::block::FreeBlock;
-use parking_lot::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How many there are in a pool. More threads share them.
 pub(super) const SHARDS: usize = 16;
 
+/// Free blocks of a pool; a thread uses those of one shard, and of others where that has none.
+pub(super) struct Shards<B, const N: usize = SHARDS>([Shard<B>; N]);
+
 /// On cache lines of its own.
 #[repr(align(128))]
-pub(super) struct Shard(Mutex<Blocks>);
+struct Shard<B>(Mutex<Blocks<B>>);
 
-pub(super) struct Blocks {
+pub(super) struct Blocks<B> {
     /// For each class.
-    pub(super) free: Vec<Vec<FreeBlock>>,
+    pub(super) free: Vec<Vec<B>>,
     // Taken here less given back here: the sums over the shards are what buffers own.
     pub(super) live_buffers: isize,
     pub(super) live_bytes: isize,
@@ -22,8 +24,53 @@ pub(super) struct Blocks {
     pub(super) spare_bytes: usize,
 }
 
-impl Shard {
+impl<B, const N: usize> Shards<B, N> {
     pub(super) fn new(classes: usize) -> Self {
+        Self(std::array::from_fn(|_| Shard::new(classes)))
+    }
+
+    pub(super) fn lock(&self, shard: usize) -> MutexGuard<'_, Blocks<B>> {
+        self.0[shard].0.lock()
+    }
+
+    /// Locks one after the other.
+    pub(super) fn iter(&self) -> impl Iterator<Item = MutexGuard<'_, Blocks<B>>> {
+        (0..N).map(|shard| self.lock(shard))
+    }
+
+    /// Takes a free block, from another thread's shard if need be: then half of what that has.
+    ///
+    /// The heap is locked, so that nobody thinks there are none while they are on their way.
+    pub(super) fn steal<H>(&self, _heap: &mut H, own: usize, class: usize) -> Option<B> {
+        if let Some(block) = self.lock(own).free[class].pop() {
+            return Some(block);
+        }
+        let others = (1..N).map(|step| (own + step) % N);
+        for other in others {
+            let mut half = {
+                let free = &mut self.lock(other).free[class];
+                free.split_off(free.len() / 2)
+            };
+            if let Some(block) = half.pop() {
+                self.lock(own).free[class].append(&mut half);
+                return Some(block);
+            }
+        }
+        None
+    }
+
+    /// Takes all free blocks of a class. The heap is locked, as for `steal`.
+    pub(super) fn take_all<H>(&self, _heap: &mut H, class: usize) -> Vec<B> {
+        let mut all = Vec::new();
+        for mut shard in self.iter() {
+            all.append(&mut shard.free[class]);
+        }
+        all
+    }
+}
+
+impl<B> Shard<B> {
+    fn new(classes: usize) -> Self {
         let mut free = Vec::new();
         free.resize_with(classes, Vec::new);
         Self(Mutex::new(Blocks {
@@ -33,12 +80,7 @@ impl Shard {
             spare_bytes: 0,
         }))
     }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, Blocks> {
-        self.0.lock()
-    }
 }
-
 /// The shard that this thread uses, in every pool.
 pub(super) fn own() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);

@@ -5,7 +5,7 @@ use super::block::FreeBlock;
 use super::class::{CHUNK, Classes};
 use super::heap::{Heap, addresses};
 use super::kind::Kind;
-use super::shard::{self, SHARDS, Shard};
+use super::shard::{self, Shards};
 use super::{PoolOptions, PoolStats};
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -21,8 +21,7 @@ pub(super) struct Shared {
     kind: Kind,
     options: PoolOptions,
     classes: Classes,
-    /// Free blocks; a thread uses those of one shard, and of others where that has none.
-    shards: [Shard; SHARDS],
+    shards: Shards<FreeBlock>,
     heap: Mutex<Heap>,
     growing: Mutex<()>,
     pub(super) advised: AdvisedRanges,
@@ -49,7 +48,7 @@ impl Shared {
             device: device.clone(),
             kind,
             options,
-            shards: std::array::from_fn(|_| Shard::new(classes.count())),
+            shards: Shards::new(classes.count()),
             classes,
             heap: Mutex::default(),
             growing: Mutex::default(),
@@ -97,7 +96,7 @@ impl Shared {
             self.heap.lock().give_whole(size, block);
             return;
         };
-        let mut shard = self.shards[shard].lock();
+        let mut shard = self.shards.lock(shard);
         shard.live_buffers -= 1;
         shard.live_bytes -= size as isize;
         shard.spare_bytes += size;
@@ -115,13 +114,13 @@ impl Shared {
 
     fn take_class(self: &Arc<Self>, shard: usize, class: usize) -> Result<FreeBlock> {
         let size = self.classes.size(class);
-        let mut own = self.shards[shard].lock();
+        let mut own = self.shards.lock(shard);
         let block = match own.free[class].pop() {
             Some(block) => block,
             None => {
                 drop(own);
                 let block = self.refill(shard, class)?;
-                own = self.shards[shard].lock();
+                own = self.shards.lock(shard);
                 block
             }
         };
@@ -151,32 +150,11 @@ impl Shared {
         }
     }
 
-    /// Takes a free block, from another thread's shard if need be: then half of what that has.
-    ///
-    /// The heap is locked, so that nobody thinks there are none while they are on their way.
-    fn steal(&self, _heap: &mut Heap, own: usize, class: usize) -> Option<FreeBlock> {
-        if let Some(block) = self.shards[own].lock().free[class].pop() {
-            return Some(block);
-        }
-        let others = (1..SHARDS).map(|step| (own + step) % SHARDS);
-        for other in others {
-            let mut half = {
-                let free = &mut self.shards[other].lock().free[class];
-                free.split_off(free.len() / 2)
-            };
-            if let Some(block) = half.pop() {
-                self.shards[own].lock().free[class].append(&mut half);
-                return Some(block);
-            }
-        }
-        None
-    }
-
     /// Takes a free block, or carves some out of a slab that is there.
     fn carve(&self, shard: usize, class: usize) -> Option<FreeBlock> {
         let (run, size) = (self.classes.run(class), self.classes.size(class));
         let mut heap = self.heap.lock();
-        if let Some(block) = self.steal(&mut heap, shard, class) {
+        if let Some(block) = self.shards.steal(&mut heap, shard, class) {
             return Some(block);
         }
         let carved = heap.carve(run).or_else(|| {
@@ -185,20 +163,17 @@ impl Shared {
         })?;
         // The next one is taken from the end: in the order of addresses.
         let rest = (1..run.count).rev().map(|index| carved.block(index, size));
-        self.shards[shard].lock().free[class].extend(rest);
+        self.shards.lock(shard).free[class].extend(rest);
         Some(carved.block(0, size))
     }
 
     /// Makes blocks of other sizes possible where all blocks of a run are free.
     fn uncarve(&self, heap: &mut Heap, into: usize) {
         for class in 0..self.classes.count() {
-            let mut free = Vec::new();
-            for shard in &self.shards {
-                free.append(&mut shard.lock().free[class]);
-            }
+            let free = self.shards.take_all(heap, class);
             if !free.is_empty() {
                 let mut rest = heap.uncarve(free);
-                self.shards[into].lock().free[class].append(&mut rest);
+                self.shards.lock(into).free[class].append(&mut rest);
             }
         }
     }
@@ -309,8 +284,7 @@ impl Shared {
         let mut largest_free_bytes = heap.largest_free();
         // While other threads take and give, the sums may be off by a few.
         let (mut buffers, mut bytes) = (0, 0);
-        for shard in &self.shards {
-            let shard = shard.lock();
+        for shard in self.shards.iter() {
             buffers += shard.live_buffers;
             bytes += shard.live_bytes;
             let largest = shard.free.iter().rposition(|free| !free.is_empty());

@@ -13,9 +13,9 @@ fn with_head(device: &Device, rest: &str) -> Result<Module> {
 fn text_that_is_no_module() {
     run(cases! {
         "Module::load", "nothing": |w| Module::load(&w.device, "")
-            => Call, ["cuModuleLoadData", "module on device 0", "CUDA_ERROR_INVALID_PTX"];
+            => Call, ["cuModuleLoadData", "module on device 0", "CUDA_ERROR_INVALID_IMAGE"];
         "Module::load", "prose": |w| Module::load(&w.device, "not PTX at all")
-            => Call, ["cuModuleLoadData", "CUDA_ERROR_INVALID_PTX"];
+            => Call, ["cuModuleLoadData", "CUDA_ERROR_INVALID_IMAGE"];
         "Module::load", "a NUL": |w| Module::load(&w.device, ".version 6.4\0.target sm_60")
             => InvalidArgument, ["PTX cannot be a text with a NUL at byte 12"];
         "Module::load", "an ELF image": |w| Module::load(&w.device, "\u{7f}ELF\u{2}\u{1}")

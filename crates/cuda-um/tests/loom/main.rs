@@ -1,4 +1,5 @@
-//! Every order in which threads can come to the in-flight tracker and to the threads that stage copies, tried by loom.
+//! Every order in which threads can come to the in-flight tracker, to a pool's free blocks and to the threads that stage copies, tried by
+//! loom.
 //!
 //! The modules are those of the library, compiled here once more: `crate::sync` is loom's, and streams are models, for CUDA cannot be
 //! called here.
@@ -11,6 +12,9 @@
 
 #[path = "../../src/memory/in_flight.rs"]
 mod in_flight;
+mod pool;
+#[path = "../../src/pool/shard.rs"]
+mod shard;
 mod stream;
 mod sync;
 #[path = "../../src/transfer/workers.rs"]

@@ -10,14 +10,18 @@ pub(crate) use loom::thread;
 pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
 /// None only while `Condvar::wait` has it.
-pub(crate) struct Guard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
+pub(crate) struct MutexGuard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
 
 #[derive(Default)]
 pub(crate) struct Condvar(loom::sync::Condvar);
 
 impl<T> Mutex<T> {
-    pub(crate) fn lock(&self) -> Guard<'_, T> {
-        Guard(Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+    pub(crate) fn new(value: T) -> Self {
+        Self(loom::sync::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        MutexGuard(Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
     pub(crate) fn get_mut(&mut self) -> &mut T {
@@ -26,7 +30,7 @@ impl<T> Mutex<T> {
 }
 
 impl Condvar {
-    pub(crate) fn wait<T>(&self, guard: &mut Guard<'_, T>) {
+    pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         let held = guard.0.take().expect("the lock is held");
         let held = self.0.wait(held).unwrap_or_else(PoisonError::into_inner);
         guard.0 = Some(held);
@@ -41,7 +45,7 @@ impl Condvar {
     }
 }
 
-impl<T> Deref for Guard<'_, T> {
+impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -49,7 +53,7 @@ impl<T> Deref for Guard<'_, T> {
     }
 }
 
-impl<T> DerefMut for Guard<'_, T> {
+impl<T> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         self.0.as_mut().expect("the lock is held")
     }

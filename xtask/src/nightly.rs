@@ -1,0 +1,39 @@
+//! The nightly toolchain, for what the pinned one cannot do.
+
+use crate::workspace::root;
+use anyhow::{Result, ensure};
+use std::path::Path;
+use std::process::Command;
+
+/// The target of the tasks that must name one.
+pub const HOST: &str = "x86_64-unknown-linux-gnu";
+
+/// The `cargo` of the nightly toolchain, for what `-Z` options are needed for.
+pub fn cargo() -> Result<Command> {
+    let there = Command::new("cargo")
+        .args(["+nightly", "--version"])
+        .output();
+    ensure!(
+        there.is_ok_and(|output| output.status.success()),
+        "this needs a nightly toolchain: rustup toolchain install nightly --profile minimal"
+    );
+    let mut command = Command::new("cargo");
+    command
+        .arg("+nightly")
+        .current_dir(root())
+        // The toolchain that runs this task is another.
+        .env_remove("RUSTUP_TOOLCHAIN")
+        .env_remove("CARGO");
+    Ok(command)
+}
+
+/// Whether the standard library's source is there.
+pub fn has_source() -> Result<bool> {
+    let output = Command::new("rustc")
+        .args(["+nightly", "--print", "sysroot"])
+        .output()?;
+    let sysroot = String::from_utf8(output.stdout)?;
+    Ok(Path::new(sysroot.trim())
+        .join("lib/rustlib/src/rust/library")
+        .exists())
+}
