@@ -1,6 +1,6 @@
-//! How long a recorded kernel would have taken had everything been there.
+//! How long a recorded kernel, or host guard, would have taken had everything been there.
 
-use cuda_um_trace::{Cause, KernelRun, RecordKind, Trace};
+use cuda_um_trace::{Cause, KernelRun, OperationKind, Place, RecordKind, Trace};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -61,19 +61,82 @@ fn served_during(trace: &Trace, run: &KernelRun) -> u64 {
         .map(|record| (record.start.max(run.start), record.end.min(run.end)))
         .filter(|(start, end)| start < end)
         .collect();
+    union(&mut spans)
+}
+
+/// What the host did by itself inside its guards, all together: their time, less that in which the driver served its faults or moved memory, or a
+/// kernel ran.
+pub(crate) fn of_host(trace: &Trace) -> Duration {
+    let mut faults: Vec<u64> = trace
+        .records
+        .iter()
+        .filter(|record| matches!(record.kind, RecordKind::CpuFault { .. }))
+        .map(|record| record.start)
+        .collect();
+    faults.sort_unstable();
+    let to_host: Vec<(u64, u64)> = trace
+        .records
+        .iter()
+        .filter(|record| {
+            let RecordKind::Migration { to, cause, .. } = record.kind else {
+                return false;
+            };
+            to == Place::Host && cause != Cause::User
+        })
+        .map(|record| (record.start, record.end))
+        .collect();
+    // A fault is served until the last of the copies that begin before the next one.
+    let mut busy: Vec<(u64, u64)> = Vec::new();
+    let mut copies = to_host.iter().peekable();
+    for (index, &fault) in faults.iter().enumerate() {
+        let next = faults.get(index + 1).copied().unwrap_or(u64::MAX);
+        let mut end = fault;
+        while let Some((start, served)) = copies.next_if(|(start, _)| *start < next) {
+            if *start >= fault {
+                end = end.max(*served);
+            }
+        }
+        busy.push((fault, end));
+    }
+    busy.extend(trace.kernels.iter().map(|run| (run.start, run.end)));
+    // A guard waits for prefetches, too.
+    let migrations = trace
+        .records
+        .iter()
+        .filter(|record| matches!(record.kind, RecordKind::Migration { .. }));
+    busy.extend(migrations.map(|record| (record.start, record.end)));
+    let own = trace
+        .operations
+        .iter()
+        .filter(|operation| operation.kind == OperationKind::Host)
+        .map(|operation| {
+            let inside =
+                |&(start, end): &(u64, u64)| (start.max(operation.start), end.min(operation.end));
+            let mut spans: Vec<_> = busy
+                .iter()
+                .map(inside)
+                .filter(|(start, end)| start < end)
+                .collect();
+            (operation.end.saturating_sub(operation.start)).saturating_sub(union(&mut spans))
+        });
+    Duration::from_nanos(own.sum())
+}
+
+/// How much time spans cover.
+fn union(spans: &mut [(u64, u64)]) -> u64 {
     spans.sort_unstable();
     let (mut sum, mut reached) = (0, 0);
     for (start, end) in spans {
-        let start = start.max(reached);
+        let start = (*start).max(reached);
         sum += end.saturating_sub(start);
-        reached = reached.max(end);
+        reached = reached.max(*end);
     }
     sum
 }
 
 #[cfg(test)]
 mod tests {
-    use super::of;
+    use super::{of, of_host};
     use cuda_um_trace::{
         Access, Cause, KernelRun, Operation, OperationKind, Place, Record, RecordKind, Trace,
     };
@@ -121,6 +184,47 @@ mod tests {
             start,
             end,
         }
+    }
+
+    #[test]
+    fn a_guards_own_time_is_without_faults_and_kernels() {
+        let guard = Operation {
+            kind: OperationKind::Host,
+            start: 100,
+            end: 200,
+            ..launch(1, 64)
+        };
+        let fault = |at| Record {
+            kind: RecordKind::CpuFault { instruction: 0 },
+            address: 0,
+            start: at,
+            end: at,
+        };
+        let back = |start, end| Record {
+            kind: RecordKind::Migration {
+                from: Place::Device(0),
+                to: Place::Host,
+                bytes: 1,
+                cause: Cause::Coherence,
+            },
+            address: 0,
+            start,
+            end,
+        };
+        let trace = Trace {
+            operations: vec![guard],
+            kernels: vec![run(9, 90, 110)],
+            records: vec![
+                fault(120),
+                back(122, 130),
+                back(131, 135),
+                fault(150),
+                back(151, 160),
+            ],
+            ..Trace::default()
+        };
+        // 100 less 100..110 of the kernel, 120..135 and 150..160.
+        assert_eq!(of_host(&trace), Duration::from_nanos(65));
     }
 
     #[test]

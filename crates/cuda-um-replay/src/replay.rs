@@ -3,6 +3,7 @@
 use crate::change::{Change, Changes};
 use crate::error::ReplayError;
 use crate::machine::Machine;
+use crate::own_time;
 use crate::run::Run;
 use crate::spent::Spent;
 use cuda_um::profile::Profiler;
@@ -104,10 +105,8 @@ impl<'a> Replay<'a> {
         let left_out = std::mem::take(&mut run.left_out);
         drop(run);
         let mut predicted = Spent::of(&replayed);
-        // The simulator's clock, on the other hand, has not counted what its own trace's host did.
-        if trace.source.name != replayed.source.name {
-            predicted.add_host_work(&replayed, &machine.device(0).cost_model());
-        }
+        // The simulator's clock does not count what the host does by itself: the trace tells.
+        predicted.host += own_time::of_host(trace);
         Ok(Replayed {
             recorded: Spent::of(trace),
             predicted,

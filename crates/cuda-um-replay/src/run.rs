@@ -129,6 +129,8 @@ impl<'a> Run<'a> {
             }
             OperationKind::Host => {
                 self.prefetch_wanted(&accesses, device, stream, Place::Host)?;
+                // Waiting is nobody's own time: kernels and prefetches are counted where they run.
+                self.machine.synchronize()?;
                 accesses.iter().try_for_each(|access| self.touch(access))
             }
             OperationKind::Copy | OperationKind::Fill => {

@@ -1,6 +1,5 @@
 //! What a program spent on memory and kernels, by its trace.
 
-use cuda_um::cost::{CostModel, at_rate};
 use cuda_um_trace::{Cause, OperationKind, RecordKind, Trace};
 use std::fmt;
 use std::time::Duration;
@@ -42,17 +41,6 @@ impl Spent {
     /// All of it.
     pub fn total(&self) -> Duration {
         self.kernels + self.prefetches + self.host
-    }
-
-    /// The host's own work inside its guards, which the simulator's clock does not count: each byte once, by one thread.
-    pub(crate) fn add_host_work(&mut self, trace: &Trace, model: &CostModel) {
-        let bytes = trace
-            .operations
-            .iter()
-            .filter(|operation| operation.kind == OperationKind::Host)
-            .flat_map(|operation| operation.accesses.iter().map(|access| access.bytes))
-            .sum();
-        self.host += at_rate(bytes, model.host_copy_rate);
     }
 }
 
