@@ -215,3 +215,28 @@ fn what_cannot_be_is_an_error_that_says_so() {
         "{error}"
     );
 }
+
+#[test]
+fn traces_of_an_h200_cost_on_the_simulated_one_what_they_cost_there() {
+    let _alone = alone();
+    // Recorded by `which_hint_helped --pages` and `batch_recall --no-hints --trace` (docs/results/h200-cuda-13.0/replay.txt).
+    for (name, json) in [
+        ("no hints", include_str!("data/h200-no-hints.json")),
+        ("prefetch", include_str!("data/h200-prefetch.json")),
+        (
+            "recall, no hints",
+            include_str!("data/h200-recall-no-hints.json"),
+        ),
+    ] {
+        let trace = Trace::from_json(json).unwrap();
+        let replayed = Replay::of(&trace).run().unwrap();
+        let (recorded, predicted) = (replayed.recorded, replayed.predicted);
+        let ratio = predicted.total().as_secs_f64() / recorded.total().as_secs_f64();
+        assert!(
+            (0.75..=1.25).contains(&ratio),
+            "{name}: {recorded} {predicted}"
+        );
+        // Bytes to the device are the GPU's to the byte.
+        assert_eq!(sums(&replayed.trace).0, sums(&trace).0, "{name}");
+    }
+}
