@@ -201,9 +201,11 @@ impl DeviceState {
     }
 
     /// Whether all work that this library gave the device is known to be done. Asks the device nothing.
-    pub(crate) fn is_known_idle(&self) -> bool {
+    /// But for the work of one stream.
+    pub(crate) fn is_known_idle_but(&self, but: Option<&Arc<StreamInner>>) -> bool {
         let idle = |stream: &Weak<StreamInner>| {
-            stream.upgrade().is_none_or(|stream| stream.is_known_idle())
+            but.is_some_and(|but| std::ptr::eq(stream.as_ptr(), Arc::as_ptr(but)))
+                || stream.upgrade().is_none_or(|stream| stream.is_known_idle())
         };
         !self.orphaned.load(Ordering::Acquire) && self.streams.lock().iter().all(idle)
     }
