@@ -59,7 +59,7 @@ impl DriverState {
         self.is_known_idle_but(None)
     }
 
-    /// The same but for the work of one stream.
+    /// The same but for the work of one stream, and what its next work comes after.
     pub(crate) fn is_known_idle_but(&self, stream: Option<&Arc<StreamInner>>) -> bool {
         // Upgraded first: the last handle of a device must not go under the lock.
         let devices: Vec<_> = {

@@ -165,12 +165,13 @@ impl Shadow {
             state.known = Known::Whole(place, extent.stamps());
             return;
         }
+        let is_ordered = user.after_own || (user.after_all)();
         let blocks = state.known.as_blocks(extent);
         for block in range.start / BLOCK..range.end.div_ceil(BLOCK) {
             let part = extent.part(block);
             let entry = &mut blocks[block - extent.first_block()];
             let whole = range.start <= part.start && part.end <= range.end;
-            if !is_settled(block) {
+            if !is_settled(block) || !is_ordered {
                 *entry = None;
             } else if whole {
                 *entry = Some((place, extent.neighbours.stamp(block)));
