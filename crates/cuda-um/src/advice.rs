@@ -7,7 +7,6 @@ use crate::memory::in_flight::Access;
 use crate::memory::range;
 use crate::memory::unified::UnifiedBuffer;
 use crate::observe::{Part, Started, What};
-use crate::residency::By;
 use cuda_um_sys::cudaMemoryAdvise;
 use std::ops::RangeBounds;
 
@@ -156,9 +155,9 @@ impl<T> UnifiedBuffer<T> {
             Advice::SetReadMostly => {}
             Advice::UnsetReadMostly => {
                 shadow.set_read_mostly(false);
-                shadow.touched(&self.raw.extent(), By::Unknown);
+                self.raw.moved_by_nobody_knows();
             }
-            _ => shadow.touched(&self.raw.extent(), By::Unknown),
+            _ => self.raw.moved_by_nobody_knows(),
         }
         started.done(
             What::Advise(advice),

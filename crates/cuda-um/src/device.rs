@@ -201,9 +201,13 @@ impl DeviceState {
     }
 
     /// Whether all work that this library gave the device is known to be done. Asks the device nothing.
-    pub(crate) fn is_known_idle(&self) -> bool {
+    /// But for the work of one stream, and what its next work comes after.
+    pub(crate) fn is_known_idle_but(&self, but: Option<&Arc<StreamInner>>) -> bool {
         let idle = |stream: &Weak<StreamInner>| {
-            stream.upgrade().is_none_or(|stream| stream.is_known_idle())
+            stream.upgrade().is_none_or(|stream| match but {
+                Some(but) => Arc::ptr_eq(but, &stream) || but.comes_after(&stream),
+                None => stream.is_known_idle(),
+            })
         };
         !self.orphaned.load(Ordering::Acquire) && self.streams.lock().iter().all(idle)
     }

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::fork::Origin;
 use crate::gate::Gate;
 use crate::residency::Neighbours;
+use crate::stream::StreamInner;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -55,12 +56,19 @@ impl DriverState {
 
     /// Whether all work that this library gave any device is known to be done: freeing waits for all of them. Asks no device.
     pub(crate) fn is_known_idle(&self) -> bool {
+        self.is_known_idle_but(None)
+    }
+
+    /// The same but for the work of one stream, and what its next work comes after.
+    pub(crate) fn is_known_idle_but(&self, stream: Option<&Arc<StreamInner>>) -> bool {
         // Upgraded first: the last handle of a device must not go under the lock.
         let devices: Vec<_> = {
             let devices = self.devices.lock();
             devices.iter().filter_map(Weak::upgrade).collect()
         };
-        devices.iter().all(|device| device.is_known_idle())
+        devices
+            .iter()
+            .all(|device| device.is_known_idle_but(stream))
     }
 
     /// Counts `bytes` more on the device; beyond `limit` (live and new bytes together) it is refused with the bytes live now.

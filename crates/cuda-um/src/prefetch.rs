@@ -14,7 +14,7 @@ use crate::memory::range;
 use crate::memory::raw::RawBuffer;
 use crate::memory::unified::UnifiedBuffer;
 use crate::observe::{Part, Started, What};
-use crate::residency::{By, Place};
+use crate::residency::Place;
 use crate::stream::Stream;
 use smallvec::SmallVec;
 use std::ops::{Range, RangeBounds};
@@ -102,7 +102,7 @@ impl<T> UnifiedBuffer<T> {
                 }
             })
         });
-        note_move(&self.raw, &bytes, location, enqueued.is_ok());
+        note_move(&self.raw, &bytes, location, stream, enqueued.is_ok());
         enqueued?;
         started.done(what, device, Some(stream.inner()), [part]);
         tracing::debug!(target: "cuda_um", buffer = self.id(), ?range, parts = missing.len(), %location, "prefetch");
@@ -129,14 +129,16 @@ fn missing(
 }
 
 /// Remembers a prefetch that was enqueued, or may have been in part.
-fn note_move(raw: &RawBuffer, bytes: &Range<usize>, location: Location, enqueued: bool) {
-    let extent = raw.extent();
-    let start = extent.addresses.start;
+fn note_move(
+    raw: &RawBuffer,
+    bytes: &Range<usize>,
+    location: Location,
+    stream: &Stream,
+    enqueued: bool,
+) {
     match Place::of(location).filter(|_| enqueued) {
-        Some(place) => raw
-            .shadow
-            .moved(&extent, start + bytes.start..start + bytes.end, place),
-        None => raw.shadow.touched(&extent, By::Unknown),
+        Some(place) => raw.moved(bytes, place, stream.inner()),
+        None => raw.moved_by_nobody_knows(),
     }
 }
 

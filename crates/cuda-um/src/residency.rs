@@ -4,7 +4,7 @@
 mod neighbours;
 mod shadow;
 
-pub(crate) use neighbours::Neighbours;
+pub(crate) use neighbours::{Neighbours, User};
 pub(crate) use shadow::{By, Extent, Place, Shadow};
 
 use crate::error::{Error, Result};
@@ -106,7 +106,7 @@ impl<T> UnifiedBuffer<T> {
     /// library, by its address.
     pub fn forget_residency(&self) {
         if self.raw.is_managed() {
-            self.raw.shadow.touched(&self.raw.extent(), By::Unknown);
+            self.raw.moved_by_nobody_knows();
         }
     }
 

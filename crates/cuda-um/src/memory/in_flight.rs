@@ -119,6 +119,18 @@ impl InFlight {
         state.writer.iter().cloned().chain(others).collect()
     }
 
+    /// Whether reads that may still run are not ordered with what a stream, or the host, does after all writes and moves.
+    pub(crate) fn is_read_beside(&self, stream: Option<&Arc<StreamInner>>) -> bool {
+        self.state
+            .lock()
+            .others
+            .iter()
+            .any(|Other { used, moved }| {
+                let same = stream.is_some_and(|stream| Arc::ptr_eq(stream, &used.stream));
+                !same && used.seq > *moved && !used.stream.is_known_done(used.seq)
+            })
+    }
+
     /// Adds what may still use the same memory for others: everything here comes after all of that.
     pub(crate) fn inherit(&self, former: &Self) {
         let uses = former.before(Access::Write);

@@ -13,7 +13,8 @@ use crate::observe;
 use crate::pool::block::PoolBlock;
 use crate::pool::driver::Freed;
 use crate::reclaim::Deferred;
-use crate::residency::{By, Extent, Place, Shadow};
+use crate::residency::{By, Extent, Place, Shadow, User};
+use crate::stream::StreamInner;
 use std::any::Any;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -159,8 +160,8 @@ impl RawBuffer {
         }
     }
 
-    /// A processor uses the memory: pages may go there.
-    pub(crate) fn used_by(&self, place: Place, access: Access) {
+    /// A processor uses the memory, in the order of a stream or, the host, now: pages may go there.
+    pub(crate) fn used_by(&self, place: Place, access: Access, stream: Option<&Arc<StreamInner>>) {
         let by = match access {
             Access::Read => By::Reader(place),
             Access::Write => By::Writer(place),
@@ -168,8 +169,41 @@ impl RawBuffer {
             Access::Move => return,
         };
         if self.is_managed() {
-            self.shadow.touched(&self.extent(), by);
+            self.as_user(access, stream, |user| {
+                self.shadow.touched(&self.extent(), by, user);
+            });
         }
+    }
+
+    /// A range of bytes goes to a place, in the order of a stream.
+    pub(crate) fn moved(&self, bytes: &Range<usize>, place: Place, stream: &Arc<StreamInner>) {
+        let extent = self.extent();
+        let start = extent.addresses.start;
+        let range = start + bytes.start..start + bytes.end;
+        self.as_user(Access::Move, Some(stream), |user| {
+            self.shadow.moved(&extent, range, place, user);
+        });
+    }
+
+    /// The memory may be anywhere.
+    pub(crate) fn moved_by_nobody_knows(&self) {
+        self.as_user(Access::Move, None, |user| {
+            self.shadow.touched(&self.extent(), By::Unknown, user);
+        });
+    }
+
+    fn as_user(
+        &self,
+        access: Access,
+        stream: Option<&Arc<StreamInner>>,
+        note: impl FnOnce(&User<'_>),
+    ) {
+        let driver = &self.device().state().driver;
+        note(&User {
+            buffer: self.id,
+            after_own: access == Access::Write || !self.in_flight.is_read_beside(stream),
+            after_all: &|| driver.is_known_idle_but(stream),
+        });
     }
 
     /// The addresses of a range of bytes that was checked.
@@ -220,7 +254,7 @@ impl RawBuffer {
             .iter()
             .try_for_each(super::in_flight::Use::wait)?;
         self.in_flight.prune();
-        self.used_by(Place::Host, access);
+        self.used_by(Place::Host, access, None);
         tracing::debug!(target: "cuda_um", buffer = self.id, bytes = self.bytes, ?access, "host guard");
         Ok(closed)
     }
@@ -244,7 +278,7 @@ impl RawBuffer {
             .map(|gate| gate.try_close(self.id))
             .transpose()?;
         self.in_flight.prune();
-        self.used_by(Place::Host, access);
+        self.used_by(Place::Host, access, None);
         tracing::debug!(target: "cuda_um", buffer = self.id, bytes = self.bytes, ?access, "host guard");
         Ok(closed)
     }

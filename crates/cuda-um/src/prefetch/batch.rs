@@ -164,7 +164,7 @@ impl<'a> PrefetchBatch<'a> {
             })
         });
         for Part { raw, bytes } in self.parts.iter().filter(|part| part.raw.is_managed()) {
-            note_move(raw, bytes, location, enqueued.is_ok());
+            note_move(raw, bytes, location, stream, enqueued.is_ok());
         }
         enqueued?;
         started.done(what(false), device, Some(inner), parts);

@@ -4,7 +4,7 @@
 //! other devices, copies and advice clear it, in part or wholly. What is done past the library it does not see; where that matters,
 //! `UnifiedBuffer::forget_residency` clears it.
 
-use super::neighbours::{BLOCK, Neighbours, Stamp};
+use super::neighbours::{BLOCK, Neighbours, Stamp, User};
 use crate::location::Location;
 use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
@@ -101,12 +101,12 @@ impl Extent<'_> {
     }
 
     /// Tells the neighbours of a part of the buffer.
-    fn touch(&self, part: &Range<usize>, place: Option<Place>) {
+    fn touch(&self, part: &Range<usize>, place: Option<Place>, user: &User<'_>) {
         let blocks = part.start / BLOCK..part.end.div_ceil(BLOCK);
         let [first, last] = self.edges();
         for edge in [Some(first), (last != first).then_some(last)] {
             if let Some(edge) = edge.filter(|edge| blocks.contains(edge)) {
-                self.neighbours.touch(edge, place);
+                self.neighbours.touch(edge, place, user);
             }
         }
     }
@@ -148,20 +148,32 @@ impl Shadow {
         missing
     }
 
-    /// A range moves to a place: enqueued, so everybody who looks comes after it.
-    pub(crate) fn moved(&self, extent: &Extent<'_>, range: Range<usize>, place: Place) {
+    /// A range moves to a place: enqueued, so everybody who looks comes after it. Where other work may come after it too, and take the
+    /// range elsewhere, it is not known to be there.
+    pub(crate) fn moved(
+        &self,
+        extent: &Extent<'_>,
+        range: Range<usize>,
+        place: Place,
+        user: &User<'_>,
+    ) {
         let mut state = self.state.lock();
-        extent.touch(&range, Some(place));
-        if range == extent.addresses {
+        extent.touch(&range, Some(place), user);
+        let is_settled =
+            |block: usize| !extent.edges().contains(&block) || extent.neighbours.is_settled(block);
+        if range == extent.addresses && extent.edges().into_iter().all(is_settled) {
             state.known = Known::Whole(place, extent.stamps());
             return;
         }
+        let is_ordered = user.after_own || (user.after_all)();
         let blocks = state.known.as_blocks(extent);
         for block in range.start / BLOCK..range.end.div_ceil(BLOCK) {
             let part = extent.part(block);
             let entry = &mut blocks[block - extent.first_block()];
             let whole = range.start <= part.start && part.end <= range.end;
-            if whole {
+            if !is_settled(block) || !is_ordered {
+                *entry = None;
+            } else if whole {
                 *entry = Some((place, extent.neighbours.stamp(block)));
             } else if entry.is_none_or(|(at, _)| at != place) {
                 *entry = None;
@@ -170,7 +182,7 @@ impl Shadow {
     }
 
     /// Somebody uses the buffer, and may move any part of it.
-    pub(crate) fn touched(&self, extent: &Extent<'_>, by: By) {
+    pub(crate) fn touched(&self, extent: &Extent<'_>, by: By, user: &User<'_>) {
         let mut state = self.state.lock();
         let stays = match by {
             By::Reader(_) if state.read_mostly => return,
@@ -178,7 +190,7 @@ impl Shadow {
             By::Unknown => None,
         };
         state.known.keep(stays);
-        extent.touch(&extent.addresses, stays);
+        extent.touch(&extent.addresses, stays, user);
     }
 
     /// All of the buffer is read-mostly from now on, or some of it may not be.
@@ -274,6 +286,13 @@ mod tests {
         }
     }
 
+    /// A user that nothing runs beside.
+    const ALONE: User<'static> = User {
+        buffer: 1,
+        after_own: true,
+        after_all: &|| true,
+    };
+
     fn extent(neighbours: &Neighbours, addresses: Range<usize>) -> Extent<'_> {
         Extent {
             addresses,
@@ -287,7 +306,7 @@ mod tests {
         let of = extent(&neighbours, BLOCK..4 * BLOCK);
         let all = of.addresses.clone();
         assert!(!shadow.is_there(&of, all.clone(), GPU));
-        shadow.moved(&of, all.clone(), GPU);
+        shadow.moved(&of, all.clone(), GPU, &ALONE);
         assert!(shadow.is_there(&of, all.clone(), GPU));
         assert!(!shadow.is_there(&of, all.clone(), Place::Host));
         for (by, stays) in [
@@ -298,8 +317,8 @@ mod tests {
             (By::Writer(Place::Host), false),
             (By::Unknown, false),
         ] {
-            shadow.moved(&of, all.clone(), GPU);
-            shadow.touched(&of, by);
+            shadow.moved(&of, all.clone(), GPU, &ALONE);
+            shadow.touched(&of, by, &ALONE);
             assert_eq!(shadow.is_there(&of, all.clone(), GPU), stays, "{by:?}");
         }
     }
@@ -308,8 +327,8 @@ mod tests {
     fn only_what_is_missing_is_named() {
         let (neighbours, shadow) = (Neighbours::default(), Shadow::default());
         let of = extent(&neighbours, BLOCK / 2..5 * BLOCK + 100);
-        shadow.moved(&of, 2 * BLOCK..3 * BLOCK, GPU);
-        shadow.moved(&of, 3 * BLOCK..3 * BLOCK + 10, GPU);
+        shadow.moved(&of, 2 * BLOCK..3 * BLOCK, GPU, &ALONE);
+        shadow.moved(&of, 3 * BLOCK..3 * BLOCK + 10, GPU, &ALONE);
         assert_eq!(
             *shadow.missing(&of, of.addresses.clone(), GPU),
             [BLOCK / 2..2 * BLOCK, 3 * BLOCK..5 * BLOCK + 100],
@@ -319,13 +338,13 @@ mod tests {
             *shadow.missing(&of, 2 * BLOCK + 5..3 * BLOCK + 5, GPU),
             [3 * BLOCK..3 * BLOCK + 5]
         );
-        shadow.moved(&of, of.addresses.clone(), GPU);
-        shadow.moved(&of, 4 * BLOCK..5 * BLOCK, Place::Host);
+        shadow.moved(&of, of.addresses.clone(), GPU, &ALONE);
+        shadow.moved(&of, 4 * BLOCK..5 * BLOCK, Place::Host, &ALONE);
         assert_eq!(
             *shadow.missing(&of, of.addresses.clone(), GPU),
             [4 * BLOCK..5 * BLOCK]
         );
-        shadow.touched(&of, By::Writer(GPU));
+        shadow.touched(&of, By::Writer(GPU), &ALONE);
         assert_eq!(
             *shadow.missing(&of, of.addresses.clone(), GPU),
             [4 * BLOCK..5 * BLOCK]
@@ -342,12 +361,55 @@ mod tests {
         let there =
             |shadow: &Shadow, of: &Extent<'_>| shadow.is_there(of, of.addresses.clone(), GPU);
         for (shadow, of) in [(&a, &of_a), (&b, &of_b), (&c, &of_c)] {
-            shadow.moved(of, of.addresses.clone(), GPU);
+            shadow.moved(of, of.addresses.clone(), GPU, &ALONE);
         }
         assert!(there(&a, &of_a) && there(&b, &of_b) && there(&c, &of_c));
         // The CPU may have taken all of the block along.
-        b.touched(&of_b, By::Reader(Place::Host));
+        b.touched(&of_b, By::Reader(Place::Host), &ALONE);
         assert!(!there(&a, &of_a) && there(&c, &of_c));
+    }
+
+    #[test]
+    fn what_a_neighbour_may_still_take_is_not_known_to_be_there() {
+        let (neighbours, a, b) = (Neighbours::default(), Shadow::default(), Shadow::default());
+        let of_a = extent(&neighbours, BLOCK..BLOCK + 4096);
+        let of_b = extent(&neighbours, BLOCK + 4096..BLOCK + 8192);
+        let all = of_b.addresses.clone();
+        let user = |buffer, after_all| User {
+            buffer,
+            after_own: true,
+            after_all,
+        };
+        a.touched(&of_a, By::Reader(Place::Device(1)), &user(1, &|| false));
+        for _ in 0..2 {
+            b.moved(&of_b, all.clone(), GPU, &user(2, &|| false));
+            assert!(
+                !b.is_there(&of_b, all.clone(), GPU),
+                "the read may come later"
+            );
+        }
+        b.moved(&of_b, all.clone(), GPU, &user(2, &|| true));
+        assert!(b.is_there(&of_b, all.clone(), GPU));
+    }
+
+    #[test]
+    fn reads_beside_a_move_of_the_buffer_count() {
+        let (neighbours, shadow) = (Neighbours::default(), Shadow::default());
+        let of = extent(&neighbours, BLOCK..4 * BLOCK);
+        let all = of.addresses.clone();
+        let user = |after_own| User {
+            buffer: 1,
+            after_own,
+            after_all: &|| false,
+        };
+        shadow.touched(&of, By::Reader(Place::Device(1)), &user(true));
+        shadow.moved(&of, all.clone(), GPU, &user(false));
+        assert!(
+            !shadow.is_there(&of, 2 * BLOCK..3 * BLOCK, GPU),
+            "not even the middle"
+        );
+        shadow.moved(&of, all.clone(), GPU, &user(true));
+        assert!(shadow.is_there(&of, all, GPU));
     }
 
     #[test]
@@ -355,10 +417,10 @@ mod tests {
         let (neighbours, shadow) = (Neighbours::default(), Shadow::default());
         let of = extent(&neighbours, 0..BLOCK);
         shadow.set_read_mostly(true);
-        shadow.moved(&of, 0..BLOCK, GPU);
-        shadow.touched(&of, By::Reader(Place::Host));
+        shadow.moved(&of, 0..BLOCK, GPU, &ALONE);
+        shadow.touched(&of, By::Reader(Place::Host), &ALONE);
         assert!(shadow.is_there(&of, 0..BLOCK, GPU));
-        shadow.touched(&of, By::Writer(Place::Host));
+        shadow.touched(&of, By::Writer(Place::Host), &ALONE);
         assert!(!shadow.is_there(&of, 0..BLOCK, GPU));
     }
 }

@@ -197,3 +197,60 @@ fn the_host_touches_what_a_kernel_moved_and_advice_has_mapped() {
         ],
     );
 }
+
+/// Device 0 reads, on a stream, before device 1 gets the pages, on another: in which order, nobody said.
+fn looked_for_where_a_read_may_have_taken_it(kind: crate::operation::Kind, then: &[Operation]) {
+    if on_a_gpu() {
+        return;
+    }
+    let spec = Simulated {
+        gpu: H200,
+        cuda: V13_4,
+        devices: 2,
+    };
+    let new = |kind, device| Allocate {
+        kind,
+        device,
+        len: 1,
+        start: Zeroed,
+    };
+    for order in 0..8 {
+        let read = Mix {
+            slots: [0, 0, 0],
+            part: ALL,
+            stream: 8,
+            number: 1,
+        };
+        let look = PrefetchAndLook {
+            slot: 2,
+            at: At(2),
+            stream: 0,
+        };
+        let first = [new(Managed, 0), new(Device, 0), new(kind, 1)];
+        let held = [Hold { order }, read];
+        let sequence = [&first[..], &held, then, &[look]].concat();
+        (0..4).for_each(|_| replay(spec, &sequence));
+    }
+}
+
+#[test]
+fn a_prefetch_is_not_left_out_where_a_neighbours_earlier_read_may_come_later() {
+    let neighbour = Allocate {
+        kind: UnifiedPool,
+        device: 1,
+        len: 1,
+        start: Zeroed,
+    };
+    looked_for_where_a_read_may_have_taken_it(UnifiedPool, &[neighbour, Close { slot: 2 }]);
+}
+
+#[test]
+fn a_prefetch_is_not_left_out_where_a_read_before_another_prefetch_may_come_later() {
+    let prefetch = Prefetch {
+        slot: 2,
+        part: ALL,
+        at: At(2),
+        stream: 1,
+    };
+    looked_for_where_a_read_may_have_taken_it(Managed, &[prefetch]);
+}
