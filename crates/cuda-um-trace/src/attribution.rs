@@ -45,7 +45,7 @@ pub struct Piece {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Explanation {
     /// A kernel, as an index into [`Trace::kernels`].
-    Kernel(usize),
+    Run(usize),
     /// An operation, as an index into [`Trace::operations`].
     Operation(usize),
     /// Nothing that the trace knows of.
@@ -126,7 +126,7 @@ impl Attribution {
     /// The operation behind an explanation, as an index into [`Trace::operations`]: for a kernel, its launch.
     pub fn operation(&self, explanation: Explanation) -> Option<usize> {
         match explanation {
-            Explanation::Kernel(kernel) => self.launch(kernel),
+            Explanation::Run(kernel) => self.launch(kernel),
             Explanation::Operation(operation) => Some(operation),
             Explanation::Nothing => None,
         }

@@ -83,7 +83,7 @@ fn explained(trace: &Trace) -> Vec<String> {
     let records = 0..trace.records.len();
     records
         .map(|record| match attribution.explanation(record) {
-            Explanation::Kernel(kernel) => trace.kernels[kernel].name.clone(),
+            Explanation::Run(kernel) => trace.kernels[kernel].name.clone(),
             Explanation::Operation(operation) => format!("{:?}", trace.operations[operation].id),
             Explanation::Nothing => "nothing".into(),
         })

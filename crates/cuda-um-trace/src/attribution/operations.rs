@@ -123,7 +123,7 @@ impl<'a> Explainer<'a> {
             self.launches[kernel].is_some_and(|launch| self.concerns(launch, piece))
         };
         let best = all.iter().rev().find(uses).or(all.last())?;
-        Some(Explanation::Kernel(*best))
+        Some(Explanation::Run(*best))
     }
 
     fn host(&self, running: &mut Running, piece: &Piece, time: u64) -> Option<Explanation> {
@@ -207,7 +207,7 @@ impl<'a> Explainer<'a> {
         }
         let (.., best) = candidates.into_iter().max()?;
         Some(match self.kernels.get(&best) {
-            Some(&kernel) => Explanation::Kernel(kernel),
+            Some(&kernel) => Explanation::Run(kernel),
             None => Explanation::Operation(best),
         })
     }

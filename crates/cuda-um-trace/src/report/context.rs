@@ -205,7 +205,7 @@ fn shares(
     }
     let share = |(explanation, price): (Explanation, Duration)| {
         let (start, end) = match explanation {
-            Explanation::Kernel(kernel) => {
+            Explanation::Run(kernel) => {
                 let run = &trace.kernels[kernel];
                 (run.start, run.end)
             }

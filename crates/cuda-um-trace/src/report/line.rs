@@ -143,7 +143,7 @@ pub(super) fn by_operation(trace: &Trace, attribution: &Attribution) -> Vec<Oper
 /// What was running, in words.
 pub(crate) fn name(trace: &Trace, explanation: Explanation) -> String {
     match explanation {
-        Explanation::Kernel(kernel) => format!("kernel `{}`", trace.kernels[kernel].name),
+        Explanation::Run(kernel) => format!("kernel `{}`", trace.kernels[kernel].name),
         Explanation::Operation(operation) => operation_name(&trace.operations[operation].kind),
         Explanation::Nothing => NOTHING.to_owned(),
     }

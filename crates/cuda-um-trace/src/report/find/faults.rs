@@ -128,7 +128,7 @@ pub(crate) fn by_fault(cause: Cause) -> bool {
 
 fn during(context: &Context, explanation: Explanation) -> String {
     match explanation {
-        Explanation::Kernel(kernel) => format!("`{}`", context.trace.kernels[kernel].name),
+        Explanation::Run(kernel) => format!("`{}`", context.trace.kernels[kernel].name),
         _ => match context.operation_kind(explanation) {
             Some(OperationKind::Launch { kernel }) => format!("`{kernel}`"),
             Some(OperationKind::Copy) => "a copy".to_owned(),
