@@ -8,6 +8,7 @@ use crate::memory::access::enqueue;
 use crate::memory::backing::Backing;
 use crate::memory::in_flight::{Access, Use};
 use crate::memory::raw::RawBuffer;
+use crate::reclaim::Deferred;
 use crate::stream::Stream;
 use cuda_um_sys::{cudaMemPool_t, cudaMemPoolAttr};
 use parking_lot::Mutex;
@@ -250,13 +251,34 @@ impl Drop for DriverBlock {
 
 impl Drop for DriverPool {
     fn drop(&mut self) {
-        let (api, ordinal) = (self.device.api(), self.device.ordinal());
+        let (api, ordinal) = (Arc::clone(self.device.api()), self.device.ordinal());
         if api.origin.is_inherited() {
             return;
         }
-        // SAFETY: no handle and no buffer is left; CUDA keeps what streams have not freed yet.
-        if let Err(error) = unsafe { api.mem_pool_destroy(ordinal, self.raw.0) } {
-            tracing::warn!(target: "cuda_um", device = ordinal, %error, "a pool could not be destroyed");
+        let stream = Arc::clone(self.stream.inner());
+        let frees = Use {
+            seq: stream.submitted(),
+            stream,
+        };
+        let raw = Handle(self.raw.0);
+        let destroy = move || {
+            // The whole handle: its field alone may not change threads.
+            let handle = raw;
+            // SAFETY: no handle and no buffer is left.
+            unsafe { api.mem_pool_destroy(ordinal, handle.0) }
+        };
+        // CUDA documents that it keeps what streams have not freed yet. With driver 580 on an H200, a pool that was destroyed before its
+        // last frees had run made a later allocation from another pool crash inside the driver; so they are waited for.
+        if frees.is_done().unwrap_or(false) {
+            if let Err(error) = destroy() {
+                tracing::warn!(target: "cuda_um", device = ordinal, %error, "a pool could not be destroyed");
+            }
+            return;
         }
+        self.device.api().reclaim.defer(Deferred {
+            uses: smallvec::smallvec![frees],
+            what: format!("a memory pool of device {ordinal}"),
+            release: Box::new(destroy),
+        });
     }
 }
