@@ -6,7 +6,7 @@ use crate::machine::{MAX_ACCESSES, Machine};
 use crate::memory::{self, Memory};
 use crate::own_time;
 use cuda_um::{Advice, Arguments, Location};
-use cuda_um_trace::{Access, Operation, OperationKind, Place, Trace};
+use cuda_um_trace::{Access, Buffer, Operation, OperationKind, Place, Trace};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(crate) struct Run<'a> {
     changes: &'a Changes,
     machine: &'a mut Machine,
     memory: BTreeMap<u64, Memory>,
-    names: HashMap<u64, &'a str>,
+    buffers: HashMap<u64, &'a Buffer>,
     own: HashMap<u64, Duration>,
     used_by_host: HashSet<u64>,
     /// Names of what could not be replayed, with how often.
@@ -37,10 +37,10 @@ impl<'a> Run<'a> {
             changes,
             machine,
             memory: BTreeMap::new(),
-            names: trace
+            buffers: trace
                 .buffers
                 .iter()
-                .map(|buffer| (buffer.id, buffer.name.as_str()))
+                .map(|buffer| (buffer.id, buffer))
                 .collect(),
             own: own_time::of(trace),
             used_by_host,
@@ -148,7 +148,7 @@ impl<'a> Run<'a> {
     }
 
     fn make(&mut self, id: u64) -> Result<(), ReplayError> {
-        let Some(buffer) = self.trace.buffers.iter().find(|buffer| buffer.id == id) else {
+        let Some(&buffer) = self.buffers.get(&id) else {
             return Err(ReplayError::Inconsistent {
                 operation: 0,
                 why: format!("there is no buffer {id}"),
@@ -168,11 +168,7 @@ impl<'a> Run<'a> {
 
     fn check(&self, operation: &Operation) -> Result<(), ReplayError> {
         for access in &operation.accesses {
-            let buffer = self
-                .trace
-                .buffers
-                .iter()
-                .find(|buffer| buffer.id == access.buffer);
+            let buffer = self.buffers.get(&access.buffer);
             let inside = buffer.is_some_and(|buffer| {
                 access
                     .offset
@@ -232,7 +228,7 @@ impl<'a> Run<'a> {
         let wanted: Vec<Access> = accesses
             .iter()
             .filter(|access| {
-                let name = self.names[&access.buffer];
+                let name = &self.buffers[&access.buffer].name;
                 self.changes.has(name, &Change::PrefetchBeforeUse)
             })
             .copied()
@@ -316,7 +312,7 @@ impl<'a> Run<'a> {
     fn without(&self, accesses: &[Access], change: &Change) -> Vec<Access> {
         accesses
             .iter()
-            .filter(|access| !self.changes.has(self.names[&access.buffer], change))
+            .filter(|access| !self.changes.has(&self.buffers[&access.buffer].name, change))
             .copied()
             .collect()
     }
