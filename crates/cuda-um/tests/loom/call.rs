@@ -70,7 +70,10 @@ impl Engine {
     fn check(&mut self, call: Call) -> Result<()> {
         match &mut self.fails {
             Some((fails, 0)) if *fails == call => {
-                self.fails = None;
+                // Where there is no memory, there is none for the next one.
+                if call != Call::Allocate {
+                    self.fails = None;
+                }
                 Err(Error::Call {
                     call: "played",
                     subject: format!("{call:?}"),
@@ -98,14 +101,15 @@ impl Engine {
 }
 
 impl Api {
-    /// The call fails once, after it has worked so often.
+    /// The call fails once (an allocation: from then on), after it has worked so often.
     pub(crate) fn fail(&self, call: Call, after: usize) {
         self.engine.lock().fails = Some((call, after));
     }
 
     /// Whether what was told to fail has failed.
     pub(crate) fn has_failed(&self) -> bool {
-        self.engine.lock().fails.take().is_none()
+        let left = self.engine.lock().fails;
+        left.is_none_or(|(_, before)| before == 0)
     }
 
     pub(crate) fn copies_in_flight(&self) -> usize {

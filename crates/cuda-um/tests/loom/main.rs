@@ -19,11 +19,10 @@ mod stream;
 mod sync;
 mod transfer;
 
-/// Tries every order in which the threads change places at most three times against their will: there are millions of all. What loom has
-/// found in concurrent code needed two or three.
-fn few_preemptions(model: impl Fn() + Sync + Send + 'static) {
+/// Tries every order in which a thread is preempted at most so many times in all: without a limit there are millions.
+fn preempted(times: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
+    builder.preemption_bound = Some(times);
     builder.check(model);
 }
 

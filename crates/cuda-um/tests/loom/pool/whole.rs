@@ -5,7 +5,7 @@ use super::class::{CHUNK, LARGE, SMALL};
 use super::kind::Kind;
 use super::shared::{Shared, Taken};
 use crate::device::Device;
-use crate::few_preemptions;
+use crate::preempted;
 use loom::thread;
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl Pool {
 
 #[test]
 fn threads_that_find_nothing_share_a_slab() {
-    few_preemptions(|| {
+    preempted(3, || {
         let pool = Pool::of(1);
         let its = Arc::clone(&pool);
         let other = thread::spawn(move || [its.take(1, LARGE), its.take(1, SMALL)]);
@@ -75,7 +75,7 @@ fn threads_that_find_nothing_share_a_slab() {
 
 #[test]
 fn small_blocks_are_joined_beside_one_that_takes_them() {
-    few_preemptions(|| {
+    preempted(3, || {
         let pool = Pool::with_small_blocks(1);
         let its = Arc::clone(&pool);
         let other = thread::spawn(move || its.take(1, SMALL));
@@ -89,7 +89,7 @@ fn small_blocks_are_joined_beside_one_that_takes_them() {
 
 #[test]
 fn a_trim_frees_no_slab_in_use_and_nobody_fails_beside_it() {
-    few_preemptions(|| {
+    preempted(3, || {
         let pool = Pool::with_small_blocks(1);
         let its = Arc::clone(&pool);
         let other = thread::spawn(move || {
@@ -104,7 +104,7 @@ fn a_trim_frees_no_slab_in_use_and_nobody_fails_beside_it() {
 
 #[test]
 fn whole_slabs_that_are_free_make_room_for_others() {
-    few_preemptions(|| {
+    preempted(3, || {
         let pool = Pool::of(2);
         let both = [pool.take(0, CHUNK), pool.take(0, CHUNK)];
         both.into_iter().for_each(|slab| pool.give(0, slab));

@@ -5,7 +5,7 @@ use super::{Direction, Host, Staged, copy};
 use crate::call::{Call, CopyKind};
 use crate::device::DeviceState;
 use crate::error::{Error, Result};
-use crate::few_preemptions;
+use crate::preempted;
 use crate::stream::StreamInner;
 use loom::thread;
 use std::cell::Cell;
@@ -89,7 +89,7 @@ fn ring(threads: usize) -> TransferOptions {
 
 #[test]
 fn a_chunk_is_filled_again_when_its_copy_is_done() {
-    few_preemptions(|| {
+    preempted(3, || {
         let machine = Machine::with(2);
         let targets = [Memory::zeroed(3), Memory::zeroed(3)];
         for (first, target) in [1, 4].into_iter().zip(&targets) {
@@ -107,7 +107,7 @@ fn a_chunk_is_filled_again_when_its_copy_is_done() {
 
 #[test]
 fn what_comes_to_the_host_has_arrived_and_disturbs_nothing() {
-    few_preemptions(|| {
+    preempted(3, || {
         let machine = Machine::with(2);
         let (source, target) = (Memory::of(2, 1), Memory::zeroed(2));
         let outcome = machine.copy(Direction::ToDevice, &source, &target);
@@ -125,7 +125,7 @@ fn what_comes_to_the_host_has_arrived_and_disturbs_nothing() {
 
 /// One call fails, after so many that worked: in the first copy or, where that did not need it, in the second. The one after is whole.
 fn fails_once(direction: Direction, call: Call, after: usize) {
-    few_preemptions(move || {
+    preempted(2, move || {
         let machine = Machine::with(2);
         let numbers = [1, 2, 3];
         let full = Memory::of(numbers.len(), 1);
@@ -181,7 +181,7 @@ fn a_copy_to_the_host_that_fails_half_way_leaves_nothing_going() {
 fn who_has_no_chunk_leaves_the_pieces_to_others() {
     // The first chunk of one thread, or its second, or the other thread's.
     for after in 1..4 {
-        few_preemptions(move || {
+        preempted(3, move || {
             let machine = Machine::with(2);
             machine.device.api.fail(Call::Allocate, after);
             let (source, target) = (Memory::of(3, 1), Memory::zeroed(3));
@@ -196,7 +196,7 @@ fn who_has_no_chunk_leaves_the_pieces_to_others() {
 
 #[test]
 fn the_ring_is_one_callers_and_is_freed_after_its_copies() {
-    few_preemptions(|| {
+    preempted(3, || {
         let machine = Arc::new(Machine::with(1));
         let sources = Arc::new([Memory::of(2, 1), Memory::of(2, 3)]);
         let targets = Arc::new([Memory::zeroed(2), Memory::zeroed(2)]);
