@@ -1,21 +1,33 @@
 //! One run with failures, and what must hold after it.
 
-use crate::failure::{Combination, Failure, is_inquiry};
+use crate::failure::{self, Failure};
 use crate::leaks;
 use crate::rules::{self, Rules};
 use crate::scenarios::Scenario;
+use crate::workers::Report;
 use crate::world::{Machine, World};
 use cuda_um::{Error, Result};
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What a run found.
-#[derive(Default)]
-pub struct Report {
-    /// How many failures struck.
-    pub struck: usize,
-    pub problems: Vec<String>,
+/// Failures of one run of a scenario.
+#[derive(Clone)]
+pub struct Combination {
+    pub scenario: &'static Scenario,
+    pub machine: Machine,
+    pub failures: Vec<Failure>,
+}
+
+impl fmt::Display for Combination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Machine { gpu, cuda, devices } = self.machine;
+        write!(f, "{} {gpu:?} {cuda:?} x{devices}", self.scenario.name)?;
+        self.failures
+            .iter()
+            .try_for_each(|failure| write!(f, ", {failure}"))
+    }
 }
 
 /// An operation of a broken context that takes longer waits for something.
@@ -33,7 +45,7 @@ pub fn run(combination: &Combination, rules: &Rules) -> Report {
     }
     let result = catch_unwind(AssertUnwindSafe(|| (scenario.run)(&world)));
     let reclaimed = world.runtime.reclaim();
-    let struck = combination.struck(&sim);
+    let struck = failure::struck(&combination.failures, &sim);
     sim.clear_failures();
     let Ok(result) = result else {
         problems.push("the scenario panicked".to_owned());
@@ -180,26 +192,19 @@ impl Outcome<'_> {
     }
 }
 
-/// The calls of a run without failures, with how often each was made.
+/// The calls of a run without failures, with how often each is made.
 pub fn calls_of(scenario: &Scenario, machine: Machine) -> Vec<(&'static str, u64)> {
     let mut world = World::new(machine);
     (scenario.run)(&world).unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
     world.runtime.reclaim().unwrap();
     let more = std::mem::take(&mut *world.more_errors.lock().unwrap());
     assert!(more.is_empty(), "{}: {more:?}", scenario.name);
-    let mut calls: Vec<(&'static str, u64)> = Vec::new();
-    for record in world.sim.trace() {
-        match calls.iter_mut().find(|(name, _)| *name == record.name) {
-            Some((_, count)) => *count += 1,
-            None => calls.push((record.name, 1)),
-        }
-    }
+    let calls = failure::calls(&world.sim);
     world.still_works().unwrap();
     let sim = world.sim.clone();
     drop(world);
     let (name, leaks, misuse) = (scenario.name, sim.leaks(), sim.misuse());
     assert!(leaks.is_empty(), "{name}: {leaks:?}");
     assert!(misuse.is_empty(), "{name}: {misuse:?}");
-    calls.retain(|(call, _)| !is_inquiry(call));
     calls
 }

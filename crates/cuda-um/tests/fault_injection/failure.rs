@@ -1,10 +1,7 @@
 //! What fails, when and how.
 
-use crate::scenarios::Scenario;
-use crate::world::Machine;
-use cuda_um::Error;
+use cuda_um::sys::cudaError;
 use cuda_um_sim::{Fail, Sim};
-use cuda_um_sys::cudaError;
 use std::fmt;
 
 /// How a call fails.
@@ -101,7 +98,7 @@ impl Failure {
             .position(|record| is_it(record.name, record.result))
     }
 
-    pub fn is_named_by(&self, error: &Error) -> bool {
+    pub fn is_named_by(&self, error: &impl fmt::Display) -> bool {
         // Without what tells versions of a function apart.
         let plain = self.call.strip_suffix("_v2").unwrap_or(self.call);
         error.to_string().contains(plain)
@@ -115,40 +112,45 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Failures of one run of a scenario.
-#[derive(Clone)]
-pub struct Combination {
-    pub scenario: &'static Scenario,
-    pub machine: Machine,
-    pub failures: Vec<Failure>,
+/// Those that struck. Two alike are told apart by how often the trace has them.
+pub fn struck(failures: &[Failure], sim: &Sim) -> Vec<Failure> {
+    let trace = sim.trace();
+    let seen = |failure: &Failure| {
+        let is_it = |(name, code)| name == failure.call && code == failure.kind.code();
+        let records = trace.iter().map(|record| (record.name, record.result));
+        records.filter(|record| is_it(*record)).count()
+    };
+    let alike = |a: &Failure, b: &Failure| a.call == b.call && a.kind.code() == b.kind.code();
+    let all = failures.iter().enumerate();
+    all.filter(|(index, failure)| {
+        let before = failures[..*index].iter();
+        seen(failure) > before.filter(|before| alike(before, failure)).count()
+    })
+    .map(|(_, failure)| *failure)
+    .collect()
 }
 
-impl Combination {
-    /// Those that struck. Two alike are told apart by how often the trace has them.
-    pub fn struck(&self, sim: &Sim) -> Vec<Failure> {
-        let trace = sim.trace();
-        let seen = |failure: &Failure| {
-            let is_it = |(name, code)| name == failure.call && code == failure.kind.code();
-            let records = trace.iter().map(|record| (record.name, record.result));
-            records.filter(|record| is_it(*record)).count()
-        };
-        let alike = |a: &Failure, b: &Failure| a.call == b.call && a.kind.code() == b.kind.code();
-        let all = self.failures.iter().enumerate();
-        all.filter(|(index, failure)| {
-            let before = self.failures[..*index].iter();
-            seen(failure) > before.filter(|before| alike(before, failure)).count()
-        })
-        .map(|(_, failure)| *failure)
-        .collect()
+/// The failures to try of calls that are made so often: of each the first few times and the last one, in every way.
+pub fn each_once(calls: &[(&'static str, u64)], first: u64) -> Vec<Failure> {
+    let mut all = Vec::new();
+    for &(call, count) in calls {
+        for nth in (1..=count).filter(|nth| *nth <= first || *nth == count) {
+            let kinds = KINDS.into_iter().filter(|kind| kind.fits(call));
+            all.extend(kinds.map(|kind| Failure { call, nth, kind }));
+        }
     }
+    all
 }
 
-impl fmt::Display for Combination {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Machine { gpu, cuda, devices } = self.machine;
-        write!(f, "{} {gpu:?} {cuda:?} x{devices}", self.scenario.name)?;
-        self.failures
-            .iter()
-            .try_for_each(|failure| write!(f, ", {failure}"))
+/// The calls of the trace, with how often each was made.
+pub fn calls(sim: &Sim) -> Vec<(&'static str, u64)> {
+    let mut calls: Vec<(&'static str, u64)> = Vec::new();
+    for record in sim.trace() {
+        match calls.iter_mut().find(|(name, _)| *name == record.name) {
+            Some((_, count)) => *count += 1,
+            None => calls.push((record.name, 1)),
+        }
     }
+    calls.retain(|(call, _)| !is_inquiry(call));
+    calls
 }

@@ -12,8 +12,7 @@ mod support;
 mod workers;
 mod world;
 
-use check::{calls_of, run};
-use failure::{Combination, Failure, KINDS};
+use check::{Combination, calls_of, run};
 use rules::Rules;
 use scenarios::SCENARIOS;
 use std::time::Instant;
@@ -26,16 +25,12 @@ fn combinations() -> Vec<Combination> {
     let mut all = Vec::new();
     for scenario in SCENARIOS {
         for &machine in scenario.machines {
-            for (call, count) in calls_of(scenario, machine) {
-                let times = (1..=count).filter(|nth| *nth <= FIRST || *nth == count);
-                let kinds = || KINDS.into_iter().filter(|kind| kind.fits(call));
-                let failures = times.flat_map(|nth| kinds().map(move |kind| (nth, kind)));
-                all.extend(failures.map(|(nth, kind)| Combination {
-                    scenario,
-                    machine,
-                    failures: vec![Failure { call, nth, kind }],
-                }));
-            }
+            let failures = failure::each_once(&calls_of(scenario, machine), FIRST);
+            all.extend(failures.into_iter().map(|failure| Combination {
+                scenario,
+                machine,
+                failures: vec![failure],
+            }));
         }
     }
     all

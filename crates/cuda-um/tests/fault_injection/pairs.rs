@@ -1,7 +1,7 @@
 //! Two calls of one run fail: a first one, and one of those that come after it, most of all those that are made only because it failed.
 
-use crate::check::{calls_of, run};
-use crate::failure::{Combination, Failure, KINDS, Kind, is_inquiry};
+use crate::check::{Combination, calls_of, run};
+use crate::failure::{Failure, KINDS, Kind, is_inquiry};
 use crate::rules::Rules;
 use crate::scenarios::{SCENARIOS, Scenario};
 use crate::workers::{self, Summary};

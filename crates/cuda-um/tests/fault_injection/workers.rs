@@ -1,6 +1,5 @@
 //! Many runs, on several threads, under a watch that ends the process when one hangs.
 
-use crate::check::Report;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::Write;
@@ -56,6 +55,14 @@ pub fn each<T: Display + Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sy
         }
     });
     done.into_inner().unwrap()
+}
+
+/// What a run found.
+#[derive(Default)]
+pub struct Report {
+    /// How many failures struck.
+    pub struck: usize,
+    pub problems: Vec<String>,
 }
 
 /// What many runs found.
