@@ -13,10 +13,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 /// How many first failures are drawn for a scenario on a machine, each with [`SECOND`] others.
-const PAIRS: (&str, u64) = ("CUDA_UM_FAULT_PAIRS", 6);
+const PAIRS: (&str, u64) = ("CUDA_UM_FAULT_PAIRS", 10);
 const SEED: (&str, u64) = ("CUDA_UM_FAULT_SEED", 1);
-/// The seconds to one first failure: one on the way out of it, and one anywhere behind it.
-const SECONDS: usize = 2;
+/// The seconds to one first failure: one right behind it, one on the way out of it, and one anywhere behind it.
+const SECONDS: usize = 3;
+/// "Right behind" is so many calls.
+const CLOSE: usize = 16;
 
 fn setting((name, default): (&str, u64)) -> u64 {
     let Ok(text) = std::env::var(name) else {
@@ -41,17 +43,29 @@ impl fmt::Display for Place {
 }
 
 impl Place {
-    /// The first failure is not sticky: after a sticky one every call fails anyway.
+    /// The first failure is not sticky: after a sticky one every call fails anyway. Every other one is memory that is refused, since that
+    /// is what the library does most about.
     fn first(&self, rng: &mut Rng) -> Failure {
+        let allocates = |call: &str| call.contains("Malloc") || call == "cudaHostAlloc";
+        let allocations: Vec<_> = self.calls.iter().filter(|it| allocates(it.0)).collect();
+        if rng.bool()
+            && let Some(&&(call, count)) = rng.choice(&allocations)
+        {
+            return Failure {
+                call,
+                nth: rng.u64(1..=count),
+                kind: Kind::OutOfMemory,
+            };
+        }
         let (call, count) = *rng.choice(&self.calls).expect("a scenario calls something");
-        let kinds: Vec<_> = KINDS
-            .into_iter()
-            .filter(|kind| !kind.is_sticky() && kind.fits(call))
-            .collect();
+        let kinds = KINDS.into_iter();
+        let kinds = kinds.filter(|kind| !kind.is_sticky() && kind.fits(call));
         Failure {
             call,
             nth: rng.u64(1..=count),
-            kind: *rng.choice(&kinds).expect("every call can fail"),
+            kind: rng
+                .choice(kinds.collect::<Vec<_>>())
+                .expect("every call can fail"),
         }
     }
 
@@ -82,11 +96,15 @@ impl Place {
             usual.any(|(name, count)| name == call && nth <= count)
         };
         let on_the_way_out: Vec<_> = after.iter().filter(|it| !is_usual(it)).copied().collect();
-        let close = match &on_the_way_out[..] {
-            [] => &after[..after.len().min(8)],
+        let way_out = match &on_the_way_out[..] {
+            [] => &after[..],
             calls => calls,
         };
-        let drawn: [_; SECONDS] = [rng.choice(close), rng.choice(&after)];
+        // Each function once: nearly every second call asks for the current device.
+        let mut close = after[..after.len().min(CLOSE)].to_vec();
+        close.sort_unstable();
+        close.dedup_by_key(|(call, _)| *call);
+        let drawn: [_; SECONDS] = [rng.choice(&close), rng.choice(way_out), rng.choice(&after)];
         let kinds = |call| KINDS.into_iter().filter(move |kind: &Kind| kind.fits(call));
         drawn
             .into_iter()
