@@ -67,7 +67,8 @@ pub fn run(combination: &Combination, rules: &Rules) -> Report {
     match &error {
         Some(error) if !struck => problems.push(format!("failed without a failure: {error}")),
         Some(error) => {
-            if !is_typed(error, failure) && !(sticky && allow(rules::NOT_YET_STICKY)) {
+            let may_be = || sticky && allow(rules::NOT_YET_STICKY);
+            if !is_typed(error, failure) && !may_be() {
                 problems.push(format!("not typed: {error:?}"));
             }
         }
