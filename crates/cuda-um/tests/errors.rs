@@ -4,9 +4,9 @@ mod support;
 
 use cuda_um::{
     DeviceBuffer, Error, ErrorKind, Oversubscription, PinnedBuffer, PoolOptions, RegisteredBuffer,
-    UnifiedBuffer, UnifiedOptions, UnifiedPool,
+    TransferOptions, UnifiedBuffer, UnifiedOptions, UnifiedPool,
 };
-use cuda_um_sim::{Fail, Gpu, Sim};
+use cuda_um_sim::{Fail, Gpu, Leak, Sim};
 use cuda_um_sys::cudaError;
 use support::{Add, calls, simulated, simulated_with};
 
@@ -336,5 +336,34 @@ fn unregistering_is_tried_once_more() {
         sim.fail(fail);
         RegisteredBuffer::scope(&device, &mut memory, |_| {}).unwrap();
         assert_eq!(sim.leaks(), []);
+    }
+}
+
+/// The ring of pinned memory was freed under copies whose event could not be waited for.
+#[test]
+fn staging_memory_is_not_freed_under_copies_whose_event_fails() {
+    let staged = TransferOptions::default().threads(1).from_bytes(1);
+    for fails_too in [&[][..], &["cudaDeviceSynchronize"]] {
+        let (sim, device, _) = simulated(Gpu::H200);
+        device.set_transfer_options(staged);
+        let mut memory = DeviceBuffer::<u8>::zeroed(&device, 1000).unwrap();
+        let hold = sim.hold(0);
+        memory.copy_from_host(&[7; 1000]).unwrap();
+        assert!(!hold.is_over(), "the copy is still to run");
+        fail(&sim, "cudaEventQuery");
+        fails_too.iter().for_each(|call| fail(&sim, call));
+        device.set_transfer_options(staged);
+        let is_left = fails_too.len();
+        assert_eq!(hold.is_over(), is_left == 0, "the device is waited for");
+        drop(hold);
+        assert_eq!(calls(&sim, "cudaFreeHost"), 1 - is_left);
+        assert_eq!(memory.read_back().unwrap(), [7; 1000]);
+        device.set_transfer_options(staged);
+        memory.close().unwrap();
+        let pinned = sim
+            .leaks()
+            .into_iter()
+            .filter(|leak| matches!(leak, Leak::Memory { kind, .. } if *kind == "cudaHostAlloc"));
+        assert_eq!(pinned.count(), is_left, "leaked where no wait works");
     }
 }

@@ -35,7 +35,10 @@ fn ask() {
                 assert!(has(CudaFeature::HostRegister));
                 assert_eq!(has(CudaFeature::DirectHostAccess), gpu == Gpu::Gh200);
                 assert_eq!(has(CudaFeature::PageableMemoryAccess), gpu == Gpu::Gh200);
-                assert_eq!(has(CudaFeature::PageableUsesHostPageTables), gpu == Gpu::Gh200);
+                assert_eq!(
+                    has(CudaFeature::PageableUsesHostPageTables),
+                    gpu == Gpu::Gh200
+                );
             }
             None => assert!(has(CudaFeature::UnifiedAddressing)),
         }
