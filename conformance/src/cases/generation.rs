@@ -149,7 +149,89 @@ fn capabilities(c: &Cuda<'_>) -> Verdict {
     Ok(())
 }
 
-/// Threads of a multiprocessor, and KiB of shared memory that a block may ask for, by compute capability.
+/// What is documented for a limit.
+#[derive(Clone, Copy)]
+enum Documented {
+    /// The same for all generations that are listed.
+    All(i32),
+    /// The generation's threads of a multiprocessor.
+    Threads,
+    /// The generation's shared memory that a block may ask for.
+    Shared,
+    /// At least this: it is the model's, or was read already.
+    AtLeast(i32),
+}
+
+const LIMITS: &[(&str, Attr, Documented)] = &[
+    (
+        "computeCapabilityMajor",
+        Attr::cudaDevAttrComputeCapabilityMajor,
+        Documented::AtLeast(5),
+    ),
+    (
+        "computeCapabilityMinor",
+        Attr::cudaDevAttrComputeCapabilityMinor,
+        Documented::AtLeast(0),
+    ),
+    (
+        "maxThreadsPerBlock",
+        Attr::cudaDevAttrMaxThreadsPerBlock,
+        Documented::All(1024),
+    ),
+    (
+        "maxBlockDimX",
+        Attr::cudaDevAttrMaxBlockDimX,
+        Documented::All(1024),
+    ),
+    (
+        "maxBlockDimY",
+        Attr::cudaDevAttrMaxBlockDimY,
+        Documented::All(1024),
+    ),
+    (
+        "maxBlockDimZ",
+        Attr::cudaDevAttrMaxBlockDimZ,
+        Documented::All(64),
+    ),
+    (
+        "maxGridDimX",
+        Attr::cudaDevAttrMaxGridDimX,
+        Documented::All(i32::MAX),
+    ),
+    (
+        "maxGridDimY",
+        Attr::cudaDevAttrMaxGridDimY,
+        Documented::All(65_535),
+    ),
+    (
+        "maxGridDimZ",
+        Attr::cudaDevAttrMaxGridDimZ,
+        Documented::All(65_535),
+    ),
+    (
+        "maxSharedMemoryPerBlock",
+        Attr::cudaDevAttrMaxSharedMemoryPerBlock,
+        Documented::All(48 << 10),
+    ),
+    (
+        "maxSharedMemoryPerBlockOptin",
+        Attr::cudaDevAttrMaxSharedMemoryPerBlockOptin,
+        Documented::Shared,
+    ),
+    ("warpSize", Attr::cudaDevAttrWarpSize, Documented::All(32)),
+    (
+        "multiProcessorCount",
+        Attr::cudaDevAttrMultiProcessorCount,
+        Documented::AtLeast(1),
+    ),
+    (
+        "maxThreadsPerMultiProcessor",
+        Attr::cudaDevAttrMaxThreadsPerMultiProcessor,
+        Documented::Threads,
+    ),
+];
+
+/// Compute capability, threads of a multiprocessor, KiB of shared memory that a block may ask for.
 const GENERATIONS: &[((i32, i32), i32, i32)] = &[
     ((5, 0), 2048, 48),
     ((5, 2), 2048, 48),
@@ -169,77 +251,26 @@ const GENERATIONS: &[((i32, i32), i32, i32)] = &[
     ((12, 0), 1536, 99),
 ];
 
-/// The same for all of them.
-const COMMON: &[(&str, Attr, i32)] = &[
-    (
-        "maxThreadsPerBlock",
-        Attr::cudaDevAttrMaxThreadsPerBlock,
-        1024,
-    ),
-    ("maxBlockDimX", Attr::cudaDevAttrMaxBlockDimX, 1024),
-    ("maxBlockDimY", Attr::cudaDevAttrMaxBlockDimY, 1024),
-    ("maxBlockDimZ", Attr::cudaDevAttrMaxBlockDimZ, 64),
-    ("maxGridDimX", Attr::cudaDevAttrMaxGridDimX, i32::MAX),
-    ("maxGridDimY", Attr::cudaDevAttrMaxGridDimY, 65_535),
-    ("maxGridDimZ", Attr::cudaDevAttrMaxGridDimZ, 65_535),
-    (
-        "maxSharedMemoryPerBlock",
-        Attr::cudaDevAttrMaxSharedMemoryPerBlock,
-        48 << 10,
-    ),
-    ("warpSize", Attr::cudaDevAttrWarpSize, 32),
-];
-
 fn limits(c: &Cuda<'_>) -> Verdict {
     for device in 0..c.machine.facts.devices as i32 {
         let capability = compute_capability(c, device)?;
-        if device == 0 {
-            c.note("computeCapability", Value::Text(format!("{capability:?}")));
-        }
-        let expect = |name: &str, value: i32, documented: i32| match value == documented {
-            true => Ok(()),
-            false => fail(format!(
-                "device {device}, {capability:?}: {name} is {value}, and not {documented}"
-            )),
-        };
-        for (name, attribute, documented) in COMMON {
-            expect(name, read(c, name, *attribute, device)?, *documented)?;
-        }
-        let shared = "maxSharedMemoryPerBlockOptin";
-        let shared_bytes = read(
-            c,
-            shared,
-            Attr::cudaDevAttrMaxSharedMemoryPerBlockOptin,
-            device,
-        )?;
-        let threads = "maxThreadsPerMultiProcessor";
-        let threads_there = read(
-            c,
-            threads,
-            Attr::cudaDevAttrMaxThreadsPerMultiProcessor,
-            device,
-        )?;
-        let processors = read(
-            c,
-            "multiProcessorCount",
-            Attr::cudaDevAttrMultiProcessorCount,
-            device,
-        )?;
-        // A GPU that is newer than the list is held to what all have in common.
         let known = GENERATIONS.iter().find(|(known, ..)| *known == capability);
-        match known {
-            Some((_, threads_documented, shared_kib)) => {
-                expect(threads, threads_there, *threads_documented)?;
-                expect(shared, shared_bytes, shared_kib << 10)?;
+        for (name, attribute, documented) in LIMITS {
+            let value = read(c, name, *attribute, device)?;
+            let (least, most) = match (documented, known) {
+                (Documented::All(value), _) => (*value, *value),
+                (Documented::AtLeast(least), _) => (*least, i32::MAX),
+                (Documented::Threads, Some((_, threads, _))) => (*threads, *threads),
+                (Documented::Shared, Some((.., kib))) => (kib << 10, kib << 10),
+                // A generation that is not listed has at least what the least one has.
+                (Documented::Threads, None) => (1024, i32::MAX),
+                (Documented::Shared, None) => (48 << 10, i32::MAX),
+            };
+            if !(least..=most).contains(&value) {
+                return fail(format!(
+                    "device {device}, {capability:?}: {name} is {value}, and not {least} to {most}"
+                ));
             }
-            None => c.holds(
-                "at least as much as all have",
-                threads_there >= 1024 && shared_bytes >= 48 << 10,
-            )?,
-        }
-        // How many there are is the model's, not the generation's.
-        if processors < 1 {
-            return fail(format!("{processors} multiprocessors"));
         }
     }
     Ok(())
