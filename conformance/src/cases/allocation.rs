@@ -121,7 +121,8 @@ pub(super) const CASES: &[Case] = &[
         sources::MEMORY,
         &["cudaMalloc", "cudaFree"],
         free_waits,
-    ),
+    )
+    .alone(),
     Case::new(
         "allocation.managed-free-waits",
         "Freeing managed memory waits for the work that uses it.",
@@ -129,7 +130,8 @@ pub(super) const CASES: &[Case] = &[
         &["cudaMallocManaged", "cudaFree"],
         managed_free_waits,
     )
-    .needs(&[Need::Managed]),
+    .needs(&[Need::Managed])
+    .alone(),
 ];
 
 fn managed(c: &Cuda<'_>) -> Verdict {
@@ -269,7 +271,8 @@ fn managed_free_waits(c: &Cuda<'_>) -> Verdict {
     Ok(())
 }
 
-/// Frees memory while a kernel that copies it out is held: when the call returns, the kernel has copied all of it.
+/// Frees memory while a kernel that copies it out is held: when the call returns, the kernel has copied all of it. If the rule were
+/// wrong, the kernel would break the context.
 fn freed_in_use(c: &Cuda<'_>, memory: Memory<'_>, holds: u32) -> Verdict {
     let bytes = memory.bytes();
     let (seen, stream) = (c.pinned(bytes, 0)?, c.stream()?);
