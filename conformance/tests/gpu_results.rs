@@ -45,15 +45,13 @@ fn twin(machine: &str) -> Choice {
     let ["CUDA", version, "", devices, "×", "NVIDIA", gpu] = words[..] else {
         panic!("no such machine: {machine}");
     };
-    let named = |listed: &str| listed.eq_ignore_ascii_case(gpu);
+    let plays = |name: &str| panic!("the simulator plays no {name}: {machine}");
+    let found = GPUS.iter().find(|(name, _)| name.eq_ignore_ascii_case(gpu));
+    let known = VERSIONS.iter().find(|(name, _)| *name == version);
     Choice::Sim {
-        gpu: GPUS.iter().find(|(name, _)| named(name)).unwrap().1,
-        cuda: VERSIONS
-            .iter()
-            .find(|(name, _)| *name == version)
-            .unwrap()
-            .1,
-        devices: devices.parse().unwrap(),
+        gpu: found.unwrap_or_else(|| plays(gpu)).1,
+        cuda: known.unwrap_or_else(|| plays(version)).1,
+        devices: devices.parse().expect("a number of devices"),
     }
 }
 
