@@ -45,12 +45,12 @@ fn twin(machine: &str) -> Choice {
     let ["CUDA", version, "", devices, "×", "NVIDIA", gpu] = words[..] else {
         panic!("no such machine: {machine}");
     };
-    let plays = |name: &str| panic!("the simulator plays no {name}: {machine}");
+    let unknown = |name: &str| -> ! { panic!("the simulator plays no {name}: {machine}") };
     let found = GPUS.iter().find(|(name, _)| name.eq_ignore_ascii_case(gpu));
     let known = VERSIONS.iter().find(|(name, _)| *name == version);
     Choice::Sim {
-        gpu: found.unwrap_or_else(|| plays(gpu)).1,
-        cuda: known.unwrap_or_else(|| plays(version)).1,
+        gpu: found.unwrap_or_else(|| unknown(gpu)).1,
+        cuda: known.unwrap_or_else(|| unknown(version)).1,
         devices: devices.parse().expect("a number of devices"),
     }
 }

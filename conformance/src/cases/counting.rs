@@ -27,7 +27,7 @@ pub(super) fn exactly(to_device: usize, to_host: usize) -> Moves {
 
 impl Moves {
     /// Bytes to the device of which the rule says how many they are at least and at most.
-    pub(super) fn to_device(self, bytes: RangeInclusive<usize>) -> Self {
+    pub(super) fn moving_to_device(self, bytes: RangeInclusive<usize>) -> Self {
         Moves {
             to_device: *bytes.start() as u64..=*bytes.end() as u64,
             ..self

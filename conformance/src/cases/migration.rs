@@ -326,7 +326,7 @@ fn part(c: &Cuda<'_>) -> Verdict {
     memory.fill_all(1);
     // What is touched at least, and less than all of it.
     let part = exactly(0, 0)
-        .to_device(4 * KIB..=memory.bytes() - 1)
+        .moving_to_device(4 * KIB..=memory.bytes() - 1)
         .by_gpu_faults();
     counted(c, "4 KiB of 16 MiB", part, || {
         c.ok("launch", c.add_range(&memory, 0, KIB, 1, &stream)?)
