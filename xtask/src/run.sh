@@ -95,7 +95,7 @@ for part in $parts; do
         log=$out/conformance.log.txt
         echo "== on this GPU" >"$log"
         timeout 600 bin/um_conformance run --runtime cuda --json "$out/conformance-gpu.json" 2>>"$log" | tee "$out/.last"
-        # A failed case is a difference: the comparison says whether it is declared. No record at all is a failure.
+        # A failed case is a fault of the comparison, which counts it. No record at all is a failure.
         version=$(sed -n 's/^CUDA \([0-9.]*\), .*/\1/p' "$out/.last")
         devices=$(sed -n 's/^CUDA [0-9.]*, \([0-9]*\) .*/\1/p' "$out/.last")
         if [ -z "$version" ]; then
