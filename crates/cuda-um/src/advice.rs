@@ -151,12 +151,11 @@ impl<T> UnifiedBuffer<T> {
         }?;
         let shadow = &self.raw.shadow;
         match advice {
-            Advice::SetReadMostly if range.len() == self.len() => shadow.set_read_mostly(true),
+            Advice::SetReadMostly if range.len() == self.len() => shadow.set_read_mostly(),
             Advice::SetReadMostly => {}
-            Advice::UnsetReadMostly => {
-                shadow.set_read_mostly(false);
-                self.raw.moved_by_nobody_knows();
-            }
+            Advice::UnsetReadMostly => self.raw.as_user(Access::Move, None, |user| {
+                shadow.unset_read_mostly(&self.raw.extent(), user);
+            }),
             _ => self.raw.moved_by_nobody_knows(),
         }
         started.done(

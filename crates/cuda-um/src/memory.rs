@@ -10,6 +10,7 @@ pub(crate) mod device;
 pub(crate) mod element;
 pub(crate) mod fill;
 pub(crate) mod guard;
+mod host_access;
 pub(crate) mod host_async;
 mod id;
 pub(crate) mod in_flight;

@@ -8,6 +8,8 @@ mod class;
 mod device;
 pub(crate) mod driver;
 mod heap;
+#[cfg(test)]
+mod heap_properties;
 pub(crate) mod kind;
 mod pinned;
 mod shard;

@@ -1,11 +1,18 @@
 //! Where managed memory is, as far as is known, and what CUDA says of a range: the advice that holds, and where it was last prefetched to.
 #![allow(unsafe_code, reason = "gives CUDA the addresses of buffers")]
 
+mod extent;
+mod known;
 mod neighbours;
+#[cfg(test)]
+mod properties;
 mod shadow;
+#[cfg(test)]
+mod shadow_tests;
 
-pub(crate) use neighbours::{Neighbours, User};
-pub(crate) use shadow::{By, Extent, Place, Shadow};
+pub(crate) use extent::Extent;
+pub(crate) use neighbours::{Later, Neighbours, User};
+pub(crate) use shadow::{By, Place, Shadow};
 
 use crate::error::{Error, Result};
 use crate::location::Location;
@@ -35,7 +42,8 @@ pub struct RangeAttributes {
 pub struct Residency {
     /// The part, in bytes from the buffer's beginning.
     pub bytes: Range<usize>,
-    /// Where it is, or will be when what is enqueued is done; `None` where nobody knows, or parts of a block are in different places.
+    /// Where it is, or will be when what is enqueued is done; `None` where nobody knows: parts of a block are in different places, or work
+    /// that may not be done, or a host guard of anything on the block, may take it elsewhere.
     pub location: Option<Location>,
 }
 
@@ -82,7 +90,15 @@ impl<T> UnifiedBuffer<T> {
             for used in self.raw.in_flight.before(Access::Read) {
                 used.wait()?;
             }
-            self.raw.shadow.correct(&extent, &self.ask()?);
+            // Once more where the first answer is not enough.
+            for _ in 0..2 {
+                let shadow = &self.raw.shadow;
+                let seen = |user: &User<'_>| shadow.ask(&extent, user);
+                let asked = self.raw.as_user(Access::Move, None, seen);
+                if !shadow.correct(&extent, &asked, &self.ask()?) {
+                    break;
+                }
+            }
         }
         let start = extent.addresses.start;
         let mut parts: Vec<Residency> = Vec::new();

@@ -241,3 +241,56 @@ fn where_the_driver_can_tell_it_corrects_what_is_remembered() {
         "{error}"
     );
 }
+
+/// Once a guard counted only when it was made: what it touched after a prefetch was still said to be on the device.
+#[test]
+fn a_guard_that_lives_may_take_pages_back_at_any_time() {
+    let (sim, device, stream) = simulated_with(|builder| builder.cuda(CudaVersion::V13_0));
+    let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
+    let own = UnifiedBuffer::<u8>::zeroed(&device, 6 * MIB).unwrap();
+    let [one, neighbour] = [(); 2].map(|()| pool.zeroed::<u8>(1000).unwrap());
+    // The guard's own buffer, and another one on the same page.
+    for (buffer, held) in [(&own, &own), (&one, &neighbour)] {
+        let guard = held.host().unwrap();
+        buffer.prefetch(&device, &stream).unwrap();
+        stream.synchronize().unwrap();
+        assert_eq!(guard.iter().max(), Some(&0));
+        let while_it_lives = buffer.residency().unwrap();
+        drop(guard);
+        for part in while_it_lives.iter().chain(&buffer.residency().unwrap()) {
+            assert_ne!(part.location, Some(Location::Device(0)));
+        }
+        sim.reset_counters();
+        buffer.prefetch(&device, &stream).unwrap();
+        stream.synchronize().unwrap();
+        assert!(sim.counters().bytes_to_device > 0, "it was not left out");
+        assert_eq!(
+            buffer.residency().unwrap()[0].location,
+            Some(Location::Device(0)),
+            "no guard lives"
+        );
+    }
+}
+
+/// Once the driver's answer counted whatever was still to run.
+#[test]
+fn what_the_driver_says_now_is_not_known_while_a_kernel_may_take_it_elsewhere() {
+    let (sim, device, stream) =
+        simulated_with(|builder| builder.cuda(CudaVersion::V13_4).devices(2));
+    let other = device.runtime().device(1).unwrap();
+    let elsewhere = other.stream().unwrap();
+    let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
+    let [one, mut neighbour] = [(); 2].map(|()| pool.zeroed::<u8>(1000).unwrap());
+    device.synchronize().unwrap();
+    let _held = sim.hold(0);
+    neighbour.fill(1, &elsewhere).unwrap();
+    assert_eq!(one.residency().unwrap()[0].location, None);
+    elsewhere.synchronize().unwrap();
+    one.prefetch(&device, &stream).unwrap();
+    stream.synchronize().unwrap();
+    sim.reset_counters();
+    let mut one = one;
+    one.fill(5, &stream).unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(sim.counters().gpu_faults, 0, "it was not left out");
+}

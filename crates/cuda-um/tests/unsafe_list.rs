@@ -142,7 +142,9 @@ fn is_test(root: &Path, file: &str, test: &str) -> bool {
         .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
         .unwrap_or_default();
     paths.push(crate_root.join(format!("tests/{file}.rs")));
-    paths.push(crate_root.join(format!("src/memory/{file}.rs")));
+    for folder in ["memory", "pool", "prefetch/batch"] {
+        paths.push(crate_root.join(format!("src/{folder}/{file}.rs")));
+    }
     paths.iter().any(|path| {
         let text = fs::read_to_string(path).unwrap_or_default();
         let head = format!("fn {test}(");

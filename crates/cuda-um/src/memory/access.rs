@@ -59,11 +59,8 @@ impl<'a, I: Iterator<Item = Tracked<'a>> + Clone> Drop for Noted<'_, 'a, I> {
         let seq = self.inner.number();
         for Tracked { raw, access } in self.used.clone() {
             raw.in_flight.record(self.inner, seq, access);
-            raw.used_by(
-                Place::Device(self.inner.ordinal()),
-                access,
-                Some(self.inner),
-            );
+            let place = Place::Device(self.inner.ordinal());
+            raw.used_by(place, access, self.inner);
         }
     }
 }

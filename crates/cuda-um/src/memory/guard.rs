@@ -1,10 +1,10 @@
 //! Host guards: the CPU's view of a buffer, while no device is in its way.
 #![allow(unsafe_code, reason = "makes slices of a buffer's memory")]
 
+use super::host_access::HostAccess;
 use super::in_flight::Access;
 use super::raw::RawBuffer;
 use crate::error::Result;
-use crate::gate::Closed;
 use crate::observe::HostUse;
 use std::fmt;
 use std::marker::PhantomData;
@@ -25,7 +25,7 @@ use std::ops::{Deref, DerefMut};
 /// ```
 pub struct HostRef<'a, T> {
     elements: &'a [T],
-    _closed: Option<Closed>,
+    _access: HostAccess<'a>,
     _observed: HostUse,
     _on_this_thread: PhantomData<*const ()>,
 }
@@ -47,7 +47,7 @@ pub struct HostRef<'a, T> {
 /// ```
 pub struct HostMut<'a, T> {
     elements: &'a mut [T],
-    _closed: Option<Closed>,
+    _access: HostAccess<'a>,
     _observed: HostUse,
     _on_this_thread: PhantomData<*const ()>,
 }
@@ -60,19 +60,19 @@ impl<'a, T> HostRef<'a, T> {
     /// The buffer holds `len` initialised elements of `T` at an address that the host may use.
     pub(super) unsafe fn wait(raw: &'a RawBuffer, len: usize) -> Result<Self> {
         let observed = HostUse::begin(raw, Access::Read);
-        let closed = raw.wait_for_host(Access::Read)?;
+        let access = raw.wait_for_host(Access::Read)?;
         // SAFETY: the caller's promise, and nothing writes any more.
-        Ok(unsafe { Self::new(raw, len, closed, observed) })
+        Ok(unsafe { Self::new(raw, len, access, observed) })
     }
 
     /// # Safety
     ///
     /// As for `wait`.
     pub(super) unsafe fn try_now(raw: &'a RawBuffer, len: usize) -> Result<Self> {
-        let closed = raw.try_for_host(Access::Read)?;
+        let access = raw.try_for_host(Access::Read)?;
         let observed = HostUse::begin(raw, Access::Read);
         // SAFETY: the caller's promise, and nothing writes any more.
-        Ok(unsafe { Self::new(raw, len, closed, observed) })
+        Ok(unsafe { Self::new(raw, len, access, observed) })
     }
 
     /// # Safety
@@ -81,7 +81,7 @@ impl<'a, T> HostRef<'a, T> {
     unsafe fn new(
         raw: &'a RawBuffer,
         len: usize,
-        closed: Option<Closed>,
+        access: HostAccess<'a>,
         observed: HostUse,
     ) -> Self {
         // SAFETY: `len` initialised elements, aligned (the allocator's promise), unchanged while borrowed (the caller's).
@@ -89,7 +89,7 @@ impl<'a, T> HostRef<'a, T> {
             unsafe { std::slice::from_raw_parts(raw.pointer().cast::<T>().as_ptr(), len) };
         Self {
             elements,
-            _closed: closed,
+            _access: access,
             _observed: observed,
             _on_this_thread: PhantomData,
         }
@@ -105,19 +105,19 @@ impl<'a, T> HostMut<'a, T> {
     /// exclusive borrow of its owner that lasts for `'a`.
     pub(super) unsafe fn wait(raw: &'a RawBuffer, len: usize) -> Result<Self> {
         let observed = HostUse::begin(raw, Access::Write);
-        let closed = raw.wait_for_host(Access::Write)?;
+        let access = raw.wait_for_host(Access::Write)?;
         // SAFETY: the caller's promise, and no device uses it any more.
-        Ok(unsafe { Self::new(raw, len, closed, observed) })
+        Ok(unsafe { Self::new(raw, len, access, observed) })
     }
 
     /// # Safety
     ///
     /// As for `wait`.
     pub(super) unsafe fn try_now(raw: &'a RawBuffer, len: usize) -> Result<Self> {
-        let closed = raw.try_for_host(Access::Write)?;
+        let access = raw.try_for_host(Access::Write)?;
         let observed = HostUse::begin(raw, Access::Write);
         // SAFETY: the caller's promise, and no device uses it any more.
-        Ok(unsafe { Self::new(raw, len, closed, observed) })
+        Ok(unsafe { Self::new(raw, len, access, observed) })
     }
 
     /// # Safety
@@ -126,7 +126,7 @@ impl<'a, T> HostMut<'a, T> {
     unsafe fn new(
         raw: &'a RawBuffer,
         len: usize,
-        closed: Option<Closed>,
+        access: HostAccess<'a>,
         observed: HostUse,
     ) -> Self {
         // SAFETY: `len` initialised elements, aligned (the allocator's promise), exclusive while borrowed (the caller's).
@@ -134,7 +134,7 @@ impl<'a, T> HostMut<'a, T> {
             unsafe { std::slice::from_raw_parts_mut(raw.pointer().cast::<T>().as_ptr(), len) };
         Self {
             elements,
-            _closed: closed,
+            _access: access,
             _observed: observed,
             _on_this_thread: PhantomData,
         }

@@ -2,18 +2,19 @@
 #![allow(unsafe_code, reason = "owns memory by its address")]
 
 use super::backing::{Backing, Kept, Source};
+use super::host_access::HostAccess;
 use super::id;
 use super::in_flight::{Access, InFlight, Use};
 use super::label::{Label, Name};
 use super::settle::{settle, settle_or_abort};
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::gate::{Closed, Gate};
+use crate::gate::Gate;
 use crate::observe;
 use crate::pool::block::PoolBlock;
 use crate::pool::driver::Freed;
 use crate::reclaim::Deferred;
-use crate::residency::{By, Extent, Place, Shadow, User};
+use crate::residency::{By, Extent, Later, Place, Shadow, User};
 use crate::stream::StreamInner;
 use std::any::Any;
 use std::ops::Range;
@@ -160,19 +161,24 @@ impl RawBuffer {
         }
     }
 
-    /// A processor uses the memory, in the order of a stream or, the host, now: pages may go there.
-    pub(crate) fn used_by(&self, place: Place, access: Access, stream: Option<&Arc<StreamInner>>) {
-        let by = match access {
-            Access::Read => By::Reader(place),
-            Access::Write => By::Writer(place),
-            // Says where it goes by itself.
-            Access::Move => return,
-        };
-        if self.is_managed() {
-            self.as_user(access, stream, |user| {
+    /// A device uses the memory, in the order of a stream: pages may go there.
+    pub(crate) fn used_by(&self, place: Place, access: Access, stream: &Arc<StreamInner>) {
+        // A move says where it goes by itself.
+        if let Some(by) = by(place, access)
+            && self.is_managed()
+        {
+            self.as_user(access, Some(stream), |user| {
                 self.shadow.touched(&self.extent(), by, user);
             });
         }
+    }
+
+    /// The host may touch managed memory from now on, until the shadow is told that it has let go.
+    pub(super) fn held_by_host(&self, access: Access) {
+        let by = by(Place::Host, access).unwrap_or(By::Unknown);
+        self.as_user(access, None, |user| {
+            self.shadow.held(&self.extent(), by, user);
+        });
     }
 
     /// A range of bytes goes to a place, in the order of a stream.
@@ -192,18 +198,24 @@ impl RawBuffer {
         });
     }
 
-    fn as_user(
+    /// Whoever uses it in the order of a stream or, the host, now.
+    pub(crate) fn as_user<R>(
         &self,
         access: Access,
         stream: Option<&Arc<StreamInner>>,
-        note: impl FnOnce(&User<'_>),
-    ) {
+        note: impl FnOnce(&User<'_>) -> R,
+    ) -> R {
         let driver = &self.device().state().driver;
         note(&User {
             buffer: self.id,
             after_own: access == Access::Write || !self.in_flight.is_read_beside(stream),
             after_all: &|| driver.is_known_idle_but(stream),
-        });
+            before: match (stream, access) {
+                (None, _) => Later::All,
+                (_, Access::Read) => Later::Nothing,
+                _ => Later::OfTheBuffer,
+            },
+        })
     }
 
     /// The addresses of a range of bytes that was checked.
@@ -244,7 +256,7 @@ impl RawBuffer {
     }
 
     /// Waits until the host may use the memory. It may as long as the result lives and nothing new is enqueued.
-    pub(crate) fn wait_for_host(&self, access: Access) -> Result<Option<Closed>> {
+    pub(crate) fn wait_for_host(&self, access: Access) -> Result<HostAccess<'_>> {
         self.device().api().origin.check("access by the host")?;
         let _span = tracing::debug_span!(target: "cuda_um", "host wait", buffer = self.id, ?access)
             .entered();
@@ -254,13 +266,12 @@ impl RawBuffer {
             .iter()
             .try_for_each(super::in_flight::Use::wait)?;
         self.in_flight.prune();
-        self.used_by(Place::Host, access, None);
         tracing::debug!(target: "cuda_um", buffer = self.id, bytes = self.bytes, ?access, "host guard");
-        Ok(closed)
+        Ok(HostAccess::begin(self, access, closed))
     }
 
     /// The same without waiting: [`Error::Busy`] where that would.
-    pub(crate) fn try_for_host(&self, access: Access) -> Result<Option<Closed>> {
+    pub(crate) fn try_for_host(&self, access: Access) -> Result<HostAccess<'_>> {
         self.device().api().origin.check("access by the host")?;
         for used in self.in_flight.before(access) {
             if !used.is_done()? {
@@ -278,9 +289,8 @@ impl RawBuffer {
             .map(|gate| gate.try_close(self.id))
             .transpose()?;
         self.in_flight.prune();
-        self.used_by(Place::Host, access, None);
         tracing::debug!(target: "cuda_um", buffer = self.id, bytes = self.bytes, ?access, "host guard");
-        Ok(closed)
+        Ok(HostAccess::begin(self, access, closed))
     }
 
     /// Waits for the buffer's own work and frees it. What it owned comes out.
@@ -324,6 +334,15 @@ impl RawBuffer {
             self.source = Source::Own(self.device().clone(), Backing::Nothing);
         }
         waited
+    }
+}
+
+/// A processor's use, for the shadow; a move is none.
+fn by(place: Place, access: Access) -> Option<By> {
+    match access {
+        Access::Read => Some(By::Reader(place)),
+        Access::Write => Some(By::Writer(place)),
+        Access::Move => None,
     }
 }
 

@@ -1,6 +1,9 @@
 //! Many buffers to one place, with few calls.
 #![allow(unsafe_code, reason = "gives CUDA the addresses of buffers")]
 
+#[cfg(test)]
+mod properties;
+
 use super::{check_places, missing, note_move};
 use crate::error::Result;
 use crate::location::Location;

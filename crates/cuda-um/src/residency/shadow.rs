@@ -4,7 +4,9 @@
 //! other devices, copies and advice clear it, in part or wholly. What is done past the library it does not see; where that matters,
 //! `UnifiedBuffer::forget_residency` clears it.
 
-use super::neighbours::{BLOCK, Neighbours, Stamp, User};
+use super::extent::{Extent, blocks_of};
+use super::known::Known;
+use super::neighbours::{Found, Later, Seen, Stamp, User};
 use crate::location::Location;
 use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
@@ -48,68 +50,24 @@ pub(crate) struct Shadow {
 #[derive(Default)]
 struct State {
     known: Known,
+    /// How often anything happened.
+    changes: u64,
     /// All of it is read-mostly: reads leave the pages where they are.
     read_mostly: bool,
+    /// Host guards that live.
+    guards: usize,
+    /// What those do moves pages, so the neighbours on a block were told.
+    holds: bool,
 }
 
-/// By blocks of 2 MiB of addresses, of which the first and the last may belong to other buffers, too.
-#[derive(Default)]
-enum Known {
-    #[default]
-    Nothing,
-    /// All of it is there, unless something has happened to the first or last block since.
-    Whole(Place, [Stamp; 2]),
-    Blocks(Vec<Option<(Place, Stamp)>>),
-}
-
-/// The addresses of a buffer, and what others do with the blocks that it shares.
-#[derive(Clone)]
-pub(crate) struct Extent<'a> {
-    pub(crate) addresses: Range<usize>,
-    pub(crate) neighbours: &'a Neighbours,
-}
-
-impl Extent<'_> {
-    fn first_block(&self) -> usize {
-        self.addresses.start / BLOCK
-    }
-
-    /// The numbers of the blocks.
-    fn blocks(&self) -> Range<usize> {
-        self.first_block()..self.addresses.end.div_ceil(BLOCK)
-    }
-
-    /// Its parts of all blocks.
-    pub(crate) fn parts(&self) -> Vec<Range<usize>> {
-        self.blocks().map(|block| self.part(block)).collect()
-    }
-
-    /// Its part of a block.
-    fn part(&self, block: usize) -> Range<usize> {
-        let start = (block * BLOCK).max(self.addresses.start);
-        start..((block + 1) * BLOCK).min(self.addresses.end)
-    }
-
-    /// The blocks that it may share.
-    fn edges(&self) -> [usize; 2] {
-        let blocks = self.blocks();
-        [blocks.start, blocks.end.saturating_sub(1)]
-    }
-
-    fn stamps(&self) -> [Stamp; 2] {
-        self.edges().map(|block| self.neighbours.stamp(block))
-    }
-
-    /// Tells the neighbours of a part of the buffer.
-    fn touch(&self, part: &Range<usize>, place: Option<Place>, user: &User<'_>) {
-        let blocks = part.start / BLOCK..part.end.div_ceil(BLOCK);
-        let [first, last] = self.edges();
-        for edge in [Some(first), (last != first).then_some(last)] {
-            if let Some(edge) = edge.filter(|edge| blocks.contains(edge)) {
-                self.neighbours.touch(edge, place, user);
-            }
-        }
-    }
+/// How a buffer was when the driver was asked where it is.
+pub(crate) struct Asked {
+    changes: u64,
+    /// Of the first and the last block.
+    edges: [Seen; 2],
+    buffer: u64,
+    after_own: bool,
+    after_all: bool,
 }
 
 impl Shadow {
@@ -130,11 +88,11 @@ impl Shadow {
             Known::Blocks(blocks) => blocks,
         };
         let is_there = |block: usize| {
-            let at = blocks[block - extent.first_block()];
+            let at = blocks[extent.index(block)];
             at.is_some_and(|(at, stamp)| at == place && extent.is_current(block, stamp))
         };
         let mut missing: SmallVec<[Range<usize>; 1]> = SmallVec::new();
-        for block in range.start / BLOCK..range.end.div_ceil(BLOCK) {
+        for block in blocks_of(&range) {
             if is_there(block) {
                 continue;
             }
@@ -158,44 +116,85 @@ impl Shadow {
         user: &User<'_>,
     ) {
         let mut state = self.state.lock();
-        extent.touch(&range, Some(place), user);
-        let is_settled =
-            |block: usize| !extent.edges().contains(&block) || extent.neighbours.is_settled(block);
-        if range == extent.addresses && extent.edges().into_iter().all(is_settled) {
-            state.known = Known::Whole(place, extent.stamps());
+        state.changes += 1;
+        let touched = blocks_of(&range);
+        let touch = |edge: usize| {
+            let touched = touched.contains(&edge).then_some(edge)?;
+            extent.neighbours.touch(touched, Some(place), user)
+        };
+        let [first, last] = extent.edges();
+        let at_first = touch(first);
+        let at_last = if last == first { at_first } else { touch(last) };
+        let stays = state.stays(place) && (user.after_own || (user.after_all)());
+        if range == extent.addresses
+            && stays
+            && let (Some(first), Some(last)) = (at_first, at_last)
+        {
+            state.known = Known::Whole(place, [first, last]);
             return;
         }
-        let is_ordered = user.after_own || (user.after_all)();
         let blocks = state.known.as_blocks(extent);
-        for block in range.start / BLOCK..range.end.div_ceil(BLOCK) {
+        for block in touched.clone() {
+            let stamp = match block {
+                _ if !stays => None,
+                block if block == first => at_first,
+                block if block == last => at_last,
+                _ => Some(Stamp::default()),
+            };
             let part = extent.part(block);
-            let entry = &mut blocks[block - extent.first_block()];
+            let entry = &mut blocks[extent.index(block)];
             let whole = range.start <= part.start && part.end <= range.end;
-            if !is_settled(block) || !is_ordered {
-                *entry = None;
-            } else if whole {
-                *entry = Some((place, extent.neighbours.stamp(block)));
-            } else if entry.is_none_or(|(at, _)| at != place) {
-                *entry = None;
+            let was_there = entry.is_some_and(|(at, _)| at == place);
+            match stamp {
+                Some(stamp) if whole => *entry = Some((place, stamp)),
+                Some(_) if was_there => {}
+                _ => *entry = None,
             }
         }
     }
 
     /// Somebody uses the buffer, and may move any part of it.
     pub(crate) fn touched(&self, extent: &Extent<'_>, by: By, user: &User<'_>) {
-        let mut state = self.state.lock();
-        let stays = match by {
-            By::Reader(_) if state.read_mostly => return,
-            By::Reader(place) | By::Writer(place) => Some(place),
-            By::Unknown => None,
-        };
-        state.known.keep(stays);
-        extent.touch(&extent.addresses, stays, user);
+        self.state.lock().touched(extent, by, user);
     }
 
-    /// All of the buffer is read-mostly from now on, or some of it may not be.
-    pub(crate) fn set_read_mostly(&self, read_mostly: bool) {
-        self.state.lock().read_mostly = read_mostly;
+    /// The host may touch the buffer from now on, until `let_go`.
+    pub(crate) fn held(&self, extent: &Extent<'_>, by: By, user: &User<'_>) {
+        let mut state = self.state.lock();
+        state.guards += 1;
+        if !(state.read_mostly && matches!(by, By::Reader(_))) {
+            state.hold(extent);
+        }
+        state.touched(extent, by, user);
+    }
+
+    /// A guard of the host is gone.
+    pub(crate) fn let_go(&self, extent: &Extent<'_>) {
+        let mut state = self.state.lock();
+        state.changes += 1;
+        state.guards -= 1;
+        if state.guards == 0 && std::mem::take(&mut state.holds) {
+            extent
+                .each_edge()
+                .for_each(|edge| extent.neighbours.release(edge));
+        }
+    }
+
+    /// All of the buffer is read-mostly from now on.
+    pub(crate) fn set_read_mostly(&self) {
+        let mut state = self.state.lock();
+        state.changes += 1;
+        state.read_mostly = true;
+    }
+
+    /// Some of the buffer may not be read-mostly any more, and be anywhere.
+    pub(crate) fn unset_read_mostly(&self, extent: &Extent<'_>, user: &User<'_>) {
+        let mut state = self.state.lock();
+        state.read_mostly = false;
+        if state.guards > 0 {
+            state.hold(extent);
+        }
+        state.touched(extent, By::Unknown, user);
     }
 
     /// What is known of each block: the addresses of the buffer's part, and the place.
@@ -213,214 +212,89 @@ impl Shadow {
             .collect()
     }
 
-    /// The driver says where each block is.
-    pub(crate) fn correct(&self, extent: &Extent<'_>, places: &[Option<Place>]) {
-        let blocks = extent.blocks().zip(places);
-        self.state.lock().known = Known::Blocks(
-            blocks
-                .map(|(block, place)| place.map(|place| (place, extent.neighbours.stamp(block))))
-                .collect(),
-        );
+    /// The driver is going to be asked where each block is.
+    pub(crate) fn ask(&self, extent: &Extent<'_>, user: &User<'_>) -> Asked {
+        // In this order: what comes in between changes the blocks.
+        let changes = self.state.lock().changes;
+        let edges = extent.edges().map(|edge| extent.neighbours.see(edge));
+        Asked {
+            changes,
+            edges,
+            buffer: user.buffer,
+            after_own: user.after_own,
+            after_all: (user.after_all)(),
+        }
     }
-}
 
-impl Extent<'_> {
-    /// Whether nothing has happened to a block since; to those in the middle nothing of others can.
-    fn is_current(&self, block: usize, stamp: Stamp) -> bool {
-        !self.edges().contains(&block) || self.neighbours.stamp(block) == stamp
-    }
-}
-
-impl Known {
-    fn as_blocks(&mut self, extent: &Extent<'_>) -> &mut Vec<Option<(Place, Stamp)>> {
-        let blocks = extent.blocks();
-        let unfolded = match self {
-            Self::Nothing => Some(vec![None; blocks.len()]),
-            Self::Whole(place, [first, last]) => {
-                let mut all = vec![Some((*place, *first)); blocks.len()];
-                if let Some(entry) = all.last_mut() {
-                    *entry = Some((*place, if blocks.len() > 1 { *last } else { *first }));
+    /// What the driver said. Where work may still take a block elsewhere, or something has happened since, nothing is known by that.
+    /// Whether it pays to ask once more: others were thought to be elsewhere, and what they do in the meantime would not have shown.
+    pub(crate) fn correct(
+        &self,
+        extent: &Extent<'_>,
+        asked: &Asked,
+        places: &[Option<Place>],
+    ) -> bool {
+        let mut state = self.state.lock();
+        if state.changes != asked.changes {
+            return false;
+        }
+        state.changes += 1;
+        let user = User {
+            buffer: asked.buffer,
+            after_own: asked.after_own,
+            after_all: &|| asked.after_all,
+            before: Later::All,
+        };
+        let [first, last] = extent.edges();
+        let mut again = false;
+        let mut found = |(block, place): (usize, &Option<Place>)| {
+            let is_ordered = asked.after_own || asked.after_all;
+            let place = place.filter(|place| is_ordered && state.stays(*place))?;
+            let seen = match block {
+                block if block == first => &asked.edges[0],
+                block if block == last => &asked.edges[1],
+                _ => return Some((place, Stamp::default())),
+            };
+            match extent.neighbours.found(block, seen, place, &user) {
+                Found::There(stamp) => Some((place, stamp)),
+                Found::AskAgain => {
+                    again = true;
+                    None
                 }
-                Some(all)
+                Found::Nothing => None,
             }
-            Self::Blocks(_) => None,
         };
-        if let Some(blocks) = unfolded {
-            *self = Self::Blocks(blocks);
-        }
-        match self {
-            Self::Blocks(blocks) => blocks,
-            _ => unreachable!("unfolded above"),
-        }
-    }
-
-    /// Forgets what is not at this place.
-    fn keep(&mut self, place: Option<Place>) {
-        match self {
-            Self::Nothing => {}
-            Self::Whole(at, _) if Some(*at) == place => {}
-            Self::Whole(..) => *self = Self::Nothing,
-            Self::Blocks(blocks) => {
-                for entry in blocks {
-                    *entry = entry.filter(|(at, _)| Some(*at) == place);
-                }
-            }
-        }
+        let known = extent.blocks().zip(places).map(&mut found).collect();
+        state.known = Known::Blocks(known);
+        again
     }
 }
 
-#[cfg(test)]
-mod tests {
-    #![allow(
-        clippy::single_range_in_vec_init,
-        reason = "ranges are what is compared"
-    )]
-
-    use super::*;
-
-    const GPU: Place = Place::Device(0);
-
-    impl Shadow {
-        fn is_there(&self, extent: &Extent<'_>, range: Range<usize>, place: Place) -> bool {
-            self.missing(extent, range, place).is_empty()
-        }
+impl State {
+    /// Whether what goes to a place is not taken back by the host at any time.
+    fn stays(&self, place: Place) -> bool {
+        place == Place::Host || self.guards == 0 || self.read_mostly
     }
 
-    /// A user that nothing runs beside.
-    const ALONE: User<'static> = User {
-        buffer: 1,
-        after_own: true,
-        after_all: &|| true,
-    };
-
-    fn extent(neighbours: &Neighbours, addresses: Range<usize>) -> Extent<'_> {
-        Extent {
-            addresses,
-            neighbours,
-        }
-    }
-
-    #[test]
-    fn what_was_moved_is_there_until_somebody_else_touches_it() {
-        let (neighbours, shadow) = (Neighbours::default(), Shadow::default());
-        let of = extent(&neighbours, BLOCK..4 * BLOCK);
-        let all = of.addresses.clone();
-        assert!(!shadow.is_there(&of, all.clone(), GPU));
-        shadow.moved(&of, all.clone(), GPU, &ALONE);
-        assert!(shadow.is_there(&of, all.clone(), GPU));
-        assert!(!shadow.is_there(&of, all.clone(), Place::Host));
-        for (by, stays) in [
-            (By::Reader(GPU), true),
-            (By::Writer(GPU), true),
-            (By::Reader(Place::Device(1)), false),
-            (By::Reader(Place::Host), false),
-            (By::Writer(Place::Host), false),
-            (By::Unknown, false),
-        ] {
-            shadow.moved(&of, all.clone(), GPU, &ALONE);
-            shadow.touched(&of, by, &ALONE);
-            assert_eq!(shadow.is_there(&of, all.clone(), GPU), stays, "{by:?}");
-        }
-    }
-
-    #[test]
-    fn only_what_is_missing_is_named() {
-        let (neighbours, shadow) = (Neighbours::default(), Shadow::default());
-        let of = extent(&neighbours, BLOCK / 2..5 * BLOCK + 100);
-        shadow.moved(&of, 2 * BLOCK..3 * BLOCK, GPU, &ALONE);
-        shadow.moved(&of, 3 * BLOCK..3 * BLOCK + 10, GPU, &ALONE);
-        assert_eq!(
-            *shadow.missing(&of, of.addresses.clone(), GPU),
-            [BLOCK / 2..2 * BLOCK, 3 * BLOCK..5 * BLOCK + 100],
-            "half a block is not known to be there"
-        );
-        assert_eq!(
-            *shadow.missing(&of, 2 * BLOCK + 5..3 * BLOCK + 5, GPU),
-            [3 * BLOCK..3 * BLOCK + 5]
-        );
-        shadow.moved(&of, of.addresses.clone(), GPU, &ALONE);
-        shadow.moved(&of, 4 * BLOCK..5 * BLOCK, Place::Host, &ALONE);
-        assert_eq!(
-            *shadow.missing(&of, of.addresses.clone(), GPU),
-            [4 * BLOCK..5 * BLOCK]
-        );
-        shadow.touched(&of, By::Writer(GPU), &ALONE);
-        assert_eq!(
-            *shadow.missing(&of, of.addresses.clone(), GPU),
-            [4 * BLOCK..5 * BLOCK]
-        );
-    }
-
-    #[test]
-    fn neighbours_in_a_block_count_and_others_do_not() {
-        let neighbours = Neighbours::default();
-        let (a, b, c) = (Shadow::default(), Shadow::default(), Shadow::default());
-        let of_a = extent(&neighbours, BLOCK..BLOCK + 4096);
-        let of_b = extent(&neighbours, BLOCK + 4096..BLOCK + 8192);
-        let of_c = extent(&neighbours, 7 * BLOCK..8 * BLOCK);
-        let there =
-            |shadow: &Shadow, of: &Extent<'_>| shadow.is_there(of, of.addresses.clone(), GPU);
-        for (shadow, of) in [(&a, &of_a), (&b, &of_b), (&c, &of_c)] {
-            shadow.moved(of, of.addresses.clone(), GPU, &ALONE);
-        }
-        assert!(there(&a, &of_a) && there(&b, &of_b) && there(&c, &of_c));
-        // The CPU may have taken all of the block along.
-        b.touched(&of_b, By::Reader(Place::Host), &ALONE);
-        assert!(!there(&a, &of_a) && there(&c, &of_c));
-    }
-
-    #[test]
-    fn what_a_neighbour_may_still_take_is_not_known_to_be_there() {
-        let (neighbours, a, b) = (Neighbours::default(), Shadow::default(), Shadow::default());
-        let of_a = extent(&neighbours, BLOCK..BLOCK + 4096);
-        let of_b = extent(&neighbours, BLOCK + 4096..BLOCK + 8192);
-        let all = of_b.addresses.clone();
-        let user = |buffer, after_all| User {
-            buffer,
-            after_own: true,
-            after_all,
+    fn touched(&mut self, extent: &Extent<'_>, by: By, user: &User<'_>) {
+        self.changes += 1;
+        let stays = match by {
+            By::Reader(_) if self.read_mostly => return,
+            By::Reader(place) | By::Writer(place) => Some(place),
+            By::Unknown => None,
         };
-        a.touched(&of_a, By::Reader(Place::Device(1)), &user(1, &|| false));
-        for _ in 0..2 {
-            b.moved(&of_b, all.clone(), GPU, &user(2, &|| false));
-            assert!(
-                !b.is_there(&of_b, all.clone(), GPU),
-                "the read may come later"
-            );
+        self.known.keep(stays);
+        extent.each_edge().for_each(|edge| {
+            extent.neighbours.touch(edge, stays, user);
+        });
+    }
+
+    /// Tells the neighbours, before they are told where the blocks go.
+    fn hold(&mut self, extent: &Extent<'_>) {
+        if !std::mem::replace(&mut self.holds, true) {
+            extent
+                .each_edge()
+                .for_each(|edge| extent.neighbours.hold(edge));
         }
-        b.moved(&of_b, all.clone(), GPU, &user(2, &|| true));
-        assert!(b.is_there(&of_b, all.clone(), GPU));
-    }
-
-    #[test]
-    fn reads_beside_a_move_of_the_buffer_count() {
-        let (neighbours, shadow) = (Neighbours::default(), Shadow::default());
-        let of = extent(&neighbours, BLOCK..4 * BLOCK);
-        let all = of.addresses.clone();
-        let user = |after_own| User {
-            buffer: 1,
-            after_own,
-            after_all: &|| false,
-        };
-        shadow.touched(&of, By::Reader(Place::Device(1)), &user(true));
-        shadow.moved(&of, all.clone(), GPU, &user(false));
-        assert!(
-            !shadow.is_there(&of, 2 * BLOCK..3 * BLOCK, GPU),
-            "not even the middle"
-        );
-        shadow.moved(&of, all.clone(), GPU, &user(true));
-        assert!(shadow.is_there(&of, all, GPU));
-    }
-
-    #[test]
-    fn reading_read_mostly_memory_moves_nothing() {
-        let (neighbours, shadow) = (Neighbours::default(), Shadow::default());
-        let of = extent(&neighbours, 0..BLOCK);
-        shadow.set_read_mostly(true);
-        shadow.moved(&of, 0..BLOCK, GPU, &ALONE);
-        shadow.touched(&of, By::Reader(Place::Host), &ALONE);
-        assert!(shadow.is_there(&of, 0..BLOCK, GPU));
-        shadow.touched(&of, By::Writer(Place::Host), &ALONE);
-        assert!(!shadow.is_there(&of, 0..BLOCK, GPU));
     }
 }
