@@ -8,7 +8,7 @@ use crate::call::Api;
 use crate::error::{Error, Result};
 use crate::fork::Origin;
 use crate::stream::{Remains, StreamInner};
-use parking_lot::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// One for all devices of a driver, whichever [`Runtime`](crate::Runtime) they were opened through.

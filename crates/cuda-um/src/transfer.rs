@@ -21,7 +21,7 @@ pub use options::TransferOptions;
 pub(crate) use staged::{Direction, Host, Staged, copy};
 
 use crate::device::DeviceState;
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use ring::Ring;
 
 /// What the transfers of one device share.

@@ -11,7 +11,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::memory::label::Label;
 use crate::memory::raw::RawBuffer;
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

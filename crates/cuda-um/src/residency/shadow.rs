@@ -6,7 +6,7 @@
 
 use super::neighbours::{BLOCK, Neighbours, Stamp, User};
 use crate::location::Location;
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 

@@ -9,7 +9,7 @@ use crate::call::CopyKind;
 use crate::device::DeviceState;
 use crate::error::{Error, Result};
 use crate::stream::StreamInner;
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
