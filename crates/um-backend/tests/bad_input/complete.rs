@@ -1,7 +1,7 @@
 //! `functions.txt` has every public function that can fail, and every case that it names is there.
 
-#[path = "../../../cuda-um/tests/support/complete.rs"]
-mod complete;
+#[path = "../../../cuda-um/tests/support/fallible.rs"]
+mod fallible;
 
 use std::path::Path;
 
@@ -17,12 +17,12 @@ const CASES: [&str; 4] = [
 #[test]
 fn every_function_that_can_fail_is_listed() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    complete::compare_with_sources(LIST, &root);
+    fallible::compare_with_sources(LIST, &root);
 }
 
 #[test]
 fn every_case_that_is_listed_is_there() {
-    complete::compare_with_cases(LIST, |name| {
+    fallible::compare_with_cases(LIST, |name| {
         let quoted = format!("\"{name}\"");
         CASES.iter().any(|text| text.contains(&quoted))
     });
