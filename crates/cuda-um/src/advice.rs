@@ -109,6 +109,7 @@ impl<T> UnifiedBuffer<T> {
     #[doc(alias = "cudaMemAdvise")]
     pub fn advise_range(&self, range: impl RangeBounds<usize>, advice: Advice) -> Result<()> {
         let range = range::check(range, self.len())?;
+        self.device().api().origin.check("advise")?;
         if let Advice::SetAccessedBy(location) | Advice::UnsetAccessedBy(location) = advice
             && location.is_numa()
         {

@@ -7,9 +7,9 @@ use crate::error::{Error, Result};
 use crate::gate::Gate;
 use crate::runtime::Runtime;
 use crate::stream::{Stream, StreamInner};
+use crate::sync::{Mutex, RwLock};
 use crate::transfer::{TransferOptions, Transfers};
 use cuda_um_cost::{CostModel, Link};
-use parking_lot::{Mutex, RwLock};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -133,14 +133,27 @@ impl Device {
     }
 
     /// Sets how copies from and to pageable memory are staged, for all handles of this device. Waits for such a copy that is running.
+    /// Does nothing in a child made by `fork`, which cannot copy.
     pub fn set_transfer_options(&self, options: TransferOptions) {
-        self.handle.state.transfers.configure(options);
+        if !self.api().origin.is_inherited() {
+            self.handle.state.transfers.configure(options);
+        }
     }
 
     /// What things cost on this device: what the file that `CUDA_UM_COST_MODEL` names says (`cargo xtask calibrate` writes one), else
     /// built-in values for the link that such a device usually has.
+    ///
+    /// A child made by `fork` while another thread of its parent set them gets the built-in ones.
     pub fn cost_model(&self) -> Arc<CostModel> {
-        Arc::clone(&self.handle.state.cost.read())
+        let state = &self.handle.state;
+        if !state.api.origin.is_inherited() {
+            return Arc::clone(&state.cost.read());
+        }
+        // That thread is not here to unlock it.
+        match state.cost.try_read() {
+            Some(cost) => Arc::clone(&cost),
+            None => Arc::new(built_in_costs(&state.capabilities)),
+        }
     }
 
     /// Sets what things cost, for all handles of this device. It decides where new buffers live ([`Placement::Auto`](crate::Placement)).
@@ -149,6 +162,7 @@ impl Device {
     ///
     /// [`Error::InvalidArgument`] for a model with a value that no machine can have; the one before stays.
     pub fn set_cost_model(&self, model: CostModel) -> Result<()> {
+        self.api().origin.check("set_cost_model")?;
         model.check().map_err(|error| Error::InvalidArgument {
             what: "the cost model",
             value: model.source.clone(),
@@ -188,6 +202,12 @@ impl DeviceState {
             cost: RwLock::new(Arc::new(cost)),
             orphaned: AtomicBool::new(false),
         })
+    }
+
+    /// Holds the lock of the cost model, as who sets it does.
+    #[cfg(test)]
+    pub(crate) fn hold_cost(&self) -> impl Sized + '_ {
+        self.cost.write()
     }
 
     pub(crate) fn add_stream(&self, stream: &Arc<StreamInner>) {
@@ -239,11 +259,7 @@ const COST_MODEL: &str = "CUDA_UM_COST_MODEL";
 
 fn cost_model(capabilities: &Capabilities) -> Result<CostModel> {
     let Some(path) = std::env::var_os(COST_MODEL) else {
-        let link = Link::of(
-            capabilities.compute_capability,
-            capabilities.pageable_uses_host_page_tables,
-        );
-        return Ok(CostModel::built_in(link));
+        return Ok(built_in_costs(capabilities));
     };
     let wrong = |reason: String| Error::InvalidArgument {
         what: COST_MODEL,
@@ -252,6 +268,13 @@ fn cost_model(capabilities: &Capabilities) -> Result<CostModel> {
     };
     let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
     CostModel::from_json(&text).map_err(|error| wrong(error.to_string()))
+}
+
+fn built_in_costs(capabilities: &Capabilities) -> CostModel {
+    CostModel::built_in(Link::of(
+        capabilities.compute_capability,
+        capabilities.pageable_uses_host_page_tables,
+    ))
 }
 
 impl fmt::Debug for Device {

@@ -6,7 +6,7 @@ use crate::fork::Origin;
 use crate::gate::Gate;
 use crate::residency::Neighbours;
 use crate::stream::StreamInner;
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 

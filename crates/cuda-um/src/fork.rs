@@ -6,8 +6,10 @@
 #![allow(unsafe_code, reason = "asks to be told of forks")]
 
 use crate::error::{Error, Result};
-use std::sync::Once;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+#[cfg(test)]
+pub(crate) use pretend::{as_child, assert_no_child};
 
 /// How often this process and its ancestors were forked off.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
@@ -18,14 +20,32 @@ pub(crate) struct Origin(u32);
 
 impl Origin {
     pub(crate) fn here() -> Self {
-        static TOLD: Once = Once::new();
-        TOLD.call_once(ask_to_be_told);
-        Self(GENERATION.load(Ordering::Relaxed))
+        static TOLD: AtomicBool = AtomicBool::new(false);
+        // No `Once`: a child would wait for the thread of its parent that is at it. Threads that ask at the same time are told twice, and
+        // a child counts two forks for one, which is another number all the same.
+        if !TOLD.load(Ordering::Acquire) {
+            ask_to_be_told();
+            TOLD.store(true, Ordering::Release);
+        }
+        Self::now()
+    }
+
+    fn now() -> Self {
+        let generation = GENERATION.load(Ordering::Relaxed);
+        #[cfg(test)]
+        let generation = generation + pretend::forks();
+        Self(generation)
+    }
+
+    /// Differs between a process and its children.
+    #[cfg(feature = "profile")]
+    pub(crate) fn number(self) -> u32 {
+        self.0
     }
 
     /// Whether this is another process, made by `fork`.
     pub(crate) fn is_inherited(self) -> bool {
-        self.0 != GENERATION.load(Ordering::Relaxed)
+        self.0 != Self::now().0
     }
 
     /// # Errors
@@ -54,3 +74,38 @@ fn ask_to_be_told() {
 
 #[cfg(not(unix))]
 fn ask_to_be_told() {}
+
+/// Unit tests play a child on a thread of their own process: with all that the parent has, and no code that must not run after `fork`.
+#[cfg(test)]
+mod pretend {
+    use std::cell::Cell;
+
+    thread_local!(static FORKS: Cell<u32> = const { Cell::new(0) });
+
+    pub(super) fn forks() -> u32 {
+        FORKS.get()
+    }
+
+    /// Does `body` as a child made by `fork` would. Locks of the library (`crate::sync`) panic there.
+    pub(crate) fn as_child<R>(body: impl FnOnce() -> R) -> R {
+        struct Back;
+        impl Drop for Back {
+            fn drop(&mut self) {
+                FORKS.set(0);
+            }
+        }
+        FORKS.set(1);
+        let _back = Back;
+        body()
+    }
+
+    pub(crate) fn assert_no_child(what: &str) {
+        // A panic on top of a panic would end the process, and say less.
+        if !std::thread::panicking() {
+            assert_eq!(forks(), 0, "a child made by fork waits for {what}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

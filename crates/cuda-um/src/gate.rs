@@ -7,9 +7,9 @@
 use crate::call::Api;
 use crate::error::{Error, Result};
 use crate::fork::Origin;
-use crate::stream::StreamInner;
-use parking_lot::{Mutex, MutexGuard};
-use std::sync::{Arc, Weak};
+use crate::stream::{Remains, StreamInner};
+use crate::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// One for all devices of a driver, whichever [`Runtime`](crate::Runtime) they were opened through.
 #[derive(Default)]
@@ -24,17 +24,19 @@ struct State {
     buffer: u64,
     /// What may still run on devices without concurrent access.
     busy: Vec<Busy>,
-    /// How often streams were found gone.
-    orphans: u64,
 }
 
 /// A device that may be at work.
 struct Busy {
     api: Arc<Api>,
     ordinal: u32,
-    streams: Vec<Weak<StreamInner>>,
-    /// Streams are gone that may have left work behind: which time that was found last.
-    orphaned: Option<u64>,
+    streams: Vec<Listed>,
+}
+
+/// A stream that may be at work, and what it leaves behind when it is dropped.
+struct Listed {
+    stream: Weak<StreamInner>,
+    remains: Arc<OnceLock<Remains>>,
 }
 
 /// Holds the gate open while something is enqueued.
@@ -79,6 +81,9 @@ impl Gate {
     }
 
     /// Closes the gate if the devices behind it are idle now.
+    ///
+    /// To be told so by `cudaStreamQuery` and `cudaEventQuery` is, by CUDA's rules for managed memory, as good as having waited
+    /// (`cudaStreamSynchronize`, `cudaEventSynchronize`); of an event, if nothing came after it. So no wait is needed first.
     pub(crate) fn try_close(self: &Arc<Self>, buffer: u64) -> Result<Closed> {
         let mut state = self.state.lock();
         for busy in &state.busy {
@@ -98,15 +103,17 @@ impl Gate {
 
     /// Waits for what the devices behind the gate do now, and leaves it as it is.
     pub(crate) fn wait(&self) -> Result<()> {
-        let (devices, seen) = {
-            let State { busy, orphans, .. } = &mut *self.state.lock();
-            busy.iter_mut().for_each(|busy| busy.prune(orphans));
-            (devices(busy), *orphans)
+        let (devices, gone) = {
+            let State { busy, .. } = &*self.state.lock();
+            let listed = busy.iter().flat_map(|busy| &busy.streams);
+            let gone: Vec<_> = listed.filter(|listed| listed.is_gone()).collect();
+            let gone: Vec<_> = gone.iter().map(|gone| Arc::clone(&gone.remains)).collect();
+            (devices(busy), gone)
         };
         synchronize(&devices)?;
-        // Nobody else can ask for the work of streams that are gone. More may have gone meanwhile.
+        let was_gone = |listed: &Listed| gone.iter().any(|gone| Arc::ptr_eq(gone, &listed.remains));
         for busy in &mut self.state.lock().busy {
-            busy.orphaned.take_if(|found| *found <= seen);
+            busy.streams.retain(|listed| !was_gone(listed));
         }
         Ok(())
     }
@@ -137,20 +144,21 @@ impl State {
                 api: Arc::clone(stream.api()),
                 ordinal,
                 streams: Vec::new(),
-                orphaned: None,
             });
             self.busy.len() - 1
         });
         let busy = &mut self.busy[at];
-        if busy
-            .streams
-            .iter()
-            .any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(stream)))
-        {
+        let is_it = |listed: &Listed| Arc::ptr_eq(&listed.remains, stream.remains());
+        if busy.streams.iter().any(is_it) {
             return;
         }
-        busy.prune(&mut self.orphans);
-        busy.streams.push(Arc::downgrade(stream));
+        // Else the list grows with every stream that ever was.
+        let is_over = |listed: &Listed| listed.is_gone() && listed.is_idle().unwrap_or(false);
+        busy.streams.retain(|listed| !is_over(listed));
+        busy.streams.push(Listed {
+            stream: Arc::downgrade(stream),
+            remains: Arc::clone(stream.remains()),
+        });
     }
 }
 
@@ -161,25 +169,34 @@ fn devices(busy: &[Busy]) -> Vec<(Arc<Api>, u32)> {
 }
 
 impl Busy {
-    /// Finds the streams that are gone.
-    fn prune(&mut self, orphans: &mut u64) {
-        let before = self.streams.len();
-        self.streams.retain(|stream| stream.strong_count() > 0);
-        if self.streams.len() < before {
-            *orphans += 1;
-            self.orphaned = Some(*orphans);
-        }
-    }
-
     /// Asks the device, without waiting.
     fn is_idle(&self) -> Result<bool> {
-        for stream in &self.streams {
-            match stream.upgrade() {
-                Some(stream) if stream.is_idle()? => {}
-                _ => return Ok(false),
+        for listed in &self.streams {
+            if !listed.is_idle()? {
+                return Ok(false);
             }
         }
-        Ok(self.orphaned.is_none())
+        Ok(true)
+    }
+}
+
+impl Listed {
+    /// Whether the stream was dropped, and has said what it left behind.
+    fn is_gone(&self) -> bool {
+        self.remains.get().is_some()
+    }
+
+    /// Asks for the work, without waiting.
+    fn is_idle(&self) -> Result<bool> {
+        if let Some(stream) = self.stream.upgrade() {
+            return stream.is_idle();
+        }
+        match self.remains.get() {
+            Some(Remains::Nothing) => Ok(true),
+            Some(Remains::Event(event)) => event.is_complete(),
+            // Or it is being dropped just now.
+            Some(Remains::Unknown) | None => Ok(false),
+        }
     }
 }
 

@@ -59,6 +59,8 @@ impl<T> UnifiedBuffer<T> {
         let location = location.into();
         let range = range::check(range, self.len())?;
         let bytes = range::to_bytes::<T>(&range);
+        // What is there is known without asking CUDA, but behind a lock.
+        self.device().api().origin.check("prefetch")?;
         let started = Started::now(self.device());
         let _span = tracing::debug_span!(target: "cuda_um", "prefetch", buffer = self.id(), bytes = bytes.len(), %location).entered();
         let missing = missing(&self.raw, &bytes, location);

@@ -101,8 +101,8 @@ impl Profiler {
     /// # Errors
     /// As for [`start`](Self::start).
     pub fn start_with(runtime: &Runtime, options: ProfileOptions) -> Result<Self, ProfileError> {
-        let running = Running::take()?;
         let devices = runtime.device_count().map_err(Box::new)?;
+        let running = Running::take()?;
         let driver = runtime.driver_state().map_err(Box::new)?;
         let cupti = cupti_of(runtime)?;
         let source = Source {
@@ -136,8 +136,10 @@ impl Profiler {
     /// the error stays with the device, whose next call reports it.
     ///
     /// # Errors
-    /// [`ProfileError::Refused`] if CUPTI cannot deliver its records.
+    /// [`ProfileError::Refused`] if CUPTI cannot deliver its records; [`ProfileError::NoDevice`] in a child made by `fork`.
     pub fn stop(mut self) -> Result<Trace, ProfileError> {
+        let origin = self.runtime.api().origin;
+        origin.check("Profiler::stop").map_err(Box::new)?;
         let devices = self.runtime.open_devices();
         for device in &devices {
             if let Err(error) = device.synchronize() {
@@ -198,6 +200,9 @@ impl Profiler {
 
 impl Drop for Profiler {
     fn drop(&mut self) {
+        if self.runtime.api().origin.is_inherited() {
+            return;
+        }
         // Nothing is left after a stop; else nobody wants it.
         drop(session::end());
         drop(self.collection.take());

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::fork::Origin;
 use crate::memory::in_flight::Use;
 use crate::memory::settle::settle;
-use parking_lot::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex};
 use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

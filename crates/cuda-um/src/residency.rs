@@ -72,6 +72,7 @@ impl<T> UnifiedBuffer<T> {
     /// What `cudaMemGetLocationInfo` reports.
     #[doc(alias = "cudaMemGetLocationInfo")]
     pub fn residency(&self) -> Result<Vec<Residency>> {
+        self.device().api().origin.check("residency")?;
         if !self.raw.is_managed() {
             let all = 0..self.size_bytes();
             let location = Some(Location::Host);
@@ -119,9 +120,9 @@ impl<T> UnifiedBuffer<T> {
     }
 
     /// Forgets what is known of where the pages are, so that the next prefetch asks the driver: after the buffer was used past the
-    /// library, by its address.
+    /// library, by its address. Does nothing in a child made by `fork`, where nothing is prefetched.
     pub fn forget_residency(&self) {
-        if self.raw.is_managed() {
+        if self.raw.is_managed() && !self.device().api().origin.is_inherited() {
             self.raw.moved_by_nobody_knows();
         }
     }

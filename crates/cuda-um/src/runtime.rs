@@ -5,8 +5,8 @@ use crate::device::{Device, DeviceState};
 use crate::driver_state::DriverState;
 use crate::error::{Error, Result};
 use crate::stream::StreamInner;
+use crate::sync::Mutex;
 use cuda_um_sys as sys;
-use parking_lot::Mutex;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -146,6 +146,18 @@ impl Runtime {
         let reclaim = &self.api().reclaim;
         reclaim.flush();
         reclaim.take_error().map_or(Ok(()), Err)
+    }
+
+    /// Whether this process is a child made by `fork`, and the runtime its parent's: then CUDA cannot be used through it
+    /// ([`Error::Forked`]). Takes no lock and calls no CUDA.
+    ///
+    /// ```
+    /// let runtime = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?;
+    /// assert!(!runtime.is_inherited());
+    /// # Ok::<(), cuda_um::Error>(())
+    /// ```
+    pub fn is_inherited(&self) -> bool {
+        self.api().origin.is_inherited()
     }
 
     pub(crate) fn api(&self) -> &Arc<Api> {

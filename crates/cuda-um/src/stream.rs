@@ -6,12 +6,12 @@ use crate::error::{Error, Result};
 use crate::event::{Event, RawEvent};
 use crate::memory::in_flight::Use;
 use crate::runtime::Runtime;
+use crate::sync::Mutex;
 use cuda_um_sys::cudaStream_t;
-use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// A stream: what is enqueued on it runs in order, one after the other. A clone is the same stream.
 ///
@@ -51,6 +51,18 @@ pub(crate) struct StreamInner {
     tail: Mutex<Option<Tail>>,
     /// Up to where this stream has been told to wait for others. The address identifies: a `Weak` keeps it from reuse.
     waited: Mutex<SmallVec<[Waited; 4]>>,
+    /// Filled when the stream is dropped, if anybody else holds it.
+    remains: Arc<OnceLock<Remains>>,
+}
+
+/// What a stream leaves to those who must know whether its work is done.
+pub(crate) enum Remains {
+    /// All of it was done.
+    Nothing,
+    /// Done with the last work: nothing came after it.
+    Event(RawEvent),
+    /// Nobody can ask: only waiting for the device helps.
+    Unknown,
 }
 
 type Waited = (Weak<StreamInner>, u64);
@@ -153,6 +165,7 @@ impl StreamInner {
             completed: AtomicU64::new(0),
             tail: Mutex::new(None),
             waited: Mutex::default(),
+            remains: Arc::default(),
         });
         device.add_stream(&stream);
         Ok(stream)
@@ -177,6 +190,25 @@ impl StreamInner {
 
     pub(crate) fn device(&self) -> &Arc<DeviceState> {
         &self.device
+    }
+
+    /// Where it is told what the stream left behind, once it is gone.
+    pub(crate) fn remains(&self) -> &Arc<OnceLock<Remains>> {
+        &self.remains
+    }
+
+    /// For who outlives the stream, before it is destroyed.
+    fn leave(&self) -> Remains {
+        let last_event = || match self.is_idle()? {
+            true => Ok(Remains::Nothing),
+            false => RawEvent::create(&self.device, false)?
+                .record(self)
+                .map(Remains::Event),
+        };
+        last_event().unwrap_or_else(|error: Error| {
+            tracing::debug!(target: "cuda_um", device = self.ordinal(), %error, "nobody can ask for the work of a stream that is gone");
+            Remains::Unknown
+        })
     }
 
     /// The number of the last piece of work.
@@ -325,6 +357,10 @@ impl Drop for StreamInner {
         }
         if !self.is_known_idle() {
             self.device.orphan_work();
+        }
+        if Arc::strong_count(&self.remains) > 1 {
+            // Before the stream goes; nobody can take another handle of it any more.
+            let _ = self.remains.set(self.leave());
         }
         // SAFETY: nobody else has the stream any more; work on it goes on, and buffers that it uses keep it alive.
         if let Err(error) = unsafe { self.api().stream_destroy(self.ordinal(), self.raw()) } {

@@ -1,51 +1,18 @@
 //! Children made by `fork`: what they inherit of their parent refuses all work, and goes without a trace.
 #![cfg(unix)]
 
+#[path = "support/child.rs"]
+mod child;
 mod support;
 
+use child::in_child;
 use cuda_um::{
-    Device, DeviceBuffer, DevicePool, ErrorKind, Location, PinnedBuffer, PinnedPool, PoolOptions,
-    RegisteredBuffer, Result, TransferOptions, UnifiedBuffer, UnifiedPool,
+    Advice, Device, DeviceBuffer, DevicePool, ErrorKind, Location, PinnedBuffer, PinnedPool,
+    PoolOptions, RegisteredBuffer, Result, TransferOptions, UnifiedBuffer, UnifiedPool,
 };
 use cuda_um_sim::Gpu;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 use support::{Add, calls, machine, on, simulated};
-
-/// A child that does nothing for so long hangs.
-const HANGS: Duration = Duration::from_secs(30);
-
-/// Runs `body` in a child made by `fork`, which ends with its result as exit code (101 for a panic). `body` ends the process or returns.
-#[allow(unsafe_code, reason = "fork is a function of C")]
-fn in_child(body: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: of this process's threads the child has this one alone; it ends by `_exit` and runs no code of the test harness. The C
-    // library makes its allocator usable in children.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0, "fork: {}", std::io::Error::last_os_error());
-    if child == 0 {
-        let body = std::panic::AssertUnwindSafe(body);
-        let code = std::panic::catch_unwind(body).unwrap_or(101);
-        // SAFETY: ends the process.
-        unsafe { libc::_exit(code) };
-    }
-    let start = Instant::now();
-    loop {
-        let mut status = 0;
-        // SAFETY: the child is ours; the pointer is valid for one write.
-        match unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } {
-            0 if start.elapsed() < HANGS => std::thread::sleep(Duration::from_millis(1)),
-            0 => {
-                // SAFETY: the child is ours and not waited for.
-                unsafe { libc::kill(child, libc::SIGKILL) };
-                panic!("the child hangs");
-            }
-            found if found == child && libc::WIFEXITED(status) => {
-                return libc::WEXITSTATUS(status);
-            }
-            found => panic!("waitpid gives {found}; the child ended with status {status:#x}"),
-        }
-    }
-}
 
 fn pools(device: &Device) -> (UnifiedPool, PinnedPool, DevicePool) {
     let options = PoolOptions::default().slab_bytes(4 << 20);
@@ -225,6 +192,7 @@ fn locks_of_threads_that_a_child_does_not_have_hold_nobody_up() {
     let (_sim, runtime) = machine();
     let (device, stream) = on(&runtime, 0);
     let (unified, pinned, on_device) = pools(&device);
+    let kept = UnifiedBuffer::<u32>::zeroed(&device, 3000).unwrap();
     let is_over = AtomicBool::new(false);
     let goes_on = || !is_over.load(Ordering::Relaxed);
     std::thread::scope(|scope| {
@@ -240,6 +208,13 @@ fn locks_of_threads_that_a_child_does_not_have_hold_nobody_up() {
                     buffer.fill(1, &stream).unwrap();
                     drop(buffer);
                     unified.trim();
+                    // Locks that functions take which cannot fail.
+                    device.set_transfer_options(TransferOptions::default());
+                    device
+                        .set_cost_model((*device.cost_model()).clone())
+                        .unwrap();
+                    let _ = (unified.stats(), pinned.stats(), on_device.stats());
+                    kept.forget_residency();
                     // Else work piles up.
                     device.synchronize().unwrap();
                 }
@@ -255,7 +230,16 @@ fn locks_of_threads_that_a_child_does_not_have_hold_nobody_up() {
             let mut buffers = Some((of_pools, PinnedBuffer::<u32>::zeroed(&device, 30).unwrap()));
             let code = in_child(|| {
                 drop(buffers.take());
+                device.set_transfer_options(TransferOptions::default());
+                let stats = [unified.stats(), pinned.stats(), on_device.stats()];
+                assert_eq!(stats.map(|stats| stats.live_buffers), [0; 3]);
+                assert!(!device.cost_model().source.is_empty());
+                kept.forget_residency();
                 first_not_refused(&[
+                    kept.residency().map(drop),
+                    kept.prefetch(&device, &stream),
+                    kept.advise(Advice::SetReadMostly),
+                    device.set_cost_model((*device.cost_model()).clone()),
                     unified.zeroed::<u32>(30).map(drop),
                     stream.synchronize(),
                     runtime.reclaim(),

@@ -3,8 +3,9 @@
 mod support;
 
 use cuda_um::{Advice, DeviceBuffer, Error, Location, PinnedBuffer, UnifiedBuffer};
-use cuda_um_sim::Gpu;
-use support::{Add, open, simulated};
+use cuda_um_sim::{Fail, Gpu};
+use std::time::{Duration, Instant};
+use support::{Add, calls, open, simulated};
 
 #[test]
 fn guards_hold_launches_off_and_wait_for_the_whole_device() {
@@ -134,4 +135,78 @@ fn host_async_is_ready_after_a_stream_with_work_has_gone() {
     device.runtime().reclaim().unwrap();
     assert_eq!(pollster::block_on(buffer.host_async()).unwrap()[0], 5);
     assert!(buffer.try_host().is_ok());
+}
+
+#[test]
+fn try_host_needs_no_wait_after_a_stream_with_work_has_gone() {
+    // It said "busy" until somebody waited: nobody could ask for the work of a stream that was destroyed.
+    let (sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
+    let other = UnifiedBuffer::from_slice(&device, &[5u32; 100]).unwrap();
+    let mut used = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    device.synchronize().unwrap();
+    let paused = sim.pause();
+    let gone = device.stream().unwrap();
+    used.fill(1, &gone).unwrap();
+    // The buffer notes this one alone from here on.
+    used.fill(2, &stream).unwrap();
+    drop(gone);
+    let destroyed = calls(&sim, "cudaStreamDestroy");
+    assert_eq!(destroyed, 1, "with its work still to come");
+    assert!(matches!(other.try_host(), Err(Error::Busy { .. })));
+    drop(paused);
+    let waits = [
+        "cudaDeviceSynchronize",
+        "cudaStreamSynchronize",
+        "cudaEventSynchronize",
+    ];
+    let waited = || waits.map(|wait| calls(&sim, wait));
+    let before = waited();
+    assert_eq!(eventually(|| other.try_host().map(|guard| guard[99])), 5);
+    assert_eq!(eventually(|| used.try_host().map(|guard| guard[99])), 2);
+    assert_eq!(waited(), before, "asking is enough");
+    assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
+}
+
+#[test]
+fn try_host_asks_for_the_work_of_streams_that_live() {
+    let (sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
+    let add = Add::load(&device);
+    let other = UnifiedBuffer::from_slice(&device, &[5u32; 100]).unwrap();
+    let mut used = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    add.launch(&stream, 100, (&mut used, 100u32, 3u32)).unwrap();
+    assert_eq!(eventually(|| other.try_host().map(|guard| guard[99])), 5);
+    assert_eq!(eventually(|| used.try_host().map(|guard| guard[99])), 3);
+    assert_eq!(calls(&sim, "cudaDeviceSynchronize"), 0);
+    assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
+}
+
+#[test]
+fn where_nobody_can_ask_for_a_streams_work_a_wait_helps() {
+    let (sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
+    let other = UnifiedBuffer::from_slice(&device, &[5u32; 100]).unwrap();
+    let mut used = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    device.synchronize().unwrap();
+    let paused = sim.pause();
+    let gone = device.stream().unwrap();
+    used.fill(1, &gone).unwrap();
+    used.fill(2, &stream).unwrap();
+    sim.fail(Fail::call("cudaEventCreateWithFlags"));
+    drop(gone);
+    drop(paused);
+    stream.synchronize().unwrap();
+    assert!(matches!(other.try_host(), Err(Error::Busy { .. })));
+    assert_eq!(pollster::block_on(other.host_async()).unwrap()[0], 5);
+    assert_eq!(other.try_host().unwrap()[0], 5);
+}
+
+/// What an attempt gives once it no longer says "busy".
+fn eventually<R>(mut attempt: impl FnMut() -> cuda_um::Result<R>) -> R {
+    // Far longer than any work here takes: who is busy then is so for good.
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        match attempt() {
+            Err(Error::Busy { .. }) if Instant::now() < end => std::thread::yield_now(),
+            result => return result.unwrap(),
+        }
+    }
 }

@@ -288,3 +288,39 @@ fn a_drop_does_not_wait_for_another_device() {
     drop(paused);
     assert_eq!(*busy.host().unwrap(), [1; 100]);
 }
+
+#[test]
+fn work_whose_call_says_that_it_failed_is_noted() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let add = Add::load(&device);
+    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    device.synchronize().unwrap();
+    let paused = sim.pause();
+    // It is on the stream all the same.
+    let fail = Fail::call("cuLaunchKernel").with(cudaError::cudaErrorInvalidValue);
+    sim.fail(fail.after_the_call());
+    let arguments = (&mut buffer, 100u32, 3u32);
+    assert!(add.launch(&stream, 100, arguments).is_err());
+    let busy = buffer.try_host().map(|guard| guard[0]).unwrap_err();
+    assert_eq!(busy.kind(), ErrorKind::Busy, "{busy}");
+    drop(paused);
+    assert_eq!(buffer.host().unwrap()[99], 3);
+}
+
+#[test]
+fn handles_may_be_used_on_any_thread() {
+    fn shared<T: Send + Sync>() {}
+    shared::<(cuda_um::Runtime, cuda_um::Device, cuda_um::Stream)>();
+    shared::<(cuda_um::Event, cuda_um::Module, cuda_um::Kernel)>();
+    shared::<(UnifiedBuffer<u32>, DeviceBuffer<u32>)>();
+    shared::<(
+        cuda_um::PinnedBuffer<u32>,
+        cuda_um::RegisteredBuffer<'_, u32>,
+    )>();
+    shared::<(cuda_um::View<'_, u32>, cuda_um::ViewMut<'_, u32>)>();
+    shared::<(
+        cuda_um::UnifiedPool,
+        cuda_um::PinnedPool,
+        cuda_um::DevicePool,
+    )>();
+}

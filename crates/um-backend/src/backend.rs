@@ -83,6 +83,8 @@ impl CudaBackend {
     /// # Errors
     /// As for [`initialize_blocking`](Self::initialize_blocking).
     pub async fn initialize(config: CudaBackendConfig) -> Result<Self> {
+        // Here: the thread that would find out is not in a child made by `fork`.
+        runtime::check_process(&config.runtime)?;
         blocking::unblock(move || Self::initialize_blocking(config)).await
     }
 

@@ -4,6 +4,7 @@ use cuda_um::Runtime;
 #[cfg(feature = "sim")]
 use cuda_um_sim::Sim;
 use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::{CudaError, Result, one_line};
 
@@ -13,7 +14,8 @@ const VARIABLE: &str = "CUDA_UM_RUNTIME";
 /// Which CUDA runtime to use.
 ///
 /// The first three choices share one runtime a process, so that buffers made through different backends can be copied on the
-/// device. A simulator of your own is `RuntimeChoice::Simulator`.
+/// device. A simulator of your own is `RuntimeChoice::Simulator`. A child made by `fork` of a process that has opened one is refused all
+/// of them ([`cuda_um::Error::Forked`]).
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub enum RuntimeChoice {
@@ -94,8 +96,24 @@ impl Opened {
     }
 }
 
+/// The process that opened the first one; 0 before.
+static HOME: AtomicU32 = AtomicU32::new(0);
+
+/// Refuses a child made by `fork` of a process that has opened a runtime, before any lock: another thread of the parent may have had it.
+pub(crate) fn check_process(choice: &RuntimeChoice) -> Result<()> {
+    let here = std::process::id();
+    let home = HOME.compare_exchange(0, here, Ordering::Relaxed, Ordering::Relaxed);
+    let is_child = home.is_err_and(|home| home != here);
+    if is_child || matches!(choice, RuntimeChoice::Given(runtime) if runtime.is_inherited()) {
+        let call = "opening a runtime";
+        return Err(cuda_um::Error::Forked { call }.into());
+    }
+    Ok(())
+}
+
 /// Opens what is asked for.
 pub(crate) fn open(choice: RuntimeChoice) -> Result<Opened> {
+    check_process(&choice)?;
     match choice {
         RuntimeChoice::Environment => {
             open(from_environment(std::env::var_os(VARIABLE).as_deref())?)

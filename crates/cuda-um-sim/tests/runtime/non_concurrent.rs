@@ -100,6 +100,26 @@ fn an_event_shows_the_host_that_a_kernel_ended() {
     );
 }
 
+/// CUDA: for the purposes of unified memory, success of `cudaStreamQuery` and `cudaEventQuery` is equivalent to having waited.
+#[test]
+fn a_query_that_succeeds_shows_the_host_that_a_kernel_ended() {
+    let cuda = device();
+    let (stream, data, event) = (cuda.stream(), cuda.managed(4096), cuda.event());
+    cuda.launch("write", data, 4096, stream);
+    while call!(cuda.table, cudaStreamQuery(stream)) == cudaError::cudaErrorNotReady {
+        std::thread::yield_now();
+    }
+    assert_eq!(bytes(data, 1)[0], 7);
+    cuda.launch("write", data, 4096, stream);
+    ok(call!(cuda.table, cudaEventRecord(event, stream)));
+    ok(call!(cuda.table, cudaStreamDestroy(stream)));
+    while call!(cuda.table, cudaEventQuery(event)) == cudaError::cudaErrorNotReady {
+        std::thread::yield_now();
+    }
+    bytes(data, 1)[0] = 1;
+    assert_eq!(cuda.sim.misuse(), [], "also of a stream that is gone");
+}
+
 #[test]
 fn memory_attached_to_the_host_is_free_and_the_kernels_may_not_use_it() {
     let cuda = device();

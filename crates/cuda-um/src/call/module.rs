@@ -9,6 +9,8 @@ use std::ffi::{CStr, c_void};
 impl Api {
     /// The driver's functions.
     pub(super) fn driver(&self) -> Result<&sys::DriverTable> {
+        // Before they are looked up, which another thread of the parent may have been at.
+        self.origin.check("a function of the driver")?;
         Ok(self.table.driver()?)
     }
 

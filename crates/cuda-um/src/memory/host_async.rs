@@ -58,6 +58,7 @@ pub(super) async fn copy_to_host(source: &RawBuffer, target: &mut [u8]) -> Resul
 
 /// Awaits the buffer's work.
 async fn settled(raw: &RawBuffer, access: Access) -> Result<()> {
+    raw.device().api().origin.check("access by the host")?;
     let uses = raw.in_flight.before(access);
     for used in &uses {
         if !used.is_done()? {

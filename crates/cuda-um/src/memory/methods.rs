@@ -266,7 +266,11 @@ macro_rules! host_methods {
                 unsafe { $crate::HostMut::wait(&self.raw, self.len()) }
             }
 
-            /// The same as [`host`](Self::host) without waiting.
+            /// The same as [`host`](Self::host) without waiting: asks the streams and events that matter. Nobody has to have waited
+            /// before; that CUDA says "done" is enough, for managed memory too.
+            ///
+            /// On a system with a device that has no concurrent managed access, managed memory is busy while *any* work of such a
+            /// device runs.
             ///
             /// # Errors
             ///

@@ -199,6 +199,8 @@ impl<T: Element> UnifiedBuffer<T> {
     fn allocate(device: &Device, len: usize, options: UnifiedOptions) -> Result<Self> {
         const { element::assert_element::<T>() };
         let bytes = range::size_bytes::<T>(len)?;
+        // Before the choice of memory looks at settings, which are behind locks.
+        device.api().origin.check("allocation")?;
         let UnifiedOptions {
             oversubscription,
             placement,

@@ -3,8 +3,8 @@
 use super::class::PAGE;
 use super::shared::Shared;
 use crate::location::Location;
+use crate::sync::{Mutex, RwLock};
 use cuda_um_sys::cudaMemoryAdvise;
-use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -10,8 +10,8 @@ use crate::memory::in_flight::{Access, Use};
 use crate::memory::raw::RawBuffer;
 use crate::reclaim::Deferred;
 use crate::stream::Stream;
+use crate::sync::Mutex;
 use cuda_um_sys::{cudaMemPool_t, cudaMemPoolAttr};
-use parking_lot::Mutex;
 use std::ptr::NonNull;
 use std::sync::Arc;
 

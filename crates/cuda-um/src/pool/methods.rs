@@ -17,9 +17,12 @@ macro_rules! pool_methods {
                 }
             }
 
-            /// What the pool holds now.
+            /// What the pool holds now. In a child made by `fork`, nothing.
             pub fn stats(&self) -> $crate::PoolStats {
-                self.memory.stats()
+                match self.device().api().origin.is_inherited() {
+                    true => $crate::PoolStats::default(),
+                    false => self.memory.stats(),
+                }
             }
 
             /// The device that it was made for.

@@ -109,6 +109,7 @@ impl<'a> PrefetchBatch<'a> {
     #[doc(alias = "cudaMemPrefetchBatchAsync")]
     pub fn prefetch(&self, location: impl Into<Location>, stream: &Stream) -> Result<usize> {
         let location = location.into();
+        stream.inner().api().origin.check("prefetch")?;
         let mut checked: Option<&RawBuffer> = None;
         for Part { raw, .. } in &self.parts {
             // Most are of one device.

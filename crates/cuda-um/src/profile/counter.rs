@@ -52,6 +52,8 @@ impl MigrationCounter {
     /// # Errors
     /// As for [`Profiler::start`](super::Profiler::start).
     pub fn start(runtime: &crate::Runtime) -> Result<Self, ProfileError> {
+        let origin = runtime.api().origin;
+        origin.check("MigrationCounter::start").map_err(Box::new)?;
         let running = Running::take()?;
         let devices = runtime.device_count().unwrap_or(1) as u32;
         let keep = Keep {
@@ -69,8 +71,10 @@ impl MigrationCounter {
     /// What was counted since the start. Synchronize the streams of interest first: work that still runs is counted later.
     ///
     /// # Errors
-    /// [`ProfileError::Refused`] if CUPTI cannot deliver its records.
+    /// [`ProfileError::Refused`] if CUPTI cannot deliver its records; [`ProfileError::NoDevice`] in a child made by `fork`.
     pub fn read(&self) -> Result<MigrationCounts, ProfileError> {
+        let origin = self.collection.origin();
+        origin.check("MigrationCounter::read").map_err(Box::new)?;
         settle(&self.collection, self.marker.as_ref())?;
         Ok(self.collection.counts())
     }

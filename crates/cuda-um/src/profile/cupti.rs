@@ -7,9 +7,10 @@
 )]
 
 use super::{MigrationCounts, ProfileError, decode};
+use crate::fork::Origin;
+use crate::sync::Mutex;
 use cuda_um_sys as sys;
 use cuda_um_trace::{KernelRun, Record};
-use parking_lot::Mutex;
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::{CStr, c_void};
 use std::ops::Range;
@@ -100,6 +101,7 @@ static BUFFERS: Mutex<(usize, usize)> = Mutex::new((0, 0));
 /// CUPTI, collecting into the process's sink until this is dropped.
 pub(super) struct Collection {
     cupti: Arc<Cupti>,
+    origin: Origin,
 }
 
 impl Collection {
@@ -114,7 +116,8 @@ impl Collection {
         });
         BUFFERS.lock().1 = keep.buffers;
         // Ends everything again when something is refused.
-        let collection = Self { cupti };
+        let origin = Origin::here();
+        let collection = Self { cupti, origin };
         let functions = &*collection.cupti;
         // SAFETY: both callbacks have the documented signatures, and live as long as the program.
         check(functions, "cuptiActivityRegisterCallbacks", unsafe {
@@ -152,6 +155,11 @@ impl Collection {
             check(functions, "cuptiActivityEnable", code)?;
         }
         Ok(collection)
+    }
+
+    /// The process that collects.
+    pub(super) fn origin(&self) -> Origin {
+        self.origin
     }
 
     /// The clock of the records.
@@ -227,6 +235,9 @@ impl Collection {
 
 impl Drop for Collection {
     fn drop(&mut self) {
+        if self.origin.is_inherited() {
+            return;
+        }
         self.disable();
         let forced = sys::CUpti_ActivityFlag::CUPTI_ACTIVITY_FLAG_FLUSH_FORCED.0;
         // SAFETY: no preconditions; so that CUPTI gives its buffers back.

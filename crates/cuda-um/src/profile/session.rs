@@ -3,19 +3,22 @@
 use super::options::ProfileOptions;
 use crate::device::Device;
 use crate::driver_state::DriverState;
+use crate::fork::Origin;
 use crate::location::Location;
 use crate::memory::raw::RawBuffer;
 use crate::observe::{Part, What};
 use crate::pool::slab_at_address;
 use crate::stream::StreamInner;
+use crate::sync::Mutex;
 use cuda_um_trace::{Access, Buffer, Operation, OperationKind, Place};
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Whether a profiler collects operations. All that the library asks when none does.
 static ACTIVE: AtomicBool = AtomicBool::new(false);
+/// The process in which it does: its children have none, and what it collects may be locked there for good.
+static COLLECTS_IN: AtomicU32 = AtomicU32::new(0);
 static SESSION: Mutex<Option<Session>> = Mutex::new(None);
 
 /// The clock of the records, in nanoseconds.
@@ -49,7 +52,7 @@ pub(super) const OPEN: u64 = u64::MAX;
 /// Whether a profiler runs, of whatever driver.
 #[inline]
 pub(crate) fn is_active() -> bool {
-    ACTIVE.load(Ordering::Relaxed)
+    ACTIVE.load(Ordering::Relaxed) && COLLECTS_IN.load(Ordering::Relaxed) == Origin::here().number()
 }
 
 /// Begins to collect.
@@ -68,6 +71,7 @@ pub(super) fn begin(driver: Arc<DriverState>, clock: Clock, options: &ProfileOpt
         operations: Vec::new(),
         dropped: 0,
     });
+    COLLECTS_IN.store(Origin::here().number(), Ordering::Relaxed);
     ACTIVE.store(true, Ordering::Relaxed);
 }
 
@@ -143,6 +147,10 @@ pub(crate) fn host_begins(part: Part<'_>) -> Option<Token> {
 /// The host's guard is dropped.
 #[cold]
 pub(crate) fn host_ends(token: Token) {
+    // Else the profile that it belongs to is over, or this is a child of the process that has it.
+    if !is_active() {
+        return;
+    }
     let mut session = SESSION.lock();
     if let Some(session) = session
         .as_mut()

@@ -8,7 +8,7 @@ use super::extent::{Extent, blocks_of};
 use super::known::Known;
 use super::neighbours::{Found, Later, Seen, Stamp, User};
 use crate::location::Location;
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 

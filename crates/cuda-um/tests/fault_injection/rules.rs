@@ -80,6 +80,11 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         NO_ERROR,
+        &["cudaStreamQuery"],
+        "a stream that goes cannot ask for its last work: whoever needs to know waits for the device",
+    ),
+    rule(
+        NO_ERROR,
         &["cudaHostUnregister"],
         "it is tried once more: the memory is still the caller's alone, so that meets nobody else's",
     ),

@@ -14,6 +14,10 @@ impl CudaBackend {
     /// on without.
     #[doc(alias = "cuptiActivityConfigureUnifiedMemoryCounter")]
     pub fn start_counting(&self) -> Result<()> {
+        if self.is_inherited() {
+            let call = "start_counting";
+            return Err(cuda_um::Error::Forked { call }.into());
+        }
         if self.is_simulated() {
             return Ok(());
         }
@@ -34,19 +38,30 @@ impl CudaBackend {
         })
     }
 
-    /// Ends what [`start_counting`](Self::start_counting) began on a GPU: collecting costs a little time.
+    /// Ends what [`start_counting`](Self::start_counting) began on a GPU: collecting costs a little time. Does nothing in a child made by
+    /// `fork`: it is the parent that counts.
     pub fn stop_counting(&self) {
         #[cfg(feature = "profile")]
-        drop(self.counter.lock().take());
+        if !self.is_inherited() {
+            drop(self.counter.lock().take());
+        }
+    }
+
+    /// Whether this process is a child made by `fork`, where locks of its parent may stay locked.
+    fn is_inherited(&self) -> bool {
+        self.device.as_cuda_um().runtime().is_inherited()
     }
 
     /// What managed memory cost so far, on all devices of the runtime. `None` on a GPU where nothing counts
-    /// ([`start_counting`](Self::start_counting)).
+    /// ([`start_counting`](Self::start_counting)), and in a child made by `fork`.
     ///
     /// # Ordering
     /// Work that the device has not done yet is not counted yet: [`synchronize`](Self::synchronize) first.
     #[must_use]
     pub fn migration_counters(&self) -> Option<MigrationCounters> {
+        if self.is_inherited() {
+            return None;
+        }
         #[cfg(feature = "profile")]
         if let Some(counter) = &*self.counter.lock() {
             return counter.read().ok().map(Into::into);

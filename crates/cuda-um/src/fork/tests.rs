@@ -1,0 +1,64 @@
+//! What a child made by `fork` has of its parent: nothing of it takes a lock, calls CUDA, or leaves a trace when it goes.
+//!
+//! The child is played (`as_child`), so that a lock is seen even where nobody holds it. `tests/fork.rs` forks for real.
+
+mod drops;
+mod functions;
+#[cfg(feature = "profile")]
+mod profiles;
+
+use super::as_child;
+use crate::{Device, Runtime, Stream};
+use cuda_um_sim::{Gpu, Sim};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tracing::{Event, Metadata, span};
+
+/// A simulated device of this generation, and a stream on it.
+fn simulated(gpu: Gpu) -> (Sim, Device, Stream) {
+    let sim = Sim::builder().gpu(gpu).build().unwrap();
+    let device = Runtime::from_table(sim.table()).unwrap().device(0).unwrap();
+    let stream = device.stream().unwrap();
+    (sim, device, stream)
+}
+
+/// Does `body` as a child would, and sees that it calls no CUDA.
+fn without_cuda<R>(sim: &Sim, body: impl FnOnce() -> R) -> R {
+    let before = sim.trace().len();
+    let result = as_child(body);
+    assert_eq!(&sim.trace()[before..], &[], "a child calls CUDA");
+    result
+}
+
+/// Drops something as a child would, and sees that it calls no CUDA and says nothing: a call that was refused would.
+fn gone_without_a_trace(sim: &Sim, what: impl Sized) {
+    let said = Said::default();
+    tracing::subscriber::with_default(said.clone(), || without_cuda(sim, || drop(what)));
+    assert_eq!(said.0.load(Ordering::Relaxed), 0, "events of a drop");
+}
+
+/// Counts events.
+#[derive(Clone, Default)]
+struct Said(Arc<AtomicUsize>);
+
+impl tracing::Subscriber for Said {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}

@@ -1,0 +1,246 @@
+//! Each type that has a `Drop` of its own, dropped by a child.
+
+use super::{gone_without_a_trace, simulated};
+use crate::event::RawEvent;
+use crate::memory::raw::RawBuffer;
+use crate::{
+    Device, DeviceBuffer, DevicePool, Event, Module, PinnedBuffer, PinnedPool, Placement,
+    PoolOptions, RegisteredBuffer, TransferOptions, UnifiedBuffer, UnifiedOptions, UnifiedPool,
+};
+use cuda_um_sim::Gpu;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Every `impl Drop` of the sources, and the test that fails if it no longer asks whether this is a child. Or `-` and why there is
+/// nothing to ask.
+const DROPS: &str = "
+call/current.rs Current: - lives for the time of one call, which a child does not begin
+driver_state.rs ManagedBytes: buffers_of_every_kind
+event.rs RawEvent: events
+gate.rs Closed: host_guards_that_hold_the_gate
+memory/access.rs Noted: - lives while work is enqueued, which a child does not begin
+memory/backing.rs Kept: - leaks, and what it counts for good is the business of ManagedBytes and DriverBlock
+memory/raw.rs RawBuffer: buffers_of_every_kind
+module.rs Loaded: modules
+observe.rs HostUse: profiles::a_profiler_and_a_counter
+pool/driver.rs DriverBlock: a_pool_of_the_driver
+pool/driver.rs DriverPool: a_pool_of_the_driver
+pool/shared.rs Shared: pools_of_slabs
+profile.rs Profiler: profiles::a_profiler_and_a_counter
+profile.rs Running: - sets a flag of the child's own
+profile/cupti.rs Collection: profiles::a_profiler_and_a_counter
+reclaim.rs Reclaim: the_runtime_itself
+stream.rs StreamInner: streams
+transfer/ring.rs Chunk: chunks_that_copies_may_use
+transfer/ring.rs Pinned: the_ring_and_its_threads
+transfer/staged.rs FinishOnPanic: - lives while a copy is staged, which a child does not begin
+transfer/workers.rs Workers: the_ring_and_its_threads
+";
+
+#[test]
+fn every_drop_is_here() {
+    fn find(folder: &Path, root: &Path, found: &mut BTreeSet<String>) {
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                find(&path, root, found);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            // As it is formatted, and not in a test.
+            let heads = text.lines().filter(|line| line.starts_with("impl"));
+            for (_, of) in heads.filter_map(|line| line.split_once("Drop for ")) {
+                let name = of.split(['<', ' ']).next().unwrap();
+                let file = path.strip_prefix(root).unwrap().display();
+                found.insert(format!("{file} {name}"));
+            }
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = BTreeSet::new();
+    find(&root, &root, &mut found);
+    let listed = DROPS.lines().filter_map(|row| row.split_once(": "));
+    let listed: BTreeSet<_> = listed.map(|(row, _)| row.to_owned()).collect();
+    assert_eq!(found, listed);
+}
+
+fn options() -> PoolOptions {
+    PoolOptions::default().slab_bytes(4 << 20)
+}
+
+#[test]
+fn buffers_of_every_kind() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let mapped = UnifiedOptions::default().placement(Placement::Mapped);
+    let pinned = PinnedPool::new(&device, options()).unwrap();
+    let unified = UnifiedPool::new(&device, options()).unwrap();
+    let on_device = DevicePool::new(&device, options()).unwrap();
+    for in_flight in [false, true] {
+        let mut managed = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+        let mut of_host = UnifiedBuffer::<u32>::zeroed_with(&device, 1000, mapped).unwrap();
+        let mut memory = DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap();
+        let mut page_locked = PinnedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+        // Never in flight: a real child frees a vector of its own.
+        let registered = RegisteredBuffer::from_vec(&device, vec![0u32; 1000]).unwrap();
+        let mut pooled = unified.zeroed::<u32>(1000).unwrap();
+        let mut whole = unified.zeroed::<u32>(1 << 20).unwrap();
+        let mut of_pinned = pinned.zeroed::<u32>(1000).unwrap();
+        let mut of_device = on_device.zeroed::<u32>(1000).unwrap();
+        device.synchronize().unwrap();
+        let _paused = in_flight.then(|| sim.pause());
+        if in_flight {
+            managed.fill(1, &stream).unwrap();
+            of_host.fill(1, &stream).unwrap();
+            memory.fill(1, &stream).unwrap();
+            page_locked.fill(1, &stream).unwrap();
+            pooled.fill(1, &stream).unwrap();
+            whole.fill(1, &stream).unwrap();
+            of_pinned.fill(1, &stream).unwrap();
+            of_device.fill(1, &stream).unwrap();
+        }
+        gone_without_a_trace(&sim, managed);
+        gone_without_a_trace(&sim, of_host);
+        gone_without_a_trace(&sim, memory);
+        gone_without_a_trace(&sim, page_locked);
+        gone_without_a_trace(&sim, registered);
+        gone_without_a_trace(&sim, pooled);
+        gone_without_a_trace(&sim, whole);
+        gone_without_a_trace(&sim, of_pinned);
+        gone_without_a_trace(&sim, of_device);
+    }
+    assert_eq!(unified.stats().live_buffers, 4, "nothing went back");
+    assert_eq!(pinned.stats().live_buffers, 2);
+    assert_eq!(on_device.stats().live_buffers, 2);
+}
+
+#[test]
+fn the_slice_of_a_scope() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let mut memory = vec![0u32; 1000];
+    RegisteredBuffer::scope(&device, &mut memory, |registered| {
+        registered.fill(1, &stream).unwrap();
+        let _paused = sim.pause();
+        // Instead of the child's copy of it.
+        let nothing = RawBuffer::empty::<u32>(&device);
+        gone_without_a_trace(&sim, std::mem::replace(&mut registered.raw, nothing));
+    })
+    .unwrap();
+    device.synchronize().unwrap();
+}
+
+#[test]
+fn streams() {
+    for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
+        let (sim, device, stream) = simulated(gpu);
+        gone_without_a_trace(&sim, stream);
+        let stream = device.stream().unwrap();
+        let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+        let _paused = sim.pause();
+        buffer.fill(1, &stream).unwrap();
+        gone_without_a_trace(&sim, (buffer, stream));
+    }
+}
+
+#[test]
+fn events() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let _paused = sim.pause();
+    gone_without_a_trace(&sim, stream.record().unwrap());
+    gone_without_a_trace(&sim, Event::timed(&stream).unwrap());
+    let raw = RawEvent::create(device.state(), false).unwrap();
+    gone_without_a_trace(&sim, raw.record(stream.inner()).unwrap());
+}
+
+#[test]
+fn modules() {
+    let (sim, device, _stream) = simulated(Gpu::H200);
+    cuda_um_sim::register_kernel("add", |_| Ok(()));
+    let ptx = include_str!("../../../tests/support/add.ptx");
+    let module = Module::load(&device, ptx).unwrap();
+    let kernel = module.kernel("add").unwrap();
+    gone_without_a_trace(&sim, (module, kernel));
+}
+
+#[test]
+fn pools_of_slabs() {
+    let (sim, device, _stream) = simulated(Gpu::H200);
+    let unified = UnifiedPool::new(&device, options()).unwrap();
+    let pinned = PinnedPool::new(&device, options()).unwrap();
+    let slabs = [
+        unified.zeroed::<u32>(1000).unwrap().as_ptr().addr(),
+        unified.zeroed::<u32>(1 << 20).unwrap().as_ptr().addr(),
+    ];
+    drop(pinned.zeroed::<u32>(1000).unwrap());
+    device.synchronize().unwrap();
+    gone_without_a_trace(&sim, (unified, pinned));
+    for slab in slabs {
+        assert!(crate::pool::advised::slab_of(slab).is_some());
+    }
+}
+
+#[test]
+fn a_pool_of_the_driver() {
+    let (sim, device, _stream) = simulated(Gpu::H200);
+    for in_flight in [false, true] {
+        let pool = DevicePool::new(&device, options()).unwrap();
+        assert!(pool.is_stream_ordered());
+        let kept = pool.zeroed::<u32>(1000).unwrap();
+        device.synchronize().unwrap();
+        let _paused = in_flight.then(|| sim.pause());
+        if in_flight {
+            drop(pool.zeroed::<u32>(1000).unwrap());
+        }
+        gone_without_a_trace(&sim, kept);
+        gone_without_a_trace(&sim, pool);
+    }
+}
+
+#[test]
+fn host_guards_that_hold_the_gate() {
+    let (sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
+    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    gone_without_a_trace(&sim, buffer.host().unwrap());
+    gone_without_a_trace(&sim, buffer.host_mut().unwrap());
+    let error = buffer.fill(1, &stream).unwrap_err().to_string();
+    assert!(error.contains("2 host guard(s)"), "the parent's: {error}");
+}
+
+/// Makes the device copy through its ring.
+fn stage(device: &Device, threads: usize) -> DeviceBuffer<u8> {
+    device.set_transfer_options(TransferOptions::default().threads(threads));
+    DeviceBuffer::from_slice(device, &vec![1u8; 16 << 20]).unwrap()
+}
+
+#[test]
+fn the_ring_and_its_threads() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    stage(&device, 3).close().unwrap();
+    let waits_for_nothing = || {
+        device.synchronize().unwrap();
+        let leaks = sim.leaks();
+        assert!(leaks.len() > 2, "pinned memory of the ring: {leaks:?}");
+        leaks.len()
+    };
+    let ring = waits_for_nothing();
+    gone_without_a_trace(&sim, (device, stream));
+    assert_eq!(sim.leaks().len(), ring, "the parent's");
+}
+
+#[test]
+fn chunks_that_copies_may_use() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    // Nobody has asked for the end of the last pieces yet.
+    let staged = stage(&device, 1);
+    gone_without_a_trace(&sim, (staged, device, stream));
+}
+
+#[test]
+fn the_runtime_itself() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    buffer.fill(1, &stream).unwrap();
+    // Starts the thread that frees.
+    drop(buffer);
+    device.runtime().reclaim().unwrap();
+    gone_without_a_trace(&sim, (device, stream));
+}

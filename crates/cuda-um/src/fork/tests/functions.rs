@@ -1,0 +1,191 @@
+//! Each public function that takes a lock in the process that it belongs to, called by a child.
+
+use super::{simulated, without_cuda};
+use crate::{
+    AccessPattern, Advice, Device, DeviceBuffer, DevicePool, ErrorKind, Event, Location, Module,
+    PinnedBuffer, PinnedPool, PoolOptions, PoolStats, PrefetchBatch, RegisteredBuffer, Result,
+    Stream, TransferOptions, UnifiedBuffer, UnifiedOptions, UnifiedPool,
+};
+use cuda_um_sim::{Gpu, Sim};
+
+/// A child is refused this, with no lock and no call.
+#[track_caller]
+fn refused<R>(sim: &Sim, what: &str, call: impl FnOnce() -> Result<R>) {
+    match without_cuda(sim, || call().map(drop)) {
+        Err(error) => assert_eq!(error.kind(), ErrorKind::Forked, "{what}: {error}"),
+        Ok(()) => panic!("{what} is not refused"),
+    }
+}
+
+macro_rules! refused {
+    ($sim:expr; $($call:expr;)*) => {
+        $(refused($sim, stringify!($call), || $call);)*
+    };
+}
+
+fn each_device(test: impl Fn(&Sim, &Device, &Stream)) {
+    for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
+        let (sim, device, stream) = simulated(gpu);
+        test(&sim, &device, &stream);
+    }
+}
+
+#[test]
+fn of_runtimes_and_devices() {
+    each_device(|sim, device, stream| {
+        let runtime = device.runtime();
+        assert!(!runtime.is_inherited());
+        assert!(without_cuda(sim, || runtime.is_inherited()));
+        let model = device.cost_model();
+        let event = stream.record().unwrap();
+        let timed = Event::timed(stream).unwrap();
+        refused!(sim;
+            runtime.device_count();
+            runtime.device(0);
+            runtime.devices();
+            runtime.driver_version();
+            runtime.reclaim();
+            device.memory_info();
+            device.synchronize();
+            device.stream();
+            device.default_stream();
+            device.set_cost_model((*model).clone());
+            stream.synchronize();
+            stream.is_idle();
+            stream.record();
+            stream.wait(&event);
+            event.synchronize();
+            event.is_complete();
+            Event::timed(stream);
+            timed.elapsed_since(&timed);
+        );
+        without_cuda(sim, || {
+            device.set_transfer_options(TransferOptions::default());
+            assert_eq!(device.cost_model().source, model.source);
+            let _ = format!("{runtime:?} {device:?} {stream:?} {event:?}");
+        });
+    });
+}
+
+#[test]
+fn the_cost_model_while_another_thread_sets_it() {
+    let (sim, device, _stream) = simulated(Gpu::H200);
+    let mut model = (*device.cost_model()).clone();
+    model.source = "mine".to_owned();
+    device.set_cost_model(model).unwrap();
+    let source = || without_cuda(&sim, || device.cost_model().source.clone());
+    assert_eq!(source(), "mine");
+    let _held = device.state().hold_cost();
+    assert_ne!(source(), "mine", "the built-in one, without waiting");
+}
+
+#[test]
+fn of_buffers() {
+    each_device(|sim, device, stream| {
+        let mut managed = UnifiedBuffer::from_slice(device, &[7u32; 1000]).unwrap();
+        let mut memory = DeviceBuffer::from_slice(device, &[7u32; 1000]).unwrap();
+        let mut pinned = PinnedBuffer::from_slice(device, &[7u32; 1000]).unwrap();
+        let mut back = [0u32; 1000];
+        let once = UnifiedOptions::default().pattern(AccessPattern::StreamOnce);
+        device.synchronize().unwrap();
+        refused!(sim;
+            UnifiedBuffer::<u32>::zeroed(device, 10);
+            UnifiedBuffer::<u32>::zeroed(device, 0);
+            UnifiedBuffer::from_slice(device, &[1u32; 10]);
+            UnifiedBuffer::<u32>::uninit(device, 10, once);
+            DeviceBuffer::<u32>::zeroed(device, 10);
+            DeviceBuffer::<u32>::uninit(device, 10);
+            PinnedBuffer::<u32>::zeroed(device, 10);
+            RegisteredBuffer::from_vec(device, vec![1u32; 10]);
+            RegisteredBuffer::scope(device, &mut [1u32; 10], |_| ());
+            managed.host();
+            managed.host_mut();
+            managed.try_host();
+            managed.try_host_mut();
+            pollster::block_on(managed.host_async());
+            pollster::block_on(managed.host_mut_async());
+            pinned.host();
+            pinned.try_host_mut();
+            managed.read_back();
+            memory.read_back();
+            pinned.read_back();
+            managed.copy_to_host(&mut back);
+            managed.copy_from_host(&back);
+            memory.copy_from_host(&back);
+            pinned.copy_from_host(&back);
+            pollster::block_on(managed.copy_to_host_async(&mut back));
+            pollster::block_on(managed.copy_from_host_async(&back));
+            memory.host_overwrite(.., |_, slots| slots.fill_with(|_| 1));
+            pinned.host_overwrite(.., |_, slots| slots.fill_with(|_| 1));
+            managed.fill(1, stream);
+            pinned.fill(1, stream);
+            memory.set_zero(stream);
+            stream.copy(&pinned, &mut memory);
+            managed.prefetch(Location::Host, stream);
+            managed.prefetch(device, stream);
+            managed.advise(Advice::SetReadMostly);
+            managed.residency();
+            managed.range_attributes();
+        );
+        let mut batch = PrefetchBatch::new();
+        batch.add(&managed);
+        refused(sim, "a batch", || batch.prefetch(Location::Host, stream));
+        without_cuda(sim, || {
+            managed.set_name("a child's");
+            managed.forget_residency();
+            let _ = (managed.placement(), managed.view(1..).unwrap());
+            let _ = format!("{managed:?} {memory:?} {pinned:?}");
+        });
+        refused(sim, "close", || managed.close());
+        refused(sim, "close", || memory.close());
+        refused(sim, "close", || pinned.close());
+    });
+}
+
+#[test]
+fn of_pools() {
+    each_device(|sim, device, _stream| {
+        let options = PoolOptions::default().slab_bytes(2 << 20);
+        let unified = UnifiedPool::new(device, options).unwrap();
+        let pinned = PinnedPool::new(device, options).unwrap();
+        let on_device = DevicePool::new(device, options).unwrap();
+        let _kept = (
+            unified.zeroed::<u32>(10).unwrap(),
+            pinned.zeroed::<u32>(10).unwrap(),
+            on_device.zeroed::<u32>(10).unwrap(),
+        );
+        refused!(sim;
+            unified.zeroed::<u32>(10);
+            unified.uninit::<u32>(10);
+            unified.from_slice(&[1u32; 10]);
+            pinned.zeroed::<u32>(10);
+            on_device.uninit::<u32>(10);
+        );
+        without_cuda(sim, || {
+            let nothing = PoolStats::default();
+            let stats = [unified.stats(), pinned.stats(), on_device.stats()];
+            assert_eq!(stats, [nothing; 3]);
+            let trimmed = [unified.trim(), pinned.trim(), on_device.trim()];
+            assert_eq!(trimmed, [0; 3]);
+            let _ = format!("{unified:?} {pinned:?} {on_device:?}");
+        });
+        assert_eq!(unified.stats().live_buffers, 1);
+    });
+}
+
+#[test]
+fn of_modules() {
+    let (sim, device, _stream) = simulated(Gpu::H200);
+    cuda_um_sim::register_kernel("add", |_| Ok(()));
+    let ptx = include_str!("../../../tests/support/add.ptx");
+    let module = Module::load(&device, ptx).unwrap();
+    let kernel = module.kernel("add").unwrap();
+    refused!(&sim;
+        Module::load(&device, ptx);
+        module.kernel("add");
+        kernel.attributes();
+        kernel.allow_shared_bytes(100);
+        kernel.resident_blocks(32, 0);
+    );
+    without_cuda(&sim, || format!("{module:?} {kernel:?}"));
+}

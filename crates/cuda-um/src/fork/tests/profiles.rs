@@ -1,0 +1,48 @@
+//! Profilers and what they listen to, in a child. A process has one profiler at a time, so there is one test.
+
+use super::{gone_without_a_trace, simulated, without_cuda};
+use crate::profile::{MigrationCounter, ProfileError, Profiler, session};
+use crate::{Error, UnifiedBuffer};
+use cuda_um_sim::Gpu;
+
+fn is_refused<R>(result: Result<R, ProfileError>) -> bool {
+    let Err(ProfileError::NoDevice(error)) = result else {
+        return false;
+    };
+    matches!(*error, Error::Forked { .. })
+}
+
+#[test]
+fn a_profiler_and_a_counter() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let runtime = device.runtime();
+    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+
+    let profiler = Profiler::start(runtime).unwrap();
+    assert!(session::is_active());
+    gone_without_a_trace(&sim, buffer.host().unwrap());
+    without_cuda(&sim, || {
+        assert!(!session::is_active(), "it is the parent's");
+        assert!(buffer.host().is_err());
+        assert!(buffer.fill(1, &stream).is_err());
+        buffer.set_name("a child's");
+        assert!(is_refused(Profiler::start(runtime)));
+        assert!(is_refused(MigrationCounter::start(runtime)));
+    });
+    buffer.fill(1, &stream).unwrap();
+    // Instead of the child's copy of it: the session goes on.
+    gone_without_a_trace(&sim, profiler);
+    assert!(session::is_active());
+
+    let profiler = Profiler::start(runtime).unwrap();
+    assert!(without_cuda(&sim, || is_refused(profiler.stop())));
+    Profiler::start(runtime).unwrap().stop().unwrap();
+
+    let counter = MigrationCounter::start(runtime).unwrap();
+    assert!(without_cuda(&sim, || is_refused(counter.read())));
+    counter.read().unwrap();
+    gone_without_a_trace(&sim, counter);
+    // The parent's goes on, too.
+    buffer.host().unwrap();
+    assert!(MigrationCounter::start(runtime).is_ok());
+}
