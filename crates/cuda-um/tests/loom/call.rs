@@ -4,6 +4,7 @@
 use crate::error::{Error, Result};
 use crate::fork::Origin;
 use crate::location::Location;
+use crate::stream::Handle;
 use crate::sync::Mutex;
 use cuda_um_sys::cudaMemoryAdvise;
 use std::collections::{BTreeMap, VecDeque};
@@ -182,7 +183,7 @@ impl Api {
         from: *const u8,
         bytes: usize,
         _: CopyKind,
-        (): (),
+        _: Handle,
     ) -> Result<()> {
         let mut engine = self.engine.lock();
         engine.check(Call::Copy)?;

@@ -8,6 +8,10 @@
     missing_docs,
     reason = "of the modules of the library a part is used"
 )]
+#![allow(
+    clippy::wrong_self_convention,
+    reason = "what the library exports, the lint leaves alone"
+)]
 
 mod call;
 mod device;

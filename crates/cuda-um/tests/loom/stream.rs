@@ -16,6 +16,10 @@ pub(crate) struct StreamInner {
     api: Arc<Api>,
 }
 
+/// There is one stream for copies.
+#[derive(Clone, Copy)]
+pub(crate) struct Handle;
+
 impl StreamInner {
     /// A stream of that device.
     pub(crate) fn of(api: &Arc<Api>) -> Self {
@@ -33,7 +37,9 @@ impl StreamInner {
         0
     }
 
-    pub(crate) fn raw(&self) {}
+    pub(crate) fn raw(&self) -> Handle {
+        Handle
+    }
 
     /// Waits for all its copies.
     pub(crate) fn finish(&self) -> Result<()> {

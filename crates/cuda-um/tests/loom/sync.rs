@@ -6,6 +6,8 @@ use std::sync::PoisonError;
 pub(crate) use loom::sync::atomic;
 /// Threads.
 pub(crate) use loom::thread;
+/// Of the list of pools, which no model is about.
+pub(crate) use parking_lot::RwLock;
 
 #[derive(Default)]
 pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
