@@ -211,7 +211,7 @@ fn trim_never_frees_under_work() {
 
 #[test]
 fn a_pool_goes_with_its_last_buffer() {
-    let (sim, device, stream) = simulated(Gpu::H200);
+    let (sim, device, _) = simulated(Gpu::H200);
     let pool = pool(&device);
     let (buffer, closed) = (
         pool.clone().from_slice(&[1u32; 100]).unwrap(),
