@@ -107,7 +107,7 @@ pub struct Case {
     pub rule: &'static str,
     /// Where it is written: NVIDIA's documentation, or a measurement in `docs/results/`.
     pub source: &'static str,
-    /// The functions of the table that the rule is about: the case calls them.
+    /// The functions of the table that the rule is about. The case calls every one of them: the simulator's log is asked.
     pub calls: &'static [&'static str],
     /// What the machine must have.
     pub needs: &'static [Need],

@@ -1,52 +1,27 @@
 //! The same cases on two machines, and what differs.
 
+use crate::declared::Declared;
 use crate::{Case, Outcome, Record, Run, cases};
-use anyhow::{Context, Result};
-use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::path::Path;
-
-/// `declared.toml`: differences that are known, each with its reason.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Declared {
-    /// The differences.
-    #[serde(default)]
-    pub difference: Vec<Difference>,
-}
-
-/// One known difference.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Difference {
-    /// The case.
-    pub case: String,
-    /// Why it differs.
-    pub reason: String,
-    /// Where that is written.
-    pub link: String,
-}
-
-impl Declared {
-    /// Reads the file.
-    ///
-    /// # Errors
-    /// There is none, or it holds something else.
-    pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read {}", path.display()))?;
-        toml::from_str(&text).with_context(|| format!("{} is not as expected", path.display()))
-    }
-}
 
 /// What differs between two machines.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
     /// Cases that differ, each with what differs.
-    pub differences: Vec<(String, Vec<String>)>,
+    pub differences: Vec<(String, Vec<Differs>)>,
     /// What must not be: differences that are not declared, and declared ones that do not occur.
     pub faults: Vec<String>,
+}
+
+/// One thing that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Differs {
+    /// The observation, where both sides passed and saw different things: this can be declared. All else cannot: a rule that fails on
+    /// one side is no rule, and what comes behind a failure was not looked at.
+    pub observation: Option<String>,
+    /// In words.
+    pub text: String,
 }
 
 /// Compares. A case that fails on both is a difference too: from the rule.
@@ -59,33 +34,27 @@ pub fn compare(gpu: &Run, sim: &Run, declared: &Declared) -> Comparison {
     for name in names {
         let differs = match (find(gpu, name), find(sim, name)) {
             (Some(gpu), Some(sim)) => differing(gpu, sim),
-            (Some(_), None) => vec!["ran on the GPU alone".to_owned()],
-            _ => vec!["ran on the simulator alone".to_owned()],
+            (Some(_), None) => vec![whole("ran on the GPU alone".to_owned())],
+            _ => vec![whole("ran on the simulator alone".to_owned())],
         };
-        let is_declared = declared
-            .difference
-            .iter()
-            .any(|difference| difference.case == name);
-        match (differs.is_empty(), is_declared) {
-            (true, true) => comparison.faults.push(format!(
-                "{name}: a difference is declared, and there is none"
-            )),
-            (false, false) => comparison
-                .faults
-                .extend(differs.iter().map(|what| format!("{name}: {what}"))),
-            _ => {}
+        for what in &differs {
+            if !declared.covers(name, what) {
+                comparison.faults.push(format!("{name}: {}", what.text));
+            }
         }
         if !differs.is_empty() {
             comparison.differences.push((name.to_owned(), differs));
         }
     }
-    for difference in &declared.difference {
-        if find(gpu, &difference.case).is_none() && find(sim, &difference.case).is_none() {
-            let fault = format!(
-                "{}: a difference is declared, and there is no such case",
-                difference.case
-            );
-            comparison.faults.push(fault);
+    for known in &declared.difference {
+        let occurs = comparison.differences.iter().any(|(name, differs)| {
+            *name == known.case && differs.iter().any(|what| known.covers(what))
+        });
+        if !occurs && !skipped(gpu, sim, &known.case) {
+            comparison.faults.push(format!(
+                "{}: a difference is declared for \"{}\", and there is none",
+                known.case, known.observation
+            ));
         }
     }
     comparison
@@ -95,11 +64,26 @@ fn find<'r>(run: &'r Run, case: &str) -> Option<&'r Record> {
     run.records.iter().find(|record| record.case == case)
 }
 
-fn differing(gpu: &Record, sim: &Record) -> Vec<String> {
+/// On both sides: nobody has looked.
+fn skipped(gpu: &Run, sim: &Run, case: &str) -> bool {
+    [gpu, sim].iter().all(|run| {
+        find(run, case).is_some_and(|record| matches!(record.outcome, Outcome::Skipped(_)))
+    })
+}
+
+/// What cannot be declared.
+fn whole(text: String) -> Differs {
+    Differs {
+        observation: None,
+        text,
+    }
+}
+
+fn differing(gpu: &Record, sim: &Record) -> Vec<Differs> {
     let mut differs = Vec::new();
     for (machine, record) in [("GPU", gpu), ("simulator", sim)] {
         if let Outcome::Failed(why) = &record.outcome {
-            differs.push(format!("fails on the {machine}: {why}"));
+            differs.push(whole(format!("fails on the {machine}: {why}")));
         }
     }
     if !differs.is_empty() {
@@ -107,22 +91,25 @@ fn differing(gpu: &Record, sim: &Record) -> Vec<String> {
     }
     if gpu.outcome.word() != sim.outcome.word() {
         let (gpu, sim) = (gpu.outcome.word(), sim.outcome.word());
-        return vec![format!("{gpu} on the GPU, {sim} on the simulator")];
+        return vec![whole(format!("{gpu} on the GPU, {sim} on the simulator"))];
     }
-    let names = |record: &Record| -> Vec<String> {
-        record.seen.iter().map(|(name, _)| name.clone()).collect()
-    };
-    if names(gpu) != names(sim) {
-        return vec![format!(
+    if !gpu.asks_the_same(sim) {
+        return vec![whole(format!(
             "observed {:?} on the GPU, {:?} on the simulator",
-            names(gpu),
-            names(sim)
-        )];
+            gpu.questions(),
+            sim.questions()
+        ))];
     }
+    let questions = gpu.questions();
+    let once = |name: &str| questions.iter().filter(|asked| **asked == name).count() == 1;
     let pairs = gpu.seen.iter().zip(&sim.seen);
     pairs
         .filter(|((_, gpu), (_, sim))| !gpu.agrees(sim))
-        .map(|((name, gpu), (_, sim))| format!("{name}: {gpu} on the GPU, {sim} on the simulator"))
+        .map(|((name, gpu), (_, sim))| Differs {
+            // A name that the case uses twice does not say which.
+            observation: once(name).then(|| name.clone()),
+            text: format!("{name}: {gpu} on the GPU, {sim} on the simulator"),
+        })
         .collect()
 }
 
@@ -156,14 +143,20 @@ pub fn table(gpu: &Run, sim: &Run, declared: &Declared, comparison: &Comparison)
     }
     if !declared.difference.is_empty() {
         text.push_str("## Declared differences\n\n");
-        for Difference { case, reason, link } in &declared.difference {
-            let _ = writeln!(text, "- `{case}`: {reason} ([why]({link}))");
-            for (_, what) in comparison
+        for known in &declared.difference {
+            let _ = writeln!(
+                text,
+                "- `{}`: {} ([why]({}))",
+                known.case, known.reason, known.link
+            );
+            let of_case = comparison
                 .differences
                 .iter()
-                .filter(|(name, _)| name == case)
-            {
-                let _ = writeln!(text, "  - {}", cell(&what.join("; ")));
+                .filter(|(name, _)| *name == known.case);
+            for what in of_case.flat_map(|(_, differs)| differs) {
+                if known.covers(what) {
+                    let _ = writeln!(text, "  - {}", cell(&what.text));
+                }
             }
         }
         text.push('\n');
@@ -239,10 +232,10 @@ mod tests {
     }
 
     fn faults(gpu: &Run, sim: &Run, declared: &str) -> Vec<String> {
-        compare(gpu, sim, &toml::from_str(declared).unwrap()).faults
+        compare(gpu, sim, &Declared::parse(declared).unwrap()).faults
     }
 
-    const DECLARED: &str = "[[difference]]\ncase = \"a.b\"\nreason = \"r\"\nlink = \"l\"";
+    const DECLARED: &str = "[[difference]]\ncase = \"a.b\"\nobservation = \"bytes\"\nreason = \"r\"\nlink = \"https://l.m\"";
 
     #[test]
     fn what_is_seen_must_agree() {
@@ -282,20 +275,42 @@ mod tests {
         assert!(faults(&one, &two, DECLARED).is_empty());
         assert_eq!(
             faults(&one, &one, DECLARED),
-            ["a.b: a difference is declared, and there is none"]
+            ["a.b: a difference is declared for \"bytes\", and there is none"]
         );
         assert_eq!(faults(&Run::default(), &Run::default(), DECLARED).len(), 1);
+        let skipped = run_of("a.b", Outcome::Skipped("why".to_owned()), 1);
+        assert!(faults(&skipped, &skipped, DECLARED).is_empty());
     }
 
     #[test]
-    fn the_declared_file_of_the_repository_is_read() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("declared.toml");
-        let declared = Declared::read(&path).unwrap();
-        assert!(
-            declared
-                .difference
-                .iter()
-                .all(|known| cases::all().any(|case| case.name == known.case))
+    fn a_declared_difference_covers_neither_failures_nor_other_observations() {
+        let passed = run_of("a.b", Outcome::Passed, 1);
+        let failed = run_of("a.b", Outcome::Failed("why".to_owned()), 2);
+        // The failure, and the difference that was not found.
+        assert_eq!(faults(&passed, &failed, DECLARED).len(), 2);
+        let with = |other: u64, bytes: u64| {
+            let mut run = run_of("a.b", Outcome::Passed, bytes);
+            run.records[0]
+                .seen
+                .push(("other".to_owned(), Value::Number(other)));
+            run
+        };
+        assert!(faults(&with(1, 1), &with(1, 2), DECLARED).is_empty());
+        assert_eq!(
+            faults(&with(1, 1), &with(2, 2), DECLARED),
+            ["a.b: other: 1 on the GPU, 2 on the simulator"]
         );
+    }
+
+    #[test]
+    fn an_observation_that_occurs_twice_cannot_be_declared() {
+        let twice = |second: u64| {
+            let mut run = run_of("a.b", Outcome::Passed, 1);
+            run.records[0]
+                .seen
+                .push(("bytes".to_owned(), Value::Number(second)));
+            run
+        };
+        assert_eq!(faults(&twice(1), &twice(2), DECLARED).len(), 2);
     }
 }

@@ -6,12 +6,14 @@
 //! - [`Machine`]: what they run on, a [`cuda_um_sys::Table`] of either kind; cases call its functions themselves, not `cuda-um`.
 //! - [`run`]: one case at a time, under a watchdog; what may break the context runs in a process of its own.
 //! - [`Record`], [`compare`]: what was seen, and the same seen on two machines.
+//! - [`declared`]: the differences that are known.
 
 mod call;
 mod case;
 pub mod cases;
 pub mod child;
 pub mod compare;
+pub mod declared;
 mod kernels;
 mod machine;
 mod record;

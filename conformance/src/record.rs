@@ -85,6 +85,18 @@ pub struct Record {
     pub seen: Vec<(String, Value)>,
 }
 
+impl Record {
+    /// The names of what it has seen, in order.
+    pub fn questions(&self) -> Vec<&str> {
+        self.seen.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Whether both looked at the same things, whatever they saw.
+    pub fn asks_the_same(&self, other: &Record) -> bool {
+        self.questions() == other.questions()
+    }
+}
+
 /// All cases on one machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {

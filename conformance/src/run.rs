@@ -61,9 +61,13 @@ pub fn run_here(machine: &Machine, case: &Case) -> Record {
     let misuse = machine.sim.as_ref().map_or(0, |sim| sim.misuse().len());
     let verdict = begin(&cuda)
         .and_then(|()| {
+            if let Some(sim) = &machine.sim {
+                sim.clear_trace();
+            }
             catch_unwind(AssertUnwindSafe(|| (case.check)(&cuda)))
                 .unwrap_or_else(|panic| fail(format!("panicked: {}", child::panic_text(&*panic))))
         })
+        .and_then(|()| called(machine, &cuda, case))
         .and_then(|()| end(machine, &cuda, case, misuse));
     let outcome = match verdict {
         Ok(()) => Outcome::Passed,
@@ -85,8 +89,26 @@ pub(crate) fn record(case: &Case, outcome: Outcome) -> Record {
 
 /// Every case begins on device 0, with no error behind it.
 fn begin(cuda: &Cuda<'_>) -> Verdict {
-    cuda.last_error();
+    cuda.forget_error();
     cuda.ok("cudaSetDevice", cuda.set_device(0))
+}
+
+/// A case has called what it says it is about. The simulator keeps a log; a GPU's runtime does not.
+fn called(machine: &Machine, cuda: &Cuda<'_>, case: &Case) -> Verdict {
+    let Some(sim) = &machine.sim else {
+        return Ok(());
+    };
+    let trace = sim.trace();
+    // Older versions have the newer form under a name of its own.
+    let plain = |name: &'static str| name.strip_suffix("_v2").unwrap_or(name);
+    let called = |listed: &str| {
+        cuda.has_asked(listed) || trace.iter().any(|call| plain(call.name) == listed)
+    };
+    let idle: Vec<_> = case.calls.iter().filter(|listed| !called(listed)).collect();
+    match idle.is_empty() {
+        true => Ok(()),
+        false => fail(format!("it lists {idle:?}, and has not called it")),
+    }
 }
 
 /// Nothing may stay behind, but in a context that the case was meant to break.

@@ -82,8 +82,9 @@ fn names_are_unique_and_say_their_group() {
             case.rule
         );
         let linked = case.source.starts_with("https://docs.nvidia.com/");
+        // Not the table: the comparison writes that one.
         assert!(
-            linked || case.source.starts_with("docs/"),
+            linked || case.source.starts_with("docs/results/") && case.source.ends_with(".json"),
             "{}: {}",
             case.name,
             case.source

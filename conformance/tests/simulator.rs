@@ -5,13 +5,18 @@ use std::path::Path;
 use std::sync::Mutex;
 use um_conformance::{Choice, GPUS, Machine, Outcome, VERSIONS, cases, run};
 
+/// Every generation with every version, alone and with a second device of its kind.
 fn machines() -> Vec<Choice> {
-    let sim = |gpu, cuda, devices| Choice::Sim { gpu, cuda, devices };
-    let mut all: Vec<_> = GPUS
-        .iter()
-        .flat_map(|(_, gpu)| VERSIONS.iter().map(move |(_, cuda)| sim(*gpu, *cuda, 1)))
-        .collect();
-    all.extend(VERSIONS.iter().map(|(_, cuda)| sim(GPUS[0].1, *cuda, 2)));
+    let mut all = Vec::new();
+    for (_, gpu) in GPUS {
+        for (_, cuda) in VERSIONS {
+            all.extend([1, 2].map(|devices| Choice::Sim {
+                gpu: *gpu,
+                cuda: *cuda,
+                devices,
+            }));
+        }
+    }
     all
 }
 

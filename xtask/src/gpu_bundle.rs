@@ -20,6 +20,10 @@ const LEFT_OUT: &[(&str, &str)] = &[
         "the conformance cases on the simulator; bin/um_conformance runs them on a GPU",
     ),
     ("coverage", "reads the sources"),
+    (
+        "gpu_results",
+        "compares the simulator with docs/results/; needs no GPU",
+    ),
     ("layout", "compares with C headers; needs no GPU"),
     ("real_cupti", "compares with C headers; needs no GPU"),
     ("mutated", "mutates seeds; needs no GPU"),

@@ -6,7 +6,8 @@ use clap::{Args, Parser, ValueEnum};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use um_conformance::compare::{Declared, compare, table};
+use um_conformance::compare::{compare, table};
+use um_conformance::declared::Declared;
 use um_conformance::{Choice, GPUS, Machine, Outcome, Record, Run, VERSIONS, cases, run};
 
 /// CUDA's rules as cases that run alike on the simulator and on a GPU

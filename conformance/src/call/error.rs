@@ -33,18 +33,30 @@ impl Code {
 impl Cuda<'_> {
     /// `cudaGetLastError`
     pub(crate) fn last_error(&self) -> Code {
+        self.asked.borrow_mut().push("cudaGetLastError");
+        self.forget_error()
+    }
+
+    /// `cudaGetLastError`, so that the next case finds none.
+    pub(crate) fn forget_error(&self) -> Code {
         // SAFETY: takes nothing.
         Code(unsafe { (self.table().cudaGetLastError)() }.0)
     }
 
     /// `cudaPeekAtLastError`
     pub(crate) fn peek_error(&self) -> Code {
+        self.asked.borrow_mut().push("cudaPeekAtLastError");
         // SAFETY: takes nothing.
         Code(unsafe { (self.table().cudaPeekAtLastError)() }.0)
     }
 
     /// `cudaGetErrorName`
     pub(crate) fn error_name(&self, code: Code) -> String {
+        self.asked.borrow_mut().push("cudaGetErrorName");
+        self.name(code)
+    }
+
+    fn name(&self, code: Code) -> String {
         // SAFETY: takes any number; gives a static text.
         unsafe {
             text((self.table().cudaGetErrorName)(cuda_um_sys::cudaError(
@@ -55,6 +67,7 @@ impl Cuda<'_> {
 
     /// `cudaGetErrorString`
     pub(crate) fn error_string(&self, code: Code) -> String {
+        self.asked.borrow_mut().push("cudaGetErrorString");
         // SAFETY: takes any number; gives a static text.
         unsafe {
             text((self.table().cudaGetErrorString)(cuda_um_sys::cudaError(
@@ -86,7 +99,7 @@ impl Cuda<'_> {
 
     /// "1 cudaErrorInvalidValue".
     pub(crate) fn text(&self, code: Code) -> String {
-        format!("{} {}", code.0, self.error_name(code))
+        format!("{} {}", code.0, self.name(code))
     }
 }
 

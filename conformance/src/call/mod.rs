@@ -36,6 +36,8 @@ pub struct Cuda<'m> {
     seen: RefCell<Vec<(String, Value)>>,
     /// What went wrong where nobody could say so: in guards.
     late: RefCell<Vec<String>>,
+    /// Functions that give no code: a simulator's log has not got them.
+    asked: RefCell<Vec<&'static str>>,
 }
 
 impl<'m> Cuda<'m> {
@@ -45,6 +47,7 @@ impl<'m> Cuda<'m> {
             machine,
             seen: RefCell::default(),
             late: RefCell::default(),
+            asked: RefCell::default(),
         }
     }
 
@@ -59,6 +62,11 @@ impl<'m> Cuda<'m> {
 
     pub(crate) fn into_seen(self) -> Vec<(String, Value)> {
         self.seen.into_inner()
+    }
+
+    /// What the case itself has asked for about errors.
+    pub(crate) fn has_asked(&self, function: &str) -> bool {
+        self.asked.borrow().contains(&function)
     }
 
     fn complain(&self, what: String) {
@@ -85,7 +93,7 @@ impl<'m> Cuda<'m> {
     pub(crate) fn gives(&self, what: &str, code: Code, expected: Code) -> Verdict {
         self.note(what, Value::Text(self.text(code)));
         if code != Code::SUCCESS {
-            self.last_error();
+            self.forget_error();
         }
         if code == expected {
             return Ok(());
@@ -100,7 +108,7 @@ impl<'m> Cuda<'m> {
     /// The rule: the call is refused. CUDA documents no one code, so the code is written down to be compared.
     pub(crate) fn refuses(&self, what: &str, code: Code) -> Verdict {
         self.note(what, Value::Text(self.text(code)));
-        self.last_error();
+        self.forget_error();
         match code {
             Code::SUCCESS => fail(format!("{what}: not refused")),
             _ => Ok(()),

@@ -27,7 +27,7 @@ pub(super) const CASES: &[Case] = &[
         "advice.read-mostly-ignores-place",
         "Read-mostly, and unsetting the preferred location, take no notice of the location.",
         sources::MEMORY,
-        &["cudaMemAdvise"],
+        &["cudaMemAdvise", "cudaMemRangeGetAttribute"],
         ignores_place,
     )
     .needs(&[Need::Concurrent]),
@@ -135,13 +135,60 @@ fn read_mostly(c: &Cuda<'_>) -> Verdict {
 
 fn ignores_place(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
-    for what in [
-        advice::SET_READ_MOSTLY,
-        advice::UNSET_READ_MOSTLY,
-        advice::UNSET_PREFERRED,
+    c.ok(
+        "preferred",
+        c.advise(&memory, advice::SET_PREFERRED, DEVICE),
+    )?;
+    // Each attribute is the opposite before, so that an advice that does nothing is noticed.
+    for (what, advice, place, attribute, expected) in [
+        (
+            "read-mostly",
+            advice::SET_READ_MOSTLY,
+            HOST,
+            Attribute::ReadMostly,
+            1,
+        ),
+        (
+            "not read-mostly",
+            advice::UNSET_READ_MOSTLY,
+            HOST,
+            Attribute::ReadMostly,
+            0,
+        ),
+        (
+            "read-mostly",
+            advice::SET_READ_MOSTLY,
+            DEVICE,
+            Attribute::ReadMostly,
+            1,
+        ),
+        (
+            "not read-mostly",
+            advice::UNSET_READ_MOSTLY,
+            DEVICE,
+            Attribute::ReadMostly,
+            0,
+        ),
+        (
+            "not preferred",
+            advice::UNSET_PREFERRED,
+            HOST,
+            Attribute::Preferred,
+            NONE,
+        ),
     ] {
-        let code = c.advise(&memory, what, HOST);
-        c.gives(&format!("advice {what} with the host"), code, Code::SUCCESS)?;
+        let of = if place == HOST {
+            "the host"
+        } else {
+            "a device"
+        };
+        let code = c.advise(&memory, advice, place);
+        c.gives(&format!("{what}, with {of}"), code, Code::SUCCESS)?;
+        c.is(
+            &format!("{what}, with {of}: read back"),
+            c.attribute_of(&memory, attribute)?,
+            expected,
+        )?;
     }
     Ok(())
 }

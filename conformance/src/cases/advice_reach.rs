@@ -5,6 +5,8 @@ use crate::call::whole;
 
 const NONE: i32 = -2;
 const CPU: i32 = -1;
+/// A driver gives the lowest free address, which is the one that was just freed.
+const TRIES: usize = 64;
 
 pub(super) const CASES: &[Case] = &[
     Case::new(
@@ -35,7 +37,7 @@ pub(super) const CASES: &[Case] = &[
         "advice.ends-with-memory",
         "Advice ends with the memory: new memory has none, at the same address too.",
         sources::MEMORY,
-        &["cudaMemAdvise", "cudaFree"],
+        &["cudaMemAdvise", "cudaFree", "cudaMemRangeGetAttribute"],
         ends_with_memory,
     )
     .needs(&[Need::Concurrent]),
@@ -134,21 +136,39 @@ fn survives(c: &Cuda<'_>) -> Verdict {
 }
 
 fn ends_with_memory(c: &Cuda<'_>) -> Verdict {
-    let memory = c.managed(2 * MIB)?;
-    c.ok(
-        "read-mostly",
-        c.advise(&memory, advice::SET_READ_MOSTLY, DEVICE),
-    )?;
-    c.ok("cudaFree", memory.free())?;
-    for _ in 0..4 {
-        let memory = c.managed(2 * MIB)?;
-        c.is(
-            "read-mostly",
-            c.attribute_of(&memory, Attribute::ReadMostly)?,
-            0,
-        )?;
+    let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
+    for (what, place) in [
+        (advice::SET_READ_MOSTLY, DEVICE),
+        (advice::SET_PREFERRED, DEVICE),
+        (advice::SET_ACCESSED_BY, HOST),
+    ] {
+        c.ok("cudaMemAdvise", c.advise(&memory, what, place))?;
     }
-    Ok(())
+    c.ok("prefetch", c.prefetch(&memory, DEVICE, &stream))?;
+    c.ok("synchronize", stream.synchronize())?;
+    let address = memory.address();
+    c.ok("cudaFree", memory.free())?;
+    let mut again = false;
+    for _ in 0..TRIES {
+        let memory = c.managed(2 * MIB)?;
+        again |= memory.address() == address;
+        let told = (
+            c.attribute_of(&memory, Attribute::ReadMostly)?,
+            c.attribute_of(&memory, Attribute::Preferred)?,
+            c.accessed_by(whole(&memory), 4)?,
+            c.attribute_of(&memory, Attribute::LastPrefetch)?,
+        );
+        if told != (0, NONE, vec![], NONE) {
+            return fail(format!(
+                "new memory has read-mostly, preferred, accessed-by, last prefetch {told:?}"
+            ));
+        }
+    }
+    // The simulator gives a freed address out again as late as it can (docs/simulator-fidelity.md): there it does not come back.
+    c.holds(
+        "the address came back, or it is the simulator",
+        again || c.machine.facts.simulated,
+    )
 }
 
 fn unknown(c: &Cuda<'_>) -> Verdict {

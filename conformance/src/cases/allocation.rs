@@ -117,11 +117,21 @@ pub(super) const CASES: &[Case] = &[
     .misuse(),
     Case::new(
         "allocation.free-waits",
-        "Freeing memory waits for the work that uses it.",
+        "Freeing device memory waits for the work that uses it.",
         sources::MEMORY,
-        &["cudaFree"],
+        &["cudaMalloc", "cudaFree"],
         free_waits,
-    ),
+    )
+    .alone(),
+    Case::new(
+        "allocation.managed-free-waits",
+        "Freeing managed memory waits for the work that uses it.",
+        sources::MEMORY,
+        &["cudaMallocManaged", "cudaFree"],
+        managed_free_waits,
+    )
+    .needs(&[Need::Managed])
+    .alone(),
 ];
 
 fn managed(c: &Cuda<'_>) -> Verdict {
@@ -243,13 +253,44 @@ fn free_foreign(c: &Cuda<'_>) -> Verdict {
 }
 
 fn free_waits(c: &Cuda<'_>) -> Verdict {
-    let (memory, seen) = (c.device_memory(256 * KIB)?, c.pinned(4, 0)?);
+    // Small ones come out of a larger piece that stays; large ones are unmapped.
+    for bytes in [256 * KIB, 4 * MIB] {
+        let memory = c.device_memory(bytes)?;
+        c.ok("cudaMemset", c.set(&memory, 1, bytes))?;
+        freed_in_use(c, memory, 0x0101_0101)?;
+    }
+    Ok(())
+}
+
+fn managed_free_waits(c: &Cuda<'_>) -> Verdict {
+    for bytes in [256 * KIB, 4 * MIB] {
+        let memory = c.managed(bytes)?;
+        memory.fill_all(7);
+        freed_in_use(c, memory, 7)?;
+    }
+    Ok(())
+}
+
+/// Frees memory while a kernel that copies it out is held: when the call returns, the kernel has copied all of it. If the rule were
+/// wrong, the kernel would break the context.
+fn freed_in_use(c: &Cuda<'_>, memory: Memory<'_>, holds: u32) -> Verdict {
+    let bytes = memory.bytes();
+    let (seen, stream) = (c.pinned(bytes, 0)?, c.stream()?);
     seen.fill_all(0);
-    let stream = c.stream()?;
+    c.ok("cudaDeviceSynchronize", c.synchronize())?;
     let gate = c.gate(&stream)?;
-    c.add(&seen, 1, &stream)?;
-    c.ok("launch", c.add_range(&memory, 0, 1024, 1, &stream)?)?;
-    gate.release();
-    c.gives("cudaFree in flight", memory.free(), Code::SUCCESS)?;
-    c.is("the work before it", seen.value_all()?, 1)
+    c.read(&memory, &seen, &stream)?;
+    let (waited, code) = gate.across(|| memory.free());
+    let copied = seen.value_all();
+    c.gives(
+        &format!("cudaFree of {bytes} bytes in use"),
+        code,
+        Code::SUCCESS,
+    )?;
+    c.holds(&format!("{bytes} bytes: it waited"), waited)?;
+    c.is(
+        &format!("{bytes} bytes: what the work has read"),
+        copied?,
+        holds,
+    )
 }

@@ -240,7 +240,7 @@ fn discard_and_prefetch(c: &Cuda<'_>) -> Verdict {
 fn discard_moves_nothing(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(4 * MIB)?, c.stream()?);
     memory.fill_all(5);
-    super::migration::counted(c, "to the device", super::migration::exactly(0, 0), || {
+    super::counting::counted(c, "to the device", super::counting::exactly(0, 0), || {
         let code = c.prefetch_batch(&[whole(&memory)], &[(DEVICE, 0)], true, 0, &stream);
         c.ok("cudaMemDiscardAndPrefetchBatchAsync", there(code)?)
     })

@@ -1,7 +1,6 @@
 //! Devices, their attributes, memory.
 
 use super::prelude::*;
-use crate::Value;
 use cuda_um_sys::cudaDeviceAttr as Attr;
 
 pub(super) const CASES: &[Case] = &[
@@ -27,20 +26,6 @@ pub(super) const CASES: &[Case] = &[
         current_is_the_threads,
     )
     .needs(&[Need::Devices(2)]),
-    Case::new(
-        "devices.capabilities",
-        "The attributes that the library chooses by are known for every device, and are what the generation of GPU has.",
-        sources::TYPES,
-        &["cudaDeviceGetAttribute"],
-        capabilities,
-    ),
-    Case::new(
-        "devices.limits",
-        "The limits of launches that the library reads are known, and are what the generation of GPU has.",
-        sources::TYPES,
-        &["cudaDeviceGetAttribute"],
-        limits,
-    ),
     Case::new(
         "devices.late-attribute",
         "An attribute that the runtime is too old for is refused as an invalid value.",
@@ -124,97 +109,6 @@ fn current_is_the_threads(c: &Cuda<'_>) -> Verdict {
     c.is("in this thread", c.current_device()?, 1)
 }
 
-fn capabilities(c: &Cuda<'_>) -> Verdict {
-    for (name, attribute) in [
-        ("managedMemory", Attr::cudaDevAttrManagedMemory),
-        (
-            "concurrentManagedAccess",
-            Attr::cudaDevAttrConcurrentManagedAccess,
-        ),
-        (
-            "pageableMemoryAccess",
-            Attr::cudaDevAttrPageableMemoryAccess,
-        ),
-        (
-            "pageableMemoryAccessUsesHostPageTables",
-            Attr::cudaDevAttrPageableMemoryAccessUsesHostPageTables,
-        ),
-        (
-            "directManagedMemAccessFromHost",
-            Attr::cudaDevAttrDirectManagedMemAccessFromHost,
-        ),
-        ("unifiedAddressing", Attr::cudaDevAttrUnifiedAddressing),
-        ("canMapHostMemory", Attr::cudaDevAttrCanMapHostMemory),
-        (
-            "hostRegisterSupported",
-            Attr::cudaDevAttrHostRegisterSupported,
-        ),
-        (
-            "canUseHostPointerForRegisteredMem",
-            Attr::cudaDevAttrCanUseHostPointerForRegisteredMem,
-        ),
-        (
-            "memoryPoolsSupported",
-            Attr::cudaDevAttrMemoryPoolsSupported,
-        ),
-        ("integrated", Attr::cudaDevAttrIntegrated),
-        ("concurrentKernels", Attr::cudaDevAttrConcurrentKernels),
-    ] {
-        let value = c.attribute(attribute)?;
-        c.note(name, Value::Text(value.to_string()));
-        if !(0..=1).contains(&value) {
-            return fail(format!("{name} is {value}, and neither 0 nor 1"));
-        }
-    }
-    Ok(())
-}
-
-fn limits(c: &Cuda<'_>) -> Verdict {
-    for (name, attribute) in [
-        (
-            "computeCapabilityMajor",
-            Attr::cudaDevAttrComputeCapabilityMajor,
-        ),
-        (
-            "computeCapabilityMinor",
-            Attr::cudaDevAttrComputeCapabilityMinor,
-        ),
-        ("maxThreadsPerBlock", Attr::cudaDevAttrMaxThreadsPerBlock),
-        ("maxBlockDimX", Attr::cudaDevAttrMaxBlockDimX),
-        ("maxBlockDimY", Attr::cudaDevAttrMaxBlockDimY),
-        ("maxBlockDimZ", Attr::cudaDevAttrMaxBlockDimZ),
-        ("maxGridDimX", Attr::cudaDevAttrMaxGridDimX),
-        ("maxGridDimY", Attr::cudaDevAttrMaxGridDimY),
-        ("maxGridDimZ", Attr::cudaDevAttrMaxGridDimZ),
-        (
-            "maxSharedMemoryPerBlock",
-            Attr::cudaDevAttrMaxSharedMemoryPerBlock,
-        ),
-        (
-            "maxSharedMemoryPerBlockOptin",
-            Attr::cudaDevAttrMaxSharedMemoryPerBlockOptin,
-        ),
-        ("warpSize", Attr::cudaDevAttrWarpSize),
-        ("multiProcessorCount", Attr::cudaDevAttrMultiProcessorCount),
-        (
-            "maxThreadsPerMultiProcessor",
-            Attr::cudaDevAttrMaxThreadsPerMultiProcessor,
-        ),
-    ] {
-        let value = c.attribute(attribute)?;
-        c.note(name, Value::Text(value.to_string()));
-        let at_least = if name == "computeCapabilityMinor" {
-            0
-        } else {
-            1
-        };
-        if value < at_least {
-            return fail(format!("{name} is {value}"));
-        }
-    }
-    Ok(())
-}
-
 fn late_attribute(c: &Cuda<'_>) -> Verdict {
     let (code, _) = c.try_attribute(Attr::cudaDevAttrHostNumaId.0, 0);
     c.gives("cudaDevAttrHostNumaId", code, Code::INVALID_VALUE)
@@ -258,15 +152,31 @@ fn memory_info(c: &Cuda<'_>) -> Verdict {
 }
 
 fn synchronize(c: &Cuda<'_>) -> Verdict {
-    let memory = c.device_memory(64 * KIB)?;
-    let streams = [c.stream()?, c.stream()?, c.default_stream(0)];
-    c.ok("cudaMemset", c.set(&memory, 0, memory.bytes()))?;
-    for stream in &streams {
-        c.ok("launch", c.add_range(&memory, 0, 1024, 0, stream)?)?;
-    }
-    c.gives("cudaDeviceSynchronize", c.synchronize(), Code::SUCCESS)?;
-    for stream in &streams {
-        c.gives("cudaStreamQuery behind it", stream.query(), Code::SUCCESS)?;
+    let seen = c.pinned(4 * KIB, 0)?;
+    // Each kind of stream is the one that has work, so that none is overlooked.
+    for (what, stream) in [
+        ("blocking", c.stream_with(0)?),
+        ("non-blocking", c.stream()?),
+        ("the legacy default stream", c.default_stream(0)),
+        ("the thread's default stream", c.default_stream(PER_THREAD)),
+    ] {
+        seen.fill_all(0);
+        let gate = c.gate(&stream)?;
+        c.add(&seen, 1, &stream)?;
+        let (waited, code) = gate.across(|| c.synchronize());
+        let (done, value) = (stream.query(), seen.value_all());
+        c.gives(
+            &format!("cudaDeviceSynchronize, {what}"),
+            code,
+            Code::SUCCESS,
+        )?;
+        c.holds(&format!("{what}: it waited"), waited)?;
+        c.gives(
+            &format!("{what}: cudaStreamQuery behind it"),
+            done,
+            Code::SUCCESS,
+        )?;
+        c.is(&format!("{what}: the work"), value?, 1)?;
     }
     Ok(())
 }

@@ -41,7 +41,7 @@ pub(super) const CASES: &[Case] = &[
     .misuse(),
     Case::new(
         "host_access.attached-to-host",
-        "Memory attached to the host may be touched while kernels run that do not use it.",
+        "Memory attached to the host, from the start or later, may be touched while kernels run that do not use it.",
         sources::GUIDE_MANAGED,
         &["cudaStreamAttachMemAsync", "cudaMallocManaged"],
         attached_to_host,
@@ -120,13 +120,22 @@ fn during_a_kernel(c: &Cuda<'_>) -> Verdict {
 }
 
 fn attached_to_host(c: &Cuda<'_>) -> Verdict {
-    let (memory, other) = (
+    let (from_start, later) = (
         c.managed_with(64 * KIB, sys::cudaMemAttachHost)?,
-        c.stream()?,
+        c.managed(64 * KIB)?,
     );
+    let (own, other) = (c.stream()?, c.stream()?);
+    c.gives(
+        "cudaMemAttachHost",
+        c.attach(&own, &later, sys::cudaMemAttachHost),
+        Code::SUCCESS,
+    )?;
+    c.ok("synchronize", own.synchronize())?;
     let gate = c.gate(&other)?;
-    memory.fill_all(3);
-    c.is("contents", memory.value_all()?, 3)?;
+    for (what, memory) in [("from the start", &from_start), ("later", &later)] {
+        memory.fill_all(3);
+        c.is(what, memory.value_all()?, 3)?;
+    }
     gate.open()
 }
 

@@ -28,7 +28,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::new(
         "launch.kernels-own-limit",
-        "A block with more threads than the kernel declares is refused.",
+        "A kernel tells how many threads a block of it may have; a block with more is refused.",
         sources::EXEC,
         &["cuLaunchKernel", "cuFuncGetAttribute"],
         kernels_own_limit,
@@ -63,6 +63,9 @@ pub(super) const CASES: &[Case] = &[
         many_in_order,
     ),
 ];
+
+/// `CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK`
+const MAX_THREADS_PER_BLOCK: u32 = 0;
 
 /// A launch of the kernel that has limits.
 pub(super) fn limited(threads: u32, shared_bytes: u32) -> Shape {
@@ -185,6 +188,9 @@ fn limits(c: &Cuda<'_>) -> Verdict {
 
 fn kernels_own_limit(c: &Cuda<'_>) -> Verdict {
     let (out, stream) = (c.device_memory(4 * KIB)?, c.stream()?);
+    let (code, most) = c.kernel_attribute(MAX_THREADS_PER_BLOCK)?;
+    c.gives("cuFuncGetAttribute", code, Code::SUCCESS)?;
+    c.is("CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK", most, 64)?;
     c.refuses(
         "65 threads",
         c.launch_limited(&out, limited(65, 0), &stream)?,

@@ -6,11 +6,13 @@ mod allocation;
 mod attributes;
 mod batch;
 mod copies;
+mod counting;
 mod default_streams;
 mod devices;
 mod errors;
 mod event_order;
 mod events;
+mod generation;
 mod host_access;
 mod launch;
 mod location;
@@ -52,6 +54,7 @@ mod prelude {
 const GROUPS: &[&[Case]] = &[
     versions::CASES,
     devices::CASES,
+    generation::CASES,
     errors::CASES,
     allocation::CASES,
     pointers::CASES,

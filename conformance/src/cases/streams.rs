@@ -78,7 +78,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::new(
         "streams.priorities",
-        "A greater priority is a lower number; a stream takes any, and what is outside of the range is brought into it.",
+        "A greater priority is a lower number; a stream is made with any, inside of the range or outside, and works.",
         sources::STREAM,
         &[
             "cudaDeviceGetStreamPriorityRange",

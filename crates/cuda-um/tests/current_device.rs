@@ -112,3 +112,26 @@ fn the_callers_device_stays_current_when_a_call_fails() {
         }
     }
 }
+
+/// Both ways: to the device (where it is set, and the failure of earlier work reported), and back from it.
+#[test]
+fn the_callers_device_stays_current_when_setting_a_device_fails() {
+    let (sim, first, _) = simulated_with(|builder| builder.devices(2));
+    let second = first.runtime().device(1).unwrap();
+    make_current(&sim, 0);
+    let fails = || Fail::call("cudaSetDevice").with(cudaError::cudaErrorInvalidValue);
+    let ask = || second.memory_info().map(drop);
+
+    sim.fail(fails().after_the_call());
+    let error = ask().unwrap_err();
+    assert!(error.to_string().contains("cudaSetDevice"), "{error}");
+    assert_eq!(current(&sim), 0, "after an error of earlier work");
+
+    sim.fail(fails());
+    ask().unwrap_err();
+    assert_eq!(current(&sim), 0, "after a refusal");
+
+    sim.fail(fails().nth(2));
+    ask().expect("the question itself was answered");
+    assert_eq!(current(&sim), 0, "after a refusal on the way back");
+}

@@ -4,7 +4,7 @@ mod support;
 
 use cuda_um::{
     DeviceBuffer, Error, ErrorKind, Oversubscription, PinnedBuffer, PoolOptions, RegisteredBuffer,
-    UnifiedBuffer, UnifiedOptions, UnifiedPool,
+    TransferOptions, UnifiedBuffer, UnifiedOptions, UnifiedPool,
 };
 use cuda_um_sim::{Fail, Gpu, Leak, Misuse, Sim};
 use cuda_um_sys::cudaError;
@@ -348,5 +348,34 @@ fn unregistering_is_tried_once_more() {
     for fail in [fail.clone(), fail.after_the_call()] {
         sim.fail(fail);
         RegisteredBuffer::scope(&device, &mut memory, |_| {}).unwrap();
+    }
+}
+
+/// The ring of pinned memory was freed under copies whose event could not be waited for.
+#[test]
+fn staging_memory_is_not_freed_under_copies_whose_event_fails() {
+    let staged = TransferOptions::default().threads(1).from_bytes(1);
+    for fails_too in [&[][..], &["cudaDeviceSynchronize"]] {
+        let (sim, device, _) = simulated(Gpu::H200);
+        device.set_transfer_options(staged);
+        let mut memory = DeviceBuffer::<u8>::zeroed(&device, 1000).unwrap();
+        let hold = sim.hold(0);
+        memory.copy_from_host(&[7; 1000]).unwrap();
+        assert!(!hold.is_over(), "the copy is still to run");
+        fail(&sim, "cudaEventQuery");
+        fails_too.iter().for_each(|call| fail(&sim, call));
+        device.set_transfer_options(staged);
+        let is_left = fails_too.len();
+        assert_eq!(hold.is_over(), is_left == 0, "the device is waited for");
+        drop(hold);
+        assert_eq!(calls(&sim, "cudaFreeHost"), 1 - is_left);
+        assert_eq!(memory.read_back().unwrap(), [7; 1000]);
+        device.set_transfer_options(staged);
+        memory.close().unwrap();
+        sim.leaves(
+            is_left,
+            "no wait works",
+            |leak| matches!(leak, Leak::Memory { kind, .. } if *kind == "cudaHostAlloc"),
+        );
     }
 }

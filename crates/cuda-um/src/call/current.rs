@@ -21,11 +21,13 @@ impl<'a> Current<'a> {
         if before == wanted {
             return Ok(Self { api, restore: None });
         }
-        api.set_device(wanted)?;
-        Ok(Self {
+        let current = Self {
             api,
             restore: Some(before),
-        })
+        };
+        // An error may be that of earlier work, and the device set nevertheless: then the drop gives the caller's back.
+        api.set_device(wanted)?;
+        Ok(current)
     }
 }
 
@@ -41,9 +43,16 @@ impl<'a> Current<'a> {
 
 impl Drop for Current<'_> {
     fn drop(&mut self) {
-        if let Some(before) = self.restore
-            && let Err(error) = self.api.set_device(before)
-        {
+        let Some(before) = self.restore else {
+            return;
+        };
+        let restored = self.api.set_device(before);
+        // Nobody else will try: the caller's own calls would go to the wrong device.
+        let restored = restored.or_else(|error| match error.is_sticky() {
+            true => Err(error),
+            false => self.api.set_device(before),
+        });
+        if let Err(error) = restored {
             tracing::warn!(target: "cuda_um", %error, "the caller's device could not be made current again");
         }
     }

@@ -6,7 +6,7 @@ use crate::call::Api;
 use crate::device::DeviceState;
 use crate::error::Result;
 use crate::event::RawEvent;
-use parking_lot::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -41,6 +41,8 @@ struct Pinned {
     api: Arc<Api>,
     ordinal: u32,
     address: NonNull<u8>,
+    /// A copy may still use it, and nobody can wait for that: it is never freed.
+    is_kept: bool,
 }
 
 #[allow(unsafe_code, reason = "the pinned memory is the chunk's own")]
@@ -148,6 +150,7 @@ impl Chunk {
                 address: device.api.host_alloc(device.ordinal, bytes, false)?,
                 api: Arc::clone(&device.api),
                 ordinal: device.ordinal,
+                is_kept: false,
             },
             used: 0,
         })
@@ -172,17 +175,25 @@ impl Drop for Chunk {
         if self.memory.api.origin.is_inherited() {
             return;
         }
-        if let Err(error) = self.wait() {
-            // Nothing runs any more, or CUDA itself is at its end: then freeing fails, too, and says so.
-            tracing::debug!(target: "cuda_um", %error, "a chunk of pinned memory is freed after its copies could not be waited for");
+        let Err(error) = self.wait() else {
+            return;
+        };
+        // The event may be what failed, and not the copies. In a broken context nothing runs any more, and freeing says so, too.
+        let Pinned { api, ordinal, .. } = &self.memory;
+        let is_over = error.is_sticky() || api.device_synchronize(*ordinal).is_ok();
+        if is_over {
+            tracing::debug!(target: "cuda_um", %error, "a chunk of pinned memory whose event could not be waited for");
+            return;
         }
+        self.memory.is_kept = true;
+        tracing::warn!(target: "cuda_um", %error, "a chunk of pinned memory is leaked: its copies could not be waited for");
     }
 }
 
 #[allow(unsafe_code, reason = "frees its memory")]
 impl Drop for Pinned {
     fn drop(&mut self) {
-        if self.api.origin.is_inherited() {
+        if self.is_kept || self.api.origin.is_inherited() {
             return;
         }
         // SAFETY: the chunk's own memory; the chunk has waited for the copies that use it.

@@ -1,0 +1,277 @@
+//! What a generation of GPU has: attributes of devices that NVIDIA documents by compute capability.
+
+use super::prelude::*;
+use crate::Value;
+use cuda_um_sys::cudaDeviceAttr as Attr;
+
+pub(super) const CASES: &[Case] = &[
+    Case::new(
+        "devices.capabilities",
+        "The attributes that the library chooses by are known for every device, agree with one another, and are what Linux has for its compute capability.",
+        sources::GUIDE_MANAGED,
+        &["cudaDeviceGetAttribute"],
+        capabilities,
+    ),
+    Case::new(
+        "devices.limits",
+        "The limits of launches that the library reads are known for every device, and are what is documented for its compute capability.",
+        sources::GUIDE_COMPUTE_CAPABILITIES,
+        &["cudaDeviceGetAttribute"],
+        limits,
+    ),
+];
+
+const FLAGS: [(&str, Attr); 12] = [
+    ("managedMemory", Attr::cudaDevAttrManagedMemory),
+    (
+        "concurrentManagedAccess",
+        Attr::cudaDevAttrConcurrentManagedAccess,
+    ),
+    (
+        "pageableMemoryAccess",
+        Attr::cudaDevAttrPageableMemoryAccess,
+    ),
+    (
+        "pageableMemoryAccessUsesHostPageTables",
+        Attr::cudaDevAttrPageableMemoryAccessUsesHostPageTables,
+    ),
+    (
+        "directManagedMemAccessFromHost",
+        Attr::cudaDevAttrDirectManagedMemAccessFromHost,
+    ),
+    ("unifiedAddressing", Attr::cudaDevAttrUnifiedAddressing),
+    ("canMapHostMemory", Attr::cudaDevAttrCanMapHostMemory),
+    (
+        "hostRegisterSupported",
+        Attr::cudaDevAttrHostRegisterSupported,
+    ),
+    (
+        "canUseHostPointerForRegisteredMem",
+        Attr::cudaDevAttrCanUseHostPointerForRegisteredMem,
+    ),
+    (
+        "memoryPoolsSupported",
+        Attr::cudaDevAttrMemoryPoolsSupported,
+    ),
+    ("integrated", Attr::cudaDevAttrIntegrated),
+    ("concurrentKernels", Attr::cudaDevAttrConcurrentKernels),
+];
+
+/// Reads an attribute of a device; device 0's is written down.
+fn read(c: &Cuda<'_>, name: &str, attribute: Attr, device: i32) -> Result<i32, Failure> {
+    let (code, value) = c.try_attribute(attribute.0, device);
+    c.ok(&format!("{name} of device {device}"), code)?;
+    if device == 0 {
+        c.note(name, Value::Text(value.to_string()));
+    }
+    Ok(value)
+}
+
+fn compute_capability(c: &Cuda<'_>, device: i32) -> Result<(i32, i32), Failure> {
+    let part = |attribute: Attr| {
+        let (code, value) = c.try_attribute(attribute.0, device);
+        c.ok("the compute capability", code).map(|()| value)
+    };
+    Ok((
+        part(Attr::cudaDevAttrComputeCapabilityMajor)?,
+        part(Attr::cudaDevAttrComputeCapabilityMinor)?,
+    ))
+}
+
+fn capabilities(c: &Cuda<'_>) -> Verdict {
+    for device in 0..c.machine.facts.devices as i32 {
+        let mut flags = [0; FLAGS.len()];
+        for (flag, (name, attribute)) in flags.iter_mut().zip(FLAGS) {
+            *flag = read(c, name, attribute, device)?;
+            if !(0..=1).contains(flag) {
+                return fail(format!("{name} is {flag}, and neither 0 nor 1"));
+            }
+        }
+        let [
+            managed,
+            concurrent,
+            pageable,
+            host_tables,
+            from_host,
+            unified,
+            maps_host,
+            registers,
+            same_pointer,
+            _,
+            integrated,
+            kernels,
+        ] = flags.map(|flag| flag == 1);
+        let (major, _) = compute_capability(c, device)?;
+        for (what, holds) in [
+            // Every GPU since Kepler, in a 64-bit process.
+            ("managed memory", managed),
+            ("unified addressing", unified),
+            ("mapped host memory", maps_host),
+            ("concurrent kernels", kernels),
+            (
+                "host memory is registered by a discrete GPU",
+                integrated || registers,
+            ),
+            (
+                "its pointer is for both sides only where it is registered",
+                registers || !same_pointer,
+            ),
+            // Page faults came with Pascal. Integrated GPUs have them or not.
+            (
+                "concurrent managed access before 6.0",
+                major >= 6 || !concurrent,
+            ),
+            (
+                "concurrent managed access from 6.0 on",
+                major < 6 || integrated || concurrent,
+            ),
+            // Each level of unified memory includes the one before it.
+            (
+                "concurrent managed access with pageable access",
+                concurrent || !pageable,
+            ),
+            (
+                "pageable access with the host's page tables",
+                pageable || !host_tables,
+            ),
+            (
+                "the host's page tables with direct access from the host",
+                host_tables || !from_host,
+            ),
+        ] {
+            if !holds {
+                return fail(format!(
+                    "device {device}, {major}.x: not as documented: {what}"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is documented for a limit.
+#[derive(Clone, Copy)]
+enum Documented {
+    /// The same for all generations that are listed.
+    All(i32),
+    /// The generation's threads of a multiprocessor.
+    Threads,
+    /// The generation's shared memory that a block may ask for.
+    Shared,
+    /// At least this: it is the model's, or was read already.
+    AtLeast(i32),
+}
+
+const LIMITS: &[(&str, Attr, Documented)] = &[
+    (
+        "computeCapabilityMajor",
+        Attr::cudaDevAttrComputeCapabilityMajor,
+        Documented::AtLeast(5),
+    ),
+    (
+        "computeCapabilityMinor",
+        Attr::cudaDevAttrComputeCapabilityMinor,
+        Documented::AtLeast(0),
+    ),
+    (
+        "maxThreadsPerBlock",
+        Attr::cudaDevAttrMaxThreadsPerBlock,
+        Documented::All(1024),
+    ),
+    (
+        "maxBlockDimX",
+        Attr::cudaDevAttrMaxBlockDimX,
+        Documented::All(1024),
+    ),
+    (
+        "maxBlockDimY",
+        Attr::cudaDevAttrMaxBlockDimY,
+        Documented::All(1024),
+    ),
+    (
+        "maxBlockDimZ",
+        Attr::cudaDevAttrMaxBlockDimZ,
+        Documented::All(64),
+    ),
+    (
+        "maxGridDimX",
+        Attr::cudaDevAttrMaxGridDimX,
+        Documented::All(i32::MAX),
+    ),
+    (
+        "maxGridDimY",
+        Attr::cudaDevAttrMaxGridDimY,
+        Documented::All(65_535),
+    ),
+    (
+        "maxGridDimZ",
+        Attr::cudaDevAttrMaxGridDimZ,
+        Documented::All(65_535),
+    ),
+    (
+        "maxSharedMemoryPerBlock",
+        Attr::cudaDevAttrMaxSharedMemoryPerBlock,
+        Documented::All(48 << 10),
+    ),
+    (
+        "maxSharedMemoryPerBlockOptin",
+        Attr::cudaDevAttrMaxSharedMemoryPerBlockOptin,
+        Documented::Shared,
+    ),
+    ("warpSize", Attr::cudaDevAttrWarpSize, Documented::All(32)),
+    (
+        "multiProcessorCount",
+        Attr::cudaDevAttrMultiProcessorCount,
+        Documented::AtLeast(1),
+    ),
+    (
+        "maxThreadsPerMultiProcessor",
+        Attr::cudaDevAttrMaxThreadsPerMultiProcessor,
+        Documented::Threads,
+    ),
+];
+
+/// Compute capability, threads of a multiprocessor, KiB of shared memory that a block may ask for.
+const GENERATIONS: &[((i32, i32), i32, i32)] = &[
+    ((5, 0), 2048, 48),
+    ((5, 2), 2048, 48),
+    ((5, 3), 2048, 48),
+    ((6, 0), 2048, 48),
+    ((6, 1), 2048, 48),
+    ((6, 2), 2048, 48),
+    ((7, 0), 2048, 96),
+    ((7, 2), 2048, 96),
+    ((7, 5), 1024, 64),
+    ((8, 0), 2048, 163),
+    ((8, 6), 1536, 99),
+    ((8, 7), 1536, 163),
+    ((8, 9), 1536, 99),
+    ((9, 0), 2048, 227),
+    ((10, 0), 2048, 227),
+    ((12, 0), 1536, 99),
+];
+
+fn limits(c: &Cuda<'_>) -> Verdict {
+    for device in 0..c.machine.facts.devices as i32 {
+        let capability = compute_capability(c, device)?;
+        let known = GENERATIONS.iter().find(|(known, ..)| *known == capability);
+        for (name, attribute, documented) in LIMITS {
+            let value = read(c, name, *attribute, device)?;
+            let (least, most) = match (documented, known) {
+                (Documented::All(value), _) => (*value, *value),
+                (Documented::AtLeast(least), _) => (*least, i32::MAX),
+                (Documented::Threads, Some((_, threads, _))) => (*threads, *threads),
+                (Documented::Shared, Some((.., kib))) => (kib << 10, kib << 10),
+                // A generation that is not listed has at least what the least one has.
+                (Documented::Threads, None) => (1024, i32::MAX),
+                (Documented::Shared, None) => (48 << 10, i32::MAX),
+            };
+            if !(least..=most).contains(&value) {
+                return fail(format!(
+                    "device {device}, {capability:?}: {name} is {value}, and not {least} to {most}"
+                ));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! Differences that are known: `declared.toml`.
+
+use crate::compare::Differs;
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// More known differences than this are a simulator that does not do what CUDA does.
+const MOST: usize = 3;
+
+/// The file.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Declared {
+    /// The differences.
+    #[serde(default)]
+    pub difference: Vec<Difference>,
+    /// Cases that are new, or ask something else, since the run on a GPU in `docs/results/`: no GPU has judged them yet.
+    #[serde(default)]
+    pub unjudged: BTreeSet<String>,
+}
+
+/// One known difference: what one observation shows while the case passes on both sides. A failure is never declared.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Difference {
+    /// The case.
+    pub case: String,
+    /// The observation, by its name.
+    pub observation: String,
+    /// Why it differs.
+    pub reason: String,
+    /// Where that is written.
+    pub link: String,
+}
+
+impl Difference {
+    /// Whether this is what was declared.
+    pub(crate) fn covers(&self, what: &Differs) -> bool {
+        what.observation.as_ref() == Some(&self.observation)
+    }
+}
+
+impl Declared {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// There is none, it holds something else, or what [`parse`](Self::parse) refuses.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        Self::parse(&text).with_context(|| format!("{} is not as expected", path.display()))
+    }
+
+    /// Reads the text of the file.
+    ///
+    /// # Errors
+    /// More than three differences, one that is declared twice, one without a reason, or one without a link (`https://`).
+    pub fn parse(text: &str) -> Result<Self> {
+        let declared: Self = toml::from_str(text)?;
+        let differences = &declared.difference;
+        ensure!(
+            differences.len() <= MOST,
+            "{} differences are declared, and at most {MOST} may be",
+            differences.len()
+        );
+        let mut names = BTreeSet::new();
+        for Difference {
+            case,
+            observation,
+            reason,
+            link,
+        } in differences
+        {
+            ensure!(
+                names.insert((case, observation)),
+                "{case}, \"{observation}\": declared twice"
+            );
+            ensure!(!reason.trim().is_empty(), "{case}: no reason");
+            let page = link.strip_prefix("https://").unwrap_or_default();
+            ensure!(
+                page.contains('.') && !page.contains(char::is_whitespace),
+                "{case}: \"{link}\" is no link"
+            );
+        }
+        Ok(declared)
+    }
+
+    pub(crate) fn covers(&self, case: &str, what: &Differs) -> bool {
+        let known = self.difference.iter();
+        known
+            .filter(|known| known.case == case)
+            .any(|known| known.covers(what))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases;
+
+    fn differences(count: usize, reason: &str, link: &str) -> Result<Declared> {
+        let one = |index: usize| {
+            format!(
+                "[[difference]]\ncase = \"a.b\"\nobservation = \"{index}\"\nreason = \"{reason}\"\nlink = \"{link}\"\n"
+            )
+        };
+        Declared::parse(&(0..count).map(one).collect::<String>())
+    }
+
+    #[test]
+    fn at_most_three_may_be_declared_each_with_a_reason_and_a_link() {
+        let link = "https://docs.nvidia.com/cuda/";
+        assert_eq!(differences(3, "why", link).unwrap().difference.len(), 3);
+        assert!(differences(4, "why", link).is_err());
+        assert!(differences(1, " ", link).is_err());
+        for link in [
+            "",
+            "l",
+            "docs.nvidia.com",
+            "http://docs.nvidia.com",
+            "https://",
+            "https://a b.c",
+        ] {
+            assert!(differences(1, "why", link).is_err(), "{link}");
+        }
+    }
+
+    #[test]
+    fn what_differs_is_named() {
+        assert!(
+            Declared::parse(
+                "[[difference]]\ncase = \"a.b\"\nreason = \"r\"\nlink = \"https://l.m\""
+            )
+            .is_err()
+        );
+    }
+
+    #[test]
+    fn the_file_of_the_repository_names_cases_that_there_are() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("declared.toml");
+        let declared = Declared::read(&path).unwrap();
+        let known = declared.difference.iter().map(|known| &known.case);
+        for name in known.chain(&declared.unjudged) {
+            assert!(cases::all().any(|case| case.name == name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! The simulator against what a GPU did: the runs that are in `docs/results/`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use um_conformance::compare::compare;
+use um_conformance::declared::Declared;
+use um_conformance::{Choice, GPUS, Machine, Outcome, Run, VERSIONS, cases, run};
+
+/// At most one case of so many may be unjudged: else the run in `docs/results/` says too little.
+const UNJUDGED_ONE_OF: usize = 10;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/results")
+}
+
+fn declared() -> Declared {
+    Declared::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("declared.toml")).unwrap()
+}
+
+/// Every `conformance-gpu*.json` there is.
+fn recorded() -> Vec<(PathBuf, Run)> {
+    let mut paths: Vec<_> = fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .flat_map(|path| fs::read_dir(path).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| {
+            let name = path.file_name().unwrap().to_string_lossy();
+            name.starts_with("conformance-gpu") && name.ends_with(".json")
+        })
+        .collect();
+    paths.sort();
+    let read = |path: PathBuf| {
+        let run = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        (path, run)
+    };
+    paths.into_iter().map(read).collect()
+}
+
+/// "CUDA 13.0, 2 × NVIDIA H200": the simulator that plays it.
+fn twin(machine: &str) -> Choice {
+    let words: Vec<&str> = machine.split([' ', ',']).collect();
+    let ["CUDA", version, "", devices, "×", "NVIDIA", gpu] = words[..] else {
+        panic!("no such machine: {machine}");
+    };
+    let unknown = |name: &str| -> ! { panic!("the simulator plays no {name}: {machine}") };
+    let found = GPUS.iter().find(|(name, _)| name.eq_ignore_ascii_case(gpu));
+    let known = VERSIONS.iter().find(|(name, _)| *name == version);
+    Choice::Sim {
+        gpu: found.unwrap_or_else(|| unknown(gpu)).1,
+        cuda: known.unwrap_or_else(|| unknown(version)).1,
+        devices: devices.parse().expect("a number of devices"),
+    }
+}
+
+fn simulated(choice: Choice) -> Run {
+    let program = Path::new(env!("CARGO_BIN_EXE_um_conformance"));
+    let machine = Machine::open(choice).unwrap();
+    run::run(&machine, choice, program, "", |_, _| {}).unwrap()
+}
+
+/// Cases that the GPU has not run, or that passed there when they asked something else. One that fails here is none of them.
+fn unjudged(gpu: &Run, sim: &Run) -> BTreeSet<String> {
+    let failed = |outcome: &Outcome| matches!(outcome, Outcome::Failed(_));
+    let asked = sim.records.iter().filter(|sim| !failed(&sim.outcome));
+    let unasked = asked.filter(|sim| {
+        let gpu = gpu.records.iter().find(|gpu| gpu.case == sim.case);
+        gpu.is_none_or(|gpu| {
+            gpu.outcome == Outcome::Passed
+                && sim.outcome == Outcome::Passed
+                && !gpu.asks_the_same(sim)
+        })
+    });
+    unasked.map(|sim| sim.case.clone()).collect()
+}
+
+/// The run without these cases, and without those that are no more.
+fn judged(run: &Run, unjudged: &BTreeSet<String>) -> Run {
+    let there = |name: &str| cases::all().any(|case| case.name == name);
+    let mut run = run.clone();
+    run.records
+        .retain(|record| there(&record.case) && !unjudged.contains(&record.case));
+    run
+}
+
+#[test]
+fn the_simulator_does_what_the_gpu_did() {
+    let (declared, recorded) = (declared(), recorded());
+    assert!(!recorded.is_empty(), "no run on a GPU in docs/results");
+    let mut faults = Vec::new();
+    for (path, gpu) in recorded {
+        let sim = simulated(twin(&gpu.machine));
+        let missing = unjudged(&gpu, &sim);
+        println!(
+            "{}: {}, compared with {}: {} cases, {} of them skipped on both; no GPU has judged {missing:?}",
+            path.display(),
+            gpu.machine,
+            sim.machine,
+            sim.records.len() - missing.len(),
+            judged(&gpu, &missing).count("skipped"),
+        );
+        let new: Vec<_> = missing.difference(&declared.unjudged).collect();
+        if !new.is_empty() {
+            faults.push(format!(
+                "new, or asking something else, since {}: {new:?}; run them on a GPU, or list them as unjudged in declared.toml",
+                path.display()
+            ));
+        }
+        let known: Vec<_> = declared.unjudged.difference(&missing).collect();
+        if !known.is_empty() {
+            faults.push(format!(
+                "{} has them: {known:?}; they are not unjudged any more (declared.toml)",
+                path.display()
+            ));
+        }
+        let (gpu, sim) = (judged(&gpu, &missing), judged(&sim, &missing));
+        faults.extend(compare(&gpu, &sim, &declared).faults);
+    }
+    assert!(
+        faults.is_empty(),
+        "{} faults:\n{}",
+        faults.len(),
+        faults.join("\n")
+    );
+}
+
+#[test]
+fn most_cases_are_judged_by_a_gpu() {
+    let (unjudged, all) = (declared().unjudged.len(), cases::all().count());
+    assert!(
+        unjudged * UNJUDGED_ONE_OF <= all,
+        "{unjudged} of {all} cases are unjudged: renew the run in docs/results"
+    );
+}
+
+/// Rules that only a measurement states are in that measurement, and passed.
+#[test]
+fn what_was_measured_is_in_the_measurement() {
+    let declared = declared();
+    let mut measured = 0;
+    for case in cases::all() {
+        let Some(page) = case.source.strip_prefix("docs/") else {
+            continue;
+        };
+        measured += 1;
+        let path = folder().join("..").join(page);
+        let run: Run = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        let record = run.records.iter().find(|record| record.case == case.name);
+        let passed = record.is_some_and(|record| record.outcome == Outcome::Passed);
+        assert!(
+            passed || declared.unjudged.contains(case.name),
+            "{} is not in {}",
+            case.name,
+            path.display()
+        );
+    }
+    assert!(measured > 0, "no case is measured");
+}
+
+mod the_comparison {
+    use super::*;
+    use um_conformance::{Record, Value};
+
+    fn of(cases: &[(&str, &str)]) -> Run {
+        let record = |(case, asks): &(&str, &str)| Record {
+            case: (*case).to_owned(),
+            outcome: Outcome::Passed,
+            seen: vec![((*asks).to_owned(), Value::Number(1))],
+        };
+        Run {
+            machine: "CUDA 13.0, 2 × NVIDIA H200".to_owned(),
+            records: cases.iter().map(record).collect(),
+        }
+    }
+
+    #[test]
+    fn finds_cases_that_are_new_or_ask_something_else() {
+        let gpu = of(&[("a.same", "x"), ("a.changed", "x")]);
+        let mut sim = of(&[("a.same", "x"), ("a.changed", "y"), ("a.new", "z")]);
+        let names = |run: &Run| unjudged(&gpu, run).into_iter().collect::<Vec<_>>();
+        assert_eq!(names(&sim), ["a.changed", "a.new"]);
+        // One that fails is no new one.
+        sim.records[1].outcome = Outcome::Failed("why".to_owned());
+        assert_eq!(names(&sim), ["a.new"]);
+        // One that is skipped here alone neither: the comparison says so.
+        sim.records[1].outcome = Outcome::Skipped("why".to_owned());
+        assert_eq!(names(&sim), ["a.new"]);
+    }
+
+    #[test]
+    fn plays_the_machine_that_was_recorded() {
+        let words = twin(&of(&[]).machine).arguments().join(" ");
+        assert_eq!(words, "--runtime sim --gpu h200 --cuda 13.0 --devices 2");
+    }
+}

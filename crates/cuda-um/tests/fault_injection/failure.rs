@@ -1,0 +1,156 @@
+//! What fails, when and how.
+
+use cuda_um::sys::cudaError;
+use cuda_um_sim::{Fail, Sim};
+use std::fmt;
+
+/// How a call fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    OutOfMemory,
+    InvalidValue,
+    /// The work is done, and a failure reported.
+    Late,
+    Sticky,
+    DeviceLost,
+}
+
+pub const KINDS: [Kind; 5] = [
+    Kind::OutOfMemory,
+    Kind::InvalidValue,
+    Kind::Late,
+    Kind::Sticky,
+    Kind::DeviceLost,
+];
+
+impl Kind {
+    pub fn is_sticky(self) -> bool {
+        matches!(self, Self::Sticky | Self::DeviceLost)
+    }
+
+    /// Whether this function can fail like this.
+    pub fn fits(self, call: &str) -> bool {
+        self != Self::Late || reports_late(call)
+    }
+
+    fn code(self) -> cudaError {
+        match self {
+            Self::OutOfMemory => cudaError::cudaErrorMemoryAllocation,
+            Self::InvalidValue | Self::Late => cudaError::cudaErrorInvalidValue,
+            Self::Sticky => cudaError::cudaErrorIllegalAddress,
+            Self::DeviceLost => cudaError::cudaErrorDevicesUnavailable,
+        }
+    }
+}
+
+/// A function that reports failures of work that went on: it may have done its own.
+fn reports_late(call: &str) -> bool {
+    [
+        "cudaMemcpy",
+        "cudaMemset",
+        "cuMemset",
+        "cuLaunchKernel",
+        "cudaMemPrefetch",
+        "cudaMemAdvise",
+        "cudaEventRecord",
+        "cudaEventSynchronize",
+        "cudaStreamWaitEvent",
+        "cudaStreamSynchronize",
+        "cudaDeviceSynchronize",
+        "cudaSetDevice",
+    ]
+    .iter()
+    .any(|name| call.starts_with(name))
+}
+
+/// Calls that only tell: their failure is nobody's.
+pub fn is_inquiry(call: &str) -> bool {
+    call.starts_with("cudaGetError")
+        || call.starts_with("cuGetError")
+        || call.contains("LastError")
+        || call.contains("GetVersion")
+}
+
+/// One call that fails.
+#[derive(Clone, Copy)]
+pub struct Failure {
+    pub call: &'static str,
+    pub nth: u64,
+    pub kind: Kind,
+}
+
+impl Failure {
+    pub fn inject(&self, sim: &Sim) {
+        let failure = Fail::call(self.call).nth(self.nth).with(self.kind.code());
+        sim.fail(match self.kind {
+            Kind::Late => failure.after_the_call(),
+            Kind::DeviceLost => failure.sticky(),
+            _ => failure,
+        });
+    }
+
+    /// Where the trace has it.
+    pub fn position(&self, sim: &Sim) -> Option<usize> {
+        let (call, code) = (self.call, self.kind.code());
+        let is_it = |name: &str, result| name == call && result == code;
+        sim.trace()
+            .iter()
+            .position(|record| is_it(record.name, record.result))
+    }
+
+    pub fn is_named_by(&self, error: &impl fmt::Display) -> bool {
+        // Without what tells versions of a function apart.
+        let plain = self.call.strip_suffix("_v2").unwrap_or(self.call);
+        error.to_string().contains(plain)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { call, nth, kind } = self;
+        write!(f, "{call} #{nth} {kind:?}")
+    }
+}
+
+/// Those that struck. Two alike are told apart by how often the trace has them.
+pub fn struck(failures: &[Failure], sim: &Sim) -> Vec<Failure> {
+    let trace = sim.trace();
+    let seen = |failure: &Failure| {
+        let is_it = |(name, code)| name == failure.call && code == failure.kind.code();
+        let records = trace.iter().map(|record| (record.name, record.result));
+        records.filter(|record| is_it(*record)).count()
+    };
+    let alike = |a: &Failure, b: &Failure| a.call == b.call && a.kind.code() == b.kind.code();
+    let all = failures.iter().enumerate();
+    all.filter(|(index, failure)| {
+        let before = failures[..*index].iter();
+        seen(failure) > before.filter(|before| alike(before, failure)).count()
+    })
+    .map(|(_, failure)| *failure)
+    .collect()
+}
+
+/// The failures to try of calls that are made so often: of each the first few times and the last one, in every way.
+pub fn each_once(calls: &[(&'static str, u64)], first: u64) -> Vec<Failure> {
+    let mut all = Vec::new();
+    for &(call, count) in calls {
+        for nth in (1..=count).filter(|nth| *nth <= first || *nth == count) {
+            let kinds = KINDS.into_iter().filter(|kind| kind.fits(call));
+            all.extend(kinds.map(|kind| Failure { call, nth, kind }));
+        }
+    }
+    all
+}
+
+/// The calls of the trace, with how often each was made.
+pub fn calls(sim: &Sim) -> Vec<(&'static str, u64)> {
+    let mut calls: Vec<(&'static str, u64)> = Vec::new();
+    for record in sim.trace() {
+        match calls.iter_mut().find(|(name, _)| *name == record.name) {
+            Some((_, count)) => *count += 1,
+            None => calls.push((record.name, 1)),
+        }
+    }
+    calls.retain(|(call, _)| !is_inquiry(call));
+    calls
+}

@@ -1,0 +1,78 @@
+//! What is left at the end, and whose fault that is.
+
+use crate::failure::Failure;
+use crate::rules::{self, About};
+use cuda_um_sim::{Leak, Sim};
+
+/// The things that are left, by kind.
+pub fn words(sim: &Sim) -> Vec<&'static str> {
+    let mut words: Vec<_> = sim.leaks().iter().map(word).collect();
+    words.sort_unstable();
+    words
+}
+
+fn word(leak: &Leak) -> &'static str {
+    match leak {
+        Leak::Memory { kind, .. } => kind,
+        Leak::Stream => "stream",
+        Leak::Event => "event",
+        Leak::Pool => "pool",
+        Leak::Module => "module",
+        Leak::Registration { .. } => "registration",
+        _ => "?",
+    }
+}
+
+/// The kinds of things that a function gives back.
+fn given_back_by(call: &str) -> &'static [&'static str] {
+    match call {
+        "cudaFreeAsync" => &["cudaMallocAsync"],
+        "cudaFree" => &["cudaMallocManaged", "cudaMalloc", "cudaMallocAsync"],
+        "cudaFreeHost" => &["cudaHostAlloc"],
+        "cudaStreamDestroy" => &["stream"],
+        "cudaEventDestroy" => &["event"],
+        "cuModuleUnload" => &["module"],
+        "cudaMemPoolDestroy" => &["pool"],
+        _ => &[],
+    }
+}
+
+/// Functions that are called once more before something is left.
+fn is_tried_twice(failure: &Failure) -> bool {
+    ["cudaGetDevice", "cudaSetDevice", "cudaHostUnregister"].contains(&failure.call)
+}
+
+/// The failures that explain what is left, each by one thing that it did not give back, or two of them by one thing that was
+/// tried twice; `None` if they do not explain it.
+pub fn explained_by<'a>(left: &[&str], failures: &'a [Failure]) -> Option<Vec<&'a Failure>> {
+    let mut left = left.to_vec();
+    let (mut explained, mut keeps_pool) = (Vec::new(), false);
+    let mut remove = |is_it: &dyn Fn(&str) -> bool| {
+        let found = left.iter().position(|word| is_it(word));
+        let word = found.map(|index| left.swap_remove(index));
+        keeps_pool |= word == Some("cudaMallocAsync");
+        word.is_some()
+    };
+    for failure in failures {
+        let kinds = given_back_by(failure.call);
+        if remove(&|word| kinds.contains(&word)) {
+            explained.push(failure);
+        }
+    }
+    if failures.len() == 2 && failures.iter().all(is_tried_twice) && remove(&|_| true) {
+        explained.extend(failures);
+    }
+    // Memory of a pool keeps its pool.
+    if keeps_pool && let Some(pool) = left.iter().position(|word| *word == "pool") {
+        left.swap_remove(pool);
+    }
+    left.is_empty().then_some(explained)
+}
+
+/// The rule that has to allow it.
+pub fn rule_about(failure: &Failure) -> About {
+    match is_tried_twice(failure) {
+        true => rules::LEAKS_BY_TWO,
+        false => rules::LEAKS,
+    }
+}

@@ -1,0 +1,166 @@
+//! Two calls of one run fail: a first one, and one of those that come after it, most of all those that are made only because it failed.
+
+use crate::check::{Combination, calls_of, run};
+use crate::failure::{Failure, KINDS, Kind, is_inquiry};
+use crate::rules::Rules;
+use crate::scenarios::{SCENARIOS, Scenario};
+use crate::workers::{self, Summary};
+use crate::world::{Machine, World};
+use fastrand::Rng;
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+/// How many first failures are drawn for a scenario on a machine, each with [`SECOND`] others.
+const PAIRS: (&str, u64) = ("CUDA_UM_FAULT_PAIRS", 10);
+const SEED: (&str, u64) = ("CUDA_UM_FAULT_SEED", 1);
+/// The seconds to one first failure: one right behind it, one on the way out of it, and one anywhere behind it.
+const SECONDS: usize = 3;
+/// "Right behind" is so many calls.
+const CLOSE: usize = 16;
+
+fn setting((name, default): (&str, u64)) -> u64 {
+    let Ok(text) = std::env::var(name) else {
+        return default;
+    };
+    text.parse()
+        .unwrap_or_else(|_| panic!("{name}={text}: a number"))
+}
+
+/// A scenario on a machine, and the calls that it makes there when nothing fails.
+struct Place {
+    scenario: &'static Scenario,
+    machine: Machine,
+    calls: Vec<(&'static str, u64)>,
+    seed: u64,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pairs of {} {:?}", self.scenario.name, self.machine)
+    }
+}
+
+impl Place {
+    /// The first failure is not sticky: after a sticky one every call fails anyway. Every other one is memory that is refused, since that
+    /// is what the library does most about.
+    fn first(&self, rng: &mut Rng) -> Failure {
+        let allocates = |call: &str| call.contains("Malloc") || call == "cudaHostAlloc";
+        let allocations: Vec<_> = self.calls.iter().filter(|it| allocates(it.0)).collect();
+        if rng.bool()
+            && let Some(&&(call, count)) = rng.choice(&allocations)
+        {
+            return Failure {
+                call,
+                nth: rng.u64(1..=count),
+                kind: Kind::OutOfMemory,
+            };
+        }
+        let (call, count) = *rng.choice(&self.calls).expect("a scenario calls something");
+        let kinds = KINDS.into_iter();
+        let kinds = kinds.filter(|kind| !kind.is_sticky() && kind.fits(call));
+        Failure {
+            call,
+            nth: rng.u64(1..=count),
+            kind: rng
+                .choice(kinds.collect::<Vec<_>>())
+                .expect("every call can fail"),
+        }
+    }
+
+    /// What is called after the first failure, each with how many calls of that name there were from the beginning.
+    fn calls_after(&self, first: Failure) -> Vec<(&'static str, u64)> {
+        let world = World::new(self.machine);
+        first.inject(&world.sim);
+        // What comes of it is checked where each call fails alone.
+        let _ = catch_unwind(AssertUnwindSafe(|| (self.scenario.run)(&world)));
+        let _ = world.runtime.reclaim();
+        let Some(position) = first.position(&world.sim) else {
+            return Vec::new();
+        };
+        let mut counts = HashMap::<_, u64>::new();
+        let numbered = world.sim.trace().into_iter().map(|record| {
+            let count = counts.entry(record.name).or_default();
+            *count += 1;
+            (record.name, *count)
+        });
+        let after = numbered.skip(position + 1);
+        after.filter(|(call, _)| !is_inquiry(call)).collect()
+    }
+
+    fn seconds(&self, first: Failure, rng: &mut Rng) -> Vec<Failure> {
+        let after = self.calls_after(first);
+        let is_usual = |(call, nth): &(&str, u64)| {
+            let mut usual = self.calls.iter();
+            usual.any(|(name, count)| name == call && nth <= count)
+        };
+        let on_the_way_out: Vec<_> = after.iter().filter(|it| !is_usual(it)).copied().collect();
+        let way_out = match &on_the_way_out[..] {
+            [] => &after[..],
+            calls => calls,
+        };
+        // Each function once: nearly every second call asks for the current device.
+        let mut close = after[..after.len().min(CLOSE)].to_vec();
+        close.sort_unstable();
+        close.dedup_by_key(|(call, _)| *call);
+        let drawn: [_; SECONDS] = [rng.choice(&close), rng.choice(way_out), rng.choice(&after)];
+        let kinds = |call| KINDS.into_iter().filter(move |kind: &Kind| kind.fits(call));
+        drawn
+            .into_iter()
+            .flatten()
+            .map(|&(call, nth)| Failure {
+                call,
+                nth,
+                kind: rng
+                    .choice(kinds(call).collect::<Vec<_>>())
+                    .expect("every call can fail"),
+            })
+            .collect()
+    }
+
+    fn combinations(&self, firsts: u64) -> Vec<Combination> {
+        let mut rng = Rng::with_seed(self.seed);
+        let pairs = (0..firsts).flat_map(|_| {
+            let first = self.first(&mut rng);
+            let seconds = self.seconds(first, &mut rng).into_iter();
+            seconds.map(move |second| vec![first, second])
+        });
+        pairs
+            .map(|failures| Combination {
+                scenario: self.scenario,
+                machine: self.machine,
+                failures,
+            })
+            .collect()
+    }
+}
+
+#[test]
+fn two_calls_of_one_run_fail() {
+    let start = Instant::now();
+    let (firsts, seed) = (setting(PAIRS), setting(SEED));
+    let mut rng = Rng::with_seed(seed);
+    let all = SCENARIOS.iter().flat_map(|scenario| {
+        let machines = scenario.machines.iter();
+        machines.map(move |&machine| (scenario, machine))
+    });
+    let places: Vec<_> = all
+        .map(|(scenario, machine)| Place {
+            scenario,
+            machine,
+            calls: calls_of(scenario, machine),
+            seed: rng.u64(..),
+        })
+        .collect();
+    let drawn = workers::each(&places, |place| place.combinations(firsts));
+    let all: Vec<_> = drawn.into_iter().flatten().collect();
+    let rules = Rules::default();
+    let reports = workers::each(&all, |it| (it.to_string(), run(it, &rules)));
+    let summary = Summary::of(reports);
+    let (count, both, took) = (all.len(), summary.struck(2), start.elapsed());
+    println!("{count} pairs, both struck in {both}, seed {seed}, in {took:.1?}");
+    summary.assert_no_problems();
+    // Threads make some calls come or not.
+    assert!(2 * both >= count, "both struck in {both} of {count}");
+}

@@ -1,0 +1,70 @@
+//! Copies: in the order of streams, and through the ring of pinned memory.
+
+use super::{COUNT, MANY};
+use crate::world::World;
+use cuda_um::{DeviceBuffer, Result, TransferOptions, UnifiedBuffer};
+
+pub fn streams_in_turn(world: &World) -> Result<()> {
+    let (device, first) = (&world.here().device, &world.here().stream);
+    let second = device.stream()?;
+    let mut a = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
+    let mut b = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
+    for _ in 0..3 {
+        world
+            .here()
+            .add
+            .launch(first, COUNT, (&mut a, COUNT as u32, 3u32))?;
+        second.copy(&a, &mut b)?;
+        world
+            .here()
+            .add
+            .launch(first, COUNT, (&mut b, COUNT as u32, 1u32))?;
+        second.copy(&b, &mut a)?;
+    }
+    assert_eq!(a.host()?[..], [12; COUNT]);
+    Ok(())
+}
+
+pub fn small_ring() -> TransferOptions {
+    TransferOptions::default().threads(2).ring_bytes(1 << 20)
+}
+
+pub fn numbers() -> Vec<u32> {
+    (0..MANY as u32)
+        .map(|i| i.wrapping_mul(2_654_435_761))
+        .collect()
+}
+
+pub fn staged_copies(world: &World) -> Result<()> {
+    let device = &world.here().device;
+    device.set_transfer_options(small_ring());
+    let source = numbers();
+    let unified = UnifiedBuffer::from_slice(device, &source)?;
+    assert!(unified.read_back()? == source);
+    let mut memory = DeviceBuffer::<u32>::zeroed(device, MANY)?;
+    memory.copy_from_host(&source)?;
+    let mut back = vec![0; MANY];
+    memory.copy_to_host(&mut back)?;
+    assert!(back == source);
+    device.set_transfer_options(small_ring());
+    Ok(())
+}
+
+pub fn async_copies(world: &World) -> Result<()> {
+    let device = &world.here().device;
+    device.set_transfer_options(small_ring());
+    let source = numbers();
+    let mut back = vec![0; MANY];
+    let mut memory = DeviceBuffer::<u32>::zeroed(device, MANY)?;
+    pollster::block_on(memory.copy_from_host_async(&source))?;
+    pollster::block_on(memory.copy_to_host_async(&mut back))?;
+    assert!(back == source);
+    let mut unified = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
+    world.here().add.launch(
+        &world.here().stream,
+        COUNT,
+        (&mut unified, COUNT as u32, 9u32),
+    )?;
+    assert_eq!(pollster::block_on(unified.host_async())?[..], [9; COUNT]);
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! Several devices: what one of them fails at leaves the others alone.
+
+use super::{COUNT, pools::options};
+use crate::world::{Post, World};
+use cuda_um::{
+    Advice, DeviceBuffer, DevicePool, Location, PinnedBuffer, PrefetchBatch, Result, UnifiedBuffer,
+    UnifiedPool,
+};
+
+/// A managed buffer goes round: prefetched from device to device, and used by each in turn.
+pub fn one_buffer_on_all_devices(world: &World) -> Result<()> {
+    let mut data = UnifiedBuffer::from_slice(&world.posts[0].device, &[1u32; COUNT])?;
+    for (round, post) in world.posts.iter().chain(&world.posts).enumerate() {
+        if world.migrates() {
+            data.prefetch(&post.device, &post.stream)?;
+            data.advise(Advice::SetAccessedBy(Location::from(&post.device)))?;
+        }
+        let rounds = round as u32;
+        post.add
+            .launch(&post.stream, COUNT, (&mut data, COUNT as u32, rounds))?;
+    }
+    let rounds = 2 * world.posts.len() as u32;
+    assert_eq!(data.host()?[..], [1 + rounds * (rounds - 1) / 2; COUNT]);
+    data.close()
+}
+
+/// Device memory goes from one device to the next one, on the streams of either.
+pub fn copies_between_devices(world: &World) -> Result<()> {
+    let [first, second, ..] = &world.posts[..] else {
+        panic!("a machine of two devices");
+    };
+    let mut a = DeviceBuffer::from_slice(&first.device, &[7u32; COUNT])?;
+    let mut b = DeviceBuffer::<u32>::zeroed(&second.device, COUNT)?;
+    let mut pinned = PinnedBuffer::<u32>::zeroed(&second.device, COUNT)?;
+    for _ in 0..2 {
+        first.stream.copy(&a, &mut b)?;
+        second
+            .add
+            .launch(&second.stream, COUNT, (&mut b, COUNT as u32, 1u32))?;
+        second.stream.copy(&b, &mut a)?;
+        first
+            .add
+            .launch(&first.stream, COUNT, (&mut a, COUNT as u32, 10u32))?;
+    }
+    first.stream.copy(&a, &mut pinned)?;
+    assert_eq!(pinned.host()?[..], [29; COUNT]);
+    assert_eq!(b.read_back()?, [19; COUNT]);
+    b.close()?;
+    a.close()
+}
+
+/// A pool of each kind on every device; memory that changes hands while another device reads it.
+pub fn pools_of_all_devices(world: &World) -> Result<()> {
+    let pools = world.posts.iter().map(|Post { device, .. }| {
+        let managed = UnifiedPool::new(device, options())?;
+        Ok((managed, DevicePool::new(device, options())?))
+    });
+    let pools: Vec<_> = pools.collect::<Result<_>>()?;
+    for round in 0..2u32 {
+        for (index, (managed, on_device)) in pools.iter().enumerate() {
+            let next = (index + 1) % pools.len();
+            let there = &world.posts[next];
+            let source = managed.from_slice(&[round + 5; COUNT])?;
+            let mut scratch = on_device.zeroed::<u32>(COUNT)?;
+            let mut far = pools[next].1.zeroed::<u32>(COUNT)?;
+            world.posts[index].stream.copy(&source, &mut scratch)?;
+            there.stream.copy(&scratch, &mut far)?;
+            // The other device may still read it; the pool's next owner comes after that.
+            drop(scratch);
+            let mut again = on_device.zeroed::<u32>(COUNT)?;
+            there.stream.copy(&far, &mut again)?;
+            assert_eq!(again.read_back()?, [round + 5; COUNT]);
+        }
+    }
+    for (managed, on_device) in &pools {
+        managed.trim();
+        on_device.trim();
+    }
+    Ok(())
+}
+
+/// One batch of buffers of every device, to every device and back.
+pub fn batch_over_devices(world: &World) -> Result<()> {
+    let buffers = world.posts.iter().enumerate();
+    let buffers = buffers
+        .map(|(index, post)| UnifiedBuffer::from_slice(&post.device, &[index as u32 + 1; COUNT]));
+    let buffers: Vec<_> = buffers.collect::<Result<_>>()?;
+    let mut batch = PrefetchBatch::new();
+    for buffer in &buffers {
+        batch.add(buffer);
+    }
+    for post in &world.posts {
+        batch.prefetch(&post.device, &post.stream)?;
+    }
+    batch.prefetch(Location::Host, &world.posts[0].stream)?;
+    for (index, buffer) in buffers.iter().enumerate() {
+        assert_eq!(buffer.host()?[..], [index as u32 + 1; COUNT]);
+    }
+    Ok(())
+}
+
+/// Memory of one device is dropped while another one has still to read it.
+pub fn dropped_while_another_device_reads(world: &World) -> Result<()> {
+    let [first, second, ..] = &world.posts[..] else {
+        panic!("a machine of two devices");
+    };
+    let pool = DevicePool::new(&first.device, options())?;
+    let memory = DeviceBuffer::from_slice(&first.device, &[3u32; COUNT])?;
+    let pooled = pool.from_slice(&[4u32; COUNT])?;
+    let managed = UnifiedBuffer::from_slice(&first.device, &[5u32; COUNT])?;
+    let copy = || DeviceBuffer::<u32>::zeroed(&second.device, COUNT);
+    let mut copies = [copy()?, copy()?, copy()?];
+    let paused = world.sim.pause();
+    second.stream.copy(&memory, &mut copies[0])?;
+    second.stream.copy(&pooled, &mut copies[1])?;
+    second.stream.copy(&managed, &mut copies[2])?;
+    drop((memory, pooled, managed, pool));
+    drop(paused);
+    for (copy, value) in copies.iter().zip(3..) {
+        assert_eq!(copy.read_back()?, [value; COUNT]);
+    }
+    world.runtime.reclaim()
+}
+
+/// Every device has work of its own. What fails on one is its own business: the others come to their end.
+pub fn each_device_for_itself(world: &World) -> Result<()> {
+    let outcomes = world.posts.iter().map(|post| {
+        let Post {
+            device,
+            stream,
+            add,
+            ..
+        } = post;
+        let mut data = UnifiedBuffer::from_slice(device, &[1u32; COUNT])?;
+        let mut copy = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
+        add.launch(stream, COUNT, (&mut data, COUNT as u32, 4u32))?;
+        let other = device.stream()?;
+        other.copy(&data, &mut copy)?;
+        add.launch(stream, COUNT, (&mut copy, COUNT as u32, 2u32))?;
+        assert_eq!(copy.read_back()?, [7; COUNT]);
+        assert_eq!(data.host()?[..], [5; COUNT]);
+        data.close()?;
+        copy.close()
+    });
+    world.all_of(outcomes.collect::<Vec<_>>())
+}

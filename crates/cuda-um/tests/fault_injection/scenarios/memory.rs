@@ -1,0 +1,122 @@
+//! Memory of every kind, written, read and given back.
+
+use super::{COUNT, MANY, copies::small_ring};
+use crate::support::Add;
+use crate::world::{World, ptx};
+use cuda_um::{
+    Advice, DeviceBuffer, Location, Module, PinnedBuffer, Placement, RegisteredBuffer, Result,
+    UnifiedBuffer, UnifiedOptions,
+};
+
+pub fn main_job(world: &World) -> Result<()> {
+    let (device, stream) = (&world.here().device, &world.here().stream);
+    let mut data = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
+    for (i, value) in data.host_mut()?.iter_mut().enumerate() {
+        *value = i as u32;
+    }
+    if world.migrates() {
+        data.advise(Advice::SetPreferredLocation(Location::from(device)))?;
+        data.prefetch(device, stream)?;
+    }
+    world
+        .here()
+        .add
+        .launch(stream, COUNT, (&mut data, COUNT as u32, 2u32))?;
+    if world.migrates() {
+        data.prefetch(Location::Host, stream)?;
+    }
+    let host = data.host()?;
+    assert!(host.iter().enumerate().all(|(i, x)| *x == i as u32 + 2));
+    drop(host);
+    data.close()
+}
+
+pub fn device_memory(world: &World) -> Result<()> {
+    let (device, stream) = (&world.here().device, &world.here().stream);
+    let mut memory = DeviceBuffer::from_slice(device, &[5u32; COUNT])?;
+    world
+        .here()
+        .add
+        .launch(stream, COUNT, (&mut memory, COUNT as u32, 1u32))?;
+    let mut found = vec![0; COUNT];
+    memory.copy_to_host(&mut found)?;
+    assert_eq!(found, [6; COUNT]);
+    let mut bytes = DeviceBuffer::<u64>::zeroed(device, 100)?;
+    bytes.fill(0x0102_0304_0102_0304, stream)?;
+    let mut small = DeviceBuffer::<u16>::zeroed(device, 100)?;
+    small.fill(0x0102, stream)?;
+    assert_eq!(small.read_back()?, [0x0102; 100]);
+    small.close()?;
+    bytes.close()?;
+    memory.close()
+}
+
+pub fn overwritten(world: &World) -> Result<()> {
+    let device = &world.here().device;
+    device.set_transfer_options(small_ring());
+    let mut memory = DeviceBuffer::<u32>::zeroed(device, MANY)?;
+    memory.host_overwrite(.., |first, slots| slots.fill_with(|i| (first + i) as u32))?;
+    let found = memory.read_back()?;
+    assert!(found.iter().enumerate().all(|(i, x)| *x == i as u32));
+    let mut unified = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
+    unified.host_overwrite(100..200, |_, slots| slots.fill_with(|_| 7))?;
+    assert_eq!(unified.host()?[99..101], [0, 7]);
+    Ok(())
+}
+
+pub fn registered_memory(world: &World) -> Result<()> {
+    let (device, stream) = (&world.here().device, &world.here().stream);
+    if !device.capabilities().host_register {
+        return Ok(());
+    }
+    let memory = DeviceBuffer::from_slice(device, &[7u32; COUNT])?;
+    let mut owned = RegisteredBuffer::from_vec(device, vec![0u32; COUNT])?;
+    stream.copy(&memory, &mut owned)?;
+    assert_eq!(owned.into_vec()?, [7; COUNT]);
+    let mut array = vec![0u32; COUNT];
+    RegisteredBuffer::scope(device, &mut array, |registered| {
+        stream.copy(&memory, registered)
+    })??;
+    assert_eq!(array, [7; COUNT]);
+    let mut dropped = RegisteredBuffer::from_vec(device, vec![0u32; COUNT])?;
+    stream.copy(&memory, &mut dropped)?;
+    Ok(())
+}
+
+pub fn mapped_memory(world: &World) -> Result<()> {
+    let (device, stream) = (&world.here().device, &world.here().stream);
+    let capabilities = device.capabilities();
+    if !(capabilities.map_host_memory && capabilities.unified_addressing) {
+        return Ok(());
+    }
+    let options = UnifiedOptions::default().placement(Placement::Mapped);
+    let mut data = UnifiedBuffer::from_slice_with(device, &[1u32; COUNT], options)?;
+    world
+        .here()
+        .add
+        .launch(stream, COUNT, (&mut data, COUNT as u32, 4u32))?;
+    assert_eq!(data.host()?[..], [5; COUNT]);
+    let pinned = PinnedBuffer::from_slice(device, &[6u32; COUNT])?;
+    let again = device.stream()?;
+    again.copy(&pinned, &mut data)?;
+    assert_eq!(data.read_back()?, [6; COUNT]);
+    data.close()?;
+    pinned.close()
+}
+
+pub fn dropped_in_flight(world: &World) -> Result<()> {
+    let (device, stream) = (&world.here().device, &world.here().stream);
+    let module = Module::load(device, &ptx())?;
+    let add = Add(module.kernel("add")?);
+    let other = device.stream()?;
+    let mut managed = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
+    let mut memory = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
+    let mut pinned = PinnedBuffer::<u32>::zeroed(device, COUNT)?;
+    let paused = world.sim.pause();
+    add.launch(stream, COUNT, (&mut managed, COUNT as u32, 1u32))?;
+    other.copy(&managed, &mut memory)?;
+    stream.copy(&memory, &mut pinned)?;
+    drop((managed, memory, pinned, add, module, other));
+    drop(paused);
+    device.runtime().reclaim()
+}

@@ -1,0 +1,99 @@
+//! What programs do with the library: each scenario over a fresh simulator, given back by its end.
+
+mod copies;
+mod devices;
+mod memory;
+mod placing;
+mod pools;
+mod threads;
+mod work;
+
+use crate::world::{Machine, World};
+use cuda_um::Result;
+use cuda_um_sim::CudaVersion::{self, V11_8, V12_9, V13_0, V13_4};
+use cuda_um_sim::Gpu::{self, H200, Maxwell, NoConcurrentAccess};
+
+/// A scenario. It asserts what it finds, also where a failed call did no harm.
+pub struct Scenario {
+    pub name: &'static str,
+    pub machines: &'static [Machine],
+    pub run: fn(&World) -> Result<()>,
+}
+
+const fn machine(devices: usize, gpu: Gpu, cuda: CudaVersion) -> Machine {
+    Machine { gpu, cuda, devices }
+}
+
+const ALL: &[Machine] = &[
+    machine(1, H200, V13_0),
+    machine(1, NoConcurrentAccess, V12_9),
+    machine(1, Maxwell, V11_8),
+];
+/// The same, and on the second of two devices, which is not the thread's current one.
+const ALL_AND_SECOND: &[Machine] = &[
+    machine(1, H200, V13_0),
+    machine(1, NoConcurrentAccess, V12_9),
+    machine(1, Maxwell, V11_8),
+    machine(2, H200, V13_0),
+];
+const FAULTING: &[Machine] = &[machine(1, H200, V13_4), machine(1, H200, V12_9)];
+const TWO: &[Machine] = &[
+    machine(2, H200, V13_0),
+    machine(2, NoConcurrentAccess, V12_9),
+    machine(2, Maxwell, V11_8),
+];
+const TWO_AND_FOUR: &[Machine] = &[
+    machine(2, H200, V13_0),
+    machine(4, H200, V12_9),
+    machine(2, NoConcurrentAccess, V12_9),
+    machine(2, Maxwell, V11_8),
+];
+const FOUR_FAULTING: &[Machine] = &[machine(4, H200, V13_4), machine(2, H200, V12_9)];
+const SHARED: &[Machine] = &[
+    machine(1, H200, V13_0),
+    machine(2, H200, V13_0),
+    machine(1, Maxwell, V11_8),
+];
+
+macro_rules! scenarios {
+    ($($room:ident::$name:ident on $machines:expr;)*) => {
+        pub const SCENARIOS: &[Scenario] = &[$(Scenario {
+            name: stringify!($name),
+            machines: $machines,
+            run: $room::$name,
+        }),*];
+    };
+}
+
+scenarios! {
+    memory::main_job on ALL_AND_SECOND;
+    memory::device_memory on ALL;
+    copies::streams_in_turn on ALL;
+    copies::staged_copies on ALL_AND_SECOND;
+    copies::async_copies on ALL;
+    memory::overwritten on ALL;
+    pools::unified_pool on ALL;
+    pools::pinned_pool on ALL;
+    pools::device_pool on ALL_AND_SECOND;
+    placing::batch_prefetch on FAULTING;
+    placing::advice_and_residency on FAULTING;
+    memory::dropped_in_flight on ALL_AND_SECOND;
+    memory::registered_memory on ALL;
+    memory::mapped_memory on ALL;
+    work::events_and_streams on ALL;
+    work::modules on ALL_AND_SECOND;
+    work::from_open_to_end on ALL;
+    devices::one_buffer_on_all_devices on TWO_AND_FOUR;
+    devices::copies_between_devices on TWO;
+    devices::pools_of_all_devices on TWO;
+    devices::batch_over_devices on FOUR_FAULTING;
+    devices::dropped_while_another_device_reads on TWO;
+    devices::each_device_for_itself on TWO_AND_FOUR;
+    threads::readers_share_a_buffer on SHARED;
+    threads::pools_are_shared on SHARED;
+}
+
+/// Elements of a small buffer.
+const COUNT: usize = 5000;
+/// Enough for several threads.
+const MANY: usize = 400_000;

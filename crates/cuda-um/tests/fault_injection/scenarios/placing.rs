@@ -1,0 +1,42 @@
+//! Where managed memory is, and is to be.
+
+use super::{COUNT, pools::options};
+use crate::world::World;
+use cuda_um::{
+    AccessPattern, Advice, Location, PrefetchBatch, Result, UnifiedBuffer, UnifiedOptions,
+    UnifiedPool, prefetch_all,
+};
+
+pub fn batch_prefetch(world: &World) -> Result<()> {
+    let (device, stream) = (&world.here().device, &world.here().stream);
+    let pool = UnifiedPool::new(device, options())?;
+    let own = [3u32, 4].map(|value| UnifiedBuffer::from_slice(device, &[value; COUNT]));
+    let [first, second] = own;
+    let (first, second) = (first?, second?);
+    let pooled = pool.from_slice(&[5u32; COUNT])?;
+    let mut batch = PrefetchBatch::new();
+    batch.add(&first).add(&second).add(&pooled);
+    batch.prefetch(Location::Host, stream)?;
+    prefetch_all(&[&first, &second, &pooled], device, stream)?;
+    for (buffer, value) in [(&first, 3), (&second, 4), (&pooled, 5)] {
+        assert_eq!(buffer.host()?[..], [value; COUNT]);
+    }
+    Ok(())
+}
+
+pub fn advice_and_residency(world: &World) -> Result<()> {
+    let (device, stream) = (&world.here().device, &world.here().stream);
+    let options = UnifiedOptions::default().pattern(AccessPattern::DeviceResident);
+    let data = UnifiedBuffer::<u32>::zeroed_with(device, 2 << 20, options)?;
+    data.advise(Advice::SetReadMostly)?;
+    data.prefetch_range(1 << 20.., Location::Host, stream)?;
+    let parts: usize = data.residency()?.iter().map(|part| part.bytes.len()).sum();
+    assert_eq!(parts, data.size_bytes());
+    let attributes = data.range_attributes()?;
+    assert!(attributes.read_mostly && attributes.preferred_location.is_some());
+    data.advise(Advice::UnsetReadMostly)?;
+    data.forget_residency();
+    data.prefetch(device, stream)?;
+    assert_eq!(data.host()?[5], 0);
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! Pools: memory that changes hands.
+
+use super::{COUNT, MANY};
+use crate::world::World;
+use cuda_um::{Advice, DeviceBuffer, DevicePool, PinnedPool, PoolOptions, Result, UnifiedPool};
+
+pub fn options() -> PoolOptions {
+    PoolOptions::default().slab_bytes(2 << 20)
+}
+
+pub fn unified_pool(world: &World) -> Result<()> {
+    let (device, stream) = (&world.here().device, &world.here().stream);
+    let pool = UnifiedPool::new(device, options())?;
+    for round in 0..3u32 {
+        let mut small = pool.from_slice(&[round; COUNT])?;
+        let mut large = pool.zeroed::<u32>(MANY)?;
+        if world.migrates() {
+            small.advise(Advice::SetReadMostly)?;
+        }
+        world
+            .here()
+            .add
+            .launch(stream, COUNT, (&mut large, COUNT as u32, round + 1))?;
+        world
+            .here()
+            .add
+            .launch(stream, COUNT, (&mut small, COUNT as u32, 1u32))?;
+        drop(large);
+        assert_eq!(small.host()?[..], [round + 1; COUNT]);
+    }
+    pool.trim();
+    Ok(())
+}
+
+pub fn pinned_pool(world: &World) -> Result<()> {
+    let (device, stream) = (&world.here().device, &world.here().stream);
+    let pool = PinnedPool::new(device, options())?;
+    let mut memory = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
+    for round in 0..3u32 {
+        let staged = pool.from_slice(&[round; COUNT])?;
+        stream.copy(&staged, &mut memory)?;
+    }
+    let mut back = pool.zeroed::<u32>(COUNT)?;
+    stream.copy(&memory, &mut back)?;
+    assert_eq!(back.host()?[..], [2; COUNT]);
+    back.close()?;
+    drop(pool.zeroed::<u8>(5 << 20)?);
+    Ok(())
+}
+
+pub fn device_pool(world: &World) -> Result<()> {
+    let (device, stream) = (&world.here().device, &world.here().stream);
+    let pool = DevicePool::new(device, options())?;
+    let mut last = Vec::new();
+    for round in 0..3u32 {
+        let mut scratch = pool.zeroed::<u32>(COUNT)?;
+        let mut more = pool.from_slice(&[round; COUNT])?;
+        world
+            .here()
+            .add
+            .launch(stream, COUNT, (&mut scratch, COUNT as u32, round))?;
+        stream.copy(&scratch, &mut more)?;
+        last = more.read_back()?;
+    }
+    assert_eq!(last, [2; COUNT]);
+    pool.zeroed::<u32>(COUNT)?.close()?;
+    pool.trim();
+    pool.stats();
+    Ok(())
+}

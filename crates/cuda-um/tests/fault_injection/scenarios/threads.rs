@@ -1,0 +1,85 @@
+//! Threads that share a buffer and a pool: one of them gets the error, and the others go on.
+
+use super::{COUNT, pools::options};
+use crate::world::{Post, World};
+use cuda_um::{DeviceBuffer, DevicePool, Location, PinnedPool, Result, UnifiedBuffer, UnifiedPool};
+use std::sync::Arc;
+
+const THREADS: usize = 3;
+
+/// Runs `work` on threads, each with a device of the machine, by turns. Every one ends by itself.
+fn on_threads(world: &World, work: impl Fn(usize, &Post) -> Result<()> + Sync) -> Result<()> {
+    let work = &work;
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let post = &world.posts[thread % world.posts.len()];
+                scope.spawn(move || work(thread, post))
+            })
+            .collect();
+        let ended = threads.into_iter().map(|thread| thread.join());
+        ended
+            .map(|ended| ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    world.all_of(outcomes)
+}
+
+/// Each copies it on a stream of its own, and reads it on the host where kernels do not mind.
+pub fn readers_share_a_buffer(world: &World) -> Result<()> {
+    let here = world.here();
+    let mut shared = UnifiedBuffer::<u32>::zeroed(&here.device, COUNT)?;
+    here.add
+        .launch(&here.stream, COUNT, (&mut shared, COUNT as u32, 6u32))?;
+    let shared = Arc::new(shared);
+    on_threads(world, |_, post| {
+        let (shared, stream) = (Arc::clone(&shared), post.device.stream()?);
+        let mut mine = DeviceBuffer::<u32>::zeroed(&post.device, COUNT)?;
+        for _ in 0..2 {
+            if world.migrates() {
+                shared.prefetch(&post.device, &stream)?;
+                shared.prefetch(Location::Host, &post.stream)?;
+                assert_eq!(shared.host()?[..], [6; COUNT]);
+            }
+            stream.copy(&*shared, &mut mine)?;
+            post.add
+                .launch(&post.stream, COUNT, (&mut mine, COUNT as u32, 1u32))?;
+        }
+        assert_eq!(mine.read_back()?, [7; COUNT]);
+        // The last one frees it.
+        drop(shared);
+        mine.close()
+    })
+}
+
+/// Each takes and gives back memory of the same pools, which other streams may still use.
+pub fn pools_are_shared(world: &World) -> Result<()> {
+    let device = &world.here().device;
+    let on_device = DevicePool::new(device, options())?;
+    let pinned = PinnedPool::new(device, options())?;
+    let managed = UnifiedPool::new(device, options())?;
+    on_threads(world, |thread, post| {
+        let stream = post.device.stream()?;
+        for round in 0..2u32 {
+            let value = 10 * thread as u32 + round;
+            let source = pinned.from_slice(&[value; COUNT])?;
+            let mut scratch = on_device.zeroed::<u32>(COUNT)?;
+            stream.copy(&source, &mut scratch)?;
+            // Back to its pool, still being read.
+            drop(source);
+            if world.migrates() {
+                let mut copy = managed.zeroed::<u32>(COUNT)?;
+                world.here().stream.copy(&scratch, &mut copy)?;
+                assert_eq!(copy.host()?[..], [value; COUNT]);
+            }
+            let mut back = pinned.zeroed::<u32>(COUNT)?;
+            stream.copy(&scratch, &mut back)?;
+            drop(scratch);
+            assert_eq!(back.host()?[..], [value; COUNT]);
+        }
+        Ok(())
+    })?;
+    managed.trim();
+    pinned.trim();
+    Ok(())
+}

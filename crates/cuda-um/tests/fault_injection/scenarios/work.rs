@@ -1,0 +1,67 @@
+//! Streams, events, modules, and a runtime from its beginning to its end.
+
+use super::{
+    COUNT, MANY,
+    copies::{numbers, small_ring},
+};
+use crate::support::Add;
+use crate::world::{World, ptx};
+use cuda_um::{DeviceBuffer, Event, LaunchConfig, Module, Result, Runtime, UnifiedBuffer};
+
+pub fn events_and_streams(world: &World) -> Result<()> {
+    let (device, stream) = (&world.here().device, &world.here().stream);
+    let other = device.stream()?;
+    let mut data = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
+    let before = Event::timed(stream)?;
+    data.fill(1, stream)?;
+    let after = Event::timed(stream)?;
+    other.wait(&after)?;
+    let point = other.record()?;
+    point.synchronize()?;
+    assert!(point.is_complete()?);
+    after.elapsed_since(&before)?;
+    other.synchronize()?;
+    assert!(other.is_idle()?);
+    device.synchronize()?;
+    device.memory_info()?;
+    data.close()
+}
+
+pub fn modules(world: &World) -> Result<()> {
+    let (device, stream) = (&world.here().device, &world.here().stream);
+    let module = Module::load(device, &ptx())?;
+    let kernel = module.kernel("add")?;
+    assert!(kernel.attributes()?.max_threads_per_block >= 256);
+    kernel.resident_blocks(256, 0)?;
+    kernel.allow_shared_bytes(1024)?;
+    let mut data = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
+    let config = LaunchConfig::linear(COUNT, 128);
+    // SAFETY: the kernel writes `COUNT` elements.
+    #[allow(unsafe_code, reason = "launches the kernel of add.ptx")]
+    unsafe { kernel.launch(stream, config, (&mut data, COUNT as u32, 8u32)) }?;
+    drop((kernel, module));
+    assert_eq!(data.host()?[..], [8; COUNT]);
+    Ok(())
+}
+
+/// A runtime of its own: what is called when it is opened, and at its very end.
+pub fn from_open_to_end(world: &World) -> Result<()> {
+    let runtime = Runtime::from_table(world.sim.table())?;
+    let lived = live(&runtime);
+    let reclaimed = runtime.reclaim();
+    lived.and(reclaimed)
+}
+
+pub fn live(runtime: &Runtime) -> Result<()> {
+    runtime.driver_version()?;
+    let device = runtime.device(0)?;
+    let stream = device.stream()?;
+    device.set_transfer_options(small_ring());
+    let add = Module::load(&device, &ptx())?.kernel("add")?;
+    let add = Add(add);
+    let source = numbers();
+    let mut data = UnifiedBuffer::from_slice(&device, &source)?;
+    add.launch(&stream, MANY, (&mut data, MANY as u32, 1u32))?;
+    assert_eq!(data.read_back()?[7], source[7] + 1);
+    Ok(())
+}

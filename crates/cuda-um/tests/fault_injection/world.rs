@@ -1,0 +1,199 @@
+//! A simulated machine in use, and what must work on it after a failure.
+
+use crate::support::{Add, on, open};
+use cuda_um::{Device, DeviceBuffer, Error, Module, Runtime, Stream, UnifiedBuffer};
+use cuda_um_sim::{CudaVersion, Gpu, LaunchContext, Sim, TwinError};
+use cuda_um_sys::cudaError;
+use std::sync::Mutex;
+
+/// What is simulated.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine {
+    pub gpu: Gpu,
+    pub cuda: CudaVersion,
+    pub devices: usize,
+}
+
+/// A machine in use.
+pub struct World {
+    pub sim: Sim,
+    pub runtime: Runtime,
+    /// One for each device.
+    pub posts: Vec<Post>,
+    /// Errors of a scenario besides the one that it returns.
+    pub more_errors: Mutex<Vec<Error>>,
+}
+
+/// A device in use.
+pub struct Post {
+    pub device: Device,
+    pub stream: Stream,
+    pub add: Add,
+    /// Allocated before anything fails.
+    witness: UnifiedBuffer<u32>,
+}
+
+const WITNESS: usize = 2000;
+
+/// The kernel of add.ptx for every device that is simulated.
+pub fn ptx() -> String {
+    include_str!("../support/add.ptx").replace("sm_60", "sm_50")
+}
+
+fn twin(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    let (count, rounds) = (launch.value::<u32>(1)?, launch.value::<u32>(2)?);
+    let values = launch.slice_mut::<u32>(0, count as usize)?;
+    values
+        .iter_mut()
+        .for_each(|value| *value = value.wrapping_add(rounds));
+    Ok(())
+}
+
+impl World {
+    pub fn new(machine: Machine) -> Self {
+        let builder = Sim::builder().gpu(machine.gpu).cuda(machine.cuda);
+        let builder = builder.devices(machine.devices).kernel("add", twin);
+        let sim = builder.build().unwrap();
+        let runtime = open(&sim);
+        let ordinals = 0..machine.devices as u32;
+        let posts = ordinals.map(|ordinal| Post::new(&runtime, ordinal));
+        let posts: Vec<_> = posts.collect();
+        for post in &posts {
+            post.device.synchronize().unwrap();
+        }
+        sim.clear_trace();
+        Self {
+            sim,
+            runtime,
+            posts,
+            more_errors: Mutex::default(),
+        }
+    }
+
+    /// Where scenarios of one device run: on the last one, so that on a machine with more it is not the thread's current device.
+    pub fn here(&self) -> &Post {
+        self.posts.last().expect("a machine has a device")
+    }
+
+    /// Whether managed memory migrates, so that it can be prefetched and advised.
+    pub fn migrates(&self) -> bool {
+        self.here().device.capabilities().concurrent_managed_access
+    }
+
+    /// The first error; the others are kept beside it.
+    pub fn all_of(
+        &self,
+        outcomes: impl IntoIterator<Item = cuda_um::Result<()>>,
+    ) -> cuda_um::Result<()> {
+        let mut errors = outcomes.into_iter().filter_map(Result::err);
+        let Some(first) = errors.next() else {
+            return Ok(());
+        };
+        self.more_errors.lock().unwrap().extend(errors);
+        Err(first)
+    }
+
+    /// Every device does what it did before.
+    pub fn still_works(&mut self) -> cuda_um::Result<()> {
+        self.posts.iter_mut().try_for_each(Post::still_works)
+    }
+
+    /// What does not fail at once in a broken context.
+    pub fn not_sticky(&mut self) -> Vec<String> {
+        self.posts.iter_mut().flat_map(Post::not_sticky).collect()
+    }
+
+    /// What `cudaGetDevice` says on this thread; -1 if it fails.
+    #[allow(unsafe_code, reason = "asks CUDA itself, not the library")]
+    pub fn current_device(&self) -> i32 {
+        let mut ordinal = -1;
+        // SAFETY: the pointer is valid for one write.
+        let code = unsafe { (self.sim.table().cudaGetDevice)(&mut ordinal) };
+        if code == cudaError::cudaSuccess {
+            ordinal
+        } else {
+            -1
+        }
+    }
+}
+
+impl Post {
+    fn new(runtime: &Runtime, ordinal: u32) -> Self {
+        let (device, stream) = on(runtime, ordinal);
+        let module = Module::load(&device, &ptx()).unwrap();
+        let add = Add(module.kernel("add").unwrap());
+        let mut witness = UnifiedBuffer::<u32>::zeroed(&device, WITNESS).unwrap();
+        for (i, value) in witness.host_mut().unwrap().iter_mut().enumerate() {
+            *value = i as u32;
+        }
+        Self {
+            device,
+            stream,
+            add,
+            witness,
+        }
+    }
+
+    /// The witness holds what it held, and can be used in every way; new memory can be had.
+    fn still_works(&mut self) -> cuda_um::Result<()> {
+        let count = WITNESS as u32;
+        let is_right = |values: &[u32], plus: u32| {
+            let mut numbers = values.iter().enumerate();
+            assert!(
+                numbers.all(|(i, x)| *x == i as u32 + plus),
+                "the witness has changed"
+            );
+        };
+        is_right(&self.witness.host()?, 0);
+        self.add
+            .launch(&self.stream, WITNESS, (&mut self.witness, count, 3u32))?;
+        let mut copy = DeviceBuffer::<u32>::zeroed(&self.device, WITNESS)?;
+        self.device.stream()?.copy(&self.witness, &mut copy)?;
+        is_right(&copy.read_back()?, 3);
+        self.witness.fill(9, &self.stream)?;
+        assert!(self.witness.host()?.iter().all(|x| *x == 9));
+        for (i, value) in self.witness.host_mut()?.iter_mut().enumerate() {
+            *value = i as u32;
+        }
+        copy.close()?;
+        UnifiedBuffer::from_slice(&self.device, &[1u8; 100])?.close()?;
+        self.device.synchronize()
+    }
+
+    fn not_sticky(&mut self) -> Vec<String> {
+        let (device, stream) = (&self.device, &self.stream);
+        let outcomes = [
+            ("a stream", device.stream().map(drop)),
+            (
+                "an allocation",
+                DeviceBuffer::<u8>::zeroed(device, 100).map(drop),
+            ),
+            (
+                "a managed allocation",
+                UnifiedBuffer::<u8>::zeroed(device, 100).map(drop),
+            ),
+            ("synchronize", stream.synchronize()),
+            (
+                "a launch",
+                self.add
+                    .launch(stream, 10, (&mut self.witness, 10u32, 1u32)),
+            ),
+            ("a fill", self.witness.fill(1, stream)),
+            ("a guard", self.witness.host().map(drop)),
+            ("reading back", self.witness.read_back().map(drop)),
+            ("the device", device.synchronize()),
+        ];
+        let wrong = outcomes.into_iter().filter_map(|(what, outcome)| {
+            let found = match outcome {
+                Ok(()) => "works".to_owned(),
+                Err(error) if error.is_sticky() => return None,
+                Err(error) => format!("says {error}"),
+            };
+            let ordinal = device.ordinal();
+            Some(format!(
+                "after a sticky error {what} on device {ordinal} {found}"
+            ))
+        });
+        wrong.collect()
+    }
+}

@@ -1,0 +1,130 @@
+//! One run with one failure, and what must hold after it.
+
+use crate::failure::{self, Failure, Kind};
+use crate::leaks;
+use crate::rules::{self, Rules};
+use crate::scenarios::Scenario;
+use crate::workers::Report;
+use crate::world::{Machine, World};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use um_backend::CudaError;
+
+/// One failure of one call in one scenario.
+pub struct Combination {
+    pub scenario: &'static Scenario,
+    pub machine: Machine,
+    pub failure: Failure,
+}
+
+impl fmt::Display for Combination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ((gpu, devices), failure) = (self.machine, self.failure);
+        write!(f, "{} {gpu:?} x{devices}, {failure}", self.scenario.name)
+    }
+}
+
+/// Whether the error is what a framework can tell this failure by.
+fn is_typed(error: &CudaError, failure: &Failure) -> bool {
+    let half_way = |error: &cuda_um::Error| matches!(error, cuda_um::Error::Incomplete { .. });
+    if failure.kind.is_sticky() {
+        // Of whichever call meets the broken context first.
+        return error.is_sticky();
+    }
+    let is_it = match (failure.kind, error) {
+        (Kind::OutOfMemory, CudaError::OutOfMemory { .. }) => true,
+        (Kind::OutOfMemory, CudaError::Cuda(error)) => half_way(error),
+        (_, error) => matches!(error, CudaError::Cuda(_)),
+    };
+    is_it && failure.is_named_by(error) && error.to_string().lines().count() == 1
+}
+
+/// Runs a scenario with a failure, and again without it.
+pub fn run(combination: &Combination, rules: &Rules) -> Report {
+    let Combination {
+        scenario,
+        machine,
+        failure,
+    } = combination;
+    let allow = |about| rules.allow(about, scenario.name, failure.call);
+    let mut problems = Vec::new();
+    let mut world = World::new(*machine);
+    let (sim, runtime) = (world.sim.clone(), world.runtime());
+    failure.inject(&sim);
+    let result = catch_unwind(AssertUnwindSafe(|| (scenario.run)(&world)));
+    let reclaimed = runtime.reclaim().map_err(CudaError::from);
+    let struck = !failure::struck(&[*failure], &sim).is_empty();
+    let sticky = struck && failure.kind.is_sticky();
+    sim.clear_failures();
+    let error = match result {
+        Ok(Err(error)) => Some(error),
+        Ok(Ok(())) => reclaimed.err(),
+        Err(_) => {
+            problems.push("the scenario panicked".to_owned());
+            None
+        }
+    };
+    match &error {
+        Some(error) if !struck => problems.push(format!("failed without a failure: {error}")),
+        Some(error) => {
+            let may_be = || sticky && allow(rules::NOT_YET_STICKY);
+            if !is_typed(error, failure) && !may_be() {
+                problems.push(format!("not typed: {error:?}"));
+            }
+        }
+        None if !struck || sticky || allow(rules::NO_ERROR) => {}
+        None => problems.push("no error".to_owned()),
+    }
+    let again = || catch_unwind(AssertUnwindSafe(|| (scenario.run)(&world)));
+    if sticky {
+        match again() {
+            Ok(Err(error)) if error.is_sticky() || allow(rules::NOT_YET_STICKY) => {}
+            outcome => problems.push(format!("the same again in a broken context: {outcome:?}")),
+        }
+        problems.extend(world.not_sticky());
+    } else {
+        match again() {
+            Ok(Ok(())) => {}
+            outcome => problems.push(format!("the same again: {outcome:?}")),
+        }
+        match catch_unwind(AssertUnwindSafe(|| world.still_works())) {
+            Ok(Ok(())) => {}
+            outcome => problems.push(format!("the witnesses: {outcome:?}")),
+        }
+    }
+    drop(world);
+    let last = runtime.reclaim();
+    drop(runtime);
+    if !sim.misuse().is_empty() {
+        problems.push(format!("misuse: {:?}", sim.misuse()));
+    }
+    if !sticky {
+        problems.extend(last.err().map(|error| format!("at the end: {error}")));
+        let left = leaks::words(&sim);
+        let failures = if struck { &[*failure][..] } else { &[] };
+        let explained = leaks::explained_by(&left, failures);
+        let mut by = explained.iter().flatten();
+        if explained.is_none() || !by.all(|failure| allow(leaks::rule_about(failure))) {
+            problems.push(format!("leaks: {left:?}"));
+        }
+    }
+    Report {
+        struck: usize::from(struck),
+        problems,
+    }
+}
+
+/// The calls of a run without failures, with how often each is made.
+pub fn calls_of(scenario: &Scenario, machine: Machine) -> Vec<(&'static str, u64)> {
+    let mut world = World::new(machine);
+    (scenario.run)(&world).unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
+    world.runtime().reclaim().unwrap();
+    let calls = failure::calls(&world.sim);
+    world.still_works().unwrap();
+    let (sim, runtime) = (world.sim.clone(), world.runtime());
+    drop(world);
+    runtime.reclaim().unwrap();
+    drop(runtime);
+    assert_eq!(leaks::words(&sim), [""; 0], "{}", scenario.name);
+    calls
+}

@@ -1,0 +1,51 @@
+//! Every CUDA call behind the buffers of this crate fails once, in every way: a typed error that names it, no leak, and whatever else
+//! there is goes on. How calls fail, what may leak and who runs it all is `cuda-um`'s; this crate's are the machines and the scenarios.
+
+mod check;
+#[path = "../../../cuda-um/tests/fault_injection/failure.rs"]
+#[allow(dead_code, reason = "pairs of failures need more of it")]
+mod failure;
+#[path = "../../../cuda-um/tests/fault_injection/leaks.rs"]
+mod leaks;
+#[path = "../../../cuda-um/tests/fault_injection/rules.rs"]
+#[allow(dead_code, reason = "whether all rules are needed is seen there")]
+mod rules;
+mod scenarios;
+#[path = "../support/mod.rs"]
+mod support;
+#[path = "../../../cuda-um/tests/fault_injection/workers.rs"]
+mod workers;
+mod world;
+
+use check::{Combination, calls_of, run};
+use rules::Rules;
+use scenarios::SCENARIOS;
+use std::time::Instant;
+use workers::Summary;
+use world::MACHINES;
+
+/// Of a call that is made often, the first so many times and the last one.
+const FIRST: u64 = 3;
+
+#[test]
+fn every_call_behind_a_buffer_fails_once() {
+    let start = Instant::now();
+    let mut all = Vec::new();
+    for scenario in SCENARIOS {
+        for &machine in &MACHINES {
+            let failures = failure::each_once(&calls_of(scenario, machine), FIRST);
+            all.extend(failures.into_iter().map(|failure| Combination {
+                scenario,
+                machine,
+                failure,
+            }));
+        }
+    }
+    let rules = Rules::default();
+    let reports = workers::each(&all, |it| (it.to_string(), run(it, &rules)));
+    let summary = Summary::of(reports);
+    let (count, struck, took) = (all.len(), summary.struck(1), start.elapsed());
+    println!("{count} combinations, {struck} failures struck, in {took:.1?}");
+    summary.assert_no_problems();
+    assert!(struck >= 1000, "{struck} failures struck");
+}

@@ -1,0 +1,178 @@
+//! What a tensor framework does: through `dyn Buffer` wherever that serves.
+
+use crate::support::opaque::OpaqueBuffer;
+use crate::world::{LEN, World};
+use um_backend::{
+    AccessPattern, Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, DType,
+    MemoryAdvice,
+};
+
+type Result<T = ()> = std::result::Result<T, CudaError>;
+
+/// A scenario. It asserts what it finds, also where a failed call did no harm.
+pub struct Scenario {
+    pub name: &'static str,
+    pub run: fn(&World) -> Result,
+}
+
+macro_rules! scenarios {
+    ($($name:ident)*) => {
+        pub const SCENARIOS: &[Scenario] = &[$(Scenario { name: stringify!($name), run: $name }),*];
+    };
+}
+
+scenarios! {
+    every_kind_by_its_trait
+    every_pair_copied
+    through_a_stranger
+    advised_and_prefetched
+    a_pool_and_a_batch
+    one_after_the_other
+    the_callers_own_memory
+    from_open_to_end
+}
+
+fn make(backend: &CudaBackend, kind: BufferKind, value: f32) -> Result<Box<dyn Buffer<f32>>> {
+    let mut buffer = backend.create(kind, LEN)?;
+    buffer.fill(value)?;
+    Ok(buffer)
+}
+
+fn every_kind_by_its_trait(world: &World) -> Result {
+    for kind in BufferKind::ALL {
+        let mut buffer = world.far.create::<f32>(kind, LEN)?;
+        buffer.copy_from_host(&[1.5; LEN])?;
+        buffer.copy_from_host_at(10, &[4.0; 5])?;
+        let mut part = [0.0; 6];
+        buffer.copy_to_host_at(9, &mut part)?;
+        assert_eq!(part, [1.5, 4.0, 4.0, 4.0, 4.0, 4.0]);
+        let mut other = buffer.clone_empty(LEN)?;
+        assert_eq!(other.read_back()?, [0.0; LEN]);
+        other.copy_from_buffer(&*buffer)?;
+        buffer.set_zero()?;
+        assert_eq!(other.read_back()?[8..11], [1.5, 1.5, 4.0]);
+        assert_eq!(buffer.read_back()?, [0.0; LEN]);
+    }
+    Ok(())
+}
+
+/// Between any two kinds; the target is on the last device.
+fn every_pair_copied(world: &World) -> Result {
+    for from in BufferKind::ALL {
+        let source = make(&world.backend, from, 3.0)?;
+        for to in BufferKind::ALL {
+            let mut target = make(&world.far, to, 8.0)?;
+            target.copy_from_buffer_at(1, &*source, 0..LEN - 1)?;
+            let found = target.read_back()?;
+            assert_eq!((found[0], found[1], found[LEN - 1]), (8.0, 3.0, 3.0));
+        }
+    }
+    Ok(())
+}
+
+/// A buffer from outside of the crate: every copy goes in pieces through memory of the host.
+fn through_a_stranger(world: &World) -> Result {
+    let mut stranger = OpaqueBuffer::<f32>::new(LEN);
+    for kind in BufferKind::ALL {
+        let mut buffer = make(&world.backend, kind, 5.0)?;
+        stranger.copy_from_buffer(&*buffer)?;
+        buffer.fill(1.0)?;
+        buffer.copy_from_buffer(&stranger)?;
+        assert_eq!(buffer.read_back()?, [5.0; LEN]);
+    }
+    Ok(())
+}
+
+/// The same code on a GPU that cannot: there it is not applied, and nothing else changes.
+fn advised_and_prefetched(world: &World) -> Result {
+    let backend = &world.backend;
+    let mut buffer = backend.allocate_unified::<f32>(LEN)?;
+    buffer.as_slice_mut()?.fill(2.0);
+    backend.set_memory_advice(&buffer, MemoryAdvice::SetPreferredLocation, Some(0))?;
+    buffer.set_read_mostly()?;
+    buffer.prefetch_to_device(None)?;
+    world.double.launch(backend.device(), &mut buffer)?;
+    buffer.prefetch_to_host()?;
+    buffer.unset_read_mostly()?;
+    assert_eq!(buffer.as_slice()?[..], [4.0; LEN]);
+    let scores = backend.allocate_unified_for::<f32>(LEN, AccessPattern::ReadBack)?;
+    assert_eq!(scores.as_slice()?[..], [0.0; LEN]);
+    scores.close()?;
+    buffer.close()
+}
+
+fn a_pool_and_a_batch(world: &World) -> Result {
+    let backend = &world.pooled;
+    for round in 0..2u8 {
+        let buffers = [0, 1].map(|index| -> Result<_> {
+            let mut buffer = backend.allocate_unified::<f32>(LEN)?;
+            buffer.copy_from_host(&[f32::from(round + index); LEN])?;
+            Ok(buffer)
+        });
+        let [first, second] = buffers;
+        let (first, second) = (first?, second?);
+        let alone = world.backend.allocate_unified::<u32>(LEN)?;
+        let mut batch = backend.prefetch_batch();
+        batch.add(&first).add(&second).add(&alone);
+        batch.to_device(None)?;
+        batch.to_host()?;
+        assert_eq!(first.as_slice()?[..], [f32::from(round); LEN]);
+        assert_eq!(second.as_slice()?[..], [f32::from(round + 1); LEN]);
+    }
+    backend.trim();
+    Ok(())
+}
+
+/// Work on every kind of buffer, each dropped while it is enqueued.
+fn one_after_the_other(world: &World) -> Result {
+    let device = world.backend.device();
+    let mut last = world.backend.create_host::<f32>(LEN)?;
+    last.fill(1.0)?;
+    for kind in [BufferKind::Cuda, BufferKind::Unified, BufferKind::Pinned] {
+        let mut buffer = world.backend.create::<f32>(kind, LEN)?;
+        buffer.copy_from_buffer(&last)?;
+        world.double.launch(device, &mut *buffer)?;
+        let mut next = buffer.clone_empty(LEN)?;
+        next.copy_from_buffer(&*buffer)?;
+        drop(buffer);
+        next.copy_to_host(last.as_slice_mut())?;
+    }
+    assert_eq!(last.as_slice(), [8.0; LEN]);
+    Ok(())
+}
+
+fn the_callers_own_memory(world: &World) -> Result {
+    let backend = &world.backend;
+    if !backend.device().capabilities().host_register {
+        return Ok(());
+    }
+    let source = make(backend, BufferKind::Cuda, 6.0)?;
+    let mut memory = vec![0.0f32; LEN];
+    source.copy_to_host(&mut memory)?;
+    let stream = backend.device().stream();
+    let mut registered = backend.register(vec![0.0f32; LEN])?;
+    let mut target = backend.create_buffer::<f32>(LEN, DType::F32)?;
+    backend.with_registered(&mut memory, |registered| {
+        stream.copy(registered, target.as_cuda_um_mut())
+    })??;
+    stream.copy(target.as_cuda_um(), &mut registered)?;
+    assert_eq!(registered.into_vec()?, [6.0; LEN]);
+    target.close()
+}
+
+/// A backend of its own: what is called when it is opened, and at its very end.
+fn from_open_to_end(world: &World) -> Result {
+    let config = CudaBackendConfig::default().simulator(world.sim.clone());
+    let backend = CudaBackend::initialize_blocking(config)?;
+    let runtime = backend.device().as_cuda_um().runtime().clone();
+    let lived = (|| {
+        let sibling = backend.device().sibling(0)?;
+        sibling.memory_info()?;
+        let buffer = make(&backend, BufferKind::Unified, 1.0)?;
+        assert_eq!(buffer.read_back()?, [1.0; LEN]);
+        Ok(())
+    })();
+    drop(backend);
+    let reclaimed = runtime.reclaim().map_err(CudaError::from);
+    lived.and(reclaimed)
+}

@@ -1,0 +1,112 @@
+//! Backends of one simulated machine, and a buffer of each kind that must survive what fails.
+
+use crate::support::kernel::Double;
+use cuda_um::Runtime;
+use um_backend::sim::{Gpu, Sim};
+use um_backend::{
+    Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, PoolOptions, RuntimeChoice,
+};
+
+/// The GPU, and how many of them.
+pub type Machine = (Gpu, usize);
+pub const MACHINES: [Machine; 4] = [
+    (Gpu::H200, 1),
+    (Gpu::H200, 2),
+    (Gpu::NoConcurrentAccess, 1),
+    (Gpu::Maxwell, 1),
+];
+
+/// Elements of a buffer.
+pub const LEN: usize = 3000;
+
+pub struct World {
+    pub sim: Sim,
+    pub backend: CudaBackend,
+    /// The same device; unified buffers come from a pool, where managed memory is good.
+    pub pooled: CudaBackend,
+    /// The last device: the same one, or another.
+    pub far: CudaBackend,
+    pub double: Double,
+    /// One of each kind, on the host and the device.
+    witnesses: Vec<Box<dyn Buffer<f32>>>,
+}
+
+fn numbers() -> Vec<f32> {
+    (0..LEN).map(|i| i as f32).collect()
+}
+
+impl World {
+    pub fn new((gpu, devices): Machine) -> Self {
+        let sim = Sim::builder().gpu(gpu).devices(devices).build().unwrap();
+        let config = CudaBackendConfig::default().simulator(sim.clone());
+        let backend = CudaBackend::initialize_blocking(config).unwrap();
+        let given = RuntimeChoice::Given(backend.device().as_cuda_um().runtime().clone());
+        let config = CudaBackendConfig::default().runtime(given);
+        let pool = PoolOptions::default().slab_bytes(2 << 20);
+        let pooled = config.clone().unified_pool(pool);
+        let far = config.device(devices - 1);
+        let witnesses = BufferKind::ALL.map(|kind| {
+            let mut witness = backend.create::<f32>(kind, LEN).unwrap();
+            witness.copy_from_host(&numbers()).unwrap();
+            witness
+        });
+        backend.synchronize().unwrap();
+        let world = Self {
+            pooled: CudaBackend::initialize_blocking(pooled).unwrap(),
+            far: CudaBackend::initialize_blocking(far).unwrap(),
+            double: Double::load(backend.device()),
+            witnesses: witnesses.into(),
+            backend,
+            sim,
+        };
+        world.sim.clear_trace();
+        world
+    }
+
+    pub fn runtime(&self) -> Runtime {
+        self.backend.device().as_cuda_um().runtime().clone()
+    }
+
+    /// The witnesses hold what they held, and can be used in every way.
+    pub fn still_works(&mut self) -> Result<(), CudaError> {
+        let backend = &self.backend;
+        for witness in &mut self.witnesses {
+            assert_eq!(witness.read_back()?, numbers(), "a witness has changed");
+            let mut copy = witness.clone_empty(LEN)?;
+            copy.copy_from_buffer(&**witness)?;
+            witness.fill(2.0)?;
+            assert_eq!(witness.read_back()?, [2.0; LEN]);
+            witness.copy_from_buffer(&*copy)?;
+        }
+        for kind in BufferKind::ALL {
+            assert_eq!(backend.create::<f32>(kind, 10)?.read_back()?, [0.0; 10]);
+        }
+        backend.synchronize()?;
+        self.far.synchronize()
+    }
+
+    /// What does not fail at once in a broken context.
+    pub fn not_sticky(&mut self) -> Vec<String> {
+        let mut outcomes = vec![("synchronize".to_owned(), self.backend.synchronize())];
+        for kind in BufferKind::ALL {
+            if kind != BufferKind::Host {
+                let made = self.backend.create::<f32>(kind, 10).map(drop);
+                outcomes.push((format!("a {kind} buffer"), made));
+            }
+        }
+        for witness in &mut self.witnesses {
+            if witness.device().cuda().is_some() {
+                outcomes.push((format!("a fill of {witness:?}"), witness.fill(1.0)));
+            }
+        }
+        let wrong = outcomes.into_iter().filter_map(|(what, outcome)| {
+            let found = match outcome {
+                Ok(()) => "works".to_owned(),
+                Err(error) if error.is_sticky() => return None,
+                Err(error) => format!("says {error}"),
+            };
+            Some(format!("after a sticky error {what} {found}"))
+        });
+        wrong.collect()
+    }
+}
