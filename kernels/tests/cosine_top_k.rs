@@ -83,7 +83,7 @@ fn on_device_from<T: TargetScalar>(
     queries: &[f32],
     targets: &[T],
 ) -> (Vec<f32>, Vec<u32>) {
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let kernels = CosineTopK::load(&device).unwrap();
     let queries = [&queries[..start], queries].concat();
     let targets = [&targets[..start], targets].concat();
@@ -291,7 +291,7 @@ fn chunks_of_several_tiles() {
 
 #[test]
 fn impossible_shapes_are_refused() {
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let kernels = CosineTopK::load(&device).unwrap();
     let queries = UnifiedBuffer::from_slice(&device, &[1.0f32; 8]).unwrap();
     let targets = UnifiedBuffer::from_slice(&device, &[1.0f32; 12]).unwrap();

@@ -12,7 +12,7 @@ const LENGTHS: [usize; 9] = [0, 1, 31, 255, 256, 257, 1025, 100_003, 1 << 21];
 
 #[test]
 fn scale_gives_the_bits_of_its_twin() {
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let scale = Scale::load(&device).unwrap();
     for count in LENGTHS {
         let input = noise(1, count);
@@ -27,7 +27,7 @@ fn scale_gives_the_bits_of_its_twin() {
 
 #[test]
 fn saxpy_gives_the_bits_of_its_twin() {
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let saxpy = Saxpy::load(&device).unwrap();
     for count in LENGTHS {
         let (x, mut y) = (noise(2, count), noise(3, count));
@@ -43,7 +43,7 @@ fn saxpy_gives_the_bits_of_its_twin() {
 
 #[test]
 fn both_copies_copy_everything() {
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let copy = CopyKernels::load(&device).unwrap();
     for (count, stride) in [
         (0, 1),
@@ -70,7 +70,7 @@ fn both_copies_copy_everything() {
 
 #[test]
 fn fill_of_every_element_size() {
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let fill = Fill::load(&device).unwrap();
     for count in LENGTHS {
         let mut bytes = UnifiedBuffer::<u8>::zeroed(&device, count).unwrap();
@@ -102,7 +102,7 @@ fn fill_of_every_element_size() {
 
 #[test]
 fn the_sum_in_shared_memory_has_the_bits_of_its_twin() {
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let reduce = Reduce::load(&device).unwrap();
     for count in LENGTHS {
         let input = noise(5, count);
@@ -120,7 +120,7 @@ fn the_sum_in_shared_memory_has_the_bits_of_its_twin() {
 /// Each of n - 1 additions rounds by at most half an epsilon of a partial sum, which is at most Σ|x|: together less than n · ε · Σ|x|.
 #[test]
 fn sums_are_within_the_rounding_of_their_additions() {
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let reduce = Reduce::load(&device).unwrap();
     for count in [1, 257, 100_003] {
         let input = noise(6, count);
@@ -149,7 +149,7 @@ fn sums_are_within_the_rounding_of_their_additions() {
 
 #[test]
 fn wrong_lengths_are_named_and_nothing_is_written() {
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let scale = Scale::load(&device).unwrap();
     let input = UnifiedBuffer::from_slice(&device, &[1.0f32; 8]).unwrap();
     let mut output = UnifiedBuffer::<f32>::zeroed(&device, 7).unwrap();

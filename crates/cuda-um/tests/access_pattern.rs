@@ -22,7 +22,7 @@ fn asked(placement: Placement) -> UnifiedOptions {
 
 #[test]
 fn mapped_memory_works_as_managed_memory_does() {
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let add = Add::load(&device);
     for placement in [Placement::Managed, Placement::Mapped] {
         for len in [1000, MIB] {
@@ -96,7 +96,7 @@ fn the_pattern_decides_and_says_why() {
 
 #[test]
 fn the_advice_of_a_pattern_is_really_given() {
-    let (device, _) = device();
+    let (_sim, device, _) = device();
     let buffer =
         UnifiedBuffer::<u8>::zeroed_with(&device, 4096, pattern(AccessPattern::ReadMostly))
             .unwrap();
@@ -115,7 +115,7 @@ fn the_advice_of_a_pattern_is_really_given() {
 
 #[test]
 fn the_cost_model_of_the_machine_counts() {
-    let (_, device, _) = simulated(Gpu::H200);
+    let (_sim, device, _) = simulated(Gpu::H200);
     let mut model = CostModel::h200();
     // A link that kernels can hardly use.
     model.remote_rate = 1e6;
@@ -160,7 +160,7 @@ fn nothing_of_mapped_memory_migrates() {
 
 #[test]
 fn without_concurrent_access_the_pattern_gives_no_advice() {
-    let (_, device, _) = simulated(Gpu::NoConcurrentAccess);
+    let (_sim, device, _) = simulated(Gpu::NoConcurrentAccess);
     let buffer =
         UnifiedBuffer::<u8>::zeroed_with(&device, 3, pattern(AccessPattern::ReadMostly)).unwrap();
     let placed = buffer.placement();

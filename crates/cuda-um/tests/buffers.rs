@@ -29,7 +29,7 @@ macro_rules! each_kind {
 
 #[test]
 fn new_buffers_hold_zeros_or_the_slice() {
-    let (device, _) = device();
+    let (_sim, device, _) = device();
     for len in LENGTHS {
         let numbers: Vec<u32> = (0..len as u32).map(|i| i * 3 + 1).collect();
         each_kind!(Kind => {
@@ -51,7 +51,7 @@ fn new_buffers_hold_zeros_or_the_slice() {
 
 #[test]
 fn parts_are_copied_and_wrong_lengths_change_nothing() {
-    let (device, _) = device();
+    let (_sim, device, _) = device();
     each_kind!(Kind => {
         let mut buffer = Kind::from_slice(&device, &[1u16, 2, 3, 4, 5]).unwrap();
         buffer.copy_from_host_at(1, &[20, 30]).unwrap();
@@ -94,7 +94,7 @@ fn fills<T: Element + PartialEq + std::fmt::Debug>(
 
 #[test]
 fn fill_takes_elements_of_any_size() {
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     fills(&device, &stream, 0xA7u8);
     fills(&device, &stream, 0x1234u16);
     fills(&device, &stream, -1.5f32);
@@ -106,7 +106,7 @@ fn fill_takes_elements_of_any_size() {
 
 #[test]
 fn fill_takes_structs() {
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
     #[repr(C)]
     struct Packed {
@@ -153,7 +153,7 @@ fn copies<A: Memory<u32>, B: Memory<u32>>(
 
 #[test]
 fn streams_copy_between_all_kinds() {
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let numbers: Vec<u32> = (0..5000).collect();
     fn read<M: std::ops::Deref<Target = [u32]>>(guard: M) -> Vec<u32> {
         guard.to_vec()
@@ -174,7 +174,7 @@ fn streams_copy_between_all_kinds() {
 
 #[test]
 fn uninitialised_memory_becomes_a_buffer_once_a_kernel_wrote_it() {
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let mut buffer = UnifiedBuffer::<u32>::uninit(&device, 100, UnifiedOptions::default()).unwrap();
     let add = Add::load(&device);
     add.launch(&stream, 100, (&mut buffer, 100u32, 0u32))
@@ -192,7 +192,7 @@ fn uninitialised_memory_becomes_a_buffer_once_a_kernel_wrote_it() {
 
 #[test]
 fn a_vector_is_registered_used_in_place_and_given_back() {
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let add = Add::load(&device);
     let mut registered = RegisteredBuffer::from_vec(&device, vec![1u32; 3000]).unwrap();
     let address = registered.as_ptr();
@@ -215,7 +215,7 @@ fn a_vector_is_registered_used_in_place_and_given_back() {
 
 #[test]
 fn a_borrowed_slice_is_registered_for_a_scope() {
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let add = Add::load(&device);
     let mut memory = vec![10u32; 5000];
     let seen = RegisteredBuffer::scope(&device, &mut memory[100..], |registered| {
@@ -235,7 +235,7 @@ fn a_borrowed_slice_is_registered_for_a_scope() {
 
 #[test]
 fn what_cannot_be_addressed_is_refused() {
-    let (device, _) = device();
+    let (_sim, device, _) = device();
     let error = DeviceBuffer::<u64>::zeroed(&device, usize::MAX / 4).unwrap_err();
     assert!(
         matches!(

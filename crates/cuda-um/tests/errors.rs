@@ -6,9 +6,9 @@ use cuda_um::{
     DeviceBuffer, Error, ErrorKind, Oversubscription, PinnedBuffer, PoolOptions, RegisteredBuffer,
     TransferOptions, UnifiedBuffer, UnifiedOptions, UnifiedPool,
 };
-use cuda_um_sim::{Fail, Gpu, Leak, Sim};
+use cuda_um_sim::{Fail, Gpu, Leak, Misuse, Sim};
 use cuda_um_sys::cudaError;
-use support::{Add, calls, simulated, simulated_with};
+use support::{Add, Checked, calls, simulated, simulated_with};
 
 const MIB: usize = 1 << 20;
 
@@ -21,7 +21,7 @@ fn fail(sim: &Sim, call: &str) {
 
 #[test]
 fn out_of_memory_says_how_much() {
-    let (_, device, _) = simulated_with(|builder| builder.total_memory_bytes(64 << 20));
+    let (_sim, device, _) = simulated_with(|builder| builder.total_memory_bytes(64 << 20));
     let error = DeviceBuffer::<u8>::zeroed(&device, 65 * MIB).unwrap_err();
     let Error::OutOfMemory {
         call,
@@ -143,6 +143,10 @@ fn a_failed_allocation_leaves_nothing_behind() {
 #[test]
 fn a_broken_context_is_sticky_and_its_memory_is_not_reused() {
     let (sim, device, stream) = simulated_with(|builder| builder.crash_on_misuse(false));
+    sim.breaks("a kernel has an illegal address");
+    sim.misuses(1, "a kernel goes beyond its buffer", |misuse| {
+        matches!(misuse, Misuse::KernelFault { .. })
+    });
     let add = Add::load(&device);
     let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
     // The kernel goes beyond its buffer: an illegal address.
@@ -173,6 +177,9 @@ fn what_a_deferred_free_met_is_told() {
     buffer.fill(3, &stream).unwrap();
     drop(buffer);
     sim.fail(Fail::call("cudaFree").with(cudaError::cudaErrorInvalidValue));
+    sim.leaves(1, "its free is refused", |leak| {
+        matches!(leak, Leak::Memory { bytes: 400, .. })
+    });
     drop(paused);
     let error = device.runtime().reclaim().unwrap_err();
     assert!(error.to_string().starts_with("cudaFree: "), "{error}");
@@ -196,6 +203,9 @@ fn close_tells_that_memory_could_not_be_freed() {
     let memory = memory.close().unwrap_err();
     refuse("cudaFreeHost");
     let pinned = pinned.close().unwrap_err();
+    sim.leaves(3, "their frees are refused", |leak| {
+        matches!(leak, Leak::Memory { bytes: 100, .. })
+    });
     for (error, call) in [
         (unified, "cudaFree: "),
         (memory, "cudaFree: "),
@@ -207,7 +217,7 @@ fn close_tells_that_memory_could_not_be_freed() {
 
 #[test]
 fn no_such_device() {
-    let (_, device, _) = simulated_with(|builder| builder.devices(2));
+    let (_sim, device, _) = simulated_with(|builder| builder.devices(2));
     let error = device.runtime().device(2).unwrap_err();
     assert_eq!(error.to_string(), "there is no device 2: the runtime has 2");
     assert_eq!(device.runtime().devices().unwrap().len(), 2);
@@ -265,6 +275,7 @@ fn a_lost_device_is_sticky_and_borrowed_memory_goes_back() {
         let lost = Fail::call("cudaStreamSynchronize");
         let lost = lost.with(cudaError::cudaErrorDevicesUnavailable);
         sim.fail(lost.sticky());
+        sim.breaks("the device is lost");
     });
     let error = outcome.unwrap_err();
     assert!(error.is_sticky(), "{error}");
@@ -279,7 +290,7 @@ fn a_lost_device_is_sticky_and_borrowed_memory_goes_back() {
 
 #[test]
 fn a_device_that_never_worked_is_not_lost() {
-    let sim = Sim::builder().build().unwrap();
+    let sim = Checked::new(Sim::builder().build().unwrap());
     let unavailable = cudaError::cudaErrorDevicesUnavailable;
     sim.fail(Fail::call("cudaStreamCreateWithFlags").with(unavailable));
     let device = support::open(&sim).device(0).unwrap();
@@ -292,6 +303,10 @@ fn a_device_that_never_worked_is_not_lost() {
 fn what_is_leaked_does_not_keep_the_runtime() {
     for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
         let (sim, device, stream) = simulated(gpu);
+        sim.breaks("a kernel has an illegal address");
+        sim.misuses(1, "a kernel goes beyond its buffer", |misuse| {
+            matches!(misuse, Misuse::KernelFault { .. })
+        });
         let table = std::sync::Arc::downgrade(&sim.table());
         let add = Add::load(&device);
         let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
@@ -323,8 +338,6 @@ fn what_comes_before_a_free_is_tried_once_more() {
     drop(add);
     sim.fail(fail());
     drop(stream);
-    drop(device);
-    assert_eq!(sim.leaks(), []);
 }
 
 #[test]
@@ -335,7 +348,6 @@ fn unregistering_is_tried_once_more() {
     for fail in [fail.clone(), fail.after_the_call()] {
         sim.fail(fail);
         RegisteredBuffer::scope(&device, &mut memory, |_| {}).unwrap();
-        assert_eq!(sim.leaks(), []);
     }
 }
 
@@ -360,10 +372,10 @@ fn staging_memory_is_not_freed_under_copies_whose_event_fails() {
         assert_eq!(memory.read_back().unwrap(), [7; 1000]);
         device.set_transfer_options(staged);
         memory.close().unwrap();
-        let pinned = sim
-            .leaks()
-            .into_iter()
-            .filter(|leak| matches!(leak, Leak::Memory { kind, .. } if *kind == "cudaHostAlloc"));
-        assert_eq!(pinned.count(), is_left, "leaked where no wait works");
+        sim.leaves(
+            is_left,
+            "no wait works",
+            |leak| matches!(leak, Leak::Memory { kind, .. } if *kind == "cudaHostAlloc"),
+        );
     }
 }

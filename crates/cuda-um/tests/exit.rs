@@ -11,7 +11,7 @@ use cuda_um::{
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
-use support::{Add, device};
+use support::{Add, on, unwatched};
 
 const CHILD: &str = "CUDA_UM_TEST_CHILD";
 const HANGS: Duration = Duration::from_secs(60);
@@ -39,6 +39,11 @@ fn ends_well(name: &str, body: fn()) {
         std::thread::sleep(Duration::from_millis(2));
     };
     assert_eq!(status.code(), Some(42), "{status}");
+}
+
+/// A device of a simulator that nobody asks, or of a GPU whose process does not wait at its end: it ends with all of this alive.
+fn device() -> (Device, Stream) {
+    on(&unwatched().1, 0)
 }
 
 /// One of each kind.

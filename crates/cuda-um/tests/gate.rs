@@ -67,7 +67,7 @@ fn every_runtime_over_the_driver_shares_the_gate() {
 
 #[test]
 fn a_forgotten_guard_refuses_launches_for_good() {
-    let (_, device, stream) = simulated(Gpu::NoConcurrentAccess);
+    let (_sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
     let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
     std::mem::forget(buffer.host().unwrap());
     assert!(matches!(buffer.fill(1, &stream), Err(Error::Busy { .. })));
@@ -76,7 +76,7 @@ fn a_forgotten_guard_refuses_launches_for_good() {
 
 #[test]
 fn pinned_memory_takes_no_turns() {
-    let (_, device, stream) = simulated(Gpu::NoConcurrentAccess);
+    let (_sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
     let add = Add::load(&device);
     let idle = PinnedBuffer::from_slice(&device, &[1u32; 100]).unwrap();
     let mut used = PinnedBuffer::<u32>::zeroed(&device, 100).unwrap();
@@ -87,7 +87,7 @@ fn pinned_memory_takes_no_turns() {
 
 #[test]
 fn there_is_no_prefetch_and_says_why() {
-    let (_, device, stream) = simulated(Gpu::NoConcurrentAccess);
+    let (_sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
     let buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
     for error in [
         buffer.prefetch(&device, &stream).unwrap_err(),
@@ -126,7 +126,7 @@ fn a_future_that_was_given_up_leaves_the_gate_open() {
 #[test]
 fn host_async_is_ready_after_a_stream_with_work_has_gone() {
     // Nobody could ask for its work any more, so the future tried again for ever.
-    let (_, device, stream) = simulated(Gpu::NoConcurrentAccess);
+    let (_sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
     let buffer = UnifiedBuffer::from_slice(&device, &[5u32; 100]).unwrap();
     let mut gone = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
     // No kernel: its module would keep the stream.

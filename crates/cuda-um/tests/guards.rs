@@ -8,7 +8,7 @@ use support::{Add, device, simulated};
 
 #[test]
 fn the_host_waits_for_the_kernel() {
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let add = Add::load(&device);
     let mut unified = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
     let mut pinned = PinnedBuffer::<u32>::zeroed(&device, 1000).unwrap();
@@ -72,11 +72,6 @@ fn busy_names_the_buffer_and_nothing_else_waits() {
 
     assert_eq!(written.host().unwrap()[99], 2);
     read.host_mut().unwrap()[0] = 1;
-    drop((written, read, idle, add, stream));
-    device.runtime().reclaim().unwrap();
-    drop(device);
-    assert!(sim.leaks().is_empty(), "{:?}", sim.leaks());
-    assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
 }
 
 #[test]

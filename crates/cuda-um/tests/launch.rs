@@ -8,7 +8,7 @@ use support::{Add, device, on, simulated, simulated_with};
 
 #[test]
 fn views_are_parts_of_buffers() {
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let add = Add::load(&device);
     let mut unified = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
     let mut pinned = PinnedBuffer::<u32>::zeroed(&device, 1000).unwrap();
@@ -48,7 +48,7 @@ fn views_are_parts_of_buffers() {
 
 #[test]
 fn impossible_shapes_are_refused() {
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let add = Add::load(&device);
     let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 10).unwrap();
     let mut launch = |grid, block, shared_bytes| {
@@ -103,7 +103,7 @@ fn impossible_shapes_are_refused() {
 
 #[test]
 fn kernels_tell_what_they_need() {
-    let (device, _) = device();
+    let (_sim, device, _) = device();
     let add = Add::load(&device);
     assert_eq!((add.0.name(), add.0.device().ordinal()), ("add", 0));
     assert!(add.0.attributes().unwrap().max_threads_per_block >= 256);
@@ -116,7 +116,7 @@ fn kernels_tell_what_they_need() {
 
 #[test]
 fn bad_modules_and_names_are_errors() {
-    let (device, _) = device();
+    let (_sim, device, _) = device();
     let error = Module::load(&device, "not PTX").unwrap_err().to_string();
     assert!(error.starts_with("cuModuleLoadData: "), "{error}");
     let error = Module::load(&device, ".version 6.4\0").unwrap_err();
@@ -137,7 +137,7 @@ fn bad_modules_and_names_are_errors() {
 
 #[test]
 fn other_devices_and_runtimes_are_refused() {
-    let (_, first, stream) = simulated_with(|builder| builder.devices(2));
+    let (_sim, first, stream) = simulated_with(|builder| builder.devices(2));
     let (second, other) = on(first.runtime(), 1);
     let add = Add::load(&first);
     let mut managed = UnifiedBuffer::<u32>::zeroed(&second, 100).unwrap();
@@ -163,7 +163,7 @@ fn other_devices_and_runtimes_are_refused() {
     memory.copy_to_host(&mut found).unwrap();
     assert_eq!(found, [6; 100], "managed memory is for all devices");
 
-    let (_, _, foreign) = simulated(Gpu::H200);
+    let (_foreign, _, foreign) = simulated(Gpu::H200);
     let error = add
         .launch(&foreign, 100, (&mut managed, 100u32, 1u32))
         .unwrap_err();
@@ -179,7 +179,7 @@ fn other_devices_and_runtimes_are_refused() {
 
 #[test]
 fn arguments_may_be_a_list() {
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let add = Add::load(&device);
     let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
     for rounds in [3u32, 4] {

@@ -8,7 +8,7 @@ use support::{Add, device, simulated, simulated_with};
 
 #[test]
 fn advice_is_read_back() {
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let here = Location::from(&device);
     let buffer = UnifiedBuffer::<u32>::zeroed(&device, 1 << 20).unwrap();
     let fresh = buffer.range_attributes().unwrap();
@@ -52,7 +52,7 @@ fn advice_is_read_back() {
 
 #[test]
 fn advice_for_a_part_leaves_the_rest() {
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     // Far more than a page of any size in each half.
     let buffer = UnifiedBuffer::<u32>::zeroed(&device, 4 << 20).unwrap();
     let half = buffer.len() / 2;
@@ -141,7 +141,7 @@ fn later_work_on_any_stream_comes_after_a_prefetch() {
 
 #[test]
 fn what_is_not_there_is_named() {
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
     let error = buffer.prefetch(Location::Device(99), &stream).unwrap_err();
     assert!(
@@ -168,7 +168,7 @@ fn numa_nodes_need_a_newer_runtime() {
         (CudaVersion::V12_2, true),
         (CudaVersion::V13_0, true),
     ] {
-        let (_, device, stream) = simulated_with(|builder| builder.cuda(cuda));
+        let (_sim, device, stream) = simulated_with(|builder| builder.cuda(cuda));
         let buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
         let outcome = buffer.prefetch(Location::HostNuma(0), &stream);
         if known {

@@ -5,7 +5,7 @@ mod support;
 use cuda_um::{Device, DeviceBuffer, Error, PinnedBuffer, PinnedPool, PoolOptions, Stream};
 use cuda_um_sim::{Fail, Gpu};
 use cuda_um_sys::cudaError;
-use support::{Add, calls, device, nothing_left, simulated};
+use support::{Add, calls, device, no_memory_left, simulated};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -47,12 +47,12 @@ fn one_slab_serves_many_buffers() {
     assert!(sim.trace().is_empty(), "{:?}", sim.trace());
     stream.copy(&zeros, &mut on_device).unwrap();
     drop((zeros, pool, on_device));
-    nothing_left(&sim, device.runtime());
+    no_memory_left(&sim, device.runtime());
 }
 
 #[test]
 fn contents_are_right_and_apart() {
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let (pool, add) = (pool(&device), Add::load(&device));
     let mut buffers = Vec::new();
     for index in 0..100u32 {
@@ -78,7 +78,7 @@ fn contents_are_right_and_apart() {
 
 #[test]
 fn kernels_get_the_blocks_own_address() {
-    let (device, _) = device();
+    let (_sim, device, _) = device();
     let pool = pool(&device);
     let buffers: Vec<PinnedBuffer<u32>> = (0..3).map(|_| pool.zeroed(100).unwrap()).collect();
     // How far the device's view of a slab is from the host's.
@@ -116,7 +116,7 @@ fn the_host_writes_after_the_former_owners_copy() {
         target.copy_to_host(&mut found).unwrap();
         assert_eq!(found, [4; 100]);
         drop((pool, target));
-        nothing_left(&sim, device.runtime());
+        no_memory_left(&sim, device.runtime());
     }
 }
 
@@ -133,12 +133,12 @@ fn nobody_waits_where_other_memory_is_free() {
     let next = pool.from_slice(&[5u32; 100]).unwrap();
     assert_eq!(*next.try_host().unwrap(), [5; 100]);
     drop((next, paused, pool, target));
-    nothing_left(&sim, device.runtime());
+    no_memory_left(&sim, device.runtime());
 }
 
 #[test]
 fn the_limit_holds_and_names_itself() {
-    let (device, _) = device();
+    let (_sim, device, _) = device();
     let options = PoolOptions::default()
         .slab_bytes(8 * MIB)
         .limit_bytes(12 * MIB);
@@ -185,7 +185,7 @@ fn out_of_memory_trims_and_tries_again() {
     sim.clear_failures();
     assert_eq!(*small.host().unwrap(), [1; 100]);
     drop((small, pool));
-    nothing_left(&sim, device.runtime());
+    no_memory_left(&sim, device.runtime());
 }
 
 #[test]
@@ -206,12 +206,12 @@ fn trim_never_frees_under_work() {
     target.copy_to_host(&mut found).unwrap();
     assert_eq!(found, [4; 100]);
     drop((pool, target));
-    nothing_left(&sim, device.runtime());
+    no_memory_left(&sim, device.runtime());
 }
 
 #[test]
 fn a_pool_goes_with_its_last_buffer() {
-    let (sim, device, stream) = simulated(Gpu::H200);
+    let (sim, device, _) = simulated(Gpu::H200);
     let pool = pool(&device);
     let (buffer, closed) = (
         pool.clone().from_slice(&[1u32; 100]).unwrap(),
@@ -222,14 +222,12 @@ fn a_pool_goes_with_its_last_buffer() {
     assert_eq!(calls(&sim, "cudaFreeHost"), 0);
     assert_eq!(*buffer.host().unwrap(), [1; 100]);
     drop(buffer);
-    nothing_left(&sim, device.runtime());
-    drop((stream, device));
-    assert!(sim.leaks().is_empty(), "{:?}", sim.leaks());
+    no_memory_left(&sim, device.runtime());
 }
 
 #[test]
 fn the_numbers_add_up() {
-    let (device, _) = device();
+    let (_sim, device, _) = device();
     let pool = pool(&device);
     assert_eq!(pool.stats(), Default::default());
     assert!(pool.zeroed::<u64>(0).unwrap().is_empty());
@@ -255,7 +253,7 @@ fn the_numbers_add_up() {
 
 #[test]
 fn threads_stage_copies() {
-    let (device, _) = device();
+    let (_sim, device, _) = device();
     let options = PoolOptions::default()
         .slab_bytes(4 * MIB)
         .limit_bytes(64 * MIB);

@@ -158,7 +158,6 @@ fn no_prefetch_is_left_out_that_would_have_moved_something() {
             let faults = sim.counters().gpu_faults;
             assert_eq!(faults, 0, "seed {seed}, step {step}, buffer {chosen}");
         }
-        assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
     }
 }
 
@@ -202,7 +201,7 @@ fn act(random: &mut Random, buffers: &mut [UnifiedBuffer<u8>], device: &Device, 
 
 #[test]
 fn nothing_is_nowhere() {
-    let (_, device, _) = simulated(Gpu::H200);
+    let (_sim, device, _) = simulated(Gpu::H200);
     let empty = UnifiedBuffer::<u8>::zeroed(&device, 0).unwrap();
     assert_eq!(empty.residency().unwrap(), []);
 }

@@ -59,7 +59,7 @@ impl Subscriber for Log {
 fn every_operation_is_a_span_with_its_fields() {
     let log = Log::default();
     tracing::subscriber::with_default(log.clone(), || {
-        let (device, stream) = device();
+        let (_sim, device, stream) = device();
         let add = Add::load(&device);
         let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
         data.advise(Advice::SetPreferredLocation(Location::from(&device)))

@@ -1,22 +1,32 @@
 //! The runtime that the tests run on, and numbers to run them with.
 
+#[path = "../../../crates/cuda-um/tests/support/at_exit.rs"]
+mod at_exit;
+#[path = "../../../crates/cuda-um/tests/support/checked.rs"]
+#[allow(dead_code, reason = "no kernel's test leaves anything on purpose")]
+mod checked;
+
+use checked::Checked;
 use cuda_um::{Device, Runtime, Stream};
 use cuda_um_sim::Sim;
 
-/// A device and a stream: of the GPU with `CUDA_UM_TEST_RUNTIME=cuda`, else of the simulator that the `CUDA_UM_SIM_*` variables name.
-pub fn device() -> (Device, Stream) {
-    let runtime = match std::env::var("CUDA_UM_TEST_RUNTIME").as_deref() {
-        Ok("cuda") => Runtime::open().expect("CUDA_UM_TEST_RUNTIME=cuda needs a GPU"),
-        _ => Runtime::from_table(
-            Sim::from_env()
-                .expect("CUDA_UM_SIM_* name a simulator")
-                .table(),
-        )
-        .unwrap(),
+/// A device and a stream: of the GPU with `CUDA_UM_TEST_RUNTIME=cuda`, else of the simulator that the `CUDA_UM_SIM_*` variables name,
+/// which comes first and looks for leaks at the end.
+pub fn device() -> (Option<Checked>, Device, Stream) {
+    let sim = match std::env::var("CUDA_UM_TEST_RUNTIME").as_deref() {
+        Ok("cuda") => None,
+        _ => Some(Sim::from_env().expect("CUDA_UM_SIM_* name a simulator")),
+    };
+    let runtime = match &sim {
+        Some(sim) => Runtime::from_table(sim.table()).unwrap(),
+        None => Runtime::open().expect("CUDA_UM_TEST_RUNTIME=cuda needs a GPU"),
     };
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();
-    (device, stream)
+    if sim.is_none() {
+        at_exit::wait_for_frees();
+    }
+    (sim.map(Checked::new), device, stream)
 }
 
 /// Numbers from -1 to 1, the same in every run (xorshift64*).

@@ -1,5 +1,6 @@
 //! Environment variables that hold nonsense. Each is read in a process of its own: this test, run again.
 
+use crate::support::Checked;
 use cuda_um::{Error, Runtime};
 use cuda_um_sim::Sim;
 use std::process::Command;
@@ -57,7 +58,7 @@ fn a_file_that_is_no_library() {
 #[test]
 fn a_cost_model_that_is_none() {
     if is_child() {
-        let sim = Sim::builder().build().unwrap();
+        let sim = Checked::new(Sim::builder().build().unwrap());
         let error = Runtime::from_table(sim.table()).unwrap().device(0);
         println!("said: {}", error.unwrap_err());
         return;

@@ -1,7 +1,7 @@
 //! The real side: a machine, simulated or not.
 
 use crate::kernels::Kernels;
-use crate::support::open;
+use crate::support::{machine, open};
 use cuda_um::{Device, Error, ErrorKind, Runtime, Stream, TransferOptions};
 use cuda_um_sim::{CudaVersion, Gpu, Leak, Sim};
 
@@ -48,7 +48,7 @@ impl Machine {
         };
         let runtime = match &sim {
             Some(sim) => open(sim),
-            None => Runtime::open().expect("CUDA_UM_TEST_RUNTIME=cuda needs a GPU"),
+            None => machine().1,
         };
         let side = |device: Device| Side {
             streams: std::array::from_fn(|_| device.stream().unwrap()),

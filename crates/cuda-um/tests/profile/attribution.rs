@@ -22,7 +22,7 @@ fn launches(trace: &Trace) -> Vec<&Operation> {
 #[test]
 fn buffers_have_names_sites_and_lives() {
     let _alone = alone();
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let mut before = UnifiedBuffer::from_slice(&device, &[1.0f32; 100]).unwrap();
     let unused = UnifiedBuffer::from_slice(&device, &[1.0f32; 100]).unwrap();
     let profiler = Profiler::start(device.runtime()).unwrap();
@@ -54,7 +54,7 @@ fn buffers_have_names_sites_and_lives() {
 #[test]
 fn buffers_of_a_pool_lie_in_their_slab() {
     let _alone = alone();
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
     let mut old = pool.zeroed::<f32>(1000).unwrap();
     old.set_name("old");

@@ -8,7 +8,7 @@ use cuda_um::{Location, UnifiedBuffer};
 #[test]
 fn migrations_are_counted() {
     let _alone = alone();
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let counter = MigrationCounter::start(device.runtime()).unwrap();
     assert!(matches!(
         MigrationCounter::start(device.runtime()),
@@ -56,7 +56,7 @@ fn migrations_are_counted() {
 #[test]
 fn a_counter_and_a_profiler_exclude_each_other() {
     let _alone = alone();
-    let (device, _stream) = device();
+    let (_sim, device, _stream) = device();
     let profiler = Profiler::start(device.runtime()).unwrap();
     let refused = MigrationCounter::start(device.runtime());
     assert!(matches!(refused, Err(ProfileError::AlreadyRunning)));

@@ -1,12 +1,12 @@
 //! Every reason for which there is no profile, and that the program runs on.
 
 use crate::alone::alone;
-use crate::support::{Add, simulated_with};
+use crate::support::{Add, Checked, simulated_with};
 use cuda_um::profile::{ProfileError, ProfileOptions, Profiler};
 use cuda_um::{Device, Stream, UnifiedBuffer};
-use cuda_um_sim::{Cupti, Fail, Sim};
+use cuda_um_sim::{Cupti, Fail};
 
-fn machine(cupti: Cupti) -> (Sim, Device, Stream) {
+fn machine(cupti: Cupti) -> (Checked, Device, Stream) {
     simulated_with(|builder| builder.cupti(cupti))
 }
 

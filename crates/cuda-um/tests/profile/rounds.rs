@@ -28,7 +28,7 @@ fn rounds(device: &Device, stream: &Stream, add: &Add, prefetch: bool) {
 
 fn traced(prefetch: bool) -> Trace {
     let _alone = alone();
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let add = Add::load(&device);
     let work = || rounds(&device, &stream, &add, prefetch);
     let ((), trace) = device.runtime().profile(work).unwrap();
@@ -141,7 +141,7 @@ fn with_a_prefetch_it_faults_nothing_in() {
 fn records_and_sums_agree_over_two_runs() {
     let prefetched = sums(&traced(true));
     let _alone = alone();
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let add = Add::load(&device);
     let counter = MigrationCounter::start(device.runtime()).unwrap();
     rounds(&device, &stream, &add, true);
@@ -163,7 +163,7 @@ fn profiles_follow_one_another() {
 #[test]
 fn a_profiler_that_is_dropped_gives_nothing_and_the_next_one_starts() {
     let _alone = alone();
-    let (device, stream) = device();
+    let (_sim, device, stream) = device();
     let add = Add::load(&device);
     let profiler = Profiler::start(device.runtime()).unwrap();
     rounds(&device, &stream, &add, true);

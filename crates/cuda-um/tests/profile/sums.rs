@@ -1,7 +1,7 @@
 //! The simulator's records add up to its counters, whatever was done.
 
 use crate::alone::{alone, sums};
-use crate::support::{Add, on, open};
+use crate::support::{Add, Checked, on, open};
 use cuda_um::profile::MigrationCounts;
 use cuda_um::profile::trace::{Cause, RecordKind};
 use cuda_um::{
@@ -105,7 +105,7 @@ fn work(machine: &[(Device, Stream)], seed: u64, steps: usize, most: usize) {
 /// Traces random work and compares; gives the counters, and whether an eviction was recorded.
 fn compare(builder: Builder, seed: u64, most: usize) -> (cuda_um_sim::Counters, bool) {
     let _alone = alone();
-    let sim: Sim = builder.build().unwrap();
+    let sim = Checked::new(builder.build().unwrap());
     let runtime = open(&sim);
     let count = runtime.device_count().unwrap() as u32;
     let machine: Vec<_> = (0..count).map(|ordinal| on(&runtime, ordinal)).collect();

@@ -3,6 +3,8 @@
 //! `CUDA_UM_SIM_CUDA` is the CUDA version that the simulator plays.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+#[path = "../../../cuda-um/tests/support/at_exit.rs"]
+mod at_exit;
 pub mod executor;
 pub mod kernel;
 pub mod opaque;
@@ -66,6 +68,9 @@ impl Machine {
 
     /// Remembers a backend, to wait at the end for what it has in flight.
     pub fn keep(&self, backend: CudaBackend) -> CudaBackend {
+        if self.sim.is_none() {
+            at_exit::wait_for_frees();
+        }
         self.opened.borrow_mut().push(backend.clone());
         backend
     }

@@ -1,0 +1,109 @@
+//! The simulator's own report, at the end of every test.
+
+use cuda_um_sim::{Leak, Misuse, Sim};
+use std::fmt::Debug;
+use std::ops::Deref;
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long the end waits: only a test that fails waits as long.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A simulator that is asked at the end of its test, when it is dropped: nothing may be left, and nothing was misused.
+///
+/// It is declared before all that is made on it, and so is dropped after that: `let (sim, device, stream) = simulated(…)`. In `_` it
+/// would be dropped at once, and complain of the device.
+#[must_use = "dropped at once, it finds everything left"]
+pub struct Checked {
+    sim: Sim,
+    on_purpose: Mutex<OnPurpose>,
+}
+
+/// What a test says that it does.
+#[derive(Default)]
+struct OnPurpose {
+    breaks: Option<&'static str>,
+    left: Vec<Declared<Leak>>,
+    misused: Vec<Declared<Misuse>>,
+}
+
+/// So many of these, and the reason.
+struct Declared<T> {
+    count: usize,
+    why: &'static str,
+    is_it: fn(&T) -> bool,
+}
+
+impl Checked {
+    pub fn new(sim: Sim) -> Self {
+        Self {
+            sim,
+            on_purpose: Mutex::default(),
+        }
+    }
+
+    /// Says that the test leaves exactly `count` of these.
+    pub fn leaves(&self, count: usize, why: &'static str, is_it: fn(&Leak) -> bool) {
+        let declared = Declared { count, why, is_it };
+        self.on_purpose.lock().unwrap().left.push(declared);
+    }
+
+    /// Says that the test does this wrong, exactly `count` times.
+    pub fn misuses(&self, count: usize, why: &'static str, is_it: fn(&Misuse) -> bool) {
+        let declared = Declared { count, why, is_it };
+        self.on_purpose.lock().unwrap().misused.push(declared);
+    }
+
+    /// Says that the test breaks the context, which takes nothing back from then on: anything may be left.
+    pub fn breaks(&self, why: &'static str) {
+        self.on_purpose.lock().unwrap().breaks = Some(why);
+    }
+
+    /// What is left, against what the test said.
+    fn complaint(&self) -> Option<String> {
+        let on_purpose = self.on_purpose.lock().unwrap();
+        match (on_purpose.breaks, self.sim.poison()) {
+            (Some(_), Some(_)) => None,
+            (Some(why), None) => Some(format!("the context works, though {why}")),
+            (None, _) => compare("left", &self.sim.leaks(), &on_purpose.left),
+        }
+        .or_else(|| compare("misused", &self.sim.misuse(), &on_purpose.misused))
+    }
+}
+
+impl Deref for Checked {
+    type Target = Sim;
+
+    fn deref(&self) -> &Sim {
+        &self.sim
+    }
+}
+
+impl Drop for Checked {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            return;
+        }
+        let start = Instant::now();
+        // The last handles may go on the library's own thread, and a stream frees in its order.
+        while self.complaint().is_some() && start.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(1));
+        }
+        if let Some(complaint) = self.complaint() {
+            panic!("at the end of the test: {complaint}");
+        }
+    }
+}
+
+fn compare<T: Debug>(what: &str, found: &[T], declared: &[Declared<T>]) -> Option<String> {
+    let undeclared = |one: &&T| !declared.iter().any(|declared| (declared.is_it)(one));
+    let more: Vec<_> = found.iter().filter(undeclared).collect();
+    if !more.is_empty() {
+        return Some(format!("{what}: {more:?}"));
+    }
+    declared.iter().find_map(|Declared { count, why, is_it }| {
+        let of_it = found.iter().filter(|one| is_it(one)).count();
+        (of_it != *count).then(|| format!("{what}: {of_it}, not {count}, though {why}"))
+    })
+}
