@@ -4,19 +4,23 @@
 
 use cuda_um::{Device, ErrorKind, Module, Runtime};
 use cuda_um_cost::CostModel;
+use cuda_um_replay::{Change, Replay};
 use cuda_um_sim::{LaunchContext, Sim, TwinError, register_kernel};
-use std::sync::LazyLock;
+use cuda_um_trace::{MigrationReport, Trace, html, patterns, perfetto, svg};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use um_examples::{npy, texts};
 
 /// A function that takes any bytes.
 pub type Target = fn(&[u8]);
 
 /// All of them, by name: each has a folder in `seeds/`.
-pub const TARGETS: [(&str, Target); 4] = [
+pub const TARGETS: [(&str, Target); 6] = [
     ("npy", npy),
     ("texts", texts),
     ("cost_model", cost_model),
     ("ptx", ptx),
+    ("trace", trace),
+    ("replay", replay),
 ];
 
 /// The `.npy` files of the main job: vectors, and numbers of rows.
@@ -95,6 +99,80 @@ pub fn ptx(bytes: &[u8]) {
             assert!(!error.to_string().contains("UNKNOWN"), "{error}");
         }
     }
+}
+
+/// The traces that `um_trace` reads: all that it makes of them.
+///
+/// # Panics
+/// A trace that was accepted does not come back as it was, its report has other sums than its records, or a picture is none.
+pub fn trace(bytes: &[u8]) {
+    static MODEL: LazyLock<CostModel> = LazyLock::new(CostModel::h200);
+    let Some(trace) = accepted(bytes) else {
+        return;
+    };
+    let json = trace.to_json();
+    assert_eq!(Trace::from_json(&json).expect("what was accepted"), trace);
+    let report = MigrationReport::of(&trace, &MODEL);
+    let sum = |of: fn(&cuda_um_trace::Traffic) -> u64| {
+        let buffers = report.buffers.iter().map(|line| of(&line.traffic));
+        let operations = report.operations.iter().map(|line| of(&line.traffic));
+        (of(&report.total), buffers.sum(), operations.sum())
+    };
+    for (total, buffers, operations) in [sum(|one| one.bytes()), sum(|one| one.gpu_faults)] {
+        assert_eq!((total, total), (buffers, operations));
+    }
+    let text = report.to_string();
+    assert!(
+        text.chars()
+            .all(|letter| letter == '\n' || !letter.is_control())
+    );
+    for pattern in patterns(&trace) {
+        let blocks = pattern.blocks.windows(2);
+        for (before, next) in blocks.map(|two| (two[0], two[1])) {
+            let end = before.offset + before.blocks * cuda_um_trace::BLOCK_BYTES;
+            assert!(before.blocks > 0 && end <= next.offset, "{pattern:?}");
+        }
+    }
+    assert!(html(&trace, &report).ends_with("</html>\n"));
+    assert!(svg(&trace, &report).ends_with("</svg>\n"));
+    let events = perfetto(&trace);
+    assert!(events.starts_with('{') && events.ends_with('}'));
+}
+
+/// The traces that `um_replay` reads: played as they were, and with every prefetch that there could be.
+///
+/// # Panics
+/// The replay of a trace cannot be read back, or the simulator came to an end that is none of CUDA's errors.
+pub fn replay(bytes: &[u8]) {
+    /// An execution is to be quick: what takes longer because it has more memory is nothing new.
+    const MAX_BYTES: u64 = 1 << 20;
+    /// A process has one profiler.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let Some(trace) = accepted(bytes) else {
+        return;
+    };
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    for change in [None, Some(Change::PrefetchBeforeUse)] {
+        let mut replay = Replay::of(&trace).max_bytes(MAX_BYTES);
+        if let Some(change) = change {
+            replay = replay.change(None, change);
+        }
+        match replay.run() {
+            Ok(replayed) => {
+                let json = replayed.trace.to_json();
+                let read = Trace::from_json(&json).expect("what was recorded can be");
+                assert_eq!(read, replayed.trace);
+                assert!(!replayed.predicted.to_string().is_empty());
+            }
+            // What a panic in the simulator becomes.
+            Err(error) => assert!(!error.to_string().contains("UNKNOWN"), "{error}"),
+        }
+    }
+}
+
+fn accepted(bytes: &[u8]) -> Option<Trace> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    Trace::from_json(text).ok()
 }
 
 fn twin(_: &mut LaunchContext<'_>) -> Result<(), TwinError> {

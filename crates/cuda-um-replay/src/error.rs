@@ -18,6 +18,18 @@ pub enum ReplayError {
         /// What CUDA or the library said.
         cause: cuda_um::Error,
     },
+    /// The replay would need more of this host's memory than it may have.
+    #[error(
+        "making `{name}` ({bytes} bytes) would need more than the {most} bytes that a replay may have at once"
+    )]
+    TooLarge {
+        /// The buffer for which there is no room.
+        name: String,
+        /// Its size.
+        bytes: u64,
+        /// What [`Replay::max_bytes`](crate::Replay::max_bytes) allows.
+        most: u64,
+    },
     /// The replay could not be recorded.
     #[error("the replay cannot be recorded: {0}")]
     Profile(#[from] ProfileError),

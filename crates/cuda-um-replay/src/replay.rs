@@ -29,7 +29,11 @@ pub struct Replay<'a> {
     gpu: Gpu,
     cuda: CudaVersion,
     changes: Changes,
+    max_bytes: u64,
 }
+
+/// What hosts have to spare; a trace of a few lines can ask for any number of bytes.
+const MAX_BYTES: u64 = 16 << 30;
 
 /// What a replay did and what it would have cost.
 #[derive(Clone, Debug)]
@@ -53,6 +57,7 @@ impl<'a> Replay<'a> {
             gpu: Gpu::H200,
             cuda: CudaVersion::V13_0,
             changes: Changes::default(),
+            max_bytes: MAX_BYTES,
         }
     }
 
@@ -77,12 +82,22 @@ impl<'a> Replay<'a> {
         self
     }
 
+    /// Sets how many bytes the buffers that are alive at once may have. The default is 16 GiB.
+    ///
+    /// They are this host's memory: as much as is touched, and once more what one copy from or to the program's own memory takes.
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: u64) -> Self {
+        self.max_bytes = bytes;
+        self
+    }
+
     /// Runs it: in as much real time as the calls take, and with as much real memory as the host's and the kernels' buffers have.
     ///
     /// # Errors
     ///
     /// [`ReplayError::NoSuchBuffer`] for a change of a buffer that is not in the trace, [`ReplayError::Inconsistent`] for a trace that
-    /// contradicts itself, [`ReplayError::Operation`] for what the simulated machine refuses (a device with too little memory).
+    /// contradicts itself, [`ReplayError::TooLarge`] for one with more memory than [`max_bytes`](Self::max_bytes),
+    /// [`ReplayError::Operation`] for what the simulated machine refuses (a device with too little memory).
     pub fn run(&self) -> Result<Replayed, ReplayError> {
         let trace = self.trace;
         for name in self.changes.names() {
@@ -96,7 +111,7 @@ impl<'a> Replay<'a> {
         let builder = Sim::builder().gpu(self.gpu).cuda(self.cuda);
         let mut machine = Machine::build(builder, devices_of(trace))?;
         let runtime = machine.runtime.clone();
-        let mut run = Run::new(trace, &self.changes, &mut machine);
+        let mut run = Run::new(trace, &self.changes, &mut machine, self.max_bytes);
         run.prepare()?;
         let profiler = Profiler::start(&runtime)?;
         run.operations()?;

@@ -17,6 +17,9 @@ pub(crate) struct Run<'a> {
     changes: &'a Changes,
     machine: &'a mut Machine,
     memory: BTreeMap<u64, Memory>,
+    /// Bytes that the buffers in `memory` may still grow by.
+    room: u64,
+    max_bytes: u64,
     buffers: HashMap<u64, &'a Buffer>,
     own: HashMap<u64, Duration>,
     used_by_host: HashSet<u64>,
@@ -25,7 +28,12 @@ pub(crate) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(crate) fn new(trace: &'a Trace, changes: &'a Changes, machine: &'a mut Machine) -> Self {
+    pub(crate) fn new(
+        trace: &'a Trace,
+        changes: &'a Changes,
+        machine: &'a mut Machine,
+        max_bytes: u64,
+    ) -> Self {
         let used_by_host = trace
             .operations
             .iter()
@@ -37,6 +45,8 @@ impl<'a> Run<'a> {
             changes,
             machine,
             memory: BTreeMap::new(),
+            room: max_bytes,
+            max_bytes,
             buffers: trace
                 .buffers
                 .iter()
@@ -89,7 +99,7 @@ impl<'a> Run<'a> {
         for operation in &self.trace.operations {
             while freed.last().is_some_and(|(at, _)| *at <= operation.start) {
                 let gone = freed.pop().map(|(_, id)| id);
-                gone.and_then(|id| self.memory.remove(&id));
+                gone.into_iter().for_each(|id| self.free(id));
             }
             self.check(operation)?;
             for access in &operation.accesses {
@@ -154,6 +164,13 @@ impl<'a> Run<'a> {
                 why: format!("there is no buffer {id}"),
             });
         };
+        let Some(room) = self.room.checked_sub(buffer.bytes) else {
+            return Err(ReplayError::TooLarge {
+                name: buffer.name.clone(),
+                bytes: buffer.bytes,
+                most: self.max_bytes,
+            });
+        };
         let device = self.machine.device(buffer.device).clone();
         let host = self.used_by_host.contains(&id);
         let made = Memory::make(&device, buffer, host, self.changes).map_err(|cause| {
@@ -163,7 +180,16 @@ impl<'a> Run<'a> {
             )
         })?;
         self.memory.insert(id, made);
+        self.room = room;
         Ok(())
+    }
+
+    fn free(&mut self, id: u64) {
+        if self.memory.remove(&id).is_some()
+            && let Some(buffer) = self.buffers.get(&id)
+        {
+            self.room += buffer.bytes;
+        }
     }
 
     fn check(&self, operation: &Operation) -> Result<(), ReplayError> {

@@ -216,6 +216,51 @@ fn what_cannot_be_is_an_error_that_says_so() {
     );
 }
 
+/// A few lines can ask for any number of bytes: it had them touched page by page.
+#[test]
+fn no_more_memory_than_allowed() {
+    let _alone = alone();
+    let json = |bytes: u64, freed: &str| {
+        let buffer = |id: u64, freed: &str| {
+            format!(
+                r#"{{"id":{id},"name":"b{id}","site":null,"address":{},"bytes":{bytes},"element_bytes":1,"managed":true,"slab":null,"device":0,"allocated":null,"freed":{freed}}}"#,
+                id << 50
+            )
+        };
+        let host = |id: u64| {
+            format!(
+                r#"{{"id":{id},"operation":"host","stream":null,"device":0,"start":{0},"end":{0},"accesses":[{{"buffer":{id},"offset":0,"bytes":{bytes},"write":true}}]}}"#,
+                id * 10
+            )
+        };
+        format!(
+            r#"{{"format":1,"source":{{"name":"test","cuda":"13.0"}},"end":100,"buffers":[{},{}],"operations":[{},{}]}}"#,
+            buffer(1, freed),
+            buffer(2, "null").replace(r#""allocated":null"#, r#""allocated":15"#),
+            host(1),
+            host(2)
+        )
+    };
+    let run = |bytes: u64, freed: &str| {
+        let trace = Trace::from_json(&json(bytes, freed)).unwrap();
+        Replay::of(&trace).max_bytes(3 << 20).run().map(|_| ())
+    };
+    let huge = Trace::from_json(&json(1 << 49, "null")).unwrap();
+    let error = Replay::of(&huge).run().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "making `b1` (562949953421312 bytes) would need more than the 17179869184 bytes that a replay may have at once"
+    );
+    run(1 << 20, "null").unwrap();
+    let error = run(2 << 20, "null").unwrap_err();
+    assert!(
+        matches!(&error, ReplayError::TooLarge { name, bytes: 0x20_0000, most: 0x30_0000 } if name == "b2"),
+        "{error}"
+    );
+    // What is freed makes room.
+    run(2 << 20, "20").unwrap();
+}
+
 #[test]
 fn traces_of_an_h200_cost_on_the_simulated_one_what_they_cost_there() {
     let _alone = alone();

@@ -11,6 +11,7 @@ mod pattern;
 mod picture;
 mod report;
 mod residency;
+mod runs;
 mod trace;
 mod units;
 

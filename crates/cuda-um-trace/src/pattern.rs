@@ -9,6 +9,7 @@ pub use order::Order;
 pub use usage::Usage;
 
 use crate::report::Context;
+use crate::runs::{Runs, parts};
 use crate::{Attribution, BLOCK_BYTES, Place, RecordKind, Trace};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -30,11 +31,13 @@ pub struct BufferPattern {
     pub suggests: Option<SuggestedPattern>,
 }
 
-/// What happened to a block.
+/// What happened to each of some blocks that lie side by side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockUse {
-    /// Where it begins in the buffer.
+    /// Where the first one begins in the buffer.
     pub offset: u64,
+    /// How many there are: the same happened to all of them, and what follows is true of each.
+    pub blocks: u64,
     /// Bytes that moved to devices.
     pub to_device_bytes: u64,
     /// Bytes that moved to the host.
@@ -104,30 +107,36 @@ pub fn patterns(trace: &Trace) -> Vec<BufferPattern> {
 
 fn blocks(context: &Context, buffer: usize) -> Vec<BlockUse> {
     let about = &context.trace.buffers[buffer];
-    let mut blocks: std::collections::BTreeMap<u64, (BlockUse, Option<bool>)> = Default::default();
+    let mut blocks: Runs<(BlockUse, Option<bool>)> = Runs::new();
     for part in &context.parts[buffer] {
         let begin = part.piece.address.saturating_sub(about.address);
         let end = begin + part.piece.bytes.max(1);
-        for block in begin / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES) {
-            let offset = block * BLOCK_BYTES;
-            let (one, direction) = blocks.entry(block).or_default();
-            one.offset = offset;
-            match context.record(part).kind {
-                RecordKind::Migration { to, .. } => {
-                    let bytes = end.min(offset + BLOCK_BYTES) - begin.max(offset);
-                    let there = to != Place::Host;
-                    let sum = match there {
-                        true => &mut one.to_device_bytes,
-                        false => &mut one.to_host_bytes,
-                    };
-                    *sum += bytes.min(part.piece.bytes);
-                    one.alternations += u64::from(direction.is_some_and(|before| before != there));
-                    *direction = Some(there);
+        let kind = context.record(part).kind;
+        for (range, bytes) in parts(begin..end, BLOCK_BYTES) {
+            blocks.change(range, |_, block| {
+                let (one, direction) = block.get_or_insert_default();
+                match kind {
+                    RecordKind::Migration { to, .. } => {
+                        let there = to != Place::Host;
+                        let sum = match there {
+                            true => &mut one.to_device_bytes,
+                            false => &mut one.to_host_bytes,
+                        };
+                        *sum += bytes.min(part.piece.bytes);
+                        let turned = direction.is_some_and(|before| before != there);
+                        one.alternations += u64::from(turned);
+                        *direction = Some(there);
+                    }
+                    RecordKind::CpuFault { .. } | RecordKind::GpuFault { .. } => one.faults += 1,
+                    _ => {}
                 }
-                RecordKind::CpuFault { .. } | RecordKind::GpuFault { .. } => one.faults += 1,
-                _ => {}
-            }
+            });
         }
     }
-    blocks.into_values().map(|(block, _)| block).collect()
+    let blocks = blocks.into_runs().map(|(range, (one, _))| BlockUse {
+        offset: range.start * BLOCK_BYTES,
+        blocks: range.end - range.start,
+        ..one
+    });
+    blocks.collect()
 }

@@ -2,6 +2,8 @@
 //!
 //! Times are nanoseconds of the trace's own clock: CUPTI's on a GPU, the virtual one of the simulator.
 
+mod check;
+
 use serde::{Deserialize, Serialize};
 
 /// Everything that was recorded between a start and a stop.
@@ -42,10 +44,11 @@ impl Trace {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Reads what [`Trace::to_json`] wrote.
+    /// Reads what [`Trace::to_json`] wrote. The text need not be trusted.
     ///
     /// # Errors
-    /// [`TraceError::Json`] for anything else, [`TraceError::Format`] for another version of the format.
+    /// [`TraceError::Json`] for anything else, [`TraceError::Format`] for another version of the format, [`TraceError::Invalid`] for what
+    /// no machine can have recorded ([`check`](Self::check)).
     pub fn from_json(json: &str) -> Result<Self, TraceError> {
         let trace: Self = serde_json::from_str(json)?;
         if trace.format != Self::FORMAT {
@@ -53,6 +56,7 @@ impl Trace {
                 found: trace.format,
             });
         }
+        trace.check()?;
         Ok(trace)
     }
 }
@@ -69,6 +73,18 @@ pub enum TraceError {
     Format {
         /// Its version.
         found: u32,
+    },
+    /// A value that no machine can have recorded.
+    #[error("{field:?} of {entry} is {value}; allowed is {allowed}")]
+    Invalid {
+        /// Where: `"records[3]"`, counted from 0, or `"the trace"`.
+        entry: String,
+        /// The field's name.
+        field: &'static str,
+        /// The value.
+        value: String,
+        /// What would be right.
+        allowed: &'static str,
     },
 }
 

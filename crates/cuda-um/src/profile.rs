@@ -166,6 +166,11 @@ impl Profiler {
             if operation.end == session::OPEN {
                 operation.end = end;
             }
+            // CUPTI's clock is the system's, which can be set back.
+            operation.end = operation.end.max(operation.start);
+        }
+        for buffer in &mut session.buffers {
+            buffer.freed = buffer.freed.max(buffer.freed.and(buffer.allocated));
         }
         let kernels = matching::match_launches(kernels, &session.operations);
         let devices = devices.iter().map(|device| DeviceInfo {
@@ -180,7 +185,7 @@ impl Profiler {
             source: std::mem::take(&mut self.source),
             devices: devices.collect(),
             start: session.start,
-            end,
+            end: end.max(session.start),
             buffers: session.buffers,
             operations: session.operations,
             kernels,

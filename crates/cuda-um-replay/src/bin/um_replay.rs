@@ -37,6 +37,9 @@ struct Args {
     /// Do something otherwise than recorded; may be given again
     #[arg(long, value_name = "[NAME=]CHANGE", value_parser = change)]
     change: Vec<(Option<String>, Change)>,
+    /// Memory of this host that the replayed buffers may have at once, in GiB
+    #[arg(long, value_name = "GIB", default_value_t = 16)]
+    max_gib: u32,
     /// Write the replay as a trace of its own
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -83,7 +86,10 @@ fn run(args: &Args) -> Result<(), String> {
     let text = std::fs::read_to_string(&args.trace).map_err(|error| format!("{name}: {error}"))?;
     let trace = Trace::from_json(&text).map_err(|error| format!("{name}: {error}"))?;
     let (gpu, model) = args.gpu.played();
-    let mut replay = Replay::of(&trace).gpu(gpu).cuda(args.cuda.played());
+    let mut replay = Replay::of(&trace)
+        .gpu(gpu)
+        .cuda(args.cuda.played())
+        .max_bytes(u64::from(args.max_gib) << 30);
     for (buffer, change) in &args.change {
         replay = replay.change(buffer.as_deref(), change.clone());
     }

@@ -4,8 +4,10 @@ use super::faults::by_fault;
 use super::{finding, price};
 use crate::report::context::{Context, Part};
 use crate::report::{Finding, FindingKind, Saving};
+use crate::runs::{Runs, parts};
 use crate::{Cause, Explanation, OperationKind, Place, RecordKind};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::Range;
 use std::time::Duration;
 
 /// What the driver moves at a fault: round trips are followed in parts of this size.
@@ -93,16 +95,9 @@ fn moves<'a>(context: &'a Context, buffer: usize) -> impl Iterator<Item = Move<'
 }
 
 /// The cells that a piece touches, with the bytes in each.
-fn cells(part: &Part) -> impl Iterator<Item = (u64, u64)> {
-    let (begin, end) = (
-        part.piece.address,
-        part.piece.address.saturating_add(part.piece.bytes),
-    );
-    (begin / CELL..end.div_ceil(CELL)).map(move |cell| {
-        let from = begin.max(cell * CELL);
-        let until = end.min((cell + 1).saturating_mul(CELL));
-        (cell, until - from)
-    })
+fn cells(part: &Part) -> impl Iterator<Item = (Range<u64>, u64)> {
+    let begin = part.piece.address;
+    parts(begin..begin.saturating_add(part.piece.bytes), CELL)
 }
 
 /// To a device, back, and there again, though nobody wrote in between: read-mostly advice would have kept both copies.
@@ -115,45 +110,46 @@ pub(super) fn read_by_both(context: &Context, buffer: usize) -> Option<Finding> 
     if advised_read_mostly(context, buffer) {
         return None;
     }
-    let mut trips: BTreeMap<u64, Trip> = BTreeMap::new();
+    let mut trips: Runs<Trip> = Runs::new();
     let mut in_vain = InVain::default();
     for one in moves(context, buffer) {
-        for (cell, bytes) in cells(one.part) {
-            match (one.to, trips.get_mut(&cell)) {
-                (
+        for (range, bytes) in cells(one.part) {
+            trips.change(range, |cells, trip| {
+                if let (
                     Place::Device(_),
                     Some(Trip {
                         there,
                         back: Some((back, back_bytes)),
                     }),
-                ) if context.knows_kernels(*there, one.start)
-                    && !context
-                        .used(buffer, *there, one.start.saturating_sub(1), |one| one.write) =>
+                ) = (one.to, &trip)
+                    && unwritten(context, buffer, *there, one.start)
                 {
-                    in_vain.add(back, *back_bytes);
-                    in_vain.add(one.part, bytes);
+                    in_vain.add(back, back_bytes * cells);
+                    in_vain.add(one.part, bytes * cells);
                 }
-                (Place::Host, Some(trip)) if one.cause != Cause::Eviction => {
-                    trip.back = Some((one.part, bytes));
-                    continue;
-                }
-                _ => {}
-            }
-            match one.to {
-                Place::Device(_) => {
-                    let trip = Trip {
+                *trip = match (one.to, *trip) {
+                    (Place::Device(_), _) => Some(Trip {
                         there: one.start,
                         back: None,
-                    };
-                    trips.insert(cell, trip);
-                }
-                Place::Host => drop(trips.remove(&cell)),
-            }
+                    }),
+                    (Place::Host, Some(trip)) if one.cause != Cause::Eviction => Some(Trip {
+                        back: Some((one.part, bytes)),
+                        ..trip
+                    }),
+                    (Place::Host, _) => None,
+                };
+            });
         }
     }
     let saves = in_vain.claim(context, buffer)?;
     let kind = FindingKind::ReadByBoth { bytes: saves.bytes };
     Some(finding(context, buffer, kind, saves))
+}
+
+/// Whether nobody wrote between two moves to a device, as far as the trace knows.
+fn unwritten(context: &Context, buffer: usize, from: u64, until: u64) -> bool {
+    context.knows_kernels(from, until)
+        && !context.used(buffer, from, until.saturating_sub(1), |one| one.write)
 }
 
 fn advised_read_mostly(context: &Context, buffer: usize) -> bool {
@@ -164,7 +160,7 @@ fn advised_read_mostly(context: &Context, buffer: usize) -> bool {
 
 /// Prefetched to a device, and back without a use there.
 pub(super) fn unused_prefetches(context: &Context, buffer: usize) -> Option<Finding> {
-    let mut waiting: BTreeMap<u64, (&Part, u64, usize)> = BTreeMap::new();
+    let mut waiting: Runs<(&Part, u64, usize)> = Runs::new();
     let mut in_vain = InVain::default();
     let mut calls = BTreeSet::new();
     let mut device = 0;
@@ -183,33 +179,34 @@ pub(super) fn unused_prefetches(context: &Context, buffer: usize) -> Option<Find
             ) => Some(operation),
             _ => None,
         };
-        for (cell, bytes) in cells(one.part) {
-            match (one.to, prefetch) {
-                (Place::Device(_), Some(operation)) => {
-                    waiting.insert(cell, (one.part, bytes, operation));
-                }
-                (Place::Device(_), None) => drop(waiting.remove(&cell)),
-                (Place::Host, _) => {
-                    let Some((there, there_bytes, operation)) = waiting.remove(&cell) else {
-                        continue;
-                    };
-                    let asked = context.trace.operations[operation].start;
-                    let used = context.used(buffer, asked, one.start, |one| one.by != Place::Host);
-                    if used || !context.knows_kernels(asked, one.start) {
-                        continue;
+        for (range, bytes) in cells(one.part) {
+            waiting.change(range, |cells, waits| {
+                let before = waits.take();
+                match (one.to, prefetch, before) {
+                    (Place::Device(_), Some(operation), _) => {
+                        *waits = Some((one.part, bytes, operation));
                     }
-                    in_vain.add(there, there_bytes);
-                    in_vain.add(one.part, bytes);
-                    calls.insert(operation);
-                    if let RecordKind::Migration {
-                        to: Place::Device(to),
-                        ..
-                    } = context.record(there).kind
-                    {
-                        device = to;
+                    (Place::Host, _, Some((there, there_bytes, operation))) => {
+                        let asked = context.trace.operations[operation].start;
+                        let used =
+                            context.used(buffer, asked, one.start, |one| one.by != Place::Host);
+                        if used || !context.knows_kernels(asked, one.start) {
+                            return;
+                        }
+                        in_vain.add(there, there_bytes * cells);
+                        in_vain.add(one.part, bytes * cells);
+                        calls.insert(operation);
+                        if let RecordKind::Migration {
+                            to: Place::Device(to),
+                            ..
+                        } = context.record(there).kind
+                        {
+                            device = to;
+                        }
                     }
+                    _ => {}
                 }
-            }
+            });
         }
     }
     let saves = in_vain.claim(context, buffer)?;
@@ -223,19 +220,22 @@ pub(super) fn unused_prefetches(context: &Context, buffer: usize) -> Option<Find
 
 /// Changes of direction of the part of a buffer that has most of them, by faults alone; and the bytes to devices and to the host.
 pub(super) fn alternations(context: &Context, buffer: usize) -> (u64, u64, u64) {
-    let mut cells_seen: BTreeMap<u64, (bool, u64)> = BTreeMap::new();
+    let mut cells_seen: Runs<(bool, u64)> = Runs::new();
     let (mut to_device, mut to_host) = (0, 0);
     for one in moves(context, buffer).filter(|one| by_fault(one.cause)) {
         let there = one.to != Place::Host;
         *if there { &mut to_device } else { &mut to_host } += one.part.piece.bytes;
-        for (cell, _) in cells(one.part) {
-            let entry = cells_seen.entry(cell).or_insert((there, 0));
-            if entry.0 != there {
-                *entry = (there, entry.1 + 1);
-            }
+        for (range, _) in cells(one.part) {
+            cells_seen.change(range, |_, cell| {
+                let (before, changes) = cell.unwrap_or((there, 0));
+                *cell = Some((there, changes + u64::from(before != there)));
+            });
         }
     }
-    let most = cells_seen.values().map(|&(_, changes)| changes).max();
+    let most = cells_seen
+        .into_runs()
+        .map(|(_, (_, changes))| changes)
+        .max();
     (most.unwrap_or(0), to_device, to_host)
 }
 

@@ -1,0 +1,252 @@
+//! Traces that no machine recorded: refused with a sentence that says where, what, and what is allowed; and those that are extreme,
+//! which cost no more than their number of records.
+
+mod support;
+
+use cuda_um_cost::CostModel;
+use cuda_um_trace::{
+    Access, Cause, DeviceInfo, KernelRun, MigrationReport, OperationKind, Place, Record,
+    RecordKind, Trace, html, patterns, perfetto, svg,
+};
+use support::{Builder, DEVICE};
+
+/// One of everything.
+fn small() -> Trace {
+    let mut builder = Builder::new();
+    let data = builder.buffer("data", 3 << 20);
+    builder.prefetch(data, DEVICE);
+    builder.launch_faulting("step", &[(data, true)]);
+    builder.host_faulting(data, true);
+    builder.advise(data, "SetReadMostly");
+    builder.finish()
+}
+
+fn refusal(change: impl FnOnce(&mut Trace)) -> String {
+    let mut trace = small();
+    assert_eq!(Trace::from_json(&trace.to_json()).unwrap(), trace);
+    change(&mut trace);
+    Trace::from_json(&trace.to_json()).unwrap_err().to_string()
+}
+
+fn all_outputs(trace: &Trace) -> MigrationReport {
+    let report = MigrationReport::of(trace, &CostModel::h200());
+    assert!(html(trace, &report).len() < 1 << 20);
+    assert!(svg(trace, &report).len() < 1 << 20);
+    assert!(perfetto(trace).len() < 1 << 20);
+    report
+}
+
+const LATE: u64 = 1 << 63;
+const FAR: u64 = 1 << 57;
+
+#[test]
+fn times_that_no_clock_tells() {
+    let says = refusal(|trace| trace.end = trace.start - 1);
+    assert_eq!(
+        says,
+        "\"end\" of the trace is 1699999999999999999; allowed is no time before the start"
+    );
+    let says = refusal(|trace| trace.start = LATE);
+    assert!(
+        says.starts_with("\"start\" of the trace is 9223372036854775808; allowed is less than"),
+        "{says}"
+    );
+    let says = refusal(|trace| trace.records[1].end = trace.records[1].start - 1);
+    assert!(
+        says.starts_with("\"end\" of records[1] is ") && says.ends_with("no time before the start"),
+        "{says}"
+    );
+    let says = refusal(|trace| trace.kernels[0].start = u64::MAX);
+    assert!(says.starts_with("\"start\" of kernels[0]"), "{says}");
+    let says = refusal(|trace| trace.operations[2].end = LATE);
+    assert!(says.starts_with("\"end\" of operations[2]"), "{says}");
+    let says = refusal(|trace| trace.buffers[0].allocated = Some(LATE));
+    assert!(says.starts_with("\"allocated\" of buffers[0]"), "{says}");
+    let says = refusal(|trace| trace.buffers[0].freed = Some(5));
+    assert!(
+        says.starts_with("\"freed\" of buffers[0] is 5; allowed is no time before"),
+        "{says}"
+    );
+}
+
+#[test]
+fn sums_that_overflow() {
+    let long = |name: &str| KernelRun {
+        name: name.into(),
+        device: 0,
+        stream: 0,
+        start: 0,
+        end: LATE / 2,
+        operation: None,
+    };
+    let says = refusal(|trace| trace.kernels = vec![long("a"), long("b"), long("c")]);
+    assert!(
+        says.contains("of kernels[1] is 4611686018427387904; allowed is no time so late that all"),
+        "{says}"
+    );
+    let faults = |faults| Record {
+        kind: RecordKind::GpuFault {
+            device: 0,
+            faults,
+            access: Default::default(),
+        },
+        address: 0,
+        start: 0,
+        end: 0,
+    };
+    let says = refusal(|trace| trace.records = vec![faults(1 << 40), faults(1)]);
+    assert!(
+        says.starts_with("\"faults\" of records[1] is 1; allowed is so many"),
+        "{says}"
+    );
+    let bytes = Record {
+        kind: RecordKind::Thrashing { bytes: FAR },
+        ..faults(0)
+    };
+    let says = refusal(|trace| trace.records = vec![bytes; 65]);
+    assert!(says.starts_with("\"bytes\" of records[64]"), "{says}");
+    let says = refusal(|trace| {
+        trace.buffers[0].address = 0;
+        trace.buffers[0].bytes = FAR;
+        let all = trace.operations[0].accesses[0];
+        trace.operations[0].accesses = vec![Access { bytes: FAR, ..all }; 65];
+    });
+    assert!(says.starts_with("\"bytes\" of operations[0]"), "{says}");
+}
+
+#[test]
+fn addresses_that_no_processor_has() {
+    let says = refusal(|trace| trace.buffers[0].address = u64::MAX);
+    assert!(
+        says.starts_with("\"address\" of buffers[0] is 18446744073709551615; allowed is a range"),
+        "{says}"
+    );
+    let says = refusal(|trace| trace.buffers[0].bytes = FAR);
+    assert!(says.starts_with("\"bytes\" of buffers[0]"), "{says}");
+    let says = refusal(|trace| trace.records[0].address = FAR);
+    assert!(says.starts_with("\"bytes\" of records[0]"), "{says}");
+    let says = refusal(|trace| trace.operations[0].accesses[0].offset = u64::MAX);
+    assert_eq!(
+        says,
+        "\"accesses\" of operations[0] is 3145728 bytes from 18446744073709551615 on; allowed is what lies inside the buffer"
+    );
+    let says = refusal(|trace| trace.operations[0].accesses[0].offset = 1);
+    assert!(says.contains("bytes from 1 on"), "{says}");
+    // Of a buffer that was dropped nobody knows the size.
+    let says = refusal(|trace| {
+        trace.operations[0].accesses[0].buffer = 7;
+        trace.operations[0].accesses[0].bytes = FAR + 1;
+    });
+    assert!(says.contains("bytes from 0 on"), "{says}");
+}
+
+#[test]
+fn devices_ids_and_names() {
+    let gone = Place::Device(1024);
+    let kind = RecordKind::RemoteMap {
+        by: DEVICE,
+        at: gone,
+        bytes: 1,
+    };
+    let cases: [(&str, fn(&mut Trace)); 7] = [
+        ("\"device\" of kernels[0] is 4294967295", |trace| {
+            trace.kernels[0].device = u32::MAX;
+        }),
+        ("\"device\" of buffers[0] is 1024", |trace| {
+            trace.buffers[0].device = 1024;
+        }),
+        ("\"id\" of buffers[1] is 100", |trace| {
+            trace.buffers.push(trace.buffers[0].clone());
+        }),
+        ("\"id\" of operations[1] is 0", |trace| {
+            trace.operations[1].id = 0;
+        }),
+        ("\"stream\" of operations[0] is", |trace| {
+            trace.operations[0].stream = Some(u64::MAX);
+        }),
+        ("\"kernel\" of operations[0] is of 65537 bytes", |trace| {
+            trace.operations[0].kind = OperationKind::Launch {
+                kernel: "k".repeat((1 << 16) + 1),
+            };
+        }),
+        ("\"ordinal\" of devices[1] is 0", |trace| {
+            let again: DeviceInfo = trace.devices[0].clone();
+            trace.devices.push(again);
+        }),
+    ];
+    for (says, change) in cases {
+        let refused = refusal(change);
+        assert!(refused.starts_with(says), "{refused}");
+    }
+    let refused = refusal(|trace| trace.records[0].kind = kind);
+    assert!(
+        refused.starts_with("\"at\" of records[0] is 1024"),
+        "{refused}"
+    );
+    // What they refer to may have been dropped, or never been open.
+    let mut trace = small();
+    trace.buffers[0].slab = Some(7);
+    trace.kernels[0].operation = Some(99);
+    trace.operations[0].accesses[0].buffer = 12;
+    trace.kernels[0].device = 3;
+    let trace = Trace::from_json(&trace.to_json()).unwrap();
+    all_outputs(&trace);
+}
+
+/// It had one entry for each block of 2 MiB, and for each cell of 64 KiB: more than any memory has.
+#[test]
+fn a_huge_migration_is_as_cheap_as_a_small_one() {
+    let mut builder = Builder::new();
+    let bytes = FAR / 2;
+    let data = builder.buffer_at("data", 0, bytes, None);
+    builder.launch("read", &[(data, false)]);
+    for _ in 0..3 {
+        for to in [DEVICE, Place::Host] {
+            let from = if to == DEVICE { Place::Host } else { DEVICE };
+            let cause = Cause::Coherence;
+            let kind = RecordKind::Migration {
+                from,
+                to,
+                bytes: bytes - 1,
+                cause,
+            };
+            builder.record(kind, 1, 1_000);
+            builder.launch("read", &[(data, false)]);
+        }
+    }
+    let trace = Trace::from_json(&builder.finish().to_json()).unwrap();
+    let report = all_outputs(&trace);
+    assert_eq!(report.total.to_device_bytes, 3 * (bytes - 1));
+    assert_eq!(report.buffers[0].traffic, report.total);
+    assert!(!report.findings.is_empty());
+    let found = patterns(&trace);
+    let blocks: Vec<_> = found[0]
+        .blocks
+        .iter()
+        .map(|one| (one.blocks, one.to_device_bytes, one.alternations))
+        .collect();
+    let block = cuda_um_trace::BLOCK_BYTES;
+    assert_eq!(
+        blocks,
+        [
+            (1, 3 * (block - 1), 5),
+            (bytes / block - 2, 3 * block, 5),
+            (1, 3 * block, 5)
+        ]
+    );
+}
+
+/// An hour for each of all the faults that a trace may have is less than a `Duration` holds.
+#[test]
+fn the_dearest_faults_have_a_price() {
+    let mut model = CostModel::h200();
+    model.set("gpu_fault_us", 3.6e9).unwrap();
+    let mut builder = Builder::new();
+    let data = builder.buffer("data", 3 << 20);
+    let address = builder.get(data).address;
+    builder.gpu_fault(address, 1 << 40);
+    let trace = Trace::from_json(&builder.finish().to_json()).unwrap();
+    let report = MigrationReport::of(&trace, &model);
+    assert_eq!(report.total.gpu_faults, 1 << 40);
+    assert!(report.avoidable.time.as_secs() > 3_600 << 39);
+}
