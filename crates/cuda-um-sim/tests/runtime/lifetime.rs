@@ -55,7 +55,7 @@ fn more_simulators_than_slots_can_live_one_after_another() {
     for _ in 0..100 {
         let cuda = h200();
         let data = cuda.managed(4096);
-        cuda.launch("write", data, 4096, cuda.stream());
+        cuda.run("write", data, 4096);
         bytes(data, 1)[0] = 1;
     }
 }
