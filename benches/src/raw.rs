@@ -5,8 +5,10 @@
 #![allow(unsafe_code, reason = "calls CUDA by its own functions")]
 
 mod calls;
+mod in_order;
+mod memory;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use cuda_um::sys;
 use std::cell::Cell;
 use std::ffi::{CString, c_void};
@@ -16,6 +18,8 @@ use std::sync::Arc;
 use sys::{Table, cudaError, cudaMemcpyKind};
 
 pub use calls::Mark;
+pub use in_order::Held;
+pub use memory::{Kind, Memory};
 
 const SCALE: &str = include_str!("../../kernels/ptx/scale.ptx");
 const THREADS: usize = 256;
@@ -30,25 +34,6 @@ pub struct Raw {
     scale: sys::CUfunction,
     most_blocks: usize,
     busy: Cell<bool>,
-}
-
-/// Which memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// `cudaMalloc`
-    Device,
-    /// `cudaMallocManaged`
-    Managed,
-    /// `cudaHostAlloc`, mapped: the device knows it by the same address.
-    Pinned,
-}
-
-/// Memory of CUDA, given back when dropped.
-pub struct Memory {
-    raw: Rc<Raw>,
-    pointer: *mut f32,
-    len: usize,
-    kind: Kind,
 }
 
 impl Raw {
@@ -97,40 +82,6 @@ impl Raw {
             most_blocks: processors as usize * BLOCKS_EACH,
             busy: Cell::new(false),
         }))
-    }
-
-    /// `len` elements; what they hold is whatever is there.
-    ///
-    /// # Errors
-    /// What CUDA reports.
-    pub fn allocate(self: &Rc<Self>, kind: Kind, len: usize) -> Result<Memory> {
-        let table = &self.table;
-        let mut pointer: *mut c_void = null_mut();
-        let bytes = len * size_of::<f32>();
-        // SAFETY: the place is valid for the call.
-        unsafe {
-            match kind {
-                Kind::Device => {
-                    check(table, "cudaMalloc", (table.cudaMalloc)(&mut pointer, bytes))?
-                }
-                Kind::Managed => check(
-                    table,
-                    "cudaMallocManaged",
-                    (table.cudaMallocManaged)(&mut pointer, bytes, sys::cudaMemAttachGlobal),
-                )?,
-                Kind::Pinned => check(
-                    table,
-                    "cudaHostAlloc",
-                    (table.cudaHostAlloc)(&mut pointer, bytes, sys::cudaHostAllocMapped),
-                )?,
-            }
-        }
-        Ok(Memory {
-            raw: Rc::clone(self),
-            pointer: pointer.cast(),
-            len,
-            kind,
-        })
     }
 
     /// `cudaMemcpy` from memory of the program. As CUDA has it, small copies may still be on their way when it returns; work on
@@ -276,31 +227,6 @@ impl Raw {
         check(&self.table, "cudaMemPrefetchBatchAsync", code)
     }
 
-    /// `cudaMemAdvise` of managed memory: the device and the host mostly read it.
-    ///
-    /// # Errors
-    /// What CUDA reports.
-    pub fn advise_read_mostly(&self, memory: &Memory) -> Result<()> {
-        ensure!(
-            memory.kind == Kind::Managed,
-            "only managed memory has advice"
-        );
-        let (start, bytes) = (memory.pointer.cast(), memory.len * size_of::<f32>());
-        let advice = sys::cudaMemoryAdvise::cudaMemAdviseSetReadMostly;
-        // SAFETY: the range is one live managed allocation; this advice looks at no place.
-        let code = unsafe {
-            if let Some(advise) = self.table.cudaMemAdvise_v13 {
-                let type_ = sys::cudaMemLocationType::cudaMemLocationTypeDevice;
-                advise(start, bytes, advice, sys::cudaMemLocation { type_, id: 0 })
-            } else if let Some(advise) = self.table.cudaMemAdvise_v11 {
-                advise(start, bytes, advice, 0)
-            } else {
-                bail!("this runtime has no cudaMemAdvise");
-            }
-        };
-        check(&self.table, "cudaMemAdvise", code)
-    }
-
     /// Enqueues `output = input × factor` with `cuLaunchKernel`.
     ///
     /// # Errors
@@ -364,93 +290,6 @@ impl Raw {
         self.busy.set(false);
         Ok(())
     }
-
-    /// `cudaMallocAsync` and `cudaFreeAsync` from the device's own pool, in the order of the stream.
-    ///
-    /// # Errors
-    /// What CUDA reports.
-    pub fn allocate_and_free_in_order(&self, bytes: usize) -> Result<()> {
-        let mut pointer = null_mut();
-        // SAFETY: the place is valid for the call; nothing uses the memory.
-        unsafe {
-            let code = (self.table.cudaMallocAsync)(&mut pointer, bytes, self.stream);
-            check(&self.table, "cudaMallocAsync", code)?;
-            let code = (self.table.cudaFreeAsync)(pointer, self.stream);
-            check(&self.table, "cudaFreeAsync", code)
-        }
-    }
-}
-
-impl Raw {
-    /// Writes a number to the end of memory from `cudaMallocAsync`, and returns what is read from there.
-    ///
-    /// # Errors
-    /// What CUDA reports.
-    pub fn through_memory_in_order(&self, bytes: usize, number: f32) -> Result<f32> {
-        ensure!(bytes >= size_of::<f32>(), "no room for a number");
-        let (table, size) = (&self.table, size_of::<f32>());
-        let (mut pointer, mut found) = (null_mut(), f32::NAN);
-        // SAFETY: the last four bytes of the new memory, and two numbers that live until the stream has been waited for.
-        unsafe {
-            let code = (table.cudaMallocAsync)(&mut pointer, bytes, self.stream);
-            check(table, "cudaMallocAsync", code)?;
-            let last = pointer.cast::<u8>().wrapping_add(bytes - size);
-            let copy = |to: *mut c_void, from: *const c_void| {
-                let kind = cudaMemcpyKind::cudaMemcpyDefault;
-                let code = (table.cudaMemcpyAsync)(to, from, size, kind, self.stream);
-                check(table, "cudaMemcpyAsync", code)
-            };
-            let copied = copy(last.cast(), (&raw const number).cast())
-                .and_then(|()| copy((&raw mut found).cast(), last.cast_const().cast()));
-            let code = (table.cudaFreeAsync)(pointer, self.stream);
-            let waited = self.synchronize();
-            copied?;
-            check(table, "cudaFreeAsync", code)?;
-            waited?;
-        }
-        Ok(found)
-    }
-}
-
-/// Allocations in the order of a stream that are alive until this is dropped.
-pub struct Held {
-    raw: Rc<Raw>,
-    pointers: Vec<*mut c_void>,
-}
-
-impl Raw {
-    /// `cudaMallocAsync`, so many times.
-    ///
-    /// # Errors
-    /// What CUDA reports.
-    pub fn hold_in_order(self: &Rc<Self>, bytes: usize, count: usize) -> Result<Held> {
-        let mut held = Held {
-            raw: Rc::clone(self),
-            pointers: Vec::with_capacity(count),
-        };
-        for _ in 0..count {
-            let mut pointer = null_mut();
-            // SAFETY: the place is valid for the call.
-            let code = unsafe { (self.table.cudaMallocAsync)(&mut pointer, bytes, self.stream) };
-            check(&self.table, "cudaMallocAsync", code)?;
-            held.pointers.push(pointer);
-        }
-        self.synchronize()?;
-        Ok(held)
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        let table = &self.raw.table;
-        for pointer in self.pointers.drain(..) {
-            // SAFETY: allocated in the order of this stream, used by nobody, and freed once.
-            let code = unsafe { (table.cudaFreeAsync)(pointer, self.raw.stream) };
-            if let Err(error) = check(table, "cudaFreeAsync", code) {
-                eprintln!("um_bench: {error}");
-            }
-        }
-    }
 }
 
 impl Drop for Raw {
@@ -462,68 +301,6 @@ impl Drop for Raw {
             if let Ok(driver) = self.table.driver() {
                 (driver.cuModuleUnload)(self.module);
             }
-        }
-    }
-}
-
-impl Memory {
-    /// The elements, for the host.
-    ///
-    /// # Panics
-    /// If this is device memory, or if the stream was not waited for.
-    pub fn host(&self) -> &[f32] {
-        self.assert_idle();
-        // SAFETY: the host may touch this kind, for so many elements, and no device works: every bit pattern is an `f32`, and CUDA
-        // gives no memory that is not initialised in the sense of the language.
-        unsafe { std::slice::from_raw_parts(self.pointer, self.len) }
-    }
-
-    /// The elements, for the host to write.
-    ///
-    /// # Panics
-    /// As for [`host`](Self::host).
-    pub fn host_mut(&mut self) -> &mut [f32] {
-        self.assert_idle();
-        // SAFETY: as above, and borrowed exclusively.
-        unsafe { std::slice::from_raw_parts_mut(self.pointer, self.len) }
-    }
-
-    fn assert_idle(&self) {
-        assert!(self.kind != Kind::Device, "the host cannot touch this");
-        assert!(!self.raw.busy.get(), "wait for the stream first");
-    }
-
-    /// Frees, with the error that dropping it would swallow.
-    ///
-    /// # Errors
-    /// What CUDA reports.
-    pub fn free(mut self) -> Result<()> {
-        self.release().context("freeing")
-    }
-
-    fn release(&mut self) -> Result<()> {
-        let pointer = std::mem::replace(&mut self.pointer, null_mut());
-        if pointer.is_null() {
-            return Ok(());
-        }
-        let table = &self.raw.table;
-        if self.raw.busy.get() {
-            self.raw.synchronize()?;
-        }
-        // SAFETY: allocated by the function's twin, and no work uses it.
-        unsafe {
-            match self.kind {
-                Kind::Pinned => check(table, "cudaFreeHost", (table.cudaFreeHost)(pointer.cast())),
-                _ => check(table, "cudaFree", (table.cudaFree)(pointer.cast())),
-            }
-        }
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        if let Err(error) = self.release() {
-            eprintln!("um_bench: {error}");
         }
     }
 }

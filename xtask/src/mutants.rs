@@ -20,6 +20,9 @@ pub struct Args {
     /// Say which mutants there are, and run nothing.
     #[arg(long)]
     list: bool,
+    /// Only see that every patch still applies.
+    #[arg(long)]
+    check: bool,
 }
 
 /// A patch of `mutants/`: comment lines, then a diff.
@@ -58,6 +61,10 @@ pub fn run(args: &Args) -> Result<()> {
         "the library has changed; make these patches anew: {}",
         stale.join(", ")
     );
+    if args.check {
+        println!("{} mutants apply", mutants.len());
+        return Ok(());
+    }
     let commands: HashSet<&[String]> = mutants.iter().map(|m| &*m.caught_by).collect();
     for command in commands {
         println!("without a mutant: cargo {}", command.join(" "));

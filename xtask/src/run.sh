@@ -4,7 +4,8 @@
 # RESULTS/machine.txt, tests.txt, examples.txt: summaries; RESULTS/*.log.txt: what each part printed.
 # conformance: CUDA's rules as cases, on this GPU and on the simulator, and the comparison: RESULTS/conformance.md
 # (docs/conformance.md). CONFORMANCE_GPU: the simulator's GPU to compare with (h200).
-# sanitize: tests under compute-sanitizer (memcheck with leaks, racecheck, initcheck, synccheck), which the CUDA toolkit has.
+# sanitize: the library's tests under compute-sanitizer's memcheck with leaks, those that launch kernels under racecheck, initcheck and
+# synccheck as well; it comes with the CUDA toolkit. SANITIZE_JOBS at a time (4), each at most SANITIZE_SECONDS (300).
 # stress: threads x streams x pools below 1 GiB for STRESS_SECONDS (default 240).
 # model: random sequences of operations against vectors, MODEL_SEQUENCES of them (default 10000).
 # bench: the measurements beside raw CUDA and its peers (docs/measuring.md); PYTHON names an interpreter that has the peers.
@@ -41,6 +42,34 @@ run() { # run SUMMARY LOG LABEL COMMAND…: one line in the summary, everything 
     cat "$out/.last" >>"$log"
     if [ $rc -ne 0 ]; then failed=$((failed + 1)); fi
     printf '%-52s rc %-3s %s\n' "$label" "$rc" "$(grep -E '^test result' "$out/.last" | tail -1)" | tee -a "$summary"
+}
+
+check() { # check TOOL TEST: one line in sanitizer.txt, everything in the folder sanitize
+    local log rc try what options=
+    log=$out/sanitize/$1-$(basename "$2").log.txt
+    # Tests of errors provoke them; what is looked for is what kernels and frees do.
+    [ "$1" = memcheck ] && options="--leak-check full --report-api-errors no"
+    # The tool can hang by itself when a thread frees while another waits: then once more.
+    for try in 1 2; do
+        # shellcheck disable=SC2086
+        CUDA_UM_MODEL_SEQUENCES=100 CUDA_UM_STRESS_SECONDS=10 timeout "${SANITIZE_SECONDS:-300}" \
+            compute-sanitizer --tool "$1" $options --error-exitcode 9 "$2" --test-threads 1 >"$log" 2>&1
+        rc=$?
+        [ $rc -eq 124 ] || break
+    done
+    what=$(grep -E 'SUMMARY' "$log" | sed 's/=* *//' | paste -sd ';')
+    case $rc in
+    0) rc=ok ;;
+    124) rc="stopped at its time limit, twice" ;;
+    *) # It calls no CUDA: every test of it makes a simulator.
+        if [ -z "$what" ] && grep -q 'before first instrumented API call' "$log" && ! grep -q FAILED "$log"; then
+            rc=ok what="no CUDA call"
+        else
+            rc="FAILED ($rc)"
+        fi
+        ;;
+    esac
+    echo "$1 $(basename "$2"): $rc, $(grep -cE '^test .*ok$' "$log") tests; $what" | tee -a "$out/sanitizer.txt"
 }
 
 for part in $parts; do
@@ -82,25 +111,21 @@ for part in $parts; do
             --out "$out/conformance.md" || failed=$((failed + 1))
         ;;
     sanitize)
-        : >"$out/sanitizer.txt"
-        for tool in memcheck racecheck initcheck synccheck; do
-            tests="tests/um-kernels--kernels tests/um-kernels--cosine_top_k"
-            options=
-            case $tool in memcheck) options="--leak-check full" && tests="$tests tests/cuda-um--launch tests/cuda-um--buffers" ;; esac
-            for test in $tests; do
-                echo "== $tool $(basename "$test")" | tee -a "$out/sanitizer.txt"
-                # The tool can hang by itself when a thread frees while another waits: then once more.
-                for try in 1 2; do
-                    timeout 150 compute-sanitizer --tool $tool $options --error-exitcode 1 "$test" --test-threads 1 >"$out/.last" 2>&1
-                    rc=$?
-                    [ $rc -eq 124 ] || break
-                    echo "try $try was stopped at its time limit" | tee -a "$out/sanitizer.txt"
-                done
-                [ $rc -eq 0 ] || failed=$((failed + 1))
-                grep -E '^test |SUMMARY|=========' "$out/.last" | tail -15 >>"$out/sanitizer.txt"
-                grep SUMMARY "$out/.last"
-            done
-        done
+        : >"$out/sanitizer.txt" && mkdir -p "$out/sanitize"
+        for test in tests/cuda-um--* tests/um-backend--* tests/um-kernels--*; do
+            case $test in
+            *--exit | *--fork | *--security | *--bad_input) continue ;; # they look at processes that they start
+            *--profile) continue ;;                                     # CUPTI serves one tool at a time, and this is one
+            *--fault_injection | *--loom) continue ;;                   # no CUDA is called
+            esac
+            echo memcheck "$test"
+            case $test in tests/um-kernels--* | *--launch | *--stress | *--model) echo racecheck "$test" && echo initcheck "$test" && echo synccheck "$test" ;; esac
+        done >"$out/.checks"
+        export out
+        xargs -P "${SANITIZE_JOBS:-4}" -L 1 bash -c "$(declare -f check); check "'"$@"' check <"$out/.checks"
+        sort -o "$out/sanitizer.txt" "$out/sanitizer.txt"
+        wrong=$(grep -vc ': ok' "$out/sanitizer.txt")
+        failed=$((failed + wrong))
         ;;
     stress)
         seconds=${STRESS_SECONDS:-240}
@@ -125,6 +150,6 @@ for part in $parts; do
     *) echo "unknown part: $part (tests, examples, conformance, sanitize, stress, model, bench, calibrate)" && exit 2 ;;
     esac
 done
-rm -f "$out/.last"
+rm -f "$out/.last" "$out/.checks"
 echo "$failed failed" | tee -a "$out/machine.txt"
 [ $failed -eq 0 ]

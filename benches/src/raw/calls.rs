@@ -1,4 +1,4 @@
-//! Calls that only the calibration needs: advice, memset, events.
+//! Advice, memset and events.
 #![allow(unsafe_code, reason = "calls CUDA by its own functions")]
 
 use super::{Kind, Memory, Raw, check};
@@ -25,6 +25,14 @@ impl Raw {
             false => cudaMemoryAdvise::cudaMemAdviseUnsetAccessedBy,
         };
         self.advise(memory, advice)
+    }
+
+    /// `cudaMemAdvise` of managed memory: the device and the host mostly read it.
+    ///
+    /// # Errors
+    /// What CUDA reports.
+    pub fn advise_read_mostly(&self, memory: &Memory) -> Result<()> {
+        self.advise(memory, cudaMemoryAdvise::cudaMemAdviseSetReadMostly)
     }
 
     /// `cudaMemAdvise`: managed memory will no longer mostly be read.

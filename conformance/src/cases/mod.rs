@@ -1,6 +1,7 @@
 //! The cases, a file a group.
 
 mod advice;
+mod advice_reach;
 mod allocation;
 mod attributes;
 mod batch;
@@ -57,6 +58,7 @@ const GROUPS: &[&[Case]] = &[
     pinned::CASES,
     registered::CASES,
     advice::CASES,
+    advice_reach::CASES,
     attributes::CASES,
     location::CASES,
     prefetch::CASES,

@@ -102,7 +102,11 @@ impl Builder {
         }
     }
 
-    pub(crate) fn from_env() -> Result<Builder, SimError> {
+    /// The settings that the environment names, to change some of them: see [`Sim::from_env`](crate::Sim::from_env).
+    ///
+    /// # Errors
+    /// A variable holds something else.
+    pub fn from_env() -> Result<Builder, SimError> {
         let mut builder = Builder::new();
         // What is no text is nonsense too, and named as well as can be.
         let read = |name: &'static str| {

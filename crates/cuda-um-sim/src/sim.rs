@@ -54,7 +54,7 @@ impl Sim {
     }
 
     /// A simulator as the environment says: `CUDA_UM_SIM_GPU` (`h200`, `gh200`, `pascal`, `maxwell`, `no-concurrent`),
-    /// `CUDA_UM_SIM_CUDA` (`11.8`, `12.2`, `12.9`, `13.0`) and `CUDA_UM_SIM_DEVICES` (1 to 8). What is not set is an H200,
+    /// `CUDA_UM_SIM_CUDA` (`11.8`, `12.2`, `12.9`, `13.0`, `13.4`) and `CUDA_UM_SIM_DEVICES` (1 to 8). What is not set is an H200,
     /// 13.0, and 1.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ mod escape;
 mod html;
 mod perfetto;
 mod svg;
+mod table;
 
 pub use html::html;
 pub use perfetto::perfetto;

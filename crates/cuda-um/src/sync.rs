@@ -1,4 +1,4 @@
-//! Locks and threads of the modules that `tests/loom` models: there, loom's stand in for them.
+//! Locks, atomics and threads of the modules that `tests/loom` models: there, loom's stand in for them.
 
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
-pub(crate) use std::thread;
+pub(crate) use std::{sync::atomic, thread};

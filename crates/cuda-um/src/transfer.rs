@@ -11,6 +11,7 @@ mod predict;
 mod ring;
 mod staged;
 mod streaming;
+mod transfers;
 mod workers;
 // Not in `workers`: `tests/loom` compiles that with other locks.
 #[cfg(test)]
@@ -19,32 +20,9 @@ mod workers_tests;
 pub(crate) use on_host::copy_on_host;
 pub use options::TransferOptions;
 pub(crate) use staged::{Direction, Host, Staged, copy};
+pub(crate) use transfers::Transfers;
 
 use crate::device::DeviceState;
-use parking_lot::Mutex;
-use ring::Ring;
-
-/// What the transfers of one device share.
-#[derive(Default)]
-pub(crate) struct Transfers {
-    options: Mutex<TransferOptions>,
-    /// It serves one copy at a time: they share one link anyway.
-    ring: Mutex<Ring>,
-}
-
-impl Transfers {
-    /// Waits for a copy that is running; the ring is freed, and made anew as copies need it.
-    pub(crate) fn configure(&self, options: TransferOptions) {
-        let mut ring = self.ring.lock();
-        *self.options.lock() = options;
-        *ring = Ring::new(options);
-    }
-
-    /// How many threads copy at most. Does not wait for a copy.
-    fn threads(&self) -> usize {
-        self.options.lock().threads
-    }
-}
 
 /// Whether CUDA knows nothing of the memory at this address: a copy from or to it is staged by somebody.
 pub(crate) fn is_pageable(device: &DeviceState, address: *const u8) -> bool {

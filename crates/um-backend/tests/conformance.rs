@@ -206,6 +206,9 @@ fn the_suite_finds_faults() {
             Fault::AnyOfPart => &[Rule::Downcasts],
             Fault::ForgetsSourceRange => &[Rule::InOrder],
             Fault::UncheckedPair => &[Rule::PairBounds],
+            Fault::ShortCopy => &[Rule::CopyWhole],
+            Fault::StaleSource => &[Rule::SourceIsFree],
+            Fault::OneThread => &[Rule::OtherThreads],
         };
         let Err(failure) = conformance::all::<f32>(&make) else {
             panic!("{fault:?} was not found");

@@ -2,6 +2,7 @@
 
 use super::data::Picture;
 use super::escape::{json_in_html, markup};
+use super::table::{Cell, bytes, table, time};
 use crate::report::line;
 use crate::{MigrationReport, Trace, Traffic, patterns, units};
 use std::fmt::Write;
@@ -9,11 +10,9 @@ use std::time::Duration;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
-/// Lines of a table that are shown at once; the rest unfolds.
-const SHOWN: usize = 25;
-/// Findings that are shown at once.
 /// No request to anywhere.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+/// Findings that are shown at once.
 const FINDINGS: usize = 6;
 const MOVERS: usize = 8;
 
@@ -58,7 +57,7 @@ pub fn html(trace: &Trace, report: &MigrationReport) -> String {
     page
 }
 
-fn put(page: &mut String, text: std::fmt::Arguments) {
+pub(super) fn put(page: &mut String, text: std::fmt::Arguments) {
     // A string takes everything.
     let _ = page.write_fmt(text);
 }
@@ -349,9 +348,6 @@ fn tables(page: &mut String, trace: &Trace, report: &MigrationReport) {
     );
 }
 
-/// A cell: HTML, and the exact value as its title.
-type Cell = (String, String);
-
 fn traffic_cells(traffic: &Traffic) -> Vec<Cell> {
     let number = |number: u64| match number {
         0 => ("–".to_owned(), String::new()),
@@ -368,66 +364,4 @@ fn traffic_cells(traffic: &Traffic) -> Vec<Cell> {
         number(traffic.remote_maps),
         time(traffic.migrating),
     ]
-}
-
-fn bytes(bytes: u64) -> Cell {
-    match bytes {
-        0 => ("–".to_owned(), String::new()),
-        _ => (units::bytes(bytes), format!("{bytes} bytes")),
-    }
-}
-
-fn time(time: Duration) -> Cell {
-    match time {
-        Duration::ZERO => ("–".to_owned(), String::new()),
-        _ => (units::time(time), format!("{} ns", time.as_nanos())),
-    }
-}
-
-fn table(page: &mut String, title: &str, head: &[&str], rows: Vec<Vec<Cell>>) {
-    if rows.is_empty() {
-        return;
-    }
-    let text = if title == "Access patterns" {
-        " class=\"text\""
-    } else {
-        ""
-    };
-    put(
-        page,
-        format_args!(
-            "<section>\n<h2>{title}</h2>\n<div class=\"scroll\"><table{text}>\n<thead><tr>"
-        ),
-    );
-    for cell in head {
-        put(page, format_args!("<th scope=\"col\">{cell}</th>"));
-    }
-    page.push_str("</tr></thead>\n<tbody>\n");
-    for (index, row) in rows.iter().enumerate() {
-        if index == SHOWN {
-            put(
-                page,
-                format_args!(
-                    "</tbody></table></div>\n<details><summary>{} more</summary>\n<div class=\"scroll\"><table{text}><tbody>\n",
-                    rows.len() - SHOWN
-                ),
-            );
-        }
-        page.push_str("<tr>");
-        for (html, exact) in row {
-            match exact.is_empty() {
-                true => put(page, format_args!("<td>{html}</td>")),
-                false => put(
-                    page,
-                    format_args!("<td title=\"{}\">{html}</td>", markup(exact)),
-                ),
-            }
-        }
-        page.push_str("</tr>\n");
-    }
-    page.push_str("</tbody></table></div>\n");
-    if rows.len() > SHOWN {
-        page.push_str("</details>\n");
-    }
-    page.push_str("</section>\n");
 }

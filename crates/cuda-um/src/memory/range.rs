@@ -49,9 +49,17 @@ pub(crate) fn check_at(offset: usize, count: usize, len: usize) -> Result<Range<
     }
 }
 
-/// A checked range of elements, in bytes: it is within an allocation, so nothing overflows.
+/// A checked range of elements, in bytes.
+///
+/// # Panics
+///
+/// No `usize` can name the bytes: the range was not checked against the length of a buffer, which [`size_bytes`] has let pass.
 pub(crate) fn to_bytes<T>(range: &Range<usize>) -> Range<usize> {
-    range.start * size_of::<T>()..range.end * size_of::<T>()
+    let bytes = |elements: usize| {
+        let bytes = elements.checked_mul(size_of::<T>());
+        bytes.expect("a range within a buffer")
+    };
+    bytes(range.start)..bytes(range.end)
 }
 
 /// Refuses two lengths that differ.
@@ -174,6 +182,12 @@ mod tests {
         }
         assert!(check(0..=usize::MAX, 4).is_err());
         assert!(check_at(usize::MAX, 2, 4).is_err());
+    }
+
+    #[test]
+    #[should_panic(expected = "a range within a buffer")]
+    fn a_range_of_no_buffer_does_not_wrap_around() {
+        to_bytes::<u64>(&(0..usize::MAX / 8 + 1));
     }
 
     #[test]

@@ -11,11 +11,11 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::memory::label::Label;
 use crate::memory::raw::RawBuffer;
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Locks are taken in the order `growing`, `heap`, a shard, advice; `growing` alone is held while CUDA allocates.
+/// Locks are taken in the order `growing`, `heap`, a shard, advice; `growing` alone is held while CUDA allocates or frees.
 pub(super) struct Shared {
     device: Device,
     kind: Kind,
@@ -233,9 +233,9 @@ impl Shared {
         Ok(slab)
     }
 
-    /// Gives back what no buffer uses, and waits until it is free.
+    /// Gives back what no buffer uses, and waits until it is free. To be called while `growing` is held.
     fn trim_now(&self) {
-        self.trim();
+        self.free_empty();
         let reclaim = &self.device.api().reclaim;
         if reclaim.is_pending() {
             reclaim.flush();
@@ -244,6 +244,13 @@ impl Shared {
 
     /// Gives back the slabs that no buffer has any part of: now, or once their work is done. How many bytes they are.
     pub(super) fn trim(&self) -> usize {
+        // Else who needs a slab meanwhile would be refused memory that is about to be freed.
+        let _growing = self.growing.lock();
+        self.free_empty()
+    }
+
+    /// `trim`, while `growing` is held.
+    fn free_empty(&self) -> usize {
         let empty = {
             let mut heap = self.heap.lock();
             self.uncarve(&mut heap, shard::own());

@@ -6,7 +6,7 @@ use crate::call::Api;
 use crate::device::DeviceState;
 use crate::error::Result;
 use crate::event::RawEvent;
-use parking_lot::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard};
 use std::ptr::NonNull;
 use std::sync::Arc;
 

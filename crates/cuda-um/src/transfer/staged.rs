@@ -9,9 +9,9 @@ use crate::call::CopyKind;
 use crate::device::DeviceState;
 use crate::error::{Error, Result};
 use crate::stream::StreamInner;
-use parking_lot::Mutex;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Which way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

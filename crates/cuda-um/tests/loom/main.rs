@@ -1,8 +1,7 @@
-//! Every order in which threads can come to the in-flight tracker, to a pool's free blocks and to the threads that stage copies, tried by
-//! loom.
+//! Every order in which threads can come to the in-flight tracker, to a pool and to the ring that stages copies, tried by loom.
 //!
-//! The modules are those of the library, compiled here once more: `crate::sync` is loom's, and streams are models, for CUDA cannot be
-//! called here.
+//! The modules are those of the library, compiled here once more: `crate::sync` is loom's, and what calls CUDA is played, for CUDA cannot
+//! be called here.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -10,23 +9,30 @@
     reason = "of the modules of the library a part is used"
 )]
 
-#[path = "../../src/memory/in_flight.rs"]
+mod call;
+mod device;
+mod event;
 mod in_flight;
 mod pool;
-#[path = "../../src/pool/shard.rs"]
-mod shard;
+mod raw_memory;
 mod stream;
 mod sync;
-#[path = "../../src/transfer/workers.rs"]
-mod workers;
+mod transfer;
+
+/// Tries every order in which a thread is preempted at most so many times in all: without a limit there are millions.
+fn preempted(times: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(times);
+    builder.check(model);
+}
 
 mod error {
-    pub(crate) type Result<T> = std::result::Result<T, std::convert::Infallible>;
+    pub(crate) use cuda_um::{Error, Result};
 }
 
 /// No process is forked here.
 mod fork {
-    #[derive(Clone, Copy)]
+    #[derive(Clone, Copy, Default)]
     pub(crate) struct Origin;
 
     impl Origin {
@@ -40,112 +46,14 @@ mod fork {
     }
 }
 
-use in_flight::{Access, InFlight};
-use loom::cell::UnsafeCell;
-use loom::thread;
-use std::sync::Arc;
-use stream::StreamInner;
-use workers::Workers;
-
-/// What `memory::access::enqueue` does: order, work, number, note. The number of the work comes out.
-fn enqueue(buffer: &InFlight, stream: &Arc<StreamInner>, access: Access) -> u64 {
-    buffer.order(stream, access).unwrap();
-    let seq = stream.number();
-    buffer.record(stream, seq, access);
-    seq
+mod location {
+    pub(crate) use cuda_um::Location;
 }
 
-fn streams() -> [Arc<StreamInner>; 3] {
-    Default::default()
-}
-
-#[test]
-fn a_write_comes_after_reads_that_threads_enqueued_at_a_time() {
-    loom::model(|| {
-        let [first, second, third] = streams();
-        let buffer = Arc::new(InFlight::default());
-        let written = enqueue(&buffer, &third, Access::Write);
-        let (its, on) = (Arc::clone(&buffer), Arc::clone(&second));
-        let reader = thread::spawn(move || {
-            let seq = enqueue(&its, &on, Access::Read);
-            // The device may come to its end meanwhile, and the host prune what is done.
-            on.runs_to(seq);
-            its.prune();
-            seq
-        });
-        let here = enqueue(&buffer, &first, Access::Read);
-        let there = reader.join().unwrap();
-        assert!(first.comes_after(&third, written) && second.comes_after(&third, written));
-        // `&mut`: nobody else has the buffer.
-        enqueue(&buffer, &third, Access::Write);
-        assert!(third.comes_after(&first, here), "a read beside the write");
-        assert!(third.comes_after(&second, there), "a read beside the write");
-    });
-}
-
-#[test]
-fn a_read_comes_after_a_move_of_another_thread() {
-    loom::model(|| {
-        let [first, second, third] = streams();
-        let buffer = Arc::new(InFlight::default());
-        let (its, on) = (Arc::clone(&buffer), Arc::clone(&first));
-        // One stream, two threads: the later number must stay.
-        let mover = thread::spawn(move || enqueue(&its, &on, Access::Move));
-        let read = enqueue(&buffer, &first, Access::Read);
-        let moved = mover.join().unwrap();
-        enqueue(&buffer, &second, Access::Read);
-        assert!(second.comes_after(&first, moved), "a read beside the move");
-        enqueue(&buffer, &third, Access::Write);
-        assert!(third.comes_after(&first, read.max(moved)), "both are over");
-        assert_eq!(buffer.before(Access::Write).len(), 1, "the write alone");
-    });
-}
-
-#[test]
-fn the_next_owner_of_memory_comes_after_the_former_ones_work() {
-    loom::model(|| {
-        let [first, second, third] = streams();
-        let mut former = InFlight::default();
-        let written = enqueue(&former, &first, Access::Write);
-        let read = enqueue(&former, &second, Access::Read);
-        // The device goes on while the block changes hands.
-        let runs = Arc::clone(&first);
-        let device = thread::spawn(move || runs.runs_to(written));
-        let left = former.take();
-        let next = InFlight::default();
-        if let Some(left) = left {
-            next.inherit(&left);
-        }
-        enqueue(&next, &third, Access::Write);
-        assert!(third.comes_after(&first, written) && third.comes_after(&second, read));
-        device.join().unwrap();
-    });
-}
-
-/// Memory of the caller's, which is its own again when `run` has returned.
-struct Lent(UnsafeCell<usize>);
-
-#[allow(unsafe_code, reason = "loom looks whether it is used at a time")]
-// SAFETY: loom ends the model if it is not so.
-unsafe impl Sync for Lent {}
-
-#[test]
-fn nobody_is_at_it_when_the_work_has_returned() {
-    loom::model(|| {
-        let workers = Workers::new();
-        for _ in 0..2 {
-            let lent = [Lent(UnsafeCell::new(0)), Lent(UnsafeCell::new(0))];
-            #[allow(unsafe_code, reason = "loom checks these")]
-            workers.run(2, &|number| {
-                // SAFETY: each number is given out once; loom ends the model if not.
-                lent[number].0.with_mut(|times| unsafe { *times += 1 });
-            });
-            #[allow(unsafe_code, reason = "loom checks these")]
-            let times = lent.map(|lent| {
-                // SAFETY: nobody is at it any more; loom ends the model if not.
-                lent.0.with_mut(|times| unsafe { *times })
-            });
-            assert!(times[0] == 1 && times[1] <= 1, "{times:?}");
-        }
-    });
+#[path = "../../src/memory"]
+mod memory {
+    pub(crate) mod in_flight;
+    pub(crate) mod label;
+    #[path = "../../tests/loom/raw.rs"]
+    pub(crate) mod raw;
 }

@@ -1,7 +1,9 @@
-//! A stream as the in-flight tracker sees it: work with numbers, and waits for other streams. What its device has done is an atomic.
+//! A stream: work with numbers and waits for other streams, for the in-flight tracker (what its device has done is an atomic), and copies,
+//! which are `call::Api`'s.
 
+use crate::call::Api;
 use crate::error::Result;
-use crate::in_flight::Use;
+use crate::memory::in_flight::Use;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -11,9 +13,34 @@ pub(crate) struct StreamInner {
     done: AtomicU64,
     /// Of each other stream, by address, up to where this one waits for it.
     waits: loom::sync::Mutex<Vec<(usize, u64)>>,
+    api: Arc<Api>,
 }
 
 impl StreamInner {
+    /// A stream of that device.
+    pub(crate) fn of(api: &Arc<Api>) -> Self {
+        Self {
+            api: Arc::clone(api),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn api(&self) -> &Api {
+        &self.api
+    }
+
+    pub(crate) fn ordinal(&self) -> u32 {
+        0
+    }
+
+    pub(crate) fn raw(&self) {}
+
+    /// Waits for all its copies.
+    pub(crate) fn finish(&self) -> Result<()> {
+        self.api.copies_to(u64::MAX);
+        Ok(())
+    }
+
     /// Numbers what has just been enqueued.
     pub(crate) fn number(&self) -> u64 {
         self.submitted.fetch_add(1, Ordering::AcqRel) + 1

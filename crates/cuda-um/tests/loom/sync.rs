@@ -3,6 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
 
+pub(crate) use loom::sync::atomic;
 /// Threads.
 pub(crate) use loom::thread;
 
@@ -22,6 +23,14 @@ impl<T> Mutex<T> {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         MutexGuard(Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        self.0.try_lock().ok().map(|guard| MutexGuard(Some(guard)))
+    }
+
+    pub(crate) fn into_inner(self) -> T {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn get_mut(&mut self) -> &mut T {

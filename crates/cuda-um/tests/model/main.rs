@@ -151,7 +151,8 @@ fn random_sequences_leave_what_the_model_says() {
         true => (500, 120, 1),
         false => (10_000, 3600, cores.min(16)),
     };
-    let sequences = number("CUDA_UM_MODEL_SEQUENCES", default);
+    let asked = number("CUDA_UM_MODEL_SEQUENCES", 0);
+    let sequences = if asked > 0 { asked } else { default };
     let seed = number("CUDA_UM_MODEL_SEED", 0);
     let most = Duration::from_secs(number("CUDA_UM_MODEL_SECONDS", seconds));
     let progress = Progress {
@@ -180,8 +181,14 @@ fn random_sequences_leave_what_the_model_says() {
     });
     let failures: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
-    let (sequences, seconds) = (progress.sequences.into_inner(), progress.started.elapsed());
+    let (done, seconds) = (progress.sequences.into_inner(), progress.started.elapsed());
     println!("{:.1} s", seconds.as_secs_f64());
     let operations = progress.operations.into_inner();
-    println!("{sequences} sequences, {operations} operations, 0 divergences");
+    println!("{done} sequences, {operations} operations, 0 divergences");
+    // The default may be cut short; a number that somebody asked for may not.
+    assert!(
+        done >= asked,
+        "{done} of {asked} sequences when the time was up: CUDA_UM_MODEL_SECONDS={}",
+        most.as_secs()
+    );
 }

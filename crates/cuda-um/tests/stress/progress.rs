@@ -57,16 +57,14 @@ impl Progress {
         while !self.is_over.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(20));
             let all = self.operations();
+            let live = live();
             if all != seen {
                 (seen, moved) = (all, Instant::now());
             }
             if said.elapsed() > SAID_EVERY {
                 said = Instant::now();
                 let seconds = start.elapsed().as_secs();
-                say(&format!(
-                    "stress: {seconds} s, {all} operations, {}",
-                    live()
-                ));
+                say(&format!("stress: {seconds} s, {all} operations, {live}"));
             }
             if moved.elapsed() > HANGS {
                 let at: Vec<_> = self

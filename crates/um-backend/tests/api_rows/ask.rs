@@ -25,16 +25,17 @@ fn ask() {
         match machine.gpu {
             Some(gpu) => {
                 assert_eq!(good, gpu != Gpu::Maxwell);
-                assert_eq!(machine.is_concurrent(), gpu == Gpu::H200);
+                let faults = !matches!(gpu, Gpu::Maxwell | Gpu::NoConcurrentAccess);
+                assert_eq!(machine.is_concurrent(), faults);
                 assert_eq!(has(CudaFeature::Integrated), gpu == Gpu::NoConcurrentAccess);
                 assert_eq!(has(CudaFeature::MemoryPools), gpu != Gpu::Maxwell);
                 assert!(has(CudaFeature::ManagedMemory));
                 assert!(has(CudaFeature::UnifiedAddressing));
                 assert!(has(CudaFeature::MapHostMemory));
                 assert!(has(CudaFeature::HostRegister));
-                assert!(!has(CudaFeature::DirectHostAccess));
-                assert!(!has(CudaFeature::PageableMemoryAccess));
-                assert!(!has(CudaFeature::PageableUsesHostPageTables));
+                assert_eq!(has(CudaFeature::DirectHostAccess), gpu == Gpu::Gh200);
+                assert_eq!(has(CudaFeature::PageableMemoryAccess), gpu == Gpu::Gh200);
+                assert_eq!(has(CudaFeature::PageableUsesHostPageTables), gpu == Gpu::Gh200);
             }
             None => assert!(has(CudaFeature::UnifiedAddressing)),
         }

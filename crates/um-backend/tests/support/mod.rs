@@ -11,11 +11,17 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use um_backend::sim::{Builder, CudaVersion, Gpu, Sim};
+use um_backend::sim::{Builder, Gpu, Sim};
 use um_backend::{CudaBackend, CudaBackendConfig, PoolOptions, RuntimeChoice};
 
 /// The presets that every test runs on.
-pub const PRESETS: [Gpu; 3] = [Gpu::H200, Gpu::Maxwell, Gpu::NoConcurrentAccess];
+pub const PRESETS: [Gpu; 5] = [
+    Gpu::H200,
+    Gpu::Gh200,
+    Gpu::Pascal,
+    Gpu::Maxwell,
+    Gpu::NoConcurrentAccess,
+];
 
 /// A machine to open backends on.
 pub struct Machine {
@@ -121,8 +127,10 @@ pub fn on_each_preset(settings: impl Fn(Builder) -> Builder, test: impl Fn(&Mach
 
 fn run(gpu: Option<Gpu>, settings: impl FnOnce(Builder) -> Builder, test: &impl Fn(&Machine)) {
     let sim = gpu.map(|gpu| {
-        let builder = Sim::builder().gpu(gpu).cuda(cuda_version());
-        settings(builder).build().expect("the simulator is built")
+        let builder = Builder::from_env().expect("CUDA_UM_SIM_* name a simulator");
+        settings(builder.gpu(gpu))
+            .build()
+            .expect("the simulator is built")
     });
     let machine = Machine {
         gpu,
@@ -151,15 +159,5 @@ fn on_gpu() -> bool {
         Ok("cuda") => true,
         Ok("" | "sim") | Err(_) => false,
         Ok(other) => panic!("CUDA_UM_TEST_RUNTIME={other}: expected cuda or sim"),
-    }
-}
-
-fn cuda_version() -> CudaVersion {
-    match std::env::var("CUDA_UM_SIM_CUDA").as_deref() {
-        Ok("11.8") => CudaVersion::V11_8,
-        Ok("12.2") => CudaVersion::V12_2,
-        Ok("12.9") => CudaVersion::V12_9,
-        Ok("" | "13.0") | Err(_) => CudaVersion::V13_0,
-        Ok(other) => panic!("CUDA_UM_SIM_CUDA={other}: expected 11.8, 12.2, 12.9 or 13.0"),
     }
 }

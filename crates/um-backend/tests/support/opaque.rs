@@ -2,6 +2,8 @@
 
 use std::any::Any;
 use std::ops::Range;
+use std::sync::OnceLock;
+use std::thread::{self, ThreadId};
 
 use um_backend::{Buffer, BufferDevice, BufferMemory, BufferMemoryMut, CudaError, DType, Element};
 
@@ -43,10 +45,16 @@ pub enum Fault {
     ForgetsSourceRange,
     /// Copies between buffers do not check.
     UncheckedPair,
+    /// A copy of a whole buffer misses the last element of long ones.
+    ShortCopy,
+    /// A copy of a whole long buffer is one of what it held when it was first copied.
+    StaleSource,
+    /// `fill` does nothing on threads other than the one that made the buffer.
+    OneThread,
 }
 
 impl Fault {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 20] = [
         Self::Dirty,
         Self::SmallCapacity,
         Self::OtherDType,
@@ -64,6 +72,9 @@ impl Fault {
         Self::AnyOfPart,
         Self::ForgetsSourceRange,
         Self::UncheckedPair,
+        Self::ShortCopy,
+        Self::StaleSource,
+        Self::OneThread,
     ];
 }
 
@@ -72,6 +83,8 @@ impl Fault {
 pub struct OpaqueBuffer<T> {
     elements: Vec<T>,
     fault: Fault,
+    made_on: ThreadId,
+    first_copied: OnceLock<Vec<T>>,
 }
 
 impl<T: Element> OpaqueBuffer<T> {
@@ -84,7 +97,12 @@ impl<T: Element> OpaqueBuffer<T> {
         if fault == Fault::Dirty {
             elements.fill(something());
         }
-        Self { elements, fault }
+        Self {
+            elements,
+            fault,
+            made_on: thread::current().id(),
+            first_copied: OnceLock::new(),
+        }
     }
 
     fn part(&self, offset: usize, count: usize) -> Result<Range<usize>, CudaError> {
@@ -220,6 +238,9 @@ impl<T: Element> Buffer<T> for OpaqueBuffer<T> {
     }
 
     fn fill(&mut self, value: T) -> Result<(), CudaError> {
+        if self.fault == Fault::OneThread && thread::current().id() != self.made_on {
+            return Ok(());
+        }
         let missed = usize::from(self.fault == Fault::ShortFill && self.len() > 1000);
         let end = self.len() - missed;
         self.elements[..end].fill(value);
@@ -256,8 +277,17 @@ impl<T: Element> Buffer<T> for OpaqueBuffer<T> {
         } else {
             range.start
         };
-        let mut part = vec![T::zeroed(); range.len()];
+        let whole = range.len() == source_len && source_len > 1000;
+        let missed = usize::from(self.fault == Fault::ShortCopy && whole);
+        let mut part = vec![T::zeroed(); range.len() - missed];
         source.copy_to_host_at(start, &mut part)?;
+        if self.fault == Fault::StaleSource
+            && whole
+            && let Some(source) = source.as_any().downcast_ref::<Self>()
+        {
+            let first = source.first_copied.get_or_init(|| source.elements.clone());
+            part.copy_from_slice(&first[range]);
+        }
         self.copy_from_host_at(offset, &part)
     }
 }

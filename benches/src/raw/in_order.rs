@@ -1,0 +1,94 @@
+//! Memory that is allocated and freed in the order of the stream: `cudaMallocAsync`.
+#![allow(unsafe_code, reason = "calls CUDA by its own functions")]
+
+use super::{Raw, check};
+use anyhow::{Result, ensure};
+use cuda_um::sys::cudaMemcpyKind;
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::rc::Rc;
+
+/// Allocations in the order of a stream that are alive until this is dropped.
+pub struct Held {
+    raw: Rc<Raw>,
+    pointers: Vec<*mut c_void>,
+}
+
+impl Raw {
+    /// `cudaMallocAsync` and `cudaFreeAsync` from the device's own pool, in the order of the stream.
+    ///
+    /// # Errors
+    /// What CUDA reports.
+    pub fn allocate_and_free_in_order(&self, bytes: usize) -> Result<()> {
+        let mut pointer = null_mut();
+        // SAFETY: the place is valid for the call; nothing uses the memory.
+        unsafe {
+            let code = (self.table.cudaMallocAsync)(&mut pointer, bytes, self.stream);
+            check(&self.table, "cudaMallocAsync", code)?;
+            let code = (self.table.cudaFreeAsync)(pointer, self.stream);
+            check(&self.table, "cudaFreeAsync", code)
+        }
+    }
+
+    /// Writes a number to the end of memory from `cudaMallocAsync`, and returns what is read from there.
+    ///
+    /// # Errors
+    /// What CUDA reports.
+    pub fn through_memory_in_order(&self, bytes: usize, number: f32) -> Result<f32> {
+        ensure!(bytes >= size_of::<f32>(), "no room for a number");
+        let (table, size) = (&self.table, size_of::<f32>());
+        let (mut pointer, mut found) = (null_mut(), f32::NAN);
+        // SAFETY: the last four bytes of the new memory, and two numbers that live until the stream has been waited for.
+        unsafe {
+            let code = (table.cudaMallocAsync)(&mut pointer, bytes, self.stream);
+            check(table, "cudaMallocAsync", code)?;
+            let last = pointer.cast::<u8>().wrapping_add(bytes - size);
+            let copy = |to: *mut c_void, from: *const c_void| {
+                let kind = cudaMemcpyKind::cudaMemcpyDefault;
+                let code = (table.cudaMemcpyAsync)(to, from, size, kind, self.stream);
+                check(table, "cudaMemcpyAsync", code)
+            };
+            let copied = copy(last.cast(), (&raw const number).cast())
+                .and_then(|()| copy((&raw mut found).cast(), last.cast_const().cast()));
+            let code = (table.cudaFreeAsync)(pointer, self.stream);
+            let waited = self.synchronize();
+            copied?;
+            check(table, "cudaFreeAsync", code)?;
+            waited?;
+        }
+        Ok(found)
+    }
+
+    /// `cudaMallocAsync`, so many times.
+    ///
+    /// # Errors
+    /// What CUDA reports.
+    pub fn hold_in_order(self: &Rc<Self>, bytes: usize, count: usize) -> Result<Held> {
+        let mut held = Held {
+            raw: Rc::clone(self),
+            pointers: Vec::with_capacity(count),
+        };
+        for _ in 0..count {
+            let mut pointer = null_mut();
+            // SAFETY: the place is valid for the call.
+            let code = unsafe { (self.table.cudaMallocAsync)(&mut pointer, bytes, self.stream) };
+            check(&self.table, "cudaMallocAsync", code)?;
+            held.pointers.push(pointer);
+        }
+        self.synchronize()?;
+        Ok(held)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let table = &self.raw.table;
+        for pointer in self.pointers.drain(..) {
+            // SAFETY: allocated in the order of this stream, used by nobody, and freed once.
+            let code = unsafe { (table.cudaFreeAsync)(pointer, self.raw.stream) };
+            if let Err(error) = check(table, "cudaFreeAsync", code) {
+                eprintln!("um_bench: {error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Tables of the page.
+
+use super::escape::markup;
+use super::html::put;
+use crate::units;
+use std::time::Duration;
+
+/// Lines of a table that are shown at once; the rest unfolds.
+const SHOWN: usize = 25;
+
+/// A cell: HTML, and the exact value as its title.
+pub(super) type Cell = (String, String);
+
+pub(super) fn bytes(bytes: u64) -> Cell {
+    match bytes {
+        0 => ("–".to_owned(), String::new()),
+        _ => (units::bytes(bytes), format!("{bytes} bytes")),
+    }
+}
+
+pub(super) fn time(time: Duration) -> Cell {
+    match time {
+        Duration::ZERO => ("–".to_owned(), String::new()),
+        _ => (units::time(time), format!("{} ns", time.as_nanos())),
+    }
+}
+
+/// A section with a table in it; no rows, no section.
+pub(super) fn table(page: &mut String, title: &str, head: &[&str], rows: Vec<Vec<Cell>>) {
+    if rows.is_empty() {
+        return;
+    }
+    let text = if title == "Access patterns" {
+        " class=\"text\""
+    } else {
+        ""
+    };
+    put(
+        page,
+        format_args!(
+            "<section>\n<h2>{title}</h2>\n<div class=\"scroll\"><table{text}>\n<thead><tr>"
+        ),
+    );
+    for cell in head {
+        put(page, format_args!("<th scope=\"col\">{cell}</th>"));
+    }
+    page.push_str("</tr></thead>\n<tbody>\n");
+    for (index, row) in rows.iter().enumerate() {
+        if index == SHOWN {
+            put(
+                page,
+                format_args!(
+                    "</tbody></table></div>\n<details><summary>{} more</summary>\n<div class=\"scroll\"><table{text}><tbody>\n",
+                    rows.len() - SHOWN
+                ),
+            );
+        }
+        page.push_str("<tr>");
+        for (html, exact) in row {
+            match exact.is_empty() {
+                true => put(page, format_args!("<td>{html}</td>")),
+                false => put(
+                    page,
+                    format_args!("<td title=\"{}\">{html}</td>", markup(exact)),
+                ),
+            }
+        }
+        page.push_str("</tr>\n");
+    }
+    page.push_str("</tbody></table></div>\n");
+    if rows.len() > SHOWN {
+        page.push_str("</details>\n");
+    }
+    page.push_str("</section>\n");
+}

@@ -1,0 +1,41 @@
+//! A device: its calls, its transfers, and the memory that pools have of it.
+
+use crate::call::Api;
+use crate::raw_memory::RawMemory;
+use crate::transfer::Transfers;
+use std::sync::Arc;
+
+#[derive(Default)]
+pub(crate) struct DeviceState {
+    pub(crate) api: Arc<Api>,
+    pub(crate) ordinal: u32,
+    pub(crate) transfers: Transfers,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Device {
+    api: Arc<Api>,
+    memory: Arc<RawMemory>,
+}
+
+impl Device {
+    /// With so many bytes.
+    pub(crate) fn of(bytes: usize) -> Self {
+        Self {
+            api: Arc::default(),
+            memory: Arc::new(RawMemory::of(bytes)),
+        }
+    }
+
+    pub(crate) fn api(&self) -> &Arc<Api> {
+        &self.api
+    }
+
+    pub(crate) fn ordinal(&self) -> u32 {
+        0
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<RawMemory> {
+        &self.memory
+    }
+}

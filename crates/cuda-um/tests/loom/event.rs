@@ -1,0 +1,33 @@
+//! An event: behind how many copies it was recorded last.
+
+use crate::call::Api;
+use crate::device::DeviceState;
+use crate::error::Result;
+use crate::stream::StreamInner;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(crate) struct RawEvent {
+    api: Arc<Api>,
+    /// 0: not recorded, so done. The lock of its lane guards it.
+    position: AtomicU64,
+}
+
+impl RawEvent {
+    pub(crate) fn create(device: &DeviceState, _timed: bool) -> Result<Self> {
+        Ok(Self {
+            api: Arc::clone(&device.api),
+            position: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn record_again(&self, stream: &StreamInner) -> Result<()> {
+        self.position
+            .store(stream.api().record()?, Ordering::Relaxed);
+        Ok(())
+    }
+
+    pub(crate) fn wait(&self) -> Result<()> {
+        self.api.wait(self.position.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,32 @@
+//! The threads that stage copies: nobody is at the work when it has returned.
+
+use super::workers::Workers;
+use loom::cell::UnsafeCell;
+
+/// Memory of the caller's, which is its own again when `run` has returned.
+struct Lent(UnsafeCell<usize>);
+
+#[allow(unsafe_code, reason = "loom looks whether it is used at a time")]
+// SAFETY: loom ends the model if it is not so.
+unsafe impl Sync for Lent {}
+
+#[test]
+fn nobody_is_at_it_when_the_work_has_returned() {
+    loom::model(|| {
+        let workers = Workers::new();
+        for _ in 0..2 {
+            let lent = [Lent(UnsafeCell::new(0)), Lent(UnsafeCell::new(0))];
+            #[allow(unsafe_code, reason = "loom checks these")]
+            workers.run(2, &|number| {
+                // SAFETY: each number is given out once; loom ends the model if not.
+                lent[number].0.with_mut(|times| unsafe { *times += 1 });
+            });
+            #[allow(unsafe_code, reason = "loom checks these")]
+            let times = lent.map(|lent| {
+                // SAFETY: nobody is at it any more; loom ends the model if not.
+                lent.0.with_mut(|times| unsafe { *times })
+            });
+            assert!(times[0] == 1 && times[1] <= 1, "{times:?}");
+        }
+    });
+}
