@@ -11,6 +11,7 @@ mod mutants;
 mod nightly;
 mod real_cudart;
 mod sanitize;
+mod std_source;
 mod test;
 mod wheels;
 mod workspace;
@@ -31,7 +32,7 @@ enum Task {
     BuildKernels(build_kernels::Args),
     /// Open the real libcudart of five CUDA versions and check symbols, signatures and layouts; no GPU is needed.
     RealCudart,
-    /// Run the tests on the simulator under AddressSanitizer or ThreadSanitizer; needs a nightly toolchain.
+    /// Run the tests on the simulator under AddressSanitizer (needs a nightly toolchain) or ThreadSanitizer (needs the standard library's source).
     Sanitize(sanitize::Args),
     /// Run the tests; with --gpu the conformance cases on the GPU of this machine, compared with the simulator.
     Test(test::Args),

@@ -2,7 +2,6 @@
 
 use crate::workspace::root;
 use anyhow::{Result, ensure};
-use std::path::Path;
 use std::process::Command;
 
 /// The target of the tasks that must name one.
@@ -25,15 +24,4 @@ pub fn cargo() -> Result<Command> {
         .env_remove("RUSTUP_TOOLCHAIN")
         .env_remove("CARGO");
     Ok(command)
-}
-
-/// Whether the standard library's source is there.
-pub fn has_source() -> Result<bool> {
-    let output = Command::new("rustc")
-        .args(["+nightly", "--print", "sysroot"])
-        .output()?;
-    let sysroot = String::from_utf8(output.stdout)?;
-    Ok(Path::new(sysroot.trim())
-        .join("lib/rustlib/src/rust/library")
-        .exists())
 }

@@ -1,10 +1,13 @@
 //! `cargo xtask sanitize`: the tests on the simulator under AddressSanitizer with LeakSanitizer, or under ThreadSanitizer.
 //!
-//! They need a nightly toolchain: `-Zsanitizer` is not stable. ThreadSanitizer needs its component `rust-src` as well, to build the standard
-//! library anew: in one that is not instrumented the fences of `Arc` go unseen, and every last drop of one is reported as a race.
+//! `-Zsanitizer` is not stable. AddressSanitizer takes a nightly toolchain. ThreadSanitizer builds the standard library anew (in one that is not
+//! instrumented the fences of `Arc` go unseen, and every last drop of one is reported as a race), so it takes the pinned toolchain and
+//! the library's source of that version.
 
-use crate::{nightly, workspace};
-use anyhow::{Result, ensure};
+use crate::{nightly, std_source, workspace};
+use anyhow::Result;
+use std::path::PathBuf;
+use std::process::Command;
 
 /// Tests that say nothing here, each with the reason.
 const SKIPPED: &[(&str, &str)] = &[
@@ -22,6 +25,9 @@ const SKIPPED: &[(&str, &str)] = &[
     ),
 ];
 
+/// SIGSEGV is the simulator's: it shows what the host touches.
+const SIGNALS: &str = "handle_segv=0:allow_user_segv_handler=1";
+
 /// Which sanitizer.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Sanitizer {
@@ -36,6 +42,13 @@ enum Sanitizer {
 pub struct Args {
     /// Which one.
     sanitizer: Sanitizer,
+    /// For ThreadSanitizer: the folder that holds `library/`, the standard library's source of the pinned toolchain. Unless given, that of the
+    /// toolchain's component `rust-src`.
+    #[arg(long)]
+    rust_src: Option<PathBuf>,
+    /// For ThreadSanitizer: sequences of the model test, whose usual 10,000 would take as long as all else.
+    #[arg(long, default_value_t = 2000)]
+    model_sequences: u32,
     /// The packages to test.
     #[arg(last = true, default_values = ["cuda-um", "cuda-um-sim", "um-backend"])]
     packages: Vec<String>,
@@ -43,38 +56,11 @@ pub struct Args {
 
 /// Builds and runs the tests.
 pub fn run(args: &Args) -> Result<()> {
-    let suppressions = |name: &str| workspace::root().join("xtask/src/sanitize").join(name);
-    let mut command = nightly::cargo()?;
-    command.args(["test", "--target", nightly::HOST, "--lib", "--tests"]);
-    let folder = match args.sanitizer {
-        Sanitizer::Address => {
-            // SIGSEGV is the simulator's: it shows what the host touches. Tests ask for more memory than there is.
-            let options = "handle_segv=0:allow_user_segv_handler=1:allocator_may_return_null=1:detect_leaks=1:detect_stack_use_after_return=1";
-            let leaks = format!("suppressions={}", suppressions("lsan.txt").display());
-            command
-                .env("RUSTFLAGS", "-Zsanitizer=address")
-                .env("ASAN_OPTIONS", options)
-                .env("LSAN_OPTIONS", leaks);
-            "sanitize-address"
-        }
-        Sanitizer::Thread => {
-            ensure!(
-                nightly::has_source()?,
-                "not run: ThreadSanitizer needs the standard library's source (rustup component add rust-src --toolchain nightly)"
-            );
-            let options = format!(
-                "handle_segv=0:allow_user_segv_handler=1:die_after_fork=0:suppressions={}",
-                suppressions("tsan.txt").display()
-            );
-            command
-                .arg("-Zbuild-std")
-                .env("RUSTFLAGS", "-Zsanitizer=thread")
-                .env("TSAN_OPTIONS", options);
-            "sanitize-thread"
-        }
+    let mut command = match args.sanitizer {
+        Sanitizer::Address => address()?,
+        Sanitizer::Thread => thread(args)?,
     };
-    // Of its own: the flags would build everything anew each time.
-    command.env("CARGO_TARGET_DIR", workspace::target().join(folder));
+    command.args(["test", "--target", nightly::HOST, "--lib", "--tests"]);
     for package in &args.packages {
         command.args(["-p", package]);
     }
@@ -84,4 +70,48 @@ pub fn run(args: &Args) -> Result<()> {
         command.args(["--skip", test]);
     }
     workspace::run(&mut command)
+}
+
+/// `cargo` for AddressSanitizer.
+fn address() -> Result<Command> {
+    // Tests ask for more memory than there is.
+    let options = "allocator_may_return_null=1:detect_leaks=1:detect_stack_use_after_return=1";
+    let mut command = nightly::cargo()?;
+    command
+        .env("RUSTFLAGS", "-Zsanitizer=address")
+        .env("ASAN_OPTIONS", format!("{SIGNALS}:{options}"))
+        .env("LSAN_OPTIONS", suppressions("lsan.txt"))
+        // Of its own: the flags would build everything anew each time.
+        .env(
+            "CARGO_TARGET_DIR",
+            workspace::target().join("sanitize-address"),
+        );
+    Ok(command)
+}
+
+/// `cargo` for ThreadSanitizer.
+fn thread(args: &Args) -> Result<Command> {
+    // The simulator's handler allocates and locks: its signal comes from a touch of its own memory, never amid an allocation.
+    let options = "report_signal_unsafe=0:allocator_may_return_null=1:die_after_fork=0";
+    let mut command = std_source::cargo(args.rust_src.as_deref())?;
+    command
+        .env("RUSTFLAGS", "-Zsanitizer=thread --cfg thread_sanitizer")
+        .env(
+            "TSAN_OPTIONS",
+            format!("{SIGNALS}:{options}:{}", suppressions("tsan.txt")),
+        )
+        // Each test has simulators, and the sanitizer leaves addresses for sixteen.
+        .env("RUST_TEST_THREADS", "4")
+        .env("CUDA_UM_MODEL_SEQUENCES", args.model_sequences.to_string())
+        .env(
+            "CARGO_TARGET_DIR",
+            workspace::target().join("sanitize-thread"),
+        );
+    Ok(command)
+}
+
+/// The option that names a file of suppressions.
+fn suppressions(name: &str) -> String {
+    let folder = workspace::root().join("xtask/src/sanitize");
+    format!("suppressions={}", folder.join(name).display())
 }

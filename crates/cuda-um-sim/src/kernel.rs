@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytemuck::Pod;
 use parking_lot::RwLock;
 
-use crate::engine::{Code, Core, Launch, LaunchShape};
+use crate::engine::{Code, Core, Launch, LaunchShape, device_touches};
 
 /// A CPU twin: does on slices what the kernel of that name does on a GPU.
 ///
@@ -259,6 +259,7 @@ impl<'a> LaunchContext<'a> {
             bytes,
             why,
         })?;
+        device_touches(address, bytes, write);
         let mut spent = self.spent.borrow_mut();
         spent.cost += access.cost;
         spent.remote_bytes[usize::from(write)] += access.remote_bytes;

@@ -12,6 +12,7 @@ use super::page::{HOST, Processor};
 use super::state::{Machine, State};
 use super::status::Code;
 use super::stream::{Completion, Stream};
+use super::thread_sanitizer::device_touches;
 use cuda_um_cost::at_rate;
 
 /// Copies from or to pageable memory of this size and above go through the driver's own pinned memory.
@@ -107,6 +108,10 @@ impl State {
             let source = staged
                 .as_ref()
                 .map_or(from.view, |staged| staged.as_ptr() as usize);
+            if staged.is_none() {
+                device_touches(from.address, count, false);
+            }
+            device_touches(to.address, count, true);
             // SAFETY: both ranges were checked against their allocations, whose device views stay mapped while the
             // simulator lives; ranges outside them are vouched for by the caller of the CUDA function, who must keep
             // them until the copy has run.
@@ -248,6 +253,7 @@ impl State {
                 .state
                 .lock()
                 .price_set(&core.machine, device, &to, start);
+            device_touches(to.address, to.bytes, true);
             // SAFETY: the range was checked against its allocation, whose device view stays mapped while the simulator
             // lives, or is vouched for by the caller of the CUDA function.
             unsafe { bytes::set(to.view, value, width, count) };

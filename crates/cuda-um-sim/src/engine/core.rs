@@ -21,6 +21,9 @@ pub(crate) struct Core {
     pub(crate) state: Mutex<State>,
     pub(super) gate: Mutex<Gate>,
     pub(super) resumed: Condvar,
+    /// Pieces of work that devices run now.
+    running: Mutex<usize>,
+    came_to_rest: Condvar,
 }
 
 impl Core {
@@ -33,6 +36,8 @@ impl Core {
             state: Mutex::new(state),
             gate: Mutex::default(),
             resumed: Condvar::new(),
+            running: Mutex::default(),
+            came_to_rest: Condvar::new(),
         })
     }
 
@@ -87,6 +92,40 @@ impl Core {
         let mut gate = self.gate.lock();
         while gate.is_closed_to(stream) {
             self.resumed.wait(&mut gate);
+        }
+    }
+
+    /// Runs a piece of work, unless the context is poisoned.
+    pub(super) fn work<R>(&self, run: impl FnOnce() -> R) -> Option<R> {
+        // Before the look at the poison: whoever poisons looks in the other order, so one of the two sees the other.
+        *self.running.lock() += 1;
+        let poisoned = self.state.lock().poison.is_some();
+        let result = (!poisoned).then(run);
+        self.work_ended();
+        result
+    }
+
+    /// Inside [`work`](Self::work): runs what is the host's, not a device's.
+    pub(crate) fn leave_to_host(&self, run: impl FnOnce()) {
+        self.work_ended();
+        run();
+        *self.running.lock() += 1;
+    }
+
+    fn work_ended(&self) {
+        let mut running = self.running.lock();
+        *running -= 1;
+        if *running == 0 {
+            self.came_to_rest.notify_all();
+        }
+    }
+
+    /// Waits until no work runs. In a poisoned context none begins any more, and what runs has ended before the host is told: whoever
+    /// was told may free memory that it used.
+    pub(crate) fn rest(&self) {
+        let mut running = self.running.lock();
+        while *running > 0 {
+            self.came_to_rest.wait(&mut running);
         }
     }
 

@@ -29,6 +29,7 @@ mod state;
 mod status;
 mod stream;
 mod thread;
+mod thread_sanitizer;
 
 pub(crate) use self::core::Core;
 pub(crate) use access::Launch;
@@ -48,3 +49,4 @@ pub(crate) use state::{Machine, State};
 pub(crate) use status::Code;
 pub(crate) use stream::{Stream, StreamKind};
 pub(crate) use thread::ThreadState;
+pub(crate) use thread_sanitizer::device_touches;

@@ -215,12 +215,7 @@ impl Stream {
                 start = start.max(completion.wait());
                 self.waiting.store(false, Ordering::Release);
             }
-            let poisoned = core.state.lock().poison.is_some();
-            now = if poisoned {
-                start
-            } else {
-                (op.work)(core, start)
-            };
+            now = core.work(|| (op.work)(core, start)).unwrap_or(start);
             op.done.finish(now);
         }
     }

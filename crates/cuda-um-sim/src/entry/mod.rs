@@ -76,6 +76,11 @@ pub(crate) fn enter(
         ThreadState::with(core.id, |thread| thread.last_error = code);
     }
     let mut state = core.state.lock();
+    if state.poison.is_some() && code != Code::SUCCESS && level != Level::Inquiry {
+        drop(state);
+        core.rest();
+        state = core.state.lock();
+    }
     let at = state.now;
     state.trace.push_back(CallRecord {
         name,

@@ -2,7 +2,8 @@
 
 use super::pointer::{HostFunction, Out, UserData};
 use super::{entry_points, in_host_function, with_state, with_stream};
-use crate::engine::{Code, StreamKind};
+use crate::engine::{Code, Core, StreamKind};
+use std::sync::Arc;
 
 fn kind(flags: u32) -> Result<StreamKind, Code> {
     match flags {
@@ -70,9 +71,9 @@ entry_points! { Runtime;
                 return Err(Code::INVALID_VALUE);
             }
             state.now += core.machine.cost.enqueue;
-            let work = Box::new(move |_: &_, start| {
+            let work = Box::new(move |core: &Arc<Core>, start| {
                 let data = data;
-                in_host_function(|| function.call(data));
+                core.leave_to_host(|| in_host_function(|| function.call(data)));
                 start
             });
             state.enqueue(core, stream, Vec::new(), work);

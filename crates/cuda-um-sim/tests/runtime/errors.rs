@@ -1,9 +1,12 @@
 //! Error state, sticky errors, injected failures, the trace.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use cuda_um_sim::{Fail, Sim};
+use cuda_um_sim::{Fail, LaunchContext, Sim, TwinError};
 use cuda_um_sys::{cudaError, cudaError_enum};
 
 use crate::support::{Cuda, MIB, call, h200, ok};
@@ -162,6 +165,49 @@ fn a_sticky_error_is_returned_by_every_later_call() {
         text(call!(cuda.table, cudaGetErrorName(sticky))),
         "cudaErrorIllegalAddress"
     );
+}
+
+/// ThreadSanitizer found it: a copy went on into memory that its owner had freed on the word of a sticky error.
+#[test]
+fn when_a_sticky_error_is_told_no_work_runs() {
+    static BEGAN: Barrier = Barrier::new(2);
+    static ENDED: AtomicBool = AtomicBool::new(false);
+    fn long(_: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+        BEGAN.wait();
+        std::thread::sleep(Duration::from_millis(100));
+        ENDED.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+    let cuda = Cuda::new(Sim::builder().kernel("custom", long));
+    let data = cuda.managed(16);
+    cuda.launch("custom", data, 16, cuda.stream());
+    BEGAN.wait();
+    cuda.sim.fail(Fail::call("cudaStreamQuery").sticky());
+    let sticky = cudaError::cudaErrorUnknown;
+    assert_eq!(call!(cuda.table, cudaStreamQuery(null_mut())), sticky);
+    assert!(ENDED.load(Ordering::Relaxed));
+}
+
+/// What is the host's is not waited for: here it ends only after the call.
+#[test]
+fn a_sticky_error_does_not_wait_for_a_host_function() {
+    static BEGAN: Barrier = Barrier::new(2);
+    static TOLD: Barrier = Barrier::new(2);
+    unsafe extern "C" fn long(_: *mut c_void) {
+        BEGAN.wait();
+        TOLD.wait();
+    }
+    let cuda = h200();
+    let stream = cuda.stream();
+    ok(call!(
+        cuda.table,
+        cudaLaunchHostFunc(stream, Some(long), null_mut())
+    ));
+    BEGAN.wait();
+    cuda.sim.fail(Fail::call("cudaStreamQuery").sticky());
+    let sticky = cudaError::cudaErrorUnknown;
+    assert_eq!(call!(cuda.table, cudaStreamQuery(null_mut())), sticky);
+    TOLD.wait();
 }
 
 #[test]

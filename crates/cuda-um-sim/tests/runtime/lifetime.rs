@@ -55,7 +55,7 @@ fn more_simulators_than_slots_can_live_one_after_another() {
     for _ in 0..100 {
         let cuda = h200();
         let data = cuda.managed(4096);
-        cuda.launch("write", data, 4096, cuda.stream());
+        cuda.run("write", data, 4096);
         bytes(data, 1)[0] = 1;
     }
 }
@@ -64,8 +64,10 @@ fn more_simulators_than_slots_can_live_one_after_another() {
 fn unfinished_work_runs_before_a_simulator_ends() {
     let cuda = h200();
     let data = cuda.managed(MIB);
+    // One: kernels of several would race for the bytes.
+    let stream = cuda.stream();
     for _ in 0..10 {
-        cuda.launch("add", data, MIB, cuda.stream());
+        cuda.launch("add", data, MIB, stream);
     }
     let Cuda { sim, table } = cuda;
     drop(table);
