@@ -148,7 +148,8 @@ fn devices_ids_and_names() {
         at: gone,
         bytes: 1,
     };
-    let cases: [(&str, fn(&mut Trace)); 7] = [
+    type Change = fn(&mut Trace);
+    let cases: [(&str, Change); 7] = [
         ("\"device\" of kernels[0] is 4294967295", |trace| {
             trace.kernels[0].device = u32::MAX;
         }),

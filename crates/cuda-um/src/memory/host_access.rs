@@ -27,7 +27,9 @@ impl<'a> HostAccess<'a> {
 
 impl Drop for HostAccess<'_> {
     fn drop(&mut self) {
-        if let Some(raw) = self.held {
+        if let Some(raw) = self.held
+            && !raw.device().api().origin.is_inherited()
+        {
             raw.shadow.let_go(&raw.extent());
         }
     }

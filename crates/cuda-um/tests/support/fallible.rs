@@ -25,8 +25,15 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 
 /// The public functions of a source that return a `Result`.
 fn fallible(text: &str) -> Vec<&str> {
-    // Unit tests come last.
-    let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    // Unit tests come last, if they are not in a file of their own.
+    let inline = text.match_indices("#[cfg(test)]\nmod ");
+    let mut inline = inline.filter(|(at, _)| {
+        text[*at..]
+            .lines()
+            .nth(1)
+            .is_some_and(|head| head.ends_with('{'))
+    });
+    let text = &text[..inline.next().map_or(text.len(), |(at, _)| at)];
     // The methods of a public trait are public without the word.
     let methods: &[&str] = if text.contains("pub trait Buffer<") {
         &["\n    fn "]

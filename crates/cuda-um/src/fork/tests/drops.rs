@@ -20,6 +20,7 @@ event.rs RawEvent: events
 gate.rs Closed: host_guards_that_hold_the_gate
 memory/access.rs Noted: - lives while work is enqueued, which a child does not begin
 memory/backing.rs Kept: - leaks, and what it counts for good is the business of ManagedBytes and DriverBlock
+memory/host_access.rs HostAccess: host_guards_that_hold_the_gate
 memory/raw.rs RawBuffer: buffers_of_every_kind
 module.rs Loaded: modules
 observe.rs HostUse: profiles::a_profiler_and_a_counter
