@@ -17,6 +17,7 @@ impl Code {
     pub(crate) const NOT_FOUND: Code = Code(500);
     pub(crate) const NOT_READY: Code = Code(600);
     pub(crate) const ILLEGAL_ADDRESS: Code = Code(700);
+    pub(crate) const PEER_UNSUPPORTED: Code = Code(217);
     pub(crate) const PEER_ALREADY_ENABLED: Code = Code(704);
     pub(crate) const PEER_NOT_ENABLED: Code = Code(705);
     pub(crate) const ALREADY_REGISTERED: Code = Code(712);

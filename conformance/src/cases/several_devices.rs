@@ -341,7 +341,7 @@ fn peer_access(c: &Cuda<'_>) -> Verdict {
         c.enable_peer(1, 1),
         Code::INVALID_VALUE,
     )?;
-    c.gives("itself", c.enable_peer(0, 0), Code::INVALID_DEVICE)?;
+    c.gives("itself", c.enable_peer(0, 0), Code::PEER_UNSUPPORTED)?;
     c.gives(
         "a device that does not exist",
         c.enable_peer(64, 0),

@@ -186,7 +186,8 @@ impl From<cuda_um::Error> for CudaError {
                 count,
             },
             Below::Busy { what, by } => Self::Busy { what, by },
-            sticky @ Below::Sticky { .. } => Self::DeviceLost(sticky),
+            // Half-way through a copy, too.
+            sticky if sticky.kind() == cuda_um::ErrorKind::Sticky => Self::DeviceLost(sticky),
             none @ (Below::Load(_) | Below::NoDriver { .. } | Below::NoDevice { .. }) => {
                 Self::NoGpu {
                     reason: one_line(&none),

@@ -229,6 +229,20 @@ impl State {
             .ok_or(Code::INVALID_VALUE)
     }
 
+    /// In a poisoned context nothing is freed, and so nothing tells a second free of the same memory: it is remembered here.
+    ///
+    /// # Errors
+    /// The poison.
+    pub(crate) fn refuse_if_poisoned(&mut self, address: usize) -> Result<(), Code> {
+        let Some(poison) = self.poison else {
+            return Ok(());
+        };
+        if address != 0 && self.freeable(address).is_ok() && !self.refused_frees.insert(address) {
+            self.misuse.push(Misuse::DoubleFree { address });
+        }
+        Err(poison)
+    }
+
     fn report_bad_free(&mut self, address: usize) {
         let freed = self.freed.iter().any(|freed| freed.range.start == address)
             || self.allocations.contains_key(&address);

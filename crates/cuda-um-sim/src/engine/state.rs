@@ -1,6 +1,6 @@
 //! Everything that changes, behind one lock; and the machine, which does not change.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,6 +52,8 @@ pub(crate) struct State {
     pub(crate) free: FreeList,
     pub(crate) allocations: BTreeMap<usize, Allocation>,
     pub(crate) freed: VecDeque<Freed>,
+    /// Addresses that were to be freed in a poisoned context.
+    pub(crate) refused_frees: BTreeSet<usize>,
     pub(crate) registered: BTreeMap<usize, Registered>,
     pub(crate) devices: Vec<DeviceState>,
     pub(crate) streams: HashMap<usize, Arc<Stream>>,
@@ -84,6 +86,7 @@ impl State {
             free: FreeList::new(machine.space.len()),
             allocations: BTreeMap::new(),
             freed: VecDeque::new(),
+            refused_frees: BTreeSet::new(),
             registered: BTreeMap::new(),
             devices: (0..devices)
                 .map(|_| DeviceState::new(&machine.profile))

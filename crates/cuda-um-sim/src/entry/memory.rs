@@ -38,24 +38,6 @@ entry_points! { Runtime;
         })
     }
 
-    fn cudaFree(core, pointer: usize) {
-        if pointer == 0 {
-            return Ok(());
-        }
-        {
-            let mut state = core.state.lock();
-            if matches!(state.freeable(pointer)?.kind, Kind::Pinned { .. }) {
-                return Err(Code::INVALID_VALUE);
-            }
-        }
-        // Memory in use stays until its users are done.
-        core.wait_device(None)?;
-        let mut state = core.state.lock();
-        state.freeable(pointer)?;
-        state.free(&core.machine, pointer);
-        Ok(())
-    }
-
     fn cudaHostAlloc(core, pointer: Out<usize>, bytes: usize, flags: u32) {
         with_state(core, |state, device| {
             if pointer.is_null() || flags & !HOST_ALLOC_FLAGS != 0 {
@@ -64,20 +46,6 @@ entry_points! { Runtime;
             let base = if bytes == 0 { 0 } else { state.allocate_pinned(&core.machine, bytes, device, flags)? };
             pointer.put(base)
         })
-    }
-
-    fn cudaFreeHost(core, pointer: usize) {
-        if pointer == 0 {
-            return Ok(());
-        }
-        if !matches!(core.state.lock().freeable(pointer)?.kind, Kind::Pinned { .. }) {
-            return Err(Code::INVALID_VALUE);
-        }
-        core.wait_device(None)?;
-        let mut state = core.state.lock();
-        state.freeable(pointer)?;
-        state.release(&core.machine, pointer);
-        Ok(())
     }
 
     fn cudaHostRegister(core, pointer: usize, bytes: usize, flags: u32) {

@@ -14,6 +14,7 @@ mod names;
 mod pointer;
 mod pool;
 mod records;
+mod release;
 mod stream;
 mod transfer;
 
@@ -49,6 +50,8 @@ pub(crate) fn in_host_function(run: impl FnOnce()) {
 pub(crate) enum Level {
     /// Of the runtime: its failure becomes the thread's last error.
     Runtime,
+    /// The same, and gives memory back: a poisoned context, in which nothing is freed, looks at what is freed twice.
+    Release,
     /// Of the driver: it has no last error.
     Driver,
     /// Asks about errors and versions: works in a poisoned context.
@@ -72,7 +75,9 @@ pub(crate) fn enter(
         Err(_) => Code::UNKNOWN,
     };
     // "Not ready" is an answer: measured with CUDA 13.0, it leaves the last error alone.
-    if !matches!(code, Code::SUCCESS | Code::NOT_READY) && level == Level::Runtime {
+    if !matches!(code, Code::SUCCESS | Code::NOT_READY)
+        && matches!(level, Level::Runtime | Level::Release)
+    {
         ThreadState::with(core.id, |thread| thread.last_error = code);
     }
     let mut state = core.state.lock();
@@ -114,7 +119,13 @@ fn guarded(
         if level != Level::Inquiry
             && let Some(poison) = state.poison
         {
-            return Err(poison);
+            drop(state);
+            // It answers with the poison, after a look at what it frees.
+            return if level == Level::Release {
+                call(core)
+            } else {
+                Err(poison)
+            };
         }
         for failure in state
             .failures
@@ -207,6 +218,7 @@ fn runtime_function<const SLOT: usize>(name: &str) -> Option<*const c_void> {
         .or_else(|| names::lookup::<SLOT>(name))
         .or_else(|| device::lookup::<SLOT>(name))
         .or_else(|| memory::lookup::<SLOT>(name))
+        .or_else(|| release::lookup::<SLOT>(name))
         .or_else(|| transfer::lookup::<SLOT>(name))
         .or_else(|| managed::lookup::<SLOT>(name))
         .or_else(|| stream::lookup::<SLOT>(name))

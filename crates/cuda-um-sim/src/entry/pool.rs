@@ -99,18 +99,6 @@ entry_points! { Runtime;
         allocate(core, pointer, bytes, Some(pool), stream)
     }
 
-    fn cudaFreeAsync(core, pointer: usize, stream: usize) {
-        with_stream(core, stream, |state, stream| {
-            if pointer == 0 {
-                return Ok(());
-            }
-            if state.freeable(pointer)?.pool.is_none() {
-                return Err(Code::INVALID_VALUE);
-            }
-            state.free_async(core, stream, pointer).map(drop)
-        })
-    }
-
     fn cudaMemPoolCreate(core, pool: Out<usize>, props: Out<PoolProps>) {
         supported(core)?;
         let props = props.get()?;

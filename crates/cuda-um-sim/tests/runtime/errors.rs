@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use cuda_um_sim::{Fail, LaunchContext, Sim, TwinError};
+use cuda_um_sim::{Fail, LaunchContext, Misuse, Sim, TwinError};
 use cuda_um_sys::{cudaError, cudaError_enum};
 
 use crate::support::{Cuda, MIB, call, h200, ok};
@@ -247,4 +247,20 @@ fn the_trace_names_calls_as_the_library_exports_them() {
         ]
     );
     assert!(trace[0].at <= trace[1].at);
+}
+
+#[test]
+fn what_is_freed_twice_in_a_broken_context_shows() {
+    let cuda = Cuda::new(Sim::builder());
+    let (once, twice) = (cuda.managed(MIB), cuda.managed(MIB));
+    cuda.sim
+        .fail(Fail::call("cudaDeviceSynchronize").with(cudaError::cudaErrorIllegalAddress));
+    let broken = cudaError::cudaErrorIllegalAddress;
+    assert_eq!(call!(cuda.table, cudaDeviceSynchronize()), broken);
+    for data in [once, twice, twice] {
+        assert_eq!(call!(cuda.table, cudaFree(data.cast())), broken);
+    }
+    let address = twice.addr();
+    assert_eq!(cuda.sim.misuse(), [Misuse::DoubleFree { address }]);
+    assert_eq!(cuda.sim.leaks().len(), 2, "nothing is freed any more");
 }

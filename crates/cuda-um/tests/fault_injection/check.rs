@@ -111,9 +111,22 @@ impl Outcome<'_> {
         self.rules.allow(about, self.scenario.name, failure.call)
     }
 
-    fn is_named(&self, error: &Error) -> bool {
-        let mut may_be = self.struck.iter().filter(|it| !it.kind.is_sticky());
-        may_be.any(|failure| failure.is_named_by(error))
+    /// Whether it is what one of the failures has to be told as.
+    fn is_told(&self, error: &Error) -> bool {
+        self.struck
+            .iter()
+            .any(|failure| match failure.kind.is_sticky() {
+                true => failure.broke(error),
+                false => failure.is_told_by(error),
+            })
+    }
+
+    fn may_be_silent(&self) -> bool {
+        let of_two = self.struck.len() == 2;
+        self.struck.iter().all(|failure| {
+            self.allow(rules::NO_ERROR, failure)
+                || of_two && self.allow(rules::NO_ERROR_OF_TWO, failure)
+        })
     }
 
     fn again(&self, world: &World) -> std::thread::Result<Result<()>> {
@@ -127,11 +140,15 @@ impl Outcome<'_> {
             let mut struck = self.struck.iter();
             struck.any(|failure| self.allow(rules::NOT_YET_STICKY, failure))
         };
-        let mut problems: Vec<_> = errors
+        let mut problems = Vec::new();
+        if errors.is_empty() && !self.may_be_silent() {
+            problems.push("no error".to_owned());
+        }
+        let of_early = |error: &Error| self.struck.iter().any(|failure| failure.is_told_by(error));
+        let wrong = errors
             .into_iter()
-            .filter(|error| !error.is_sticky() && !self.is_named(error) && !not_yet())
-            .map(|error| format!("not recognised as sticky: {error}"))
-            .collect();
+            .filter(|error| !(self.is_told(error) || of_early(error) && not_yet()));
+        problems.extend(wrong.map(|error| format!("not told as sticky: {error:?}")));
         problems.extend(world.not_sticky());
         match self.again(world) {
             Ok(Err(error)) if error.is_sticky() => {}
@@ -155,14 +172,10 @@ impl Outcome<'_> {
             problems.push(format!("more errors than failures: {errors:?}"));
         }
         errors.extend(reclaimed.err().filter(|_| errors.is_empty()));
-        for error in errors.iter().filter(|error| !self.is_named(error)) {
-            problems.push(format!("does not name the call: {error}"));
+        for error in errors.iter().filter(|error| !self.is_told(error)) {
+            problems.push(format!("does not say what failed: {error:?}"));
         }
-        let may_be_silent = || {
-            let mut struck = self.struck.iter();
-            struck.all(|failure| self.allow(rules::NO_ERROR, failure))
-        };
-        if errors.is_empty() && !may_be_silent() {
+        if errors.is_empty() && !self.may_be_silent() {
             problems.push("no error".to_owned());
         }
         // It is tried twice.

@@ -1,5 +1,6 @@
 //! What fails, when and how.
 
+use cuda_um::Error;
 use cuda_um::sys::cudaError;
 use cuda_um_sim::{Fail, Sim};
 use std::fmt;
@@ -12,20 +13,32 @@ pub enum Kind {
     /// The work is done, and a failure reported.
     Late,
     Sticky,
+    HardwareFault,
     DeviceLost,
+    NoDevice,
 }
 
-pub const KINDS: [Kind; 5] = [
+pub const KINDS: [Kind; 7] = [
     Kind::OutOfMemory,
     Kind::InvalidValue,
     Kind::Late,
     Kind::Sticky,
+    Kind::HardwareFault,
     Kind::DeviceLost,
+    Kind::NoDevice,
 ];
 
 impl Kind {
     pub fn is_sticky(self) -> bool {
-        matches!(self, Self::Sticky | Self::DeviceLost)
+        matches!(
+            self,
+            Self::Sticky | Self::HardwareFault | Self::DeviceLost | Self::NoDevice
+        )
+    }
+
+    /// Like another one but for its number: tried with the first call of each name.
+    fn is_variant(self) -> bool {
+        matches!(self, Self::HardwareFault | Self::NoDevice)
     }
 
     /// Whether this function can fail like this.
@@ -38,7 +51,9 @@ impl Kind {
             Self::OutOfMemory => cudaError::cudaErrorMemoryAllocation,
             Self::InvalidValue | Self::Late => cudaError::cudaErrorInvalidValue,
             Self::Sticky => cudaError::cudaErrorIllegalAddress,
+            Self::HardwareFault => cudaError::cudaErrorECCUncorrectable,
             Self::DeviceLost => cudaError::cudaErrorDevicesUnavailable,
+            Self::NoDevice => cudaError::cudaErrorNoDevice,
         }
     }
 }
@@ -84,7 +99,7 @@ impl Failure {
         let failure = Fail::call(self.call).nth(self.nth).with(self.kind.code());
         sim.fail(match self.kind {
             Kind::Late => failure.after_the_call(),
-            Kind::DeviceLost => failure.sticky(),
+            kind if kind.is_sticky() => failure.sticky(),
             _ => failure,
         });
     }
@@ -98,10 +113,46 @@ impl Failure {
             .position(|record| is_it(record.name, record.result))
     }
 
-    pub fn is_named_by(&self, error: &impl fmt::Display) -> bool {
-        // Without what tells versions of a function apart.
-        let plain = self.call.strip_suffix("_v2").unwrap_or(self.call);
-        error.to_string().contains(plain)
+    /// The function's name without what tells its versions apart: as errors have it.
+    pub fn name(&self) -> &'static str {
+        self.call.strip_suffix("_v2").unwrap_or(self.call)
+    }
+
+    /// Whether the error says which call failed, for what and how.
+    pub fn is_told_by(&self, error: &Error) -> bool {
+        let is_this = |call: &str, subject: &str| call == self.name() && !subject.is_empty();
+        match error {
+            Error::Incomplete { cause, .. } => self.is_told_by(cause),
+            Error::OutOfMemory { call, subject, .. } => {
+                self.kind == Kind::OutOfMemory && is_this(call, subject)
+            }
+            Error::Call {
+                call,
+                subject,
+                code,
+                ..
+            } => {
+                // Out of memory is an error of its own.
+                let kind = self.kind != Kind::OutOfMemory;
+                kind && *code == self.kind.code().0 && is_this(call, subject)
+            }
+            Error::NoDevice { call } => self.kind == Kind::NoDevice && *call == self.name(),
+            _ => false,
+        }
+    }
+
+    /// Whether the error says that the context is broken, and how; the call is whichever met it first.
+    pub fn broke(&self, error: &Error) -> bool {
+        match error {
+            Error::Incomplete { cause, .. } => self.broke(cause),
+            Error::Sticky {
+                call,
+                subject,
+                code,
+                ..
+            } => *code == self.kind.code().0 && !call.is_empty() && !subject.is_empty(),
+            _ => false,
+        }
     }
 }
 
@@ -136,6 +187,7 @@ pub fn each_once(calls: &[(&'static str, u64)], first: u64) -> Vec<Failure> {
     for &(call, count) in calls {
         for nth in (1..=count).filter(|nth| *nth <= first || *nth == count) {
             let kinds = KINDS.into_iter().filter(|kind| kind.fits(call));
+            let kinds = kinds.filter(|kind| nth == 1 || !kind.is_variant());
             all.extend(kinds.map(|kind| Failure { call, nth, kind }));
         }
     }

@@ -18,14 +18,19 @@ use scenarios::SCENARIOS;
 use std::time::Instant;
 use workers::Summary;
 
-/// Of a call that is made often, the first so many times and the last one.
-const FIRST: u64 = 5;
+/// Of a call that is made often, the first so many times and the last one: `CUDA_UM_FAULT_FIRST` says how many, else 5.
+fn first() -> u64 {
+    let said = std::env::var("CUDA_UM_FAULT_FIRST").ok();
+    said.map_or(5, |said| {
+        said.parse().expect("CUDA_UM_FAULT_FIRST is a number")
+    })
+}
 
 fn combinations() -> Vec<Combination> {
     let mut all = Vec::new();
     for scenario in SCENARIOS {
         for &machine in scenario.machines {
-            let failures = failure::each_once(&calls_of(scenario, machine), FIRST);
+            let failures = failure::each_once(&calls_of(scenario, machine), first());
             all.extend(failures.into_iter().map(|failure| Combination {
                 scenario,
                 machine,

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 /// What a rule is about.
 pub type About = &'static str;
 pub const NO_ERROR: About = "no error";
+pub const NO_ERROR_OF_TWO: About = "no error of the second failure";
 pub const LEAKS: About = "one thing leaks";
 pub const LEAKS_BY_TWO: About = "one thing leaks by two failures";
 pub const NOT_YET_STICKY: About = "not recognised as sticky";
@@ -99,6 +100,11 @@ pub const RULES: &[Rule] = &[
         "an older runtime calls an attribute that it does not know an invalid value: the device has it not",
     ),
     rule(
+        NO_ERROR_OF_TWO,
+        &["cudaStreamSynchronize"],
+        "a pool of the driver that was refused memory waits for what is being freed: if it could not, the next refusal tells",
+    ),
+    rule(
         LEAKS,
         &[
             "cudaFree",
@@ -160,7 +166,7 @@ impl Rules {
     pub fn unused(&self) -> Vec<String> {
         let used = self.used.lock().unwrap();
         let all = RULES.iter().enumerate();
-        all.filter(|(_, rule)| rule.about != LEAKS_BY_TWO)
+        all.filter(|(_, rule)| ![LEAKS_BY_TWO, NO_ERROR_OF_TWO].contains(&rule.about))
             .flat_map(|(index, rule)| rule.calls.iter().map(move |call| (index, *call, rule)))
             .filter(|(index, call, _)| !used.contains(&(*index, *call)))
             .map(|(_, call, rule)| format!("{}, {call}: {}", rule.about, rule.why))

@@ -26,17 +26,18 @@ impl fmt::Display for Combination {
 
 /// Whether the error is what a framework can tell this failure by.
 fn is_typed(error: &CudaError, failure: &Failure) -> bool {
-    let half_way = |error: &cuda_um::Error| matches!(error, cuda_um::Error::Incomplete { .. });
-    if failure.kind.is_sticky() {
-        // Of whichever call meets the broken context first.
-        return error.is_sticky();
-    }
-    let is_it = match (failure.kind, error) {
-        (Kind::OutOfMemory, CudaError::OutOfMemory { .. }) => true,
-        (Kind::OutOfMemory, CudaError::Cuda(error)) => half_way(error),
-        (_, error) => matches!(error, CudaError::Cuda(_)),
-    };
-    is_it && failure.is_named_by(error) && error.to_string().lines().count() == 1
+    let one_line = error.to_string().lines().count() == 1;
+    one_line
+        && match error {
+            CudaError::DeviceLost(error) => failure.broke(error),
+            CudaError::Cuda(error) => failure.is_told_by(error),
+            CudaError::OutOfMemory { subject, .. } => {
+                let call = format!("{}: ", failure.name());
+                let of = subject.strip_prefix(&call);
+                failure.kind == Kind::OutOfMemory && of.is_some_and(|of| !of.is_empty())
+            }
+            _ => false,
+        }
 }
 
 /// Runs a scenario with a failure, and again without it.

@@ -13,6 +13,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use cuda_um::Runtime;
 use um_backend::sim::{Builder, Gpu, Sim};
 use um_backend::{CudaBackend, CudaBackendConfig, PoolOptions, RuntimeChoice};
 
@@ -31,15 +32,18 @@ pub struct Machine {
     pub gpu: Option<Gpu>,
     /// The simulator; `None` on a GPU.
     pub sim: Option<Sim>,
+    /// A runtime of the test's own: the shared one keeps its memory for staging until the process ends.
+    real: Option<Runtime>,
     opened: RefCell<Vec<CudaBackend>>,
 }
 
 impl Machine {
     pub fn config(&self) -> CudaBackendConfig {
         let config = CudaBackendConfig::default();
-        match &self.sim {
-            Some(sim) => config.simulator(sim.clone()),
-            None => config.runtime(RuntimeChoice::Cuda),
+        match (&self.sim, &self.real) {
+            (Some(sim), _) => config.simulator(sim.clone()),
+            (None, Some(real)) => config.runtime(RuntimeChoice::Given(real.clone())),
+            (None, None) => config.runtime(RuntimeChoice::Cuda),
         }
     }
 
@@ -137,9 +141,13 @@ fn run(gpu: Option<Gpu>, settings: impl FnOnce(Builder) -> Builder, test: &impl 
             .build()
             .expect("the simulator is built")
     });
+    let real = sim
+        .is_none()
+        .then(|| Runtime::open().expect("CUDA_UM_TEST_RUNTIME=cuda needs a GPU"));
     let machine = Machine {
         gpu,
         sim,
+        real,
         opened: RefCell::default(),
     };
     let outcome = catch_unwind(AssertUnwindSafe(|| {

@@ -58,6 +58,9 @@ fn every_drop_is_here() {
         }
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    if !root.exists() {
+        return eprintln!("NOT RUN: the sources are not on this machine");
+    }
     let mut found = BTreeSet::new();
     find(&root, &root, &mut found);
     let listed = DROPS.lines().filter_map(|row| row.split_once(": "));

@@ -1,0 +1,53 @@
+//! Giving memory back.
+
+use super::{entry_points, with_stream};
+use crate::engine::{Code, Kind};
+
+entry_points! { Release;
+    fn cudaFree(core, pointer: usize) {
+        core.state.lock().refuse_if_poisoned(pointer)?;
+        if pointer == 0 {
+            return Ok(());
+        }
+        {
+            let mut state = core.state.lock();
+            if matches!(state.freeable(pointer)?.kind, Kind::Pinned { .. }) {
+                return Err(Code::INVALID_VALUE);
+            }
+        }
+        // Memory in use stays until its users are done.
+        core.wait_device(None)?;
+        let mut state = core.state.lock();
+        state.freeable(pointer)?;
+        state.free(&core.machine, pointer);
+        Ok(())
+    }
+
+    fn cudaFreeHost(core, pointer: usize) {
+        core.state.lock().refuse_if_poisoned(pointer)?;
+        if pointer == 0 {
+            return Ok(());
+        }
+        if !matches!(core.state.lock().freeable(pointer)?.kind, Kind::Pinned { .. }) {
+            return Err(Code::INVALID_VALUE);
+        }
+        core.wait_device(None)?;
+        let mut state = core.state.lock();
+        state.freeable(pointer)?;
+        state.release(&core.machine, pointer);
+        Ok(())
+    }
+
+    fn cudaFreeAsync(core, pointer: usize, stream: usize) {
+        core.state.lock().refuse_if_poisoned(pointer)?;
+        with_stream(core, stream, |state, stream| {
+            if pointer == 0 {
+                return Ok(());
+            }
+            if state.freeable(pointer)?.pool.is_none() {
+                return Err(Code::INVALID_VALUE);
+            }
+            state.free_async(core, stream, pointer).map(drop)
+        })
+    }
+}
