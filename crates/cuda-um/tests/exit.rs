@@ -4,11 +4,15 @@
 
 mod support;
 
+use cuda_um::sys::cudaError;
 use cuda_um::{
-    Device, DeviceBuffer, DevicePool, PinnedBuffer, PinnedPool, PoolOptions, Stream, UnifiedBuffer,
-    UnifiedPool,
+    Device, DeviceBuffer, DevicePool, PinnedBuffer, PinnedPool, PoolOptions, RegisteredBuffer,
+    Stream, UnifiedBuffer, UnifiedPool,
 };
-use std::process::Command;
+use cuda_um_sim::{Fail, Gpu};
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use support::{Add, on, unwatched};
@@ -18,6 +22,12 @@ const HANGS: Duration = Duration::from_secs(60);
 
 /// In the test: starts the child and waits for it. In the child: runs `body`, which ends the process with the code 42.
 fn ends_well(name: &str, body: fn()) {
+    let (status, _) = child(name, body);
+    assert_eq!(status.code(), Some(42), "{status}");
+}
+
+/// In the child: runs `body`, which ends the process. In the test: how it ended, and what it said.
+fn child(name: &str, body: fn()) -> (ExitStatus, String) {
     if std::env::var(CHILD).as_deref() == Ok(name) {
         body();
         panic!("the child did not end");
@@ -25,6 +35,7 @@ fn ends_well(name: &str, body: fn()) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture", "--test-threads", "1"])
         .env(CHILD, name)
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let start = Instant::now();
@@ -38,7 +49,11 @@ fn ends_well(name: &str, body: fn()) {
         }
         std::thread::sleep(Duration::from_millis(2));
     };
-    assert_eq!(status.code(), Some(42), "{status}");
+    let mut said = String::new();
+    let mut from = child.stderr.take().unwrap();
+    from.read_to_string(&mut said).unwrap();
+    eprint!("{said}");
+    (status, said)
 }
 
 /// A device of a simulator that nobody asks, or of a GPU whose process does not wait at its end: it ends with all of this alive.
@@ -148,4 +163,29 @@ fn with_threads_at_work_and_the_reclaim_thread_busy() {
         drop(kept);
         std::process::exit(42);
     });
+}
+
+/// The one case that ends the process: the caller's memory would go back while a device may use it.
+#[test]
+fn borrowed_memory_that_no_call_can_wait_for() {
+    let name = "borrowed_memory_that_no_call_can_wait_for";
+    let (status, said) = child(name, || {
+        let (sim, device, stream) = support::simulated(Gpu::H200);
+        let add = Add::load(&device);
+        let _ = RegisteredBuffer::scope(&device, &mut [0u32; 1000], |memory| {
+            add.launch(&stream, 1000, (memory, 1000u32, 1u32)).unwrap();
+            for call in [
+                "cudaStreamSynchronize",
+                "cudaEventSynchronize",
+                "cudaDeviceSynchronize",
+            ] {
+                let refused = Fail::call(call).with(cudaError::cudaErrorInvalidValue);
+                sim.fail(refused.from_then_on());
+            }
+        });
+        std::process::exit(42);
+    });
+    assert_eq!(status.signal(), Some(libc::SIGABRT), "{status}");
+    let why = "a device may still use memory that goes back to its owner";
+    assert!(said.contains(why), "{said}");
 }
