@@ -50,7 +50,7 @@ pub struct Args {
     #[arg(long, default_value_t = 2000)]
     model_sequences: u32,
     /// The packages to test.
-    #[arg(last = true, default_values = ["cuda-um", "cuda-um-sim", "um-backend"])]
+    #[arg(last = true, default_values = ["cuda-um", "cuda-um-sim", "um-backend", "um-kernels", "um-conformance"])]
     packages: Vec<String>,
 }
 
@@ -63,6 +63,10 @@ pub fn run(args: &Args) -> Result<()> {
     command.args(["test", "--target", nightly::HOST, "--lib", "--tests"]);
     for package in &args.packages {
         command.args(["-p", package]);
+    }
+    if args.packages.iter().any(|package| package == "cuda-um") {
+        // Its code for CUPTI is full of addresses.
+        command.args(["--features", "cuda-um/profile"]);
     }
     command.args(["--no-fail-fast", "--"]);
     for (test, why) in SKIPPED {

@@ -23,6 +23,9 @@ fn asked(placement: Placement) -> UnifiedOptions {
 #[test]
 fn mapped_memory_works_as_managed_memory_does() {
     let (_sim, device, stream) = device();
+    if !support::is_concurrent(&device) {
+        return;
+    }
     let add = Add::load(&device);
     for placement in [Placement::Managed, Placement::Mapped] {
         for len in [1000, MIB] {
@@ -97,6 +100,9 @@ fn the_pattern_decides_and_says_why() {
 #[test]
 fn the_advice_of_a_pattern_is_really_given() {
     let (_sim, device, _) = device();
+    if !support::is_concurrent(&device) {
+        return;
+    }
     let buffer =
         UnifiedBuffer::<u8>::zeroed_with(&device, 4096, pattern(AccessPattern::ReadMostly))
             .unwrap();

@@ -191,6 +191,9 @@ fn a_child_may_end_by_exit() {
 fn locks_of_threads_that_a_child_does_not_have_hold_nobody_up() {
     let (_sim, runtime) = machine();
     let (device, stream) = on(&runtime, 0);
+    if !support::is_concurrent(&device) {
+        return;
+    }
     let (unified, pinned, on_device) = pools(&device);
     let kept = UnifiedBuffer::<u32>::zeroed(&device, 3000).unwrap();
     let is_over = AtomicBool::new(false);

@@ -9,6 +9,9 @@ use support::{Add, device, simulated, simulated_with};
 #[test]
 fn advice_is_read_back() {
     let (_sim, device, stream) = device();
+    if !support::is_concurrent(&device) {
+        return;
+    }
     let here = Location::from(&device);
     let buffer = UnifiedBuffer::<u32>::zeroed(&device, 1 << 20).unwrap();
     let fresh = buffer.range_attributes().unwrap();
@@ -53,6 +56,9 @@ fn advice_is_read_back() {
 #[test]
 fn advice_for_a_part_leaves_the_rest() {
     let (_sim, device, stream) = device();
+    if !support::is_concurrent(&device) {
+        return;
+    }
     // Far more than a page of any size in each half.
     let buffer = UnifiedBuffer::<u32>::zeroed(&device, 4 << 20).unwrap();
     let half = buffer.len() / 2;

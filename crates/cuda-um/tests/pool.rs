@@ -444,6 +444,9 @@ fn blocks_are_aligned_within_their_slab() {
 #[test]
 fn advice_ends_with_its_owner() {
     let (_sim, device, _) = device();
+    if !support::is_concurrent(&device) {
+        return;
+    }
     let (pool, here) = (pool(&device), Location::from(&device));
     let bystander = pool.zeroed::<u8>(64 * KIB).unwrap();
     bystander.advise(Advice::SetReadMostly).unwrap();
@@ -506,6 +509,9 @@ fn advice_that_cannot_be_undone_is_not_passed_on() {
 #[test]
 fn threads_allocate_launch_and_free() {
     let (_sim, device, _) = device();
+    if !support::is_concurrent(&device) {
+        return;
+    }
     let options = PoolOptions::default()
         .slab_bytes(4 * MIB)
         .limit_bytes(64 * MIB);

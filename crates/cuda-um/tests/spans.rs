@@ -57,9 +57,12 @@ impl Subscriber for Log {
 
 #[test]
 fn every_operation_is_a_span_with_its_fields() {
+    let (_sim, device, stream) = device();
+    if !support::is_concurrent(&device) {
+        return;
+    }
     let log = Log::default();
     tracing::subscriber::with_default(log.clone(), || {
-        let (_sim, device, stream) = device();
         let add = Add::load(&device);
         let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
         data.advise(Advice::SetPreferredLocation(Location::from(&device)))

@@ -141,9 +141,15 @@ pub(super) fn unregister(slab: &Range<usize>) {
     let _owner = SLABS.write().remove(&slab.start);
 }
 
+/// Slabs that a pool leaked when it went are nobody's: their addresses may be other memory's by now, of a simulator that came later.
 fn slab_at(slabs: &Slabs, address: usize) -> Option<(usize, &Slab)> {
     let (start, slab) = slabs.range(..=address).next_back()?;
-    (address < slab.0).then_some((*start, slab))
+    (address < slab.0 && slab.2.strong_count() > 0).then_some((*start, slab))
+}
+
+#[cfg(test)]
+pub(crate) fn is_registered(slab: usize) -> bool {
+    SLABS.read().contains_key(&slab)
 }
 
 /// The start of the slab that holds the address, if a pool's does.
@@ -162,5 +168,19 @@ pub(crate) fn advised(range: Range<usize>, advice: cudaMemoryAdvise, location: L
     let pool = slab_at(&SLABS.read(), range.start).and_then(|(_, (_, _, pool))| pool.upgrade());
     if let Some(pool) = pool {
         pool.advised.note(range, advice, location);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two allocations of a later simulator were taken for one slab, and their prefetches for one range.
+    #[test]
+    fn a_slab_of_a_pool_that_is_gone_is_nobodys() {
+        SLABS.write().insert(PAGE, (2 * PAGE, 1, Weak::new()));
+        let found = slab_of(PAGE + 100);
+        SLABS.write().remove(&PAGE);
+        assert_eq!(found, None);
     }
 }

@@ -77,6 +77,18 @@ pub fn on(runtime: &Runtime, ordinal: u32) -> (Device, Stream) {
     (device, stream)
 }
 
+/// Whether host and device may use managed memory at a time; a test that needs it says that it is left out.
+pub fn is_concurrent(device: &Device) -> bool {
+    let is = device.capabilities().concurrent_managed_access;
+    if !is {
+        eprintln!(
+            "NOT RUN: {} has no concurrent managed access",
+            device.name()
+        );
+    }
+    is
+}
+
 /// How often a function was called, under its own name or that of its second version.
 pub fn calls(sim: &Sim, name: &str) -> usize {
     let is_it = |found: &str| found.strip_suffix("_v2").unwrap_or(found) == name;

@@ -178,7 +178,7 @@ fn pools_of_slabs() {
     device.synchronize().unwrap();
     gone_without_a_trace(&sim, (unified, pinned));
     for slab in slabs {
-        assert!(crate::pool::advised::slab_of(slab).is_some());
+        assert!(crate::pool::advised::is_registered(slab));
     }
 }
 
