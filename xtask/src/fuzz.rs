@@ -22,6 +22,9 @@ pub struct Args {
     /// How often each target is executed.
     #[arg(long, default_value_t = 10_000_000)]
     executions: u64,
+    /// Processes that share them, each with a seed and a corpus of its own; as many as there are cores unless given.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    jobs: Option<u64>,
 }
 
 pub fn run(args: &Args) -> Result<()> {
@@ -36,6 +39,8 @@ pub fn run(args: &Args) -> Result<()> {
         Some(target) => bail!("there is no target {target}: {}", all.join(", ")),
     };
     let folder = build()?;
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let jobs = args.jobs.unwrap_or(cores);
     let mut crashed = Vec::new();
     for target in &targets {
         let (executions, crashes) = fuzz(
@@ -43,6 +48,7 @@ pub fn run(args: &Args) -> Result<()> {
             target,
             &seeds.join(target),
             args.executions,
+            jobs,
         )?;
         println!("{target}: {executions} executions, {crashes} crashes");
         if crashes > 0 || executions < args.executions {
@@ -68,14 +74,19 @@ fn build() -> Result<PathBuf> {
 }
 
 /// Runs one target; how often it was executed, and how many inputs it fell over.
-fn fuzz(program: &Path, target: &str, seeds: &Path, executions: u64) -> Result<(u64, usize)> {
+fn fuzz(
+    program: &Path,
+    target: &str,
+    seeds: &Path,
+    executions: u64,
+    jobs: u64,
+) -> Result<(u64, usize)> {
     let found = workspace::target().join("fuzz").join(target);
-    let (corpus, artifacts) = (found.join("corpus"), found.join("artifacts"));
+    let artifacts = found.join("artifacts");
     // What an earlier run found is in neither: each run stands for itself.
     if found.exists() {
         std::fs::remove_dir_all(&found)?;
     }
-    std::fs::create_dir_all(&corpus)?;
     std::fs::create_dir_all(&artifacts)?;
     for seed in std::fs::read_dir(seeds)? {
         let seed = seed?;
@@ -86,15 +97,45 @@ fn fuzz(program: &Path, target: &str, seeds: &Path, executions: u64) -> Result<(
             seed.path().display()
         );
     }
-    let mut command = Command::new(program);
-    command
-        .args([&corpus, seeds])
-        .args(["-seed=1", "-print_final_stats=1"])
-        .arg(format!("-runs={executions}"))
-        .arg(format!("-max_len={LONGEST_BYTES}"))
-        .arg(format!("-artifact_prefix={}/", artifacts.display()))
-        .stderr(Stdio::piped());
+    let job = &|number: u64| {
+        let corpus = found.join(format!("corpus-{number}"));
+        std::fs::create_dir_all(&corpus)?;
+        let mut command = Command::new(program);
+        command
+            .args([&corpus, seeds])
+            .args([format!("-seed={number}"), "-print_final_stats=1".to_owned()])
+            .arg(format!("-runs={}", executions.div_ceil(jobs)))
+            .arg(format!("-max_len={LONGEST_BYTES}"))
+            .arg(format!("-artifact_prefix={}/", artifacts.display()));
+        listen(command)
+    };
+    let outcomes: Vec<Result<(u64, bool)>> = std::thread::scope(|scope| {
+        let all: Vec<_> = (1..=jobs)
+            .map(|number| scope.spawn(move || job(number)))
+            .collect();
+        let join = |one: std::thread::ScopedJoinHandle<'_, _>| {
+            one.join().expect("a thread that only listens")
+        };
+        all.into_iter().map(join).collect()
+    });
+    let (mut executed, mut failed) = (0, false);
+    for outcome in outcomes {
+        let (times, well) = outcome?;
+        executed += times;
+        failed |= !well;
+    }
+    let crashes = std::fs::read_dir(&artifacts)?.count();
+    ensure!(
+        !failed || crashes > 0,
+        "{target} failed without an input: see above"
+    );
+    Ok((executed, crashes))
+}
+
+/// Runs libFuzzer and passes on what it says; how often it executed the target, and whether it ended well.
+fn listen(mut command: Command) -> Result<(u64, bool)> {
     let mut running = command
+        .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("cannot start {command:?}"))?;
     let mut executed = 0;
@@ -112,10 +153,5 @@ fn fuzz(program: &Path, target: &str, seeds: &Path, executions: u64) -> Result<(
             eprintln!("{line}");
         }
     }
-    let status = running.wait()?;
-    let crashes = std::fs::read_dir(&artifacts)?.count();
-    if !status.success() && crashes == 0 {
-        bail!("{target} ended with {status}");
-    }
-    Ok((executed, crashes))
+    Ok((executed, running.wait()?.success()))
 }
