@@ -251,3 +251,19 @@ fn the_dearest_faults_have_a_price() {
     assert_eq!(report.total.gpu_faults, 1 << 40);
     assert!(report.avoidable.time.as_secs() > 3_600 << 39);
 }
+
+/// Found by the fuzz target: the first line showed them as they were.
+#[test]
+fn control_characters_do_not_reach_the_terminal() {
+    let mut trace = small();
+    let evil = "a\u{1b}[2J\u{7f}\r\nb".to_owned();
+    trace.source.name = evil.clone();
+    trace.source.cuda = evil.clone();
+    trace.devices[0].name = evil.clone();
+    trace.buffers[0].name = evil.clone();
+    trace.buffers[0].site = Some(evil.clone());
+    trace.kernels[0].name = evil;
+    let report = all_outputs(&trace).to_string();
+    let is_shown = |letter: char| letter == '\n' || !letter.is_control();
+    assert!(report.chars().all(is_shown), "{report:?}");
+}

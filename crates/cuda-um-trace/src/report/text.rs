@@ -20,8 +20,8 @@ impl fmt::Display for MigrationReport {
             f,
             "{} of {} (CUDA {})",
             units::time(self.duration),
-            self.source.name,
-            self.source.cuda
+            clean(&self.source.name),
+            clean(&self.source.cuda)
         )?;
         if let Some(warning) = self.warning() {
             writeln!(f, "warning: {warning}")?;
@@ -44,7 +44,7 @@ impl fmt::Display for MigrationReport {
             units::time(self.avoidable.time),
             units::count(self.avoidable.faults, "fault"),
             units::bytes(self.avoidable.bytes),
-            self.cost_model
+            clean(&self.cost_model)
         )?;
         self.write_findings(f)?;
         self.write_buffers(f)?;
