@@ -267,3 +267,12 @@ fn control_characters_do_not_reach_the_terminal() {
     let is_shown = |letter: char| letter == '\n' || !letter.is_control();
     assert!(report.chars().all(is_shown), "{report:?}");
 }
+
+/// Found by the fuzz target: a buffer that was made after the trace's end, and never freed.
+#[test]
+fn a_buffer_that_is_younger_than_the_trace() {
+    let mut trace = small();
+    trace.buffers[0].allocated = Some(trace.end + 1_000_000_000);
+    trace.buffers[0].freed = None;
+    all_outputs(&Trace::from_json(&trace.to_json()).unwrap());
+}

@@ -359,16 +359,15 @@ fn maps(
     let since = |time: u64| time.saturating_sub(trace.start);
     let maps = all.into_iter().map(|mut residency| {
         let buffer = &trace.buffers[residency.buffer];
+        let born = buffer.allocated.map_or(0, since);
         for change in &mut residency.changes {
             change.time = since(change.time);
         }
         Map {
             name: buffer.name.clone(),
             bytes: buffer.bytes,
-            alive: (
-                buffer.allocated.map_or(0, since),
-                buffer.freed.map_or(end, since),
-            ),
+            // It may be younger than the end of the trace.
+            alive: (born, buffer.freed.map_or(end, since).max(born)),
             residency,
         }
     });

@@ -160,10 +160,8 @@ fn height(map: &Map) -> f64 {
 fn draw_map(svg: &mut String, picture: &Picture, map: &Map, top: f64) {
     let count = map.residency.first.len();
     let row = height(map) / count as f64;
-    let (born, dead) = (
-        x(picture, map.alive.0),
-        x(picture, map.alive.1.min(picture.end)),
-    );
+    let within = |time: u64| x(picture, time.min(picture.end));
+    let (born, dead) = (within(map.alive.0), within(map.alive.1));
     let mut since: Vec<(f64, State)> = map
         .residency
         .first
