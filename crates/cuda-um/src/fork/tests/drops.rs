@@ -79,13 +79,13 @@ fn buffers_of_every_kind() {
     let pinned = PinnedPool::new(&device, options()).unwrap();
     let unified = UnifiedPool::new(&device, options()).unwrap();
     let on_device = DevicePool::new(&device, options()).unwrap();
-    for in_flight in [false, true] {
+    // Both at first: what the child frees stays registered, and may be had again.
+    let vectors = [(); 2].map(|()| RegisteredBuffer::from_vec(&device, vec![0u32; 1000]).unwrap());
+    for (in_flight, registered) in [false, true].into_iter().zip(vectors) {
         let mut managed = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
         let mut of_host = UnifiedBuffer::<u32>::zeroed_with(&device, 1000, mapped).unwrap();
         let mut memory = DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap();
         let mut page_locked = PinnedBuffer::<u32>::zeroed(&device, 1000).unwrap();
-        // Never in flight: a real child frees a vector of its own.
-        let registered = RegisteredBuffer::from_vec(&device, vec![0u32; 1000]).unwrap();
         let mut pooled = unified.zeroed::<u32>(1000).unwrap();
         let mut whole = unified.zeroed::<u32>(1 << 20).unwrap();
         let mut of_pinned = pinned.zeroed::<u32>(1000).unwrap();
@@ -106,6 +106,7 @@ fn buffers_of_every_kind() {
         gone_without_a_trace(&sim, of_host);
         gone_without_a_trace(&sim, memory);
         gone_without_a_trace(&sim, page_locked);
+        // Never in flight: a real child frees a vector of its own.
         gone_without_a_trace(&sim, registered);
         gone_without_a_trace(&sim, pooled);
         gone_without_a_trace(&sim, whole);
