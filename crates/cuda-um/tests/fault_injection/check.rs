@@ -84,6 +84,11 @@ pub fn run(combination: &Combination, rules: &Rules) -> Report {
     if sticky && start.elapsed() > AT_ONCE {
         problems.push(format!("it took {:?} to say so", start.elapsed()));
     }
+    // The last handle may be that of the reclaim thread, which has done its work and lets go.
+    let dropped = Instant::now();
+    while table.strong_count() > 0 && dropped.elapsed() < AT_ONCE {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     if table.strong_count() > 0 {
         problems.push("the runtime lives on".to_owned());
     }
