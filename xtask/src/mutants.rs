@@ -68,6 +68,13 @@ pub fn run(args: &Args) -> Result<()> {
     let commands: HashSet<&[String]> = mutants.iter().map(|m| &*m.caught_by).collect();
     for command in commands {
         println!("without a mutant: cargo {}", command.join(" "));
+        // The first one builds everything.
+        let built = tree.build(command)?;
+        ensure!(
+            built.status.success(),
+            "it does not compile:\n{}",
+            tail(&built)
+        );
         let output = tree.cargo(command, args.limit)?;
         ensure!(
             output.status.success(),
@@ -173,10 +180,7 @@ impl Tree {
     }
 
     fn caught(&self, mutant: &Mutant, limit: u32) -> Result<Option<String>> {
-        let split = mutant.caught_by.iter().position(|word| word == "--");
-        let mut build = mutant.caught_by[..split.unwrap_or(mutant.caught_by.len())].to_vec();
-        build.push("--no-run".to_owned());
-        let built = self.cargo(&build, 900)?;
+        let built = self.build(&mutant.caught_by)?;
         if !built.status.success() {
             bail!("{} does not compile:\n{}", mutant.name, tail(&built));
         }
@@ -199,6 +203,14 @@ impl Tree {
             [first] => (*first).to_owned(),
             [first, more @ ..] => format!("{first} and {} more", more.len()),
         }))
+    }
+
+    /// Builds what the command runs.
+    fn build(&self, command: &[String]) -> Result<Output> {
+        let split = command.iter().position(|word| word == "--");
+        let mut build = command[..split.unwrap_or(command.len())].to_vec();
+        build.push("--no-run".to_owned());
+        self.cargo(&build, 900)
     }
 
     fn cargo(&self, arguments: &[String], limit: u32) -> Result<Output> {
