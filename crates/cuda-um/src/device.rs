@@ -220,8 +220,8 @@ impl DeviceState {
         self.orphaned.store(true, Ordering::Release);
     }
 
-    /// Whether all work that this library gave the device is known to be done. Asks the device nothing.
-    /// But for the work of one stream, and what its next work comes after.
+    /// Whether all work that this library gave the device is known to be done, but for that of one stream and what its next work comes
+    /// after. Asks the device nothing.
     pub(crate) fn is_known_idle_but(&self, but: Option<&Arc<StreamInner>>) -> bool {
         let idle = |stream: &Weak<StreamInner>| {
             stream.upgrade().is_none_or(|stream| match but {

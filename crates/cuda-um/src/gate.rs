@@ -106,8 +106,8 @@ impl Gate {
         let (devices, gone) = {
             let State { busy, .. } = &*self.state.lock();
             let listed = busy.iter().flat_map(|busy| &busy.streams);
-            let gone: Vec<_> = listed.filter(|listed| listed.is_gone()).collect();
-            let gone: Vec<_> = gone.iter().map(|gone| Arc::clone(&gone.remains)).collect();
+            let gone = listed.filter(|listed| listed.is_gone());
+            let gone: Vec<_> = gone.map(|gone| Arc::clone(&gone.remains)).collect();
             (devices(busy), gone)
         };
         synchronize(&devices)?;

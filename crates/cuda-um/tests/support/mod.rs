@@ -7,9 +7,7 @@ mod checked;
 pub use checked::Checked;
 
 use cuda_um::{Device, KernelArgs, LaunchConfig, Module, Runtime, Stream, TransferOptions};
-use cuda_um_sim::{
-    Builder, CudaVersion, Gpu, LaunchContext, Leak, Sim, TwinError, register_kernel,
-};
+use cuda_um_sim::{Builder, Gpu, LaunchContext, Leak, Sim, TwinError, register_kernel};
 
 /// A device, and a stream on it; first its simulator if it has one, which looks for leaks at the end.
 pub fn device() -> (Option<Checked>, Device, Stream) {
@@ -48,14 +46,9 @@ pub fn simulated(gpu: Gpu) -> (Checked, Device, Stream) {
 
 /// The same with more settings.
 pub fn simulated_with(settings: impl FnOnce(Builder) -> Builder) -> (Checked, Device, Stream) {
-    let cuda = match std::env::var("CUDA_UM_SIM_CUDA").as_deref() {
-        Ok("11.8") => CudaVersion::V11_8,
-        Ok("12.2") => CudaVersion::V12_2,
-        Ok("12.9") => CudaVersion::V12_9,
-        Ok("13.4") => CudaVersion::V13_4,
-        _ => CudaVersion::V13_0,
-    };
-    checked(settings(Sim::builder().cuda(cuda)))
+    // Of the environment, the CUDA version alone.
+    let builder = Builder::from_env().expect("CUDA_UM_SIM_* name a simulator");
+    checked(settings(builder.gpu(Gpu::default()).devices(1)))
 }
 
 /// The first device of this simulator.

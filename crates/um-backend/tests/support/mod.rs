@@ -32,19 +32,14 @@ pub struct Machine {
     pub gpu: Option<Gpu>,
     /// The simulator; `None` on a GPU.
     pub sim: Option<Sim>,
-    /// A runtime of the test's own: the shared one keeps its memory for staging until the process ends.
-    real: Option<Runtime>,
+    /// The simulator, or a runtime of the test's own: the shared one keeps its memory for staging until the process ends.
+    runtime: RuntimeChoice,
     opened: RefCell<Vec<CudaBackend>>,
 }
 
 impl Machine {
     pub fn config(&self) -> CudaBackendConfig {
-        let config = CudaBackendConfig::default();
-        match (&self.sim, &self.real) {
-            (Some(sim), _) => config.simulator(sim.clone()),
-            (None, Some(real)) => config.runtime(RuntimeChoice::Given(real.clone())),
-            (None, None) => config.runtime(RuntimeChoice::Cuda),
-        }
+        CudaBackendConfig::default().runtime(self.runtime.clone())
     }
 
     pub fn backend(&self) -> CudaBackend {
@@ -141,13 +136,16 @@ fn run(gpu: Option<Gpu>, settings: impl FnOnce(Builder) -> Builder, test: &impl 
             .build()
             .expect("the simulator is built")
     });
-    let real = sim
-        .is_none()
-        .then(|| Runtime::open().expect("CUDA_UM_TEST_RUNTIME=cuda needs a GPU"));
+    let runtime = match &sim {
+        Some(sim) => RuntimeChoice::Simulator(sim.clone()),
+        None => {
+            RuntimeChoice::Given(Runtime::open().expect("CUDA_UM_TEST_RUNTIME=cuda needs a GPU"))
+        }
+    };
     let machine = Machine {
         gpu,
         sim,
-        real,
+        runtime,
         opened: RefCell::default(),
     };
     let outcome = catch_unwind(AssertUnwindSafe(|| {
