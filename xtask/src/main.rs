@@ -32,7 +32,7 @@ enum Task {
     BuildKernels(build_kernels::Args),
     /// Open the real libcudart of five CUDA versions and check symbols, signatures and layouts; no GPU is needed.
     RealCudart,
-    /// Run the tests on the simulator under AddressSanitizer (needs a nightly toolchain) or ThreadSanitizer (needs the standard library's source).
+    /// Run the tests on the simulator under AddressSanitizer (needs a nightly toolchain) or ThreadSanitizer (needs the standard library's source), or unit tests under Miri (needs the component `miri`).
     Sanitize(sanitize::Args),
     /// Run the tests; with --gpu the conformance cases on the GPU of this machine, compared with the simulator.
     Test(test::Args),

@@ -1,11 +1,12 @@
-//! `cargo xtask sanitize`: the tests on the simulator under AddressSanitizer with LeakSanitizer, or under ThreadSanitizer.
+//! `cargo xtask sanitize`: the tests on the simulator under AddressSanitizer with LeakSanitizer, or under ThreadSanitizer; the unit tests that
+//! need no simulator under Miri.
 //!
 //! `-Zsanitizer` is not stable. AddressSanitizer takes a nightly toolchain. ThreadSanitizer builds the standard library anew (in one that is not
 //! instrumented the fences of `Arc` go unseen, and every last drop of one is reported as a race), so it takes the pinned toolchain and
 //! the library's source of that version.
 
 use crate::{nightly, std_source, workspace};
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -35,7 +36,25 @@ enum Sanitizer {
     Address,
     /// ThreadSanitizer.
     Thread,
+    /// Miri, which finds undefined behaviour in the unit tests of cuda-um that need no simulator (a nightly toolchain with the component `miri`).
+    Miri,
 }
+
+/// The unit tests of cuda-um that Miri runs: arithmetic and bookkeeping. The others map memory and handle signals, or use instructions that Miri
+/// does not know.
+const UNDER_MIRI: &[&str] = &[
+    "memory::fill",
+    "memory::id",
+    "memory::range",
+    "pool::class",
+    "pool::heap_properties",
+    "prefetch::batch::properties",
+    "residency::",
+    "transfer::options",
+    "transfer::plan",
+    "transfer::ring",
+    "transfer::workers_tests",
+];
 
 /// Options of `cargo xtask sanitize`.
 #[derive(clap::Args)]
@@ -59,6 +78,7 @@ pub fn run(args: &Args) -> Result<()> {
     let mut command = match args.sanitizer {
         Sanitizer::Address => address()?,
         Sanitizer::Thread => thread(args)?,
+        Sanitizer::Miri => return workspace::run(&mut miri()?),
     };
     command.args(["test", "--target", nightly::HOST, "--lib", "--tests"]);
     for package in &args.packages {
@@ -111,6 +131,23 @@ fn thread(args: &Args) -> Result<Command> {
             "CARGO_TARGET_DIR",
             workspace::target().join("sanitize-thread"),
         );
+    Ok(command)
+}
+
+/// `cargo miri test` of the unit tests that Miri can run.
+fn miri() -> Result<Command> {
+    let there = nightly::cargo()?.args(["miri", "--version"]).output();
+    ensure!(
+        there.is_ok_and(|output| output.status.success()),
+        "this needs Miri: rustup component add miri rust-src --toolchain nightly"
+    );
+    let mut command = nightly::cargo()?;
+    command
+        // proptest asks for the time and for the environment.
+        .env("MIRIFLAGS", "-Zmiri-disable-isolation")
+        .env("CARGO_TARGET_DIR", workspace::target().join("miri"))
+        .args(["miri", "test", "-p", "cuda-um", "--lib", "--"])
+        .args(UNDER_MIRI);
     Ok(command)
 }
 

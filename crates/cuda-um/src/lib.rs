@@ -49,6 +49,8 @@
 //! alive: the driver takes all memory back.
 
 mod advice;
+#[cfg(test)]
+mod cases;
 mod call;
 mod capability;
 mod device;

@@ -101,7 +101,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: crate::cases::cases(20_000), failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
         fn ranges_are_what_arithmetic_without_end_says(start in bound(), end in bound(), len in number()) {

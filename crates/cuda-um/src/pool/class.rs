@@ -82,7 +82,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 5_000, failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: crate::cases::cases(5_000), failure_persistence: None, ..ProptestConfig::default() })]
 
         /// Slabs of any size that a pool can have, and blocks of any size below: nothing overflows, and every block holds its bytes.
         #[test]

@@ -56,7 +56,7 @@ fn the_heap_is_what_a_list_of_blocks_says() {
     let device = Runtime::from_table(sim.table()).unwrap().device(0).unwrap();
     let streams = [(); 3].map(|()| device.stream().unwrap());
     let config = ProptestConfig {
-        cases: 2_000,
+        cases: crate::cases::cases(2_000),
         failure_persistence: None,
         ..ProptestConfig::default()
     };

@@ -11,7 +11,7 @@ use world::{BUFFERS, PLACES, World};
 
 fn config(cases: u32) -> ProptestConfig {
     ProptestConfig {
-        cases,
+        cases: crate::cases::cases(cases),
         failure_persistence: None,
         ..ProptestConfig::default()
     }

@@ -152,7 +152,7 @@ fn what_is_joined_is_what_was_asked_for() {
         buffers.allocations.push(number);
     }
     let config = ProptestConfig {
-        cases: 2_000,
+        cases: crate::cases::cases(2_000),
         failure_persistence: None,
         ..ProptestConfig::default()
     };
