@@ -42,6 +42,11 @@ pub enum Misuse {
         /// What it did.
         text: String,
     },
+    /// A module was unloaded while launches of its kernels had not ended. On hardware the code goes away under them; CUDA promises no wait.
+    ModuleUnloadedInUse {
+        /// Launches that were enqueued and had not ended.
+        launches: usize,
+    },
     /// A call into CUDA from a host function on a stream.
     CallInHostFunction {
         /// The call.

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::access::Launch;
@@ -22,12 +23,30 @@ pub(crate) struct Module {
     device: usize,
     ptx: Ptx,
     pub(crate) functions: parking_lot::Mutex<Vec<usize>>,
+    /// Launches of its kernels that have not ended.
+    launches: AtomicUsize,
+}
+
+/// A launch that has not ended: counted from the enqueuing until its kernel has run, or was skipped.
+struct Pending(Arc<Module>);
+
+impl Pending {
+    fn of(module: &Arc<Module>) -> Pending {
+        module.launches.fetch_add(1, Ordering::Relaxed);
+        Pending(module.clone())
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.0.launches.fetch_sub(1, Ordering::Release);
+    }
 }
 
 /// A kernel of a module, with its twin.
 pub(crate) struct Function {
-    /// It runs on this device's streams alone.
-    device: usize,
+    /// It runs only on streams of its module's device.
+    module: Arc<Module>,
     pub(crate) entry: Entry,
     /// Of the virtual architecture that the PTX names: 50 for `sm_50`.
     pub(crate) ptx_target: u32,
@@ -80,16 +99,22 @@ impl State {
                 device,
                 ptx,
                 functions: parking_lot::Mutex::default(),
+                launches: AtomicUsize::new(0),
             }),
         );
         Ok(handle)
     }
 
+    /// `cuModuleUnload`. CUDA promises no wait for the module's kernels: a launch that has not ended is a misuse, and runs on here.
     pub(crate) fn unload_module(&mut self, handle: usize) -> Result<(), Code> {
         let module = self
             .modules
             .remove(&handle)
             .ok_or(Code::INVALID_RESOURCE_HANDLE)?;
+        let launches = module.launches.load(Ordering::Acquire);
+        if launches > 0 {
+            self.misuse.push(Misuse::ModuleUnloadedInUse { launches });
+        }
         for function in module.functions.lock().iter() {
             self.functions.remove(function);
         }
@@ -136,9 +161,9 @@ impl State {
         self.functions.insert(
             function,
             Arc::new(Function {
-                device: module.device,
                 ptx_target: module.ptx.target,
                 entry: entry.clone(),
+                module,
                 twin,
                 dynamic_shared,
             }),
@@ -156,7 +181,7 @@ impl State {
         parameters: Vec<Vec<u8>>,
     ) -> Result<Arc<Completion>, Code> {
         let machine = &core.machine;
-        if function.device != stream.device {
+        if function.module.device != stream.device {
             return Err(Code::INVALID_RESOURCE_HANDLE);
         }
         check_shape(function, shape)?;
@@ -172,7 +197,9 @@ impl State {
             now: Duration::ZERO,
         };
         let number = self.activity.launched();
+        let pending = Pending::of(&function.module);
         let work = Box::new(move |core: &Arc<Core>, start: Duration| {
+            let _pending = pending;
             let launch = Launch {
                 now: start,
                 ..launch

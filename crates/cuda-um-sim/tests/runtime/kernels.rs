@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 use std::ptr::null_mut;
+use std::sync::Barrier;
 
 use cuda_um_sim::{CudaVersion, Gpu, LaunchContext, Misuse, Sim, TwinError, register_kernel};
 use cuda_um_sys::{CUmodule, cudaError};
@@ -86,6 +87,59 @@ fn a_kernel_without_a_name_or_a_twin_is_refused() {
     );
     assert_eq!(call!(driver, cuModuleUnload(module)).0, 0);
     assert_eq!(call!(driver, cuModuleUnload(module)).0, 400);
+}
+
+#[test]
+fn a_module_unloaded_before_its_launches_ended_is_misuse() {
+    static RUNS: Barrier = Barrier::new(2);
+    static ENDS: Barrier = Barrier::new(2);
+    fn wait(_: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+        RUNS.wait();
+        ENDS.wait();
+        Ok(())
+    }
+    let cuda = Cuda::new(Sim::builder().kernel("custom", wait));
+    let driver = cuda.table.driver().unwrap();
+    let data = cuda.device(16);
+
+    let (module, write) = cuda.module_and_kernel("write");
+    let pause = cuda.sim.pause();
+    assert_eq!(cuda.try_launch(write, data, 16, null_mut()), 0);
+    assert_eq!(cuda.try_launch(write, data, 16, null_mut()), 0);
+    assert_eq!(call!(driver, cuModuleUnload(module)).0, 0);
+    drop(pause);
+    cuda.sync(null_mut());
+    let launches = 2;
+    let enqueued = Misuse::ModuleUnloadedInUse { launches };
+    assert_eq!(cuda.sim.misuse(), std::slice::from_ref(&enqueued));
+    assert_eq!(cuda.sim.counters().kernels, 2, "they run all the same");
+
+    let (module, custom) = cuda.module_and_kernel("custom");
+    assert_eq!(cuda.try_launch(custom, data, 16, null_mut()), 0);
+    RUNS.wait();
+    assert_eq!(call!(driver, cuModuleUnload(module)).0, 0);
+    ENDS.wait();
+    let launches = 1;
+    let running = Misuse::ModuleUnloadedInUse { launches };
+    assert_eq!(cuda.sim.misuse(), [enqueued, running]);
+}
+
+#[test]
+fn a_module_unloaded_after_its_launches_is_no_misuse() {
+    let cuda = h200();
+    let driver = cuda.table.driver().unwrap();
+    let (data, stream) = (cuda.device(16), cuda.stream());
+    let (module, write) = cuda.module_and_kernel("write");
+    let (other, add) = cuda.module_and_kernel("add");
+    assert_eq!(cuda.try_launch(write, data, 16, stream), 0);
+    cuda.sync(stream);
+    let pause = cuda.sim.pause();
+    assert_eq!(cuda.try_launch(add, data, 16, stream), 0);
+    assert_eq!(call!(driver, cuModuleUnload(module)).0, 0);
+    drop(pause);
+    cuda.sync(stream);
+    assert_eq!(call!(driver, cuModuleUnload(other)).0, 0);
+    assert_eq!(cuda.sim.misuse(), []);
 }
 
 #[test]

@@ -135,6 +135,10 @@ impl Cuda {
     }
 
     pub(crate) fn kernel(&self, name: &str) -> CUfunction {
+        self.module_and_kernel(name).1
+    }
+
+    pub(crate) fn module_and_kernel(&self, name: &str) -> (CUmodule, CUfunction) {
         let driver = self.table.driver().unwrap();
         let mut module: CUmodule = null_mut();
         let image = CString::new(PTX).unwrap();
@@ -152,7 +156,7 @@ impl Cuda {
             .0,
             0
         );
-        function
+        (module, function)
     }
 
     /// Launches a kernel of two parameters: pointer and number of bytes.
