@@ -1,4 +1,5 @@
-//! The CPU twins of `kernels.ptx`, for the simulator.
+//! The CPU references of `kernels.ptx`, for the simulator.
+#![allow(unsafe_code, reason = "vouches for the references")]
 
 use cuda_um_sim::{LaunchContext, TwinError, register_kernel};
 use std::ffi::CStr;
@@ -13,11 +14,15 @@ pub(crate) const PTX: &CStr =
 
 /// Registers the twins for every simulator of this process.
 pub(crate) fn register() {
-    register_kernel("conf_add", add);
-    register_kernel("conf_copy", copy);
-    register_kernel("conf_wait", wait);
-    register_kernel("conf_limited", limited);
-    register_kernel("conf_trap", trap);
+    // SAFETY: each reference does on the memory of its parameters what its kernel in `kernels.ptx` does, and the names are of this suite
+    // alone.
+    unsafe {
+        register_kernel("conf_add", add);
+        register_kernel("conf_copy", copy);
+        register_kernel("conf_wait", wait);
+        register_kernel("conf_limited", limited);
+        register_kernel("conf_trap", trap);
+    }
 }
 
 fn add(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {

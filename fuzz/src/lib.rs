@@ -78,7 +78,11 @@ pub fn cost_model(bytes: &[u8]) {
 /// A text that the driver must not see was passed on, or the simulator came to an end that is none of CUDA's errors.
 pub fn ptx(bytes: &[u8]) {
     static DEVICE: LazyLock<Device> = LazyLock::new(|| {
-        register_kernel("add", twin);
+        // SAFETY: `twin` touches no memory.
+        #[allow(unsafe_code, reason = "vouches for the reference")]
+        unsafe {
+            register_kernel("add", twin);
+        }
         let sim = Sim::builder().build().expect("a simulator");
         let runtime = Runtime::from_table(sim.table()).expect("a runtime");
         runtime.device(0).expect("a device")

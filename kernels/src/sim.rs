@@ -1,4 +1,5 @@
-//! The CPU twins as kernels of the simulator.
+//! The CPU references as kernels of the simulator.
+#![allow(unsafe_code, reason = "vouches for the references")]
 
 use crate::cosine_top_k::sim as cosine_top_k;
 use crate::reduce::{THREADS, block_sum};
@@ -9,24 +10,29 @@ use half::f16;
 
 type Outcome = Result<(), TwinError>;
 
-/// Registers all twins with every simulator of this process. The launchers do it when they are loaded; doing it again changes
+/// Registers all references with every simulator of this process. The launchers do it when they are loaded; doing it again changes
 /// nothing.
+// One copy, so that each reference has one address.
+#[inline(never)]
 pub fn register() {
-    register_kernel("row_inverse_norms_f32", cosine_top_k::norms::<f32>);
-    register_kernel("row_inverse_norms_f16", cosine_top_k::norms::<f16>);
-    register_kernel("cosine_top_k_partial_f32", cosine_top_k::partial::<f32>);
-    register_kernel("cosine_top_k_partial_f16", cosine_top_k::partial::<f16>);
-    register_kernel("cosine_top_k_merge", cosine_top_k::merge);
-    register_kernel("fill_u8", fill::<u8>);
-    register_kernel("fill_u16", fill::<u16>);
-    register_kernel("fill_u32", fill::<u32>);
-    register_kernel("fill_u64", fill::<u64>);
-    register_kernel("scale_f32", scale);
-    register_kernel("saxpy_f32", saxpy);
-    register_kernel("reduce_sum_f32", reduce_sum);
-    register_kernel("reduce_sum_naive_f32", reduce_sum_naive);
-    register_kernel("copy_coalesced_f32", copy);
-    register_kernel("copy_strided_f32", copy);
+    // SAFETY: each reference reads and writes what its kernel does, whose source is beside its launcher, for the same parameters.
+    unsafe {
+        register_kernel("row_inverse_norms_f32", cosine_top_k::norms::<f32>);
+        register_kernel("row_inverse_norms_f16", cosine_top_k::norms::<f16>);
+        register_kernel("cosine_top_k_partial_f32", cosine_top_k::partial::<f32>);
+        register_kernel("cosine_top_k_partial_f16", cosine_top_k::partial::<f16>);
+        register_kernel("cosine_top_k_merge", cosine_top_k::merge);
+        register_kernel("fill_u8", fill::<u8>);
+        register_kernel("fill_u16", fill::<u16>);
+        register_kernel("fill_u32", fill::<u32>);
+        register_kernel("fill_u64", fill::<u64>);
+        register_kernel("scale_f32", scale);
+        register_kernel("saxpy_f32", saxpy);
+        register_kernel("reduce_sum_f32", reduce_sum);
+        register_kernel("reduce_sum_naive_f32", reduce_sum_naive);
+        register_kernel("copy_coalesced_f32", copy);
+        register_kernel("copy_strided_f32", copy);
+    }
 }
 
 fn count(launch: &LaunchContext<'_>, index: usize) -> Result<usize, TwinError> {

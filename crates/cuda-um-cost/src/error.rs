@@ -6,6 +6,12 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum CostError {
+    /// The file cannot be read.
+    #[error("{reason}")]
+    File {
+        /// What is wrong with it.
+        reason: String,
+    },
     /// It is no JSON, or no object.
     #[error("a cost model is an object in JSON: {reason}")]
     Json {

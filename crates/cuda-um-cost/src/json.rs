@@ -2,11 +2,16 @@
 
 use crate::{CostError, CostModel, Link};
 use serde_json::{Map, Value};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 
 /// Rises when the meaning of a field changes.
 const FORMAT: u64 = 1;
 const FORMAT_KEY: &str = "format";
 const SOURCE_KEY: &str = "source";
+/// A file that is larger holds something else: a model takes about 2 KiB, besides the words that say where it comes from.
+const MOST_BYTES: u64 = 1 << 20;
 /// Keys that models written by earlier versions do not have; these take the built-in values of PCIe 5 for them.
 const ADDED: &[&str] = &[
     "remote_us",
@@ -31,6 +36,24 @@ impl CostModel {
             object.insert(key.to_owned(), value.into());
         }
         format!("{:#}\n", Value::Object(object))
+    }
+
+    /// Reads a model from a file, of which it takes at most 1 MiB: see [`from_json`](Self::from_json).
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or is larger; or as for [`from_json`](Self::from_json).
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, CostError> {
+        let unread = |reason: String| CostError::File { reason };
+        let mut text = String::new();
+        let file = File::open(path).map_err(|error| unread(error.to_string()))?;
+        let mut head = file.take(MOST_BYTES + 1);
+        let read = head.read_to_string(&mut text);
+        if head.limit() == 0 {
+            return Err(unread(format!("it is larger than {MOST_BYTES} bytes")));
+        }
+        read.map_err(|error| unread(error.to_string()))?;
+        Self::from_json(&text)
     }
 
     /// Reads a model. Every field has to be there, and no other; those that earlier models do not have may be missing.

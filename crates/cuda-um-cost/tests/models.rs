@@ -114,6 +114,25 @@ fn a_refused_value_is_named_and_changes_nothing() {
 }
 
 #[test]
+fn a_file_is_read_up_to_a_bound() {
+    let error = |path: &str| CostModel::from_file(path).unwrap_err().to_string();
+    assert_eq!(error("/dev/zero"), "it is larger than 1048576 bytes");
+    assert!(error("/no/such/file").contains("No such file"));
+    assert!(error("/").contains("directory"));
+    assert!(error("/dev/null").contains("an object in JSON"));
+    let path = std::env::temp_dir().join(format!("cost-model-{}", std::process::id()));
+    let spaces = |text: &str, bytes: usize| " ".repeat(bytes - text.len());
+    let text = CostModel::pascal().to_json();
+    std::fs::write(&path, spaces(&text, 1 << 20) + &text).unwrap();
+    let whole = CostModel::from_file(&path);
+    std::fs::write(&path, spaces(&text, (1 << 20) + 1) + &text).unwrap();
+    let larger = CostModel::from_file(&path);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(whole, Ok(CostModel::pascal()));
+    assert!(matches!(larger, Err(CostError::File { .. })), "{larger:?}");
+}
+
+#[test]
 fn a_field_that_is_not_a_number_is_found() {
     let mut model = CostModel::h200();
     model.fault_rate = f64::NAN;

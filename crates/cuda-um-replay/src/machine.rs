@@ -20,7 +20,9 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn build(builder: Builder, devices: usize) -> Result<Self, ReplayError> {
-        let sim = builder.devices(devices).kernel(KERNEL, twin).build()?;
+        // SAFETY: only `launch` below launches a kernel of this name on this simulator, with the ranges that `twin` touches.
+        let builder = unsafe { builder.devices(devices).kernel(KERNEL, twin) };
+        let sim = builder.build()?;
         let start = || -> cuda_um::Result<_> {
             let runtime = Runtime::from_table(sim.table())?;
             let devices = runtime.devices()?;

@@ -3,7 +3,7 @@
 use cuda_um::profile::Trace;
 use cuda_um::{Advice, Location, Runtime, UnifiedBuffer, UnifiedPool};
 use cuda_um_replay::{Change, Replay, ReplayError};
-use cuda_um_sim::{Gpu, Sim, TwinError};
+use cuda_um_sim::{Gpu, LaunchContext, Sim, TwinError};
 use cuda_um_trace::{Access, Operation, OperationKind, Place, RecordKind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -17,16 +17,15 @@ const LEN: usize = 786_432;
 
 /// 3 rounds over 3 MiB: the host writes, a kernel reads and writes, the host reads.
 fn three_rounds(prefetch: bool) -> Trace {
-    let sim = Sim::builder()
-        .kernel("add", |launch| {
-            let data = launch
-                .slice_mut::<f32>(0, LEN)
-                .map_err(|error| TwinError::Failed(error.to_string()))?;
-            data.iter_mut().for_each(|value| *value += 1.0);
-            Ok(())
-        })
-        .build()
-        .unwrap();
+    fn add(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+        let data = launch.slice_mut::<f32>(0, LEN)?;
+        data.iter_mut().for_each(|value| *value += 1.0);
+        Ok(())
+    }
+    // SAFETY: the one kernel of this simulator is launched below, on buffers of LEN elements that it writes.
+    #[allow(unsafe_code, reason = "vouches for the reference")]
+    let builder = unsafe { Sim::builder().kernel("add", add) };
+    let sim = builder.build().unwrap();
     let runtime = Runtime::from_table(sim.table()).unwrap();
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();

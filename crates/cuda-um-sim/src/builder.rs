@@ -1,4 +1,6 @@
 //! Building a simulator.
+// A reference is trusted as a kernel is: giving one is unsafe.
+#![allow(unsafe_code)]
 
 use std::collections::HashMap;
 use std::io;
@@ -159,9 +161,14 @@ impl Builder {
         Builder { devices, ..self }
     }
 
-    /// The CPU twin of a kernel, for this simulator alone; it goes before one of
+    /// The CPU reference of a kernel, for this simulator alone; it goes before one of
     /// [`register_kernel`](crate::register_kernel).
-    pub fn kernel(mut self, name: &str, twin: Twin) -> Builder {
+    ///
+    /// # Safety
+    ///
+    /// As for [`register_kernel`](crate::register_kernel), for every kernel of this name that is looked up in this simulator: also those
+    /// of other crates, whose safe launchers trust it.
+    pub unsafe fn kernel(mut self, name: &str, twin: Twin) -> Builder {
         self.twins.insert(name.to_owned(), twin);
         self
     }

@@ -15,7 +15,7 @@ pub enum Misuse {
         /// The address touched.
         address: usize,
     },
-    /// Memory was used after it was freed.
+    /// Memory was used after it was freed, or freed in the order of one stream while another one used it.
     UseAfterFree {
         /// The address used.
         address: usize,
@@ -30,19 +30,29 @@ pub enum Misuse {
         /// The address.
         address: usize,
     },
-    /// A kernel was looked up that has no twin to run.
+    /// A kernel was looked up for which two different references are registered.
+    AmbiguousReference {
+        /// Its name.
+        kernel: String,
+    },
+    /// A kernel was looked up that has no reference to run.
     NoTwin {
         /// Its name.
         kernel: String,
     },
-    /// A kernel touched what it may not, or its twin failed.
+    /// A kernel touched what it may not, or its reference failed.
     KernelFault {
         /// Its name.
         kernel: String,
         /// What it did.
         text: String,
     },
-    /// A call into CUDA from a host function on a stream.
+    /// A module was unloaded while launches of its kernels had not ended. On hardware the code goes away under them; CUDA promises no wait.
+    ModuleUnloadedInUse {
+        /// Launches that were enqueued and had not ended.
+        launches: usize,
+    },
+    /// A call into CUDA from a host function on a stream, or from a kernel's reference.
     CallInHostFunction {
         /// The call.
         call: String,

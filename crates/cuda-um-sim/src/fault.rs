@@ -53,16 +53,26 @@ impl Fail {
         }
     }
 
-    /// What the call returns. A sticky error, such as `cudaErrorIllegalAddress`, poisons the context as on hardware.
+    /// What the call returns. A sticky error, such as `cudaErrorIllegalAddress`, poisons the context as on hardware. So does the loss of
+    /// a device that has streams: `cudaErrorDevicesUnavailable` and `cudaErrorNoDevice`.
+    ///
+    /// # Panics
+    /// The error is `cudaSuccess`: a call that claims to have done its work, and has not, is no failure.
+    #[track_caller]
     pub fn with(self, error: cudaError) -> Fail {
-        Fail {
-            code: error.0,
-            ..self
-        }
+        self.with_code(error.0)
     }
 
     /// The same by its number, for CUPTI: 35 is `CUPTI_ERROR_INSUFFICIENT_PRIVILEGES`.
+    ///
+    /// # Panics
+    /// The number is 0, which is success.
+    #[track_caller]
     pub fn with_code(self, code: u32) -> Fail {
+        assert!(
+            code != 0,
+            "a call that fails does not return 0, which is success"
+        );
         Fail { code, ..self }
     }
 
@@ -97,5 +107,22 @@ impl Fail {
                 true
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "0, which is success")]
+    fn a_failure_does_not_claim_success() {
+        let _ = Fail::call("cudaStreamSynchronize").with(cudaError::cudaSuccess);
+    }
+
+    #[test]
+    #[should_panic(expected = "0, which is success")]
+    fn a_failure_does_not_claim_success_by_its_number() {
+        let _ = Fail::call("cuptiActivityEnable").with_code(0);
     }
 }

@@ -66,6 +66,8 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
         .iter()
         .find(|(range, _)| range.contains(&address))
         .and_then(|(_, core)| core.upgrade());
+    // A child made by fork has no such memory, and a lock may stay held for ever there.
+    let owner = owner.filter(|core| !core.is_inherited());
     let served = owner.is_some_and(|core| serve(&core, address, is_write(context)));
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };

@@ -1,5 +1,5 @@
-//! CPU twins of kernels, and what they see of a launch.
-// Twins get slices of device memory, made here from checked ranges.
+//! CPU references (twins) of kernels, and what they see of a launch.
+// They get slices of device memory, made here from checked ranges.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
@@ -14,13 +14,22 @@ use parking_lot::RwLock;
 
 use crate::engine::{Code, Core, Launch, LaunchShape, device_touches};
 
-/// A CPU twin: does on slices what the kernel of that name does on a GPU.
+/// A CPU reference ("twin"): does on slices what the kernel of that name does on a GPU.
 ///
-/// It runs on its stream's thread. An error, or a panic, is a fault of the simulated kernel: the context is poisoned with a
-/// sticky error.
+/// It runs on its stream's thread, with no lock of the simulator held.
+/// - An error, or a panic, is a fault of the simulated kernel: the context is poisoned with a sticky error. So is an access that was
+///   refused, even if the reference goes on.
+/// - A call into CUDA from that thread is refused with `cudaErrorNotPermitted` and recorded as
+///   [`Misuse::CallInHostFunction`](crate::Misuse), as kernels cannot make any. From a thread that the reference makes, a call that waits
+///   for the kernel waits for ever.
+/// - A reference that never ends is a kernel that never ends: what waits for it waits for ever, the end of the simulator too.
+/// - In a child that it makes by `fork` there is no simulated memory: slices are refused, and the child ends when the reference returns.
 pub type Twin = fn(&mut LaunchContext<'_>) -> Result<(), TwinError>;
 
-/// Why a twin could not run. For the caller of the CUDA API the kernel has faulted.
+/// The longest kernel: the virtual clock has room for many of them.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Why a reference could not run. For the caller of the CUDA API the kernel has faulted.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TwinError {
@@ -85,15 +94,51 @@ impl TwinError {
     }
 }
 
-static REGISTERED: LazyLock<RwLock<HashMap<String, Twin>>> = LazyLock::new(RwLock::default);
-
-/// Registers a kernel's twin for every simulator of this process. Doing it again replaces the twin.
-pub fn register_kernel(name: &str, twin: Twin) {
-    REGISTERED.write().insert(name.to_owned(), twin);
+/// What is registered under a name.
+#[derive(Clone, Copy)]
+pub(crate) enum Registered {
+    One(Twin),
+    /// Different functions: which one is right depends on the module.
+    Several,
 }
 
-pub(crate) fn registered(name: &str) -> Option<Twin> {
+static REGISTERED: LazyLock<RwLock<HashMap<String, Registered>>> = LazyLock::new(RwLock::default);
+
+/// Registers a kernel's CPU reference for every simulator of this process.
+///
+/// Registering the same function again changes nothing. A second function under one name replaces nothing, either: the name is ambiguous
+/// from then on, and a simulator refuses to look such a kernel up ([`Misuse::AmbiguousReference`](crate::Misuse)) unless it has a
+/// reference of its own ([`Builder::kernel`](crate::Builder::kernel)).
+///
+/// # Safety
+///
+/// Launchers trust the kernel's source, and on a simulator the reference runs in its place. For every kernel of this name that is looked up
+/// in this process, `twin` touches no memory that the kernel does not touch in the same way: it takes [`slice`](LaunchContext::slice) only
+/// of what the kernel reads, [`slice_mut`](LaunchContext::slice_mut) only of what it writes. So with `cuda_um` it reads only what the
+/// launch lent by `&` or `&mut`, and writes only what was lent by `&mut`.
+pub unsafe fn register_kernel(name: &str, twin: Twin) {
+    let mut registered = REGISTERED.write();
+    match registered.get_mut(name) {
+        None => drop(registered.insert(name.to_owned(), Registered::One(twin))),
+        Some(Registered::One(earlier)) if std::ptr::fn_addr_eq(*earlier, twin) => {}
+        Some(known) => *known = Registered::Several,
+    }
+}
+
+pub(crate) fn registered(name: &str) -> Option<Registered> {
     REGISTERED.read().get(name).copied()
+}
+
+/// Ends a child that a reference made by `fork` and let return: it is a copy of a stream's thread, which nothing waits for, and has no
+/// simulated memory.
+pub(crate) fn end_child() -> ! {
+    const TEXT: &str =
+        "cuda-um-sim: a kernel's reference returned in a child made by fork; the child ends\n";
+    // SAFETY: the text is valid for its length; neither call takes a lock of this process.
+    unsafe {
+        libc::write(libc::STDERR_FILENO, TEXT.as_ptr().cast(), TEXT.len());
+        libc::_exit(1)
+    }
 }
 
 /// A launch, as the twin sees it.
@@ -107,6 +152,8 @@ pub struct LaunchContext<'a> {
     parameters: Vec<Vec<u8>>,
     held: RefCell<Vec<(Range<usize>, bool)>>,
     spent: RefCell<Spent>,
+    /// The first access that was refused.
+    refused: RefCell<Option<TwinError>>,
     slices: PhantomData<&'a mut [u8]>,
 }
 
@@ -134,6 +181,7 @@ impl<'a> LaunchContext<'a> {
             parameters,
             held: RefCell::default(),
             spent: RefCell::default(),
+            refused: RefCell::default(),
             slices: PhantomData,
         }
     }
@@ -158,10 +206,11 @@ impl<'a> LaunchContext<'a> {
         self.parameters.len()
     }
 
-    /// Makes the kernel last at least so long, faults apart, where its memory accounts for less: its arithmetic takes time, too.
+    /// Makes the kernel last at least so long, faults apart, where its memory accounts for less: its arithmetic takes time, too. At most
+    /// a year counts.
     pub fn lasts(&self, time: Duration) {
         let mut spent = self.spent.borrow_mut();
-        spent.least = spent.least.max(time);
+        spent.least = spent.least.max(time.min(LONGEST));
     }
 
     /// A parameter passed by value.
@@ -187,29 +236,83 @@ impl<'a> LaunchContext<'a> {
 
     /// Reads `len` elements behind a pointer parameter; managed pages fault, migrate or duplicate as the kernel reads.
     ///
+    /// The memory is the simulator's own, or registered with it. System-allocated memory is refused, on every device: see
+    /// [`system_slice`](Self::system_slice).
+    ///
     /// # Errors
     /// The parameter is no pointer, the memory is not the kernel's to read, or it overlaps a mutable slice.
     pub fn slice<T: Pod>(&self, index: usize, len: usize) -> Result<&'a [T], TwinError> {
-        let Some(view) = self.acquire::<T>(index, len, false)? else {
-            return Ok(&[]);
-        };
-        // SAFETY: `acquire` checked that `len` aligned elements at `view` lie in one live allocation (or in memory that
-        // the caller of the launch vouches for), whose device view is mapped for longer than this launch, and that no
-        // mutable slice of this launch overlaps it. Any bytes are a valid `T: Pod`. Other writers during the launch are
-        // the data race of the program under test, which it must not have on a GPU either.
-        Ok(unsafe { std::slice::from_raw_parts(view as *const T, len) })
+        self.read(index, len, false)
     }
 
     /// Reads and writes `len` elements behind a pointer parameter; managed pages fault, migrate or collapse as the kernel
     /// writes.
     ///
+    /// The memory is the simulator's own, or registered with it and not as read-only. System-allocated memory is refused, on every device:
+    /// see [`system_slice_mut`](Self::system_slice_mut).
+    ///
     /// # Errors
     /// The parameter is no pointer, the memory is not the kernel's to write, or it overlaps another slice of this launch.
     pub fn slice_mut<T: Pod>(&self, index: usize, len: usize) -> Result<&'a mut [T], TwinError> {
-        let Some(view) = self.acquire::<T>(index, len, true)? else {
+        self.write(index, len, false)
+    }
+
+    /// As [`slice`](Self::slice), and takes system-allocated memory too (from `malloc`, a stack, a static), where the device reaches
+    /// pageable memory. The simulator knows nothing of such memory, neither its bounds nor its owner.
+    ///
+    /// # Errors
+    /// As for [`slice`](Self::slice); or the device does not reach pageable memory.
+    ///
+    /// # Safety
+    /// If the parameter is not the address of memory that the simulator knows, `len` elements there can be read and are initialised,
+    /// and nothing writes them before the launch has ended.
+    pub unsafe fn system_slice<T: Pod>(
+        &self,
+        index: usize,
+        len: usize,
+    ) -> Result<&'a [T], TwinError> {
+        self.read(index, len, true)
+    }
+
+    /// As [`slice_mut`](Self::slice_mut), and takes system-allocated memory too: see [`system_slice`](Self::system_slice).
+    ///
+    /// # Errors
+    /// As for [`slice_mut`](Self::slice_mut); or the device does not reach pageable memory.
+    ///
+    /// # Safety
+    /// If the parameter is not the address of memory that the simulator knows, `len` elements there can be read and written and are
+    /// initialised, and nothing else reads or writes them before the launch has ended.
+    pub unsafe fn system_slice_mut<T: Pod>(
+        &self,
+        index: usize,
+        len: usize,
+    ) -> Result<&'a mut [T], TwinError> {
+        self.write(index, len, true)
+    }
+
+    /// `system`: the caller vouches for memory that the simulator does not know.
+    fn read<T: Pod>(&self, index: usize, len: usize, system: bool) -> Result<&'a [T], TwinError> {
+        let Some(view) = self.acquire::<T>(index, len, false, system)? else {
+            return Ok(&[]);
+        };
+        // SAFETY: `acquire` checked that `len` aligned elements at `view`, at most `isize::MAX` bytes, lie in one live allocation or
+        // registration (or in memory that the caller of `system_slice` vouches for), whose device view is mapped for longer than this
+        // launch, and that no mutable slice of this launch overlaps it. Any bytes are a valid `T: Pod`. The memory is the kernel's to
+        // read by the promise of `register_kernel` or `Builder::kernel`.
+        Ok(unsafe { std::slice::from_raw_parts(view as *const T, len) })
+    }
+
+    /// The same to write.
+    fn write<T: Pod>(
+        &self,
+        index: usize,
+        len: usize,
+        system: bool,
+    ) -> Result<&'a mut [T], TwinError> {
+        let Some(view) = self.acquire::<T>(index, len, true, system)? else {
             return Ok(&mut []);
         };
-        // SAFETY: as in `slice`; and `acquire` refuses every later slice of this launch that overlaps this one.
+        // SAFETY: as in `read`; and `acquire` refuses every later slice of this launch that overlaps this one.
         Ok(unsafe { std::slice::from_raw_parts_mut(view as *mut T, len) })
     }
 
@@ -218,21 +321,44 @@ impl<'a> LaunchContext<'a> {
         index: usize,
         len: usize,
         write: bool,
+        system: bool,
     ) -> Result<Option<usize>, TwinError> {
         let address = self.value::<u64>(index)? as usize;
-        let bytes = len
-            .checked_mul(size_of::<T>())
-            .filter(|bytes| address.checked_add(*bytes).is_some());
-        let Some(bytes) = bytes else {
-            return Err(TwinError::IllegalAddress {
-                index,
-                address,
-                bytes: usize::MAX,
-                why: "past the end of the address space",
-            });
+        let acquired = self.check::<T>(index, address, len, write, system);
+        if let Err(error) = &acquired {
+            self.refused.borrow_mut().get_or_insert(error.clone());
+        }
+        acquired
+    }
+
+    /// Where the elements are read and written; `None` if there are none.
+    fn check<T: Pod>(
+        &self,
+        index: usize,
+        address: usize,
+        len: usize,
+        write: bool,
+        system: bool,
+    ) -> Result<Option<usize>, TwinError> {
+        let bytes = len.checked_mul(size_of::<T>()).filter(|bytes| {
+            isize::try_from(*bytes).is_ok() && address.checked_add(*bytes).is_some()
+        });
+        let illegal = |bytes, why| TwinError::IllegalAddress {
+            index,
+            address,
+            bytes,
+            why,
         };
+        let bytes =
+            bytes.ok_or_else(|| illegal(usize::MAX, "past the end of the address space"))?;
         if bytes == 0 {
             return Ok(None);
+        }
+        if self.core.is_inherited() {
+            return Err(illegal(
+                bytes,
+                "a child made by fork has no simulated memory",
+            ));
         }
         if !address.is_multiple_of(align_of::<T>()) {
             return Err(TwinError::Misaligned { index, address });
@@ -248,17 +374,15 @@ impl<'a> LaunchContext<'a> {
             now: self.launch.now + self.spent.borrow().cost,
             ..self.launch
         };
-        let access =
-            self.core
-                .state
-                .lock()
-                .kernel_access(&self.core.machine, launch, address, bytes, write);
-        let access = access.map_err(|why| TwinError::IllegalAddress {
-            index,
+        let access = self.core.state.lock().kernel_access(
+            &self.core.machine,
+            launch,
             address,
             bytes,
-            why,
-        })?;
+            write,
+            system,
+        );
+        let access = access.map_err(|why| illegal(bytes, why))?;
         device_touches(address, bytes, write);
         let mut spent = self.spent.borrow_mut();
         spent.cost += access.cost;
@@ -266,6 +390,11 @@ impl<'a> LaunchContext<'a> {
         spent.local_bytes += (bytes as u64).saturating_sub(access.remote_bytes);
         self.held.borrow_mut().push((range, write));
         Ok(Some(access.view))
+    }
+
+    /// The first access that was refused.
+    pub(crate) fn refused(&self) -> Option<TwinError> {
+        self.refused.borrow_mut().take()
     }
 
     pub(crate) fn cost(&self) -> Duration {

@@ -2,37 +2,41 @@
 //!
 //! - [`Sim`] is a simulated machine: build it with [`Sim::builder`] or [`Sim::from_env`].
 //! - [`Sim::table`] is its runtime: a [`cuda_um_sys::Table`], as the loader makes it from a real libcudart.
-//! - [`register_kernel`] and [`Builder::kernel`] give kernels their CPU twins, which see a launch as a [`LaunchContext`].
+//! - [`register_kernel`] and [`Builder::kernel`] give kernels their CPU references, which see a launch as a [`LaunchContext`].
 //! - [`Sim::counters`], [`Sim::now`], [`Sim::trace`], [`Sim::misuse`] and [`Sim::leaks`] tell what happened; [`Sim::fail`] makes it
 //!   happen otherwise; [`Sim::pause`] makes it wait.
 //!
 //! # Contract
-//! - Several simulators may live in a process, up to 32; they share nothing but the twins of [`register_kernel`].
+//! - Several simulators may live in a process, up to 32; they share nothing but the references of [`register_kernel`].
 //! - Host code touches managed memory through the one pointer as it would on a machine with a GPU; the touch is seen by a handler of
 //!   `SIGSEGV`, which hands every fault elsewhere to the handler before it. Whoever installs a handler later must do likewise.
 //! - A call that CUDA documents as asynchronous returns before its work has run.
 //! - What a program does that CUDA forbids is refused, recorded as [`Misuse`], or ends the process, as a GPU would.
+//! - Safe code cannot make the simulator break the promises of a driver: giving a reference is `unsafe`, a reference gets only memory that
+//!   the simulator knows, and an injected failure cannot claim success.
+//! - Code that is not the simulator's (references, `tracing` subscribers, panic payloads) runs with no lock of the simulator held.
 //!
 //! What this crate does not do: run GPU code, or time anything for real. See the fidelity notes in the repository for every
 //! departure from CUDA.
 //!
 //! # Examples
-//! A kernel's twin, a launch, and what it moved:
+//! A kernel's reference, a launch, and what it moved:
 //!
 //! ```
 //! use std::ptr::null_mut;
-//! use cuda_um_sim::Sim;
+//! use cuda_um_sim::{LaunchContext, Sim, TwinError};
 //! use cuda_um_sys::cudaError;
 //!
 //! const PTX: &std::ffi::CStr = c".version 6.4\n.target sm_60\n.entry add_one(.param .u64 data, .param .u64 len) { ret; }";
 //!
-//! let sim = Sim::builder()
-//!     .kernel("add_one", |launch| {
-//!         let len = launch.value::<u64>(1)? as usize;
-//!         launch.slice_mut::<u32>(0, len)?.iter_mut().for_each(|value| *value += 1);
-//!         Ok(())
-//!     })
-//!     .build()?;
+//! fn add_one(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+//!     let len = launch.value::<u64>(1)? as usize;
+//!     launch.slice_mut::<u32>(0, len)?.iter_mut().for_each(|value| *value += 1);
+//!     Ok(())
+//! }
+//!
+//! // SAFETY: as the kernel does, the reference writes only `len` elements of its first parameter.
+//! let sim = unsafe { Sim::builder().kernel("add_one", add_one) }.build()?;
 //! let table = sim.table();
 //! let driver = table.driver()?;
 //! let len = 1024_usize;

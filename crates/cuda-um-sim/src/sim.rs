@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use crate::builder::{Builder, SimError};
 use crate::check::{Leak, Misuse};
 use crate::counters::Counters;
-use crate::engine::{Core, Hold, Kind};
+use crate::engine::{Core, Hold, Kind, OnWait};
 use crate::fault::Fail;
 use crate::preset::CudaVersion;
 use crate::trace::CallRecord;
@@ -31,14 +31,12 @@ struct Inner {
     core: Arc<Core>,
     slot: usize,
     table: Mutex<Weak<Table>>,
-    /// The process that has its streams' threads.
-    process: u32,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
         // A child of fork has nothing to shut down, and nobody to wait for.
-        if self.process != std::process::id() {
+        if self.core.is_inherited() {
             return;
         }
         self.core.shut_down();
@@ -74,7 +72,6 @@ impl Sim {
                 core,
                 slot,
                 table: Mutex::default(),
-                process: std::process::id(),
             }),
         };
         // Whatever is wrong with the table shows here, so that `table` cannot fail.
@@ -236,6 +233,17 @@ impl Sim {
             .chain((0..pools).map(|_| Leak::Pool))
             .chain(state.modules.keys().map(|_| Leak::Module))
             .collect()
+    }
+
+    /// Tells `on_wait` the C function's name whenever a call waits for work on this machine: synchronizing, freeing, unregistering, copies
+    /// that return when they are done. It is told before the wait, on the thread that calls, whether or not anything is left to wait for;
+    /// queries do not wait. It replaces the one before, which is dropped.
+    ///
+    /// No lock of the simulator is held meanwhile, so it may do anything; a panic of it ends there. A test can ask it which locks of the
+    /// program under test the thread holds.
+    pub fn on_wait(&self, on_wait: impl Fn(&'static str) + Send + Sync + 'static) {
+        let on_wait: OnWait = Arc::new(on_wait);
+        self.inner.core.set_on_wait(Some(on_wait));
     }
 
     /// Holds every stream before its next piece of work, until the guard is dropped. What is in flight stays in flight, so

@@ -266,8 +266,7 @@ fn cost_model(capabilities: &Capabilities) -> Result<CostModel> {
         value: path.to_string_lossy().into_owned(),
         reason,
     };
-    let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
-    CostModel::from_json(&text).map_err(|error| wrong(error.to_string()))
+    CostModel::from_file(&path).map_err(|error| wrong(error.to_string()))
 }
 
 fn built_in_costs(capabilities: &Capabilities) -> CostModel {

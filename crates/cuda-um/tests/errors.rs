@@ -288,6 +288,26 @@ fn a_lost_device_is_sticky_and_borrowed_memory_goes_back() {
     assert!(device.stream().unwrap_err().is_sticky());
 }
 
+/// What the library takes for the end of all work must be that on the simulator, too: it gives memory back on such a word.
+#[test]
+fn an_error_that_ends_all_work_ends_it() {
+    let mut ends = 0;
+    for code in 1..=1000 {
+        let (sim, device, stream) = simulated(Gpu::H200);
+        let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
+        buffer.fill(3, &stream).unwrap();
+        stream.synchronize().unwrap();
+        sim.fail(Fail::call("cudaStreamSynchronize").with_code(code));
+        let error = stream.synchronize().unwrap_err();
+        assert_eq!(error.is_sticky(), sim.poison().is_some(), "{error}");
+        if error.is_sticky() {
+            sim.breaks("the failure says so");
+            ends += 1;
+        }
+    }
+    assert!(ends > 10, "{ends}");
+}
+
 #[test]
 fn a_device_that_never_worked_is_not_lost() {
     let sim = Checked::new(Sim::builder().build().unwrap());

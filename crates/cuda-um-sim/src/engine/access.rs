@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::allocation::Attach;
 use super::memory::Memory;
 use super::page::Processor;
+use super::register::{READ_ONLY, Registered};
 use super::state::{Machine, State};
 use crate::check::Misuse;
 
@@ -29,7 +30,7 @@ pub(crate) struct Access {
 }
 
 impl State {
-    /// A kernel touches a range; the error says why it may not.
+    /// A kernel touches a range; the error says why it may not. `system`: it is vouched for, also if the simulator does not know it.
     pub(crate) fn kernel_access(
         &mut self,
         machine: &Machine,
@@ -37,6 +38,7 @@ impl State {
         address: usize,
         bytes: usize,
         write: bool,
+        system: bool,
     ) -> Result<Access, &'static str> {
         let Launch { device, stream, .. } = launch;
         let Ok(span) = self.find(machine, address, bytes) else {
@@ -67,11 +69,24 @@ impl State {
             Memory::Device(_) => {
                 return Err("it is another device's, and peer access is not enabled");
             }
-            Memory::Pinned => access.remote_bytes = bytes as u64,
-            Memory::Pageable if machine.profile.pageable_memory_access => {
-                access.remote_bytes = bytes as u64
+            Memory::Pinned => {
+                let read_only = |registered: Registered| registered.flags & READ_ONLY != 0;
+                if write
+                    && self
+                        .registration(address)
+                        .is_some_and(|(_, at)| read_only(at))
+                {
+                    return Err("it is registered as read-only");
+                }
+                access.remote_bytes = bytes as u64;
             }
-            Memory::Pageable => return Err("it is pageable host memory"),
+            Memory::Pageable if !machine.profile.pageable_memory_access => {
+                return Err("it is pageable host memory");
+            }
+            Memory::Pageable if !system => {
+                return Err("the simulator does not know it: see `LaunchContext::system_slice`");
+            }
+            Memory::Pageable => access.remote_bytes = bytes as u64,
             Memory::Managed(base) => {
                 let attach = self
                     .managed(base)
@@ -91,6 +106,8 @@ impl State {
                 access.remote_bytes = touch.remote_bytes;
             }
         }
+        self.touched
+            .push((launch.enqueued, address..address + bytes));
         Ok(access)
     }
 

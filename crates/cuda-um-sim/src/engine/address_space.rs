@@ -9,6 +9,8 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use super::foreign::event;
+
 /// Bytes of a CPU page.
 pub(crate) const PAGE: usize = 4096;
 
@@ -102,7 +104,10 @@ impl AddressSpace {
         let result =
             unsafe { libc::mprotect(range.start as *mut libc::c_void, range.len(), protection) };
         if result != 0 {
-            tracing::error!(error = %io::Error::last_os_error(), "mprotect of the host view failed; touches there are not seen");
+            let error = io::Error::last_os_error();
+            event(
+                move || tracing::error!(%error, "mprotect of the host view failed; touches there are not seen"),
+            );
         }
         result == 0
     }
@@ -121,7 +126,8 @@ impl AddressSpace {
             )
         };
         if result != 0 {
-            tracing::error!(error = %io::Error::last_os_error(), "giving simulated memory back failed");
+            let error = io::Error::last_os_error();
+            event(move || tracing::error!(%error, "giving simulated memory back failed"));
         }
     }
 

@@ -125,6 +125,8 @@ pub(crate) enum Kind {
 /// One allocation.
 #[derive(Debug)]
 pub(crate) struct Allocation {
+    /// Apart from every other allocation, also later ones at this address.
+    pub(crate) id: usize,
     /// First address of the host view: the pointer that the caller holds.
     pub(crate) base: usize,
     /// Bytes asked for.

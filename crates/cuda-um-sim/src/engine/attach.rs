@@ -17,8 +17,12 @@ impl State {
         attach: Attach,
     ) {
         self.now += core.machine.cost.enqueue;
+        let allocation = self.named(base);
         let work = Box::new(move |core: &Arc<Core>, start| {
             let mut state = core.state.lock();
+            if !state.is_still(allocation, base) {
+                return start;
+            }
             if let Some(managed) = state
                 .allocations
                 .get_mut(&base)

@@ -59,7 +59,30 @@ enum End {
     Pageable,
 }
 
-/// A copy that was checked and enqueued.
+/// A copy that was checked.
+pub(crate) struct Copy {
+    from: Span,
+    to: Span,
+    direction: Direction,
+    /// The bytes, if they were taken when the copy was called.
+    staged: Option<Vec<u8>>,
+}
+
+impl Copy {
+    /// Takes the bytes of pageable memory now, so that the caller may reuse it. The caller holds no lock: the memory may be managed memory
+    /// of another simulator, whose state serves the fault.
+    pub(crate) fn stage(&mut self) {
+        if self.from.memory != Memory::Pageable {
+            return;
+        }
+        let mut staged = vec![0u8; self.from.bytes];
+        // SAFETY: the caller of the CUDA function vouches for so many readable bytes at `from`; `staged` has as many.
+        unsafe { bytes::copy(staged.as_mut_ptr() as usize, self.from.view, staged.len()) };
+        self.staged = Some(staged);
+    }
+}
+
+/// A copy or a memset that was checked and enqueued.
 pub(crate) struct Enqueued {
     pub(crate) done: Arc<Completion>,
     /// The caller may not go on before it has run: it writes pageable memory.
@@ -67,40 +90,47 @@ pub(crate) struct Enqueued {
 }
 
 impl State {
-    /// Checks and enqueues a copy. Bytes of pageable memory are taken now; pageable destinations make the caller wait.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "a copy has two ends, a size, a direction and a stream"
-    )]
-    pub(crate) fn copy(
+    /// Checks a copy.
+    pub(crate) fn check_copy(
         &mut self,
-        core: &Arc<Core>,
-        stream: &Arc<Stream>,
+        machine: &Machine,
         to: usize,
         from: usize,
         count: usize,
         direction: Direction,
-        synchronous: bool,
-    ) -> Result<Enqueued, Code> {
-        let machine = &core.machine;
+    ) -> Result<Copy, Code> {
         let to = self.find(machine, to, count)?;
         let from = self.find(machine, from, count)?;
         if let Some((from_device, to_device)) = direction.device_ends() {
             self.check_end(machine, &from, from_device)?;
             self.check_end(machine, &to, to_device)?;
         }
-        self.now += machine.cost.enqueue;
-        let staged: Option<Vec<u8>> =
-            (from.memory == Memory::Pageable && !synchronous).then(|| {
-                let mut staged = vec![0u8; count];
-                // SAFETY: the caller of the CUDA function vouches for `count` readable bytes at `from`; `staged` has as many.
-                unsafe { bytes::copy(staged.as_mut_ptr() as usize, from.view, count) };
-                staged
-            });
-        let device = stream.device;
+        Ok(Copy {
+            from,
+            to,
+            direction,
+            staged: None,
+        })
+    }
+
+    /// Enqueues a copy that was checked; pageable destinations make the caller wait.
+    pub(crate) fn copy(&mut self, core: &Arc<Core>, stream: &Arc<Stream>, copy: Copy) -> Enqueued {
+        let Copy {
+            from,
+            to,
+            direction,
+            staged,
+        } = copy;
+        self.names(&from);
+        self.names(&to);
+        self.now += core.machine.cost.enqueue;
+        let (device, number) = (stream.device, self.handle());
         let work = Box::new(move |core: &Arc<Core>, start: Duration| {
             let end = {
                 let mut state = core.state.lock();
+                if !state.begin_touches(number, &[from, to]) {
+                    return start;
+                }
                 let cost = state.price_copy(&core.machine, device, &from, &to, direction);
                 let outwards = state.end_of(&from) == End::Device;
                 state.take_link(device, outwards, start, cost)
@@ -109,20 +139,21 @@ impl State {
                 .as_ref()
                 .map_or(from.view, |staged| staged.as_ptr() as usize);
             if staged.is_none() {
-                device_touches(from.address, count, false);
+                device_touches(from.address, from.bytes, false);
             }
-            device_touches(to.address, count, true);
-            // SAFETY: both ranges were checked against their allocations, whose device views stay mapped while the
+            device_touches(to.address, to.bytes, true);
+            // SAFETY: both ranges, of the same size, were checked against their allocations, whose device views stay mapped while the
             // simulator lives; ranges outside them are vouched for by the caller of the CUDA function, who must keep
             // them until the copy has run.
-            unsafe { bytes::copy(to.view, source, count) };
+            unsafe { bytes::copy(to.view, source, to.bytes) };
+            core.state.lock().end_touches(number);
             end
         });
         let done = self.enqueue(core, stream, Vec::new(), work);
-        Ok(Enqueued {
+        Enqueued {
             done,
             blocks: to.memory == Memory::Pageable,
-        })
+        }
     }
 
     /// An end that the caller says is on a device must not be pageable, and one on the host must not be a device's.
@@ -246,17 +277,22 @@ impl State {
         if !to.address.is_multiple_of(width) {
             return Err(Code::INVALID_VALUE);
         }
+        self.names(&to);
         self.now += machine.cost.enqueue;
-        let device = stream.device;
+        let (device, number) = (stream.device, self.handle());
         let work = Box::new(move |core: &Arc<Core>, start: Duration| {
-            let cost = core
-                .state
-                .lock()
-                .price_set(&core.machine, device, &to, start);
+            let cost = {
+                let mut state = core.state.lock();
+                if !state.begin_touches(number, &[to]) {
+                    return start;
+                }
+                state.price_set(&core.machine, device, &to, start)
+            };
             device_touches(to.address, to.bytes, true);
             // SAFETY: the range was checked against its allocation, whose device view stays mapped while the simulator
             // lives, or is vouched for by the caller of the CUDA function.
             unsafe { bytes::set(to.view, value, width, count) };
+            core.state.lock().end_touches(number);
             start + cost
         });
         let done = self.enqueue(core, stream, Vec::new(), work);

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
+use super::foreign::contain;
 use super::hold::Gate;
 use super::state::{Machine, State};
 use super::status::Code;
 use super::stream::{Completion, Stream};
+use super::thread::this_call;
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
@@ -17,6 +19,8 @@ pub(crate) struct Core {
     /// Apart from every other simulator of this process.
     pub(crate) id: u64,
     slot: AtomicUsize,
+    /// The process that has its streams' threads and its memory.
+    process: u32,
     pub(crate) machine: Machine,
     pub(crate) state: Mutex<State>,
     pub(super) gate: Mutex<Gate>,
@@ -24,7 +28,12 @@ pub(crate) struct Core {
     /// Pieces of work that devices run now.
     running: Mutex<usize>,
     came_to_rest: Condvar,
+    /// Is told of every call that waits.
+    on_wait: Mutex<Option<OnWait>>,
 }
+
+/// What is told the name of a call that waits.
+pub(crate) type OnWait = Arc<dyn Fn(&'static str) + Send + Sync>;
 
 impl Core {
     pub(crate) fn new(machine: Machine, devices: usize) -> Arc<Core> {
@@ -32,17 +41,40 @@ impl Core {
         Arc::new(Core {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             slot: AtomicUsize::new(usize::MAX),
+            process: std::process::id(),
             machine,
             state: Mutex::new(state),
             gate: Mutex::default(),
             resumed: Condvar::new(),
             running: Mutex::default(),
             came_to_rest: Condvar::new(),
+            on_wait: Mutex::default(),
         })
     }
 
-    /// Waits for work and moves the host's clock to its end.
+    /// Whether this is a child made by `fork`, which has neither the streams' threads nor the memory.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.process != std::process::id()
+    }
+
+    /// What is told of waits from now on.
+    pub(crate) fn set_on_wait(&self, on_wait: Option<OnWait>) {
+        let earlier = std::mem::replace(&mut *self.on_wait.lock(), on_wait);
+        // Its drop is the program's code: no lock is held.
+        drop(earlier);
+    }
+
+    /// Waits for work, as a call that may block, and moves the host's clock to its end.
     pub(crate) fn wait(&self, completions: &[Arc<Completion>]) -> Result<(), Code> {
+        let on_wait = self.on_wait.lock().clone();
+        if let Some(on_wait) = on_wait {
+            contain(|| on_wait(this_call()));
+        }
+        self.observe(completions)
+    }
+
+    /// The same, for work that has ended if it is a query that asks.
+    pub(crate) fn observe(&self, completions: &[Arc<Completion>]) -> Result<(), Code> {
         if completions
             .iter()
             .any(|completion| completion.get().is_none())
@@ -100,7 +132,11 @@ impl Core {
         // Before the look at the poison: whoever poisons looks in the other order, so one of the two sees the other.
         *self.running.lock() += 1;
         let poisoned = self.state.lock().poison.is_some();
-        let result = (!poisoned).then(run);
+        let result = if poisoned { None } else { contain(run) };
+        if !poisoned && result.is_none() {
+            // Not a reference, whose panic has ended already: the simulator itself. What waits for the work must not wait for ever.
+            self.state.lock().poison(Code::UNKNOWN);
+        }
         self.work_ended();
         result
     }

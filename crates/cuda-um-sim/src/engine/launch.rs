@@ -1,18 +1,19 @@
 //! Modules and launches.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::access::Launch;
 use super::allocation::{Allocation, Attach};
 use super::core::Core;
+use super::foreign::{contain, event, forbid_calls};
 use super::page::Processor;
 use super::state::{Machine, State};
 use super::status::Code;
 use super::stream::{Completion, Stream};
 use crate::check::Misuse;
-use crate::kernel::{self, LaunchContext, Twin};
+use crate::kernel::{self, LaunchContext, Registered, Twin, end_child};
 use crate::ptx::{self, Entry, Ptx};
 use cuda_um_cost::at_rate;
 
@@ -22,12 +23,30 @@ pub(crate) struct Module {
     device: usize,
     ptx: Ptx,
     pub(crate) functions: parking_lot::Mutex<Vec<usize>>,
+    /// Launches of its kernels that have not ended.
+    launches: AtomicUsize,
+}
+
+/// A launch that has not ended: counted from the enqueuing until its kernel has run, or was skipped.
+struct Pending(Arc<Module>);
+
+impl Pending {
+    fn of(module: &Arc<Module>) -> Pending {
+        module.launches.fetch_add(1, Ordering::Relaxed);
+        Pending(module.clone())
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.0.launches.fetch_sub(1, Ordering::Release);
+    }
 }
 
 /// A kernel of a module, with its twin.
 pub(crate) struct Function {
-    /// It runs on this device's streams alone.
-    device: usize,
+    /// It runs only on streams of its module's device.
+    module: Arc<Module>,
     pub(crate) entry: Entry,
     /// Of the virtual architecture that the PTX names: 50 for `sm_50`.
     pub(crate) ptx_target: u32,
@@ -53,7 +72,7 @@ impl State {
         text: &str,
     ) -> Result<usize, Code> {
         let ptx = ptx::parse(text).map_err(|error| {
-            tracing::warn!(%error, "module refused");
+            event(move || tracing::warn!(%error, "module refused"));
             // The driver takes text for PTX by its first directive.
             match text.contains(".version") {
                 true => Code::INVALID_PTX,
@@ -61,16 +80,20 @@ impl State {
             }
         })?;
         if ptx.version > machine.cuda.ptx_isa() {
-            tracing::warn!(isa = ?ptx.version, newest = ?machine.cuda.ptx_isa(), "module refused: its PTX ISA is too new");
+            let (isa, newest) = (ptx.version, machine.cuda.ptx_isa());
+            event(move || tracing::warn!(?isa, ?newest, "module refused: its PTX ISA is too new"));
             return Err(Code::UNSUPPORTED_PTX_VERSION);
         }
         let (major, minor) = machine.profile.compute_capability;
         if ptx.target > major * 10 + minor {
-            tracing::warn!(
-                target = ptx.target,
-                device = major * 10 + minor,
-                "module refused: made for a newer device"
-            );
+            let (target, device) = (ptx.target, major * 10 + minor);
+            event(move || {
+                tracing::warn!(
+                    target = target,
+                    device,
+                    "module refused: made for a newer device"
+                )
+            });
             return Err(Code::NO_KERNEL_IMAGE_FOR_DEVICE);
         }
         let handle = self.handle();
@@ -80,16 +103,22 @@ impl State {
                 device,
                 ptx,
                 functions: parking_lot::Mutex::default(),
+                launches: AtomicUsize::new(0),
             }),
         );
         Ok(handle)
     }
 
+    /// `cuModuleUnload`. CUDA promises no wait for the module's kernels: a launch that has not ended is a misuse, and runs on here.
     pub(crate) fn unload_module(&mut self, handle: usize) -> Result<(), Code> {
         let module = self
             .modules
             .remove(&handle)
             .ok_or(Code::INVALID_RESOURCE_HANDLE)?;
+        let launches = module.launches.load(Ordering::Acquire);
+        if launches > 0 {
+            self.misuse.push(Misuse::ModuleUnloadedInUse { launches });
+        }
         for function in module.functions.lock().iter() {
             self.functions.remove(function);
         }
@@ -114,20 +143,25 @@ impl State {
             .iter()
             .find(|entry| entry.name == name)
             .ok_or(Code::SYMBOL_NOT_FOUND)?;
-        let Some(twin) = machine
-            .twins
-            .get(name)
-            .copied()
-            .or_else(|| kernel::registered(name))
-        else {
-            tracing::error!(
-                kernel = name,
-                "no twin is registered for this kernel: see `register_kernel`"
-            );
-            self.misuse.push(Misuse::NoTwin {
-                kernel: name.to_owned(),
-            });
-            return Err(Code::NOT_SUPPORTED);
+        let own = machine.twins.get(name).copied().map(Registered::One);
+        let kernel = name.to_owned();
+        let twin = match own.or_else(|| kernel::registered(name)) {
+            Some(Registered::One(twin)) => twin,
+            Some(Registered::Several) => {
+                let text =
+                    "several references are registered for this kernel: see `register_kernel`";
+                event(move || tracing::error!(kernel, "{text}"));
+                let kernel = name.to_owned();
+                self.misuse.push(Misuse::AmbiguousReference { kernel });
+                return Err(Code::NOT_SUPPORTED);
+            }
+            None => {
+                let text = "no reference is registered for this kernel: see `register_kernel`";
+                event(move || tracing::error!(kernel, "{text}"));
+                let kernel = name.to_owned();
+                self.misuse.push(Misuse::NoTwin { kernel });
+                return Err(Code::NOT_SUPPORTED);
+            }
         };
         let function = self.handle();
         module.functions.lock().push(function);
@@ -136,9 +170,9 @@ impl State {
         self.functions.insert(
             function,
             Arc::new(Function {
-                device: module.device,
                 ptx_target: module.ptx.target,
                 entry: entry.clone(),
+                module,
                 twin,
                 dynamic_shared,
             }),
@@ -156,7 +190,7 @@ impl State {
         parameters: Vec<Vec<u8>>,
     ) -> Result<Arc<Completion>, Code> {
         let machine = &core.machine;
-        if function.device != stream.device {
+        if function.module.device != stream.device {
             return Err(Code::INVALID_RESOURCE_HANDLE);
         }
         check_shape(function, shape)?;
@@ -172,38 +206,38 @@ impl State {
             now: Duration::ZERO,
         };
         let number = self.activity.launched();
+        let pending = Pending::of(&function.module);
         let work = Box::new(move |core: &Arc<Core>, start: Duration| {
+            let _pending = pending;
             let launch = Launch {
                 now: start,
                 ..launch
             };
             let mut context = LaunchContext::new(core, launch, shape, parameters);
-            let result = catch_unwind(AssertUnwindSafe(|| (function.twin)(&mut context)));
+            let result = contain(|| forbid_calls(|| (function.twin)(&mut context)));
+            if core.is_inherited() {
+                end_child();
+            }
             let memory = core.machine.cost.kernel
                 + at_rate(context.local_bytes(), core.machine.cost.kernel_rate)
                 + core.machine.over_link(context.remote_bytes());
             let cost = context.cost() + memory.max(context.least());
+            // An access that was refused is the kernel's fault, whatever the reference made of the error.
+            let fault = match (context.refused(), result) {
+                (Some(error), _) | (None, Some(Err(error))) => {
+                    Some((error.code(), error.to_string()))
+                }
+                (None, Some(Ok(()))) => None,
+                (None, None) => Some((Code::LAUNCH_FAILURE, "its reference panicked".to_owned())),
+            };
             let mut state = core.state.lock();
             state.counters.kernels += 1;
-            let code = match result {
-                Ok(Ok(())) => None,
-                Ok(Err(error)) => {
-                    tracing::error!(kernel = function.entry.name, %error, "simulated kernel failed");
-                    state.misuse.push(Misuse::KernelFault {
-                        kernel: function.entry.name.clone(),
-                        text: error.to_string(),
-                    });
-                    Some(error.code())
-                }
-                Err(_) => {
-                    state.misuse.push(Misuse::KernelFault {
-                        kernel: function.entry.name.clone(),
-                        text: "its twin panicked".to_owned(),
-                    });
-                    Some(Code::LAUNCH_FAILURE)
-                }
-            };
-            if let Some(code) = code {
+            state.end_touches(launch.enqueued);
+            if let Some((code, text)) = fault {
+                let (kernel, error) = (function.entry.name.clone(), text.clone());
+                event(move || tracing::error!(kernel, error, "simulated kernel failed"));
+                let kernel = function.entry.name.clone();
+                state.misuse.push(Misuse::KernelFault { kernel, text });
                 state.poison(code);
             }
             let origin = (device, launch.stream, number);

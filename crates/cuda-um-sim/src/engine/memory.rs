@@ -49,6 +49,8 @@ pub(crate) struct Span {
     /// Where the simulator reads and writes it.
     pub(crate) view: usize,
     pub(crate) bytes: usize,
+    /// Of the allocation that it lies in.
+    pub(crate) allocation: Option<usize>,
 }
 
 impl State {
@@ -88,9 +90,11 @@ impl State {
         if let Some(ordinal) = charge {
             self.devices[ordinal].explicit_bytes += charged;
         }
+        let id = self.handle();
         self.allocations.insert(
             base,
             Allocation {
+                id,
                 base,
                 bytes,
                 reserved,
@@ -190,6 +194,7 @@ impl State {
         let Some(allocation) = self.allocations.remove(&base) else {
             return;
         };
+        self.untouched(base, allocation.bytes);
         let pages = base..base + count * PAGE;
         if matches!(allocation.kind, Kind::Pinned { .. }) {
             machine.space.protect(pages.clone(), HostAccess::None);
@@ -274,6 +279,7 @@ impl State {
             address,
             view: address,
             bytes,
+            allocation: None,
         };
         if !machine.space.contains(address) {
             let registered = self.registered.range(..=address).next_back();
@@ -304,6 +310,7 @@ impl State {
             address,
             view: machine.space.device_address(address),
             bytes,
+            allocation: Some(allocation.id),
         })
     }
 

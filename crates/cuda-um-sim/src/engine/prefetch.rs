@@ -81,7 +81,11 @@ impl State {
         ranges: Vec<(usize, Range<usize>, Batch)>,
     ) -> Arc<Completion> {
         self.now += core.machine.cost.enqueue;
-        for (base, pages, batch) in &ranges {
+        let ranges: Vec<_> = ranges
+            .into_iter()
+            .map(|(base, pages, batch)| (self.named(base), base, pages, batch))
+            .collect();
+        for (_, base, pages, batch) in &ranges {
             if let (Some(to), Some(managed)) = (
                 batch.to,
                 self.allocations
@@ -98,7 +102,10 @@ impl State {
             state.activity.now = start;
             let mut cost = Duration::ZERO;
             let (mut inwards, mut outwards, mut made) = (false, false, false);
-            for (base, pages, batch) in ranges {
+            for (allocation, base, pages, batch) in ranges {
+                if !state.is_still(allocation, base) {
+                    continue;
+                }
                 if batch.discard {
                     state.discard(&core.machine, base, pages.clone());
                 }

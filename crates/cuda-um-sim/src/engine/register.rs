@@ -3,6 +3,9 @@
 use super::state::{Machine, State};
 use super::status::Code;
 
+/// `cudaHostRegisterReadOnly`.
+pub(crate) const READ_ONLY: u32 = 8;
+
 /// A registered range.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registered {

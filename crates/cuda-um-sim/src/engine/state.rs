@@ -55,6 +55,8 @@ pub(crate) struct State {
     /// Addresses that were to be freed in a poisoned context.
     pub(crate) refused_frees: BTreeSet<usize>,
     pub(crate) registered: BTreeMap<usize, Registered>,
+    /// What running work touches: its number, and the range.
+    pub(crate) touched: Vec<(usize, Range<usize>)>,
     pub(crate) devices: Vec<DeviceState>,
     pub(crate) streams: HashMap<usize, Arc<Stream>>,
     /// Default streams by device, and by device and thread.
@@ -88,6 +90,7 @@ impl State {
             freed: VecDeque::new(),
             refused_frees: BTreeSet::new(),
             registered: BTreeMap::new(),
+            touched: Vec::new(),
             devices: (0..devices)
                 .map(|_| DeviceState::new(&machine.profile))
                 .collect(),

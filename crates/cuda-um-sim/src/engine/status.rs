@@ -69,9 +69,18 @@ codes! {
 }
 
 impl Code {
-    /// Whether the code poisons the context: every later call fails with it.
+    /// Whether the code poisons the context: every later call fails with it. After such an error a program may take the device's work for
+    /// over, so none may go on.
     pub(crate) fn is_sticky(self) -> bool {
-        matches!(self.0, 214 | 700 | 702 | 710 | 714..=719)
+        matches!(
+            self.0,
+            214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721
+        )
+    }
+
+    /// Whether the code says that a device which has worked is gone.
+    pub(crate) fn is_loss(self) -> bool {
+        matches!(self, Code::DEVICES_UNAVAILABLE | Code::NO_DEVICE)
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use super::core::Core;
+use super::foreign::send_events;
 use super::state::State;
 use super::status::Code;
 use super::thread::this_thread;
@@ -217,6 +218,8 @@ impl Stream {
             }
             now = core.work(|| (op.work)(core, start)).unwrap_or(start);
             op.done.finish(now);
+            // A subscriber may wait for this very work.
+            send_events();
         }
     }
 }

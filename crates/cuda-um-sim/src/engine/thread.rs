@@ -1,6 +1,6 @@
 //! What a thread has of its own in each simulator: current device and last error.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,6 +18,17 @@ static NEXT_THREAD: AtomicU64 = AtomicU64::new(1);
 thread_local! {
     static STATES: RefCell<HashMap<u64, ThreadState>> = RefCell::default();
     static ID: u64 = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
+    static CALL: Cell<&'static str> = const { Cell::new("") };
+}
+
+/// The C function that this thread called last.
+pub(crate) fn this_call() -> &'static str {
+    CALL.get()
+}
+
+/// This thread calls a C function.
+pub(crate) fn begin_call(name: &'static str) {
+    CALL.set(name);
 }
 
 /// A number of this thread alone, never reused.

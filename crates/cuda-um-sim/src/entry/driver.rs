@@ -88,16 +88,17 @@ entry_points! { Driver;
         core, function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32,
         shared_bytes: u32, stream: usize, parameters: Arguments, extra: usize,
     ) {
-        with_stream(core, stream, |state, stream| {
+        let (stream, function) = with_stream(core, stream, |state, stream| {
             let function = state.functions.get(&function).cloned().ok_or(Code::INVALID_RESOURCE_HANDLE)?;
             if extra != 0 {
                 // Arguments as one packed buffer are not played.
                 return Err(Code::NOT_SUPPORTED);
             }
-            let shape = LaunchShape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared_bytes };
-            let parameters = parameters.copy(&function.entry.parameters)?;
-            state.launch(core, stream, &function, shape, parameters).map(drop)
-        })
+            Ok((stream.clone(), function))
+        })?;
+        let shape = LaunchShape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared_bytes };
+        let parameters = parameters.copy(&function.entry.parameters)?;
+        core.state.lock().launch(core, &stream, &function, shape, parameters).map(drop)
     }
 
     fn cuMemsetD8Async(core, to: u64, value: u8, count: usize, stream: usize) {

@@ -33,7 +33,7 @@ entry_points! { Runtime;
             Ok(state.event(event)?.recorded.clone())
         })?;
         let Some(recorded) = recorded else { return Ok(()) };
-        if recorded.get().is_none() { Err(Code::NOT_READY) } else { core.wait(&[recorded]) }
+        if recorded.get().is_none() { Err(Code::NOT_READY) } else { core.observe(&[recorded]) }
     }
 
     fn cudaEventSynchronize(core, event: usize) {

@@ -18,32 +18,21 @@ mod release;
 mod stream;
 mod transfer;
 
-use std::cell::Cell;
 use std::ffi::c_void;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use cuda_um_sys::cudaError;
 
 use crate::check::Misuse;
-use crate::engine::{Code, Core, State, Stream, ThreadState};
+use crate::engine::{
+    Code, Core, State, Stream, ThreadState, begin_call, calls_are_forbidden, contain, send_events,
+};
 use crate::preset::CudaVersion;
 use crate::slot::{self, SLOTS};
 use crate::trace::{CallRecord, KEPT};
 
 /// What a call gives: nothing, or the code of a failure.
 pub(crate) type Outcome = Result<(), Code>;
-
-thread_local! {
-    static IN_HOST_FUNCTION: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Runs a host function of a stream: calls into CUDA from inside are refused.
-pub(crate) fn in_host_function(run: impl FnOnce()) {
-    IN_HOST_FUNCTION.set(true);
-    run();
-    IN_HOST_FUNCTION.set(false);
-}
 
 /// Whether a call touches the context, and so fails when it is poisoned, or fails only as injected.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,11 +57,12 @@ pub(crate) fn enter(
     let Some(core) = slot::core(slot) else {
         return Code::CUDART_UNLOADING.0;
     };
-    let outcome = catch_unwind(AssertUnwindSafe(|| guarded(&core, name, level, call)));
+    begin_call(name);
+    let outcome = contain(|| guarded(&core, name, level, call));
     let code = match outcome {
-        Ok(Ok(())) => Code::SUCCESS,
-        Ok(Err(code)) => code,
-        Err(_) => Code::UNKNOWN,
+        Some(Ok(())) => Code::SUCCESS,
+        Some(Err(code)) => code,
+        None => Code::UNKNOWN,
     };
     // "Not ready" is an answer: measured with CUDA 13.0, it leaves the last error alone.
     if !matches!(code, Code::SUCCESS | Code::NOT_READY)
@@ -98,6 +88,7 @@ pub(crate) fn enter(
     let waiting = state.activity.waiting();
     drop(state);
     cupti::deliver_many(&core, waiting);
+    send_events();
     code.0
 }
 
@@ -110,7 +101,7 @@ fn guarded(
     let mut injected = None;
     {
         let mut state = core.state.lock();
-        if IN_HOST_FUNCTION.get() {
+        if calls_are_forbidden() {
             state.misuse.push(Misuse::CallInHostFunction {
                 call: name.to_owned(),
             });
@@ -143,8 +134,11 @@ fn guarded(
     if after {
         call(core)?;
     }
-    if sticky || code.is_sticky() {
-        core.state.lock().poison(code);
+    let device = ThreadState::with(core.id, |thread| thread.device);
+    let mut state = core.state.lock();
+    let has_streams = state.all_streams().any(|stream| stream.device == device);
+    if sticky || code.is_sticky() || code.is_loss() && has_streams {
+        state.poison(code);
     }
     Err(code)
 }

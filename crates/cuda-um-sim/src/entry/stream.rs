@@ -1,8 +1,8 @@
 //! Streams and host functions.
 
 use super::pointer::{HostFunction, Out, UserData};
-use super::{entry_points, in_host_function, with_state, with_stream};
-use crate::engine::{Code, Core, StreamKind};
+use super::{entry_points, with_state, with_stream};
+use crate::engine::{Code, Core, StreamKind, forbid_calls};
 use std::sync::Arc;
 
 fn kind(flags: u32) -> Result<StreamKind, Code> {
@@ -53,7 +53,7 @@ entry_points! { Runtime;
             Ok(stream.last())
         })?;
         let Some(last) = last else { return Ok(()) };
-        if last.get().is_none() { Err(Code::NOT_READY) } else { core.wait(&[last]) }
+        if last.get().is_none() { Err(Code::NOT_READY) } else { core.observe(&[last]) }
     }
 
     fn cudaStreamWaitEvent(core, stream: usize, event: usize, flags: u32) {
@@ -73,7 +73,7 @@ entry_points! { Runtime;
             state.now += core.machine.cost.enqueue;
             let work = Box::new(move |core: &Arc<Core>, start| {
                 let data = data;
-                core.leave_to_host(|| in_host_function(|| function.call(data)));
+                core.leave_to_host(|| forbid_calls(|| function.call(data)));
                 start
             });
             state.enqueue(core, stream, Vec::new(), work);

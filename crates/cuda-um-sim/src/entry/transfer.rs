@@ -18,17 +18,15 @@ fn copy(
     direction: u32,
     synchronous: bool,
 ) -> Result<(), Code> {
-    let enqueued = with_stream(core, stream, |state, stream| {
-        state.copy(
-            core,
-            stream,
-            to,
-            from,
-            bytes,
-            Direction::from_raw(direction)?,
-            synchronous,
-        )
+    let (stream, mut checked) = with_stream(core, stream, |state, stream| {
+        let direction = Direction::from_raw(direction)?;
+        let checked = state.check_copy(&core.machine, to, from, bytes, direction)?;
+        Ok((stream.clone(), checked))
     })?;
+    if !synchronous {
+        checked.stage();
+    }
+    let enqueued = core.state.lock().copy(core, &stream, checked);
     if synchronous || enqueued.blocks {
         core.wait(&[enqueued.done])
     } else {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use cuda_um_sim::Sim;
 use cuda_um_sys::cudaError;
 
-use crate::support::{Cuda, MIB, bytes, call, h200, ok};
+use crate::support::{Cuda, MIB, bytes, call, h200, ok, with_kernel};
 
 /// What a piece of work costs on the virtual clock, in microseconds.
 fn cost(cuda: &Cuda, work: impl FnOnce()) -> f64 {
@@ -133,7 +133,7 @@ fn prices_that_no_machine_has_are_refused() {
 
 #[test]
 fn a_twin_says_how_long_its_kernel_computes() {
-    let cuda = Cuda::new(Sim::builder().kernel("custom", |launch| {
+    let cuda = Cuda::new(with_kernel(Sim::builder(), "custom", |launch| {
         launch.lasts(Duration::from_micros(700));
         Ok(())
     }));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use cuda_um_sim::{Fail, LaunchContext, Misuse, Sim, TwinError};
 use cuda_um_sys::{cudaError, cudaError_enum};
 
-use crate::support::{Cuda, MIB, call, h200, ok};
+use crate::support::{Cuda, MIB, call, h200, ok, with_kernel};
 
 fn text(pointer: *const std::ffi::c_char) -> &'static str {
     // SAFETY: the simulator gives NUL-terminated texts that live for ever.
@@ -178,7 +178,7 @@ fn when_a_sticky_error_is_told_no_work_runs() {
         ENDED.store(true, Ordering::Relaxed);
         Ok(())
     }
-    let cuda = Cuda::new(Sim::builder().kernel("custom", long));
+    let cuda = Cuda::new(with_kernel(Sim::builder(), "custom", long));
     let data = cuda.managed(16);
     cuda.launch("custom", data, 16, cuda.stream());
     BEGAN.wait();

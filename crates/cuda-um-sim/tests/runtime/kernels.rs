@@ -2,11 +2,12 @@
 
 use std::ffi::CString;
 use std::ptr::null_mut;
+use std::sync::Barrier;
 
 use cuda_um_sim::{CudaVersion, Gpu, LaunchContext, Misuse, Sim, TwinError, register_kernel};
 use cuda_um_sys::{CUmodule, cudaError};
 
-use crate::support::{Cuda, MIB, PTX, bytes, call, h200};
+use crate::support::{Cuda, MIB, PTX, bytes, call, h200, with_kernel};
 
 fn load(cuda: &Cuda, text: &str) -> u32 {
     let driver = cuda.table.driver().unwrap();
@@ -89,6 +90,59 @@ fn a_kernel_without_a_name_or_a_twin_is_refused() {
 }
 
 #[test]
+fn a_module_unloaded_before_its_launches_ended_is_misuse() {
+    static RUNS: Barrier = Barrier::new(2);
+    static ENDS: Barrier = Barrier::new(2);
+    fn wait(_: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+        RUNS.wait();
+        ENDS.wait();
+        Ok(())
+    }
+    let cuda = Cuda::new(with_kernel(Sim::builder(), "custom", wait));
+    let driver = cuda.table.driver().unwrap();
+    let data = cuda.device(16);
+
+    let (module, write) = cuda.module_and_kernel("write");
+    let pause = cuda.sim.pause();
+    assert_eq!(cuda.try_launch(write, data, 16, null_mut()), 0);
+    assert_eq!(cuda.try_launch(write, data, 16, null_mut()), 0);
+    assert_eq!(call!(driver, cuModuleUnload(module)).0, 0);
+    drop(pause);
+    cuda.sync(null_mut());
+    let launches = 2;
+    let enqueued = Misuse::ModuleUnloadedInUse { launches };
+    assert_eq!(cuda.sim.misuse(), std::slice::from_ref(&enqueued));
+    assert_eq!(cuda.sim.counters().kernels, 2, "they run all the same");
+
+    let (module, custom) = cuda.module_and_kernel("custom");
+    assert_eq!(cuda.try_launch(custom, data, 16, null_mut()), 0);
+    RUNS.wait();
+    assert_eq!(call!(driver, cuModuleUnload(module)).0, 0);
+    ENDS.wait();
+    let launches = 1;
+    let running = Misuse::ModuleUnloadedInUse { launches };
+    assert_eq!(cuda.sim.misuse(), [enqueued, running]);
+}
+
+#[test]
+fn a_module_unloaded_after_its_launches_is_no_misuse() {
+    let cuda = h200();
+    let driver = cuda.table.driver().unwrap();
+    let (data, stream) = (cuda.device(16), cuda.stream());
+    let (module, write) = cuda.module_and_kernel("write");
+    let (other, add) = cuda.module_and_kernel("add");
+    assert_eq!(cuda.try_launch(write, data, 16, stream), 0);
+    cuda.sync(stream);
+    let pause = cuda.sim.pause();
+    assert_eq!(cuda.try_launch(add, data, 16, stream), 0);
+    assert_eq!(call!(driver, cuModuleUnload(module)).0, 0);
+    drop(pause);
+    cuda.sync(stream);
+    assert_eq!(call!(driver, cuModuleUnload(other)).0, 0);
+    assert_eq!(cuda.sim.misuse(), []);
+}
+
+#[test]
 fn a_launch_outside_the_limits_is_refused() {
     let cuda = h200();
     let driver = cuda.table.driver().unwrap();
@@ -161,7 +215,7 @@ fn arguments_are_copied_when_the_launch_is_enqueued() {
         out[7] = launch.value::<u32>(1)?;
         Ok(())
     }
-    let cuda = Cuda::new(Sim::builder().kernel("shape", shape));
+    let cuda = Cuda::new(with_kernel(Sim::builder(), "shape", shape));
     let driver = cuda.table.driver().unwrap();
     let text =
         c".version 6.4\n.target sm_60\n.entry shape(.param .u64 out, .param .u32 value) { ret; }";
@@ -212,7 +266,7 @@ fn arguments_are_copied_when_the_launch_is_enqueued() {
 
 /// Runs a twin over 16 bytes of each kind of memory and gives the error that the context is poisoned with.
 fn poison_of(twin: cuda_um_sim::Twin) -> Option<cudaError> {
-    let cuda = Cuda::new(Sim::builder().kernel("custom", twin));
+    let cuda = Cuda::new(with_kernel(Sim::builder(), "custom", twin));
     let data = cuda.managed(MIB);
     cuda.launch("custom", data, MIB, null_mut());
     let _ = call!(cuda.table, cudaDeviceSynchronize());
@@ -285,8 +339,9 @@ fn a_kernel_may_not_touch_pageable_or_freed_memory() {
 
 #[test]
 fn a_misaligned_pointer_is_its_own_error() {
-    let cuda =
-        Cuda::new(Sim::builder().kernel("custom", |launch| launch.slice::<u32>(0, 4).map(drop)));
+    let cuda = Cuda::new(with_kernel(Sim::builder(), "custom", |launch| {
+        launch.slice::<u32>(0, 4).map(drop)
+    }));
     let data = cuda.device(64);
     // SAFETY: inside the allocation.
     cuda.launch("custom", unsafe { data.add(2) }, 16, null_mut());
@@ -298,10 +353,12 @@ fn a_misaligned_pointer_is_its_own_error() {
 
 #[test]
 fn twins_can_be_registered_for_the_whole_process() {
-    register_kernel("registered_for_all", |launch| {
+    let reference: cuda_um_sim::Twin = |launch| {
         launch.slice_mut::<u8>(0, 1)?[0] = 99;
         Ok(())
-    });
+    };
+    // SAFETY: only this test launches a kernel of this name.
+    unsafe { register_kernel("registered_for_all", reference) };
     let cuda = h200();
     let driver = cuda.table.driver().unwrap();
     let text = c".version 6.4\n.target sm_60\n.entry registered_for_all(.param .u64 out) { ret; }";

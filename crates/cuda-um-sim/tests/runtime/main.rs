@@ -16,5 +16,7 @@ mod misuse;
 mod non_concurrent;
 mod pools;
 mod prefetch;
+mod references;
 mod streams;
+mod use_after_free;
 mod versions;

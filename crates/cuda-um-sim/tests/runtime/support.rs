@@ -4,7 +4,7 @@ use std::ffi::{CString, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-use cuda_um_sim::{Builder, LaunchContext, Sim, TwinError};
+use cuda_um_sim::{Builder, LaunchContext, Sim, Twin, TwinError};
 use cuda_um_sys::{
     CUfunction, CUmodule, CUstream, Table, cudaError, cudaEvent_t, cudaMemLocation,
     cudaMemLocationType, cudaMemcpyKind, cudaStream_t,
@@ -31,15 +31,18 @@ pub(crate) fn h200() -> Cuda {
     Cuda::new(Sim::builder())
 }
 
+/// A simulator with a reference of its own for a kernel.
+pub(crate) fn with_kernel(builder: Builder, name: &str, reference: Twin) -> Builder {
+    // SAFETY: the kernels of the tests are what their references do; tests launch them on memory that nothing else uses then.
+    unsafe { builder.kernel(name, reference) }
+}
+
 impl Cuda {
     pub(crate) fn new(builder: Builder) -> Cuda {
-        let sim = builder
-            .kernel("read", read)
-            .kernel("write", write)
-            .kernel("add", add)
-            .kernel("wild", wild)
-            .build()
-            .unwrap();
+        let builder = with_kernel(builder, "read", read);
+        let builder = with_kernel(builder, "write", write);
+        let builder = with_kernel(builder, "add", add);
+        let sim = with_kernel(builder, "wild", wild).build().unwrap();
         let table = sim.table();
         Cuda { sim, table }
     }
@@ -135,6 +138,10 @@ impl Cuda {
     }
 
     pub(crate) fn kernel(&self, name: &str) -> CUfunction {
+        self.module_and_kernel(name).1
+    }
+
+    pub(crate) fn module_and_kernel(&self, name: &str) -> (CUmodule, CUfunction) {
         let driver = self.table.driver().unwrap();
         let mut module: CUmodule = null_mut();
         let image = CString::new(PTX).unwrap();
@@ -152,7 +159,7 @@ impl Cuda {
             .0,
             0
         );
-        function
+        (module, function)
     }
 
     /// Launches a kernel of two parameters: pointer and number of bytes.
@@ -249,7 +256,8 @@ fn write(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
 
 fn add(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
     let len = launch.value::<u64>(1)? as usize;
-    for byte in launch.slice_mut::<u8>(0, len)? {
+    // SAFETY: tests launch it on memory of at least `len` bytes that nothing else uses then.
+    for byte in unsafe { launch.system_slice_mut::<u8>(0, len)? } {
         *byte = byte.wrapping_add(1);
     }
     Ok(())

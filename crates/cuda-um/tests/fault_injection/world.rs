@@ -52,7 +52,10 @@ fn twin(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
 impl World {
     pub fn new(machine: Machine) -> Self {
         let builder = Sim::builder().gpu(machine.gpu).cuda(machine.cuda);
-        let builder = builder.devices(machine.devices).kernel("add", twin);
+        let builder = builder.devices(machine.devices);
+        // SAFETY: `twin` does on the memory of its parameters what `add.ptx` does.
+        #[allow(unsafe_code, reason = "vouches for the reference")]
+        let builder = unsafe { builder.kernel("add", twin) };
         let sim = builder.build().unwrap();
         let runtime = open(&sim);
         let ordinals = 0..machine.devices as u32;

@@ -18,9 +18,12 @@ fn shape(count: usize) -> LaunchConfig {
 
 impl Kernels {
     pub fn load(device: &Device) -> Self {
-        register_kernel("model_store", store);
-        register_kernel("model_step", step);
-        register_kernel("model_mix", mix);
+        // SAFETY: each reference does on the memory of its parameters what its kernel in `kernels.ptx` does.
+        unsafe {
+            register_kernel("model_store", store);
+            register_kernel("model_step", step);
+            register_kernel("model_mix", mix);
+        }
         let module = Module::load(device, include_str!("kernels.ptx")).unwrap();
         let kernel = |name| module.kernel(name).unwrap();
         Self {

@@ -31,8 +31,12 @@ pub struct Kernels {
 
 impl Kernels {
     pub fn load(device: &Device) -> Self {
-        register_kernel("stress_affine", in_place);
-        register_kernel("stress_affine_of", of_another);
+        // SAFETY: each reference does on the memory of its parameters what its kernel in `stress.ptx` does.
+        #[allow(unsafe_code, reason = "vouches for the references")]
+        unsafe {
+            register_kernel("stress_affine", in_place);
+            register_kernel("stress_affine_of", of_another);
+        }
         let module = Module::load(device, include_str!("stress.ptx")).unwrap();
         Self {
             in_place: module.kernel("stress_affine").unwrap(),

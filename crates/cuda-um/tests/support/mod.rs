@@ -106,7 +106,11 @@ pub struct Add(pub cuda_um::Kernel);
 
 impl Add {
     pub fn load(device: &Device) -> Self {
-        register_kernel("add", twin);
+        // SAFETY: `twin` does on the memory of its parameters what `add.ptx` does.
+        #[allow(unsafe_code, reason = "vouches for the reference")]
+        unsafe {
+            register_kernel("add", twin);
+        }
         let module = Module::load(device, include_str!("add.ptx")).unwrap();
         Self(module.kernel("add").unwrap())
     }

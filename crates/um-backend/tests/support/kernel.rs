@@ -8,7 +8,11 @@ pub struct Double(Kernel);
 
 impl Double {
     pub fn load(device: &CudaDevice) -> Self {
-        register_kernel("um_backend_double", twin);
+        // SAFETY: `twin` does on the memory of its parameters what `double.ptx` does.
+        #[allow(unsafe_code, reason = "vouches for the reference")]
+        unsafe {
+            register_kernel("um_backend_double", twin);
+        }
         let module = Module::load(device.as_cuda_um(), include_str!("double.ptx")).unwrap();
         Self(module.kernel("um_backend_double").unwrap())
     }

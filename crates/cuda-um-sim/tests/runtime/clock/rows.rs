@@ -7,7 +7,7 @@ use cuda_um_sim::{LaunchContext, Sim, TwinError};
 use cuda_um_sys::{CUfunction, cudaMemcpyKind, cudaStream_t};
 
 use super::cost;
-use crate::support::{Cuda, bytes, call, h200, ok};
+use crate::support::{Cuda, bytes, call, h200, ok, with_kernel};
 
 const PAGE: usize = 4096;
 const READ_MOSTLY: u32 = 1;
@@ -264,7 +264,7 @@ fn turns(cuda: &Cuda, data: *mut u8, len: usize) -> f64 {
 
 /// A simulator with a kernel of three parameters: output = 2 × input.
 fn scaling() -> Cuda {
-    Cuda::new(Sim::builder().kernel("scale", scale))
+    Cuda::new(with_kernel(Sim::builder(), "scale", scale))
 }
 
 fn scale(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {

@@ -156,10 +156,19 @@ fn events() {
     gone_without_a_trace(&sim, raw.record(stream.inner()).unwrap());
 }
 
+/// The reference of the kernel in `add.ptx`, for tests that launch none.
+pub(super) fn register_add() {
+    // SAFETY: it touches no memory.
+    #[allow(unsafe_code, reason = "vouches for the reference")]
+    unsafe {
+        cuda_um_sim::register_kernel("add", |_| Ok(()));
+    }
+}
+
 #[test]
 fn modules() {
     let (sim, device, _stream) = simulated(Gpu::H200);
-    cuda_um_sim::register_kernel("add", |_| Ok(()));
+    register_add();
     let ptx = include_str!("../../../tests/support/add.ptx");
     let module = Module::load(&device, ptx).unwrap();
     let kernel = module.kernel("add").unwrap();

@@ -1,5 +1,6 @@
 //! Each public function that takes a lock in the process that it belongs to, called by a child.
 
+use super::drops::register_add;
 use super::{simulated, without_cuda};
 use crate::{
     AccessPattern, Advice, Device, DeviceBuffer, DevicePool, ErrorKind, Event, Location, Module,
@@ -176,7 +177,7 @@ fn of_pools() {
 #[test]
 fn of_modules() {
     let (sim, device, _stream) = simulated(Gpu::H200);
-    cuda_um_sim::register_kernel("add", |_| Ok(()));
+    register_add();
     let ptx = include_str!("../../../tests/support/add.ptx");
     let module = Module::load(&device, ptx).unwrap();
     let kernel = module.kernel("add").unwrap();
