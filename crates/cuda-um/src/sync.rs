@@ -5,7 +5,7 @@
 
 mod held;
 
-pub(crate) use held::{Turn, after_unlock, assert_may_wait, assert_no_lock_held, has_turn};
+pub(crate) use held::{Turn, after_unlock, assert_may_wait, assert_no_lock_held, caught, has_turn};
 pub(crate) use std::{sync::atomic, thread};
 
 use held::Held;
@@ -38,10 +38,6 @@ impl<T> Mutex<T> {
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         assert_no_child("a mutex");
         Guard::new(self.0.lock())
-    }
-
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        self.0.try_lock().map(Guard::new)
     }
 
     pub(crate) fn get_mut(&mut self) -> &mut T {

@@ -74,7 +74,8 @@ fn is_free() -> bool {
 /// Runs `event` as soon as this thread holds no lock and no turn: now, if it holds none. A panic in it ends there.
 pub(crate) fn after_unlock(event: impl FnOnce() + 'static) {
     if is_free() {
-        return without_panic(event);
+        caught(event);
+        return;
     }
     // A thread that ends may have no list any more: then the event is lost.
     let put_off = PUT_OFF.try_with(|list| list.borrow_mut().push(Box::new(event)));
@@ -86,14 +87,21 @@ fn run_what_was_put_off() {
     while IS_PUT_OFF.get() && is_free() {
         IS_PUT_OFF.set(false);
         let events = PUT_OFF.try_with(RefCell::take).unwrap_or_default();
-        events.into_iter().for_each(without_panic);
+        for event in events {
+            caught(event);
+        }
     }
 }
 
-fn without_panic(event: impl FnOnce()) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(event)) {
-        // Its destructor may panic as well.
-        std::mem::forget(panic);
+/// Runs `body`; nothing if it panics.
+pub(crate) fn caught<R>(body: impl FnOnce() -> R) -> Option<R> {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(result) => Some(result),
+        Err(panic) => {
+            // Its destructor is foreign code, which may panic as well.
+            std::mem::forget(panic);
+            None
+        }
     }
 }
 
