@@ -132,8 +132,9 @@ impl Device {
         ))
     }
 
-    /// Sets how copies from and to pageable memory are staged, for all handles of this device. Waits for such a copy that is running.
-    /// Does nothing in a child made by `fork`, which cannot copy.
+    /// Sets how copies from and to pageable memory are staged, for all handles of this device, from the next copy on. A copy that is running
+    /// keeps its options, so this may be called in the closure of `host_overwrite`. The pinned memory of before is freed once no copy uses
+    /// it: this waits for copies to the device that have not arrived. Does nothing in a child made by `fork`, which cannot copy.
     pub fn set_transfer_options(&self, options: TransferOptions) {
         if !self.api().origin.is_inherited() {
             self.handle.state.transfers.configure(options);

@@ -6,6 +6,7 @@ use crate::device::DeviceState;
 use crate::error::{Error, Result};
 use crate::runtime::Runtime;
 use crate::stream::{Stream, StreamInner};
+use crate::sync::after_unlock;
 use cuda_um_sys::cudaEvent_t;
 use std::fmt;
 use std::sync::Arc;
@@ -192,7 +193,10 @@ impl Drop for RawEvent {
         }
         // SAFETY: nobody else has the event; CUDA keeps what streams still wait for.
         if let Err(error) = unsafe { self.api.event_destroy(self.ordinal, self.raw) } {
-            tracing::warn!(target: "cuda_um", device = self.ordinal, %error, "an event could not be destroyed");
+            let device = self.ordinal;
+            after_unlock(move || {
+                tracing::warn!(target: "cuda_um", device, %error, "an event could not be destroyed");
+            });
         }
     }
 }

@@ -8,18 +8,23 @@ use crate::call::Api;
 use crate::error::{Error, Result};
 use crate::fork::Origin;
 use crate::stream::{Remains, StreamInner};
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex, Turn, assert_may_wait, has_turn};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// One for all devices of a driver, whichever [`Runtime`](crate::Runtime) they were opened through.
 #[derive(Default)]
 pub(crate) struct Gate {
     state: Mutex<State>,
+    turn_over: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     guards: usize,
+    /// Threads that enqueue now. They may wait for the device meanwhile, so they do not hold the lock.
+    turns: usize,
+    /// Turns that are over.
+    ended: u64,
     /// The buffer of the newest guard.
     buffer: u64,
     /// What may still run on devices without concurrent access.
@@ -39,9 +44,11 @@ struct Listed {
     remains: Arc<OnceLock<Remains>>,
 }
 
-/// Holds the gate open while something is enqueued.
+/// Holds the gate open while something is enqueued: a guard that closes it waits until this is dropped.
 pub(crate) struct Enqueue<'a> {
-    _state: MutexGuard<'a, State>,
+    gate: &'a Gate,
+    origin: Origin,
+    _turn: Turn,
 }
 
 /// Holds the gate closed.
@@ -65,18 +72,30 @@ impl Gate {
             });
         }
         state.note(stream);
-        Ok(Enqueue { _state: state })
+        state.turns += 1;
+        Ok(Enqueue {
+            gate: self,
+            origin: stream.api().origin,
+            _turn: Turn::begin(),
+        })
     }
 
     /// Closes the gate and waits until the devices behind it are idle.
     pub(crate) fn close(self: &Arc<Self>, buffer: u64) -> Result<Closed> {
+        assert_may_wait();
+        debug_assert!(!has_turn(), "a thread would wait for itself");
         let (closed, devices) = {
             let mut state = self.state.lock();
-            (self.shut(&mut state, buffer), devices(&state.busy))
+            // From here on no turn begins.
+            let closed = self.shut(&mut state, buffer);
+            while state.turns > 0 {
+                self.turn_over.wait(&mut state);
+            }
+            (closed, devices(&state.busy))
         };
         synchronize(&devices)?;
         // While the gate is closed nothing is added to the list, so all of it has been waited for.
-        self.state.lock().busy.clear();
+        let _waited_for = std::mem::take(&mut self.state.lock().busy);
         Ok(closed)
     }
 
@@ -85,26 +104,42 @@ impl Gate {
     /// To be told so by `cudaStreamQuery` and `cudaEventQuery` is, by CUDA's rules for managed memory, as good as having waited
     /// (`cudaStreamSynchronize`, `cudaEventSynchronize`); of an event, if nothing came after it. So no wait is needed first.
     pub(crate) fn try_close(self: &Arc<Self>, buffer: u64) -> Result<Closed> {
+        // Declared first, so dropped last: the last handle of an `Api` does not go under the lock.
+        let _idle;
         let mut state = self.state.lock();
+        let refused = |by| {
+            let what = format!("buffer {buffer}");
+            Err(Error::Busy { what, by })
+        };
+        if state.turns > 0 {
+            return refused(
+                "work is being enqueued for a device that has no concurrent managed access"
+                    .to_owned(),
+            );
+        }
         for busy in &state.busy {
             if !busy.is_idle()? {
-                return Err(Error::Busy {
-                    what: format!("buffer {buffer}"),
-                    by: format!(
-                        "device {} is at work and has no concurrent managed access",
-                        busy.ordinal
-                    ),
-                });
+                return refused(format!(
+                    "device {} is at work and has no concurrent managed access",
+                    busy.ordinal
+                ));
             }
         }
-        state.busy.clear();
+        _idle = std::mem::take(&mut state.busy);
         Ok(self.shut(&mut state, buffer))
     }
 
     /// Waits for what the devices behind the gate do now, and leaves it as it is.
     pub(crate) fn wait(&self) -> Result<()> {
+        assert_may_wait();
         let (devices, gone) = {
-            let State { busy, .. } = &*self.state.lock();
+            let mut state = self.state.lock();
+            // As many as there are now: new ones may begin meanwhile, and are not waited for.
+            let end = state.ended + state.turns as u64;
+            while state.ended < end {
+                self.turn_over.wait(&mut state);
+            }
+            let busy = &state.busy;
             let listed = busy.iter().flat_map(|busy| &busy.streams);
             let gone = listed.filter(|listed| listed.is_gone());
             let gone: Vec<_> = gone.map(|gone| Arc::clone(&gone.remains)).collect();
@@ -194,9 +229,24 @@ impl Listed {
         match self.remains.get() {
             Some(Remains::Nothing) => Ok(true),
             Some(Remains::Event(event)) => event.is_complete(),
-            // Or it is being dropped just now.
-            Some(Remains::Unknown) | None => Ok(false),
+            Some(Remains::Stream(left)) => left.is_idle(),
+            // It is being dropped just now.
+            None => Ok(false),
         }
+    }
+}
+
+impl Drop for Enqueue<'_> {
+    fn drop(&mut self) {
+        // In a child made by `fork` meanwhile, the lock may be another thread's for good.
+        if self.origin.is_inherited() {
+            return;
+        }
+        let mut state = self.gate.state.lock();
+        state.turns -= 1;
+        state.ended += 1;
+        drop(state);
+        self.gate.turn_over.notify_all();
     }
 }
 

@@ -4,15 +4,18 @@ use crate::error::{Error, Result};
 use crate::fork::Origin;
 use crate::memory::in_flight::Use;
 use crate::memory::settle::settle;
-use crate::sync::{Condvar, Mutex};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::thread::{self, ThreadId};
+use crate::sync::{Condvar, Mutex, after_unlock, assert_may_wait, caught};
+use cuda_um_sys::cudaError;
 use smallvec::SmallVec;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Something to be released once its uses are done.
 ///
-/// If waiting fails, nobody knows whether the device still uses it: then it is leaked, not released. So `release` must do nothing
+/// If waiting fails, it is unknown whether the device still uses it: then it is leaked, not released. So `release` must do nothing
 /// when it is dropped without being called.
 pub(crate) struct Deferred {
     pub(crate) uses: SmallVec<[Use; 2]>,
@@ -29,17 +32,36 @@ pub(crate) struct Reclaim {
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    changed: Condvar,
+    /// The thread waits for this.
+    queued: Condvar,
+    /// Who waits for the thread waits for this.
+    settled: Condvar,
+    /// How many entries are released or leaked.
+    released: AtomicU64,
 }
 
 #[derive(Default)]
 struct State {
-    queue: Vec<Deferred>,
-    /// Entries that the thread has taken and not released yet.
-    taken: usize,
-    has_thread: bool,
+    queue: Vec<Entry>,
+    /// The number of the next entry.
+    next: u64,
+    /// The numbers of all entries that are neither released nor leaked.
+    pending: BTreeSet<u64>,
+    thread: Option<ThreadId>,
     closing: bool,
     first_error: Option<Error>,
+}
+
+/// An entry, and its place in the order. The fields are dropped in this order.
+struct Entry {
+    deferred: Deferred,
+    ticket: Ticket,
+}
+
+/// An entry is pending until this is dropped, whatever becomes of it.
+struct Ticket {
+    shared: Arc<Shared>,
+    number: u64,
 }
 
 /// How long the thread sleeps between two looks at work that is not done: from the first to the second, doubling.
@@ -54,36 +76,55 @@ impl Reclaim {
     }
 
     /// Releases `entry` when its uses are done, without making the caller wait.
-    pub(crate) fn defer(&self, entry: Deferred) {
+    pub(crate) fn defer(&self, deferred: Deferred) {
         let mut state = self.shared.state.lock();
-        if !state.has_thread {
+        let number = state.next;
+        state.next += 1;
+        state.pending.insert(number);
+        let ticket = Ticket {
+            shared: Arc::clone(&self.shared),
+            number,
+        };
+        let entry = Entry { deferred, ticket };
+        if state.thread.is_none() {
             let shared = Arc::clone(&self.shared);
-            let thread = std::thread::Builder::new().name("cuda-um-reclaim".to_owned());
-            if let Err(error) = thread.spawn(move || shared.run()) {
-                drop(state);
-                tracing::warn!(target: "cuda_um", %error, "no thread to free on: waiting here");
-                self.shared.finish(entry);
-                return;
+            let thread = thread::Builder::new().name("cuda-um-reclaim".to_owned());
+            match thread.spawn(move || shared.run()) {
+                Ok(thread) => state.thread = Some(thread.thread().id()),
+                Err(error) => {
+                    drop(state);
+                    let shared = Arc::clone(&self.shared);
+                    // The caller may hold a lock.
+                    return after_unlock(move || {
+                        tracing::warn!(target: "cuda_um", %error, "no thread to free on: waiting here");
+                        shared.finish(entry);
+                    });
+                }
             }
-            state.has_thread = true;
         }
         state.queue.push(entry);
         drop(state);
-        self.shared.changed.notify_all();
+        self.shared.queued.notify_one();
     }
 
-    /// Whether something waits to be released.
-    pub(crate) fn is_pending(&self) -> bool {
-        let state = self.shared.state.lock();
-        !state.queue.is_empty() || state.taken > 0
-    }
-
-    /// Waits until nothing is left to release.
+    /// Waits until everything that is pending now is released or leaked. What is added meanwhile is not waited for.
+    ///
+    /// On the thread that releases, where only foreign code calls this, it returns at once: that thread cannot wait for itself.
     pub(crate) fn flush(&self) {
+        assert_may_wait();
         let mut state = self.shared.state.lock();
-        while !state.queue.is_empty() || state.taken > 0 {
-            self.shared.changed.wait(&mut state);
+        if state.thread == Some(thread::current().id()) {
+            return;
         }
+        let end = state.next;
+        while state.pending.first().is_some_and(|&first| first < end) {
+            self.shared.settled.wait(&mut state);
+        }
+    }
+
+    /// How many entries were released or leaked so far.
+    pub(crate) fn released(&self) -> u64 {
+        self.shared.released.load(Ordering::Acquire)
     }
 
     /// The first error since the last call.
@@ -99,34 +140,30 @@ impl Drop for Reclaim {
         }
         // Entries hold the `Api` that this belongs to, so the queue is empty: the thread only has to end.
         self.shared.state.lock().closing = true;
-        self.shared.changed.notify_all();
+        self.shared.queued.notify_one();
     }
 }
 
 impl Shared {
     fn run(&self) {
-        let mut waiting: Vec<Deferred> = Vec::new();
+        let mut waiting: Vec<Entry> = Vec::new();
         let mut sleep = SLEEP.0;
         loop {
             let mut state = self.state.lock();
-            state.taken = waiting.len();
             if state.queue.is_empty() {
-                if waiting.is_empty() {
-                    self.changed.notify_all();
-                    if state.closing {
-                        return;
-                    }
-                    self.changed.wait(&mut state);
-                } else {
-                    self.changed.wait_for(&mut state, sleep);
+                if !waiting.is_empty() {
+                    self.queued.wait_for(&mut state, sleep);
                     sleep = SLEEP.1.min(sleep * 2);
+                } else if state.closing {
+                    return;
+                } else {
+                    self.queued.wait(&mut state);
                 }
             }
             if !state.queue.is_empty() {
                 sleep = SLEEP.0;
             }
             waiting.append(&mut state.queue);
-            state.taken = waiting.len();
             drop(state);
             waiting = waiting
                 .into_iter()
@@ -135,47 +172,86 @@ impl Shared {
         }
     }
 
-    /// Releases the entry if its uses are done; else gives it back.
-    fn poll(&self, entry: Deferred) -> Option<Deferred> {
-        for used in &entry.uses {
-            match used.is_done() {
-                Ok(true) => {}
-                Ok(false) => return Some(entry),
-                // Asking may have failed, and not the work.
-                Err(_) => {
-                    self.finish(entry);
-                    return None;
-                }
-            }
+    /// Releases the entry if its uses are done; otherwise gives it back.
+    fn poll(&self, entry: Entry) -> Option<Entry> {
+        match caught(|| entry.deferred.is_done()) {
+            Some(Ok(true)) => self.end(entry, true, Ok(())),
+            Some(Ok(false)) => return Some(entry),
+            // Asking may have failed, and not the work.
+            Some(Err(_)) | None => self.finish(entry),
         }
-        self.release(entry);
         None
     }
 
     /// Waits for the entry's uses and releases it.
-    fn finish(&self, entry: Deferred) {
-        let (over, waited) = settle(&entry.uses);
+    fn finish(&self, entry: Entry) {
+        let (over, waited) = caught(|| settle(&entry.deferred.uses))
+            .unwrap_or_else(|| (false, Err(panicked("waiting for the device"))));
+        self.end(entry, over, waited);
+    }
+
+    /// Releases the entry if its uses are over; otherwise leaks it. No panic in that ends the thread: others wait for it.
+    fn end(&self, entry: Entry, over: bool, waited: Result<()>) {
+        let Entry { deferred, ticket } = entry;
+        let Deferred {
+            uses,
+            what,
+            release,
+        } = deferred;
+        let mut failures: SmallVec<[_; 2]> = SmallVec::new();
         if let Err(error) = waited {
-            let outcome = if over { "freed late" } else { "leaked" };
-            self.failed(&entry.what, outcome, error);
+            failures.push((if over { "freed late" } else { "leaked" }, error));
         }
         if over {
-            self.release(entry);
+            let released = caught(release).unwrap_or_else(|| Err(panicked("freeing")));
+            failures.extend(released.err().map(|error| ("not freed", error)));
+        } else {
+            caught(|| drop(release));
+        }
+        // The last handle of a stream may go.
+        caught(|| drop(uses));
+        let events = failures.into_iter().map(|(outcome, error)| {
+            let text = error.to_string();
+            self.state.lock().first_error.get_or_insert(error);
+            (outcome, text)
+        });
+        let events: SmallVec<[_; 2]> = events.collect();
+        // Before the events: foreign code may wait for what is pending.
+        drop(ticket);
+        for (outcome, error) in events {
+            caught(|| {
+                tracing::warn!(target: "cuda_um", what, outcome, error, "a drop in use was not completed as it should");
+            });
         }
     }
+}
 
-    fn release(&self, entry: Deferred) {
-        // A panic (of a subscriber of `tracing`, say) must not end the thread: others wait for it.
-        let released = catch_unwind(AssertUnwindSafe(entry.release));
-        if let Ok(Err(error)) = released {
-            self.failed(&entry.what, "not freed", error);
-        }
+fn panicked(what: &str) -> Error {
+    Error::Call {
+        call: "cuda-um-reclaim",
+        subject: what.to_owned(),
+        code: cudaError::cudaErrorUnknown.0,
+        name: "cudaErrorUnknown".to_owned(),
+        message: "a panic".to_owned(),
     }
+}
 
-    fn failed(&self, what: &str, outcome: &str, error: Error) {
-        let _ = catch_unwind(AssertUnwindSafe(|| {
-            tracing::warn!(target: "cuda_um", what, outcome, %error, "a drop in use was not completed as it should");
-        }));
-        self.state.lock().first_error.get_or_insert(error);
+impl Deferred {
+    /// Whether all uses are done.
+    fn is_done(&self) -> Result<bool> {
+        for used in &self.uses {
+            if !used.is_done()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.shared.released.fetch_add(1, Ordering::Release);
+        self.shared.state.lock().pending.remove(&self.number);
+        self.shared.settled.notify_all();
     }
 }

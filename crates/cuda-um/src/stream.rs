@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::event::{Event, RawEvent};
 use crate::memory::in_flight::Use;
 use crate::runtime::Runtime;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, after_unlock};
 use cuda_um_sys::cudaStream_t;
 use smallvec::SmallVec;
 use std::fmt;
@@ -61,8 +61,15 @@ pub(crate) enum Remains {
     Nothing,
     /// Done with the last work: nothing came after it.
     Event(RawEvent),
-    /// Nobody can ask: only waiting for the device helps.
-    Unknown,
+    /// The stream itself, where there is no event to ask.
+    Stream(Left),
+}
+
+/// A stream that is destroyed later: with the list that it is in.
+pub(crate) struct Left {
+    api: Arc<Api>,
+    ordinal: u32,
+    raw: Handle,
 }
 
 type Waited = (Weak<StreamInner>, u64);
@@ -206,8 +213,15 @@ impl StreamInner {
                 .map(Remains::Event),
         };
         last_event().unwrap_or_else(|error: Error| {
-            tracing::debug!(target: "cuda_um", device = self.ordinal(), %error, "nobody can ask for the work of a stream that is gone");
-            Remains::Unknown
+            let device = self.ordinal();
+            after_unlock(move || {
+                tracing::debug!(target: "cuda_um", device, %error, "a stream is destroyed later: no event tells when its work is done");
+            });
+            Remains::Stream(Left {
+                api: Arc::clone(self.api()),
+                ordinal: self.ordinal(),
+                raw: Handle(self.raw()),
+            })
         })
     }
 
@@ -353,6 +367,38 @@ impl StreamInner {
     }
 }
 
+/// # Safety
+///
+/// A live stream, which is never used again.
+#[allow(unsafe_code, reason = "passes the handle to CUDA")]
+unsafe fn destroy(api: &Api, device: u32, raw: cudaStream_t) {
+    // SAFETY: the caller's promise.
+    if let Err(error) = unsafe { api.stream_destroy(device, raw) } {
+        after_unlock(move || {
+            tracing::warn!(target: "cuda_um", device, %error, "a stream could not be destroyed");
+        });
+    }
+}
+
+#[allow(unsafe_code, reason = "passes the handle to CUDA")]
+impl Left {
+    /// Whether the stream's work is done.
+    pub(crate) fn is_idle(&self) -> Result<bool> {
+        // SAFETY: the stream lives as long as `self`.
+        unsafe { self.api.stream_query(self.ordinal, self.raw.0) }
+    }
+}
+
+#[allow(unsafe_code, reason = "passes the handle to CUDA")]
+impl Drop for Left {
+    fn drop(&mut self) {
+        if !self.api.origin.is_inherited() {
+            // SAFETY: it has the stream alone.
+            unsafe { destroy(&self.api, self.ordinal, self.raw.0) };
+        }
+    }
+}
+
 #[allow(unsafe_code, reason = "passes the handle to CUDA")]
 impl Drop for StreamInner {
     fn drop(&mut self) {
@@ -362,14 +408,22 @@ impl Drop for StreamInner {
         if !self.is_known_idle() {
             self.device.orphan_work();
         }
-        if Arc::strong_count(&self.remains) > 1 {
-            // Before the stream goes; nobody can take another handle of it any more.
-            let _ = self.remains.set(self.leave());
+        // Before the stream goes; nobody can take another handle of it any more.
+        let is_listed = Arc::strong_count(&self.remains) > 1;
+        let remains = if is_listed {
+            self.leave()
+        } else {
+            Remains::Nothing
+        };
+        let is_left = matches!(remains, Remains::Stream(_));
+        let _ = self.remains.set(remains);
+        if !is_left {
+            // SAFETY: nobody else has the stream any more; work on it goes on, and buffers that it uses keep it alive.
+            unsafe { destroy(self.api(), self.ordinal(), self.raw()) };
         }
-        // SAFETY: nobody else has the stream any more; work on it goes on, and buffers that it uses keep it alive.
-        if let Err(error) = unsafe { self.api().stream_destroy(self.ordinal(), self.raw()) } {
-            tracing::warn!(target: "cuda_um", device = self.ordinal(), %error, "a stream could not be destroyed");
-        }
+        // A stream may go under a lock. The device, if this is its last handle, waits for its copies: later.
+        let device = Arc::clone(&self.device);
+        after_unlock(move || drop(device));
     }
 }
 

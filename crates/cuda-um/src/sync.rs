@@ -1,63 +1,120 @@
-//! Locks, atomics and threads. `tests/loom` models some of the modules: there, loom's stand in for them. In unit tests, a lock that a child made by
-//! `fork` takes is a panic: in such a child it may be locked for good.
+//! Locks, atomics and threads. `tests/loom` models some of the modules: there, loom's take their place. In unit tests, a lock that a child
+//! made by `fork` takes is a panic: in such a child it may be locked for good.
+//!
+//! **No foreign code runs while a lock is held** (see [`held`]). The locks count themselves, so that this can be checked.
 
-#[cfg(not(test))]
-pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+mod held;
+
+pub(crate) use held::{Turn, after_unlock, assert_may_wait, assert_no_lock_held, caught, has_turn};
 pub(crate) use std::{sync::atomic, thread};
-#[cfg(test)]
-pub(crate) use watched::{Condvar, Mutex, MutexGuard, RwLock};
 
-#[cfg(test)]
-mod watched {
-    use crate::fork::assert_no_child;
-    pub(crate) use parking_lot::{Condvar, MutexGuard};
-    use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
+use held::Held;
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
-    #[derive(Default)]
-    pub(crate) struct Mutex<T>(parking_lot::Mutex<T>);
+#[derive(Default)]
+pub(crate) struct Mutex<T>(parking_lot::Mutex<T>);
 
-    impl<T> Mutex<T> {
-        pub(crate) const fn new(value: T) -> Self {
-            Self(parking_lot::Mutex::new(value))
-        }
+pub(crate) struct RwLock<T>(parking_lot::RwLock<T>);
 
-        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-            assert_no_child("a mutex");
-            self.0.lock()
-        }
+#[derive(Default)]
+pub(crate) struct Condvar(parking_lot::Condvar);
 
-        pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-            self.0.try_lock()
-        }
+/// The guard of a lock, which is counted. The fields are dropped in this order: what was put off runs without the lock.
+pub(crate) struct Guard<G> {
+    guard: G,
+    _held: Held,
+}
 
-        pub(crate) fn get_mut(&mut self) -> &mut T {
-            self.0.get_mut()
-        }
+pub(crate) type MutexGuard<'a, T> = Guard<parking_lot::MutexGuard<'a, T>>;
+type ReadGuard<'a, T> = Guard<parking_lot::RwLockReadGuard<'a, T>>;
+type WriteGuard<'a, T> = Guard<parking_lot::RwLockWriteGuard<'a, T>>;
 
-        pub(crate) fn into_inner(self) -> T {
-            self.0.into_inner()
-        }
+impl<T> Mutex<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(parking_lot::Mutex::new(value))
     }
 
-    pub(crate) struct RwLock<T>(parking_lot::RwLock<T>);
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        assert_no_child("a mutex");
+        Guard::new(self.0.lock())
+    }
 
-    impl<T> RwLock<T> {
-        pub(crate) const fn new(value: T) -> Self {
-            Self(parking_lot::RwLock::new(value))
-        }
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut()
+    }
 
-        pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
-            assert_no_child("a lock to read");
-            self.0.read()
-        }
+    pub(crate) fn into_inner(self) -> T {
+        self.0.into_inner()
+    }
+}
 
-        pub(crate) fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
-            self.0.try_read()
-        }
+impl<T> RwLock<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(parking_lot::RwLock::new(value))
+    }
 
-        pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
-            assert_no_child("a lock to write");
-            self.0.write()
+    pub(crate) fn read(&self) -> ReadGuard<'_, T> {
+        assert_no_child("a lock to read");
+        Guard::new(self.0.read())
+    }
+
+    pub(crate) fn try_read(&self) -> Option<ReadGuard<'_, T>> {
+        self.0.try_read().map(Guard::new)
+    }
+
+    pub(crate) fn write(&self) -> WriteGuard<'_, T> {
+        assert_no_child("a lock to write");
+        Guard::new(self.0.write())
+    }
+}
+
+impl Condvar {
+    pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        held::assert_only_one_held();
+        self.0.wait(&mut guard.guard);
+    }
+
+    /// Returns after this time at the latest.
+    pub(crate) fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, time: Duration) {
+        held::assert_only_one_held();
+        self.0.wait_for(&mut guard.guard, time);
+    }
+
+    pub(crate) fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    pub(crate) fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
+
+impl<G> Guard<G> {
+    fn new(guard: G) -> Self {
+        Self {
+            guard,
+            _held: Held::one_more(),
         }
     }
 }
+
+impl<G: Deref> Deref for Guard<G> {
+    type Target = G::Target;
+
+    fn deref(&self) -> &G::Target {
+        &self.guard
+    }
+}
+
+impl<G: DerefMut> DerefMut for Guard<G> {
+    fn deref_mut(&mut self) -> &mut G::Target {
+        &mut self.guard
+    }
+}
+
+#[cfg(test)]
+use crate::fork::assert_no_child;
+
+#[cfg(not(test))]
+fn assert_no_child(_: &str) {}

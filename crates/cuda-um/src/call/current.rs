@@ -2,6 +2,7 @@
 
 use super::{Api, Subject};
 use crate::error::Result;
+use crate::sync::after_unlock;
 
 /// Makes a device current until dropped; then the caller's is current again.
 pub(super) struct Current<'a> {
@@ -53,7 +54,10 @@ impl Drop for Current<'_> {
             false => self.api.set_device(before),
         });
         if let Err(error) = restored {
-            tracing::warn!(target: "cuda_um", %error, "the caller's device could not be made current again");
+            // Calls are made under locks, too.
+            after_unlock(move || {
+                tracing::warn!(target: "cuda_um", %error, "the caller's device could not be made current again");
+            });
         }
     }
 }

@@ -4,6 +4,7 @@ use super::check::text;
 use super::{Api, Subject};
 use crate::device::MemoryInfo;
 use crate::error::{Error, Result};
+use crate::sync::assert_may_wait;
 use cuda_um_sys as sys;
 
 impl Api {
@@ -94,6 +95,7 @@ impl Api {
     }
 
     pub(crate) fn device_synchronize(&self, ordinal: u32) -> Result<()> {
+        assert_may_wait();
         self.on(
             ordinal,
             "cudaDeviceSynchronize",

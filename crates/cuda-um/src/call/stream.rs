@@ -2,6 +2,7 @@
 
 use super::{Api, Subject};
 use crate::error::Result;
+use crate::sync::assert_may_wait;
 use cuda_um_sys as sys;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -52,6 +53,7 @@ impl Api {
         ordinal: u32,
         stream: sys::cudaStream_t,
     ) -> Result<()> {
+        assert_may_wait();
         self.on(
             ordinal,
             "cudaStreamSynchronize",
@@ -189,6 +191,7 @@ impl Api {
         ordinal: u32,
         event: sys::cudaEvent_t,
     ) -> Result<()> {
+        assert_may_wait();
         self.on(
             ordinal,
             "cudaEventSynchronize",

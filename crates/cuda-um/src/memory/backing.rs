@@ -34,14 +34,19 @@ pub(crate) enum Backing {
     Nothing,
 }
 
-/// Allocates; if there is not enough, frees what was dropped in use, and tries once more.
-fn with_retry<R>(api: &Api, mut allocate: impl FnMut() -> Result<R>) -> Result<R> {
-    match allocate() {
-        Err(Error::OutOfMemory { .. }) if api.reclaim.is_pending() => {
-            api.reclaim.flush();
-            allocate()
-        }
-        result => result,
+/// Allocates; if there is not enough, waits until what was dropped in use by now is freed, and tries once more. To be called without locks.
+pub(crate) fn with_retry<R>(device: &Device, mut allocate: impl FnMut() -> Result<R>) -> Result<R> {
+    let reclaim = &device.api().reclaim;
+    let released = reclaim.released();
+    let outcome = allocate();
+    if !matches!(outcome, Err(Error::OutOfMemory { .. })) {
+        return outcome;
+    }
+    reclaim.flush();
+    // What was released between the refusal and the wait counts, too.
+    match reclaim.released() == released {
+        true => outcome,
+        false => allocate(),
     }
 }
 
@@ -59,54 +64,45 @@ pub(crate) fn managed(
             have: format!("device {ordinal} ({}), which has it not", state.name),
         });
     }
-    with_retry(api, || {
-        let reserve = |limit, info: MemoryInfo| {
-            let refused = |live| would_oversubscribe(ordinal, bytes, live, info);
-            let reserved = state
-                .driver
-                .reserve(ordinal, bytes, limit)
-                .map_err(refused)?;
-            if limit.is_some() && bytes > info.free_bytes {
-                Err(refused(info.total_bytes - info.free_bytes))
-            } else {
-                Ok(reserved)
-            }
-        };
-        let reserved = if oversubscribe {
-            reserve(
-                None,
-                MemoryInfo {
-                    free_bytes: 0,
-                    total_bytes: 0,
-                },
-            )?
+    let reserve = |limit, info: MemoryInfo| {
+        let refused = |live| would_oversubscribe(ordinal, bytes, live, info);
+        let reserved = state
+            .driver
+            .reserve(ordinal, bytes, limit)
+            .map_err(refused)?;
+        if limit.is_some() && bytes > info.free_bytes {
+            Err(refused(info.total_bytes - info.free_bytes))
         } else {
-            let info = device.memory_info()?;
-            reserve(Some(info.total_bytes), info)?
-        };
-        Ok((
-            api.malloc_managed(ordinal, bytes)?,
-            Backing::Managed(reserved),
-        ))
-    })
+            Ok(reserved)
+        }
+    };
+    let reserved = if oversubscribe {
+        reserve(
+            None,
+            MemoryInfo {
+                free_bytes: 0,
+                total_bytes: 0,
+            },
+        )?
+    } else {
+        let info = device.memory_info()?;
+        reserve(Some(info.total_bytes), info)?
+    };
+    Ok((
+        api.malloc_managed(ordinal, bytes)?,
+        Backing::Managed(reserved),
+    ))
 }
 
 pub(crate) fn device(device: &Device, bytes: usize) -> Result<(NonNull<u8>, Backing)> {
-    let api = device.api();
-    with_retry(api, || {
-        Ok((api.malloc(device.ordinal(), bytes)?, Backing::Device))
-    })
+    let memory = device.api().malloc(device.ordinal(), bytes)?;
+    Ok((memory, Backing::Device))
 }
 
 pub(crate) fn pinned(device: &Device, bytes: usize) -> Result<(NonNull<u8>, Backing)> {
-    let api = device.api();
     let mapped = device.capabilities().map_host_memory;
-    with_retry(api, || {
-        Ok((
-            api.host_alloc(device.ordinal(), bytes, mapped)?,
-            Backing::Pinned,
-        ))
-    })
+    let memory = device.api().host_alloc(device.ordinal(), bytes, mapped)?;
+    Ok((memory, Backing::Pinned))
 }
 
 impl Source {

@@ -80,7 +80,7 @@ fn allocate<T>(device: &Device, len: usize) -> Result<RawBuffer> {
     const { element::assert_element::<T>() };
     match range::size_bytes::<T>(len)? {
         0 => Ok(RawBuffer::empty::<T>(device)),
-        bytes => allocate_bytes(device, bytes),
+        bytes => backing::with_retry(device, || allocate_bytes(device, bytes)),
     }
 }
 

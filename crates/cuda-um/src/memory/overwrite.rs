@@ -12,6 +12,7 @@ use crate::Element;
 use crate::call::CopyKind;
 use crate::error::Result;
 use crate::observe::{Part, Started, What};
+use crate::sync::assert_no_lock_held;
 use crate::transfer::{Direction, Host, Staged};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -126,6 +127,7 @@ fn write<T: Element>(
     make: &(impl for<'c> Fn(usize, Slots<'c, T>) -> Filled<'c> + Sync),
 ) -> Result<()> {
     let produce = |start: usize, to: *mut u8, count: usize| {
+        assert_no_lock_held("a closure of host_overwrite");
         // SAFETY: `to` is for this call alone, valid for `count` bytes, and aligned for T: a page's begin, a vector of T, or an
         // element of the buffer. `start` and `count` are whole elements.
         let slots = unsafe {

@@ -16,6 +16,7 @@ use crate::pool::driver::Freed;
 use crate::reclaim::Deferred;
 use crate::residency::{By, Extent, Later, Place, Shadow, User};
 use crate::stream::StreamInner;
+use crate::sync::after_unlock;
 use std::any::Any;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -97,10 +98,15 @@ impl RawBuffer {
     pub(crate) fn labelled(mut self, label: Label) -> Self {
         if self.label.is_none() {
             self.label = Some(label);
-            tracing::debug!(
-                target: "cuda_um", buffer = self.id, bytes = self.bytes, device = self.device().ordinal(), kind = self.kind(),
-                what = label.describe(self.bytes), site = label.site.map(tracing::field::display), "allocate"
-            );
+            let (buffer, bytes, device, kind) =
+                (self.id, self.bytes, self.device().ordinal(), self.kind());
+            // A pool makes its slabs under a lock.
+            after_unlock(move || {
+                tracing::debug!(
+                    target: "cuda_um", buffer, bytes, device, kind, what = label.describe(bytes),
+                    site = label.site.map(tracing::field::display), "allocate"
+                );
+            });
             observe::made(&self);
         }
         self
@@ -403,10 +409,14 @@ impl Drop for RawBuffer {
             let backing = backing.into_inner();
             // SAFETY: it is this buffer's memory, all work on it is over, and the buffer is gone.
             let freed = unsafe { backing.release(device.api(), ordinal, pointer) };
-            tracing::debug!(target: "cuda_um", buffer = id, bytes = self.bytes, "free");
-            if let Err(error) = waited.and(freed) {
-                tracing::warn!(target: "cuda_um", buffer = id, %error, "a buffer could not be freed");
-            }
+            // A pool drops its slabs under a lock.
+            let (bytes, outcome) = (self.bytes, waited.and(freed));
+            after_unlock(move || {
+                tracing::debug!(target: "cuda_um", buffer = id, bytes, "free");
+                if let Err(error) = outcome {
+                    tracing::warn!(target: "cuda_um", buffer = id, %error, "a buffer could not be freed");
+                }
+            });
             return;
         }
         let api = Arc::clone(device.api());
@@ -423,7 +433,10 @@ impl Drop for RawBuffer {
             what,
             release,
         });
-        tracing::debug!(target: "cuda_um", buffer = id, bytes = self.bytes, "free later");
+        let bytes = self.bytes;
+        after_unlock(move || {
+            tracing::debug!(target: "cuda_um", buffer = id, bytes, "free later");
+        });
     }
 }
 

@@ -8,6 +8,7 @@ use super::{element, range};
 use crate::Element;
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::sync::assert_no_lock_held;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::ptr::NonNull;
@@ -103,6 +104,7 @@ impl<T: Element> RegisteredBuffer<'_, T> {
             raw,
             _memory: PhantomData,
         };
+        assert_no_lock_held("the closure of a scope");
         let result = body(&mut buffer);
         buffer.raw.close()?;
         Ok(result)

@@ -211,10 +211,11 @@ impl<T: Element> UnifiedBuffer<T> {
         let raw = if bytes == 0 {
             RawBuffer::empty::<T>(device)
         } else if chosen.is_mapped() {
-            pinned::allocate_bytes(device, bytes)?
+            backing::with_retry(device, || pinned::allocate_bytes(device, bytes))?
         } else {
             let oversubscribe = oversubscription == Oversubscription::Allowed;
-            let memory = backing::managed(device, bytes, oversubscribe)?;
+            let memory =
+                backing::with_retry(device, || backing::managed(device, bytes, oversubscribe))?;
             let pointer = memory.0;
             RawBuffer::new(device, memory, Some(pointer), bytes)
         };

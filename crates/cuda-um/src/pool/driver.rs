@@ -149,10 +149,7 @@ impl DriverPool {
 
     /// Gives back what no buffer uses, and waits until it is free.
     fn make_room(&self) {
-        let reclaim = &self.device.api().reclaim;
-        if reclaim.is_pending() {
-            reclaim.flush();
-        }
+        self.device.api().reclaim.flush();
         // If this fails, what has not been freed by now is not given back.
         if let Err(error) = self.stream.synchronize() {
             tracing::warn!(target: "cuda_um", %error, "the frees of a pool could not be waited for");

@@ -15,7 +15,8 @@ use crate::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Locks are taken in the order `growing`, `heap`, a shard, advice; `growing` alone is held while CUDA allocates or frees.
+/// Locks are taken in the order `growing`, `heap`, a shard, advice. `growing` is held while CUDA allocates or frees, and none while something
+/// is waited for.
 pub(super) struct Shared {
     device: Device,
     kind: Kind,
@@ -138,16 +139,15 @@ impl Shared {
         if let Some(block) = self.carve(shard, class) {
             return Ok(block);
         }
-        let _growing = self.growing.lock();
-        loop {
-            // Somebody may have grown the pool meanwhile.
-            if let Some(block) = self.carve(shard, class) {
-                return Ok(block);
-            }
-            let needed = self.classes.run(class).bytes.next_multiple_of(CHUNK);
-            let slab = self.slab(self.options.slab_bytes, needed)?;
-            self.heap.lock().add(slab);
-        }
+        let needed = self.classes.run(class).bytes.next_multiple_of(CHUNK);
+        self.grow(
+            (self.options.slab_bytes, needed),
+            || self.carve(shard, class),
+            |slab| {
+                self.heap.lock().add(slab);
+                self.carve(shard, class)
+            },
+        )
     }
 
     /// Takes a free block, or carves some out of a slab that is there.
@@ -184,11 +184,11 @@ impl Shared {
         let free = self.heap.lock().take_whole(size);
         let (size, block) = match free {
             Some(found) => found,
-            None => {
-                let _growing = self.growing.lock();
-                let slab = self.slab(size, size)?;
-                (size, self.heap.lock().add_whole(slab))
-            }
+            None => self.grow(
+                (size, size),
+                || self.heap.lock().take_whole(size),
+                |slab| Some((slab.bytes(), self.heap.lock().add_whole(slab))),
+            )?,
         };
         self.charge(size);
         Ok(Taken {
@@ -198,48 +198,66 @@ impl Shared {
         })
     }
 
-    /// A new slab: `wanted` bytes, or, where there is no room for them, fewer. To be called while `growing` is held.
-    fn slab(self: &Arc<Self>, wanted: usize, needed: usize) -> Result<RawBuffer> {
-        let room = || match self.options.limit_bytes {
+    /// What `find` finds now that no other thread grows the pool, or else what `add` takes of a new slab: one of `wanted` bytes or, if there
+    /// is no room for them, of fewer.
+    fn grow<R>(
+        self: &Arc<Self>,
+        (wanted, needed): (usize, usize),
+        find: impl Fn() -> Option<R>,
+        add: impl Fn(RawBuffer) -> Option<R>,
+    ) -> Result<R> {
+        let (mut has_trimmed, mut was_refused) = (false, false);
+        loop {
+            let growing = self.growing.lock();
+            // Another thread may have grown the pool meanwhile.
+            if let Some(found) = find() {
+                return Ok(found);
+            }
+            let room = self.room();
+            if has_trimmed && room < needed {
+                return Err(super::beyond_limit(
+                    self.kind.call(),
+                    self.kind.name(),
+                    &self.device,
+                    &self.options,
+                    (needed, room),
+                ));
+            }
+            if has_trimmed || room >= wanted {
+                let most = if was_refused { needed } else { wanted };
+                match self.slab(most.min(room / CHUNK * CHUNK)) {
+                    Err(Error::OutOfMemory { .. }) if !was_refused => was_refused = true,
+                    slab => match add(slab?) {
+                        Some(found) => return Ok(found),
+                        // Other threads have taken all of it.
+                        None => continue,
+                    },
+                }
+            }
+            has_trimmed = true;
+            self.free_empty();
+            drop(growing);
+            // Until what was dropped in use is free. Other threads may use the pool meanwhile.
+            self.device.api().reclaim.flush();
+        }
+    }
+
+    /// What the limit leaves.
+    fn room(&self) -> usize {
+        match self.options.limit_bytes {
             Some(limit) => limit.saturating_sub(self.heap.lock().reserved_bytes),
             None => usize::MAX,
-        };
-        if room() < wanted {
-            self.trim_now();
         }
-        let room = room();
-        if room < needed {
-            return Err(super::beyond_limit(
-                self.kind.call(),
-                self.kind.name(),
-                &self.device,
-                &self.options,
-                (needed, room),
-            ));
-        }
-        let bytes = wanted.min(room / CHUNK * CHUNK);
-        let allocate = |bytes| self.kind.slab(&self.device, bytes, &self.options);
-        let slab = match allocate(bytes) {
-            Err(Error::OutOfMemory { .. }) => {
-                self.trim_now();
-                allocate(needed)?
-            }
-            result => result?,
-        }
-        .labelled(Label::slab());
+    }
+
+    /// A new slab. To be called while `growing` is held.
+    fn slab(self: &Arc<Self>, bytes: usize) -> Result<RawBuffer> {
+        let slab = self.kind.slab(&self.device, bytes, &self.options)?;
+        let slab = slab.labelled(Label::slab());
         if self.kind == Kind::Managed {
             advised::register(addresses(&slab), slab.id(), self);
         }
         Ok(slab)
-    }
-
-    /// Gives back what no buffer uses, and waits until it is free. To be called while `growing` is held.
-    fn trim_now(&self) {
-        self.free_empty();
-        let reclaim = &self.device.api().reclaim;
-        if reclaim.is_pending() {
-            reclaim.flush();
-        }
     }
 
     /// Gives back the slabs that no buffer has any part of: now, or once their work is done. How many bytes they are.

@@ -27,7 +27,7 @@ pub(crate) unsafe fn copy_on_host(
 ) {
     let ring = match bytes {
         ..streaming::FROM => None,
-        _ => device.transfers.ring.try_lock(),
+        _ => device.transfers.take(),
     };
     let Some(ring) = ring else {
         // SAFETY: the caller's promise.

@@ -6,7 +6,8 @@ use crate::call::Api;
 use crate::device::DeviceState;
 use crate::error::Result;
 use crate::event::RawEvent;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, after_unlock};
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -22,11 +23,18 @@ pub(super) struct Ring {
 ///
 /// All copies through the ring are enqueued on one stream. So memory of a chunk may be given to the next copy *to the host* at once,
 /// but the CPU must not write there before the copies from it are done.
+#[derive(Default)]
 pub(super) struct Lane {
     chunk_bytes: usize,
     /// Allocated when they are first needed.
     chunks: Vec<Chunk>,
     current: usize,
+}
+
+/// The chunks of one thread, which it has until this is dropped. It is no lock: closures of the caller run meanwhile.
+pub(super) struct LaneTurn<'a> {
+    home: &'a Mutex<Lane>,
+    lane: Lane,
 }
 
 pub(super) struct Chunk {
@@ -46,17 +54,11 @@ struct Pinned {
 }
 
 #[allow(unsafe_code, reason = "the pinned memory is the chunk's own")]
-// SAFETY: the memory is the chunk's own, and used by who has locked its lane alone (see `staged::copy`).
+// SAFETY: the memory is the chunk's own, and only the thread that has its lane uses it (see `staged::copy`).
 unsafe impl Send for Pinned {}
 
 /// What begins in a chunk lies on cache lines of its own.
 const ALIGN: usize = 64;
-
-impl Default for Ring {
-    fn default() -> Self {
-        Self::new(TransferOptions::default())
-    }
-}
 
 impl Ring {
     pub(super) fn new(options: TransferOptions) -> Self {
@@ -80,14 +82,36 @@ impl Ring {
         self.options.threads
     }
 
-    /// The chunks of a thread, which nobody else has while a copy runs.
-    pub(super) fn lane(&self, thread: usize) -> MutexGuard<'_, Lane> {
-        self.lanes[thread].lock()
+    /// The chunks of a thread. To be called for each thread once at a time.
+    pub(super) fn lane(&self, thread: usize) -> LaneTurn<'_> {
+        let home = &self.lanes[thread];
+        let lane = std::mem::take(&mut *home.lock());
+        LaneTurn { home, lane }
     }
 
     /// Runs `work(0)`, and `work` with other numbers below `count` on threads that come in time; returns when nobody is at it any more.
     pub(super) fn run(&self, count: usize, work: impl Fn(usize) + Sync) {
         self.workers.run(count, &work);
+    }
+}
+
+impl Deref for LaneTurn<'_> {
+    type Target = Lane;
+
+    fn deref(&self) -> &Lane {
+        &self.lane
+    }
+}
+
+impl DerefMut for LaneTurn<'_> {
+    fn deref_mut(&mut self) -> &mut Lane {
+        &mut self.lane
+    }
+}
+
+impl Drop for LaneTurn<'_> {
+    fn drop(&mut self) {
+        std::mem::swap(&mut *self.home.lock(), &mut self.lane);
     }
 }
 
@@ -103,7 +127,9 @@ impl Lane {
                 Ok(chunk) => self.chunks.push(chunk),
                 Err(error) if self.chunks.is_empty() => return Err(error),
                 Err(error) => {
-                    tracing::debug!(target: "cuda_um", %error, "one chunk to stage copies instead of two");
+                    after_unlock(move || {
+                        tracing::debug!(target: "cuda_um", %error, "one chunk to stage copies instead of two");
+                    });
                     break;
                 }
             }
@@ -182,11 +208,15 @@ impl Drop for Chunk {
         let Pinned { api, ordinal, .. } = &self.memory;
         let is_over = error.is_sticky() || api.device_synchronize(*ordinal).is_ok();
         if is_over {
-            tracing::debug!(target: "cuda_um", %error, "a chunk of pinned memory whose event could not be waited for");
+            after_unlock(move || {
+                tracing::debug!(target: "cuda_um", %error, "a chunk of pinned memory whose event could not be waited for");
+            });
             return;
         }
         self.memory.is_kept = true;
-        tracing::warn!(target: "cuda_um", %error, "a chunk of pinned memory is leaked: its copies could not be waited for");
+        after_unlock(move || {
+            tracing::warn!(target: "cuda_um", %error, "a chunk of pinned memory is leaked: its copies could not be waited for");
+        });
     }
 }
 
@@ -198,7 +228,9 @@ impl Drop for Pinned {
         }
         // SAFETY: the chunk's own memory; the chunk has waited for the copies that use it.
         if let Err(error) = unsafe { self.api.free_host(self.ordinal, self.address) } {
-            tracing::warn!(target: "cuda_um", %error, "pinned memory for staging could not be freed");
+            after_unlock(move || {
+                tracing::warn!(target: "cuda_um", %error, "pinned memory for staging could not be freed");
+            });
         }
     }
 }

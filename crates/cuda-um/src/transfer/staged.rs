@@ -9,8 +9,8 @@ use crate::call::CopyKind;
 use crate::device::DeviceState;
 use crate::error::{Error, Result};
 use crate::stream::StreamInner;
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::{Mutex, after_unlock};
 use std::sync::Arc;
 
 /// Which way.
@@ -64,7 +64,7 @@ pub(crate) unsafe fn copy(
     staged: Staged<'_>,
 ) -> Option<Result<()>> {
     // Not waited for: what produces the bytes may copy, too.
-    let ring = device.transfers.ring.try_lock()?;
+    let ring = device.transfers.take()?;
     let options = ring.options();
     if !options.stages(staged.bytes) || staged.unit_bytes > options.chunk_bytes() {
         return None;
@@ -82,7 +82,9 @@ pub(crate) unsafe fn copy(
     for thread in 0..threads {
         match ring.lane(thread).prepare(device, chunks) {
             Err(error) if thread == 0 => {
-                tracing::warn!(target: "cuda_um", %error, "no pinned memory to stage copies: the driver copies by itself");
+                after_unlock(move || {
+                    tracing::warn!(target: "cuda_um", %error, "no pinned memory to stage copies: the driver copies by itself");
+                });
                 return None;
             }
             // That thread leaves the pieces to the others.
@@ -101,7 +103,7 @@ pub(crate) unsafe fn copy(
         error: Mutex::new(None),
     };
     let on_panic = FinishOnPanic(stream);
-    // SAFETY: the caller's promise; each thread has chunks of its own, and the ring is locked.
+    // SAFETY: the caller's promise; each thread has chunks of its own, and no other copy has the ring.
     ring.run(threads, |thread| unsafe { job.work(thread) });
     drop(on_panic);
     Some(job.outcome())

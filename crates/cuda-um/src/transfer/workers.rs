@@ -7,7 +7,7 @@
 
 use crate::fork::Origin;
 use crate::sync::thread::{self, JoinHandle};
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex, Turn, after_unlock, has_turn};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -31,15 +31,29 @@ struct State {
     work: Option<Work>,
     /// Helpers that are at it.
     running: usize,
-    panic: Option<Box<dyn Any + Send>>,
+    panic: Option<Panic>,
     closing: bool,
 }
+
+type Panic = Box<dyn Any + Send>;
 
 /// Work that helpers may join, and the numbers that are left for them.
 struct Work {
     run: *const (dyn Fn(usize) + Sync),
     numbers: std::ops::Range<usize>,
+    /// The thread that waits for it has a turn at the gate.
+    has_turn: bool,
 }
+
+/// A helper's part of the work.
+struct Joined {
+    run: *const (dyn Fn(usize) + Sync),
+    number: usize,
+    has_turn: bool,
+}
+
+/// A helper is at the work until this is dropped.
+struct Leave<'a>(&'a Shared);
 
 // SAFETY: what is pointed to is `Sync`, and lives until the work is closed and nobody is at it (see `run`).
 unsafe impl Send for Work {}
@@ -72,6 +86,7 @@ impl Workers {
         self.shared.state.lock().work = Some(Work {
             run,
             numbers: 1..helpers + 1,
+            has_turn: has_turn(),
         });
         for _ in 0..helpers {
             self.shared.opened.notify_one();
@@ -85,7 +100,11 @@ impl Workers {
             }
             state.panic.take()
         };
-        if let Some(panic) = own.err().or(panic) {
+        let mut first = own.err();
+        if let Some(panic) = panic {
+            keep_first(&mut first, panic);
+        }
+        if let Some(panic) = first {
             resume_unwind(panic);
         }
     }
@@ -105,7 +124,9 @@ impl Workers {
             match thread.spawn(move || shared.help()) {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
-                    tracing::warn!(target: "cuda_um", %error, "copies have fewer threads");
+                    after_unlock(move || {
+                        tracing::warn!(target: "cuda_um", %error, "copies have fewer threads");
+                    });
                     break;
                 }
             }
@@ -116,28 +137,57 @@ impl Workers {
 
 impl Shared {
     fn help(&self) {
-        let mut state = self.state.lock();
-        while !state.closing {
-            let joined = state.work.as_mut().and_then(|work| {
-                let number = work.numbers.next()?;
-                Some((work.run, number))
-            });
-            let Some((run, number)) = joined else {
-                self.opened.wait(&mut state);
-                continue;
-            };
-            state.running += 1;
-            drop(state);
+        while let Some(joined) = self.join() {
+            // Until this thread has left, so that what is put off runs after that.
+            let _turn = joined.has_turn.then(Turn::begin);
+            let leave = Leave(self);
             // SAFETY: the work was open when this thread joined it, and `Workers::run` waits until it has left.
-            let outcome = catch_unwind(AssertUnwindSafe(|| unsafe { (*run)(number) }));
-            state = self.state.lock();
-            state.running -= 1;
+            let outcome =
+                catch_unwind(AssertUnwindSafe(|| unsafe { (*joined.run)(joined.number) }));
             if let Err(panic) = outcome {
-                state.panic.get_or_insert(panic);
+                keep_first(&mut self.state.lock().panic, panic);
             }
-            if state.running == 0 {
-                self.left.notify_one();
+            drop(leave);
+        }
+    }
+
+    /// Waits for work to help with; none if there will be no more.
+    fn join(&self) -> Option<Joined> {
+        let mut state = self.state.lock();
+        loop {
+            if state.closing {
+                return None;
             }
+            if let Some(work) = &mut state.work
+                && let Some(number) = work.numbers.next()
+            {
+                let (run, has_turn) = (work.run, work.has_turn);
+                state.running += 1;
+                return Some(Joined {
+                    run,
+                    number,
+                    has_turn,
+                });
+            }
+            self.opened.wait(&mut state);
+        }
+    }
+}
+
+/// The destructor of a payload is foreign code, which may panic as well: one that does not come out is forgotten.
+fn keep_first(first: &mut Option<Panic>, panic: Panic) {
+    match first {
+        None => *first = Some(panic),
+        Some(_) => std::mem::forget(panic),
+    }
+}
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.running -= 1;
+        if state.running == 0 {
+            self.0.left.notify_one();
         }
     }
 }
@@ -153,9 +203,13 @@ impl Drop for Workers {
         }
         self.shared.state.lock().closing = true;
         self.shared.opened.notify_all();
+        let own = thread::current().id();
         for thread in self.threads.get_mut().drain(..) {
-            // Panics of work were caught.
-            let _ = thread.join();
+            // A helper that runs foreign code, after its work, may drop this: it cannot wait for itself.
+            if thread.thread().id() != own {
+                // Panics of work were caught.
+                let _ = thread.join();
+            }
         }
     }
 }

@@ -211,9 +211,5 @@ impl Api {
 pub(crate) struct Reclaim;
 
 impl Reclaim {
-    pub(crate) fn is_pending(&self) -> bool {
-        false
-    }
-
     pub(crate) fn flush(&self) {}
 }

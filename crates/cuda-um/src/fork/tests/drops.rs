@@ -18,6 +18,7 @@ call/current.rs Current: - lives for the time of one call, which a child does no
 driver_state.rs ManagedBytes: buffers_of_every_kind
 event.rs RawEvent: events
 gate.rs Closed: host_guards_that_hold_the_gate
+gate.rs Enqueue: - lives while work is enqueued, which a child does not begin
 memory/access.rs Noted: - lives while work is enqueued, which a child does not begin
 memory/backing.rs Kept: - leaks, and what it counts for good is the business of ManagedBytes and DriverBlock
 memory/host_access.rs HostAccess: host_guards_that_hold_the_gate
@@ -31,10 +32,17 @@ profile.rs Profiler: profiles::a_profiler_and_a_counter
 profile.rs Running: - sets a flag of the child's own
 profile/cupti.rs Collection: profiles::a_profiler_and_a_counter
 reclaim.rs Reclaim: the_runtime_itself
+reclaim.rs Ticket: - of the thread that frees, or in the queue of a runtime that is never dropped in a child
+stream.rs Left: streams
 stream.rs StreamInner: streams
+sync/held.rs Held: - counts for the child's own thread
+sync/held.rs Turn: - counts for the child's own thread
 transfer/ring.rs Chunk: chunks_that_copies_may_use
+transfer/ring.rs LaneTurn: - lives while a copy is staged, which a child does not begin
 transfer/ring.rs Pinned: the_ring_and_its_threads
 transfer/staged.rs FinishOnPanic: - lives while a copy is staged, which a child does not begin
+transfer/transfers.rs RingTurn: - lives while a copy is staged, which a child does not begin
+transfer/workers.rs Leave: - lives on a thread that helps, which a child does not have
 transfer/workers.rs Workers: the_ring_and_its_threads
 ";
 

@@ -1,0 +1,200 @@
+//! What each thread holds of the library: its locks, and its turns at the gate of devices without concurrent managed access.
+//!
+//! Foreign code (subscribers of `tracing`, closures, wakers, destructors of panic payloads) may call back into the library, or wait for a
+//! thread that does. With a lock of the library held, that thread would wait for itself. So:
+//!
+//! - Foreign code is called without locks; in debug builds, [`assert_no_lock_held`] panics otherwise.
+//! - An event that is sent from deep inside, where a caller may hold a lock, goes through [`after_unlock`].
+//! - A wait for a device or for another thread holds no lock; in debug builds, [`assert_may_wait`] panics otherwise.
+
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+thread_local! {
+    static LOCKS: Cell<usize> = const { Cell::new(0) };
+    static TURNS: Cell<usize> = const { Cell::new(0) };
+    /// Whether `PUT_OFF` is not empty. Has no destructor, so it can be asked while a thread ends.
+    static IS_PUT_OFF: Cell<bool> = const { Cell::new(false) };
+    static PUT_OFF: RefCell<Vec<Box<dyn FnOnce()>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A lock that this thread holds, counted until dropped.
+pub(super) struct Held {
+    _on_this_thread: PhantomData<*const ()>,
+}
+
+impl Held {
+    pub(super) fn one_more() -> Self {
+        LOCKS.set(LOCKS.get() + 1);
+        Self {
+            _on_this_thread: PhantomData,
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        LOCKS.set(LOCKS.get() - 1);
+        run_what_was_put_off();
+    }
+}
+
+/// A turn at the gate: until it is dropped, host guards of managed memory wait for this thread. It is no lock: the thread may wait for a
+/// device meanwhile. But foreign code that asks for such a guard would wait for its own thread.
+pub(crate) struct Turn {
+    _on_this_thread: PhantomData<*const ()>,
+}
+
+impl Turn {
+    pub(crate) fn begin() -> Self {
+        TURNS.set(TURNS.get() + 1);
+        Self {
+            _on_this_thread: PhantomData,
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        TURNS.set(TURNS.get() - 1);
+        run_what_was_put_off();
+    }
+}
+
+/// Whether this thread has a turn at the gate.
+pub(crate) fn has_turn() -> bool {
+    TURNS.get() > 0
+}
+
+fn is_free() -> bool {
+    LOCKS.get() == 0 && TURNS.get() == 0
+}
+
+/// Runs `event` as soon as this thread holds no lock and no turn: now, if it holds none. A panic in it ends there.
+pub(crate) fn after_unlock(event: impl FnOnce() + 'static) {
+    if is_free() {
+        caught(event);
+        return;
+    }
+    // A thread that ends may have no list any more: then the event is lost.
+    let put_off = PUT_OFF.try_with(|list| list.borrow_mut().push(Box::new(event)));
+    IS_PUT_OFF.set(put_off.is_ok());
+}
+
+fn run_what_was_put_off() {
+    // What runs here may put off more, or run what was put off since.
+    while IS_PUT_OFF.get() && is_free() {
+        IS_PUT_OFF.set(false);
+        let events = PUT_OFF.try_with(RefCell::take).unwrap_or_default();
+        for event in events {
+            caught(event);
+        }
+    }
+}
+
+/// Runs `body`; nothing if it panics.
+pub(crate) fn caught<R>(body: impl FnOnce() -> R) -> Option<R> {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(result) => Some(result),
+        Err(panic) => {
+            // Its destructor is foreign code, which may panic as well.
+            std::mem::forget(panic);
+            None
+        }
+    }
+}
+
+/// To be called before foreign code runs.
+///
+/// # Panics
+///
+/// In debug builds, if this thread holds a lock of the library.
+#[track_caller]
+pub(crate) fn assert_no_lock_held(before: &str) {
+    if cfg!(debug_assertions) && !std::thread::panicking() {
+        let (locks, turns) = (LOCKS.get(), TURNS.get());
+        assert!(
+            is_free(),
+            "{before}: this thread holds {locks} lock(s) of the library and {turns} turn(s) at the gate"
+        );
+    }
+}
+
+/// To be called before a wait for a device or another thread.
+///
+/// # Panics
+///
+/// In debug builds, if this thread holds a lock of the library.
+#[track_caller]
+pub(crate) fn assert_may_wait() {
+    if cfg!(debug_assertions) && !std::thread::panicking() {
+        let locks = LOCKS.get();
+        assert_eq!(locks, 0, "a wait: this thread holds lock(s) of the library");
+    }
+}
+
+/// The same, where one lock is released for the time of the wait.
+#[track_caller]
+pub(super) fn assert_only_one_held() {
+    if cfg!(debug_assertions) && !std::thread::panicking() {
+        let locks = LOCKS.get();
+        assert_eq!(locks, 1, "a wait: this thread holds other lock(s), too");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Mutex;
+    use super::*;
+    use std::rc::Rc;
+
+    #[test]
+    fn what_is_put_off_runs_when_the_last_lock_is_released() {
+        let (first, second) = (Mutex::new(()), Mutex::new(()));
+        let said: Rc<RefCell<Vec<&str>>> = Rc::default();
+        let say = |word| {
+            let said = Rc::clone(&said);
+            after_unlock(move || {
+                assert_no_lock_held("a word");
+                said.borrow_mut().push(word);
+            });
+        };
+        say("at once");
+        assert_eq!(*said.borrow(), ["at once"]);
+        let (outer, inner) = (first.lock(), second.lock());
+        say("later");
+        drop(outer);
+        let turn = Turn::begin();
+        drop(inner);
+        assert_eq!(*said.borrow(), ["at once"]);
+        drop(turn);
+        assert_eq!(*said.borrow(), ["at once", "later"]);
+    }
+
+    #[test]
+    fn a_panic_in_what_was_put_off_stops_nothing() {
+        let lock = Mutex::new(());
+        let runs = Rc::new(Cell::new(0));
+        let guard = lock.lock();
+        for _ in 0..2 {
+            let runs = Rc::clone(&runs);
+            after_unlock(move || {
+                runs.set(runs.get() + 1);
+                panic!("on purpose");
+            });
+        }
+        drop(guard);
+        assert_eq!(runs.get(), 2);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    fn foreign_code_under_a_lock_is_a_panic() {
+        let lock = Mutex::new(());
+        let _guard = lock.lock();
+        let outcome = catch_unwind(|| assert_no_lock_held("an event"));
+        assert!(outcome.is_err());
+        assert!(catch_unwind(assert_may_wait).is_err());
+    }
+}
