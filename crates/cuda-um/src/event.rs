@@ -192,7 +192,7 @@ impl Drop for RawEvent {
         }
         // SAFETY: nobody else has the event; CUDA keeps what streams still wait for.
         if let Err(error) = unsafe { self.api.event_destroy(self.ordinal, self.raw) } {
-            tracing::warn!(target: "cuda_um", device = self.ordinal, %error, "an event could not be destroyed");
+            crate::telemetry::warn!(device = self.ordinal, %error, "an event could not be destroyed");
         }
     }
 }

@@ -61,7 +61,7 @@ impl Reclaim {
             let thread = std::thread::Builder::new().name("cuda-um-reclaim".to_owned());
             if let Err(error) = thread.spawn(move || shared.run()) {
                 drop(state);
-                tracing::warn!(target: "cuda_um", %error, "no thread to free on: waiting here");
+                crate::telemetry::warn!(%error, "no thread to free on: waiting here");
                 self.shared.finish(entry);
                 return;
             }
@@ -174,7 +174,7 @@ impl Shared {
 
     fn failed(&self, what: &str, outcome: &str, error: Error) {
         let _ = catch_unwind(AssertUnwindSafe(|| {
-            tracing::warn!(target: "cuda_um", what, outcome, %error, "a drop in use was not completed as it should");
+            crate::telemetry::warn!(what, outcome, %error, "a drop in use was not completed as it should");
         }));
         self.state.lock().first_error.get_or_insert(error);
     }

@@ -206,7 +206,7 @@ impl StreamInner {
                 .map(Remains::Event),
         };
         last_event().unwrap_or_else(|error: Error| {
-            tracing::debug!(target: "cuda_um", device = self.ordinal(), %error, "nobody can ask for the work of a stream that is gone");
+            crate::telemetry::debug!(device = self.ordinal(), %error, "nobody can ask for the work of a stream that is gone");
             Remains::Unknown
         })
     }
@@ -368,7 +368,7 @@ impl Drop for StreamInner {
         }
         // SAFETY: nobody else has the stream any more; work on it goes on, and buffers that it uses keep it alive.
         if let Err(error) = unsafe { self.api().stream_destroy(self.ordinal(), self.raw()) } {
-            tracing::warn!(target: "cuda_um", device = self.ordinal(), %error, "a stream could not be destroyed");
+            crate::telemetry::warn!(device = self.ordinal(), %error, "a stream could not be destroyed");
         }
     }
 }

@@ -53,7 +53,7 @@ impl Drop for Current<'_> {
             false => self.api.set_device(before),
         });
         if let Err(error) = restored {
-            tracing::warn!(target: "cuda_um", %error, "the caller's device could not be made current again");
+            crate::telemetry::warn!(%error, "the caller's device could not be made current again");
         }
     }
 }

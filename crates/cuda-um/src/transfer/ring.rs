@@ -103,7 +103,7 @@ impl Lane {
                 Ok(chunk) => self.chunks.push(chunk),
                 Err(error) if self.chunks.is_empty() => return Err(error),
                 Err(error) => {
-                    tracing::debug!(target: "cuda_um", %error, "one chunk to stage copies instead of two");
+                    crate::telemetry::debug!(%error, "one chunk to stage copies instead of two");
                     break;
                 }
             }
@@ -182,11 +182,11 @@ impl Drop for Chunk {
         let Pinned { api, ordinal, .. } = &self.memory;
         let is_over = error.is_sticky() || api.device_synchronize(*ordinal).is_ok();
         if is_over {
-            tracing::debug!(target: "cuda_um", %error, "a chunk of pinned memory whose event could not be waited for");
+            crate::telemetry::debug!(%error, "a chunk of pinned memory whose event could not be waited for");
             return;
         }
         self.memory.is_kept = true;
-        tracing::warn!(target: "cuda_um", %error, "a chunk of pinned memory is leaked: its copies could not be waited for");
+        crate::telemetry::warn!(%error, "a chunk of pinned memory is leaked: its copies could not be waited for");
     }
 }
 
@@ -198,7 +198,7 @@ impl Drop for Pinned {
         }
         // SAFETY: the chunk's own memory; the chunk has waited for the copies that use it.
         if let Err(error) = unsafe { self.api.free_host(self.ordinal, self.address) } {
-            tracing::warn!(target: "cuda_um", %error, "pinned memory for staging could not be freed");
+            crate::telemetry::warn!(%error, "pinned memory for staging could not be freed");
         }
     }
 }

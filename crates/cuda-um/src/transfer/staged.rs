@@ -82,7 +82,7 @@ pub(crate) unsafe fn copy(
     for thread in 0..threads {
         match ring.lane(thread).prepare(device, chunks) {
             Err(error) if thread == 0 => {
-                tracing::warn!(target: "cuda_um", %error, "no pinned memory to stage copies: the driver copies by itself");
+                crate::telemetry::warn!(%error, "no pinned memory to stage copies: the driver copies by itself");
                 return None;
             }
             // That thread leaves the pieces to the others.

@@ -105,7 +105,7 @@ impl Workers {
             match thread.spawn(move || shared.help()) {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
-                    tracing::warn!(target: "cuda_um", %error, "copies have fewer threads");
+                    crate::telemetry::warn!(%error, "copies have fewer threads");
                     break;
                 }
             }
