@@ -132,8 +132,7 @@ impl<T> UnifiedBuffer<T> {
             return Ok(());
         }
         let started = Started::now(self.device());
-        let _span = tracing::debug_span!(target: "cuda_um", "advise", buffer = self.id(), ?advice)
-            .entered();
+        let _span = crate::telemetry::span!("advise", buffer = self.id(), ?advice);
         if advice == Advice::SetReadMostly {
             // A write that is under way would end the duplicates, fault by fault.
             for used in self.raw.in_flight.before(Access::Read) {
@@ -169,7 +168,7 @@ impl<T> UnifiedBuffer<T> {
                 write: false,
             }],
         );
-        tracing::debug!(target: "cuda_um", buffer = self.id(), ?range, ?advice, "advise");
+        crate::telemetry::debug!(buffer = self.id(), ?range, ?advice, "advise");
         Ok(())
     }
 

@@ -195,7 +195,7 @@ impl Drop for RawEvent {
         if let Err(error) = unsafe { self.api.event_destroy(self.ordinal, self.raw) } {
             let device = self.ordinal;
             after_unlock(move || {
-                tracing::warn!(target: "cuda_um", device, %error, "an event could not be destroyed");
+                crate::telemetry::warn!(device, %error, "an event could not be destroyed");
             });
         }
     }

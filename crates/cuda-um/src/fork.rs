@@ -68,7 +68,10 @@ fn ask_to_be_told() {
     // of is unloaded, the C library forgets the handler.
     let result = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     if result != 0 {
-        tracing::warn!(target: "cuda_um", result, "children of this process will not know that they are");
+        crate::telemetry::warn!(
+            result,
+            "children of this process will not know that they are"
+        );
     }
 }
 

@@ -9,8 +9,7 @@ pub use arguments::Arguments;
 
 use crate::capability::Capabilities;
 use crate::error::{Error, Result};
-use crate::memory::access::enqueue;
-use crate::memory::in_flight::Access;
+use crate::memory::access::enqueue_kernel;
 use crate::module::Kernel;
 use crate::observe::{Started, What};
 use crate::stream::Stream;
@@ -111,13 +110,15 @@ impl Kernel {
         }
         config.check(self)?;
         let started = Started::now(device);
-        let _span = tracing::debug_span!(target: "cuda_um", "launch", kernel = &*self.name, device = device.ordinal()).entered();
+        let _span =
+            crate::telemetry::span!("launch", kernel = &*self.name, device = device.ordinal());
         let mut parameters = Parameters::default();
         arguments.pass(&mut parameters);
         parameters.check(device)?;
         let mut addresses: SmallVec<[*mut c_void; 16]> =
             parameters.values().map(|value| value.cast()).collect();
-        enqueue(stream, parameters.tracked(), || {
+        let module = &self.module.in_flight;
+        enqueue_kernel(module, stream, parameters.tracked(), || {
             // SAFETY: the kernel's side is the caller's promise; the buffers note this use, so they are neither freed nor used by
             // the host in its way before it is done; the module stays loaded, for it notes the use as well.
             unsafe {
@@ -131,16 +132,13 @@ impl Kernel {
                 )
             }
         })?;
-        self.module
-            .in_flight
-            .record(inner, inner.submitted(), Access::Read);
         started.done(
             What::Launch(&self.name),
             device,
             Some(inner),
             parameters.parts(),
         );
-        tracing::debug!(target: "cuda_um", kernel = &*self.name, grid = ?config.grid, block = ?config.block, "launch");
+        crate::telemetry::debug!(kernel = &*self.name, grid = ?config.grid, block = ?config.block, "launch");
         Ok(())
     }
 }

@@ -74,6 +74,7 @@ mod residency;
 mod runtime;
 mod stream;
 mod sync;
+mod telemetry;
 mod transfer;
 
 pub use advice::Advice;

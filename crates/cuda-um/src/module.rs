@@ -270,7 +270,7 @@ impl Drop for Loaded {
         };
         if uses.iter().all(|used| used.is_done().unwrap_or(false)) {
             if let Err(error) = release() {
-                tracing::warn!(target: "cuda_um", device = ordinal, %error, "a module could not be unloaded");
+                crate::telemetry::warn!(device = ordinal, %error, "a module could not be unloaded");
             }
             return;
         }

@@ -62,7 +62,8 @@ impl<T> UnifiedBuffer<T> {
         // What is there is known without asking CUDA, but behind a lock.
         self.device().api().origin.check("prefetch")?;
         let started = Started::now(self.device());
-        let _span = tracing::debug_span!(target: "cuda_um", "prefetch", buffer = self.id(), bytes = bytes.len(), %location).entered();
+        let _span =
+            crate::telemetry::span!("prefetch", buffer = self.id(), bytes = bytes.len(), %location);
         let missing = missing(&self.raw, &bytes, location);
         let part = Part {
             raw: &self.raw,
@@ -79,7 +80,7 @@ impl<T> UnifiedBuffer<T> {
                 location.check(self.device().runtime())?;
             }
             started.done(what, self.device(), Some(stream.inner()), [part]);
-            tracing::debug!(target: "cuda_um", buffer = self.id(), ?range, %location, "prefetch of what is there");
+            crate::telemetry::debug!(buffer = self.id(), ?range, %location, "prefetch of what is there");
             return Ok(());
         }
         let device = self.device();
@@ -107,7 +108,7 @@ impl<T> UnifiedBuffer<T> {
         note_move(&self.raw, &bytes, location, stream, enqueued.is_ok());
         enqueued?;
         started.done(what, device, Some(stream.inner()), [part]);
-        tracing::debug!(target: "cuda_um", buffer = self.id(), ?range, parts = missing.len(), %location, "prefetch");
+        crate::telemetry::debug!(buffer = self.id(), ?range, parts = missing.len(), %location, "prefetch");
         Ok(())
     }
 }

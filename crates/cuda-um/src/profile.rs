@@ -143,7 +143,7 @@ impl Profiler {
         let devices = self.runtime.open_devices();
         for device in &devices {
             if let Err(error) = device.synchronize() {
-                tracing::warn!(target: "cuda_um", device = device.ordinal(), %error, "a profile may be short: work failed");
+                crate::telemetry::warn!(device = device.ordinal(), %error, "a profile may be short: work failed");
             }
         }
         let Some((mut session, collection)) = session::end().zip(self.collection.take()) else {
@@ -194,8 +194,9 @@ impl Profiler {
             dropped_operations: session.dropped + kernels_over,
         };
         if trace.dropped_records + trace.dropped_operations > 0 {
-            tracing::warn!(
-                target: "cuda_um", records = trace.dropped_records, operations = trace.dropped_operations,
+            crate::telemetry::warn!(
+                records = trace.dropped_records,
+                operations = trace.dropped_operations,
                 "a profile is short of what there was no room for"
             );
         }

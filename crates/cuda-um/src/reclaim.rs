@@ -96,7 +96,7 @@ impl Reclaim {
                     let shared = Arc::clone(&self.shared);
                     // The caller may hold a lock.
                     return after_unlock(move || {
-                        tracing::warn!(target: "cuda_um", %error, "no thread to free on: waiting here");
+                        crate::telemetry::warn!(%error, "no thread to free on: waiting here");
                         shared.finish(entry);
                     });
                 }
@@ -220,7 +220,7 @@ impl Shared {
         drop(ticket);
         for (outcome, error) in events {
             caught(|| {
-                tracing::warn!(target: "cuda_um", what, outcome, error, "a drop in use was not completed as it should");
+                crate::telemetry::warn!(what, outcome, error, "a drop in use was not completed as it should");
             });
         }
     }

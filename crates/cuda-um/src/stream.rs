@@ -215,7 +215,7 @@ impl StreamInner {
         last_event().unwrap_or_else(|error: Error| {
             let device = self.ordinal();
             after_unlock(move || {
-                tracing::debug!(target: "cuda_um", device, %error, "a stream is destroyed later: no event tells when its work is done");
+                crate::telemetry::debug!(device, %error, "a stream is destroyed later: no event tells when its work is done");
             });
             Remains::Stream(Left {
                 api: Arc::clone(self.api()),
@@ -375,7 +375,7 @@ unsafe fn destroy(api: &Api, device: u32, raw: cudaStream_t) {
     // SAFETY: the caller's promise.
     if let Err(error) = unsafe { api.stream_destroy(device, raw) } {
         after_unlock(move || {
-            tracing::warn!(target: "cuda_um", device, %error, "a stream could not be destroyed");
+            crate::telemetry::warn!(device, %error, "a stream could not be destroyed");
         });
     }
 }

@@ -41,6 +41,25 @@ fn a_drop_in_use_neither_waits_nor_frees_too_early() {
 }
 
 #[test]
+fn a_module_stays_loaded_for_a_launch_whose_call_says_that_it_failed() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let add = Add::load(&device);
+    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    device.synchronize().unwrap();
+    let held = sim.hold(0);
+    let late = Fail::call("cuLaunchKernel").with(cudaError::cudaErrorUnknown);
+    sim.fail(late.after_the_call());
+    add.launch(&stream, 100, (&mut buffer, 100u32, 1u32))
+        .unwrap_err();
+    drop(add);
+    assert_eq!(calls(&sim, "cuModuleUnload"), 0, "its kernel is to run");
+    drop(held);
+    assert_eq!(buffer.host().unwrap()[..], [1; 100]);
+    device.runtime().reclaim().unwrap();
+    assert_eq!(calls(&sim, "cuModuleUnload"), 1);
+}
+
+#[test]
 fn memory_whose_work_nobody_can_wait_for_is_leaked() {
     let (sim, device, stream) = simulated(Gpu::H200);
     let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();

@@ -1,14 +1,21 @@
-//! Drops by a panic, on other threads and in every order: nothing is freed in use, and nothing is left.
+//! Drops by a panic, on other threads and in every order: nothing is freed in use, and nothing is left. Panics of a subscriber of
+//! `tracing`: nothing comes of them.
 
+#[path = "support/bomb.rs"]
+mod bomb;
 mod support;
 
+use bomb::Plan;
 use cuda_um::{
-    DeviceBuffer, DevicePool, PinnedPool, PoolOptions, RegisteredBuffer, UnifiedBuffer, UnifiedPool,
+    DeviceBuffer, DevicePool, Error, PinnedBuffer, PinnedPool, PoolOptions, RegisteredBuffer,
+    TransferOptions, UnifiedBuffer, UnifiedPool,
 };
-use cuda_um_sim::Gpu;
+use cuda_um_sim::{Fail, Gpu, Leak, Sim};
+use cuda_um_sys::cudaError;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
-use support::{Add, simulated};
+use std::path::Path;
+use support::{Add, Checked, on, open, simulated};
 
 /// The panic on purpose.
 struct OnPurpose;
@@ -149,4 +156,169 @@ fn handles_go_in_every_order() {
         drop(runtime);
         assert_eq!(sim.leaks(), [], "{order:?}");
     }
+}
+
+/// Runs what a subscriber's panic must not end. `None` if it does: that is looked at last, for it matters more what goes on then.
+fn caught<R>(body: impl FnOnce() -> R) -> Option<R> {
+    bomb::install();
+    let before = bomb::panics();
+    // The payload is not to be dropped.
+    let outcome = catch_unwind(AssertUnwindSafe(body)).map_err(std::mem::forget);
+    assert!(bomb::panics() > before, "the subscriber has not panicked");
+    outcome.ok()
+}
+
+const CAME_OUT: &str = "the panic of a subscriber came out of the library";
+
+/// The names of the calls since the last one of `name`, and their results.
+fn calls_from_the_last(sim: &Sim, name: &str) -> Vec<(&'static str, cudaError)> {
+    let trace = sim.trace();
+    let last = trace.iter().rposition(|call| call.name == name);
+    let calls = trace[last.expect("it was called")..].iter();
+    calls.map(|call| (call.name, call.result)).collect()
+}
+
+/// The first buffer holds the last handle of a stream, which is destroyed when the next use is noted, and says that it cannot be.
+#[test]
+fn every_buffer_notes_a_use_though_a_subscriber_panics_meanwhile() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    sim.leaves(1, "its destruction is refused", |leak| {
+        *leak == Leak::Stream
+    });
+    let mut source = PinnedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    let mut target = PinnedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    {
+        let first = device.stream().unwrap();
+        source.fill(1, &first).unwrap();
+        first.synchronize().unwrap();
+    }
+    let paused = sim.pause();
+    sim.fail(Fail::call("cudaStreamDestroy"));
+    let outcome = caught(|| stream.copy(&source, &mut target));
+    let busy = target.try_host().map(drop);
+    assert!(matches!(busy, Err(Error::Busy { .. })), "{busy:?}");
+    drop(paused);
+    assert_eq!(target.host().unwrap()[..], [1; 1000]);
+    outcome.expect(CAME_OUT).unwrap();
+}
+
+/// A copy to pinned memory by the driver itself, behind which the thread's own device cannot be made current again.
+#[test]
+fn a_copy_to_the_host_is_waited_for_though_a_subscriber_panics_behind_it() {
+    let sim = Checked::new(Sim::builder().devices(2).build().unwrap());
+    let (device, _stream) = on(&open(&sim), 1);
+    device.set_transfer_options(TransferOptions::default().ring_bytes(0));
+    let source = DeviceBuffer::from_slice(&device, &[7u32; 1000]).unwrap();
+    let mut target = PinnedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    let copy = |target: &mut PinnedBuffer<u32>| {
+        let mut target = target.host_mut().unwrap();
+        source.copy_to_host(&mut target)
+    };
+    sim.clear_trace();
+    copy(&mut target).unwrap();
+    let trace = sim.trace();
+    let at = trace.iter().position(|call| call.name == "cudaMemcpyAsync");
+    let before = trace[..at.unwrap()].iter();
+    let before = before.filter(|call| call.name == "cudaSetDevice").count() as u64;
+    target.host_mut().unwrap().fill(0);
+    // It is tried twice.
+    sim.fail(Fail::call("cudaSetDevice").nth(before + 1));
+    sim.fail(Fail::call("cudaSetDevice").nth(before + 2));
+    let outcome = caught(|| copy(&mut target));
+    sim.clear_failures();
+    let after = calls_from_the_last(&sim, "cudaMemcpyAsync");
+    let waited = after.contains(&("cudaStreamSynchronize", cudaError::cudaSuccess));
+    assert!(waited, "nobody waits for the copy: {after:?}");
+    assert_eq!(target.host().unwrap()[..], [7; 1000]);
+    outcome.expect(CAME_OUT).unwrap();
+}
+
+/// The wait at the end of the scope needs an event, which can be neither recorded nor destroyed.
+#[test]
+fn a_scope_of_registered_memory_waits_and_unregisters_though_a_subscriber_panics() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    sim.leaves(1, "its destruction is refused", |leak| *leak == Leak::Event);
+    let source = DeviceBuffer::from_slice(&device, &[7u32; 5000]).unwrap();
+    let mut other = DeviceBuffer::<u32>::zeroed(&device, 5000).unwrap();
+    let mut memory = vec![0u32; 5000];
+    let outcome = caught(|| {
+        RegisteredBuffer::scope(&device, &mut memory, |registered| {
+            stream.copy(&source, registered).unwrap();
+            // So that the copy is not the stream's last work.
+            other.fill(1, &stream).unwrap();
+            sim.fail(Fail::call("cudaEventRecord"));
+            sim.fail(Fail::call("cudaEventDestroy"));
+        })
+    });
+    let after = calls_from_the_last(&sim, "cudaEventDestroy");
+    for call in ["cudaStreamSynchronize", "cudaHostUnregister"] {
+        let done = after.contains(&(call, cudaError::cudaSuccess));
+        assert!(done, "{call} is missing: {after:?}");
+    }
+    assert_eq!(memory, [7; 5000]);
+    let error = outcome.expect(CAME_OUT).unwrap_err();
+    let told = matches!(&error, Error::Call { call, .. } if *call == "cudaEventRecord");
+    assert!(told, "{error}");
+}
+
+/// All that the library does, on a thread on which every event, and every entry, exit and end of a span, panics; at last within a panic.
+#[test]
+fn a_subscriber_that_always_panics_changes_nothing() {
+    bomb::install();
+    for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
+        let (_sim, device, stream) = simulated(gpu);
+        let runtime = device.runtime().clone();
+        let before = bomb::panics();
+        let work = || {
+            let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
+            let add = Add::load(&device);
+            let mut managed = pool.from_slice(&[1u32; 5000]).unwrap();
+            let mut memory = DeviceBuffer::<u32>::zeroed(&device, 5000).unwrap();
+            add.launch(&stream, 5000, (&mut managed, 5000u32, 1u32))
+                .unwrap();
+            stream.copy(&managed, &mut memory).unwrap();
+            assert_eq!(memory.read_back().unwrap(), [2; 5000]);
+            memory.fill(3, &stream).unwrap();
+            assert_eq!(managed.host().unwrap()[..], [2; 5000]);
+            add.launch(&stream, 5000, (&mut memory, 5000u32, 1u32))
+                .unwrap();
+            assert_eq!(memory.read_back().unwrap(), [4; 5000]);
+            memory.close().unwrap();
+            // The rest is dropped by a panic.
+            panic_any(OnPurpose)
+        };
+        unwinds(|| bomb::with(Plan::Always, work).0);
+        assert!(bomb::panics() > before + 30, "{}", bomb::panics() - before);
+        drop((stream, device));
+        runtime.reclaim().unwrap();
+    }
+}
+
+#[test]
+fn one_file_calls_tracing() {
+    fn look(folder: &Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                look(&path, found);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            // The type of a field is no call.
+            let text = text.replace("tracing::field::", "");
+            let code = text.lines().filter(|line| !line.trim().starts_with("//"));
+            if code.clone().any(|line| line.contains("tracing")) {
+                found.push(path.file_name().unwrap().to_string_lossy().into_owned());
+            }
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    if !root.exists() {
+        return eprintln!("NOT RUN: the sources are not on this machine");
+    }
+    let mut found = Vec::new();
+    look(&root, &mut found);
+    found.sort();
+    // The tests of fork listen.
+    assert_eq!(found, ["telemetry.rs", "tests.rs"]);
 }

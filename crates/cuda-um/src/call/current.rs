@@ -56,7 +56,7 @@ impl Drop for Current<'_> {
         if let Err(error) = restored {
             // Calls are made under locks, too.
             after_unlock(move || {
-                tracing::warn!(target: "cuda_um", %error, "the caller's device could not be made current again");
+                crate::telemetry::warn!(%error, "the caller's device could not be made current again");
             });
         }
     }

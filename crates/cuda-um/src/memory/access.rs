@@ -1,10 +1,11 @@
 //! The one way onto a stream: checks, gate, order, work, record.
 
-use super::in_flight::Access;
+use super::in_flight::{Access, InFlight, Use};
 use super::raw::RawBuffer;
 use crate::error::{Error, Result};
 use crate::residency::Place;
 use crate::stream::{Stream, StreamInner};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// A buffer that work uses.
@@ -30,6 +31,25 @@ pub(crate) fn enqueue<'a>(
     used: impl Iterator<Item = Tracked<'a>> + Clone,
     work: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
+    enqueue_of(None, stream, used, work)
+}
+
+/// The same for a kernel of a module, which notes the use as the buffers do: it stays loaded until the kernel is done.
+pub(crate) fn enqueue_kernel<'a>(
+    module: &InFlight,
+    stream: &Stream,
+    used: impl Iterator<Item = Tracked<'a>> + Clone,
+    work: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    enqueue_of(Some(module), stream, used, work)
+}
+
+fn enqueue_of<'a>(
+    module: Option<&InFlight>,
+    stream: &Stream,
+    used: impl Iterator<Item = Tracked<'a>> + Clone,
+    work: impl FnOnce() -> Result<()>,
+) -> Result<()> {
     let inner = stream.inner();
     inner.api().origin.check("enqueue")?;
     let mut concurrent = inner.device().capabilities.concurrent_managed_access;
@@ -44,22 +64,35 @@ pub(crate) fn enqueue<'a>(
     for Tracked { raw, access } in used.clone() {
         raw.in_flight.order(inner, access)?;
     }
-    let _noted = Noted { inner, used };
+    let _noted = Noted {
+        module,
+        inner,
+        used,
+    };
     work()
 }
 
 /// Notes the uses when it is dropped: after the work is enqueued, and also if that failed or panicked half-way.
 struct Noted<'s, 'a, I: Iterator<Item = Tracked<'a>> + Clone> {
+    module: Option<&'s InFlight>,
     inner: &'s Arc<StreamInner>,
     used: I,
 }
 
 impl<'a, I: Iterator<Item = Tracked<'a>> + Clone> Drop for Noted<'_, 'a, I> {
     fn drop(&mut self) {
+        // Of earlier work. Dropped last, when all notes are made: to drop one may destroy its stream.
+        let mut _finished: SmallVec<[Use; 16]> = SmallVec::new();
         let seq = self.inner.number();
+        if let Some(module) = self.module {
+            _finished.extend(module.record(self.inner, seq, Access::Read));
+        }
         for Tracked { raw, access } in self.used.clone() {
-            raw.in_flight.record(self.inner, seq, access);
-            let place = Place::Device(self.inner.ordinal());
+            _finished.extend(raw.in_flight.record(self.inner, seq, access));
+        }
+        // Where the pages are: a mistake there costs time, and nothing else.
+        let place = Place::Device(self.inner.ordinal());
+        for Tracked { raw, access } in self.used.clone() {
             raw.used_by(place, access, self.inner);
         }
     }

@@ -9,7 +9,7 @@ use super::raw::RawBuffer;
 use crate::call::CopyKind;
 use crate::error::Result;
 use crate::observe::{Part, Started, What};
-use crate::stream::Stream;
+use crate::stream::{Stream, StreamInner};
 use crate::transfer::{self, Direction, Host, Staged};
 use std::ops::RangeBounds;
 
@@ -19,9 +19,7 @@ pub(super) fn from_host(target: &mut RawBuffer, offset: usize, source: &[u8]) ->
         return Ok(());
     }
     let started = Started::now(target.device());
-    let _span =
-        tracing::debug_span!(target: "cuda_um", "copy", to = target.id(), bytes = source.len())
-            .entered();
+    let _span = crate::telemetry::span!("copy", to = target.id(), bytes = source.len());
     put(target, offset, source)?;
     started.done(
         What::Copy,
@@ -64,9 +62,7 @@ pub(super) fn to_host(source: &RawBuffer, offset: usize, target: &mut [u8]) -> R
         return Ok(());
     }
     let started = Started::now(source.device());
-    let _span =
-        tracing::debug_span!(target: "cuda_um", "copy", from = source.id(), bytes = target.len())
-            .entered();
+    let _span = crate::telemetry::span!("copy", from = source.id(), bytes = target.len());
     get(source, offset, target)?;
     started.done(
         What::Copy,
@@ -131,10 +127,12 @@ pub(super) unsafe fn with_host(
 ) -> Result<Option<()>> {
     let device = buffer.device();
     let stream = device.default_stream()?;
-    let (mut uses_host, mut copied) = (false, Some(()));
+    let (mut in_use, mut copied) = (HostInUse(None), Some(()));
     let used = std::iter::once(Tracked::new(buffer, access));
     let enqueued = enqueue(&stream, used, || {
-        uses_host = copy.direction == Direction::ToHost;
+        if copy.direction == Direction::ToHost {
+            in_use.0 = Some(stream.inner());
+        }
         // SAFETY: the caller's promise; what the stream was told to wait for comes before.
         if let Some(outcome) = unsafe { transfer::copy(device.state(), stream.inner(), copy) } {
             return outcome;
@@ -147,8 +145,8 @@ pub(super) unsafe fn with_host(
             Direction::ToDevice => (copy.device, host),
             Direction::ToHost => (host, copy.device),
         };
-        uses_host = true;
-        // SAFETY: the caller's promise; the stream is waited for below.
+        in_use.0 = Some(stream.inner());
+        // SAFETY: the caller's promise; the stream is waited for below, also if this panics.
         unsafe {
             device.api().memcpy_async(
                 device.ordinal(),
@@ -160,13 +158,27 @@ pub(super) unsafe fn with_host(
             )
         }
     });
-    if uses_host {
-        // Whatever went wrong: the memory is the caller's, and nothing may use it any more.
-        enqueued.and(stream.inner().finish())?;
-    } else {
-        enqueued?;
-    }
+    // Whatever went wrong: the memory is the caller's, and nothing may use it any more.
+    enqueued.and(in_use.finish())?;
     Ok(copied)
+}
+
+/// The stream that may use the caller's memory, if one does. It is waited for, at the latest when this is dropped.
+struct HostInUse<'a>(Option<&'a StreamInner>);
+
+impl HostInUse<'_> {
+    fn finish(mut self) -> Result<()> {
+        self.0.take().map_or(Ok(()), StreamInner::finish)
+    }
+}
+
+impl Drop for HostInUse<'_> {
+    fn drop(&mut self) {
+        if let Some(stream) = self.0.take() {
+            // On the way of a panic: there is no way to tell an error.
+            let _ = stream.finish();
+        }
+    }
 }
 
 impl Stream {
@@ -231,7 +243,8 @@ impl Stream {
         let ordinal = self.inner().ordinal();
         let started = Started::now(source.raw().device());
         let (source_id, target_id) = (source.raw().id(), target.raw().id());
-        let _span = tracing::debug_span!(target: "cuda_um", "copy", from = source_id, to = target_id, bytes = from.len()).entered();
+        let _span =
+            crate::telemetry::span!("copy", from = source_id, to = target_id, bytes = from.len());
         let used = [
             tracked(source, Access::Read),
             tracked(target, Access::Write),

@@ -17,8 +17,7 @@ pub(super) fn fill(buffer: &mut RawBuffer, pattern: &[u8], stream: &Stream) -> R
         return Ok(());
     }
     let started = Started::now(buffer.device());
-    let _span =
-        tracing::debug_span!(target: "cuda_um", "fill", buffer = buffer.id(), bytes).entered();
+    let _span = crate::telemetry::span!("fill", buffer = buffer.id(), bytes);
     let (expected, found) = (buffer.device().ordinal(), stream.inner().ordinal());
     let own_device = expected == found;
     // Host memory may have no address on the device, or another one on another device.

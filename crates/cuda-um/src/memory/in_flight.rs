@@ -80,9 +80,9 @@ impl InFlight {
     }
 
     /// Notes work that is enqueued on `stream`, as number `seq`, after `order`.
-    pub(crate) fn record(&self, stream: &Arc<StreamInner>, seq: u64, access: Access) {
-        // Declared first, so dropped last: streams that nothing uses any more are destroyed without the lock.
-        let mut _finished: Finished = Default::default();
+    ///
+    /// Gives the uses that are over. To drop one may destroy its stream, so the caller drops them when everything is noted.
+    pub(crate) fn record(&self, stream: &Arc<StreamInner>, seq: u64, access: Access) -> Finished {
         let mut state = self.state.lock();
         let new = || Use {
             stream: Arc::clone(stream),
@@ -90,23 +90,31 @@ impl InFlight {
         };
         if access == Access::Write {
             // It runs after all others, and is exclusive: nothing was added since `order`.
-            _finished.0 = std::mem::take(&mut state.others);
-            match &mut state.writer {
-                Some(writer) if Arc::ptr_eq(&writer.stream, stream) => writer.seq = seq,
-                writer => _finished.1 = writer.replace(new()),
-            }
-            return;
+            let before = match &mut state.writer {
+                Some(writer) if Arc::ptr_eq(&writer.stream, stream) => {
+                    writer.seq = seq;
+                    None
+                }
+                writer => writer.replace(new()),
+            };
+            let others = std::mem::take(&mut state.others);
+            return others
+                .into_iter()
+                .map(|other| other.used)
+                .chain(before)
+                .collect();
         }
         let moved = if access == Access::Move { seq } else { 0 };
         let same = |other: &&mut Other| Arc::ptr_eq(&other.used.stream, stream);
         if let Some(other) = state.others.iter_mut().find(same) {
             other.used.seq = other.used.seq.max(seq);
             other.moved = other.moved.max(moved);
-            return;
+            return Finished::new();
         }
-        // Else a buffer that is only read would keep every stream that it was ever read on.
-        _finished = state.take_done();
-        state.others.push(Other { used: new(), moved });
+        // Noted before anything else is looked at.
+        state.others.insert(0, Other { used: new(), moved });
+        // Otherwise a buffer that is only read would keep every stream that it was ever read on.
+        state.take_done(1)
     }
 
     /// What the host must wait for before it reads (or, with `Write`, writes).
@@ -163,36 +171,42 @@ impl InFlight {
         if state.is_empty() {
             return None;
         }
-        state.take_done();
+        state.take_done(0);
         (!state.is_empty()).then(|| Box::new(std::mem::take(self)))
     }
 
     /// Forgets what is known to be done, so that idle buffers hold no streams.
     pub(crate) fn prune(&self) {
+        // Declared first, so dropped last: streams that nothing uses any more are destroyed without the lock.
         let _finished;
         let mut state = self.state.lock();
-        _finished = state.take_done();
+        _finished = state.take_done(0);
     }
 }
 
-type Finished = (SmallVec<[Other; 2]>, Option<Use>);
+/// Uses that are over.
+pub(crate) type Finished = SmallVec<[Use; 2]>;
 
 impl State {
     fn is_empty(&self) -> bool {
         self.writer.is_none() && self.others.is_empty()
     }
 
-    /// Takes out what is done; asks the device only when there is much.
-    fn take_done(&mut self) -> Finished {
-        let ask = self.others.len() >= MANY;
+    /// Takes out what is done, but for the first `kept` of the others; asks the device only when there is much. What is not done stays in
+    /// its place all the while.
+    fn take_done(&mut self, kept: usize) -> Finished {
+        let ask = self.others.len() >= MANY + kept;
         let is_done = |used: &Use| {
             used.stream.is_known_done(used.seq) || ask && used.is_done().unwrap_or(false)
         };
-        let (done, going_on) = std::mem::take(&mut self.others)
-            .into_iter()
-            .partition(|other| is_done(&other.used));
-        self.others = going_on;
-        (done, self.writer.take_if(|writer| is_done(writer)))
+        let mut done = Finished::new();
+        for at in (kept..self.others.len()).rev() {
+            if is_done(&self.others[at].used) {
+                done.push(self.others.remove(at).used);
+            }
+        }
+        done.extend(self.writer.take_if(|writer| is_done(writer)));
+        done
     }
 }
 

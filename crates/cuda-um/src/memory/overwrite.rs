@@ -103,9 +103,7 @@ pub(super) fn overwrite<T: Element>(
         return Ok(());
     }
     let started = Started::now(target.device());
-    let _span =
-        tracing::debug_span!(target: "cuda_um", "copy", to = target.id(), bytes = bytes.len())
-            .entered();
+    let _span = crate::telemetry::span!("copy", to = target.id(), bytes = bytes.len());
     write(target, &elements, &bytes, &make)?;
     started.done(
         What::Copy,

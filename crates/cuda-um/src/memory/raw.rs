@@ -102,8 +102,7 @@ impl RawBuffer {
                 (self.id, self.bytes, self.device().ordinal(), self.kind());
             // A pool makes its slabs under a lock.
             after_unlock(move || {
-                tracing::debug!(
-                    target: "cuda_um", buffer, bytes, device, kind, what = label.describe(bytes),
+                crate::telemetry::debug!(buffer, bytes, device, kind, what = label.describe(bytes),
                     site = label.site.map(tracing::field::display), "allocate"
                 );
             });
@@ -264,15 +263,14 @@ impl RawBuffer {
     /// Waits until the host may use the memory. It may as long as the result lives and nothing new is enqueued.
     pub(crate) fn wait_for_host(&self, access: Access) -> Result<HostAccess<'_>> {
         self.device().api().origin.check("access by the host")?;
-        let _span = tracing::debug_span!(target: "cuda_um", "host wait", buffer = self.id, ?access)
-            .entered();
+        let _span = crate::telemetry::span!("host wait", buffer = self.id, ?access);
         let closed = self.gate().map(|gate| gate.close(self.id)).transpose()?;
         self.in_flight
             .before(access)
             .iter()
             .try_for_each(super::in_flight::Use::wait)?;
         self.in_flight.prune();
-        tracing::debug!(target: "cuda_um", buffer = self.id, bytes = self.bytes, ?access, "host guard");
+        crate::telemetry::debug!(buffer = self.id, bytes = self.bytes, ?access, "host guard");
         Ok(HostAccess::begin(self, access, closed))
     }
 
@@ -295,7 +293,7 @@ impl RawBuffer {
             .map(|gate| gate.try_close(self.id))
             .transpose()?;
         self.in_flight.prune();
-        tracing::debug!(target: "cuda_um", buffer = self.id, bytes = self.bytes, ?access, "host guard");
+        crate::telemetry::debug!(buffer = self.id, bytes = self.bytes, ?access, "host guard");
         Ok(HostAccess::begin(self, access, closed))
     }
 
@@ -319,7 +317,7 @@ impl RawBuffer {
         let backing = backing.into_inner();
         // SAFETY: it is this buffer's memory, all work on it is over, and the buffer is gone.
         let freed = unsafe { backing.release(device.api(), device.ordinal(), self.pointer) };
-        tracing::debug!(target: "cuda_um", buffer = self.id, bytes = self.bytes, "free");
+        crate::telemetry::debug!(buffer = self.id, bytes = self.bytes, "free");
         waited.and(freed)
     }
 
@@ -357,22 +355,27 @@ impl Drop for RawBuffer {
         if self.device().api().origin.is_inherited() {
             return;
         }
+        // From here on not freed, and what it owns neither, unless `release` is reached: not even by a panic.
+        let backing = match &mut self.source {
+            Source::Own(_, backing) => Kept::new(std::mem::replace(backing, Backing::Nothing)),
+            Source::Pool(_) => Kept::new(Backing::Nothing),
+        };
+        let mut waited = Ok(());
+        if let Backing::Borrowed = backing.get() {
+            // The memory is its owner's as soon as this ends, in whatever way: so it waits, and does that first.
+            waited = settle_or_abort(&self.in_flight.before(Access::Write));
+        }
         observe::dropped(self);
-        let (device, backing) = match &mut self.source {
-            Source::Own(_, Backing::Nothing) => return,
-            Source::Own(device, backing) => {
-                (&*device, std::mem::replace(backing, Backing::Nothing))
-            }
+        let device = match &self.source {
+            Source::Own(device, _) => device,
             // Its next owner comes after the uses.
             Source::Pool(block) => {
                 let in_flight = self.in_flight.take();
                 block.give_back((self.pointer, self.device_pointer), in_flight);
-                tracing::debug!(target: "cuda_um", buffer = self.id, bytes = self.bytes, "back to the pool");
+                crate::telemetry::debug!(buffer = self.id, bytes = self.bytes, "back to the pool");
                 return;
             }
         };
-        // Not freed, and what it owns neither, unless `release` is reached: not even by a panic.
-        let backing = Kept::new(backing);
         let (id, pointer, ordinal) = (self.id, self.pointer, device.ordinal());
         let uses = self.in_flight.before(Access::Write);
         if let Backing::Ordered(block) = backing.get() {
@@ -380,25 +383,21 @@ impl Drop for RawBuffer {
             match unsafe { block.free_in_order(pointer, &uses) } {
                 Freed::InOrder => {
                     drop(backing.into_inner());
-                    tracing::debug!(target: "cuda_um", buffer = id, bytes = self.bytes, "free in order");
+                    crate::telemetry::debug!(buffer = id, bytes = self.bytes, "free in order");
                     return;
                 }
                 Freed::Failed(error) => {
-                    tracing::warn!(target: "cuda_um", buffer = id, %error, "a buffer could not be freed");
+                    crate::telemetry::warn!(buffer = id, %error, "a buffer could not be freed");
                     return;
                 }
                 Freed::NotOrdered(error) => {
-                    tracing::debug!(target: "cuda_um", buffer = id, %error, "not freed in order");
+                    crate::telemetry::debug!(buffer = id, %error, "not freed in order");
                 }
             }
         }
-        let mut waited = Ok(());
         let free_now = match backing.get() {
-            // The memory is somebody else's, who may free it next: this one waits.
-            Backing::Borrowed => {
-                waited = settle_or_abort(&uses);
-                true
-            }
+            Backing::Nothing => return,
+            Backing::Borrowed => true,
             // Freeing waits for all devices, so it is done here only if they are idle.
             _ => {
                 uses.iter().all(|used| used.is_done().unwrap_or(false))
@@ -412,9 +411,9 @@ impl Drop for RawBuffer {
             // A pool drops its slabs under a lock.
             let (bytes, outcome) = (self.bytes, waited.and(freed));
             after_unlock(move || {
-                tracing::debug!(target: "cuda_um", buffer = id, bytes, "free");
+                crate::telemetry::debug!(buffer = id, bytes, "free");
                 if let Err(error) = outcome {
-                    tracing::warn!(target: "cuda_um", buffer = id, %error, "a buffer could not be freed");
+                    crate::telemetry::warn!(buffer = id, %error, "a buffer could not be freed");
                 }
             });
             return;
@@ -435,7 +434,7 @@ impl Drop for RawBuffer {
         });
         let bytes = self.bytes;
         after_unlock(move || {
-            tracing::debug!(target: "cuda_um", buffer = id, bytes, "free later");
+            crate::telemetry::debug!(buffer = id, bytes, "free later");
         });
     }
 }

@@ -3,6 +3,8 @@
 use super::in_flight::Use;
 use crate::error::{Error, Result};
 use crate::stream::StreamInner;
+use std::fmt::Display;
+use std::io::Write;
 
 /// Waiting failed.
 pub(crate) struct Unsettled {
@@ -34,11 +36,35 @@ impl StreamInner {
     ///
     /// The error of waiting; the work is over nevertheless.
     pub(crate) fn finish(&self) -> Result<()> {
-        match self.synchronize().or_else(|error| self.settle(error)) {
+        let to_its_end = ToItsEnd;
+        let finished = match self.synchronize().or_else(|error| self.settle(error)) {
             Ok(()) => Ok(()),
             Err(unsettled) => Err(unsettled.or_abort()),
-        }
+        };
+        std::mem::forget(to_its_end);
+        finished
     }
+}
+
+/// Lives while the library waits for work that may use the caller's memory. A panic there would give that memory back to its owner, who
+/// does not know that a device may still use it: the process is aborted, as if the wait had failed.
+///
+/// The wait calls CUDA, and sends events, whose panics are caught: this is for mistakes of the library's own.
+struct ToItsEnd;
+
+impl Drop for ToItsEnd {
+    fn drop(&mut self) {
+        abort("the wait for it panicked");
+    }
+}
+
+fn abort(why: impl Display) -> ! {
+    // Fails where nobody reads it.
+    let _ = writeln!(
+        std::io::stderr(),
+        "cuda-um: a device may still use memory that goes back to its owner, and {why}"
+    );
+    std::process::abort();
 }
 
 impl Unsettled {
@@ -49,11 +75,10 @@ impl Unsettled {
     /// If it may not be: the caller's memory is about to be used again, by somebody who does not know.
     fn or_abort(self) -> Error {
         if !self.over {
-            eprintln!(
-                "cuda-um: a device may still use memory that goes back to its owner, and no way of waiting for it works: {}",
+            abort(format_args!(
+                "no way of waiting for it works: {}",
                 self.error
-            );
-            std::process::abort();
+            ));
         }
         self.error
     }
@@ -65,12 +90,14 @@ impl Unsettled {
 ///
 /// The first error of waiting.
 pub(crate) fn settle_or_abort(uses: &[Use]) -> Result<()> {
+    let to_its_end = ToItsEnd;
     let mut first = Ok(());
     for used in uses {
         if let Err(unsettled) = used.settle() {
             first = first.and(Err(unsettled.or_abort()));
         }
     }
+    std::mem::forget(to_its_end);
     first
 }
 

@@ -152,7 +152,7 @@ impl DriverPool {
         self.device.api().reclaim.flush();
         // If this fails, what has not been freed by now is not given back.
         if let Err(error) = self.stream.synchronize() {
-            tracing::warn!(target: "cuda_um", %error, "the frees of a pool could not be waited for");
+            crate::telemetry::warn!(%error, "the frees of a pool could not be waited for");
         }
         self.trim();
     }
@@ -163,7 +163,7 @@ impl DriverPool {
         let (api, ordinal) = (self.device.api(), self.device.ordinal());
         // SAFETY: the pool is live.
         if let Err(error) = unsafe { api.mem_pool_trim(ordinal, self.raw.0, 0) } {
-            tracing::warn!(target: "cuda_um", device = ordinal, %error, "a pool could not be trimmed");
+            crate::telemetry::warn!(device = ordinal, %error, "a pool could not be trimmed");
         }
         before.saturating_sub(self.reserved_bytes().unwrap_or(before))
     }
@@ -176,7 +176,7 @@ impl DriverPool {
         match unsafe { api.mem_pool_get(ordinal, self.raw.0, reserved) } {
             Ok(bytes) => usize::try_from(bytes).ok(),
             Err(error) => {
-                tracing::warn!(target: "cuda_um", device = ordinal, %error, "a pool does not say what it holds");
+                crate::telemetry::warn!(device = ordinal, %error, "a pool does not say what it holds");
                 None
             }
         }
@@ -268,7 +268,7 @@ impl Drop for DriverPool {
         // last frees had run made a later allocation from another pool crash inside the driver; so they are waited for.
         if frees.is_done().unwrap_or(false) {
             if let Err(error) = destroy() {
-                tracing::warn!(target: "cuda_um", device = ordinal, %error, "a pool could not be destroyed");
+                crate::telemetry::warn!(device = ordinal, %error, "a pool could not be destroyed");
             }
             return;
         }

@@ -128,9 +128,7 @@ impl<'a> PrefetchBatch<'a> {
         };
         let device = first.raw.device();
         let started = Started::now(device);
-        let _span =
-            tracing::debug_span!(target: "cuda_um", "prefetch", ranges = self.len(), %location)
-                .entered();
+        let _span = crate::telemetry::span!("prefetch", ranges = self.len(), %location);
         let parts = self.parts.iter().map(|part| observe::Part {
             raw: part.raw,
             bytes: part.bytes.clone(),
@@ -142,7 +140,7 @@ impl<'a> PrefetchBatch<'a> {
         };
         if self.is_there(location, stream) {
             started.done(what(true), device, Some(stream.inner()), parts);
-            tracing::debug!(target: "cuda_um", ranges = self.len(), %location, "prefetch of a batch that is there");
+            crate::telemetry::debug!(ranges = self.len(), %location, "prefetch of a batch that is there");
             return Ok(0);
         }
         let ranges = self.merged();
@@ -173,7 +171,7 @@ impl<'a> PrefetchBatch<'a> {
         enqueued?;
         started.done(what(false), device, Some(inner), parts);
         let calls = if one_call { 1 } else { ranges.len() };
-        tracing::debug!(target: "cuda_um", ranges = self.len(), calls, %location, "prefetch of a batch");
+        crate::telemetry::debug!(ranges = self.len(), calls, %location, "prefetch of a batch");
         Ok(calls)
     }
 

@@ -46,7 +46,7 @@ impl Marker {
                 Some(Self { page })
             }
             Err(error) => {
-                tracing::debug!(target: "cuda_um", %error, "no page to mark the end of CUPTI's records");
+                crate::telemetry::debug!(%error, "no page to mark the end of CUPTI's records");
                 None
             }
         }
@@ -80,7 +80,7 @@ pub(super) fn settle(
         Some(Ok(())) => until_marked(collection),
         other => {
             if let Some(Err(error)) = other {
-                tracing::debug!(target: "cuda_um", %error, "the page that marks the end of CUPTI's records does not migrate");
+                crate::telemetry::debug!(%error, "the page that marks the end of CUPTI's records does not migrate");
             }
             until_quiet(collection)
         }
@@ -95,7 +95,9 @@ fn until_marked(collection: &Collection) -> std::result::Result<(), ProfileError
             return Ok(());
         }
         if start.elapsed() > PATIENCE {
-            tracing::warn!(target: "cuda_um", "CUPTI has not delivered a record for {PATIENCE:?}: a profile may be short");
+            crate::telemetry::warn!(
+                "CUPTI has not delivered a record for {PATIENCE:?}: a profile may be short"
+            );
             return Ok(());
         }
         std::thread::sleep(STEP);

@@ -128,7 +128,7 @@ impl Lane {
                 Err(error) if self.chunks.is_empty() => return Err(error),
                 Err(error) => {
                     after_unlock(move || {
-                        tracing::debug!(target: "cuda_um", %error, "one chunk to stage copies instead of two");
+                        crate::telemetry::debug!(%error, "one chunk to stage copies instead of two");
                     });
                     break;
                 }
@@ -209,13 +209,13 @@ impl Drop for Chunk {
         let is_over = error.is_sticky() || api.device_synchronize(*ordinal).is_ok();
         if is_over {
             after_unlock(move || {
-                tracing::debug!(target: "cuda_um", %error, "a chunk of pinned memory whose event could not be waited for");
+                crate::telemetry::debug!(%error, "a chunk of pinned memory whose event could not be waited for");
             });
             return;
         }
         self.memory.is_kept = true;
         after_unlock(move || {
-            tracing::warn!(target: "cuda_um", %error, "a chunk of pinned memory is leaked: its copies could not be waited for");
+            crate::telemetry::warn!(%error, "a chunk of pinned memory is leaked: its copies could not be waited for");
         });
     }
 }
@@ -229,7 +229,7 @@ impl Drop for Pinned {
         // SAFETY: the chunk's own memory; the chunk has waited for the copies that use it.
         if let Err(error) = unsafe { self.api.free_host(self.ordinal, self.address) } {
             after_unlock(move || {
-                tracing::warn!(target: "cuda_um", %error, "pinned memory for staging could not be freed");
+                crate::telemetry::warn!(%error, "pinned memory for staging could not be freed");
             });
         }
     }

@@ -83,7 +83,7 @@ pub(crate) unsafe fn copy(
         match ring.lane(thread).prepare(device, chunks) {
             Err(error) if thread == 0 => {
                 after_unlock(move || {
-                    tracing::warn!(target: "cuda_um", %error, "no pinned memory to stage copies: the driver copies by itself");
+                    crate::telemetry::warn!(%error, "no pinned memory to stage copies: the driver copies by itself");
                 });
                 return None;
             }

@@ -125,7 +125,7 @@ impl Workers {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
                     after_unlock(move || {
-                        tracing::warn!(target: "cuda_um", %error, "copies have fewer threads");
+                        crate::telemetry::warn!(%error, "copies have fewer threads");
                     });
                     break;
                 }

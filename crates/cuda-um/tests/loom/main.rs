@@ -21,6 +21,9 @@ mod pool;
 mod raw_memory;
 mod stream;
 mod sync;
+#[path = "../../src/telemetry.rs"]
+#[allow(unused_imports, unused_macros, reason = "no span is entered here")]
+mod telemetry;
 mod transfer;
 
 /// Tries every order in which a thread is preempted at most so many times in all: without a limit there are millions.

@@ -21,8 +21,10 @@ gate.rs Closed: host_guards_that_hold_the_gate
 gate.rs Enqueue: - lives while work is enqueued, which a child does not begin
 memory/access.rs Noted: - lives while work is enqueued, which a child does not begin
 memory/backing.rs Kept: - leaks, and what it counts for good is the business of ManagedBytes and DriverBlock
+memory/copy.rs HostInUse: - lives while a copy is enqueued, which a child does not begin
 memory/host_access.rs HostAccess: host_guards_that_hold_the_gate
 memory/raw.rs RawBuffer: buffers_of_every_kind
+memory/settle.rs ToItsEnd: - lives for the time of one wait, which a child does not begin
 module.rs Loaded: modules
 observe.rs HostUse: profiles::a_profiler_and_a_counter
 pool/driver.rs DriverBlock: a_pool_of_the_driver
@@ -37,6 +39,7 @@ stream.rs Left: streams
 stream.rs StreamInner: streams
 sync/held.rs Held: - counts for the child's own thread
 sync/held.rs Turn: - counts for the child's own thread
+telemetry.rs Entered: - lives for the time of one call, which a child does not begin
 transfer/ring.rs Chunk: chunks_that_copies_may_use
 transfer/ring.rs LaneTurn: - lives while a copy is staged, which a child does not begin
 transfer/ring.rs Pinned: the_ring_and_its_threads
