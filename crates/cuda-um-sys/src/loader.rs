@@ -63,7 +63,8 @@ pub fn load() -> Result<Arc<Table>, LoadError> {
                 continue;
             }
         };
-        match load_from(&library) {
+        // SAFETY: a library by CUDA's names, or one that a trusted variable names; see the documentation of this function.
+        match unsafe { load_from(&library) } {
             Ok(table) => return Ok(table),
             Err(LoadError::NotFound { attempts: tried }) => attempts.extend(tried),
             Err(error) => attempts.push(Attempt {
@@ -77,16 +78,34 @@ pub fn load() -> Result<Arc<Table>, LoadError> {
 
 /// Loads one library, by its path or by a name that the system's loader knows.
 ///
-/// The path is trusted: loading a library runs its code.
+/// The library stays in the process when the table is gone.
 ///
 /// # Errors
 /// [`LoadError::NotFound`] with the loader's words, or what is wrong with the library.
-pub fn load_from(path: impl AsRef<Path>) -> Result<Arc<Table>, LoadError> {
+///
+/// # Safety
+/// - The library is a CUDA runtime: its functions have the signatures and the behaviour that CUDA documents for their names in the
+///   version that it reports. Names are compared, but nothing can check what the functions do.
+/// - Its initialisers, which run on loading, are sound to run in this process.
+///
+/// # Examples
+/// ```no_run
+/// // SAFETY: NVIDIA's library, in the folder where its installer puts it.
+/// let table = unsafe { cuda_um_sys::load_from("/usr/local/cuda/lib64/libcudart.so.12")? };
+/// println!("CUDA runtime {}", table.version());
+/// # Ok::<(), cuda_um_sys::LoadError>(())
+/// ```
+///
+/// Safe code cannot name a library:
+/// ```compile_fail,E0133
+/// let table = cuda_um_sys::load_from("/usr/local/cuda/lib64/libcudart.so.12");
+/// ```
+pub unsafe fn load_from(path: impl AsRef<Path>) -> Result<Arc<Table>, LoadError> {
     let path = path.as_ref();
     let not_found = |error: libloading::Error| LoadError::NotFound {
         attempts: vec![attempt(path, reason(&error))],
     };
-    // SAFETY: the caller names a CUDA runtime, whose initialisers may run at any time.
+    // SAFETY: the caller promises a CUDA runtime, and that its initialisers may run.
     let library = Arc::new(unsafe { Library::new(path) }.map_err(not_found)?);
     let symbols = Arc::clone(&library);
     let mut resolve = |name: &CStr| -> *const c_void {
@@ -94,7 +113,7 @@ pub fn load_from(path: impl AsRef<Path>) -> Result<Arc<Table>, LoadError> {
         let found = unsafe { symbols.get::<*const c_void>(name.to_bytes_with_nul()) };
         found.map_or(std::ptr::null(), |symbol| *symbol)
     };
-    // SAFETY: a CUDA runtime, by the caller's word; it stays open as long as the table lives.
+    // SAFETY: a CUDA runtime, by the caller's promise; it stays open as long as the table lives.
     let table = unsafe {
         Table::from_symbols(Arc::clone(&library) as _, soname_major(path), &mut resolve)
     }?
@@ -248,7 +267,8 @@ mod tests {
 
     #[test]
     fn what_was_tried_is_told() {
-        let error = load_from("/nowhere/libcudart.so.13")
+        // SAFETY: there is no such library, so none is loaded.
+        let error = unsafe { load_from("/nowhere/libcudart.so.13") }
             .unwrap_err()
             .to_string();
         assert!(error.contains("/nowhere/libcudart.so.13"), "{error}");

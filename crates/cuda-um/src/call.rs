@@ -56,11 +56,13 @@ impl Api {
     }
 
     /// An address that is the same for every table of one driver, and differs between drivers (and simulators).
-    pub(crate) fn driver_identity(&self) -> usize {
-        match self.table.driver() {
-            Ok(driver) => driver.cuLaunchKernel as usize,
-            Err(_) => self.table.cudaFree as usize,
-        }
+    ///
+    /// # Errors
+    ///
+    /// The driver's functions cannot be looked up. There is no other identity to fall back on: a second runtime over the same driver,
+    /// whose look-up works, would not have it.
+    pub(crate) fn driver_identity(&self) -> Result<usize> {
+        Ok(self.driver()?.cuLaunchKernel as usize)
     }
 
     /// Calls a function of the runtime while device `ordinal` is current.

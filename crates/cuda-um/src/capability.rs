@@ -68,12 +68,8 @@ impl Capabilities {
         let number = |attribute| {
             Ok::<_, crate::Error>(u32::try_from(api.attribute(ordinal, attribute)?).unwrap_or(0))
         };
-        let flag = |attribute| {
-            Ok::<_, crate::Error>(
-                api.late_attribute(ordinal, attribute)?
-                    .is_some_and(|on| on != 0),
-            )
-        };
+        // Every supported version knows these: a failure is no answer, and must not be kept as "no".
+        let flag = |attribute| Ok::<_, crate::Error>(api.attribute(ordinal, attribute)? != 0);
         Ok(Self {
             compute_capability: (
                 number(Attribute::cudaDevAttrComputeCapabilityMajor)?,

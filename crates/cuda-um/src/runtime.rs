@@ -94,7 +94,8 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// [`Error::NoDriver`], [`Error::NoDevice`], or what `cudaGetDeviceCount` reports.
+    /// [`Error::NoDriver`], [`Error::NoDevice`], [`Error::Load`] if a function of the driver cannot be looked up, and what
+    /// `cudaGetDeviceCount` and `cudaDeviceGetAttribute` report. A failure is not kept: the next call asks again.
     #[doc(alias = "cudaGetDeviceCount")]
     pub fn device_count(&self) -> Result<usize> {
         Ok(self.devices_of_driver()?.slots.len())
@@ -218,7 +219,7 @@ impl Devices {
             let concurrent = sys::cudaDeviceAttr::cudaDevAttrConcurrentManagedAccess;
             gated |= api.attribute(ordinal, concurrent)? == 0;
         }
-        let driver = DriverState::of(api.driver_identity());
+        let driver = DriverState::of(api.driver_identity()?);
         Ok(Self {
             driver,
             gated,

@@ -3,9 +3,9 @@
 mod support;
 
 use cuda_um::{Advice, DeviceBuffer, Error, Location, PinnedBuffer, UnifiedBuffer};
-use cuda_um_sim::{Fail, Gpu};
+use cuda_um_sim::{Fail, Gpu, Sim};
 use std::time::{Duration, Instant};
-use support::{Add, calls, open, simulated};
+use support::{Add, Checked, calls, open, simulated};
 
 #[test]
 fn guards_hold_launches_off_and_wait_for_the_whole_device() {
@@ -61,6 +61,26 @@ fn every_runtime_over_the_driver_shares_the_gate() {
     let guard = buffer.host().unwrap();
     let stream = again.stream().unwrap();
     assert!(matches!(foreign.fill(1, &stream), Err(Error::Busy { .. })));
+    drop(guard);
+    foreign.fill(1, &stream).unwrap();
+}
+
+#[test]
+fn a_failed_look_up_of_the_driver_makes_no_second_gate() {
+    let builder = Sim::builder().gpu(Gpu::NoConcurrentAccess);
+    let sim = Checked::new(builder.build().unwrap());
+    let (first, second) = (open(&sim), open(&sim));
+    sim.fail(Fail::call("cudaGetDriverEntryPoint"));
+    let error = first.device_count().unwrap_err();
+    assert!(matches!(error, Error::Load(_)), "{error}");
+    // The failure is not kept.
+    let (device, again) = (first.device(0).unwrap(), second.device(0).unwrap());
+    let buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    let mut foreign = UnifiedBuffer::<u32>::zeroed(&again, 100).unwrap();
+    let stream = again.stream().unwrap();
+    let guard = buffer.host().unwrap();
+    let refused = foreign.fill(1, &stream);
+    assert!(matches!(refused, Err(Error::Busy { .. })), "{refused:?}");
     drop(guard);
     foreign.fill(1, &stream).unwrap();
 }

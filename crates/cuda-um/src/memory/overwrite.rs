@@ -126,11 +126,11 @@ fn write<T: Element>(
 ) -> Result<()> {
     let produce = |start: usize, to: *mut u8, count: usize| {
         assert_no_lock_held("a closure of host_overwrite");
-        // SAFETY: `to` is for this call alone, valid for `count` bytes, and aligned for T: a page's begin, a vector of T, or an
-        // element of the buffer. `start` and `count` are whole elements.
-        let slots = unsafe {
-            std::slice::from_raw_parts_mut(to.cast::<MaybeUninit<T>>(), count / size_of::<T>())
-        };
+        let to = to.cast::<MaybeUninit<T>>();
+        // Room in the ring, a vector of T, or an element of the buffer.
+        assert!(to.is_aligned(), "a piece is aligned for its elements");
+        // SAFETY: `to` is for this call alone, valid for `count` bytes, and aligned. `start` and `count` are whole elements.
+        let slots = unsafe { std::slice::from_raw_parts_mut(to, count / size_of::<T>()) };
         make(
             elements.start + start / size_of::<T>(),
             Slots {

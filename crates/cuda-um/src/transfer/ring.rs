@@ -6,6 +6,7 @@ use crate::call::Api;
 use crate::device::DeviceState;
 use crate::error::Result;
 use crate::event::RawEvent;
+use crate::memory::element::ALIGNMENT;
 use crate::sync::{Mutex, after_unlock};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -57,8 +58,9 @@ struct Pinned {
 // SAFETY: the memory is the chunk's own, and only the thread that has its lane uses it (see `staged::copy`).
 unsafe impl Send for Pinned {}
 
-/// What begins in a chunk lies on cache lines of its own.
-const ALIGN: usize = 64;
+/// A piece begins at an address that any element may have (`host_overwrite` makes slices of elements of pieces), and so on cache lines of
+/// its own.
+const ALIGN: usize = ALIGNMENT;
 
 impl Ring {
     pub(super) fn new(options: TransferOptions) -> Self {
@@ -137,21 +139,22 @@ impl Lane {
         Ok(self.chunks.len())
     }
 
-    /// Room for a piece, which the CPU may write: behind what the copies before use, or, when they are done, in their place.
+    /// Room for a piece, which the CPU may write: behind what the copies before use, or, when they are done, in their place. It is aligned
+    /// for any element.
     ///
     /// # Errors
     ///
     /// There is no memory for any chunk, or those copies cannot be waited for.
     pub(super) fn room(&mut self, device: &DeviceState, bytes: usize) -> Result<(&Chunk, *mut u8)> {
-        let fits = |chunk: &Chunk| chunk.used + bytes <= self.chunk_bytes;
+        let fits = |chunk: &Chunk| chunk.free_from() + bytes <= self.chunk_bytes;
         if !self.chunks.get(self.current).is_some_and(fits) {
             self.current = (self.current + 1) % self.prepare(device, CHUNKS_PER_THREAD)?;
             self.chunks[self.current].wait()?;
         }
         let chunk = &mut self.chunks[self.current];
-        let address = chunk.address().wrapping_add(chunk.used);
-        chunk.used += bytes.next_multiple_of(ALIGN);
-        Ok((chunk, address))
+        let start = chunk.free_from();
+        chunk.used = start + bytes;
+        Ok((chunk, chunk.address().wrapping_add(start)))
     }
 
     /// Takes the chunks in turn, for copies to the host; the number of the next one of those that are prepared.
@@ -184,6 +187,11 @@ impl Chunk {
 
     pub(super) fn address(&self) -> *mut u8 {
         self.memory.address.as_ptr()
+    }
+
+    /// Where the next piece may begin.
+    fn free_from(&self) -> usize {
+        self.used.next_multiple_of(ALIGN)
     }
 
     /// Waits until no copy uses it.

@@ -59,6 +59,7 @@ mod location {
 
 #[path = "../../src/memory"]
 mod memory {
+    pub(crate) mod element;
     pub(crate) mod in_flight;
     pub(crate) mod label;
     #[path = "../../tests/loom/raw.rs"]
