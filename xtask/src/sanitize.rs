@@ -40,20 +40,24 @@ enum Sanitizer {
     Miri,
 }
 
-/// The unit tests of cuda-um that Miri runs: arithmetic and bookkeeping. The others map memory and handle signals, or use instructions that Miri
-/// does not know.
-const UNDER_MIRI: &[&str] = &[
-    "memory::fill",
-    "memory::id",
-    "memory::range",
-    "pool::class",
-    "pool::heap_properties",
-    "prefetch::batch::properties",
-    "residency::",
-    "transfer::options",
-    "transfer::plan",
-    "transfer::ring",
-    "transfer::workers_tests",
+/// What Miri runs of cuda-um's tests: arithmetic and bookkeeping, and the models of `tests/loom`, which then have threads and locks of the standard
+/// library. The other tests need the simulator, which maps memory and handles signals, or instructions that Miri does not know.
+const UNDER_MIRI: &[&[&str]] = &[
+    &[
+        "--lib",
+        "--",
+        "memory::fill",
+        "memory::id",
+        "memory::range",
+        "pool::class",
+        "prefetch::batch::properties",
+        "residency::",
+        "sync::",
+        "transfer::options",
+        "transfer::plan",
+        "transfer::workers_tests",
+    ],
+    &["--test", "loom"],
 ];
 
 /// Options of `cargo xtask sanitize`.
@@ -78,7 +82,7 @@ pub fn run(args: &Args) -> Result<()> {
     let mut command = match args.sanitizer {
         Sanitizer::Address => address()?,
         Sanitizer::Thread => thread(args)?,
-        Sanitizer::Miri => return workspace::run(&mut miri()?),
+        Sanitizer::Miri => return miri(),
     };
     command.args(["test", "--target", nightly::HOST, "--lib", "--tests"]);
     for package in &args.packages {
@@ -134,21 +138,24 @@ fn thread(args: &Args) -> Result<Command> {
     Ok(command)
 }
 
-/// `cargo miri test` of the unit tests that Miri can run.
-fn miri() -> Result<Command> {
+/// `cargo miri test` of what Miri can run.
+fn miri() -> Result<()> {
     let there = nightly::cargo()?.args(["miri", "--version"]).output();
     ensure!(
         there.is_ok_and(|output| output.status.success()),
         "this needs Miri: rustup component add miri rust-src --toolchain nightly"
     );
-    let mut command = nightly::cargo()?;
-    command
-        // proptest asks for the time and for the environment.
-        .env("MIRIFLAGS", "-Zmiri-disable-isolation")
-        .env("CARGO_TARGET_DIR", workspace::target().join("miri"))
-        .args(["miri", "test", "-p", "cuda-um", "--lib", "--"])
-        .args(UNDER_MIRI);
-    Ok(command)
+    for tests in UNDER_MIRI {
+        let mut command = nightly::cargo()?;
+        command
+            // proptest asks for the time and for the environment.
+            .env("MIRIFLAGS", "-Zmiri-disable-isolation")
+            .env("CARGO_TARGET_DIR", workspace::target().join("miri"))
+            .args(["miri", "test", "-p", "cuda-um"])
+            .args(*tests);
+        workspace::run(&mut command)?;
+    }
+    Ok(())
 }
 
 /// The option that names a file of suppressions.

@@ -2,7 +2,7 @@
 
 use crate::memory::in_flight::{Access, InFlight};
 use crate::stream::StreamInner;
-use loom::thread;
+use crate::checker::thread;
 use std::sync::Arc;
 
 /// What `memory::access::enqueue` does: order, work, number, note. The number of the work comes out.
@@ -19,7 +19,7 @@ fn streams() -> [Arc<StreamInner>; 3] {
 
 #[test]
 fn a_write_comes_after_reads_that_threads_enqueued_at_a_time() {
-    loom::model(|| {
+    crate::checker::model(|| {
         let [first, second, third] = streams();
         let buffer = Arc::new(InFlight::default());
         let written = enqueue(&buffer, &third, Access::Write);
@@ -43,7 +43,7 @@ fn a_write_comes_after_reads_that_threads_enqueued_at_a_time() {
 
 #[test]
 fn a_read_comes_after_a_move_of_another_thread() {
-    loom::model(|| {
+    crate::checker::model(|| {
         let [first, second, third] = streams();
         let buffer = Arc::new(InFlight::default());
         let (its, on) = (Arc::clone(&buffer), Arc::clone(&first));
@@ -61,7 +61,7 @@ fn a_read_comes_after_a_move_of_another_thread() {
 
 #[test]
 fn the_next_owner_of_memory_comes_after_the_former_ones_work() {
-    loom::model(|| {
+    crate::checker::model(|| {
         let [first, second, third] = streams();
         let mut former = InFlight::default();
         let written = enqueue(&former, &first, Access::Write);

@@ -14,6 +14,7 @@
 )]
 
 mod call;
+mod checker;
 mod device;
 mod event;
 mod in_flight;
@@ -25,13 +26,6 @@ mod sync;
 #[allow(unused_imports, unused_macros, reason = "no span is entered here")]
 mod telemetry;
 mod transfer;
-
-/// Tries every order in which a thread is preempted at most so many times in all: without a limit there are millions.
-fn preempted(times: usize, model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(times);
-    builder.check(model);
-}
 
 mod error {
     pub(crate) use cuda_um::{Error, Result};

@@ -4,7 +4,7 @@
 use crate::call::Api;
 use crate::error::Result;
 use crate::memory::in_flight::Use;
-use loom::sync::atomic::{AtomicU64, Ordering};
+use crate::checker::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 #[derive(Default)]
@@ -12,7 +12,7 @@ pub(crate) struct StreamInner {
     submitted: AtomicU64,
     done: AtomicU64,
     /// Of each other stream, by address, up to where this one waits for it.
-    waits: loom::sync::Mutex<Vec<(usize, u64)>>,
+    waits: crate::checker::sync::Mutex<Vec<(usize, u64)>>,
     api: Arc<Api>,
 }
 

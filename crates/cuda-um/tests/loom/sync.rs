@@ -3,24 +3,24 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
 
-pub(crate) use loom::sync::atomic;
+pub(crate) use crate::checker::sync::atomic;
 /// Threads.
-pub(crate) use loom::thread;
+pub(crate) use crate::checker::thread;
 /// Of the list of pools, which no model is about.
 pub(crate) use parking_lot::RwLock;
 
 #[derive(Default)]
-pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+pub(crate) struct Mutex<T>(crate::checker::sync::Mutex<T>);
 
 /// None only while `Condvar::wait` has it.
-pub(crate) struct MutexGuard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
+pub(crate) struct MutexGuard<'a, T>(Option<crate::checker::sync::MutexGuard<'a, T>>);
 
 #[derive(Default)]
-pub(crate) struct Condvar(loom::sync::Condvar);
+pub(crate) struct Condvar(crate::checker::sync::Condvar);
 
 impl<T> Mutex<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self(loom::sync::Mutex::new(value))
+        Self(crate::checker::sync::Mutex::new(value))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {

@@ -2,7 +2,7 @@
 
 use super::shard::Shards;
 use crate::sync::Mutex;
-use loom::thread;
+use crate::checker::thread;
 use std::sync::Arc;
 
 /// Blocks are numbers, all of one class.
@@ -40,7 +40,7 @@ impl Pool {
 
 #[test]
 fn who_needs_a_free_block_finds_it_and_has_it_alone() {
-    loom::model(|| {
+    crate::checker::model(|| {
         let pool = Pool::with(3);
         let takers = [1, 1, 0].map(|shard| {
             let pool = Arc::clone(&pool);
@@ -57,7 +57,7 @@ fn who_needs_a_free_block_finds_it_and_has_it_alone() {
 
 #[test]
 fn a_trim_sees_every_block_that_no_buffer_has() {
-    loom::model(|| {
+    crate::checker::model(|| {
         let pool = Pool::with(4);
         let its = Arc::clone(&pool);
         let buffer = thread::spawn(move || its.take(1));
@@ -71,7 +71,7 @@ fn a_trim_sees_every_block_that_no_buffer_has() {
 
 #[test]
 fn a_block_given_back_beside_a_theft_and_a_trim_is_not_lost() {
-    loom::model(|| {
+    crate::checker::model(|| {
         let pool = Pool::with(3);
         let its = Arc::clone(&pool);
         let buffer = thread::spawn(move || {

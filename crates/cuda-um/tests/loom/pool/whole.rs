@@ -5,8 +5,8 @@ use super::class::{CHUNK, LARGE, SMALL};
 use super::kind::Kind;
 use super::shared::{Shared, Taken};
 use crate::device::Device;
-use crate::preempted;
-use loom::thread;
+use crate::checker::preempted;
+use crate::checker::thread;
 use std::sync::Arc;
 
 /// A pool on a device that has nothing besides.

@@ -5,9 +5,9 @@ use super::{Direction, Host, Staged, copy};
 use crate::call::{Call, CopyKind};
 use crate::device::DeviceState;
 use crate::error::{Error, Result};
-use crate::preempted;
+use crate::checker::preempted;
 use crate::stream::StreamInner;
-use loom::thread;
+use crate::checker::thread;
 use std::cell::Cell;
 use std::sync::Arc;
 

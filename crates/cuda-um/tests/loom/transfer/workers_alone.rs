@@ -1,7 +1,7 @@
 //! The threads that stage copies: nobody is at the work when it has returned.
 
 use super::workers::Workers;
-use loom::cell::UnsafeCell;
+use crate::checker::cell::UnsafeCell;
 
 /// Memory of the caller's, which is its own again when `run` has returned.
 struct Lent(UnsafeCell<usize>);
@@ -12,7 +12,7 @@ unsafe impl Sync for Lent {}
 
 #[test]
 fn nobody_is_at_it_when_the_work_has_returned() {
-    loom::model(|| {
+    crate::checker::model(|| {
         let workers = Workers::new();
         for _ in 0..2 {
             let lent = [Lent(UnsafeCell::new(0)), Lent(UnsafeCell::new(0))];
