@@ -64,6 +64,9 @@ struct Ticket {
     number: u64,
 }
 
+/// Streams, by address, and the first work of each that was not done when it was asked for.
+type Busy = SmallVec<[(usize, u64); 4]>;
+
 /// How long the thread sleeps between two looks at work that is not done: from the first to the second, doubling.
 const SLEEP: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(2));
 
@@ -165,16 +168,17 @@ impl Shared {
             }
             waiting.append(&mut state.queue);
             drop(state);
+            let mut busy = Busy::new();
             waiting = waiting
                 .into_iter()
-                .filter_map(|entry| self.poll(entry))
+                .filter_map(|entry| self.poll(entry, &mut busy))
                 .collect();
         }
     }
 
     /// Releases the entry if its uses are done; otherwise gives it back.
-    fn poll(&self, entry: Entry) -> Option<Entry> {
-        match caught(|| entry.deferred.is_done()) {
+    fn poll(&self, entry: Entry, busy: &mut Busy) -> Option<Entry> {
+        match caught(|| entry.deferred.is_done(busy)) {
             Some(Ok(true)) => self.end(entry, true, Ok(())),
             Some(Ok(false)) => return Some(entry),
             // Asking may have failed, and not the work.
@@ -237,10 +241,16 @@ fn panicked(what: &str) -> Error {
 }
 
 impl Deferred {
-    /// Whether all uses are done.
-    fn is_done(&self) -> Result<bool> {
+    /// Whether all uses are done. Work that comes after work in `busy` is not asked for.
+    fn is_done(&self, busy: &mut Busy) -> Result<bool> {
         for used in &self.uses {
+            let stream = Arc::as_ptr(&used.stream).addr();
+            let is_behind = |&(other, seq): &(usize, u64)| other == stream && seq <= used.seq;
+            if busy.iter().any(is_behind) {
+                return Ok(false);
+            }
             if !used.is_done()? {
+                busy.push((stream, used.seq));
                 return Ok(false);
             }
         }
@@ -255,3 +265,6 @@ impl Drop for Ticket {
         self.shared.settled.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -47,8 +47,7 @@ pub(crate) struct StreamInner {
     raw: Handle,
     submitted: AtomicU64,
     completed: AtomicU64,
-    /// The newest event, and the work that it covers.
-    tail: Mutex<Option<Tail>>,
+    tails: Mutex<Tails>,
     /// Up to where this stream has been told to wait for others. The address identifies: a `Weak` keeps it from reuse.
     waited: Mutex<SmallVec<[Waited; 4]>>,
     /// Filled when the stream is dropped, if anybody else holds it.
@@ -74,6 +73,14 @@ pub(crate) struct Left {
 
 type Waited = (Weak<StreamInner>, u64);
 
+/// Events of the stream. If each were replaced by a newer one before it is done, none would ever be seen to be done: one is kept until it is.
+#[derive(Default)]
+struct Tails {
+    kept: Option<Tail>,
+    newest: Option<Tail>,
+}
+
+/// An event, and the work that it covers.
 struct Tail {
     covers: u64,
     event: Arc<RawEvent>,
@@ -170,7 +177,7 @@ impl StreamInner {
             raw,
             submitted: AtomicU64::new(0),
             completed: AtomicU64::new(0),
-            tail: Mutex::new(None),
+            tails: Mutex::default(),
             waited: Mutex::default(),
             remains: Arc::default(),
         });
@@ -293,8 +300,23 @@ impl StreamInner {
         let done = event.is_complete()?;
         if done {
             self.completed_to(covers);
+        } else {
+            self.ask_kept(covers)?;
         }
         Ok(done)
+    }
+
+    /// Looks whether the kept event is done, if it is older than this: then a newer one is kept next.
+    fn ask_kept(&self, than: u64) -> Result<()> {
+        let kept = match &self.tails.lock().kept {
+            Some(Tail { covers, event }) if *covers < than => (*covers, Arc::clone(event)),
+            _ => return Ok(()),
+        };
+        let (covers, event) = kept;
+        if !self.is_known_done(covers) && event.is_complete()? {
+            self.completed_to(covers);
+        }
+        Ok(())
     }
 
     /// Makes later work on this stream run after `used`, without waiting here.
@@ -345,21 +367,25 @@ impl StreamInner {
 
     /// An event that covers the work up to `seq` at least, and the number up to which it does.
     fn cover(&self, seq: u64) -> Result<(u64, Arc<RawEvent>)> {
-        let mut tail = self.tail.lock();
-        if let Some(Tail { covers, event }) = &*tail
-            && *covers >= seq
-        {
+        let mut tails = self.tails.lock();
+        let mut known = tails.kept.iter().chain(&tails.newest);
+        if let Some(Tail { covers, event }) = known.find(|tail| tail.covers >= seq) {
             return Ok((*covers, Arc::clone(event)));
         }
         // Read before the record: the event covers all that was numbered by now.
         let covers = self.submitted();
-        let reusable = tail.take().and_then(|tail| Arc::into_inner(tail.event));
+        let newest = tails.newest.take();
+        let replaced = match &tails.kept {
+            Some(kept) if !self.is_known_done(kept.covers) => newest,
+            _ => std::mem::replace(&mut tails.kept, newest),
+        };
+        let reusable = replaced.and_then(|tail| Arc::into_inner(tail.event));
         let event = match reusable {
             Some(event) => event,
             None => RawEvent::create(&self.device, false)?,
         };
         let event = Arc::new(event.record(self)?);
-        *tail = Some(Tail {
+        tails.newest = Some(Tail {
             covers,
             event: Arc::clone(&event),
         });

@@ -2,9 +2,12 @@
 
 mod support;
 
-use cuda_um::{Advice, DeviceBuffer, Error, Location, PinnedBuffer, UnifiedBuffer};
+use cuda_um::{
+    Advice, DeviceBuffer, DevicePool, Error, Location, PinnedBuffer, PoolOptions, UnifiedBuffer,
+};
 use cuda_um_sim::{Fail, Gpu, Sim};
 use std::time::{Duration, Instant};
+use support::watchdog::watch;
 use support::{Add, Checked, calls, open, simulated};
 
 #[test]
@@ -201,7 +204,8 @@ fn try_host_asks_for_the_work_of_streams_that_live() {
 }
 
 #[test]
-fn where_nobody_can_ask_for_a_streams_work_a_wait_helps() {
+fn a_stream_that_leaves_no_event_is_asked_itself() {
+    // It was "busy" until a wait: a loop of `try_host` alone never ended.
     let (sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
     let other = UnifiedBuffer::from_slice(&device, &[5u32; 100]).unwrap();
     let mut used = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
@@ -212,11 +216,76 @@ fn where_nobody_can_ask_for_a_streams_work_a_wait_helps() {
     used.fill(2, &stream).unwrap();
     sim.fail(Fail::call("cudaEventCreateWithFlags"));
     drop(gone);
-    drop(paused);
-    stream.synchronize().unwrap();
+    assert_eq!(calls(&sim, "cudaStreamDestroy"), 0, "it is left");
     assert!(matches!(other.try_host(), Err(Error::Busy { .. })));
-    assert_eq!(pollster::block_on(other.host_async()).unwrap()[0], 5);
-    assert_eq!(other.try_host().unwrap()[0], 5);
+    drop(paused);
+    assert_eq!(eventually(|| other.try_host().map(|guard| guard[99])), 5);
+    assert_eq!(calls(&sim, "cudaDeviceSynchronize"), 1, "before");
+    assert_eq!(calls(&sim, "cudaStreamDestroy"), 1, "nothing to ask for");
+}
+
+/// Holds the device, and another thread at a copy to the host, while `body` runs.
+fn while_a_copy_is_held(sim: &Checked, source: &DeviceBuffer<u8>, body: impl FnOnce()) {
+    let enqueued = || calls(sim, "cudaMemcpyAsync");
+    let before = enqueued();
+    let paused = sim.pause();
+    std::thread::scope(|scope| {
+        scope.spawn(|| source.copy_to_host(&mut vec![0; source.len()]).unwrap());
+        while enqueued() == before {
+            std::thread::yield_now();
+        }
+        body();
+        drop(paused);
+    });
+}
+
+#[test]
+fn nothing_that_must_not_wait_waits_for_a_copy_of_another_thread() {
+    // They waited for the gate's lock, which the copy held.
+    let (sim, device, _stream) = simulated(Gpu::NoConcurrentAccess);
+    let _watchdog = watch();
+    let source = DeviceBuffer::from_slice(&device, &vec![1u8; 1 << 20]).unwrap();
+    let managed = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
+    let pool = DevicePool::new(&device, PoolOptions::default()).unwrap();
+    let pooled = pool.zeroed::<u32>(1000).unwrap();
+    let (own, stream) = (device.stream().unwrap(), device.stream().unwrap());
+    let mut other = DeviceBuffer::<u32>::zeroed(&device, 10).unwrap();
+    device.synchronize().unwrap();
+    while_a_copy_is_held(&sim, &source, || {
+        assert!(matches!(managed.try_host(), Err(Error::Busy { .. })));
+        {
+            let mut future = Box::pin(managed.host_async());
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            assert!(future.as_mut().poll(&mut context).is_pending());
+        }
+        drop(pooled);
+        other.fill(1, &own).unwrap();
+        drop((other, own, stream));
+    });
+    assert_eq!(managed.host().unwrap()[0], 0);
+}
+
+#[test]
+fn a_host_guard_waits_for_what_is_being_enqueued() {
+    let (sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
+    let _watchdog = watch();
+    let source = DeviceBuffer::from_slice(&device, &vec![1u8; 1 << 20]).unwrap();
+    let managed = UnifiedBuffer::from_slice(&device, &[5u32; 10]).unwrap();
+    let mut other = DeviceBuffer::<u32>::zeroed(&device, 10).unwrap();
+    device.synchronize().unwrap();
+    std::thread::scope(|scope| {
+        let mut guarded = None;
+        while_a_copy_is_held(&sim, &source, || {
+            guarded = Some(scope.spawn(|| managed.host().unwrap()[9]));
+            // The guard is on its way once nothing else may be enqueued.
+            while other.fill(1, &stream).is_ok() {
+                std::thread::yield_now();
+            }
+            assert!(!guarded.as_ref().unwrap().is_finished(), "beside a copy");
+        });
+        assert_eq!(guarded.unwrap().join().unwrap(), 5);
+    });
+    other.fill(1, &stream).unwrap();
 }
 
 /// What an attempt gives once it no longer says "busy".

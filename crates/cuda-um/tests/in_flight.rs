@@ -6,6 +6,9 @@ use cuda_um::{DeviceBuffer, ErrorKind, UnifiedBuffer};
 use cuda_um_sim::{Fail, Gpu, LaunchContext, Leak, TwinError};
 use cuda_um_sys::cudaError;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use support::watchdog::watch;
 use support::{Add, calls, device, simulated, simulated_with};
 
 #[test]
@@ -341,4 +344,37 @@ fn handles_may_be_used_on_any_thread() {
         cuda_um::PinnedPool,
         cuda_um::DevicePool,
     )>();
+}
+
+#[test]
+fn work_that_is_done_is_seen_though_later_work_of_the_stream_is_asked_for_all_the_time() {
+    // Each question about later work moved the stream's one event on, so no earlier work was ever seen to be done.
+    static GO: AtomicBool = AtomicBool::new(false);
+    fn until_told(_: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+        while !GO.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+    let (sim, device, stream) =
+        simulated_with(|builder| builder.gpu(Gpu::H200).kernel("add", until_told));
+    let _watchdog = watch();
+    let add = Add::load(&device);
+    let [mut early, mut late, mut later] =
+        [(); 3].map(|()| UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap());
+    let paused = sim.pause();
+    early.fill(1, &stream).unwrap();
+    assert!(early.try_host().is_err());
+    add.launch(&stream, 10, (&mut late, 10u32, 1u32)).unwrap();
+    drop(paused);
+    let end = Instant::now() + Duration::from_secs(30);
+    let mut seen = None;
+    while seen.is_none() && Instant::now() < end {
+        later.fill(1, &stream).unwrap();
+        assert!(later.try_host().is_err() && late.try_host().is_err());
+        seen = early.try_host().ok().map(|guard| guard[9]);
+    }
+    GO.store(true, Ordering::Release);
+    assert_eq!(seen, Some(1), "before the later work is done");
+    assert_eq!((late.host().unwrap()[9], later.host().unwrap()[9]), (0, 1));
 }

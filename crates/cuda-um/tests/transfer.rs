@@ -3,8 +3,13 @@
 mod support;
 
 use cuda_um::{DeviceBuffer, Error, PinnedBuffer, TransferOptions, UnifiedBuffer};
-use cuda_um_sim::{Fail, Gpu};
+use cuda_um_sim::{Fail, Gpu, Leak};
 use cuda_um_sys::cudaError;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use support::watchdog::watch;
 use support::{calls, device, simulated};
 
 /// Numbers that no two pieces have in common.
@@ -310,6 +315,86 @@ fn a_panic_while_overwriting_leaves_nothing_going_on() {
         .host_overwrite(.., |_, slots| slots.fill_with(|_| 4))
         .unwrap();
     assert!(buffer.host().unwrap().iter().all(|value| *value == 4));
+}
+
+/// Whose destructor panics.
+struct Payload;
+
+impl Drop for Payload {
+    fn drop(&mut self) {
+        panic!("the destructor of a payload, on purpose");
+    }
+}
+
+#[test]
+fn a_payload_whose_destructor_panics_keeps_nobody_waiting() {
+    let (_sim, device, _) = simulated(Gpu::H200);
+    let _watchdog = watch();
+    device.set_transfer_options(TransferOptions::default().threads(4));
+    let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 32 << 20).unwrap();
+    let here = std::thread::current().id();
+    // Round 0: three threads that help panic; round 1: all four do. Then all of them are still there.
+    for round in 0..3 {
+        let (all, waited) = (Barrier::new(4), AtomicUsize::new(0));
+        let overwritten = catch_unwind(AssertUnwindSafe(|| {
+            buffer.host_overwrite(.., |_, slots| {
+                // All four threads are at it before anything happens.
+                thread_local!(static MET: Cell<usize> = const { Cell::new(usize::MAX) });
+                if MET.replace(round) != round {
+                    waited.fetch_add(1, Ordering::Relaxed);
+                    all.wait();
+                }
+                if round == 1 || round == 0 && std::thread::current().id() != here {
+                    panic_any(Payload);
+                }
+                slots.fill_with(|_| 2)
+            })
+        }));
+        assert_eq!(waited.into_inner(), 4);
+        match overwritten {
+            Ok(overwritten) => overwritten.unwrap(),
+            Err(payload) => {
+                assert!(payload.is::<Payload>() && round < 2);
+                std::mem::forget(payload);
+            }
+        }
+    }
+    let mut back = vec![0; 32 << 20];
+    buffer.copy_to_host(&mut back).unwrap();
+    assert!(back.iter().all(|byte| *byte == 2));
+}
+
+#[test]
+fn options_may_be_set_while_elements_are_made() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    let _watchdog = watch();
+    device.set_transfer_options(small(3));
+    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 200_000).unwrap();
+    let other = UnifiedBuffer::from_slice(&device, &numbers(20_000, 7)).unwrap();
+    // On this thread and on those that help.
+    buffer
+        .host_overwrite(.., |first, slots| {
+            device.set_transfer_options(small(2).ring_bytes(2 * 2 * 32768));
+            let mut piece = [0; 100];
+            other.copy_to_host_at(0, &mut piece).unwrap();
+            slots.fill_with(|at| (first + at) as u32 ^ piece[0])
+        })
+        .unwrap();
+    let key = other.host().unwrap()[0];
+    let is_right = |(at, value): (usize, &u32)| *value == at as u32 ^ key;
+    assert!(buffer.host().unwrap().iter().enumerate().all(is_right));
+    // The old ring is gone when the copy has ended, and the next copy makes one of the new size.
+    let pinned = || {
+        let leaks = sim.leaks();
+        let sizes = leaks.iter().filter_map(|leak| match leak {
+            Leak::Memory { bytes, .. } if *bytes < 100_000 => Some(*bytes),
+            _ => None,
+        });
+        sizes.collect::<Vec<_>>()
+    };
+    assert_eq!(pinned(), [20_000 * 4]);
+    buffer.copy_from_host(&numbers(200_000, 8)).unwrap();
+    assert!(pinned().contains(&32768), "{:?}", pinned());
 }
 
 #[test]

@@ -5,6 +5,8 @@ mod at_exit;
 #[path = "../../../crates/cuda-um/tests/support/checked.rs"]
 #[allow(dead_code, reason = "no kernel's test leaves anything on purpose")]
 mod checked;
+#[path = "../../../crates/cuda-um/tests/support/watchdog.rs"]
+mod watchdog;
 
 use checked::Checked;
 use cuda_um::{Device, Runtime, Stream};

@@ -1,5 +1,6 @@
 //! The simulator's own report, at the end of every test.
 
+use super::watchdog::{self, Watchdog};
 use cuda_um_sim::{Leak, Misuse, Sim};
 use std::fmt::Debug;
 use std::ops::Deref;
@@ -10,6 +11,9 @@ use std::time::{Duration, Instant};
 /// How long the end waits: only a test that fails waits as long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Longer than any test takes, on a busy machine too; one that takes longer says that it comes further.
+const HANGS: Duration = Duration::from_secs(300);
+
 /// A simulator that is asked at the end of its test, when it is dropped: nothing may be left, and nothing was misused.
 ///
 /// It is declared before all that is made on it, and so is dropped after that: `let (sim, device, stream) = simulated(…)`. In `_` it
@@ -18,6 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Checked {
     sim: Sim,
     on_purpose: Mutex<OnPurpose>,
+    watchdog: Watchdog,
 }
 
 /// What a test says that it does.
@@ -37,10 +42,17 @@ struct Declared<T> {
 
 impl Checked {
     pub fn new(sim: Sim) -> Self {
+        let its = sim.clone();
         Self {
             sim,
             on_purpose: Mutex::default(),
+            watchdog: watchdog::watch_for(HANGS, move || last_calls(&its)),
         }
+    }
+
+    /// The test has come further: it does not hang.
+    pub fn progress(&self) {
+        self.watchdog.progress();
     }
 
     /// Says that the test leaves exactly `count` of these.
@@ -94,6 +106,18 @@ impl Drop for Checked {
             panic!("at the end of the test: {complaint}");
         }
     }
+}
+
+/// What the simulator was called for last.
+fn last_calls(sim: &Sim) -> String {
+    let trace = sim.trace();
+    let last = &trace[trace.len().saturating_sub(20)..];
+    let names: Vec<_> = last.iter().map(|call| call.name).collect();
+    format!(
+        "    the last of {} calls: {}",
+        trace.len(),
+        names.join(", ")
+    )
 }
 
 fn compare<T: Debug>(what: &str, found: &[T], declared: &[Declared<T>]) -> Option<String> {

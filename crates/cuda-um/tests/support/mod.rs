@@ -3,6 +3,7 @@
 
 mod at_exit;
 mod checked;
+pub mod watchdog;
 
 pub use checked::Checked;
 

@@ -7,7 +7,7 @@ use crate::{
     Device, DeviceBuffer, DevicePool, Event, Module, PinnedBuffer, PinnedPool, Placement,
     PoolOptions, RegisteredBuffer, TransferOptions, UnifiedBuffer, UnifiedOptions, UnifiedPool,
 };
-use cuda_um_sim::Gpu;
+use cuda_um_sim::{Fail, Gpu, Leak};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -35,7 +35,7 @@ profile.rs Running: - sets a flag of the child's own
 profile/cupti.rs Collection: profiles::a_profiler_and_a_counter
 reclaim.rs Reclaim: the_runtime_itself
 reclaim.rs Ticket: - of the thread that frees, or in the queue of a runtime that is never dropped in a child
-stream.rs Left: streams
+stream.rs Left: streams_that_left_no_event
 stream.rs StreamInner: streams
 sync/held.rs Held: - counts for the child's own thread
 sync/held.rs Turn: - counts for the child's own thread
@@ -218,6 +218,28 @@ fn a_pool_of_the_driver() {
         gone_without_a_trace(&sim, kept);
         gone_without_a_trace(&sim, pool);
     }
+}
+
+#[test]
+fn streams_that_left_no_event() {
+    let (sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
+    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    device.synchronize().unwrap();
+    let paused = sim.pause();
+    let gone = device.stream().unwrap();
+    buffer.fill(1, &gone).unwrap();
+    // From here on the buffer notes this one.
+    buffer.fill(2, &stream).unwrap();
+    sim.fail(Fail::call("cudaEventCreateWithFlags"));
+    drop(gone);
+    drop(paused);
+    stream.synchronize().unwrap();
+    buffer.close().unwrap();
+    let left = |leak: &Leak| matches!(leak, Leak::Stream { .. });
+    let streams = || sim.leaks().iter().filter(|leak| left(leak)).count();
+    let before = streams();
+    gone_without_a_trace(&sim, (device, stream));
+    assert_eq!(streams(), before, "the parent's");
 }
 
 #[test]

@@ -1,0 +1,319 @@
+//! Nothing waits for ever: not for what other threads go on adding, not for a thread that a panic has ended, and not for a lock of its own,
+//! if a subscriber of `tracing` calls back.
+
+mod support;
+
+use cuda_um::{
+    Device, DeviceBuffer, DevicePool, Error, Location, PinnedPool, PoolOptions, Stream,
+    TransferOptions, UnifiedBuffer, UnifiedPool,
+};
+use cuda_um_sim::{Fail, Gpu, Leak};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, RwLock};
+use support::simulated;
+use support::watchdog::watch;
+use tracing::{Event, Metadata, Subscriber, span};
+
+/// What runs at every event and span of the library, on whatever thread.
+type Hook = Arc<dyn Fn() + Send + Sync>;
+
+static HOOK: RwLock<Option<Hook>> = RwLock::new(None);
+
+/// The one subscriber of this process: the library's own threads have no other.
+struct Calls;
+
+impl Calls {
+    fn back(&self) {
+        thread_local!(static IS_AT_IT: Cell<bool> = const { Cell::new(false) });
+        struct Over;
+        impl Drop for Over {
+            fn drop(&mut self) {
+                IS_AT_IT.set(false);
+            }
+        }
+        let hook = HOOK.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(hook) = hook
+            && !IS_AT_IT.replace(true)
+        {
+            let _over = Over;
+            hook();
+        }
+    }
+}
+
+impl Subscriber for Calls {
+    fn enabled(&self, of: &Metadata<'_>) -> bool {
+        of.target() == "cuda_um"
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        self.back();
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        self.back();
+    }
+
+    fn enter(&self, _: &span::Id) {
+        self.back();
+    }
+
+    fn exit(&self, _: &span::Id) {
+        self.back();
+    }
+}
+
+/// The hook of one test, which has the process alone until this is dropped.
+struct Hooked {
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Hooked {
+    fn alone() -> Self {
+        static ALONE: Mutex<()> = Mutex::new(());
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| tracing::subscriber::set_global_default(Calls).unwrap());
+        Self {
+            _alone: ALONE.lock().unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+
+    fn set(&self, hook: impl Fn() + Send + Sync + 'static) {
+        *HOOK.write().unwrap() = Some(Arc::new(hook));
+    }
+
+    fn unset(&self) {
+        let hook = HOOK.write().unwrap_or_else(PoisonError::into_inner).take();
+        // After the lock: what it holds sends events when it goes.
+        drop(hook);
+    }
+}
+
+impl Drop for Hooked {
+    fn drop(&mut self) {
+        self.unset();
+    }
+}
+
+/// Threads that allocate, use and drop until this is dropped.
+fn while_others_are_busy(device: &Device, body: impl FnOnce()) {
+    struct Over<'a>(&'a AtomicBool);
+    impl Drop for Over<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let (is_over, rounds) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let stream = device.stream().unwrap();
+                let mut events = VecDeque::new();
+                while !is_over.load(Ordering::Relaxed) {
+                    let mut buffer = DeviceBuffer::<u8>::zeroed(device, 256 << 10).unwrap();
+                    buffer.fill(1, &stream).unwrap();
+                    drop(buffer);
+                    events.push_back(stream.record().unwrap());
+                    // The stream has always some work left, but not more and more.
+                    if events.len() > 8 {
+                        let earlier = events.pop_front();
+                        earlier
+                            .iter()
+                            .for_each(|event| event.synchronize().unwrap());
+                    }
+                    rounds.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let _over = Over(&is_over);
+        while rounds.load(Ordering::Relaxed) < 20 {
+            std::thread::yield_now();
+        }
+        body();
+    });
+}
+
+#[test]
+fn an_allocation_that_cannot_be_is_refused_while_others_drop_what_is_in_use() {
+    let _alone = Hooked::alone();
+    let (_sim, device, _) = simulated(Gpu::H200);
+    let _watchdog = watch();
+    let total = device.memory_info().unwrap().total_bytes;
+    while_others_are_busy(&device, || {
+        let refused = DeviceBuffer::<u8>::uninit(&device, total * 2).map(drop);
+        assert!(matches!(refused, Err(Error::OutOfMemory { .. })));
+        let options = PoolOptions::default().limit_bytes(4 << 20);
+        let pool = UnifiedPool::new(&device, options).unwrap();
+        let refused = pool.uninit::<u8>(8 << 20).map(drop);
+        assert!(matches!(refused, Err(Error::OutOfMemory { .. })));
+        let pool = DevicePool::new(&device, PoolOptions::default()).unwrap();
+        let refused = pool.uninit::<u8>(total * 2).map(drop);
+        assert!(matches!(refused, Err(Error::OutOfMemory { .. })));
+    });
+}
+
+#[test]
+fn reclaim_returns_while_others_drop_what_is_in_use() {
+    let _alone = Hooked::alone();
+    let (_sim, device, _) = simulated(Gpu::H200);
+    let _watchdog = watch();
+    while_others_are_busy(&device, || device.runtime().reclaim().unwrap());
+}
+
+/// Whose destructor panics.
+struct Payload;
+
+impl Drop for Payload {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("the destructor of a payload, on purpose");
+        }
+    }
+}
+
+#[test]
+fn a_subscriber_that_panics_does_not_end_the_thread_that_frees() {
+    let hooked = Hooked::alone();
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let _watchdog = watch();
+    let runtime = device.runtime().clone();
+    let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    device.synchronize().unwrap();
+    sim.leaves(1, "its stream is not destroyed", |leak| {
+        matches!(leak, Leak::Stream { .. })
+    });
+    let panics = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&panics);
+    hooked.set(move || {
+        if std::thread::current().name() == Some("cuda-um-reclaim") {
+            count.fetch_add(1, Ordering::Relaxed);
+            std::panic::panic_any(Payload);
+        }
+    });
+    let paused = sim.pause();
+    buffer.fill(1, &stream).unwrap();
+    // The free has the last handle of the stream, and tells that it cannot be destroyed.
+    drop((buffer, stream));
+    sim.fail(Fail::call("cudaStreamDestroy"));
+    drop(paused);
+    runtime.reclaim().unwrap();
+    assert_eq!(panics.load(Ordering::Relaxed), 1);
+    // What is dropped later is freed as before.
+    let stream = device.stream().unwrap();
+    let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    let paused = sim.pause();
+    buffer.fill(1, &stream).unwrap();
+    drop(buffer);
+    drop(paused);
+    runtime.reclaim().unwrap();
+}
+
+/// What a subscriber may have at hand.
+struct Tools {
+    device: Device,
+    stream: Stream,
+    pools: (UnifiedPool, PinnedPool, DevicePool),
+}
+
+impl Tools {
+    fn new(device: &Device) -> Self {
+        let options = PoolOptions::default().slab_bytes(2 << 20);
+        Self {
+            device: device.clone(),
+            stream: device.stream().unwrap(),
+            pools: (
+                UnifiedPool::new(device, options).unwrap(),
+                PinnedPool::new(device, options).unwrap(),
+                DevicePool::new(device, options).unwrap(),
+            ),
+        }
+    }
+
+    /// Takes every lock that can be taken. Work may be refused beside a host guard.
+    fn use_all(&self) -> cuda_um::Result<()> {
+        let (unified, pinned, on_device) = &self.pools;
+        (unified.trim(), pinned.trim(), on_device.trim());
+        (unified.stats(), pinned.stats(), on_device.stats());
+        // Larger than a slab: the pools grow.
+        let buffers = (
+            unified.uninit::<u8>(3 << 20)?,
+            pinned.zeroed::<u8>(3 << 20)?,
+            unified.uninit::<u8>(100)?,
+        );
+        self.device.set_transfer_options(TransferOptions::default());
+        drop(buffers);
+        let mut used = on_device.zeroed::<u32>(1000)?;
+        used.fill(2, &self.stream)?;
+        used.copy_to_host(&mut [0; 1000])?;
+        let mut own = UnifiedBuffer::<u32>::zeroed(&self.device, 1000)?;
+        own.fill(3, &self.stream)?;
+        let _ = own.try_host();
+        drop((used, own));
+        self.device.runtime().reclaim()
+    }
+}
+
+/// Work of every kind, through pools of its own.
+fn work(device: &Device) {
+    let tools = Tools::new(device);
+    let (unified, pinned, on_device) = &tools.pools;
+    let stream = device.stream().unwrap();
+    let numbers = vec![1u32; 1 << 20];
+    let mut buffer = unified.zeroed::<u32>(1 << 20).unwrap();
+    let mut target = pinned.zeroed::<u32>(1 << 20).unwrap();
+    let mut there = on_device.zeroed::<u32>(1 << 20).unwrap();
+    buffer.copy_from_host(&numbers).unwrap();
+    there
+        .host_overwrite(.., |_, slots| slots.fill_with(|at| at as u32))
+        .unwrap();
+    stream.copy(&there, &mut target).unwrap();
+    stream.copy(&target, &mut buffer).unwrap();
+    let _ = buffer.prefetch(Location::Host, &stream);
+    assert_eq!(buffer.host().unwrap()[1], target.host().unwrap()[1]);
+    buffer.fill(7, &stream).unwrap();
+    there.fill(7, &stream).unwrap();
+    drop((stream, there, buffer, target));
+    (unified.trim(), pinned.trim(), on_device.trim());
+    device.runtime().reclaim().unwrap();
+}
+
+#[test]
+fn a_subscriber_may_call_back_at_every_event_and_span() {
+    let hooked = Hooked::alone();
+    for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
+        let (_sim, device, _) = simulated(gpu);
+        let _watchdog = watch();
+        let (tools, calls) = (Tools::new(&device), Arc::new(AtomicUsize::new(0)));
+        let (count, worked) = (Arc::clone(&calls), Arc::new(AtomicUsize::new(0)));
+        let done = Arc::clone(&worked);
+        let concurrent = device.capabilities().concurrent_managed_access;
+        let here = std::thread::current().id();
+        hooked.set(move || {
+            // Without concurrent access, a host guard of another thread would refuse the work.
+            if !concurrent && std::thread::current().id() != here {
+                return;
+            }
+            count.fetch_add(1, Ordering::Relaxed);
+            match tools.use_all() {
+                Ok(()) => done.fetch_add(1, Ordering::Relaxed),
+                // A host guard lives, or another thread enqueues.
+                Err(Error::Busy { .. }) => 0,
+                Err(error) => panic!("{error}"),
+            };
+        });
+        work(&device);
+        hooked.unset();
+        let (calls, worked) = (
+            calls.load(Ordering::Relaxed),
+            worked.load(Ordering::Relaxed),
+        );
+        assert!(calls > 30 && worked > calls / 2, "{worked} of {calls}");
+    }
+}
