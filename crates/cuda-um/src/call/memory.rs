@@ -17,6 +17,8 @@ pub(crate) enum CopyKind {
 
 /// What unregistering says of memory that is not registered (any more).
 const NOT_REGISTERED: u32 = sys::cudaError::cudaErrorHostMemoryNotRegistered.0;
+/// What registering says of memory that somebody else has registered.
+const ALREADY_REGISTERED: u32 = sys::cudaError::cudaErrorHostMemoryAlreadyRegistered.0;
 
 impl Api {
     pub(super) fn allocated(
@@ -99,10 +101,19 @@ impl Api {
             .bytes(bytes)
             .host_memory()
         };
-        self.on(ordinal, "cudaHostRegister", subject, |table| {
+        let registered = self.on(ordinal, "cudaHostRegister", subject, |table| {
             // SAFETY: the caller's promise.
             unsafe { (table.cudaHostRegister)(pointer.as_ptr().cast(), bytes, flags) }
-        })
+        });
+        if let Err(error) = &registered
+            && !matches!(error, Error::Call { code, .. } if *code == ALREADY_REGISTERED)
+        {
+            // The error may be that of earlier work, and the memory registered: it must not stay so when it is its owner's again. If it is
+            // not registered, the call says so, and does nothing.
+            // SAFETY: it is the caller's alone, and no device has been told of it.
+            let _ = unsafe { self.host_unregister(ordinal, pointer) };
+        }
+        registered
     }
 
     /// The address that kernels on the device see mapped host memory at.

@@ -1,5 +1,6 @@
 //! One run with failures, and what must hold after it.
 
+use crate::bomb::{self, Plan};
 use crate::failure::{self, Failure};
 use crate::leaks;
 use crate::rules::{self, Rules};
@@ -18,6 +19,8 @@ pub struct Combination {
     pub scenario: &'static Scenario,
     pub machine: Machine,
     pub failures: Vec<Failure>,
+    /// When the subscriber of `tracing` panics on the thread of the scenario.
+    pub subscriber: Plan,
 }
 
 impl fmt::Display for Combination {
@@ -26,7 +29,11 @@ impl fmt::Display for Combination {
         write!(f, "{} {gpu:?} {cuda:?} x{devices}", self.scenario.name)?;
         self.failures
             .iter()
-            .try_for_each(|failure| write!(f, ", {failure}"))
+            .try_for_each(|failure| write!(f, ", {failure}"))?;
+        match self.subscriber {
+            Plan::Warnings => Ok(()),
+            plan => write!(f, ", the subscriber panics: {plan:?}"),
+        }
     }
 }
 
@@ -43,8 +50,13 @@ pub fn run(combination: &Combination, rules: &Rules) -> Report {
     for failure in &combination.failures {
         failure.inject(&sim);
     }
-    let result = catch_unwind(AssertUnwindSafe(|| (scenario.run)(&world)));
-    let reclaimed = world.runtime.reclaim();
+    let work = || {
+        let result = catch_unwind(AssertUnwindSafe(|| (scenario.run)(&world)));
+        // The payload of a subscriber is not to be dropped.
+        let result = result.map_err(std::mem::forget);
+        (result, world.runtime.reclaim())
+    };
+    let ((result, reclaimed), _) = bomb::with(combination.subscriber, work);
     let struck = failure::struck(&combination.failures, &sim);
     sim.clear_failures();
     let Ok(result) = result else {
@@ -212,9 +224,17 @@ impl Outcome<'_> {
 
 /// The calls of a run without failures, with how often each is made.
 pub fn calls_of(scenario: &Scenario, machine: Machine) -> Vec<(&'static str, u64)> {
+    usual(scenario, machine).0
+}
+
+/// The same, and how often a subscriber of everything is called on the scenario's thread.
+pub fn usual(scenario: &Scenario, machine: Machine) -> (Vec<(&'static str, u64)>, u64) {
     let mut world = World::new(machine);
-    (scenario.run)(&world).unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
-    world.runtime.reclaim().unwrap();
+    let work = || {
+        (scenario.run)(&world).unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
+        world.runtime.reclaim().unwrap();
+    };
+    let ((), told) = bomb::with(Plan::Never, work);
     let more = std::mem::take(&mut *world.more_errors.lock().unwrap());
     assert!(more.is_empty(), "{}: {more:?}", scenario.name);
     let calls = failure::calls(&world.sim);
@@ -224,5 +244,5 @@ pub fn calls_of(scenario: &Scenario, machine: Machine) -> Vec<(&'static str, u64
     let (name, leaks, misuse) = (scenario.name, sim.leaks(), sim.misuse());
     assert!(leaks.is_empty(), "{name}: {leaks:?}");
     assert!(misuse.is_empty(), "{name}: {misuse:?}");
-    calls
+    (calls, told)
 }

@@ -10,7 +10,7 @@ use std::fmt;
 pub enum Kind {
     OutOfMemory,
     InvalidValue,
-    /// The work is done, and a failure reported.
+    /// The work is done, and a failure reported: any function may report that of earlier work.
     Late,
     Sticky,
     HardwareFault,
@@ -41,11 +41,6 @@ impl Kind {
         matches!(self, Self::HardwareFault | Self::NoDevice)
     }
 
-    /// Whether this function can fail like this.
-    pub fn fits(self, call: &str) -> bool {
-        self != Self::Late || reports_late(call)
-    }
-
     fn code(self) -> cudaError {
         match self {
             Self::OutOfMemory => cudaError::cudaErrorMemoryAllocation,
@@ -56,26 +51,6 @@ impl Kind {
             Self::NoDevice => cudaError::cudaErrorNoDevice,
         }
     }
-}
-
-/// A function that reports failures of work that went on: it may have done its own.
-fn reports_late(call: &str) -> bool {
-    [
-        "cudaMemcpy",
-        "cudaMemset",
-        "cuMemset",
-        "cuLaunchKernel",
-        "cudaMemPrefetch",
-        "cudaMemAdvise",
-        "cudaEventRecord",
-        "cudaEventSynchronize",
-        "cudaStreamWaitEvent",
-        "cudaStreamSynchronize",
-        "cudaDeviceSynchronize",
-        "cudaSetDevice",
-    ]
-    .iter()
-    .any(|name| call.starts_with(name))
 }
 
 /// Calls that only tell: their failure is nobody's.
@@ -186,7 +161,7 @@ pub fn each_once(calls: &[(&'static str, u64)], first: u64) -> Vec<Failure> {
     let mut all = Vec::new();
     for &(call, count) in calls {
         for nth in (1..=count).filter(|nth| *nth <= first || *nth == count) {
-            let kinds = KINDS.into_iter().filter(|kind| kind.fits(call));
+            let kinds = KINDS.into_iter();
             let kinds = kinds.filter(|kind| nth == 1 || !kind.is_variant());
             all.extend(kinds.map(|kind| Failure { call, nth, kind }));
         }

@@ -1,6 +1,6 @@
 //! What is left at the end, and whose fault that is.
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Kind};
 use crate::rules::{self, About};
 use cuda_um_sim::{Leak, Sim};
 
@@ -37,6 +37,24 @@ fn given_back_by(call: &str) -> &'static [&'static str] {
     }
 }
 
+/// What a function makes: nobody is told of it when the function reports a failure though it has done its work.
+fn made_by(failure: &Failure) -> Option<&'static str> {
+    if failure.kind != Kind::Late {
+        return None;
+    }
+    match failure.name() {
+        "cudaMallocManaged" => Some("cudaMallocManaged"),
+        "cudaMalloc" => Some("cudaMalloc"),
+        "cudaMallocFromPoolAsync" => Some("cudaMallocAsync"),
+        "cudaHostAlloc" => Some("cudaHostAlloc"),
+        "cudaStreamCreateWithFlags" => Some("stream"),
+        "cudaEventCreateWithFlags" => Some("event"),
+        "cuModuleLoadData" => Some("module"),
+        "cudaMemPoolCreate" => Some("pool"),
+        _ => None,
+    }
+}
+
 /// Functions that are called once more before something is left.
 fn is_tried_twice(failure: &Failure) -> bool {
     ["cudaGetDevice", "cudaSetDevice", "cudaHostUnregister"].contains(&failure.call)
@@ -54,8 +72,8 @@ pub fn explained_by<'a>(left: &[&str], failures: &'a [Failure]) -> Option<Vec<&'
         word.is_some()
     };
     for failure in failures {
-        let kinds = given_back_by(failure.call);
-        if remove(&|word| kinds.contains(&word)) {
+        let (kinds, made) = (given_back_by(failure.call), made_by(failure));
+        if remove(&|word| kinds.contains(&word) || made == Some(word)) {
             explained.push(failure);
         }
     }
@@ -73,6 +91,7 @@ pub fn explained_by<'a>(left: &[&str], failures: &'a [Failure]) -> Option<Vec<&'
 pub fn rule_about(failure: &Failure) -> About {
     match is_tried_twice(failure) {
         true => rules::LEAKS_BY_TWO,
+        false if made_by(failure).is_some() => rules::LEAKS_UNTOLD,
         false => rules::LEAKS,
     }
 }

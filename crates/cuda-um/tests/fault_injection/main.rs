@@ -1,6 +1,8 @@
 //! Every CUDA call of every scenario fails once, in every way, and some of them two in one run: a typed error, no leak, no abort, no
-//! hang, and the rest goes on.
+//! hang, and the rest goes on. Meanwhile a subscriber of `tracing` panics: at every warning, or more often.
 
+#[path = "../support/bomb.rs"]
+mod bomb;
 mod check;
 mod failure;
 mod leaks;
@@ -12,11 +14,14 @@ mod support;
 mod workers;
 mod world;
 
-use check::{Combination, calls_of, run};
+use bomb::Plan;
+use check::{Combination, run, usual};
+use failure::{Failure, Kind};
 use rules::Rules;
-use scenarios::SCENARIOS;
+use scenarios::{SCENARIOS, Scenario};
 use std::time::Instant;
 use workers::Summary;
+use world::Machine;
 
 /// Of a call that is made often, the first so many times and the last one: `CUDA_UM_FAULT_FIRST` says how many, else 5.
 fn first() -> u64 {
@@ -26,30 +31,51 @@ fn first() -> u64 {
     })
 }
 
-fn combinations() -> Vec<Combination> {
-    let mut all = Vec::new();
-    for scenario in SCENARIOS {
-        for &machine in scenario.machines {
-            let failures = failure::each_once(&calls_of(scenario, machine), first());
-            all.extend(failures.into_iter().map(|failure| Combination {
-                scenario,
-                machine,
-                failures: vec![failure],
-            }));
-        }
-    }
-    all
+/// The runs of one scenario on one machine, in which one call fails, or none.
+fn combinations_of(scenario: &'static Scenario, machine: Machine) -> Vec<Combination> {
+    let (calls, told) = usual(scenario, machine);
+    let combination = |failures: Vec<Failure>, subscriber| Combination {
+        scenario,
+        machine,
+        failures,
+        subscriber,
+    };
+    let each = failure::each_once(&calls, first());
+    // On the way of an error, and of what comes behind a call that did its work.
+    let is_sample = |failure: &&Failure| {
+        failure.nth == 1 && matches!(failure.kind, Kind::InvalidValue | Kind::Late)
+    };
+    let sample: Vec<_> = each.iter().filter(is_sample).copied().collect();
+    let alone = each.into_iter();
+    let alone = alone.map(|failure| combination(vec![failure], Plan::Warnings));
+    let sample = sample.into_iter();
+    let sample = sample.map(|failure| combination(vec![failure], Plan::Always));
+    // One panic, at each time that the subscriber is called.
+    let nth = (1..=told).map(|nth| combination(Vec::new(), Plan::Nth(nth)));
+    let always = combination(Vec::new(), Plan::Always);
+    alone.chain(sample).chain(nth).chain([always]).collect()
 }
 
 #[test]
 fn every_call_fails_once_in_every_way() {
+    bomb::install();
     let start = Instant::now();
-    let (all, rules) = (combinations(), Rules::default());
+    let places = SCENARIOS.iter().flat_map(|scenario| {
+        let machines = scenario.machines.iter();
+        machines.map(move |&machine| (scenario, machine))
+    });
+    let all: Vec<_> = places
+        .flat_map(|(scenario, machine)| combinations_of(scenario, machine))
+        .collect();
+    let rules = Rules::default();
     let reports = workers::each(&all, |it| (it.to_string(), run(it, &rules)));
     let summary = Summary::of(reports);
     let struck = summary.struck(1);
     let (count, took) = (all.len(), start.elapsed());
-    println!("{count} combinations, {struck} failures struck, in {took:.1?}");
+    let panics = bomb::panics();
+    println!(
+        "{count} combinations, {struck} failures struck, {panics} panics of subscribers, in {took:.1?}"
+    );
     summary.assert_no_problems();
     let unused = rules.unused();
     assert!(unused.is_empty(), "no longer needed: {unused:#?}");

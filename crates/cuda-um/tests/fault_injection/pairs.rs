@@ -1,5 +1,6 @@
 //! Two calls of one run fail: a first one, and one of those that come after it, most of all those that are made only because it failed.
 
+use crate::bomb::{self, Plan};
 use crate::check::{Combination, calls_of, run};
 use crate::failure::{Failure, KINDS, Kind, is_inquiry};
 use crate::rules::Rules;
@@ -58,8 +59,7 @@ impl Place {
             };
         }
         let (call, count) = *rng.choice(&self.calls).expect("a scenario calls something");
-        let kinds = KINDS.into_iter();
-        let kinds = kinds.filter(|kind| !kind.is_sticky() && kind.fits(call));
+        let kinds = KINDS.into_iter().filter(|kind| !kind.is_sticky());
         Failure {
             call,
             nth: rng.u64(1..=count),
@@ -105,16 +105,13 @@ impl Place {
         close.sort_unstable();
         close.dedup_by_key(|(call, _)| *call);
         let drawn: [_; SECONDS] = [rng.choice(&close), rng.choice(way_out), rng.choice(&after)];
-        let kinds = |call| KINDS.into_iter().filter(move |kind: &Kind| kind.fits(call));
         drawn
             .into_iter()
             .flatten()
             .map(|&(call, nth)| Failure {
                 call,
                 nth,
-                kind: rng
-                    .choice(kinds(call).collect::<Vec<_>>())
-                    .expect("every call can fail"),
+                kind: rng.choice(KINDS).expect("there are kinds"),
             })
             .collect()
     }
@@ -127,10 +124,15 @@ impl Place {
             seconds.map(move |second| vec![first, second])
         });
         pairs
-            .map(|failures| Combination {
+            .enumerate()
+            .map(|(number, failures)| Combination {
                 scenario: self.scenario,
                 machine: self.machine,
                 failures,
+                subscriber: match number % 2 {
+                    0 => Plan::Warnings,
+                    _ => Plan::Always,
+                },
             })
             .collect()
     }
@@ -138,6 +140,7 @@ impl Place {
 
 #[test]
 fn two_calls_of_one_run_fail() {
+    bomb::install();
     let start = Instant::now();
     let (firsts, seed) = (setting(PAIRS), setting(SEED));
     let mut rng = Rng::with_seed(seed);

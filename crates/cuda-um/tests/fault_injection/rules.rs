@@ -8,6 +8,7 @@ pub type About = &'static str;
 pub const NO_ERROR: About = "no error";
 pub const NO_ERROR_OF_TWO: About = "no error of the second failure";
 pub const LEAKS: About = "one thing leaks";
+pub const LEAKS_UNTOLD: About = "one thing leaks that was made and not told of";
 pub const LEAKS_BY_TWO: About = "one thing leaks by two failures";
 pub const NOT_YET_STICKY: About = "not recognised as sticky";
 
@@ -116,6 +117,20 @@ pub const RULES: &[Rule] = &[
             "cudaMemPoolDestroy",
         ],
         "giving it back was refused: a second try could give back what is somebody else's by now",
+    ),
+    rule(
+        LEAKS_UNTOLD,
+        &[
+            "cudaMallocManaged",
+            "cudaMalloc",
+            "cudaMallocFromPoolAsync",
+            "cudaHostAlloc",
+            "cudaStreamCreateWithFlags",
+            "cudaEventCreateWithFlags",
+            "cuModuleLoadData",
+            "cudaMemPoolCreate",
+        ],
+        "it was made, and a failure reported: what such a call writes is not documented, so nobody has its address or handle",
     ),
     rule(
         LEAKS_BY_TWO,

@@ -26,7 +26,7 @@ pub fn streams_in_turn(world: &World) -> Result<()> {
 }
 
 pub fn small_ring() -> TransferOptions {
-    TransferOptions::default().threads(2).ring_bytes(1 << 20)
+    TransferOptions::default().threads(2).ring_bytes(64 << 10)
 }
 
 pub fn numbers() -> Vec<u32> {
@@ -47,6 +47,23 @@ pub fn staged_copies(world: &World) -> Result<()> {
     memory.copy_to_host(&mut back)?;
     assert!(back == source);
     device.set_transfer_options(small_ring());
+    Ok(())
+}
+
+/// From 2 MiB on a copy has more than one thread.
+pub fn copies_on_two_threads(world: &World) -> Result<()> {
+    const COUNT: usize = (2 << 20) / 4;
+    let device = &world.here().device;
+    let ring = TransferOptions::default().threads(2).ring_bytes(2 << 20);
+    device.set_transfer_options(ring);
+    let source = vec![7u32; COUNT];
+    let mut memory = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
+    memory.host_overwrite(.., |_, slots| slots.fill_with(|_| 5))?;
+    memory.copy_from_host(&source)?;
+    let mut back = vec![0; COUNT];
+    memory.copy_to_host(&mut back)?;
+    assert!(back == source);
+    device.set_transfer_options(ring);
     Ok(())
 }
 

@@ -29,6 +29,7 @@ const ALL: &[Machine] = &[
     machine(1, NoConcurrentAccess, V12_9),
     machine(1, Maxwell, V11_8),
 ];
+const ONE: &[Machine] = &[machine(1, H200, V13_0)];
 /// The same, and on the second of two devices, which is not the thread's current one.
 const ALL_AND_SECOND: &[Machine] = &[
     machine(1, H200, V13_0),
@@ -70,6 +71,7 @@ scenarios! {
     memory::device_memory on ALL;
     copies::streams_in_turn on ALL;
     copies::staged_copies on ALL_AND_SECOND;
+    copies::copies_on_two_threads on ONE;
     copies::async_copies on ALL;
     memory::overwritten on ALL;
     pools::unified_pool on ALL;
@@ -95,5 +97,7 @@ scenarios! {
 
 /// Elements of a small buffer.
 const COUNT: usize = 5000;
-/// Enough for several threads.
-const MANY: usize = 400_000;
+/// Several chunks of [`copies::small_ring`], each of which is used again.
+const MANY: usize = 28_000;
+/// More than half of a slab.
+const LARGE: usize = 300_000;

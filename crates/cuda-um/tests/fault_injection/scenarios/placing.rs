@@ -27,9 +27,9 @@ pub fn batch_prefetch(world: &World) -> Result<()> {
 pub fn advice_and_residency(world: &World) -> Result<()> {
     let (device, stream) = (&world.here().device, &world.here().stream);
     let options = UnifiedOptions::default().pattern(AccessPattern::DeviceResident);
-    let data = UnifiedBuffer::<u32>::zeroed_with(device, 2 << 20, options)?;
+    let data = UnifiedBuffer::<u32>::zeroed_with(device, 1 << 20, options)?;
     data.advise(Advice::SetReadMostly)?;
-    data.prefetch_range(1 << 20.., Location::Host, stream)?;
+    data.prefetch_range(1 << 19.., Location::Host, stream)?;
     let parts: usize = data.residency()?.iter().map(|part| part.bytes.len()).sum();
     assert_eq!(parts, data.size_bytes());
     let attributes = data.range_attributes()?;

@@ -1,6 +1,6 @@
 //! Pools: memory that changes hands.
 
-use super::{COUNT, MANY};
+use super::{COUNT, LARGE};
 use crate::world::World;
 use cuda_um::{Advice, DeviceBuffer, DevicePool, PinnedPool, PoolOptions, Result, UnifiedPool};
 
@@ -13,7 +13,7 @@ pub fn unified_pool(world: &World) -> Result<()> {
     let pool = UnifiedPool::new(device, options())?;
     for round in 0..3u32 {
         let mut small = pool.from_slice(&[round; COUNT])?;
-        let mut large = pool.zeroed::<u32>(MANY)?;
+        let mut large = pool.zeroed::<u32>(LARGE)?;
         if world.migrates() {
             small.advise(Advice::SetReadMostly)?;
         }
@@ -44,7 +44,7 @@ pub fn pinned_pool(world: &World) -> Result<()> {
     stream.copy(&memory, &mut back)?;
     assert_eq!(back.host()?[..], [2; COUNT]);
     back.close()?;
-    drop(pool.zeroed::<u8>(5 << 20)?);
+    drop(pool.zeroed::<u8>(3 << 20)?);
     Ok(())
 }
 
