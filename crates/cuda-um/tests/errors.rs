@@ -300,6 +300,31 @@ fn a_device_that_never_worked_is_not_lost() {
 }
 
 #[test]
+fn a_device_that_never_worked_is_not_lost_though_another_one_works() {
+    let (sim, device, stream) = simulated_with(|builder| builder.devices(2));
+    let mut works = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
+    let second = device.runtime().device(1).unwrap();
+    for code in [
+        cudaError::cudaErrorDevicesUnavailable,
+        cudaError::cudaErrorNoDevice,
+    ] {
+        sim.fail(Fail::call("cudaStreamCreateWithFlags").with(code));
+        let error = second.stream().unwrap_err();
+        assert!(!error.is_sticky(), "another process may have it: {error}");
+        works.fill(3, &stream).unwrap();
+        assert_eq!(works.host().unwrap()[0], 3);
+    }
+    let of_second = second.stream().unwrap();
+    of_second.synchronize().unwrap();
+    let unavailable = cudaError::cudaErrorDevicesUnavailable;
+    sim.fail(Fail::call("cudaStreamCreateWithFlags").with(unavailable));
+    assert!(
+        second.stream().unwrap_err().is_sticky(),
+        "now it has worked"
+    );
+}
+
+#[test]
 fn what_is_leaked_does_not_keep_the_runtime() {
     for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
         let (sim, device, stream) = simulated(gpu);

@@ -41,7 +41,7 @@ impl Api {
             self.bind(ordinal)?;
             code = call();
         }
-        let result = self.check_driver(name, code, subject);
+        let result = self.check_driver(name, code, Some(ordinal), subject);
         drop(current);
         result
     }
