@@ -218,6 +218,8 @@ impl Stream {
         target: &mut impl Memory<T>,
         offset: usize,
     ) -> Result<()> {
+        self.check_runtime(source.raw().device())?;
+        self.check_runtime(target.raw().device())?;
         let from = range::check(range, source.element_count())?;
         let to = range::to_bytes::<T>(&range::check_at(
             offset,
