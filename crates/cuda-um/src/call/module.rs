@@ -16,7 +16,9 @@ impl Api {
 
     /// Calls a function of the driver while device `ordinal` is current.
     ///
-    /// A thread that has made no runtime call that needs a context has none; then it gets it, and the call is made again.
+    /// A thread that has made no runtime call that needs a context has none; then it gets it, and the call is made again, a launch too.
+    /// That does nothing twice: the driver says "invalid context" of what it is given, before it does anything, and no work that fails
+    /// leaves that error to a later call (a broken context says why it broke, a destroyed one 709).
     pub(super) fn on_driver(
         &self,
         ordinal: u32,
@@ -37,6 +39,7 @@ impl Api {
         mut call: impl FnMut() -> sys::CUresult,
     ) -> Result<()> {
         let mut code = call();
+        // This code alone: any other may be that of earlier work, and the call done nevertheless.
         if code == sys::CUresult::CUDA_ERROR_INVALID_CONTEXT {
             self.bind(ordinal)?;
             code = call();
