@@ -42,6 +42,9 @@ impl Fill {
 
     /// Enqueues `output[i] = value` for every element.
     ///
+    /// Elements that are aligned to fewer bytes than they have may lie anywhere; at an address that is not a multiple of their size they
+    /// are stored byte by byte, which is slower.
+    ///
     /// # Ordering
     /// Stream-ordered: enqueued when this returns, after whatever used the buffer before on any stream.
     ///
@@ -67,7 +70,8 @@ impl Fill {
         let config = grid::strided(&self.device, count);
         let count = count as u64;
         let bytes = bytemuck::bytes_of(&value);
-        // SAFETY: the arguments are those of the kernel for this element size in cuda/fill.cu, which writes `count` elements.
+        // SAFETY: the arguments are those of the kernel for this element size in cuda/fill.cu, which writes `count` elements, whatever
+        // the alignment of the first one.
         unsafe {
             match size_of::<T>() {
                 1 => self.u8.launch(stream, config, (output, bytes[0], count)),

@@ -40,8 +40,16 @@ fn count(launch: &LaunchContext<'_>, index: usize) -> Result<usize, TwinError> {
 }
 
 fn fill<T: Pod>(launch: &mut LaunchContext<'_>) -> Outcome {
-    let count = count(launch, 2)?;
-    launch.slice_mut::<T>(0, count)?.fill(launch.value(1)?);
+    let (count, value) = (count(launch, 2)?, launch.value::<T>(1)?);
+    if (launch.value::<u64>(0)? as usize).is_multiple_of(align_of::<T>()) {
+        launch.slice_mut::<T>(0, count)?.fill(value);
+        return Ok(());
+    }
+    // As the kernel does: byte by byte.
+    let bytes = launch.slice_mut::<u8>(0, count.saturating_mul(size_of::<T>()))?;
+    bytes
+        .chunks_exact_mut(size_of::<T>())
+        .for_each(|element| element.copy_from_slice(bytemuck::bytes_of(&value)));
     Ok(())
 }
 

@@ -2,10 +2,11 @@
 
 mod support;
 
-use cuda_um::{DeviceBuffer, UnifiedBuffer};
+use cuda_um::{DeviceBuffer, RegisteredBuffer, UnifiedBuffer};
 use support::{device, noise};
 use um_kernels::{
-    CopyKernels, Fill, KernelError, Reduce, Saxpy, Scale, reduce_sum_cpu, saxpy_cpu, scale_cpu,
+    CopyKernels, Fill, FillElement, KernelError, Reduce, Saxpy, Scale, reduce_sum_cpu, saxpy_cpu,
+    scale_cpu,
 };
 
 const LENGTHS: [usize; 9] = [0, 1, 31, 255, 256, 257, 1025, 100_003, 1 << 21];
@@ -66,6 +67,56 @@ fn both_copies_copy_everything() {
         copy.coalesced(&stream, &source, &mut output).unwrap();
         assert_eq!(*output.host().unwrap(), *input, "{count} elements");
     }
+}
+
+/// Fills registered memory that begins at every offset, in whole and in part, and compares it byte by byte.
+fn fill_at_every_offset<T: FillElement + bytemuck::Pod>(value: T) {
+    let (sim, device, stream) = device();
+    let fill = Fill::load(&device).unwrap();
+    let (size, count) = (size_of::<T>(), 300);
+    // At least page by page, since CUDA registers pages; its beginning is aligned for every element.
+    let mut memory = vec![0u64; 1024];
+    for offset in (0..16).step_by(align_of::<T>()) {
+        memory.fill(0);
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut memory);
+        let elements: &mut [T] = bytemuck::cast_slice_mut(&mut bytes[offset..][..size * count]);
+        RegisteredBuffer::scope(&device, elements, |registered| {
+            let part = registered.view_mut(1..count - 2).unwrap();
+            fill.launch(&stream, part, value).unwrap();
+            stream.synchronize().unwrap();
+            let elements = registered.read_back().unwrap();
+            let elements: &[u8] = bytemuck::cast_slice(&elements);
+            for (index, found) in elements.chunks(size).enumerate() {
+                let is_filled = (1..count - 2).contains(&index);
+                let expected = if is_filled { value } else { T::zeroed() };
+                let expected = bytemuck::bytes_of(&expected);
+                assert_eq!(found, expected, "offset {offset}, element {index}");
+            }
+            fill.launch(&stream, &mut *registered, value).unwrap();
+        })
+        .unwrap();
+        let bytes: &[u8] = bytemuck::cast_slice(&memory);
+        let (before, rest) = bytes.split_at(offset);
+        let (filled, after) = rest.split_at(size * count);
+        let value = bytemuck::bytes_of(&value);
+        assert!(filled.chunks(size).all(|element| element == value));
+        assert!(
+            before.iter().chain(after).all(|byte| *byte == 0),
+            "what is beside"
+        );
+    }
+    assert!(sim.as_ref().is_none_or(|sim| sim.poison().is_none()));
+}
+
+#[test]
+fn fill_of_elements_that_are_aligned_to_less_than_their_size() {
+    fill_at_every_offset([1u8, 2]);
+    fill_at_every_offset([1u8, 2, 3, 4]);
+    fill_at_every_offset([0x0102u16, 0x0304]);
+    fill_at_every_offset([1u8, 2, 3, 4, 5, 6, 7, 8]);
+    fill_at_every_offset([0x0102u16, 0x0304, 0x0506, 0x0708]);
+    fill_at_every_offset([0x0102_0304u32, 0x0506_0708]);
+    fill_at_every_offset(0x0102_0304_0506_0708u64);
 }
 
 #[test]

@@ -14,15 +14,15 @@ mod place;
 mod pool;
 mod stream;
 
-pub(crate) use check::Subject;
+pub(crate) use check::{Subject, host_memory};
 pub(crate) use memory::CopyKind;
 
 use crate::error::Result;
 use crate::fork::Origin;
 use crate::reclaim::Reclaim;
+use crate::sync::Mutex;
 use cuda_um_sys as sys;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// The function table of one runtime, and the thread that frees what was dropped in use.
 pub(crate) struct Api {
@@ -30,8 +30,8 @@ pub(crate) struct Api {
     /// The process that it works in.
     pub(crate) origin: Origin,
     pub(crate) reclaim: Reclaim,
-    /// A stream was made: from then on a device that is not there any more is lost.
-    has_worked: AtomicBool,
+    /// The devices that a stream was made on: from then on one that is not there any more is lost.
+    worked: Mutex<Vec<u32>>,
 }
 
 impl Api {
@@ -41,7 +41,7 @@ impl Api {
             table,
             origin,
             reclaim: Reclaim::new(origin),
-            has_worked: AtomicBool::new(false),
+            worked: Mutex::default(),
         })
     }
 
@@ -98,7 +98,7 @@ impl Api {
         call: impl FnOnce(&sys::Table) -> sys::cudaError_t,
     ) -> Result<()> {
         let code = call(&self.table);
-        let result = self.check(name, code, subject);
+        let result = self.check(name, code, Some(current.ordinal()), subject);
         drop(current);
         result
     }

@@ -12,6 +12,7 @@ pub(crate) mod fill;
 pub(crate) mod guard;
 mod host_access;
 pub(crate) mod host_async;
+pub(crate) mod host_vec;
 mod id;
 pub(crate) mod in_flight;
 pub(crate) mod label;

@@ -156,9 +156,7 @@ fn check_places(device: &Device, location: Location, stream: &Stream) -> Result<
             device.name()
         ),
     };
-    if !stream.runtime().is_same(device.runtime()) {
-        return Err(Error::RuntimeMismatch { what: "the stream" });
-    }
+    stream.check_runtime(device)?;
     location.check(device.runtime())?;
     if let Location::Device(ordinal) = location {
         let target = device.runtime().device(ordinal)?;

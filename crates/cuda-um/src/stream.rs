@@ -137,6 +137,14 @@ impl Stream {
         self.inner.enqueue_wait(event.raw())
     }
 
+    /// Refuses a device of another runtime, whose ordinals have nothing to do with those of this one.
+    pub(crate) fn check_runtime(&self, device: &Device) -> Result<()> {
+        match self.runtime.is_same(device.runtime()) {
+            true => Ok(()),
+            false => Err(Error::RuntimeMismatch { what: "the stream" }),
+        }
+    }
+
     /// An event that is done once everything enqueued so far is. For times, see [`Event::timed`].
     ///
     /// # Errors

@@ -265,6 +265,62 @@ fn a_failed_wait_of_copy_to_host_does_not_leave_the_copy_going() {
 }
 
 #[test]
+fn registering_that_reports_a_failure_leaves_nothing_registered() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    let late = || {
+        let late = Fail::call("cudaHostRegister").with(cudaError::cudaErrorInvalidValue);
+        sim.fail(late.after_the_call());
+    };
+    let mut memory = vec![0u32; 4096];
+    late();
+    let error = RegisteredBuffer::scope(&device, &mut memory, |_| panic!("not registered"));
+    let error = error.map(drop).unwrap_err();
+    assert!(error.to_string().contains("cudaHostRegister"), "{error}");
+    let len = RegisteredBuffer::scope(&device, &mut memory, |registered| registered.len());
+    assert_eq!(len.unwrap(), 4096, "it can be registered");
+    late();
+    RegisteredBuffer::from_vec(&device, memory).unwrap_err();
+    device.runtime().reclaim().unwrap();
+    assert_eq!(
+        sim.leaks()
+            .iter()
+            .filter(|leak| is_registration(leak))
+            .count(),
+        0
+    );
+}
+
+fn is_registration(leak: &Leak) -> bool {
+    matches!(leak, Leak::Registration { .. })
+}
+
+#[test]
+#[allow(unsafe_code, reason = "plays code that calls CUDA by itself")]
+fn memory_that_other_code_registered_stays_registered() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    let mut memory = vec![0u32; 4096];
+    let (table, address) = (sim.table(), memory.as_mut_ptr().cast());
+    // SAFETY: the memory lives until it is unregistered.
+    let code = unsafe { (table.cudaHostRegister)(address, 4096 * 4, 0) };
+    assert_eq!(code, cudaError::cudaSuccess);
+    let refused = RegisteredBuffer::scope(&device, &mut memory[1000..], |_| ());
+    let refused = [
+        refused,
+        RegisteredBuffer::scope(&device, &mut memory, |_| ()),
+    ];
+    for error in refused.map(Result::unwrap_err) {
+        let already = cudaError::cudaErrorHostMemoryAlreadyRegistered.0;
+        assert!(
+            matches!(error, Error::Call { code, .. } if code == already),
+            "{error}"
+        );
+    }
+    // SAFETY: it was registered above.
+    let code = unsafe { (table.cudaHostUnregister)(address) };
+    assert_eq!(code, cudaError::cudaSuccess, "it still was");
+}
+
+#[test]
 fn a_lost_device_is_sticky_and_borrowed_memory_goes_back() {
     let (sim, device, stream) = simulated(Gpu::H200);
     let source = DeviceBuffer::from_slice(&device, &[7u8; 4096]).unwrap();
@@ -317,6 +373,31 @@ fn a_device_that_never_worked_is_not_lost() {
     let error = device.stream().unwrap_err();
     assert!(!error.is_sticky(), "another process may have it: {error}");
     device.stream().unwrap();
+}
+
+#[test]
+fn a_device_that_never_worked_is_not_lost_though_another_one_works() {
+    let (sim, device, stream) = simulated_with(|builder| builder.devices(2));
+    let mut works = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
+    let second = device.runtime().device(1).unwrap();
+    for code in [
+        cudaError::cudaErrorDevicesUnavailable,
+        cudaError::cudaErrorNoDevice,
+    ] {
+        sim.fail(Fail::call("cudaStreamCreateWithFlags").with(code));
+        let error = second.stream().unwrap_err();
+        assert!(!error.is_sticky(), "another process may have it: {error}");
+        works.fill(3, &stream).unwrap();
+        assert_eq!(works.host().unwrap()[0], 3);
+    }
+    let of_second = second.stream().unwrap();
+    of_second.synchronize().unwrap();
+    let unavailable = cudaError::cudaErrorDevicesUnavailable;
+    sim.fail(Fail::call("cudaStreamCreateWithFlags").with(unavailable));
+    assert!(
+        second.stream().unwrap_err().is_sticky(),
+        "now it has worked"
+    );
 }
 
 #[test]

@@ -2,7 +2,10 @@
 
 mod support;
 
-use cuda_um::{Arguments, DeviceBuffer, Error, LaunchConfig, Module, PinnedBuffer, UnifiedBuffer};
+use cuda_um::{
+    Arguments, DeviceBuffer, Error, LaunchConfig, Module, PinnedBuffer, RegisteredBuffer,
+    UnifiedBuffer,
+};
 use cuda_um_sim::Gpu;
 use support::{Add, device, on, simulated, simulated_with};
 
@@ -175,6 +178,57 @@ fn other_devices_and_runtimes_are_refused() {
         )
         .unwrap_err();
     assert!(matches!(error, Error::RuntimeMismatch { .. }), "{error}");
+}
+
+#[test]
+fn a_stream_of_another_runtime_is_refused_whatever_its_ordinal() {
+    let (_sim, device, stream) = simulated_with(|builder| builder.devices(2));
+    let (_other_sim, elsewhere, _) = simulated_with(|builder| builder.devices(2));
+    let add = Add::load(&device);
+    let mut unified = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
+    let mut memory = DeviceBuffer::<u32>::zeroed(&device, 10).unwrap();
+    let mut pinned = PinnedBuffer::<u32>::zeroed(&device, 10).unwrap();
+    let mut empty = DeviceBuffer::<u32>::zeroed(&device, 0).unwrap();
+    let mut registered = RegisteredBuffer::from_vec(&device, vec![0u32; 10]).unwrap();
+    for ordinal in [0, 1] {
+        let (there, foreign) = on(elsewhere.runtime(), ordinal);
+        let mut theirs = DeviceBuffer::<u32>::zeroed(&there, 10).unwrap();
+        for (what, outcome) in [
+            ("fill of managed memory", unified.fill(1, &foreign)),
+            ("fill of device memory", memory.fill(1, &foreign)),
+            ("fill of pinned memory", pinned.fill(1, &foreign)),
+            ("fill of registered memory", registered.fill(1, &foreign)),
+            ("fill of no elements", empty.fill(1, &foreign)),
+            ("zeros", pinned.set_zero(&foreign)),
+            ("copy", foreign.copy(&unified, &mut memory)),
+            ("copy from elsewhere", stream.copy(&theirs, &mut memory)),
+            ("copy to elsewhere", stream.copy(&memory, &mut theirs)),
+            (
+                "copy of no elements",
+                foreign.copy_range(&unified, 3..3, &mut memory, 0),
+            ),
+            ("prefetch", unified.prefetch(&device, &foreign)),
+            (
+                "prefetch of no elements",
+                unified.prefetch_range(3..3, &device, &foreign),
+            ),
+            (
+                "launch",
+                add.launch(&foreign, 10, (&mut memory, 10u32, 1u32)),
+            ),
+            (
+                "launch with a buffer",
+                add.launch(&stream, 10, (&mut theirs, 10u32, 1u32)),
+            ),
+        ] {
+            let error = outcome.expect_err(what);
+            assert!(
+                matches!(error, Error::RuntimeMismatch { .. }),
+                "{what}: {error}"
+            );
+        }
+    }
+    assert_eq!(*pinned.host().unwrap(), [0; 10]);
 }
 
 #[test]

@@ -3,7 +3,8 @@
 mod support;
 
 use cuda_um::{
-    Device, DeviceBuffer, DevicePool, Element, Error, ErrorKind, PoolOptions, Stream, UnifiedBuffer,
+    Device, DeviceBuffer, DevicePool, Element, Error, ErrorKind, PinnedBuffer, PoolOptions, Stream,
+    UnifiedBuffer,
 };
 use cuda_um_sim::{Fail, Gpu, Leak};
 use cuda_um_sys::cudaError;
@@ -45,6 +46,58 @@ fn leave_in_use(pool: &DevicePool, add: &Add, stream: &Stream, len: usize) {
     let mut buffer = pool.zeroed::<u32>(len).unwrap();
     add.launch(stream, len, (&mut buffer, len as u32, 1u32))
         .unwrap();
+}
+
+#[test]
+fn no_other_device_reaches_memory_of_a_drivers_pool() {
+    let (sim, first, on_first) = simulated_with(|builder| builder.devices(3));
+    let second = first.runtime().device(1).unwrap();
+    let (on_second, on_third) = {
+        let third = first.runtime().device(2).unwrap();
+        (second.stream().unwrap(), third.stream().unwrap())
+    };
+    let (pool_here, pool_there) = (pool(&first), pool(&second));
+    let mut here = pool_here.from_slice(&[1u32, 2, 3]).unwrap();
+    let mut there = pool_there.zeroed::<u32>(3).unwrap();
+    let mut plain = DeviceBuffer::<u32>::zeroed(&second, 3).unwrap();
+    let mut managed = UnifiedBuffer::<u32>::zeroed(&second, 3).unwrap();
+    let mut pinned = PinnedBuffer::<u32>::zeroed(&second, 3).unwrap();
+
+    // The driver is told both devices; a stream of either will do.
+    on_first.copy(&here, &mut there).unwrap();
+    on_second.copy(&there, &mut plain).unwrap();
+    assert_eq!(contents(&plain), [1, 2, 3]);
+    here.fill(9, &on_first).unwrap();
+    on_second.copy_range(&here, 1..3, &mut plain, 0).unwrap();
+    on_first.copy_range(&plain, 0..1, &mut here, 2).unwrap();
+    assert_eq!(
+        (contents(&plain), contents(&here)),
+        (vec![9, 9, 3], vec![9, 9, 9])
+    );
+    assert_eq!(calls(&sim, "cudaMemcpyPeerAsync"), 3);
+    // All other copies are the pool's device's.
+    on_first.copy(&here, &mut managed).unwrap();
+    on_first.copy(&here, &mut pinned).unwrap();
+    assert_eq!(
+        (managed.host().unwrap()[0], pinned.host().unwrap()[2]),
+        (9, 9)
+    );
+    for refused in [
+        on_second.copy(&here, &mut managed),
+        on_second.copy(&pinned, &mut here),
+        on_third.copy(&here, &mut there),
+        on_second.copy(&pool_here.from_slice(&[5u32; 3]).unwrap(), &mut here),
+        here.fill(1, &on_second),
+    ] {
+        let Err(Error::DeviceMismatch {
+            expected, found, ..
+        }) = refused
+        else {
+            panic!("{refused:?}")
+        };
+        assert!(expected == 0 && found > 0, "{expected} {found}");
+    }
+    assert_eq!(contents(&here), [9, 9, 9], "nothing was written");
 }
 
 #[test]

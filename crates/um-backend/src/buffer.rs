@@ -15,7 +15,8 @@ use crate::transfer;
 ///
 /// The contract, which the module `conformance` (a feature) checks:
 ///
-/// - Its length never changes. A new buffer holds zeros.
+/// - A new buffer holds zeros. Its length, its memory and the device of the memory stay the same, unless code that borrows them by
+///   [`memory_mut`](Self::memory_mut) puts another buffer's memory in their place.
 /// - Every call sees the effect of every earlier call on the buffer, and of every kernel that was launched on it, on any stream.
 /// - Copies to host slices are done when the call returns. Copies from them, [`fill`](Self::fill), [`set_zero`](Self::set_zero) and
 ///   [`copy_from_buffer`](Self::copy_from_buffer) may be only enqueued; the source of a copy may be written or dropped at once.
@@ -49,13 +50,18 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// How many elements it has.
     fn len(&self) -> usize;
 
-    /// Where it lives.
+    /// Where it was made, and where [`clone_empty`](Self::clone_empty) makes others.
     fn device(&self) -> &BufferDevice;
 
     /// What is behind it: for kernels, and for copies to other implementations.
     fn memory(&self) -> BufferMemory<'_, T>;
 
     /// What is behind it, to be written.
+    ///
+    /// A buffer of the layer below that is lent here can be exchanged for another one (`std::mem::swap`). Then this buffer has the other
+    /// one's elements and length: [`len`](Self::len), copies, fills, prefetches and advice all ask the memory that is there.
+    /// [`device`](Self::device) goes on naming the device that the buffer was made on; the memory's own is in
+    /// [`memory`](Self::memory).
     fn memory_mut(&mut self) -> BufferMemoryMut<'_, T>;
 
     /// A new buffer of the same kind on the same device, with `len` zeros.

@@ -52,7 +52,8 @@ impl<T: Element> CudaBuffer<T> {
         &self.memory
     }
 
-    /// The buffer of the safe layer below.
+    /// The buffer of the safe layer below. Another one may be put in its place, of another length and device: see
+    /// [`Buffer::memory_mut`].
     pub fn as_cuda_um_mut(&mut self) -> &mut cuda_um::DeviceBuffer<T> {
         &mut self.memory
     }
@@ -85,7 +86,9 @@ impl<T: Element> Buffer<T> for CudaBuffer<T> {
     }
 
     fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {
-        let memory = cuda_um::DeviceBuffer::zeroed(self.memory.device(), len)?;
+        let device = self.device.cuda().map(|device| device.as_cuda_um());
+        let device = device.unwrap_or(self.memory.device());
+        let memory = cuda_um::DeviceBuffer::zeroed(device, len)?;
         Ok(Box::new(Self {
             memory,
             device: self.device.clone(),

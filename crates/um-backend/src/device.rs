@@ -147,10 +147,15 @@ impl CudaDevice {
 
     /// Checks the ordinal of a device of the same runtime.
     pub(crate) fn checked_ordinal(&self, ordinal: usize) -> Result<u32> {
-        let count = self.opened.runtime.device_count()?;
-        let within = u32::try_from(ordinal).ok().filter(|_| ordinal < count);
-        within.ok_or(CudaError::NoSuchDevice { ordinal, count })
+        checked_ordinal(&self.opened.runtime, ordinal)
     }
+}
+
+/// Checks the ordinal of a device of a runtime.
+pub(crate) fn checked_ordinal(runtime: &cuda_um::Runtime, ordinal: usize) -> Result<u32> {
+    let count = runtime.device_count()?;
+    let within = u32::try_from(ordinal).ok().filter(|_| ordinal < count);
+    within.ok_or(CudaError::NoSuchDevice { ordinal, count })
 }
 
 impl fmt::Debug for CudaDevice {

@@ -126,7 +126,12 @@ impl<'a, T: Element> BufferMemoryMut<'a, T> {
 
 /// The range `offset..offset + count` of a buffer with `len` elements.
 pub(crate) fn within(offset: usize, count: usize, len: usize) -> Result<Range<usize>> {
-    let end = offset.saturating_add(count);
+    let out_of_bounds = CudaError::RangeOutOfBounds {
+        start: offset,
+        end: usize::MAX,
+        len,
+    };
+    let end = offset.checked_add(count).ok_or(out_of_bounds)?;
     check_range(offset..end, len)
 }
 

@@ -31,10 +31,13 @@ pub(crate) fn direct<T: Element>(
 ) -> Result<bool> {
     match (source, target) {
         (BufferMemory::Opaque, _) | (_, BufferMemoryMut::Opaque) => return Ok(false),
+        // Which may be shorter than the buffer says: an implementation's length is its own.
         (source, BufferMemoryMut::Host(target)) => {
+            let to = check_range(to, target.len())?;
             source.copy_to_host_at(from.start, &mut target[to])?
         }
         (BufferMemory::Host(source), target) => {
+            let from = check_range(from, source.len())?;
             target.copy_from_host_at(to.start, &source[from])?
         }
         (BufferMemory::Device(source), target) => return between(source, from, target, to),
@@ -77,8 +80,11 @@ fn enqueue<T: Element>(
         .copy_range(source, from, target, to.start)
     {
         Ok(()) => Ok(true),
-        // Two runtimes, a GPU's and a simulator's for example: the host is where they meet.
-        Err(cuda_um::Error::RuntimeMismatch { .. }) => Ok(false),
+        // Two runtimes, a GPU's and a simulator's for example, or memory that the target's device cannot reach: the host is where they
+        // meet.
+        Err(cuda_um::Error::RuntimeMismatch { .. } | cuda_um::Error::DeviceMismatch { .. }) => {
+            Ok(false)
+        }
         Err(error) => Err(error.into()),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cuda_um::{HostMut, HostRef, Location, Placed, UnifiedOptions, UnifiedPool};
 
 use crate::buffer::Buffer;
-use crate::device::{BufferDevice, CudaDevice};
+use crate::device::{BufferDevice, CudaDevice, checked_ordinal};
 use crate::dtype::{DType, Element};
 use crate::error::Result;
 use crate::memory::{BufferMemory, BufferMemoryMut};
@@ -142,7 +142,7 @@ impl<T: Element> UnifiedBuffer<T> {
     #[must_use]
     pub fn placed(&self) -> Placed {
         let mut placed = self.memory.placement();
-        if let Some(reason) = self.origin.fallback(&self.device) {
+        if let Some(reason) = self.fallback() {
             placed.reason = format!("since {reason}");
         }
         placed
@@ -151,7 +151,7 @@ impl<T: Element> UnifiedBuffer<T> {
     /// What memory it really has, and, for mapped memory, why.
     #[must_use]
     pub fn backing(&self) -> UnifiedBacking {
-        if let Some(reason) = self.origin.fallback(&self.device) {
+        if let Some(reason) = self.fallback() {
             return UnifiedBacking::PinnedFallback { reason };
         }
         match self.memory.placement() {
@@ -165,7 +165,18 @@ impl<T: Element> UnifiedBuffer<T> {
     /// Whether it is mapped memory because managed memory is poor on this device.
     #[must_use]
     pub fn is_fallback(&self) -> bool {
-        self.origin.fallback(&self.device).is_some()
+        self.fallback().is_some()
+    }
+
+    /// Why it has mapped memory though nobody asked for it.
+    fn fallback(&self) -> Option<String> {
+        let is_mapped = !is_managed(&self.memory);
+        self.origin.fallback(&self.device).filter(|_| is_mapped)
+    }
+
+    /// Checks the ordinal of a device of the memory's runtime.
+    fn checked_ordinal(&self, ordinal: usize) -> Result<u32> {
+        checked_ordinal(self.memory.device().runtime(), ordinal)
     }
 
     /// The elements, for the host. Waits for just the work that writes or moves this buffer.
@@ -212,9 +223,8 @@ impl<T: Element> UnifiedBuffer<T> {
     /// reports. Where nothing can be prefetched, that is no error but [`Placement::NotApplied`].
     #[doc(alias = "cudaMemPrefetchAsync")]
     pub fn prefetch_to_device(&self, device: Option<usize>) -> Result<Placement> {
-        let ordinal = self
-            .device
-            .checked_ordinal(device.unwrap_or(self.device.ordinal()))?;
+        let own = self.memory.device().ordinal() as usize;
+        let ordinal = self.checked_ordinal(device.unwrap_or(own))?;
         self.prefetch(Location::Device(ordinal))
     }
 
@@ -233,7 +243,13 @@ impl<T: Element> UnifiedBuffer<T> {
     fn prefetch(&self, location: Location) -> Result<Placement> {
         match self.as_managed() {
             Some(memory) => {
-                Placement::from_outcome(memory.prefetch(location, self.device.stream()))
+                Placement::from_outcome(match memory.prefetch(location, self.device.stream()) {
+                    // The memory was exchanged for that of another runtime.
+                    Err(cuda_um::Error::RuntimeMismatch { .. }) => {
+                        memory.prefetch(location, &memory.device().default_stream()?)
+                    }
+                    outcome => outcome,
+                })
             }
             None => Ok(Placement::not_managed("prefetch", &self.placed())),
         }
@@ -251,7 +267,7 @@ impl<T: Element> UnifiedBuffer<T> {
         device: Option<usize>,
     ) -> Result<Placement> {
         let location = match device {
-            Some(ordinal) => Location::Device(self.device.checked_ordinal(ordinal)?),
+            Some(ordinal) => Location::Device(self.checked_ordinal(ordinal)?),
             None => Location::Host,
         };
         match self.as_managed() {

@@ -5,7 +5,6 @@ use crate::error::{Error, Result};
 use cuda_um_sys as sys;
 use std::ffi::{CStr, c_char};
 use std::fmt::Display;
-use std::sync::atomic::Ordering;
 
 /// What a call was about.
 pub(crate) struct Subject {
@@ -46,11 +45,12 @@ struct Code {
 }
 
 impl Api {
-    /// `Ok` for success; else the error, and the runtime's last error is cleared.
+    /// `Ok` for success; else the error, and the runtime's last error is cleared. `device` is the one that the call was made on or about.
     pub(super) fn check(
         &self,
         call: &'static str,
         code: sys::cudaError_t,
+        device: Option<u32>,
         subject: impl FnOnce() -> Subject,
     ) -> Result<()> {
         if code == sys::cudaError::cudaSuccess {
@@ -73,6 +73,7 @@ impl Api {
                 name,
                 message,
             },
+            device,
             subject(),
         ))
     }
@@ -82,6 +83,7 @@ impl Api {
         &self,
         call: &'static str,
         code: sys::CUresult,
+        device: Option<u32>,
         subject: impl FnOnce() -> Subject,
     ) -> Result<()> {
         if code == sys::CUresult::CUDA_SUCCESS {
@@ -105,6 +107,7 @@ impl Api {
                 name,
                 message,
             },
+            device,
             subject(),
         ))
     }
@@ -114,15 +117,26 @@ impl Api {
         unsafe { (self.table.cudaGetLastError)() };
     }
 
-    fn classify(&self, call: &'static str, code: Code, subject: Subject) -> Error {
+    /// Whether a stream was made on the device (without one: on any).
+    fn has_worked(&self, device: Option<u32>) -> bool {
+        let worked = self.worked.lock();
+        device.map_or(!worked.is_empty(), |device| worked.contains(&device))
+    }
+
+    fn classify(
+        &self,
+        call: &'static str,
+        code: Code,
+        device: Option<u32>,
+        subject: Subject,
+    ) -> Error {
         let Code {
             number,
             name,
             message,
         } = code;
-        // Before a device has worked, it may be another process's for a while.
-        let is_lost = matches!(number, DEVICES_UNAVAILABLE | NO_DEVICE)
-            && self.has_worked.load(Ordering::Relaxed);
+        // Before a device has worked, it may be another process's for a while, whatever other devices do.
+        let is_lost = matches!(number, DEVICES_UNAVAILABLE | NO_DEVICE) && self.has_worked(device);
         match number {
             OUT_OF_MEMORY => {
                 let (free_bytes, total_bytes) = if subject.host_memory {
@@ -233,7 +247,7 @@ const STICKY: &[u32] = &[
 ];
 
 /// Available and total bytes of the machine's own memory; zeros where the system does not say.
-fn host_memory() -> (usize, usize) {
+pub(crate) fn host_memory() -> (usize, usize) {
     let Ok(info) = std::fs::read_to_string("/proc/meminfo") else {
         return (0, 0);
     };

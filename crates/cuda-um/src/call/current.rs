@@ -7,6 +7,7 @@ use crate::sync::after_unlock;
 /// Makes a device current until dropped; then the caller's is current again.
 pub(super) struct Current<'a> {
     api: &'a Api,
+    ordinal: u32,
     restore: Option<i32>,
 }
 
@@ -18,17 +19,28 @@ impl<'a> Current<'a> {
         let mut before = 0;
         // SAFETY: the pointer is valid for one write.
         let code = unsafe { (api.table.cudaGetDevice)(&mut before) };
-        api.check("cudaGetDevice", code, || Subject::device(ordinal))?;
+        api.check("cudaGetDevice", code, Some(ordinal), || {
+            Subject::device(ordinal)
+        })?;
         if before == wanted {
-            return Ok(Self { api, restore: None });
+            return Ok(Self {
+                api,
+                ordinal,
+                restore: None,
+            });
         }
         let current = Self {
             api,
+            ordinal,
             restore: Some(before),
         };
         // An error may be that of earlier work, and the device set nevertheless: then the drop gives the caller's back.
         api.set_device(wanted)?;
         Ok(current)
+    }
+
+    pub(super) fn ordinal(&self) -> u32 {
+        self.ordinal
     }
 }
 
@@ -66,7 +78,7 @@ impl Api {
     pub(super) fn set_device(&self, ordinal: i32) -> Result<()> {
         // SAFETY: takes a number; an unknown one is an error.
         let code = unsafe { (self.table.cudaSetDevice)(ordinal) };
-        self.check("cudaSetDevice", code, || {
+        self.check("cudaSetDevice", code, u32::try_from(ordinal).ok(), || {
             Subject::new(format_args!("device {ordinal}"))
         })
     }
@@ -77,6 +89,6 @@ impl Api {
         // Before CUDA 12 `cudaSetDevice` alone does not make a context.
         // SAFETY: freeing null does nothing.
         let code = unsafe { (self.table.cudaFree)(std::ptr::null_mut()) };
-        self.check("cudaFree", code, || Subject::device(ordinal))
+        self.check("cudaFree", code, Some(ordinal), || Subject::device(ordinal))
     }
 }

@@ -14,7 +14,9 @@ impl Api {
         let mut version = 0;
         // SAFETY: the pointer is valid for one write.
         let code = unsafe { (self.table.cudaDriverGetVersion)(&mut version) };
-        self.check("cudaDriverGetVersion", code, || Subject::new("the driver"))?;
+        self.check("cudaDriverGetVersion", code, None, || {
+            Subject::new("the driver")
+        })?;
         let version = u32::try_from(version).unwrap_or(0);
         Ok(sys::RuntimeVersion {
             major: version / 1000,
@@ -27,7 +29,7 @@ impl Api {
         let mut count = 0;
         // SAFETY: the pointer is valid for one write.
         let code = unsafe { (self.table.cudaGetDeviceCount)(&mut count) };
-        self.check("cudaGetDeviceCount", code, || Subject::new("devices"))?;
+        self.check("cudaGetDeviceCount", code, None, || Subject::new("devices"))?;
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
@@ -37,7 +39,7 @@ impl Api {
         // SAFETY: the pointer is valid for one write; an unknown attribute or device is an error.
         let code =
             unsafe { (self.table.cudaDeviceGetAttribute)(&mut value, attribute, ordinal as i32) };
-        self.check("cudaDeviceGetAttribute", code, || {
+        self.check("cudaDeviceGetAttribute", code, Some(ordinal), || {
             Subject::new(format_args!(
                 "attribute {} of device {ordinal}",
                 attribute.0
@@ -67,12 +69,16 @@ impl Api {
         let mut device = Default::default();
         // SAFETY: the pointer is valid for one write.
         let code = unsafe { (driver.cuDeviceGet)(&mut device, ordinal as i32) };
-        self.check_driver("cuDeviceGet", code, || Subject::device(ordinal))?;
+        self.check_driver("cuDeviceGet", code, Some(ordinal), || {
+            Subject::device(ordinal)
+        })?;
         let mut name = [0; 256];
         // SAFETY: the pointer is valid for the length given, and the driver ends the text within it.
         let code =
             unsafe { (driver.cuDeviceGetName)(name.as_mut_ptr(), name.len() as i32 - 1, device) };
-        self.check_driver("cuDeviceGetName", code, || Subject::device(ordinal))?;
+        self.check_driver("cuDeviceGetName", code, Some(ordinal), || {
+            Subject::device(ordinal)
+        })?;
         // SAFETY: the last byte was never given away, so there is a NUL.
         Ok(unsafe { text(name.as_ptr()) })
     }

@@ -201,6 +201,35 @@ impl Api {
         })
     }
 
+    /// A copy between memory of two devices, neither of which can reach the other's: an ordinal with each address.
+    ///
+    /// # Safety
+    ///
+    /// As for `memcpy_async`; each address is memory of the device beside it.
+    pub(crate) unsafe fn memcpy_peer_async(
+        &self,
+        ordinal: u32,
+        (destination, to): (*mut u8, u32),
+        (source, from): (*const u8, u32),
+        bytes: usize,
+        stream: sys::cudaStream_t,
+    ) -> Result<()> {
+        let subject = || Subject::new(format_args!("{bytes} bytes, device {from} to device {to}"));
+        self.on(ordinal, "cudaMemcpyPeerAsync", subject, |table| {
+            // SAFETY: the caller's promise.
+            unsafe {
+                (table.cudaMemcpyPeerAsync)(
+                    destination.cast(),
+                    to as i32,
+                    source.cast(),
+                    from as i32,
+                    bytes,
+                    stream,
+                )
+            }
+        })
+    }
+
     /// # Safety
     ///
     /// Both pointers are valid for `bytes` until the copy is done on the live stream, nobody else writes either or reads the

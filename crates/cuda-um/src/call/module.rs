@@ -16,7 +16,9 @@ impl Api {
 
     /// Calls a function of the driver while device `ordinal` is current.
     ///
-    /// A thread that has made no runtime call that needs a context has none; then it gets it, and the call is made again.
+    /// A thread that has made no runtime call that needs a context has none; then it gets it, and the call is made again, a launch too.
+    /// That does nothing twice: the driver says "invalid context" of what it is given, before it does anything, and no work that fails
+    /// leaves that error to a later call (a broken context says why it broke, a destroyed one 709).
     pub(super) fn on_driver(
         &self,
         ordinal: u32,
@@ -37,11 +39,12 @@ impl Api {
         mut call: impl FnMut() -> sys::CUresult,
     ) -> Result<()> {
         let mut code = call();
+        // This code alone: any other may be that of earlier work, and the call done nevertheless.
         if code == sys::CUresult::CUDA_ERROR_INVALID_CONTEXT {
             self.bind(ordinal)?;
             code = call();
         }
-        let result = self.check_driver(name, code, subject);
+        let result = self.check_driver(name, code, Some(ordinal), subject);
         drop(current);
         result
     }

@@ -4,7 +4,6 @@ use super::{Api, Subject};
 use crate::error::Result;
 use crate::sync::assert_may_wait;
 use cuda_um_sys as sys;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 impl Api {
@@ -22,7 +21,10 @@ impl Api {
                 }
             },
         )?;
-        self.has_worked.store(true, Ordering::Relaxed);
+        let mut worked = self.worked.lock();
+        if !worked.contains(&ordinal) {
+            worked.push(ordinal);
+        }
         Ok(stream)
     }
 

@@ -99,6 +99,11 @@ impl<'a> Parameters<'a> {
     /// Refuses buffers that a kernel on the device cannot reach.
     pub(super) fn check(&self, device: &Device) -> Result<()> {
         for Tracked { raw, .. } in &self.buffers {
+            if !device.runtime().is_same(raw.device().runtime()) {
+                return Err(Error::RuntimeMismatch {
+                    what: "a buffer of the launch",
+                });
+            }
             if raw.is_host_memory() && raw.bytes() > 0 && raw.device_pointer().is_none() {
                 return Err(Error::NotSupported {
                     what: format!(

@@ -7,7 +7,7 @@ use super::in_flight::Access;
 use super::range;
 use super::raw::RawBuffer;
 use crate::call::CopyKind;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::observe::{Part, Started, What};
 use crate::stream::{Stream, StreamInner};
 use crate::transfer::{self, Direction, Host, Staged};
@@ -205,8 +205,10 @@ impl Stream {
     /// # Errors
     ///
     /// [`Error::LengthMismatch`](crate::Error::LengthMismatch); [`Error::RuntimeMismatch`](crate::Error::RuntimeMismatch);
+    /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch) for memory of a stream-ordered [`DevicePool`](crate::DevicePool), which other
+    /// devices cannot reach, and a stream of another device (a copy between device memory of two devices may be on a stream of either);
     /// [`Error::Busy`](crate::Error::Busy) on a device without concurrent managed access while host guards live; and what
-    /// `cudaMemcpyAsync` reports.
+    /// `cudaMemcpyAsync` or `cudaMemcpyPeerAsync` reports.
     #[doc(alias = "cudaMemcpyAsync")]
     pub fn copy<T>(&self, source: &impl Memory<T>, target: &mut impl Memory<T>) -> Result<()> {
         range::same_length("copy", target.element_count(), source.element_count())?;
@@ -230,6 +232,8 @@ impl Stream {
         target: &mut impl Memory<T>,
         offset: usize,
     ) -> Result<()> {
+        self.check_runtime(source.raw().device())?;
+        self.check_runtime(target.raw().device())?;
         let from = range::check(range, source.element_count())?;
         let to = range::to_bytes::<T>(&range::check_at(
             offset,
@@ -241,6 +245,7 @@ impl Stream {
             return Ok(());
         }
         let ordinal = self.inner().ordinal();
+        let peers = peers(ordinal, source.raw(), target.raw())?;
         let started = Started::now(source.raw().device());
         let (source_id, target_id) = (source.raw().id(), target.raw().id());
         let _span =
@@ -258,14 +263,17 @@ impl Stream {
                     target.pointer().as_ptr().add(to.start),
                     source.pointer().as_ptr().add(from.start),
                 );
-                self.inner().api().memcpy_async(
-                    ordinal,
-                    to,
-                    from_at,
-                    from.len(),
-                    CopyKind::ByAddress,
-                    self.as_raw(),
-                )
+                let (api, bytes, stream) = (self.inner().api(), from.len(), self.as_raw());
+                match peers {
+                    None => {
+                        let kind = CopyKind::ByAddress;
+                        api.memcpy_async(ordinal, to, from_at, bytes, kind, stream)
+                    }
+                    Some([source, target]) => {
+                        let (to, from) = ((to, target), (from_at.cast_const(), source));
+                        api.memcpy_peer_async(ordinal, to, from, bytes, stream)
+                    }
+                }
             }
         })?;
         let [read, written] = used;
@@ -273,5 +281,29 @@ impl Stream {
         let parts = parts.map(|(raw, bytes, write)| Part { raw, bytes, write });
         started.done(What::Copy, read.raw.device(), Some(self.inner()), parts);
         Ok(())
+    }
+}
+
+/// The devices of source and target, if the driver must be told them for a copy on a stream of the device `on`.
+///
+/// Memory of a pool of the driver's is for its own device alone: peer access does not extend to it, and giving access to the pool
+/// (`cudaMemPoolSetAccess`) needs peers. `cudaMemcpyPeerAsync` needs neither.
+fn peers(on: u32, source: &RawBuffer, target: &RawBuffer) -> Result<Option<[u32; 2]>> {
+    let both = [source, target];
+    let devices = both.map(|raw| raw.device().ordinal());
+    let out_of_reach = |raw: &&RawBuffer| raw.is_of_drivers_pool() && raw.device().ordinal() != on;
+    let is_between_devices = devices[0] != devices[1]
+        && both.iter().all(|raw| raw.is_device_memory())
+        && both.iter().any(|raw| raw.is_of_drivers_pool());
+    if is_between_devices && devices.contains(&on) {
+        return Ok(Some(devices));
+    }
+    match both.into_iter().find(out_of_reach) {
+        None => Ok(None),
+        Some(pooled) => Err(Error::DeviceMismatch {
+            what: "the stream",
+            expected: pooled.device().ordinal(),
+            found: on,
+        }),
     }
 }

@@ -125,9 +125,10 @@ macro_rules! buffer_methods {
             ///
             /// # Errors
             ///
-            /// As for [`copy_to_host`](Self::copy_to_host).
+            /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if the host has not enough memory, and as for
+            /// [`copy_to_host`](Self::copy_to_host).
             pub fn read_back(&self) -> $crate::Result<Vec<T>> {
-                let mut elements = bytemuck::allocation::zeroed_vec(self.len());
+                let mut elements = $crate::memory::host_vec::zeroed("read_back", self.len())?;
                 self.copy_to_host(&mut elements)?;
                 Ok(elements)
             }
@@ -186,8 +187,10 @@ macro_rules! buffer_methods {
             ///
             /// # Errors
             ///
-            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds),
-            /// [`Error::Incomplete`](crate::Error::Incomplete) if it ended half-way, and what the CUDA functions report.
+            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds);
+            /// [`Error::Incomplete`](crate::Error::Incomplete) if it ended half-way;
+            /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if the range cannot be staged and the host has not enough memory for
+            /// all of it; and what the CUDA functions report.
             pub fn host_overwrite(
                 &mut self,
                 range: impl std::ops::RangeBounds<usize>,

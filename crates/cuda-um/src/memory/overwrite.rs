@@ -6,8 +6,8 @@
 
 use super::copy::{kind, put, with_host};
 use super::in_flight::Access;
-use super::range;
 use super::raw::RawBuffer;
+use super::{host_vec, range};
 use crate::Element;
 use crate::call::CopyKind;
 use crate::error::Result;
@@ -160,7 +160,7 @@ fn write<T: Element>(
         }
     }
     // In one piece, and before the gate is locked: what makes the elements may look at other buffers.
-    let mut made: Vec<T> = vec![bytemuck::Zeroable::zeroed(); elements.len()];
+    let mut made: Vec<T> = host_vec::zeroed("host_overwrite", elements.len())?;
     produce(0, made.as_mut_ptr().cast(), bytes.len());
     put(target, bytes.start, bytemuck::cast_slice(&made))
 }

@@ -242,6 +242,16 @@ impl RawBuffer {
         self.source.is_host_memory()
     }
 
+    /// Whether it is memory of the buffer's device alone, however it was allocated.
+    pub(crate) fn is_device_memory(&self) -> bool {
+        !self.is_managed() && !self.is_host_memory()
+    }
+
+    /// Whether it is of a pool of the driver's, which no other device can reach: not even one that may reach `cudaMalloc`'s.
+    pub(crate) fn is_of_drivers_pool(&self) -> bool {
+        matches!(self.source, Source::Own(_, Backing::Ordered(_)))
+    }
+
     /// Whether kernels of any device of the runtime may use it.
     pub(crate) fn is_for_all_devices(&self) -> bool {
         self.is_managed() || matches!(self.source, Source::Own(_, Backing::Nothing))

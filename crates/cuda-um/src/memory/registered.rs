@@ -9,6 +9,7 @@ use crate::Element;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::sync::assert_no_lock_held;
+use cuda_um_sys::cudaError;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::ptr::NonNull;
@@ -121,6 +122,9 @@ impl<T> RegisteredBuffer<'_, T> {
     }
 }
 
+/// What registering says of memory that is registered already, or a part of it.
+const ALREADY_REGISTERED: u32 = cudaError::cudaErrorHostMemoryAlreadyRegistered.0;
+
 /// # Safety
 ///
 /// The memory is valid, and nobody else uses it, until the buffer is closed or dropped.
@@ -141,14 +145,25 @@ unsafe fn register<T>(device: &Device, memory: *mut [T], backing: Backing) -> Re
     }
     let mapped = capabilities.map_host_memory;
     // SAFETY: the caller's promise.
-    unsafe {
+    let registered = unsafe {
         device
             .api()
             .host_register(device.ordinal(), pointer, bytes, mapped)
-    }?;
-    // Unregisters from here on, whatever the next call says.
-    let raw = RawBuffer::new(device, (pointer, backing), None, bytes)
-        .labelled(Label::of::<T>("RegisteredBuffer", Location::caller()));
+    };
+    if let Err(
+        error @ Error::Call {
+            code: ALREADY_REGISTERED,
+            ..
+        },
+    ) = registered
+    {
+        // By other code, whose registration stays.
+        return Err(error);
+    }
+    // Unregisters from here on: also where the call says that it failed, for it may report a failure of earlier work, and be done.
+    let raw = RawBuffer::new(device, (pointer, backing), None, bytes);
+    registered?;
+    let raw = raw.labelled(Label::of::<T>("RegisteredBuffer", Location::caller()));
     if !mapped {
         return Ok(raw);
     }

@@ -49,7 +49,8 @@ use std::sync::Arc;
 /// its uses. So **a buffer that is dropped under a long kernel holds up that stream until the kernel is done**, and with it the
 /// buffers allocated later.
 ///
-/// That memory is for this device alone: by default the driver lets no other device reach its pools.
+/// That memory is for this device alone: by default the driver lets no other device reach its pools, and the library does not change
+/// that. Copies to and from device memory of another device work on a stream of either; others need a stream of the pool's device.
 ///
 /// # Life
 ///

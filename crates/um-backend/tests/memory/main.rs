@@ -1,8 +1,11 @@
-//! What memory unified buffers have: by pattern, from a pool; and prefetches of many at once.
+//! What memory unified buffers have: by pattern, from a pool; prefetches of many at once; memory that was exchanged,
+//! or is not what its buffer says.
 
 #[path = "../support/mod.rs"]
 mod support;
 
 mod batch;
+mod exchanged;
+mod lying;
 mod pattern;
 mod pool;

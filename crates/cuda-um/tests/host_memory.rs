@@ -1,0 +1,105 @@
+//! A machine that is short of memory of its own: an error that says so, and the buffer is as it was.
+//!
+//! The allocator of this test binary gives no piece as large as a buffer.
+#![allow(unsafe_code, reason = "an allocator is unsafe to implement")]
+
+mod support;
+
+use cuda_um::{DeviceBuffer, Error, ErrorKind, PinnedBuffer, TransferOptions, UnifiedBuffer};
+use cuda_um_sim::Gpu;
+use std::alloc::{GlobalAlloc, Layout, System};
+use support::simulated;
+
+const LARGEST: usize = 8 << 20;
+/// Elements of a buffer, 16 MiB.
+const LEN: usize = 4 << 20;
+
+struct Short;
+
+// SAFETY: the system's allocator, which may refuse.
+unsafe impl GlobalAlloc for Short {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        match layout.size() <= LARGEST {
+            // SAFETY: the caller's promise.
+            true => unsafe { System.alloc(layout) },
+            false => std::ptr::null_mut(),
+        }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        match layout.size() <= LARGEST {
+            // SAFETY: the caller's promise.
+            true => unsafe { System.alloc_zeroed(layout) },
+            false => std::ptr::null_mut(),
+        }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: from the system's allocator.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static SHORT: Short = Short;
+
+/// The error names the call and says how much it asked for.
+fn is_refused<R>(result: Result<R, Error>, by: &str) {
+    let Err(error) = result else {
+        panic!("{by} had enough memory")
+    };
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
+    let Error::OutOfMemory {
+        call,
+        requested_bytes,
+        ..
+    } = error
+    else {
+        panic!("{error}")
+    };
+    assert_eq!((call, requested_bytes), (by, LEN * 4));
+}
+
+#[test]
+fn read_back_without_memory_of_the_host_is_an_error() {
+    for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
+        let (_sim, device, stream) = simulated(gpu);
+        let mut unified = UnifiedBuffer::<u32>::zeroed(&device, LEN).unwrap();
+        let mut on_device = DeviceBuffer::<u32>::zeroed(&device, LEN).unwrap();
+        let mut pinned = PinnedBuffer::<u32>::zeroed(&device, LEN).unwrap();
+        unified.fill(5, &stream).unwrap();
+        on_device.fill(6, &stream).unwrap();
+        pinned.fill(7, &stream).unwrap();
+        is_refused(unified.read_back(), "read_back");
+        is_refused(on_device.read_back(), "read_back");
+        is_refused(pinned.read_back(), "read_back");
+        let mut part = [0; 3];
+        on_device.copy_to_host_at(LEN - 3, &mut part).unwrap();
+        assert_eq!(part, [6; 3]);
+        unified.copy_to_host_at(LEN - 3, &mut part).unwrap();
+        assert_eq!(part, [5; 3]);
+        pinned.copy_to_host_at(LEN - 3, &mut part).unwrap();
+        assert_eq!(part, [7; 3]);
+    }
+}
+
+#[test]
+fn host_overwrite_that_cannot_be_staged_is_an_error_without_memory_of_the_host() {
+    for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
+        let (_sim, device, stream) = simulated(gpu);
+        device.set_transfer_options(TransferOptions::default().ring_bytes(0));
+        let mut buffer = DeviceBuffer::<u32>::zeroed(&device, LEN).unwrap();
+        buffer.fill(5, &stream).unwrap();
+        let refused = buffer.host_overwrite(.., |_, _| panic!("there is nothing to write to"));
+        is_refused(refused, "host_overwrite");
+        let mut part = [0; 3];
+        buffer.copy_to_host_at(0, &mut part).unwrap();
+        assert_eq!(part, [5; 3], "as it was");
+        // What needs less is overwritten.
+        buffer
+            .host_overwrite(1..3, |first, slots| slots.fill_with(|i| (first + i) as u32))
+            .unwrap();
+        buffer.copy_to_host_at(0, &mut part).unwrap();
+        assert_eq!(part, [5, 1, 2]);
+    }
+}

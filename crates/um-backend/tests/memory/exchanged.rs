@@ -1,0 +1,126 @@
+//! Buffers whose memory code has exchanged for another one's, through what `memory_mut` lends.
+
+use std::mem::swap;
+
+use um_backend::{Buffer, BufferMemoryMut, CudaBuffer, MemoryAdvice, Placement, UnifiedBuffer};
+
+use crate::support::{Machine, on_each, on_each_preset};
+
+/// Exchanges what is behind two buffers of one kind.
+fn exchange(one: &mut dyn Buffer<f32>, other: &mut dyn Buffer<f32>) {
+    match (one.memory_mut(), other.memory_mut()) {
+        (BufferMemoryMut::Device(one), BufferMemoryMut::Device(other)) => swap(one, other),
+        (BufferMemoryMut::Unified(one), BufferMemoryMut::Unified(other)) => swap(one, other),
+        (BufferMemoryMut::Pinned(one), BufferMemoryMut::Pinned(other)) => swap(one, other),
+        kinds => panic!("two kinds: {kinds:?}"),
+    }
+}
+
+/// Every call of the trait works on the memory that is there.
+fn works(buffer: &mut dyn Buffer<f32>, len: usize, value: f32) {
+    assert_eq!((buffer.len(), buffer.capacity()), (len, len));
+    assert_eq!(buffer.read_back().unwrap(), vec![value; len]);
+    buffer.fill(2.5).unwrap();
+    buffer.copy_from_host_at(len - 1, &[3.5]).unwrap();
+    buffer.copy_from_host_at(len, &[3.5]).unwrap_err();
+    let mut ends = [0.0; 2];
+    buffer.copy_to_host_at(0, &mut ends[..1]).unwrap();
+    buffer.copy_to_host_at(len - 1, &mut ends[1..]).unwrap();
+    assert_eq!(ends, [2.5, 3.5]);
+    let mut other = buffer.clone_empty(len).unwrap();
+    assert_eq!(other.device().to_string(), buffer.device().to_string());
+    other.copy_from_buffer(buffer).unwrap();
+    assert_eq!(other.read_back().unwrap()[len - 1], 3.5);
+    buffer.copy_from_buffer(&*other).unwrap();
+}
+
+/// Two of each kind.
+fn pairs(one: &Machine, other: &Machine) -> Vec<[Box<dyn Buffer<f32>>; 2]> {
+    let (one, other) = (one.backend(), other.backend());
+    let dtype = um_backend::DType::F32;
+    vec![
+        [
+            Box::new(one.allocate_unified(8).unwrap()),
+            Box::new(other.allocate_unified(100).unwrap()),
+        ],
+        [
+            Box::new(one.create_buffer(8, dtype).unwrap()),
+            Box::new(other.create_buffer(100, dtype).unwrap()),
+        ],
+        [
+            Box::new(one.create_pinned(8).unwrap()),
+            Box::new(other.create_pinned(100).unwrap()),
+        ],
+    ]
+}
+
+fn each_works(pairs: Vec<[Box<dyn Buffer<f32>>; 2]>) {
+    for [mut short, mut long] in pairs {
+        short.fill(1.0).unwrap();
+        long.fill(7.0).unwrap();
+        exchange(&mut *short, &mut *long);
+        works(&mut *short, 100, 7.0);
+        works(&mut *long, 8, 1.0);
+    }
+}
+
+#[test]
+fn the_length_is_that_of_the_memory() {
+    on_each(|machine| each_works(pairs(machine, machine)));
+}
+
+#[test]
+fn memory_of_another_runtime_works() {
+    on_each_preset(
+        |builder| builder,
+        |machine| {
+            crate::support::on_preset(
+                um_backend::sim::Gpu::H200,
+                |builder| builder,
+                |elsewhere| each_works(pairs(machine, elsewhere)),
+            );
+        },
+    );
+}
+
+#[test]
+fn prefetch_and_advice_go_to_the_memory_that_is_there() {
+    on_each_preset(
+        |builder| builder.devices(2),
+        |machine| {
+            let backends = machine.backends();
+            let [first, second] = &backends[..] else {
+                panic!("two devices")
+            };
+            let mut here: UnifiedBuffer<f32> = first.allocate_unified(8).unwrap();
+            let mut there = second.allocate_unified(100).unwrap();
+            exchange(&mut here, &mut there);
+            assert_eq!(here.backing(), there.backing());
+            assert_eq!(here.is_fallback(), there.is_fallback());
+            let own = here.prefetch_to_device(None).unwrap();
+            assert_eq!(own.is_applied(), machine.is_concurrent(), "{own}");
+            here.prefetch_to_device(Some(2)).unwrap_err();
+            if own == Placement::Applied {
+                second.synchronize().unwrap();
+                first.synchronize().unwrap();
+                let memory = here.as_managed().unwrap();
+                let prefetched = memory.range_attributes().unwrap().last_prefetch;
+                assert_eq!(prefetched, Some(cuda_um::Location::Device(1)));
+            }
+            let advice = here.set_memory_advice(MemoryAdvice::SetPreferredLocation, Some(1));
+            assert_eq!(advice.unwrap().is_applied(), own.is_applied());
+        },
+    );
+}
+
+#[test]
+fn a_device_buffer_lends_its_memory_too() {
+    on_each(|machine| {
+        let device = machine.backend().device().clone();
+        let new = |len| CudaBuffer::<f32>::new(device.clone(), len, um_backend::DType::F32);
+        let (mut short, mut long) = (new(8).unwrap(), new(100).unwrap());
+        swap(short.as_cuda_um_mut(), long.as_cuda_um_mut());
+        works(&mut short, 100, 0.0);
+        works(&mut long, 8, 0.0);
+    });
+}
