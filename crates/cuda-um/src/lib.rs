@@ -70,6 +70,9 @@ mod prefetch;
 #[cfg(feature = "profile")]
 pub mod profile;
 mod reclaim;
+// Not in `reclaim`: `tests/loom` compiles that with other locks.
+#[cfg(test)]
+mod reclaim_tests;
 mod residency;
 mod runtime;
 mod stream;

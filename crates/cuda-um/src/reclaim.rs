@@ -265,6 +265,3 @@ impl Drop for Ticket {
         self.shared.settled.notify_all();
     }
 }
-
-#[cfg(test)]
-mod tests;

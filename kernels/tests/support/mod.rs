@@ -6,6 +6,7 @@ mod at_exit;
 #[allow(dead_code, reason = "no kernel's test leaves anything on purpose")]
 mod checked;
 #[path = "../../../crates/cuda-um/tests/support/watchdog.rs"]
+#[allow(dead_code, reason = "a part is used")]
 mod watchdog;
 
 use checked::Checked;

@@ -100,12 +100,16 @@ impl RawBuffer {
             self.label = Some(label);
             let (buffer, bytes, device, kind) =
                 (self.id, self.bytes, self.device().ordinal(), self.kind());
-            // A pool makes its slabs under a lock.
-            after_unlock(move || {
+            let event = move || {
                 crate::telemetry::debug!(buffer, bytes, device, kind, what = label.describe(bytes),
                     site = label.site.map(tracing::field::display), "allocate"
                 );
-            });
+            };
+            match label.site {
+                Some(_) => event(),
+                // A pool makes its slabs under a lock.
+                None => after_unlock(event),
+            }
             observe::made(&self);
         }
         self

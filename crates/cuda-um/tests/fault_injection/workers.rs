@@ -1,57 +1,33 @@
 //! Many runs, on several threads, under a watch that ends the process when one hangs.
 
+use crate::support::watchdog::watch_named;
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::io::Write;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Simulators at work at a time.
 const WORKERS: usize = 4;
 /// Longer than the slowest run takes on a busy machine.
 const HANGS: Duration = Duration::from_secs(60);
 
-/// What each worker is at, and since when.
-type At = [Mutex<Option<(String, Instant)>>; WORKERS];
-
-/// Ends the process when a run hangs: there is no other way out of it.
-fn watch(at: &At, is_over: &AtomicBool) {
-    while !is_over.load(Ordering::Relaxed) {
-        std::thread::sleep(Duration::from_millis(50));
-        for worker in at {
-            let at = worker.lock().unwrap();
-            if let Some((run, since)) = &*at
-                && since.elapsed() > HANGS
-            {
-                // Not captured: the process ends.
-                let _ = writeln!(std::io::stderr(), "hangs: {run}");
-                std::process::abort();
-            }
-        }
-    }
-}
-
 /// Does `work` for every item; what it gives, in no order.
 pub fn each<T: Display + Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let (next, is_over, at) = (AtomicUsize::new(0), AtomicBool::new(false), At::default());
+    let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::with_capacity(items.len()));
     std::thread::scope(|scope| {
-        scope.spawn(|| watch(&at, &is_over));
-        let workers = at.each_ref().map(|at| {
+        let workers = [(); WORKERS].map(|()| {
             scope.spawn(|| {
                 while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    *at.lock().unwrap() = Some((item.to_string(), Instant::now()));
+                    let _watchdog = watch_named(item.to_string(), HANGS, String::new);
                     let result = work(item);
-                    *at.lock().unwrap() = None;
                     done.lock().unwrap().push(result);
                 }
             })
         });
-        let ended = workers.map(|worker| worker.join());
-        is_over.store(true, Ordering::Relaxed);
-        for worker in ended {
-            worker.expect("a worker ends");
+        for worker in workers {
+            worker.join().expect("a worker ends");
         }
     });
     done.into_inner().unwrap()

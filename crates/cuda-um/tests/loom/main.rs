@@ -1,4 +1,5 @@
-//! Every order in which threads can come to the in-flight tracker, to a pool and to the ring that stages copies, tried by loom.
+//! Every order in which threads can come to the in-flight tracker, to a pool, to the ring that stages copies, to the thread that frees and to
+//! the gate of devices without concurrent managed access, tried by loom.
 //!
 //! The modules are those of the library, compiled here once more: `crate::sync` is loom's, and what calls CUDA is played, for CUDA cannot
 //! be called here.
@@ -17,6 +18,8 @@ mod call;
 mod checker;
 mod device;
 mod event;
+mod frees;
+mod host_and_device;
 mod in_flight;
 mod pool;
 mod raw_memory;
@@ -51,6 +54,11 @@ mod location {
     pub(crate) use cuda_um::Location;
 }
 
+#[path = "../../src/gate.rs"]
+mod gate;
+#[path = "../../src/reclaim.rs"]
+mod reclaim;
+
 #[path = "../../src/memory"]
 mod memory {
     pub(crate) mod element;
@@ -58,4 +66,14 @@ mod memory {
     pub(crate) mod label;
     #[path = "../../tests/loom/raw.rs"]
     pub(crate) mod raw;
+
+    /// Every wait works.
+    pub(crate) mod settle {
+        use super::in_flight::Use;
+        use crate::error::Result;
+
+        pub(crate) fn settle(uses: &[Use]) -> (bool, Result<()>) {
+            (true, uses.iter().try_for_each(Use::wait))
+        }
+    }
 }

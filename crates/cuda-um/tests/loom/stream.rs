@@ -3,9 +3,10 @@
 
 use crate::call::Api;
 use crate::error::Result;
+use crate::event::RawEvent;
 use crate::memory::in_flight::Use;
 use crate::checker::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 #[derive(Default)]
 pub(crate) struct StreamInner {
@@ -14,6 +15,22 @@ pub(crate) struct StreamInner {
     /// Of each other stream, by address, up to where this one waits for it.
     waits: crate::checker::sync::Mutex<Vec<(usize, u64)>>,
     api: Arc<Api>,
+    remains: Arc<OnceLock<Remains>>,
+}
+
+/// The models keep their streams.
+pub(crate) enum Remains {
+    Nothing,
+    Event(RawEvent),
+    Stream(Left),
+}
+
+pub(crate) struct Left;
+
+impl Left {
+    pub(crate) fn is_idle(&self) -> Result<bool> {
+        unreachable!("no stream is dropped")
+    }
 }
 
 /// There is one stream for copies.
@@ -29,7 +46,7 @@ impl StreamInner {
         }
     }
 
-    pub(crate) fn api(&self) -> &Api {
+    pub(crate) fn api(&self) -> &Arc<Api> {
         &self.api
     }
 
@@ -39,6 +56,14 @@ impl StreamInner {
 
     pub(crate) fn raw(&self) -> Handle {
         Handle
+    }
+
+    pub(crate) fn remains(&self) -> &Arc<OnceLock<Remains>> {
+        &self.remains
+    }
+
+    pub(crate) fn is_idle(&self) -> Result<bool> {
+        Ok(self.api.copies_in_flight() == 0)
     }
 
     /// Waits for all its copies.

@@ -2,6 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
+use std::time::Duration;
 
 pub(crate) use crate::checker::sync::atomic;
 /// Threads.
@@ -12,8 +13,8 @@ pub(crate) use parking_lot::RwLock;
 #[derive(Default)]
 pub(crate) struct Mutex<T>(crate::checker::sync::Mutex<T>);
 
-/// None only while `Condvar::wait` has it.
-pub(crate) struct MutexGuard<'a, T>(Option<crate::checker::sync::MutexGuard<'a, T>>);
+/// None only while `Condvar` has it.
+pub(crate) struct MutexGuard<'a, T>(Option<crate::checker::sync::MutexGuard<'a, T>>, &'a Mutex<T>);
 
 #[derive(Default)]
 pub(crate) struct Condvar(crate::checker::sync::Condvar);
@@ -24,7 +25,8 @@ impl<T> Mutex<T> {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-        MutexGuard(Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+        let guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        MutexGuard(Some(guard), self)
     }
 
     pub(crate) fn into_inner(self) -> T {
@@ -41,6 +43,13 @@ impl Condvar {
         let held = guard.0.take().expect("the lock is held");
         let held = self.0.wait(held).unwrap_or_else(PoisonError::into_inner);
         guard.0 = Some(held);
+    }
+
+    /// The time is over at some point: other threads run before.
+    pub(crate) fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _: Duration) {
+        guard.0 = None;
+        thread::yield_now();
+        *guard = guard.1.lock();
     }
 
     pub(crate) fn notify_one(&self) {

@@ -1,5 +1,6 @@
 //! What the threads have done, said every ten seconds, and the end of a process that hangs.
 
+use crate::support::watchdog::end_process;
 use std::io::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -72,10 +73,9 @@ impl Progress {
                     .iter()
                     .map(|lane| *lane.at.lock().unwrap())
                     .collect();
-                say(&format!(
-                    "stress: nothing has moved for {HANGS:?}; the threads are at {at:?}"
-                ));
-                std::process::abort();
+                let headline =
+                    format!("nothing has moved for {HANGS:?}; the threads are at {at:?}");
+                end_process(&headline, String::new);
             }
         }
     }

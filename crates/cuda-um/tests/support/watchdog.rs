@@ -40,6 +40,17 @@ pub fn watch() -> Watchdog {
 
 /// The same for another time; `last` says what was done last.
 pub fn watch_for(limit: Duration, last: impl Fn() -> String + Send + 'static) -> Watchdog {
+    // The test harness names its threads.
+    let test = thread::current().name().unwrap_or("a test").to_owned();
+    watch_named(test, limit, last)
+}
+
+/// The same for a part of a test, by its own name.
+pub fn watch_named(
+    test: String,
+    limit: Duration,
+    last: impl Fn() -> String + Send + 'static,
+) -> Watchdog {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -47,8 +58,6 @@ pub fn watch_for(limit: Duration, last: impl Fn() -> String + Send + 'static) ->
         thread.spawn(look).expect("a thread to watch");
     });
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    // The test harness names its threads.
-    let test = thread::current().name().unwrap_or("a test").to_owned();
     watched().push(Watched {
         number,
         test,

@@ -8,6 +8,8 @@ mod at_exit;
 pub mod executor;
 pub mod kernel;
 pub mod opaque;
+#[path = "../../../cuda-um/tests/support/watchdog.rs"]
+pub mod watchdog;
 
 use std::any::Any;
 use std::cell::RefCell;

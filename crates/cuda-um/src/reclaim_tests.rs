@@ -1,12 +1,12 @@
 //! The thread that frees: what waits for it, and what must not end it. `tests/loom` tries every order of threads.
 
-#[path = "../../tests/support/watchdog.rs"]
+#[path = "../tests/support/watchdog.rs"]
 #[allow(dead_code, reason = "a part is used")]
 mod watchdog;
 
-use super::{Deferred, Reclaim};
 use crate::error::Result;
 use crate::fork::Origin;
+use crate::reclaim::{Deferred, Reclaim};
 use std::panic::panic_any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,0 +1,132 @@
+//! The thread that frees: each entry is released once, a wait is for what was there at its call, and no panic stops the others.
+
+use crate::fork::Origin;
+use crate::memory::in_flight::Use;
+use crate::checker::preempted;
+use crate::reclaim::{Deferred, Reclaim};
+use crate::stream::StreamInner;
+use crate::checker::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::checker::thread;
+use std::sync::Arc;
+
+/// Entries that count how often they are released.
+#[derive(Default)]
+struct Entries([AtomicUsize; 3]);
+
+impl Entries {
+    fn entry(self: &Arc<Self>, number: usize, uses: &[Use]) -> Deferred {
+        let entries = Arc::clone(self);
+        Deferred {
+            uses: uses.iter().cloned().collect(),
+            what: String::new(),
+            release: Box::new(move || {
+                entries.0[number].fetch_add(1, Ordering::AcqRel);
+                Ok(())
+            }),
+        }
+    }
+
+    fn released(&self, number: usize) -> usize {
+        self.0[number].load(Ordering::Acquire)
+    }
+}
+
+fn reclaim() -> Arc<Reclaim> {
+    Arc::new(Reclaim::new(Origin::here()))
+}
+
+#[test]
+fn each_entry_is_released_once_before_a_wait_that_comes_after_it_returns() {
+    preempted(2, || {
+        let (reclaim, entries) = (reclaim(), Arc::new(Entries::default()));
+        let (its, of) = (Arc::clone(&reclaim), Arc::clone(&entries));
+        let other = thread::spawn(move || its.defer(of.entry(1, &[])));
+        reclaim.defer(entries.entry(0, &[]));
+        reclaim.flush();
+        assert_eq!(entries.released(0), 1);
+        other.join().unwrap();
+        reclaim.flush();
+        assert_eq!((entries.released(0), entries.released(1)), (1, 1));
+        assert_eq!(reclaim.released(), 2);
+        // Loom ends the model if the thread does not end.
+    });
+}
+
+#[test]
+fn an_entry_waits_for_its_work() {
+    preempted(2, || {
+        let (reclaim, entries) = (reclaim(), Arc::new(Entries::default()));
+        let stream = Arc::new(StreamInner::default());
+        let seq = stream.number();
+        let used = Use {
+            stream: Arc::clone(&stream),
+            seq,
+        };
+        let is_done = Arc::new(AtomicBool::new(false));
+        let done = Arc::clone(&is_done);
+        let device = thread::spawn(move || {
+            done.store(true, Ordering::Release);
+            stream.runs_to(seq);
+        });
+        let mut entry = entries.entry(0, &[used]);
+        let release = entry.release;
+        entry.release = Box::new(move || {
+            assert!(is_done.load(Ordering::Acquire), "freed in use");
+            release()
+        });
+        reclaim.defer(entry);
+        reclaim.flush();
+        assert_eq!(entries.released(0), 1);
+        assert!(reclaim.take_error().is_none());
+        device.join().unwrap();
+    });
+}
+
+#[test]
+fn a_wait_is_not_for_what_is_added_meanwhile() {
+    preempted(2, || {
+        let (reclaim, is_over) = (reclaim(), Arc::new(AtomicBool::new(false)));
+        add_again_and_again(&reclaim, &is_over);
+        reclaim.flush();
+        is_over.store(true, Ordering::Release);
+    });
+}
+
+/// An entry that adds such an entry when it is released: there is always one, until it is over.
+fn add_again_and_again(reclaim: &Arc<Reclaim>, is_over: &Arc<AtomicBool>) {
+    let (its, over) = (Arc::downgrade(reclaim), Arc::clone(is_over));
+    reclaim.defer(Deferred {
+        uses: Default::default(),
+        what: String::new(),
+        release: Box::new(move || {
+            if let Some(reclaim) = its.upgrade()
+                && !over.load(Ordering::Acquire)
+            {
+                thread::yield_now();
+                add_again_and_again(&reclaim, &over);
+            }
+            Ok(())
+        }),
+    });
+}
+
+#[test]
+fn a_panic_stops_no_other_entry() {
+    preempted(2, || {
+        let (reclaim, entries) = (reclaim(), Arc::new(Entries::default()));
+        let mut panics = entries.entry(0, &[]);
+        // Does not print, as `panic!` does.
+        panics.release = Box::new(|| std::panic::resume_unwind(Box::new("on purpose")));
+        let (its, of) = (Arc::clone(&reclaim), Arc::clone(&entries));
+        let other = thread::spawn(move || {
+            its.defer(of.entry(1, &[]));
+            its.flush();
+            assert_eq!(of.released(1), 1);
+        });
+        reclaim.defer(panics);
+        reclaim.flush();
+        assert!(reclaim.take_error().is_some(), "it is not silent");
+        other.join().unwrap();
+        assert_eq!(reclaim.released(), 2);
+    });
+}
