@@ -17,24 +17,7 @@ use cuda_um_sys::{cudaError, cudaMemcpyKind};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use crate::support::{Cuda, MIB, PTX, bytes, call, h200, ok, with_kernel};
-
-/// Fails the test if `body` hangs.
-fn within_a_minute(body: impl FnOnce() + Send + 'static) {
-    let (done, is_done) = mpsc::channel();
-    let thread = std::thread::spawn(move || {
-        body();
-        let _ = done.send(());
-    });
-    match is_done.recv_timeout(Duration::from_secs(60)) {
-        Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => {
-            if let Err(panic) = thread.join() {
-                std::panic::resume_unwind(panic);
-            }
-        }
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
-    }
-}
+use crate::support::{Cuda, MIB, PTX, bytes, call, h200, ok, with_kernel, within_a_minute};
 
 type Watch = Box<dyn Fn() + Send + Sync>;
 

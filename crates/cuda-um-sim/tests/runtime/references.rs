@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use cuda_um_sim::{Gpu, LaunchContext, Misuse, Sim, Twin, TwinError, register_kernel};
 use cuda_um_sys::{Table, cudaError, cudaStream_t};
 
-use crate::support::{Cuda, bytes, call, h200, ok, with_kernel};
+use crate::support::{Cuda, bytes, call, h200, ok, with_kernel, within_a_minute};
 
 const SUCCESS: cudaError = cudaError::cudaSuccess;
 const ILLEGAL: cudaError = cudaError::cudaErrorIllegalAddress;
@@ -204,15 +204,15 @@ fn a_panic_of_a_reference_ends_with_the_kernel() {
     let panics: Twin = |_| panic!("a reference may panic");
     let explodes: Twin = |_| std::panic::panic_any(Bomb);
     for reference in [panics, explodes] {
-        let cuda = Cuda::new(with_kernel(Sim::builder(), "custom", reference));
-        let (data, stream) = (cuda.device(16), cuda.stream());
-        cuda.launch("custom", data, 0, stream);
-        let failure = cudaError::cudaErrorLaunchFailure;
-        assert_eq!(call!(cuda.table, cudaStreamSynchronize(stream)), failure);
-        assert!(matches!(
-            cuda.sim.misuse()[..],
-            [Misuse::KernelFault { .. }]
-        ));
+        within_a_minute(move || {
+            let cuda = Cuda::new(with_kernel(Sim::builder(), "custom", reference));
+            let (data, stream) = (cuda.device(16), cuda.stream());
+            cuda.launch("custom", data, 0, stream);
+            let failure = cudaError::cudaErrorLaunchFailure;
+            assert_eq!(call!(cuda.table, cudaStreamSynchronize(stream)), failure);
+            let misuse = cuda.sim.misuse();
+            assert!(matches!(misuse[..], [Misuse::KernelFault { .. }]));
+        });
     }
 }
 
@@ -228,19 +228,18 @@ fn a_reference_may_not_call_cuda() {
         found.push(call!(table, cudaDeviceSynchronize()));
         Ok(())
     };
-    let cuda = Cuda::new(with_kernel(Sim::builder(), "custom", calls));
-    let (data, stream) = (cuda.device(16), cuda.stream());
-    *INSIDE.lock().unwrap() = Some((cuda.table.clone(), stream as usize));
-    cuda.launch("custom", data, 0, stream);
-    cuda.sync(stream);
-    let refused = cudaError::cudaErrorNotPermitted;
-    assert_eq!(*FOUND.lock().unwrap(), [refused, refused]);
-    let misuse = cuda.sim.misuse();
-    let calls = ["cudaStreamSynchronize", "cudaDeviceSynchronize"].map(str::to_owned);
-    assert_eq!(
-        misuse,
-        calls.map(|call| Misuse::CallInHostFunction { call })
-    );
+    within_a_minute(move || {
+        let cuda = Cuda::new(with_kernel(Sim::builder(), "custom", calls));
+        let (data, stream) = (cuda.device(16), cuda.stream());
+        *INSIDE.lock().unwrap() = Some((cuda.table.clone(), stream as usize));
+        cuda.launch("custom", data, 0, stream);
+        cuda.sync(stream);
+        let refused = cudaError::cudaErrorNotPermitted;
+        assert_eq!(*FOUND.lock().unwrap(), [refused, refused]);
+        let calls = ["cudaStreamSynchronize", "cudaDeviceSynchronize"].map(str::to_owned);
+        let expected = calls.map(|call| Misuse::CallInHostFunction { call });
+        assert_eq!(cuda.sim.misuse(), expected);
+    });
 }
 
 #[test]

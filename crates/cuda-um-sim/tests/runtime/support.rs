@@ -2,7 +2,8 @@
 
 use std::ffi::{CString, c_void};
 use std::ptr::null_mut;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use cuda_um_sim::{Builder, LaunchContext, Sim, Twin, TwinError};
 use cuda_um_sys::{
@@ -202,6 +203,23 @@ impl Cuda {
     pub(crate) fn run(&self, name: &str, pointer: *mut u8, bytes: usize) {
         self.launch(name, pointer, bytes, null_mut());
         self.sync(null_mut());
+    }
+}
+
+/// Fails the test if `body` hangs.
+pub(crate) fn within_a_minute(body: impl FnOnce() + Send + 'static) {
+    let (done, is_done) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        body();
+        let _ = done.send(());
+    });
+    match is_done.recv_timeout(Duration::from_secs(60)) {
+        Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => {
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
     }
 }
 
