@@ -50,6 +50,9 @@ fn enqueue_of<'a>(
     used: impl Iterator<Item = Tracked<'a>> + Clone,
     work: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
+    // Of earlier work. Declared first, so dropped last, when all notes are made and the gate is unlocked: to drop one may destroy its
+    // stream.
+    let mut finished = Finished::new();
     let inner = stream.inner();
     inner.api().origin.check("enqueue")?;
     let mut concurrent = inner.device().capabilities.concurrent_managed_access;
@@ -68,6 +71,7 @@ fn enqueue_of<'a>(
         module,
         inner,
         used,
+        finished: &mut finished,
     };
     work()
 }
@@ -77,23 +81,28 @@ struct Noted<'s, 'a, I: Iterator<Item = Tracked<'a>> + Clone> {
     module: Option<&'s InFlight>,
     inner: &'s Arc<StreamInner>,
     used: I,
+    finished: &'s mut Finished,
 }
+
+/// Uses that are over.
+type Finished = SmallVec<[Use; 16]>;
 
 impl<'a, I: Iterator<Item = Tracked<'a>> + Clone> Drop for Noted<'_, 'a, I> {
     fn drop(&mut self) {
-        // Of earlier work. Dropped last, when all notes are made: to drop one may destroy its stream.
-        let mut _finished: SmallVec<[Use; 16]> = SmallVec::new();
-        let seq = self.inner.number();
+        let Self {
+            inner, finished, ..
+        } = self;
+        let seq = inner.number();
         if let Some(module) = self.module {
-            _finished.extend(module.record(self.inner, seq, Access::Read));
+            finished.extend(module.record(inner, seq, Access::Read));
         }
         for Tracked { raw, access } in self.used.clone() {
-            _finished.extend(raw.in_flight.record(self.inner, seq, access));
+            finished.extend(raw.in_flight.record(inner, seq, access));
         }
         // Where the pages are: a mistake there costs time, and nothing else.
-        let place = Place::Device(self.inner.ordinal());
+        let place = Place::Device(inner.ordinal());
         for Tracked { raw, access } in self.used.clone() {
-            raw.used_by(place, access, self.inner);
+            raw.used_by(place, access, inner);
         }
     }
 }

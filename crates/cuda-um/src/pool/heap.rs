@@ -72,11 +72,17 @@ pub(super) fn addresses(raw: &RawBuffer) -> Range<usize> {
     start..start + raw.bytes()
 }
 
-impl Heap {
-    /// Never frees its slabs, and lets go of everything else.
-    pub(super) fn leak(self) {
-        self.slabs.into_values().for_each(|slab| slab.raw.leak());
+/// Never frees its slabs: what is not taken out before is not empty, or was not come to by a panic. Lets go of everything else.
+impl Drop for Heap {
+    fn drop(&mut self) {
+        let slabs = std::mem::take(&mut self.slabs);
+        slabs.into_values().for_each(|slab| slab.raw.leak());
     }
+}
+
+impl Heap {
+    /// As its drop does.
+    pub(super) fn leak(self) {}
 
     /// Adds a slab to be carved.
     pub(super) fn add(&mut self, raw: RawBuffer) {

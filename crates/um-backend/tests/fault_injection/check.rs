@@ -1,5 +1,6 @@
 //! One run with one failure, and what must hold after it.
 
+use crate::bomb::{self, Plan};
 use crate::failure::{self, Failure, Kind};
 use crate::leaks;
 use crate::rules::{self, Rules};
@@ -15,12 +16,18 @@ pub struct Combination {
     pub scenario: &'static Scenario,
     pub machine: Machine,
     pub failure: Failure,
+    /// When the subscriber of `tracing` panics on the thread of the scenario.
+    pub subscriber: Plan,
 }
 
 impl fmt::Display for Combination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ((gpu, devices), failure) = (self.machine, self.failure);
-        write!(f, "{} {gpu:?} x{devices}, {failure}", self.scenario.name)
+        let (name, plan) = (self.scenario.name, self.subscriber);
+        write!(
+            f,
+            "{name} {gpu:?} x{devices}, {failure}, the subscriber panics: {plan:?}"
+        )
     }
 }
 
@@ -46,14 +53,20 @@ pub fn run(combination: &Combination, rules: &Rules) -> Report {
         scenario,
         machine,
         failure,
+        subscriber,
     } = combination;
     let allow = |about| rules.allow(about, scenario.name, failure.call);
     let mut problems = Vec::new();
     let mut world = World::new(*machine);
     let (sim, runtime) = (world.sim.clone(), world.runtime());
     failure.inject(&sim);
-    let result = catch_unwind(AssertUnwindSafe(|| (scenario.run)(&world)));
-    let reclaimed = runtime.reclaim().map_err(CudaError::from);
+    let work = || {
+        let result = catch_unwind(AssertUnwindSafe(|| (scenario.run)(&world)));
+        // The payload of a subscriber is not to be dropped.
+        let result = result.map_err(std::mem::forget);
+        (result, runtime.reclaim().map_err(CudaError::from))
+    };
+    let ((result, reclaimed), _) = bomb::with(*subscriber, work);
     let struck = !failure::struck(&[*failure], &sim).is_empty();
     let sticky = struck && failure.kind.is_sticky();
     sim.clear_failures();

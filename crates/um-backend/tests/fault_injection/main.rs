@@ -1,6 +1,9 @@
 //! Every CUDA call behind the buffers of this crate fails once, in every way: a typed error that names it, no leak, and whatever else
-//! there is goes on. How calls fail, what may leak and who runs it all is `cuda-um`'s; this crate's are the machines and the scenarios.
+//! there is goes on. Meanwhile a subscriber of `tracing` panics: at every warning, or always. How calls fail, what may leak and who runs it
+//! all is `cuda-um`'s; this crate's are the machines and the scenarios.
 
+#[path = "../../../cuda-um/tests/support/bomb.rs"]
+mod bomb;
 mod check;
 #[path = "../../../cuda-um/tests/fault_injection/failure.rs"]
 #[allow(dead_code, reason = "pairs of failures need more of it")]
@@ -17,6 +20,7 @@ mod support;
 mod workers;
 mod world;
 
+use bomb::Plan;
 use check::{Combination, calls_of, run};
 use rules::Rules;
 use scenarios::SCENARIOS;
@@ -29,6 +33,7 @@ const FIRST: u64 = 3;
 
 #[test]
 fn every_call_behind_a_buffer_fails_once() {
+    bomb::install();
     let start = Instant::now();
     let mut all = Vec::new();
     for scenario in SCENARIOS {
@@ -38,6 +43,10 @@ fn every_call_behind_a_buffer_fails_once() {
                 scenario,
                 machine,
                 failure,
+                subscriber: match failure.nth {
+                    1 => Plan::Always,
+                    _ => Plan::Warnings,
+                },
             }));
         }
     }
@@ -45,7 +54,10 @@ fn every_call_behind_a_buffer_fails_once() {
     let reports = workers::each(&all, |it| (it.to_string(), run(it, &rules)));
     let summary = Summary::of(reports);
     let (count, struck, took) = (all.len(), summary.struck(1), start.elapsed());
-    println!("{count} combinations, {struck} failures struck, in {took:.1?}");
+    let panics = bomb::panics();
+    println!(
+        "{count} combinations, {struck} failures struck, {panics} panics of subscribers, in {took:.1?}"
+    );
     summary.assert_no_problems();
     assert!(struck >= 1000, "{struck} failures struck");
 }

@@ -29,6 +29,7 @@ module.rs Loaded: modules
 observe.rs HostUse: profiles::a_profiler_and_a_counter
 pool/driver.rs DriverBlock: a_pool_of_the_driver
 pool/driver.rs DriverPool: a_pool_of_the_driver
+pool/heap.rs Heap: - leaks, as Kept does
 pool/shared.rs Shared: pools_of_slabs
 profile.rs Profiler: profiles::a_profiler_and_a_counter
 profile.rs Running: - sets a flag of the child's own
