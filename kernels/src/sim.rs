@@ -17,6 +17,16 @@ pub fn register() {
     register_kernel("cosine_top_k_partial_f32", cosine_top_k::partial::<f32>);
     register_kernel("cosine_top_k_partial_f16", cosine_top_k::partial::<f16>);
     register_kernel("cosine_top_k_merge", cosine_top_k::merge);
+    register_kernel(
+        "cosine_top_k_partial_some_f32",
+        cosine_top_k::partial_some::<f32>,
+    );
+    register_kernel(
+        "cosine_top_k_partial_some_f16",
+        cosine_top_k::partial_some::<f16>,
+    );
+    register_kernel("cosine_top_k_merge_some", cosine_top_k::merge_some);
+    crate::exact::sim::register();
     register_kernel("fill_u8", fill::<u8>);
     register_kernel("fill_u16", fill::<u16>);
     register_kernel("fill_u32", fill::<u32>);
