@@ -15,10 +15,11 @@ use um_kernels::{
 const FORMATS: [(Filter, Format); 2] = [(Filter::Bf16, Format::Bf16), (Filter::F16, Format::F16)];
 
 struct Bench {
-    _sim: Option<Box<dyn std::any::Any>>,
     device: Device,
     stream: Stream,
     search: ExactTopK,
+    /// Looks for leaks when everything else is gone.
+    _sim: Option<Box<dyn std::any::Any>>,
 }
 
 /// Scores as bits, and indices.
@@ -32,10 +33,10 @@ fn bench() -> Bench {
     let (sim, device, stream) = device();
     let search = ExactTopK::load(&device).unwrap();
     Bench {
-        _sim: sim.map(|sim| Box::new(sim) as _),
         device,
         stream,
         search,
+        _sim: sim.map(|sim| Box::new(sim) as _),
     }
 }
 
@@ -92,7 +93,7 @@ impl Bench {
         queries: &DeviceBuffer<f32>,
         targets: &DeviceBuffer<T>,
     ) -> Lists {
-        let launch = |buffers| {
+        let launch = |buffers: SearchBuffers<'_, _>| {
             self.search
                 .launch(&self.stream, shape, metric, filter, buffers)
         };
@@ -108,7 +109,7 @@ impl Bench {
         queries: &DeviceBuffer<f32>,
         targets: &DeviceBuffer<T>,
     ) -> Lists {
-        let launch = |buffers| {
+        let launch = |buffers: SearchBuffers<'_, _>| {
             self.search
                 .launch_prepared(&self.stream, shape, prepared, buffers)
         };
@@ -405,7 +406,7 @@ fn the_path_is_told() {
     let small = shape(4, 600, 8, 3);
     let mut told = Vec::new();
     for filter in [Filter::Auto, Filter::Off, Filter::Bf16] {
-        let launch = |buffers| {
+        let launch = |buffers: SearchBuffers<'_, _>| {
             bench
                 .search
                 .launch(&bench.stream, small, Metric::Cosine, filter, buffers)

@@ -3,9 +3,9 @@
 use super::bound::{Bound, TILE_K};
 use super::modules::{Modules, rescore_bytes};
 use super::plan::{Filter, MOST_SPECIAL, Path, Plan};
-use super::prepared::{NAME, PreparedTargets, padded_queries};
+use super::prepared::{PreparedTargets, padded_queries};
 use super::tiles::{BLOCK, TILE, room};
-use super::{ExactTopK, Format, Metric};
+use super::{ExactTopK, Format, Metric, NAME, unsupported};
 use crate::cosine_top_k::{Fallback, TargetScalar, TopKShape, half_precision, warps};
 use crate::error::{KernelError, Result, length};
 use cuda_um::{Arguments, LaunchConfig, Stream, View, ViewMut};
@@ -72,11 +72,10 @@ impl ExactTopK {
                 Err(error) => return Err(error),
             }
         }
-        let (Some(targets), Ok(modules)) = (fresh.as_mut(), &self.modules) else {
-            return Err(unsupported("the filter has no kernels".to_owned()));
-        };
-        targets.convert(modules, stream, 0, buffers.targets)?;
-        self.filtered(stream, modules, shape, targets, buffers)?;
+        let modules = self.modules()?;
+        let targets = fresh.as_mut().expect("was made above");
+        targets.convert(&modules, stream, 0, buffers.targets)?;
+        self.filtered(stream, &modules, shape, targets, buffers)?;
         Ok(path(kernels, format, reason))
     }
 
@@ -100,8 +99,8 @@ impl ExactTopK {
         let (kernels, format, _) = self
             .choose(prepared.format.filter(), prepared.metric, shape)
             .map_err(unsupported)?;
-        if let (Ok(modules), true) = (&self.modules, shape.queries > 0) {
-            self.filtered(stream, modules, shape, prepared, buffers)?;
+        if shape.queries > 0 {
+            self.filtered(stream, &*self.modules()?, shape, prepared, buffers)?;
         }
         Ok(path(kernels, format, "prepared targets"))
     }
@@ -182,8 +181,8 @@ impl ExactTopK {
             let persistent = |tiles: usize| {
                 block(
                     multiprocessors.min(groups * tiles),
-                    modules.threads,
-                    modules.filter_bytes(),
+                    modules.support.threads,
+                    modules.support.filter_bytes(),
                 )
             };
             // SAFETY: the arguments are those of the kernels in cuda/exact_top_k.cu and cuda/exact_filter*.cu. Every workspace was made
@@ -225,7 +224,7 @@ impl ExactTopK {
                         blocks,
                         bound.kappa,
                         bound.tiny,
-                        modules.stages,
+                        modules.support.stages,
                     ),
                 )?;
                 modules.thresholds.launch(
@@ -290,7 +289,7 @@ impl ExactTopK {
                             blocks,
                             bound.kappa,
                             bound.tiny,
-                            modules.stages,
+                            modules.support.stages,
                         ),
                     )?;
                 }
@@ -378,12 +377,5 @@ fn path(kernels: super::FilterKernels, format: Format, reason: &str) -> Path {
     Path {
         filter: Some((kernels, format)),
         reason: reason.to_owned(),
-    }
-}
-
-fn unsupported(reason: String) -> KernelError {
-    KernelError::Unsupported {
-        kernel: NAME,
-        reason,
     }
 }

@@ -18,12 +18,13 @@ pub use prepared::PreparedTargets;
 pub use tiles::Format;
 
 use crate::cosine_top_k::CosineTopK;
-use crate::error::Result;
+use crate::error::{KernelError, Result};
 use crate::workspace::Workspace;
 use bound::RowBound;
 use cuda_um::{Device, DeviceBuffer};
-use modules::Modules;
+use modules::{Modules, Support};
 use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,7 +48,9 @@ pub enum Metric {
 pub struct ExactTopK {
     device: Device,
     basic: CosineTopK,
-    modules: std::result::Result<Modules, String>,
+    support: std::result::Result<Support, String>,
+    /// Loaded when they are needed first.
+    modules: Mutex<Option<Arc<Modules>>>,
     room: Room,
     /// Targets of launches without prepared ones.
     fresh: Mutex<Option<PreparedTargets>>,
@@ -112,15 +115,17 @@ impl SearchCounts {
 }
 
 impl ExactTopK {
-    /// Loads the kernels. The driver compiles them the first time, which takes seconds, and keeps the result.
+    /// Loads the kernel without a filter, and finds out which filter the device can run. Its kernels are loaded by the first launch that
+    /// uses them: the driver compiles them, which takes seconds the first time, and keeps the result.
     ///
     /// # Errors
-    /// The device refuses a module that it should take.
+    /// The device refuses a module that it should take, or memory is missing.
     pub fn load(device: &Device) -> Result<Self> {
         Ok(Self {
             device: device.clone(),
             basic: CosineTopK::load(device)?,
-            modules: Modules::load(device)?,
+            support: Support::of(device)?,
+            modules: Mutex::new(None),
             room: Room::new(device),
             fresh: Mutex::new(None),
             sums: Mutex::new(DeviceBuffer::zeroed(device, 3)?),
@@ -132,15 +137,29 @@ impl ExactTopK {
         &self.basic
     }
 
-    /// Which of the filter's kernels are loaded, or why none are.
+    /// Which kernels filter on this device, or why none do.
     ///
     /// # Errors
     /// The reason, in words.
     pub fn kernels(&self) -> std::result::Result<FilterKernels, &str> {
-        match &self.modules {
-            Ok(modules) => Ok(modules.kernels),
+        match &self.support {
+            Ok(support) => Ok(support.kernels),
             Err(reason) => Err(reason),
         }
+    }
+
+    /// The filter's kernels, loaded now if they are not yet.
+    fn modules(&self) -> Result<Arc<Modules>> {
+        let support = self
+            .support
+            .as_ref()
+            .map_err(|reason| unsupported(reason.clone()))?;
+        let mut modules = self.modules.lock();
+        if let Some(modules) = &*modules {
+            return Ok(Arc::clone(modules));
+        }
+        let loaded = Arc::new(Modules::load(&self.device, *support)?);
+        Ok(Arc::clone(modules.insert(loaded)))
     }
 
     /// What the filter did in all launches so far. Waits for them.
@@ -156,5 +175,14 @@ impl ExactTopK {
             candidates,
             rescored,
         })
+    }
+}
+
+const NAME: &str = "exact_top_k";
+
+fn unsupported(reason: String) -> KernelError {
+    KernelError::Unsupported {
+        kernel: NAME,
+        reason,
     }
 }

@@ -36,11 +36,65 @@ impl FilterKernels {
 /// Kernels for targets in single and in half precision.
 type Both = [Kernel; 2];
 
-#[derive(Debug)]
-pub(super) struct Modules {
+/// What a device can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Support {
     pub kernels: FilterKernels,
     pub threads: u32,
     pub stages: u32,
+}
+
+impl Support {
+    /// The best that the device can run, or why it can run none.
+    pub fn of(device: &Device) -> Result<std::result::Result<Self, String>> {
+        let (major, minor) = device.capabilities().compute_capability;
+        if major < 8 {
+            return Ok(Err(format!(
+                "compute capability {major}.{minor} has no tensor cores for it (8.0 is needed)"
+            )));
+        }
+        let optin = most_shared_bytes(device);
+        let stages = (optin.saturating_sub(DECLARED_BYTES_80) / STAGE_BYTES).min(4);
+        if stages < 2 {
+            return Ok(Err(format!(
+                "a block has {optin} bytes of shared memory; two stages need more"
+            )));
+        }
+        let driver = device.runtime().driver_version()?;
+        let hopper = (major, minor) == (9, 0)
+            && driver.major >= 12
+            && optin >= 4 * STAGE_BYTES + DECLARED_BYTES;
+        Ok(Ok(if hopper {
+            Self {
+                kernels: FilterKernels::Sm90a,
+                threads: 384,
+                stages: 4,
+            }
+        } else {
+            Self {
+                kernels: FilterKernels::Sm80,
+                threads: 256,
+                stages,
+            }
+        }))
+    }
+
+    /// Shared memory of a block of the filter.
+    pub fn filter_bytes(self) -> u32 {
+        self.stages * STAGE_BYTES
+    }
+}
+
+fn most_shared_bytes(device: &Device) -> u32 {
+    let capabilities = device.capabilities();
+    capabilities
+        .shared_bytes_per_block_optin
+        .max(capabilities.shared_bytes_per_block)
+}
+
+#[derive(Debug)]
+pub(super) struct Modules {
+    pub support: Support,
     /// For each of the two formats.
     pub prepare: [Both; 2],
     pub sample: Both,
@@ -54,34 +108,11 @@ pub(super) struct Modules {
 }
 
 impl Modules {
-    /// The best that the device can run, or why it can run none.
-    pub fn load(device: &Device) -> Result<std::result::Result<Self, String>> {
-        let capabilities = device.capabilities();
-        let (major, minor) = capabilities.compute_capability;
-        if major < 8 {
-            return Ok(Err(format!(
-                "compute capability {major}.{minor} has no tensor cores for it (8.0 is needed)"
-            )));
-        }
-        let optin = capabilities
-            .shared_bytes_per_block_optin
-            .max(capabilities.shared_bytes_per_block);
-        let stages = (optin.saturating_sub(DECLARED_BYTES_80) / STAGE_BYTES).min(4);
-        if stages < 2 {
-            return Ok(Err(format!(
-                "a block has {optin} bytes of shared memory; two stages need more"
-            )));
-        }
-        let driver = device.runtime().driver_version()?;
-        let hopper = (major, minor) == (9, 0)
-            && driver.major >= 12
-            && optin >= 4 * STAGE_BYTES + DECLARED_BYTES;
-        let (kernels, threads, stages, ptx) = if hopper {
-            let ptx = include_str!("../../ptx/exact_filter_90a.ptx");
-            (FilterKernels::Sm90a, 384, 4, ptx)
-        } else {
-            let ptx = include_str!("../../ptx/exact_filter.ptx");
-            (FilterKernels::Sm80, 256, stages, ptx)
+    pub fn load(device: &Device, support: Support) -> Result<Self> {
+        let optin = most_shared_bytes(device);
+        let ptx = match support.kernels {
+            FilterKernels::Sm90a => include_str!("../../ptx/exact_filter_90a.ptx"),
+            FilterKernels::Sm80 => include_str!("../../ptx/exact_filter.ptx"),
         };
         let both = |module: &Module, name: &str, kinds: [&str; 2]| -> Result<Both> {
             let [first, second] = kinds;
@@ -99,7 +130,7 @@ impl Modules {
             ])
         })?;
         for kernel in sample.iter().chain(&filter) {
-            kernel.allow_shared_bytes(stages * STAGE_BYTES)?;
+            kernel.allow_shared_bytes(support.filter_bytes())?;
         }
         let some = SomeKernels::load(device)?;
         let ptx = include_str!("../../ptx/exact_top_k.ptx");
@@ -108,10 +139,8 @@ impl Modules {
             for kernel in &rescore {
                 kernel.allow_shared_bytes(rescore_bytes(super::plan::MOST_SURVIVORS).min(optin))?;
             }
-            Ok(Ok(Self {
-                kernels,
-                threads,
-                stages,
+            Ok(Self {
+                support,
                 prepare: [
                     both(module, "exact_prepare_f32", formats)?,
                     both(module, "exact_prepare_f16", formats)?,
@@ -124,13 +153,8 @@ impl Modules {
                 rescore,
                 gather: module.kernel("exact_gather")?,
                 some,
-            }))
+            })
         })
-    }
-
-    /// Shared memory of a block of the filter.
-    pub fn filter_bytes(&self) -> u32 {
-        self.stages * STAGE_BYTES
     }
 }
 

@@ -4,13 +4,11 @@ use super::bound::{Bound, RowBound};
 use super::modules::Modules;
 use super::plan::MOST_SPECIAL;
 use super::tiles::{BLOCK, Format, TILE, room};
-use super::{ExactTopK, Metric};
+use super::{ExactTopK, Metric, NAME};
 use crate::cosine_top_k::{TargetScalar, half_precision, warps};
 use crate::error::{KernelError, Result, length};
 use cuda_um::{Device, DeviceBuffer, Stream, View};
 use std::mem::MaybeUninit;
-
-pub(super) const NAME: &str = "exact_top_k";
 
 /// Targets converted once to the filter's form, for repeated searches: the scaled rows in 16 bits, their inverse norms, and bounds on
 /// what was rounded away. About half the bytes of rows in single precision, in device memory.
@@ -160,7 +158,7 @@ impl ExactTopK {
         metric: Metric,
         format: Format,
     ) -> Result<PreparedTargets> {
-        let modules = self.needed()?;
+        let modules = self.modules()?;
         let count = rows.len() / dim.max(1);
         let refuse = |parameter, found, allowed: String| {
             Err(KernelError::Value {
@@ -180,7 +178,7 @@ impl ExactTopK {
             return refuse("rows", count, format!("1 to {most}"));
         }
         let mut prepared = PreparedTargets::room(&self.device, count, dim, metric, format)?;
-        prepared.convert(modules, stream, 0, rows)?;
+        prepared.convert(&modules, stream, 0, rows)?;
         Ok(prepared)
     }
 
@@ -198,7 +196,7 @@ impl ExactTopK {
         first: usize,
         rows: View<'_, T>,
     ) -> Result<()> {
-        let modules = self.needed()?;
+        let modules = self.modules()?;
         let count = rows.len() / prepared.dim;
         length(NAME, "rows", count * prepared.dim, rows.len())?;
         if first > prepared.rows || count > prepared.rows - first {
@@ -212,16 +210,7 @@ impl ExactTopK {
         if count == 0 {
             return Ok(());
         }
-        prepared.convert(modules, stream, first, rows)
-    }
-
-    fn needed(&self) -> Result<&Modules> {
-        self.modules
-            .as_ref()
-            .map_err(|reason| KernelError::Unsupported {
-                kernel: NAME,
-                reason: reason.clone(),
-            })
+        prepared.convert(&modules, stream, first, rows)
     }
 }
 
