@@ -160,7 +160,10 @@ fn difference(found: &Lists, right: &Lists, k: usize) -> String {
     )
 }
 
-/// Rows that are multiples of `step`, from -1 to 1.
+/// What a test does to some rows, by their number.
+type Change<'a> = &'a dyn Fn(usize, &mut [f32]);
+
+/// Elements from -1 to 1.
 fn rows(seed: u64, count: usize, dim: usize) -> Vec<f32> {
     noise(seed, count * dim)
 }
@@ -253,7 +256,7 @@ fn zeros_denormals_huge_and_nan() {
     let (count, dim, k) = (900, 40, 20);
     let shape = shape(6, count, dim, k);
     let (q, t) = (rows(8, 6, dim), rows(9, count, dim));
-    let with = |change: &dyn Fn(usize, &mut [f32])| {
+    let with = |change: Change<'_>| {
         let (mut q, mut t) = (q.clone(), t.clone());
         q.chunks_mut(dim).enumerate().for_each(|(row, elements)| {
             if row % 3 == 1 {
@@ -273,7 +276,7 @@ fn zeros_denormals_huge_and_nan() {
     let all = |value: f32| move |_: usize, row: &mut [f32]| row.fill(value);
     let at =
         |value: f32| move |row: usize, elements: &mut [f32]| elements[row % elements.len()] = value;
-    let changes: [(&str, &dyn Fn(usize, &mut [f32])); 13] = [
+    let changes: [(&str, Change<'_>); 13] = [
         ("zero", &all(0.0)),
         ("negative zero", &all(-0.0)),
         ("denormal", &scale(1e-40)),

@@ -102,7 +102,11 @@ pub(crate) use reference::{is_special, minus_down, plus_up};
 
 /// A single-precision number no less than `value`, whose own rounding may have gone down.
 fn up(value: f64) -> f32 {
-    let value = if value == 0.0 { value } else { value.next_up() };
+    let value = if value == 0.0 || value.is_infinite() {
+        value
+    } else {
+        value.next_up()
+    };
     let near = value as f32;
     if f64::from(near) < value {
         near.next_up()

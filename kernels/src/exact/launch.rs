@@ -57,23 +57,22 @@ impl ExactTopK {
         }
         let mut fresh = self.fresh.lock();
         let (rows, dim) = (shape.targets, shape.dim);
-        if !fresh
-            .as_ref()
-            .is_some_and(|targets| targets.fits(rows, dim, metric, format))
-        {
-            // First the old ones go: both together may be more than there is.
-            *fresh = None;
-            match PreparedTargets::room(&self.device, rows, dim, metric, format) {
-                Ok(targets) => *fresh = Some(targets),
+        // What does not fit goes first: both together may be more than there is.
+        let kept = fresh
+            .take()
+            .filter(|targets| targets.fits(rows, dim, metric, format));
+        let targets = match kept {
+            Some(targets) => fresh.insert(targets),
+            None => match PreparedTargets::room(&self.device, rows, dim, metric, format) {
+                Ok(targets) => fresh.insert(targets),
                 Err(KernelError::Cuda(error)) if filter == Filter::Auto => {
                     let reason = format!("no memory for the filter's copy of the targets: {error}");
                     return self.unfiltered(stream, shape, metric, reason, buffers);
                 }
                 Err(error) => return Err(error),
-            }
-        }
+            },
+        };
         let modules = self.modules()?;
-        let targets = fresh.as_mut().expect("was made above");
         targets.convert(&modules, stream, 0, buffers.targets)?;
         self.filtered(stream, &modules, shape, targets, buffers)?;
         Ok(path(kernels, format, reason))

@@ -61,7 +61,7 @@ pub(crate) fn room(rows: usize, dim: usize) -> usize {
 /// Where an element lies. Of a row's 128 bytes in a tile, the groups of eight elements are swapped by the row.
 pub(crate) fn place(row: usize, element: usize, blocks: usize) -> usize {
     let tile = row / TILE * blocks + element / TILE_K;
-    let group = element % TILE_K / 8 ^ row % 8;
+    let group = (element % TILE_K / 8) ^ (row % 8);
     tile * TILE * TILE_K + row % TILE * TILE_K + group * 8 + element % 8
 }
 
