@@ -7,6 +7,7 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 Examples:
   batch_recall                              the shipped set, all three buffers
+  batch_recall --buffer cuda --filter off   all scores in single precision
   batch_recall --buffer unified --no-hints  unified memory, faulting instead of prefetched
   batch_recall --targets t.npy --queries q.npy --target-texts t.txt -k 5
   batch_recall --targets t.npy --queries q.npy --truth right.txt
@@ -61,6 +62,11 @@ pub struct Args {
     #[arg(long, value_name = "identity|none|FILE")]
     pub truth: Option<TruthSource>,
 
+    /// What to find the few targets with whose exact scores are computed: tensor cores, in 16 bits. The lists are the same to the
+    /// bit (docs/exact-search.md)
+    #[arg(long, value_enum, default_value_t = FilterChoice::Auto)]
+    pub filter: FilterChoice,
+
     /// Unified memory without advice and prefetch: the kernel faults its data in
     #[arg(long)]
     pub no_hints: bool,
@@ -97,6 +103,30 @@ pub enum BufferChoice {
     Host,
     /// All three, one after the other
     All,
+}
+
+/// `--filter`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FilterChoice {
+    /// A filter where it is expected to pay, and the device has one
+    Auto,
+    /// None: all scores in single precision
+    Off,
+    /// Rows rounded to bf16
+    Bf16,
+    /// Rows rounded to half precision
+    F16,
+}
+
+impl From<FilterChoice> for um_kernels::Filter {
+    fn from(choice: FilterChoice) -> Self {
+        match choice {
+            FilterChoice::Auto => Self::Auto,
+            FilterChoice::Off => Self::Off,
+            FilterChoice::Bf16 => Self::Bf16,
+            FilterChoice::F16 => Self::F16,
+        }
+    }
 }
 
 impl Args {

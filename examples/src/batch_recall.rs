@@ -8,10 +8,12 @@ use crate::npy::Values;
 use crate::place::{Notes, Role, place_results, place_vectors};
 use crate::profile;
 use crate::progress::Progress;
-use crate::report::{BothWays, Faults, Match, PredictedPhases, Report, Run, microseconds};
+use crate::report::{
+    BothWays, Faults, Filtering, Match, PredictedPhases, Report, Run, microseconds,
+};
 use crate::search::{Buffers, batches, search};
 use um_backend::Element;
-use um_kernels::{CosineTopK, TargetScalar, TopKShape};
+use um_kernels::{ExactTopK, Filter, TargetScalar, TopKShape};
 
 /// Runs the search with every buffer implementation that the command line asks for.
 ///
@@ -19,12 +21,13 @@ use um_kernels::{CosineTopK, TargetScalar, TopKShape};
 /// No runtime, or a failed call; the message is one line.
 pub fn run(args: &Args, inputs: &Inputs) -> Result<Report, Failure> {
     let machine = Machine::open(args.runtime)?;
-    let kernel = CosineTopK::load(machine.device())?;
+    let kernel = ExactTopK::load(machine.device())?;
     let job = Job {
         machine: &machine,
         kernel: &kernel,
         inputs,
         hints: !args.no_hints,
+        filter: args.filter.into(),
     };
     let run_kind = |kind| match &inputs.targets.values {
         Values::F32(targets) => job.run(kind, targets),
@@ -75,9 +78,10 @@ pub fn run(args: &Args, inputs: &Inputs) -> Result<Report, Failure> {
 
 struct Job<'a> {
     machine: &'a Machine,
-    kernel: &'a CosineTopK,
+    kernel: &'a ExactTopK,
     inputs: &'a Inputs,
     hints: bool,
+    filter: Filter,
 }
 
 impl Job<'_> {
@@ -120,6 +124,7 @@ impl Job<'_> {
         stream.synchronize()?;
         let place = laps.lap();
 
+        let (mut path, counts) = (None, self.kernel.counts()?);
         let progress = Progress::new(kind, shape.queries);
         for batch in batches(shape, kind == BufferKind::Host || simulator.is_some()) {
             let done = batch.end;
@@ -130,7 +135,7 @@ impl Job<'_> {
                 scores: &mut *scores,
                 indices: &mut *indices,
             };
-            search(self.kernel, stream, shape, batch, buffers)?;
+            path = search(self.kernel, self.filter, stream, shape, batch, buffers)?;
             progress.at(done);
         }
         drop(progress);
@@ -152,6 +157,10 @@ impl Job<'_> {
             hits.chunks_exact(shape.k).map(<[Match]>::to_vec).collect(),
         );
         run.notes = notes.into_vec();
+        if let Some(path) = path {
+            let counts = self.kernel.counts()?.since(counts);
+            run.filter = Some(Filtering::new(path, counts, shape.queries));
+        }
         run.phases_us.place = microseconds(place.wall);
         run.phases_us.compute = microseconds(compute.wall);
         run.phases_us.read_back = microseconds(read_back.wall);

@@ -6,6 +6,7 @@ use crate::texts::printable;
 use crate::truth::recall_at;
 use serde::Serialize;
 use std::time::Duration;
+use um_kernels::{Path, SearchCounts};
 
 /// The object that `--json` prints.
 #[derive(Debug, Serialize)]
@@ -38,6 +39,8 @@ pub struct Run {
     pub migrated_bytes: BothWays,
     /// Page faults on managed memory; `None` where nothing counts them.
     pub page_faults: Faults,
+    /// How the device searched; `None` for the CPU.
+    pub filter: Option<Filtering>,
     /// Advice and prefetch that did not apply, and why.
     pub notes: Vec<String>,
     /// The `k` best targets of every query, best first.
@@ -89,6 +92,38 @@ pub struct Faults {
     pub host: Option<u64>,
 }
 
+/// How the device searched, and what its filter left to do.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Filtering {
+    /// `bf16` or `f16`; `None`: all scores in single precision.
+    pub format: Option<&'static str>,
+    /// `sm_80` or `sm_90a`, with a filter.
+    pub kernels: Option<&'static str>,
+    /// Why so.
+    pub reason: String,
+    /// Targets that the filter kept, on average for a query.
+    pub candidates_per_query: f64,
+    /// Targets that were scored in single precision after it, on average for a query.
+    pub rescored_per_query: f64,
+    /// Queries whose candidates were too many, and which were searched without a filter.
+    pub fallback_queries: u64,
+}
+
+impl Filtering {
+    /// What a launch said, and what was counted.
+    pub fn new(path: Path, counts: SearchCounts, queries: usize) -> Self {
+        let mean = |count: u64| (count as f64 / queries.max(1) as f64 * 10.0).round() / 10.0;
+        Self {
+            format: path.filter.map(|(_, format)| format.name()),
+            kernels: path.filter.map(|(kernels, _)| kernels.name()),
+            reason: path.reason,
+            candidates_per_query: mean(counts.candidates),
+            rescored_per_query: mean(counts.rescored),
+            fallback_queries: counts.fallback_queries,
+        }
+    }
+}
+
 /// A target and its cosine with the query.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Match {
@@ -120,6 +155,7 @@ impl Run {
             predicted_us: None,
             migrated_bytes: BothWays::default(),
             page_faults: Faults::default(),
+            filter: None,
             notes: Vec::new(),
             top: found
                 .iter()
@@ -238,6 +274,39 @@ impl Report {
                 "read back, predicted",
                 &predicted(|phases| phases.read_back),
             ));
+        }
+        let filtering = |cell: &dyn Fn(&Filtering) -> String| {
+            let cells = self.runs.iter().map(|run| match &run.filter {
+                Some(filter) if filter.format.is_some() => cell(filter),
+                _ => "-".into(),
+            });
+            cells.map(|cell| format!("{cell:>16}")).collect::<String>()
+        };
+        let is_filtered = |run: &Run| run.filter.as_ref().is_some_and(|f| f.format.is_some());
+        if self.runs.iter().any(is_filtered) {
+            for (name, cells) in [
+                (
+                    "filter",
+                    filtering(&|filter| {
+                        let words = [filter.format, filter.kernels].map(Option::unwrap_or_default);
+                        words.join(" ")
+                    }),
+                ),
+                (
+                    "candidates a query",
+                    filtering(&|filter| format!("{:.1}", filter.candidates_per_query)),
+                ),
+                (
+                    "of which scored exactly",
+                    filtering(&|filter| format!("{:.1}", filter.rescored_per_query)),
+                ),
+                (
+                    "queries without a filter",
+                    filtering(&|filter| filter.fallback_queries.to_string()),
+                ),
+            ] {
+                line(format!("{name:<26}{cells}"));
+            }
         }
         line(row("migrated to the device", &|run| {
             bytes(run.migrated_bytes.to_device)

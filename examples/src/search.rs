@@ -4,7 +4,9 @@ use crate::Failure;
 use cuda_um::Stream;
 use std::ops::Range;
 use um_backend::{Buffer, BufferMemory, BufferMemoryMut, Element};
-use um_kernels::{CosineTopK, TargetScalar, TopKShape, cosine_top_k_cpu};
+use um_kernels::{
+    ExactTopK, Filter, Metric, Path, SearchBuffers, TargetScalar, TopKShape, cosine_top_k_cpu,
+};
 
 /// The buffers of a search.
 #[derive(Debug)]
@@ -19,17 +21,18 @@ pub struct Buffers<'a, T: Element> {
     pub indices: &'a mut dyn Buffer<u32>,
 }
 
-/// Searches for the queries in `batch`, and returns when it is done.
+/// Searches for the queries in `batch`, and returns when it is done: how the device searched, or nothing for the CPU.
 ///
 /// # Errors
-/// Buffers of which some are the host's and some the device's, or what the launch reports.
+/// Buffers of which some are the host's and some the device's, a filter that the device does not have, or what the launch reports.
 pub fn search<T: Element + TargetScalar>(
-    kernel: &CosineTopK,
+    kernel: &ExactTopK,
+    filter: Filter,
     stream: &Stream,
     shape: TopKShape,
     batch: Range<usize>,
     buffers: Buffers<'_, T>,
-) -> Result<(), Failure> {
+) -> Result<Option<Path>, Failure> {
     let shape = TopKShape {
         queries: batch.len(),
         ..shape
@@ -53,30 +56,29 @@ pub fn search<T: Element + TargetScalar>(
             BufferMemory::Host(targets),
             BufferMemoryMut::Host(scores),
             BufferMemoryMut::Host(indices),
-        ) => cosine_top_k_cpu(
-            &queries[query_range],
-            targets,
-            shape.dim,
-            shape.k,
-            &mut scores[result_range.clone()],
-            &mut indices[result_range],
-        ),
+        ) => {
+            cosine_top_k_cpu(
+                &queries[query_range],
+                targets,
+                shape.dim,
+                shape.k,
+                &mut scores[result_range.clone()],
+                &mut indices[result_range],
+            );
+            Ok(None)
+        }
         (queries, targets, scores, indices) => {
-            let queries = queries.device_view()?.slice(query_range)?;
-            let scores = scores.device_view_mut()?.slice(result_range.clone())?;
-            let indices = indices.device_view_mut()?.slice(result_range)?;
-            kernel.launch(
-                stream,
-                shape,
-                queries,
-                targets.device_view()?,
-                scores,
-                indices,
-            )?;
+            let buffers = SearchBuffers {
+                queries: queries.device_view()?.slice(query_range)?,
+                targets: targets.device_view()?,
+                scores: scores.device_view_mut()?.slice(result_range.clone())?,
+                indices: indices.device_view_mut()?.slice(result_range)?,
+            };
+            let path = kernel.launch(stream, shape, Metric::Cosine, filter, buffers)?;
             stream.synchronize()?;
+            Ok(Some(path))
         }
     }
-    Ok(())
 }
 
 /// Cuts the queries so that progress can be shown where a search takes long: on a CPU, or with very many targets.

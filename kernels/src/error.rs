@@ -29,6 +29,13 @@ pub enum KernelError {
         /// What is allowed, in words.
         allowed: String,
     },
+    /// The device cannot run it.
+    Unsupported {
+        /// The kernel.
+        kernel: &'static str,
+        /// Why, in words.
+        reason: String,
+    },
     /// CUDA, or the library below, said no.
     Cuda(cuda_um::Error),
 }
@@ -54,6 +61,9 @@ impl std::fmt::Display for KernelError {
                 allowed,
             } => {
                 write!(f, "{kernel}: {parameter} is {found}; allowed: {allowed}")
+            }
+            Self::Unsupported { kernel, reason } => {
+                write!(f, "{kernel} is not supported here: {reason}")
             }
             Self::Cuda(error) => error.fmt(f),
         }

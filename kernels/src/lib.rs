@@ -3,6 +3,7 @@
 //! | kernel | launcher | CPU twin |
 //! |---|---|---|
 //! | batch cosine similarity with top-k | [`CosineTopK`] | [`cosine_top_k_cpu`] |
+//! | the same lists, filtered on tensor cores first | [`ExactTopK`] | the same |
 //! | one value everywhere | [`Fill`] | `slice::fill` |
 //! | `out = in × factor` | [`Scale`] | [`scale_cpu`] |
 //! | `y = a × x + y` | [`Saxpy`] | [`saxpy_cpu`] |
@@ -10,7 +11,8 @@
 //! | coalesced and strided copy | [`Copy`](CopyKernels) | `slice::copy_from_slice` |
 //!
 //! The launchers are safe: they check lengths before the launch, and the borrow checker keeps the host away from what a kernel
-//! writes. The PTX beside the sources is for compute capability 6.0 and newer and loads on every driver from CUDA 11.8 on.
+//! writes. The PTX beside the sources is for compute capability 6.0 and newer and loads on every driver from CUDA 11.8 on; the
+//! filters of [`ExactTopK`] need 8.0 (and 9.0 for the faster one), without which it does without them.
 //!
 //! With the feature `sim` the twins are registered as kernels of the simulator `cuda-um-sim` when a launcher is loaded.
 //!
@@ -31,9 +33,12 @@
 //! # }
 //! ```
 
+#[cfg(feature = "sim")]
+mod chain;
 mod copy;
 mod cosine_top_k;
 mod error;
+mod exact;
 mod fill;
 mod grid;
 mod reduce;
@@ -48,6 +53,10 @@ pub use cosine_top_k::{
     CosineTopK, Scalar, TargetScalar, TopKShape, cosine_top_k_cpu, row_inverse_norms_cpu,
 };
 pub use error::{KernelError, Result};
+pub use exact::{
+    ExactTopK, Filter, FilterKernels, Format, Metric, Path, PreparedTargets, SearchBuffers,
+    SearchCounts,
+};
 pub use fill::{Fill, FillElement};
 pub use reduce::{Reduce, reduce_sum_cpu};
 pub use saxpy::{Saxpy, saxpy_cpu};

@@ -22,6 +22,15 @@ pub fn register() {
         register_kernel("cosine_top_k_partial_f32", cosine_top_k::partial::<f32>);
         register_kernel("cosine_top_k_partial_f16", cosine_top_k::partial::<f16>);
         register_kernel("cosine_top_k_merge", cosine_top_k::merge);
+        register_kernel(
+            "cosine_top_k_partial_some_f32",
+            cosine_top_k::partial_some::<f32>,
+        );
+        register_kernel(
+            "cosine_top_k_partial_some_f16",
+            cosine_top_k::partial_some::<f16>,
+        );
+        register_kernel("cosine_top_k_merge_some", cosine_top_k::merge_some);
         register_kernel("fill_u8", fill::<u8>);
         register_kernel("fill_u16", fill::<u16>);
         register_kernel("fill_u32", fill::<u32>);
@@ -33,6 +42,7 @@ pub fn register() {
         register_kernel("copy_coalesced_f32", copy);
         register_kernel("copy_strided_f32", copy);
     }
+    crate::exact::sim::register();
 }
 
 fn count(launch: &LaunchContext<'_>, index: usize) -> Result<usize, TwinError> {

@@ -1,16 +1,60 @@
 //! `cargo xtask build-kernels`: CUDA C++ to portable PTX, which is checked in, and to native code on request.
 //!
 //! nvcc 13 writes PTX 9.0 for compute capability 7.5 at least, which drivers before CUDA 13 refuse. The kernels use nothing newer than
-//! PTX 6.4 has, so the two header lines are lowered, and ptxas of CUDA 12.9 and 13.0 prove that the text is what they say.
+//! their [`Portable`] header says, so the two header lines are lowered, and ptxas of CUDA 12.9 and 13.0 prove that the text is what they
+//! say.
 
 use crate::{wheels, workspace};
 use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the portable PTX says it is: loads on every driver from CUDA 10.1 on, for Pascal and newer.
-const PORTABLE: (&str, &str) = ("6.4", "sm_60");
+/// What the PTX of some sources says it is.
+struct Portable {
+    sources: &'static [&'static str],
+    /// The architecture that nvcc compiles for.
+    compute: &'static str,
+    version: &'static str,
+    target: &'static str,
+    /// Architectures to assemble for, with each of [`ASSEMBLERS`].
+    proofs: [&'static [&'static str]; 2],
+}
+
+/// The first that names a source; the last is for all others.
+const PORTABLE: [Portable; 3] = [
+    // Tensor cores: drivers from CUDA 11.0 on, Ampere and newer.
+    Portable {
+        sources: &["exact_filter", "exact_top_k"],
+        compute: "compute_80",
+        version: "7.0",
+        target: "sm_80",
+        proofs: [
+            &["sm_80", "sm_89", "sm_90"],
+            &["sm_80", "sm_90", "sm_100", "sm_120"],
+        ],
+    },
+    // Hopper's own instructions: drivers from CUDA 12.0 on, and compute capability 9.0 only.
+    Portable {
+        sources: &["exact_filter_90a"],
+        compute: "compute_90a",
+        version: "8.0",
+        target: "sm_90a",
+        proofs: [&["sm_90a"], &["sm_90a"]],
+    },
+    // Drivers from CUDA 10.1 on, Pascal and newer.
+    Portable {
+        sources: &[],
+        compute: "compute_75",
+        version: "6.4",
+        target: "sm_60",
+        proofs: [
+            &["sm_60", "sm_70", "sm_90"],
+            &["sm_75", "sm_90", "sm_100", "sm_120"],
+        ],
+    },
+];
 
 /// The compiler that makes the checked-in PTX. All pinned: a newer nvvm writes another text, or a PTX version that ptxas refuses.
 const COMPILER: [&str; 5] = [
@@ -21,18 +65,13 @@ const COMPILER: [&str; 5] = [
     "nvidia-cuda-cccl==13.0.85",
 ];
 
-/// The assemblers that prove it, and for which architectures.
-const PROOFS: [(&str, &str, &[&str]); 2] = [
+/// The assemblers that prove it.
+const ASSEMBLERS: [(&str, &str); 2] = [
     (
         "nvidia-cuda-nvcc-cu12==12.9.86",
         "nvidia/cuda_nvcc/bin/ptxas",
-        &["sm_60", "sm_70", "sm_90"],
     ),
-    (
-        "nvidia-cuda-nvcc==13.0.88",
-        "nvidia/cu13/bin/ptxas",
-        &["sm_75", "sm_90", "sm_100", "sm_120"],
-    ),
+    ("nvidia-cuda-nvcc==13.0.88", "nvidia/cu13/bin/ptxas"),
 ];
 
 /// Options of `cargo xtask build-kernels`.
@@ -78,10 +117,8 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let proofs = prove(&sources, &kernels.join("ptx"))?;
     println!(
-        "{} kernels files: PTX {} for {} {}, {proofs}",
+        "{} kernels files: PTX {}, {proofs}",
         sources.len(),
-        PORTABLE.0,
-        PORTABLE.1,
         if args.check {
             "as checked in"
         } else {
@@ -108,13 +145,29 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(sources)
 }
 
+/// What the PTX of a source says it is.
+fn portable(source: &Path) -> &'static Portable {
+    let named = |portable: &&Portable| {
+        let stem = source.file_stem().map(|stem| stem.to_string_lossy());
+        portable
+            .sources
+            .iter()
+            .any(|name| stem.as_deref() == Some(*name))
+    };
+    PORTABLE
+        .iter()
+        .find(named)
+        .unwrap_or(&PORTABLE[PORTABLE.len() - 1])
+}
+
 /// nvcc's PTX with its header lowered, and without what changes from one machine to another.
 fn portable_ptx(nvcc: &Path, source: &Path) -> Result<String> {
     let scratch = scratch("ptx")?;
+    let portable = portable(source);
     let file = scratch.join("kernel.ptx");
     workspace::run(
         compiler(nvcc)
-            .args(["-ptx", "-arch=compute_75", "-O3", "-o"])
+            .args(["-ptx", &format!("-arch={}", portable.compute), "-O3", "-o"])
             .arg(&file)
             .arg(source),
     )?;
@@ -132,11 +185,11 @@ fn portable_ptx(nvcc: &Path, source: &Path) -> Result<String> {
         let line = match line.split_whitespace().next() {
             Some(".version") => {
                 header[0] = true;
-                format!(".version {}", PORTABLE.0)
+                format!(".version {}", portable.version)
             }
             Some(".target") => {
                 header[1] = true;
-                format!(".target {}", PORTABLE.1)
+                format!(".target {}", portable.target)
             }
             _ => line.trim_end().to_owned(),
         };
@@ -162,10 +215,12 @@ fn portable_ptx(nvcc: &Path, source: &Path) -> Result<String> {
 fn prove(sources: &[PathBuf], ptx: &Path) -> Result<String> {
     let scratch = scratch("cubin")?;
     let mut told = Vec::new();
-    for (wheel, assembler, architectures) in PROOFS {
+    for (number, (wheel, assembler)) in ASSEMBLERS.into_iter().enumerate() {
         let assembler = wheels::install(&[wheel])?.join(assembler);
-        for architecture in architectures {
-            for source in sources {
+        let mut all = BTreeSet::new();
+        for source in sources {
+            for architecture in portable(source).proofs[number] {
+                all.insert(*architecture);
                 let file = ptx
                     .join(source.file_stem().context("a source has a name")?)
                     .with_extension("ptx");
@@ -181,7 +236,7 @@ fn prove(sources: &[PathBuf], ptx: &Path) -> Result<String> {
         let version = wheel.split_once("==").map_or(wheel, |(_, version)| version);
         told.push(format!(
             "assembled by ptxas {version} for {}",
-            architectures.join(" ")
+            all.into_iter().collect::<Vec<_>>().join(" ")
         ));
     }
     fs::remove_dir_all(scratch)?;
@@ -202,13 +257,23 @@ fn native(architectures: &[String], sources: &[PathBuf], pinned: &Path) -> Resul
         let folder = workspace::target().join("kernels").join(architecture);
         fs::create_dir_all(&folder)?;
         for source in sources {
+            // Code of one architecture only is built for that one.
+            let target = portable(source).target;
+            if target.ends_with('a') && target.strip_suffix('a') != Some(architecture) {
+                continue;
+            }
+            let own = if target.ends_with('a') {
+                target
+            } else {
+                architecture
+            };
             let file = folder
                 .join(source.file_stem().context("a source has a name")?)
                 .with_extension("cubin");
             workspace::run(
                 compiler(&nvcc)
                     .arg("-cubin")
-                    .arg(format!("-arch={architecture}"))
+                    .arg(format!("-arch={own}"))
                     .args(["-O3", "-o"])
                     .arg(&file)
                     .arg(source),

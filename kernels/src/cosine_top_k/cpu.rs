@@ -62,7 +62,7 @@ pub fn row_inverse_norms_cpu<T: Scalar>(rows: &[T], dim: usize, norms: &mut [f32
 }
 
 /// Eight sums side by side, as a vector unit adds, and so with an eighth of the rounding of one sum.
-fn square_sum(row: &[f32]) -> f32 {
+pub(crate) fn square_sum(row: &[f32]) -> f32 {
     let mut sums = [0.0f32; 8];
     let chunks = row.chunks_exact(8);
     let rest: f32 = chunks.remainder().iter().map(|value| value * value).sum();
@@ -74,8 +74,12 @@ fn square_sum(row: &[f32]) -> f32 {
     sums.iter().sum::<f32>() + rest
 }
 
+/// How products of rows are computed: queries, targets, elements of a row, and the result, row by row of the queries.
+pub(crate) type Multiply = fn(&[f32], &[f32], usize, &mut Vec<f32>);
+
 /// The best `k` of the targets in `range` for each query, into rows of `k` that start `stride` apart in `scores` and `indices`.
 pub(crate) fn best_of<T: Scalar>(
+    multiply: Multiply,
     vectors: Vectors<'_, T>,
     k: usize,
     range: Range<usize>,
@@ -233,5 +237,5 @@ pub fn cosine_top_k_cpu<T: Scalar>(
         target_norms: &target_norms,
         dim,
     };
-    best_of(vectors, k, 0..target_count, k, scores, indices);
+    best_of(multiply, vectors, k, 0..target_count, k, scores, indices);
 }

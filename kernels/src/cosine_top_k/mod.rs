@@ -1,15 +1,20 @@
 //! Batch cosine similarity with top-k.
 
-mod cpu;
+pub(crate) mod cpu;
 #[cfg(feature = "sim")]
 pub(crate) mod sim;
 
 pub use cpu::{Scalar, cosine_top_k_cpu, row_inverse_norms_cpu};
 
 use crate::error::{KernelError, Result, length};
+use crate::exact::Metric;
 use crate::workspace::Workspace;
-use cuda_um::{Device, Kernel, LaunchConfig, Module, ReadArg, Stream, WriteArg};
+use cuda_um::{
+    Device, DeviceBuffer, Kernel, KernelArg, LaunchConfig, Module, ReadArg, Stream, WriteArg,
+};
 use half::f16;
+use parking_lot::Mutex;
+use std::mem::MaybeUninit;
 
 /// Queries and targets of a tile; cuda/cosine_top_k.cu has the same numbers.
 const TILE: usize = 128;
@@ -62,6 +67,45 @@ pub struct CosineTopK {
     target_norms: Workspace<f32>,
     part_scores: Workspace<f32>,
     part_indices: Workspace<u32>,
+    /// What inner products have for norms.
+    ones: Mutex<Option<DeviceBuffer<f32>>>,
+}
+
+/// The kernels for queries that only the device knows.
+#[derive(Debug)]
+pub(crate) struct SomeKernels {
+    partial: [Kernel; 2],
+    merge: Kernel,
+}
+
+impl SomeKernels {
+    pub(crate) fn load(device: &Device) -> Result<Self> {
+        let ptx = include_str!("../../ptx/cosine_top_k_some.ptx");
+        crate::load(device, ptx, |module: &Module| {
+            Ok(Self {
+                partial: [
+                    module.kernel("cosine_top_k_partial_some_f32")?,
+                    module.kernel("cosine_top_k_partial_some_f16")?,
+                ],
+                merge: module.kernel("cosine_top_k_merge_some")?,
+            })
+        })
+    }
+}
+
+/// Queries that the filter gave up, as the device knows them.
+pub(crate) struct Fallback<'a> {
+    pub kernels: &'a SomeKernels,
+    pub queries: &'a DeviceBuffer<MaybeUninit<f32>>,
+    pub query_norms: &'a DeviceBuffer<MaybeUninit<f32>>,
+    pub target_norms: &'a DeviceBuffer<MaybeUninit<f32>>,
+    /// How many there are, then the rows of their results.
+    pub some: &'a DeviceBuffer<MaybeUninit<u32>>,
+}
+
+/// Which of two kernels takes targets of this type.
+pub(crate) fn half_precision<T: TargetScalar>() -> usize {
+    usize::from(<T as private::Sealed>::HALF)
 }
 
 impl CosineTopK {
@@ -89,6 +133,7 @@ impl CosineTopK {
                     target_norms: Workspace::new(device),
                     part_scores: Workspace::new(device),
                     part_indices: Workspace::new(device),
+                    ones: Mutex::new(None),
                 })
             },
         )
@@ -107,11 +152,34 @@ impl CosineTopK {
     /// # Errors
     /// A buffer's length does not fit the shape, `k` is 0, more than the targets or more than 1024, device memory is missing, or
     /// a launch fails.
-    #[allow(unsafe_code, reason = "launches kernels whose source is beside it")]
     pub fn launch<T: TargetScalar>(
         &self,
         stream: &Stream,
         shape: TopKShape,
+        queries: impl ReadArg<f32> + Copy,
+        targets: impl ReadArg<T> + Copy,
+        scores: impl WriteArg<f32>,
+        indices: impl WriteArg<u32>,
+    ) -> Result<()> {
+        self.launch_as(
+            stream,
+            shape,
+            Metric::Cosine,
+            queries,
+            targets,
+            scores,
+            indices,
+        )
+    }
+
+    /// The same for either metric.
+    #[allow(unsafe_code, reason = "launches kernels whose source is beside it")]
+    #[allow(clippy::too_many_arguments, reason = "as `launch`")]
+    pub(crate) fn launch_as<T: TargetScalar>(
+        &self,
+        stream: &Stream,
+        shape: TopKShape,
+        metric: Metric,
         queries: impl ReadArg<f32> + Copy,
         targets: impl ReadArg<T> + Copy,
         scores: impl WriteArg<f32>,
@@ -123,7 +191,7 @@ impl CosineTopK {
             dim,
             k,
         } = shape;
-        shape.check()?;
+        shape.check(NAME)?;
         let product = |a: usize, b: usize| a.saturating_mul(b);
         length(NAME, "queries", product(query_count, dim), queries.len())?;
         length(NAME, "targets", product(target_count, dim), targets.len())?;
@@ -132,66 +200,156 @@ impl CosineTopK {
         if query_count == 0 {
             return Ok(());
         }
-        let half = usize::from(<T as private::Sealed>::HALF);
-        let mut query_norms = self.query_norms.hold(query_count)?;
-        let mut target_norms = self.target_norms.hold(target_count)?;
+        let half = half_precision::<T>();
+        match metric {
+            Metric::Cosine => {
+                let mut query_norms = self.query_norms.hold(query_count)?;
+                let mut target_norms = self.target_norms.hold(target_count)?;
+                // SAFETY: the arguments are those of the kernels in cuda/cosine_top_k.cu, which read the rows that the shape
+                // names and write a norm for each: the buffers' lengths were checked, or made for it.
+                unsafe {
+                    self.norms[0].launch(
+                        stream,
+                        warps(query_count),
+                        (queries, &mut *query_norms, query_count as u64, dim as u64),
+                    )?;
+                    self.norms[half].launch(
+                        stream,
+                        warps(target_count),
+                        (targets, &mut *target_norms, target_count as u64, dim as u64),
+                    )?;
+                }
+                let norms = (&*query_norms, &*target_norms);
+                self.lists(
+                    stream, shape, half, queries, targets, norms, scores, indices,
+                )
+            }
+            Metric::InnerProduct => {
+                let mut ones = self.ones.lock();
+                let count = query_count.max(target_count);
+                if ones.as_ref().is_none_or(|ones| ones.len() < count) {
+                    *ones = None;
+                    ones.insert(DeviceBuffer::zeroed(&self.device, count)?)
+                        .fill(1.0, stream)?;
+                }
+                let ones = ones.as_ref().expect("was made above");
+                self.lists(
+                    stream,
+                    shape,
+                    half,
+                    queries,
+                    targets,
+                    (ones, ones),
+                    scores,
+                    indices,
+                )
+            }
+        }
+    }
+
+    /// The lists, given the norms.
+    #[allow(unsafe_code, reason = "launches kernels whose source is beside it")]
+    #[allow(clippy::too_many_arguments, reason = "as `launch`")]
+    fn lists<N: KernelArg>(
+        &self,
+        stream: &Stream,
+        shape: TopKShape,
+        half: usize,
+        queries: impl KernelArg,
+        targets: impl KernelArg,
+        (query_norms, target_norms): (N, N),
+        scores: impl KernelArg,
+        indices: impl KernelArg,
+    ) -> Result<()> {
         let multiprocessors = self.device.capabilities().multiprocessors as usize;
         let (chunk, chunks) = shape.chunks(multiprocessors);
-        let lists = product(product(query_count, chunks), k);
+        let lists = shape.queries.saturating_mul(chunks).saturating_mul(shape.k);
         let mut part_scores = self.part_scores.hold(lists)?;
         let mut part_indices = self.part_indices.hold(lists)?;
-        let (queries64, targets64, dim64) = (query_count as u64, target_count as u64, dim as u64);
-        let grid = [query_count.div_ceil(TILE) as u32, chunks as u32, 1];
         // SAFETY: the arguments are those of the kernels in cuda/cosine_top_k.cu, which stay inside the rows that the shape
         // names: every buffer's length was checked against it, or was made for it.
         unsafe {
-            self.norms[0].launch(
-                stream,
-                warps(query_count),
-                (queries, &mut *query_norms, queries64, dim64),
-            )?;
-            self.norms[half].launch(
-                stream,
-                warps(target_count),
-                (targets, &mut *target_norms, targets64, dim64),
-            )?;
-            let config = LaunchConfig {
-                grid,
-                block: [THREADS, 1, 1],
-                shared_bytes: 0,
-            };
             self.partial[half].launch(
                 stream,
-                config,
+                shape.partial_config(chunks),
                 (
                     queries,
                     targets,
-                    &*query_norms,
-                    &*target_norms,
+                    query_norms,
+                    target_norms,
                     &mut *part_scores,
                     &mut *part_indices,
-                    queries64,
-                    targets64,
-                    dim64,
+                    shape.queries as u64,
+                    shape.targets as u64,
+                    shape.dim as u64,
                     chunk as u64,
-                    k as u32,
+                    shape.k as u32,
                 ),
             )?;
-            let config = LaunchConfig {
-                grid: [query_count as u32, 1, 1],
-                block: [32, 1, 1],
-                shared_bytes: 2 * chunks as u32,
-            };
             self.merge.launch(
                 stream,
-                config,
+                shape.merge_config(chunks),
                 (
                     &*part_scores,
                     &*part_indices,
                     scores,
                     indices,
                     chunks as u64,
-                    k as u32,
+                    shape.k as u32,
+                ),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The lists of those of up to `shape.queries` queries that the filter gave up.
+    #[allow(unsafe_code, reason = "launches kernels whose source is beside it")]
+    pub(crate) fn launch_some<T: TargetScalar>(
+        &self,
+        stream: &Stream,
+        shape: TopKShape,
+        fallback: Fallback<'_>,
+        targets: impl ReadArg<T>,
+        scores: impl WriteArg<f32>,
+        indices: impl WriteArg<u32>,
+    ) -> Result<()> {
+        let multiprocessors = self.device.capabilities().multiprocessors as usize;
+        let (chunk, chunks) = shape.chunks(multiprocessors);
+        let lists = shape.queries.saturating_mul(chunks).saturating_mul(shape.k);
+        let mut part_scores = self.part_scores.hold(lists)?;
+        let mut part_indices = self.part_indices.hold(lists)?;
+        let half = half_precision::<T>();
+        // SAFETY: as in `lists`, for no more queries than the shape has: the filter gives up each at most once, and its rows are
+        // those of the shape's results.
+        unsafe {
+            fallback.kernels.partial[half].launch(
+                stream,
+                shape.partial_config(chunks),
+                (
+                    fallback.queries,
+                    targets,
+                    fallback.query_norms,
+                    fallback.target_norms,
+                    &mut *part_scores,
+                    &mut *part_indices,
+                    fallback.some,
+                    shape.targets as u64,
+                    shape.dim as u64,
+                    chunk as u64,
+                    shape.k as u32,
+                ),
+            )?;
+            fallback.kernels.merge.launch(
+                stream,
+                shape.merge_config(chunks),
+                (
+                    &*part_scores,
+                    &*part_indices,
+                    scores,
+                    indices,
+                    fallback.some,
+                    chunks as u64,
+                    shape.k as u32,
                 ),
             )?;
         }
@@ -202,10 +360,10 @@ impl CosineTopK {
 const NAME: &str = "cosine_top_k";
 
 impl TopKShape {
-    fn check(self) -> Result<()> {
+    pub(crate) fn check(self, kernel: &'static str) -> Result<()> {
         let refuse = |parameter, found, allowed| {
             Err(KernelError::Value {
-                kernel: NAME,
+                kernel,
                 parameter,
                 found,
                 allowed,
@@ -234,6 +392,22 @@ impl TopKShape {
         }
     }
 
+    fn partial_config(self, chunks: usize) -> LaunchConfig {
+        LaunchConfig {
+            grid: [self.queries.div_ceil(TILE) as u32, chunks as u32, 1],
+            block: [THREADS, 1, 1],
+            shared_bytes: 0,
+        }
+    }
+
+    fn merge_config(self, chunks: usize) -> LaunchConfig {
+        LaunchConfig {
+            grid: [self.queries as u32, 1, 1],
+            block: [32, 1, 1],
+            shared_bytes: 2 * chunks as u32,
+        }
+    }
+
     /// Targets of a chunk, which are whole tiles, and chunks: blocks for each multiprocessor to have a few, and about as many tiles
     /// as the others.
     fn chunks(self, multiprocessors: usize) -> (usize, usize) {
@@ -255,7 +429,7 @@ impl TopKShape {
 }
 
 /// A warp a row.
-fn warps(rows: usize) -> LaunchConfig {
+pub(crate) fn warps(rows: usize) -> LaunchConfig {
     LaunchConfig {
         grid: [rows.div_ceil(8) as u32, 1, 1],
         block: [THREADS, 1, 1],

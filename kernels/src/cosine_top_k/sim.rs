@@ -1,6 +1,7 @@
 //! The kernels as the simulator runs them.
 
 use super::cpu::{NONE, Scalar, Vectors, best_of, insert, row_inverse_norms_cpu};
+use crate::chain;
 use cuda_um_sim::{LaunchContext, TwinError};
 
 pub(crate) fn norms<T: Scalar>(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
@@ -14,8 +15,23 @@ pub(crate) fn norms<T: Scalar>(launch: &mut LaunchContext<'_>) -> Result<(), Twi
 }
 
 pub(crate) fn partial<T: Scalar>(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    let query_count = launch.value::<u64>(6)? as usize;
+    lists::<T>(launch, query_count)
+}
+
+/// For as many queries as the device knows.
+pub(crate) fn partial_some<T: Scalar>(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    let query_count = launch.slice::<u32>(6, 1)?[0] as usize;
+    if query_count == 0 {
+        return Ok(());
+    }
+    lists::<T>(launch, query_count)
+}
+
+/// To the bit what the kernel computes, given the norms.
+fn lists<T: Scalar>(launch: &mut LaunchContext<'_>, query_count: usize) -> Result<(), TwinError> {
     let size = |index| launch.value::<u64>(index).map(|value| value as usize);
-    let (query_count, target_count, dim, chunk) = (size(6)?, size(7)?, size(8)?, size(9)?);
+    let (target_count, dim, chunk) = (size(7)?, size(8)?, size(9)?);
     let k = launch.value::<u32>(10)? as usize;
     let chunks = launch.grid()[1] as usize;
     let vectors = Vectors {
@@ -31,6 +47,7 @@ pub(crate) fn partial<T: Scalar>(launch: &mut LaunchContext<'_>) -> Result<(), T
     for part in 0..chunks {
         let range = part * chunk..((part + 1) * chunk).min(target_count);
         best_of(
+            chain::products,
             vectors,
             k,
             range,
@@ -43,24 +60,38 @@ pub(crate) fn partial<T: Scalar>(launch: &mut LaunchContext<'_>) -> Result<(), T
 }
 
 pub(crate) fn merge(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
-    let query_count = launch.grid()[0] as usize;
+    let rows: Vec<u32> = (0..launch.grid()[0]).collect();
+    merge_into(launch, &rows, 4)
+}
+
+/// For as many queries as the device knows, into the rows that it knows.
+pub(crate) fn merge_some(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    let some = launch.slice::<u32>(4, 1 + launch.grid()[0] as usize)?;
+    merge_into(launch, &some[1..=some[0] as usize], 5)
+}
+
+fn merge_into(
+    launch: &mut LaunchContext<'_>,
+    rows: &[u32],
+    number: usize,
+) -> Result<(), TwinError> {
     let (chunks, k) = (
-        launch.value::<u64>(4)? as usize,
-        launch.value::<u32>(5)? as usize,
+        launch.value::<u64>(number)? as usize,
+        launch.value::<u32>(number + 1)? as usize,
     );
-    let scores = launch.slice::<f32>(0, query_count * chunks * k)?;
-    let indices = launch.slice::<u32>(1, query_count * chunks * k)?;
-    let best = launch.slice_mut::<f32>(2, query_count * k)?;
-    let best_indices = launch.slice_mut::<u32>(3, query_count * k)?;
-    best.fill(f32::NEG_INFINITY);
-    best_indices.fill(NONE);
+    let scores = launch.slice::<f32>(0, rows.len() * chunks * k)?;
+    let indices = launch.slice::<u32>(1, rows.len() * chunks * k)?;
+    let end = rows.iter().max().map_or(0, |last| *last as usize + 1);
+    let best = launch.slice_mut::<f32>(2, end * k)?;
+    let best_indices = launch.slice_mut::<u32>(3, end * k)?;
     let lists = scores
         .chunks_exact(chunks * k)
         .zip(indices.chunks_exact(chunks * k));
-    for ((scores, indices), (best, best_indices)) in lists.zip(
-        best.chunks_exact_mut(k)
-            .zip(best_indices.chunks_exact_mut(k)),
-    ) {
+    for ((scores, indices), row) in lists.zip(rows) {
+        let places = *row as usize * k..(*row as usize + 1) * k;
+        let (best, best_indices) = (&mut best[places.clone()], &mut best_indices[places]);
+        best.fill(f32::NEG_INFINITY);
+        best_indices.fill(NONE);
         for (score, index) in scores.iter().zip(indices) {
             insert(best, best_indices, *score, *index);
         }

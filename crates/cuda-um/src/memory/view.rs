@@ -47,6 +47,23 @@ impl<'a, T> ViewMut<'a, T> {
     }
 }
 
+impl<T> ViewMut<'_, T> {
+    /// A part of it, counted from its own first element, for as long as it is borrowed: to pass it to several launches.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds).
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<ViewMut<'_, T>> {
+        let part = range::check(range, self.len)?;
+        Ok(ViewMut {
+            raw: self.raw,
+            start: self.start + part.start,
+            len: part.len(),
+            _elements: PhantomData,
+        })
+    }
+}
+
 macro_rules! view {
     ($view:ident) => {
         impl<T> $view<'_, T> {

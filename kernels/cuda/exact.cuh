@@ -1,0 +1,133 @@
+// What the filters of the exact search share: the layout of the tiles, the bound, thresholds and candidates. docs/exact-search.md has the proof.
+//
+// Tiles: 128 rows x 64 elements of 16 bits, 16 KiB, one after the other along a row of tiles, so that a tile is loaded as it lies.
+// Row r of a tile has 128 bytes, whose eight groups of 16 bytes are swapped by r % 8: the 128-byte swizzle of wgmma, in which
+// ldmatrix has no bank conflicts either. Rows and elements beyond the end are 0.
+//
+// Bounds: two numbers a row, of the row y scaled by its inverse norm and y' as the tiles hold it: `size` >= |y| and |y'|, and
+// `error` >= |y - y'|. A row for which the bound does not hold (special: too large, too small, not finite; or beyond the end) has
+// 0 in the tiles and the error +inf.
+
+#pragma once
+
+#include "rows.cuh"
+
+#define BLOCK_Q 128   // queries of a block: one row of tiles
+#define BLOCK_T 256   // targets of a block: two rows of tiles
+#define TILE_K 64     // elements of a tile
+#define TILE_BYTES (BLOCK_Q * TILE_K * 2)
+#define STAGE_BYTES (3 * TILE_BYTES)
+#define GROUP 16      // targets of which the sample keeps the best
+#define GROUPS (BLOCK_T / GROUP)
+
+#define INFINITE __int_as_float(0x7f800000)
+
+// |filter's score - exact score| <= this.
+static __device__ __forceinline__ float error_bound(float2 query, float2 target, float kappa, float tiny) {
+    float slope = __fmaf_ru(kappa, query.x, query.y);
+    return __fmaf_ru(query.x, target.y, __fmaf_ru(slope, target.x, tiny));
+}
+
+// The i-th of a launch's blocks of targets: all of them, every period-th, or (minus the period) all others.
+static __device__ __forceinline__ unsigned tile_at(unsigned i, int period) {
+    return period == 0 ? i : period > 0 ? i * period : i + i / (-period - 1) + 1;
+}
+
+// Floats as numbers that sort alike; both zeros are one.
+static __device__ __forceinline__ unsigned ordered(float value) {
+    unsigned bits = __float_as_uint(value + 0.0f);
+    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+
+static __device__ __forceinline__ float from_ordered(unsigned key) {
+    return __uint_as_float(key & 0x80000000u ? key & 0x7fffffffu : ~key);
+}
+
+// Where the candidates go.
+struct Candidates {
+    float *thresholds;  // at least k targets of the query have this exact score, or a higher one; +inf: the query is given up
+    unsigned *counts;   // candidates of each query, of which the first `capacity` are kept
+    uint2 *kept;        // target and the bits of the filter's score
+    unsigned capacity;
+
+    __device__ __forceinline__ void add(unsigned query, unsigned target, float score) const {
+        unsigned at = atomicAdd(&counts[query], 1);
+        if (at < capacity)
+            kept[(u64)query * capacity + at] = make_uint2(target, __float_as_uint(score));
+        else
+            *(volatile float *)&thresholds[query] = INFINITE;
+    }
+
+};
+
+// What the score from which on a target may belong to a query's list is made of: loaded early, since it takes a while.
+struct Threshold {
+    float exact;
+    float2 bound;
+
+    __device__ __forceinline__ void load(const Candidates &candidates, const float2 *query_bounds, unsigned query, unsigned query_count) {
+        bool exists = query < query_count;
+        exact = exists ? *(volatile const float *)&candidates.thresholds[query] : INFINITE;
+        bound = exists ? query_bounds[query] : make_float2(0.0f, 0.0f);
+    }
+
+    // For the targets of a block, whose largest bounds these are.
+    __device__ __forceinline__ float from(float2 tile_bound, float kappa, float tiny) const {
+        return __fsub_rd(exact, error_bound(bound, tile_bound, kappa, tiny));
+    }
+};
+
+// The score with number `at`, of registers, which have no addresses.
+static __device__ __forceinline__ float pick(const float (&scores)[GROUP], unsigned at) {
+    float eight[8], four[4];
+#pragma unroll
+    for (unsigned i = 0; i < 8; i++) eight[i] = at & 1 ? scores[2 * i + 1] : scores[2 * i];
+#pragma unroll
+    for (unsigned i = 0; i < 4; i++) four[i] = at & 2 ? eight[2 * i + 1] : eight[2 * i];
+    float low = at & 4 ? four[1] : four[0], high = at & 4 ? four[3] : four[2];
+    return at & 8 ? high : low;
+}
+
+// A warp's candidates in shared memory, up to MOST.
+template <unsigned MOST> struct Hits {
+    uint3 *kept;
+    unsigned *count;
+
+    __device__ __forceinline__ void add(const Candidates &to, unsigned query, unsigned target, float score) const {
+        unsigned at = atomicAdd(count, 1);
+        if (at < MOST)
+            kept[at] = make_uint3(query, target, __float_as_uint(score));
+        else
+            to.add(query, target, score);
+    }
+
+    // Those of a thread's scores of one query that are at least `least`; `target(j)` is the j-th one's.
+    template <typename Target>
+    __device__ __forceinline__ void take(const Candidates &to, unsigned query, float least, const float (&scores)[GROUP],
+                                         unsigned target_count, Target target) const {
+        float high = scores[0];
+#pragma unroll
+        for (unsigned j = 1; j < GROUP; j++) high = fmaxf(high, scores[j]);
+        if (high < least) return;
+        unsigned found = 0;
+#pragma unroll
+        for (unsigned j = 0; j < GROUP; j++) found |= (scores[j] >= least ? 1u : 0u) << j;
+#pragma unroll 1
+        for (; found; found &= found - 1) {
+            unsigned j = __ffs(found) - 1;
+            if (target(j) < target_count) add(to, query, target(j), pick(scores, j));
+        }
+    }
+
+    // The whole warp together.
+    __device__ __forceinline__ void flush(const Candidates &to, unsigned least) const {
+        __syncwarp();
+        unsigned count = *(volatile unsigned *)this->count;
+        if (count < least) return;
+        for (unsigned i = threadIdx.x % 32; i < (count < MOST ? count : MOST); i += 32)
+            to.add(kept[i].x, kept[i].y, __uint_as_float(kept[i].z));
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) *(volatile unsigned *)this->count = 0;
+        __syncwarp();
+    }
+};

@@ -1,0 +1,214 @@
+// The filter of the exact search on tensor cores from compute capability 8.0 on (mma.sync). A block takes 128 queries x 256 targets at a
+// time, its 8 warps 64 x 64 each; loads run up to three stages ahead, over the end of a tile, too. No score is written:
+//
+//   exact_sample   the best score of every 16 targets of some tiles, less its error: what thresholds are made of
+//   exact_filter   the few targets that may be in a query's list
+
+#include "exact.cuh"
+
+#define THREADS 256
+#define WARPS (THREADS / 32)
+#define HITS 20  // with two stages, a block has the 99 KiB that compute capability 8.6 allows
+
+static __device__ __forceinline__ unsigned shared_address(const void *at) { return (unsigned)__cvta_generic_to_shared(at); }
+
+template <bool HALF>
+static __device__ __forceinline__ void multiply(float (&sums)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    if (HALF)
+        asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                     : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    else
+        asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                     : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+static __device__ __forceinline__ void load_matrices(unsigned (&to)[4], unsigned from) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(from)
+                 : "memory");
+}
+
+// Calls `finish(query_tile, target_tile, sums)` for this block's pairs of tiles, before each `begin`, and `share` when some barriers are
+// still to come.
+template <bool HALF, typename Begin, typename Share, typename Finish>
+static __device__ __forceinline__ void products(const char *query_tiles, const char *target_tiles, unsigned query_count,
+                                                unsigned pairs, int period, unsigned blocks, unsigned stages, char *memory,
+                                                Begin begin, Share share, Finish finish) {
+    unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32, line = warp / 4, column = warp % 4;
+    unsigned groups = (query_count + BLOCK_Q - 1) / BLOCK_Q;
+    unsigned base = shared_address(memory);
+
+    // What is loaded next: stage by stage, tile by tile.
+    unsigned next_pair = blockIdx.x, next_block = 0, next_stage = 0;
+    u64 second = (u64)blocks * TILE_BYTES - TILE_BYTES;
+    auto load = [&]() {
+        if (next_pair < pairs) {
+            u64 target = (u64)tile_at(next_pair / groups, period) * 2;
+            const char *from_q = query_tiles + ((u64)(next_pair % groups) * blocks + next_block) * TILE_BYTES + threadIdx.x * 16;
+            const char *from_t = target_tiles + (target * blocks + next_block) * TILE_BYTES + threadIdx.x * 16;
+            unsigned to = base + next_stage * STAGE_BYTES + threadIdx.x * 16;
+#pragma unroll
+            for (unsigned i = 0; i < STAGE_BYTES; i += THREADS * 16) {
+                const char *from = i < TILE_BYTES ? from_q + i : from_t + (i - TILE_BYTES) + (i < 2 * TILE_BYTES ? 0 : second);
+                asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + i), "l"(from) : "memory");
+            }
+            if (++next_block == blocks) next_block = 0, next_pair += gridDim.x;
+        }
+        asm volatile("cp.async.commit_group;" ::: "memory");
+        if (++next_stage == stages) next_stage = 0;
+    };
+    // Until the next stage is there, for all warps; and nothing is read of the one that is loaded next.
+    auto arrives = [&]() {
+        if (stages == 4)
+            asm volatile("cp.async.wait_group 2;" ::: "memory");
+        else if (stages == 3)
+            asm volatile("cp.async.wait_group 1;" ::: "memory");
+        else
+            asm volatile("cp.async.wait_group 0;" ::: "memory");
+        __syncthreads();
+    };
+
+    // The lane's part of addresses: its row, and which of the groups of 16 bytes, before swapping.
+    unsigned row_q = line * 64 + lane % 16, part_q = lane / 16;
+    unsigned row_t = column * 64 + lane % 8 + lane / 16 * 8, part_t = lane / 8 % 2;
+    unsigned from_q = base + row_q * 128, from_t = base + TILE_BYTES + row_t * 128;
+    // Of each step the elements are loaded while those of the step before are multiplied.
+    unsigned q[2][4][4], t[2][4][4], stage = 0;
+    auto fetch = [&](unsigned step) {
+        unsigned at = stage * STAGE_BYTES;
+        unsigned chunk_q = ((step * 2 + part_q) ^ (row_q % 8)) * 16, chunk_t = ((step * 2 + part_t) ^ (row_t % 8)) * 16;
+#pragma unroll
+        for (unsigned i = 0; i < 4; i++) load_matrices(q[step % 2][i], at + from_q + i * 16 * 128 + chunk_q);
+#pragma unroll
+        for (unsigned i = 0; i < 4; i++) load_matrices(t[step % 2][i], at + from_t + i * 16 * 128 + chunk_t);
+    };
+    for (unsigned ahead = 0; ahead + 1 < stages; ahead++) load();
+    if (blockIdx.x < pairs) {
+        arrives();
+        fetch(0);
+    }
+    for (unsigned pair = blockIdx.x; pair < pairs; pair += gridDim.x) {
+        unsigned query_tile = pair % groups, target_tile = tile_at(pair / groups, period);
+        begin(query_tile, target_tile);
+        float sums[4][8][4] = {};
+#pragma unroll 1
+        for (unsigned block = 0; block < blocks; block++) {
+            load();
+            if (block + 1 == blocks) share();
+#pragma unroll
+            for (unsigned step = 0; step < TILE_K / 16; step++) {
+                if (step + 1 < TILE_K / 16) {
+                    fetch(step + 1);
+                } else {
+                    if (++stage == stages) stage = 0;
+                    arrives();
+                    fetch(0);
+                }
+#pragma unroll
+                for (unsigned i = 0; i < 4; i++)
+#pragma unroll
+                    for (unsigned j = 0; j < 8; j++)
+                        multiply<HALF>(sums[i][j], q[step % 2][i], t[step % 2][j / 2][j % 2 * 2], t[step % 2][j / 2][j % 2 * 2 + 1]);
+            }
+        }
+        finish(query_tile, target_tile, sums);
+    }
+}
+
+// A thread's scores of one query are 16, those of targets column * 64 + lane % 4 * 2 + j * 8 + {0, 1}.
+#define TARGET(j) (column * 64 + lane % 4 * 2 + (j) / 2 * 8 + (j) % 2)
+#define SCORE(i, half, j) sums[i][(j) / 2][(half) * 2 + (j) % 2]
+
+template <bool HALF>
+__device__ __forceinline__ void sample(const char *query_tiles, const char *target_tiles, const float2 *query_bounds,
+                                              const float2 *target_bounds, const float2 *tile_bounds, float *best,
+                                              unsigned query_count, unsigned sampled, int period, unsigned blocks, float kappa,
+                                              float tiny, unsigned stages) {
+    extern __shared__ __align__(1024) char memory[];
+    unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32, line = warp / 4, column = warp % 4;
+    unsigned pairs = (query_count + BLOCK_Q - 1) / BLOCK_Q * sampled;
+    auto begin = [](unsigned, unsigned) {};
+    auto share = []() {};
+    auto finish = [&](unsigned query_tile, unsigned target_tile, float(&sums)[4][8][4]) {
+        const float2 *bounds = target_bounds + (u64)target_tile * BLOCK_T;
+        unsigned special = 0;
+#pragma unroll
+        for (unsigned j = 0; j < GROUP; j++) special |= (bounds[TARGET(j)].y == INFINITE ? 1u : 0u) << j;
+        float2 tile_bound = tile_bounds[target_tile];
+#pragma unroll
+        for (unsigned i = 0; i < 8; i++) {
+            unsigned query = query_tile * BLOCK_Q + line * 64 + i * 8 + lane / 4;
+            float high = -INFINITE;
+#pragma unroll
+            for (unsigned j = 0; j < GROUP; j++)
+                if (!(special >> j & 1)) high = fmaxf(high, SCORE(i / 2, i % 2, j));
+            if (query >= query_count) continue;
+            float error = error_bound(query_bounds[query], tile_bound, kappa, tiny);
+            best[((u64)query * sampled + target_tile / period) * GROUPS + column * 4 + lane % 4] = __fsub_rd(high, error);
+        }
+    };
+    products<HALF>(query_tiles, target_tiles, query_count, pairs, period, blocks, stages, memory, begin, share, finish);
+}
+
+// Not static: its shared arrays would get names that depend on where this file lies.
+template <bool HALF>
+__device__ __forceinline__ void filter(const char *query_tiles, const char *target_tiles, const float2 *query_bounds,
+                                              const float2 *tile_bounds, Candidates candidates, unsigned query_count,
+                                       unsigned target_count, unsigned tiles, int period, unsigned blocks, float kappa, float tiny, unsigned stages) {
+    extern __shared__ __align__(1024) char memory[];
+    __shared__ float from[2][BLOCK_Q];
+    __shared__ uint3 kept[WARPS][HITS];
+    __shared__ unsigned counts[WARPS];
+    unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32, line = warp / 4, column = warp % 4;
+    unsigned pairs = (query_count + BLOCK_Q - 1) / BLOCK_Q * tiles, turn = 0;
+    Hits<HITS> hits = {kept[warp], &counts[warp]};
+    if (lane == 0) counts[warp] = 0;
+    Threshold threshold;
+    float2 tile_bound;
+    auto begin = [&](unsigned query_tile, unsigned target_tile) {
+        if (threadIdx.x >= BLOCK_Q) return;
+        threshold.load(candidates, query_bounds, query_tile * BLOCK_Q + threadIdx.x, query_count);
+        tile_bound = tile_bounds[target_tile];
+    };
+    // Between two barriers: the other half is still read by slower warps.
+    auto share = [&]() {
+        turn ^= 1;
+        if (threadIdx.x < BLOCK_Q) from[turn][threadIdx.x] = threshold.from(tile_bound, kappa, tiny);
+    };
+    auto finish = [&](unsigned query_tile, unsigned target_tile, float(&sums)[4][8][4]) {
+#pragma unroll
+        for (unsigned i = 0; i < 8; i++) {
+            unsigned row = line * 64 + i * 8 + lane / 4;
+            float scores[GROUP];
+#pragma unroll
+            for (unsigned j = 0; j < GROUP; j++) scores[j] = SCORE(i / 2, i % 2, j);
+            hits.take(candidates, query_tile * BLOCK_Q + row, from[turn][row], scores, target_count,
+                      [&](unsigned j) { return target_tile * BLOCK_T + TARGET(j); });
+        }
+        hits.flush(candidates, HITS / 2);
+    };
+    products<HALF>(query_tiles, target_tiles, query_count, pairs, period, blocks, stages, memory, begin, share, finish);
+    hits.flush(candidates, 1);
+}
+
+#define ENTRIES(name, half)                                                                                                       \
+    extern "C" __global__ void __launch_bounds__(THREADS, 1) exact_sample_##name(                                                 \
+        const char *query_tiles, const char *target_tiles, const float2 *query_bounds, const float2 *target_bounds,               \
+        const float2 *tile_bounds, float *best, unsigned query_count, unsigned sampled, int period, unsigned blocks,         \
+        float kappa, float tiny, unsigned stages) {                                                                               \
+        sample<half>(query_tiles, target_tiles, query_bounds, target_bounds, tile_bounds, best, query_count, sampled, period,     \
+                     blocks, kappa, tiny, stages);                                                                                \
+    }                                                                                                                             \
+    extern "C" __global__ void __launch_bounds__(THREADS, 1) exact_filter_##name(                                                 \
+        const char *query_tiles, const char *target_tiles, const float2 *query_bounds, const float2 *tile_bounds,                 \
+        float *thresholds, unsigned *counts, uint2 *kept, unsigned capacity, unsigned query_count, unsigned target_count, \
+        unsigned tiles, int period, unsigned blocks, float kappa, float tiny, unsigned stages) {                                                              \
+        Candidates candidates = {thresholds, counts, kept, capacity};                                                             \
+        filter<half>(query_tiles, target_tiles, query_bounds, tile_bounds, candidates, query_count, target_count, tiles, period, blocks, kappa,  \
+                     tiny, stages);                                                                                               \
+    }
+ENTRIES(bf16, false)
+ENTRIES(f16, true)

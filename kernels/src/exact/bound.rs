@@ -1,0 +1,164 @@
+//! How far the filter's scores may be from the exact ones: the arithmetic of docs/exact-search.md, in the host's part and as the
+//! reference of the device's.
+
+use super::Metric;
+
+/// Longest row for which the filter is used: the bound's terms grow with it.
+pub(crate) const LONGEST_ROW: usize = 1 << 16;
+/// Elements of a tile; rows are filled up with zeros to a multiple.
+pub(crate) const TILE_K: usize = 64;
+
+/// Unit roundoff of single precision.
+const UNIT: f64 = 1.0 / (1u64 << 24) as f64;
+
+/// The constants of the bound for rows of one length.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Bound {
+    /// Rounding of both sums, as a share of the product of the rows' sizes: the tensor cores' and the exact score's.
+    pub kappa: f32,
+    /// Underflow.
+    pub tiny: f32,
+    /// What a computed norm is multiplied by to be no less than the norm.
+    pub grow: f32,
+}
+
+/// What is known of a row y, scaled by its inverse norm, and of y′, as the tiles hold it: `size` ≥ ‖y‖ and ‖y′‖, `error` ≥ ‖y − y′‖; the
+/// error of a special row is infinite. In memory the two numbers of the kernels' `float2`.
+pub(crate) type RowBound = [f32; 2];
+
+impl Bound {
+    pub(crate) fn new(dim: usize, metric: Metric) -> Self {
+        let padded = dim.next_multiple_of(TILE_K) as f64;
+        // Tensor cores add blocks of at least four products to the accumulator, aligned to the largest and truncated at 2^-23 of it: at
+        // most 1.5 times 2^-23 a product. Twice that.
+        let tensor_cores = 3.0 * padded * 2.0 * UNIT;
+        let operations = padded + 2.0;
+        let exact = operations * UNIT / (1.0 - operations * UNIT);
+        let underflow: f64 = match metric {
+            Metric::Cosine => 2f64.powi(-68),
+            Metric::InnerProduct => 2f64.powi(-120),
+        };
+        Self {
+            kappa: up(tensor_cores + exact),
+            tiny: up(padded * underflow),
+            grow: up(1.0 + (dim as f64 + 16.0) * UNIT),
+        }
+    }
+}
+
+/// The CPU reference of the device's part.
+#[cfg(any(feature = "sim", test))]
+mod reference {
+    use super::{Bound, Metric, RowBound, up};
+
+    /// Squared norms beyond these are special.
+    const LEAST: f32 = f32::from_bits((127 - 80) << 23);
+    const MOST: f32 = f32::from_bits((127 + 120) << 23);
+
+    impl Bound {
+        /// |filter's score − exact score| is at most this.
+        pub(crate) fn error(self, query: RowBound, target: RowBound) -> f32 {
+            let slope = fma_up(self.kappa, query[0], query[1]);
+            fma_up(query[0], target[1], fma_up(slope, target[0], self.tiny))
+        }
+
+        /// The bound of a row with this norm and these computed sums of squares, of its elements and of its errors.
+        pub(crate) fn row(self, norm: f32, squares: f32, errors: f32) -> RowBound {
+            let tiniest = 2f32.powi(-60);
+            let error = fma_up(up(f64::from(errors).sqrt()), self.grow, tiniest);
+            let size = fma_up(
+                up(f64::from(norm) * f64::from(up(f64::from(squares).sqrt()))),
+                self.grow,
+                tiniest,
+            );
+            [up(f64::from(size) + f64::from(error)), error]
+        }
+    }
+
+    /// Whether the bound does not hold for a row with this computed sum of squares, unless all its elements are zero.
+    pub(crate) fn is_special(squares: f32, metric: Metric) -> bool {
+        let large_enough = metric == Metric::InnerProduct || squares >= LEAST;
+        !(squares <= MOST && large_enough)
+    }
+
+    /// a × b + c, rounded up.
+    fn fma_up(a: f32, b: f32, c: f32) -> f32 {
+        // The product is exact; the sum is rounded once more than on the device.
+        up(f64::from(a) * f64::from(b) + f64::from(c))
+    }
+
+    /// a − b, rounded down.
+    pub(crate) fn minus_down(a: f32, b: f32) -> f32 {
+        -up(f64::from(b) - f64::from(a))
+    }
+
+    /// a + b, rounded up.
+    pub(crate) fn plus_up(a: f32, b: f32) -> f32 {
+        up(f64::from(a) + f64::from(b))
+    }
+}
+#[cfg(any(feature = "sim", test))]
+pub(crate) use reference::{is_special, minus_down, plus_up};
+
+/// A single-precision number no less than `value`, whose own rounding may have gone down.
+fn up(value: f64) -> f32 {
+    let value = if value == 0.0 || value.is_infinite() {
+        value
+    } else {
+        value.next_up()
+    };
+    let near = value as f32;
+    if f64::from(near) < value {
+        near.next_up()
+    } else {
+        near
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_at_768_are_those_of_the_document() {
+        let bound = Bound::new(768, Metric::Cosine);
+        assert!((bound.kappa - 3.206e-4).abs() < 1e-7, "{}", bound.kappa);
+        assert!(bound.tiny < 1e-17 && bound.grow < 1.0001);
+    }
+
+    #[test]
+    fn rounding_goes_outwards() {
+        for (a, b) in [
+            (1.0f32, 1e-9f32),
+            (0.1, 0.2),
+            (3.0, -3.0),
+            (0.0, 0.0),
+            (1e30, 1.0),
+        ] {
+            let (x, y) = (f64::from(a), f64::from(b));
+            assert!(f64::from(minus_down(a, b)) <= x - y);
+            assert!(f64::from(plus_up(a, b)) >= x + y);
+        }
+        assert_eq!(minus_down(f32::NEG_INFINITY, 1.0), f32::NEG_INFINITY);
+        assert_eq!(minus_down(f32::INFINITY, 1.0), f32::INFINITY);
+    }
+
+    #[test]
+    fn rows_that_are_too_large_or_too_small_are_special() {
+        for (squares, cosine, inner) in [
+            (1.0, false, false),
+            (1e-30, true, false),
+            (0.0, true, false),
+            (1e38, true, true),
+            (f32::INFINITY, true, true),
+            (f32::NAN, true, true),
+        ] {
+            assert_eq!(is_special(squares, Metric::Cosine), cosine, "{squares}");
+            assert_eq!(
+                is_special(squares, Metric::InnerProduct),
+                inner,
+                "{squares}"
+            );
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The filter's kernels: which of them a device can run, and loading those.
+
+use super::tiles::Format;
+use crate::cosine_top_k::SomeKernels;
+use crate::error::Result;
+use cuda_um::{Device, Kernel, Module};
+
+/// A stage of the filter's loads: tiles of 128 queries and of 256 targets.
+const STAGE_BYTES: u32 = 3 * 128 * 64 * 2;
+/// Shared memory that the filter's kernels declare themselves, at most.
+const DECLARED_BYTES: u32 = 7 << 10;
+/// What the kernels for compute capability 8.0 declare.
+const DECLARED_BYTES_80: u32 = 3 << 10;
+/// Shared memory of the rescoring kernel: elements of 64 rows and of a query, and 12 bytes a survivor.
+const ROWS_BYTES: u32 = 65 * 132 * 4;
+
+/// The filter's kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FilterKernels {
+    /// `mma.sync`, for compute capability 8.0 and newer.
+    Sm80,
+    /// `wgmma` and bulk copies, for compute capability 9.0.
+    Sm90a,
+}
+
+impl FilterKernels {
+    /// `sm_80` or `sm_90a`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sm80 => "sm_80",
+            Self::Sm90a => "sm_90a",
+        }
+    }
+}
+
+/// Kernels for targets in single and in half precision.
+type Both = [Kernel; 2];
+
+/// What a device can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Support {
+    pub kernels: FilterKernels,
+    pub threads: u32,
+    pub stages: u32,
+}
+
+impl Support {
+    /// The best that the device can run, or why it can run none.
+    pub fn of(device: &Device) -> Result<std::result::Result<Self, String>> {
+        let (major, minor) = device.capabilities().compute_capability;
+        if major < 8 {
+            return Ok(Err(format!(
+                "compute capability {major}.{minor} has no tensor cores for it (8.0 is needed)"
+            )));
+        }
+        let optin = most_shared_bytes(device);
+        let stages = (optin.saturating_sub(DECLARED_BYTES_80) / STAGE_BYTES).min(4);
+        if stages < 2 {
+            return Ok(Err(format!(
+                "a block has {optin} bytes of shared memory; two stages need more"
+            )));
+        }
+        let driver = device.runtime().driver_version()?;
+        let hopper = (major, minor) == (9, 0)
+            && driver.major >= 12
+            && optin >= 4 * STAGE_BYTES + DECLARED_BYTES;
+        Ok(Ok(if hopper {
+            Self {
+                kernels: FilterKernels::Sm90a,
+                threads: 384,
+                stages: 4,
+            }
+        } else {
+            Self {
+                kernels: FilterKernels::Sm80,
+                threads: 256,
+                stages,
+            }
+        }))
+    }
+
+    /// Shared memory of a block of the filter.
+    pub fn filter_bytes(self) -> u32 {
+        self.stages * STAGE_BYTES
+    }
+}
+
+fn most_shared_bytes(device: &Device) -> u32 {
+    let capabilities = device.capabilities();
+    capabilities
+        .shared_bytes_per_block_optin
+        .max(capabilities.shared_bytes_per_block)
+}
+
+#[derive(Debug)]
+pub(super) struct Modules {
+    pub support: Support,
+    /// For each of the two formats.
+    pub prepare: [Both; 2],
+    pub sample: Both,
+    pub filter: Both,
+    pub tile_bounds: Kernel,
+    pub thresholds: Kernel,
+    pub tighten: Kernel,
+    pub rescore: Both,
+    pub gather: Kernel,
+    pub some: SomeKernels,
+}
+
+impl Modules {
+    pub fn load(device: &Device, support: Support) -> Result<Self> {
+        let optin = most_shared_bytes(device);
+        let ptx = match support.kernels {
+            FilterKernels::Sm90a => include_str!("../../ptx/exact_filter_90a.ptx"),
+            FilterKernels::Sm80 => include_str!("../../ptx/exact_filter.ptx"),
+        };
+        let both = |module: &Module, name: &str, kinds: [&str; 2]| -> Result<Both> {
+            let [first, second] = kinds;
+            Ok([
+                module.kernel(&format!("{name}_{first}"))?,
+                module.kernel(&format!("{name}_{second}"))?,
+            ])
+        };
+        let formats = [Format::Bf16, Format::F16].map(Format::name);
+        let types = ["f32", "f16"];
+        let [sample, filter] = crate::load(device, ptx, |module: &Module| {
+            Ok([
+                both(module, "exact_sample", formats)?,
+                both(module, "exact_filter", formats)?,
+            ])
+        })?;
+        for kernel in sample.iter().chain(&filter) {
+            kernel.allow_shared_bytes(support.filter_bytes())?;
+        }
+        let some = SomeKernels::load(device)?;
+        let ptx = include_str!("../../ptx/exact_top_k.ptx");
+        crate::load(device, ptx, |module: &Module| {
+            let rescore = both(module, "exact_rescore", types)?;
+            for kernel in &rescore {
+                kernel.allow_shared_bytes(rescore_bytes(super::plan::MOST_SURVIVORS).min(optin))?;
+            }
+            Ok(Self {
+                support,
+                prepare: [
+                    both(module, "exact_prepare_f32", formats)?,
+                    both(module, "exact_prepare_f16", formats)?,
+                ],
+                sample,
+                filter,
+                tile_bounds: module.kernel("exact_tile_bounds")?,
+                thresholds: module.kernel("exact_thresholds")?,
+                tighten: module.kernel("exact_tighten")?,
+                rescore,
+                gather: module.kernel("exact_gather")?,
+                some,
+            })
+        })
+    }
+}
+
+/// Shared memory of a block that rescores up to `most` targets.
+pub(super) fn rescore_bytes(most: usize) -> u32 {
+    ROWS_BYTES + 12 * most as u32
+}

@@ -1,0 +1,157 @@
+//! Whether the filter is used, and with which numbers.
+
+use super::bound::LONGEST_ROW;
+use super::modules::FilterKernels;
+use super::tiles::{BLOCK, Format};
+use super::{ExactTopK, Metric};
+use crate::cosine_top_k::TopKShape;
+
+/// Special rows that are scored for every query; with more of them, nothing is filtered.
+pub(super) const MOST_SPECIAL: usize = 256;
+/// Survivors that one block can score.
+pub(super) const MOST_SURVIVORS: usize = 4096;
+/// Fewer targets, or less work, than this is not worth the filter's launches, of which there are ten.
+const FEWEST_TARGETS: usize = 16 << 10;
+const LEAST_PRODUCTS: u64 = 1 << 30;
+/// Of every so many blocks of targets one is filtered first, for a better threshold.
+const PERIOD: usize = 8;
+
+/// The filter that a caller asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Filter {
+    /// Where it is expected to pay: half precision for cosines, bf16 for inner products.
+    #[default]
+    Auto,
+    /// None: every pair in single precision.
+    Off,
+    /// Rows rounded to bf16.
+    Bf16,
+    /// Rows rounded to half precision. Inner products need rows within its range.
+    F16,
+}
+
+/// How a launch searched, and why so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// The filter's kernels and format; `None`: every pair was scored in single precision.
+    pub filter: Option<(FilterKernels, Format)>,
+    /// Why, in words.
+    pub reason: String,
+}
+
+/// The numbers of a launch with a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// Queries of one pass.
+    pub batch: usize,
+    /// Candidates kept for a query.
+    pub capacity: usize,
+    /// Candidates that may be left to score; they are sorted, and so a power of two.
+    pub survivors: usize,
+    /// Blocks of targets in the sample, each `period` blocks after the one before.
+    pub sampled: usize,
+    pub period: usize,
+    /// Blocks of targets that are filtered first, one of every so many; 0: all at once.
+    pub first_of: usize,
+}
+
+impl Plan {
+    pub fn new(shape: TopKShape) -> Self {
+        let TopKShape { targets, k, .. } = shape;
+        let blocks = targets.div_ceil(BLOCK);
+        // At least four groups of targets for each place of a list; of many targets a share that grows with the list, so that what
+        // the first filter keeps fits.
+        let share = if k <= 64 { 64 } else { 32 };
+        let wanted = k.div_ceil(4).max(blocks.div_ceil(share)).clamp(1, blocks);
+        let period = blocks / wanted;
+        Self {
+            batch: if k <= 256 { 1024 } else { 256 },
+            capacity: (32 * k).max(4096),
+            survivors: (4 * k).next_power_of_two().clamp(1024, MOST_SURVIVORS),
+            sampled: blocks.div_ceil(period),
+            period,
+            first_of: if blocks >= 8 * PERIOD { PERIOD } else { 0 },
+        }
+    }
+}
+
+impl ExactTopK {
+    /// The format to filter with, or why there is none.
+    pub(super) fn choose(
+        &self,
+        filter: Filter,
+        metric: Metric,
+        shape: TopKShape,
+    ) -> Result<(FilterKernels, Format, &'static str), String> {
+        let kernels = self.kernels()?;
+        if shape.dim > LONGEST_ROW {
+            return Err(format!(
+                "rows of more than {LONGEST_ROW} elements have no bound"
+            ));
+        }
+        let usual = match metric {
+            Metric::Cosine => Format::F16,
+            Metric::InnerProduct => Format::Bf16,
+        };
+        match filter {
+            Filter::Off => Err("the filter is off".to_owned()),
+            Filter::Bf16 => Ok((kernels, Format::Bf16, "asked for")),
+            Filter::F16 => Ok((kernels, Format::F16, "asked for")),
+            Filter::Auto => match too_small(shape) {
+                Some(reason) => Err(reason),
+                None => Ok((kernels, usual, "chosen for the shape")),
+            },
+        }
+    }
+}
+
+fn too_small(shape: TopKShape) -> Option<String> {
+    let TopKShape {
+        queries,
+        targets,
+        dim,
+        k,
+    } = shape;
+    if targets < FEWEST_TARGETS {
+        return Some(format!("fewer than {FEWEST_TARGETS} targets"));
+    }
+    let products = [queries, targets, dim]
+        .into_iter()
+        .fold(1u64, |product, size| product.saturating_mul(size as u64));
+    if products < LEAST_PRODUCTS {
+        return Some("little work".to_owned());
+    }
+    (targets / k < 64).then(|| "lists of more than a 64th of the targets".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_cover_the_targets_and_hold_enough_groups() {
+        for targets in [1, 256, 257, 5000, 70_000, 1_000_000, 100_000_000] {
+            for k in [1, 10, 100, 300, 1024] {
+                let shape = TopKShape {
+                    queries: 1000,
+                    targets,
+                    dim: 768,
+                    k,
+                };
+                let plan = Plan::new(shape);
+                let blocks = targets.div_ceil(BLOCK);
+                assert!(plan.period >= 1 && plan.sampled >= 1, "{shape:?} {plan:?}");
+                assert!(
+                    (plan.sampled - 1) * plan.period < blocks,
+                    "{shape:?} {plan:?}"
+                );
+                assert!(
+                    plan.sampled >= blocks.min(k.div_ceil(4)),
+                    "{shape:?} {plan:?}"
+                );
+                assert!(plan.capacity < 1 << 20 && plan.survivors < 1 << 16 && k <= plan.survivors);
+                assert!(plan.survivors.is_power_of_two());
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Targets in the filter's form.
+
+use super::bound::{Bound, RowBound};
+use super::modules::Modules;
+use super::plan::MOST_SPECIAL;
+use super::tiles::{BLOCK, Format, TILE, room};
+use super::{ExactTopK, Metric, NAME};
+use crate::cosine_top_k::{TargetScalar, half_precision, warps};
+use crate::error::{KernelError, Result, length};
+use cuda_um::{Device, DeviceBuffer, Stream, View};
+use std::mem::MaybeUninit;
+
+/// Targets converted once to the filter's form, for repeated searches: the scaled rows in 16 bits, their inverse norms, and bounds on
+/// what was rounded away. About half the bytes of rows in single precision, in device memory.
+///
+/// The rows themselves are still needed, wherever a kernel can read them (device, unified or pinned memory): a search reads the few that
+/// it scores in single precision. Made by [`ExactTopK::prepare`].
+#[derive(Debug)]
+pub struct PreparedTargets {
+    pub(super) rows: usize,
+    pub(super) dim: usize,
+    pub(super) metric: Metric,
+    pub(super) format: Format,
+    pub(super) norms: DeviceBuffer<MaybeUninit<f32>>,
+    pub(super) tiles: DeviceBuffer<MaybeUninit<u16>>,
+    pub(super) bounds: DeviceBuffer<MaybeUninit<RowBound>>,
+    pub(super) tile_bounds: DeviceBuffer<MaybeUninit<RowBound>>,
+    /// How many rows are special, then which.
+    pub(super) specials: DeviceBuffer<MaybeUninit<u32>>,
+}
+
+impl PreparedTargets {
+    /// Rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Elements of a row.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// What they are prepared for.
+    pub fn metric(&self) -> Metric {
+        self.metric
+    }
+
+    /// The format of their copy.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Bytes of device memory that they take.
+    pub fn size_bytes(&self) -> usize {
+        self.norms.size_bytes()
+            + self.tiles.size_bytes()
+            + self.bounds.size_bytes()
+            + self.tile_bounds.size_bytes()
+            + self.specials.size_bytes()
+    }
+
+    pub(super) fn room(
+        device: &Device,
+        rows: usize,
+        dim: usize,
+        metric: Metric,
+        format: Format,
+    ) -> Result<Self> {
+        let padded = rows.next_multiple_of(BLOCK);
+        Ok(Self {
+            rows,
+            dim,
+            metric,
+            format,
+            norms: DeviceBuffer::uninit(device, rows)?,
+            tiles: DeviceBuffer::uninit(device, room(padded, dim))?,
+            bounds: DeviceBuffer::uninit(device, padded)?,
+            tile_bounds: DeviceBuffer::uninit(device, padded / BLOCK)?,
+            specials: DeviceBuffer::uninit(device, 1 + MOST_SPECIAL)?,
+        })
+    }
+
+    /// Whether it can be used for other rows, too.
+    pub(super) fn fits(&self, rows: usize, dim: usize, metric: Metric, format: Format) -> bool {
+        (self.rows, self.dim, self.metric, self.format) == (rows, dim, metric, format)
+    }
+
+    /// Enqueues the conversion of rows from `first` on.
+    #[allow(unsafe_code, reason = "launches kernels whose source is beside it")]
+    pub(super) fn convert<T: TargetScalar>(
+        &mut self,
+        modules: &Modules,
+        stream: &Stream,
+        first: usize,
+        rows: View<'_, T>,
+    ) -> Result<()> {
+        let given = rows.len() / self.dim;
+        // With the last row, those beyond the end are converted, too: to zeros.
+        let count = match first + given {
+            end if end == self.rows => self.rows.next_multiple_of(BLOCK) - first,
+            _ => given,
+        };
+        let bound = Bound::new(self.dim, self.metric);
+        let prepare = &modules.prepare[half_precision::<T>()][self.format as usize];
+        let tiles = self.rows.div_ceil(BLOCK);
+        // SAFETY: the arguments are those of the kernels in cuda/exact_top_k.cu. They write rows `first` to `first + count`, and bounds of
+        // `tiles` blocks: `room` made the buffers for all rows, filled up to whole blocks. `rows` holds the first `given`
+        // of them, which are all those before the end.
+        unsafe {
+            prepare.launch(
+                stream,
+                warps(count),
+                (
+                    rows,
+                    &mut self.norms,
+                    &mut self.tiles,
+                    &mut self.bounds,
+                    &mut self.specials,
+                    first as u64,
+                    count as u64,
+                    (first + given) as u64,
+                    self.dim as u64,
+                    bound.grow,
+                    u32::from(self.metric == Metric::Cosine),
+                ),
+            )?;
+            modules.tile_bounds.launch(
+                stream,
+                warps(tiles),
+                (
+                    &self.bounds,
+                    &mut self.tile_bounds,
+                    &mut self.specials,
+                    MOST_SPECIAL as u32,
+                    tiles as u32,
+                    self.rows as u32,
+                ),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl ExactTopK {
+    /// Enqueues the conversion of targets, rows of `dim` elements, for searches with [`launch_prepared`](Self::launch_prepared).
+    ///
+    /// # Ordering
+    /// Stream-ordered: enqueued when this returns, after whatever used the rows before on any stream.
+    ///
+    /// # Errors
+    /// The device has no tensor cores for the filter, rows are not whole, too long, or too many, device memory is missing, or a
+    /// launch fails.
+    pub fn prepare<T: TargetScalar>(
+        &self,
+        stream: &Stream,
+        rows: View<'_, T>,
+        dim: usize,
+        metric: Metric,
+        format: Format,
+    ) -> Result<PreparedTargets> {
+        let modules = self.modules()?;
+        let count = rows.len() / dim.max(1);
+        let refuse = |parameter, found, allowed: String| {
+            Err(KernelError::Value {
+                kernel: NAME,
+                parameter,
+                found,
+                allowed,
+            })
+        };
+        let longest = super::bound::LONGEST_ROW;
+        if dim == 0 || dim > longest {
+            return refuse("dim", dim, format!("1 to {longest}"));
+        }
+        length(NAME, "rows", count * dim, rows.len())?;
+        let most = (u32::MAX - 1) as usize - BLOCK;
+        if count == 0 || count > most {
+            return refuse("rows", count, format!("1 to {most}"));
+        }
+        let mut prepared = PreparedTargets::room(&self.device, count, dim, metric, format)?;
+        prepared.convert(&modules, stream, 0, rows)?;
+        Ok(prepared)
+    }
+
+    /// Enqueues the conversion of rows that have changed, from row `first` on.
+    ///
+    /// # Ordering
+    /// Stream-ordered: enqueued when this returns, after searches with them on any stream.
+    ///
+    /// # Errors
+    /// The rows are not whole, there are not as many, or a launch fails.
+    pub fn update<T: TargetScalar>(
+        &self,
+        stream: &Stream,
+        prepared: &mut PreparedTargets,
+        first: usize,
+        rows: View<'_, T>,
+    ) -> Result<()> {
+        let modules = self.modules()?;
+        let count = rows.len() / prepared.dim;
+        length(NAME, "rows", count * prepared.dim, rows.len())?;
+        if first > prepared.rows || count > prepared.rows - first {
+            return Err(KernelError::Value {
+                kernel: NAME,
+                parameter: "first",
+                found: first,
+                allowed: format!("{count} rows of {} from there on", prepared.rows),
+            });
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        prepared.convert(&modules, stream, first, rows)
+    }
+}
+
+/// Queries in whole tiles.
+pub(super) fn padded_queries(queries: usize) -> usize {
+    queries.next_multiple_of(TILE)
+}

@@ -1,0 +1,95 @@
+//! Rows in 16 bits, in the tiles that the filter loads as they lie; kernels/cuda/exact.cuh has the same numbers.
+
+use super::Filter;
+use super::bound::TILE_K;
+use half::{bf16, f16};
+
+/// Rows of a tile, and queries of a block.
+pub(crate) const TILE: usize = 128;
+/// Targets of a block: two rows of tiles.
+pub(crate) const BLOCK: usize = 256;
+
+/// The 16-bit formats of the filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// 8 bits of exponent, 8 of mantissa: for rows of any size.
+    Bf16,
+    /// 5 bits of exponent, 11 of mantissa: an eighth of the rounding error, for rows that are scaled by their norms.
+    F16,
+}
+
+impl Format {
+    /// `bf16` or `f16`, as the kernels' names end.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bf16 => "bf16",
+            Self::F16 => "f16",
+        }
+    }
+
+    /// What is asked for, as a filter.
+    pub(crate) fn filter(self) -> Filter {
+        match self {
+            Self::Bf16 => Filter::Bf16,
+            Self::F16 => Filter::F16,
+        }
+    }
+
+    /// The nearest 16-bit number, 0 for denormal ones.
+    pub(crate) fn narrow(self, value: f32) -> u16 {
+        let (bits, exponent) = match self {
+            Self::Bf16 => (bf16::from_f32(value).to_bits(), 0x7f80),
+            Self::F16 => (f16::from_f32(value).to_bits(), 0x7c00),
+        };
+        if bits & exponent == 0 { 0 } else { bits }
+    }
+
+    pub(crate) fn widen(self, bits: u16) -> f32 {
+        match self {
+            Self::Bf16 => bf16::from_bits(bits).to_f32(),
+            Self::F16 => f16::from_bits(bits).to_f32(),
+        }
+    }
+}
+
+/// 16-bit numbers that `rows` rows of `dim` elements take, in whole tiles.
+pub(crate) fn room(rows: usize, dim: usize) -> usize {
+    rows.next_multiple_of(TILE)
+        .saturating_mul(dim.next_multiple_of(TILE_K))
+}
+
+/// Where an element lies. Of a row's 128 bytes in a tile, the groups of eight elements are swapped by the row.
+pub(crate) fn place(row: usize, element: usize, blocks: usize) -> usize {
+    let tile = row / TILE * blocks + element / TILE_K;
+    let group = (element % TILE_K / 8) ^ (row % 8);
+    tile * TILE * TILE_K + row % TILE * TILE_K + group * 8 + element % 8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_element_has_its_own_place() {
+        let (rows, dim) = (200, 130);
+        let blocks = usize::div_ceil(dim, TILE_K);
+        let places: BTreeSet<usize> = (0..rows)
+            .flat_map(|row| (0..dim).map(move |element| place(row, element, blocks)))
+            .collect();
+        assert_eq!(places.len(), rows * dim);
+        assert!(*places.last().unwrap() < room(rows, dim));
+    }
+
+    #[test]
+    fn denormal_numbers_are_zero() {
+        for format in [Format::Bf16, Format::F16] {
+            assert_eq!(format.narrow(0.0), 0);
+            assert_eq!(format.widen(format.narrow(1.0)), 1.0);
+            assert_eq!(format.widen(format.narrow(-0.5)), -0.5);
+        }
+        assert_eq!(Format::F16.narrow(6e-5), 0);
+        assert_ne!(Format::F16.narrow(6.2e-5), 0);
+        assert_eq!(Format::Bf16.narrow(1e-38), 0);
+    }
+}
