@@ -7,6 +7,9 @@ use serde_json::{Map, Value};
 const FORMAT: u64 = 1;
 const FORMAT_KEY: &str = "format";
 const SOURCE_KEY: &str = "source";
+/// A model has some 2 KB. What is longer is none, and is not read into values, which take many times as much.
+const LONGEST_BYTES: usize = 64 << 10;
+const LONGEST_SOURCE: usize = 4 << 10;
 /// Keys that models written by earlier versions do not have; these take the built-in values of PCIe 5 for them.
 const ADDED: &[&str] = &[
     "remote_us",
@@ -40,6 +43,11 @@ impl CostModel {
     /// [`CostError`] names the field, its value and what is allowed.
     pub fn from_json(text: &str) -> Result<Self, CostError> {
         let json = |reason: String| CostError::Json { reason };
+        if text.len() > LONGEST_BYTES {
+            let bytes = text.len();
+            let reason = format!("it has {bytes} bytes, and at most {LONGEST_BYTES} are read");
+            return Err(json(reason));
+        }
         let value: Value = serde_json::from_str(text).map_err(|error| json(error.to_string()))?;
         let Value::Object(mut object) = value else {
             return Err(json("it is something else".to_owned()));
@@ -49,11 +57,13 @@ impl CostModel {
             return Err(invalid(FORMAT_KEY, &format, "1"));
         }
         let source = take(&mut object, SOURCE_KEY)?;
-        let text = source.as_str();
+        let text = source
+            .as_str()
+            .filter(|text| text.len() <= LONGEST_SOURCE);
         // Every field is overwritten, but for what an earlier version did not know.
         let mut model = Self::built_in(Link::Pcie5);
         model.source = text
-            .ok_or_else(|| invalid(SOURCE_KEY, &source, "a string"))?
+            .ok_or_else(|| invalid(SOURCE_KEY, &source, "a string of at most 4 KiB"))?
             .to_owned();
         for (key, _) in Self::h200().values() {
             if ADDED.contains(&key) && !object.contains_key(key) {
@@ -162,5 +172,8 @@ mod tests {
             let error = CostModel::from_json(text).unwrap_err();
             assert!(matches!(error, CostError::Json { .. }), "{error}");
         }
+        let long = CostModel::h200().to_json() + &" ".repeat(1 << 16);
+        let error = CostModel::from_json(&long).unwrap_err().to_string();
+        assert!(error.contains("and at most 65536 are read"), "{error}");
     }
 }
