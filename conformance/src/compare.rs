@@ -2,7 +2,7 @@
 
 use crate::declared::Declared;
 use crate::{Case, Outcome, Record, Run, cases};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
 /// What differs between two machines.
@@ -27,14 +27,17 @@ pub struct Differs {
 /// Compares. A case that fails on both is a difference too: from the rule.
 pub fn compare(gpu: &Run, sim: &Run, declared: &Declared) -> Comparison {
     let mut comparison = Comparison::default();
-    let names: BTreeSet<&str> = [gpu, sim]
-        .into_iter()
-        .flat_map(|run| run.records.iter().map(|record| record.case.as_str()))
-        .collect();
-    for name in names {
-        let differs = match (find(gpu, name), find(sim, name)) {
-            (Some(gpu), Some(sim)) => differing(gpu, sim),
-            (Some(_), None) => vec![whole("ran on the GPU alone".to_owned())],
+    // The first record of a case counts.
+    let mut cases: BTreeMap<&str, [Option<&Record>; 2]> = BTreeMap::new();
+    for (side, run) in [gpu, sim].into_iter().enumerate() {
+        for record in &run.records {
+            cases.entry(&record.case).or_default()[side].get_or_insert(record);
+        }
+    }
+    for (name, sides) in cases {
+        let differs = match sides {
+            [Some(gpu), Some(sim)] => differing(gpu, sim),
+            [Some(_), None] => vec![whole("ran on the GPU alone".to_owned())],
             _ => vec![whole("ran on the simulator alone".to_owned())],
         };
         for what in &differs {
@@ -100,8 +103,11 @@ fn differing(gpu: &Record, sim: &Record) -> Vec<Differs> {
             sim.questions()
         ))];
     }
-    let questions = gpu.questions();
-    let once = |name: &str| questions.iter().filter(|asked| **asked == name).count() == 1;
+    let mut times: HashMap<&str, usize> = HashMap::new();
+    for name in gpu.questions() {
+        *times.entry(name).or_default() += 1;
+    }
+    let once = |name: &str| times.get(name) == Some(&1);
     let pairs = gpu.seen.iter().zip(&sim.seen);
     pairs
         .filter(|((_, gpu), (_, sim))| !gpu.agrees(sim))

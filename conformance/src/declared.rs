@@ -48,8 +48,7 @@ impl Declared {
     /// # Errors
     /// There is none, it holds something else, or what [`parse`](Self::parse) refuses.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read {}", path.display()))?;
+        let text = crate::file::read(path)?;
         Self::parse(&text).with_context(|| format!("{} is not as expected", path.display()))
     }
 

@@ -14,6 +14,7 @@ pub mod cases;
 pub mod child;
 pub mod compare;
 pub mod declared;
+pub mod file;
 mod kernels;
 mod machine;
 mod record;

@@ -190,13 +190,17 @@ pub enum Wrong {
 }
 
 impl Wrong {
-    /// A header that could not be parsed, with its start.
-    pub(crate) fn header(raw: &[u8]) -> Self {
-        let text = raw.get(10..).unwrap_or_default();
+    /// A header that could not be read, with its start.
+    pub(crate) fn header(text: &[u8]) -> Self {
         Self::Header {
-            excerpt: String::from_utf8_lossy(&text[..text.len().min(60)])
-                .trim_end()
-                .to_owned(),
+            excerpt: Self::excerpt(text),
         }
+    }
+
+    /// The start of a text, for an error.
+    pub(crate) fn excerpt(text: &[u8]) -> String {
+        String::from_utf8_lossy(&text[..text.len().min(60)])
+            .trim_end()
+            .to_owned()
     }
 }

@@ -1,12 +1,13 @@
 //! Reads vectors and row numbers from `.npy` files.
 //!
-//! `ndarray-npy` parses the header; this module bounds what it is given, checks every claim of the header
-//! against the file before allocating, and says in one line what is wrong. It does not read Fortran order,
-//! big-endian data, pickles or `.npz`.
+//! Every claim of the header is checked against the file before anything is allocated, and errors say in one line what is wrong. This
+//! module does not read Fortran order, big-endian data, pickles or `.npz`.
+
+mod header;
 
 use crate::error::{InputError, Wrong};
 use half::f16;
-use ndarray_npy::npy::header::Header;
+use header::Header;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
@@ -16,8 +17,6 @@ const _: () = assert!(cfg!(target_endian = "little"));
 
 /// NumPy itself refuses longer headers unless told to trust the file.
 const LONGEST_HEADER_BYTES: usize = 10_000;
-/// A shape in a dictionary nests twice; parsers of Python literals recurse.
-const DEEPEST_NESTING: usize = 4;
 
 /// The numbers of a matrix, row by row.
 #[derive(Clone, Debug, PartialEq)]
@@ -160,24 +159,18 @@ struct Npy<R> {
 
 impl<R: Read> Npy<R> {
     fn new(mut from: R, bytes: u64) -> Result<Self, Wrong> {
-        let raw = raw_header(&mut from)?;
-        let header = Header::from_reader(&mut raw.as_slice()).map_err(|_| Wrong::header(&raw))?;
-        let Some(descriptor) = header.type_descriptor.as_string() else {
-            return Err(Wrong::Type {
-                descriptor: header.type_descriptor.to_string(),
-                needed: "a plain type",
-            });
-        };
-        if header.layout.is_fortran() && header.shape.len() > 1 {
+        let (text, header_bytes) = header_text(&mut from)?;
+        let header = Header::parse(&text)?;
+        if header.fortran_order && header.shape.len() > 1 {
             return Err(Wrong::FortranOrder {
                 shape: header.shape,
             });
         }
         Ok(Self {
             from,
-            descriptor: descriptor.clone(),
+            descriptor: header.descriptor,
             shape: header.shape,
-            data_bytes: bytes.saturating_sub(raw.len() as u64),
+            data_bytes: bytes.saturating_sub(header_bytes),
         })
     }
 
@@ -217,51 +210,35 @@ impl<R: Read> Npy<R> {
     }
 }
 
-/// The header's bytes, magic included, after checks that keep the parser from trusting a lying one.
-fn raw_header(file: &mut impl Read) -> Result<Vec<u8>, Wrong> {
-    let mut raw = vec![0; 12];
-    let have = read_up_to(file, &mut raw)?;
-    if !raw[..have].starts_with(b"\x93NUMPY") {
+/// The header's text, and how many bytes lie before the data.
+fn header_text(file: &mut impl Read) -> Result<(Vec<u8>, u64), Wrong> {
+    let mut prefix = [0; 12];
+    let have = read_up_to(file, &mut prefix[..10])?;
+    if !prefix[..have].starts_with(b"\x93NUMPY") {
         return Err(Wrong::NotNpy);
     }
-    let (text_at, text_bytes) = match (raw[6], have) {
-        (1, 10..) => (10, usize::from(u16::from_le_bytes([raw[8], raw[9]]))),
-        (2 | 3, 12) => (
-            12,
-            u32::from_le_bytes([raw[8], raw[9], raw[10], raw[11]]) as usize,
-        ),
-        (1..=3, _) => return Err(Wrong::HeaderCut),
-        (major, _) => {
-            return Err(Wrong::Version {
-                major,
-                minor: raw[7],
-            });
-        }
-    };
-    if text_bytes > LONGEST_HEADER_BYTES {
-        return Err(Wrong::LongHeader { bytes: text_bytes });
+    if have > 7 && !matches!(prefix[6], 1..=3) {
+        return Err(Wrong::Version {
+            major: prefix[6],
+            minor: prefix[7],
+        });
     }
-    // Short texts of version 1 lie within the 12 bytes already read, and data may follow them there.
-    if text_at + text_bytes < have {
-        return Err(Wrong::header(&raw));
-    }
-    raw.resize(text_at + text_bytes, 0);
-    let rest = &mut raw[have..];
-    if read_up_to(file, rest)? < rest.len() {
+    // The length has two bytes in version 1, and four from version 2 on.
+    let prefix_bytes = if prefix[6] == 1 { 10 } else { 12 };
+    let have = have + read_up_to(file, &mut prefix[have..prefix_bytes])?;
+    if have < prefix_bytes {
         return Err(Wrong::HeaderCut);
     }
-    let mut depth = 0_usize;
-    for byte in &raw[text_at..] {
-        match byte {
-            b'(' | b'[' | b'{' => depth += 1,
-            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth > DEEPEST_NESTING {
-            return Err(Wrong::header(&raw));
-        }
+    let length = [prefix[8], prefix[9], prefix[10], prefix[11]];
+    let bytes = u32::from_le_bytes(length) as usize;
+    if bytes > LONGEST_HEADER_BYTES {
+        return Err(Wrong::LongHeader { bytes });
     }
-    Ok(raw)
+    let mut text = vec![0; bytes];
+    if read_up_to(file, &mut text)? < bytes {
+        return Err(Wrong::HeaderCut);
+    }
+    Ok((text, (prefix_bytes + bytes) as u64))
 }
 
 fn read_up_to(file: &mut impl Read, into: &mut [u8]) -> Result<usize, Wrong> {

@@ -6,9 +6,15 @@ use std::path::Path;
 /// Reads the lines of a UTF-8 text (`\n` or `\r\n`; the last may lack its end).
 ///
 /// # Errors
-/// A file that cannot be read, or the first line that is not UTF-8.
+/// A file that cannot be read or is no regular one, or the first line that is not UTF-8.
 pub fn read_lines(path: &Path) -> Result<Vec<String>, InputError> {
-    let read = || lines_of(std::fs::read(path).map_err(Wrong::Io)?);
+    let read = || {
+        // Pipes and devices may have no end.
+        if !std::fs::metadata(path).map_err(Wrong::Io)?.is_file() {
+            return Err(Wrong::NotAFile);
+        }
+        lines_of(std::fs::read(path).map_err(Wrong::Io)?)
+    };
     read().map_err(|wrong| InputError::new(path, wrong))
 }
 
@@ -26,11 +32,12 @@ pub fn lines_of(mut bytes: Vec<u8>) -> Result<Vec<String>, Wrong> {
             .map(str::to_owned)
             .map_err(|_| Wrong::NotUtf8 { line: index + 1 })
     };
-    bytes
-        .split(|&byte| byte == b'\n')
-        .enumerate()
-        .map(line_of)
-        .collect()
+    let count = bytes.iter().filter(|&&byte| byte == b'\n').count() + 1;
+    let mut lines = Vec::with_capacity(count);
+    for line in bytes.split(|&byte| byte == b'\n').enumerate() {
+        lines.push(line_of(line)?);
+    }
+    Ok(lines)
 }
 
 /// Reads the texts that belong to the vectors of `vectors`.
@@ -92,6 +99,13 @@ mod tests {
                 .unwrap_err()
                 .ends_with("texts.txt: line 2 is not UTF-8")
         );
+    }
+
+    #[test]
+    fn reads_no_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = read_lines(folder.path()).unwrap_err().to_string();
+        assert!(error.ends_with("not a regular file"), "{error}");
     }
 
     #[test]

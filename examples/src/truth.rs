@@ -7,6 +7,9 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+/// Characters of a line that an error quotes.
+const LONGEST_QUOTE: usize = 60;
+
 /// Where the truth comes from: `identity`, `none` or a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TruthSource {
@@ -85,7 +88,7 @@ fn read_rows(file: &Path) -> Result<Vec<i64>, InputError> {
                 file,
                 Wrong::NotARow {
                     line: index + 1,
-                    text: text.clone(),
+                    text: texts::printable(&text, LONGEST_QUOTE),
                 },
             )
         };

@@ -311,6 +311,9 @@ fn impossible_shapes_are_refused() {
     };
     for (shape, parameter) in [
         (shape(2, 3, 0, 3), "dim"),
+        // The kernels would count its stages wrongly, and score a part of each row.
+        (shape(2, 3, (16 << 32) - 15, 3), "dim"),
+        (shape(2, 3, usize::MAX, 3), "dim"),
         (shape(2, 3, 4, 0), "k"),
         (shape(2, 3, 4, 4), "k"),
         (shape(2, usize::MAX, 4, 3), "targets"),
@@ -325,6 +328,12 @@ fn impossible_shapes_are_refused() {
     for (shape, buffer, expected, found) in [
         (shape(3, 3, 4, 2), "queries", 12, 8),
         (shape(2, 4, 4, 3), "targets", 16, 12),
+        (
+            shape(2, 3, (16 << 32) - 16, 3),
+            "queries",
+            (32_usize << 32) - 32,
+            8,
+        ),
         (shape(2, 3, 4, 2), "scores", 4, 6),
     ] {
         let error = launch(shape).to_string();

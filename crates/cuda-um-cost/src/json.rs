@@ -10,8 +10,9 @@ use std::path::Path;
 const FORMAT: u64 = 1;
 const FORMAT_KEY: &str = "format";
 const SOURCE_KEY: &str = "source";
-/// A file that is larger holds something else: a model takes about 2 KiB, besides the words that say where it comes from.
-const MOST_BYTES: u64 = 1 << 20;
+/// A model has some 2 KB. What is longer is none, and is not read into values, which take many times as much.
+const LONGEST_BYTES: usize = 64 << 10;
+const LONGEST_SOURCE: usize = 4 << 10;
 /// Keys that models written by earlier versions do not have; these take the built-in values of PCIe 5 for them.
 const ADDED: &[&str] = &[
     "remote_us",
@@ -38,7 +39,7 @@ impl CostModel {
         format!("{:#}\n", Value::Object(object))
     }
 
-    /// Reads a model from a file, of which it takes at most 1 MiB: see [`from_json`](Self::from_json).
+    /// Reads a model from a file, of which it takes at most 64 KiB: see [`from_json`](Self::from_json).
     ///
     /// # Errors
     ///
@@ -47,10 +48,10 @@ impl CostModel {
         let unread = |reason: String| CostError::File { reason };
         let mut text = String::new();
         let file = File::open(path).map_err(|error| unread(error.to_string()))?;
-        let mut head = file.take(MOST_BYTES + 1);
+        let mut head = file.take(LONGEST_BYTES as u64 + 1);
         let read = head.read_to_string(&mut text);
         if head.limit() == 0 {
-            return Err(unread(format!("it is larger than {MOST_BYTES} bytes")));
+            return Err(unread(format!("it is larger than {LONGEST_BYTES} bytes")));
         }
         read.map_err(|error| unread(error.to_string()))?;
         Self::from_json(&text)
@@ -63,6 +64,11 @@ impl CostModel {
     /// [`CostError`] names the field, its value and what is allowed.
     pub fn from_json(text: &str) -> Result<Self, CostError> {
         let json = |reason: String| CostError::Json { reason };
+        if text.len() > LONGEST_BYTES {
+            let bytes = text.len();
+            let reason = format!("it has {bytes} bytes, and at most {LONGEST_BYTES} are read");
+            return Err(json(reason));
+        }
         let value: Value = serde_json::from_str(text).map_err(|error| json(error.to_string()))?;
         let Value::Object(mut object) = value else {
             return Err(json("it is something else".to_owned()));
@@ -72,11 +78,13 @@ impl CostModel {
             return Err(invalid(FORMAT_KEY, &format, "1"));
         }
         let source = take(&mut object, SOURCE_KEY)?;
-        let text = source.as_str();
+        let text = source
+            .as_str()
+            .filter(|text| text.len() <= LONGEST_SOURCE);
         // Every field is overwritten, but for what an earlier version did not know.
         let mut model = Self::built_in(Link::Pcie5);
         model.source = text
-            .ok_or_else(|| invalid(SOURCE_KEY, &source, "a string"))?
+            .ok_or_else(|| invalid(SOURCE_KEY, &source, "a string of at most 4 KiB"))?
             .to_owned();
         for (key, _) in Self::h200().values() {
             if ADDED.contains(&key) && !object.contains_key(key) {
@@ -185,5 +193,8 @@ mod tests {
             let error = CostModel::from_json(text).unwrap_err();
             assert!(matches!(error, CostError::Json { .. }), "{error}");
         }
+        let long = CostModel::h200().to_json() + &" ".repeat(1 << 16);
+        let error = CostModel::from_json(&long).unwrap_err().to_string();
+        assert!(error.contains("and at most 65536 are read"), "{error}");
     }
 }

@@ -30,6 +30,28 @@ pub enum ReplayError {
         /// What [`Replay::max_bytes`](crate::Replay::max_bytes) allows.
         most: u64,
     },
+    /// A copy from or to the program's own memory would need more of this host's memory than the replay may have.
+    #[error(
+        "operation {operation} copies {bytes} bytes from or to memory of the program's own, which would need more than the {most} bytes that a replay may have at once"
+    )]
+    CopyTooLarge {
+        /// The operation's id.
+        operation: u64,
+        /// How much it copies.
+        bytes: u64,
+        /// What [`Replay::max_bytes`](crate::Replay::max_bytes) allows.
+        most: u64,
+    },
+    /// The replay would take very long.
+    #[error(
+        "the host touches, copies, fills or gets back {bytes} bytes in this trace; a replay does so with at most {most}"
+    )]
+    TooMuchWork {
+        /// What all such operations together concern.
+        bytes: u64,
+        /// What [`Replay::max_host_bytes`](crate::Replay::max_host_bytes) allows.
+        most: u64,
+    },
     /// The replay could not be recorded.
     #[error("the replay cannot be recorded: {0}")]
     Profile(#[from] ProfileError),

@@ -2,20 +2,32 @@
 #![allow(unsafe_code, reason = "launches the kernel")]
 
 use crate::error::ReplayError;
-use cuda_um::{Arguments, Device, Kernel, LaunchConfig, Module, Runtime, Stream};
+use cuda_um::{Arguments, Device, Kernel, LaunchConfig, Location, Module, Runtime, Stream};
 use cuda_um_sim::{Builder, LaunchContext, TwinError};
+use cuda_um_trace::Place;
 use std::collections::HashMap;
 use std::time::Duration;
 
 /// Buffers that one launch can use; those of more are left out, by bytes the smallest first.
 pub(crate) const MAX_ACCESSES: usize = 24;
+/// Streams of a device: each simulated one is a thread. The recorded ones beyond share them in turn, so that none of their work comes
+/// before what it came after.
+pub(crate) const MOST_STREAMS: usize = 64;
 const KERNEL: &str = "cuda_um_replay";
 
 pub(crate) struct Machine {
     pub(crate) runtime: Runtime,
     devices: Vec<Device>,
     kernels: Vec<Kernel>,
-    streams: HashMap<(u32, u64), Stream>,
+    streams: Vec<Streams>,
+}
+
+/// The streams of a device.
+#[derive(Clone, Default)]
+struct Streams {
+    made: Vec<Stream>,
+    /// Which of `made` stands for a recorded one.
+    of: HashMap<u64, usize>,
 }
 
 impl Machine {
@@ -38,15 +50,20 @@ impl Machine {
         })?;
         Ok(Self {
             runtime,
+            streams: vec![Streams::default(); devices.len()],
             devices,
             kernels,
-            streams: HashMap::new(),
         })
     }
 
-    /// A device of the machine; the last one stands for those that it has not.
-    pub(crate) fn device(&self, ordinal: u32) -> &Device {
-        &self.devices[(ordinal as usize).min(self.devices.len() - 1)]
+    /// The ordinal of the device that stands for a recorded one: the last one stands for those that the machine has not.
+    pub(crate) fn ordinal(&self, recorded: u32) -> u32 {
+        recorded.min(self.devices.len() as u32 - 1)
+    }
+
+    /// The device that stands for a recorded one.
+    pub(crate) fn device(&self, recorded: u32) -> &Device {
+        &self.devices[self.ordinal(recorded) as usize]
     }
 
     /// Whether pages migrate one by one, so that prefetches are possible.
@@ -55,14 +72,30 @@ impl Machine {
         devices.all(|device| device.capabilities().concurrent_managed_access)
     }
 
+    /// The place that stands for a recorded one.
+    pub(crate) fn location(&self, place: Place) -> Location {
+        match place {
+            Place::Host => Location::Host,
+            Place::Device(ordinal) => Location::Device(self.ordinal(ordinal)),
+        }
+    }
+
     /// The stream that stands for a recorded one.
     pub(crate) fn stream(&mut self, device: u32, number: Option<u64>) -> cuda_um::Result<&Stream> {
-        let key = (device, number.unwrap_or(0));
-        if !self.streams.contains_key(&key) {
-            let stream = self.device(device).stream()?;
-            self.streams.insert(key, stream);
+        let ordinal = self.ordinal(device) as usize;
+        let streams = &mut self.streams[ordinal];
+        let next = streams.of.len();
+        let place = *streams.of.entry(number.unwrap_or(0)).or_insert(next) % MOST_STREAMS;
+        if place == streams.made.len() {
+            streams.made.push(self.devices[ordinal].stream()?);
         }
-        Ok(&self.streams[&key])
+        Ok(&streams.made[place])
+    }
+
+    /// How many recorded streams have no stream of their own.
+    pub(crate) fn shared_streams(&self) -> usize {
+        let beyond = |streams: &Streams| streams.of.len().saturating_sub(MOST_STREAMS);
+        self.streams.iter().map(beyond).sum()
     }
 
     /// Runs the kernel on arguments as [`ptx`] has them: own time, number of ranges, then address and bytes (with the lowest bit for
@@ -73,7 +106,7 @@ impl Machine {
         stream: &Stream,
         arguments: Arguments<'_>,
     ) -> cuda_um::Result<()> {
-        let kernel = &self.kernels[(device as usize).min(self.kernels.len() - 1)];
+        let kernel = &self.kernels[self.ordinal(device) as usize];
         // SAFETY: the arguments are those that the twin reads, which stays inside the ranges that they name.
         unsafe { kernel.launch(stream, LaunchConfig::linear(1, 32), arguments) }
     }

@@ -137,15 +137,110 @@ impl Memory {
     }
 }
 
-/// Where a buffer was when the trace began, as far as its first migration tells: before that, nobody had to move it.
-pub(crate) fn place_at_start(trace: &Trace, buffer: &Buffer) -> Place {
-    let range = buffer.address..buffer.address + buffer.bytes;
-    trace
-        .records
-        .iter()
-        .find_map(|record| match record.kind {
-            RecordKind::Migration { from, .. } if range.contains(&record.address) => Some(from),
-            _ => None,
-        })
-        .unwrap_or(Place::Device(buffer.device))
+/// Where buffers were when the trace began, as far as their first migration tells: before that, nothing had to move them.
+pub(crate) struct PlacesAtStart {
+    /// The addresses of migrations, upwards.
+    addresses: Vec<u64>,
+    /// Their places in the trace and where they came from, as the leaves of a tree; each node above has the first of its two.
+    first: Vec<(usize, Place)>,
+}
+
+impl PlacesAtStart {
+    pub(crate) fn of(trace: &Trace) -> Self {
+        let records = trace.records.iter().enumerate();
+        let mut migrations: Vec<(u64, usize, Place)> = records
+            .filter_map(|(index, record)| match record.kind {
+                RecordKind::Migration { from, .. } => Some((record.address, index, from)),
+                _ => None,
+            })
+            .collect();
+        migrations.sort_unstable();
+        let leaves = migrations.iter().map(|&(_, index, from)| (index, from));
+        let count = migrations.len();
+        let mut first = vec![(usize::MAX, Place::Host); count];
+        first.extend(leaves);
+        for node in (1..count).rev() {
+            first[node] = first[2 * node].min(first[2 * node + 1]);
+        }
+        Self {
+            addresses: migrations.iter().map(|&(address, ..)| address).collect(),
+            first,
+        }
+    }
+
+    /// Where a buffer was.
+    pub(crate) fn place(&self, buffer: &Buffer) -> Place {
+        let leaf = |address: u64| {
+            self.addresses.len() + self.addresses.partition_point(|&other| other < address)
+        };
+        let (mut from, mut until) = (leaf(buffer.address), leaf(buffer.address + buffer.bytes));
+        let mut earliest = (usize::MAX, Place::Device(buffer.device));
+        while from < until {
+            if from % 2 == 1 {
+                earliest = earliest.min(self.first[from]);
+                from += 1;
+            }
+            if until % 2 == 1 {
+                until -= 1;
+                earliest = earliest.min(self.first[until]);
+            }
+            from /= 2;
+            until /= 2;
+        }
+        earliest.1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PlacesAtStart;
+    use cuda_um_trace::{Buffer, Cause, Place, Record, RecordKind, Trace};
+
+    fn buffer(address: u64, bytes: u64) -> Buffer {
+        Buffer {
+            id: 1,
+            name: String::new(),
+            site: None,
+            address,
+            bytes,
+            element_bytes: 1,
+            managed: true,
+            slab: None,
+            device: 9,
+            allocated: None,
+            freed: None,
+        }
+    }
+
+    #[test]
+    fn the_first_migration_of_the_trace_tells() {
+        let from = |address: u64, from: u32| Record {
+            kind: RecordKind::Migration {
+                from: Place::Device(from),
+                to: Place::Host,
+                bytes: 1,
+                cause: Cause::User,
+            },
+            address,
+            start: 0,
+            end: 0,
+        };
+        let addresses = [50, 20, 80, 20, 30, 10, 60];
+        for count in 0..=addresses.len() {
+            let records = addresses[..count].iter().zip(0..);
+            let trace = Trace {
+                records: records.map(|(&address, number)| from(address, number)).collect(),
+                ..Trace::default()
+            };
+            let places = PlacesAtStart::of(&trace);
+            for begin in 0..90 {
+                for bytes in 0..90 {
+                    let inside = |address: &u64| (begin..begin + bytes).contains(address);
+                    let first = addresses[..count].iter().position(inside);
+                    let place = Place::Device(first.map_or(9, |first| first as u32));
+                    assert_eq!(places.place(&buffer(begin, bytes)), place, "{begin} {bytes}");
+                }
+            }
+        }
+    }
 }

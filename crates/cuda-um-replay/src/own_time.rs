@@ -1,7 +1,7 @@
 //! How long a recorded kernel, or host guard, would have taken had everything been there.
 
-use cuda_um_trace::{Cause, KernelRun, OperationKind, Place, RecordKind, Trace};
-use std::collections::HashMap;
+use cuda_um_trace::{Cause, OperationKind, Place, Record, RecordKind, Trace};
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 /// Own times of the kernels of a trace, by the launch's id.
@@ -17,6 +17,7 @@ pub(crate) fn of(trace: &Trace) -> HashMap<u64, Duration> {
             (operation.id, bytes)
         })
         .collect();
+    let served = served(trace);
     let mut quickest: HashMap<(&str, u64), u64> = HashMap::new();
     let mut runs = Vec::new();
     for run in &trace.kernels {
@@ -26,7 +27,9 @@ pub(crate) fn of(trace: &Trace) -> HashMap<u64, Duration> {
         let Some(&bytes) = bytes.get(&operation) else {
             continue;
         };
-        let served = served_during(trace, run);
+        let served = served
+            .get(&run.device)
+            .map_or(0, |union| union.within(run.start, run.end));
         if served == 0 {
             let best = quickest.entry((&run.name, bytes)).or_insert(u64::MAX);
             *best = (*best).min(run.end.saturating_sub(run.start));
@@ -46,22 +49,23 @@ pub(crate) fn of(trace: &Trace) -> HashMap<u64, Duration> {
         .collect()
 }
 
-/// Nanoseconds of a run in which the driver served faults: the union of their spans.
-fn served_during(trace: &Trace, run: &KernelRun) -> u64 {
-    let mut spans: Vec<(u64, u64)> = trace
-        .records
-        .iter()
-        .filter(|record| match record.kind {
-            RecordKind::GpuFault { device, .. } => device == run.device,
+/// Spans that the driver served faults in, by device: those of its faults, and of the migrations that faults caused.
+fn served(trace: &Trace) -> HashMap<u32, Union> {
+    let mut records: Vec<&Record> = trace.records.iter().collect();
+    records.sort_by_key(|record| record.start);
+    let devices: BTreeSet<u32> = trace.kernels.iter().map(|run| run.device).collect();
+    let of_device = |device: u32| {
+        let spans = records.iter().filter(|record| match record.kind {
+            RecordKind::GpuFault { device: on, .. } => on == device,
             RecordKind::Migration { cause, .. } => {
                 matches!(cause, Cause::Coherence | Cause::Prefetch)
             }
             _ => false,
-        })
-        .map(|record| (record.start.max(run.start), record.end.min(run.end)))
-        .filter(|(start, end)| start < end)
-        .collect();
-    union(&mut spans)
+        });
+        Union::of(spans.map(|record| (record.start, record.end)))
+    };
+    let devices = devices.into_iter();
+    devices.map(|device| (device, of_device(device))).collect()
 }
 
 /// What the host did by itself inside its guards, all together: their time, less that in which the driver served its faults or moved memory, or a
@@ -105,33 +109,49 @@ pub(crate) fn of_host(trace: &Trace) -> Duration {
         .iter()
         .filter(|record| matches!(record.kind, RecordKind::Migration { .. }));
     busy.extend(migrations.map(|record| (record.start, record.end)));
+    busy.sort_unstable();
+    let busy = Union::of(busy.into_iter());
     let own = trace
         .operations
         .iter()
         .filter(|operation| operation.kind == OperationKind::Host)
         .map(|operation| {
-            let inside =
-                |&(start, end): &(u64, u64)| (start.max(operation.start), end.min(operation.end));
-            let mut spans: Vec<_> = busy
-                .iter()
-                .map(inside)
-                .filter(|(start, end)| start < end)
-                .collect();
-            (operation.end.saturating_sub(operation.start)).saturating_sub(union(&mut spans))
+            let (start, end) = (operation.start, operation.end);
+            end.saturating_sub(start).saturating_sub(busy.within(start, end))
         });
     Duration::from_nanos(own.sum())
 }
 
-/// How much time spans cover.
-fn union(spans: &mut [(u64, u64)]) -> u64 {
-    spans.sort_unstable();
-    let (mut sum, mut reached) = (0, 0);
-    for (start, end) in spans {
-        let start = (*start).max(reached);
-        sum += end.saturating_sub(start);
-        reached = reached.max(*end);
+/// The time that spans cover.
+#[derive(Default)]
+struct Union {
+    /// Spans that do not overlap, upwards, each with what those before it cover.
+    spans: Vec<(u64, u64, u64)>,
+}
+
+impl Union {
+    /// Of spans by start.
+    fn of(spans: impl Iterator<Item = (u64, u64)>) -> Self {
+        let mut union: Vec<(u64, u64, u64)> = Vec::new();
+        for (start, end) in spans.filter(|(start, end)| start < end) {
+            match union.last_mut() {
+                Some((_, last, _)) if start <= *last => *last = end.max(*last),
+                Some(&mut (first, last, before)) => union.push((start, end, before + last - first)),
+                None => union.push((start, end, 0)),
+            }
+        }
+        Self { spans: union }
     }
-    sum
+
+    /// How much of a time they cover.
+    fn within(&self, start: u64, end: u64) -> u64 {
+        let until = |time: u64| {
+            let behind = self.spans.partition_point(|&(start, ..)| start < time);
+            let last = behind.checked_sub(1).map(|last| self.spans[last]);
+            last.map_or(0, |(start, end, before)| before + time.min(end) - start)
+        };
+        until(end).saturating_sub(until(start))
+    }
 }
 
 #[cfg(test)]

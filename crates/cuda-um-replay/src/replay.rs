@@ -4,7 +4,7 @@ use crate::change::{Change, Changes};
 use crate::error::ReplayError;
 use crate::machine::Machine;
 use crate::own_time;
-use crate::run::Run;
+use crate::run::{Limits, Run};
 use crate::spent::Spent;
 use cuda_um::profile::Profiler;
 use cuda_um_sim::{CudaVersion, Gpu, Sim};
@@ -29,11 +29,13 @@ pub struct Replay<'a> {
     gpu: Gpu,
     cuda: CudaVersion,
     changes: Changes,
-    max_bytes: u64,
+    limits: Limits,
 }
 
 /// What hosts have to spare; a trace of a few lines can ask for any number of bytes.
 const MAX_BYTES: u64 = 16 << 30;
+/// Some minutes; a trace of a few lines can ask for any number of bytes here, too.
+const MAX_HOST_BYTES: u64 = 256 << 30;
 
 /// What a replay did and what it would have cost.
 #[derive(Clone, Debug)]
@@ -57,7 +59,10 @@ impl<'a> Replay<'a> {
             gpu: Gpu::H200,
             cuda: CudaVersion::V13_0,
             changes: Changes::default(),
-            max_bytes: MAX_BYTES,
+            limits: Limits {
+                max_bytes: MAX_BYTES,
+                max_host_bytes: MAX_HOST_BYTES,
+            },
         }
     }
 
@@ -82,12 +87,24 @@ impl<'a> Replay<'a> {
         self
     }
 
-    /// Sets how many bytes the buffers that are alive at once may have. The default is 16 GiB.
+    /// Sets how many bytes of this host's memory the replay may have at once. The default is 16 GiB.
     ///
-    /// They are this host's memory: as much as is touched, and once more what one copy from or to the program's own memory takes.
+    /// The buffers that are alive count, in whole pages of 4 KiB and touched or not, and with them what one copy from or to the program's
+    /// own memory takes. The trace itself, the profile of the replay and the simulated machine come on top: these grow with the trace's
+    /// number of entries, not with sizes in it.
     #[must_use]
     pub fn max_bytes(mut self, bytes: u64) -> Self {
-        self.max_bytes = bytes;
+        self.limits.max_bytes = bytes;
+        self
+    }
+
+    /// Sets how many bytes the operations of the trace may concern that the host does, or that bring memory to it: guards, copies, fills and
+    /// prefetches to the host, one after the other. The default is 256 GiB.
+    ///
+    /// It bounds the time of a replay: each page is touched or moved, and kernels bring back no more than the host had.
+    #[must_use]
+    pub fn max_host_bytes(mut self, bytes: u64) -> Self {
+        self.limits.max_host_bytes = bytes;
         self
     }
 
@@ -96,7 +113,8 @@ impl<'a> Replay<'a> {
     /// # Errors
     ///
     /// [`ReplayError::NoSuchBuffer`] for a change of a buffer that is not in the trace, [`ReplayError::Inconsistent`] for a trace that
-    /// contradicts itself, [`ReplayError::TooLarge`] for one with more memory than [`max_bytes`](Self::max_bytes),
+    /// contradicts itself, [`ReplayError::TooLarge`] and [`ReplayError::CopyTooLarge`] for one with more memory than
+    /// [`max_bytes`](Self::max_bytes), [`ReplayError::TooMuchWork`] for one with more work than [`max_host_bytes`](Self::max_host_bytes),
     /// [`ReplayError::Operation`] for what the simulated machine refuses (a device with too little memory).
     pub fn run(&self) -> Result<Replayed, ReplayError> {
         let trace = self.trace;
@@ -111,7 +129,8 @@ impl<'a> Replay<'a> {
         let builder = Sim::builder().gpu(self.gpu).cuda(self.cuda);
         let mut machine = Machine::build(builder, devices_of(trace))?;
         let runtime = machine.runtime.clone();
-        let mut run = Run::new(trace, &self.changes, &mut machine, self.max_bytes);
+        let mut run = Run::new(trace, &self.changes, &mut machine, self.limits);
+        run.check_limits()?;
         run.prepare()?;
         let profiler = Profiler::start(&runtime)?;
         run.operations()?;

@@ -2,14 +2,26 @@
 
 use crate::change::{Change, Changes};
 use crate::error::ReplayError;
-use crate::machine::{MAX_ACCESSES, Machine};
-use crate::memory::{self, Memory};
+use crate::machine::{MAX_ACCESSES, MOST_STREAMS, Machine};
+use crate::memory::{Memory, PlacesAtStart};
 use crate::own_time;
-use cuda_um::{Advice, Arguments, Location};
+use cuda_um::{Advice, Arguments, Location, Stream};
 use cuda_um_trace::{Access, Buffer, Operation, OperationKind, Place, Trace};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::time::Duration;
+
+/// What a replay may use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Memory of this host at once.
+    pub(crate) max_bytes: u64,
+    /// Bytes that the host touches one after the other.
+    pub(crate) max_host_bytes: u64,
+}
+
+/// The simulated machine's pages: what a buffer takes at least.
+const PAGE: u64 = 4096;
 
 /// A replay in progress.
 pub(crate) struct Run<'a> {
@@ -19,7 +31,9 @@ pub(crate) struct Run<'a> {
     memory: BTreeMap<u64, Memory>,
     /// Bytes that the buffers in `memory` may still grow by.
     room: u64,
-    max_bytes: u64,
+    /// Of these, what buffers had that were freed since the last wait: work that still goes on may keep their memory.
+    freed: u64,
+    limits: Limits,
     buffers: HashMap<u64, &'a Buffer>,
     own: HashMap<u64, Duration>,
     used_by_host: HashSet<u64>,
@@ -32,7 +46,7 @@ impl<'a> Run<'a> {
         trace: &'a Trace,
         changes: &'a Changes,
         machine: &'a mut Machine,
-        max_bytes: u64,
+        limits: Limits,
     ) -> Self {
         let used_by_host = trace
             .operations
@@ -45,8 +59,9 @@ impl<'a> Run<'a> {
             changes,
             machine,
             memory: BTreeMap::new(),
-            room: max_bytes,
-            max_bytes,
+            room: limits.max_bytes,
+            freed: 0,
+            limits,
             buffers: trace
                 .buffers
                 .iter()
@@ -66,12 +81,13 @@ impl<'a> Run<'a> {
             .iter()
             .flat_map(|operation| operation.accesses.iter().map(|access| access.buffer))
             .collect();
+        let places = PlacesAtStart::of(self.trace);
         for buffer in &self.trace.buffers {
             if buffer.allocated.is_some() || !used.contains(&buffer.id) {
                 continue;
             }
             self.make(buffer.id)?;
-            let place = memory::place_at_start(self.trace, buffer);
+            let place = places.place(buffer);
             let all = Access {
                 buffer: buffer.id,
                 offset: 0,
@@ -102,6 +118,7 @@ impl<'a> Run<'a> {
                 gone.into_iter().for_each(|id| self.free(id));
             }
             self.check(operation)?;
+            self.check_copy(operation)?;
             for access in &operation.accesses {
                 if !self.memory.contains_key(&access.buffer) {
                     self.make(access.buffer)?;
@@ -110,7 +127,36 @@ impl<'a> Run<'a> {
             self.replay(operation)
                 .map_err(|cause| operation_error(&describe(operation), cause))?;
         }
+        let shared = self.machine.shared_streams();
+        if shared > 0 {
+            let what = format!("streams beyond {MOST_STREAMS} of a device: they share those");
+            self.left_out.insert(what, shared);
+        }
         self.synchronize()
+    }
+
+    /// Refuses a trace that would have a buffer of more bytes than it may, or have the host touch more, before anything of it is done.
+    pub(crate) fn check_limits(&self) -> Result<(), ReplayError> {
+        let used = self.trace.operations.iter();
+        let used = used.flat_map(|operation| &operation.accesses);
+        for buffer in used.filter_map(|access| self.buffers.get(&access.buffer)) {
+            if taken(buffer) > self.limits.max_bytes {
+                return Err(self.too_large(buffer));
+            }
+        }
+        let of_host = |operation: &&Operation| match operation.kind {
+            OperationKind::Host | OperationKind::Copy | OperationKind::Fill => true,
+            OperationKind::Prefetch { to, .. } => to == Place::Host,
+            _ => false,
+        };
+        let operations = self.trace.operations.iter().filter(of_host);
+        let accesses = operations.flat_map(|operation| &operation.accesses);
+        let bytes = accesses.fold(0_u64, |sum, access| sum.saturating_add(access.bytes));
+        let most = self.limits.max_host_bytes;
+        match bytes <= most {
+            true => Ok(()),
+            false => Err(ReplayError::TooMuchWork { bytes, most }),
+        }
     }
 
     fn replay(&mut self, operation: &Operation) -> cuda_um::Result<()> {
@@ -126,7 +172,8 @@ impl<'a> Run<'a> {
                 self.prefetch(&kept, device, stream, *to)
             }
             OperationKind::Advise { advice, place } => {
-                let Some(advice) = advice_of(advice, *place) else {
+                let place = place.map(|place| self.machine.location(place));
+                let Some(advice) = advice_of(advice, place) else {
                     self.leave_out(format!("advice {advice}"));
                     return Ok(());
                 };
@@ -164,13 +211,10 @@ impl<'a> Run<'a> {
                 why: format!("there is no buffer {id}"),
             });
         };
-        let Some(room) = self.room.checked_sub(buffer.bytes) else {
-            return Err(ReplayError::TooLarge {
-                name: buffer.name.clone(),
-                bytes: buffer.bytes,
-                most: self.max_bytes,
-            });
-        };
+        let bytes = taken(buffer);
+        if !self.has_room(bytes)? {
+            return Err(self.too_large(buffer));
+        }
         let device = self.machine.device(buffer.device).clone();
         let host = self.used_by_host.contains(&id);
         let made = Memory::make(&device, buffer, host, self.changes).map_err(|cause| {
@@ -180,16 +224,56 @@ impl<'a> Run<'a> {
             )
         })?;
         self.memory.insert(id, made);
-        self.room = room;
+        self.room -= bytes;
         Ok(())
+    }
+
+    fn too_large(&self, buffer: &Buffer) -> ReplayError {
+        ReplayError::TooLarge {
+            name: buffer.name.clone(),
+            bytes: buffer.bytes,
+            most: self.limits.max_bytes,
+        }
+    }
+
+    /// Whether there is room for so many bytes, if need be after a wait for what was freed.
+    fn has_room(&mut self, bytes: u64) -> Result<bool, ReplayError> {
+        if self.room < bytes {
+            return Ok(false);
+        }
+        if self.room - self.freed < bytes {
+            self.synchronize()?;
+            self.machine
+                .runtime
+                .reclaim()
+                .map_err(|cause| operation_error("freeing memory", cause))?;
+            self.freed = 0;
+        }
+        Ok(true)
     }
 
     fn free(&mut self, id: u64) {
         if self.memory.remove(&id).is_some()
             && let Some(buffer) = self.buffers.get(&id)
         {
-            self.room += buffer.bytes;
+            self.room += taken(buffer);
+            self.freed += taken(buffer);
         }
+    }
+
+    /// Refuses a copy from or to the program's own memory for which there is no room.
+    fn check_copy(&mut self, operation: &Operation) -> Result<(), ReplayError> {
+        let [access] = merged(&operation.accesses)[..] else {
+            return Ok(());
+        };
+        if operation.kind == OperationKind::Copy && !self.has_room(access.bytes)? {
+            return Err(ReplayError::CopyTooLarge {
+                operation: operation.id,
+                bytes: access.bytes,
+                most: self.limits.max_bytes,
+            });
+        }
+        Ok(())
     }
 
     fn check(&self, operation: &Operation) -> Result<(), ReplayError> {
@@ -233,7 +317,7 @@ impl<'a> Run<'a> {
             }
             return Ok(());
         }
-        let location = location_of(to);
+        let location = self.machine.location(to);
         let stream = self.machine.stream(device, stream)?;
         for access in accesses {
             if let Some(buffer) = self.memory[&access.buffer].managed() {
@@ -278,22 +362,35 @@ impl<'a> Run<'a> {
             accesses.sort_by_key(|access| access.buffer);
         }
         let own = self.own.get(&id).copied().unwrap_or_default();
+        let stream = self.machine.stream(device, stream)?.clone();
+        // Only what the launch uses: there may be many others.
+        let take = |access: &Access| Some((*access, self.memory.remove(&access.buffer)?));
+        let mut used: Vec<(Access, Memory)> = accesses.iter().filter_map(take).collect();
+        let done = self.launch_on(device, &stream, own, &mut used);
+        let back = used.into_iter();
+        self.memory
+            .extend(back.map(|(access, memory)| (access.buffer, memory)));
+        done
+    }
+
+    fn launch_on(
+        &self,
+        device: u32,
+        stream: &Stream,
+        own: Duration,
+        used: &mut [(Access, Memory)],
+    ) -> cuda_um::Result<()> {
         let mut arguments = Arguments::new();
         arguments.push(own.as_nanos() as u64);
-        arguments.push(accesses.len() as u64);
-        let mut wanted = accesses.iter().peekable();
-        for (buffer, memory) in &mut self.memory {
-            // Both are in the order of the ids.
-            if let Some(access) = wanted.next_if(|access| access.buffer == *buffer) {
-                memory.push(&mut arguments, range_of(access), access.write)?;
-                arguments.push(access.bytes << 1 | u64::from(access.write));
-            }
+        arguments.push(used.len() as u64);
+        for (access, memory) in used {
+            memory.push(&mut arguments, range_of(access), access.write)?;
+            arguments.push(access.bytes << 1 | u64::from(access.write));
         }
         while arguments.len() < 2 + 2 * MAX_ACCESSES {
             arguments.push(0u64);
         }
-        let stream = self.machine.stream(device, stream)?.clone();
-        self.machine.launch(device, &stream, arguments)
+        self.machine.launch(device, stream, arguments)
     }
 
     fn touch(&mut self, access: &Access) -> cuda_um::Result<()> {
@@ -375,15 +472,12 @@ fn range_of(access: &Access) -> Range<usize> {
     access.offset as usize..(access.offset + access.bytes) as usize
 }
 
-fn location_of(place: Place) -> Location {
-    match place {
-        Place::Host => Location::Host,
-        Place::Device(ordinal) => Location::Device(ordinal),
-    }
+/// What a buffer takes of this host's memory.
+fn taken(buffer: &Buffer) -> u64 {
+    buffer.bytes.next_multiple_of(PAGE)
 }
 
-fn advice_of(name: &str, place: Option<Place>) -> Option<Advice> {
-    let place = place.map(location_of);
+fn advice_of(name: &str, place: Option<Location>) -> Option<Advice> {
     Some(match name {
         "SetReadMostly" => Advice::SetReadMostly,
         "UnsetReadMostly" => Advice::UnsetReadMostly,

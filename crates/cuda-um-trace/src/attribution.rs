@@ -19,12 +19,14 @@
 //! What this module does not do: guess by name, or merge records.
 
 mod buffers;
+mod latest;
 mod operations;
 mod running;
 
 use crate::{RecordKind, Trace};
 use buffers::BufferIndex;
 use operations::Explainer;
+use std::ops::Range;
 
 /// A part of a record that lies in one buffer. Point-like records (faults) have one piece of no bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,45 +59,42 @@ pub enum Explanation {
 #[derive(Clone, Debug, Default)]
 pub struct Attribution {
     pieces: Vec<Piece>,
-    /// Where each record's pieces begin, and a last entry for the end.
-    begins: Vec<usize>,
+    /// Where each record's pieces are.
+    spans: Vec<Range<usize>>,
     explanations: Vec<Explanation>,
     launches: Vec<Option<usize>>,
+    uncut: u64,
 }
 
 impl Attribution {
     /// Attributes every record of a trace.
     pub fn of(trace: &Trace) -> Self {
-        let index = BufferIndex::new(&trace.buffers);
+        let mut order: Vec<usize> = (0..trace.records.len()).collect();
+        order.sort_by_key(|&record| trace.records[record].start);
+        let mut index = BufferIndex::new(&trace.buffers, trace.records.len());
         let mut pieces = Vec::with_capacity(trace.records.len());
-        let mut begins = Vec::with_capacity(trace.records.len() + 1);
-        for record in &trace.records {
-            begins.push(pieces.len());
+        let mut spans = vec![0..0; trace.records.len()];
+        for &at in &order {
+            let record = &trace.records[at];
             let bytes = match record.kind {
                 RecordKind::Migration { bytes, .. } => bytes,
                 _ => 0,
             };
             let nanoseconds = record.end.saturating_sub(record.start);
-            index.cut(
-                record.address,
-                bytes,
-                record.start,
-                nanoseconds,
-                &mut pieces,
-            );
+            let begin = pieces.len();
+            index.advance(record.start);
+            index.cut(record.address, bytes, nanoseconds, &mut pieces);
+            spans[at] = begin..pieces.len();
         }
-        begins.push(pieces.len());
-        let first: Vec<Piece> = begins[..trace.records.len()]
-            .iter()
-            .map(|&begin| pieces[begin])
-            .collect();
+        let first: Vec<Piece> = spans.iter().map(|span| pieces[span.start]).collect();
         let explainer = Explainer::new(trace);
         let launches = explainer.launches().to_vec();
         Self {
-            explanations: explainer.explain(&first),
+            explanations: explainer.explain(&order, &first),
             pieces,
-            begins,
+            spans,
             launches,
+            uncut: index.uncut,
         }
     }
 
@@ -104,7 +103,13 @@ impl Attribution {
     /// # Panics
     /// The trace has no such record.
     pub fn pieces(&self, record: usize) -> &[Piece] {
-        &self.pieces[self.begins[record]..self.begins[record + 1]]
+        &self.pieces[self.spans[record].clone()]
+    }
+
+    /// Migrations over so many buffers that they were not cut at every border: the rest of such a record counts to the buffer where its
+    /// last piece begins. There are some only if the records of a trace together cross hundreds of thousands of borders.
+    pub fn uncut_records(&self) -> u64 {
+        self.uncut
     }
 
     /// What was running.

@@ -7,6 +7,7 @@
 //! What this crate does not do: call CUDA, or record anything.
 
 mod attribution;
+mod maxima;
 mod pattern;
 mod picture;
 mod report;

@@ -8,8 +8,8 @@ mod usage;
 pub use order::Order;
 pub use usage::Usage;
 
-use crate::report::Context;
-use crate::runs::{Runs, parts};
+use crate::report::{Context, Directions};
+use crate::runs::{Event, Overlaid, parts};
 use crate::{Attribution, BLOCK_BYTES, Place, RecordKind, Trace};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -105,37 +105,54 @@ pub fn patterns(trace: &Trace) -> Vec<BufferPattern> {
         .collect()
 }
 
-fn blocks(context: &Context, buffer: usize) -> Vec<BlockUse> {
-    let about = &context.trace.buffers[buffer];
-    let mut blocks: Runs<(BlockUse, Option<bool>)> = Runs::new();
-    for part in &context.parts[buffer] {
-        let begin = part.piece.address.saturating_sub(about.address);
-        let end = begin + part.piece.bytes.max(1);
-        let kind = context.record(part).kind;
-        for (range, bytes) in parts(begin..end, BLOCK_BYTES) {
-            blocks.change(range, |_, block| {
-                let (one, direction) = block.get_or_insert_default();
-                match kind {
-                    RecordKind::Migration { to, .. } => {
-                        let there = to != Place::Host;
-                        let sum = match there {
-                            true => &mut one.to_device_bytes,
-                            false => &mut one.to_host_bytes,
-                        };
-                        *sum += bytes.min(part.piece.bytes);
-                        let turned = direction.is_some_and(|before| before != there);
-                        one.alternations += u64::from(turned);
-                        *direction = Some(there);
-                    }
-                    RecordKind::CpuFault { .. } | RecordKind::GpuFault { .. } => one.faults += 1,
-                    _ => {}
-                }
-            });
+/// What happened to a block, and its directions so far.
+#[derive(Clone)]
+struct Happened(BlockUse, Option<Directions>);
+
+impl Event for Happened {
+    fn then(&mut self, later: &Self) {
+        self.0.to_device_bytes += later.0.to_device_bytes;
+        self.0.to_host_bytes += later.0.to_host_bytes;
+        self.0.faults += later.0.faults;
+        match (&mut self.1, &later.1) {
+            (Some(before), Some(later)) => before.then(later),
+            (before, later) => *before = before.or(*later),
         }
     }
-    let blocks = blocks.into_runs().map(|(range, (one, _))| BlockUse {
+}
+
+fn blocks(context: &Context, buffer: usize) -> Vec<BlockUse> {
+    let about = &context.trace.buffers[buffer];
+    let pieces = || {
+        context.parts[buffer].iter().flat_map(|part| {
+            let begin = part.piece.address.saturating_sub(about.address);
+            let end = begin + part.piece.bytes.max(1);
+            parts(begin..end, BLOCK_BYTES).map(move |(range, bytes)| (part, range, bytes))
+        })
+    };
+    let borders = pieces().flat_map(|(_, range, _)| [range.start, range.end]);
+    let mut blocks = Overlaid::new(borders.collect());
+    for (part, range, bytes) in pieces() {
+        let mut happened = Happened(BlockUse::default(), None);
+        match context.record(part).kind {
+            RecordKind::Migration { to, .. } => {
+                let there = to != Place::Host;
+                let bytes = bytes.min(part.piece.bytes);
+                match there {
+                    true => happened.0.to_device_bytes = bytes,
+                    false => happened.0.to_host_bytes = bytes,
+                }
+                happened.1 = Some(Directions::one(there));
+            }
+            RecordKind::CpuFault { .. } | RecordKind::GpuFault { .. } => happened.0.faults = 1,
+            _ => {}
+        }
+        blocks.add(range, &happened);
+    }
+    let blocks = blocks.into_runs().map(|(range, Happened(one, directions))| BlockUse {
         offset: range.start * BLOCK_BYTES,
         blocks: range.end - range.start,
+        alternations: directions.map_or(0, |directions| directions.changes),
         ..one
     });
     blocks.collect()

@@ -14,7 +14,7 @@ pub use traffic::Traffic;
 use crate::{Attribution, Source, Trace};
 pub(crate) use context::Context;
 use cuda_um_cost::CostModel;
-pub(crate) use find::by_fault;
+pub(crate) use find::{Directions, by_fault};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -53,6 +53,9 @@ pub struct MigrationReport {
     pub dropped_records: u64,
     /// Operations, buffers and kernels that are missing: attribution and findings may be wrong.
     pub dropped_operations: u64,
+    /// Migrations over so many buffers that parts of them count to others ([`Attribution::uncut_records`]).
+    #[serde(default)]
+    pub uncut_records: u64,
 }
 
 impl MigrationReport {
@@ -81,6 +84,7 @@ impl MigrationReport {
             avoidable,
             dropped_records: trace.dropped_records,
             dropped_operations: trace.dropped_operations,
+            uncut_records: attribution.uncut_records(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Where each block of a buffer was, worked out from what moved.
 
-use crate::{Attribution, BLOCK_BYTES, OperationKind, Place, RecordKind, Trace};
-use std::collections::HashMap;
+use crate::{Attribution, BLOCK_BYTES, Buffer, OperationKind, Place, RecordKind, Trace};
+use std::collections::{HashMap, HashSet};
 
 /// The driver's page of the device.
 const FINEST: u64 = 64 * 1024;
@@ -9,6 +9,9 @@ const FINEST: u64 = 64 * 1024;
 const FEW: u64 = 48;
 /// Huge ones coarser, down to so many.
 const MANY: u64 = 256;
+/// Coarser, too, where records are over many blocks each: all of them together change at most so many blocks, beside a few for each.
+const MOST_CHANGES: u64 = 1 << 14;
+const CHANGES_OF_A_RECORD: u64 = 4;
 
 /// Where a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,33 +43,40 @@ pub(crate) struct Residency {
     pub(crate) changes: Vec<Change>,
 }
 
-/// The residency of every buffer that something happened to, in the order of the trace.
-pub(crate) fn of(trace: &Trace, attribution: &Attribution) -> Vec<Residency> {
-    let mut parts: Vec<Vec<(usize, u64, u64)>> = vec![Vec::new(); trace.buffers.len()];
+/// The buffers that something happened to, in the order of the trace.
+pub(crate) fn buffers(trace: &Trace, attribution: &Attribution) -> Vec<usize> {
+    let records = (0..trace.records.len()).flat_map(|record| attribution.pieces(record));
+    let happened: HashSet<usize> = records.filter_map(|piece| piece.buffer).collect();
+    let prefetched = prefetched_to_devices(trace);
+    let buffers = trace.buffers.iter().enumerate();
+    buffers
+        .filter(|(index, buffer)| happened.contains(index) || prefetched.contains_key(&buffer.id))
+        .map(|(index, _)| index)
+        .collect()
+}
+
+/// The residency of some buffers.
+pub(crate) fn of(trace: &Trace, attribution: &Attribution, chosen: &[usize]) -> Vec<Residency> {
+    let mut parts: HashMap<usize, Vec<(usize, u64, u64)>> = HashMap::new();
+    parts.extend(chosen.iter().map(|&buffer| (buffer, Vec::new())));
     let mut order: Vec<usize> = (0..trace.records.len()).collect();
     order.sort_by_key(|&record| trace.records[record].start);
     for record in order {
         for piece in attribution.pieces(record) {
-            if let Some(buffer) = piece.buffer {
-                parts[buffer].push((record, piece.address, piece.bytes));
+            if let Some(parts) = piece.buffer.and_then(|buffer| parts.get_mut(&buffer)) {
+                parts.push((record, piece.address, piece.bytes));
             }
         }
     }
     let advised = read_mostly(trace);
     let prefetched = prefetched_to_devices(trace);
-    let happened = parts.iter().enumerate();
-    let happened = happened.filter(|(buffer, parts)| {
-        let id = trace.buffers[*buffer].id;
-        !parts.is_empty() || prefetched.contains_key(&id)
-    });
-    happened
-        .map(|(buffer, parts)| {
-            let id = trace.buffers[buffer].id;
-            let advised = advised.get(&id).map_or(&[][..], Vec::as_slice);
-            let prefetched = prefetched.get(&id).map_or(&[][..], Vec::as_slice);
-            of_buffer(trace, buffer, parts, advised, prefetched)
-        })
-        .collect()
+    let of_one = |&buffer: &usize| {
+        let id = trace.buffers[buffer].id;
+        let advised = advised.get(&id).map_or(&[][..], Vec::as_slice);
+        let prefetched = prefetched.get(&id).map_or(&[][..], Vec::as_slice);
+        of_buffer(trace, buffer, &parts[&buffer], advised, prefetched)
+    };
+    chosen.iter().map(of_one).collect()
 }
 
 fn of_buffer(
@@ -77,7 +87,7 @@ fn of_buffer(
     prefetched: &[u64],
 ) -> Residency {
     let about = &trace.buffers[buffer];
-    let block_bytes = block_bytes(about.bytes);
+    let block_bytes = block_bytes(about, parts);
     let count = about.bytes.div_ceil(block_bytes).max(1) as usize;
     let size = |block: usize| {
         let begin = block as u64 * block_bytes;
@@ -194,12 +204,24 @@ fn of_buffer(
 }
 
 /// 2 MiB; finer for small buffers, coarser for huge ones.
-fn block_bytes(bytes: u64) -> u64 {
+fn block_bytes(about: &Buffer, parts: &[(usize, u64, u64)]) -> u64 {
+    let bytes = about.bytes;
     let mut block = FINEST;
     while block < BLOCK_BYTES && bytes.div_ceil(block) > FEW {
         block *= 2;
     }
     while bytes.div_ceil(block) > MANY {
+        block *= 2;
+    }
+    let changes = |block: u64| {
+        let of_part = |&(_, address, bytes): &(usize, u64, u64)| {
+            let offset = address.saturating_sub(about.address);
+            (offset + bytes).div_ceil(block) - offset / block
+        };
+        parts.iter().map(of_part).sum::<u64>()
+    };
+    let most = MOST_CHANGES + CHANGES_OF_A_RECORD * parts.len() as u64;
+    while block < bytes && changes(block) > most {
         block *= 2;
     }
     block

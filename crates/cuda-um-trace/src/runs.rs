@@ -1,9 +1,10 @@
 //! What happened to equal parts of memory, kept for runs of parts that had the same: a record changes few runs, however large it is.
 
+use crate::maxima::covering;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Values of numbered parts.
+/// Values of numbered parts, of which the newest counts.
 #[derive(Debug)]
 pub(crate) struct Runs<T> {
     /// By first part: the part behind the last one, and the value of each.
@@ -17,44 +18,27 @@ impl<T: Clone> Runs<T> {
         }
     }
 
-    /// Changes the value of each part of a range, a run at a time: the number of parts, and their value, if they have one.
-    pub(crate) fn change(
-        &mut self,
-        range: Range<u64>,
-        mut change: impl FnMut(u64, &mut Option<T>),
-    ) {
-        if range.is_empty() {
-            return;
-        }
-        self.cut(range.start);
-        self.cut(range.end);
-        let inside = self.runs.range(range.clone());
-        let begins: Vec<u64> = inside.map(|(&begin, _)| begin).collect();
-        let mut reached = range.start;
-        let mut run = |runs: &mut BTreeMap<_, _>, begin: u64, end: u64, mut value: Option<T>| {
-            change(end - begin, &mut value);
-            if let Some(value) = value {
-                runs.insert(begin, (end, value));
-            }
-        };
-        for begin in begins {
-            if reached < begin {
-                run(&mut self.runs, reached, begin, None);
-            }
-            if let Some((end, value)) = self.runs.remove(&begin) {
-                run(&mut self.runs, begin, end, Some(value));
-                reached = end;
-            }
-        }
-        if reached < range.end {
-            run(&mut self.runs, reached, range.end, None);
+    /// Gives each part of a range this value.
+    pub(crate) fn set(&mut self, range: Range<u64>, value: T) {
+        if !range.is_empty() {
+            self.take(range.clone());
+            self.runs.insert(range.start, (range.end, value));
         }
     }
 
-    /// All runs with a value, upwards.
-    pub(crate) fn into_runs(self) -> impl Iterator<Item = (Range<u64>, T)> {
-        let runs = self.runs.into_iter();
-        runs.map(|(begin, (end, value))| (begin..end, value))
+    /// Takes the values of a range out, upwards. Each run can be taken only once, so this costs no more than setting them did.
+    pub(crate) fn take(&mut self, range: Range<u64>) -> Vec<(Range<u64>, T)> {
+        if range.is_empty() {
+            return Vec::new();
+        }
+        self.cut(range.start);
+        self.cut(range.end);
+        let inside: Vec<u64> = self.runs.range(range).map(|(&begin, _)| begin).collect();
+        let runs = inside.into_iter().filter_map(|begin| {
+            let (end, value) = self.runs.remove(&begin)?;
+            Some((begin..end, value))
+        });
+        runs.collect()
     }
 
     /// Makes a run end here, if one goes on.
@@ -66,6 +50,79 @@ impl<T: Clone> Runs<T> {
             let rest = (*end, value.clone());
             *end = at;
             self.runs.insert(at, rest);
+        }
+    }
+}
+
+/// Something that happens to parts, one after the other.
+pub(crate) trait Event: Clone {
+    /// This, and then another.
+    fn then(&mut self, later: &Self);
+}
+
+/// What happened to numbered parts, in order: a tree over the borders of all ranges, in which an event waits at the nodes that it covers
+/// until a later one needs its parts.
+#[derive(Debug)]
+pub(crate) struct Overlaid<T> {
+    /// Where ranges begin and end, upwards.
+    borders: Vec<u64>,
+    leaves: usize,
+    nodes: Vec<Option<T>>,
+}
+
+impl<T: Event> Overlaid<T> {
+    /// For ranges with these borders.
+    pub(crate) fn new(mut borders: Vec<u64>) -> Self {
+        borders.sort_unstable();
+        borders.dedup();
+        let leaves = borders.len().next_power_of_two();
+        Self {
+            borders,
+            leaves,
+            nodes: vec![None; 2 * leaves],
+        }
+    }
+
+    /// An event happens to each part of a range, whose begin and end are borders.
+    pub(crate) fn add(&mut self, range: Range<u64>, event: &T) {
+        let leaf = |border: u64| self.borders.partition_point(|&other| other < border);
+        let (begin, end) = (leaf(range.start), leaf(range.end));
+        if begin >= end {
+            return;
+        }
+        // What waits above the borders of the range comes before.
+        for leaf in [begin, end - 1] {
+            for level in (1..=self.leaves.ilog2()).rev() {
+                self.push_down((self.leaves + leaf) >> level);
+            }
+        }
+        for node in covering(self.leaves, begin..end) {
+            self.happens(node, event);
+        }
+    }
+
+    /// All runs that something happened to, upwards.
+    pub(crate) fn into_runs(mut self) -> impl Iterator<Item = (Range<u64>, T)> {
+        (1..self.leaves).for_each(|node| self.push_down(node));
+        let values = self.nodes.into_iter().skip(self.leaves);
+        let ends = self.borders.clone().into_iter().skip(1);
+        let ranges = self.borders.into_iter().zip(ends);
+        ranges
+            .zip(values)
+            .filter_map(|((begin, end), value)| Some((begin..end, value?)))
+    }
+
+    fn push_down(&mut self, node: usize) {
+        if let Some(event) = self.nodes[node].take() {
+            self.happens(2 * node, &event);
+            self.happens(2 * node + 1, &event);
+        }
+    }
+
+    fn happens(&mut self, node: usize, event: &T) {
+        match &mut self.nodes[node] {
+            Some(before) => before.then(event),
+            none => *none = Some(event.clone()),
         }
     }
 }
@@ -89,34 +146,53 @@ pub(crate) fn parts(bytes: Range<u64>, size: u64) -> impl Iterator<Item = (Range
 
 #[cfg(test)]
 mod tests {
-    use super::{Runs, parts};
+    use super::{Event, Overlaid, Runs, parts};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
+
+    impl Event for Vec<u8> {
+        fn then(&mut self, later: &Self) {
+            self.extend(later);
+        }
+    }
 
     proptest! {
         /// Runs are what a map of every single part would be.
         #[test]
         fn like_single_parts(changes in proptest::collection::vec((0_u64..40, 0_u64..12, 0_u8..4), 0..30)) {
             let mut runs = Runs::new();
-            let mut single: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
+            let mut single: BTreeMap<u64, u8> = BTreeMap::new();
             for (begin, count, what) in changes {
-                let mut seen = 0;
-                runs.change(begin..begin + count, |parts, value: &mut Option<Vec<u8>>| {
-                    seen += parts;
-                    match what {
-                        0 => *value = None,
-                        _ => value.get_or_insert_default().push(what),
-                    }
-                });
-                prop_assert_eq!(seen, count);
-                for part in begin..begin + count {
-                    match what {
-                        0 => drop(single.remove(&part)),
-                        _ => single.entry(part).or_default().push(what),
-                    }
+                let range = begin..begin + count;
+                let before: BTreeMap<u64, u8> = range.clone().filter_map(|part| Some((part, single.remove(&part)?))).collect();
+                if what == 0 {
+                    let taken = runs.take(range);
+                    let taken = taken.into_iter().flat_map(|(parts, value)| parts.map(move |part| (part, value)));
+                    prop_assert_eq!(taken.collect::<BTreeMap<_, _>>(), before);
+                } else {
+                    single.extend(range.clone().map(|part| (part, what)));
+                    runs.set(range, what);
                 }
             }
-            let all: BTreeMap<u64, Vec<u8>> = runs
+            let all = runs.take(0..100).into_iter();
+            let all: BTreeMap<u64, u8> = all.flat_map(|(parts, value)| parts.map(move |part| (part, value))).collect();
+            prop_assert_eq!(all, single);
+        }
+
+        /// Every part has what happened to it, in order.
+        #[test]
+        fn events_of_single_parts(changes in proptest::collection::vec((0_u64..40, 0_u64..12), 0..30)) {
+            let borders = changes.iter().flat_map(|&(begin, count)| [begin, begin + count]);
+            let mut overlaid = Overlaid::new(borders.collect());
+            let mut single: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
+            for (index, (begin, count)) in changes.into_iter().enumerate() {
+                let event = vec![index as u8];
+                overlaid.add(begin..begin + count, &event);
+                for part in begin..begin + count {
+                    single.entry(part).or_default().then(&event);
+                }
+            }
+            let all: BTreeMap<u64, Vec<u8>> = overlaid
                 .into_runs()
                 .flat_map(|(parts, value)| parts.map(move |part| (part, value.clone())))
                 .collect();

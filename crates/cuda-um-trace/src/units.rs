@@ -1,6 +1,18 @@
 //! Sizes and times for people. Exact values stay in the data.
 
+use std::borrow::Cow;
 use std::time::Duration;
+
+/// Letters of a name where outputs repeat it: a name of 64 KiB in each line would make them grow out of proportion to the trace.
+const LONGEST_NAME: usize = 200;
+
+/// A name as outputs repeat it.
+pub(crate) fn short(name: &str) -> Cow<'_, str> {
+    match name.char_indices().nth(LONGEST_NAME) {
+        None => name.into(),
+        Some((end, _)) => format!("{}…", &name[..end]).into(),
+    }
+}
 
 /// `"0 B"`, `"512 B"`, `"3.00 MiB"`.
 pub(crate) fn bytes(bytes: u64) -> String {

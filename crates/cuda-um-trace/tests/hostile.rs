@@ -276,3 +276,79 @@ fn a_buffer_that_is_younger_than_the_trace() {
     trace.buffers[0].freed = None;
     all_outputs(&Trace::from_json(&trace.to_json()).unwrap());
 }
+
+/// 3,000 records over 3,000 buffers: nine million pieces.
+#[test]
+fn migrations_over_very_many_buffers_are_told() {
+    const EACH: u64 = 4096;
+    let mut builder = Builder::new();
+    for number in 0..1_200 {
+        builder.buffer_at("small", number * EACH, EACH, None);
+    }
+    for _ in 0..1_000 {
+        builder.migration(0, 1_200 * EACH, DEVICE, Cause::User);
+    }
+    let trace = Trace::from_json(&builder.finish().to_json()).unwrap();
+    let report = MigrationReport::of(&trace, &CostModel::h200());
+    let bytes: u64 = report.buffers.iter().map(|line| line.traffic.bytes()).sum();
+    assert_eq!(bytes, 1_000 * 1_200 * EACH);
+    // 2^18 cuts, and 8 for each, are enough for 225 records, and for a part of the next one.
+    assert_eq!(report.uncut_records, 1_000 - 225);
+    let text = report.to_string();
+    assert!(
+        text.contains("warning: 775 migrations over very many buffers not cut at each, so some bytes count to other buffers"),
+        "{text}"
+    );
+}
+
+/// A name of 64 KiB in each line of the outputs would make them grow out of proportion to the trace.
+#[test]
+fn long_names_are_cut_where_they_are_repeated() {
+    let name = "n".repeat(1 << 16);
+    let mut builder = Builder::new();
+    let buffers: Vec<u64> = (0..20)
+        .map(|_| builder.buffer(&name, 1 << 20))
+        .collect();
+    let over: Vec<(u64, bool)> = buffers.iter().map(|&id| (id, true)).collect();
+    builder.launch_faulting(&name, &over);
+    let trace = builder.finish();
+    let report = MigrationReport::of(&trace, &CostModel::h200());
+    assert_eq!(report.findings.len(), 20);
+    for finding in &report.findings {
+        assert!(finding.to_string().len() < 1_000, "{finding}");
+    }
+    let input = trace.to_json().len();
+    for output in [svg(&trace, &report), perfetto(&trace)] {
+        assert!(output.len() < input, "{} of {input} bytes", output.len());
+    }
+    // Maps and tables have each buffer's name.
+    assert!(html(&trace, &report).len() < 4 * input);
+}
+
+/// The operation over this part explains, though a later one names the buffer, and another part of it.
+#[test]
+fn a_call_over_another_part_explains_nothing_here() {
+    let mut builder = Builder::new();
+    let data = builder.buffer("data", 8 << 20);
+    let other = builder.buffer("other", 8 << 20);
+    builder.prefetch_of_nothing(data, DEVICE);
+    let later = OperationKind::Prefetch {
+        to: Place::Device(1),
+        left_out: false,
+    };
+    let later = builder.operation(later, &[(data, false), (other, false)]) as usize;
+    builder.trace.operations[later].accesses[0].bytes = 4096;
+    let address = builder.get(data).address;
+    builder.migration(address + (4 << 20), 4096, DEVICE, Cause::User);
+    builder.migration(address, 4096, DEVICE, Cause::User);
+    let mut trace = builder.finish();
+    for record in &mut trace.records {
+        if let RecordKind::Migration { to, .. } = &mut record.kind {
+            *to = Place::Device(2);
+        }
+    }
+    let report = MigrationReport::of(&trace, &CostModel::h200());
+    let mut names: Vec<_> = report.operations.iter().map(|line| &line.name[..]).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["prefetch to device 0", "prefetch to device 1"]);
+}

@@ -84,6 +84,21 @@ fn headers_that_lie_or_are_garbage() {
         "34028236",
     );
     refused_file(&npy(&"(".repeat(5000), &[]), "((((");
+    // The length of the header, which has four bytes from version 2 on, is not quoted.
+    let second = b"\x93NUMPY\x02\x00\x08\x00\x00\x00{'d': 1}";
+    refused_file(second, "(descr, fortran_order, shape): \"{'d': 1}\"");
+}
+
+/// 195 bytes took a minute, and 300 were never done.
+#[test]
+fn headers_that_nest() {
+    for literal in ["(')',", "[']',", "{'}':"] {
+        let header = format!(
+            "{{'descr': '<f4', 'fortran_order': False, 'shape': {}",
+            literal.repeat(40)
+        );
+        refused_file(&npy(&header, &[]), "descr, fortran_order, shape");
+    }
 }
 
 #[test]

@@ -24,6 +24,9 @@ const LONGEST: usize = 1024;
 /// Chunks that are merged have 2 bytes each of the 48 KiB of shared memory that a block always gets.
 const MOST_CHUNKS: usize = 24 << 10;
 
+/// The longest row: the kernels count its stages, of 16 elements each, with 32 bits.
+const MOST_DIM: u64 = 16 * u32::MAX as u64;
+
 /// An element type of targets that the device has a kernel for.
 pub trait TargetScalar: Scalar + cuda_um::Element + private::Sealed {}
 
@@ -150,8 +153,8 @@ impl CosineTopK {
     /// Stream-ordered: enqueued when this returns, after whatever used the buffers before on any stream.
     ///
     /// # Errors
-    /// A buffer's length does not fit the shape, `k` is 0, more than the targets or more than 1024, device memory is missing, or
-    /// a launch fails.
+    /// A buffer's length does not fit the shape, `k` is 0, more than the targets or more than 1024, `dim` is 0 or more than
+    /// 16 × (2³² − 1), device memory is missing, or a launch fails.
     pub fn launch<T: TargetScalar>(
         &self,
         stream: &Stream,
@@ -374,6 +377,9 @@ impl TopKShape {
         let most_queries = i32::MAX as usize;
         match self {
             Self { dim: 0, .. } => refuse("dim", 0, "at least 1".to_owned()),
+            Self { dim, .. } if dim as u64 > MOST_DIM => {
+                refuse("dim", dim, format!("at most {MOST_DIM}"))
+            }
             Self { targets, .. } if targets > most => {
                 refuse("targets", targets, format!("at most {most}"))
             }

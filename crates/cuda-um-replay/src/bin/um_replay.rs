@@ -6,7 +6,8 @@ use cuda_um::{Advice, Location};
 use cuda_um_replay::{Change, Replay, Replayed};
 use cuda_um_sim::{CudaVersion, Gpu};
 use cuda_um_trace::{MigrationReport, Trace, html};
-use std::io::{ErrorKind, Write as _};
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -21,6 +22,8 @@ Changes: prefetch, no-prefetch, no-advice, mapped, read-mostly, prefer-host, pre
 accessed-by-host; for all buffers, or, as NAME=CHANGE, for those of a name.
 
 Exit status: 0 done; 1 a file cannot be read or the replay fails (one line says why); 2 wrong usage.";
+/// What is read of a file: pipes and devices may have no end.
+const LONGEST_BYTES: u64 = 1 << 30;
 
 /// Plays a recorded trace again on a simulated machine, and says what it would have cost there
 #[derive(Parser)]
@@ -37,9 +40,12 @@ struct Args {
     /// Do something otherwise than recorded; may be given again
     #[arg(long, value_name = "[NAME=]CHANGE", value_parser = change)]
     change: Vec<(Option<String>, Change)>,
-    /// Memory of this host that the replayed buffers may have at once, in GiB
+    /// Memory of this host that the replay may have at once, in GiB: all buffers, and what a copy from or to the program's own memory takes
     #[arg(long, value_name = "GIB", default_value_t = 16)]
     max_gib: u32,
+    /// Bytes that the host may touch, copy, fill or get back one after the other, in GiB: a bound on the time
+    #[arg(long, value_name = "GIB", default_value_t = 256)]
+    max_host_gib: u32,
     /// Write the replay as a trace of its own
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -75,7 +81,7 @@ fn main() -> ExitCode {
     match run(&Args::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("um_replay: {error}");
+            eprintln!("um_replay: {}", printable(&error));
             ExitCode::FAILURE
         }
     }
@@ -83,19 +89,22 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> Result<(), String> {
     let name = args.trace.display();
-    let text = std::fs::read_to_string(&args.trace).map_err(|error| format!("{name}: {error}"))?;
+    let text = File::open(&args.trace)
+        .and_then(|file| bounded(file, LONGEST_BYTES))
+        .map_err(|error| format!("{name}: {error}"))?;
     let trace = Trace::from_json(&text).map_err(|error| format!("{name}: {error}"))?;
     let (gpu, model) = args.gpu.played();
     let mut replay = Replay::of(&trace)
         .gpu(gpu)
         .cuda(args.cuda.played())
-        .max_bytes(u64::from(args.max_gib) << 30);
+        .max_bytes(u64::from(args.max_gib) << 30)
+        .max_host_bytes(u64::from(args.max_host_gib) << 30);
     for (buffer, change) in &args.change {
         replay = replay.change(buffer.as_deref(), change.clone());
     }
     let replayed = replay.run().map_err(|error| error.to_string())?;
     let report = MigrationReport::of(&replayed.trace, &model);
-    print(&describe(&trace, &replayed, &report))?;
+    print(&printable(&describe(&trace, &replayed, &report)))?;
     if let Some(file) = &args.json {
         write(file, &replayed.trace.to_json())?;
     }
@@ -119,6 +128,25 @@ fn describe(trace: &Trace, replayed: &Replayed, report: &MigrationReport) -> Str
         text += &format!("left out: {what} ({count})\n");
     }
     text + &format!("\n{report}\n")
+}
+
+/// All of a text, if it is no longer than this.
+fn bounded(from: impl Read, most: u64) -> std::io::Result<String> {
+    let mut text = String::new();
+    from.take(most + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > most {
+        true => Err(std::io::Error::other(format!("it has more than {most} bytes"))),
+        false => Ok(text),
+    }
+}
+
+/// What a terminal may show: names in files and errors may hold anything.
+fn printable(text: &str) -> String {
+    let shown = |letter: char| match letter.is_control() && letter != '\n' {
+        true => '\u{fffd}',
+        false => letter,
+    };
+    text.chars().map(shown).collect()
 }
 
 fn print(text: &str) -> Result<(), String> {
@@ -176,5 +204,22 @@ impl Version {
             Self::V13_0 => CudaVersion::V13_0,
             Self::V13_4 => CudaVersion::V13_4,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{bounded, printable};
+
+    #[test]
+    fn files_without_an_end_are_not_read_for_ever() {
+        assert_eq!(bounded(&b"1234"[..], 4).unwrap(), "1234");
+        let error = bounded(std::io::repeat(b' '), 4).unwrap_err();
+        assert_eq!(error.to_string(), "it has more than 4 bytes");
+    }
+
+    #[test]
+    fn control_characters_are_not_shown() {
+        assert_eq!(printable("a\u{1b}[2J\nb\t"), "a\u{fffd}[2J\nb\u{fffd}");
     }
 }

@@ -1,38 +1,56 @@
-//! Buffers by address and time.
+//! Buffers by address, for times that only grow.
 
 use super::Piece;
 use crate::Buffer;
-use std::collections::{BTreeMap, HashSet};
-use std::ops::Bound::{Excluded, Unbounded};
+use crate::maxima::Maxima;
+use std::collections::HashSet;
+use std::iter::Peekable;
+use std::vec::IntoIter;
 
 /// Faults are told by page: a buffer may begin later on the same one.
 const PAGE: u64 = 4096;
+/// How often all records of a trace together are cut, beside a few times each. A block of 2 MiB may hold thousands of small buffers, so
+/// many migrations of it would have any number of pieces: the rest of a record counts to the buffer where its last piece begins.
+const MOST_CUTS: usize = 1 << 18;
+const CUTS_OF_A_RECORD: usize = 8;
 
 pub(super) struct BufferIndex<'a> {
     buffers: &'a [Buffer],
     leaves: Layer,
     slabs: Layer,
+    /// How often records may still be cut.
+    cuts: usize,
+    /// Records that were not cut at every border.
+    pub(super) uncut: u64,
 }
 
 impl<'a> BufferIndex<'a> {
-    pub(super) fn new(buffers: &'a [Buffer]) -> Self {
+    /// For as many records.
+    pub(super) fn new(buffers: &'a [Buffer], records: usize) -> Self {
         let slabs: HashSet<u64> = buffers.iter().filter_map(|buffer| buffer.slab).collect();
         let (outer, inner): (Vec<usize>, Vec<usize>) = (0..buffers.len())
             .filter(|&index| buffers[index].bytes > 0)
             .partition(|&index| slabs.contains(&buffers[index].id));
         Self {
             buffers,
-            leaves: Layer::new(buffers, inner),
-            slabs: Layer::new(buffers, outer),
+            leaves: Layer::new(buffers, &inner),
+            slabs: Layer::new(buffers, &outer),
+            cuts: MOST_CUTS + CUTS_OF_A_RECORD * records,
+            uncut: 0,
         }
     }
 
-    /// Cuts a record at the borders of buffers; the pieces' bytes and times add up to the record's.
+    /// Goes on to a time.
+    pub(super) fn advance(&mut self, time: u64) {
+        self.leaves.advance(self.buffers, time);
+        self.slabs.advance(self.buffers, time);
+    }
+
+    /// Cuts a record of this time at the borders of buffers; the pieces' bytes and times add up to the record's.
     pub(super) fn cut(
-        &self,
+        &mut self,
         address: u64,
         bytes: u64,
-        time: u64,
         nanoseconds: u64,
         pieces: &mut Vec<Piece>,
     ) {
@@ -40,7 +58,7 @@ impl<'a> BufferIndex<'a> {
         let end = address.saturating_add(bytes);
         if end == address {
             pieces.push(Piece {
-                buffer: self.at_page(address, time),
+                buffer: self.at_page(address),
                 address,
                 bytes,
                 nanoseconds,
@@ -50,11 +68,20 @@ impl<'a> BufferIndex<'a> {
         }
         let mut position = address;
         while position < end {
-            let buffer = self.at(position, time);
-            let border = buffer
+            let buffer = self.at(position);
+            let mut border = buffer
                 .map_or(u64::MAX, |index| end_of(&self.buffers[index]))
                 .min(self.next_begin(position))
                 .min(end);
+            if border < end {
+                match self.cuts.checked_sub(1) {
+                    Some(cuts) => self.cuts = cuts,
+                    None => {
+                        self.uncut += 1;
+                        border = end;
+                    }
+                }
+            }
             match pieces[begin..].last_mut() {
                 // What lies behind a buffer and is nobody's moved along with it.
                 Some(last) if last.buffer == buffer || buffer.is_none() => {
@@ -83,21 +110,18 @@ impl<'a> BufferIndex<'a> {
         share_time(&mut pieces[begin..], bytes, nanoseconds);
     }
 
-    fn at(&self, address: u64, time: u64) -> Option<usize> {
-        self.leaves
-            .at(self.buffers, address, time)
-            .or_else(|| self.slabs.at(self.buffers, address, time))
+    fn at(&self, address: u64) -> Option<usize> {
+        self.leaves.at(address).or_else(|| self.slabs.at(address))
     }
 
-    /// Like `at`; where only a slab, or nothing, is, a buffer that begins on the same page comes first.
-    fn at_page(&self, address: u64, time: u64) -> Option<usize> {
-        let leaf = self.leaves.at(self.buffers, address, time);
+    /// Like `at`; if there is only a slab or nothing, a buffer that begins on the same page comes first.
+    fn at_page(&self, address: u64) -> Option<usize> {
+        let leaf = self.leaves.at(address);
         let near = || {
             let begin = self.leaves.next_begin(address)?;
-            (begin / PAGE == address / PAGE).then(|| self.leaves.at(self.buffers, begin, time))?
+            (begin / PAGE == address / PAGE).then(|| self.leaves.at(begin))?
         };
-        leaf.or_else(near)
-            .or_else(|| self.slabs.at(self.buffers, address, time))
+        leaf.or_else(near).or_else(|| self.slabs.at(address))
     }
 
     fn next_begin(&self, address: u64) -> u64 {
@@ -106,48 +130,72 @@ impl<'a> BufferIndex<'a> {
     }
 }
 
-/// Buffers that do not overlap at any one time.
+/// Buffers of which, in a trace that was recorded, none overlap at any one time. If some do, the one that begins last counts.
 struct Layer {
-    /// By first byte, in order of time.
-    begins: BTreeMap<u64, Vec<usize>>,
-    /// The longest buffer ever.
-    longest: u64,
+    /// First bytes, upwards.
+    begins: Vec<u64>,
+    /// The buffer that is alive at each of them. Lifetimes at one address follow each other: only the last one that was made can be.
+    alive: Vec<Option<usize>>,
+    /// Where it ends.
+    ends: Maxima,
+    /// What is still to come, by time: buffers that are made, and buffers that are freed.
+    made: Peekable<IntoIter<(Option<u64>, usize)>>,
+    freed: Peekable<IntoIter<(u64, usize)>>,
 }
 
 impl Layer {
-    fn new(buffers: &[Buffer], mut indices: Vec<usize>) -> Self {
-        indices.sort_by_key(|&index| (buffers[index].allocated, index));
-        let mut begins: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
-        for &index in &indices {
-            begins
-                .entry(buffers[index].address)
-                .or_default()
-                .push(index);
-        }
-        let longest = indices.iter().map(|&index| buffers[index].bytes).max();
+    fn new(buffers: &[Buffer], indices: &[usize]) -> Self {
+        let mut begins: Vec<u64> = indices.iter().map(|&at| buffers[at].address).collect();
+        begins.sort_unstable();
+        begins.dedup();
+        let made = indices.iter().map(|&at| (buffers[at].allocated, at));
+        let freed = indices.iter().filter_map(|&at| {
+            let freed = buffers[at].freed?;
+            Some((freed.max(buffers[at].allocated.unwrap_or(0)), at))
+        });
         Self {
+            alive: vec![None; begins.len()],
+            ends: Maxima::new(begins.len()),
+            made: sorted(made),
+            freed: sorted(freed),
             begins,
-            longest: longest.unwrap_or(0),
         }
     }
 
-    fn at(&self, buffers: &[Buffer], address: u64, time: u64) -> Option<usize> {
-        let reach = address.saturating_sub(self.longest)..=address;
-        let mut groups = self.begins.range(reach).rev();
-        groups.find_map(|(_, group)| {
-            // At one address lifetimes follow each other: only the last one that was made by then can be alive.
-            let made = group.partition_point(|&index| buffers[index].allocated <= Some(time));
-            let last = *group.get(made.checked_sub(1)?)?;
-            let buffer = &buffers[last];
-            let alive = buffer.freed.is_none_or(|freed| time < freed);
-            (alive && address < end_of(buffer)).then_some(last)
-        })
+    fn advance(&mut self, buffers: &[Buffer], time: u64) {
+        let begins = &self.begins;
+        let place = |index: usize| begins.partition_point(|&begin| begin < buffers[index].address);
+        while let Some((_, index)) = self.made.next_if(|&(at, _)| at <= Some(time)) {
+            let place = place(index);
+            self.alive[place] = Some(index);
+            self.ends.set(place, end_of(&buffers[index]));
+        }
+        while let Some((_, index)) = self.freed.next_if(|&(at, _)| at <= time) {
+            let place = place(index);
+            if self.alive[place] == Some(index) {
+                self.alive[place] = None;
+                self.ends.set(place, 0);
+            }
+        }
     }
 
-    fn next_begin(&self, address: u64) -> Option<u64> {
-        let mut later = self.begins.range((Excluded(address), Unbounded));
-        later.next().map(|(&begin, _)| begin)
+    fn at(&self, address: u64) -> Option<usize> {
+        let behind = self.begins.partition_point(|&begin| begin <= address);
+        self.alive[self.ends.last_above(behind, address)?]
     }
+
+    /// Where the next buffer that is alive begins.
+    fn next_begin(&self, address: u64) -> Option<u64> {
+        let behind = self.begins.partition_point(|&begin| begin <= address);
+        let place = self.ends.first_above(behind, 0)?;
+        Some(self.begins[place])
+    }
+}
+
+fn sorted<T: Ord>(all: impl Iterator<Item = T>) -> Peekable<IntoIter<T>> {
+    let mut all: Vec<T> = all.collect();
+    all.sort_unstable();
+    all.into_iter().peekable()
 }
 
 fn end_of(buffer: &Buffer) -> u64 {

@@ -1,43 +1,71 @@
 //! Records become operations by time.
 
+use super::latest::{Latest, Rank, Wanted};
 use super::running::Running;
 use super::{Explanation, Piece};
-use crate::{Cause, Operation, OperationKind, Place, RecordKind, Trace};
-use std::collections::HashMap;
+use crate::{Cause, OperationKind, Place, RecordKind, Trace};
+use std::collections::{HashMap, HashSet};
+
+/// How many of the kernels that run at once are looked at, the one that started last first: no device runs more (CUDA C++ Programming
+/// Guide, "Maximum number of resident grids per device").
+const MOST_KERNELS: usize = 128;
 
 pub(super) struct Explainer<'a> {
     trace: &'a Trace,
-    /// Operations over each buffer, by start.
-    over: HashMap<u64, Vec<usize>>,
+    /// Which operations concern which buffers.
+    accessed: HashSet<(usize, u64)>,
     /// Each kernel's launch.
     launches: Vec<Option<usize>>,
     /// Each launch's kernel.
     kernels: HashMap<usize, usize>,
+    /// The kernels of each device, and of all.
+    running: HashMap<Option<u32>, Running>,
+    /// The host's guards and copies over each buffer, and all.
+    on_host: HashMap<Option<u64>, Running>,
+    latest: Latest<'a>,
 }
 
 impl<'a> Explainer<'a> {
     pub(super) fn new(trace: &'a Trace) -> Self {
         let mut by_start: Vec<usize> = (0..trace.operations.len()).collect();
         by_start.sort_by_key(|&index| (trace.operations[index].start, index));
-        let mut over: HashMap<u64, Vec<usize>> = HashMap::new();
-        for &index in &by_start {
-            for access in &trace.operations[index].accesses {
-                let list = over.entry(access.buffer).or_default();
-                if list.last() != Some(&index) {
-                    list.push(index);
-                }
-            }
-        }
         let launches = launches_of(trace, &by_start);
         let pairs = launches.iter().enumerate();
         let kernels = pairs
             .filter_map(|(kernel, launch)| Some(((*launch)?, kernel)))
             .collect();
+        let mut running: HashMap<Option<u32>, Running> = HashMap::new();
+        for (index, run) in trace.kernels.iter().enumerate() {
+            for key in [None, Some(run.device)] {
+                let list = running.entry(key).or_default();
+                list.push(run.start, run.end, index);
+            }
+        }
+        let mut accessed = HashSet::new();
+        let mut on_host: HashMap<Option<u64>, Running> = HashMap::new();
+        for (index, operation) in trace.operations.iter().enumerate() {
+            let is_host = matches!(operation.kind, OperationKind::Host | OperationKind::Copy);
+            let mut push = |key| {
+                let list = on_host.entry(key).or_default();
+                list.push(operation.start, operation.end, index);
+            };
+            if is_host {
+                push(None);
+            }
+            for access in &operation.accesses {
+                if accessed.insert((index, access.buffer)) && is_host {
+                    push(Some(access.buffer));
+                }
+            }
+        }
         Self {
             trace,
-            over,
+            accessed,
             launches,
             kernels,
+            running,
+            on_host,
+            latest: Latest::new(trace, by_start),
         }
     }
 
@@ -45,199 +73,123 @@ impl<'a> Explainer<'a> {
         &self.launches
     }
 
-    /// Explains every record; `pieces` are the records' first ones.
-    pub(super) fn explain(&self, pieces: &[Piece]) -> Vec<Explanation> {
-        let trace = self.trace;
-        let kernels = trace.kernels.iter().enumerate();
-        let mut kernels = Running::new(kernels.map(|(index, run)| (run.start, run.end, index)));
-        let host = trace.operations.iter().enumerate();
-        let mut host = Running::new(
-            host.filter(|(_, operation)| {
-                matches!(operation.kind, OperationKind::Host | OperationKind::Copy)
-            })
-            .map(|(index, operation)| (operation.start, operation.end, index)),
-        );
-        let mut order: Vec<usize> = (0..trace.records.len()).collect();
-        order.sort_by_key(|&record| trace.records[record].start);
-        let mut explanations = vec![Explanation::Nothing; trace.records.len()];
-        for record in order {
-            let piece = &pieces[record];
-            let time = trace.records[record].start;
-            let mut kernel = |device| self.kernel(&mut kernels, device, piece, time);
-            let mut on_host = || self.host(&mut host, piece, time);
-            let latest_used = || {
-                self.latest(piece, time, |operation| {
-                    use OperationKind::{Copy, Fill, Launch};
-                    matches!(operation.kind, Launch { .. } | Copy | Fill)
-                })
-            };
-            use RecordKind as R;
-            let found = match trace.records[record].kind {
-                R::GpuFault { device, .. } => kernel(Some(device)).or_else(latest_used),
-                R::Migration {
-                    to,
-                    cause: Cause::User,
-                    ..
-                } => self.call(piece, time, to),
-                R::Migration {
-                    cause: Cause::Eviction,
-                    ..
-                } => kernel(None).or_else(|| self.room(time)),
-                R::Migration {
-                    to: Place::Device(device),
-                    ..
-                } => kernel(Some(device)).or_else(latest_used),
-                R::Migration {
-                    to: Place::Host, ..
-                }
-                | R::CpuFault { .. } => on_host(),
-                R::Throttling { place: Place::Host }
-                | R::RemoteMap {
-                    by: Place::Host, ..
-                } => on_host().or_else(|| kernel(None)),
-                R::Throttling {
-                    place: Place::Device(device),
-                }
-                | R::RemoteMap {
-                    by: Place::Device(device),
-                    ..
-                } => kernel(Some(device)).or_else(on_host),
-                R::Thrashing { .. } => kernel(None).or_else(on_host),
-            };
+    /// Explains every record; `order` is that of their starts, and `pieces` are their first ones.
+    pub(super) fn explain(mut self, order: &[usize], pieces: &[Piece]) -> Vec<Explanation> {
+        let mut explanations = vec![Explanation::Nothing; pieces.len()];
+        for &record in order {
+            let found = self.explain_one(record, &pieces[record]);
             explanations[record] = found.unwrap_or_default();
         }
         explanations
     }
 
-    fn kernel(
-        &self,
-        running: &mut Running,
-        device: Option<u32>,
-        piece: &Piece,
-        time: u64,
-    ) -> Option<Explanation> {
-        let runs = &self.trace.kernels;
-        let on = |&kernel: &usize| device.is_none_or(|device| runs[kernel].device == device);
-        let all: Vec<usize> = running.at(time).filter(on).collect();
-        let uses = |&&kernel: &&usize| {
-            self.launches[kernel].is_some_and(|launch| self.concerns(launch, piece))
-        };
-        let best = all.iter().rev().find(uses).or(all.last())?;
-        Some(Explanation::Run(*best))
-    }
-
-    fn host(&self, running: &mut Running, piece: &Piece, time: u64) -> Option<Explanation> {
-        let all: Vec<usize> = running.at(time).collect();
-        let concerned = all
-            .iter()
-            .rev()
-            .find(|&&operation| self.concerns(operation, piece));
-        concerned
-            .or(all.last())
-            .map(|&operation| Explanation::Operation(operation))
-    }
-
-    /// The call of the program that moved something.
-    fn call(&self, piece: &Piece, time: u64, place: Place) -> Option<Explanation> {
-        use OperationKind as O;
-        let prefetch = |wanted: Option<Place>| {
-            self.latest(piece, time, |operation| match operation.kind {
-                O::Prefetch { to, left_out } => !left_out && wanted.is_none_or(|place| place == to),
-                _ => false,
-            })
-        };
-        prefetch(Some(place))
-            .or_else(|| prefetch(None))
-            .or_else(|| {
-                self.latest(piece, time, |operation| {
-                    matches!(
-                        operation.kind,
-                        O::Advise { .. } | O::Discard | O::Copy | O::Fill
-                    )
-                })
-            })
-    }
-
-    /// Who needed room when no kernel ran.
-    fn room(&self, time: u64) -> Option<Explanation> {
-        let prefetches = self.trace.operations.iter().enumerate();
-        prefetches
-            .filter(|(_, operation)| {
-                operation.start <= time
-                    && matches!(
-                        operation.kind,
-                        OperationKind::Prefetch {
-                            to: Place::Device(_),
-                            left_out: false
-                        }
-                    )
-            })
-            .max_by_key(|&(index, operation)| (operation.start, index))
-            .map(|(index, _)| Explanation::Operation(index))
-    }
-
-    /// The latest operation over a piece's memory before a time: over its first byte, else anywhere in the buffer.
-    fn latest(
-        &self,
-        piece: &Piece,
-        time: u64,
-        wanted: impl Fn(&Operation) -> bool,
-    ) -> Option<Explanation> {
-        let operations = &self.trace.operations;
-        let before =
-            |list: &'_ Vec<usize>| list.partition_point(|&index| operations[index].start <= time);
-        let mut candidates = Vec::new();
-        for id in self.ids(piece) {
-            let Some(list) = self.over.get(&id) else {
-                continue;
-            };
-            let mut any = None;
-            for &index in list[..before(list)].iter().rev() {
-                if !wanted(&operations[index]) {
-                    continue;
-                }
-                any = any.or(Some(index));
-                if self.covers(index, piece) {
-                    candidates.push((true, operations[index].start, index));
-                    any = None;
-                    break;
-                }
+    fn explain_one(&mut self, record: usize, piece: &Piece) -> Option<Explanation> {
+        let trace = self.trace;
+        let time = trace.records[record].start;
+        self.latest.advance(time);
+        use RecordKind as R;
+        match trace.records[record].kind {
+            R::GpuFault { device, .. } => self
+                .kernel(Some(device), piece, time)
+                .or_else(|| self.call(piece, Wanted::Use)),
+            R::Migration {
+                to,
+                cause: Cause::User,
+                ..
+            } => {
+                let wanted = [Wanted::PrefetchTo(to), Wanted::Prefetch, Wanted::Call];
+                wanted.into_iter().find_map(|kind| self.call(piece, kind))
             }
-            candidates.extend(any.map(|index| (false, operations[index].start, index)));
+            R::Migration {
+                cause: Cause::Eviction,
+                ..
+            } => {
+                // Who needed room, if no kernel ran.
+                let prefetch = self.latest.to_devices().map(Explanation::Operation);
+                self.kernel(None, piece, time).or(prefetch)
+            }
+            R::Migration {
+                to: Place::Device(device),
+                ..
+            } => self
+                .kernel(Some(device), piece, time)
+                .or_else(|| self.call(piece, Wanted::Use)),
+            R::Migration {
+                to: Place::Host, ..
+            }
+            | R::CpuFault { .. } => self.host(piece, time),
+            R::Throttling { place: Place::Host }
+            | R::RemoteMap {
+                by: Place::Host, ..
+            } => self
+                .host(piece, time)
+                .or_else(|| self.kernel(None, piece, time)),
+            R::Throttling {
+                place: Place::Device(device),
+            }
+            | R::RemoteMap {
+                by: Place::Device(device),
+                ..
+            } => self
+                .kernel(Some(device), piece, time)
+                .or_else(|| self.host(piece, time)),
+            R::Thrashing { .. } => self
+                .kernel(None, piece, time)
+                .or_else(|| self.host(piece, time)),
         }
-        let (.., best) = candidates.into_iter().max()?;
-        Some(match self.kernels.get(&best) {
-            Some(&kernel) => Explanation::Run(kernel),
-            None => Explanation::Operation(best),
-        })
     }
 
-    /// A piece's buffer, and the slab around it: calls name either.
-    fn ids(&self, piece: &Piece) -> impl Iterator<Item = u64> {
-        let buffer = piece.buffer.map(|index| &self.trace.buffers[index]);
-        let slab = buffer.and_then(|buffer| buffer.slab);
-        buffer.map(|buffer| buffer.id).into_iter().chain(slab)
-    }
-
-    fn concerns(&self, operation: usize, piece: &Piece) -> bool {
-        let accesses = &self.trace.operations[operation].accesses;
-        self.ids(piece)
-            .any(|id| accesses.iter().any(|access| access.buffer == id))
-    }
-
-    fn covers(&self, operation: usize, piece: &Piece) -> bool {
-        let Some(buffer) = piece.buffer.map(|index| &self.trace.buffers[index]) else {
-            return false;
+    fn kernel(&mut self, device: Option<u32>, piece: &Piece, time: u64) -> Option<Explanation> {
+        let (trace, accessed, launches) = (self.trace, &self.accessed, &self.launches);
+        let uses = |kernel: usize| {
+            launches[kernel].is_some_and(|launch| {
+                let mut ids = ids(trace, piece).into_iter().flatten();
+                ids.any(|id| accessed.contains(&(launch, id)))
+            })
         };
+        let running = self.running.get_mut(&device)?;
+        let mut latest = None;
+        for (_, kernel) in running.at(time).take(MOST_KERNELS) {
+            latest = latest.or(Some(kernel));
+            if uses(kernel) {
+                return Some(Explanation::Run(kernel));
+            }
+        }
+        latest.map(Explanation::Run)
+    }
+
+    fn host(&mut self, piece: &Piece, time: u64) -> Option<Explanation> {
+        let mut last = |key| self.on_host.get_mut(&key)?.at(time).next();
+        let concerned = ids(self.trace, piece).into_iter().flatten();
+        let concerned = concerned.filter_map(|id| last(Some(id))).max();
+        let (_, operation) = concerned.or_else(|| last(None))?;
+        Some(Explanation::Operation(operation))
+    }
+
+    /// The latest operation over a piece's memory: over the piece, else anywhere in its buffer. Calls over its slab are over all of it.
+    fn call(&self, piece: &Piece, wanted: Wanted) -> Option<Explanation> {
+        let (buffer, latest) = (&self.trace.buffers[piece.buffer?], &self.latest);
         let offset = piece.address.saturating_sub(buffer.address);
-        let accesses = &self.trace.operations[operation].accesses;
-        accesses.iter().any(|access| {
-            // Calls round outwards to blocks at most; a piece that begins with the buffer is covered by a call on its first bytes.
-            access.buffer != buffer.id
-                || (access.offset <= offset.saturating_add(piece.bytes)
-                    && offset < access.offset.saturating_add(access.bytes.max(1)))
+        let on_slab = buffer.slab.and_then(|id| latest.over(id, wanted));
+        let on_part = latest.over_part(buffer.id, wanted, offset, piece.bytes);
+        let rank: Rank = on_slab
+            .max(on_part)
+            .or_else(|| latest.over(buffer.id, wanted))?;
+        let operation = latest.operation(rank);
+        Some(match self.kernels.get(&operation) {
+            Some(&kernel) => Explanation::Run(kernel),
+            None => Explanation::Operation(operation),
         })
     }
+}
+
+/// A piece's buffer, and the slab around it: calls name either.
+fn ids(trace: &Trace, piece: &Piece) -> [Option<u64>; 2] {
+    let buffer = piece.buffer.map(|index| &trace.buffers[index]);
+    [
+        buffer.map(|buffer| buffer.id),
+        buffer.and_then(|buffer| buffer.slab),
+    ]
 }
 
 /// Each kernel's launch: the one that it names, else the latest earlier launch of that name on that device.

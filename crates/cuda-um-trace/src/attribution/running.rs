@@ -1,34 +1,38 @@
 //! Which of many intervals are running, for times that only grow.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
+#[derive(Default)]
 pub(super) struct Running {
-    /// `(start, end, index)` by start.
-    waiting: std::iter::Peekable<std::vec::IntoIter<(u64, u64, usize)>>,
-    active: Vec<(u64, u64, usize)>,
-    first_end: u64,
+    /// `(start, end, index)` of those that are still to begin; the next one is the greatest.
+    waiting: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    /// `(start, index)`.
+    active: BTreeSet<(u64, usize)>,
+    /// `(end, start, index)` of the active ones.
+    ends: BinaryHeap<Reverse<(u64, u64, usize)>>,
 }
 
 impl Running {
-    pub(super) fn new(intervals: impl Iterator<Item = (u64, u64, usize)>) -> Self {
-        let mut waiting: Vec<_> = intervals.collect();
-        waiting.sort_unstable_by_key(|&(start, _, index)| (start, index));
-        Self {
-            waiting: waiting.into_iter().peekable(),
-            active: Vec::new(),
-            first_end: u64::MAX,
-        }
+    pub(super) fn push(&mut self, start: u64, end: u64, index: usize) {
+        self.waiting.push(Reverse((start, end, index)));
     }
 
-    /// Those that run at a time, borders included; in the order in which they began.
-    pub(super) fn at(&mut self, time: u64) -> impl DoubleEndedIterator<Item = usize> + '_ {
-        while let Some(next) = self.waiting.next_if(|&(start, ..)| start <= time) {
-            self.first_end = self.first_end.min(next.1);
-            self.active.push(next);
+    /// Those that run at a time, borders included, as `(start, index)`; the one that began last comes first.
+    pub(super) fn at(&mut self, time: u64) -> impl Iterator<Item = (u64, usize)> + '_ {
+        while let Some(&Reverse((start, end, index))) = self.waiting.peek()
+            && start <= time
+        {
+            self.waiting.pop();
+            self.active.insert((start, index));
+            self.ends.push(Reverse((end, start, index)));
         }
-        if self.first_end < time {
-            self.active.retain(|&(_, end, _)| end >= time);
-            let ends = self.active.iter().map(|&(_, end, _)| end);
-            self.first_end = ends.min().unwrap_or(u64::MAX);
+        while let Some(&Reverse((end, start, index))) = self.ends.peek()
+            && end < time
+        {
+            self.ends.pop();
+            self.active.remove(&(start, index));
         }
-        self.active.iter().map(|&(.., index)| index)
+        self.active.iter().rev().copied()
     }
 }

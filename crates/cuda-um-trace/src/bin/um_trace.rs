@@ -4,7 +4,8 @@ use clap::{Parser, Subcommand};
 use cuda_um_cost::CostModel;
 use cuda_um_trace::{MigrationReport, Trace, html, patterns, perfetto, svg};
 use std::fmt::Write as _;
-use std::io::{Read as _, Write as _};
+use std::fs::File;
+use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -16,6 +17,8 @@ Examples:
   um_trace perfetto trace.json -o trace.perfetto.json    then open it at ui.perfetto.dev
 
 Exit status: 0 done; 1 a file cannot be read, written or understood (one line says which); 2 wrong usage.";
+/// What is read of a file: pipes and devices may have no end.
+const LONGEST_BYTES: u64 = 1 << 30;
 
 /// Reports and pictures of what unified memory moved.
 #[derive(Parser)]
@@ -83,7 +86,7 @@ fn main() -> ExitCode {
     match run(Args::parse().task) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("um_trace: {error}");
+            eprintln!("um_trace: {}", printable(&error));
             ExitCode::FAILURE
         }
     }
@@ -112,7 +115,7 @@ fn run(task: Task) -> Result<(), String> {
         Task::Perfetto { input, output } => {
             write(output.output.as_deref(), &perfetto(&input.trace()?))
         }
-        Task::Stats { input } => write(None, &stats(&input.trace()?)),
+        Task::Stats { input } => write(None, &printable(&stats(&input.trace()?))),
     }
 }
 
@@ -135,13 +138,30 @@ impl Input {
 }
 
 fn read(path: &Path) -> Result<String, String> {
-    let mut text = String::new();
-    let result = match path.as_os_str() == "-" {
-        true => std::io::stdin().read_to_string(&mut text).map(|_| ()),
-        false => std::fs::read_to_string(path).map(|read| text = read),
+    let text = match path.as_os_str() == "-" {
+        true => bounded(std::io::stdin(), LONGEST_BYTES),
+        false => File::open(path).and_then(|file| bounded(file, LONGEST_BYTES)),
     };
-    result.map_err(|error| in_file(path, error))?;
-    Ok(text)
+    text.map_err(|error| in_file(path, error))
+}
+
+/// All of a text, if it is no longer than this.
+fn bounded(from: impl Read, most: u64) -> std::io::Result<String> {
+    let mut text = String::new();
+    from.take(most + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > most {
+        true => Err(std::io::Error::other(format!("it has more than {most} bytes"))),
+        false => Ok(text),
+    }
+}
+
+/// What a terminal may show: names in files and errors may hold anything.
+fn printable(text: &str) -> String {
+    let shown = |letter: char| match letter.is_control() && letter != '\n' {
+        true => '\u{fffd}',
+        false => letter,
+    };
+    text.chars().map(shown).collect()
 }
 
 fn write(path: Option<&Path>, text: &str) -> Result<(), String> {
@@ -181,4 +201,21 @@ fn stats(trace: &Trace) -> String {
         };
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{bounded, printable};
+
+    #[test]
+    fn files_without_an_end_are_not_read_for_ever() {
+        assert_eq!(bounded(&b"1234"[..], 4).unwrap(), "1234");
+        let error = bounded(std::io::repeat(b' '), 4).unwrap_err();
+        assert_eq!(error.to_string(), "it has more than 4 bytes");
+    }
+
+    #[test]
+    fn control_characters_are_not_shown() {
+        assert_eq!(printable("a\u{1b}[2J\nb\t"), "a\u{fffd}[2J\nb\u{fffd}");
+    }
 }

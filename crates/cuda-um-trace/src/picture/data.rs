@@ -2,8 +2,9 @@
 
 use crate::report::line;
 use crate::residency::{self, Residency, State};
-use crate::{Attribution, Cause, MigrationReport, OperationKind, Place, RecordKind, Trace};
+use crate::{Attribution, Cause, MigrationReport, OperationKind, Place, RecordKind, Trace, units};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 /// Buffers that get a residency map.
@@ -215,10 +216,10 @@ fn lanes(trace: &Trace, attribution: &Attribution, texts: &mut Texts) -> Vec<Lan
     };
     let since = |time: u64| time.saturating_sub(trace.start);
     let ids = trace.buffers.iter();
-    let names: HashMap<u64, &str> = ids.map(|one| (one.id, one.name.as_str())).collect();
+    let names: HashMap<u64, Cow<str>> = ids.map(|one| (one.id, units::short(&one.name))).collect();
     for operation in &trace.operations {
         let over = operation.accesses.iter();
-        let over = over.map(|one| names.get(&one.buffer).copied().unwrap_or("?"));
+        let over = over.map(|one| names.get(&one.buffer).map_or("?", |name| name));
         let mut over: Vec<&str> = over.take(6).collect();
         if operation.accesses.len() > over.len() {
             over.push("…");
@@ -235,7 +236,7 @@ fn lanes(trace: &Trace, attribution: &Attribution, texts: &mut Texts) -> Vec<Lan
         let item = Item {
             start: since(operation.start),
             length: operation.end.saturating_sub(operation.start),
-            label: texts.index(line::operation_name(&operation.kind)),
+            label: texts.index(units::short(&line::operation_name(&operation.kind)).into_owned()),
             detail: texts.index(detail),
             amount: 0,
             colour: if on_host { Colour::Host } else { Colour::Call },
@@ -257,7 +258,7 @@ fn lanes(trace: &Trace, attribution: &Attribution, texts: &mut Texts) -> Vec<Lan
         let item = Item {
             start: since(run.start),
             length: run.end.saturating_sub(run.start),
-            label: texts.index(run.name.clone()),
+            label: texts.index(units::short(&run.name).into_owned()),
             detail: texts.index(String::new()),
             amount: 0,
             colour: Colour::Kernel,
@@ -268,7 +269,9 @@ fn lanes(trace: &Trace, attribution: &Attribution, texts: &mut Texts) -> Vec<Lan
     for (index, record) in trace.records.iter().enumerate() {
         let buffer = attribution.pieces(index)[0].buffer;
         let buffer = buffer.map_or(line::UNKNOWN, |buffer| &trace.buffers[buffer].name);
+        let buffer = units::short(buffer);
         let during = line::name(trace, attribution.explanation(index));
+        let during = units::short(&during);
         let mut item = |label: String, amount, colour| Item {
             start: since(record.start),
             length: record.end.saturating_sub(record.start),
@@ -349,13 +352,16 @@ fn maps(
     let rank: HashMap<u64, usize> = rank
         .filter_map(|(index, line)| Some((line.id?, index)))
         .collect();
-    let rank = |residency: &Residency| rank.get(&trace.buffers[residency.buffer].id).copied();
-    let mut all = residency::of(trace, attribution);
-    all.retain(|one| trace.buffers[one.buffer].managed);
-    let left_out = all.len().saturating_sub(MAPS);
-    all.sort_by_key(|one| rank(one).unwrap_or(usize::MAX));
-    all.truncate(MAPS);
-    all.sort_by_key(|one| one.buffer);
+    let mut chosen = residency::buffers(trace, attribution);
+    chosen.retain(|&buffer| trace.buffers[buffer].managed);
+    let left_out = chosen.len().saturating_sub(MAPS);
+    chosen.sort_by_key(|&buffer| {
+        let id = trace.buffers[buffer].id;
+        rank.get(&id).copied().unwrap_or(usize::MAX)
+    });
+    chosen.truncate(MAPS);
+    chosen.sort_unstable();
+    let all = residency::of(trace, attribution, &chosen);
     let since = |time: u64| time.saturating_sub(trace.start);
     let maps = all.into_iter().map(|mut residency| {
         let buffer = &trace.buffers[residency.buffer];

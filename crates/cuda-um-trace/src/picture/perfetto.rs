@@ -1,9 +1,10 @@
 //! Trace events as ui.perfetto.dev and chrome://tracing read them.
 
 use crate::report::line;
-use crate::{Attribution, OperationKind, Place, RecordKind, Trace};
+use crate::{Attribution, OperationKind, Place, RecordKind, Trace, units};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
 /// Processes of the file: Perfetto groups tracks by them.
 const HOST: u32 = 1;
@@ -32,7 +33,7 @@ pub fn perfetto(trace: &Trace) -> String {
             trace,
             HOST,
             track,
-            &line::operation_name(&operation.kind),
+            &units::short(&line::operation_name(&operation.kind)),
             times,
             arguments,
         );
@@ -50,16 +51,18 @@ pub fn perfetto(trace: &Trace) -> String {
             trace,
             process,
             run.stream.into(),
-            &run.name,
+            &units::short(&run.name),
             (run.start, run.end),
             json!({}),
         );
     }
     for (index, record) in trace.records.iter().enumerate() {
         let buffer = attribution.pieces(index)[0].buffer;
+        let buffer = buffer.map_or(line::UNKNOWN, |buffer| &trace.buffers[buffer].name);
+        let during = line::name(trace, attribution.explanation(index));
         let mut arguments = json!({
-            "buffer": buffer.map_or(line::UNKNOWN, |buffer| &trace.buffers[buffer].name),
-            "during": line::name(trace, attribution.explanation(index)),
+            "buffer": units::short(buffer),
+            "during": units::short(&during),
             "address": format!("{:#x}", record.address),
         });
         let (track, name, what) = match record.kind {
@@ -98,16 +101,22 @@ pub fn perfetto(trace: &Trace) -> String {
         );
     }
     events.counters(trace);
-    // Numbers and strings: there is nothing to fail.
-    serde_json::to_string(&json!({ "displayTimeUnit": "ns", "traceEvents": events.finish() }))
-        .unwrap_or_default()
+    let events = events.finish();
+    format!("{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[{events}]}}")
 }
 
 #[derive(Default)]
 struct Events {
     processes: BTreeMap<u32, String>,
     tracks: BTreeMap<(u32, u64), String>,
-    events: Vec<Value>,
+    /// As JSON, with commas between them: as values they would take many times as much.
+    events: String,
+}
+
+fn push(events: &mut String, event: Value) {
+    let comma = if events.is_empty() { "" } else { "," };
+    // A string takes everything.
+    let _ = write!(events, "{comma}{event}");
 }
 
 impl Events {
@@ -131,10 +140,11 @@ impl Events {
         (start, end): (u64, u64),
         arguments: Value,
     ) {
-        self.events.push(json!({
+        let event = json!({
             "ph": "X", "name": name, "pid": process, "tid": track,
             "ts": since(trace, start), "dur": end.saturating_sub(start) as f64 / 1e3, "args": arguments,
-        }));
+        });
+        push(&mut self.events, event);
     }
 
     /// Bytes that migrations left on each device, from what was there when the trace began.
@@ -160,22 +170,27 @@ impl Events {
             *now += by;
             let mut value = Map::new();
             value.insert(format!("bytes moved to GPU {device}"), json!(*now as f64));
-            self.events.push(json!({
+            let event = json!({
                 "ph": "C", "name": format!("GPU {device}: bytes moved there, less those moved away"), "pid": MEMORY,
                 "ts": since(trace, time), "args": value,
-            }));
+            });
+            push(&mut self.events, event);
         }
     }
 
-    fn finish(self) -> Vec<Value> {
-        let mut all = Vec::with_capacity(self.events.len() + self.tracks.len() * 2);
+    /// All of them, names of processes and tracks first.
+    fn finish(self) -> String {
+        let mut all = String::new();
         for (process, name) in &self.processes {
-            all.push(json!({ "ph": "M", "name": "process_name", "pid": process, "args": { "name": name } }));
+            push(&mut all, json!({ "ph": "M", "name": "process_name", "pid": process, "args": { "name": name } }));
         }
         for ((process, track), name) in &self.tracks {
-            all.push(json!({ "ph": "M", "name": "thread_name", "pid": process, "tid": track, "args": { "name": name } }));
+            push(&mut all, json!({ "ph": "M", "name": "thread_name", "pid": process, "tid": track, "args": { "name": name } }));
         }
-        all.extend(self.events);
+        if !self.events.is_empty() {
+            all += ",";
+            all += &self.events;
+        }
         all
     }
 }

@@ -2,7 +2,8 @@
 
 use super::find::by_fault;
 use crate::{
-    Attribution, Explanation, Operation, OperationKind, Piece, Place, Record, RecordKind, Trace,
+    Access, Attribution, Explanation, Operation, OperationKind, Piece, Place, Record, RecordKind,
+    Trace,
 };
 use cuda_um_cost::{CostModel, at_rate};
 use std::cell::RefCell;
@@ -27,6 +28,35 @@ pub(crate) struct Use {
     pub(crate) by: Place,
 }
 
+/// Uses that are asked for.
+#[derive(Clone, Copy)]
+pub(crate) enum Wanted {
+    Any,
+    Writes,
+    ByDevices,
+}
+
+/// When some uses were: starts, each with the latest end of those up to it.
+#[derive(Clone, Default)]
+struct Times(Vec<(u64, u64)>);
+
+impl Times {
+    fn of<'a>(uses: impl Iterator<Item = &'a Use>) -> Self {
+        let mut latest = 0;
+        let times = uses.map(|one| {
+            latest = latest.max(one.end);
+            (one.start, latest)
+        });
+        Self(times.collect())
+    }
+
+    /// Whether there is one in a time.
+    fn any(&self, from: u64, until: u64) -> bool {
+        let before = self.0.partition_point(|&(start, _)| start <= until);
+        before > 0 && self.0[before - 1].1 >= from
+    }
+}
+
 pub(crate) struct Context<'a> {
     pub(crate) trace: &'a Trace,
     pub(crate) attribution: &'a Attribution,
@@ -35,10 +65,12 @@ pub(crate) struct Context<'a> {
     pub(crate) parts: Vec<Vec<Part>>,
     /// Kernels, copies, fills and host guards over each buffer, by time.
     pub(crate) uses: Vec<Vec<Use>>,
-    /// Every operation that names the buffer, by start.
-    over: Vec<Vec<usize>>,
-    /// The latest end of the uses of a buffer up to each.
-    latest_ends: Vec<Vec<u64>>,
+    /// Every operation that names the buffer, by start, with its first access.
+    over: Vec<Vec<(usize, Access)>>,
+    /// Starts of those that are no prefetches.
+    calls: Vec<Vec<u64>>,
+    /// Times of all uses of a buffer, of those that write, and of those by devices.
+    times: Vec<[Times; 3]>,
     /// Starts of kernels of which the trace does not know what they use, in order.
     unknown_kernels: Vec<u64>,
     /// Where faults by the model would take longer than the kernel or guard that they happened in: which part of the model's time they had.
@@ -73,18 +105,25 @@ impl<'a> Context<'a> {
             .collect();
         unknown_kernels.sort_unstable();
         let uses = uses(trace, attribution);
-        let latest_ends = uses.iter().map(|list| {
-            let mut latest = 0;
-            let ends = list.iter().map(|one| {
-                latest = latest.max(one.end);
-                latest
-            });
-            ends.collect()
+        let times = uses.iter().map(|list| {
+            [
+                Times::of(list.iter()),
+                Times::of(list.iter().filter(|one| one.write)),
+                Times::of(list.iter().filter(|one| one.by != Place::Host)),
+            ]
+        });
+        let over = over(trace);
+        let calls = over.iter().map(|list| {
+            let operations = list.iter().map(|&(index, _)| &trace.operations[index]);
+            let calls =
+                operations.filter(|one| !matches!(one.kind, OperationKind::Prefetch { .. }));
+            calls.map(|one| one.start).collect()
         });
         Self {
-            latest_ends: latest_ends.collect(),
+            times: times.collect(),
+            calls: calls.collect(),
             parts,
-            over: over(trace),
+            over,
             uses,
             unknown_kernels,
             shares: shares(trace, attribution, model),
@@ -117,32 +156,27 @@ impl<'a> Context<'a> {
             .is_none_or(|&start| start > until)
     }
 
-    /// The operations that name a buffer, by start.
+    /// The operations that name a buffer, by start, each with its first access to it.
     pub(crate) fn operations(
         &self,
         buffer: usize,
-    ) -> impl DoubleEndedIterator<Item = &'a Operation> {
+    ) -> impl Iterator<Item = (&'a Operation, Access)> {
         let operations = &self.trace.operations;
         self.over[buffer]
             .iter()
-            .map(move |&index| &operations[index])
+            .map(move |&(index, access)| (&operations[index], access))
+    }
+
+    /// Whether an operation that is no prefetch named a buffer between two times.
+    pub(crate) fn called_between(&self, buffer: usize, from: u64, until: u64) -> bool {
+        let calls = &self.calls[buffer];
+        let behind = calls.partition_point(|&start| start <= from);
+        calls.get(behind).is_some_and(|&start| start < until)
     }
 
     /// Whether a buffer was used in a time as wanted.
-    pub(crate) fn used(
-        &self,
-        buffer: usize,
-        from: u64,
-        until: u64,
-        wanted: impl Fn(&Use) -> bool,
-    ) -> bool {
-        let uses = &self.uses[buffer];
-        let before = uses.partition_point(|one| one.start <= until);
-        let ends = &self.latest_ends[buffer];
-        (0..before)
-            .rev()
-            .take_while(|&index| ends[index] >= from)
-            .any(|index| uses[index].end >= from && wanted(&uses[index]))
+    pub(crate) fn used(&self, buffer: usize, from: u64, until: u64, wanted: Wanted) -> bool {
+        self.times[buffer][wanted as usize].any(from, until)
     }
 
     /// What a part of a fault, or of a migration that a fault caused, cost by the model; of a migration, so many bytes of it. Never more
@@ -225,20 +259,20 @@ fn shares(
     prices.into_iter().filter_map(share).collect()
 }
 
-fn over(trace: &Trace) -> Vec<Vec<usize>> {
+fn over(trace: &Trace) -> Vec<Vec<(usize, Access)>> {
     let ids = indices(trace);
-    let mut over = vec![Vec::new(); trace.buffers.len()];
+    let mut over: Vec<Vec<(usize, Access)>> = vec![Vec::new(); trace.buffers.len()];
     for (index, operation) in trace.operations.iter().enumerate() {
         for access in &operation.accesses {
             if let Some(&buffer) = ids.get(&access.buffer)
-                && over[buffer].last() != Some(&index)
+                && over[buffer].last().is_none_or(|&(last, _)| last != index)
             {
-                over[buffer].push(index);
+                over[buffer].push((index, *access));
             }
         }
     }
     for list in &mut over {
-        list.sort_by_key(|&index| (trace.operations[index].start, index));
+        list.sort_by_key(|&(index, _)| (trace.operations[index].start, index));
     }
     over
 }

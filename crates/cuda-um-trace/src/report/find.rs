@@ -9,9 +9,11 @@ mod read_mostly;
 mod round_trips;
 
 pub(crate) use faults::by_fault;
+pub(crate) use round_trips::Directions;
 
 use super::context::Context;
 use super::{Finding, FindingKind, Saving};
+use crate::units;
 
 pub(super) fn all(context: &Context) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -40,7 +42,7 @@ fn finding(context: &Context, buffer: usize, kind: FindingKind, saves: Saving) -
     let buffer = &context.trace.buffers[buffer];
     Finding {
         buffer: Some(buffer.id),
-        name: buffer.name.clone(),
+        name: units::short(&buffer.name).into_owned(),
         kind,
         saves,
         alternative: false,

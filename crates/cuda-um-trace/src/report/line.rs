@@ -3,7 +3,7 @@
 use super::{Finding, Saving, Traffic};
 use crate::{Attribution, Cause, Explanation, OperationKind, Place, RecordKind, Trace};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 /// What happened to a buffer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -84,11 +84,13 @@ pub(super) fn by_buffer(
             traffic.add(record, piece.bytes, piece.nanoseconds, piece.first);
         }
     }
+    let places = trace.buffers.iter().enumerate();
+    let places: HashMap<u64, usize> = places.map(|(place, one)| (one.id, place)).collect();
     let counted = findings.iter().filter(|finding| !finding.alternative);
     for finding in counted {
-        let line = lines.iter_mut().find(|line| line.id == finding.buffer);
-        if let Some(line) = line {
-            line.avoidable += finding.saves;
+        let place = finding.buffer.and_then(|id| places.get(&id));
+        if let Some(&place) = place {
+            lines[place].avoidable += finding.saves;
         }
     }
     if unknown.traffic != Traffic::default() {
@@ -118,21 +120,23 @@ pub(super) fn by_cause(trace: &Trace) -> Vec<CauseLine> {
 }
 
 pub(super) fn by_operation(trace: &Trace, attribution: &Attribution) -> Vec<OperationLine> {
-    let mut lines: BTreeMap<String, (HashSet<Explanation>, Traffic)> = BTreeMap::new();
+    let mut sums: BTreeMap<Explanation, Traffic> = BTreeMap::new();
     for (index, record) in trace.records.iter().enumerate() {
-        let explanation = attribution.explanation(index);
-        let (times, traffic) = lines.entry(name(trace, explanation)).or_default();
-        times.insert(explanation);
-        traffic.add_record(record);
+        let sum = sums.entry(attribution.explanation(index)).or_default();
+        sum.add_record(record);
     }
-    let mut lines: Vec<OperationLine> = lines
-        .into_iter()
-        .map(|(name, (times, traffic))| OperationLine {
-            name,
-            times: times.len() as u64,
-            traffic,
-        })
-        .collect();
+    let mut lines: BTreeMap<String, OperationLine> = BTreeMap::new();
+    for (explanation, traffic) in sums {
+        let name = name(trace, explanation);
+        let line = lines.entry(name).or_insert_with_key(|name| OperationLine {
+            name: name.clone(),
+            times: 0,
+            traffic: Traffic::default(),
+        });
+        line.times += 1;
+        line.traffic += traffic;
+    }
+    let mut lines: Vec<OperationLine> = lines.into_values().collect();
     lines.sort_by_key(|line| {
         let time = line.traffic.migrating.max(line.traffic.gpu_faulting);
         std::cmp::Reverse((time, line.traffic.bytes()))

@@ -111,6 +111,12 @@ impl MigrationReport {
                 "{dropped} buffers, kernels or operations not kept, so some lines are attributed wrongly"
             ));
         }
+        if self.uncut_records > 0 {
+            let records = units::count(self.uncut_records, "migration");
+            parts.push(format!(
+                "{records} over very many buffers not cut at each, so some bytes count to other buffers"
+            ));
+        }
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 

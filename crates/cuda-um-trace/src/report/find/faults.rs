@@ -3,13 +3,13 @@
 use super::{finding, price};
 use crate::report::context::{Context, Part};
 use crate::report::{Finding, FindingKind, Saving};
-use crate::{Cause, Explanation, OperationKind, Place, RecordKind};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use crate::{Cause, Explanation, OperationKind, Place, RecordKind, units};
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 #[derive(Default)]
 struct Sum {
-    runs: BTreeSet<Explanation>,
+    runs: u64,
     faults: u64,
     bytes: u64,
     was: Duration,
@@ -17,7 +17,7 @@ struct Sum {
 
 /// Kernels, fills and copies that faulted: one finding for each name.
 pub(super) fn of_devices(context: &Context, buffer: usize) -> Vec<Finding> {
-    let mut by_name: BTreeMap<String, Sum> = BTreeMap::new();
+    let mut by_run: BTreeMap<Explanation, Sum> = BTreeMap::new();
     for part in &context.parts[buffer] {
         if !context.is_free(part) {
             continue;
@@ -31,18 +31,25 @@ pub(super) fn of_devices(context: &Context, buffer: usize) -> Vec<Finding> {
             } if by_fault(cause) => None,
             _ => continue,
         };
-        let explanation = context.explanation(part);
-        let sum = by_name.entry(during(context, explanation)).or_default();
-        sum.runs.insert(explanation);
+        let sum = by_run.entry(context.explanation(part)).or_default();
+        sum.runs = 1;
         sum.faults += faults.unwrap_or(0);
         sum.bytes += part.piece.bytes;
         sum.was += context.fault_price(part, part.piece.bytes);
         context.claim(part);
     }
+    let mut by_name: BTreeMap<During, Sum> = BTreeMap::new();
+    for (explanation, run) in by_run {
+        let sum = by_name.entry(during(context, explanation)).or_default();
+        sum.runs += run.runs;
+        sum.faults += run.faults;
+        sum.bytes += run.bytes;
+        sum.was += run.was;
+    }
     let model = context.model;
     let bytes_of = &context.trace.buffers[buffer].bytes;
     let found = by_name.into_iter().map(|(during, sum)| {
-        let runs = sum.runs.len() as u64;
+        let runs = sum.runs;
         let would_be = match sum.bytes {
             0 => price::populate(model, runs, *bytes_of),
             bytes => price::to_device(model, runs, bytes),
@@ -53,7 +60,7 @@ pub(super) fn of_devices(context: &Context, buffer: usize) -> Vec<Finding> {
             time: sum.was.saturating_sub(would_be),
         };
         let kind = FindingKind::DeviceFaults {
-            during,
+            during: during.text(),
             runs,
             faults: sum.faults,
             bytes: sum.bytes,
@@ -102,15 +109,14 @@ pub(super) fn of_the_host(context: &Context, buffer: usize) -> Option<Finding> {
         faults,
         time: was.saturating_sub(price::to_host(context.model, times, bytes)),
     };
-    let id = context.trace.buffers[buffer].id;
+    let writing: HashSet<usize> = context.uses[buffer]
+        .iter()
+        .filter(|one| one.write)
+        .map(|one| one.operation)
+        .collect();
     let writes = accesses.iter().all(|&explanation| {
         let operation = context.attribution.operation(explanation);
-        operation.is_some_and(|operation| {
-            let accesses = &context.trace.operations[operation].accesses;
-            accesses
-                .iter()
-                .any(|access| access.buffer == id && access.write)
-        })
+        operation.is_some_and(|operation| writing.contains(&operation))
     });
     let kind = FindingKind::HostFaults {
         times,
@@ -126,14 +132,30 @@ pub(crate) fn by_fault(cause: Cause) -> bool {
     matches!(cause, Cause::Coherence | Cause::Prefetch | Cause::Unknown)
 }
 
-fn during(context: &Context, explanation: Explanation) -> String {
+/// What ran.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum During<'a> {
+    Kernel(&'a str),
+    Call(&'static str),
+}
+
+impl During<'_> {
+    fn text(self) -> String {
+        match self {
+            Self::Kernel(name) => format!("`{}`", units::short(name)),
+            Self::Call(words) => words.to_owned(),
+        }
+    }
+}
+
+fn during<'a>(context: &Context<'a>, explanation: Explanation) -> During<'a> {
     match explanation {
-        Explanation::Run(kernel) => format!("`{}`", context.trace.kernels[kernel].name),
+        Explanation::Run(kernel) => During::Kernel(&context.trace.kernels[kernel].name),
         _ => match context.operation_kind(explanation) {
-            Some(OperationKind::Launch { kernel }) => format!("`{kernel}`"),
-            Some(OperationKind::Copy) => "a copy".to_owned(),
-            Some(OperationKind::Fill) => "a fill".to_owned(),
-            _ => "a kernel that the trace does not know".to_owned(),
+            Some(OperationKind::Launch { kernel }) => During::Kernel(kernel),
+            Some(OperationKind::Copy) => During::Call("a copy"),
+            Some(OperationKind::Fill) => During::Call("a fill"),
+            _ => During::Call("a kernel that the trace does not know"),
         },
     }
 }

@@ -1,7 +1,7 @@
 //! Prefetches that had nothing to do.
 
 use super::{finding, price};
-use crate::report::context::Context;
+use crate::report::context::{Context, Wanted};
 use crate::report::{Finding, FindingKind, Saving};
 use crate::{Access, Operation, OperationKind, Place, RecordKind};
 use std::collections::BTreeMap;
@@ -9,18 +9,14 @@ use std::collections::BTreeMap;
 /// Prefetched to where the last prefetch went, over the same memory, with no use and no move in between. Calls that the library left
 /// out cost nothing and do not count.
 pub(super) fn twice(context: &Context, buffer: usize) -> Vec<Finding> {
-    let id = context.trace.buffers[buffer].id;
     let mut last: Option<(&Operation, Access, Place)> = None;
     let mut again: BTreeMap<Place, (u64, u64)> = BTreeMap::new();
-    for operation in context.operations(buffer) {
+    for (operation, access) in context.operations(buffer) {
         let OperationKind::Prefetch {
             to,
             left_out: false,
         } = operation.kind
         else {
-            continue;
-        };
-        let Some(&access) = operation.accesses.iter().find(|access| access.buffer == id) else {
             continue;
         };
         if let Some((before, covered, place)) = last {
@@ -60,12 +56,7 @@ fn nothing_between(
 ) -> bool {
     let (from, until) = (first.start, second.start);
     // A kernel that was enqueued in between runs later: its call counts as well.
-    let called = context
-        .operations(buffer)
-        .rev()
-        .skip_while(|operation| operation.start >= until)
-        .take_while(|operation| operation.start > from)
-        .any(|operation| !matches!(operation.kind, OperationKind::Prefetch { .. }));
+    let called = context.called_between(buffer, from, until);
     let parts = &context.parts[buffer];
     let after = parts.partition_point(|part| context.record(part).start < from);
     let moved = parts[after..]
@@ -75,6 +66,6 @@ fn nothing_between(
         .any(|record| matches!(record.kind, RecordKind::Migration { from, .. } if from == to));
     !called
         && !moved
-        && !context.used(buffer, from, until, |_| true)
+        && !context.used(buffer, from, until, Wanted::Any)
         && context.knows_kernels(from, until)
 }

@@ -11,7 +11,7 @@ const COLLAPSES: u64 = 2;
 
 /// Writes to read-mostly memory of which a device had read a copy.
 pub(super) fn collapsed(context: &Context, buffer: usize) -> Option<Finding> {
-    let advised = context.operations(buffer).filter_map(|operation| {
+    let advised = context.operations(buffer).filter_map(|(operation, _)| {
         let OperationKind::Advise { advice, .. } = &operation.kind else {
             return None;
         };

@@ -2,9 +2,9 @@
 
 use super::faults::by_fault;
 use super::{finding, price};
-use crate::report::context::{Context, Part};
+use crate::report::context::{Context, Part, Wanted};
 use crate::report::{Finding, FindingKind, Saving};
-use crate::runs::{Runs, parts};
+use crate::runs::{Event, Overlaid, Runs, parts};
 use crate::{Cause, Explanation, OperationKind, Place, RecordKind};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
@@ -102,43 +102,35 @@ fn cells(part: &Part) -> impl Iterator<Item = (Range<u64>, u64)> {
 
 /// To a device, back, and there again, though nobody wrote in between: read-mostly advice would have kept both copies.
 pub(super) fn read_by_both(context: &Context, buffer: usize) -> Option<Finding> {
-    #[derive(Clone, Copy)]
-    struct Trip<'a> {
-        there: u64,
-        back: Option<(&'a Part, u64)>,
-    }
     if advised_read_mostly(context, buffer) {
         return None;
     }
-    let mut trips: Runs<Trip> = Runs::new();
+    // When each cell came to a device, and what brought it back since.
+    let mut there: Runs<u64> = Runs::new();
+    let mut back: Runs<(&Part, u64)> = Runs::new();
     let mut in_vain = InVain::default();
     for one in moves(context, buffer) {
         for (range, bytes) in cells(one.part) {
-            trips.change(range, |cells, trip| {
-                if let (
-                    Place::Device(_),
-                    Some(Trip {
-                        there,
-                        back: Some((back, back_bytes)),
-                    }),
-                ) = (one.to, &trip)
-                    && unwritten(context, buffer, *there, one.start)
-                {
-                    in_vain.add(back, back_bytes * cells);
-                    in_vain.add(one.part, bytes * cells);
+            match one.to {
+                Place::Device(_) => {
+                    for (trip, came) in there.take(range.clone()) {
+                        for (cells, (part, part_bytes)) in back.take(trip) {
+                            let cells = cells.end - cells.start;
+                            if unwritten(context, buffer, came, one.start) {
+                                in_vain.add(part, part_bytes * cells);
+                                in_vain.add(one.part, bytes * cells);
+                            }
+                        }
+                    }
+                    back.take(range.clone());
+                    there.set(range, one.start);
                 }
-                *trip = match (one.to, *trip) {
-                    (Place::Device(_), _) => Some(Trip {
-                        there: one.start,
-                        back: None,
-                    }),
-                    (Place::Host, Some(trip)) if one.cause != Cause::Eviction => Some(Trip {
-                        back: Some((one.part, bytes)),
-                        ..trip
-                    }),
-                    (Place::Host, _) => None,
-                };
-            });
+                Place::Host if one.cause != Cause::Eviction => back.set(range, (one.part, bytes)),
+                Place::Host => {
+                    there.take(range.clone());
+                    back.take(range);
+                }
+            }
         }
     }
     let saves = in_vain.claim(context, buffer)?;
@@ -149,11 +141,11 @@ pub(super) fn read_by_both(context: &Context, buffer: usize) -> Option<Finding> 
 /// Whether nobody wrote between two moves to a device, as far as the trace knows.
 fn unwritten(context: &Context, buffer: usize, from: u64, until: u64) -> bool {
     context.knows_kernels(from, until)
-        && !context.used(buffer, from, until.saturating_sub(1), |one| one.write)
+        && !context.used(buffer, from, until.saturating_sub(1), Wanted::Writes)
 }
 
 fn advised_read_mostly(context: &Context, buffer: usize) -> bool {
-    context.operations(buffer).any(|operation| {
+    context.operations(buffer).any(|(operation, _)| {
         matches!(&operation.kind, OperationKind::Advise { advice, .. } if advice == "SetReadMostly")
     })
 }
@@ -180,18 +172,19 @@ pub(super) fn unused_prefetches(context: &Context, buffer: usize) -> Option<Find
             _ => None,
         };
         for (range, bytes) in cells(one.part) {
-            waiting.change(range, |cells, waits| {
-                let before = waits.take();
-                match (one.to, prefetch, before) {
-                    (Place::Device(_), Some(operation), _) => {
-                        *waits = Some((one.part, bytes, operation));
-                    }
-                    (Place::Host, _, Some((there, there_bytes, operation))) => {
+            let before = waiting.take(range.clone());
+            match (one.to, prefetch) {
+                (Place::Device(_), Some(operation)) => {
+                    waiting.set(range, (one.part, bytes, operation));
+                }
+                (Place::Device(_), None) => {}
+                (Place::Host, _) => {
+                    for (cells, (there, there_bytes, operation)) in before {
+                        let cells = cells.end - cells.start;
                         let asked = context.trace.operations[operation].start;
-                        let used =
-                            context.used(buffer, asked, one.start, |one| one.by != Place::Host);
+                        let used = context.used(buffer, asked, one.start, Wanted::ByDevices);
                         if used || !context.knows_kernels(asked, one.start) {
-                            return;
+                            continue;
                         }
                         in_vain.add(there, there_bytes * cells);
                         in_vain.add(one.part, bytes * cells);
@@ -204,9 +197,8 @@ pub(super) fn unused_prefetches(context: &Context, buffer: usize) -> Option<Find
                             device = to;
                         }
                     }
-                    _ => {}
                 }
-            });
+            }
         }
     }
     let saves = in_vain.claim(context, buffer)?;
@@ -218,24 +210,47 @@ pub(super) fn unused_prefetches(context: &Context, buffer: usize) -> Option<Find
     Some(finding(context, buffer, kind, saves))
 }
 
+/// Moves to devices and to the host, in order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Directions {
+    first: bool,
+    last: bool,
+    /// How often one went in another direction than the one before.
+    pub(crate) changes: u64,
+}
+
+impl Directions {
+    /// One move.
+    pub(crate) fn one(to_device: bool) -> Self {
+        Self {
+            first: to_device,
+            last: to_device,
+            changes: 0,
+        }
+    }
+}
+
+impl Event for Directions {
+    fn then(&mut self, later: &Self) {
+        self.changes += later.changes + u64::from(self.last != later.first);
+        self.last = later.last;
+    }
+}
+
 /// Changes of direction of the part of a buffer that has most of them, by faults alone; and the bytes to devices and to the host.
 pub(super) fn alternations(context: &Context, buffer: usize) -> (u64, u64, u64) {
-    let mut cells_seen: Runs<(bool, u64)> = Runs::new();
+    let moves = || moves(context, buffer).filter(|one| by_fault(one.cause));
+    let borders = moves().flat_map(|one| cells(one.part).flat_map(|(range, _)| [range.start, range.end]));
+    let mut seen = Overlaid::new(borders.collect());
     let (mut to_device, mut to_host) = (0, 0);
-    for one in moves(context, buffer).filter(|one| by_fault(one.cause)) {
+    for one in moves() {
         let there = one.to != Place::Host;
         *if there { &mut to_device } else { &mut to_host } += one.part.piece.bytes;
         for (range, _) in cells(one.part) {
-            cells_seen.change(range, |_, cell| {
-                let (before, changes) = cell.unwrap_or((there, 0));
-                *cell = Some((there, changes + u64::from(before != there)));
-            });
+            seen.add(range, &Directions::one(there));
         }
     }
-    let most = cells_seen
-        .into_runs()
-        .map(|(_, (_, changes))| changes)
-        .max();
+    let most = seen.into_runs().map(|(_, seen)| seen.changes).max();
     (most.unwrap_or(0), to_device, to_host)
 }
 

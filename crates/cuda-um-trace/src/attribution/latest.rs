@@ -1,0 +1,138 @@
+//! The latest operation of a kind over a part of a buffer, for times that only grow.
+
+use crate::maxima::Raised;
+use crate::{Operation, OperationKind, Place, Trace};
+use std::collections::HashMap;
+
+/// Kinds of operations that records are explained by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Wanted {
+    /// What uses memory on a device's behalf: launches, copies, fills.
+    Use,
+    /// Prefetches to a place.
+    PrefetchTo(Place),
+    /// Prefetches to anywhere.
+    Prefetch,
+    /// Other calls that move memory.
+    Call,
+}
+
+fn kinds_of(operation: &Operation) -> impl Iterator<Item = Wanted> {
+    use OperationKind as O;
+    let kinds = match operation.kind {
+        O::Launch { .. } => [Some(Wanted::Use), None],
+        O::Copy | O::Fill => [Some(Wanted::Use), Some(Wanted::Call)],
+        O::Prefetch {
+            to,
+            left_out: false,
+        } => [Some(Wanted::PrefetchTo(to)), Some(Wanted::Prefetch)],
+        O::Advise { .. } | O::Discard => [Some(Wanted::Call), None],
+        O::Prefetch { .. } | O::Host | O::Other { .. } => [None, None],
+    };
+    kinds.into_iter().flatten()
+}
+
+/// An operation's place in the order of their starts, from 1 on.
+pub(super) type Rank = usize;
+
+/// Operations of one kind over one buffer.
+#[derive(Default)]
+struct Over {
+    latest: Rank,
+    /// The latest one over each part.
+    parts: Raised,
+}
+
+pub(super) struct Latest<'a> {
+    trace: &'a Trace,
+    /// Operations by start.
+    order: Vec<usize>,
+    /// How many of them have begun.
+    begun: usize,
+    over: HashMap<(u64, Wanted), Over>,
+    /// The latest prefetch to any device.
+    to_devices: Rank,
+}
+
+impl<'a> Latest<'a> {
+    pub(super) fn new(trace: &'a Trace, order: Vec<usize>) -> Self {
+        let mut borders: HashMap<(u64, Wanted), Vec<u64>> = HashMap::new();
+        for operation in &trace.operations {
+            for kind in kinds_of(operation) {
+                for access in &operation.accesses {
+                    let list = borders.entry((access.buffer, kind)).or_default();
+                    list.extend([access.offset, end_of(access)]);
+                }
+            }
+        }
+        let over = borders.into_iter().map(|(key, borders)| {
+            let parts = Raised::new(borders);
+            (key, Over { latest: 0, parts })
+        });
+        Self {
+            trace,
+            order,
+            begun: 0,
+            over: over.collect(),
+            to_devices: 0,
+        }
+    }
+
+    /// Goes on to a time: operations that have begun by then count.
+    pub(super) fn advance(&mut self, time: u64) {
+        let trace = self.trace;
+        while let Some(&index) = self.order.get(self.begun)
+            && trace.operations[index].start <= time
+        {
+            self.begun += 1;
+            let operation = &trace.operations[index];
+            for kind in kinds_of(operation) {
+                if matches!(kind, Wanted::PrefetchTo(Place::Device(_))) {
+                    self.to_devices = self.begun;
+                }
+                for access in &operation.accesses {
+                    if let Some(over) = self.over.get_mut(&(access.buffer, kind)) {
+                        over.latest = self.begun;
+                        let range = access.offset..end_of(access);
+                        over.parts.raise(range, self.begun);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The latest one over a buffer.
+    pub(super) fn over(&self, buffer: u64, wanted: Wanted) -> Option<Rank> {
+        let over = self.over.get(&(buffer, wanted))?;
+        (over.latest > 0).then_some(over.latest)
+    }
+
+    /// The latest one over a part of a buffer.
+    pub(super) fn over_part(
+        &self,
+        buffer: u64,
+        wanted: Wanted,
+        offset: u64,
+        bytes: u64,
+    ) -> Option<Rank> {
+        let over = self.over.get(&(buffer, wanted))?;
+        // Calls round outwards to blocks at most; a piece that ends where the range of a call begins counts as covered by it.
+        let rank = over.parts.greatest(offset, offset.saturating_add(bytes));
+        (rank > 0).then_some(rank)
+    }
+
+    /// The latest prefetch to any device.
+    pub(super) fn to_devices(&self) -> Option<usize> {
+        let rank = self.to_devices.checked_sub(1)?;
+        Some(self.order[rank])
+    }
+
+    /// The operation of a rank.
+    pub(super) fn operation(&self, rank: Rank) -> usize {
+        self.order[rank - 1]
+    }
+}
+
+fn end_of(access: &crate::Access) -> u64 {
+    access.offset.saturating_add(access.bytes.max(1))
+}
