@@ -1,7 +1,7 @@
 //! Events and spans of `tracing`. A subscriber is not the library's code: if it panics, the panic ends here.
 //!
 //! Otherwise it would unwind through drops, through cleanup, and through the time between work that is enqueued and the note of it.
-//! So nothing else in this crate calls `tracing` (see `only_this_file_calls_tracing`).
+//! So nothing else in this crate calls `tracing` (`unwind::one_file_calls_tracing`).
 
 use crate::sync::caught;
 use std::marker::PhantomData;
