@@ -10,7 +10,6 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread::ThreadId;
-use std::time::Duration;
 
 use cuda_um_sim::{Fail, Gpu, LaunchContext, Sim, TwinError};
 use cuda_um_sys::{cudaError, cudaMemcpyKind};
