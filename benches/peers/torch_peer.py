@@ -114,7 +114,12 @@ def recall_load(request):
 def recall(request):
     queries = np.fromfile(request["queries"], dtype=np.float32).reshape(-1, request["dim"])
     queries, targets, found = torch.from_numpy(queries).cuda(), kept["targets"], {}
-    torch.backends.cuda.matmul.allow_tf32 = request["tf32"]
+    torch.backends.cuda.matmul.allow_tf32 = request["precision"] == "tf32"
+    if request["precision"] == "bf16":
+        # The targets are converted once, as prepared targets are.
+        if "bf16" not in kept:
+            kept["bf16"] = targets.bfloat16()
+        queries, targets = queries.bfloat16(), kept["bf16"]
 
     def work():
         found["best"] = torch.topk(queries @ targets.T, request["k"])
@@ -124,7 +129,7 @@ def recall(request):
     return {
         "seconds": seconds,
         "verified": list(scores.shape) == [len(queries), request["k"]],  # the one who asked looks at the numbers
-        "scores": scores.cpu().ravel().tolist(),
+        "scores": scores.float().cpu().ravel().tolist(),
         "best": best.cpu().ravel().tolist(),
     }
 

@@ -5,20 +5,22 @@ use crate::Bench;
 use crate::data;
 use crate::measure::{Case, Round};
 use crate::peer::TORCH;
-use crate::report::CaseReport;
+use crate::report::{CaseReport, Kind};
 use anyhow::{Context, Result};
 use cuda_um::{DeviceBuffer, UnifiedBuffer};
 use serde_json::json;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use um_kernels::{CosineTopK, TopKShape};
+use std::time::Duration;
+use um_kernels::{ExactTopK, Filter, Format, Metric, SearchBuffers, TopKShape};
 
 pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "recall",
     what: "For each query the 10 targets of the highest cosine, exact, in single precision: queries × targets × 768, random unit \
            vectors, targets in device memory, queries (fresh each round) and results prefetched. The kernels and the wait are timed; \
            ours work out the norms each time, PyTorch (matmul, then topk) takes them as given. The first queries of each round are \
-           verified with the CPU twin.",
+           verified with the CPU twin, and the lists found through a filter are compared to the bit with those found without. \
+           Prepared targets are converted before the time is taken.",
     run,
     notes: super::no_notes,
 };
@@ -27,9 +29,10 @@ const DIM: usize = 768;
 const K: usize = 10;
 /// Queries that are verified each round.
 const VERIFIED: usize = 4;
-/// What rounding may do to a cosine: single precision, and tf32.
+/// What rounding may do to a cosine: single precision, tf32, and bf16, whose results have 8 bits, too.
 const SINGLE: f32 = 1e-4;
 const TF32: f32 = 4e-3;
+const BF16: f32 = 2e-2;
 
 fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
     let (queries, targets) = match (bench.clock.is_simulated(), bench.settings.quick) {
@@ -64,12 +67,25 @@ fn case(bench: &Bench, queries: usize, targets: usize) -> Result<CaseReport> {
         dim: DIM,
         k: K,
     };
-    let kernel = CosineTopK::load(device)?;
+    let search = ExactTopK::load(device)?;
     let on_device = DeviceBuffer::from_slice(device, &vectors)?;
-    let mut asked = UnifiedBuffer::<f32>::zeroed(device, queries * DIM)?;
-    let mut scores = UnifiedBuffer::<f32>::zeroed(device, queries * K)?;
-    let mut best = UnifiedBuffer::<u32>::zeroed(device, queries * K)?;
-    let (mut found, mut places) = (vec![0.0; queries * K], vec![0; queries * K]);
+    let prepared = search
+        .prepare(
+            stream,
+            on_device.view(..)?,
+            DIM,
+            Metric::Cosine,
+            Format::F16,
+        )
+        .map_err(|error| error.to_string());
+    let ours = RefCell::new(Ours {
+        asked: UnifiedBuffer::zeroed(device, queries * DIM)?,
+        scores: UnifiedBuffer::zeroed(device, queries * K)?,
+        best: UnifiedBuffer::zeroed(device, queries * K)?,
+        found: vec![0.0; queries * K],
+        places: vec![0; queries * K],
+        unfiltered: None,
+    });
     let task = RefCell::new(Task::new(
         queries,
         &vectors,
@@ -79,28 +95,46 @@ fn case(bench: &Bench, queries: usize, targets: usize) -> Result<CaseReport> {
     let bytes = targets * DIM * size_of::<f32>();
     let mut case = Case::new(format!("{queries} × {targets} × {DIM}"), bytes, 1);
     case.ours("cuda-um, CosineTopK", |round| {
-        let mut task = task.borrow_mut();
-        task.at(round)?;
-        asked.copy_from_host(&task.queries)?;
-        asked.prefetch(device, stream)?;
-        scores.prefetch(device, stream)?;
-        best.prefetch(device, stream)?;
-        stream.synchronize()?;
-        let time = round.clock.time(|| {
-            kernel.launch(stream, shape, &asked, &on_device, &mut scores, &mut best)?;
-            Ok(stream.synchronize()?)
+        let mut ours = ours.borrow_mut();
+        let time = ours.sample(bench, round, &task, &on_device, |buffers| {
+            search
+                .launch(stream, shape, Metric::Cosine, Filter::Off, buffers)
+                .map(drop)
         })?;
-        scores.copy_to_host(&mut found)?;
-        best.copy_to_host(&mut places)?;
-        task.verify(round, &found, &places, SINGLE)?;
+        ours.unfiltered = Some((round.number, ours.lists()));
         Ok(time)
     });
-    for (name, tf32, tolerance) in [
-        ("PyTorch matmul + topk, fp32", false, SINGLE),
-        ("PyTorch matmul + topk, tf32", true, TF32),
+    match (search.kernels(), &prepared) {
+        (Ok(kernels), Ok(prepared)) => {
+            let name = |what| format!("cuda-um, ExactTopK, {}, {what}", kernels.name());
+            case.ours(&name("f16"), |round| {
+                ours.borrow_mut()
+                    .sample(bench, round, &task, &on_device, |buffers| {
+                        search
+                            .launch(stream, shape, Metric::Cosine, Filter::F16, buffers)
+                            .map(drop)
+                    })
+            });
+            case.ours(&name("prepared f16"), |round| {
+                ours.borrow_mut()
+                    .sample(bench, round, &task, &on_device, |buffers| {
+                        search
+                            .launch_prepared(stream, shape, prepared, buffers)
+                            .map(drop)
+                    })
+            });
+        }
+        (Err(why), _) => case.skipped(Kind::Ours, "cuda-um, ExactTopK", why),
+        (_, Err(why)) => case.skipped(Kind::Ours, "cuda-um, ExactTopK", why),
+    }
+    for (name, precision, tolerance) in [
+        ("PyTorch matmul + topk, fp32", "fp32", SINGLE),
+        ("PyTorch matmul + topk, tf32", "tf32", TF32),
+        ("PyTorch matmul + topk, bf16", "bf16", BF16),
     ] {
-        let request =
-            json!({"do": "recall", "queries": files.queries(), "dim": DIM, "k": K, "tf32": tf32});
+        let request = json!({
+            "do": "recall", "queries": files.queries(), "dim": DIM, "k": K, "precision": precision,
+        });
         let task = &task;
         let prepare = |round: &Round<'_>| task.borrow_mut().at(round);
         case.peer_with(
@@ -125,6 +159,66 @@ fn case(bench: &Bench, queries: usize, targets: usize) -> Result<CaseReport> {
         peer.borrow_mut().ask(&json!({"do": "recall_free"}))?;
     }
     Ok(report)
+}
+
+/// The buffers of our searches, and what was found last.
+struct Ours {
+    asked: UnifiedBuffer<f32>,
+    scores: UnifiedBuffer<f32>,
+    best: UnifiedBuffer<u32>,
+    found: Vec<f32>,
+    places: Vec<u32>,
+    /// The round in which the kernel without a filter searched, and its lists.
+    unfiltered: Option<(u64, Lists)>,
+}
+
+/// Scores as bits, and places.
+type Lists = (Vec<u32>, Vec<u32>);
+
+impl Ours {
+    fn sample(
+        &mut self,
+        bench: &Bench,
+        round: &mut Round<'_>,
+        task: &RefCell<Task<'_>>,
+        targets: &DeviceBuffer<f32>,
+        launch: impl FnOnce(SearchBuffers<'_, f32>) -> um_kernels::Result<()>,
+    ) -> Result<Duration> {
+        let (device, stream) = (&bench.device, &bench.stream);
+        let mut task = task.borrow_mut();
+        task.at(round)?;
+        self.asked.copy_from_host(&task.queries)?;
+        self.asked.prefetch(device, stream)?;
+        self.scores.prefetch(device, stream)?;
+        self.best.prefetch(device, stream)?;
+        stream.synchronize()?;
+        let buffers = SearchBuffers {
+            queries: self.asked.view(..)?,
+            targets: targets.view(..)?,
+            scores: self.scores.view_mut(..)?,
+            indices: self.best.view_mut(..)?,
+        };
+        let mut launch = Some(|| launch(buffers));
+        let time = round.clock.time(|| {
+            launch.take().context("one launch")?()?;
+            Ok(stream.synchronize()?)
+        })?;
+        self.scores.copy_to_host(&mut self.found)?;
+        self.best.copy_to_host(&mut self.places)?;
+        task.verify(round, &self.found, &self.places, SINGLE)?;
+        if let Some((number, lists)) = &self.unfiltered
+            && *number == round.number
+        {
+            let holds = *lists == self.lists();
+            round.verify_that(holds, "other lists than without a filter")?;
+        }
+        Ok(time)
+    }
+
+    fn lists(&self) -> Lists {
+        let bits = self.found.iter().map(|score| score.to_bits());
+        (bits.collect(), self.places.clone())
+    }
 }
 
 /// The queries of a round, and what the CPU twin finds for the first of them.
