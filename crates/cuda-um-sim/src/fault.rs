@@ -54,7 +54,7 @@ impl Fail {
     }
 
     /// What the call returns. A sticky error, such as `cudaErrorIllegalAddress`, poisons the context as on hardware. So does the loss of
-    /// a device that has streams: `cudaErrorDevicesUnavailable` and `cudaErrorNoDevice`.
+    /// a device, `cudaErrorDevicesUnavailable` and `cudaErrorNoDevice`, while any device of the machine has streams.
     ///
     /// # Panics
     /// The error is `cudaSuccess`: a call that claims to have done its work, and has not, is no failure.

@@ -364,6 +364,31 @@ fn an_error_that_ends_all_work_ends_it() {
     assert!(ends > 10, "{ends}");
 }
 
+/// The same where the call that fails is the one that chooses the device, and the thread's own device has no streams.
+#[test]
+fn a_loss_at_the_choice_of_the_device_ends_all_work() {
+    for call in ["cudaGetDevice", "cudaSetDevice"] {
+        for code in [46, 100] {
+            let sim = Checked::new(Sim::builder().devices(2).build().unwrap());
+            sim.breaks("the device is lost");
+            let (device, stream) = support::on(&support::open(&sim), 1);
+            let source = DeviceBuffer::from_slice(&device, &[7u8; 4096]).unwrap();
+            device.synchronize().unwrap();
+            let mut memory = vec![0u8; 4096];
+            let paused = sim.pause();
+            let outcome = RegisteredBuffer::scope(&device, &mut memory, |registered| {
+                stream.copy(&source, registered).unwrap();
+                sim.fail(Fail::call(call).from_then_on().with_code(code));
+            });
+            let error = outcome.unwrap_err();
+            assert!(error.is_sticky() && sim.poison().is_some(), "{error}");
+            drop(paused);
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            assert_eq!(memory, [0; 4096], "{call}: the copy goes on");
+        }
+    }
+}
+
 #[test]
 fn a_device_that_never_worked_is_not_lost() {
     let sim = Checked::new(Sim::builder().build().unwrap());

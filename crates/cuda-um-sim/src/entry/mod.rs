@@ -134,9 +134,9 @@ fn guarded(
     if after {
         call(core)?;
     }
-    let device = ThreadState::with(core.id, |thread| thread.device);
     let mut state = core.state.lock();
-    let has_streams = state.all_streams().any(|stream| stream.device == device);
+    // Those of any device: the call may be about to choose one, or be one that a program makes before it chooses.
+    let has_streams = state.all_streams().next().is_some();
     if sticky || code.is_sticky() || code.is_loss() && has_streams {
         state.poison(code);
     }
