@@ -24,7 +24,7 @@ pub use report::{
 };
 pub use trace::{
     Access, Buffer, Cause, DeviceInfo, FaultAccess, KernelRun, Operation, OperationKind, Place,
-    Record, RecordKind, Source, Trace, TraceError,
+    Record, RecordKind, Source, Trace, TraceError, fitting_name,
 };
 
 /// Size of the blocks that the driver manages residency in: 2 MiB.

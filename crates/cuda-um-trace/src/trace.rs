@@ -4,6 +4,8 @@
 
 mod check;
 
+pub use check::fitting_name;
+
 use serde::{Deserialize, Serialize};
 
 /// Everything that was recorded between a start and a stop.

@@ -49,10 +49,10 @@
 //! alive: the driver takes all memory back.
 
 mod advice;
-#[cfg(test)]
-mod cases;
 mod call;
 mod capability;
+#[cfg(test)]
+mod cases;
 mod device;
 mod driver_state;
 mod error;

@@ -356,8 +356,13 @@ fn work_that_is_done_is_seen_though_later_work_of_the_stream_is_asked_for_all_th
         }
         Ok(())
     }
-    let (sim, device, stream) =
-        simulated_with(|builder| builder.gpu(Gpu::H200).kernel("add", until_told));
+    let (sim, device, stream) = simulated_with(|builder| {
+        #[allow(unsafe_code, reason = "vouches for the reference")]
+        // SAFETY: it touches nothing.
+        unsafe {
+            builder.gpu(Gpu::H200).kernel("add", until_told)
+        }
+    });
     let _watchdog = watch();
     let add = Add::load(&device);
     let [mut early, mut late, mut later] =

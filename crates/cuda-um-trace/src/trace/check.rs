@@ -24,6 +24,15 @@ const MOST_BYTES: u64 = 1 << 63;
 /// Names of templates are long, and outputs repeat them.
 const LONGEST_NAME: usize = 1 << 16;
 
+/// The longest beginning of a name that a trace may hold: at most 64 KiB.
+pub fn fitting_name(name: &str) -> &str {
+    let mut end = name.len().min(LONGEST_NAME);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    &name[..end]
+}
+
 /// An entry of a list: what errors name.
 #[derive(Clone, Copy)]
 struct Entry(&'static str, usize);

@@ -101,8 +101,14 @@ impl RawBuffer {
             let (buffer, bytes, device, kind) =
                 (self.id, self.bytes, self.device().ordinal(), self.kind());
             let event = move || {
-                crate::telemetry::debug!(buffer, bytes, device, kind, what = label.describe(bytes),
-                    site = label.site.map(tracing::field::display), "allocate"
+                crate::telemetry::debug!(
+                    buffer,
+                    bytes,
+                    device,
+                    kind,
+                    what = label.describe(bytes),
+                    site = label.site.map(tracing::field::display),
+                    "allocate"
                 );
             };
             match label.site {

@@ -10,7 +10,7 @@ use crate::observe::{Part, What};
 use crate::pool::slab_at_address;
 use crate::stream::StreamInner;
 use crate::sync::Mutex;
-use cuda_um_trace::{Access, Buffer, Operation, OperationKind, Place};
+use cuda_um_trace::{Access, Buffer, Operation, OperationKind, Place, fitting_name};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -279,7 +279,7 @@ impl Session {
 /// The name that the program gave, or one of its type and length.
 fn name(raw: &RawBuffer) -> String {
     match (raw.name(), raw.label()) {
-        (Some(name), _) => name.to_owned(),
+        (Some(name), _) => fitting_name(name).to_owned(),
         (None, Some(label)) => label.describe(raw.bytes()),
         (None, None) => format!("{} memory", raw.kind()),
     }
@@ -288,7 +288,7 @@ fn name(raw: &RawBuffer) -> String {
 fn kind(what: &What<'_>) -> OperationKind {
     match *what {
         What::Launch(kernel) => OperationKind::Launch {
-            kernel: kernel.to_owned(),
+            kernel: fitting_name(kernel).to_owned(),
         },
         What::Prefetch { to, left_out } => OperationKind::Prefetch {
             to: place(to),

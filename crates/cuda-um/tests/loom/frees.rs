@@ -1,12 +1,12 @@
 //! The thread that frees: each entry is released once, a wait is for what was there at its call, and no panic stops the others.
 
-use crate::fork::Origin;
-use crate::memory::in_flight::Use;
 use crate::checker::preempted;
-use crate::reclaim::{Deferred, Reclaim};
-use crate::stream::StreamInner;
 use crate::checker::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::checker::thread;
+use crate::fork::Origin;
+use crate::memory::in_flight::Use;
+use crate::reclaim::{Deferred, Reclaim};
+use crate::stream::StreamInner;
 use std::sync::Arc;
 
 /// Entries that count how often they are released.

@@ -1,11 +1,11 @@
 //! The gate of devices without concurrent managed access: while a host guard lives, nothing is enqueued and nothing runs.
 
 use crate::call::{Api, CopyKind};
+use crate::checker::preempted;
+use crate::checker::thread;
 use crate::error::Error;
 use crate::gate::Gate;
-use crate::checker::preempted;
 use crate::stream::StreamInner;
-use crate::checker::thread;
 use std::sync::Arc;
 
 /// A gate, and a stream behind it.

@@ -2,10 +2,10 @@
 //! which are `call::Api`'s.
 
 use crate::call::Api;
+use crate::checker::sync::atomic::{AtomicU64, Ordering};
 use crate::error::Result;
 use crate::event::RawEvent;
 use crate::memory::in_flight::Use;
-use crate::checker::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 #[derive(Default)]

@@ -173,3 +173,18 @@ fn a_profiler_that_is_dropped_gives_nothing_and_the_next_one_starts() {
     assert_eq!((trace.operations.len(), trace.buffers.len()), (0, 0));
     assert_eq!(trace.records, []);
 }
+
+#[test]
+fn a_trace_with_a_name_of_any_length_is_read_back() {
+    let _alone = alone();
+    let (_sim, device, _stream) = device();
+    let work = || {
+        // 64 KiB end within a letter of two bytes.
+        let options = UnifiedOptions::default().name(format!("x{}", "ä".repeat(40_000)));
+        UnifiedBuffer::<u32>::zeroed_with(&device, 10, options).unwrap()
+    };
+    let (buffer, trace) = device.runtime().profile(work).unwrap();
+    let read = Trace::from_json(&trace.to_json()).unwrap();
+    assert_eq!(read.buffers[0].name.len(), (1 << 16) - 1);
+    drop(buffer);
+}

@@ -1,8 +1,8 @@
 //! The free blocks of a pool: what the shards' locks guard, and what the heap's lock is for. Two shards stand for sixteen; nothing is carved.
 
 use super::shard::Shards;
-use crate::sync::Mutex;
 use crate::checker::thread;
+use crate::sync::Mutex;
 use std::sync::Arc;
 
 /// Blocks are numbers, all of one class.

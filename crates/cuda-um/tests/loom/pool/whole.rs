@@ -4,9 +4,9 @@ use super::PoolOptions;
 use super::class::{CHUNK, LARGE, SMALL};
 use super::kind::Kind;
 use super::shared::{Shared, Taken};
-use crate::device::Device;
 use crate::checker::preempted;
 use crate::checker::thread;
+use crate::device::Device;
 use std::sync::Arc;
 
 /// A pool on a device that has nothing besides.

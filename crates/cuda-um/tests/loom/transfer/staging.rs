@@ -3,11 +3,11 @@
 use super::options::{PAGE, TransferOptions};
 use super::{Direction, Host, Staged, copy};
 use crate::call::{Call, CopyKind};
+use crate::checker::preempted;
+use crate::checker::thread;
 use crate::device::DeviceState;
 use crate::error::{Error, Result};
-use crate::checker::preempted;
 use crate::stream::StreamInner;
-use crate::checker::thread;
 use std::cell::Cell;
 use std::sync::Arc;
 
