@@ -180,7 +180,8 @@ fn a_trace_with_a_name_of_any_length_is_read_back() {
     let (_sim, device, _stream) = device();
     let work = || {
         // 64 KiB end within a letter of two bytes.
-        let options = UnifiedOptions::default().name(format!("x{}", "ä".repeat(40_000)));
+        let name = format!("x{}", "ä".repeat(40_000));
+        let options = UnifiedOptions::default().name(&name);
         UnifiedBuffer::<u32>::zeroed_with(&device, 10, options).unwrap()
     };
     let (buffer, trace) = device.runtime().profile(work).unwrap();
