@@ -90,9 +90,6 @@ impl Capabilities {
             )?,
             memory_pools: flag(Attribute::cudaDevAttrMemoryPoolsSupported)?,
             integrated: flag(Attribute::cudaDevAttrIntegrated)?,
-            host_numa_id: api
-                .late_attribute(ordinal, Attribute(HOST_NUMA_ID))?
-                .filter(|&node| node >= 0),
             multiprocessors: number(Attribute::cudaDevAttrMultiProcessorCount)?,
             warp_size: number(Attribute::cudaDevAttrWarpSize)?,
             max_threads_per_block: number(Attribute::cudaDevAttrMaxThreadsPerBlock)?,
@@ -112,6 +109,10 @@ impl Capabilities {
             )?,
             copy_engines: number(Attribute::cudaDevAttrAsyncEngineCount)?,
             l2_cache_bytes: number(Attribute::cudaDevAttrL2CacheSize)?,
+            // The one that older runtimes and drivers do not know.
+            host_numa_id: api
+                .late_attribute(ordinal, Attribute(HOST_NUMA_ID))?
+                .filter(|&node| node >= 0),
         })
     }
 }

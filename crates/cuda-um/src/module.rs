@@ -73,6 +73,9 @@ pub struct KernelAttributes {
 impl Module {
     /// Loads PTX, which the driver compiles for the device.
     ///
+    /// The text is trusted: what its kernels do is promised at each launch, but the driver's compiler reads it here. It is written for
+    /// what nvcc and other compilers write; load no text of strangers.
+    ///
     /// # Errors
     ///
     /// [`Error::InvalidArgument`] for text with a NUL in it, and what `cuModuleLoadData` reports: PTX that is newer than the

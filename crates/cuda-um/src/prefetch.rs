@@ -156,7 +156,7 @@ fn check_places(device: &Device, location: Location, stream: &Stream) -> Result<
             device.name()
         ),
     };
-    stream.check_runtime(device)?;
+    stream.check_runtime(device, "the stream")?;
     location.check(device.runtime())?;
     if let Location::Device(ordinal) = location {
         let target = device.runtime().device(ordinal)?;

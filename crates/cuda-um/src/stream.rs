@@ -138,10 +138,10 @@ impl Stream {
     }
 
     /// Refuses a device of another runtime, whose ordinals have nothing to do with those of this one.
-    pub(crate) fn check_runtime(&self, device: &Device) -> Result<()> {
+    pub(crate) fn check_runtime(&self, device: &Device, what: &'static str) -> Result<()> {
         match self.runtime.is_same(device.runtime()) {
             true => Ok(()),
-            false => Err(Error::RuntimeMismatch { what: "the stream" }),
+            false => Err(Error::RuntimeMismatch { what }),
         }
     }
 

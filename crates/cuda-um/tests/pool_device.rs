@@ -98,6 +98,9 @@ fn no_other_device_reaches_memory_of_a_drivers_pool() {
         assert!(expected == 0 && found > 0, "{expected} {found}");
     }
     assert_eq!(contents(&here), [9, 9, 9], "nothing was written");
+    // Memory of `cudaMalloc` is no pool's.
+    on_first.copy(&pinned, &mut plain).unwrap();
+    assert_eq!(contents(&plain), [9, 9, 9]);
 }
 
 #[test]

@@ -100,9 +100,7 @@ impl<'a> Parameters<'a> {
     pub(super) fn check(&self, device: &Device) -> Result<()> {
         for Tracked { raw, .. } in &self.buffers {
             if !device.runtime().is_same(raw.device().runtime()) {
-                return Err(Error::RuntimeMismatch {
-                    what: "a buffer of the launch",
-                });
+                return Err(Error::RuntimeMismatch { what: "the buffer" });
             }
             if raw.is_host_memory() && raw.bytes() > 0 && raw.device_pointer().is_none() {
                 return Err(Error::NotSupported {

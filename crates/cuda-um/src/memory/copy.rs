@@ -232,8 +232,8 @@ impl Stream {
         target: &mut impl Memory<T>,
         offset: usize,
     ) -> Result<()> {
-        self.check_runtime(source.raw().device())?;
-        self.check_runtime(target.raw().device())?;
+        self.check_runtime(source.raw().device(), "the buffer")?;
+        self.check_runtime(target.raw().device(), "the buffer")?;
         let from = range::check(range, source.element_count())?;
         let to = range::to_bytes::<T>(&range::check_at(
             offset,
@@ -286,8 +286,9 @@ impl Stream {
 
 /// The devices of source and target, if the driver must be told them for a copy on a stream of the device `on`.
 ///
-/// Memory of a pool of the driver's is for its own device alone: peer access does not extend to it, and giving access to the pool
-/// (`cudaMemPoolSetAccess`) needs peers. `cudaMemcpyPeerAsync` needs neither.
+/// Memory of a pool of the driver's is for its own device alone: peer access does not extend to it. Access to the pool
+/// (`cudaMemPoolSetAccess`) could be given to peers alone, and there are reports of drivers whose peer copies then lose data
+/// (github.com/JuliaGPU/CUDA.jl/pull/3112). `cudaMemcpyPeerAsync` needs neither.
 fn peers(on: u32, source: &RawBuffer, target: &RawBuffer) -> Result<Option<[u32; 2]>> {
     let both = [source, target];
     let devices = both.map(|raw| raw.device().ordinal());

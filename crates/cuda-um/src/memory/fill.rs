@@ -12,7 +12,7 @@ use cuda_um_sys::cudaStream_t;
 
 /// Repeats `pattern`, whose length divides the buffer's, in the whole buffer.
 pub(super) fn fill(buffer: &mut RawBuffer, pattern: &[u8], stream: &Stream) -> Result<()> {
-    stream.check_runtime(buffer.device())?;
+    stream.check_runtime(buffer.device(), "the buffer")?;
     let bytes = buffer.bytes();
     if bytes == 0 {
         return Ok(());

@@ -98,7 +98,7 @@ pub const RULES: &[Rule] = &[
     rule(
         NO_ERROR,
         &["cudaDeviceGetAttribute"],
-        "an older runtime calls an attribute that it does not know an invalid value: the device has it not",
+        "an older runtime calls the NUMA node of the host, which it does not know, an invalid value: then none is known",
     ),
     rule(
         NO_ERROR_OF_TWO,

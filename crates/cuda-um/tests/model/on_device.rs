@@ -112,7 +112,7 @@ impl Replay<'_> {
         if source == target {
             target = (target + 1) % self.slots.len();
         }
-        let stream = self.machine.stream(stream).1;
+        let (side, stream) = self.machine.stream(stream);
         let Ok([source, target]) = self.slots.get_disjoint_mut([source, target]) else {
             return Ok(());
         };
@@ -123,7 +123,17 @@ impl Replay<'_> {
         let copied = each!(&source.buffer, source => each!(&mut target.buffer, target => {
             stream.copy_range(source, range.clone(), target, offset)
         }));
-        copied.map_err(text)?;
+        let is_elsewhere =
+            |slot: &Slot| slot.buffer.is_on_device() && slot.buffer.is_elsewhere(side);
+        match copied {
+            // A driver's pool is for its own device alone.
+            Err(error)
+                if is_mismatch(&error) && [&*source, target].into_iter().any(is_elsewhere) =>
+            {
+                return Ok(());
+            }
+            copied => copied.map_err(text)?,
+        }
         let held = self.hold.is_some() && !range.is_empty();
         source.contents.held_read |= held;
         target.contents.held_write |= held;

@@ -59,7 +59,9 @@ pub fn pools_are_shared(world: &World) -> Result<()> {
     let pinned = PinnedPool::new(device, options())?;
     let managed = UnifiedPool::new(device, options())?;
     on_threads(world, |thread, post| {
-        let stream = post.device.stream()?;
+        // Of the pools' device: no other reaches what the driver's pool has, but by a copy between devices.
+        let stream = device.stream()?;
+        let mut mine = DeviceBuffer::<u32>::zeroed(&post.device, COUNT)?;
         for round in 0..2u32 {
             let value = 10 * thread as u32 + round;
             let source = pinned.from_slice(&[value; COUNT])?;
@@ -74,8 +76,10 @@ pub fn pools_are_shared(world: &World) -> Result<()> {
             }
             let mut back = pinned.zeroed::<u32>(COUNT)?;
             stream.copy(&scratch, &mut back)?;
+            post.stream.copy(&scratch, &mut mine)?;
             drop(scratch);
             assert_eq!(back.host()?[..], [value; COUNT]);
+            assert_eq!(mine.read_back()?, [value; COUNT]);
         }
         Ok(())
     })?;
