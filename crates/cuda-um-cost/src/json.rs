@@ -57,9 +57,7 @@ impl CostModel {
             return Err(invalid(FORMAT_KEY, &format, "1"));
         }
         let source = take(&mut object, SOURCE_KEY)?;
-        let text = source
-            .as_str()
-            .filter(|text| text.len() <= LONGEST_SOURCE);
+        let text = source.as_str().filter(|text| text.len() <= LONGEST_SOURCE);
         // Every field is overwritten, but for what an earlier version did not know.
         let mut model = Self::built_in(Link::Pcie5);
         model.source = text

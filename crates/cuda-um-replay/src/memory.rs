@@ -229,7 +229,9 @@ mod tests {
         for count in 0..=addresses.len() {
             let records = addresses[..count].iter().zip(0..);
             let trace = Trace {
-                records: records.map(|(&address, number)| from(address, number)).collect(),
+                records: records
+                    .map(|(&address, number)| from(address, number))
+                    .collect(),
                 ..Trace::default()
             };
             let places = PlacesAtStart::of(&trace);
@@ -238,7 +240,11 @@ mod tests {
                     let inside = |address: &u64| (begin..begin + bytes).contains(address);
                     let first = addresses[..count].iter().position(inside);
                     let place = Place::Device(first.map_or(9, |first| first as u32));
-                    assert_eq!(places.place(&buffer(begin, bytes)), place, "{begin} {bytes}");
+                    assert_eq!(
+                        places.place(&buffer(begin, bytes)),
+                        place,
+                        "{begin} {bytes}"
+                    );
                 }
             }
         }

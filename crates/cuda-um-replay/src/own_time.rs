@@ -117,7 +117,8 @@ pub(crate) fn of_host(trace: &Trace) -> Duration {
         .filter(|operation| operation.kind == OperationKind::Host)
         .map(|operation| {
             let (start, end) = (operation.start, operation.end);
-            end.saturating_sub(start).saturating_sub(busy.within(start, end))
+            end.saturating_sub(start)
+                .saturating_sub(busy.within(start, end))
         });
     Duration::from_nanos(own.sum())
 }

@@ -71,10 +71,7 @@ fn streams_beyond_the_limit_share_threads() {
         ..launch(id)
     };
     let run = |count: u64| {
-        let trace = trace(
-            vec![buffer(0, 4096)],
-            (0..count).map(on_its_own).collect(),
-        );
+        let trace = trace(vec![buffer(0, 4096)], (0..count).map(on_its_own).collect());
         Replay::of(&trace).run().unwrap()
     };
     let what = "streams beyond 64 of a device: they share those";
@@ -83,7 +80,11 @@ fn streams_beyond_the_limit_share_threads() {
     } = run(200);
     assert_eq!(trace.kernels.len(), 200);
     assert_eq!(left_out.get(what), Some(&72), "{left_out:?}");
-    let mut streams: Vec<(u32, u32)> = trace.kernels.iter().map(|one| (one.device, one.stream)).collect();
+    let mut streams: Vec<(u32, u32)> = trace
+        .kernels
+        .iter()
+        .map(|one| (one.device, one.stream))
+        .collect();
     streams.sort_unstable();
     streams.dedup();
     assert!(streams.len() <= 128, "{} streams", streams.len());

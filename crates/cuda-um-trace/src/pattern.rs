@@ -149,11 +149,13 @@ fn blocks(context: &Context, buffer: usize) -> Vec<BlockUse> {
         }
         blocks.add(range, &happened);
     }
-    let blocks = blocks.into_runs().map(|(range, Happened(one, directions))| BlockUse {
-        offset: range.start * BLOCK_BYTES,
-        blocks: range.end - range.start,
-        alternations: directions.map_or(0, |directions| directions.changes),
-        ..one
-    });
+    let blocks = blocks
+        .into_runs()
+        .map(|(range, Happened(one, directions))| BlockUse {
+            offset: range.start * BLOCK_BYTES,
+            blocks: range.end - range.start,
+            alternations: directions.map_or(0, |directions| directions.changes),
+            ..one
+        });
     blocks.collect()
 }

@@ -306,9 +306,7 @@ fn migrations_over_very_many_buffers_are_told() {
 fn long_names_are_cut_where_they_are_repeated() {
     let name = "n".repeat(1 << 16);
     let mut builder = Builder::new();
-    let buffers: Vec<u64> = (0..20)
-        .map(|_| builder.buffer(&name, 1 << 20))
-        .collect();
+    let buffers: Vec<u64> = (0..20).map(|_| builder.buffer(&name, 1 << 20)).collect();
     let over: Vec<(u64, bool)> = buffers.iter().map(|&id| (id, true)).collect();
     builder.launch_faulting(&name, &over);
     let trace = builder.finish();
@@ -348,7 +346,11 @@ fn a_call_over_another_part_explains_nothing_here() {
         }
     }
     let report = MigrationReport::of(&trace, &CostModel::h200());
-    let mut names: Vec<_> = report.operations.iter().map(|line| &line.name[..]).collect();
+    let mut names: Vec<_> = report
+        .operations
+        .iter()
+        .map(|line| &line.name[..])
+        .collect();
     names.sort_unstable();
     assert_eq!(names, ["prefetch to device 0", "prefetch to device 1"]);
 }

@@ -225,7 +225,10 @@ mod tests {
     fn a_type_of_several_parts_is_named() {
         let text = "{'descr': [('a', '<f4'), ('b', '>i2')], 'fortran_order': False, 'shape': (1,)}";
         let wrong = Header::parse(text.as_bytes()).unwrap_err().to_string();
-        assert!(wrong.starts_with("type '[('a', '<f4'), ('b', '>i2')]"), "{wrong}");
+        assert!(
+            wrong.starts_with("type '[('a', '<f4'), ('b', '>i2')]"),
+            "{wrong}"
+        );
     }
 
     /// 195 bytes of it took a minute, and 300 were never done: a general parser of Python's literals tried each level several times.

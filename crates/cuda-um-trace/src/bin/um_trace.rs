@@ -150,7 +150,9 @@ fn bounded(from: impl Read, most: u64) -> std::io::Result<String> {
     let mut text = String::new();
     from.take(most + 1).read_to_string(&mut text)?;
     match text.len() as u64 > most {
-        true => Err(std::io::Error::other(format!("it has more than {most} bytes"))),
+        true => Err(std::io::Error::other(format!(
+            "it has more than {most} bytes"
+        ))),
         false => Ok(text),
     }
 }

@@ -182,10 +182,16 @@ impl Events {
     fn finish(self) -> String {
         let mut all = String::new();
         for (process, name) in &self.processes {
-            push(&mut all, json!({ "ph": "M", "name": "process_name", "pid": process, "args": { "name": name } }));
+            push(
+                &mut all,
+                json!({ "ph": "M", "name": "process_name", "pid": process, "args": { "name": name } }),
+            );
         }
         for ((process, track), name) in &self.tracks {
-            push(&mut all, json!({ "ph": "M", "name": "thread_name", "pid": process, "tid": track, "args": { "name": name } }));
+            push(
+                &mut all,
+                json!({ "ph": "M", "name": "thread_name", "pid": process, "tid": track, "args": { "name": name } }),
+            );
         }
         if !self.events.is_empty() {
             all += ",";

@@ -240,7 +240,8 @@ impl Event for Directions {
 /// Changes of direction of the part of a buffer that has most of them, by faults alone; and the bytes to devices and to the host.
 pub(super) fn alternations(context: &Context, buffer: usize) -> (u64, u64, u64) {
     let moves = || moves(context, buffer).filter(|one| by_fault(one.cause));
-    let borders = moves().flat_map(|one| cells(one.part).flat_map(|(range, _)| [range.start, range.end]));
+    let borders =
+        moves().flat_map(|one| cells(one.part).flat_map(|(range, _)| [range.start, range.end]));
     let mut seen = Overlaid::new(borders.collect());
     let (mut to_device, mut to_host) = (0, 0);
     for one in moves() {
