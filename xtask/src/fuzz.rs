@@ -13,6 +13,8 @@ const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-saniti
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cllvm-args=-sanitizer-coverage-stack-depth";
 /// Longer than every seed; longer inputs only take longer.
 const LONGEST_BYTES: u64 = 2048;
+/// What an input may take: past it libFuzzer saves the input as `timeout-…` or `oom-…`, and it counts as a crash.
+const LIMITS: [&str; 2] = ["-timeout=1", "-rss_limit_mb=512"];
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -106,6 +108,7 @@ fn fuzz(
             .args([format!("-seed={number}"), "-print_final_stats=1".to_owned()])
             .arg(format!("-runs={}", executions.div_ceil(jobs)))
             .arg(format!("-max_len={LONGEST_BYTES}"))
+            .args(LIMITS)
             .arg(format!("-artifact_prefix={}/", artifacts.display()));
         listen(command)
     };
