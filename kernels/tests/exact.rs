@@ -4,7 +4,7 @@
 
 mod support;
 
-use cuda_um::{Device, DeviceBuffer, Stream};
+use cuda_um::{Device, DeviceBuffer, PinnedBuffer, Stream, UnifiedBuffer};
 use half::f16;
 use support::{device, noise};
 use um_kernels::{
@@ -397,6 +397,35 @@ fn prepared_targets_are_searched_again_and_updated() {
                 assert_eq!(bench.prepared(shape, &prepared, &q, &targets), right);
             }
         }
+    }
+}
+
+#[test]
+fn exact_rows_may_be_in_any_memory() {
+    let bench = bench();
+    let (count, dim) = (1200, 30);
+    let shape = shape(10, count, dim, 6);
+    let (q, t) = (rows(19, 10, dim), rows(20, count, dim));
+    let (q, on_device) = (bench.on_device(&q), bench.on_device(&t));
+    let right = bench.filtered(shape, Metric::Cosine, Filter::Off, &q, &on_device);
+    let unified = UnifiedBuffer::from_slice(&bench.device, &t).unwrap();
+    let mut pinned = PinnedBuffer::<f32>::zeroed(&bench.device, t.len()).unwrap();
+    pinned.copy_from_host(&t).unwrap();
+    for rows in [unified.view(..).unwrap(), pinned.view(..).unwrap()] {
+        let prepared = bench
+            .search
+            .prepare(&bench.stream, rows, dim, Metric::Cosine, Format::F16)
+            .unwrap();
+        let launch = |buffers: SearchBuffers<'_, f32>| {
+            let buffers = SearchBuffers {
+                targets: rows,
+                ..buffers
+            };
+            bench
+                .search
+                .launch_prepared(&bench.stream, shape, &prepared, buffers)
+        };
+        assert_eq!(bench.search(shape, &q, &on_device, launch).0, right);
     }
 }
 
