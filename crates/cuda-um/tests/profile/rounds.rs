@@ -179,10 +179,10 @@ fn a_trace_with_a_name_of_any_length_is_read_back() {
     let _alone = alone();
     let (_sim, device, _stream) = device();
     let work = || {
+        let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
         // 64 KiB end within a letter of two bytes.
-        let name = format!("x{}", "ä".repeat(40_000));
-        let options = UnifiedOptions::default().name(&name);
-        UnifiedBuffer::<u32>::zeroed_with(&device, 10, options).unwrap()
+        buffer.set_name(format!("x{}", "ä".repeat(40_000)));
+        buffer
     };
     let (buffer, trace) = device.runtime().profile(work).unwrap();
     let read = Trace::from_json(&trace.to_json()).unwrap();
