@@ -54,7 +54,8 @@ impl Fail {
     }
 
     /// What the call returns. A sticky error, such as `cudaErrorIllegalAddress`, poisons the context as on hardware. So does the loss of
-    /// a device, `cudaErrorDevicesUnavailable` and `cudaErrorNoDevice`, while any device of the machine has streams.
+    /// a device that has streams: `cudaErrorDevicesUnavailable` and `cudaErrorNoDevice`. It is the thread's current device, or any one if
+    /// the call is `cudaSetDevice` or `cudaGetDevice`.
     ///
     /// # Panics
     /// The error is `cudaSuccess`: a call that claims to have done its work, and has not, is no failure.

@@ -6,7 +6,7 @@ use crate::memory::in_flight::Use;
 use crate::memory::settle::settle;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::thread::{self, ThreadId};
-use crate::sync::{Condvar, Mutex, after_unlock, assert_may_wait, caught, elsewhere_put_off};
+use crate::sync::{Condvar, Mutex, after_unlock, assert_may_wait, caught};
 use cuda_um_sys::cudaError;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
@@ -169,13 +169,10 @@ impl Shared {
             waiting.append(&mut state.queue);
             drop(state);
             let mut busy = Busy::new();
-            // No subscriber runs on this thread: one may wait for a thread that waits for an entry.
-            waiting = elsewhere_put_off(|| {
-                let entries = waiting.drain(..);
-                entries
-                    .filter_map(|entry| self.poll(entry, &mut busy))
-                    .collect()
-            });
+            waiting = waiting
+                .into_iter()
+                .filter_map(|entry| self.poll(entry, &mut busy))
+                .collect();
         }
     }
 
@@ -226,14 +223,8 @@ impl Shared {
         // Before the events: foreign code may wait for what is pending.
         drop(ticket);
         for (outcome, error) in events {
-            let what = what.clone();
-            after_unlock(move || {
-                crate::telemetry::warn!(
-                    what,
-                    outcome,
-                    error,
-                    "a drop in use was not completed as it should"
-                );
+            caught(|| {
+                crate::telemetry::warn!(what, outcome, error, "a drop in use was not completed as it should");
             });
         }
     }

@@ -5,9 +5,7 @@
 
 mod held;
 
-pub(crate) use held::{
-    Turn, after_unlock, assert_may_wait, assert_no_lock_held, caught, elsewhere_put_off, has_turn,
-};
+pub(crate) use held::{Turn, after_unlock, assert_may_wait, assert_no_lock_held, caught, has_turn};
 pub(crate) use std::{sync::atomic, thread};
 
 use held::Held;

@@ -134,9 +134,13 @@ fn guarded(
     if after {
         call(core)?;
     }
+    let device = ThreadState::with(core.id, |thread| thread.device);
+    // These are called while another device is current than the one that they are about.
+    let is_choice = ["cudaSetDevice", "cudaGetDevice"].contains(&name);
     let mut state = core.state.lock();
-    // Those of any device: the call may be about to choose one, or be one that a program makes before it chooses.
-    let has_streams = state.all_streams().next().is_some();
+    let has_streams = state
+        .all_streams()
+        .any(|stream| is_choice || stream.device == device);
     if sticky || code.is_sticky() || code.is_loss() && has_streams {
         state.poison(code);
     }

@@ -10,7 +10,7 @@ use crate::memory::in_flight::{Access, Use};
 use crate::memory::raw::RawBuffer;
 use crate::reclaim::Deferred;
 use crate::stream::Stream;
-use crate::sync::{Mutex, after_unlock};
+use crate::sync::Mutex;
 use cuda_um_sys::{cudaMemPool_t, cudaMemPoolAttr};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -268,10 +268,7 @@ impl Drop for DriverPool {
         // last frees had run made a later allocation from another pool crash inside the driver; so they are waited for.
         if frees.is_done().unwrap_or(false) {
             if let Err(error) = destroy() {
-                // The thread that frees may drop the last block.
-                after_unlock(move || {
-                    crate::telemetry::warn!(device = ordinal, %error, "a pool could not be destroyed");
-                });
+                crate::telemetry::warn!(device = ordinal, %error, "a pool could not be destroyed");
             }
             return;
         }

@@ -16,11 +16,8 @@ thread_local! {
     static TURNS: Cell<usize> = const { Cell::new(0) };
     /// Whether `PUT_OFF` is not empty. Has no destructor, so it can be asked while a thread ends.
     static IS_PUT_OFF: Cell<bool> = const { Cell::new(false) };
-    static PUT_OFF: RefCell<Vec<PutOff>> = const { RefCell::new(Vec::new()) };
+    static PUT_OFF: RefCell<Vec<Box<dyn FnOnce()>>> = const { RefCell::new(Vec::new()) };
 }
-
-/// What runs when the thread is free.
-type PutOff = Box<dyn FnOnce() + Send>;
 
 /// A lock that this thread holds, counted until dropped.
 pub(super) struct Held {
@@ -75,7 +72,7 @@ fn is_free() -> bool {
 }
 
 /// Runs `event` as soon as this thread holds no lock and no turn: now, if it holds none. A panic in it ends there.
-pub(crate) fn after_unlock(event: impl FnOnce() + Send + 'static) {
+pub(crate) fn after_unlock(event: impl FnOnce() + 'static) {
     if is_free() {
         caught(event);
         return;
@@ -94,29 +91,6 @@ fn run_what_was_put_off() {
             caught(event);
         }
     }
-}
-
-/// Runs `body` on a thread that others wait for. What it puts off, foreign code most of all, runs on a thread of its own: there it may wait
-/// for those others.
-pub(crate) fn elsewhere_put_off<R>(body: impl FnOnce() -> R) -> R {
-    let turn = Turn::begin();
-    let result = body();
-    let events = match IS_PUT_OFF.replace(false) {
-        true => PUT_OFF.try_with(RefCell::take).unwrap_or_default(),
-        false => Vec::new(),
-    };
-    drop(turn);
-    if !events.is_empty() {
-        let run = move || {
-            for event in events {
-                caught(event);
-            }
-        };
-        let thread = std::thread::Builder::new().name("cuda-um-events".to_owned());
-        // Without a thread they are lost: here they might wait for this one.
-        let _ = thread.spawn(run);
-    }
-    result
 }
 
 /// Runs `body`; nothing if it panics.
@@ -173,57 +147,45 @@ pub(super) fn assert_only_one_held() {
 mod tests {
     use super::super::Mutex;
     use super::*;
-    use std::sync::{
-        Arc, Mutex as StdMutex,
-        atomic::{AtomicUsize, Ordering},
-    };
+    use std::rc::Rc;
 
     #[test]
     fn what_is_put_off_runs_when_the_last_lock_is_released() {
         let (first, second) = (Mutex::new(()), Mutex::new(()));
-        let said: Arc<StdMutex<Vec<&str>>> = Arc::default();
+        let said: Rc<RefCell<Vec<&str>>> = Rc::default();
         let say = |word| {
-            let said = Arc::clone(&said);
+            let said = Rc::clone(&said);
             after_unlock(move || {
                 assert_no_lock_held("a word");
-                said.lock().unwrap().push(word);
+                said.borrow_mut().push(word);
             });
         };
         say("at once");
-        assert_eq!(*said.lock().unwrap(), ["at once"]);
+        assert_eq!(*said.borrow(), ["at once"]);
         let (outer, inner) = (first.lock(), second.lock());
         say("later");
         drop(outer);
         let turn = Turn::begin();
         drop(inner);
-        assert_eq!(*said.lock().unwrap(), ["at once"]);
+        assert_eq!(*said.borrow(), ["at once"]);
         drop(turn);
-        assert_eq!(*said.lock().unwrap(), ["at once", "later"]);
+        assert_eq!(*said.borrow(), ["at once", "later"]);
     }
 
     #[test]
     fn a_panic_in_what_was_put_off_stops_nothing() {
         let lock = Mutex::new(());
-        let runs = Arc::new(AtomicUsize::new(0));
+        let runs = Rc::new(Cell::new(0));
         let guard = lock.lock();
         for _ in 0..2 {
-            let runs = Arc::clone(&runs);
+            let runs = Rc::clone(&runs);
             after_unlock(move || {
-                runs.fetch_add(1, Ordering::Relaxed);
+                runs.set(runs.get() + 1);
                 panic!("on purpose");
             });
         }
         drop(guard);
-        assert_eq!(runs.load(Ordering::Relaxed), 2);
-    }
-
-    #[test]
-    fn what_is_put_off_elsewhere_runs_on_a_thread_of_its_own() {
-        let (tell, told) = std::sync::mpsc::channel();
-        elsewhere_put_off(|| {
-            after_unlock(move || tell.send(std::thread::current().id()).unwrap());
-        });
-        assert_ne!(told.recv().unwrap(), std::thread::current().id());
+        assert_eq!(runs.get(), 2);
     }
 
     #[test]

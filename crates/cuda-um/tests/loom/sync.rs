@@ -97,7 +97,7 @@ pub(crate) fn caught<R>(body: impl FnOnce() -> R) -> Option<R> {
     outcome.map_err(std::mem::forget).ok()
 }
 
-pub(crate) fn after_unlock(event: impl FnOnce() + Send + 'static) {
+pub(crate) fn after_unlock(event: impl FnOnce() + 'static) {
     event();
 }
 
