@@ -11,7 +11,7 @@ use cuda_um_sys::cudaError;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Something to be released once its uses are done.
 ///
@@ -38,6 +38,8 @@ struct Shared {
     settled: Condvar,
     /// How many entries are released or leaked.
     released: AtomicU64,
+    /// Threads in `flush`.
+    flushing: AtomicU64,
 }
 
 #[derive(Default)]
@@ -48,6 +50,8 @@ struct State {
     /// The numbers of all entries that are neither released nor leaked.
     pending: BTreeSet<u64>,
     thread: Option<ThreadId>,
+    /// Since when there is always a thread in `flush`.
+    flushing_since: Option<Instant>,
     closing: bool,
     first_error: Option<Error>,
 }
@@ -66,6 +70,10 @@ struct Ticket {
 
 /// Streams, by address, and the first work of each that was not done when it was asked for.
 type Busy = SmallVec<[(usize, u64); 4]>;
+
+/// How long a flush takes before other threads give way to it, and how long they do.
+const FLUSH_ALONE: Duration = Duration::from_millis(50);
+const GIVES_WAY: Duration = Duration::from_millis(20);
 
 /// How long the thread sleeps between two looks at work that is not done: from the first to the second, doubling.
 const SLEEP: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(2));
@@ -120,8 +128,36 @@ impl Reclaim {
             return;
         }
         let end = state.next;
-        while state.pending.first().is_some_and(|&first| first < end) {
+        let is_pending = |state: &State| state.pending.first().is_some_and(|&first| first < end);
+        if !is_pending(&state) {
+            return;
+        }
+        if self.shared.flushing.fetch_add(1, Ordering::AcqRel) == 0 {
+            state.flushing_since = Some(Instant::now());
+        }
+        while is_pending(&state) {
             self.shared.settled.wait(&mut state);
+        }
+        self.shared.flushing.fetch_sub(1, Ordering::AcqRel);
+        drop(state);
+        self.shared.settled.notify_all();
+    }
+
+    /// To be called before memory is asked of CUDA. If another thread has been in `flush` for a while, this waits until something is freed, but
+    /// for a moment only.
+    ///
+    /// CUDA's functions that free wait for all work of the device. If other threads gave it ever more work meanwhile, each free would
+    /// take longer than the one before.
+    pub(crate) fn give_way(&self) {
+        if self.shared.flushing.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        assert_may_wait();
+        let mut state = self.shared.state.lock();
+        let is_long = |since: Instant| since.elapsed() > FLUSH_ALONE;
+        if state.flushing_since.is_some_and(is_long) && state.thread != Some(thread::current().id())
+        {
+            self.shared.settled.wait_for(&mut state, GIVES_WAY);
         }
     }
 

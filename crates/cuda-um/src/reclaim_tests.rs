@@ -10,6 +10,7 @@ use crate::reclaim::{Deferred, Reclaim};
 use std::panic::panic_any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 use watchdog::watch;
 
 fn entry(release: impl FnOnce() -> Result<()> + Send + 'static) -> Deferred {
@@ -108,5 +109,30 @@ fn the_thread_does_not_wait_for_itself() {
         Ok(())
     }));
     reclaim.flush();
+    assert_eq!(reclaim.released(), 1);
+}
+
+#[test]
+fn others_give_way_to_a_wait_for_a_moment_only() {
+    let _watchdog = watch();
+    let reclaim = reclaim();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let its = Arc::downgrade(&reclaim);
+    reclaim.defer(entry(move || {
+        receiver.recv().unwrap();
+        // The thread that frees gives way to nobody: all wait for it.
+        its.upgrade().iter().for_each(|reclaim| reclaim.give_way());
+        Ok(())
+    }));
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| reclaim.flush());
+        let start = Instant::now();
+        // Longer than a wait lasts before others give way to it. This ends though that one does not.
+        while start.elapsed() < Duration::from_millis(200) {
+            reclaim.give_way();
+        }
+        assert!(!waits.is_finished());
+        sender.send(()).unwrap();
+    });
     assert_eq!(reclaim.released(), 1);
 }

@@ -37,6 +37,7 @@ pub(crate) enum Backing {
 /// Allocates; if there is not enough, waits until what was dropped in use by now is freed, and tries once more. To be called without locks.
 pub(crate) fn with_retry<R>(device: &Device, mut allocate: impl FnMut() -> Result<R>) -> Result<R> {
     let reclaim = &device.api().reclaim;
+    reclaim.give_way();
     let released = reclaim.released();
     let outcome = allocate();
     if !matches!(outcome, Err(Error::OutOfMemory { .. })) {

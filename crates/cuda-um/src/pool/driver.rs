@@ -95,6 +95,7 @@ impl DriverPool {
     /// A buffer of so many bytes, not 0, whose allocation is a use: others come after it.
     pub(super) fn allocate(self: &Arc<Self>, bytes: usize) -> Result<RawBuffer> {
         let block = self.charge(bytes.next_multiple_of(GRAIN))?;
+        self.device.api().reclaim.give_way();
         let pointer = match self.malloc(bytes) {
             Err(Error::OutOfMemory { .. }) => {
                 self.make_room();

@@ -206,6 +206,7 @@ impl Shared {
         find: impl Fn() -> Option<R>,
         add: impl Fn(RawBuffer) -> Option<R>,
     ) -> Result<R> {
+        self.device.api().reclaim.give_way();
         let (mut has_trimmed, mut was_refused) = (false, false);
         loop {
             let growing = self.growing.lock();

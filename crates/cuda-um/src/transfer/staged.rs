@@ -137,6 +137,15 @@ struct Job<'a> {
     error: Mutex<Option<Error>>,
 }
 
+/// Lets no thread begin a new piece once this is dropped: by an error or a panic.
+struct StopOthers<'a>(&'a AtomicBool);
+
+impl Drop for StopOthers<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 /// A piece on its way to the host, in one of the thread's chunks.
 struct Waiting {
     piece: usize,
@@ -151,15 +160,18 @@ impl Job<'_> {
     ///
     /// As for `copy`; no other thread has this number.
     unsafe fn work(&self, thread: usize) {
+        let stop = StopOthers(&self.stopped);
         let result = match self.staged.direction {
             // SAFETY: the caller's promise.
             Direction::ToDevice => unsafe { self.fill(thread) },
             // SAFETY: the caller's promise.
             Direction::ToHost => unsafe { self.empty(thread) },
         };
-        if let Err(error) = result {
-            self.stopped.store(true, Ordering::Release);
-            self.error.lock().get_or_insert(error);
+        match result {
+            Ok(()) => std::mem::forget(stop),
+            Err(error) => {
+                self.error.lock().get_or_insert(error);
+            }
         }
     }
 

@@ -212,4 +212,6 @@ pub(crate) struct Reclaim;
 
 impl Reclaim {
     pub(crate) fn flush(&self) {}
+
+    pub(crate) fn give_way(&self) {}
 }

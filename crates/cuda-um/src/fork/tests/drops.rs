@@ -45,6 +45,7 @@ transfer/ring.rs Chunk: chunks_that_copies_may_use
 transfer/ring.rs LaneTurn: - lives while a copy is staged, which a child does not begin
 transfer/ring.rs Pinned: the_ring_and_its_threads
 transfer/staged.rs FinishOnPanic: - lives while a copy is staged, which a child does not begin
+transfer/staged.rs StopOthers: - sets a flag of the copy
 transfer/transfers.rs RingTurn: - lives while a copy is staged, which a child does not begin
 transfer/workers.rs Leave: - lives on a thread that helps, which a child does not have
 transfer/workers.rs Workers: the_ring_and_its_threads
