@@ -91,6 +91,9 @@ fn parts_of_views() {
         ("ViewMut::slice", |w, range| {
             w.unified.view_mut(..)?.slice(range).map(drop)
         }),
+        ("ViewMut::slice_mut", |w, range| {
+            w.unified.view_mut(..)?.slice_mut(range).map(drop)
+        }),
     ]);
 }
 
