@@ -39,6 +39,7 @@ pub(crate) use {debug_ as debug, span_ as span, warn_ as warn};
 
 /// A span that the thread is in until this is dropped.
 pub(crate) struct Entered {
+    /// None if no subscriber has it.
     span: Option<Span>,
     _on_this_thread: PhantomData<*const ()>,
 }
@@ -46,10 +47,15 @@ pub(crate) struct Entered {
 impl Entered {
     #[inline]
     pub(crate) fn enter(make: impl FnOnce() -> Span) -> Self {
-        let span = caught(make);
-        if let Some(span) = &span {
-            caught(|| span.with_subscriber(|(id, subscriber)| subscriber.enter(id)));
-        }
+        let mut span = None;
+        caught(|| {
+            let made = make();
+            if !made.is_disabled() {
+                // Not dropped here if the subscriber panics.
+                let span = span.insert(made);
+                span.with_subscriber(|(id, subscriber)| subscriber.enter(id));
+            }
+        });
         Self {
             span,
             _on_this_thread: PhantomData,
