@@ -39,6 +39,7 @@ impl Drop for Inner {
         if self.core.is_inherited() {
             return;
         }
+        self.core.set_on_wait(None);
         self.core.shut_down();
         host_fault::unwatch(&self.core);
         slot::give(self.slot);

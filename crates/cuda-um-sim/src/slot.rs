@@ -34,7 +34,9 @@ pub(crate) fn take(core: &Arc<Core>, patience: Duration) -> Option<usize> {
 
 /// Gives a slot back.
 pub(crate) fn give(slot: usize) {
-    *CORES[slot].write() = None;
+    // It may be the last handle: nothing is dropped under a lock.
+    let core = CORES[slot].write().take();
+    drop(core);
     *TAKEN.lock() &= !(1 << slot);
     GIVEN.notify_one();
 }

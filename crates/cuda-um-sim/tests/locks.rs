@@ -218,6 +218,32 @@ fn waits_are_told_before_they_begin() {
     });
 }
 
+#[test]
+fn what_is_told_of_waits_is_dropped_with_no_lock_held() {
+    struct Last(Sim);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            let _ = (self.0.now(), self.0.leaks());
+            self.0.on_wait(|_| {});
+        }
+    }
+    within_a_minute(|| {
+        let cuda = h200();
+        let last = Last(cuda.sim.clone());
+        cuda.sim
+            .on_wait(move |_| assert!(last.0.misuse().is_empty()));
+        ok(call!(cuda.table, cudaDeviceSynchronize()));
+        cuda.sim
+            .on_wait(|_| unreachable!("its drop has put another one there"));
+        let second = Arc::new(AtomicBool::new(false));
+        let told = second.clone();
+        cuda.sim
+            .on_wait(move |_| told.store(true, Ordering::Relaxed));
+        ok(call!(cuda.table, cudaDeviceSynchronize()));
+        assert!(second.load(Ordering::Relaxed));
+    });
+}
+
 /// Memory of the test's own whose first touch asks another thread to use the simulator, and goes on when that has.
 mod page {
     use super::*;

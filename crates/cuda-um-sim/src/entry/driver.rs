@@ -21,12 +21,13 @@ entry_points! { Driver;
     }
 
     fn cuModuleLoadData(core, module: Out<usize>, image: Text) {
-        let text = image.get()?.to_str().map_err(|_| Code::INVALID_KERNEL_IMAGE)?;
+        // A copy: it may be in managed memory, and is read with no lock held.
+        let text = image.get()?.to_str().map_err(|_| Code::INVALID_KERNEL_IMAGE)?.to_owned();
         if text.starts_with("\x7fELF") {
             // Native code cannot run here, whatever it was made for.
             return Err(Code::NO_KERNEL_IMAGE_FOR_DEVICE);
         }
-        with_state(core, |state, device| module.put(state.load_module(&core.machine, device, text)?))
+        with_state(core, |state, device| module.put(state.load_module(&core.machine, device, &text)?))
     }
 
     fn cuModuleUnload(core, module: usize) { core.state.lock().unload_module(module) }
