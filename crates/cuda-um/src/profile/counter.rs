@@ -55,7 +55,7 @@ impl MigrationCounter {
         let origin = runtime.api().origin;
         origin.check("MigrationCounter::start").map_err(Box::new)?;
         let running = Running::take()?;
-        let devices = runtime.device_count().unwrap_or(1) as u32;
+        let devices = runtime.device_count().map_err(Box::new)? as u32;
         let keep = Keep {
             buffers: usize::MAX,
             ..Keep::default()
