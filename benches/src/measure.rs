@@ -2,7 +2,7 @@
 
 use crate::clock::Clock;
 use crate::data;
-use crate::peer::Peer;
+use crate::peer::{self, Peer};
 use crate::report::{CaseReport, ContenderReport, Kind, Outcome};
 use crate::stats::Stats;
 use crate::{Bench, Settings};
@@ -145,8 +145,7 @@ impl<'a> Case<'a> {
                 let answer = peer.borrow_mut().ask(&request)?;
                 round.verify_that(answer["verified"] == true, "the peer's own check")?;
                 look(round, &answer)?;
-                let seconds = answer["seconds"].as_f64();
-                Ok(Duration::from_secs_f64(seconds.unwrap_or_default()))
+                peer::seconds(&answer)
             })
         };
         let sample = bench.peers.get(peer).map(ask);

@@ -8,13 +8,15 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::rc::Rc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel, sync_channel};
 use std::time::Duration;
 
 /// A peer that does not answer for so long is given up.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long the last words of one that ended are waited for.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+/// Bytes of a line that are kept: answers have some hundred.
+const LONGEST_LINE: u64 = 1 << 20;
 /// Names the folder of the peers.
 const FOLDER: &str = "CUDA_UM_PEERS_DIR";
 
@@ -98,6 +100,15 @@ impl Peer {
     }
 }
 
+/// The time that an answer tells; none is no time.
+///
+/// # Errors
+/// It tells one that no clock can: below zero, or too long.
+pub fn seconds(answer: &Value) -> Result<Duration> {
+    let seconds = answer["seconds"].as_f64().unwrap_or_default();
+    Duration::try_from_secs_f64(seconds).with_context(|| format!("{seconds} seconds"))
+}
+
 /// How a peer is started: Python scripts by an interpreter, programs by themselves.
 fn command(path: &Path) -> Command {
     if path.extension().is_none_or(|extension| extension != "py") {
@@ -110,11 +121,9 @@ fn command(path: &Path) -> Command {
 }
 
 fn each_line(from: impl Read + Send + 'static) -> Receiver<String> {
-    let (tell, lines) = channel();
-    std::thread::spawn(move || {
-        let mut all = BufReader::new(from).lines().map_while(Result::ok);
-        all.try_for_each(|line| tell.send(line).ok())
-    });
+    // There is one answer at a time; one that tells more waits.
+    let (tell, lines) = sync_channel(64);
+    std::thread::spawn(move || lines_of(from).try_for_each(|line| tell.send(line).ok()));
     lines
 }
 
@@ -123,13 +132,27 @@ fn last_line(from: impl Read + Send + 'static) -> Receiver<String> {
     let (tell, words) = channel();
     std::thread::spawn(move || {
         let mut last = String::new();
-        for line in BufReader::new(from).lines().map_while(Result::ok) {
+        for line in lines_of(from) {
             eprintln!("{line}");
             last = line;
         }
         tell.send(last)
     });
     words
+}
+
+/// The lines of what a peer writes. One that is too long is cut, and its rest is the next one.
+fn lines_of(from: impl Read) -> impl Iterator<Item = String> {
+    let mut from = BufReader::new(from);
+    std::iter::from_fn(move || {
+        let mut line = Vec::new();
+        let read = from
+            .by_ref()
+            .take(LONGEST_LINE)
+            .read_until(b'\n', &mut line);
+        let some = read.is_ok_and(|bytes| bytes > 0);
+        some.then(|| String::from_utf8_lossy(line.trim_ascii_end()).into_owned())
+    })
 }
 
 impl Drop for Peer {

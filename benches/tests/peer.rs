@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use um_benches::peer::{COMPILED, CUPY, Peer, Peers, TORCH, find};
+use um_benches::peer::{COMPILED, CUPY, Peer, Peers, TORCH, find, seconds};
 
 /// Where the scripts are: in the bundle, or in the repository.
 fn scripts() -> PathBuf {
@@ -52,6 +52,23 @@ fn the_last_words_of_one_that_ends_are_told() {
     let path = script(folder.path(), "sys.exit('no such library')\n");
     let error = Peer::start(&path).err().unwrap();
     assert!(error.to_string().contains("no such library"), "{error}");
+}
+
+/// A line without an end would take all memory, and some numbers are no time.
+#[test]
+fn answers_that_no_peer_gives_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = script(
+        folder.path(),
+        "sys.stdout.write('x' * (3 << 20)); sys.stdout.flush()\nsys.stdin.read()\n",
+    );
+    let error = Peer::start(&path).err().unwrap();
+    assert_eq!(error.to_string().len(), 1 << 20, "the first part of it");
+    for wrong in [-1.0, 1e300] {
+        assert!(seconds(&json!({"seconds": wrong})).is_err());
+    }
+    assert_eq!(seconds(&json!({"seconds": 0.5})).unwrap().as_millis(), 500);
+    assert!(seconds(&json!({})).unwrap().is_zero());
 }
 
 #[test]

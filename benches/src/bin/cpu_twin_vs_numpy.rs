@@ -62,9 +62,7 @@ fn main() -> Result<()> {
         );
         if round >= WARM_UP {
             ours.push(twin);
-            theirs.push(Duration::from_secs_f64(
-                answer["seconds"].as_f64().context("seconds")?,
-            ));
+            theirs.push(um_benches::peer::seconds(&answer)?);
         }
     }
     drop(ask);
@@ -106,8 +104,10 @@ fn cores() -> usize {
 /// The shipped set alone is read here: version 1 of the format, float32.
 fn read(path: &Path) -> Result<Vec<f32>> {
     let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
+    ensure!(bytes.len() > 10, "{} is no .npy file", path.display());
     let header = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
-    Ok(bytes[header..]
+    let data = bytes.get(header..).unwrap_or_default();
+    Ok(data
         .chunks_exact(4)
         .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
         .collect())

@@ -144,6 +144,15 @@ impl<'a> Run<'a> {
                 return Err(self.too_large(buffer));
             }
         }
+        for operation in &self.trace.operations {
+            let copied = copied_alone(operation);
+            let buffer = copied.and_then(|access| self.buffers.get(&access.buffer));
+            if let (Some(access), Some(buffer)) = (copied, buffer)
+                && taken(buffer).saturating_add(access.bytes) > self.limits.max_bytes
+            {
+                return Err(self.copy_too_large(operation, access.bytes));
+            }
+        }
         let of_host = |operation: &&Operation| match operation.kind {
             OperationKind::Host | OperationKind::Copy | OperationKind::Fill => true,
             OperationKind::Prefetch { to, .. } => to == Place::Host,
@@ -263,17 +272,21 @@ impl<'a> Run<'a> {
 
     /// Refuses a copy from or to the program's own memory for which there is no room.
     fn check_copy(&mut self, operation: &Operation) -> Result<(), ReplayError> {
-        let [access] = merged(&operation.accesses)[..] else {
+        let Some(access) = copied_alone(operation) else {
             return Ok(());
         };
-        if operation.kind == OperationKind::Copy && !self.has_room(access.bytes)? {
-            return Err(ReplayError::CopyTooLarge {
-                operation: operation.id,
-                bytes: access.bytes,
-                most: self.limits.max_bytes,
-            });
+        match self.has_room(access.bytes)? {
+            true => Ok(()),
+            false => Err(self.copy_too_large(operation, access.bytes)),
         }
-        Ok(())
+    }
+
+    fn copy_too_large(&self, operation: &Operation, bytes: u64) -> ReplayError {
+        ReplayError::CopyTooLarge {
+            operation: operation.id,
+            bytes,
+            most: self.limits.max_bytes,
+        }
     }
 
     fn check(&self, operation: &Operation) -> Result<(), ReplayError> {
@@ -470,6 +483,15 @@ fn merged(accesses: &[Access]) -> Vec<Access> {
 
 fn range_of(access: &Access) -> Range<usize> {
     access.offset as usize..(access.offset + access.bytes) as usize
+}
+
+/// What a copy from or to the program's own memory copies.
+fn copied_alone(operation: &Operation) -> Option<Access> {
+    let alone = match merged(&operation.accesses)[..] {
+        [access] => Some(access),
+        _ => None,
+    };
+    alone.filter(|_| operation.kind == OperationKind::Copy)
 }
 
 /// What a buffer takes of this host's memory.

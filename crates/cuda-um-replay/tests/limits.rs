@@ -128,6 +128,20 @@ fn a_copy_counts_what_it_takes_of_the_programs_memory() {
         );
         run(4 << 20).unwrap();
     }
+    // Beside another buffer.
+    let touch = operation(1, OperationKind::Host, 1, 1, true);
+    let copy = operation(7, OperationKind::Copy, 0, 2 << 20, true);
+    let trace = trace(
+        vec![buffer(0, 2 << 20), buffer(1, 1 << 20)],
+        vec![touch, copy],
+    );
+    let run = |most: u64| Replay::of(&trace).max_bytes(most).run();
+    let error = run(4 << 20).unwrap_err();
+    assert!(
+        matches!(&error, ReplayError::CopyTooLarge { operation: 7, bytes, .. } if *bytes == 2 << 20),
+        "{error}"
+    );
+    run(5 << 20).unwrap();
 }
 
 #[test]

@@ -260,7 +260,12 @@ impl Shared {
         drop(ticket);
         for (outcome, error) in events {
             caught(|| {
-                crate::telemetry::warn!(what, outcome, error, "a drop in use was not completed as it should");
+                crate::telemetry::warn!(
+                    what,
+                    outcome,
+                    error,
+                    "a drop in use was not completed as it should"
+                );
             });
         }
     }

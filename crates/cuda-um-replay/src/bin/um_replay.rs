@@ -81,7 +81,7 @@ fn main() -> ExitCode {
     match run(&Args::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("um_replay: {}", printable(&error));
+            eprintln!("um_replay: {}", printable(&error).replace('\n', " "));
             ExitCode::FAILURE
         }
     }

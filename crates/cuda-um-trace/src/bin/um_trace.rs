@@ -86,7 +86,7 @@ fn main() -> ExitCode {
     match run(Args::parse().task) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("um_trace: {}", printable(&error));
+            eprintln!("um_trace: {}", printable(&error).replace('\n', " "));
             ExitCode::FAILURE
         }
     }
