@@ -154,7 +154,13 @@ fn buffers_that_overlap() {
 fn migrations_over_many_buffers() {
     for size in [256, 4096, 64 << 20] {
         let buffers = (0..3_000).map(|id| buffer(id, TIB + id * size, size));
-        let turn = |time: u64| if time.is_multiple_of(2) { DEVICE } else { Place::Host };
+        let turn = |time: u64| {
+            if time.is_multiple_of(2) {
+                DEVICE
+            } else {
+                Place::Host
+            }
+        };
         let records = (0..3_000).map(|time| moved(TIB, 3_000 * size, turn(time), time));
         let trace = Trace {
             buffers: buffers.collect(),
@@ -237,7 +243,13 @@ fn operations_over_other_parts() {
                 part(id + 2, operation(id + 2, OperationKind::Discard, id, &[])),
             ]
         });
-        let turn = |time: u64| if time.is_multiple_of(3) { Place::Host } else { DEVICE };
+        let turn = |time: u64| {
+            if time.is_multiple_of(3) {
+                Place::Host
+            } else {
+                DEVICE
+            }
+        };
         let far = TIB + (1 << 39);
         let records = (0..4_000).map(|time| migration(far, 4096, turn(time), cause, 5_000 + time));
         let trace = Trace {
@@ -255,7 +267,13 @@ fn operations_over_other_parts() {
 fn one_buffer_in_many_parts() {
     let parts = |bytes: u64| {
         let odd = (0..2_500).map(move |at| moved(TIB + 2 * at * bytes, bytes, DEVICE, at));
-        let turn = |time: u64| if time.is_multiple_of(3) { DEVICE } else { Place::Host };
+        let turn = |time: u64| {
+            if time.is_multiple_of(3) {
+                DEVICE
+            } else {
+                Place::Host
+            }
+        };
         let all = (0..5_000).map(move |time| moved(TIB, 5_000 * bytes, turn(time), 10_000 + time));
         odd.chain(all)
     };
@@ -275,7 +293,13 @@ fn one_buffer_in_many_parts() {
 #[test]
 fn maps_that_change_all_the_time() {
     let buffers = (0..30).map(|id| buffer(id, TIB + id * (1 << 34), 1 << 34));
-    let turn = |time: u64| if time.is_multiple_of(2) { DEVICE } else { Place::Host };
+    let turn = |time: u64| {
+        if time.is_multiple_of(2) {
+            DEVICE
+        } else {
+            Place::Host
+        }
+    };
     let of = |time: u64| TIB + time % 30 * (1 << 34);
     let records = (0..7_000).map(|time| moved(of(time / 2), 1 << 34, turn(time), time));
     let trace = Trace {
