@@ -81,9 +81,6 @@ impl Drop for Heap {
 }
 
 impl Heap {
-    /// As its drop does.
-    pub(super) fn leak(self) {}
-
     /// Adds a slab to be carved.
     pub(super) fn add(&mut self, raw: RawBuffer) {
         let (range, bytes) = (addresses(&raw), raw.bytes());

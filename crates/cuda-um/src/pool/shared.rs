@@ -338,7 +338,6 @@ impl Drop for Shared {
         }
         // No handle and no buffer is left, so every block is free, and every slab empty.
         self.trim();
-        // What is not empty now is a slab that lost a block: nobody knows who uses it.
-        std::mem::take(self.heap.get_mut()).leak();
+        // A slab that is not empty now has lost a block, which work may still use: the heap's drop leaks it.
     }
 }

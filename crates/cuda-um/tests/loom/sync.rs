@@ -101,10 +101,6 @@ pub(crate) fn after_unlock(event: impl FnOnce() + 'static) {
     event();
 }
 
-pub(crate) fn elsewhere_put_off<R>(body: impl FnOnce() -> R) -> R {
-    body()
-}
-
 pub(crate) fn assert_no_lock_held(_: &str) {}
 
 pub(crate) fn assert_may_wait() {}
