@@ -3,7 +3,9 @@
 mod support;
 
 use cuda_um::{DeviceBuffer, RegisteredBuffer, UnifiedBuffer};
+use std::sync::atomic::{AtomicBool, Ordering};
 use support::{device, noise};
+use tracing::{Event, Metadata, Subscriber, span};
 use um_kernels::{
     CopyKernels, Fill, FillElement, KernelError, Reduce, Saxpy, Scale, reduce_sum_cpu, saxpy_cpu,
     scale_cpu,
@@ -222,4 +224,67 @@ fn wrong_lengths_are_named_and_nothing_is_written() {
             "{error}"
         );
     }
+}
+
+/// Calls its closure at the first event.
+struct AtTheFirstEvent<F> {
+    call: F,
+    called: AtomicBool,
+}
+
+impl<F: Fn() + 'static> Subscriber for AtTheFirstEvent<F>
+where
+    Self: Send + Sync,
+{
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "cuda_um"
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        if !self.called.swap(true, Ordering::Relaxed) {
+            (self.call)();
+        }
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+/// The launcher once held the lock of its workspace while it launched, and the subscriber waited for its own thread.
+#[test]
+fn a_subscriber_may_use_the_launcher_that_launches() {
+    let (_sim, device, stream) = device();
+    let reduce = std::sync::Arc::new(Reduce::load(&device).unwrap());
+    let input = noise(8, 100_003);
+    let source = std::sync::Arc::new(UnifiedBuffer::from_slice(&device, &input).unwrap());
+    let expected = reduce_sum_cpu(&input).to_bits();
+    let (reduce_again, source_again) = (reduce.clone(), source.clone());
+    let (device_again, stream_again) = (device.clone(), stream.clone());
+    let (tell, told) = std::sync::mpsc::channel();
+    let call = move || {
+        let mut output = UnifiedBuffer::zeroed(&device_again, 1).unwrap();
+        reduce_again
+            .sum(&stream_again, &*source_again, &mut output)
+            .unwrap();
+        tell.send(output.host().unwrap()[0].to_bits()).unwrap();
+    };
+    let subscriber = AtTheFirstEvent {
+        call,
+        called: AtomicBool::new(false),
+    };
+    let mut output = UnifiedBuffer::zeroed(&device, 1).unwrap();
+    tracing::subscriber::with_default(subscriber, || {
+        reduce.sum(&stream, &*source, &mut output).unwrap();
+    });
+    assert_eq!(told.try_recv(), Ok(expected));
+    assert_eq!(output.host().unwrap()[0].to_bits(), expected);
 }
