@@ -1,7 +1,6 @@
-//! The CPU twin: the same lists as the kernels', up to rounding. Matrix product by the crate `gemm`, tile by tile, so that the
+//! The CPU twin: the same lists as the kernels', up to rounding. Matrix product by the crate `matrixmultiply`, tile by tile, so that the
 //! score matrix is never whole in memory.
 
-use gemm::Parallelism;
 use half::f16;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -123,33 +122,28 @@ pub(crate) fn best_of<T: Scalar>(
 }
 
 /// `products` = queries × tileᵀ, row by row of the queries.
-#[allow(unsafe_code, reason = "gemm takes pointers")]
+#[allow(unsafe_code, reason = "matrixmultiply takes pointers")]
 fn multiply(queries: &[f32], tile: &[f32], dim: usize, products: &mut Vec<f32>) {
     let (rows, columns) = (queries.len() / dim, tile.len() / dim);
     products.resize(rows * columns, 0.0);
     // SAFETY: the three matrices have the sizes that their slices were cut to: `products` rows × columns in rows, `queries`
     // rows × dim in rows, and the tile's transpose dim × columns in columns. `products` overlaps nothing, and is not read.
     unsafe {
-        gemm::gemm(
+        matrixmultiply::sgemm(
             rows,
-            columns,
             dim,
-            products.as_mut_ptr(),
-            1,
-            columns as isize,
-            false,
-            queries.as_ptr(),
-            1,
-            dim as isize,
-            tile.as_ptr(),
-            dim as isize,
-            1,
-            0.0,
+            columns,
             1.0,
-            false,
-            false,
-            false,
-            Parallelism::None,
+            queries.as_ptr(),
+            dim as isize,
+            1,
+            tile.as_ptr(),
+            1,
+            dim as isize,
+            0.0,
+            products.as_mut_ptr(),
+            columns as isize,
+            1,
         );
     }
 }

@@ -36,6 +36,7 @@ impl Format {
     }
 
     /// The nearest 16-bit number, 0 for denormal ones.
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn narrow(self, value: f32) -> u16 {
         let (bits, exponent) = match self {
             Self::Bf16 => (bf16::from_f32(value).to_bits(), 0x7f80),
@@ -44,6 +45,7 @@ impl Format {
         if bits & exponent == 0 { 0 } else { bits }
     }
 
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn widen(self, bits: u16) -> f32 {
         match self {
             Self::Bf16 => bf16::from_bits(bits).to_f32(),
@@ -59,6 +61,7 @@ pub(crate) fn room(rows: usize, dim: usize) -> usize {
 }
 
 /// Where an element lies. Of a row's 128 bytes in a tile, the groups of eight elements are swapped by the row.
+#[cfg(any(test, feature = "sim"))]
 pub(crate) fn place(row: usize, element: usize, blocks: usize) -> usize {
     let tile = row / TILE * blocks + element / TILE_K;
     let group = (element % TILE_K / 8) ^ (row % 8);

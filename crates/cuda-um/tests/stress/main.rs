@@ -67,11 +67,15 @@ impl Shared {
     fn finish(self, progress: &Progress) -> usize {
         progress.begins(0, "synchronize");
         self.device.synchronize().unwrap();
+        // First, for a buffer that waits to be freed keeps its part of a pool.
+        progress.begins(0, "reclaim");
+        self.device.runtime().reclaim().unwrap();
         progress.begins(0, "trim");
         self.unified.trim();
         self.pinned.trim();
         self.on_device.trim();
-        progress.begins(0, "reclaim");
+        // A pool's slabs are buffers, too.
+        progress.begins(0, "reclaim the slabs");
         self.device.runtime().reclaim().unwrap();
         let stats = [
             self.unified.stats(),
@@ -80,6 +84,11 @@ impl Shared {
         ];
         let held = |stats: &cuda_um::PoolStats| stats.live_bytes + stats.reserved_bytes;
         let left = stats.iter().map(held).sum();
+        if left > 0 {
+            say(&format!(
+                "stress: left in unified, pinned and device memory: {stats:#?}"
+            ));
+        }
         progress.begins(0, "drop pools, kernels and streams");
         drop(self);
         left
