@@ -127,7 +127,9 @@ impl<T> UnifiedBuffer<T> {
             });
         }
         let (number, location) = advice.to_sys();
-        self.check_location(location, "advice")?;
+        self.device()
+            .runtime()
+            .check_migration_to(location, "advice")?;
         if range.is_empty() {
             return Ok(());
         }
@@ -140,14 +142,14 @@ impl<T> UnifiedBuffer<T> {
             }
         }
         let device = self.device();
+        let addresses = self.raw.address_range(&range::to_bytes::<T>(&range));
+        // Before the call: what fails half-way must be undone as well.
+        self.raw.note_advice(&addresses, number, location);
         // SAFETY: the range was checked, and lies in this buffer's live managed memory.
         unsafe {
-            device.api().advise(
-                device.ordinal(),
-                self.raw.address_range(&range::to_bytes::<T>(&range)),
-                number,
-                location,
-            )
+            device
+                .api()
+                .advise(device.ordinal(), addresses, number, location)
         }?;
         let shadow = &self.raw.shadow;
         match advice {
@@ -170,22 +172,5 @@ impl<T> UnifiedBuffer<T> {
         );
         crate::telemetry::debug!(buffer = self.id(), ?range, ?advice, "advise");
         Ok(())
-    }
-
-    /// Refuses a device that is not there, or whose pages do not migrate.
-    pub(crate) fn check_location(&self, location: Location, what: &str) -> Result<()> {
-        location.check(self.device().runtime())?;
-        let Location::Device(ordinal) = location else {
-            return Ok(());
-        };
-        let device = self.device().runtime().device(ordinal)?;
-        if device.capabilities().concurrent_managed_access {
-            return Ok(());
-        }
-        Err(Error::NotSupported {
-            what: format!("{what} for managed memory at device {ordinal}"),
-            needs: "a device with the attribute concurrentManagedAccess".to_owned(),
-            have: format!("device {ordinal} ({}), which has it not", device.name()),
-        })
     }
 }

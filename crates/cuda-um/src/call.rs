@@ -15,32 +15,29 @@ mod pool;
 mod stream;
 
 pub(crate) use check::{Subject, host_memory};
+pub use device::MemoryInfo;
 pub(crate) use memory::CopyKind;
 
 use crate::error::Result;
 use crate::fork::Origin;
-use crate::reclaim::Reclaim;
 use crate::sync::Mutex;
 use cuda_um_sys as sys;
 use std::sync::Arc;
 
-/// The function table of one runtime, and the thread that frees what was dropped in use.
+/// The function table of one runtime.
 pub(crate) struct Api {
     table: Arc<sys::Table>,
     /// The process that it works in.
     pub(crate) origin: Origin,
-    pub(crate) reclaim: Reclaim,
     /// The devices that a stream was made on: from then on one that is not there any more is lost.
     worked: Mutex<Vec<u32>>,
 }
 
 impl Api {
     pub(crate) fn new(table: Arc<sys::Table>) -> Arc<Self> {
-        let origin = Origin::here();
         Arc::new(Self {
             table,
-            origin,
-            reclaim: Reclaim::new(origin),
+            origin: Origin::here(),
             worked: Mutex::default(),
         })
     }

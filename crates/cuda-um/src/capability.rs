@@ -1,7 +1,7 @@
 //! What a device can do.
 
 use crate::call::Api;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use cuda_um_sys::cudaDeviceAttr as Attribute;
 
 /// What one device can do, asked once and kept.
@@ -114,6 +114,38 @@ impl Capabilities {
                 .late_attribute(ordinal, Attribute(HOST_NUMA_ID))?
                 .filter(|&node| node >= 0),
         })
+    }
+
+    /// Whether the device can have such a block.
+    pub(crate) fn check_block(&self, threads: u64, shared_bytes: u64) -> Result<()> {
+        const THREADS: &str = "threads of a block";
+        if threads == 0 {
+            return Err(nothing(THREADS));
+        }
+        within(THREADS, threads, self.max_threads_per_block)?;
+        let limit = self
+            .shared_bytes_per_block_optin
+            .max(self.shared_bytes_per_block);
+        within("shared memory of a block in bytes", shared_bytes, limit)
+    }
+}
+
+/// A size of a launch that is 0.
+pub(crate) fn nothing(what: &'static str) -> Error {
+    Error::InvalidArgument {
+        what,
+        value: "0".to_owned(),
+        reason: "a launch has at least one block and one thread".to_owned(),
+    }
+}
+
+/// Refuses a size of a launch beyond the device's limit.
+pub(crate) fn within(what: &'static str, value: u64, limit: u32) -> Result<()> {
+    let limit = u64::from(limit);
+    if value <= limit {
+        Ok(())
+    } else {
+        Err(Error::LimitExceeded { what, value, limit })
     }
 }
 

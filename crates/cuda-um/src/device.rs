@@ -1,10 +1,12 @@
 //! A device and what is known of it.
 
-use crate::call::Api;
+use crate::call::{Api, MemoryInfo};
 use crate::capability::Capabilities;
 use crate::driver_state::DriverState;
 use crate::error::{Error, Result};
 use crate::gate::Gate;
+use crate::location::Location;
+use crate::reclaim::Reclaim;
 use crate::runtime::Runtime;
 use crate::stream::{Stream, StreamInner};
 use crate::sync::{Mutex, RwLock};
@@ -34,18 +36,10 @@ struct Handle {
     state: Arc<DeviceState>,
 }
 
-/// The memory of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemoryInfo {
-    /// Bytes that are free now.
-    pub free_bytes: usize,
-    /// Bytes in all.
-    pub total_bytes: usize,
-}
-
 /// What all handles of one device share.
 pub(crate) struct DeviceState {
     pub(crate) api: Arc<Api>,
+    reclaim: Arc<Reclaim>,
     pub(crate) ordinal: u32,
     pub(crate) name: String,
     pub(crate) capabilities: Capabilities,
@@ -173,6 +167,35 @@ impl Device {
         Ok(())
     }
 
+    /// Refuses a device without managed memory.
+    pub(crate) fn check_managed_memory(&self) -> Result<()> {
+        let has = self.capabilities().managed_memory;
+        self.check_attribute(has, "managedMemory", || "managed memory".to_owned())
+    }
+
+    /// Refuses a device whose managed pages do not migrate on request.
+    pub(crate) fn check_concurrent_access(&self, what: impl FnOnce() -> String) -> Result<()> {
+        let has = self.capabilities().concurrent_managed_access;
+        self.check_attribute(has, "concurrentManagedAccess", what)
+    }
+
+    fn check_attribute(
+        &self,
+        has: bool,
+        attribute: &str,
+        what: impl FnOnce() -> String,
+    ) -> Result<()> {
+        if has {
+            return Ok(());
+        }
+        let (ordinal, name) = (self.ordinal(), self.name());
+        Err(Error::NotSupported {
+            what: what(),
+            needs: format!("a device with the attribute {attribute}"),
+            have: format!("device {ordinal} ({name}), which does not have it"),
+        })
+    }
+
     pub(crate) fn state(&self) -> &Arc<DeviceState> {
         &self.handle.state
     }
@@ -180,11 +203,16 @@ impl Device {
     pub(crate) fn api(&self) -> &Arc<Api> {
         &self.handle.state.api
     }
+
+    /// What frees later, of the device's runtime.
+    pub(crate) fn reclaim(&self) -> &Reclaim {
+        &self.handle.state.reclaim
+    }
 }
 
 impl DeviceState {
     pub(crate) fn open(
-        api: &Arc<Api>,
+        (api, reclaim): (&Arc<Api>, &Arc<Reclaim>),
         ordinal: u32,
         driver: Arc<DriverState>,
         gate: Option<Arc<Gate>>,
@@ -195,6 +223,7 @@ impl DeviceState {
             name: api.device_name(ordinal)?,
             capabilities,
             api: Arc::clone(api),
+            reclaim: Arc::clone(reclaim),
             ordinal,
             driver,
             gate,
@@ -275,6 +304,12 @@ fn built_in_costs(capabilities: &Capabilities) -> CostModel {
         capabilities.compute_capability,
         capabilities.pageable_uses_host_page_tables,
     ))
+}
+
+impl From<&Device> for Location {
+    fn from(device: &Device) -> Self {
+        Self::Device(device.ordinal())
+    }
 }
 
 impl fmt::Debug for Device {

@@ -1,5 +1,6 @@
 //! What belongs to the driver, so that several runtimes over it share it.
 
+use crate::call::MemoryInfo;
 use crate::device::DeviceState;
 use crate::error::{Error, Result};
 use crate::fork::Origin;
@@ -117,7 +118,7 @@ pub(crate) fn would_oversubscribe(
     ordinal: u32,
     requested_bytes: usize,
     live_bytes: usize,
-    info: crate::MemoryInfo,
+    info: MemoryInfo,
 ) -> Error {
     Error::OutOfMemory {
         call: "cudaMallocManaged",
@@ -128,5 +129,19 @@ pub(crate) fn would_oversubscribe(
         requested_bytes,
         free_bytes: info.free_bytes,
         total_bytes: info.total_bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fits_exactly_is_not_refused() {
+        let state = Arc::new(DriverState::default());
+        let all = state.reserve(0, 100, Some(100)).ok().unwrap();
+        assert_eq!(state.reserve(0, 1, Some(100)).err(), Some(100));
+        drop(all);
+        assert!(state.reserve(0, 100, Some(100)).is_ok());
     }
 }

@@ -7,7 +7,7 @@ mod arguments;
 pub use argument::{KernelArg, KernelArgs, ReadArg, WriteArg};
 pub use arguments::Arguments;
 
-use crate::capability::Capabilities;
+use crate::capability::{nothing, within};
 use crate::error::{Error, Result};
 use crate::memory::access::enqueue_kernel;
 use crate::module::Kernel;
@@ -126,7 +126,7 @@ impl Kernel {
                     device.ordinal(),
                     self.function.0,
                     &self.name,
-                    &config,
+                    (config.grid, config.block, config.shared_bytes),
                     stream.as_raw(),
                     &mut addresses,
                 )
@@ -158,36 +158,6 @@ impl LaunchConfig {
             within(what, u64::from(value), limit)?;
         }
         let threads = self.block.iter().map(|&size| u64::from(size)).product();
-        check_block(device, threads, u64::from(self.shared_bytes))
-    }
-}
-
-/// Whether the device can have such a block.
-pub(crate) fn check_block(device: &Capabilities, threads: u64, shared_bytes: u64) -> Result<()> {
-    const THREADS: &str = "threads of a block";
-    if threads == 0 {
-        return Err(nothing(THREADS));
-    }
-    within(THREADS, threads, device.max_threads_per_block)?;
-    let limit = device
-        .shared_bytes_per_block_optin
-        .max(device.shared_bytes_per_block);
-    within("shared memory of a block in bytes", shared_bytes, limit)
-}
-
-fn nothing(what: &'static str) -> Error {
-    Error::InvalidArgument {
-        what,
-        value: "0".to_owned(),
-        reason: "a launch has at least one block and one thread".to_owned(),
-    }
-}
-
-fn within(what: &'static str, value: u64, limit: u32) -> Result<()> {
-    let limit = u64::from(limit);
-    if value <= limit {
-        Ok(())
-    } else {
-        Err(Error::LimitExceeded { what, value, limit })
+        device.check_block(threads, u64::from(self.shared_bytes))
     }
 }

@@ -81,8 +81,9 @@ mod telemetry;
 mod transfer;
 
 pub use advice::Advice;
+pub use call::MemoryInfo;
 pub use capability::Capabilities;
-pub use device::{Device, MemoryInfo};
+pub use device::Device;
 pub use error::{Error, ErrorKind, Result};
 pub use event::Event;
 pub use launch::{Arguments, KernelArg, KernelArgs, LaunchConfig, ReadArg, WriteArg};

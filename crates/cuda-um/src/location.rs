@@ -1,7 +1,5 @@
 //! Where memory can live.
 
-use crate::error::{Error, Result};
-use crate::runtime::Runtime;
 use cuda_um_sys as sys;
 use std::fmt;
 
@@ -23,19 +21,6 @@ pub enum Location {
 }
 
 impl Location {
-    /// Refuses what no machine has: a device beyond the runtime's, a negative NUMA node. Whether a node is there, CUDA knows.
-    pub(crate) fn check(self, runtime: &Runtime) -> Result<()> {
-        match self {
-            Self::Device(ordinal) => runtime.device(ordinal).map(drop),
-            Self::HostNuma(node) if node < 0 => Err(Error::InvalidArgument {
-                what: "the NUMA node",
-                value: node.to_string(),
-                reason: "nodes are numbered from 0".to_owned(),
-            }),
-            Self::Host | Self::HostNuma(_) | Self::HostNumaCurrent => Ok(()),
-        }
-    }
-
     /// Whether it is a part of the host's memory, not a processor.
     pub(crate) fn is_numa(self) -> bool {
         matches!(self, Self::HostNuma(_) | Self::HostNumaCurrent)
@@ -95,12 +80,6 @@ impl fmt::Display for Location {
             Self::HostNumaCurrent => f.write_str("the current host NUMA node"),
             Self::Device(ordinal) => write!(f, "device {ordinal}"),
         }
-    }
-}
-
-impl From<&crate::Device> for Location {
-    fn from(device: &crate::Device) -> Self {
-        Self::Device(device.ordinal())
     }
 }
 

@@ -3,7 +3,6 @@
 
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::launch::check_block;
 use crate::memory::in_flight::{Access, InFlight};
 use crate::reclaim::Deferred;
 use cuda_um_sys as sys;
@@ -239,11 +238,9 @@ impl Kernel {
     #[doc(alias = "cuOccupancyMaxActiveBlocksPerMultiprocessor")]
     pub fn resident_blocks(&self, threads_per_block: u32, shared_bytes: usize) -> Result<u32> {
         let device = self.device();
-        check_block(
-            device.capabilities(),
-            u64::from(threads_per_block),
-            shared_bytes as u64,
-        )?;
+        device
+            .capabilities()
+            .check_block(u64::from(threads_per_block), shared_bytes as u64)?;
         let threads = i32::try_from(threads_per_block).unwrap_or(i32::MAX);
         // SAFETY: the function's module is loaded.
         let blocks = unsafe {
@@ -278,7 +275,7 @@ impl Drop for Loaded {
             return;
         }
         let what = format!("a module on device {ordinal}");
-        self.device.api().reclaim.defer(Deferred {
+        self.device.reclaim().defer(Deferred {
             uses,
             what,
             release: Box::new(release),

@@ -22,8 +22,6 @@ pub use pinned::PinnedPool;
 pub use unified::UnifiedPool;
 
 #[cfg(feature = "profile")]
-pub(crate) use advised::slab_at_address;
-
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::memory::raw::RawBuffer;

@@ -6,7 +6,7 @@ mod batch;
 pub use batch::{PrefetchBatch, prefetch_all};
 
 use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::location::Location;
 use crate::memory::access::{Tracked, enqueue};
 use crate::memory::in_flight::Access;
@@ -77,7 +77,7 @@ impl<T> UnifiedBuffer<T> {
         if missing.is_empty() && stream.runtime().is_same(self.device().runtime()) {
             // The shadow vouches for the location of what is there, and for no other.
             if bytes.is_empty() || !self.raw.is_managed() {
-                location.check(self.device().runtime())?;
+                self.device().runtime().check_location(location)?;
             }
             started.done(what, self.device(), Some(stream.inner()), [part]);
             crate::telemetry::debug!(buffer = self.id(), ?range, %location, "prefetch of what is there");
@@ -147,30 +147,14 @@ fn note_move(
 
 /// Refuses a prefetch of the device's managed memory that cannot be: to a device that is not there, or where pages do not migrate.
 fn check_places(device: &Device, location: Location, stream: &Stream) -> Result<()> {
-    let refused = |what, device: &Device| Error::NotSupported {
-        what,
-        needs: "a device with the attribute concurrentManagedAccess".to_owned(),
-        have: format!(
-            "device {} ({}), which has it not",
-            device.ordinal(),
-            device.name()
-        ),
-    };
     stream.check_runtime(device, "the stream")?;
-    location.check(device.runtime())?;
-    if let Location::Device(ordinal) = location {
-        let target = device.runtime().device(ordinal)?;
-        if !target.capabilities().concurrent_managed_access {
-            let what = format!("a prefetch for managed memory at device {ordinal}");
-            return Err(refused(what, &target));
-        }
-    }
+    device
+        .runtime()
+        .check_migration_to(location, "a prefetch")?;
     for device in [device, &stream.device()] {
-        if !device.capabilities().concurrent_managed_access {
-            let ordinal = device.ordinal();
-            let what = format!("a prefetch to {location} on a stream of device {ordinal}");
-            return Err(refused(what, device));
-        }
+        let ordinal = device.ordinal();
+        let what = || format!("a prefetch to {location} on a stream of device {ordinal}");
+        device.check_concurrent_access(what)?;
     }
     Ok(())
 }

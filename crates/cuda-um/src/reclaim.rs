@@ -177,7 +177,7 @@ impl Drop for Reclaim {
         if self.origin.is_inherited() {
             return;
         }
-        // Entries hold the `Api` that this belongs to, so the queue is empty: the thread only has to end.
+        // The thread ends when it has released what is left.
         self.shared.state.lock().closing = true;
         self.shared.queued.notify_one();
     }

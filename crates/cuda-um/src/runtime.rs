@@ -4,6 +4,8 @@ use crate::call::Api;
 use crate::device::{Device, DeviceState};
 use crate::driver_state::DriverState;
 use crate::error::{Error, Result};
+use crate::location::Location;
+use crate::reclaim::Reclaim;
 use crate::stream::StreamInner;
 use crate::sync::Mutex;
 use cuda_um_sys as sys;
@@ -31,6 +33,7 @@ pub struct Runtime {
 
 struct Inner {
     api: Arc<Api>,
+    reclaim: Arc<Reclaim>,
     devices: Mutex<Option<Arc<Devices>>>,
 }
 
@@ -66,9 +69,11 @@ impl Runtime {
     ///
     /// None today; a later version may refuse a table.
     pub fn from_table(table: Arc<sys::Table>) -> Result<Self> {
+        let api = Api::new(table);
         Ok(Self {
             inner: Arc::new(Inner {
-                api: Api::new(table),
+                reclaim: Arc::new(Reclaim::new(api.origin)),
+                api,
                 devices: Mutex::new(None),
             }),
         })
@@ -114,9 +119,9 @@ impl Runtime {
             Some(open) => Arc::clone(open),
             None => {
                 let gate = devices.gated.then(|| Arc::clone(&devices.driver.gate));
-                let open =
-                    DeviceState::open(self.api(), ordinal, Arc::clone(&devices.driver), gate)?;
-                let open = Arc::new(open);
+                let Inner { api, reclaim, .. } = &*self.inner;
+                let driver = Arc::clone(&devices.driver);
+                let open = Arc::new(DeviceState::open((api, reclaim), ordinal, driver, gate)?);
                 devices.driver.add_device(&open);
                 Arc::clone(state.insert(open))
             }
@@ -144,7 +149,7 @@ impl Runtime {
     /// The first error of that thread since the last call. What could not be waited for is leaked, never freed in use.
     pub fn reclaim(&self) -> Result<()> {
         self.api().origin.check("reclaim")?;
-        let reclaim = &self.api().reclaim;
+        let reclaim = &self.inner.reclaim;
         reclaim.flush();
         reclaim.take_error().map_or(Ok(()), Err)
     }
@@ -163,6 +168,28 @@ impl Runtime {
 
     pub(crate) fn api(&self) -> &Arc<Api> {
         &self.inner.api
+    }
+
+    /// Refuses what no machine has: a device beyond the runtime's, a negative NUMA node. Whether a node is there, CUDA knows.
+    pub(crate) fn check_location(&self, location: Location) -> Result<()> {
+        match location {
+            Location::Device(ordinal) => self.device(ordinal).map(drop),
+            Location::HostNuma(node) if node < 0 => Err(Error::InvalidArgument {
+                what: "the NUMA node",
+                value: node.to_string(),
+                reason: "nodes are numbered from 0".to_owned(),
+            }),
+            Location::Host | Location::HostNuma(_) | Location::HostNumaCurrent => Ok(()),
+        }
+    }
+
+    /// The same, and refuses a device whose managed pages do not migrate.
+    pub(crate) fn check_migration_to(&self, location: Location, what: &str) -> Result<()> {
+        let Location::Device(ordinal) = location else {
+            return self.check_location(location);
+        };
+        let what = || format!("{what} for managed memory at device {ordinal}");
+        self.device(ordinal)?.check_concurrent_access(what)
     }
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {

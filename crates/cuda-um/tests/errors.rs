@@ -52,8 +52,14 @@ fn oversubscription_must_be_asked_for() {
     assert!(error.to_string().contains("oversubscribe"), "{error}");
     assert_eq!(calls(&sim, "cudaMallocManaged"), 0, "CUDA was not asked");
 
-    // Two that fit alone, but not together: the second is refused though nothing may be resident yet.
+    let free = device.memory_info().unwrap().free_bytes;
     let options = UnifiedOptions::default();
+    let all = UnifiedBuffer::<u8>::uninit(&device, free, options).unwrap();
+    all.close().unwrap();
+    let error = UnifiedBuffer::<u8>::uninit(&device, free + 1, options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+
+    // Two that fit alone, but not together: the second is refused though nothing may be resident yet.
     let first = UnifiedBuffer::<u8>::uninit(&device, 40 * MIB, options).unwrap();
     let error = UnifiedBuffer::<u8>::uninit(&device, 40 * MIB, options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);

@@ -165,6 +165,29 @@ fn too_much_for_the_device_evicts_what_was_used_longest_ago() {
     );
 }
 
+/// The block's own pages were used longest ago, and are the ones that must stay: the rest of the block is on its way to them.
+#[test]
+fn a_block_that_grows_on_a_full_device_does_not_evict_itself() {
+    let cuda =
+        crate::support::Cuda::new(cuda_um_sim::Sim::builder().total_memory_bytes(32 * MIB as u64));
+    let (mut free, mut total) = (0, 0);
+    ok(call!(cuda.table, cudaMemGetInfo(&mut free, &mut total)));
+    let (block, others) = (cuda.managed(2 * MIB), cuda.managed(free - MIB));
+    cuda.run("write", block, MIB);
+    cuda.run("write", others, free - MIB);
+    assert_eq!(cuda.sim.counters().evicted_bytes, 0);
+    cuda.run("write", block + MIB, MIB);
+    assert_eq!(
+        cuda.sim.counters().evicted_bytes,
+        2 * MIB as u64,
+        "one block of the others"
+    );
+    cuda.sim.reset_counters();
+    cuda.run("read", block, 2 * MIB);
+    let counters = cuda.sim.counters();
+    assert_eq!((counters.gpu_faults, counters.evicted_bytes), (0, 0));
+}
+
 #[test]
 fn managed_memory_larger_than_the_device_works() {
     let cuda =

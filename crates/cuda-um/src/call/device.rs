@@ -2,10 +2,18 @@
 
 use super::check::text;
 use super::{Api, Subject};
-use crate::device::MemoryInfo;
 use crate::error::{Error, Result};
 use crate::sync::assert_may_wait;
 use cuda_um_sys as sys;
+
+/// The memory of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryInfo {
+    /// Bytes that are free now.
+    pub free_bytes: usize,
+    /// Bytes in all.
+    pub total_bytes: usize,
+}
 
 impl Api {
     /// Major and minor; zeros where there is no driver.

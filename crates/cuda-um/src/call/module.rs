@@ -2,7 +2,6 @@
 
 use super::{Api, Subject, current::Current};
 use crate::error::{Error, Result};
-use crate::launch::LaunchConfig;
 use cuda_um_sys as sys;
 use std::ffi::{CStr, c_void};
 
@@ -180,19 +179,18 @@ impl Api {
         ordinal: u32,
         function: sys::CUfunction,
         name: &str,
-        config: &LaunchConfig,
+        (grid, block, shared_bytes): ([u32; 3], [u32; 3], u32),
         stream: sys::cudaStream_t,
         parameters: &mut [*mut c_void],
     ) -> Result<()> {
         let launch = self.driver()?.cuLaunchKernel;
-        let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (config.grid, config.block);
+        let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (grid, block);
         self.on_driver(
             ordinal,
             "cuLaunchKernel",
             || {
                 Subject::new(format_args!(
-                    "kernel {name}, grid {:?}, block {:?}",
-                    config.grid, config.block
+                    "kernel {name}, grid {grid:?}, block {block:?}"
                 ))
             },
             // SAFETY: the caller's promise; no extra options are given.
@@ -205,7 +203,7 @@ impl Api {
                     block_x,
                     block_y,
                     block_z,
-                    config.shared_bytes,
+                    shared_bytes,
                     stream.cast(),
                     parameters.as_mut_ptr(),
                     std::ptr::null_mut(),

@@ -3,7 +3,6 @@
 use super::{Api, Subject};
 use crate::error::{Error, Result};
 use crate::location::Location;
-use crate::pool;
 use cuda_um_sys as sys;
 use std::ops::Range;
 
@@ -122,8 +121,6 @@ impl Api {
             ))
         };
         let start = range.start.cast();
-        // Before the call: what fails half-way must be undone as well.
-        pool::advised::advised(range.start.addr()..range.end.addr(), advice, location);
         if let Some(advise) = self.table.cudaMemAdvise_v13 {
             return self.on(ordinal, "cudaMemAdvise", subject, |_| {
                 // SAFETY: the caller's promise.

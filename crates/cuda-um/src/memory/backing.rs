@@ -1,8 +1,8 @@
 //! Where a buffer's bytes come from and go back to.
 #![allow(unsafe_code, reason = "frees memory")]
 
-use crate::call::Api;
-use crate::device::{Device, MemoryInfo};
+use crate::call::{Api, MemoryInfo};
+use crate::device::Device;
 use crate::driver_state::{ManagedBytes, would_oversubscribe};
 use crate::error::{Error, Result};
 use crate::pool::block::PoolBlock;
@@ -36,7 +36,7 @@ pub(crate) enum Backing {
 
 /// Allocates; if there is not enough, waits until what was dropped in use by now is freed, and tries once more. To be called without locks.
 pub(crate) fn with_retry<R>(device: &Device, mut allocate: impl FnMut() -> Result<R>) -> Result<R> {
-    let reclaim = &device.api().reclaim;
+    let reclaim = device.reclaim();
     reclaim.give_way();
     let released = reclaim.released();
     let outcome = allocate();
@@ -58,13 +58,7 @@ pub(crate) fn managed(
     oversubscribe: bool,
 ) -> Result<(NonNull<u8>, Backing)> {
     let (api, state, ordinal) = (device.api(), device.state(), device.ordinal());
-    if !state.capabilities.managed_memory {
-        return Err(Error::NotSupported {
-            what: "managed memory".to_owned(),
-            needs: "a device with the attribute managedMemory".to_owned(),
-            have: format!("device {ordinal} ({}), which has it not", state.name),
-        });
-    }
+    device.check_managed_memory()?;
     let reserve = |limit, info: MemoryInfo| {
         let refused = |live| would_oversubscribe(ordinal, bytes, live, info);
         let reserved = state

@@ -10,13 +10,15 @@ use super::settle::{settle, settle_or_abort};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::gate::Gate;
+use crate::location::Location;
 use crate::observe;
-use crate::pool::block::PoolBlock;
+use crate::pool::block::{PoolBlock, SlabId};
 use crate::pool::driver::Freed;
 use crate::reclaim::Deferred;
 use crate::residency::{By, Extent, Later, Place, Shadow, User};
 use crate::stream::StreamInner;
 use crate::sync::after_unlock;
+use cuda_um_sys::cudaMemoryAdvise;
 use std::any::Any;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -136,9 +138,25 @@ impl RawBuffer {
         self.label.as_ref()
     }
 
-    #[cfg(feature = "profile")]
-    pub(crate) fn is_pooled(&self) -> bool {
-        matches!(self.source, Source::Pool(_))
+    /// The slab that it is a part of, if it is of a pool of slabs.
+    pub(crate) fn slab(&self) -> Option<SlabId> {
+        match &self.source {
+            Source::Pool(block) => Some(block.slab()),
+            Source::Own(..) => None,
+        }
+    }
+
+    /// To be called before CUDA takes advice for a range of its addresses: a pool undoes the advice before the memory has another owner.
+    pub(crate) fn note_advice(
+        &self,
+        addresses: &Range<*mut u8>,
+        advice: cudaMemoryAdvise,
+        location: Location,
+    ) {
+        if let Source::Pool(block) = &self.source {
+            let range = addresses.start.addr()..addresses.end.addr();
+            block.note_advice(range, advice, location);
+        }
     }
 
     /// A buffer of no bytes, for which CUDA is never called.
@@ -447,7 +465,7 @@ impl Drop for RawBuffer {
             // SAFETY: it was the buffer's memory; the reclaim thread has waited for all work on it, and the buffer is gone.
             unsafe { backing.into_inner().release(&api, ordinal, pointer) }.map(drop)
         });
-        device.api().reclaim.defer(Deferred {
+        device.reclaim().defer(Deferred {
             uses,
             what,
             release,

@@ -1,14 +1,12 @@
 //! The advice that holds for blocks of pools, so that the next owner does not inherit it.
 
 use super::class::PAGE;
-use super::shared::Shared;
 use crate::location::Location;
-use crate::sync::{Mutex, RwLock};
+use crate::sync::Mutex;
 use cuda_um_sys::cudaMemoryAdvise;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
 
 /// Advice that was given to a buffer of a pool.
 #[derive(Clone, Debug)]
@@ -63,7 +61,7 @@ impl AdvisedRanges {
     }
 
     /// Notes advice that is given. What undoes some is no matter: it may fail, and undoing twice does no harm.
-    fn note(&self, range: Range<usize>, set: cudaMemoryAdvise, location: Location) {
+    pub(super) fn note(&self, range: Range<usize>, set: cudaMemoryAdvise, location: Location) {
         // Odd numbers set, the even ones after them undo.
         if set.0.is_multiple_of(2) {
             return;
@@ -121,66 +119,5 @@ impl AdvisedRanges {
             let within = |advised: &Advised| slab.contains(&advised.range.start);
             self.change(|ranges| ranges.stale.retain(|advised| !within(advised)));
         }
-    }
-}
-
-/// Where a slab ends, the number of its buffer, and whose it is.
-type Slab = (usize, u64, Weak<Shared>);
-type Slabs = BTreeMap<usize, Slab>;
-
-/// All slabs of managed memory of all pools, by where each starts.
-static SLABS: RwLock<Slabs> = RwLock::new(BTreeMap::new());
-
-pub(super) fn register(slab: Range<usize>, id: u64, pool: &Arc<Shared>) {
-    let owner = Arc::downgrade(pool);
-    SLABS.write().insert(slab.start, (slab.end, id, owner));
-}
-
-pub(super) fn unregister(slab: &Range<usize>) {
-    // Dropped without the lock.
-    let _owner = SLABS.write().remove(&slab.start);
-}
-
-/// Slabs that a pool leaked when it went are nobody's: their addresses may be other memory's by now, of a simulator that came later.
-fn slab_at(slabs: &Slabs, address: usize) -> Option<(usize, &Slab)> {
-    let (start, slab) = slabs.range(..=address).next_back()?;
-    (address < slab.0 && slab.2.strong_count() > 0).then_some((*start, slab))
-}
-
-#[cfg(test)]
-pub(crate) fn is_registered(slab: usize) -> bool {
-    SLABS.read().contains_key(&slab)
-}
-
-/// The start of the slab that holds the address, if a pool's does.
-pub(crate) fn slab_of(address: usize) -> Option<usize> {
-    slab_at(&SLABS.read(), address).map(|(start, _)| start)
-}
-
-/// The slab that holds the address, and the number of its buffer, if a pool's does.
-#[cfg(feature = "profile")]
-pub(crate) fn slab_at_address(address: usize) -> Option<(Range<usize>, u64)> {
-    slab_at(&SLABS.read(), address).map(|(start, &(end, id, _))| (start..end, id))
-}
-
-/// Notes advice that CUDA has taken for a range of addresses, in case it is a pool's.
-pub(crate) fn advised(range: Range<usize>, advice: cudaMemoryAdvise, location: Location) {
-    let pool = slab_at(&SLABS.read(), range.start).and_then(|(_, (_, _, pool))| pool.upgrade());
-    if let Some(pool) = pool {
-        pool.advised.note(range, advice, location);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Two allocations of a later simulator were taken for one slab, and their prefetches for one range.
-    #[test]
-    fn a_slab_of_a_pool_that_is_gone_is_nobodys() {
-        SLABS.write().insert(PAGE, (2 * PAGE, 1, Weak::new()));
-        let found = slab_of(PAGE + 100);
-        SLABS.write().remove(&PAGE);
-        assert_eq!(found, None);
     }
 }

@@ -11,7 +11,9 @@ use super::slabs::Home;
 use crate::call::Api;
 use crate::device::Device;
 use crate::error::Result;
+use crate::location::Location;
 use crate::memory::in_flight::InFlight;
+use cuda_um_sys::cudaMemoryAdvise;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -29,6 +31,17 @@ pub(super) struct Address {
     pub(super) host: NonNull<u8>,
     /// For kernels; none in host memory that is not mapped.
     pub(super) device: Option<NonNull<u8>>,
+    pub(super) slab: SlabId,
+}
+
+/// The slab that a block is a part of.
+#[derive(Clone, Copy)]
+pub(crate) struct SlabId {
+    /// The number of its buffer.
+    pub(crate) buffer: u64,
+    /// Its first address.
+    pub(crate) start: usize,
+    pub(crate) bytes: usize,
 }
 
 impl Address {
@@ -39,6 +52,7 @@ impl Address {
         Self {
             host: offset(self.host).unwrap_or(self.host),
             device: self.device.and_then(offset),
+            slab: self.slab,
         }
     }
 }
@@ -58,6 +72,7 @@ pub(crate) struct PoolBlock {
     /// Its class; none for a slab of its own.
     pub(super) class: Option<u16>,
     pub(super) kind: Kind,
+    pub(super) slab: SlabId,
 }
 
 impl PoolBlock {
@@ -67,8 +82,9 @@ impl PoolBlock {
         (host, device): (NonNull<u8>, Option<NonNull<u8>>),
         in_flight: Option<Box<InFlight>>,
     ) {
+        let slab = self.slab;
         let block = FreeBlock {
-            address: Address { host, device },
+            address: Address { host, device, slab },
             in_flight,
         };
         let pool = &self.home.pool;
@@ -81,6 +97,20 @@ impl PoolBlock {
 
     pub(crate) fn kind(&self) -> Kind {
         self.kind
+    }
+
+    pub(crate) fn slab(&self) -> SlabId {
+        self.slab
+    }
+
+    /// Notes advice that CUDA is about to take for a range of its addresses: it is undone before the block has another owner.
+    pub(crate) fn note_advice(
+        &self,
+        range: Range<usize>,
+        advice: cudaMemoryAdvise,
+        location: Location,
+    ) {
+        self.home.pool.advised.note(range, advice, location);
     }
 }
 

@@ -95,7 +95,7 @@ impl DriverPool {
     /// A buffer of so many bytes, not 0, whose allocation is a use: others come after it.
     pub(super) fn allocate(self: &Arc<Self>, bytes: usize) -> Result<RawBuffer> {
         let block = self.charge(bytes.next_multiple_of(GRAIN))?;
-        self.device.api().reclaim.give_way();
+        self.device.reclaim().give_way();
         let pointer = match self.malloc(bytes) {
             Err(Error::OutOfMemory { .. }) => {
                 self.make_room();
@@ -150,7 +150,7 @@ impl DriverPool {
 
     /// Gives back what no buffer uses, and waits until it is free.
     fn make_room(&self) {
-        self.device.api().reclaim.flush();
+        self.device.reclaim().flush();
         // If this fails, what has not been freed by now is not given back.
         if let Err(error) = self.stream.synchronize() {
             crate::telemetry::warn!(%error, "the frees of a pool could not be waited for");
@@ -273,7 +273,7 @@ impl Drop for DriverPool {
             }
             return;
         }
-        self.device.api().reclaim.defer(Deferred {
+        self.device.reclaim().defer(Deferred {
             uses: smallvec::smallvec![frees],
             what: format!("a memory pool of device {ordinal}"),
             release: Box::new(destroy),

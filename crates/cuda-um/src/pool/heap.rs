@@ -1,6 +1,6 @@
 //! The slabs of a pool, and which parts of them are carved into blocks.
 
-use super::block::{Address, FreeBlock};
+use super::block::{Address, FreeBlock, SlabId};
 use super::class::Run;
 use crate::memory::in_flight::InFlight;
 use crate::memory::raw::RawBuffer;
@@ -63,6 +63,11 @@ fn address(raw: &RawBuffer) -> Address {
     Address {
         host: raw.pointer(),
         device: raw.device_pointer(),
+        slab: SlabId {
+            buffer: raw.id(),
+            start: addresses(raw).start,
+            bytes: raw.bytes(),
+        },
     }
 }
 

@@ -1,6 +1,6 @@
 //! What all handles and buffers of a pool share: free blocks by size, and the way to more.
 
-use super::advised::{self, AdvisedRanges};
+use super::advised::AdvisedRanges;
 use super::block::FreeBlock;
 use super::class::{CHUNK, Classes};
 use super::heap::{Heap, addresses};
@@ -206,7 +206,7 @@ impl Shared {
         find: impl Fn() -> Option<R>,
         add: impl Fn(RawBuffer) -> Option<R>,
     ) -> Result<R> {
-        self.device.api().reclaim.give_way();
+        self.device.reclaim().give_way();
         let (mut has_trimmed, mut was_refused) = (false, false);
         loop {
             let growing = self.growing.lock();
@@ -239,7 +239,7 @@ impl Shared {
             self.free_empty();
             drop(growing);
             // Until what was dropped in use is free. Other threads may use the pool meanwhile.
-            self.device.api().reclaim.flush();
+            self.device.reclaim().flush();
         }
     }
 
@@ -254,11 +254,7 @@ impl Shared {
     /// A new slab. To be called while `growing` is held.
     fn slab(self: &Arc<Self>, bytes: usize) -> Result<RawBuffer> {
         let slab = self.kind.slab(&self.device, bytes, &self.options)?;
-        let slab = slab.labelled(Label::slab());
-        if self.kind == Kind::Managed {
-            advised::register(addresses(&slab), slab.id(), self);
-        }
-        Ok(slab)
+        Ok(slab.labelled(Label::slab()))
     }
 
     /// Gives back the slabs that no buffer has any part of: now, or once their work is done. How many bytes they are.
@@ -283,7 +279,6 @@ impl Shared {
         let mut bytes = 0;
         for slab in &slabs {
             let range = addresses(slab);
-            advised::unregister(&range);
             self.advised.forget(&range);
             bytes += slab.bytes();
         }

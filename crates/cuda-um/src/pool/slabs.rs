@@ -59,13 +59,14 @@ impl Slabs {
         let shard = shard::own();
         let home = &self.homes[shard];
         let taken = home.pool.take(shard, bytes)?;
+        let address = taken.block.address;
         let block = PoolBlock {
             home: Arc::clone(home),
             class: taken.class,
             bytes: taken.bytes,
             kind: home.pool.kind(),
+            slab: address.slab,
         };
-        let address = taken.block.address;
         let pointers = (address.host, address.device);
         let in_flight = taken.block.left();
         Ok(RawBuffer::pooled(block, pointers, bytes, in_flight))

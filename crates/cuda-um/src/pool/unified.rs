@@ -5,7 +5,9 @@ use super::kind::Kind;
 use super::slabs::Slabs;
 use crate::Element;
 use crate::device::Device;
-use crate::error::{Error, Result};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
 #[cfg(doc)]
 use crate::memory::unified::Oversubscription;
 use crate::memory::unified::UnifiedBuffer;
@@ -75,17 +77,7 @@ impl UnifiedPool {
     /// [`Error::InvalidArgument`] for slabs that are not a multiple of 2 MiB, or 0; [`Error::NotSupported`] on a device without managed
     /// memory.
     pub fn new(device: &Device, options: PoolOptions) -> Result<Self> {
-        if !device.capabilities().managed_memory {
-            return Err(Error::NotSupported {
-                what: "managed memory".to_owned(),
-                needs: "a device with the attribute managedMemory".to_owned(),
-                have: format!(
-                    "device {} ({}), which has it not",
-                    device.ordinal(),
-                    device.name()
-                ),
-            });
-        }
+        device.check_managed_memory()?;
         Ok(Self {
             memory: Slabs::new(device, Kind::Managed, options)?,
         })

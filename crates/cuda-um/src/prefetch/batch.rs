@@ -13,7 +13,7 @@ use crate::memory::range;
 use crate::memory::raw::RawBuffer;
 use crate::memory::unified::UnifiedBuffer;
 use crate::observe::{self, Started, What};
-use crate::pool::advised::{pages, slab_of};
+use crate::pool::advised::pages;
 use crate::stream::Stream;
 use std::fmt;
 use std::ops::{Range, RangeBounds};
@@ -123,7 +123,7 @@ impl<'a> PrefetchBatch<'a> {
             }
         }
         let Some(first) = self.parts.first() else {
-            location.check(stream.runtime())?;
+            stream.runtime().check_location(location)?;
             return Ok(0);
         };
         let device = first.raw.device();
@@ -186,8 +186,8 @@ impl<'a> PrefetchBatch<'a> {
     /// The ranges in the order of their addresses, those joined that share or touch pages of one allocation.
     fn merged(&self) -> Vec<Range<*mut u8>> {
         let allocation = |raw: &RawBuffer| {
-            let at = raw.pointer().as_ptr().addr();
-            slab_of(at).unwrap_or(at)
+            let own = || raw.pointer().as_ptr().addr();
+            raw.slab().map_or_else(own, |slab| slab.start)
         };
         let mut ranges: Vec<_> = self
             .parts

@@ -7,7 +7,6 @@ use crate::fork::Origin;
 use crate::location::Location;
 use crate::memory::raw::RawBuffer;
 use crate::observe::{Part, What};
-use crate::pool::slab_at_address;
 use crate::stream::StreamInner;
 use crate::sync::Mutex;
 use cuda_um_trace::{Access, Buffer, Operation, OperationKind, Place, fitting_name};
@@ -220,13 +219,8 @@ impl Session {
         }
         let address = raw.pointer().as_ptr().addr();
         let slab = raw
-            .is_pooled()
-            .then(|| slab_at_address(address))
-            .flatten()
-            .and_then(|(range, id)| {
-                let (address, bytes) = (range.start as u64, range.len() as u64);
-                self.slab(raw, id, address, bytes)
-            });
+            .slab()
+            .and_then(|slab| self.slab(raw, slab.buffer, slab.start as u64, slab.bytes as u64));
         let label = raw.label();
         let site = label.and_then(|label| label.site);
         self.add(Buffer {

@@ -29,7 +29,6 @@ pub(crate) enum Call {
 #[derive(Default)]
 pub(crate) struct Api {
     pub(crate) origin: Origin,
-    pub(crate) reclaim: Reclaim,
     engine: Mutex<Engine>,
 }
 
@@ -204,14 +203,4 @@ impl Api {
     ) -> Result<()> {
         unreachable!("no advice was given")
     }
-}
-
-/// Memory is freed at once: no work uses it.
-#[derive(Default)]
-pub(crate) struct Reclaim;
-
-impl Reclaim {
-    pub(crate) fn flush(&self) {}
-
-    pub(crate) fn give_way(&self) {}
 }

@@ -15,6 +15,7 @@ pub(crate) struct DeviceState {
 #[derive(Clone, Default)]
 pub(crate) struct Device {
     api: Arc<Api>,
+    reclaim: Reclaim,
     memory: Arc<RawMemory>,
 }
 
@@ -23,12 +24,17 @@ impl Device {
     pub(crate) fn of(bytes: usize) -> Self {
         Self {
             api: Arc::default(),
+            reclaim: Reclaim,
             memory: Arc::new(RawMemory::of(bytes)),
         }
     }
 
     pub(crate) fn api(&self) -> &Arc<Api> {
         &self.api
+    }
+
+    pub(crate) fn reclaim(&self) -> &Reclaim {
+        &self.reclaim
     }
 
     pub(crate) fn ordinal(&self) -> u32 {
@@ -38,4 +44,14 @@ impl Device {
     pub(crate) fn memory(&self) -> &Arc<RawMemory> {
         &self.memory
     }
+}
+
+/// Memory is freed at once: no work uses it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Reclaim;
+
+impl Reclaim {
+    pub(crate) fn flush(&self) {}
+
+    pub(crate) fn give_way(&self) {}
 }

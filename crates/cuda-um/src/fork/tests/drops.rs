@@ -193,16 +193,11 @@ fn pools_of_slabs() {
     let (sim, device, _stream) = simulated(Gpu::H200);
     let unified = UnifiedPool::new(&device, options()).unwrap();
     let pinned = PinnedPool::new(&device, options()).unwrap();
-    let slabs = [
-        unified.zeroed::<u32>(1000).unwrap().as_ptr().addr(),
-        unified.zeroed::<u32>(1 << 20).unwrap().as_ptr().addr(),
-    ];
+    drop(unified.zeroed::<u32>(1000).unwrap());
+    drop(unified.zeroed::<u32>(1 << 20).unwrap());
     drop(pinned.zeroed::<u32>(1000).unwrap());
     device.synchronize().unwrap();
     gone_without_a_trace(&sim, (unified, pinned));
-    for slab in slabs {
-        assert!(crate::pool::advised::is_registered(slab));
-    }
 }
 
 #[test]

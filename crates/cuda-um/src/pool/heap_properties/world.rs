@@ -1,7 +1,7 @@
 //! A heap beside lists: what is carved, who has it, and whose work may still use each page.
 
 use super::super::PoolOptions;
-use super::super::block::{Address, FreeBlock};
+use super::super::block::{Address, FreeBlock, SlabId};
 use super::super::class::{CHUNK, Classes};
 use super::super::heap::{Heap, addresses};
 use super::super::kind::Kind;
@@ -303,6 +303,12 @@ impl<'a> World<'a> {
             address: Address {
                 host,
                 device: Some(host),
+                // Which slab it is of, the heap finds by the address.
+                slab: SlabId {
+                    buffer: 0,
+                    start: 0,
+                    bytes: 0,
+                },
             },
             in_flight: None,
         };
