@@ -21,7 +21,6 @@ pub use device::DevicePool;
 pub use pinned::PinnedPool;
 pub use unified::UnifiedPool;
 
-#[cfg(feature = "profile")]
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::memory::raw::RawBuffer;
