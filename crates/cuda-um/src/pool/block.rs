@@ -36,6 +36,10 @@ pub(super) struct Address {
 
 /// The slab that a block is a part of.
 #[derive(Clone, Copy)]
+#[cfg_attr(
+    not(feature = "profile"),
+    allow(dead_code, reason = "only a profile names slabs")
+)]
 pub(crate) struct SlabId {
     /// The number of its buffer.
     pub(crate) buffer: u64,
