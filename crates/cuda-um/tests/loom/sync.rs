@@ -8,7 +8,6 @@ pub(crate) use crate::checker::sync::atomic;
 /// Threads.
 pub(crate) use crate::checker::thread;
 /// Of the list of pools, which no model is about.
-pub(crate) use parking_lot::RwLock;
 
 #[derive(Default)]
 pub(crate) struct Mutex<T>(crate::checker::sync::Mutex<T>);
