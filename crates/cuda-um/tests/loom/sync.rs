@@ -7,7 +7,6 @@ use std::time::Duration;
 pub(crate) use crate::checker::sync::atomic;
 /// Threads.
 pub(crate) use crate::checker::thread;
-/// Of the list of pools, which no model is about.
 
 #[derive(Default)]
 pub(crate) struct Mutex<T>(crate::checker::sync::Mutex<T>);
