@@ -4,12 +4,10 @@ use super::copy;
 use super::in_flight::{Access, Use};
 use super::raw::RawBuffer;
 use crate::error::{Error, Result};
-use crate::fork::Origin;
-use crate::sync::caught;
+use crate::unblock::unblock;
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::Poll;
 
 /// Returns once `attempt` no longer says that the buffer is busy.
 ///
@@ -27,42 +25,11 @@ pub(super) async fn until_free<G>(
         }
         let uses = raw.in_flight.before(access);
         let gate = raw.gate().map(Arc::clone);
-        unblock(raw.device().api().origin, move || {
+        unblock(move || {
             uses.iter().try_for_each(Use::wait)?;
             gate.map_or(Ok(()), |gate| gate.wait())
         })
         .await?;
-    }
-}
-
-/// Does `work`, which waits, on a thread of `blocking`. In a child made by `fork` meanwhile there is no such thread.
-async fn unblock(origin: Origin, work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
-    let mut task = blocking::unblock(work);
-    poll_fn(move |context| {
-        origin.check("access by the host")?;
-        let waker = Waker::from(Arc::new(Contained(Some(context.waker().clone()))));
-        Pin::new(&mut task).poll(&mut Context::from_waker(&waker))
-    })
-    .await
-}
-
-/// A waker, which is foreign code: `blocking` ends the process where one panics, so the panic ends here.
-struct Contained(Option<Waker>);
-
-impl Wake for Contained {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        caught(|| self.0.as_ref().map(Waker::wake_by_ref));
-    }
-}
-
-impl Drop for Contained {
-    fn drop(&mut self) {
-        let waker = self.0.take();
-        caught(|| drop(waker));
     }
 }
 
@@ -118,13 +85,12 @@ async fn may_copy(raw: &RawBuffer, access: Access, own: Option<Use>) -> Result<(
 
 /// Awaits the buffer's work, and another one.
 async fn settled(raw: &RawBuffer, access: Access, other: Option<Use>) -> Result<()> {
-    let origin = raw.device().api().origin;
-    origin.check("access by the host")?;
+    raw.device().api().origin.check("access by the host")?;
     let mut uses = raw.in_flight.before(access);
     uses.extend(other);
     for used in &uses {
         if !used.is_done()? {
-            return unblock(origin, move || uses.iter().try_for_each(Use::wait)).await;
+            return unblock(move || uses.iter().try_for_each(Use::wait)).await;
         }
     }
     Ok(())
