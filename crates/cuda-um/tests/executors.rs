@@ -206,13 +206,10 @@ fn a_child_is_refused_what_its_parent_awaited() {
     buffer.fill(7, &stream).unwrap();
     let mut future = Box::pin(buffer.host_async());
     assert!(poll(future.as_mut(), Waker::noop()).is_pending());
-    let code = in_child(|| {
-        let refused = match poll(future.as_mut(), Waker::noop()) {
-            Poll::Ready(Err(Error::Forked { .. })) => 0,
-            Poll::Ready(_) => 1,
-            Poll::Pending => 2,
-        };
-        refused
+    let code = in_child(|| match poll(future.as_mut(), Waker::noop()) {
+        Poll::Ready(Err(Error::Forked { .. })) => 0,
+        Poll::Ready(_) => 1,
+        Poll::Pending => 2,
     });
     assert_eq!(code, 0);
     drop(paused);
