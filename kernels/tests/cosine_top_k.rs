@@ -123,6 +123,15 @@ fn twin<T: Scalar>(shape: TopKShape, queries: &[f32], targets: &[T]) -> (Vec<f32
     (scores, indices)
 }
 
+#[test]
+fn norms_of_no_elements_are_zero() {
+    let mut norms = [1.0; 3];
+    um_kernels::row_inverse_norms_cpu::<f32>(&[], 0, &mut norms);
+    assert_eq!(norms, [0.0; 3]);
+    um_kernels::row_inverse_norms_cpu(&[3.0f32, 4.0], usize::MAX, &mut norms);
+    assert_eq!(norms, [0.0; 3], "no whole row");
+}
+
 fn shape(queries: usize, targets: usize, dim: usize, k: usize) -> TopKShape {
     TopKShape {
         queries,

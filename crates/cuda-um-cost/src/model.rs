@@ -129,7 +129,8 @@ cost_model! {
     }
 }
 
-/// Time that `bytes` take at a rate in bytes a second.
+/// Time that `bytes` take at a rate in bytes a second. At a rate that no machine can have (see [`CostModel::check`]), and where it takes
+/// longer than a `Duration` holds, that is [`Duration::MAX`].
 pub fn at_rate(bytes: u64, rate: f64) -> Duration {
-    Duration::from_secs_f64(bytes as f64 / rate)
+    Duration::try_from_secs_f64(bytes as f64 / rate).unwrap_or(Duration::MAX)
 }

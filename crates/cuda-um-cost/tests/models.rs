@@ -153,6 +153,9 @@ fn a_field_that_is_not_a_number_is_found() {
 
 #[test]
 fn bytes_at_a_rate() {
+    for rate in [0.0, -1.0, f64::NAN] {
+        assert_eq!(at_rate(1, rate), Duration::MAX, "no machine has {rate}");
+    }
     assert_eq!(at_rate(0, 1e9), Duration::ZERO);
     assert_eq!(at_rate(45_000, 45e9), Duration::from_micros(1));
     // At the slowest rate that is allowed it can still be said when everything has been copied.

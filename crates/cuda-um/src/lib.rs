@@ -79,6 +79,7 @@ mod stream;
 mod sync;
 mod telemetry;
 mod transfer;
+mod unblock;
 
 pub use advice::Advice;
 pub use call::MemoryInfo;
@@ -105,6 +106,8 @@ pub use residency::{RangeAttributes, Residency};
 pub use runtime::{Runtime, RuntimeVersion};
 pub use stream::Stream;
 pub use transfer::TransferOptions;
+#[doc(hidden)]
+pub use unblock::unblock;
 
 /// What things cost on a machine.
 pub use cuda_um_cost as cost;

@@ -30,7 +30,10 @@ macro_rules! debug_ {
 /// A span at DEBUG, which the thread is in until the result is dropped.
 macro_rules! span_ {
     ($($fields:tt)+) => {
-        $crate::telemetry::Entered::enter(|| ::tracing::debug_span!(target: "cuda_um", $($fields)+))
+        {
+            $crate::sync::assert_no_lock_held("a span");
+            $crate::telemetry::Entered::enter(|| ::tracing::debug_span!(target: "cuda_um", $($fields)+))
+        }
     };
 }
 

@@ -347,6 +347,14 @@ fn a_lost_device_is_sticky_and_borrowed_memory_goes_back() {
             .contains("cudaErrorDevicesUnavailable (46)"),
         "{error}"
     );
+    // One word is not enough: the stream and the device are asked, too, before the memory is unregistered.
+    let calls = sim.trace();
+    let lost = calls
+        .iter()
+        .position(|call| call.result == cudaError::cudaErrorDevicesUnavailable);
+    let after = &calls[lost.expect("the wait said so") + 1..];
+    let asked = after.iter().filter(|call| call.name == "cudaGetDevice");
+    assert!(asked.count() >= 3);
     assert!(device.stream().unwrap_err().is_sticky());
 }
 

@@ -8,12 +8,13 @@ use cuda_um::{
     TransferOptions, UnifiedBuffer, UnifiedPool,
 };
 use cuda_um_sim::{Fail, Gpu, Leak};
+use cuda_um_sys::cudaError;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, RwLock};
-use support::simulated;
 use support::watchdog::watch;
+use support::{calls, simulated};
 use tracing::{Event, Metadata, Subscriber, span};
 
 /// What runs at every event and span of the library, on whatever thread.
@@ -290,8 +291,8 @@ fn a_subscriber_may_call_back_at_every_event_and_span() {
     for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
         let (_sim, device, _) = simulated(gpu);
         let _watchdog = watch();
-        let (tools, calls) = (Tools::new(&device), Arc::new(AtomicUsize::new(0)));
-        let (count, worked) = (Arc::clone(&calls), Arc::new(AtomicUsize::new(0)));
+        let (tools, called) = (Tools::new(&device), Arc::new(AtomicUsize::new(0)));
+        let (count, worked) = (Arc::clone(&called), Arc::new(AtomicUsize::new(0)));
         let done = Arc::clone(&worked);
         let concurrent = device.capabilities().concurrent_managed_access;
         let here = std::thread::current().id();
@@ -310,10 +311,52 @@ fn a_subscriber_may_call_back_at_every_event_and_span() {
         });
         work(&device);
         hooked.unset();
-        let (calls, worked) = (
-            calls.load(Ordering::Relaxed),
+        let (called, worked) = (
+            called.load(Ordering::Relaxed),
             worked.load(Ordering::Relaxed),
         );
-        assert!(calls > 30 && worked > calls / 2, "{worked} of {calls}");
+        assert!(called > 30 && worked > called / 2, "{worked} of {called}");
     }
+}
+
+#[test]
+fn a_subscriber_may_take_a_guard_on_a_thread_of_a_copy_whose_ring_goes() {
+    // On a device without concurrent access the guard waited for the thread that copies, and that thread, with the ring that new options
+    // replaced, for the thread of the guard.
+    let hooked = Hooked::alone();
+    let (sim, device, _) = simulated(Gpu::NoConcurrentAccess);
+    let _watchdog = watch();
+    let managed = UnifiedBuffer::from_slice(&device, &[5u32; 10]).unwrap();
+    let source = vec![7u8; 8 << 20];
+    let mut target = DeviceBuffer::<u8>::zeroed(&device, source.len()).unwrap();
+    device.synchronize().unwrap();
+    let options = TransferOptions::default().threads(2);
+    device.set_transfer_options(options.ring_bytes(1 << 20));
+    let guards = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&guards);
+    hooked.set(move || {
+        if std::thread::current().name() == Some("cuda-um-transfer") {
+            assert_eq!(managed.host().unwrap()[9], 5);
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    // A helper has one chunk, asks for the second one whenever it needs it, and says that there is none.
+    let none = Fail::call("cudaHostAlloc").nth(4).from_then_on();
+    sim.fail(none.with(cudaError::cudaErrorMemoryAllocation));
+    let asked = calls(&sim, "cudaHostAlloc");
+    let paused = sim.pause();
+    std::thread::scope(|scope| {
+        let copy = scope.spawn(|| target.copy_from_host(&source).unwrap());
+        // The calling thread has asked for all four chunks, and the helper for its second one.
+        while calls(&sim, "cudaHostAlloc") < asked + 5 {
+            std::thread::yield_now();
+        }
+        device.set_transfer_options(options.ring_bytes(2 << 20));
+        drop(paused);
+        copy.join().unwrap();
+    });
+    sim.clear_failures();
+    assert!(target.read_back().unwrap() == source);
+    hooked.unset();
+    assert!(guards.load(Ordering::Relaxed) > 0, "a helper said nothing");
 }

@@ -45,7 +45,7 @@ pub struct CudaBackend {
     oversubscription: Oversubscription,
     pool: Option<UnifiedPool>,
     #[cfg(feature = "profile")]
-    counter: Arc<parking_lot::Mutex<Option<cuda_um::profile::MigrationCounter>>>,
+    counter: Arc<parking_lot::Mutex<Option<Arc<cuda_um::profile::MigrationCounter>>>>,
 }
 
 /// The kinds of buffers, to choose one at run time: [`CudaBackend::create`].
@@ -85,7 +85,7 @@ impl CudaBackend {
     pub async fn initialize(config: CudaBackendConfig) -> Result<Self> {
         // Here: the thread that would find out is not in a child made by `fork`.
         runtime::check_process(&config.runtime)?;
-        blocking::unblock(move || Self::initialize_blocking(config)).await
+        cuda_um::unblock(move || Ok(Self::initialize_blocking(config))).await?
     }
 
     /// Opens the runtime and the device.

@@ -144,27 +144,37 @@ fn from_environment(value: Option<&std::ffi::OsStr>) -> Result<RuntimeChoice> {
     }
 }
 
-/// The process's libcudart. Failures are not kept: a later call tries again.
-fn cuda() -> Result<Opened> {
-    static SHARED: Mutex<Option<Opened>> = Mutex::new(None);
-    let mut shared = SHARED.lock();
-    if let Some(opened) = &*shared {
-        return Ok(opened.clone());
+/// A runtime that the process shares.
+type Shared = Mutex<Option<Opened>>;
+
+/// The shared one, which is made if there is none. Failures are not kept: a later call tries again.
+///
+/// It is made without the lock, for a subscriber of `tracing` may open a backend meanwhile. Of two that are made at a time, one stays.
+fn shared(shared: &Shared, make: impl FnOnce() -> Result<Opened>) -> Result<Opened> {
+    let known = shared.lock().clone();
+    if let Some(opened) = known {
+        return Ok(opened);
     }
-    let runtime = Runtime::open()?;
-    runtime.device_count()?;
-    Ok(shared.insert(Opened::real(runtime)).clone())
+    let made = make()?;
+    let kept = shared.lock().get_or_insert_with(|| made.clone()).clone();
+    Ok(kept)
+}
+
+/// The process's libcudart.
+fn cuda() -> Result<Opened> {
+    static SHARED: Shared = Mutex::new(None);
+    shared(&SHARED, || {
+        let runtime = Runtime::open()?;
+        runtime.device_count()?;
+        Ok(Opened::real(runtime))
+    })
 }
 
 /// The process's simulator.
 #[cfg(feature = "sim")]
 fn simulator() -> Result<Opened> {
-    static SHARED: Mutex<Option<Opened>> = Mutex::new(None);
-    let mut shared = SHARED.lock();
-    if let Some(opened) = &*shared {
-        return Ok(opened.clone());
-    }
-    Ok(shared.insert(Opened::simulated(Sim::from_env()?)?).clone())
+    static SHARED: Shared = Mutex::new(None);
+    shared(&SHARED, || Opened::simulated(Sim::from_env()?))
 }
 
 #[cfg(not(feature = "sim"))]

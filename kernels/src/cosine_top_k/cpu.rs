@@ -45,10 +45,16 @@ pub(crate) struct Vectors<'a, T> {
     pub dim: usize,
 }
 
-/// 1 / |row| for each row, 0 for a row of zeros.
+/// 1 / |row| for each row, 0 for a row of zeros, and so for rows of no elements. Of rows and norms, the shorter list counts.
 pub fn row_inverse_norms_cpu<T: Scalar>(rows: &[T], dim: usize, norms: &mut [f32]) {
+    if dim == 0 {
+        return norms.fill(0.0);
+    }
     let mut room = Vec::new();
-    for (rows, norms) in rows.chunks(TILE * dim).zip(norms.chunks_mut(TILE)) {
+    for (rows, norms) in rows
+        .chunks(TILE.saturating_mul(dim))
+        .zip(norms.chunks_mut(TILE))
+    {
         let rows = T::widen(rows, &mut room);
         norms
             .par_iter_mut()

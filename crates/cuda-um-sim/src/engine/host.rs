@@ -10,6 +10,9 @@ use super::state::{Machine, State};
 use super::status::Code;
 use cuda_um_cost::at_rate;
 
+/// What a process can address.
+const ADDRESSES: usize = 1 << 47;
+
 impl State {
     /// The allocation whose pages hold an address: the rest of its last page counts.
     pub(crate) fn holding_page(&self, address: usize) -> Option<&Allocation> {
@@ -53,6 +56,8 @@ impl State {
     /// What it takes the host to write `bytes` at `address`, besides faults: the copying itself, and mapping pages that a prefetch made.
     pub(crate) fn host_wrote(&mut self, machine: &Machine, address: usize, bytes: usize) {
         let cost = &machine.cost;
+        // No process writes more at a time: a wrong number does not bring the clock to its end.
+        let bytes = bytes.min(ADDRESSES);
         let cached = bytes.min(HOST_CACHE_BYTES);
         self.now += at_rate(cached as u64, cost.host_write_rate)
             + at_rate((bytes - cached) as u64, cost.host_copy_rate);

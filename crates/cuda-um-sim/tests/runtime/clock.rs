@@ -68,6 +68,15 @@ fn calls_that_fail_and_time_that_passes_cost_nothing() {
 }
 
 #[test]
+fn a_wrong_number_of_bytes_does_not_end_the_clock() {
+    let cuda = h200();
+    for _ in 0..1000 {
+        cuda.sim.host_wrote(std::ptr::null(), usize::MAX);
+    }
+    assert!(cuda.sim.now() < Duration::from_secs(1 << 40));
+}
+
+#[test]
 fn what_the_host_writes_costs_what_it_is_told_to() {
     let cuda = h200();
     let write = |data: *mut u8, len| cost(&cuda, || cuda.sim.host_wrote(data.cast(), len));

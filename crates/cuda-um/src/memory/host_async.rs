@@ -4,6 +4,8 @@ use super::copy;
 use super::in_flight::{Access, Use};
 use super::raw::RawBuffer;
 use crate::error::{Error, Result};
+use crate::unblock::unblock;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -23,7 +25,7 @@ pub(super) async fn until_free<G>(
         }
         let uses = raw.in_flight.before(access);
         let gate = raw.gate().map(Arc::clone);
-        blocking::unblock(move || {
+        unblock(move || {
             uses.iter().try_for_each(Use::wait)?;
             gate.map_or(Ok(()), |gate| gate.wait())
         })
@@ -36,33 +38,59 @@ const PIECE: usize = 4 << 20;
 
 /// Copies `source`, which is as long as the buffer; ready when all has arrived.
 pub(super) async fn copy_from_host(target: &mut RawBuffer, source: &[u8]) -> Result<()> {
+    let mut own = None;
     for (index, piece) in source.chunks(PIECE).enumerate() {
         let start = index * PIECE;
-        copy::from_host(target, start, piece).map_err(|error| cut(error, start, source.len()))?;
+        let whole = |error| cut(error, start, source.len());
+        may_copy(target, Access::Write, own).await.map_err(whole)?;
+        copy::from_host(target, start, piece).map_err(whole)?;
+        own = last_of_copies(target).map_err(whole)?;
         let_others_run().await;
     }
-    settled(target, Access::Write).await
+    settled(target, Access::Write, None).await
 }
 
 /// Copies to `target`, which is as long as the buffer.
 pub(super) async fn copy_to_host(source: &RawBuffer, target: &mut [u8]) -> Result<()> {
-    settled(source, Access::Read).await?;
-    let total = target.len();
+    let (total, mut own) = (target.len(), None);
     for (index, piece) in target.chunks_mut(PIECE).enumerate() {
         let start = index * PIECE;
-        copy::to_host(source, start, piece).map_err(|error| cut(error, start, total))?;
+        let whole = |error| cut(error, start, total);
+        may_copy(source, Access::Read, own).await.map_err(whole)?;
+        copy::to_host(source, start, piece).map_err(whole)?;
+        own = last_of_copies(source).map_err(whole)?;
         let_others_run().await;
     }
     Ok(())
 }
 
-/// Awaits the buffer's work.
-async fn settled(raw: &RawBuffer, access: Access) -> Result<()> {
+/// The last work of the stream on which the buffer's copies run, if they run on one.
+fn last_of_copies(raw: &RawBuffer) -> Result<Option<Use>> {
+    if raw.is_host_memory() {
+        return Ok(None);
+    }
+    let stream = Arc::clone(raw.device().default_stream()?.inner());
+    let seq = stream.submitted();
+    Ok(Some(Use { stream, seq }))
+}
+
+/// Awaits what the next piece would wait for: the buffer's work, and what others gave the stream of the copies since the piece before.
+async fn may_copy(raw: &RawBuffer, access: Access, own: Option<Use>) -> Result<()> {
+    let last = last_of_copies(raw)?;
+    match (&own, &last) {
+        (Some(own), Some(last)) if own.seq == last.seq => Ok(()),
+        _ => settled(raw, access, last).await,
+    }
+}
+
+/// Awaits the buffer's work, and another one.
+async fn settled(raw: &RawBuffer, access: Access, other: Option<Use>) -> Result<()> {
     raw.device().api().origin.check("access by the host")?;
-    let uses = raw.in_flight.before(access);
+    let mut uses = raw.in_flight.before(access);
+    uses.extend(other);
     for used in &uses {
         if !used.is_done()? {
-            return blocking::unblock(move || uses.iter().try_for_each(Use::wait)).await;
+            return unblock(move || uses.iter().try_for_each(Use::wait)).await;
         }
     }
     Ok(())
@@ -92,7 +120,7 @@ fn cut(error: Error, start: usize, total_bytes: usize) -> Error {
 /// Gives the executor a turn.
 async fn let_others_run() {
     let mut had_turn = false;
-    std::future::poll_fn(|context| {
+    poll_fn(|context| {
         if had_turn {
             return Poll::Ready(());
         }

@@ -22,11 +22,12 @@ impl Use {
 impl StreamInner {
     /// After a wait for this stream failed: whether its work is over nevertheless.
     fn settle(&self, error: Error) -> Result<(), Unsettled> {
-        let is_over =
-            |outcome: Result<()>| outcome.map_or_else(|error| error.is_sticky(), |()| true);
-        let over = error.is_sticky()
-            || is_over(self.synchronize())
-            || is_over(self.api().device_synchronize(self.ordinal()));
+        // Also after a sticky error: one word of a lost device may be a mistake, and CUDA says of none that all work is over.
+        let over = self.synchronize().is_ok()
+            || self
+                .api()
+                .device_synchronize(self.ordinal())
+                .map_or_else(|error| error.is_sticky(), |()| true);
         Err(Unsettled { error, over })
     }
 

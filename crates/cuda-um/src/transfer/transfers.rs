@@ -3,7 +3,7 @@
 use super::options::TransferOptions;
 use super::ring::Ring;
 use crate::fork::Origin;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, after_unlock};
 use std::ops::Deref;
 
 /// What the transfers of one device share.
@@ -86,9 +86,13 @@ impl Drop for RingTurn<'_> {
         }
         let mut state = self.transfers.state.lock();
         state.is_taken = false;
-        // With other options it is freed, after the lock: that waits for what still uses its memory.
+        let ring = self.ring.take();
         if state.changes == self.changes {
-            state.ring = self.ring.take();
+            state.ring = ring;
+        } else {
+            // With other options it is freed. That waits for what still uses its memory, and for its threads, where a subscriber may wait
+            // for this thread's turn at the gate: after both.
+            after_unlock(move || drop(ring));
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Counting what managed memory costs.
 
 use super::CudaBackend;
+#[cfg(feature = "profile")]
+use std::sync::Arc;
+
 use crate::counters::MigrationCounters;
 use crate::error::Result;
 
@@ -23,10 +26,16 @@ impl CudaBackend {
         }
         #[cfg(feature = "profile")]
         {
-            let mut counter = self.counter.lock();
-            if counter.is_none() {
-                let runtime = self.device.as_cuda_um().runtime();
-                *counter = Some(cuda_um::profile::MigrationCounter::start(runtime)?);
+            // It starts, counts and ends without the lock: a subscriber of `tracing` may ask for the counts meanwhile.
+            if self.counter.lock().is_some() {
+                return Ok(());
+            }
+            let runtime = self.device.as_cuda_um().runtime();
+            match cuda_um::profile::MigrationCounter::start(runtime) {
+                Ok(started) => *self.counter.lock() = Some(Arc::new(started)),
+                // One at a time a process: another thread was faster.
+                Err(_) if self.counter.lock().is_some() => {}
+                Err(error) => return Err(error.into()),
             }
             Ok(())
         }
@@ -43,7 +52,8 @@ impl CudaBackend {
     pub fn stop_counting(&self) {
         #[cfg(feature = "profile")]
         if !self.is_inherited() {
-            drop(self.counter.lock().take());
+            let counter = self.counter.lock().take();
+            drop(counter);
         }
     }
 
@@ -63,8 +73,11 @@ impl CudaBackend {
             return None;
         }
         #[cfg(feature = "profile")]
-        if let Some(counter) = &*self.counter.lock() {
-            return counter.read().ok().map(Into::into);
+        {
+            let counter = self.counter.lock().clone();
+            if let Some(counter) = counter {
+                return counter.read().ok().map(Into::into);
+            }
         }
         #[cfg(feature = "sim")]
         return self.simulator().map(|sim| sim.counters().into());

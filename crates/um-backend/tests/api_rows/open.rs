@@ -1,6 +1,8 @@
 //! A backend is opened on any executor, or without one.
 
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
 
 use um_backend::{
     Buffer, CudaBackend, CudaBackendConfig, CudaDevice, CudaError, DType, RuntimeChoice,
@@ -39,6 +41,31 @@ fn open() {
             }
             other => panic!("{other:?}"),
         }
+    });
+}
+
+/// The process was aborted: a waker was called in a place where no panic may come out.
+#[test]
+fn open_with_a_waker_that_panics() {
+    struct Panics(mpsc::Sender<()>);
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            let _ = self.0.send(());
+            panic!("a waker, on purpose");
+        }
+    }
+    on_each(|machine| {
+        let (called, calls) = mpsc::channel();
+        let waker = Waker::from(Arc::new(Panics(called)));
+        let mut opened = pin!(CudaBackend::initialize(machine.config()));
+        let mut poll = || opened.as_mut().poll(&mut Context::from_waker(&waker));
+        let backend = loop {
+            match poll() {
+                Poll::Ready(backend) => break backend.unwrap(),
+                Poll::Pending => calls.recv().unwrap(),
+            }
+        };
+        assert_eq!(machine.keep(backend).device().ordinal(), 0);
     });
 }
 

@@ -9,3 +9,4 @@ mod exchanged;
 mod lying;
 mod pattern;
 mod pool;
+mod unruly;

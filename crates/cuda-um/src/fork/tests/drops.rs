@@ -49,6 +49,7 @@ transfer/staged.rs StopOthers: - sets a flag of the copy
 transfer/transfers.rs RingTurn: - lives while a copy is staged, which a child does not begin
 transfer/workers.rs Leave: - lives on a thread that helps, which a child does not have
 transfer/workers.rs Workers: the_ring_and_its_threads
+unblock.rs Contained: - drops a waker, which is not the library's
 ";
 
 #[test]

@@ -1,0 +1,217 @@
+//! Executors and wakers that misbehave: the library's futures neither end the process nor hang, and a poll waits for nothing.
+
+#[path = "support/child.rs"]
+mod child;
+mod support;
+
+use child::in_child;
+use cuda_um::{DeviceBuffer, Error, TransferOptions, UnifiedBuffer};
+use cuda_um_sim::{Gpu, PauseGuard};
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+use support::simulated;
+use support::watchdog::watch;
+
+/// A waker that says it was called, and panics then and when it goes.
+struct Panics {
+    called: mpsc::Sender<()>,
+    is_armed: Arc<AtomicBool>,
+}
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let _ = self.called.send(());
+        panic!("a waker, on purpose");
+    }
+}
+
+impl Drop for Panics {
+    fn drop(&mut self) {
+        if self.is_armed.load(Ordering::Relaxed) && !std::thread::panicking() {
+            let _ = self.called.send(());
+            panic!("the destructor of a waker, on purpose");
+        }
+    }
+}
+
+fn poll<F: Future + ?Sized>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(waker))
+}
+
+#[test]
+fn a_waker_that_panics_ends_nothing() {
+    // The process was aborted: it was called in a place where no panic may come out.
+    for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
+        let (sim, device, stream) = simulated(gpu);
+        let _watchdog = watch();
+        let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+        device.synchronize().unwrap();
+        let paused = sim.pause();
+        buffer.fill(7, &stream).unwrap();
+        let (called, calls) = mpsc::channel();
+        let is_armed = Arc::new(AtomicBool::new(true));
+        let panics = || {
+            let (called, is_armed) = (called.clone(), Arc::clone(&is_armed));
+            Waker::from(Arc::new(Panics { called, is_armed }))
+        };
+        let mut future = Box::pin(buffer.host_async());
+        let mut given_up = Box::pin(buffer.host_async());
+        let forgotten = Box::pin(async { buffer.host_async().await.map(|guard| guard[0]) });
+        let mut forgotten = std::mem::ManuallyDrop::new(forgotten);
+        for _ in 0..2 {
+            // The later waker takes the place of the earlier one. The last handle of each goes elsewhere.
+            let waker = panics();
+            assert!(poll(future.as_mut(), &waker).is_pending());
+            assert!(poll(given_up.as_mut(), &waker).is_pending());
+            assert!(poll(forgotten.as_mut(), &waker).is_pending());
+            let dropped = catch_unwind(AssertUnwindSafe(|| drop(waker)));
+            assert!(dropped.is_ok(), "the futures have it");
+        }
+        drop(given_up);
+        drop(paused);
+        calls.recv().unwrap();
+        let guard = pollster::block_on(future).unwrap();
+        assert_eq!(guard[0], 7);
+        drop(guard);
+        is_armed.store(false, Ordering::Relaxed);
+    }
+}
+
+/// A waker that uses the future that it wakes, from whatever thread it is called on.
+struct Uses {
+    future: Mutex<Option<Pin<Box<dyn Future<Output = u32> + Send>>>>,
+    is_woken: AtomicBool,
+    drops: bool,
+    outcome: mpsc::Sender<Option<u32>>,
+}
+
+impl Wake for Uses {
+    fn wake(self: Arc<Self>) {
+        self.is_woken.store(true, Ordering::SeqCst);
+        // A poll that calls this has the future, and looks again.
+        while let Ok(mut place) = self.future.try_lock()
+            && self.is_woken.swap(false, Ordering::SeqCst)
+            && let Some(mut future) = place.take()
+        {
+            if self.drops {
+                drop(future);
+                self.outcome.send(None).unwrap();
+                return;
+            }
+            let waker = Waker::from(Arc::clone(&self));
+            match poll(future.as_mut(), &waker) {
+                Poll::Ready(read) => self.outcome.send(Some(read)).unwrap(),
+                Poll::Pending => *place = Some(future),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_waker_may_poll_or_drop_the_future() {
+    for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
+        for drops in [false, true] {
+            let (sim, device, stream) = simulated(gpu);
+            let _watchdog = watch();
+            let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+            device.synchronize().unwrap();
+            let paused = sim.pause();
+            buffer.fill(7, &stream).unwrap();
+            let (outcome, outcomes) = mpsc::channel();
+            let future = Box::pin(async move {
+                let mut back = [0; 100];
+                buffer.copy_to_host_async(&mut back).await.unwrap();
+                back[99]
+            });
+            let waker = Arc::new(Uses {
+                future: Mutex::new(Some(future)),
+                is_woken: AtomicBool::new(false),
+                drops,
+                outcome,
+            });
+            {
+                let mut future = waker.future.lock().unwrap();
+                let again = Waker::from(Arc::clone(&waker));
+                assert!(poll(future.as_mut().unwrap().as_mut(), &again).is_pending());
+            }
+            drop(paused);
+            assert_eq!(outcomes.recv().unwrap(), (!drops).then_some(7));
+        }
+    }
+}
+
+/// Whether a poll says, while the device is held, that it is pending. One that waits for the device gets it after a while.
+fn is_pending_while_held<F: Future>(paused: PauseGuard, future: Pin<&mut F>) -> bool {
+    let (polled, is_polled) = mpsc::channel();
+    let resume = std::thread::spawn(move || {
+        let in_time = is_polled.recv_timeout(Duration::from_secs(10));
+        drop(paused);
+        in_time.is_ok()
+    });
+    let is_pending = poll(future, Waker::noop()).is_pending();
+    let _ = polled.send(());
+    is_pending && resume.join().unwrap()
+}
+
+#[test]
+fn a_poll_of_a_copy_waits_for_no_work_of_others() {
+    // It waited for what others had given the device's default stream, or for a kernel that the target was in.
+    for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
+        let (sim, device, stream) = simulated(gpu);
+        let _watchdog = watch();
+        // Less than a piece of such a copy.
+        device.set_transfer_options(TransferOptions::default().threads(1).ring_bytes(1 << 20));
+        let source = vec![3u32; 4 << 20];
+        let mut buffer = DeviceBuffer::<u32>::zeroed(&device, source.len()).unwrap();
+        let mut other = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
+        buffer.copy_from_host(&source).unwrap();
+        device.synchronize().unwrap();
+
+        let paused = sim.pause();
+        other.copy_from_host(&[1; 100]).unwrap();
+        let mut back = vec![0; source.len()];
+        let mut copy = Box::pin(buffer.copy_to_host_async(&mut back));
+        assert!(is_pending_while_held(paused, copy.as_mut()), "to the host");
+        pollster::block_on(copy).unwrap();
+        assert!(back == source);
+
+        let paused = sim.pause();
+        buffer.fill(4, &stream).unwrap();
+        let mut copy = Box::pin(buffer.copy_from_host_async(&source));
+        assert!(
+            is_pending_while_held(paused, copy.as_mut()),
+            "from the host"
+        );
+        pollster::block_on(copy).unwrap();
+        assert!(buffer.read_back().unwrap() == source);
+    }
+}
+
+#[test]
+fn a_child_is_refused_what_its_parent_awaited() {
+    // It waited for a thread that only its parent has.
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    device.synchronize().unwrap();
+    let paused = sim.pause();
+    buffer.fill(7, &stream).unwrap();
+    let mut future = Box::pin(buffer.host_async());
+    assert!(poll(future.as_mut(), Waker::noop()).is_pending());
+    let code = in_child(|| match poll(future.as_mut(), Waker::noop()) {
+        Poll::Ready(Err(Error::Forked { .. })) => 0,
+        Poll::Ready(_) => 1,
+        Poll::Pending => 2,
+    });
+    assert_eq!(code, 0);
+    drop(paused);
+    assert_eq!(pollster::block_on(future).unwrap()[99], 7);
+}

@@ -1,0 +1,174 @@
+//! Implementations of others that answer differently each time, call back, and panic at any call: errors and panics of theirs, nothing else.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use um_backend::{
+    Buffer, BufferDevice, BufferKind, BufferMemory, BufferMemoryMut, CudaBackend, DType,
+    HostBuffer, Result, conformance,
+};
+
+use crate::support::on_each;
+
+/// Host, device, managed and pinned memory of different lengths, of which each call shows one.
+#[derive(Debug)]
+struct Unruly {
+    backend: CudaBackend,
+    host: Vec<f32>,
+    others: [Box<dyn Buffer<f32>>; 3],
+    device: BufferDevice,
+    state: AtomicU64,
+    /// One call in so many panics.
+    panics: u64,
+}
+
+impl Unruly {
+    fn new(backend: &CudaBackend, seed: u64, panics: u64) -> Self {
+        let make = |kind, len| backend.create(kind, len).unwrap();
+        Self {
+            backend: backend.clone(),
+            host: vec![1.0; 700],
+            others: [
+                make(BufferKind::Unified, 1000),
+                make(BufferKind::Cuda, 500),
+                make(BufferKind::Pinned, 4097),
+            ],
+            device: BufferDevice::Host,
+            state: AtomicU64::new(seed),
+            panics,
+        }
+    }
+
+    /// A number below `end`; or a panic, or work of another buffer first.
+    fn number(&self, end: u64) -> u64 {
+        let next = |state: u64| {
+            Some(
+                state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1),
+            )
+        };
+        let state = self
+            .state
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        let number = state.unwrap() >> 33;
+        if number.is_multiple_of(self.panics) {
+            resume_unwind(Box::new(()));
+        }
+        if number.is_multiple_of(7) {
+            let mut own = self.backend.allocate_unified::<f32>(100).unwrap();
+            own.fill(2.0).unwrap();
+            assert_eq!(own.read_back().unwrap(), [2.0; 100]);
+            self.backend.trim();
+        }
+        number / 64 % end
+    }
+}
+
+impl Buffer<f32> for Unruly {
+    fn len(&self) -> usize {
+        [0, 1, 500, 700, 1000, 4097, usize::MAX / 4, usize::MAX][self.number(8) as usize]
+    }
+
+    fn device(&self) -> &BufferDevice {
+        match self.number(2) {
+            0 => &self.device,
+            _ => self.others[0].device(),
+        }
+    }
+
+    fn memory(&self) -> BufferMemory<'_, f32> {
+        match self.number(5) {
+            0 => BufferMemory::Host(&self.host),
+            1 => BufferMemory::Opaque,
+            other => self.others[other as usize - 2].memory(),
+        }
+    }
+
+    fn memory_mut(&mut self) -> BufferMemoryMut<'_, f32> {
+        match self.number(5) {
+            0 => BufferMemoryMut::Host(&mut self.host),
+            1 => BufferMemoryMut::Opaque,
+            other => self.others[other as usize - 2].memory_mut(),
+        }
+    }
+
+    fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<f32>>> {
+        let len = match self.number(2) {
+            0 => len,
+            _ => 3,
+        };
+        Ok(Box::new(HostBuffer::zeroed(len)?))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        match self.number(2) {
+            0 => self,
+            _ => self.others[0].as_any(),
+        }
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn dtype(&self) -> DType {
+        [DType::F32, DType::U8][self.number(2) as usize]
+    }
+}
+
+#[test]
+fn a_buffer_that_answers_as_it_likes_harms_no_other() {
+    on_each(|machine| {
+        let backend = machine.keep(machine.backend());
+        for seed in 1..60u64 {
+            let panics = if seed % 2 == 0 { 23 } else { u64::MAX };
+            let mut unruly = Unruly::new(&backend, seed, panics);
+            let mut honest = backend
+                .create::<f32>(BufferKind::ALL[seed as usize % BufferKind::ALL.len()], 1000)
+                .unwrap();
+            let mut bystander = backend.allocate_unified::<f32>(1000).unwrap();
+            bystander.fill(9.0).unwrap();
+            let mut tries: Vec<Box<dyn FnMut(&mut Unruly) + '_>> = vec![
+                Box::new(|u| drop(u.read_back())),
+                Box::new(|u| drop(u.copy_to_host(&mut vec![0.0; 700]))),
+                Box::new(|u| drop(u.copy_from_host(&vec![0.0; 700]))),
+                Box::new(|u| drop(u.copy_from_host_at(500, &[0.0; 600]))),
+                Box::new(|u| drop(u.fill(3.0))),
+                Box::new(|u| drop(u.set_zero())),
+                Box::new(|u| drop(honest.copy_from_buffer(u))),
+                Box::new(|u| {
+                    drop((
+                        u.is_empty(),
+                        u.capacity(),
+                        u.memory().device_view().map(drop),
+                    ))
+                }),
+                Box::new(|u| {
+                    let mut batch = backend.prefetch_batch();
+                    batch.add::<f32>(u);
+                    let _ = (batch.to_device(None), batch.to_host());
+                }),
+            ];
+            for attempt in &mut tries {
+                let _ = catch_unwind(AssertUnwindSafe(|| attempt(&mut unruly)));
+            }
+            drop(tries);
+            let way = |u: &mut Unruly, honest: &mut Box<dyn Buffer<f32>>| {
+                let _ = honest.copy_from_buffer_at(10, u, 5..600);
+                let _ = u.copy_from_buffer(&**honest);
+                let _ = u.copy_from_buffer_at(10, &**honest, 5..600);
+            };
+            let _ = catch_unwind(AssertUnwindSafe(|| way(&mut unruly, &mut honest)));
+            let make = |len: usize| -> Result<Box<dyn Buffer<f32>>> {
+                Ok(Box::new(Unruly::new(&backend, seed + len as u64, panics)))
+            };
+            let told = catch_unwind(AssertUnwindSafe(|| conformance::all(&make).is_err()));
+            assert!(told.unwrap_or(true), "it keeps the contract");
+            drop(unruly);
+            assert_eq!(honest.read_back().unwrap().len(), 1000);
+            assert_eq!(bystander.read_back().unwrap(), [9.0; 1000]);
+        }
+    });
+}
