@@ -5,6 +5,7 @@ mod bench_peers;
 mod bindgen;
 mod build_kernels;
 mod calibrate;
+mod floors;
 mod fuzz;
 mod gpu_bundle;
 mod mutants;
@@ -44,6 +45,8 @@ enum Task {
     Calibrate(calibrate::Args),
     /// Break the library on purpose, one patch of `mutants/` after the other, and see that the tests notice.
     Mutants(mutants::Args),
+    /// Check that imports between the files of a crate point down and have no cycle; the rules are in `xtask/src/floors.rs`.
+    Floors(floors::Args),
     /// Build the compiled peers of the measurements (CUDA C++, RMM, cudarc, oxicuda-memory); no GPU and no toolkit is needed.
     BenchPeers(bench_peers::Args),
     /// Give what reads bytes from outside to libFuzzer; needs a nightly toolchain (CONTRIBUTING.md).
@@ -61,6 +64,7 @@ fn main() -> anyhow::Result<()> {
         Task::Bench(args) => bench::run(&args),
         Task::Calibrate(args) => calibrate::run(&args),
         Task::Mutants(args) => mutants::run(&args),
+        Task::Floors(args) => floors::run(&args),
         Task::BenchPeers(args) => bench_peers::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
     }

@@ -4,6 +4,7 @@ mod data;
 mod escape;
 mod html;
 mod perfetto;
+mod put;
 mod svg;
 mod table;
 

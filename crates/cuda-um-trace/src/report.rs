@@ -14,7 +14,7 @@ pub use traffic::Traffic;
 use crate::{Attribution, Source, Trace};
 pub(crate) use context::Context;
 use cuda_um_cost::CostModel;
-pub(crate) use find::{Directions, by_fault};
+pub(crate) use find::Directions;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

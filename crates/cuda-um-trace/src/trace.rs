@@ -120,6 +120,16 @@ pub enum Place {
     Device(u32),
 }
 
+impl Place {
+    /// In a sentence: "the host", "device 0".
+    pub(crate) fn words(self) -> String {
+        match self {
+            Self::Host => "the host".to_owned(),
+            Self::Device(device) => format!("device {device}"),
+        }
+    }
+}
+
 /// A buffer, or a slab of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Buffer {
@@ -318,6 +328,13 @@ pub enum Cause {
     Eviction,
     /// The device reached over often enough (CUPTI: access counters).
     AccessCounters,
+}
+
+impl Cause {
+    /// Whether a migration came from a fault, or may have.
+    pub(crate) fn by_fault(self) -> bool {
+        matches!(self, Self::Coherence | Self::Prefetch | Self::Unknown)
+    }
 }
 
 /// What a faulting kernel wanted.

@@ -1,6 +1,6 @@
 //! In which order addresses were touched.
 
-use crate::report::{Context, by_fault};
+use crate::report::Context;
 use crate::{Explanation, RecordKind, units};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -52,7 +52,7 @@ pub(super) fn of(context: &Context, buffer: usize) -> Order {
         match context.record(part).kind {
             RecordKind::Migration { cause, .. } => {
                 if let Some(entry) = last.get_mut(&run)
-                    && by_fault(cause)
+                    && cause.by_fault()
                 {
                     entry.1 = entry.1.max(address.saturating_add(part.piece.bytes));
                 }

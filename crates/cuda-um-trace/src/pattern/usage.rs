@@ -1,6 +1,6 @@
-//! Who reads and writes a buffer.
+//! Who reads and writes a buffer, and the pattern that fits.
 
-use super::{BlockUse, SuggestedPattern};
+use super::blocks::BlockUse;
 use crate::Place;
 use crate::report::Context;
 use serde::{Deserialize, Serialize};
@@ -40,6 +40,26 @@ impl fmt::Display for Usage {
             Self::Shared => "by host and device",
             Self::Unknown => "not known",
         })
+    }
+}
+
+/// A pattern by its name in `cuda_um::AccessPattern`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum SuggestedPattern {
+    /// Written seldom, and read by the host and the device again and again.
+    ReadMostly,
+    /// Used by the device nearly always.
+    DeviceResident,
+    /// Written by a kernel, and then read by the host.
+    ReadBack,
+    /// Written by the host once, and read by a kernel once.
+    StreamOnce,
+}
+
+impl fmt::Display for SuggestedPattern {
+    /// As Rust code: `"AccessPattern::ReadBack"`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AccessPattern::{self:?}")
     }
 }
 

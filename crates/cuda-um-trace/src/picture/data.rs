@@ -280,7 +280,7 @@ fn lanes(trace: &Trace, attribution: &Attribution, texts: &mut Texts) -> Vec<Lan
             amount,
             colour,
         };
-        let other = |by: Place| line::place(by);
+        let other = Place::words;
         match record.kind {
             RecordKind::Migration {
                 from,

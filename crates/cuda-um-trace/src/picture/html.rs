@@ -2,10 +2,10 @@
 
 use super::data::Picture;
 use super::escape::{json_in_html, markup};
+use super::put::put;
 use super::table::{Cell, bytes, table, time};
 use crate::report::line;
 use crate::{MigrationReport, Trace, Traffic, patterns, units};
-use std::fmt::Write;
 use std::time::Duration;
 
 const STYLE: &str = include_str!("page.css");
@@ -55,11 +55,6 @@ pub fn html(trace: &Trace, report: &MigrationReport) -> String {
         ),
     );
     page
-}
-
-pub(super) fn put(page: &mut String, text: std::fmt::Arguments) {
-    // A string takes everything.
-    let _ = page.write_fmt(text);
 }
 
 fn header(page: &mut String, trace: &Trace, report: &MigrationReport) {

@@ -2,9 +2,9 @@
 
 use super::data::{Colour, Lane, Map, Picture};
 use super::escape::markup;
+use super::put::put;
 use crate::residency::State;
 use crate::{MigrationReport, Trace, units};
-use std::fmt::Write;
 
 const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 150.0;
@@ -68,11 +68,6 @@ pub fn svg(trace: &Trace, report: &MigrationReport) -> String {
     key(&mut svg, end - 14.0);
     svg += "</svg>\n";
     svg
-}
-
-fn put(svg: &mut String, text: std::fmt::Arguments) {
-    // A string takes everything.
-    let _ = svg.write_fmt(text);
 }
 
 fn x(picture: &Picture, time: u64) -> f64 {

@@ -1,7 +1,7 @@
 //! Tables of the page.
 
 use super::escape::markup;
-use super::html::put;
+use super::put::put;
 use crate::units;
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! What the search for findings looks at: pieces and uses of each buffer, by time.
 
-use super::find::by_fault;
+use super::{Finding, FindingKind, Saving};
 use crate::{
     Access, Attribution, Explanation, Operation, OperationKind, Piece, Place, Record, RecordKind,
-    Trace,
+    Trace, units,
 };
 use cuda_um_cost::{CostModel, at_rate};
 use std::cell::RefCell;
@@ -134,6 +134,18 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// A finding about a buffer.
+    pub(super) fn finding(&self, buffer: usize, kind: FindingKind, saves: Saving) -> Finding {
+        let buffer = &self.trace.buffers[buffer];
+        Finding {
+            buffer: Some(buffer.id),
+            name: units::short(&buffer.name).into_owned(),
+            kind,
+            saves,
+            alternative: false,
+        }
+    }
+
     pub(crate) fn record(&self, part: &Part) -> &'a Record {
         &self.trace.records[part.record]
     }
@@ -218,7 +230,7 @@ fn fault_price(model: &CostModel, kind: &RecordKind, bytes: u64) -> Duration {
                 + Duration::from_secs_f64(model.gpu_fault.as_secs_f64() * faults as f64)
         }
         RecordKind::CpuFault { .. } => model.cpu_fault,
-        RecordKind::Migration { cause, .. } if by_fault(cause) => at_rate(bytes, model.fault_rate),
+        RecordKind::Migration { cause, .. } if cause.by_fault() => at_rate(bytes, model.fault_rate),
         _ => Duration::ZERO,
     }
 }

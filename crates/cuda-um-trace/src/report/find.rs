@@ -8,12 +8,10 @@ mod price;
 mod read_mostly;
 mod round_trips;
 
-pub(crate) use faults::by_fault;
 pub(crate) use round_trips::Directions;
 
+use super::Finding;
 use super::context::Context;
-use super::{Finding, FindingKind, Saving};
-use crate::units;
 
 pub(super) fn all(context: &Context) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -36,15 +34,4 @@ pub(super) fn all(context: &Context) -> Vec<Finding> {
         )
     });
     findings
-}
-
-fn finding(context: &Context, buffer: usize, kind: FindingKind, saves: Saving) -> Finding {
-    let buffer = &context.trace.buffers[buffer];
-    Finding {
-        buffer: Some(buffer.id),
-        name: units::short(&buffer.name).into_owned(),
-        kind,
-        saves,
-        alternative: false,
-    }
 }

@@ -165,7 +165,7 @@ impl Finding {
             ),
             K::PrefetchedTwice { to, times } => format!(
                 "`{name}` was prefetched to {} {} more with nothing in between",
-                super::line::place(*to),
+                to.words(),
                 units::count(*times, "time")
             ),
             K::PrefetchUnused {

@@ -1,7 +1,7 @@
 //! The lines of the tables.
 
 use super::{Finding, Saving, Traffic};
-use crate::{Attribution, Cause, Explanation, OperationKind, Place, RecordKind, Trace};
+use crate::{Attribution, Cause, Explanation, OperationKind, RecordKind, Trace};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
@@ -156,9 +156,9 @@ pub(crate) fn name(trace: &Trace, explanation: Explanation) -> String {
 pub(crate) fn operation_name(kind: &OperationKind) -> String {
     match kind {
         OperationKind::Launch { kernel } => format!("kernel `{kernel}`"),
-        OperationKind::Prefetch { to, .. } => format!("prefetch to {}", place(*to)),
+        OperationKind::Prefetch { to, .. } => format!("prefetch to {}", to.words()),
         OperationKind::Advise { advice, place: at } => match at {
-            Some(at) => format!("advise {advice} ({})", place(*at)),
+            Some(at) => format!("advise {advice} ({})", at.words()),
             None => format!("advise {advice}"),
         },
         OperationKind::Host => "host access".to_owned(),
@@ -166,13 +166,6 @@ pub(crate) fn operation_name(kind: &OperationKind) -> String {
         OperationKind::Fill => "fill".to_owned(),
         OperationKind::Discard => "discard".to_owned(),
         OperationKind::Other { name } => name.clone(),
-    }
-}
-
-pub(crate) fn place(place: Place) -> String {
-    match place {
-        Place::Host => "the host".to_owned(),
-        Place::Device(device) => format!("device {device}"),
     }
 }
 

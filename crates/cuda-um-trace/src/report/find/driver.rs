@@ -1,6 +1,5 @@
 //! What the driver itself complains of. There is no price for it: it depends on the rest of the program.
 
-use super::finding;
 use crate::report::context::Context;
 use crate::report::{Finding, FindingKind, Saving};
 use crate::{Cause, RecordKind};
@@ -42,6 +41,6 @@ pub(super) fn told(context: &Context, buffer: usize) -> Vec<Finding> {
     }
     let kinds = kinds.into_iter();
     kinds
-        .map(|kind| finding(context, buffer, kind, Saving::default()))
+        .map(|kind| context.finding(buffer, kind, Saving::default()))
         .collect()
 }

@@ -1,9 +1,9 @@
 //! Faults that a prefetch would have spared.
 
-use super::{finding, price};
+use super::price;
 use crate::report::context::{Context, Part};
 use crate::report::{Finding, FindingKind, Saving};
-use crate::{Cause, Explanation, OperationKind, Place, RecordKind, units};
+use crate::{Explanation, OperationKind, Place, RecordKind, units};
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub(super) fn of_devices(context: &Context, buffer: usize) -> Vec<Finding> {
                 to: Place::Device(_),
                 cause,
                 ..
-            } if by_fault(cause) => None,
+            } if cause.by_fault() => None,
             _ => continue,
         };
         let sum = by_run.entry(context.explanation(part)).or_default();
@@ -65,7 +65,7 @@ pub(super) fn of_devices(context: &Context, buffer: usize) -> Vec<Finding> {
             faults: sum.faults,
             bytes: sum.bytes,
         };
-        finding(context, buffer, kind, saves)
+        context.finding(buffer, kind, saves)
     });
     found.collect()
 }
@@ -75,7 +75,7 @@ pub(super) fn of_the_host(context: &Context, buffer: usize) -> Option<Finding> {
     let brought = |part: &&Part| {
         matches!(
             context.record(part).kind,
-            RecordKind::Migration { to: Place::Host, cause, .. } if by_fault(cause)
+            RecordKind::Migration { to: Place::Host, cause, .. } if cause.by_fault()
         )
     };
     let free = || {
@@ -124,12 +124,7 @@ pub(super) fn of_the_host(context: &Context, buffer: usize) -> Option<Finding> {
         bytes,
         writes,
     };
-    Some(finding(context, buffer, kind, saves))
-}
-
-/// Whether a migration came from a fault, or may have.
-pub(crate) fn by_fault(cause: Cause) -> bool {
-    matches!(cause, Cause::Coherence | Cause::Prefetch | Cause::Unknown)
+    Some(context.finding(buffer, kind, saves))
 }
 
 /// What ran.

@@ -1,6 +1,5 @@
 //! Memory that host and device fault away from each other.
 
-use super::finding;
 use super::round_trips::{alternations, faults_price};
 use crate::report::context::Context;
 use crate::report::{Finding, FindingKind, Saving};
@@ -33,6 +32,6 @@ pub(super) fn between_host_and_device(context: &Context, buffer: usize) -> Optio
     };
     Some(Finding {
         alternative: true,
-        ..finding(context, buffer, kind, saves)
+        ..context.finding(buffer, kind, saves)
     })
 }

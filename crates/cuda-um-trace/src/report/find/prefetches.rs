@@ -1,6 +1,6 @@
 //! Prefetches that had nothing to do.
 
-use super::{finding, price};
+use super::price;
 use crate::report::context::{Context, Wanted};
 use crate::report::{Finding, FindingKind, Saving};
 use crate::{Access, Operation, OperationKind, Place, RecordKind};
@@ -37,12 +37,7 @@ pub(super) fn twice(context: &Context, buffer: usize) -> Vec<Finding> {
             time: price::resident(context.model, times, bytes),
             ..Saving::default()
         };
-        finding(
-            context,
-            buffer,
-            FindingKind::PrefetchedTwice { to, times },
-            saves,
-        )
+        context.finding(buffer, FindingKind::PrefetchedTwice { to, times }, saves)
     });
     found.collect()
 }

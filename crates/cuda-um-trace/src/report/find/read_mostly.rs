@@ -1,6 +1,5 @@
 //! Read-mostly memory that is written.
 
-use super::finding;
 use crate::report::context::Context;
 use crate::report::{Finding, FindingKind, Saving};
 use crate::{Explanation, OperationKind, Place, RecordKind};
@@ -60,5 +59,5 @@ pub(super) fn collapsed(context: &Context, buffer: usize) -> Option<Finding> {
         saves.time += context.fault_price(part, 0);
     }
     let kind = FindingKind::ReadMostlyCollapsed { times };
-    Some(finding(context, buffer, kind, saves))
+    Some(context.finding(buffer, kind, saves))
 }

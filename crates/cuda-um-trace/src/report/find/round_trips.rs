@@ -1,7 +1,6 @@
 //! Memory that moved to a device and back for nothing.
 
-use super::faults::by_fault;
-use super::{finding, price};
+use super::price;
 use crate::report::context::{Context, Part, Wanted};
 use crate::report::{Finding, FindingKind, Saving};
 use crate::runs::{Event, Overlaid, Runs, parts};
@@ -43,12 +42,12 @@ impl InVain {
             context.claim(part);
             saves.bytes += bytes;
             let explanation = context.explanation(part);
-            saves.time += match (by_fault(cause), to) {
+            saves.time += match (cause.by_fault(), to) {
                 (true, _) => context.fault_price(part, *bytes),
                 (false, Place::Host) => price::to_host(model, 0, *bytes),
                 (false, _) => price::to_device(model, 0, *bytes),
             };
-            if by_fault(cause) {
+            if cause.by_fault() {
                 causes.insert(explanation);
             } else {
                 calls.insert(explanation);
@@ -135,7 +134,7 @@ pub(super) fn read_by_both(context: &Context, buffer: usize) -> Option<Finding> 
     }
     let saves = in_vain.claim(context, buffer)?;
     let kind = FindingKind::ReadByBoth { bytes: saves.bytes };
-    Some(finding(context, buffer, kind, saves))
+    Some(context.finding(buffer, kind, saves))
 }
 
 /// Whether nobody wrote between two moves to a device, as far as the trace knows.
@@ -207,7 +206,7 @@ pub(super) fn unused_prefetches(context: &Context, buffer: usize) -> Option<Find
         times: calls.len() as u64,
         bytes: saves.bytes,
     };
-    Some(finding(context, buffer, kind, saves))
+    Some(context.finding(buffer, kind, saves))
 }
 
 /// Moves to devices and to the host, in order.
@@ -239,7 +238,7 @@ impl Event for Directions {
 
 /// Changes of direction of the part of a buffer that has most of them, by faults alone; and the bytes to devices and to the host.
 pub(super) fn alternations(context: &Context, buffer: usize) -> (u64, u64, u64) {
-    let moves = || moves(context, buffer).filter(|one| by_fault(one.cause));
+    let moves = || moves(context, buffer).filter(|one| one.cause.by_fault());
     let borders =
         moves().flat_map(|one| cells(one.part).flat_map(|(range, _)| [range.start, range.end]));
     let mut seen = Overlaid::new(borders.collect());
