@@ -133,8 +133,9 @@ macro_rules! buffer_methods {
                 Ok(elements)
             }
 
-            /// The same as [`copy_from_host`](Self::copy_from_host), for tasks that share a thread: copies a few MiB at a time, lets
-            /// other tasks run in between, and is ready when all has arrived. Works on any executor.
+            /// The same as [`copy_from_host`](Self::copy_from_host), for tasks that share a thread: awaits what uses the buffer and what is on
+            /// the device's default stream, copies a few MiB at a time, lets other tasks run in between, and is ready when all has arrived.
+            /// Works on any executor.
             ///
             /// The source is borrowed until then. Dropping the future before leaves the beginning copied, and nothing going on that
             /// uses the source.
@@ -148,8 +149,8 @@ macro_rules! buffer_methods {
                 $crate::memory::host_async::copy_from_host(&mut self.raw, source).await
             }
 
-            /// The same as [`copy_to_host`](Self::copy_to_host), for tasks that share a thread: awaits what writes the buffer, and
-            /// copies a few MiB at a time, letting other tasks run in between. Works on any executor.
+            /// The same as [`copy_to_host`](Self::copy_to_host), for tasks that share a thread: awaits what writes the buffer and what is on
+            /// the device's default stream, and copies a few MiB at a time, letting other tasks run in between. Works on any executor.
             ///
             /// The target is borrowed until then. Dropping the future before leaves the beginning copied, and nothing going on that
             /// uses the target.
