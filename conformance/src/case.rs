@@ -1,21 +1,9 @@
 //! A case: data, and a function.
 
-use crate::{Cuda, Facts};
+use crate::{Cuda, Facts, Verdict};
 use cuda_um_sys::RuntimeVersion;
 use std::fmt;
-
-/// What a case says: the rule holds, or what was seen instead.
-pub type Verdict = Result<(), Failure>;
-
-/// What was seen, and what CUDA's rule says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure(pub String);
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+use std::time::Duration;
 
 /// What a machine must have for a case; without it the case is skipped, by this name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +85,9 @@ impl fmt::Display for Need {
         }
     }
 }
+
+/// What a case may take: far more than any does.
+pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// One rule, checked.
 #[derive(Clone, Copy)]

@@ -1,6 +1,6 @@
 //! A case in a process of its own.
 
-use crate::run::{LIMIT, record};
+use crate::case::LIMIT;
 use crate::{Case, Choice, Outcome, Record};
 use anyhow::{Context, Result};
 use std::any::Any;
@@ -35,7 +35,7 @@ pub(crate) fn run(program: &Path, choice: Choice, case: &Case) -> Result<Record>
             output.status,
             last.join(" | ")
         );
-        record(case, Outcome::Failed(text))
+        Record::new(case.name, Outcome::Failed(text))
     }))
 }
 

@@ -1,6 +1,5 @@
 //! Differences that are known: `declared.toml`.
 
-use crate::compare::Differs;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -37,8 +36,8 @@ pub struct Difference {
 
 impl Difference {
     /// Whether this is what was declared.
-    pub(crate) fn covers(&self, what: &Differs) -> bool {
-        what.observation.as_ref() == Some(&self.observation)
+    pub(crate) fn covers(&self, observation: Option<&str>) -> bool {
+        observation == Some(&self.observation)
     }
 }
 
@@ -86,11 +85,11 @@ impl Declared {
         Ok(declared)
     }
 
-    pub(crate) fn covers(&self, case: &str, what: &Differs) -> bool {
+    pub(crate) fn covers(&self, case: &str, observation: Option<&str>) -> bool {
         let known = self.difference.iter();
         known
             .filter(|known| known.case == case)
-            .any(|known| known.covers(what))
+            .any(|known| known.covers(observation))
     }
 }
 

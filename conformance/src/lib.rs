@@ -14,6 +14,7 @@ pub mod cases;
 pub mod child;
 pub mod compare;
 pub mod declared;
+mod failure;
 pub mod file;
 mod kernels;
 mod machine;
@@ -21,6 +22,7 @@ mod record;
 pub mod run;
 
 pub use call::Cuda;
-pub use case::{Case, Failure, Need, Verdict};
+pub use case::{Case, Need};
+pub use failure::{Failure, Verdict};
 pub use machine::{Choice, Facts, GPUS, Machine, VERSIONS};
 pub use record::{Outcome, Record, Run, Value};

@@ -1,6 +1,7 @@
 //! What the cases run on.
 
-use crate::{call, kernels};
+mod open;
+
 use anyhow::{Context, Result, ensure};
 use cuda_um::profile::MigrationCounter;
 use cuda_um_sim::{CudaVersion, Gpu, Sim};
@@ -116,61 +117,6 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Opens it, and makes a context on every device.
-    ///
-    /// # Errors
-    /// There is no runtime or no device, or it does not answer.
-    pub fn open(choice: Choice) -> Result<Self> {
-        kernels::register();
-        let sim = match choice {
-            Choice::Cuda => None,
-            Choice::Sim { gpu, cuda, devices } => {
-                let builder = Sim::builder().gpu(gpu).cuda(cuda).devices(devices);
-                Some(builder.build()?)
-            }
-        };
-        let table = match &sim {
-            Some(sim) => sim.table(),
-            None => cuda_um_sys::load().context("no CUDA runtime; --runtime sim needs none")?,
-        };
-        // CUPTI overlooks managed memory that is older than its start.
-        let counter = match &sim {
-            Some(_) => None,
-            None => {
-                let runtime = cuda_um::Runtime::from_table(Arc::clone(&table))?;
-                let started = MigrationCounter::start(&runtime);
-                started
-                    .inspect_err(|error| eprintln!("migrations are not counted: {error}"))
-                    .ok()
-            }
-        };
-        let mut facts = call::device::facts(&table).context("the runtime has no usable device")?;
-        facts.simulated = sim.is_some();
-        facts.counters = sim.is_some() || counter.is_some();
-        ensure!(facts.devices > 0, "no device");
-        let machine = Self {
-            table,
-            sim,
-            facts,
-            counter,
-            kernels: Mutex::default(),
-        };
-        call::driver::load_kernels(&machine)?;
-        Ok(machine)
-    }
-
-    /// "CUDA 13.0, 1 × NVIDIA H200".
-    ///
-    /// # Errors
-    /// The driver does not tell the device's name.
-    pub fn describe(&self) -> Result<String> {
-        let name = call::driver::device_name(&self.table, 0)?;
-        let Facts {
-            version, devices, ..
-        } = &self.facts;
-        Ok(format!("CUDA {version}, {devices} × {name}"))
-    }
-
     /// Migrations so far; work that runs is counted later.
     pub(crate) fn counts(&self) -> Result<Counts> {
         if let Some(sim) = &self.sim {

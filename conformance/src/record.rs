@@ -86,6 +86,15 @@ pub struct Record {
 }
 
 impl Record {
+    /// Nothing was seen.
+    pub(crate) fn new(case: &str, outcome: Outcome) -> Self {
+        Self {
+            case: case.to_owned(),
+            outcome,
+            seen: Vec::new(),
+        }
+    }
+
     /// The names of what it has seen, in order.
     pub fn questions(&self) -> Vec<&str> {
         self.seen.iter().map(|(name, _)| name.as_str()).collect()

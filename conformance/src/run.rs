@@ -10,8 +10,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What a case may take: far more than any does.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub use crate::case::LIMIT;
 
 /// Runs the cases whose names hold `only`, in order; `seen` is told each record. A case that is `alone` runs in a process of
 /// `program`, which is `um_conformance`.
@@ -34,10 +33,10 @@ pub fn run(
     let mut broken: Option<&str> = None;
     for case in crate::cases::all().filter(|case| case.name.contains(only)) {
         let record = match (case.unmet(&machine.facts), broken) {
-            (Some(need), _) => record(case, Outcome::Skipped(format!("needs {need}"))),
+            (Some(need), _) => Record::new(case.name, Outcome::Skipped(format!("needs {need}"))),
             (None, _) if case.alone => child::run(program, choice, case)?,
-            (None, Some(by)) => record(
-                case,
+            (None, Some(by)) => Record::new(
+                case.name,
                 Outcome::Failed(format!("not run: {by} broke the context")),
             ),
             (None, None) => {
@@ -75,15 +74,7 @@ pub fn run_here(machine: &Machine, case: &Case) -> Record {
     };
     Record {
         seen: cuda.into_seen(),
-        ..record(case, outcome)
-    }
-}
-
-pub(crate) fn record(case: &Case, outcome: Outcome) -> Record {
-    Record {
-        case: case.name.to_owned(),
-        outcome,
-        seen: Vec::new(),
+        ..Record::new(case.name, outcome)
     }
 }
 

@@ -1,7 +1,8 @@
 //! Versions, devices, peers.
 
-use super::{Code, Cuda, Failure};
+use super::{Code, Cuda};
 use crate::Facts;
+use crate::Failure;
 use anyhow::{Result, ensure};
 use cuda_um_sys::{Table, cudaDeviceAttr as Attr};
 

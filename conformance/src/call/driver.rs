@@ -1,7 +1,8 @@
 //! Functions of the driver: modules, kernels, launches, memset of wider elements.
 
 use super::error::text;
-use super::{Code, Cuda, Failure, Memory, Stream};
+use super::{Code, Cuda, Memory, Stream};
+use crate::Failure;
 use crate::{Machine, kernels};
 use anyhow::{Context, Result, ensure};
 use cuda_um_sys::{self as sys, DriverTable, Table};

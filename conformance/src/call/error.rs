@@ -1,30 +1,10 @@
-//! Codes, and the functions about errors.
+//! The functions about errors.
 
-use super::{Cuda, Failure};
+use super::{Code, Cuda};
+use crate::Failure;
 use std::ffi::{CStr, c_char};
 
-/// What a call gives. The runtime's and the driver's numbers agree where both have the code.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Code(pub(crate) u32);
-
 impl Code {
-    pub(crate) const SUCCESS: Code = Code(0);
-    pub(crate) const INVALID_VALUE: Code = Code(1);
-    pub(crate) const OUT_OF_MEMORY: Code = Code(2);
-    pub(crate) const INVALID_COPY_DIRECTION: Code = Code(21);
-    pub(crate) const INVALID_DEVICE: Code = Code(101);
-    pub(crate) const INVALID_HANDLE: Code = Code(400);
-    pub(crate) const NOT_FOUND: Code = Code(500);
-    pub(crate) const NOT_READY: Code = Code(600);
-    pub(crate) const ILLEGAL_ADDRESS: Code = Code(700);
-    pub(crate) const PEER_UNSUPPORTED: Code = Code(217);
-    pub(crate) const PEER_ALREADY_ENABLED: Code = Code(704);
-    pub(crate) const PEER_NOT_ENABLED: Code = Code(705);
-    pub(crate) const ALREADY_REGISTERED: Code = Code(712);
-    pub(crate) const NOT_REGISTERED: Code = Code(713);
-    pub(crate) const MISALIGNED_ADDRESS: Code = Code(716);
-    pub(crate) const NOT_SUPPORTED: Code = Code(801);
-
     /// As a result, for `?` in preparations.
     pub(crate) fn done(self, cuda: &Cuda<'_>, what: &str) -> Result<(), Failure> {
         cuda.ok(what, self)

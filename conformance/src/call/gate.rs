@@ -1,6 +1,7 @@
 //! Holds a stream until the case lets it go: work is in flight for as long as a case needs it to be, on a GPU too.
 
-use super::{Code, Cuda, Failure, Memory, Stream};
+use super::{Code, Cuda, Memory, Stream};
+use crate::Failure;
 use cuda_um_sys as sys;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! Allocating, freeing, registering and asking about memory.
 
-use super::{Code, Cuda, Failure, Stream};
+use super::{Code, Cuda, Stream};
+use crate::Failure;
 use cuda_um_sys as sys;
 use std::ffi::c_void;
 use std::ops::Range;

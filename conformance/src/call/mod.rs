@@ -6,6 +6,8 @@
 //! come from guards, or are one of the numbers that CUDA documents.
 #![allow(unsafe_code, reason = "calls the C functions of the table")]
 
+mod code;
+mod cuda;
 pub(crate) mod device;
 pub(crate) mod driver;
 mod error;
@@ -17,120 +19,11 @@ mod pool;
 mod stream;
 mod transfer;
 
-pub(crate) use error::Code;
+pub(crate) use code::Code;
+pub use cuda::Cuda;
+pub(crate) use cuda::fail;
 pub(crate) use memory::Memory;
 pub(crate) use place::{Attribute, Place, advice, whole};
 pub(crate) use pool::Pool;
 pub(crate) use stream::{Event, LEGACY, PER_THREAD, Stream};
 pub(crate) use transfer::kind;
-
-use crate::case::{Failure, Verdict};
-use crate::{Machine, Value};
-use cuda_um_sys::Table;
-use std::cell::RefCell;
-use std::fmt::Debug;
-
-/// What a case works with: CUDA's functions, and a notebook.
-pub struct Cuda<'m> {
-    pub(crate) machine: &'m Machine,
-    seen: RefCell<Vec<(String, Value)>>,
-    /// What went wrong where nobody could say so: in guards.
-    late: RefCell<Vec<String>>,
-    /// Functions that give no code: a simulator's log has not got them.
-    asked: RefCell<Vec<&'static str>>,
-}
-
-impl<'m> Cuda<'m> {
-    /// For one case.
-    pub(crate) fn new(machine: &'m Machine) -> Self {
-        Self {
-            machine,
-            seen: RefCell::default(),
-            late: RefCell::default(),
-            asked: RefCell::default(),
-        }
-    }
-
-    fn table(&self) -> &'m Table {
-        &self.machine.table
-    }
-
-    /// Writes down what was seen.
-    pub(crate) fn note(&self, what: &str, value: Value) {
-        self.seen.borrow_mut().push((what.to_owned(), value));
-    }
-
-    pub(crate) fn into_seen(self) -> Vec<(String, Value)> {
-        self.seen.into_inner()
-    }
-
-    /// What the case itself has asked for about errors.
-    pub(crate) fn has_asked(&self, function: &str) -> bool {
-        self.asked.borrow().contains(&function)
-    }
-
-    fn complain(&self, what: String) {
-        self.late.borrow_mut().push(what);
-    }
-
-    /// What guards could not give back.
-    pub(crate) fn complaints(&self) -> Verdict {
-        match self.late.borrow().as_slice() {
-            [] => Ok(()),
-            late => fail(late.join("; ")),
-        }
-    }
-
-    /// A call that the case only prepares with: it must succeed.
-    pub(crate) fn ok(&self, what: &str, code: Code) -> Verdict {
-        match code {
-            Code::SUCCESS => Ok(()),
-            code => fail(format!("{what}: {}", self.text(code))),
-        }
-    }
-
-    /// The rule: the call gives this code.
-    pub(crate) fn gives(&self, what: &str, code: Code, expected: Code) -> Verdict {
-        self.note(what, Value::Text(self.text(code)));
-        if code != Code::SUCCESS {
-            self.forget_error();
-        }
-        if code == expected {
-            return Ok(());
-        }
-        fail(format!(
-            "{what}: {}, and not {}",
-            self.text(code),
-            self.text(expected)
-        ))
-    }
-
-    /// The rule: the call is refused. CUDA documents no one code, so the code is written down to be compared.
-    pub(crate) fn refuses(&self, what: &str, code: Code) -> Verdict {
-        self.note(what, Value::Text(self.text(code)));
-        self.forget_error();
-        match code {
-            Code::SUCCESS => fail(format!("{what}: not refused")),
-            _ => Ok(()),
-        }
-    }
-
-    /// The rule: this is what is seen.
-    pub(crate) fn is<T: PartialEq + Debug>(&self, what: &str, seen: T, expected: T) -> Verdict {
-        self.note(what, Value::Text(format!("{seen:?}")));
-        if seen == expected {
-            return Ok(());
-        }
-        fail(format!("{what}: {seen:?}, and not {expected:?}"))
-    }
-
-    /// The rule: this holds.
-    pub(crate) fn holds(&self, what: &str, holds: bool) -> Verdict {
-        self.is(what, holds, true)
-    }
-}
-
-/// A failure in the case's own words.
-pub(crate) fn fail<T>(text: impl Into<String>) -> Result<T, Failure> {
-    Err(Failure(text.into()))
-}

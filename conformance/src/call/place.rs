@@ -1,6 +1,7 @@
 //! Prefetch, discard, advice and range attributes, in the form that the version takes.
 
-use super::{Code, Cuda, Failure, Memory, Stream};
+use super::{Code, Cuda, Memory, Stream};
+use crate::Failure;
 use cuda_um_sys as sys;
 use std::ffi::c_void;
 use std::ops::Range;

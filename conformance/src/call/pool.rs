@@ -1,6 +1,7 @@
 //! Pools of the driver, and stream-ordered allocation.
 
-use super::{Code, Cuda, Failure, Memory, Stream};
+use super::{Code, Cuda, Memory, Stream};
+use crate::Failure;
 use cuda_um_sys as sys;
 use std::ffi::c_void;
 use std::ptr::null_mut;

@@ -1,6 +1,7 @@
 //! Streams and events.
 
-use super::{Code, Cuda, Failure};
+use super::{Code, Cuda};
+use crate::Failure;
 use cuda_um_sys as sys;
 use std::ffi::c_void;
 use std::ptr::null_mut;

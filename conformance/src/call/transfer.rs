@@ -1,6 +1,7 @@
 //! Copies and memset.
 
-use super::{Code, Cuda, Failure, Memory, Stream};
+use super::{Code, Cuda, Memory, Stream};
+use crate::Failure;
 use cuda_um_sys as sys;
 use std::ffi::c_void;
 

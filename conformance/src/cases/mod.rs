@@ -24,6 +24,7 @@ mod pointers;
 mod pools;
 mod pools_managed;
 mod prefetch;
+mod prelude;
 mod refused_ranges;
 mod registered;
 mod residency;
@@ -35,21 +36,6 @@ mod streams;
 mod versions;
 
 use crate::Case;
-
-/// What every group uses.
-mod prelude {
-    pub(super) use super::sources;
-    pub(super) use crate::call::{
-        Attribute, Code, Cuda, LEGACY, Memory, PER_THREAD, Place, Stream, advice, fail, kind,
-    };
-    pub(super) use crate::case::{Case, Failure, Need, Verdict};
-
-    pub(super) const KIB: usize = 1 << 10;
-    pub(super) const MIB: usize = 1 << 20;
-    /// Device 0.
-    pub(super) const DEVICE: Place = Place::device(0);
-    pub(super) const HOST: Place = Place::HOST;
-}
 
 const GROUPS: &[&[Case]] = &[
     versions::CASES,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::Sim;
 use crate::engine::{AddressSpace, Core, Machine};
 use crate::kernel::Twin;
-use crate::preset::{CudaVersion, Gpu};
+use crate::preset::{CudaVersion, Cupti, Gpu};
 use cuda_um_cost::CostModel;
 
 /// Devices that one simulator can have.
@@ -73,21 +73,6 @@ pub struct Builder {
     cost: Option<CostModel>,
     crash_on_misuse: bool,
     cupti: Cupti,
-}
-
-/// What CUPTI a simulated machine has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-pub enum Cupti {
-    /// That of the CUDA version.
-    #[default]
-    Present,
-    /// None: its symbols are not there.
-    Absent,
-    /// One from before CUDA 11.8.
-    TooOld,
-    /// One that has not this function.
-    Lacks(&'static str),
 }
 
 impl Builder {

@@ -81,13 +81,13 @@ mod sim;
 mod slot;
 mod trace;
 
-pub use builder::{Builder, Cupti, SimError};
+pub use builder::{Builder, SimError};
 pub use check::{Leak, Misuse};
 pub use counters::Counters;
 pub use cuda_um_cost::CostModel;
 pub use fault::Fail;
 pub use kernel::{LaunchContext, Twin, TwinError, register_kernel};
-pub use preset::{CudaVersion, Gpu};
+pub use preset::{CudaVersion, Cupti, Gpu};
 pub use sim::{HoldGuard, PauseGuard, Sim};
 pub use trace::CallRecord;
 

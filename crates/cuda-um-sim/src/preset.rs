@@ -2,6 +2,21 @@
 
 use cuda_um_cost::CostModel;
 
+/// What CUPTI a simulated machine has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Cupti {
+    /// That of the CUDA version.
+    #[default]
+    Present,
+    /// None: its symbols are not there.
+    Absent,
+    /// One from before CUDA 11.8.
+    TooOld,
+    /// One that has not this function.
+    Lacks(&'static str),
+}
+
 /// A generation of GPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 #[non_exhaustive]

@@ -7,7 +7,7 @@ use std::ops::Range;
 use crate::device::BufferDevice;
 use crate::dtype::{DType, Element};
 use crate::error::Result;
-use crate::host_buffer::HostBuffer;
+use crate::host_memory;
 use crate::memory::{BufferMemory, BufferMemoryMut, same_length};
 use crate::transfer;
 
@@ -148,8 +148,8 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory) for the host's memory, and what CUDA reports.
     fn read_back(&self) -> Result<Vec<T>> {
-        let mut elements = HostBuffer::zeroed(self.len())?;
-        self.copy_to_host(elements.as_slice_mut())?;
+        let mut elements = host_memory::zeroed(self.len())?;
+        self.copy_to_host(&mut elements)?;
         Ok(elements.into_vec())
     }
 

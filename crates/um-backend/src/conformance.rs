@@ -31,6 +31,7 @@ mod clone_empty;
 mod downcast;
 mod failure;
 mod fill;
+mod make;
 mod order;
 mod pairs;
 mod properties;
@@ -43,21 +44,14 @@ pub use clone_empty::clone_empty;
 pub use downcast::{downcasts, downcasts_to};
 pub use failure::{Failure, Rule, Verdict};
 pub use fill::{fill, set_zero};
+pub use make::{LENGTHS, Make};
 pub use order::in_order;
 pub use pairs::{copy_range, copy_whole, pair_bounds, source_is_free};
 pub use properties::{new_holds_zeros, properties};
 pub use round_trip::{round_trip, round_trip_at};
 pub use threads::other_threads;
 
-use crate::buffer::Buffer;
 use crate::dtype::Element;
-use crate::error::Result;
-
-/// Makes a buffer of so many elements, of the implementation under test.
-pub type Make<'a, T> = &'a dyn Fn(usize) -> Result<Box<dyn Buffer<T>>>;
-
-/// The lengths that the rules are tried with.
-pub const LENGTHS: [usize; 5] = [0, 1, 3, 1000, 4097];
 
 /// Every rule for one implementation by itself, and for copies between two buffers of it.
 ///

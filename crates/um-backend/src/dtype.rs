@@ -1,8 +1,8 @@
 //! Element types: what a buffer holds, as a value and as a trait.
 
-use std::fmt;
+mod check;
 
-use crate::error::{CudaError, Result};
+use std::fmt;
 
 /// The type of a buffer's elements, as a value that a tensor framework can store and compare.
 ///
@@ -69,21 +69,6 @@ impl DType {
             Self::U16 => "u16",
             Self::U32 => "u32",
             Self::U64 => "u64",
-        }
-    }
-
-    /// Checks that this is the type of `T`.
-    ///
-    /// # Errors
-    /// [`CudaError::DTypeMismatch`] when it is not.
-    pub fn check<T: Element>(self) -> Result<()> {
-        if self == T::DTYPE {
-            Ok(())
-        } else {
-            Err(CudaError::DTypeMismatch {
-                requested: self,
-                element: T::DTYPE,
-            })
         }
     }
 }

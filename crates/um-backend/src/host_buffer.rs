@@ -5,8 +5,8 @@ use std::any::Any;
 use crate::buffer::Buffer;
 use crate::device::BufferDevice;
 use crate::dtype::{DType, Element};
-use crate::error::{CudaError, Result};
-use crate::host_memory::host_memory;
+use crate::error::Result;
+use crate::host_memory::zeroed;
 use crate::memory::{BufferMemory, BufferMemoryMut};
 
 /// A buffer in plain memory of the CPU. It needs no device and no CUDA runtime.
@@ -29,7 +29,7 @@ impl<T: Element> HostBuffer<T> {
     /// A buffer of `len` zeros; `dtype` must be that of `T`.
     ///
     /// # Errors
-    /// [`CudaError::DTypeMismatch`], [`CudaError::TooLarge`], [`CudaError::OutOfMemory`].
+    /// [`CudaError::DTypeMismatch`](crate::CudaError::DTypeMismatch), [`CudaError::TooLarge`](crate::CudaError::TooLarge), [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory).
     pub fn new(len: usize, dtype: DType) -> Result<Self> {
         dtype.check::<T>()?;
         Self::zeroed(len)
@@ -38,23 +38,9 @@ impl<T: Element> HostBuffer<T> {
     /// A buffer of `len` zeros.
     ///
     /// # Errors
-    /// [`CudaError::TooLarge`], [`CudaError::OutOfMemory`].
+    /// [`CudaError::TooLarge`](crate::CudaError::TooLarge), [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory).
     pub fn zeroed(len: usize) -> Result<Self> {
-        let element_bytes = size_of::<T>();
-        let bytes = len
-            .checked_mul(element_bytes)
-            .filter(|&bytes| isize::try_from(bytes).is_ok());
-        let requested_bytes = bytes.ok_or(CudaError::TooLarge { len, element_bytes })?;
-        let elements = bytemuck::allocation::try_zeroed_slice_box(len).map_err(|()| {
-            let (free_bytes, total_bytes) = host_memory();
-            let subject = format!("host buffer of {len} {}", T::DTYPE);
-            CudaError::OutOfMemory {
-                subject,
-                requested_bytes,
-                free_bytes,
-                total_bytes,
-            }
-        })?;
+        let elements = zeroed(len)?;
         Ok(Self { elements })
     }
 

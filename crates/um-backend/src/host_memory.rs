@@ -1,7 +1,29 @@
-//! How much memory the machine has: for the message of an allocation that failed.
+//! Memory of the host, and how much of it the machine has: for the message of an allocation that failed.
+
+use crate::dtype::Element;
+use crate::error::{CudaError, Result};
+
+/// As many zeros.
+pub(crate) fn zeroed<T: Element>(len: usize) -> Result<Box<[T]>> {
+    let element_bytes = size_of::<T>();
+    let bytes = len
+        .checked_mul(element_bytes)
+        .filter(|&bytes| isize::try_from(bytes).is_ok());
+    let requested_bytes = bytes.ok_or(CudaError::TooLarge { len, element_bytes })?;
+    bytemuck::allocation::try_zeroed_slice_box(len).map_err(|()| {
+        let (free_bytes, total_bytes) = host_memory();
+        let subject = format!("host buffer of {len} {}", T::DTYPE);
+        CudaError::OutOfMemory {
+            subject,
+            requested_bytes,
+            free_bytes,
+            total_bytes,
+        }
+    })
+}
 
 /// Available and total bytes of host memory; 0 where unknown.
-pub(crate) fn host_memory() -> (usize, usize) {
+fn host_memory() -> (usize, usize) {
     let report = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     (field(&report, "MemAvailable:"), field(&report, "MemTotal:"))
 }

@@ -6,7 +6,7 @@ use cuda_um::Memory;
 
 use crate::dtype::Element;
 use crate::error::Result;
-use crate::host_buffer::HostBuffer;
+use crate::host_memory;
 use crate::memory::{BufferMemory, BufferMemoryMut, check_range, within};
 
 /// Bytes of host memory through which a copy goes that cannot go directly.
@@ -97,10 +97,10 @@ pub(crate) fn staged<T: Element>(
     mut write: impl FnMut(usize, &[T]) -> Result<()>,
 ) -> Result<()> {
     let piece = (STAGE_BYTES / size_of::<T>()).min(range.len());
-    let mut stage = HostBuffer::zeroed(piece)?;
+    let mut stage = host_memory::zeroed(piece)?;
     let mut from = range.start;
     while from < range.end {
-        let stage = &mut stage.as_slice_mut()[..piece.min(range.end - from)];
+        let stage = &mut stage[..piece.min(range.end - from)];
         read(from, stage)?;
         write(from - range.start, stage)?;
         from += stage.len();

@@ -19,7 +19,7 @@ use super::stream::{Completion, Launched, Stream};
 use crate::check::Misuse;
 use crate::counters::Counters;
 use crate::fault::Fail;
-use crate::preset::{CudaVersion, Profile};
+use crate::preset::{CudaVersion, Cupti, Profile};
 use crate::trace::CallRecord;
 use cuda_um_cost::CostModel;
 
@@ -36,7 +36,7 @@ pub(crate) struct Machine {
     /// End the process when the host touches managed memory under a kernel, as hardware does.
     pub(crate) crash_on_misuse: bool,
     /// What CUPTI it has.
-    pub(crate) cupti: crate::Cupti,
+    pub(crate) cupti: Cupti,
     /// Twins of this simulator alone.
     pub(crate) twins: HashMap<String, crate::Twin>,
 }

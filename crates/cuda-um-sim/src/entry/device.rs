@@ -1,7 +1,8 @@
 //! Devices, peers, memory info, driver entry points.
 
+use super::driver_symbol::driver_symbol;
+use super::guard::{entry_points, with_state};
 use super::pointer::{Out, Text};
-use super::{driver_symbol, entry_points, with_state};
 use crate::engine::{Code, ThreadState};
 
 /// `cudaDriverEntryPointSuccess` and `cudaDriverEntryPointSymbolNotFound`.

@@ -1,7 +1,7 @@
 //! Functions of the driver: modules, launches, memset of wider elements.
 
+use super::guard::{entry_points, with_state, with_stream};
 use super::pointer::{Arguments, Out, Text};
-use super::{entry_points, with_state, with_stream};
 use crate::engine::{Code, LaunchShape};
 
 /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.

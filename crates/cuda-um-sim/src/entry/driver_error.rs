@@ -1,6 +1,6 @@
 //! The driver's names and texts of errors: asked in a poisoned context too.
 
-use super::entry_points;
+use super::guard::entry_points;
 use super::names::driver_texts;
 use super::pointer::Out;
 use crate::engine::Code;

@@ -1,6 +1,6 @@
 //! Versions, and what works in a poisoned context.
 
-use super::entry_points;
+use super::guard::entry_points;
 use super::pointer::Out;
 
 entry_points! { Inquiry;

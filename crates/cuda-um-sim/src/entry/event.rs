@@ -1,7 +1,7 @@
 //! Events.
 
+use super::guard::{entry_points, with_state, with_stream};
 use super::pointer::Out;
-use super::{entry_points, with_state, with_stream};
 use crate::engine::Code;
 
 /// `cudaEventDisableTiming`.

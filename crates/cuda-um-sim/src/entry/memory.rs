@@ -1,7 +1,7 @@
 //! Allocating, freeing, registering and asking about memory.
 
+use super::guard::{entry_points, with_state, with_stream};
 use super::pointer::Out;
-use super::{entry_points, with_state, with_stream};
 use crate::engine::{Attach, Code, Kind, Memory};
 use crate::preset::CudaVersion;
 

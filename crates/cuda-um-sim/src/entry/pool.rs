@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use cuda_um_sys::cudaMemLocation;
 
+use super::guard::{Outcome, entry_points, with_state, with_stream};
 use super::pointer::{Array, Out};
-use super::{Outcome, entry_points, with_state, with_stream};
 use crate::engine::{Code, Core, Pool, PoolAttribute};
 use crate::preset::CudaVersion;
 

@@ -1,6 +1,6 @@
 //! Giving memory back.
 
-use super::{entry_points, with_stream};
+use super::guard::{entry_points, with_stream};
 use crate::engine::{Code, Kind};
 
 entry_points! { Release;

@@ -1,7 +1,7 @@
 //! Streams and host functions.
 
+use super::guard::{entry_points, with_state, with_stream};
 use super::pointer::{HostFunction, Out, UserData};
-use super::{entry_points, with_state, with_stream};
 use crate::engine::{Code, Core, StreamKind, forbid_calls};
 use std::sync::Arc;
 

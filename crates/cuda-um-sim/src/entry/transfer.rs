@@ -1,7 +1,7 @@
 //! Copies and memset.
 
+use super::guard::{entry_points, with_state, with_stream};
 use super::pointer::{Array, Out};
-use super::{entry_points, with_state, with_stream};
 use crate::engine::{Code, Core, Direction};
 use std::sync::Arc;
 

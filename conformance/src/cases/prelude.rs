@@ -1,0 +1,13 @@
+//! What every group uses.
+
+pub(super) use super::sources;
+pub(super) use crate::call::{
+    Attribute, Code, Cuda, LEGACY, Memory, PER_THREAD, Place, Stream, advice, fail, kind,
+};
+pub(super) use crate::{Case, Failure, Need, Verdict};
+
+pub(super) const KIB: usize = 1 << 10;
+pub(super) const MIB: usize = 1 << 20;
+/// Device 0.
+pub(super) const DEVICE: Place = Place::device(0);
+pub(super) const HOST: Place = Place::HOST;

@@ -1,0 +1,21 @@
+//! Whether a type as a value is that of the elements.
+
+use super::{DType, Element};
+use crate::error::{CudaError, Result};
+
+impl DType {
+    /// Checks that this is the type of `T`.
+    ///
+    /// # Errors
+    /// [`CudaError::DTypeMismatch`] when it is not.
+    pub fn check<T: Element>(self) -> Result<()> {
+        if self == T::DTYPE {
+            Ok(())
+        } else {
+            Err(CudaError::DTypeMismatch {
+                requested: self,
+                element: T::DTYPE,
+            })
+        }
+    }
+}
