@@ -118,6 +118,8 @@ impl Buffer<f32> for Unruly {
     }
 }
 
+type Try<'a> = Box<dyn FnMut(&mut Unruly) + 'a>;
+
 #[test]
 fn a_buffer_that_answers_as_it_likes_harms_no_other() {
     on_each(|machine| {
@@ -130,7 +132,7 @@ fn a_buffer_that_answers_as_it_likes_harms_no_other() {
                 .unwrap();
             let mut bystander = backend.allocate_unified::<f32>(1000).unwrap();
             bystander.fill(9.0).unwrap();
-            let mut tries: Vec<Box<dyn FnMut(&mut Unruly) + '_>> = vec![
+            let mut tries: Vec<Try<'_>> = vec![
                 Box::new(|u| drop(u.read_back())),
                 Box::new(|u| drop(u.copy_to_host(&mut vec![0.0; 700]))),
                 Box::new(|u| drop(u.copy_from_host(&vec![0.0; 700]))),
