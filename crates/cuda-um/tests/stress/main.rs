@@ -67,7 +67,8 @@ impl Shared {
     fn finish(self, progress: &Progress) -> usize {
         progress.begins(0, "synchronize");
         self.device.synchronize().unwrap();
-        // First, for a buffer that waits to be freed keeps its part of a pool.
+        // First, for a buffer that waits to be freed keeps its part of a pool: one that was dropped beside a host guard, where that keeps
+        // the device idle.
         progress.begins(0, "reclaim");
         self.device.runtime().reclaim().unwrap();
         progress.begins(0, "trim");
