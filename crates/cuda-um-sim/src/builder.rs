@@ -3,17 +3,15 @@
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
-use std::io;
 use std::time::Duration;
 
 use crate::Sim;
 use crate::engine::{AddressSpace, Core, Machine};
+use crate::error::{MAX_DEVICES, SimError};
 use crate::kernel::Twin;
 use crate::preset::{CudaVersion, Cupti, Gpu};
 use cuda_um_cost::CostModel;
 
-/// Devices that one simulator can have.
-const MAX_DEVICES: usize = 8;
 /// Addresses of each view: room for several times the memory of the largest machine. ThreadSanitizer leaves a process 8 TiB in all, too few for
 /// the two views of more than three simulators; its build takes less.
 const ADDRESSES: usize = if cfg!(thread_sanitizer) {
@@ -21,45 +19,6 @@ const ADDRESSES: usize = if cfg!(thread_sanitizer) {
 } else {
     1 << 40
 };
-
-/// Why no simulator was built.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SimError {
-    /// A simulator has one to eight devices.
-    #[error("{devices} devices: a simulator has 1 to {MAX_DEVICES}")]
-    Devices {
-        /// The number asked for.
-        devices: usize,
-    },
-    /// All slots for simulators of this process stayed taken.
-    #[error(
-        "{slots} simulators live in this process already, and none ended while waiting: drop one first"
-    )]
-    NoFreeSlot {
-        /// Simulators that can live at one time.
-        slots: usize,
-    },
-    /// The prices of the clock are none that a machine can have.
-    #[error("no clock runs on this cost model")]
-    Cost(#[from] cuda_um_cost::CostError),
-    /// The kernel refused the simulator's address space.
-    #[error("no address space for simulated memory")]
-    AddressSpace(#[source] io::Error),
-    /// The table of functions could not be made.
-    #[error("the simulated runtime lacks a symbol that its version should have")]
-    Table(#[source] cuda_um_sys::LoadError),
-    /// An environment variable holds something else than its documentation lists.
-    #[error("{name}={value}: expected {expected}")]
-    Environment {
-        /// The variable.
-        name: &'static str,
-        /// What it holds.
-        value: String,
-        /// What it may hold.
-        expected: &'static str,
-    },
-}
 
 /// Sets up a [`Sim`]: see [`Sim::builder`].
 #[derive(Clone, Debug)]
@@ -73,6 +32,23 @@ pub struct Builder {
     cost: Option<CostModel>,
     crash_on_misuse: bool,
     cupti: Cupti,
+}
+
+impl Sim {
+    /// A simulator with settings.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// A simulator as the environment says: `CUDA_UM_SIM_GPU` (`h200`, `gh200`, `pascal`, `maxwell`, `no-concurrent`),
+    /// `CUDA_UM_SIM_CUDA` (`11.8`, `12.2`, `12.9`, `13.0`, `13.4`) and `CUDA_UM_SIM_DEVICES` (1 to 8). What is not set is an H200,
+    /// 13.0, and 1.
+    ///
+    /// # Errors
+    /// A variable holds something else, or as for [`Builder::build`].
+    pub fn from_env() -> Result<Sim, SimError> {
+        Builder::from_env()?.build()
+    }
 }
 
 impl Builder {

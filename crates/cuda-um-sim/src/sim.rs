@@ -10,10 +10,10 @@ use std::time::Duration;
 use cuda_um_sys::{Table, cudaError};
 use parking_lot::Mutex;
 
-use crate::builder::{Builder, SimError};
 use crate::check::{Leak, Misuse};
 use crate::counters::Counters;
 use crate::engine::{Core, Hold, Kind, OnWait};
+use crate::error::SimError;
 use crate::fault::Fail;
 use crate::preset::CudaVersion;
 use crate::trace::CallRecord;
@@ -47,21 +47,6 @@ impl Drop for Inner {
 }
 
 impl Sim {
-    /// A simulator with settings.
-    pub fn builder() -> Builder {
-        Builder::new()
-    }
-
-    /// A simulator as the environment says: `CUDA_UM_SIM_GPU` (`h200`, `gh200`, `pascal`, `maxwell`, `no-concurrent`),
-    /// `CUDA_UM_SIM_CUDA` (`11.8`, `12.2`, `12.9`, `13.0`, `13.4`) and `CUDA_UM_SIM_DEVICES` (1 to 8). What is not set is an H200,
-    /// 13.0, and 1.
-    ///
-    /// # Errors
-    /// A variable holds something else, or as for [`Builder::build`].
-    pub fn from_env() -> Result<Sim, SimError> {
-        Builder::from_env()?.build()
-    }
-
     pub(crate) fn start(core: Arc<Core>, patience: Duration) -> Result<Sim, SimError> {
         let slot =
             slot::take(&core, patience).ok_or(SimError::NoFreeSlot { slots: slot::SLOTS })?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::allocation::Attach;
 use super::memory::Memory;
 use super::page::Processor;
-use super::register::{READ_ONLY, Registered};
+use super::registered::{READ_ONLY, Registered};
 use super::state::{Machine, State};
 use crate::check::Misuse;
 

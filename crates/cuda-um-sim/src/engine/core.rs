@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::{Condvar, Mutex};
 
 use super::foreign::contain;
-use super::hold::Gate;
+use super::gate::Gate;
 use super::state::{Machine, State};
 use super::status::Code;
 use super::stream::{Completion, Stream};

@@ -4,18 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::core::Core;
+use super::recorded::Event;
 use super::state::State;
 use super::status::Code;
-use super::stream::{Completion, Stream};
-
-/// An event.
-#[derive(Clone)]
-pub(crate) struct Event {
-    /// It is recorded on this device's streams alone.
-    device: usize,
-    pub(crate) timed: bool,
-    pub(crate) recorded: Option<Arc<Completion>>,
-}
+use super::stream::Stream;
 
 impl State {
     pub(crate) fn create_event(&mut self, device: usize, timed: bool) -> usize {

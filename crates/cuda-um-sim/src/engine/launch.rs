@@ -8,60 +8,15 @@ use super::access::Launch;
 use super::allocation::{Allocation, Attach};
 use super::core::Core;
 use super::foreign::{contain, event, forbid_calls};
+use super::module::{Function, LaunchShape, Module, Pending};
 use super::page::Processor;
 use super::state::{Machine, State};
 use super::status::Code;
 use super::stream::{Completion, Stream};
 use crate::check::Misuse;
-use crate::kernel::{self, LaunchContext, Registered, Twin, end_child};
-use crate::ptx::{self, Entry, Ptx};
+use crate::kernel::{self, LaunchContext, Registered, end_child};
+use crate::ptx;
 use cuda_um_cost::at_rate;
-
-/// A loaded module.
-#[derive(Debug)]
-pub(crate) struct Module {
-    device: usize,
-    ptx: Ptx,
-    pub(crate) functions: parking_lot::Mutex<Vec<usize>>,
-    /// Launches of its kernels that have not ended.
-    launches: AtomicUsize,
-}
-
-/// A launch that has not ended: counted from the enqueuing until its kernel has run, or was skipped.
-struct Pending(Arc<Module>);
-
-impl Pending {
-    fn of(module: &Arc<Module>) -> Pending {
-        module.launches.fetch_add(1, Ordering::Relaxed);
-        Pending(module.clone())
-    }
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        self.0.launches.fetch_sub(1, Ordering::Release);
-    }
-}
-
-/// A kernel of a module, with its twin.
-pub(crate) struct Function {
-    /// It runs only on streams of its module's device.
-    module: Arc<Module>,
-    pub(crate) entry: Entry,
-    /// Of the virtual architecture that the PTX names: 50 for `sm_50`.
-    pub(crate) ptx_target: u32,
-    pub(crate) twin: Twin,
-    /// The most dynamic shared memory of a launch, besides the static.
-    pub(crate) dynamic_shared: parking_lot::Mutex<u32>,
-}
-
-/// Shape of a launch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct LaunchShape {
-    pub(crate) grid: [u32; 3],
-    pub(crate) block: [u32; 3],
-    pub(crate) shared_bytes: u32,
-}
 
 impl State {
     /// Loads PTX text, as far as the played driver and device can.

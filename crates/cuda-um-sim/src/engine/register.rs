@@ -1,17 +1,8 @@
 //! Caller memory registered with `cudaHostRegister`.
 
+use super::registered::Registered;
 use super::state::{Machine, State};
 use super::status::Code;
-
-/// `cudaHostRegisterReadOnly`.
-pub(crate) const READ_ONLY: u32 = 8;
-
-/// A registered range.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Registered {
-    pub(crate) bytes: usize,
-    pub(crate) flags: u32,
-}
 
 impl State {
     pub(crate) fn register(

@@ -7,30 +7,18 @@
 
 mod headers;
 mod items;
+mod major;
 mod output;
 mod spec;
 mod split;
 mod table;
 
 use anyhow::Result;
-use std::path::PathBuf;
 
-pub use headers::Major;
+pub use headers::Headers;
 pub use items::Items;
-
-/// A generated file: its path below `src/`, and its text.
-pub struct Generated {
-    pub path: &'static str,
-    pub text: String,
-}
-
-/// The headers of one CUDA version.
-pub struct Headers {
-    #[allow(dead_code, reason = "names the headers; the callers read it")]
-    pub major: Major,
-    /// Include folders: the runtime's first, then what it needs.
-    pub includes: Vec<PathBuf>,
-}
+pub use major::Major;
+pub use output::Generated;
 
 /// What the headers of one version declare of the covered interface.
 ///

@@ -1,6 +1,6 @@
 //! What of CUDA is covered, and since when it is there.
 
-use super::headers::Major;
+use super::major::Major;
 
 /// Since when a function has been in the library.
 #[derive(Clone, Copy)]

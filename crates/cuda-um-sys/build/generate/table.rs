@@ -1,7 +1,7 @@
 //! Writes the function tables: the structs, and how each field is found by name.
 
-use super::headers::Major;
 use super::items::{Body, Items};
+use super::major::Major;
 use super::spec::{DRIVER, RUNTIME, Since, VARIANTS};
 use super::split::Split;
 use anyhow::{Context, Result, bail};
