@@ -176,7 +176,7 @@ fn a_block_that_grows_on_a_full_device_does_not_evict_itself() {
     cuda.run("write", block, MIB);
     cuda.run("write", others, free - MIB);
     assert_eq!(cuda.sim.counters().evicted_bytes, 0);
-    cuda.run("write", block + MIB, MIB);
+    cuda.run("write", block.wrapping_add(MIB), MIB);
     assert_eq!(
         cuda.sim.counters().evicted_bytes,
         2 * MIB as u64,
