@@ -1,4 +1,4 @@
-//! The contract of [`Buffer`] as a suite that any implementation can run.
+//! The contract of [`Buffer`](crate::Buffer) as a suite that any implementation can run.
 //!
 //! [`all`] checks one implementation by itself, and [`pair`] the copies from one to another; each rule is also a function of its
 //! own. What an implementation breaks comes back as a [`Failure`], which names the [`Rule`] and the values.
