@@ -6,6 +6,8 @@ mod batch;
 pub use batch::{PrefetchBatch, prefetch_all};
 
 use crate::device::Device;
+#[cfg(doc)]
+use crate::error::Error;
 use crate::error::Result;
 use crate::location::Location;
 use crate::memory::access::{Tracked, enqueue};
