@@ -12,7 +12,7 @@
 //! - In every crate the imports must have no cycle; the files of one concept (`one_concept`) count as one file.
 //!
 //! `floors.toml` lists the imports that still break a rule. The list can only shrink: the check fails on an import that is not on it,
-//! and on a listed import that is gone or breaks no rule any more.
+//! and on a listed import that is no longer in the sources or no longer breaks a rule.
 
 mod check;
 mod graph;

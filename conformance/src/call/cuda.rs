@@ -10,7 +10,7 @@ use std::fmt::Debug;
 pub struct Cuda<'m> {
     pub(crate) machine: &'m Machine,
     seen: RefCell<Vec<(String, Value)>>,
-    /// What went wrong where nobody could say so: in guards.
+    /// The failures in the drops of guards, which return nothing.
     late: RefCell<Vec<String>>,
     /// Functions that give no code: a simulator's log has not got them.
     pub(super) asked: RefCell<Vec<&'static str>>,

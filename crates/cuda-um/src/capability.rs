@@ -116,7 +116,26 @@ impl Capabilities {
         })
     }
 
-    /// Whether the device can have such a block.
+    /// Refuses a grid, a block or shared memory of a block, in bytes, that the device cannot have.
+    pub(crate) fn check_launch(
+        &self,
+        (grid, block, shared_bytes): ([u32; 3], [u32; 3], u32),
+    ) -> Result<()> {
+        const GRID: [&str; 3] = ["grid x", "grid y", "grid z"];
+        const BLOCK: [&str; 3] = ["block x", "block y", "block z"];
+        let sizes = GRID.into_iter().zip(grid).zip(self.max_grid);
+        for ((what, value), limit) in sizes.chain(BLOCK.into_iter().zip(block).zip(self.max_block))
+        {
+            if value == 0 {
+                return Err(nothing(what));
+            }
+            within(what, u64::from(value), limit)?;
+        }
+        let threads = block.iter().map(|&size| u64::from(size)).product();
+        self.check_block(threads, u64::from(shared_bytes))
+    }
+
+    /// Refuses a block that the device cannot have.
     pub(crate) fn check_block(&self, threads: u64, shared_bytes: u64) -> Result<()> {
         const THREADS: &str = "threads of a block";
         if threads == 0 {
@@ -131,7 +150,7 @@ impl Capabilities {
 }
 
 /// A size of a launch that is 0.
-pub(crate) fn nothing(what: &'static str) -> Error {
+fn nothing(what: &'static str) -> Error {
     Error::InvalidArgument {
         what,
         value: "0".to_owned(),
@@ -140,7 +159,7 @@ pub(crate) fn nothing(what: &'static str) -> Error {
 }
 
 /// Refuses a size of a launch beyond the device's limit.
-pub(crate) fn within(what: &'static str, value: u64, limit: u32) -> Result<()> {
+fn within(what: &'static str, value: u64, limit: u32) -> Result<()> {
     let limit = u64::from(limit);
     if value <= limit {
         Ok(())

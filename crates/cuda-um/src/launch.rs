@@ -7,7 +7,6 @@ mod arguments;
 pub use argument::{KernelArg, KernelArgs, ReadArg, WriteArg};
 pub use arguments::Arguments;
 
-use crate::capability::{nothing, within};
 use crate::error::{Error, Result};
 use crate::memory::access::enqueue_kernel;
 use crate::module::Kernel;
@@ -108,7 +107,8 @@ impl Kernel {
                 found: inner.ordinal(),
             });
         }
-        config.check(self)?;
+        let shape = (config.grid, config.block, config.shared_bytes);
+        device.capabilities().check_launch(shape)?;
         let started = Started::now(device);
         let _span =
             crate::telemetry::span!("launch", kernel = &*self.name, device = device.ordinal());
@@ -126,7 +126,7 @@ impl Kernel {
                     device.ordinal(),
                     self.function.0,
                     &self.name,
-                    (config.grid, config.block, config.shared_bytes),
+                    shape,
                     stream.as_raw(),
                     &mut addresses,
                 )
@@ -140,24 +140,5 @@ impl Kernel {
         );
         crate::telemetry::debug!(kernel = &*self.name, grid = ?config.grid, block = ?config.block, "launch");
         Ok(())
-    }
-}
-
-impl LaunchConfig {
-    fn check(&self, kernel: &Kernel) -> Result<()> {
-        const GRID: [&str; 3] = ["grid x", "grid y", "grid z"];
-        const BLOCK: [&str; 3] = ["block x", "block y", "block z"];
-        let device = kernel.device().capabilities();
-        let sizes = GRID.into_iter().zip(self.grid).zip(device.max_grid);
-        for ((what, value), limit) in
-            sizes.chain(BLOCK.into_iter().zip(self.block).zip(device.max_block))
-        {
-            if value == 0 {
-                return Err(nothing(what));
-            }
-            within(what, u64::from(value), limit)?;
-        }
-        let threads = self.block.iter().map(|&size| u64::from(size)).product();
-        device.check_block(threads, u64::from(self.shared_bytes))
     }
 }

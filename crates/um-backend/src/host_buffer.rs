@@ -5,6 +5,8 @@ use std::any::Any;
 use crate::buffer::Buffer;
 use crate::device::BufferDevice;
 use crate::dtype::{DType, Element};
+#[cfg(doc)]
+use crate::error::CudaError;
 use crate::error::Result;
 use crate::host_memory::zeroed;
 use crate::memory::{BufferMemory, BufferMemoryMut};
@@ -29,7 +31,7 @@ impl<T: Element> HostBuffer<T> {
     /// A buffer of `len` zeros; `dtype` must be that of `T`.
     ///
     /// # Errors
-    /// [`CudaError::DTypeMismatch`](crate::CudaError::DTypeMismatch), [`CudaError::TooLarge`](crate::CudaError::TooLarge), [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory).
+    /// [`CudaError::DTypeMismatch`], [`CudaError::TooLarge`], [`CudaError::OutOfMemory`].
     pub fn new(len: usize, dtype: DType) -> Result<Self> {
         dtype.check::<T>()?;
         Self::zeroed(len)
@@ -38,7 +40,7 @@ impl<T: Element> HostBuffer<T> {
     /// A buffer of `len` zeros.
     ///
     /// # Errors
-    /// [`CudaError::TooLarge`](crate::CudaError::TooLarge), [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory).
+    /// [`CudaError::TooLarge`], [`CudaError::OutOfMemory`].
     pub fn zeroed(len: usize) -> Result<Self> {
         let elements = zeroed(len)?;
         Ok(Self { elements })

@@ -85,7 +85,7 @@ fn new_names(known: &Known, edge: &(String, String), names: &Names) -> String {
     new.map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// Lines of the list that no import is behind any more.
+/// Lines of the list whose import is no longer in the sources.
 fn gone(known: &Known, edges: &Edges, list: &str, failures: &mut Vec<String>) {
     for (line, names) in known {
         let found = edges.iter().find(|(edge, _)| key(edge) == *line);

@@ -18,7 +18,7 @@ const MANY: usize = 4096;
 pub(super) type Requested = sys::CUpti_BuffersCallbackRequestFunc;
 pub(super) type Completed = sys::CUpti_BuffersCallbackCompleteFunc;
 
-/// Who takes the records of a simulator.
+/// The client of CUPTI that takes a simulator's records.
 pub(super) struct Client {
     pub(super) callbacks: Option<(Requested, Completed)>,
     buffer: Option<Buffer>,
@@ -48,7 +48,7 @@ pub(crate) fn forget_client(slot: usize) {
     };
 }
 
-/// Delivers what waits if it is much, unless somebody does already.
+/// Delivers the waiting records if there are many, unless another thread delivers them now.
 pub(super) fn deliver_many(core: &Arc<Core>, waiting: usize) {
     if waiting >= MANY
         && let Some(mut client) = CLIENTS[core.slot()].try_lock()

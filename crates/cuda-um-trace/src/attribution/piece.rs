@@ -3,7 +3,7 @@
 /// A part of a record that lies in one buffer. Point-like records (faults) have one piece of no bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// The buffer, as an index into [`Trace::buffers`](crate::Trace::buffers); `None` for memory that is nobody's.
+    /// The buffer, as an index into [`Trace::buffers`](crate::Trace::buffers); `None` for memory of no known buffer.
     pub buffer: Option<usize>,
     /// The first byte.
     pub address: u64,

@@ -1,4 +1,4 @@
-//! Who reads and writes a buffer, and the pattern that fits.
+//! How a buffer is used: which side reads it, which side writes it, and in which order.
 
 use super::blocks::BlockUse;
 use crate::Place;
@@ -6,7 +6,7 @@ use crate::report::Context;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Who reads and writes a buffer. The first that fits.
+/// How a buffer is used. The first that fits counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Usage {

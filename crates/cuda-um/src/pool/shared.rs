@@ -12,7 +12,6 @@ use crate::error::{Error, Result};
 use crate::memory::label::Label;
 use crate::memory::raw::RawBuffer;
 use crate::sync::Mutex;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Locks are taken in the order `growing`, `heap`, a shard, advice. `growing` is held while CUDA allocates or frees, and none while something
@@ -72,7 +71,7 @@ impl Shared {
     }
 
     /// A block of so many bytes or more, not 0, with the work that its former owners left.
-    pub(super) fn take(self: &Arc<Self>, shard: usize, bytes: usize) -> Result<Taken> {
+    pub(super) fn take(&self, shard: usize, bytes: usize) -> Result<Taken> {
         let taken = match self.classes.of(bytes) {
             Some(class) => Taken {
                 block: self.take_class(shard, class)?,
@@ -113,7 +112,7 @@ impl Shared {
         self.peak_bytes.fetch_max(charged, Ordering::Relaxed);
     }
 
-    fn take_class(self: &Arc<Self>, shard: usize, class: usize) -> Result<FreeBlock> {
+    fn take_class(&self, shard: usize, class: usize) -> Result<FreeBlock> {
         let size = self.classes.size(class);
         let mut own = self.shards.lock(shard);
         let block = match own.free[class].pop() {
@@ -135,7 +134,7 @@ impl Shared {
     }
 
     /// A block from another thread's list, or from a slab.
-    fn refill(self: &Arc<Self>, shard: usize, class: usize) -> Result<FreeBlock> {
+    fn refill(&self, shard: usize, class: usize) -> Result<FreeBlock> {
         if let Some(block) = self.carve(shard, class) {
             return Ok(block);
         }
@@ -179,7 +178,7 @@ impl Shared {
     }
 
     /// A block that is a slab, for what is larger than half of one.
-    fn take_whole(self: &Arc<Self>, bytes: usize) -> Result<Taken> {
+    fn take_whole(&self, bytes: usize) -> Result<Taken> {
         let size = bytes.next_multiple_of(CHUNK);
         let free = self.heap.lock().take_whole(size);
         let (size, block) = match free {
@@ -201,7 +200,7 @@ impl Shared {
     /// What `find` finds now that no other thread grows the pool, or else what `add` takes of a new slab: one of `wanted` bytes or, if there
     /// is no room for them, of fewer.
     fn grow<R>(
-        self: &Arc<Self>,
+        &self,
         (wanted, needed): (usize, usize),
         find: impl Fn() -> Option<R>,
         add: impl Fn(RawBuffer) -> Option<R>,
@@ -252,7 +251,7 @@ impl Shared {
     }
 
     /// A new slab. To be called while `growing` is held.
-    fn slab(self: &Arc<Self>, bytes: usize) -> Result<RawBuffer> {
+    fn slab(&self, bytes: usize) -> Result<RawBuffer> {
         let slab = self.kind.slab(&self.device, bytes, &self.options)?;
         Ok(slab.labelled(Label::slab()))
     }

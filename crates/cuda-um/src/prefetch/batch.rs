@@ -185,10 +185,7 @@ impl<'a> PrefetchBatch<'a> {
 
     /// The ranges in the order of their addresses, those joined that share or touch pages of one allocation.
     fn merged(&self) -> Vec<Range<*mut u8>> {
-        let allocation = |raw: &RawBuffer| {
-            let own = || raw.pointer().as_ptr().addr();
-            raw.slab().map_or_else(own, |slab| slab.start)
-        };
+        let allocation = |raw: &RawBuffer| raw.slab().map_or(raw.id(), |slab| slab.buffer);
         let mut ranges: Vec<_> = self
             .parts
             .iter()
@@ -197,7 +194,7 @@ impl<'a> PrefetchBatch<'a> {
             .collect();
         ranges.sort_unstable_by_key(|(_, range)| range.start.addr());
         let in_pages = |range: &Range<*mut u8>| pages(&(range.start.addr()..range.end.addr()));
-        let mut merged: Vec<(usize, Range<*mut u8>)> = Vec::with_capacity(ranges.len());
+        let mut merged: Vec<(u64, Range<*mut u8>)> = Vec::with_capacity(ranges.len());
         for (of, range) in ranges {
             match merged.last_mut() {
                 Some((before, last))

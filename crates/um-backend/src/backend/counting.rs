@@ -1,11 +1,10 @@
 //! Counting what managed memory costs.
 
 use super::CudaBackend;
-#[cfg(feature = "profile")]
-use std::sync::Arc;
-
 use crate::counters::MigrationCounters;
 use crate::error::Result;
+#[cfg(feature = "profile")]
+use std::sync::Arc;
 
 impl CudaBackend {
     /// Starts counting what managed memory costs, for [`migration_counters`](Self::migration_counters). The simulator always counts; on
