@@ -48,64 +48,55 @@
 //! ([`Error::Forked`]), and dropping it does nothing; a guard that the child inherits must not be read. A process may end with buffers
 //! alive: the driver takes all memory back.
 
-mod advice;
-mod call;
-mod capability;
+// Floor 0: no CUDA. `floors.toml` lists which file is on which floor; an import goes to a lower floor only.
 #[cfg(test)]
 mod cases;
-mod device;
-mod driver_state;
+mod element;
 mod error;
-mod event;
 mod fork;
-mod gate;
-mod launch;
-mod location;
-mod memory;
-mod module;
-mod observe;
-mod placement;
-mod pool;
-mod prefetch;
-#[cfg(feature = "profile")]
-pub mod profile;
-mod reclaim;
-// Not in `reclaim`: `tests/loom` compiles that with other locks.
-#[cfg(test)]
-mod reclaim_tests;
-mod residency;
-mod runtime;
-mod stream;
+mod label;
+mod range;
 mod sync;
 mod telemetry;
-mod transfer;
 mod unblock;
 
-pub use advice::Advice;
-pub use call::MemoryInfo;
-pub use capability::Capabilities;
-pub use device::Device;
+// From floor 1 on upwards.
+mod buffer;
+mod context;
+mod driver;
+mod kernel;
+mod managed;
+#[cfg(feature = "profile")]
+pub mod profile;
+mod resource;
+
+pub use buffer::any::Memory;
+pub use buffer::device::DeviceBuffer;
+pub use buffer::guard::{HostMut, HostRef};
+pub use buffer::overwrite::{Filled, Slots};
+pub use buffer::pinned::PinnedBuffer;
+pub use buffer::placement::{AccessPattern, Placed, Placement};
+pub use buffer::registered::RegisteredBuffer;
+pub use buffer::transfer::TransferOptions;
+pub use buffer::unified::{Oversubscription, UnifiedBuffer, UnifiedOptions};
+pub use buffer::view::{View, ViewMut};
+pub use context::capability::Capabilities;
+pub use context::device::Device;
+pub use context::event::Event;
+pub use context::runtime::{Runtime, RuntimeVersion};
+pub use context::stream::Stream;
+pub use driver::MemoryInfo;
+pub use driver::location::Location;
+pub use element::Element;
 pub use error::{Error, ErrorKind, Result};
-pub use event::Event;
-pub use launch::{Arguments, KernelArg, KernelArgs, LaunchConfig, ReadArg, WriteArg};
-pub use location::Location;
-pub use memory::any::Memory;
-pub use memory::device::DeviceBuffer;
-pub use memory::element::Element;
-pub use memory::guard::{HostMut, HostRef};
-pub use memory::overwrite::{Filled, Slots};
-pub use memory::pinned::PinnedBuffer;
-pub use memory::registered::RegisteredBuffer;
-pub use memory::unified::{Oversubscription, UnifiedBuffer, UnifiedOptions};
-pub use memory::view::{View, ViewMut};
-pub use module::{Kernel, KernelAttributes, Module};
-pub use placement::{AccessPattern, Placed, Placement};
-pub use pool::{DevicePool, PinnedPool, PoolOptions, PoolStats, UnifiedPool};
-pub use prefetch::{PrefetchBatch, prefetch_all};
-pub use residency::{RangeAttributes, Residency};
-pub use runtime::{Runtime, RuntimeVersion};
-pub use stream::Stream;
-pub use transfer::TransferOptions;
+pub use kernel::argument::{KernelArg, KernelArgs, ReadArg, WriteArg};
+pub use kernel::arguments::Arguments;
+pub use kernel::launch::LaunchConfig;
+pub use kernel::module::{Kernel, KernelAttributes, Module};
+pub use managed::advice::Advice;
+pub use managed::batch::{PrefetchBatch, prefetch_all};
+pub use managed::residency::{RangeAttributes, Residency};
+pub use resource::pool::{DevicePool, PinnedPool, PoolOptions, PoolStats, UnifiedPool};
 #[doc(hidden)]
 pub use unblock::unblock;
 

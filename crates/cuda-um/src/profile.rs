@@ -28,17 +28,17 @@ mod options;
 pub(crate) mod session;
 mod settle;
 
-pub use counter::{MigrationCounter, MigrationCounts};
+pub use crate::profile::counter::{MigrationCounter, MigrationCounts};
+pub use crate::profile::error::ProfileError;
+pub use crate::profile::options::ProfileOptions;
 pub use cuda_um_trace as trace;
 pub use cuda_um_trace::Trace;
-pub use error::ProfileError;
-pub use options::ProfileOptions;
 
-use crate::runtime::Runtime;
+use crate::context::runtime::Runtime;
+use crate::profile::cupti::{Collection, Keep};
+use crate::profile::settle::Marker;
 use cuda_um_sys::Cupti;
 use cuda_um_trace::{DeviceInfo, Source};
-use cupti::{Collection, Keep};
-use settle::Marker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

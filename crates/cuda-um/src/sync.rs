@@ -5,10 +5,12 @@
 
 mod held;
 
-pub(crate) use held::{Turn, after_unlock, assert_may_wait, assert_no_lock_held, caught, has_turn};
+pub(crate) use crate::sync::held::{
+    Turn, after_unlock, assert_may_wait, assert_no_lock_held, caught, has_turn,
+};
 pub(crate) use std::{sync::atomic, thread};
 
-use held::Held;
+use crate::sync::held::Held;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ mod functions;
 #[cfg(feature = "profile")]
 mod profiles;
 
-use super::as_child;
+use crate::fork::as_child;
 use crate::{Device, Runtime, Stream};
 use cuda_um_sim::{Gpu, Sim};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Sums of what migrated, without the records.
 
-use super::cupti::{Collection, Keep};
-use super::settle::{Marker, settle};
-use super::{ProfileError, Running, cupti_of};
+use crate::profile::cupti::{Collection, Keep};
+use crate::profile::settle::{Marker, settle};
+use crate::profile::{ProfileError, Running, cupti_of};
 
 /// Sums over all managed memory of this process since [`MigrationCounter::start`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,8 +6,8 @@
     reason = "calls CUPTI, and reads the records that it hands over"
 )]
 
-use super::{MigrationCounts, ProfileError, decode};
 use crate::fork::Origin;
+use crate::profile::{MigrationCounts, ProfileError, decode};
 use crate::sync::Mutex;
 use cuda_um_sys as sys;
 use cuda_um_trace::{KernelRun, Record};
@@ -64,24 +64,24 @@ const BUFFER: Layout = match Layout::from_size_align(256 * 1024, 8) {
 
 /// How much is kept.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Keep {
-    pub(super) records: usize,
-    pub(super) kernels: usize,
+pub(crate) struct Keep {
+    pub(crate) records: usize,
+    pub(crate) kernels: usize,
     /// Buffers that CUPTI may hold.
-    pub(super) buffers: usize,
+    pub(crate) buffers: usize,
 }
 
 /// What came out of CUPTI's buffers.
 #[derive(Default)]
-pub(super) struct Collected {
-    pub(super) records: Vec<Record>,
+pub(crate) struct Collected {
+    pub(crate) records: Vec<Record>,
     /// With CUPTI's number of the launch: later calls have higher ones.
-    pub(super) kernels: Vec<(u32, KernelRun)>,
+    pub(crate) kernels: Vec<(u32, KernelRun)>,
     /// Of all records, kept or not.
-    pub(super) counts: MigrationCounts,
+    pub(crate) counts: MigrationCounts,
     /// Records that were more than are kept.
-    pub(super) records_over: u64,
-    pub(super) kernels_over: u64,
+    pub(crate) records_over: u64,
+    pub(crate) kernels_over: u64,
 }
 
 /// Takes the records of one CUPTI. A process has one, for CUPTI's callbacks are not told whose they are.
@@ -99,14 +99,14 @@ static SINK: Mutex<Option<Sink>> = Mutex::new(None);
 static BUFFERS: Mutex<(usize, usize)> = Mutex::new((0, 0));
 
 /// CUPTI, collecting into the process's sink until this is dropped.
-pub(super) struct Collection {
+pub(crate) struct Collection {
     cupti: Arc<Cupti>,
     origin: Origin,
 }
 
 impl Collection {
     /// Begins. The caller sees to it that there is one in the process.
-    pub(super) fn start(cupti: Arc<Cupti>, devices: u32, keep: Keep) -> Result<Self, ProfileError> {
+    pub(crate) fn start(cupti: Arc<Cupti>, devices: u32, keep: Keep) -> Result<Self, ProfileError> {
         *SINK.lock() = Some(Sink {
             cupti: Arc::clone(&cupti),
             keep,
@@ -158,12 +158,12 @@ impl Collection {
     }
 
     /// The process that collects.
-    pub(super) fn origin(&self) -> Origin {
+    pub(crate) fn origin(&self) -> Origin {
         self.origin
     }
 
     /// The clock of the records.
-    pub(super) fn clock(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
+    pub(crate) fn clock(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
         let cupti = Arc::clone(&self.cupti);
         move || {
             let mut now = 0;
@@ -174,7 +174,7 @@ impl Collection {
     }
 
     /// Takes what CUPTI has.
-    pub(super) fn flush(&self) -> Result<(), ProfileError> {
+    pub(crate) fn flush(&self) -> Result<(), ProfileError> {
         let forced = sys::CUpti_ActivityFlag::CUPTI_ACTIVITY_FLAG_FLUSH_FORCED.0;
         // SAFETY: no preconditions; it calls `completed` for each buffer.
         let code = unsafe { (self.cupti.cuptiActivityFlushAll)(forced) };
@@ -187,38 +187,38 @@ impl Collection {
     }
 
     /// From here on migrations to the host at these addresses are counted as marks, and nothing there is kept.
-    pub(super) fn mark(&self, addresses: Range<u64>) {
+    pub(crate) fn mark(&self, addresses: Range<u64>) {
         if let Some(sink) = &mut *SINK.lock() {
             (sink.marked, sink.marks) = (addresses, 0);
         }
     }
 
     /// Counts marks from zero.
-    pub(super) fn forget_marks(&self) {
+    pub(crate) fn forget_marks(&self) {
         if let Some(sink) = &mut *SINK.lock() {
             sink.marks = 0;
         }
     }
 
     /// How many marks have come since.
-    pub(super) fn marks(&self) -> u64 {
+    pub(crate) fn marks(&self) -> u64 {
         SINK.lock().as_ref().map_or(0, |sink| sink.marks)
     }
 
     /// Whether it is a real CUPTI, which delivers late.
-    pub(super) fn is_late(&self) -> bool {
+    pub(crate) fn is_late(&self) -> bool {
         self.cupti.is_library()
     }
 
     /// The sums so far.
-    pub(super) fn counts(&self) -> MigrationCounts {
+    pub(crate) fn counts(&self) -> MigrationCounts {
         let sink = SINK.lock();
         sink.as_ref()
             .map_or_else(MigrationCounts::default, |sink| sink.collected.counts)
     }
 
     /// Ends, and gives what was collected.
-    pub(super) fn finish(self) -> Result<Collected, ProfileError> {
+    pub(crate) fn finish(self) -> Result<Collected, ProfileError> {
         self.disable();
         self.flush()?;
         let sink = SINK.lock().take();

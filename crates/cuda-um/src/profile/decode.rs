@@ -5,7 +5,7 @@ use cuda_um_trace::{Cause, FaultAccess, Place, Record, RecordKind};
 use sys::CUpti_ActivityUnifiedMemoryCounterKind as Kind;
 
 /// A record, if it is of a kind that a trace has.
-pub(super) fn record(raw: &sys::CUpti_ActivityUnifiedMemoryCounter2) -> Option<Record> {
+pub(crate) fn record(raw: &sys::CUpti_ActivityUnifiedMemoryCounter2) -> Option<Record> {
     let migration = |from, to| RecordKind::Migration {
         from,
         to,

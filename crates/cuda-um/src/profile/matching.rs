@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 /// Names the launch of each run. Both come in the order of their calls: runs by CUPTI's number of the call, launches as they began. Those
 /// of one kernel on one device pair up in that order. A run that began before the next launch is somebody else's: of a launch before the
 /// profile, or past the library.
-pub(super) fn match_launches(
+pub(crate) fn match_launches(
     mut runs: Vec<(u32, KernelRun)>,
     operations: &[Operation],
 ) -> Vec<KernelRun> {

@@ -1,13 +1,13 @@
 //! What the program asks for while a profiler runs: buffers and operations, stamped with the clock of the records.
 
-use super::options::ProfileOptions;
-use crate::device::Device;
-use crate::driver_state::DriverState;
+use crate::context::device::Device;
+use crate::context::driver_state::DriverState;
+use crate::context::observer::{Part, What};
+use crate::context::stream::StreamInner;
+use crate::driver::location::Location;
 use crate::fork::Origin;
-use crate::location::Location;
-use crate::memory::raw::RawBuffer;
-use crate::observe::{Part, What};
-use crate::stream::StreamInner;
+use crate::profile::options::ProfileOptions;
+use crate::resource::allocation::RawBuffer;
 use crate::sync::Mutex;
 use cuda_um_trace::{Access, Buffer, Operation, OperationKind, Place, fitting_name};
 use std::collections::HashMap;
@@ -21,22 +21,22 @@ static COLLECTS_IN: AtomicU32 = AtomicU32::new(0);
 static SESSION: Mutex<Option<Session>> = Mutex::new(None);
 
 /// The clock of the records, in nanoseconds.
-pub(super) type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
+pub(crate) type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
 
 /// What was collected so far.
-pub(super) struct Session {
+pub(crate) struct Session {
     /// One for each start, so that a guard of an earlier profile says nothing to this one.
     number: u64,
     /// Operations of other drivers (other simulators) are none of its business.
     driver: Arc<DriverState>,
     clock: Clock,
     most: usize,
-    pub(super) start: u64,
-    pub(super) buffers: Vec<Buffer>,
+    pub(crate) start: u64,
+    pub(crate) buffers: Vec<Buffer>,
     /// Where each buffer is in `buffers`.
     known: HashMap<u64, usize>,
-    pub(super) operations: Vec<Operation>,
-    pub(super) dropped: u64,
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) dropped: u64,
 }
 
 /// A host guard of one profile: its operation.
@@ -46,7 +46,7 @@ pub(crate) struct Token {
 }
 
 /// A host guard that was not dropped yet.
-pub(super) const OPEN: u64 = u64::MAX;
+pub(crate) const OPEN: u64 = u64::MAX;
 
 /// Whether a profiler runs, of whatever driver.
 #[inline]
@@ -55,7 +55,7 @@ pub(crate) fn is_active() -> bool {
 }
 
 /// Begins to collect.
-pub(super) fn begin(driver: Arc<DriverState>, clock: Clock, options: &ProfileOptions) {
+pub(crate) fn begin(driver: Arc<DriverState>, clock: Clock, options: &ProfileOptions) {
     static NUMBER: Mutex<u64> = Mutex::new(0);
     let mut number = NUMBER.lock();
     *number += 1;
@@ -75,7 +75,7 @@ pub(super) fn begin(driver: Arc<DriverState>, clock: Clock, options: &ProfileOpt
 }
 
 /// Ends it.
-pub(super) fn end() -> Option<Session> {
+pub(crate) fn end() -> Option<Session> {
     ACTIVE.store(false, Ordering::Relaxed);
     SESSION.lock().take()
 }
@@ -183,7 +183,7 @@ pub(crate) fn dropped(raw: &RawBuffer) {
 }
 
 impl Session {
-    pub(super) fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         (self.clock)()
     }
 
@@ -243,7 +243,7 @@ impl Session {
         if !self.known.contains_key(&id) {
             self.add(Buffer {
                 id,
-                name: crate::memory::label::Label::slab().describe(bytes as usize),
+                name: crate::label::Label::slab().describe(bytes as usize),
                 site: None,
                 address,
                 bytes,

@@ -3,13 +3,13 @@
 //! The driver queues records of managed memory, and CUPTI takes them from the queue when it likes: a flush leaves out the last milliseconds
 //! (seen with CUDA 13.0 on an H200). So a page of our own migrates to the host, and when its record is there, so is everything before.
 
-use super::ProfileError;
-use super::cupti::Collection;
-use crate::device::Device;
+use crate::buffer::placement::Placement;
+use crate::buffer::unified::{UnifiedBuffer, UnifiedOptions};
+use crate::context::device::Device;
+use crate::context::runtime::Runtime;
 use crate::error::Result;
-use crate::memory::unified::{UnifiedBuffer, UnifiedOptions};
-use crate::placement::Placement;
-use crate::runtime::Runtime;
+use crate::profile::ProfileError;
+use crate::profile::cupti::Collection;
 use std::time::{Duration, Instant};
 
 /// A block that the driver manages as one, so that nothing else of the program migrates along.
@@ -21,13 +21,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const QUIET: Duration = Duration::from_millis(20);
 
 /// A page of our own, made when collecting begins: one that is made later may lie where memory was whose records are still to come.
-pub(super) struct Marker {
+pub(crate) struct Marker {
     page: UnifiedBuffer<u8>,
 }
 
 impl Marker {
     /// Makes the page; `None` where CUPTI delivers at once, or no page can migrate.
-    pub(super) fn new(collection: &Collection, runtime: &Runtime) -> Option<Self> {
+    pub(crate) fn new(collection: &Collection, runtime: &Runtime) -> Option<Self> {
         if !collection.is_late() {
             return None;
         }
@@ -68,7 +68,7 @@ impl Marker {
 ///
 /// # Errors
 /// CUPTI refuses to deliver.
-pub(super) fn settle(
+pub(crate) fn settle(
     collection: &Collection,
     marker: Option<&Marker>,
 ) -> std::result::Result<(), ProfileError> {

@@ -20,12 +20,12 @@ thread_local! {
 }
 
 /// A lock that this thread holds, counted until dropped.
-pub(super) struct Held {
+pub(crate) struct Held {
     _on_this_thread: PhantomData<*const ()>,
 }
 
 impl Held {
-    pub(super) fn one_more() -> Self {
+    pub(crate) fn one_more() -> Self {
         LOCKS.set(LOCKS.get() + 1);
         Self {
             _on_this_thread: PhantomData,
@@ -136,7 +136,7 @@ pub(crate) fn assert_may_wait() {
 
 /// The same, where one lock is released for the time of the wait.
 #[track_caller]
-pub(super) fn assert_only_one_held() {
+pub(crate) fn assert_only_one_held() {
     if cfg!(debug_assertions) && !std::thread::panicking() {
         let locks = LOCKS.get();
         assert_eq!(locks, 1, "a wait: this thread holds other lock(s), too");

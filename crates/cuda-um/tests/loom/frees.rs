@@ -3,10 +3,10 @@
 use crate::checker::preempted;
 use crate::checker::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::checker::thread;
+use crate::context::reclaim::{Deferred, Reclaim};
+use crate::context::stream::StreamInner;
+use crate::context::tracker::Use;
 use crate::fork::Origin;
-use crate::memory::in_flight::Use;
-use crate::reclaim::{Deferred, Reclaim};
-use crate::stream::StreamInner;
 use std::sync::Arc;
 
 /// Entries that count how often they are released.

@@ -1,11 +1,11 @@
 //! The gate of devices without concurrent managed access: while a host guard lives, nothing is enqueued and nothing runs.
 
-use crate::call::{Api, CopyKind};
 use crate::checker::preempted;
 use crate::checker::thread;
+use crate::context::exclusion::Gate;
+use crate::context::stream::StreamInner;
+use crate::driver::{Api, CopyKind};
 use crate::error::Error;
-use crate::gate::Gate;
-use crate::stream::StreamInner;
 use std::sync::Arc;
 
 /// A gate, and a stream behind it.

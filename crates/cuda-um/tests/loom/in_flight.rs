@@ -1,8 +1,8 @@
 //! The in-flight tracker: who enqueues comes after all that it must not overlap.
 
 use crate::checker::thread;
-use crate::memory::in_flight::{Access, InFlight};
-use crate::stream::StreamInner;
+use crate::context::stream::StreamInner;
+use crate::context::tracker::{Access, InFlight};
 use std::sync::Arc;
 
 /// What `memory::access::enqueue` does: order, work, number, note. The number of the work comes out.

@@ -14,21 +14,20 @@
     reason = "what the library exports, the lint leaves alone"
 )]
 
-mod call;
 mod checker;
-mod device;
-mod event;
 mod frees;
 mod host_and_device;
 mod in_flight;
-mod pool;
 mod raw_memory;
-mod stream;
 mod sync;
 #[path = "../../src/telemetry.rs"]
 #[allow(unused_imports, unused_macros, reason = "no span is entered here")]
 mod telemetry;
-mod transfer;
+
+#[path = "../../src/element.rs"]
+mod element;
+#[path = "../../src/label.rs"]
+mod label;
 
 mod error {
     pub(crate) use cuda_um::{Error, Result};
@@ -50,30 +49,35 @@ mod fork {
     }
 }
 
-mod location {
-    pub(crate) use cuda_um::Location;
-}
+mod driver;
 
-#[path = "../../src/gate.rs"]
-mod gate;
-#[path = "../../src/reclaim.rs"]
-mod reclaim;
-
-#[path = "../../src/memory"]
-mod memory {
-    pub(crate) mod element;
-    pub(crate) mod in_flight;
-    pub(crate) mod label;
-    #[path = "../../tests/loom/raw.rs"]
-    pub(crate) mod raw;
+mod context {
+    pub(crate) mod device;
+    pub(crate) mod event;
+    #[path = "../../../src/context/exclusion.rs"]
+    pub(crate) mod exclusion;
+    #[path = "../../../src/context/reclaim.rs"]
+    pub(crate) mod reclaim;
+    pub(crate) mod stream;
+    #[path = "../../../src/context/tracker.rs"]
+    pub(crate) mod tracker;
 
     /// Every wait works.
-    pub(crate) mod settle {
-        use super::in_flight::Use;
+    pub(crate) mod drain {
+        use crate::context::tracker::Use;
         use crate::error::Result;
 
         pub(crate) fn settle(uses: &[Use]) -> (bool, Result<()>) {
             (true, uses.iter().try_for_each(Use::wait))
         }
     }
+}
+
+mod resource {
+    pub(crate) mod allocation;
+    pub(crate) mod pool;
+}
+
+mod buffer {
+    pub(crate) mod transfer;
 }

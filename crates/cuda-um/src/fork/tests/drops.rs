@@ -1,8 +1,8 @@
 //! Each type that has a `Drop` of its own, dropped by a child.
 
-use super::{gone_without_a_trace, simulated};
-use crate::event::RawEvent;
-use crate::memory::raw::RawBuffer;
+use crate::context::event::RawEvent;
+use crate::fork::tests::{gone_without_a_trace, simulated};
+use crate::resource::allocation::RawBuffer;
 use crate::{
     Device, DeviceBuffer, DevicePool, Event, Module, PinnedBuffer, PinnedPool, Placement,
     PoolOptions, RegisteredBuffer, TransferOptions, UnifiedBuffer, UnifiedOptions, UnifiedPool,
@@ -14,41 +14,41 @@ use std::path::Path;
 /// Every `impl Drop` of the sources, and the test that fails if it no longer asks whether this is a child. Or `-` and why there is
 /// nothing to ask.
 const DROPS: &str = "
-call/current.rs Current: - lives for the time of one call, which a child does not begin
-driver_state.rs ManagedBytes: buffers_of_every_kind
-event.rs RawEvent: events
-gate.rs Closed: host_guards_that_hold_the_gate
-gate.rs Enqueue: - lives while work is enqueued, which a child does not begin
-memory/access.rs Noted: - lives while work is enqueued, which a child does not begin
-memory/backing.rs Kept: - leaks, and what it counts for good is the business of ManagedBytes and DriverBlock
-memory/copy.rs HostInUse: - lives while a copy is enqueued, which a child does not begin
-memory/host_access.rs HostAccess: host_guards_that_hold_the_gate
-memory/raw.rs RawBuffer: buffers_of_every_kind
-memory/settle.rs ToItsEnd: - lives for the time of one wait, which a child does not begin
-module.rs Loaded: modules
-observe.rs HostUse: profiles::a_profiler_and_a_counter
-pool/driver.rs DriverBlock: a_pool_of_the_driver
-pool/driver.rs DriverPool: a_pool_of_the_driver
-pool/heap.rs Heap: - leaks, as Kept does
-pool/shared.rs Shared: pools_of_slabs
+driver/current.rs Current: - lives for the time of one call, which a child does not begin
+context/driver_state.rs ManagedBytes: buffers_of_every_kind
+context/event.rs RawEvent: events
+context/exclusion.rs Closed: host_guards_that_hold_the_gate
+context/exclusion.rs Enqueue: - lives while work is enqueued, which a child does not begin
+context/enqueue.rs Noted: - lives while work is enqueued, which a child does not begin
+resource/backing.rs Kept: - leaks, and what it counts for good is the business of ManagedBytes and DriverBlock
+buffer/copy.rs HostInUse: - lives while a copy is enqueued, which a child does not begin
+resource/host_access.rs HostAccess: host_guards_that_hold_the_gate
+resource/allocation.rs RawBuffer: buffers_of_every_kind
+context/drain.rs ToItsEnd: - lives for the time of one wait, which a child does not begin
+kernel/module.rs Loaded: modules
+context/observer.rs HostUse: profiles::a_profiler_and_a_counter
+resource/pool/driver.rs DriverBlock: a_pool_of_the_driver
+resource/pool/driver.rs DriverPool: a_pool_of_the_driver
+resource/pool/heap.rs Heap: - leaks, as Kept does
+resource/pool/shared.rs Shared: pools_of_slabs
 profile.rs Profiler: profiles::a_profiler_and_a_counter
 profile.rs Running: - sets a flag of the child's own
 profile/cupti.rs Collection: profiles::a_profiler_and_a_counter
-reclaim.rs Reclaim: the_runtime_itself
-reclaim.rs Ticket: - of the thread that frees, or in the queue of a runtime that is never dropped in a child
-stream.rs Left: streams_that_left_no_event
-stream.rs StreamInner: streams
+context/reclaim.rs Reclaim: the_runtime_itself
+context/reclaim.rs Ticket: - of the thread that frees, or in the queue of a runtime that is never dropped in a child
+context/stream.rs Left: streams_that_left_no_event
+context/stream.rs StreamInner: streams
 sync/held.rs Held: - counts for the child's own thread
 sync/held.rs Turn: - counts for the child's own thread
 telemetry.rs Entered: - lives for the time of one call, which a child does not begin
-transfer/ring.rs Chunk: chunks_that_copies_may_use
-transfer/ring.rs LaneTurn: - lives while a copy is staged, which a child does not begin
-transfer/ring.rs Pinned: the_ring_and_its_threads
-transfer/staged.rs FinishOnPanic: - lives while a copy is staged, which a child does not begin
-transfer/staged.rs StopOthers: - sets a flag of the copy
-transfer/transfers.rs RingTurn: - lives while a copy is staged, which a child does not begin
-transfer/workers.rs Leave: - lives on a thread that helps, which a child does not have
-transfer/workers.rs Workers: the_ring_and_its_threads
+buffer/transfer/ring.rs Chunk: chunks_that_copies_may_use
+buffer/transfer/ring.rs LaneTurn: - lives while a copy is staged, which a child does not begin
+buffer/transfer/ring.rs Pinned: the_ring_and_its_threads
+buffer/transfer/staged.rs FinishOnPanic: - lives while a copy is staged, which a child does not begin
+buffer/transfer/staged.rs StopOthers: - sets a flag of the copy
+buffer/transfer/transfers.rs RingTurn: - lives while a copy is staged, which a child does not begin
+buffer/transfer/workers.rs Leave: - lives on a thread that helps, which a child does not have
+buffer/transfer/workers.rs Workers: the_ring_and_its_threads
 unblock.rs Contained: - drops a waker, which is not the library's
 ";
 
@@ -171,7 +171,7 @@ fn events() {
 }
 
 /// The reference of the kernel in `add.ptx`, for tests that launch none.
-pub(super) fn register_add() {
+pub(crate) fn register_add() {
     // SAFETY: it touches no memory.
     #[allow(unsafe_code, reason = "vouches for the reference")]
     unsafe {

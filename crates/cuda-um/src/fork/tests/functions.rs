@@ -1,7 +1,7 @@
 //! Each public function that takes a lock in the process that it belongs to, called by a child.
 
-use super::drops::register_add;
-use super::{simulated, without_cuda};
+use crate::fork::tests::drops::register_add;
+use crate::fork::tests::{simulated, without_cuda};
 use crate::{
     AccessPattern, Advice, Device, DeviceBuffer, DevicePool, ErrorKind, Event, Location, Module,
     PinnedBuffer, PinnedPool, PoolOptions, PoolStats, PrefetchBatch, RegisteredBuffer, Result,

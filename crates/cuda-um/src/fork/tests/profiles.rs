@@ -1,6 +1,6 @@
 //! Profilers and what they listen to, in a child. A process has one profiler at a time, so there is one test.
 
-use super::{gone_without_a_trace, simulated, without_cuda};
+use crate::fork::tests::{gone_without_a_trace, simulated, without_cuda};
 use crate::profile::{MigrationCounter, ProfileError, Profiler, session};
 use crate::{Error, UnifiedBuffer};
 use cuda_um_sim::Gpu;

@@ -1,0 +1,18 @@
+//! Typed buffers over memory of every kind, and their copies.
+
+#[macro_use]
+mod methods;
+pub(crate) mod any;
+pub(crate) mod copy;
+pub(crate) mod device;
+pub(crate) mod fill;
+pub(crate) mod future;
+pub(crate) mod guard;
+pub(crate) mod host_vec;
+pub(crate) mod overwrite;
+pub(crate) mod pinned;
+pub(crate) mod placement;
+pub(crate) mod registered;
+pub(crate) mod transfer;
+pub(crate) mod unified;
+pub(crate) mod view;

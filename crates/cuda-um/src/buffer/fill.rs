@@ -1,0 +1,191 @@
+//! One value everywhere.
+#![allow(unsafe_code, reason = "gives CUDA the addresses of buffers")]
+
+use crate::context::enqueue::{Tracked, enqueue};
+use crate::context::observer::{Part, Started, What};
+use crate::context::stream::Stream;
+use crate::context::tracker::Access;
+use crate::driver::{Api, CopyKind};
+use crate::error::{Error, Result};
+use crate::resource::allocation::RawBuffer;
+use cuda_um_sys::cudaStream_t;
+
+/// Repeats `pattern`, whose length divides the buffer's, in the whole buffer.
+pub(crate) fn fill(buffer: &mut RawBuffer, pattern: &[u8], stream: &Stream) -> Result<()> {
+    stream.check_runtime(buffer.device(), "the buffer")?;
+    let bytes = buffer.bytes();
+    if bytes == 0 {
+        return Ok(());
+    }
+    let started = Started::now(buffer.device());
+    let _span = crate::telemetry::span!("fill", buffer = buffer.id(), bytes);
+    let (expected, found) = (buffer.device().ordinal(), stream.inner().ordinal());
+    let own_device = expected == found;
+    // Host memory may have no address on the device, or another one on another device.
+    let start = match buffer.is_host_memory() {
+        true => buffer.device_pointer().filter(|_| own_device),
+        false => Some(buffer.pointer()),
+    };
+    let Some(start) = start else {
+        fill_on_host(buffer, pattern)?;
+        let part = Part::whole(buffer, Access::Write);
+        started.done(What::Fill, buffer.device(), None, [part]);
+        return Ok(());
+    };
+    if !own_device && !buffer.is_managed() {
+        return Err(Error::DeviceMismatch {
+            what: "the stream",
+            expected,
+            found,
+        });
+    }
+    enqueue(
+        stream,
+        std::iter::once(Tracked::new(buffer, Access::Write)),
+        || {
+            let api = stream.inner().api();
+            let fill = Fill {
+                api,
+                ordinal: stream.inner().ordinal(),
+                stream: stream.as_raw(),
+            };
+            // SAFETY: the buffer's memory, borrowed exclusively; it notes this use, so it is not freed or used before it is done.
+            unsafe { fill.pattern(start.as_ptr(), bytes, pattern) }
+        },
+    )?;
+    let part = Part::whole(buffer, Access::Write);
+    started.done(What::Fill, buffer.device(), Some(stream.inner()), [part]);
+    Ok(())
+}
+
+fn fill_on_host(buffer: &mut RawBuffer, pattern: &[u8]) -> Result<()> {
+    let _closed = buffer.wait_for_host(Access::Write)?;
+    // SAFETY: initialised or not, the memory is valid for `bytes`, and no device uses it any more; u8 may hold anything.
+    let memory =
+        unsafe { std::slice::from_raw_parts_mut(buffer.pointer().as_ptr(), buffer.bytes()) };
+    memory
+        .chunks_exact_mut(pattern.len())
+        .for_each(|element| element.copy_from_slice(pattern));
+    Ok(())
+}
+
+struct Fill<'a> {
+    api: &'a Api,
+    ordinal: u32,
+    stream: cudaStream_t,
+}
+
+impl Fill<'_> {
+    /// # Safety
+    ///
+    /// The memory is valid for `bytes`, a multiple of the pattern's length, and nobody else uses it until this is done.
+    unsafe fn pattern(&self, start: *mut u8, bytes: usize, pattern: &[u8]) -> Result<()> {
+        if let Some(word) = Word::repeating(pattern, start as usize) {
+            // SAFETY: the caller's promise; the word's size divides the pattern's, and the address is aligned to it.
+            return unsafe { self.word(start, bytes, word) };
+        }
+        // No memset has a value as long: the first element word by word, then copies that double what is there.
+        let width = [4, 2, 1]
+            .into_iter()
+            .find(|width| {
+                pattern.len().is_multiple_of(*width) && (start as usize).is_multiple_of(*width)
+            })
+            .unwrap_or(1);
+        for (at, piece) in pattern.chunks_exact(width).enumerate() {
+            // SAFETY: within the first element; aligned, as the start is and the width divides every offset.
+            unsafe { self.word(start.add(at * width), width, Word::new(piece)) }?;
+        }
+        let mut done = pattern.len();
+        while done < bytes {
+            let next = done.min(bytes - done);
+            // SAFETY: `done` bytes are enqueued before this, and `next` of them fit behind them: no overlap.
+            unsafe {
+                self.api.memcpy_async(
+                    self.ordinal,
+                    start.add(done),
+                    start,
+                    next,
+                    CopyKind::ByAddress,
+                    self.stream,
+                )
+            }?;
+            done += next;
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    ///
+    /// As for `pattern`; the word's size divides `bytes` and the address.
+    unsafe fn word(&self, start: *mut u8, bytes: usize, word: Word) -> Result<()> {
+        let Self {
+            api,
+            ordinal,
+            stream,
+        } = *self;
+        // SAFETY: the caller's promise.
+        unsafe {
+            match word {
+                Word::One(value) => api.memset_async(ordinal, start, value, bytes, stream),
+                Word::Two(value) => api.memset_u16_async(ordinal, start, value, bytes / 2, stream),
+                Word::Four(value) => api.memset_u32_async(ordinal, start, value, bytes / 4, stream),
+            }
+        }
+    }
+}
+
+/// A value that CUDA has a memset for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Word {
+    One(u8),
+    Two(u16),
+    Four(u32),
+}
+
+impl Word {
+    /// 1, 2 or 4 bytes.
+    fn new(bytes: &[u8]) -> Self {
+        match *bytes {
+            [a, b] => Self::Two(u16::from_ne_bytes([a, b])),
+            [a, b, c, d] => Self::Four(u32::from_ne_bytes([a, b, c, d])),
+            _ => Self::One(bytes[0]),
+        }
+    }
+
+    /// The shortest word that makes up the pattern, if there is one that may be written at the address.
+    fn repeating(pattern: &[u8], address: usize) -> Option<Self> {
+        [1, 2, 4].into_iter().find_map(|width| {
+            let fits = pattern.len().is_multiple_of(width) && address.is_multiple_of(width);
+            let first = pattern.get(..width).filter(|_| fits)?;
+            pattern
+                .chunks_exact(width)
+                .all(|word| word == first)
+                .then(|| Self::new(first))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Word;
+
+    #[test]
+    fn the_shortest_word_is_found() {
+        assert_eq!(Word::repeating(&[7; 24], 0), Some(Word::One(7)));
+        assert_eq!(
+            Word::repeating(&[1, 2, 1, 2], 0),
+            Some(Word::Two(u16::from_ne_bytes([1, 2])))
+        );
+        assert_eq!(
+            Word::repeating(&[1, 2, 3, 4], 0),
+            Some(Word::Four(u32::from_ne_bytes([1, 2, 3, 4])))
+        );
+        assert_eq!(Word::repeating(&[1, 2, 3, 4, 5, 6, 7, 8], 0), None);
+        assert_eq!(Word::repeating(&[1, 2, 3], 0), None);
+        assert_eq!(
+            Word::repeating(&[1, 2], 1),
+            None,
+            "two bytes at an odd address"
+        );
+    }
+}

@@ -1,0 +1,132 @@
+//! Waiting for a buffer, and copying, without keeping the thread for long, on any executor.
+
+use crate::buffer::copy;
+use crate::context::tracker::{Access, Use};
+use crate::error::{Error, Result};
+use crate::resource::allocation::RawBuffer;
+use crate::unblock::unblock;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// Returns once `attempt` no longer says that the buffer is busy.
+///
+/// The waiting is done on the threads of `blocking`, with handles of their own: when the future is dropped, nothing is left behind
+/// but that wait. Nothing is held across an await.
+pub(crate) async fn until_free<G>(
+    raw: &RawBuffer,
+    access: Access,
+    mut attempt: impl FnMut() -> Result<G>,
+) -> Result<G> {
+    loop {
+        match attempt() {
+            Err(Error::Busy { .. }) => {}
+            result => return result,
+        }
+        let uses = raw.in_flight.before(access);
+        let gate = raw.gate().map(Arc::clone);
+        unblock(move || {
+            uses.iter().try_for_each(Use::wait)?;
+            gate.map_or(Ok(()), |gate| gate.wait())
+        })
+        .await?;
+    }
+}
+
+/// Copied between two chances for other tasks.
+const PIECE: usize = 4 << 20;
+
+/// Copies `source`, which is as long as the buffer; ready when all has arrived.
+pub(crate) async fn copy_from_host(target: &mut RawBuffer, source: &[u8]) -> Result<()> {
+    let mut own = None;
+    for (index, piece) in source.chunks(PIECE).enumerate() {
+        let start = index * PIECE;
+        let whole = |error| cut(error, start, source.len());
+        may_copy(target, Access::Write, own).await.map_err(whole)?;
+        copy::from_host(target, start, piece).map_err(whole)?;
+        own = last_of_copies(target).map_err(whole)?;
+        let_others_run().await;
+    }
+    settled(target, Access::Write, None).await
+}
+
+/// Copies to `target`, which is as long as the buffer.
+pub(crate) async fn copy_to_host(source: &RawBuffer, target: &mut [u8]) -> Result<()> {
+    let (total, mut own) = (target.len(), None);
+    for (index, piece) in target.chunks_mut(PIECE).enumerate() {
+        let start = index * PIECE;
+        let whole = |error| cut(error, start, total);
+        may_copy(source, Access::Read, own).await.map_err(whole)?;
+        copy::to_host(source, start, piece).map_err(whole)?;
+        own = last_of_copies(source).map_err(whole)?;
+        let_others_run().await;
+    }
+    Ok(())
+}
+
+/// The last work of the stream on which the buffer's copies run, if they run on one.
+fn last_of_copies(raw: &RawBuffer) -> Result<Option<Use>> {
+    if raw.is_host_memory() {
+        return Ok(None);
+    }
+    let stream = Arc::clone(raw.device().default_stream()?.inner());
+    let seq = stream.submitted();
+    Ok(Some(Use { stream, seq }))
+}
+
+/// Awaits what the next piece would wait for: the buffer's work, and what others gave the stream of the copies since the piece before.
+async fn may_copy(raw: &RawBuffer, access: Access, own: Option<Use>) -> Result<()> {
+    let last = last_of_copies(raw)?;
+    match (&own, &last) {
+        (Some(own), Some(last)) if own.seq == last.seq => Ok(()),
+        _ => settled(raw, access, last).await,
+    }
+}
+
+/// Awaits the buffer's work, and another one.
+async fn settled(raw: &RawBuffer, access: Access, other: Option<Use>) -> Result<()> {
+    raw.device().api().origin.check("access by the host")?;
+    let mut uses = raw.in_flight.before(access);
+    uses.extend(other);
+    for used in &uses {
+        if !used.is_done()? {
+            return unblock(move || uses.iter().try_for_each(Use::wait)).await;
+        }
+    }
+    Ok(())
+}
+
+/// The error of a piece, as that of the whole.
+fn cut(error: Error, start: usize, total_bytes: usize) -> Error {
+    match error {
+        Error::Incomplete {
+            copied_bytes,
+            cause,
+            ..
+        } => Error::Incomplete {
+            copied_bytes: start + copied_bytes,
+            total_bytes,
+            cause,
+        },
+        error if start == 0 => error,
+        error => Error::Incomplete {
+            copied_bytes: start,
+            total_bytes,
+            cause: Box::new(error),
+        },
+    }
+}
+
+/// Gives the executor a turn.
+async fn let_others_run() {
+    let mut had_turn = false;
+    poll_fn(|context| {
+        if had_turn {
+            return Poll::Ready(());
+        }
+        had_turn = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

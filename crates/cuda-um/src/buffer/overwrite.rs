@@ -1,0 +1,167 @@
+//! Replacing elements from the host without looking at the old ones.
+#![allow(
+    unsafe_code,
+    reason = "makes slices of chunks and buffers, and gives CUDA their addresses"
+)]
+
+use crate::Element;
+use crate::buffer::copy::{kind, put, with_host};
+use crate::buffer::host_vec;
+use crate::buffer::transfer::{Direction, Host, Staged};
+use crate::context::observer::{Part, Started, What};
+use crate::context::tracker::Access;
+use crate::driver::CopyKind;
+use crate::error::Result;
+use crate::range;
+use crate::resource::allocation::RawBuffer;
+use crate::sync::assert_no_lock_held;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ops::{Range, RangeBounds};
+
+/// Elements to be written, all of them and once: what `host_overwrite` of a buffer gives to its closure.
+///
+/// What they held before cannot be read. Both methods give the proof that all are written; a closure that has none does not compile:
+///
+/// ```compile_fail
+/// # let device = cuda_um::Runtime::open().unwrap().device(0).unwrap();
+/// let mut buffer = cuda_um::UnifiedBuffer::<u8>::zeroed(&device, 4).unwrap();
+/// buffer.host_overwrite(.., |_, slots| drop(slots)).unwrap();
+/// ```
+pub struct Slots<'c, T> {
+    slots: &'c mut [MaybeUninit<T>],
+    _this: Brand<'c>,
+}
+
+/// The proof that the [`Slots`] of the same `'c` are written.
+pub struct Filled<'c> {
+    _this: Brand<'c>,
+}
+
+/// Invariant, so that the proof for other slots does not fit.
+type Brand<'c> = PhantomData<fn(&'c ()) -> &'c ()>;
+
+impl<'c, T: Copy> Slots<'c, T> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Writes `make(0)`, `make(1)`, ….
+    pub fn fill_with(self, mut make: impl FnMut(usize) -> T) -> Filled<'c> {
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            slot.write(make(index));
+        }
+        Filled { _this: PhantomData }
+    }
+
+    /// Writes a copy of `elements`.
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many.
+    pub fn copy_from_slice(self, elements: &[T]) -> Filled<'c> {
+        assert_eq!(
+            self.slots.len(),
+            elements.len(),
+            "as many elements as slots"
+        );
+        for (slot, element) in self.slots.iter_mut().zip(elements) {
+            slot.write(*element);
+        }
+        Filled { _this: PhantomData }
+    }
+}
+
+impl<T> std::fmt::Debug for Slots<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Slots")
+            .field("len", &self.slots.len())
+            .finish()
+    }
+}
+
+impl std::fmt::Debug for Filled<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Filled").finish()
+    }
+}
+
+/// Writes a range of elements, in pieces on several threads; done when it returns.
+pub(crate) fn overwrite<T: Element>(
+    target: &mut RawBuffer,
+    elements: impl RangeBounds<usize>,
+    make: impl for<'c> Fn(usize, Slots<'c, T>) -> Filled<'c> + Sync,
+) -> Result<()> {
+    let elements = range::check(elements, target.bytes() / size_of::<T>())?;
+    let bytes = range::to_bytes::<T>(&elements);
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    let started = Started::now(target.device());
+    let _span = crate::telemetry::span!("copy", to = target.id(), bytes = bytes.len());
+    write(target, &elements, &bytes, &make)?;
+    started.done(
+        What::Copy,
+        target.device(),
+        None,
+        [Part {
+            raw: target,
+            bytes,
+            write: true,
+        }],
+    );
+    Ok(())
+}
+
+fn write<T: Element>(
+    target: &mut RawBuffer,
+    elements: &Range<usize>,
+    bytes: &Range<usize>,
+    make: &(impl for<'c> Fn(usize, Slots<'c, T>) -> Filled<'c> + Sync),
+) -> Result<()> {
+    let produce = |start: usize, to: *mut u8, count: usize| {
+        assert_no_lock_held("a closure of host_overwrite");
+        let to = to.cast::<MaybeUninit<T>>();
+        // Room in the ring, a vector of T, or an element of the buffer.
+        assert!(to.is_aligned(), "a piece is aligned for its elements");
+        // SAFETY: `to` is for this call alone, valid for `count` bytes, and aligned. `start` and `count` are whole elements.
+        let slots = unsafe { std::slice::from_raw_parts_mut(to, count / size_of::<T>()) };
+        make(
+            elements.start + start / size_of::<T>(),
+            Slots {
+                slots,
+                _this: PhantomData,
+            },
+        );
+    };
+    if target.is_host_memory() {
+        let _closed = target.wait_for_host(Access::Write)?;
+        produce(0, target.address_range(bytes).start, bytes.len());
+        return Ok(());
+    }
+    let staged = Staged {
+        direction: Direction::ToDevice,
+        host: Host::Produced(&produce),
+        device: target.address_range(bytes).start,
+        bytes: bytes.len(),
+        unit_bytes: size_of::<T>(),
+        kind: kind(target, CopyKind::HostToDevice),
+    };
+    if target.device().state().gate.is_none() {
+        // SAFETY: the range was checked, and the target is borrowed exclusively.
+        let copied = unsafe { with_host(target, Access::Write, staged) };
+        if let Some(outcome) = copied.transpose() {
+            return outcome;
+        }
+    }
+    // In one piece, and before the gate is locked: what makes the elements may look at other buffers.
+    let mut made: Vec<T> = host_vec::zeroed("host_overwrite", elements.len())?;
+    produce(0, made.as_mut_ptr().cast(), bytes.len());
+    put(target, bytes.start, bytemuck::cast_slice(&made))
+}

@@ -1,0 +1,34 @@
+//! Copies between the device and pageable memory of the host, through pinned memory that the library owns.
+//!
+//! The driver stages such copies on one thread. Here several threads fill (or empty) chunks of a ring of pinned memory while the
+//! copy engine moves the others, so that a large copy runs at the speed of the link. A copy to the device returns when its source is
+//! in the ring: what uses the buffer comes after it on the device.
+
+mod on_host;
+mod options;
+mod plan;
+mod predict;
+mod ring;
+mod staged;
+mod streaming;
+mod transfers;
+mod workers;
+// Not in `workers`: `tests/loom` compiles that with other locks.
+#[cfg(test)]
+mod workers_tests;
+
+pub(crate) use crate::buffer::transfer::on_host::copy_on_host;
+pub use crate::buffer::transfer::options::TransferOptions;
+pub(crate) use crate::buffer::transfer::staged::{Direction, Host, Staged, copy};
+pub(crate) use crate::buffer::transfer::transfers::Transfers;
+
+use crate::context::device::DeviceState;
+
+/// Whether CUDA knows nothing of the memory at this address: a copy from or to it is staged by somebody.
+pub(crate) fn is_pageable(device: &DeviceState, address: *const u8) -> bool {
+    // An older runtime says "invalid value" of memory that it does not know.
+    device
+        .api
+        .is_registered(device.ordinal, address)
+        .map_or(true, |registered| !registered)
+}

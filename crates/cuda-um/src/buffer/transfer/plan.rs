@@ -1,0 +1,132 @@
+//! How a staged copy is cut: into which pieces, for how many threads.
+
+use crate::buffer::transfer::options::PAGE;
+use crate::buffer::transfer::staged::{Direction, Staged};
+
+/// How a copy is cut.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Plan {
+    /// Where each piece begins, and where the last one ends.
+    pub(crate) bounds: Vec<usize>,
+    pub(crate) threads: usize,
+}
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// How many of the threads a staged copy is worth.
+pub(crate) fn copy_threads(bytes: usize, threads: usize) -> usize {
+    // A thread that sleeps comes too late for a smaller one.
+    match bytes / MIB {
+        0..2 => 1,
+        2..4 => threads.min(2),
+        4..16 => threads.min(4),
+        _ => threads,
+    }
+}
+
+/// How large a piece of a staged copy is, in the middle of it: 256 KiB for 1 MiB, twice as much for four times as many bytes, and at most
+/// 2 MiB.
+pub(crate) fn piece_bytes(bytes: usize) -> usize {
+    let fair = bytes.saturating_mul(64 * KIB).isqrt();
+    fair.next_multiple_of(PAGE).clamp(256 * KIB, 2 * MIB)
+}
+
+impl Plan {
+    /// Threads and pieces as an H200's host liked them (`docs/results/h200-cuda-13.0/staging.md`). The first pieces to the device, and
+    /// the last ones to the host, are small, for nothing else goes on while the CPU copies them.
+    pub(crate) fn new(copy: &Staged<'_>, chunk_bytes: usize, threads: usize) -> Self {
+        let threads = copy_threads(copy.bytes, threads);
+        let whole = |bytes: usize| {
+            let bytes = bytes.clamp((256 * KIB).min(chunk_bytes), chunk_bytes);
+            (bytes - bytes % copy.unit_bytes).max(copy.unit_bytes)
+        };
+        let fair = piece_bytes(copy.bytes);
+        let (mut sizes, mut left) = (Vec::new(), copy.bytes);
+        while left > 0 {
+            let share = [4, 2]
+                .get(sizes.len() / threads)
+                .map_or(fair, |part| fair / part);
+            let piece = whole(share).min(left);
+            sizes.push(piece);
+            left -= piece;
+        }
+        if copy.direction == Direction::ToHost {
+            sizes.reverse();
+        }
+        let mut bounds = vec![0];
+        bounds.extend(sizes.iter().scan(0, |end, size| {
+            *end += size;
+            Some(*end)
+        }));
+        Self {
+            threads: threads.min(sizes.len()),
+            bounds,
+        }
+    }
+
+    pub(crate) fn pieces(&self) -> usize {
+        self.bounds.len() - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Host;
+    use super::*;
+    use crate::driver::CopyKind;
+
+    fn plan(
+        direction: Direction,
+        bytes: usize,
+        unit_bytes: usize,
+        chunk_bytes: usize,
+        threads: usize,
+    ) -> Plan {
+        let copy = Staged {
+            direction,
+            host: Host::Memory(std::ptr::null_mut()),
+            device: std::ptr::null_mut(),
+            bytes,
+            unit_bytes,
+            kind: CopyKind::ByAddress,
+        };
+        Plan::new(&copy, chunk_bytes, threads)
+    }
+
+    #[test]
+    fn pieces_cover_the_copy_and_fit_the_chunks() {
+        for direction in [Direction::ToDevice, Direction::ToHost] {
+            for bytes in [12, 4096, 300_000, 3 * MIB, 20 * MIB, 1024 * MIB] {
+                for (unit, chunk, threads) in [
+                    (1, 4 * MIB, 8),
+                    (12, 4 * MIB, 3),
+                    (12, 4096, 1),
+                    (4096, 4096, 2),
+                ] {
+                    let bytes = bytes.next_multiple_of(unit);
+                    let plan = plan(direction, bytes, unit, chunk, threads);
+                    assert_eq!((plan.bounds[0], *plan.bounds.last().unwrap()), (0, bytes));
+                    for piece in plan.bounds.windows(2) {
+                        let bytes = piece[1] - piece[0];
+                        assert!(bytes > 0 && bytes <= chunk && bytes % unit == 0, "{plan:?}");
+                    }
+                    assert!((1..=threads).contains(&plan.threads));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn large_copies_have_all_threads_and_begin_or_end_small() {
+        let up = plan(Direction::ToDevice, 256 * MIB, 1, 4 * MIB, 8);
+        assert_eq!((up.threads, up.bounds[1]), (8, MIB / 2));
+        let down = plan(Direction::ToHost, 256 * MIB, 1, 4 * MIB, 8);
+        assert_eq!(down.bounds[1], down.bounds[2] - down.bounds[1]);
+        assert_eq!(
+            down.bounds[down.pieces()] - down.bounds[down.pieces() - 1],
+            MIB / 2
+        );
+        assert_eq!(plan(Direction::ToHost, 300_000, 1, 4 * MIB, 8).threads, 1);
+    }
+}

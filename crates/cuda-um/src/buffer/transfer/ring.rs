@@ -1,0 +1,244 @@
+//! The ring: chunks of pinned memory, two for each thread, and the threads.
+
+use crate::buffer::transfer::options::{CHUNKS_PER_THREAD, TransferOptions};
+use crate::buffer::transfer::workers::Workers;
+use crate::context::device::DeviceState;
+use crate::context::event::RawEvent;
+use crate::driver::Api;
+use crate::element::ALIGNMENT;
+use crate::error::Result;
+use crate::sync::{Mutex, after_unlock};
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// The chunks of all threads, and the threads.
+pub(crate) struct Ring {
+    options: TransferOptions,
+    lanes: Vec<Mutex<Lane>>,
+    /// The threads beside the calling one.
+    workers: Workers,
+}
+
+/// The chunks of one thread.
+///
+/// All copies through the ring are enqueued on one stream. So memory of a chunk may be given to the next copy *to the host* at once,
+/// but the CPU must not write there before the copies from it are done.
+#[derive(Default)]
+pub(crate) struct Lane {
+    chunk_bytes: usize,
+    /// Allocated when they are first needed.
+    chunks: Vec<Chunk>,
+    current: usize,
+}
+
+/// The chunks of one thread, which it has until this is dropped. It is no lock: closures of the caller run meanwhile.
+pub(crate) struct LaneTurn<'a> {
+    home: &'a Mutex<Lane>,
+    lane: Lane,
+}
+
+pub(crate) struct Chunk {
+    memory: Pinned,
+    /// Recorded behind the last copy that uses the chunk.
+    pub(crate) event: RawEvent,
+    /// Bytes at the beginning that copies use.
+    used: usize,
+}
+
+struct Pinned {
+    api: Arc<Api>,
+    ordinal: u32,
+    address: NonNull<u8>,
+    /// A copy may still use it, and nobody can wait for that: it is never freed.
+    is_kept: bool,
+}
+
+#[allow(unsafe_code, reason = "the pinned memory is the chunk's own")]
+// SAFETY: the memory is the chunk's own, and only the thread that has its lane uses it (see `staged::copy`).
+unsafe impl Send for Pinned {}
+
+/// A piece begins at an address that any element may have (`host_overwrite` makes slices of elements of pieces), and so on cache lines of
+/// its own.
+const ALIGN: usize = ALIGNMENT;
+
+impl Ring {
+    pub(crate) fn new(options: TransferOptions) -> Self {
+        let lane = || Lane {
+            chunk_bytes: options.chunk_bytes(),
+            chunks: Vec::new(),
+            current: 0,
+        };
+        Self {
+            options,
+            lanes: (0..options.threads).map(|_| Mutex::new(lane())).collect(),
+            workers: Workers::new(),
+        }
+    }
+
+    pub(crate) fn options(&self) -> TransferOptions {
+        self.options
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.options.threads
+    }
+
+    /// The chunks of a thread. To be called for each thread once at a time.
+    pub(crate) fn lane(&self, thread: usize) -> LaneTurn<'_> {
+        let home = &self.lanes[thread];
+        let lane = std::mem::take(&mut *home.lock());
+        LaneTurn { home, lane }
+    }
+
+    /// Runs `work(0)`, and `work` with other numbers below `count` on threads that come in time; returns when nobody is at it any more.
+    pub(crate) fn run(&self, count: usize, work: impl Fn(usize) + Sync) {
+        self.workers.run(count, &work);
+    }
+}
+
+impl Deref for LaneTurn<'_> {
+    type Target = Lane;
+
+    fn deref(&self) -> &Lane {
+        &self.lane
+    }
+}
+
+impl DerefMut for LaneTurn<'_> {
+    fn deref_mut(&mut self) -> &mut Lane {
+        &mut self.lane
+    }
+}
+
+impl Drop for LaneTurn<'_> {
+    fn drop(&mut self) {
+        std::mem::swap(&mut *self.home.lock(), &mut self.lane);
+    }
+}
+
+impl Lane {
+    /// Makes sure that there are so many chunks, or at least one; says how many there are.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for any chunk.
+    pub(crate) fn prepare(&mut self, device: &DeviceState, count: usize) -> Result<usize> {
+        while self.chunks.len() < count.min(CHUNKS_PER_THREAD) {
+            match Chunk::new(device, self.chunk_bytes) {
+                Ok(chunk) => self.chunks.push(chunk),
+                Err(error) if self.chunks.is_empty() => return Err(error),
+                Err(error) => {
+                    after_unlock(move || {
+                        crate::telemetry::debug!(%error, "one chunk to stage copies instead of two");
+                    });
+                    break;
+                }
+            }
+        }
+        Ok(self.chunks.len())
+    }
+
+    /// Room for a piece, which the CPU may write: behind what the copies before use, or, when they are done, in their place. It is aligned
+    /// for any element.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for any chunk, or those copies cannot be waited for.
+    pub(crate) fn room(&mut self, device: &DeviceState, bytes: usize) -> Result<(&Chunk, *mut u8)> {
+        let fits = |chunk: &Chunk| chunk.free_from() + bytes <= self.chunk_bytes;
+        if !self.chunks.get(self.current).is_some_and(fits) {
+            self.current = (self.current + 1) % self.prepare(device, CHUNKS_PER_THREAD)?;
+            self.chunks[self.current].wait()?;
+        }
+        let chunk = &mut self.chunks[self.current];
+        let start = chunk.free_from();
+        chunk.used = start + bytes;
+        Ok((chunk, chunk.address().wrapping_add(start)))
+    }
+
+    /// Takes the chunks in turn, for copies to the host; the number of the next one of those that are prepared.
+    pub(crate) fn next(&mut self) -> usize {
+        self.current = (self.current + 1) % self.chunks.len().max(1);
+        // Until it is waited for, all of it is in use.
+        self.chunks[self.current].used = self.chunk_bytes;
+        self.current
+    }
+
+    /// A chunk by its number, which `next` gave.
+    pub(crate) fn chunk(&mut self, index: usize) -> &mut Chunk {
+        &mut self.chunks[index]
+    }
+}
+
+impl Chunk {
+    fn new(device: &DeviceState, bytes: usize) -> Result<Self> {
+        Ok(Self {
+            event: RawEvent::create(device, false)?,
+            memory: Pinned {
+                address: device.api.host_alloc(device.ordinal, bytes, false)?,
+                api: Arc::clone(&device.api),
+                ordinal: device.ordinal,
+                is_kept: false,
+            },
+            used: 0,
+        })
+    }
+
+    pub(crate) fn address(&self) -> *mut u8 {
+        self.memory.address.as_ptr()
+    }
+
+    /// Where the next piece may begin.
+    fn free_from(&self) -> usize {
+        self.used.next_multiple_of(ALIGN)
+    }
+
+    /// Waits until no copy uses it.
+    pub(crate) fn wait(&mut self) -> Result<()> {
+        if self.used > 0 {
+            self.event.wait()?;
+            self.used = 0;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        if self.memory.api.origin.is_inherited() {
+            return;
+        }
+        let Err(error) = self.wait() else {
+            return;
+        };
+        // The event may be what failed, and not the copies. In a broken context nothing runs any more, and freeing says so, too.
+        let Pinned { api, ordinal, .. } = &self.memory;
+        let is_over = error.is_sticky() || api.device_synchronize(*ordinal).is_ok();
+        if is_over {
+            after_unlock(move || {
+                crate::telemetry::debug!(%error, "a chunk of pinned memory whose event could not be waited for");
+            });
+            return;
+        }
+        self.memory.is_kept = true;
+        after_unlock(move || {
+            crate::telemetry::warn!(%error, "a chunk of pinned memory is leaked: its copies could not be waited for");
+        });
+    }
+}
+
+#[allow(unsafe_code, reason = "frees its memory")]
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        if self.is_kept || self.api.origin.is_inherited() {
+            return;
+        }
+        // SAFETY: the chunk's own memory; the chunk has waited for the copies that use it.
+        if let Err(error) = unsafe { self.api.free_host(self.ordinal, self.address) } {
+            after_unlock(move || {
+                crate::telemetry::warn!(%error, "pinned memory for staging could not be freed");
+            });
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! One large copy, in pieces through the ring.
+#![allow(unsafe_code, reason = "copies by address, on several threads")]
+
+use crate::buffer::transfer::options::CHUNKS_PER_THREAD;
+use crate::buffer::transfer::plan::Plan;
+use crate::buffer::transfer::ring::{Chunk, Ring};
+use crate::buffer::transfer::streaming;
+use crate::context::device::DeviceState;
+use crate::context::stream::StreamInner;
+use crate::driver::CopyKind;
+use crate::error::{Error, Result};
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::{Mutex, after_unlock};
+use std::sync::Arc;
+
+/// Which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    ToDevice,
+    ToHost,
+}
+
+/// A copy between the host and memory of a device.
+#[derive(Clone, Copy)]
+pub(crate) struct Staged<'a> {
+    pub(crate) direction: Direction,
+    pub(crate) host: Host<'a>,
+    pub(crate) device: *mut u8,
+    pub(crate) bytes: usize,
+    /// Bytes that stay together in one piece.
+    pub(crate) unit_bytes: usize,
+    /// How CUDA is told what the two are.
+    pub(crate) kind: CopyKind,
+}
+
+/// The host's side.
+#[derive(Clone, Copy)]
+pub(crate) enum Host<'a> {
+    Memory(*mut u8),
+    /// Bytes that are made as they are needed: from which byte on, where to, how many.
+    Produced(&'a (dyn Fn(usize, *mut u8, usize) + Sync)),
+}
+
+// SAFETY: whoever makes one promises `copy` that the memory is its own for that time, on whatever thread.
+unsafe impl Sync for Staged<'_> {}
+
+/// Copies through the ring, if the copy is large enough, the memory pageable and there is a ring that nobody uses now; else says `None`
+/// and has done nothing. When it returns, nothing uses the host's memory any more; a copy to the device may still go on, on the
+/// stream.
+///
+/// The stream is always the same one for a device: chunks count on it.
+///
+/// # Errors
+///
+/// [`Error::Incomplete`] with the bytes that are certainly copied. Nothing of the copy goes on then.
+///
+/// # Safety
+///
+/// Both sides are valid for `bytes`, nobody else uses them meanwhile (the device's side: until the stream is done with it), and what the
+/// stream runs before makes that so for the device.
+pub(crate) unsafe fn copy(
+    device: &Arc<DeviceState>,
+    stream: &StreamInner,
+    staged: Staged<'_>,
+) -> Option<Result<()>> {
+    // Not waited for: what produces the bytes may copy, too.
+    let ring = device.transfers.take()?;
+    let options = ring.options();
+    if !options.stages(staged.bytes) || staged.unit_bytes > options.chunk_bytes() {
+        return None;
+    }
+    if let Host::Memory(address) = staged.host
+        && staged.bytes >= ASKED
+        && !crate::buffer::transfer::is_pageable(device, address)
+    {
+        return None;
+    }
+    let plan = Plan::new(&staged, options.chunk_bytes(), ring.threads());
+    let threads = plan.threads;
+    // All at once, so that later copies meet no allocation, whichever threads come first.
+    let chunks = if threads > 1 { CHUNKS_PER_THREAD } else { 1 };
+    for thread in 0..threads {
+        match ring.lane(thread).prepare(device, chunks) {
+            Err(error) if thread == 0 => {
+                after_unlock(move || {
+                    crate::telemetry::warn!(%error, "no pinned memory to stage copies: the driver copies by itself");
+                });
+                return None;
+            }
+            // That thread leaves the pieces to the others.
+            _ => {}
+        }
+    }
+    let job = Job {
+        device,
+        ring: &ring,
+        stream,
+        staged,
+        done: (0..plan.pieces()).map(|_| AtomicBool::new(false)).collect(),
+        plan,
+        next: AtomicUsize::new(0),
+        stopped: AtomicBool::new(false),
+        error: Mutex::new(None),
+    };
+    let on_panic = FinishOnPanic(stream);
+    // SAFETY: the caller's promise; each thread has chunks of its own, and no other copy has the ring.
+    ring.run(threads, |thread| unsafe { job.work(thread) });
+    drop(on_panic);
+    Some(job.outcome())
+}
+
+/// From so many bytes on it is worth asking whether the memory is pinned: the answer costs as much as copying some KiB.
+const ASKED: usize = 64 << 10;
+
+/// Waits for the stream even if a thread panics (a subscriber of `tracing` may): the ring and the caller's memory outlive the copy.
+struct FinishOnPanic<'a>(&'a StreamInner);
+
+impl Drop for FinishOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = self.0.finish();
+        }
+    }
+}
+
+struct Job<'a> {
+    device: &'a DeviceState,
+    ring: &'a Ring,
+    stream: &'a StreamInner,
+    staged: Staged<'a>,
+    plan: Plan,
+    next: AtomicUsize,
+    /// Something failed: no new pieces.
+    stopped: AtomicBool,
+    /// The pieces that were enqueued (to the device) or have arrived (at the host).
+    done: Vec<AtomicBool>,
+    error: Mutex<Option<Error>>,
+}
+
+/// Lets no thread begin a new piece once this is dropped: by an error or a panic.
+struct StopOthers<'a>(&'a AtomicBool);
+
+impl Drop for StopOthers<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// A piece on its way to the host, in one of the thread's chunks.
+struct Waiting {
+    piece: usize,
+    /// The chunk's.
+    number: usize,
+}
+
+impl Job<'_> {
+    /// What one thread does.
+    ///
+    /// # Safety
+    ///
+    /// As for `copy`; no other thread has this number.
+    unsafe fn work(&self, thread: usize) {
+        let stop = StopOthers(&self.stopped);
+        let result = match self.staged.direction {
+            // SAFETY: the caller's promise.
+            Direction::ToDevice => unsafe { self.fill(thread) },
+            // SAFETY: the caller's promise.
+            Direction::ToHost => unsafe { self.empty(thread) },
+        };
+        match result {
+            Ok(()) => std::mem::forget(stop),
+            Err(error) => {
+                self.error.lock().get_or_insert(error);
+            }
+        }
+    }
+
+    /// The next piece that nobody has taken.
+    fn take(&self) -> Option<usize> {
+        let piece = self.next.fetch_add(1, Ordering::AcqRel);
+        (piece < self.done.len() && !self.stopped.load(Ordering::Acquire)).then_some(piece)
+    }
+
+    /// Where a piece begins, and its bytes.
+    fn range(&self, piece: usize) -> (usize, usize) {
+        let (start, end) = (self.plan.bounds[piece], self.plan.bounds[piece + 1]);
+        (start, end - start)
+    }
+
+    /// # Safety
+    ///
+    /// As for `work`.
+    unsafe fn fill(&self, thread: usize) -> Result<()> {
+        let mut lane = self.ring.lane(thread);
+        if lane.prepare(self.device, 1).is_err() {
+            // The first thread has a chunk.
+            return Ok(());
+        }
+        while let Some(piece) = self.take() {
+            let (start, bytes) = self.range(piece);
+            let (chunk, to) = lane.room(self.device, bytes)?;
+            match self.staged.host {
+                // SAFETY: the piece is within the source; the room is this thread's, and the copy engine is done with it.
+                Host::Memory(from) => unsafe { self.copy(from.add(start), to, bytes) },
+                Host::Produced(produce) => produce(start, to, bytes),
+            }
+            // SAFETY: the piece is within the target; the room is left alone until the chunk's event is done.
+            unsafe { self.enqueue(chunk, to, start, bytes) }?;
+            self.done[piece].store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    ///
+    /// As for `work`.
+    unsafe fn empty(&self, thread: usize) -> Result<()> {
+        let mut lane = self.ring.lane(thread);
+        let wanted = self.plan.pieces().div_ceil(self.plan.threads);
+        let Ok(chunks) = lane.prepare(self.device, wanted) else {
+            // The first thread has a chunk.
+            return Ok(());
+        };
+        let mut waiting = std::collections::VecDeque::with_capacity(chunks);
+        loop {
+            if waiting.len() < chunks
+                && let Some(piece) = self.take()
+            {
+                let (start, bytes) = self.range(piece);
+                let number = lane.next();
+                let chunk = lane.chunk(number);
+                // SAFETY: the piece is within the source. The chunk is this thread's and was emptied; a copy from it to the device is
+                // before this one on the same stream.
+                unsafe { self.enqueue(chunk, chunk.address(), start, bytes) }?;
+                waiting.push_back(Waiting { piece, number });
+                continue;
+            }
+            let Some(Waiting { piece, number }) = waiting.pop_front() else {
+                return Ok(());
+            };
+            let chunk = lane.chunk(number);
+            chunk.wait()?;
+            let (start, bytes) = self.range(piece);
+            if let Host::Memory(to) = self.staged.host {
+                // SAFETY: the piece is within the target, which nobody else uses; the copy engine is done with the chunk.
+                unsafe { self.copy(chunk.address(), to.add(start), bytes) };
+            }
+            self.done[piece].store(true, Ordering::Release);
+        }
+    }
+
+    /// # Safety
+    ///
+    /// Both are valid for `bytes`, and do not overlap.
+    unsafe fn copy(&self, from: *const u8, to: *mut u8, bytes: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.staged.bytes {
+                ..streaming::FROM => std::ptr::copy_nonoverlapping(from, to, bytes),
+                _ => streaming::copy(from, to, bytes),
+            }
+        }
+    }
+
+    /// Enqueues the copy between pinned memory in a chunk and the device, and records the chunk's event.
+    ///
+    /// # Safety
+    ///
+    /// The range is within the device's memory, and the pinned memory is left alone until the event is done.
+    unsafe fn enqueue(
+        &self,
+        chunk: &Chunk,
+        pinned: *mut u8,
+        start: usize,
+        bytes: usize,
+    ) -> Result<()> {
+        let device = self.staged.device.wrapping_add(start);
+        let (to, from) = match self.staged.direction {
+            Direction::ToDevice => (device, pinned.cast_const()),
+            Direction::ToHost => (pinned, device.cast_const()),
+        };
+        let (api, ordinal) = (self.stream.api(), self.stream.ordinal());
+        // SAFETY: the caller's promise.
+        unsafe {
+            api.memcpy_async(
+                ordinal,
+                to,
+                from,
+                bytes,
+                self.staged.kind,
+                self.stream.raw(),
+            )
+        }?;
+        chunk.event.record_again(self.stream)
+    }
+
+    fn outcome(self) -> Result<()> {
+        let Some(cause) = self.error.into_inner() else {
+            return Ok(());
+        };
+        // Something may be enqueued behind which no event was recorded.
+        let finished = self.stream.finish();
+        let sticky = cause.is_sticky() || finished.is_err_and(|error| error.is_sticky());
+        let whole = self
+            .done
+            .iter()
+            .take_while(|done| done.load(Ordering::Acquire))
+            .count();
+        let copied_bytes = match self.staged.direction {
+            // Enqueued is not done, if the context broke.
+            Direction::ToDevice if sticky => 0,
+            _ => self.plan.bounds[whole],
+        };
+        Err(Error::Incomplete {
+            copied_bytes,
+            total_bytes: self.staged.bytes,
+            cause: Box::new(cause),
+        })
+    }
+}

@@ -1,0 +1,216 @@
+//! Threads that help with copies.
+//!
+//! A copy often ends before a sleeping thread is awake, which takes 145 us on an H200's host (`thread_wake_us` in
+//! `docs/results/h200-cuda-13.0/calibration.json`). So nobody waits for a helper that has not begun: who comes too late finds the work
+//! closed. A pool of `rayon` waits for all that was spawned.
+#![allow(unsafe_code, reason = "lends work to threads that live longer")]
+
+use crate::fork::Origin;
+use crate::sync::thread;
+use crate::sync::thread::JoinHandle;
+use crate::sync::{Condvar, Mutex, Turn, after_unlock, has_turn};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+
+/// Threads that start with the first work that is worth them.
+pub(crate) struct Workers {
+    shared: Arc<Shared>,
+    origin: Origin,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    opened: Condvar,
+    left: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    work: Option<Work>,
+    /// Helpers that are at it.
+    running: usize,
+    panic: Option<Panic>,
+    closing: bool,
+}
+
+type Panic = Box<dyn Any + Send>;
+
+/// Work that helpers may join, and the numbers that are left for them.
+struct Work {
+    run: *const (dyn Fn(usize) + Sync),
+    numbers: std::ops::Range<usize>,
+    /// The thread that waits for it has a turn at the gate.
+    has_turn: bool,
+}
+
+/// A helper's part of the work.
+struct Joined {
+    run: *const (dyn Fn(usize) + Sync),
+    number: usize,
+    has_turn: bool,
+}
+
+/// A helper is at the work until this is dropped.
+struct Leave<'a>(&'a Shared);
+
+// SAFETY: what is pointed to is `Sync`, and lives until the work is closed and nobody is at it (see `run`).
+unsafe impl Send for Work {}
+
+impl Workers {
+    pub(crate) fn new() -> Self {
+        Self {
+            shared: Arc::default(),
+            origin: Origin::here(),
+            threads: Mutex::default(),
+        }
+    }
+
+    /// Runs `work(0)` here, and `work` with other numbers below `count` on helpers that come in time. When it returns, or panics, nobody
+    /// is at it any more. To be called by one thread at a time.
+    pub(crate) fn run(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
+        let helpers = self.start(count.saturating_sub(1));
+        if helpers == 0 {
+            return work(0);
+        }
+        let lent: *const (dyn Fn(usize) + Sync + '_) = work;
+        // SAFETY: of the same type but for the lifetime. It is used while the work is open or a helper is at it, and this function
+        // closes it and waits for them before it ends, whatever `work` does.
+        let run = unsafe {
+            std::mem::transmute::<
+                *const (dyn Fn(usize) + Sync + '_),
+                *const (dyn Fn(usize) + Sync + 'static),
+            >(lent)
+        };
+        self.shared.state.lock().work = Some(Work {
+            run,
+            numbers: 1..helpers + 1,
+            has_turn: has_turn(),
+        });
+        for _ in 0..helpers {
+            self.shared.opened.notify_one();
+        }
+        let own = catch_unwind(AssertUnwindSafe(|| work(0)));
+        let panic = {
+            let mut state = self.shared.state.lock();
+            state.work = None;
+            while state.running > 0 {
+                self.shared.left.wait(&mut state);
+            }
+            state.panic.take()
+        };
+        let mut first = own.err();
+        if let Some(panic) = panic {
+            keep_first(&mut first, panic);
+        }
+        if let Some(panic) = first {
+            resume_unwind(panic);
+        }
+    }
+
+    /// Helpers that are at it now.
+    #[cfg(test)]
+    pub(crate) fn running(&self) -> usize {
+        self.shared.state.lock().running
+    }
+
+    /// Makes sure that there are so many helpers; fewer if the system has none to give. How many there are, of those.
+    fn start(&self, wanted: usize) -> usize {
+        let mut threads = self.threads.lock();
+        while threads.len() < wanted {
+            let shared = Arc::clone(&self.shared);
+            let thread = thread::Builder::new().name("cuda-um-transfer".to_owned());
+            match thread.spawn(move || shared.help()) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    after_unlock(move || {
+                        crate::telemetry::warn!(%error, "copies have fewer threads");
+                    });
+                    break;
+                }
+            }
+        }
+        threads.len().min(wanted)
+    }
+}
+
+impl Shared {
+    fn help(&self) {
+        while let Some(joined) = self.join() {
+            // Until this thread has left, so that what is put off runs after that.
+            let _turn = joined.has_turn.then(Turn::begin);
+            let leave = Leave(self);
+            // SAFETY: the work was open when this thread joined it, and `Workers::run` waits until it has left.
+            let outcome =
+                catch_unwind(AssertUnwindSafe(|| unsafe { (*joined.run)(joined.number) }));
+            if let Err(panic) = outcome {
+                keep_first(&mut self.state.lock().panic, panic);
+            }
+            drop(leave);
+        }
+    }
+
+    /// Waits for work to help with; none if there will be no more.
+    fn join(&self) -> Option<Joined> {
+        let mut state = self.state.lock();
+        loop {
+            if state.closing {
+                return None;
+            }
+            if let Some(work) = &mut state.work
+                && let Some(number) = work.numbers.next()
+            {
+                let (run, has_turn) = (work.run, work.has_turn);
+                state.running += 1;
+                return Some(Joined {
+                    run,
+                    number,
+                    has_turn,
+                });
+            }
+            self.opened.wait(&mut state);
+        }
+    }
+}
+
+/// The destructor of a payload is foreign code, which may panic as well: one that does not come out is forgotten.
+fn keep_first(first: &mut Option<Panic>, panic: Panic) {
+    match first {
+        None => *first = Some(panic),
+        Some(_) => std::mem::forget(panic),
+    }
+}
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.running -= 1;
+        if state.running == 0 {
+            self.0.left.notify_one();
+        }
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        if self.origin.is_inherited() {
+            // The threads are not in this process.
+            std::mem::take(self.threads.get_mut())
+                .into_iter()
+                .for_each(std::mem::forget);
+            return;
+        }
+        self.shared.state.lock().closing = true;
+        self.shared.opened.notify_all();
+        let own = thread::current().id();
+        for thread in self.threads.get_mut().drain(..) {
+            // A helper that runs foreign code, after its work, may drop this: it cannot wait for itself.
+            if thread.thread().id() != own {
+                // Panics of work were caught.
+                let _ = thread.join();
+            }
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! Managed memory: one pointer for the CPU and the GPU.
+
+use crate::Element;
+use crate::buffer::pinned;
+use crate::buffer::placement::{AccessPattern, Chosen, Placed, Placement};
+use crate::context::device::Device;
+use crate::error::Result;
+use crate::label::{Label, Name};
+use crate::resource::allocation::RawBuffer;
+use crate::resource::backing;
+use crate::{element, range};
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::panic::Location;
+
+/// Memory with one pointer for the CPU and the device: managed memory (`cudaMallocManaged`), which every device of the runtime uses and
+/// whose pages migrate to who uses them; or, where an [`AccessPattern`] or a [`Placement`] says so, pinned memory that the buffer's
+/// device has mapped.
+///
+/// ```
+/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+/// use cuda_um::{Location, UnifiedBuffer};
+///
+/// let stream = device.stream()?;
+/// let mut data = UnifiedBuffer::<f32>::zeroed(&device, 1024)?;
+/// data.host_mut()?[0] = 1.0; // waits for the GPU, then the CPU writes in place
+/// data.prefetch(Location::from(&device), &stream)?; // on the stream, before a kernel that reads it
+/// data.fill(2.0, &stream)?;
+/// assert_eq!(data.host()?[0], 2.0);
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
+///
+/// It knows the work that still uses it: host guards wait for just that, work on another stream is ordered after it, and dropping
+/// it in use neither waits nor frees too early. A buffer that was closed is gone:
+///
+/// ```compile_fail
+/// # let device = cuda_um::Runtime::open().unwrap().device(0).unwrap();
+/// let data = cuda_um::UnifiedBuffer::<f32>::zeroed(&device, 4).unwrap();
+/// data.close().unwrap();
+/// data.host().unwrap();
+/// ```
+#[doc(alias = "cudaMallocManaged")]
+pub struct UnifiedBuffer<T> {
+    pub(crate) raw: RawBuffer,
+    chosen: Chosen,
+    _elements: PhantomData<T>,
+}
+
+/// How a unified buffer is allocated.
+///
+/// ```
+/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+/// use cuda_um::{AccessPattern, Advice, UnifiedBuffer, UnifiedOptions};
+///
+/// let weights = UnifiedOptions::default().pattern(AccessPattern::ReadMostly);
+/// let weights = UnifiedBuffer::from_slice_with(&device, &[0.5f32; 1000], weights)?;
+/// assert_eq!(weights.placement().advice, Some(Advice::SetReadMostly));
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnifiedOptions {
+    oversubscription: Oversubscription,
+    placement: Placement,
+    pattern: AccessPattern,
+    name: Option<&'static str>,
+}
+
+/// Whether managed memory may be more than the device has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Oversubscription {
+    /// No: an allocation larger than what is free, or than the device together with the managed memory that lives there already,
+    /// is refused as out of memory. An oversubscribed device can hang for every process that uses it.
+    #[default]
+    Refused,
+    /// Yes: the driver evicts pages to the host as needed.
+    Allowed,
+}
+
+impl UnifiedOptions {
+    /// Sets whether the memory may be more than the device has. The default is [`Oversubscription::Refused`].
+    #[must_use]
+    pub fn oversubscription(mut self, oversubscription: Oversubscription) -> Self {
+        self.oversubscription = oversubscription;
+        self
+    }
+
+    /// Names the buffer, for traces; [`UnifiedBuffer::set_name`] names it later. Else it goes by its type and length.
+    #[must_use]
+    pub fn name(mut self, name: &'static str) -> Self {
+        self.name = Some(name);
+        self
+    }
+
+    /// Sets what memory it is to have. The default is [`Placement::Auto`].
+    #[must_use]
+    pub fn placement(mut self, placement: Placement) -> Self {
+        self.placement = placement;
+        self
+    }
+
+    /// States how it will be used. The default is [`AccessPattern::General`].
+    #[must_use]
+    pub fn pattern(mut self, pattern: AccessPattern) -> Self {
+        self.pattern = pattern;
+        self
+    }
+}
+
+buffer_methods!([] UnifiedBuffer);
+host_methods!([] UnifiedBuffer);
+
+impl<T: Element> UnifiedBuffer<T> {
+    /// `len` zeros.
+    ///
+    /// # Ordering
+    ///
+    /// The zeros are enqueued on the device's [default stream](Device::default_stream), so they are first resident on the device;
+    /// whatever uses the buffer comes after.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), also for more than the device has free (see [`Oversubscription`]);
+    /// [`Error::NotSupported`](crate::Error::NotSupported) on a device without the memory that was asked for (without managed memory,
+    /// [`Placement::Auto`] takes mapped memory);
+    /// [`Error::Busy`](crate::Error::Busy) on a device without concurrent managed access while host guards live;
+    /// [`Error::TooLarge`](crate::Error::TooLarge); and what the CUDA functions report.
+    #[track_caller]
+    pub fn zeroed(device: &Device, len: usize) -> Result<Self> {
+        Self::zeroed_with(device, len, UnifiedOptions::default())
+    }
+
+    /// `len` zeros, with options.
+    ///
+    /// # Errors
+    ///
+    /// As for [`zeroed`](Self::zeroed).
+    #[track_caller]
+    pub fn zeroed_with(device: &Device, len: usize, options: UnifiedOptions) -> Result<Self> {
+        let mut buffer = Self::allocate(device, len, options)?;
+        buffer.populate()?;
+        buffer.set_zero(&device.default_stream()?)?;
+        Ok(buffer)
+    }
+
+    /// A copy of a slice, which may be used again when it returns; whatever uses the buffer comes after the copy.
+    ///
+    /// # Errors
+    ///
+    /// As for [`zeroed`](Self::zeroed).
+    #[track_caller]
+    pub fn from_slice(device: &Device, elements: &[T]) -> Result<Self> {
+        Self::from_slice_with(device, elements, UnifiedOptions::default())
+    }
+
+    /// A copy of a slice, with options.
+    ///
+    /// # Errors
+    ///
+    /// As for [`zeroed`](Self::zeroed).
+    #[track_caller]
+    pub fn from_slice_with(
+        device: &Device,
+        elements: &[T],
+        options: UnifiedOptions,
+    ) -> Result<Self> {
+        let mut buffer = Self::allocate(device, elements.len(), options)?;
+        buffer.populate()?;
+        buffer.copy_from_host(elements)?;
+        Ok(buffer)
+    }
+
+    /// `len` elements that are not initialised: for kernels to write. No page is resident anywhere yet.
+    ///
+    /// # Errors
+    ///
+    /// As for [`zeroed`](Self::zeroed).
+    #[track_caller]
+    pub fn uninit(
+        device: &Device,
+        len: usize,
+        options: UnifiedOptions,
+    ) -> Result<UnifiedBuffer<MaybeUninit<T>>> {
+        let Self { raw, chosen, .. } = Self::allocate(device, len, options)?;
+        Ok(UnifiedBuffer {
+            raw,
+            chosen,
+            _elements: PhantomData,
+        })
+    }
+
+    /// Makes the pages resident on the device at once: a memset or copy would fault them in one after the other.
+    fn populate(&self) -> Result<()> {
+        let device = self.device();
+        if !device.capabilities().concurrent_managed_access || !self.raw.is_managed() {
+            return Ok(());
+        }
+        self.prefetch(device, &device.default_stream()?)
+    }
+
+    #[track_caller]
+    fn allocate(device: &Device, len: usize, options: UnifiedOptions) -> Result<Self> {
+        const { element::assert_element::<T>() };
+        let bytes = range::size_bytes::<T>(len)?;
+        // Before the choice of memory looks at settings, which are behind locks.
+        device.api().origin.check("allocation")?;
+        let UnifiedOptions {
+            oversubscription,
+            placement,
+            pattern,
+            name,
+        } = options;
+        let chosen = Chosen::new(device, bytes, placement, pattern)?;
+        let raw = if bytes == 0 {
+            RawBuffer::empty::<T>(device)
+        } else if chosen.is_mapped() {
+            backing::with_retry(device, || pinned::allocate_bytes(device, bytes))?
+        } else {
+            let oversubscribe = oversubscription == Oversubscription::Allowed;
+            let memory =
+                backing::with_retry(device, || backing::managed(device, bytes, oversubscribe))?;
+            let pointer = memory.0;
+            RawBuffer::new(device, memory, Some(pointer), bytes)
+        };
+        let label = Label::of::<T>("UnifiedBuffer", Location::caller());
+        let mut raw = raw.labelled(label);
+        if let Some(name) = name {
+            raw.set_name(Name::Static(name));
+        }
+        let buffer = Self {
+            raw,
+            chosen,
+            _elements: PhantomData,
+        };
+        if let Some(advice) = chosen.advice(device) {
+            buffer.advise(advice)?;
+        }
+        Ok(buffer)
+    }
+}
+
+#[allow(unsafe_code, reason = "the caller's promise is needed")]
+impl<T: Element> UnifiedBuffer<MaybeUninit<T>> {
+    /// The same buffer, initialised.
+    ///
+    /// # Safety
+    ///
+    /// Work that was enqueued before writes every element.
+    pub unsafe fn assume_init(self) -> UnifiedBuffer<T> {
+        UnifiedBuffer {
+            raw: self.raw,
+            chosen: self.chosen,
+            _elements: PhantomData,
+        }
+    }
+}
+
+impl<T> UnifiedBuffer<T> {
+    /// A buffer over managed memory of a pool.
+    pub(crate) fn from_raw(raw: RawBuffer, site: &'static Location<'static>) -> Self {
+        Self {
+            raw: raw.labelled(Label::of::<T>("UnifiedBuffer", site)),
+            chosen: Chosen::POOLED,
+            _elements: PhantomData,
+        }
+    }
+
+    /// What memory it has, and why.
+    pub fn placement(&self) -> Placed {
+        self.chosen.in_words(self.device())
+    }
+
+    /// Waits for the buffer's own work and frees it, with the error that dropping it would swallow.
+    ///
+    /// # Errors
+    ///
+    /// What the CUDA functions report: a failure of that work as well. The memory is then leaked.
+    #[doc(alias = "cudaFree")]
+    pub fn close(self) -> Result<()> {
+        self.raw.close().map(drop)
+    }
+}

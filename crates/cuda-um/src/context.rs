@@ -1,0 +1,17 @@
+//! Devices, streams, and the order of the work on them.
+
+pub(crate) mod capability;
+pub(crate) mod device;
+pub(crate) mod drain;
+pub(crate) mod driver_state;
+pub(crate) mod enqueue;
+pub(crate) mod event;
+pub(crate) mod exclusion;
+pub(crate) mod observer;
+pub(crate) mod reclaim;
+// Not in `reclaim`: `tests/loom` compiles that file with the locks of loom.
+#[cfg(test)]
+mod reclaim_tests;
+pub(crate) mod runtime;
+pub(crate) mod stream;
+pub(crate) mod tracker;

@@ -1,0 +1,172 @@
+//! What a device can do.
+
+use crate::driver::Api;
+use crate::error::{Error, Result};
+use cuda_um_sys::cudaDeviceAttr as Attribute;
+
+/// What one device can do, asked once and kept.
+///
+/// ```
+/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+/// let capabilities = device.capabilities();
+/// assert!(capabilities.managed_memory);
+/// println!("compute capability {:?}", capabilities.compute_capability);
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
+#[doc(alias = "cudaDeviceGetAttribute")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// Major and minor compute capability.
+    pub compute_capability: (u32, u32),
+    /// Managed memory can be allocated.
+    pub managed_memory: bool,
+    /// The CPU may use managed memory while kernels run; without it there is no prefetch, and host guards hold launches off.
+    pub concurrent_managed_access: bool,
+    /// Kernels may use memory that was never given to CUDA.
+    pub pageable_memory_access: bool,
+    /// They do so through the CPU's own page tables.
+    pub pageable_uses_host_page_tables: bool,
+    /// The CPU reads managed memory on the device without migrating it.
+    pub direct_host_access: bool,
+    /// One address space for the host and all devices.
+    pub unified_addressing: bool,
+    /// Host memory that the caller owns can be registered.
+    pub host_register: bool,
+    /// Host memory can be mapped into the device's address space.
+    pub map_host_memory: bool,
+    /// A kernel can use registered host memory at the host's own address.
+    pub host_pointer_for_registered: bool,
+    /// Stream-ordered memory pools.
+    pub memory_pools: bool,
+    /// The device shares its memory with the CPU.
+    pub integrated: bool,
+    /// The NUMA node nearest to the device, where the runtime says.
+    pub host_numa_id: Option<i32>,
+    /// Streaming multiprocessors.
+    pub multiprocessors: u32,
+    /// Threads in a warp.
+    pub warp_size: u32,
+    /// Most threads in a block.
+    pub max_threads_per_block: u32,
+    /// Largest block in each dimension.
+    pub max_block: [u32; 3],
+    /// Largest grid in each dimension.
+    pub max_grid: [u32; 3],
+    /// Shared memory that every kernel may ask for.
+    pub shared_bytes_per_block: u32,
+    /// Shared memory that a kernel may ask for after [`Kernel::allow_shared_bytes`](crate::Kernel::allow_shared_bytes).
+    pub shared_bytes_per_block_optin: u32,
+    /// Copy engines that work beside kernels.
+    pub copy_engines: u32,
+    /// Bytes of the device's second-level cache.
+    pub l2_cache_bytes: u32,
+}
+
+impl Capabilities {
+    pub(crate) fn read(api: &Api, ordinal: u32) -> Result<Self> {
+        let number = |attribute| {
+            Ok::<_, crate::Error>(u32::try_from(api.attribute(ordinal, attribute)?).unwrap_or(0))
+        };
+        // Every supported version knows these: a failure is no answer, and must not be kept as "no".
+        let flag = |attribute| Ok::<_, crate::Error>(api.attribute(ordinal, attribute)? != 0);
+        Ok(Self {
+            compute_capability: (
+                number(Attribute::cudaDevAttrComputeCapabilityMajor)?,
+                number(Attribute::cudaDevAttrComputeCapabilityMinor)?,
+            ),
+            managed_memory: flag(Attribute::cudaDevAttrManagedMemory)?,
+            concurrent_managed_access: flag(Attribute::cudaDevAttrConcurrentManagedAccess)?,
+            pageable_memory_access: flag(Attribute::cudaDevAttrPageableMemoryAccess)?,
+            pageable_uses_host_page_tables: flag(
+                Attribute::cudaDevAttrPageableMemoryAccessUsesHostPageTables,
+            )?,
+            direct_host_access: flag(Attribute::cudaDevAttrDirectManagedMemAccessFromHost)?,
+            unified_addressing: flag(Attribute::cudaDevAttrUnifiedAddressing)?,
+            host_register: flag(Attribute::cudaDevAttrHostRegisterSupported)?,
+            map_host_memory: flag(Attribute::cudaDevAttrCanMapHostMemory)?,
+            host_pointer_for_registered: flag(
+                Attribute::cudaDevAttrCanUseHostPointerForRegisteredMem,
+            )?,
+            memory_pools: flag(Attribute::cudaDevAttrMemoryPoolsSupported)?,
+            integrated: flag(Attribute::cudaDevAttrIntegrated)?,
+            multiprocessors: number(Attribute::cudaDevAttrMultiProcessorCount)?,
+            warp_size: number(Attribute::cudaDevAttrWarpSize)?,
+            max_threads_per_block: number(Attribute::cudaDevAttrMaxThreadsPerBlock)?,
+            max_block: [
+                number(Attribute::cudaDevAttrMaxBlockDimX)?,
+                number(Attribute::cudaDevAttrMaxBlockDimY)?,
+                number(Attribute::cudaDevAttrMaxBlockDimZ)?,
+            ],
+            max_grid: [
+                number(Attribute::cudaDevAttrMaxGridDimX)?,
+                number(Attribute::cudaDevAttrMaxGridDimY)?,
+                number(Attribute::cudaDevAttrMaxGridDimZ)?,
+            ],
+            shared_bytes_per_block: number(Attribute::cudaDevAttrMaxSharedMemoryPerBlock)?,
+            shared_bytes_per_block_optin: number(
+                Attribute::cudaDevAttrMaxSharedMemoryPerBlockOptin,
+            )?,
+            copy_engines: number(Attribute::cudaDevAttrAsyncEngineCount)?,
+            l2_cache_bytes: number(Attribute::cudaDevAttrL2CacheSize)?,
+            // The one that older runtimes and drivers do not know.
+            host_numa_id: api
+                .late_attribute(ordinal, Attribute(HOST_NUMA_ID))?
+                .filter(|&node| node >= 0),
+        })
+    }
+
+    /// Refuses a grid, a block or shared memory of a block, in bytes, that the device cannot have.
+    pub(crate) fn check_launch(
+        &self,
+        (grid, block, shared_bytes): ([u32; 3], [u32; 3], u32),
+    ) -> Result<()> {
+        const GRID: [&str; 3] = ["grid x", "grid y", "grid z"];
+        const BLOCK: [&str; 3] = ["block x", "block y", "block z"];
+        let sizes = GRID.into_iter().zip(grid).zip(self.max_grid);
+        for ((what, value), limit) in sizes.chain(BLOCK.into_iter().zip(block).zip(self.max_block))
+        {
+            if value == 0 {
+                return Err(nothing(what));
+            }
+            within(what, u64::from(value), limit)?;
+        }
+        let threads = block.iter().map(|&size| u64::from(size)).product();
+        self.check_block(threads, u64::from(shared_bytes))
+    }
+
+    /// Refuses a block that the device cannot have.
+    pub(crate) fn check_block(&self, threads: u64, shared_bytes: u64) -> Result<()> {
+        const THREADS: &str = "threads of a block";
+        if threads == 0 {
+            return Err(nothing(THREADS));
+        }
+        within(THREADS, threads, self.max_threads_per_block)?;
+        let limit = self
+            .shared_bytes_per_block_optin
+            .max(self.shared_bytes_per_block);
+        within("shared memory of a block in bytes", shared_bytes, limit)
+    }
+}
+
+/// A size of a launch that is 0.
+fn nothing(what: &'static str) -> Error {
+    Error::InvalidArgument {
+        what,
+        value: "0".to_owned(),
+        reason: "a launch has at least one block and one thread".to_owned(),
+    }
+}
+
+/// Refuses a size of a launch beyond the device's limit.
+fn within(what: &'static str, value: u64, limit: u32) -> Result<()> {
+    let limit = u64::from(limit);
+    if value <= limit {
+        Ok(())
+    } else {
+        Err(Error::LimitExceeded { what, value, limit })
+    }
+}
+
+/// `cudaDevAttrHostNumaId`: not in the headers of 11.8, where asking for it is an error.
+const HOST_NUMA_ID: u32 = 134;

@@ -1,0 +1,212 @@
+//! Events: points on a stream that can be waited for.
+#![allow(unsafe_code, reason = "passes event handles to CUDA")]
+
+use crate::context::device::DeviceState;
+use crate::context::runtime::Runtime;
+use crate::context::stream::{Stream, StreamInner};
+use crate::driver::Api;
+use crate::error::{Error, Result};
+use crate::sync::after_unlock;
+use cuda_um_sys::cudaEvent_t;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A point on a [`Stream`]: done once everything is done that was enqueued before it. A clone is the same event.
+///
+/// ```
+/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+/// use cuda_um::{Event, UnifiedBuffer};
+///
+/// let stream = device.stream()?;
+/// let mut data = UnifiedBuffer::<u8>::zeroed(&device, 4096)?;
+/// let before = Event::timed(&stream)?;
+/// data.fill(1, &stream)?;
+/// let after = Event::timed(&stream)?;
+/// println!("{:?}", after.elapsed_since(&before)?);
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
+#[doc(alias = "cudaEvent_t")]
+#[derive(Clone)]
+pub struct Event {
+    runtime: Runtime,
+    raw: Arc<RawEvent>,
+    timed: bool,
+}
+
+/// The event itself; recorded before anyone else sees it.
+pub(crate) struct RawEvent {
+    api: Arc<Api>,
+    ordinal: u32,
+    raw: cudaEvent_t,
+}
+
+// SAFETY: CUDA's events may be used from any thread; the handle is only ever passed to CUDA.
+unsafe impl Send for RawEvent {}
+// SAFETY: as above.
+unsafe impl Sync for RawEvent {}
+
+/// How long a wait asks before it sleeps.
+const SPIN: Duration = Duration::from_micros(50);
+
+impl Event {
+    /// An event with a time, recorded on the stream now.
+    ///
+    /// # Errors
+    ///
+    /// What `cudaEventCreateWithFlags` and `cudaEventRecord` report.
+    #[doc(alias = "cudaEventRecord")]
+    pub fn timed(stream: &Stream) -> Result<Self> {
+        Self::record(stream, true)
+    }
+
+    pub(crate) fn record(stream: &Stream, timed: bool) -> Result<Self> {
+        let inner = stream.inner();
+        let raw = RawEvent::create(inner.device(), timed)?.record(inner)?;
+        Ok(Self {
+            runtime: stream.runtime().clone(),
+            raw: Arc::new(raw),
+            timed,
+        })
+    }
+
+    /// Waits until the event is done.
+    ///
+    /// # Errors
+    ///
+    /// What `cudaEventSynchronize` reports: a failure of earlier work as well.
+    #[doc(alias = "cudaEventSynchronize")]
+    pub fn synchronize(&self) -> Result<()> {
+        self.raw.synchronize()
+    }
+
+    /// Whether the event is done.
+    ///
+    /// # Errors
+    ///
+    /// What `cudaEventQuery` reports: a failure of earlier work as well.
+    #[doc(alias = "cudaEventQuery")]
+    pub fn is_complete(&self) -> Result<bool> {
+        self.raw.is_complete()
+    }
+
+    /// The device's time from `earlier` to this event. Waits for both.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if one of them has no time (see [`Event::timed`]), [`Error::DeviceMismatch`] and
+    /// [`Error::RuntimeMismatch`], and what the CUDA functions report.
+    #[doc(alias = "cudaEventElapsedTime")]
+    pub fn elapsed_since(&self, earlier: &Self) -> Result<Duration> {
+        if !self.runtime.is_same(&earlier.runtime) {
+            return Err(Error::RuntimeMismatch {
+                what: "the earlier event",
+            });
+        }
+        let (expected, found) = (self.raw.ordinal, earlier.raw.ordinal);
+        if expected != found {
+            return Err(Error::DeviceMismatch {
+                what: "the earlier event",
+                expected,
+                found,
+            });
+        }
+        if !(self.timed && earlier.timed) {
+            return Err(Error::InvalidArgument {
+                what: "the event",
+                value: "without a time".to_owned(),
+                reason: "only events of Event::timed have one".to_owned(),
+            });
+        }
+        earlier.synchronize()?;
+        self.synchronize()?;
+        // SAFETY: both live, have timing, and belong to this device.
+        unsafe {
+            self.raw
+                .api
+                .event_elapsed(expected, earlier.raw.raw, self.raw.raw)
+        }
+    }
+
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    pub(crate) fn raw(&self) -> &RawEvent {
+        &self.raw
+    }
+}
+
+impl RawEvent {
+    pub(crate) fn create(device: &DeviceState, timed: bool) -> Result<Self> {
+        Ok(Self {
+            api: Arc::clone(&device.api),
+            ordinal: device.ordinal,
+            raw: device.api.event_create(device.ordinal, timed)?,
+        })
+    }
+
+    /// Records it at the stream's end. Nobody else has the event, so nobody waits for an older record.
+    pub(crate) fn record(self, stream: &StreamInner) -> Result<Self> {
+        // SAFETY: both live; the event was made on the stream's device.
+        unsafe { self.api.event_record(self.ordinal, self.raw, stream.raw()) }?;
+        Ok(self)
+    }
+
+    /// Records it once more. Who waits for an older record is not disturbed, but `self` is done when the new one is.
+    pub(crate) fn record_again(&self, stream: &StreamInner) -> Result<()> {
+        // SAFETY: both live; the event was made on the stream's device.
+        unsafe { self.api.event_record(self.ordinal, self.raw, stream.raw()) }
+    }
+
+    pub(crate) fn raw(&self) -> cudaEvent_t {
+        self.raw
+    }
+
+    /// Waits: asks again and again at first, since waking up costs more than most work takes.
+    pub(crate) fn wait(&self) -> Result<()> {
+        let start = Instant::now();
+        while !self.is_complete()? {
+            if start.elapsed() > SPIN {
+                return self.synchronize();
+            }
+            std::hint::spin_loop();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        // SAFETY: the event lives as long as `self`.
+        unsafe { self.api.event_synchronize(self.ordinal, self.raw) }
+    }
+
+    pub(crate) fn is_complete(&self) -> Result<bool> {
+        // SAFETY: the event lives as long as `self`.
+        unsafe { self.api.event_query(self.ordinal, self.raw) }
+    }
+}
+
+impl Drop for RawEvent {
+    fn drop(&mut self) {
+        if self.api.origin.is_inherited() {
+            return;
+        }
+        // SAFETY: nobody else has the event; CUDA keeps what streams still wait for.
+        if let Err(error) = unsafe { self.api.event_destroy(self.ordinal, self.raw) } {
+            let device = self.ordinal;
+            after_unlock(move || {
+                crate::telemetry::warn!(device, %error, "an event could not be destroyed");
+            });
+        }
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { raw, timed, .. } = self;
+        f.debug_struct("Event")
+            .field("device", &raw.ordinal)
+            .field("timed", timed)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,260 @@
+//! Keeps the CPU and devices without concurrent managed access apart.
+//!
+//! While a kernel runs on such a device, the CPU must not touch *any* managed memory: a touch can be a segmentation fault. So a
+//! host guard of managed memory closes the gate, which first waits for those devices, and while it is closed nothing can be
+//! enqueued on them. A guard that is forgotten (`mem::forget`) leaves the gate closed: launches are refused, nothing breaks.
+
+use crate::context::stream::{Remains, StreamInner};
+use crate::driver::Api;
+use crate::error::{Error, Result};
+use crate::fork::Origin;
+use crate::sync::{Condvar, Mutex, Turn, assert_may_wait, has_turn};
+use std::sync::{Arc, OnceLock, Weak};
+
+/// One for all devices of a driver, whichever [`Runtime`](crate::Runtime) they were opened through.
+#[derive(Default)]
+pub(crate) struct Gate {
+    state: Mutex<State>,
+    turn_over: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    guards: usize,
+    /// Threads that enqueue now. They may wait for the device meanwhile, so they do not hold the lock.
+    turns: usize,
+    /// Turns that are over.
+    ended: u64,
+    /// The buffer of the newest guard.
+    buffer: u64,
+    /// What may still run on devices without concurrent access.
+    busy: Vec<Busy>,
+}
+
+/// A device that may be at work.
+struct Busy {
+    api: Arc<Api>,
+    ordinal: u32,
+    streams: Vec<Listed>,
+}
+
+/// A stream that may be at work, and what it leaves behind when it is dropped.
+struct Listed {
+    stream: Weak<StreamInner>,
+    remains: Arc<OnceLock<Remains>>,
+}
+
+/// Holds the gate open while something is enqueued: a guard that closes it waits until this is dropped.
+pub(crate) struct Enqueue<'a> {
+    gate: &'a Gate,
+    origin: Origin,
+    _turn: Turn,
+}
+
+/// Holds the gate closed.
+pub(crate) struct Closed {
+    gate: Arc<Gate>,
+    origin: Origin,
+}
+
+impl Gate {
+    /// To be held while work is enqueued on `stream`.
+    pub(crate) fn enqueue(&self, stream: &Arc<StreamInner>) -> Result<Enqueue<'_>> {
+        let mut state = self.state.lock();
+        let ordinal = stream.ordinal();
+        if state.guards > 0 {
+            return Err(Error::Busy {
+                what: format!("device {ordinal}, which has no concurrent managed access,"),
+                by: format!(
+                    "{} host guard(s) of managed memory live, the newest of buffer {}",
+                    state.guards, state.buffer
+                ),
+            });
+        }
+        state.note(stream);
+        state.turns += 1;
+        Ok(Enqueue {
+            gate: self,
+            origin: stream.api().origin,
+            _turn: Turn::begin(),
+        })
+    }
+
+    /// Closes the gate and waits until the devices behind it are idle.
+    pub(crate) fn close(self: &Arc<Self>, buffer: u64) -> Result<Closed> {
+        assert_may_wait();
+        debug_assert!(!has_turn(), "a thread would wait for itself");
+        let (closed, devices) = {
+            let mut state = self.state.lock();
+            // From here on no turn begins.
+            let closed = self.shut(&mut state, buffer);
+            while state.turns > 0 {
+                self.turn_over.wait(&mut state);
+            }
+            (closed, devices(&state.busy))
+        };
+        synchronize(&devices)?;
+        // While the gate is closed nothing is added to the list, so all of it has been waited for.
+        let _waited_for = std::mem::take(&mut self.state.lock().busy);
+        Ok(closed)
+    }
+
+    /// Closes the gate if the devices behind it are idle now.
+    ///
+    /// To be told so by `cudaStreamQuery` and `cudaEventQuery` is, by CUDA's rules for managed memory, as good as having waited
+    /// (`cudaStreamSynchronize`, `cudaEventSynchronize`); of an event, if nothing came after it. So no wait is needed first.
+    pub(crate) fn try_close(self: &Arc<Self>, buffer: u64) -> Result<Closed> {
+        // Declared first, so dropped last: the last handle of an `Api` does not go under the lock.
+        let _idle;
+        let mut state = self.state.lock();
+        let refused = |by| {
+            let what = format!("buffer {buffer}");
+            Err(Error::Busy { what, by })
+        };
+        if state.turns > 0 {
+            return refused(
+                "work is being enqueued for a device that has no concurrent managed access"
+                    .to_owned(),
+            );
+        }
+        for busy in &state.busy {
+            if !busy.is_idle()? {
+                return refused(format!(
+                    "device {} is at work and has no concurrent managed access",
+                    busy.ordinal
+                ));
+            }
+        }
+        _idle = std::mem::take(&mut state.busy);
+        Ok(self.shut(&mut state, buffer))
+    }
+
+    /// Waits for what the devices behind the gate do now, and leaves it as it is.
+    pub(crate) fn wait(&self) -> Result<()> {
+        assert_may_wait();
+        let (devices, gone) = {
+            let mut state = self.state.lock();
+            // As many as there are now: new ones may begin meanwhile, and are not waited for.
+            let end = state.ended + state.turns as u64;
+            while state.ended < end {
+                self.turn_over.wait(&mut state);
+            }
+            let busy = &state.busy;
+            let listed = busy.iter().flat_map(|busy| &busy.streams);
+            let gone = listed.filter(|listed| listed.is_gone());
+            let gone: Vec<_> = gone.map(|gone| Arc::clone(&gone.remains)).collect();
+            (devices(busy), gone)
+        };
+        synchronize(&devices)?;
+        let was_gone = |listed: &Listed| gone.iter().any(|gone| Arc::ptr_eq(gone, &listed.remains));
+        for busy in &mut self.state.lock().busy {
+            busy.streams.retain(|listed| !was_gone(listed));
+        }
+        Ok(())
+    }
+
+    /// From here on nothing is enqueued; what was enqueued before is in the list.
+    fn shut(self: &Arc<Self>, state: &mut State, buffer: u64) -> Closed {
+        state.guards += 1;
+        state.buffer = buffer;
+        Closed {
+            gate: Arc::clone(self),
+            origin: Origin::here(),
+        }
+    }
+}
+
+fn synchronize(devices: &[(Arc<Api>, u32)]) -> Result<()> {
+    devices
+        .iter()
+        .try_for_each(|(api, ordinal)| api.device_synchronize(*ordinal))
+}
+
+impl State {
+    fn note(&mut self, stream: &Arc<StreamInner>) {
+        let ordinal = stream.ordinal();
+        let known = self.busy.iter().position(|busy| busy.ordinal == ordinal);
+        let at = known.unwrap_or_else(|| {
+            self.busy.push(Busy {
+                api: Arc::clone(stream.api()),
+                ordinal,
+                streams: Vec::new(),
+            });
+            self.busy.len() - 1
+        });
+        let busy = &mut self.busy[at];
+        let is_it = |listed: &Listed| Arc::ptr_eq(&listed.remains, stream.remains());
+        if busy.streams.iter().any(is_it) {
+            return;
+        }
+        // Else the list grows with every stream that ever was.
+        let is_over = |listed: &Listed| listed.is_gone() && listed.is_idle().unwrap_or(false);
+        busy.streams.retain(|listed| !is_over(listed));
+        busy.streams.push(Listed {
+            stream: Arc::downgrade(stream),
+            remains: Arc::clone(stream.remains()),
+        });
+    }
+}
+
+fn devices(busy: &[Busy]) -> Vec<(Arc<Api>, u32)> {
+    busy.iter()
+        .map(|busy| (Arc::clone(&busy.api), busy.ordinal))
+        .collect()
+}
+
+impl Busy {
+    /// Asks the device, without waiting.
+    fn is_idle(&self) -> Result<bool> {
+        for listed in &self.streams {
+            if !listed.is_idle()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Listed {
+    /// Whether the stream was dropped, and has said what it left behind.
+    fn is_gone(&self) -> bool {
+        self.remains.get().is_some()
+    }
+
+    /// Asks for the work, without waiting.
+    fn is_idle(&self) -> Result<bool> {
+        if let Some(stream) = self.stream.upgrade() {
+            return stream.is_idle();
+        }
+        match self.remains.get() {
+            Some(Remains::Nothing) => Ok(true),
+            Some(Remains::Event(event)) => event.is_complete(),
+            Some(Remains::Stream(left)) => left.is_idle(),
+            // It is being dropped just now.
+            None => Ok(false),
+        }
+    }
+}
+
+impl Drop for Enqueue<'_> {
+    fn drop(&mut self) {
+        // In a child made by `fork` meanwhile, the lock may be another thread's for good.
+        if self.origin.is_inherited() {
+            return;
+        }
+        let mut state = self.gate.state.lock();
+        state.turns -= 1;
+        state.ended += 1;
+        drop(state);
+        self.gate.turn_over.notify_all();
+    }
+}
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        if self.origin.is_inherited() {
+            return;
+        }
+        self.gate.state.lock().guards -= 1;
+    }
+}

@@ -1,0 +1,309 @@
+//! Frees, on a thread of its own, what was dropped while a device still used it.
+
+use crate::context::drain::settle;
+use crate::context::tracker::Use;
+use crate::error::{Error, Result};
+use crate::fork::Origin;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::thread;
+use crate::sync::thread::ThreadId;
+use crate::sync::{Condvar, Mutex, after_unlock, assert_may_wait, caught};
+use cuda_um_sys::cudaError;
+use smallvec::SmallVec;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Something to be released once its uses are done.
+///
+/// If waiting fails, it is unknown whether the device still uses it: then it is leaked, not released. So `release` must do nothing
+/// when it is dropped without being called.
+pub(crate) struct Deferred {
+    pub(crate) uses: SmallVec<[Use; 2]>,
+    pub(crate) what: String,
+    pub(crate) release: Box<dyn FnOnce() -> Result<()> + Send>,
+}
+
+/// The queue and its thread, which starts with the first entry.
+pub(crate) struct Reclaim {
+    shared: Arc<Shared>,
+    origin: Origin,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// The thread waits for this.
+    queued: Condvar,
+    /// Who waits for the thread waits for this.
+    settled: Condvar,
+    /// How many entries are released or leaked.
+    released: AtomicU64,
+    /// Threads in `flush`.
+    flushing: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    queue: Vec<Entry>,
+    /// The number of the next entry.
+    next: u64,
+    /// The numbers of all entries that are neither released nor leaked.
+    pending: BTreeSet<u64>,
+    thread: Option<ThreadId>,
+    /// Since when there is always a thread in `flush`.
+    flushing_since: Option<Instant>,
+    closing: bool,
+    first_error: Option<Error>,
+}
+
+/// An entry, and its place in the order. The fields are dropped in this order.
+struct Entry {
+    deferred: Deferred,
+    ticket: Ticket,
+}
+
+/// An entry is pending until this is dropped, whatever becomes of it.
+struct Ticket {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+/// Streams, by address, and the first work of each that was not done when it was asked for.
+type Busy = SmallVec<[(usize, u64); 4]>;
+
+/// How long a flush takes before other threads give way to it, and how long they do.
+const FLUSH_ALONE: Duration = Duration::from_millis(50);
+const GIVES_WAY: Duration = Duration::from_millis(20);
+
+/// How long the thread sleeps between two looks at work that is not done: from the first to the second, doubling.
+const SLEEP: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(2));
+
+impl Reclaim {
+    pub(crate) fn new(origin: Origin) -> Self {
+        Self {
+            shared: Arc::default(),
+            origin,
+        }
+    }
+
+    /// Releases `entry` when its uses are done, without making the caller wait.
+    pub(crate) fn defer(&self, deferred: Deferred) {
+        let mut state = self.shared.state.lock();
+        let number = state.next;
+        state.next += 1;
+        state.pending.insert(number);
+        let ticket = Ticket {
+            shared: Arc::clone(&self.shared),
+            number,
+        };
+        let entry = Entry { deferred, ticket };
+        if state.thread.is_none() {
+            let shared = Arc::clone(&self.shared);
+            let thread = thread::Builder::new().name("cuda-um-reclaim".to_owned());
+            match thread.spawn(move || shared.run()) {
+                Ok(thread) => state.thread = Some(thread.thread().id()),
+                Err(error) => {
+                    drop(state);
+                    let shared = Arc::clone(&self.shared);
+                    // The caller may hold a lock.
+                    return after_unlock(move || {
+                        crate::telemetry::warn!(%error, "no thread to free on: waiting here");
+                        shared.finish(entry);
+                    });
+                }
+            }
+        }
+        state.queue.push(entry);
+        drop(state);
+        self.shared.queued.notify_one();
+    }
+
+    /// Waits until everything that is pending now is released or leaked. What is added meanwhile is not waited for.
+    ///
+    /// On the thread that releases, where only foreign code calls this, it returns at once: that thread cannot wait for itself.
+    pub(crate) fn flush(&self) {
+        assert_may_wait();
+        let mut state = self.shared.state.lock();
+        if state.thread == Some(thread::current().id()) {
+            return;
+        }
+        let end = state.next;
+        let is_pending = |state: &State| state.pending.first().is_some_and(|&first| first < end);
+        if !is_pending(&state) {
+            return;
+        }
+        if self.shared.flushing.fetch_add(1, Ordering::AcqRel) == 0 {
+            state.flushing_since = Some(Instant::now());
+        }
+        while is_pending(&state) {
+            self.shared.settled.wait(&mut state);
+        }
+        self.shared.flushing.fetch_sub(1, Ordering::AcqRel);
+        drop(state);
+        self.shared.settled.notify_all();
+    }
+
+    /// To be called before memory is asked of CUDA. If another thread has been in `flush` for a while, this waits until something is freed, but
+    /// for a moment only.
+    ///
+    /// CUDA's functions that free wait for all work of the device. If other threads gave it ever more work meanwhile, each free would
+    /// take longer than the one before.
+    pub(crate) fn give_way(&self) {
+        if self.shared.flushing.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        assert_may_wait();
+        let mut state = self.shared.state.lock();
+        let is_long = |since: Instant| since.elapsed() > FLUSH_ALONE;
+        if state.flushing_since.is_some_and(is_long) && state.thread != Some(thread::current().id())
+        {
+            self.shared.settled.wait_for(&mut state, GIVES_WAY);
+        }
+    }
+
+    /// How many entries were released or leaked so far.
+    pub(crate) fn released(&self) -> u64 {
+        self.shared.released.load(Ordering::Acquire)
+    }
+
+    /// The first error since the last call.
+    pub(crate) fn take_error(&self) -> Option<Error> {
+        self.shared.state.lock().first_error.take()
+    }
+}
+
+impl Drop for Reclaim {
+    fn drop(&mut self) {
+        if self.origin.is_inherited() {
+            return;
+        }
+        // The thread ends when it has released what is left.
+        self.shared.state.lock().closing = true;
+        self.shared.queued.notify_one();
+    }
+}
+
+impl Shared {
+    fn run(&self) {
+        let mut waiting: Vec<Entry> = Vec::new();
+        let mut sleep = SLEEP.0;
+        loop {
+            let mut state = self.state.lock();
+            if state.queue.is_empty() {
+                if !waiting.is_empty() {
+                    self.queued.wait_for(&mut state, sleep);
+                    sleep = SLEEP.1.min(sleep * 2);
+                } else if state.closing {
+                    return;
+                } else {
+                    self.queued.wait(&mut state);
+                }
+            }
+            if !state.queue.is_empty() {
+                sleep = SLEEP.0;
+            }
+            waiting.append(&mut state.queue);
+            drop(state);
+            let mut busy = Busy::new();
+            waiting = waiting
+                .into_iter()
+                .filter_map(|entry| self.poll(entry, &mut busy))
+                .collect();
+        }
+    }
+
+    /// Releases the entry if its uses are done; otherwise gives it back.
+    fn poll(&self, entry: Entry, busy: &mut Busy) -> Option<Entry> {
+        match caught(|| entry.deferred.is_done(busy)) {
+            Some(Ok(true)) => self.end(entry, true, Ok(())),
+            Some(Ok(false)) => return Some(entry),
+            // Asking may have failed, and not the work.
+            Some(Err(_)) | None => self.finish(entry),
+        }
+        None
+    }
+
+    /// Waits for the entry's uses and releases it.
+    fn finish(&self, entry: Entry) {
+        let (over, waited) = caught(|| settle(&entry.deferred.uses))
+            .unwrap_or_else(|| (false, Err(panicked("waiting for the device"))));
+        self.end(entry, over, waited);
+    }
+
+    /// Releases the entry if its uses are over; otherwise leaks it. No panic in that ends the thread: others wait for it.
+    fn end(&self, entry: Entry, over: bool, waited: Result<()>) {
+        let Entry { deferred, ticket } = entry;
+        let Deferred {
+            uses,
+            what,
+            release,
+        } = deferred;
+        let mut failures: SmallVec<[_; 2]> = SmallVec::new();
+        if let Err(error) = waited {
+            failures.push((if over { "freed late" } else { "leaked" }, error));
+        }
+        if over {
+            let released = caught(release).unwrap_or_else(|| Err(panicked("freeing")));
+            failures.extend(released.err().map(|error| ("not freed", error)));
+        } else {
+            caught(|| drop(release));
+        }
+        // The last handle of a stream may go.
+        caught(|| drop(uses));
+        let events = failures.into_iter().map(|(outcome, error)| {
+            let text = error.to_string();
+            self.state.lock().first_error.get_or_insert(error);
+            (outcome, text)
+        });
+        let events: SmallVec<[_; 2]> = events.collect();
+        // Before the events: foreign code may wait for what is pending.
+        drop(ticket);
+        for (outcome, error) in events {
+            caught(|| {
+                crate::telemetry::warn!(
+                    what,
+                    outcome,
+                    error,
+                    "a drop in use was not completed as it should"
+                );
+            });
+        }
+    }
+}
+
+fn panicked(what: &str) -> Error {
+    Error::Call {
+        call: "cuda-um-reclaim",
+        subject: what.to_owned(),
+        code: cudaError::cudaErrorUnknown.0,
+        name: "cudaErrorUnknown".to_owned(),
+        message: "a panic".to_owned(),
+    }
+}
+
+impl Deferred {
+    /// Whether all uses are done. Work that comes after work in `busy` is not asked for.
+    fn is_done(&self, busy: &mut Busy) -> Result<bool> {
+        for used in &self.uses {
+            let stream = Arc::as_ptr(&used.stream).addr();
+            let is_behind = |&(other, seq): &(usize, u64)| other == stream && seq <= used.seq;
+            if busy.iter().any(is_behind) {
+                return Ok(false);
+            }
+            if !used.is_done()? {
+                busy.push((stream, used.seq));
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.shared.released.fetch_add(1, Ordering::Release);
+        self.shared.state.lock().pending.remove(&self.number);
+        self.shared.settled.notify_all();
+    }
+}

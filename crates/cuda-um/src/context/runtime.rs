@@ -1,0 +1,273 @@
+//! The CUDA runtime: the way in.
+
+use crate::context::device::{Device, DeviceState};
+use crate::context::driver_state::DriverState;
+use crate::context::reclaim::Reclaim;
+use crate::context::stream::StreamInner;
+use crate::driver::Api;
+use crate::driver::location::Location;
+use crate::error::{Error, Result};
+use crate::sync::Mutex;
+use cuda_um_sys as sys;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+pub use cuda_um_sys::RuntimeVersion;
+
+/// A loaded CUDA runtime. A clone is the same runtime.
+///
+/// ```
+/// use cuda_um::Runtime;
+///
+/// // A GPU: `Runtime::open()?`. Here, the simulator:
+/// let runtime = Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?;
+/// for device in runtime.devices()? {
+///     println!("{}: {}", device.ordinal(), device.name());
+/// }
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Runtime {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    api: Arc<Api>,
+    reclaim: Arc<Reclaim>,
+    devices: Mutex<Option<Arc<Devices>>>,
+}
+
+/// The devices of a runtime, each opened when it is first asked for.
+struct Devices {
+    driver: Arc<DriverState>,
+    /// Some device has no concurrent managed access.
+    gated: bool,
+    slots: Vec<Slot>,
+}
+
+#[derive(Default)]
+struct Slot {
+    state: Mutex<Option<Arc<DeviceState>>>,
+    own_stream: OnceLock<Arc<StreamInner>>,
+}
+
+impl Runtime {
+    /// Opens the runtime library of the machine, as [`cuda_um_sys::load`] finds it.
+    ///
+    /// It opens without a driver too; then the devices say [`Error::NoDriver`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Load`] if there is no library, or one that is too old.
+    pub fn open() -> Result<Self> {
+        Self::from_table(sys::load()?)
+    }
+
+    /// A runtime over a table of functions, such as the simulator's.
+    ///
+    /// # Errors
+    ///
+    /// None today; a later version may refuse a table.
+    pub fn from_table(table: Arc<sys::Table>) -> Result<Self> {
+        let api = Api::new(table);
+        Ok(Self {
+            inner: Arc::new(Inner {
+                reclaim: Arc::new(Reclaim::new(api.origin)),
+                api,
+                devices: Mutex::new(None),
+            }),
+        })
+    }
+
+    /// The version of the runtime library.
+    #[doc(alias = "cudaRuntimeGetVersion")]
+    pub fn version(&self) -> RuntimeVersion {
+        self.api().version()
+    }
+
+    /// The newest CUDA version that the driver serves; 0.0 where there is no driver.
+    ///
+    /// # Errors
+    ///
+    /// What `cudaDriverGetVersion` reports.
+    #[doc(alias = "cudaDriverGetVersion")]
+    pub fn driver_version(&self) -> Result<RuntimeVersion> {
+        self.api().driver_version()
+    }
+
+    /// How many devices there are.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoDriver`], [`Error::NoDevice`], [`Error::Load`] if a function of the driver cannot be looked up, and what
+    /// `cudaGetDeviceCount` and `cudaDeviceGetAttribute` report. A failure is not kept: the next call asks again.
+    #[doc(alias = "cudaGetDeviceCount")]
+    pub fn device_count(&self) -> Result<usize> {
+        Ok(self.devices_of_driver()?.slots.len())
+    }
+
+    /// The device with this ordinal.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::DeviceOutOfRange`], and as for [`Runtime::device_count`].
+    pub fn device(&self, ordinal: u32) -> Result<Device> {
+        let devices = self.devices_of_driver()?;
+        let slot = devices.slot(ordinal)?;
+        let mut state = slot.state.lock();
+        let state = match &*state {
+            Some(open) => Arc::clone(open),
+            None => {
+                let gate = devices.gated.then(|| Arc::clone(&devices.driver.gate));
+                let Inner { api, reclaim, .. } = &*self.inner;
+                let driver = Arc::clone(&devices.driver);
+                let open = Arc::new(DeviceState::open((api, reclaim), ordinal, driver, gate)?);
+                devices.driver.add_device(&open);
+                Arc::clone(state.insert(open))
+            }
+        };
+        Ok(Device::new(self.clone(), state))
+    }
+
+    /// All devices.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Runtime::device_count`].
+    pub fn devices(&self) -> Result<Vec<Device>> {
+        (0..self.device_count()? as u32)
+            .map(|ordinal| self.device(ordinal))
+            .collect()
+    }
+
+    /// Waits until everything that was dropped while a device used it has been freed.
+    ///
+    /// Dropping a buffer in use hands it to a thread that waits for the device; this waits for that thread.
+    ///
+    /// # Errors
+    ///
+    /// The first error of that thread since the last call. What could not be waited for is leaked, never freed in use.
+    pub fn reclaim(&self) -> Result<()> {
+        self.api().origin.check("reclaim")?;
+        let reclaim = &self.inner.reclaim;
+        reclaim.flush();
+        reclaim.take_error().map_or(Ok(()), Err)
+    }
+
+    /// Whether this process is a child made by `fork`, and the runtime its parent's: then CUDA cannot be used through it
+    /// ([`Error::Forked`]). Takes no lock and calls no CUDA.
+    ///
+    /// ```
+    /// let runtime = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?;
+    /// assert!(!runtime.is_inherited());
+    /// # Ok::<(), cuda_um::Error>(())
+    /// ```
+    pub fn is_inherited(&self) -> bool {
+        self.api().origin.is_inherited()
+    }
+
+    pub(crate) fn api(&self) -> &Arc<Api> {
+        &self.inner.api
+    }
+
+    /// Refuses what no machine has: a device beyond the runtime's, a negative NUMA node. Whether a node is there, CUDA knows.
+    pub(crate) fn check_location(&self, location: Location) -> Result<()> {
+        match location {
+            Location::Device(ordinal) => self.device(ordinal).map(drop),
+            Location::HostNuma(node) if node < 0 => Err(Error::InvalidArgument {
+                what: "the NUMA node",
+                value: node.to_string(),
+                reason: "nodes are numbered from 0".to_owned(),
+            }),
+            Location::Host | Location::HostNuma(_) | Location::HostNumaCurrent => Ok(()),
+        }
+    }
+
+    /// The same, and refuses a device whose managed pages do not migrate.
+    pub(crate) fn check_migration_to(&self, location: Location, what: &str) -> Result<()> {
+        let Location::Device(ordinal) = location else {
+            return self.check_location(location);
+        };
+        let what = || format!("{what} for managed memory at device {ordinal}");
+        self.device(ordinal)?.check_concurrent_access(what)
+    }
+
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// The library's own stream of a device.
+    pub(crate) fn own_stream(&self, state: &Arc<DeviceState>) -> Result<Arc<StreamInner>> {
+        let devices = self.devices_of_driver()?;
+        let slot = devices.slot(state.ordinal)?;
+        if let Some(stream) = slot.own_stream.get() {
+            return Ok(Arc::clone(stream));
+        }
+        let made = StreamInner::create(state)?;
+        Ok(Arc::clone(slot.own_stream.get_or_init(|| made)))
+    }
+
+    /// What all runtimes over this driver share.
+    #[cfg(feature = "profile")]
+    pub(crate) fn driver_state(&self) -> Result<Arc<DriverState>> {
+        Ok(Arc::clone(&self.devices_of_driver()?.driver))
+    }
+
+    /// The devices that were asked for so far: opening another one would make a context on it.
+    #[cfg(feature = "profile")]
+    pub(crate) fn open_devices(&self) -> Vec<Device> {
+        let Ok(devices) = self.devices_of_driver() else {
+            return Vec::new();
+        };
+        let open = devices.slots.iter().filter_map(|slot| {
+            let state = slot.state.lock().clone()?;
+            Some(Device::new(self.clone(), state))
+        });
+        open.collect()
+    }
+
+    fn devices_of_driver(&self) -> Result<Arc<Devices>> {
+        self.api().origin.check("cudaGetDeviceCount")?;
+        let mut devices = self.inner.devices.lock();
+        match &*devices {
+            Some(known) => Ok(Arc::clone(known)),
+            None => Ok(Arc::clone(
+                devices.insert(Arc::new(Devices::find(self.api())?)),
+            )),
+        }
+    }
+}
+
+impl Devices {
+    fn find(api: &Api) -> Result<Self> {
+        let count = api.device_count()?;
+        let mut gated = false;
+        for ordinal in 0..count as u32 {
+            let concurrent = sys::cudaDeviceAttr::cudaDevAttrConcurrentManagedAccess;
+            gated |= api.attribute(ordinal, concurrent)? == 0;
+        }
+        let driver = DriverState::of(api.driver_identity()?);
+        Ok(Self {
+            driver,
+            gated,
+            slots: (0..count).map(|_| Slot::default()).collect(),
+        })
+    }
+
+    fn slot(&self, ordinal: u32) -> Result<&Slot> {
+        self.slots
+            .get(ordinal as usize)
+            .ok_or(Error::DeviceOutOfRange {
+                ordinal,
+                count: self.slots.len(),
+            })
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime")
+            .field("version", &self.version())
+            .finish_non_exhaustive()
+    }
+}

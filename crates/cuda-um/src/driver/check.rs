@@ -1,0 +1,268 @@
+//! Turns codes into errors.
+
+use crate::driver::Api;
+use crate::error::{Error, Result};
+use cuda_um_sys as sys;
+use std::ffi::{CStr, c_char};
+use std::fmt::Display;
+
+/// What a call was about.
+pub(crate) struct Subject {
+    text: String,
+    requested_bytes: usize,
+    host_memory: bool,
+}
+
+impl Subject {
+    pub(crate) fn new(text: impl Display) -> Self {
+        Self {
+            text: text.to_string(),
+            requested_bytes: 0,
+            host_memory: false,
+        }
+    }
+
+    pub(crate) fn device(ordinal: u32) -> Self {
+        Self::new(format_args!("device {ordinal}"))
+    }
+
+    pub(crate) fn bytes(mut self, bytes: usize) -> Self {
+        self.requested_bytes = bytes;
+        self
+    }
+
+    pub(crate) fn host_memory(mut self) -> Self {
+        self.host_memory = true;
+        self
+    }
+}
+
+/// CUDA's number, name and text of an error.
+struct Code {
+    number: u32,
+    name: String,
+    message: String,
+}
+
+impl Api {
+    /// `Ok` for success; else the error, and the runtime's last error is cleared. `device` is the one that the call was made on or about.
+    pub(crate) fn check(
+        &self,
+        call: &'static str,
+        code: sys::cudaError_t,
+        device: Option<u32>,
+        subject: impl FnOnce() -> Subject,
+    ) -> Result<()> {
+        if code == sys::cudaError::cudaSuccess {
+            return Ok(());
+        }
+        self.clear_last_error();
+        // SAFETY: both functions take any number and return a text that lives as long as the library.
+        let (name, message) = unsafe {
+            (
+                (self.table.cudaGetErrorName)(code),
+                (self.table.cudaGetErrorString)(code),
+            )
+        };
+        // SAFETY: as above; the table keeps the library loaded.
+        let (name, message) = unsafe { (text(name), text(message)) };
+        Err(self.classify(
+            call,
+            Code {
+                number: code.0,
+                name,
+                message,
+            },
+            device,
+            subject(),
+        ))
+    }
+
+    /// The same for a function of the driver.
+    pub(crate) fn check_driver(
+        &self,
+        call: &'static str,
+        code: sys::CUresult,
+        device: Option<u32>,
+        subject: impl FnOnce() -> Subject,
+    ) -> Result<()> {
+        if code == sys::CUresult::CUDA_SUCCESS {
+            return Ok(());
+        }
+        self.clear_last_error();
+        let (mut name, mut message) = (std::ptr::null(), std::ptr::null());
+        if let Ok(driver) = self.table.driver() {
+            // SAFETY: both pointers are valid for one write; an unknown code leaves or sets null, which `text` accepts.
+            unsafe {
+                (driver.cuGetErrorName)(code, &mut name);
+                (driver.cuGetErrorString)(code, &mut message);
+            }
+        }
+        // SAFETY: null, or static texts of the driver, which is never unloaded.
+        let (name, message) = unsafe { (text(name), text(message)) };
+        Err(self.classify(
+            call,
+            Code {
+                number: code.0,
+                name,
+                message,
+            },
+            device,
+            subject(),
+        ))
+    }
+
+    pub(crate) fn clear_last_error(&self) {
+        // SAFETY: takes nothing; clears this thread's last error.
+        unsafe { (self.table.cudaGetLastError)() };
+    }
+
+    /// Whether a stream was made on the device (without one: on any).
+    fn has_worked(&self, device: Option<u32>) -> bool {
+        let worked = self.worked.lock();
+        device.map_or(!worked.is_empty(), |device| worked.contains(&device))
+    }
+
+    fn classify(
+        &self,
+        call: &'static str,
+        code: Code,
+        device: Option<u32>,
+        subject: Subject,
+    ) -> Error {
+        let Code {
+            number,
+            name,
+            message,
+        } = code;
+        // Before a device has worked, it may be another process's for a while, whatever other devices do.
+        let is_lost = matches!(number, DEVICES_UNAVAILABLE | NO_DEVICE) && self.has_worked(device);
+        match number {
+            OUT_OF_MEMORY => {
+                let (free_bytes, total_bytes) = if subject.host_memory {
+                    host_memory()
+                } else {
+                    self.current_memory_info()
+                };
+                Error::OutOfMemory {
+                    call,
+                    subject: subject.text,
+                    requested_bytes: subject.requested_bytes,
+                    free_bytes,
+                    total_bytes,
+                }
+            }
+            NO_DEVICE if !is_lost => Error::NoDevice { call },
+            STUB_LIBRARY
+            | INSUFFICIENT_DRIVER
+            | SYSTEM_DRIVER_MISMATCH
+            | COMPATIBILITY_NOT_SUPPORTED => Error::NoDriver {
+                call,
+                name,
+                message,
+            },
+            NOT_SUPPORTED => Error::NotSupported {
+                what: format!("{call} ({})", subject.text),
+                needs: "another device, driver or version".to_owned(),
+                have: format!("{} ({name}: {message})", self.version_text()),
+            },
+            number if is_lost || STICKY.contains(&number) => Error::Sticky {
+                call,
+                subject: subject.text,
+                code: number,
+                name,
+                message,
+            },
+            _ => Error::Call {
+                call,
+                subject: subject.text,
+                code: number,
+                name,
+                message,
+            },
+        }
+    }
+
+    /// Free and total bytes of the current device; zeros where that fails too.
+    fn current_memory_info(&self) -> (usize, usize) {
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: both pointers are valid for one write.
+        let code = unsafe { (self.table.cudaMemGetInfo)(&mut free, &mut total) };
+        if code == sys::cudaError::cudaSuccess {
+            (free, total)
+        } else {
+            self.clear_last_error();
+            (0, 0)
+        }
+    }
+
+    /// "CUDA 12.9".
+    pub(crate) fn version_text(&self) -> String {
+        let version = self.version();
+        format!("CUDA {}.{}", version.major, version.minor)
+    }
+}
+
+/// The text at `pointer`; "unknown" for null.
+///
+/// # Safety
+///
+/// Null, or a NUL-terminated text.
+pub(crate) unsafe fn text(pointer: *const c_char) -> String {
+    if pointer.is_null() {
+        return "unknown".to_owned();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { CStr::from_ptr(pointer) }
+        .to_string_lossy()
+        .into_owned()
+}
+
+// The numbers are the same for the runtime and the driver, and stable.
+const OUT_OF_MEMORY: u32 = 2;
+const STUB_LIBRARY: u32 = 34;
+const INSUFFICIENT_DRIVER: u32 = 35;
+const DEVICES_UNAVAILABLE: u32 = 46;
+const NO_DEVICE: u32 = 100;
+const NOT_SUPPORTED: u32 = 801;
+const SYSTEM_DRIVER_MISMATCH: u32 = 803;
+const COMPATIBILITY_NOT_SUPPORTED: u32 = 804;
+
+/// Errors that leave the context unusable: "the process must be terminated and relaunched" in CUDA's documentation.
+const STICKY: &[u32] = &[
+    214, // ECCUncorrectable
+    220, // NvlinkUncorrectable
+    226, // Contained
+    700, // IllegalAddress
+    702, // LaunchTimeout
+    709, // ContextIsDestroyed
+    710, // Assert
+    714, // HardwareStackError
+    715, // IllegalInstruction
+    716, // MisalignedAddress
+    717, // InvalidAddressSpace
+    718, // InvalidPc
+    719, // LaunchFailure
+    721, // TensorMemoryLeak
+];
+
+/// Available and total bytes of the machine's own memory; zeros where the system does not say.
+pub(crate) fn host_memory() -> (usize, usize) {
+    let Ok(info) = std::fs::read_to_string("/proc/meminfo") else {
+        return (0, 0);
+    };
+    let field = |name: &str| {
+        let line = info
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(":"))?;
+        line.split_whitespace()
+            .next()?
+            .parse::<usize>()
+            .ok()?
+            .checked_mul(1024)
+    };
+    (
+        field("MemAvailable").unwrap_or(0),
+        field("MemTotal").unwrap_or(0),
+    )
+}

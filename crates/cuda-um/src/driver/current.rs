@@ -1,0 +1,94 @@
+//! The thread's current device, for the time of one call.
+
+use crate::driver::{Api, Subject};
+use crate::error::Result;
+use crate::sync::after_unlock;
+
+/// Makes a device current until dropped; then the caller's is current again.
+pub(crate) struct Current<'a> {
+    api: &'a Api,
+    ordinal: u32,
+    restore: Option<i32>,
+}
+
+impl<'a> Current<'a> {
+    /// For `call`, which is refused in a child of `fork`.
+    pub(crate) fn set(api: &'a Api, ordinal: u32, call: &'static str) -> Result<Self> {
+        api.origin.check(call)?;
+        let wanted = ordinal as i32;
+        let mut before = 0;
+        // SAFETY: the pointer is valid for one write.
+        let code = unsafe { (api.table.cudaGetDevice)(&mut before) };
+        api.check("cudaGetDevice", code, Some(ordinal), || {
+            Subject::device(ordinal)
+        })?;
+        if before == wanted {
+            return Ok(Self {
+                api,
+                ordinal,
+                restore: None,
+            });
+        }
+        let current = Self {
+            api,
+            ordinal,
+            restore: Some(before),
+        };
+        // An error may be that of earlier work, and the device set nevertheless: then the drop gives the caller's back.
+        api.set_device(wanted)?;
+        Ok(current)
+    }
+
+    pub(crate) fn ordinal(&self) -> u32 {
+        self.ordinal
+    }
+}
+
+impl<'a> Current<'a> {
+    /// Tries once more.
+    pub(crate) fn set_for_release(api: &'a Api, ordinal: u32, call: &'static str) -> Result<Self> {
+        Self::set(api, ordinal, call).or_else(|error| match error.is_sticky() {
+            true => Err(error),
+            false => Self::set(api, ordinal, call),
+        })
+    }
+}
+
+impl Drop for Current<'_> {
+    fn drop(&mut self) {
+        let Some(before) = self.restore else {
+            return;
+        };
+        let restored = self.api.set_device(before);
+        // Nobody else will try: the caller's own calls would go to the wrong device.
+        let restored = restored.or_else(|error| match error.is_sticky() {
+            true => Err(error),
+            false => self.api.set_device(before),
+        });
+        if let Err(error) = restored {
+            // Calls are made under locks, too.
+            after_unlock(move || {
+                crate::telemetry::warn!(%error, "the caller's device could not be made current again");
+            });
+        }
+    }
+}
+
+impl Api {
+    pub(crate) fn set_device(&self, ordinal: i32) -> Result<()> {
+        // SAFETY: takes a number; an unknown one is an error.
+        let code = unsafe { (self.table.cudaSetDevice)(ordinal) };
+        self.check("cudaSetDevice", code, u32::try_from(ordinal).ok(), || {
+            Subject::new(format_args!("device {ordinal}"))
+        })
+    }
+
+    /// Binds the device's primary context to this thread: the driver's functions need that, the runtime's do it themselves.
+    pub(crate) fn bind(&self, ordinal: u32) -> Result<()> {
+        self.set_device(ordinal as i32)?;
+        // Before CUDA 12 `cudaSetDevice` alone does not make a context.
+        // SAFETY: freeing null does nothing.
+        let code = unsafe { (self.table.cudaFree)(std::ptr::null_mut()) };
+        self.check("cudaFree", code, Some(ordinal), || Subject::device(ordinal))
+    }
+}

@@ -1,0 +1,123 @@
+//! Versions, devices and their attributes.
+
+use crate::driver::check::text;
+use crate::driver::{Api, Subject};
+use crate::error::{Error, Result};
+use crate::sync::assert_may_wait;
+use cuda_um_sys as sys;
+
+/// The memory of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryInfo {
+    /// Bytes that are free now.
+    pub free_bytes: usize,
+    /// Bytes in all.
+    pub total_bytes: usize,
+}
+
+impl Api {
+    /// Major and minor; zeros where there is no driver.
+    pub(crate) fn driver_version(&self) -> Result<sys::RuntimeVersion> {
+        self.origin.check("cudaDriverGetVersion")?;
+        let mut version = 0;
+        // SAFETY: the pointer is valid for one write.
+        let code = unsafe { (self.table.cudaDriverGetVersion)(&mut version) };
+        self.check("cudaDriverGetVersion", code, None, || {
+            Subject::new("the driver")
+        })?;
+        let version = u32::try_from(version).unwrap_or(0);
+        Ok(sys::RuntimeVersion {
+            major: version / 1000,
+            minor: version % 1000 / 10,
+        })
+    }
+
+    pub(crate) fn device_count(&self) -> Result<usize> {
+        self.origin.check("cudaGetDeviceCount")?;
+        let mut count = 0;
+        // SAFETY: the pointer is valid for one write.
+        let code = unsafe { (self.table.cudaGetDeviceCount)(&mut count) };
+        self.check("cudaGetDeviceCount", code, None, || Subject::new("devices"))?;
+        Ok(usize::try_from(count).unwrap_or(0))
+    }
+
+    pub(crate) fn attribute(&self, ordinal: u32, attribute: sys::cudaDeviceAttr) -> Result<i32> {
+        self.origin.check("cudaDeviceGetAttribute")?;
+        let mut value = 0;
+        // SAFETY: the pointer is valid for one write; an unknown attribute or device is an error.
+        let code =
+            unsafe { (self.table.cudaDeviceGetAttribute)(&mut value, attribute, ordinal as i32) };
+        self.check("cudaDeviceGetAttribute", code, Some(ordinal), || {
+            Subject::new(format_args!(
+                "attribute {} of device {ordinal}",
+                attribute.0
+            ))
+        })?;
+        Ok(value)
+    }
+
+    /// An attribute that older runtimes do not know: `None` there.
+    pub(crate) fn late_attribute(
+        &self,
+        ordinal: u32,
+        attribute: sys::cudaDeviceAttr,
+    ) -> Result<Option<i32>> {
+        match self.attribute(ordinal, attribute) {
+            Ok(value) => Ok(Some(value)),
+            Err(Error::Call { code, .. }) if code == sys::cudaError::cudaErrorInvalidValue.0 => {
+                Ok(None)
+            }
+            Err(Error::NotSupported { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn device_name(&self, ordinal: u32) -> Result<String> {
+        let driver = self.driver()?;
+        let mut device = Default::default();
+        // SAFETY: the pointer is valid for one write.
+        let code = unsafe { (driver.cuDeviceGet)(&mut device, ordinal as i32) };
+        self.check_driver("cuDeviceGet", code, Some(ordinal), || {
+            Subject::device(ordinal)
+        })?;
+        let mut name = [0; 256];
+        // SAFETY: the pointer is valid for the length given, and the driver ends the text within it.
+        let code =
+            unsafe { (driver.cuDeviceGetName)(name.as_mut_ptr(), name.len() as i32 - 1, device) };
+        self.check_driver("cuDeviceGetName", code, Some(ordinal), || {
+            Subject::device(ordinal)
+        })?;
+        // SAFETY: the last byte was never given away, so there is a NUL.
+        Ok(unsafe { text(name.as_ptr()) })
+    }
+
+    pub(crate) fn memory_info(&self, ordinal: u32) -> Result<MemoryInfo> {
+        let (mut free_bytes, mut total_bytes) = (0, 0);
+        self.on(
+            ordinal,
+            "cudaMemGetInfo",
+            || Subject::device(ordinal),
+            |table| {
+                // SAFETY: both pointers are valid for one write.
+                unsafe { (table.cudaMemGetInfo)(&mut free_bytes, &mut total_bytes) }
+            },
+        )?;
+        Ok(MemoryInfo {
+            free_bytes,
+            total_bytes,
+        })
+    }
+
+    pub(crate) fn device_synchronize(&self, ordinal: u32) -> Result<()> {
+        assert_may_wait();
+        self.on(
+            ordinal,
+            "cudaDeviceSynchronize",
+            || Subject::device(ordinal),
+            |table| {
+                // SAFETY: takes nothing.
+                unsafe { (table.cudaDeviceSynchronize)() }
+            },
+        )
+    }
+}

@@ -1,0 +1,332 @@
+//! Allocation, copies, memset.
+
+use crate::driver::{Api, Subject};
+use crate::error::{Error, Result};
+use cuda_um_sys as sys;
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+/// Who is on either side of a copy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CopyKind {
+    HostToDevice,
+    DeviceToHost,
+    /// Both are known to CUDA, which tells them apart by their addresses.
+    ByAddress,
+}
+
+/// What unregistering says of memory that is not registered (any more).
+const NOT_REGISTERED: u32 = sys::cudaError::cudaErrorHostMemoryNotRegistered.0;
+/// What registering says of memory that somebody else has registered.
+const ALREADY_REGISTERED: u32 = sys::cudaError::cudaErrorHostMemoryAlreadyRegistered.0;
+
+impl Api {
+    pub(crate) fn allocated(
+        &self,
+        call: &'static str,
+        pointer: *mut c_void,
+        bytes: usize,
+    ) -> Result<NonNull<u8>> {
+        NonNull::new(pointer.cast()).ok_or_else(|| Error::Call {
+            call,
+            subject: format!("{bytes} bytes"),
+            code: 0,
+            name: "cudaSuccess".to_owned(),
+            message: "success was reported with a null pointer".to_owned(),
+        })
+    }
+
+    pub(crate) fn malloc_managed(&self, ordinal: u32, bytes: usize) -> Result<NonNull<u8>> {
+        let mut pointer = std::ptr::null_mut();
+        let subject =
+            || Subject::new(format_args!("managed memory on device {ordinal}")).bytes(bytes);
+        self.on(ordinal, "cudaMallocManaged", subject, |table| {
+            // SAFETY: the pointer is valid for one write.
+            unsafe { (table.cudaMallocManaged)(&mut pointer, bytes, sys::cudaMemAttachGlobal) }
+        })?;
+        self.allocated("cudaMallocManaged", pointer, bytes)
+    }
+
+    pub(crate) fn malloc(&self, ordinal: u32, bytes: usize) -> Result<NonNull<u8>> {
+        let mut pointer = std::ptr::null_mut();
+        let subject =
+            || Subject::new(format_args!("device memory on device {ordinal}")).bytes(bytes);
+        self.on(ordinal, "cudaMalloc", subject, |table| {
+            // SAFETY: the pointer is valid for one write.
+            unsafe { (table.cudaMalloc)(&mut pointer, bytes) }
+        })?;
+        self.allocated("cudaMalloc", pointer, bytes)
+    }
+
+    pub(crate) fn host_alloc(
+        &self,
+        ordinal: u32,
+        bytes: usize,
+        mapped: bool,
+    ) -> Result<NonNull<u8>> {
+        let mut pointer = std::ptr::null_mut();
+        let flags = sys::cudaHostAllocPortable | if mapped { sys::cudaHostAllocMapped } else { 0 };
+        let subject = || {
+            Subject::new("pinned host memory")
+                .bytes(bytes)
+                .host_memory()
+        };
+        self.on(ordinal, "cudaHostAlloc", subject, |table| {
+            // SAFETY: the pointer is valid for one write.
+            unsafe { (table.cudaHostAlloc)(&mut pointer, bytes, flags) }
+        })?;
+        self.allocated("cudaHostAlloc", pointer, bytes)
+    }
+
+    /// # Safety
+    ///
+    /// The memory is valid and stays so until it is unregistered.
+    pub(crate) unsafe fn host_register(
+        &self,
+        ordinal: u32,
+        pointer: NonNull<u8>,
+        bytes: usize,
+        mapped: bool,
+    ) -> Result<()> {
+        let flags = sys::cudaHostRegisterPortable
+            | if mapped {
+                sys::cudaHostRegisterMapped
+            } else {
+                0
+            };
+        let subject = || {
+            Subject::new(format_args!(
+                "{bytes} bytes of host memory to be registered"
+            ))
+            .bytes(bytes)
+            .host_memory()
+        };
+        let registered = self.on(ordinal, "cudaHostRegister", subject, |table| {
+            // SAFETY: the caller's promise.
+            unsafe { (table.cudaHostRegister)(pointer.as_ptr().cast(), bytes, flags) }
+        });
+        if let Err(error) = &registered
+            && !matches!(error, Error::Call { code, .. } if *code == ALREADY_REGISTERED)
+        {
+            // The error may be that of earlier work, and the memory registered: it must not stay so when it is its owner's again. If it is
+            // not registered, the call says so, and does nothing.
+            // SAFETY: it is the caller's alone, and no device has been told of it.
+            let _ = unsafe { self.host_unregister(ordinal, pointer) };
+        }
+        registered
+    }
+
+    /// The address that kernels on the device see mapped host memory at.
+    ///
+    /// # Safety
+    ///
+    /// Memory from `host_alloc` or registered, and mapped.
+    pub(crate) unsafe fn host_device_pointer(
+        &self,
+        ordinal: u32,
+        pointer: NonNull<u8>,
+    ) -> Result<NonNull<u8>> {
+        let mut device_pointer = std::ptr::null_mut();
+        let subject = || Subject::new(format_args!("mapped host memory on device {ordinal}"));
+        self.on(ordinal, "cudaHostGetDevicePointer", subject, |table| {
+            // SAFETY: the first pointer is valid for one write; the second is the caller's promise.
+            unsafe {
+                (table.cudaHostGetDevicePointer)(&mut device_pointer, pointer.as_ptr().cast(), 0)
+            }
+        })?;
+        self.allocated("cudaHostGetDevicePointer", device_pointer, 0)
+    }
+
+    /// Whether CUDA knows the memory at this address: pinned, registered, managed or a device's.
+    pub(crate) fn is_registered(&self, ordinal: u32, address: *const u8) -> Result<bool> {
+        let mut attributes = sys::PointerAttributes::default();
+        let subject = || Subject::new("an address of the host");
+        self.on(ordinal, "cudaPointerGetAttributes", subject, |table| {
+            // SAFETY: there is room for what any version writes; the address is not read through.
+            unsafe { (table.cudaPointerGetAttributes)(&mut attributes.fields, address.cast()) }
+        })?;
+        Ok(attributes.fields.type_ != sys::cudaMemoryType::cudaMemoryTypeUnregistered)
+    }
+
+    /// # Safety
+    ///
+    /// From `malloc`, `malloc_managed` or `malloc_from_pool`, freed once, and used by nothing any more.
+    pub(crate) unsafe fn free(&self, ordinal: u32, pointer: NonNull<u8>) -> Result<()> {
+        self.on_release(
+            ordinal,
+            "cudaFree",
+            || Subject::device(ordinal),
+            |table| {
+                // SAFETY: the caller's promise.
+                unsafe { (table.cudaFree)(pointer.as_ptr().cast()) }
+            },
+        )
+    }
+
+    /// # Safety
+    ///
+    /// From `host_alloc`, freed once, and used by nothing any more.
+    pub(crate) unsafe fn free_host(&self, ordinal: u32, pointer: NonNull<u8>) -> Result<()> {
+        self.on_release(
+            ordinal,
+            "cudaFreeHost",
+            || Subject::new("pinned host memory"),
+            |table| {
+                // SAFETY: the caller's promise.
+                unsafe { (table.cudaFreeHost)(pointer.as_ptr().cast()) }
+            },
+        )
+    }
+
+    /// # Safety
+    ///
+    /// Registered by `host_register`, unregistered once, and used by no device any more.
+    pub(crate) unsafe fn host_unregister(&self, ordinal: u32, pointer: NonNull<u8>) -> Result<()> {
+        let unregister = || {
+            self.on_release(
+                ordinal,
+                "cudaHostUnregister",
+                || Subject::new("registered host memory"),
+                |table| {
+                    // SAFETY: the caller's promise.
+                    unsafe { (table.cudaHostUnregister)(pointer.as_ptr().cast()) }
+                },
+            )
+        };
+        // The address is still the caller's alone, so a second try cannot meet anybody else's memory.
+        unregister().or_else(|first| match unregister() {
+            Err(Error::Call { code, .. }) if code == NOT_REGISTERED => Ok(()),
+            Err(_) => Err(first),
+            Ok(()) => Ok(()),
+        })
+    }
+
+    /// A copy between memory of two devices, neither of which can reach the other's: an ordinal with each address.
+    ///
+    /// # Safety
+    ///
+    /// As for `memcpy_async`; each address is memory of the device beside it.
+    pub(crate) unsafe fn memcpy_peer_async(
+        &self,
+        ordinal: u32,
+        (destination, to): (*mut u8, u32),
+        (source, from): (*const u8, u32),
+        bytes: usize,
+        stream: sys::cudaStream_t,
+    ) -> Result<()> {
+        let subject = || Subject::new(format_args!("{bytes} bytes, device {from} to device {to}"));
+        self.on(ordinal, "cudaMemcpyPeerAsync", subject, |table| {
+            // SAFETY: the caller's promise.
+            unsafe {
+                (table.cudaMemcpyPeerAsync)(
+                    destination.cast(),
+                    to as i32,
+                    source.cast(),
+                    from as i32,
+                    bytes,
+                    stream,
+                )
+            }
+        })
+    }
+
+    /// # Safety
+    ///
+    /// Both pointers are valid for `bytes` until the copy is done on the live stream, nobody else writes either or reads the
+    /// destination until then, they do not overlap, and the kind tells the truth.
+    pub(crate) unsafe fn memcpy_async(
+        &self,
+        ordinal: u32,
+        destination: *mut u8,
+        source: *const u8,
+        bytes: usize,
+        kind: CopyKind,
+        stream: sys::cudaStream_t,
+    ) -> Result<()> {
+        let kind = match kind {
+            CopyKind::HostToDevice => sys::cudaMemcpyKind::cudaMemcpyHostToDevice,
+            CopyKind::DeviceToHost => sys::cudaMemcpyKind::cudaMemcpyDeviceToHost,
+            CopyKind::ByAddress => sys::cudaMemcpyKind::cudaMemcpyDefault,
+        };
+        let subject =
+            || Subject::new(format_args!("copy of {bytes} bytes on device {ordinal}")).bytes(bytes);
+        self.on(ordinal, "cudaMemcpyAsync", subject, |table| {
+            // SAFETY: the caller's promise.
+            unsafe {
+                (table.cudaMemcpyAsync)(destination.cast(), source.cast(), bytes, kind, stream)
+            }
+        })
+    }
+
+    /// # Safety
+    ///
+    /// The memory is valid for `bytes` and nobody else uses it until this is done on the live stream.
+    pub(crate) unsafe fn memset_async(
+        &self,
+        ordinal: u32,
+        pointer: *mut u8,
+        value: u8,
+        bytes: usize,
+        stream: sys::cudaStream_t,
+    ) -> Result<()> {
+        let subject = || Subject::new(format_args!("memset of {bytes} bytes on device {ordinal}"));
+        self.on(ordinal, "cudaMemsetAsync", subject, |table| {
+            // SAFETY: the caller's promise.
+            unsafe { (table.cudaMemsetAsync)(pointer.cast(), i32::from(value), bytes, stream) }
+        })
+    }
+
+    /// Writes a 2-byte value `count` times.
+    ///
+    /// # Safety
+    ///
+    /// As for `memset_async`; the address is aligned to the value.
+    pub(crate) unsafe fn memset_u16_async(
+        &self,
+        ordinal: u32,
+        pointer: *mut u8,
+        value: u16,
+        count: usize,
+        stream: sys::cudaStream_t,
+    ) -> Result<()> {
+        let memset = self.driver()?.cuMemsetD16Async;
+        self.on_driver(
+            ordinal,
+            "cuMemsetD16Async",
+            || {
+                Subject::new(format_args!(
+                    "memset of {count} 2-byte values on device {ordinal}"
+                ))
+            },
+            // SAFETY: the caller's promise; the runtime's and the driver's streams are the same handles.
+            || unsafe { memset(pointer as usize as _, value, count, stream.cast()) },
+        )
+    }
+
+    /// Writes a 4-byte value `count` times.
+    ///
+    /// # Safety
+    ///
+    /// As for `memset_async`; the address is aligned to the value.
+    pub(crate) unsafe fn memset_u32_async(
+        &self,
+        ordinal: u32,
+        pointer: *mut u8,
+        value: u32,
+        count: usize,
+        stream: sys::cudaStream_t,
+    ) -> Result<()> {
+        let memset = self.driver()?.cuMemsetD32Async;
+        self.on_driver(
+            ordinal,
+            "cuMemsetD32Async",
+            || {
+                Subject::new(format_args!(
+                    "memset of {count} 4-byte values on device {ordinal}"
+                ))
+            },
+            // SAFETY: the caller's promise; the runtime's and the driver's streams are the same handles.
+            || unsafe { memset(pointer as usize as _, value, count, stream.cast()) },
+        )
+    }
+}

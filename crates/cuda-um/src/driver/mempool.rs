@@ -1,0 +1,133 @@
+//! Pools of the driver's.
+
+use crate::driver::{Api, Subject};
+use crate::error::Result;
+use cuda_um_sys as sys;
+use std::ptr::NonNull;
+
+impl Api {
+    /// A pool of the device's own memory, for this process alone.
+    pub(crate) fn mem_pool_create(&self, ordinal: u32) -> Result<sys::cudaMemPool_t> {
+        // Zeros: no handles to export, no limit; the rest is reserved.
+        let properties = sys::cudaMemPoolProps {
+            allocType: sys::cudaMemAllocationType::cudaMemAllocationTypePinned,
+            location: crate::Location::Device(ordinal).to_sys(),
+            ..Default::default()
+        };
+        let mut pool = std::ptr::null_mut();
+        let subject = || Subject::new(format_args!("a memory pool of device {ordinal}"));
+        self.on(ordinal, "cudaMemPoolCreate", subject, |table| {
+            // SAFETY: the first pointer is valid for one write, the second for one read.
+            unsafe { (table.cudaMemPoolCreate)(&mut pool, &properties) }
+        })?;
+        Ok(pool)
+    }
+
+    /// # Safety
+    ///
+    /// A live pool, destroyed once, of which nothing is allocated but what streams are to free.
+    pub(crate) unsafe fn mem_pool_destroy(
+        &self,
+        ordinal: u32,
+        pool: sys::cudaMemPool_t,
+    ) -> Result<()> {
+        let subject = || Subject::new(format_args!("a memory pool of device {ordinal}"));
+        self.on_release(ordinal, "cudaMemPoolDestroy", subject, |table| {
+            // SAFETY: the caller's promise.
+            unsafe { (table.cudaMemPoolDestroy)(pool) }
+        })
+    }
+
+    /// Gives back what the pool holds beyond `keep` bytes and does not use.
+    ///
+    /// # Safety
+    ///
+    /// A live pool.
+    pub(crate) unsafe fn mem_pool_trim(
+        &self,
+        ordinal: u32,
+        pool: sys::cudaMemPool_t,
+        keep: usize,
+    ) -> Result<()> {
+        let subject = || Subject::new(format_args!("a memory pool of device {ordinal}"));
+        self.on(ordinal, "cudaMemPoolTrimTo", subject, |table| {
+            // SAFETY: the caller's promise.
+            unsafe { (table.cudaMemPoolTrimTo)(pool, keep) }
+        })
+    }
+
+    /// # Safety
+    ///
+    /// A live pool, and an attribute of 64 bits.
+    pub(crate) unsafe fn mem_pool_set(
+        &self,
+        ordinal: u32,
+        pool: sys::cudaMemPool_t,
+        attribute: sys::cudaMemPoolAttr,
+        mut value: u64,
+    ) -> Result<()> {
+        let subject = || Subject::new(format_args!("a memory pool of device {ordinal}"));
+        self.on(ordinal, "cudaMemPoolSetAttribute", subject, |table| {
+            // SAFETY: the caller's promise; the value is valid for one read.
+            unsafe { (table.cudaMemPoolSetAttribute)(pool, attribute, (&raw mut value).cast()) }
+        })
+    }
+
+    /// # Safety
+    ///
+    /// A live pool, and an attribute of 64 bits.
+    pub(crate) unsafe fn mem_pool_get(
+        &self,
+        ordinal: u32,
+        pool: sys::cudaMemPool_t,
+        attribute: sys::cudaMemPoolAttr,
+    ) -> Result<u64> {
+        let mut value = 0u64;
+        let subject = || Subject::new(format_args!("a memory pool of device {ordinal}"));
+        self.on(ordinal, "cudaMemPoolGetAttribute", subject, |table| {
+            // SAFETY: the caller's promise; the value is valid for one write.
+            unsafe { (table.cudaMemPoolGetAttribute)(pool, attribute, (&raw mut value).cast()) }
+        })?;
+        Ok(value)
+    }
+
+    /// Memory that may be used behind this on the stream.
+    ///
+    /// # Safety
+    ///
+    /// A live pool of the device, and a live stream of it.
+    pub(crate) unsafe fn malloc_from_pool(
+        &self,
+        ordinal: u32,
+        pool: sys::cudaMemPool_t,
+        bytes: usize,
+        stream: sys::cudaStream_t,
+    ) -> Result<NonNull<u8>> {
+        let mut pointer = std::ptr::null_mut();
+        let subject =
+            || Subject::new(format_args!("pooled memory of device {ordinal}")).bytes(bytes);
+        self.on(ordinal, "cudaMallocFromPoolAsync", subject, |table| {
+            // SAFETY: the pointer is valid for one write; the rest is the caller's promise.
+            unsafe { (table.cudaMallocFromPoolAsync)(&mut pointer, bytes, pool, stream) }
+        })?;
+        self.allocated("cudaMallocFromPoolAsync", pointer, bytes)
+    }
+
+    /// Frees in the order of the stream.
+    ///
+    /// # Safety
+    ///
+    /// From `malloc_from_pool`, freed once, and used by nothing any more but work that this comes after on the live stream.
+    pub(crate) unsafe fn free_async(
+        &self,
+        ordinal: u32,
+        pointer: NonNull<u8>,
+        stream: sys::cudaStream_t,
+    ) -> Result<()> {
+        let subject = || Subject::new(format_args!("pooled memory of device {ordinal}"));
+        self.on_release(ordinal, "cudaFreeAsync", subject, |table| {
+            // SAFETY: the caller's promise.
+            unsafe { (table.cudaFreeAsync)(pointer.as_ptr().cast(), stream) }
+        })
+    }
+}

@@ -1,0 +1,232 @@
+//! Functions of the driver: modules, launches.
+
+use crate::driver::current::Current;
+use crate::driver::{Api, Subject};
+use crate::error::{Error, Result};
+use cuda_um_sys as sys;
+use std::ffi::{CStr, c_void};
+
+impl Api {
+    /// The driver's functions.
+    pub(crate) fn driver(&self) -> Result<&sys::DriverTable> {
+        // Before they are looked up, which another thread of the parent may have been at.
+        self.origin.check("a function of the driver")?;
+        Ok(self.table.driver()?)
+    }
+
+    /// Calls a function of the driver while device `ordinal` is current.
+    ///
+    /// A thread that has made no runtime call that needs a context has none; then it gets it, and the call is made again, a launch too.
+    /// That does nothing twice: the driver says "invalid context" of what it is given, before it does anything, and no work that fails
+    /// leaves that error to a later call (a broken context says why it broke, a destroyed one 709).
+    pub(crate) fn on_driver(
+        &self,
+        ordinal: u32,
+        name: &'static str,
+        subject: impl FnOnce() -> Subject,
+        call: impl FnMut() -> sys::CUresult,
+    ) -> Result<()> {
+        let current = Current::set(self, ordinal, name)?;
+        self.on_driver_current(current, ordinal, name, subject, call)
+    }
+
+    fn on_driver_current(
+        &self,
+        current: Current<'_>,
+        ordinal: u32,
+        name: &'static str,
+        subject: impl FnOnce() -> Subject,
+        mut call: impl FnMut() -> sys::CUresult,
+    ) -> Result<()> {
+        let mut code = call();
+        // This code alone: any other may be that of earlier work, and the call done nevertheless.
+        if code == sys::CUresult::CUDA_ERROR_INVALID_CONTEXT {
+            self.bind(ordinal)?;
+            code = call();
+        }
+        let result = self.check_driver(name, code, Some(ordinal), subject);
+        drop(current);
+        result
+    }
+
+    /// # Safety
+    ///
+    /// `image` is an image that the driver's loader may read: PTX text, or a whole binary image of which it begins the first byte.
+    pub(crate) unsafe fn module_load(
+        &self,
+        ordinal: u32,
+        image: *const c_void,
+    ) -> Result<sys::CUmodule> {
+        let load = self.driver()?.cuModuleLoadData;
+        let mut module = std::ptr::null_mut();
+        self.on_driver(
+            ordinal,
+            "cuModuleLoadData",
+            || Subject::new(format_args!("module on device {ordinal}")),
+            // SAFETY: the first pointer is valid for one write; the image is the caller's promise.
+            || unsafe { load(&mut module, image) },
+        )?;
+        Ok(module)
+    }
+
+    /// # Safety
+    ///
+    /// From `module_load`, unloaded once, and no kernel of it runs any more or will be launched.
+    pub(crate) unsafe fn module_unload(&self, ordinal: u32, module: sys::CUmodule) -> Result<()> {
+        let unload = self.driver()?.cuModuleUnload;
+        let current = Current::set_for_release(self, ordinal, "cuModuleUnload")?;
+        self.on_driver_current(
+            current,
+            ordinal,
+            "cuModuleUnload",
+            || Subject::device(ordinal),
+            // SAFETY: the caller's promise.
+            || unsafe { unload(module) },
+        )
+    }
+
+    /// # Safety
+    ///
+    /// The module is loaded.
+    pub(crate) unsafe fn module_function(
+        &self,
+        ordinal: u32,
+        module: sys::CUmodule,
+        name: &CStr,
+    ) -> Result<sys::CUfunction> {
+        let get = self.driver()?.cuModuleGetFunction;
+        let mut function = std::ptr::null_mut();
+        self.on_driver(
+            ordinal,
+            "cuModuleGetFunction",
+            || Subject::new(format_args!("kernel {}", name.to_string_lossy())),
+            // SAFETY: the first pointer is valid for one write, the name is NUL-terminated, the module is the caller's promise.
+            || unsafe { get(&mut function, module, name.as_ptr()) },
+        )?;
+        Ok(function)
+    }
+
+    /// # Safety
+    ///
+    /// The function's module is loaded.
+    pub(crate) unsafe fn function_attribute(
+        &self,
+        ordinal: u32,
+        function: sys::CUfunction,
+        attribute: sys::CUfunction_attribute,
+    ) -> Result<i32> {
+        let get = self.driver()?.cuFuncGetAttribute;
+        let mut value = 0;
+        self.on_driver(
+            ordinal,
+            "cuFuncGetAttribute",
+            || Subject::new(format_args!("attribute {}", attribute.0)),
+            // SAFETY: the first pointer is valid for one write; the function is the caller's promise.
+            || unsafe { get(&mut value, attribute, function) },
+        )?;
+        Ok(value)
+    }
+
+    /// # Safety
+    ///
+    /// The function's module is loaded.
+    pub(crate) unsafe fn set_function_attribute(
+        &self,
+        ordinal: u32,
+        function: sys::CUfunction,
+        attribute: sys::CUfunction_attribute,
+        value: i32,
+    ) -> Result<()> {
+        let set = self.driver()?.cuFuncSetAttribute;
+        self.on_driver(
+            ordinal,
+            "cuFuncSetAttribute",
+            || Subject::new(format_args!("attribute {} = {value}", attribute.0)),
+            // SAFETY: the caller's promise.
+            || unsafe { set(function, attribute, value) },
+        )
+    }
+
+    /// Resident blocks of the kernel on one multiprocessor.
+    ///
+    /// # Safety
+    ///
+    /// The function's module is loaded.
+    pub(crate) unsafe fn occupancy(
+        &self,
+        ordinal: u32,
+        function: sys::CUfunction,
+        block: i32,
+        shared_bytes: usize,
+    ) -> Result<i32> {
+        let ask = self.driver()?.cuOccupancyMaxActiveBlocksPerMultiprocessor;
+        let mut blocks = 0;
+        self.on_driver(
+            ordinal,
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+            || Subject::new(format_args!("blocks of {block} threads")),
+            // SAFETY: the first pointer is valid for one write; the function is the caller's promise.
+            || unsafe { ask(&mut blocks, function, block, shared_bytes) },
+        )?;
+        Ok(blocks)
+    }
+
+    /// # Safety
+    ///
+    /// The function's module is loaded, the stream lives, `parameters` are as many, of such sizes and such values as the kernel
+    /// takes, and what they point to stays valid, and is used by nobody who would race, until the kernel is done.
+    pub(crate) unsafe fn launch(
+        &self,
+        ordinal: u32,
+        function: sys::CUfunction,
+        name: &str,
+        (grid, block, shared_bytes): ([u32; 3], [u32; 3], u32),
+        stream: sys::cudaStream_t,
+        parameters: &mut [*mut c_void],
+    ) -> Result<()> {
+        let launch = self.driver()?.cuLaunchKernel;
+        let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (grid, block);
+        self.on_driver(
+            ordinal,
+            "cuLaunchKernel",
+            || {
+                Subject::new(format_args!(
+                    "kernel {name}, grid {grid:?}, block {block:?}"
+                ))
+            },
+            // SAFETY: the caller's promise; no extra options are given.
+            || unsafe {
+                launch(
+                    function,
+                    grid_x,
+                    grid_y,
+                    grid_z,
+                    block_x,
+                    block_y,
+                    block_z,
+                    shared_bytes,
+                    stream.cast(),
+                    parameters.as_mut_ptr(),
+                    std::ptr::null_mut(),
+                )
+            },
+        )
+        .map_err(|error| match error {
+            // Out of resources: the launch, not the memory, is too large.
+            Error::Call {
+                call,
+                subject,
+                code: 701,
+                name,
+                message,
+            } => Error::Call {
+                call,
+                subject: format!("{subject}: too many registers or threads"),
+                code: 701,
+                name,
+                message,
+            },
+            error => error,
+        })
+    }
+}

@@ -1,0 +1,239 @@
+//! Streams and events.
+
+use crate::driver::{Api, Subject};
+use crate::error::Result;
+use crate::sync::assert_may_wait;
+use cuda_um_sys as sys;
+use std::time::Duration;
+
+impl Api {
+    /// A stream that does not wait for the legacy default stream.
+    pub(crate) fn stream_create(&self, ordinal: u32) -> Result<sys::cudaStream_t> {
+        let mut stream = std::ptr::null_mut();
+        self.on(
+            ordinal,
+            "cudaStreamCreateWithFlags",
+            || Subject::device(ordinal),
+            |table| {
+                // SAFETY: the pointer is valid for one write.
+                unsafe {
+                    (table.cudaStreamCreateWithFlags)(&mut stream, sys::cudaStreamNonBlocking)
+                }
+            },
+        )?;
+        let mut worked = self.worked.lock();
+        if !worked.contains(&ordinal) {
+            worked.push(ordinal);
+        }
+        Ok(stream)
+    }
+
+    /// # Safety
+    ///
+    /// A live stream, destroyed once. Work on it goes on to its end.
+    pub(crate) unsafe fn stream_destroy(
+        &self,
+        ordinal: u32,
+        stream: sys::cudaStream_t,
+    ) -> Result<()> {
+        self.on_release(
+            ordinal,
+            "cudaStreamDestroy",
+            || Subject::device(ordinal),
+            |table| {
+                // SAFETY: the caller's promise.
+                unsafe { (table.cudaStreamDestroy)(stream) }
+            },
+        )
+    }
+
+    /// # Safety
+    ///
+    /// A live stream.
+    pub(crate) unsafe fn stream_synchronize(
+        &self,
+        ordinal: u32,
+        stream: sys::cudaStream_t,
+    ) -> Result<()> {
+        assert_may_wait();
+        self.on(
+            ordinal,
+            "cudaStreamSynchronize",
+            || Subject::device(ordinal),
+            |table| {
+                // SAFETY: the caller's promise.
+                unsafe { (table.cudaStreamSynchronize)(stream) }
+            },
+        )
+    }
+
+    /// Whether the stream has nothing left to do.
+    ///
+    /// # Safety
+    ///
+    /// A live stream.
+    pub(crate) unsafe fn stream_query(
+        &self,
+        ordinal: u32,
+        stream: sys::cudaStream_t,
+    ) -> Result<bool> {
+        let mut ready = true;
+        self.on(
+            ordinal,
+            "cudaStreamQuery",
+            || Subject::device(ordinal),
+            |table| {
+                // SAFETY: the caller's promise.
+                self.not_ready(unsafe { (table.cudaStreamQuery)(stream) }, &mut ready)
+            },
+        )?;
+        Ok(ready)
+    }
+
+    /// # Safety
+    ///
+    /// A live stream and a live event that has been recorded.
+    pub(crate) unsafe fn stream_wait_event(
+        &self,
+        ordinal: u32,
+        stream: sys::cudaStream_t,
+        event: sys::cudaEvent_t,
+    ) -> Result<()> {
+        self.on(
+            ordinal,
+            "cudaStreamWaitEvent",
+            || Subject::device(ordinal),
+            |table| {
+                // SAFETY: the caller's promise.
+                unsafe { (table.cudaStreamWaitEvent)(stream, event, 0) }
+            },
+        )
+    }
+
+    /// An event; without timing, waiting for it yields the processor.
+    pub(crate) fn event_create(&self, ordinal: u32, timed: bool) -> Result<sys::cudaEvent_t> {
+        let flags = sys::cudaEventBlockingSync
+            | if timed {
+                0
+            } else {
+                sys::cudaEventDisableTiming
+            };
+        let mut event = std::ptr::null_mut();
+        self.on(
+            ordinal,
+            "cudaEventCreateWithFlags",
+            || Subject::device(ordinal),
+            |table| {
+                // SAFETY: the pointer is valid for one write.
+                unsafe { (table.cudaEventCreateWithFlags)(&mut event, flags) }
+            },
+        )?;
+        Ok(event)
+    }
+
+    /// # Safety
+    ///
+    /// A live event, destroyed once.
+    pub(crate) unsafe fn event_destroy(&self, ordinal: u32, event: sys::cudaEvent_t) -> Result<()> {
+        self.on_release(
+            ordinal,
+            "cudaEventDestroy",
+            || Subject::device(ordinal),
+            |table| {
+                // SAFETY: the caller's promise.
+                unsafe { (table.cudaEventDestroy)(event) }
+            },
+        )
+    }
+
+    /// # Safety
+    ///
+    /// A live event and a live stream of the same device.
+    pub(crate) unsafe fn event_record(
+        &self,
+        ordinal: u32,
+        event: sys::cudaEvent_t,
+        stream: sys::cudaStream_t,
+    ) -> Result<()> {
+        self.on(
+            ordinal,
+            "cudaEventRecord",
+            || Subject::device(ordinal),
+            |table| {
+                // SAFETY: the caller's promise.
+                unsafe { (table.cudaEventRecord)(event, stream) }
+            },
+        )
+    }
+
+    /// Whether all work before the event's record is done.
+    ///
+    /// # Safety
+    ///
+    /// A live event.
+    pub(crate) unsafe fn event_query(&self, ordinal: u32, event: sys::cudaEvent_t) -> Result<bool> {
+        let mut ready = true;
+        self.on(
+            ordinal,
+            "cudaEventQuery",
+            || Subject::device(ordinal),
+            |table| {
+                // SAFETY: the caller's promise.
+                self.not_ready(unsafe { (table.cudaEventQuery)(event) }, &mut ready)
+            },
+        )?;
+        Ok(ready)
+    }
+
+    /// # Safety
+    ///
+    /// A live event.
+    pub(crate) unsafe fn event_synchronize(
+        &self,
+        ordinal: u32,
+        event: sys::cudaEvent_t,
+    ) -> Result<()> {
+        assert_may_wait();
+        self.on(
+            ordinal,
+            "cudaEventSynchronize",
+            || Subject::device(ordinal),
+            |table| {
+                // SAFETY: the caller's promise.
+                unsafe { (table.cudaEventSynchronize)(event) }
+            },
+        )
+    }
+
+    /// # Safety
+    ///
+    /// Two live events with timing, of one device.
+    pub(crate) unsafe fn event_elapsed(
+        &self,
+        ordinal: u32,
+        start: sys::cudaEvent_t,
+        end: sys::cudaEvent_t,
+    ) -> Result<Duration> {
+        let mut milliseconds = 0.0;
+        self.on(
+            ordinal,
+            "cudaEventElapsedTime",
+            || Subject::device(ordinal),
+            |table| {
+                // SAFETY: the first pointer is valid for one write; the events are the caller's promise.
+                unsafe { (table.cudaEventElapsedTime)(&mut milliseconds, start, end) }
+            },
+        )?;
+        Ok(Duration::try_from_secs_f64(f64::from(milliseconds) / 1e3).unwrap_or_default())
+    }
+
+    /// "Not ready" is an answer, not a failure.
+    fn not_ready(&self, code: sys::cudaError_t, ready: &mut bool) -> sys::cudaError_t {
+        if code == sys::cudaError::cudaErrorNotReady {
+            self.clear_last_error();
+            *ready = false;
+            return sys::cudaError::cudaSuccess;
+        }
+        code
+    }
+}

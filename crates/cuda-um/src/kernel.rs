@@ -1,0 +1,6 @@
+//! Kernels: modules, arguments, launches.
+
+pub(crate) mod argument;
+pub(crate) mod arguments;
+pub(crate) mod launch;
+pub(crate) mod module;

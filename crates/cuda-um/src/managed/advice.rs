@@ -1,0 +1,176 @@
+//! Advice: what the driver should know of how memory is used.
+#![allow(unsafe_code, reason = "gives CUDA the addresses of buffers")]
+
+use crate::buffer::unified::UnifiedBuffer;
+use crate::context::observer::{Part, Started, What};
+use crate::context::tracker::Access;
+use crate::driver::location::Location;
+use crate::error::{Error, Result};
+use crate::range;
+use cuda_um_sys::cudaMemoryAdvise;
+use std::ops::RangeBounds;
+
+/// How managed memory will be used. It changes where pages live and how they are mapped, never what they hold.
+///
+/// ```
+/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+/// use cuda_um::{Advice, Location, UnifiedBuffer};
+///
+/// let queries = UnifiedBuffer::from_slice(&device, &[0.5f32; 768])?;
+/// queries.advise(Advice::SetReadMostly)?;
+/// assert!(queries.range_attributes()?.read_mostly);
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
+#[doc(alias = "cudaMemoryAdvise")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Advice {
+    /// Mostly read: who reads it gets a copy of its own, and a write ends the copies.
+    #[doc(alias = "cudaMemAdviseSetReadMostly")]
+    SetReadMostly,
+    /// Undoes [`SetReadMostly`](Self::SetReadMostly); one copy stays.
+    #[doc(alias = "cudaMemAdviseUnsetReadMostly")]
+    UnsetReadMostly,
+    /// It should live there: others map it rather than migrate it, where they can.
+    #[doc(alias = "cudaMemAdviseSetPreferredLocation")]
+    SetPreferredLocation(Location),
+    /// Undoes [`SetPreferredLocation`](Self::SetPreferredLocation).
+    #[doc(alias = "cudaMemAdviseUnsetPreferredLocation")]
+    UnsetPreferredLocation,
+    /// That processor will use it: it stays mapped there, so that no access faults.
+    #[doc(alias = "cudaMemAdviseSetAccessedBy")]
+    SetAccessedBy(Location),
+    /// Undoes [`SetAccessedBy`](Self::SetAccessedBy).
+    #[doc(alias = "cudaMemAdviseUnsetAccessedBy")]
+    UnsetAccessedBy(Location),
+}
+
+impl Advice {
+    /// CUDA's name without the prefix, and the location that it names.
+    #[cfg(feature = "profile")]
+    pub(crate) fn in_cudas_words(self) -> (&'static str, Option<Location>) {
+        match self {
+            Self::SetReadMostly => ("SetReadMostly", None),
+            Self::UnsetReadMostly => ("UnsetReadMostly", None),
+            Self::SetPreferredLocation(at) => ("SetPreferredLocation", Some(at)),
+            Self::UnsetPreferredLocation => ("UnsetPreferredLocation", None),
+            Self::SetAccessedBy(at) => ("SetAccessedBy", Some(at)),
+            Self::UnsetAccessedBy(at) => ("UnsetAccessedBy", Some(at)),
+        }
+    }
+
+    /// CUDA's number, and the location; where that has no meaning any will do.
+    fn to_sys(self) -> (cudaMemoryAdvise, Location) {
+        match self {
+            Self::SetReadMostly => (cudaMemoryAdvise::cudaMemAdviseSetReadMostly, Location::Host),
+            Self::UnsetReadMostly => (
+                cudaMemoryAdvise::cudaMemAdviseUnsetReadMostly,
+                Location::Host,
+            ),
+            Self::SetPreferredLocation(at) => {
+                (cudaMemoryAdvise::cudaMemAdviseSetPreferredLocation, at)
+            }
+            Self::UnsetPreferredLocation => (
+                cudaMemoryAdvise::cudaMemAdviseUnsetPreferredLocation,
+                Location::Host,
+            ),
+            Self::SetAccessedBy(by) => (cudaMemoryAdvise::cudaMemAdviseSetAccessedBy, by),
+            Self::UnsetAccessedBy(by) => (cudaMemoryAdvise::cudaMemAdviseUnsetAccessedBy, by),
+        }
+    }
+}
+
+impl<T> UnifiedBuffer<T> {
+    /// Gives advice for the whole buffer.
+    ///
+    /// # Ordering
+    ///
+    /// At once, on no stream: work that runs now may see it or not. It changes no contents. [`Advice::SetReadMostly`] first waits for what
+    /// writes or moves the buffer, since a write would end the duplicates.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSupported`] for mapped memory, a device without concurrent managed access, or a location that the runtime is too old for;
+    /// [`Error::DeviceOutOfRange`]; [`Error::InvalidArgument`] for NUMA nodes with `SetAccessedBy`; and what `cudaMemAdvise`
+    /// reports.
+    #[doc(alias = "cudaMemAdvise")]
+    pub fn advise(&self, advice: Advice) -> Result<()> {
+        self.advise_range(.., advice)
+    }
+
+    /// Gives advice for a range of elements. CUDA rounds it outwards to whole pages.
+    ///
+    /// # Ordering
+    ///
+    /// As for [`advise`](Self::advise).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RangeOutOfBounds`], and as for [`advise`](Self::advise).
+    #[doc(alias = "cudaMemAdvise")]
+    pub fn advise_range(&self, range: impl RangeBounds<usize>, advice: Advice) -> Result<()> {
+        let range = range::check(range, self.len())?;
+        self.device().api().origin.check("advise")?;
+        if let Advice::SetAccessedBy(location) | Advice::UnsetAccessedBy(location) = advice
+            && location.is_numa()
+        {
+            return Err(Error::InvalidArgument {
+                what: "the location of accessed-by advice",
+                value: location.to_string(),
+                reason: "it is a processor: the host or a device".to_owned(),
+            });
+        }
+        if !self.raw.is_managed() && !self.is_empty() {
+            return Err(Error::NotSupported {
+                what: format!("{advice:?} for buffer {}", self.id()),
+                needs: "managed memory".to_owned(),
+                have: self.placement().to_string(),
+            });
+        }
+        let (number, location) = advice.to_sys();
+        self.device()
+            .runtime()
+            .check_migration_to(location, "advice")?;
+        if range.is_empty() {
+            return Ok(());
+        }
+        let started = Started::now(self.device());
+        let _span = crate::telemetry::span!("advise", buffer = self.id(), ?advice);
+        if advice == Advice::SetReadMostly {
+            // A write that is under way would end the duplicates, fault by fault.
+            for used in self.raw.in_flight.before(Access::Read) {
+                used.wait()?;
+            }
+        }
+        let device = self.device();
+        let addresses = self.raw.address_range(&range::to_bytes::<T>(&range));
+        // Before the call: what fails half-way must be undone as well.
+        self.raw.note_advice(&addresses, number, location);
+        // SAFETY: the range was checked, and lies in this buffer's live managed memory.
+        unsafe {
+            device
+                .api()
+                .advise(device.ordinal(), addresses, number, location)
+        }?;
+        let shadow = &self.raw.shadow;
+        match advice {
+            Advice::SetReadMostly if range.len() == self.len() => shadow.set_read_mostly(),
+            Advice::SetReadMostly => {}
+            Advice::UnsetReadMostly => self.raw.as_user(Access::Move, None, |user| {
+                shadow.unset_read_mostly(&self.raw.extent(), user);
+            }),
+            _ => self.raw.moved_by_nobody_knows(),
+        }
+        started.done(
+            What::Advise(advice),
+            device,
+            None,
+            [Part {
+                raw: &self.raw,
+                bytes: range::to_bytes::<T>(&range),
+                write: false,
+            }],
+        );
+        crate::telemetry::debug!(buffer = self.id(), ?range, ?advice, "advise");
+        Ok(())
+    }
+}

@@ -1,0 +1,250 @@
+//! Many buffers to one place, with few calls.
+#![allow(unsafe_code, reason = "gives CUDA the addresses of buffers")]
+
+#[cfg(test)]
+mod properties;
+
+use crate::buffer::unified::UnifiedBuffer;
+use crate::context::enqueue::{Tracked, enqueue};
+use crate::context::observer;
+use crate::context::observer::{Started, What};
+use crate::context::stream::Stream;
+use crate::context::tracker::Access;
+use crate::driver::location::Location;
+use crate::error::Result;
+use crate::managed::prefetch::{check_places, missing, note_move};
+use crate::range;
+use crate::resource::allocation::RawBuffer;
+use crate::resource::pool::advised::pages;
+use std::fmt;
+use std::ops::{Range, RangeBounds};
+
+/// Ranges of buffers that are prefetched together.
+///
+/// A call of the driver takes longer than most small migrations. So ranges that lie side by side in one allocation, as buffers of a
+/// [`UnifiedPool`](crate::UnifiedPool) often do, are prefetched as one.
+///
+/// ```
+/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+/// use cuda_um::{Location, PoolOptions, PrefetchBatch, UnifiedPool};
+///
+/// let pool = UnifiedPool::new(&device, PoolOptions::default())?;
+/// let stream = device.stream()?;
+/// let weights = pool.from_slice(&[0.5f32; 32 << 10])?;
+/// let bias = pool.from_slice(&[1u64; 16 << 10])?;
+/// let mut batch = PrefetchBatch::new();
+/// batch.add(&weights).add(&bias);
+/// assert_eq!(batch.prefetch(Location::Host, &stream)?, 1);
+/// assert_eq!(batch.prefetch(Location::Host, &stream)?, 0, "they are there");
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct PrefetchBatch<'a> {
+    parts: Vec<Part<'a>>,
+}
+
+#[derive(Clone)]
+struct Part<'a> {
+    raw: &'a RawBuffer,
+    /// Not empty, and within the buffer.
+    bytes: Range<usize>,
+}
+
+impl<'a> PrefetchBatch<'a> {
+    /// A batch of nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a whole buffer.
+    pub fn add<T>(&mut self, buffer: &'a UnifiedBuffer<T>) -> &mut Self {
+        self.push(&buffer.raw, 0..buffer.raw.bytes());
+        self
+    }
+
+    /// Adds a range of a buffer's elements.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds).
+    pub fn add_range<T>(
+        &mut self,
+        buffer: &'a UnifiedBuffer<T>,
+        range: impl RangeBounds<usize>,
+    ) -> Result<&mut Self> {
+        let range = range::check(range, buffer.len())?;
+        self.push(&buffer.raw, range::to_bytes::<T>(&range));
+        Ok(self)
+    }
+
+    fn push(&mut self, raw: &'a RawBuffer, bytes: Range<usize>) {
+        if !bytes.is_empty() {
+            self.parts.push(Part { raw, bytes });
+        }
+    }
+
+    /// How many ranges it has that are not empty.
+    pub fn len(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Whether it has nothing to prefetch.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Migrates all ranges to a location, on a stream, and returns how many calls of the driver that took. The batch can be used again.
+    ///
+    /// Ranges of one allocation are joined where, rounded outwards to pages of 4 KiB, they touch or overlap. If more than one is left,
+    /// a runtime that has `cudaMemPrefetchBatchAsync` (from CUDA 13.0 on) takes them in one call. Where all is known to be there already,
+    /// it takes none.
+    ///
+    /// # Ordering
+    ///
+    /// For each buffer as for [`UnifiedBuffer::prefetch`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`UnifiedBuffer::prefetch`]. If a function of CUDA fails, some ranges may be on their way nevertheless.
+    #[doc(alias = "cudaMemPrefetchAsync")]
+    #[doc(alias = "cudaMemPrefetchBatchAsync")]
+    pub fn prefetch(&self, location: impl Into<Location>, stream: &Stream) -> Result<usize> {
+        let location = location.into();
+        stream.inner().api().origin.check("prefetch")?;
+        let mut checked: Option<&RawBuffer> = None;
+        for Part { raw, .. } in &self.parts {
+            // Most are of one device.
+            let same = |before: &RawBuffer| {
+                before.device().ordinal() == raw.device().ordinal()
+                    && before.device().runtime().is_same(raw.device().runtime())
+            };
+            if !checked.is_some_and(same) {
+                check_places(raw.device(), location, stream)?;
+                checked = Some(raw);
+            }
+        }
+        let Some(first) = self.parts.first() else {
+            stream.runtime().check_location(location)?;
+            return Ok(0);
+        };
+        let device = first.raw.device();
+        let started = Started::now(device);
+        let _span = crate::telemetry::span!("prefetch", ranges = self.len(), %location);
+        let parts = self.parts.iter().map(|part| observer::Part {
+            raw: part.raw,
+            bytes: part.bytes.clone(),
+            write: false,
+        });
+        let what = |left_out| What::Prefetch {
+            to: location,
+            left_out,
+        };
+        if self.is_there(location, stream) {
+            started.done(what(true), device, Some(stream.inner()), parts);
+            crate::telemetry::debug!(ranges = self.len(), %location, "prefetch of a batch that is there");
+            return Ok(0);
+        }
+        let ranges = self.merged();
+        let (inner, raw_stream) = (stream.inner(), stream.as_raw());
+        let (api, ordinal) = (inner.api(), inner.ordinal());
+        // The driver takes batches only where every device has concurrent managed access.
+        let one_call =
+            ranges.len() > 1 && inner.device().gate.is_none() && api.has_prefetch_batch();
+        let used = self
+            .parts
+            .iter()
+            .map(|part| Tracked::new(part.raw, Access::Move));
+        let enqueued = enqueue(stream, used, || {
+            if one_call {
+                // SAFETY: as below, for each range.
+                return unsafe { api.prefetch_batch(ordinal, &ranges, location, raw_stream) };
+            }
+            ranges.iter().try_for_each(|range| {
+                // SAFETY: the ranges were checked. A joined one begins in a buffer and ends in another of the same slab, which is one
+                // managed allocation, and has nothing but the rest of a page in between; every buffer notes this use, so the memory
+                // lives until it is done.
+                unsafe { api.prefetch(ordinal, range.clone(), location, raw_stream) }
+            })
+        });
+        for Part { raw, bytes } in self.parts.iter().filter(|part| part.raw.is_managed()) {
+            note_move(raw, bytes, location, stream, enqueued.is_ok());
+        }
+        enqueued?;
+        started.done(what(false), device, Some(inner), parts);
+        let calls = if one_call { 1 } else { ranges.len() };
+        crate::telemetry::debug!(ranges = self.len(), calls, %location, "prefetch of a batch");
+        Ok(calls)
+    }
+
+    /// Whether nothing would move.
+    fn is_there(&self, location: Location, stream: &Stream) -> bool {
+        self.parts.iter().all(|Part { raw, bytes }| {
+            stream.runtime().is_same(raw.device().runtime())
+                && missing(raw, bytes, location).is_empty()
+        })
+    }
+
+    /// The ranges in the order of their addresses, those joined that share or touch pages of one allocation.
+    fn merged(&self) -> Vec<Range<*mut u8>> {
+        let allocation = |raw: &RawBuffer| raw.slab().map_or(raw.id(), |slab| slab.buffer);
+        let mut ranges: Vec<_> = self
+            .parts
+            .iter()
+            .filter(|part| part.raw.is_managed())
+            .map(|Part { raw, bytes }| (allocation(raw), raw.address_range(bytes)))
+            .collect();
+        ranges.sort_unstable_by_key(|(_, range)| range.start.addr());
+        let in_pages = |range: &Range<*mut u8>| pages(&(range.start.addr()..range.end.addr()));
+        let mut merged: Vec<(u64, Range<*mut u8>)> = Vec::with_capacity(ranges.len());
+        for (of, range) in ranges {
+            match merged.last_mut() {
+                Some((before, last))
+                    if *before == of && in_pages(&range).start <= in_pages(last).end =>
+                {
+                    last.end = last.end.max(range.end);
+                }
+                _ => merged.push((of, range)),
+            }
+        }
+        merged.into_iter().map(|(_, range)| range).collect()
+    }
+}
+
+impl fmt::Debug for PrefetchBatch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ranges = self.parts.iter().map(|part| (part.raw.id(), &part.bytes));
+        f.debug_map().entries(ranges).finish()
+    }
+}
+
+/// Migrates buffers to a location, on a stream, with as few calls of the driver as a [`PrefetchBatch`] takes; returns how many.
+///
+/// ```
+/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+/// use cuda_um::{Location, PoolOptions, UnifiedPool, prefetch_all};
+///
+/// let pool = UnifiedPool::new(&device, PoolOptions::default())?;
+/// let layers = [pool.zeroed::<f32>(32 << 10)?, pool.zeroed::<f32>(32 << 10)?];
+/// let calls = prefetch_all(&layers.each_ref(), Location::Host, &device.stream()?)?;
+/// assert_eq!(calls, 1);
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
+///
+/// # Ordering
+///
+/// As for [`PrefetchBatch::prefetch`].
+///
+/// # Errors
+///
+/// As for [`PrefetchBatch::prefetch`].
+pub fn prefetch_all<T>(
+    buffers: &[&UnifiedBuffer<T>],
+    location: impl Into<Location>,
+    stream: &Stream,
+) -> Result<usize> {
+    let mut batch = PrefetchBatch::new();
+    for buffer in buffers {
+        batch.add(*buffer);
+    }
+    batch.prefetch(location, stream)
+}

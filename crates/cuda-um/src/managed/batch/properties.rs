@@ -1,0 +1,178 @@
+//! Whatever a batch is asked for, its joined ranges are the pages that were asked for: compared with a set of pages.
+
+use crate::buffer::unified::UnifiedBuffer;
+use crate::context::runtime::Runtime;
+use crate::driver::location::Location;
+use crate::managed::batch::PrefetchBatch;
+use crate::resource::pool::{PoolOptions, UnifiedPool};
+use cuda_um_sim::Sim;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+const PAGE: usize = 4096;
+const SLAB: usize = 2 << 20;
+/// In pools: neighbours on a page, side by side, and far apart. The two large ones have a slab each.
+const POOLED: [usize; 10] = [
+    1000,
+    1000,
+    300,
+    5000,
+    9000,
+    64 << 10,
+    64 << 10,
+    700 << 10,
+    900 << 10,
+    1000 << 10,
+];
+const OWN: [usize; 4] = [1, 5000, 2 << 20, 2 << 20];
+
+/// Buffers, and for each the number of its allocation.
+struct Buffers {
+    buffers: Vec<UnifiedBuffer<u8>>,
+    allocations: Vec<usize>,
+}
+
+fn range() -> impl Strategy<Value = (usize, usize, usize)> {
+    let end = prop_oneof![
+        2 => Just(0), 2 => Just(usize::MAX), 3 => any::<usize>(), 2 => 0..3 * PAGE,
+    ];
+    (0..POOLED.len() + OWN.len(), end.clone(), end)
+}
+
+/// Turns any two numbers into a range of a buffer; all of it is as likely as a part.
+fn within(len: usize, one: usize, other: usize) -> Range<usize> {
+    let clip = |number: usize| {
+        if number == usize::MAX {
+            len
+        } else {
+            number % (len + 1)
+        }
+    };
+    let (one, other) = (clip(one), clip(other));
+    one.min(other)..one.max(other)
+}
+
+impl Buffers {
+    fn address(&self, buffer: usize) -> usize {
+        self.buffers[buffer].as_ptr().addr()
+    }
+
+    /// Pages that are prefetched for an asked range.
+    fn pages(&self, asked: &[(usize, Range<usize>)]) -> BTreeSet<(usize, usize)> {
+        let pages = asked
+            .iter()
+            .filter(|(_, range)| !range.is_empty())
+            .flat_map(|(buffer, range)| {
+                let at = self.address(*buffer);
+                let pages = (at + range.start) / PAGE..(at + range.end).div_ceil(PAGE);
+                pages.map(|page| (self.allocations[*buffer], page))
+            });
+        pages.collect()
+    }
+
+    fn batch(&self, asked: &[(usize, Range<usize>)]) -> PrefetchBatch<'_> {
+        let mut batch = PrefetchBatch::new();
+        for (buffer, range) in asked {
+            batch
+                .add_range(&self.buffers[*buffer], range.clone())
+                .unwrap();
+        }
+        batch
+    }
+
+    fn check(&self, asked: &[(usize, Range<usize>)]) -> Result<(), TestCaseError> {
+        let merged: Vec<Range<usize>> = {
+            let ranges = self.batch(asked).merged().into_iter();
+            ranges
+                .map(|range| range.start.addr()..range.end.addr())
+                .collect()
+        };
+        let mut found = BTreeSet::new();
+        for range in &merged {
+            // It begins and ends where somebody asked it to: within buffers of one allocation.
+            let begins = asked.iter().find(|(buffer, part)| {
+                !part.is_empty() && self.address(*buffer) + part.start == range.start
+            });
+            let ends = asked.iter().find(|(buffer, part)| {
+                !part.is_empty() && self.address(*buffer) + part.end == range.end
+            });
+            let (Some((first, _)), Some((last, _))) = (begins, ends) else {
+                return Err(TestCaseError::fail(format!("{range:?} of {asked:?}")));
+            };
+            let allocation = self.allocations[*first];
+            prop_assert_eq!(allocation, self.allocations[*last]);
+            for page in range.start / PAGE..range.end.div_ceil(PAGE) {
+                prop_assert!(
+                    found.insert((allocation, page)),
+                    "page {} is moved twice",
+                    page
+                );
+            }
+        }
+        let pages = self.pages(asked);
+        prop_assert_eq!(
+            &found,
+            &pages,
+            "the pages that were asked for, and no others"
+        );
+        let begins =
+            |(allocation, page): &&(usize, usize)| !pages.contains(&(*allocation, page - 1));
+        prop_assert_eq!(
+            merged.len(),
+            pages.iter().filter(begins).count(),
+            "as few ranges as there can be"
+        );
+        prop_assert!(merged.len() <= asked.len());
+        prop_assert!(merged.is_sorted_by(|one, next| one.end <= next.start));
+        Ok(())
+    }
+}
+
+#[test]
+fn what_is_joined_is_what_was_asked_for() {
+    let sim = Sim::builder().build().unwrap();
+    let device = Runtime::from_table(sim.table()).unwrap().device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let pool = UnifiedPool::new(&device, PoolOptions::default().slab_bytes(SLAB)).unwrap();
+    let mut buffers = Buffers {
+        buffers: Vec::new(),
+        allocations: Vec::new(),
+    };
+    for len in POOLED {
+        let buffer = pool.zeroed::<u8>(len).unwrap();
+        // A slab is a block of addresses.
+        buffers.allocations.push(buffer.as_ptr().addr() / SLAB);
+        buffers.buffers.push(buffer);
+    }
+    for (number, len) in OWN.into_iter().enumerate() {
+        buffers
+            .buffers
+            .push(UnifiedBuffer::zeroed(&device, len).unwrap());
+        buffers.allocations.push(number);
+    }
+    let config = ProptestConfig {
+        cases: crate::cases::cases(2_000),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    proptest!(config, |(asked in prop::collection::vec(range(), 0..20), to_host: bool)| {
+        let asked: Vec<(usize, Range<usize>)> = asked.into_iter()
+            .map(|(buffer, one, other)| (buffer, within(buffers.buffers[buffer].len(), one, other)))
+            .collect();
+        buffers.check(&asked)?;
+        let reversed: Vec<_> = asked.iter().rev().cloned().collect();
+        buffers.check(&reversed)?;
+        // And to the place it goes.
+        let location = if to_host { Location::Host } else { Location::Device(0) };
+        let calls = buffers.batch(&asked).prefetch(location, &stream).unwrap();
+        prop_assert!(calls <= asked.len());
+        for (buffer, range) in asked.into_iter().filter(|(_, range)| !range.is_empty()) {
+            let last = buffers.buffers[buffer].range_attributes_of(range).unwrap().last_prefetch;
+            prop_assert_eq!(last, Some(location));
+        }
+    });
+    stream.synchronize().unwrap();
+    drop((buffers, pool));
+    assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
+}

@@ -1,0 +1,158 @@
+//! Prefetch: migration on a stream, before it is needed.
+#![allow(unsafe_code, reason = "gives CUDA the addresses of buffers")]
+
+use crate::buffer::unified::UnifiedBuffer;
+use crate::context::device::Device;
+use crate::context::enqueue::{Tracked, enqueue};
+use crate::context::observer::{Part, Started, What};
+use crate::context::stream::Stream;
+use crate::context::tracker::Access;
+use crate::driver::location::Location;
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
+use crate::range;
+use crate::resource::allocation::RawBuffer;
+use crate::resource::cache::Place;
+use smallvec::SmallVec;
+use std::ops::{Range, RangeBounds};
+
+impl<T> UnifiedBuffer<T> {
+    /// Migrates the whole buffer to a location, on a stream.
+    ///
+    /// What is known to be there already is left out: then the driver is called for the rest, or not at all (see
+    /// [`residency`](Self::residency)). Of mapped memory nothing migrates, so nothing is done.
+    ///
+    /// # Ordering
+    ///
+    /// Enqueued when this returns, after earlier writes and migrations of the buffer on any stream; later work on the buffer, on
+    /// any stream, and host guards come after it. It changes no contents.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSupported`] where the device (or, for the host, the buffer's device) has no concurrent managed access, or the
+    /// runtime is too old for the location; [`Error::DeviceOutOfRange`]; [`Error::RuntimeMismatch`]; and what
+    /// `cudaMemPrefetchAsync` reports.
+    #[doc(alias = "cudaMemPrefetchAsync")]
+    pub fn prefetch(&self, location: impl Into<Location>, stream: &Stream) -> Result<()> {
+        self.prefetch_range(.., location, stream)
+    }
+
+    /// Migrates a range of elements to a location, on a stream. CUDA rounds it outwards to whole pages.
+    ///
+    /// # Ordering
+    ///
+    /// As for [`prefetch`](Self::prefetch).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RangeOutOfBounds`], and as for [`prefetch`](Self::prefetch).
+    #[doc(alias = "cudaMemPrefetchAsync")]
+    pub fn prefetch_range(
+        &self,
+        range: impl RangeBounds<usize>,
+        location: impl Into<Location>,
+        stream: &Stream,
+    ) -> Result<()> {
+        let location = location.into();
+        let range = range::check(range, self.len())?;
+        let bytes = range::to_bytes::<T>(&range);
+        // What is there is known without asking CUDA, but behind a lock.
+        self.device().api().origin.check("prefetch")?;
+        let started = Started::now(self.device());
+        let _span =
+            crate::telemetry::span!("prefetch", buffer = self.id(), bytes = bytes.len(), %location);
+        let missing = missing(&self.raw, &bytes, location);
+        let part = Part {
+            raw: &self.raw,
+            bytes: bytes.clone(),
+            write: false,
+        };
+        let what = What::Prefetch {
+            to: location,
+            left_out: missing.is_empty(),
+        };
+        if missing.is_empty() && stream.runtime().is_same(self.device().runtime()) {
+            // The shadow vouches for the location of what is there, and for no other.
+            if bytes.is_empty() || !self.raw.is_managed() {
+                self.device().runtime().check_location(location)?;
+            }
+            started.done(what, self.device(), Some(stream.inner()), [part]);
+            crate::telemetry::debug!(buffer = self.id(), ?range, %location, "prefetch of what is there");
+            return Ok(());
+        }
+        let device = self.device();
+        check_places(device, location, stream)?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let used = std::iter::once(Tracked::new(&self.raw, Access::Move));
+        let start = self.raw.pointer().as_ptr();
+        let enqueued = enqueue(stream, used, || {
+            missing.iter().try_for_each(|part| {
+                let addresses = start.with_addr(part.start)..start.with_addr(part.end);
+                // SAFETY: the range was checked, and lies in this buffer's managed memory; the buffer notes this use, so the memory
+                // lives until it is done.
+                unsafe {
+                    device.api().prefetch(
+                        stream.inner().ordinal(),
+                        addresses,
+                        location,
+                        stream.as_raw(),
+                    )
+                }
+            })
+        });
+        note_move(&self.raw, &bytes, location, stream, enqueued.is_ok());
+        enqueued?;
+        started.done(what, device, Some(stream.inner()), [part]);
+        crate::telemetry::debug!(buffer = self.id(), ?range, parts = missing.len(), %location, "prefetch");
+        Ok(())
+    }
+}
+
+/// The addresses of the parts of a range that are not known to be at the location. None for memory that does not migrate.
+pub(crate) fn missing(
+    raw: &RawBuffer,
+    bytes: &Range<usize>,
+    location: Location,
+) -> SmallVec<[Range<usize>; 1]> {
+    if !raw.is_managed() || bytes.is_empty() {
+        return SmallVec::new();
+    }
+    let extent = raw.extent();
+    let start = extent.addresses.start;
+    let range = start + bytes.start..start + bytes.end;
+    match Place::of(location) {
+        Some(place) => raw.shadow.missing(&extent, range, place),
+        None => smallvec::smallvec![range],
+    }
+}
+
+/// Remembers a prefetch that was enqueued, or may have been in part.
+pub(crate) fn note_move(
+    raw: &RawBuffer,
+    bytes: &Range<usize>,
+    location: Location,
+    stream: &Stream,
+    enqueued: bool,
+) {
+    match Place::of(location).filter(|_| enqueued) {
+        Some(place) => raw.moved(bytes, place, stream.inner()),
+        None => raw.moved_by_nobody_knows(),
+    }
+}
+
+/// Refuses a prefetch of the device's managed memory that cannot be: to a device that is not there, or where pages do not migrate.
+pub(crate) fn check_places(device: &Device, location: Location, stream: &Stream) -> Result<()> {
+    stream.check_runtime(device, "the stream")?;
+    device
+        .runtime()
+        .check_migration_to(location, "a prefetch")?;
+    for device in [device, &stream.device()] {
+        let ordinal = device.ordinal();
+        let what = || format!("a prefetch to {location} on a stream of device {ordinal}");
+        device.check_concurrent_access(what)?;
+    }
+    Ok(())
+}

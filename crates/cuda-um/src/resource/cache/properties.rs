@@ -1,0 +1,92 @@
+//! Whatever happens to buffers that share blocks, the shadow never says of a block that it is somewhere if that is not sure: tried with
+//! random steps beside a `world` that knows what comes after what.
+
+mod step;
+mod world;
+
+use crate::resource::cache::neighbours::BLOCK;
+use crate::resource::cache::properties::step::{Step, steps};
+use crate::resource::cache::properties::world::{BUFFERS, PLACES, World};
+use proptest::prelude::*;
+
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases: crate::cases::cases(cases),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(config(10_000))]
+
+    /// On several streams of two devices, with host guards that live for long, and answers of the driver that come late.
+    #[test]
+    fn what_is_said_to_be_there_is_there(steps in steps(40)) {
+        let mut world = World::default();
+        for (number, step) in steps.iter().enumerate() {
+            world.run(step);
+            for buffer in 0..BUFFERS {
+                let extent = world.extent(buffer);
+                let known = world.shadow(buffer).known(&extent);
+                for (part, place) in known {
+                    let Some(place) = place else { continue };
+                    let block = part.start / BLOCK;
+                    let sure = world.is_sure(buffer, block, place);
+                    prop_assert!(sure, "step {}: buffer {} in block {} at {:?}", number, buffer, block, place);
+                }
+            }
+        }
+    }
+
+    /// A prefetch is told to move all that is not known to be there, and nothing that was not asked for; once and in order.
+    #[test]
+    fn what_is_missing_is_what_is_not_known(
+        steps in steps(12),
+        buffer in 0..BUFFERS,
+        (one, other) in (0..4 * BLOCK, 0..4 * BLOCK),
+        place in 0..PLACES.len(),
+    ) {
+        let mut world = World::default();
+        steps.iter().for_each(|step| world.run(step));
+        let (extent, place) = (world.extent(buffer), PLACES[place]);
+        let all = extent.addresses.clone();
+        let start = all.start + one.min(other) % all.len();
+        let asked = start..(start + one.abs_diff(other) + 1).min(all.end);
+        let missing = world.shadow(buffer).missing(&extent, asked.clone(), place);
+        for pair in missing.windows(2) {
+            prop_assert!(pair[0].end < pair[1].start, "{:?}", missing);
+        }
+        for part in &missing {
+            prop_assert!(asked.start <= part.start && part.start < part.end && part.end <= asked.end, "{:?}", missing);
+        }
+        for (part, at) in world.shadow(buffer).known(&extent) {
+            let part = part.start.max(asked.start)..part.end.min(asked.end);
+            if part.is_empty() {
+                continue;
+            }
+            let named = missing.iter().any(|named| named.start <= part.start && part.end <= named.end);
+            let touched = missing.iter().any(|named| named.start < part.end && part.start < named.end);
+            prop_assert_eq!(named, touched, "half of {:?} is named", part);
+            prop_assert!(named || at == Some(place), "{:?} is not named", part);
+        }
+        // Where nothing is known of the whole, or all of it, the whole is asked for; else nothing is asked for in vain.
+        let in_vain = world.shadow(buffer).missing(&extent, all, place);
+        let known = world.shadow(buffer).known(&extent);
+        prop_assert_eq!(in_vain.is_empty(), known.iter().all(|(_, at)| *at == Some(place)));
+    }
+
+    /// With one stream and no guard that lives, nothing keeps the shadow from knowing: a prefetch that was just made is left out.
+    #[test]
+    fn what_was_just_moved_is_known(steps in prop::collection::vec(step::on_one_stream(), 1..30)) {
+        let mut world = World::default();
+        for step in &steps {
+            world.run(step);
+            if let Step::Prefetch { buffer, place, blocks: None, .. } = step {
+                let extent = world.extent(*buffer);
+                let missing = world.shadow(*buffer).missing(&extent, extent.addresses.clone(), PLACES[*place]);
+                prop_assert!(missing.is_empty(), "{:?}", missing);
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Numbers of buffers.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How many a thread takes at once, so that threads that allocate all the time do not share a counter.
+const AT_ONCE: u64 = 256;
+
+/// A number that no other buffer has; never 0. Those of one thread grow, those of two threads say nothing of who was first.
+pub(crate) fn next() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    // The next one of this thread; at a multiple of `AT_ONCE` it needs more.
+    thread_local!(static OWN: Cell<u64> = const { Cell::new(0) });
+    let block = || NEXT.fetch_add(1, Ordering::Relaxed) * AT_ONCE;
+    let own = OWN.try_with(|own| {
+        let id = match own.get() {
+            id if id.is_multiple_of(AT_ONCE) => block(),
+            id => id,
+        };
+        own.set(id + 1);
+        id
+    });
+    // While the thread ends it keeps nothing.
+    own.unwrap_or_else(|_| block())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AT_ONCE, next};
+    use std::collections::HashSet;
+
+    #[test]
+    fn no_number_is_given_twice() {
+        let count = 3 * AT_ONCE + 7;
+        let take = || (0..count).map(|_| next()).collect::<Vec<_>>();
+        let of_threads: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(take)).collect();
+            threads.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        assert!(of_threads.iter().all(|ids| ids.is_sorted()));
+        let all: HashSet<u64> = of_threads.into_iter().flatten().collect();
+        assert_eq!(all.len() as u64, 4 * count);
+        assert!(!all.contains(&0));
+    }
+}

@@ -1,0 +1,163 @@
+//! Pools: buffers without a call to CUDA for each.
+
+#[macro_use]
+mod methods;
+pub(crate) mod advised;
+pub(crate) mod block;
+mod class;
+mod device;
+pub(crate) mod driver;
+mod heap;
+#[cfg(test)]
+mod heap_properties;
+pub(crate) mod kind;
+mod pinned;
+mod shard;
+mod shared;
+mod slabs;
+mod unified;
+
+pub use crate::resource::pool::device::DevicePool;
+pub use crate::resource::pool::pinned::PinnedPool;
+pub use crate::resource::pool::unified::UnifiedPool;
+
+use crate::buffer::unified::Oversubscription;
+use crate::context::device::Device;
+use crate::error::{Error, Result};
+use crate::resource::allocation::RawBuffer;
+use crate::resource::pool::class::CHUNK;
+use crate::{element, range};
+
+/// How a pool allocates: [`UnifiedPool`], [`PinnedPool`], [`DevicePool`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolOptions {
+    slab_bytes: usize,
+    limit_bytes: Option<usize>,
+    oversubscription: Oversubscription,
+}
+
+/// What a pool holds.
+///
+/// Where threads allocate and free meanwhile, the numbers may be off by what they do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolStats {
+    /// Bytes of the blocks that buffers own: their sizes, rounded up.
+    pub live_bytes: usize,
+    /// The most that `live_bytes` has been. Where several threads allocate it may be up to 16 MiB too high.
+    pub peak_bytes: usize,
+    /// Bytes of all slabs.
+    pub reserved_bytes: usize,
+    /// Bytes of slabs that no buffer owns.
+    pub free_bytes: usize,
+    /// Buffers that are not dropped.
+    pub live_buffers: usize,
+    /// Allocations from CUDA.
+    pub slabs: usize,
+    /// The largest block that could be had without a new slab. Small ones that lie side by side are counted apart, though the
+    /// pool joins them when it needs to.
+    pub largest_free_bytes: usize,
+}
+
+impl PoolStats {
+    /// How much of the free memory is not in one piece: 0 where all of it is (or none is free), nearly 1 for many small pieces.
+    pub fn fragmentation(&self) -> f64 {
+        match self.free_bytes {
+            0 => 0.0,
+            free => 1.0 - self.largest_free_bytes as f64 / free as f64,
+        }
+    }
+}
+
+impl Default for PoolOptions {
+    fn default() -> Self {
+        Self {
+            slab_bytes: 16 * CHUNK,
+            limit_bytes: None,
+            oversubscription: Oversubscription::default(),
+        }
+    }
+}
+
+impl PoolOptions {
+    /// Sets how many bytes are allocated from CUDA at once, a multiple of 2 MiB. The default is 32 MiB.
+    #[must_use]
+    pub fn slab_bytes(mut self, bytes: usize) -> Self {
+        self.slab_bytes = bytes;
+        self
+    }
+
+    /// Sets how many bytes the slabs may have in all. The default is no limit.
+    #[must_use]
+    pub fn limit_bytes(mut self, bytes: impl Into<Option<usize>>) -> Self {
+        self.limit_bytes = bytes.into();
+        self
+    }
+
+    /// Sets whether managed memory may be more than the device has. The default is [`Oversubscription::Refused`].
+    #[must_use]
+    pub fn oversubscription(mut self, oversubscription: Oversubscription) -> Self {
+        self.oversubscription = oversubscription;
+        self
+    }
+
+    fn oversubscribes(&self) -> bool {
+        self.oversubscription == Oversubscription::Allowed
+    }
+
+    fn check(&self) -> Result<()> {
+        let slab_bytes = self.slab_bytes;
+        if slab_bytes == 0
+            || !slab_bytes.is_multiple_of(CHUNK)
+            || isize::try_from(slab_bytes).is_err()
+        {
+            return Err(Error::InvalidArgument {
+                what: "the size of a pool's slabs",
+                value: format!("{slab_bytes} bytes"),
+                reason: format!(
+                    "it is a multiple of 2 MiB, above 0 and not beyond {} bytes",
+                    isize::MAX
+                ),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// A buffer of `len` elements: `allocate` is asked for its bytes, unless there are none.
+fn raw<T>(
+    device: &Device,
+    len: usize,
+    allocate: impl FnOnce(usize) -> Result<RawBuffer>,
+) -> Result<RawBuffer> {
+    const { element::assert_element::<T>() };
+    match range::size_bytes::<T>(len)? {
+        0 => Ok(RawBuffer::empty::<T>(device)),
+        bytes => {
+            device.api().origin.check("allocation from a pool")?;
+            allocate(bytes)
+        }
+    }
+}
+
+/// The refusal to take more than `room` bytes, which a pool's limit leaves.
+fn beyond_limit(
+    call: &'static str,
+    what: &str,
+    device: &Device,
+    options: &PoolOptions,
+    (requested_bytes, room): (usize, usize),
+) -> Error {
+    let limit = options.limit_bytes.unwrap_or(usize::MAX);
+    Error::OutOfMemory {
+        call,
+        subject: format!(
+            "{what} of a pool on device {}, not allocated: the pool's limit of {limit} bytes (PoolOptions::limit_bytes) leaves \
+             {room} beside what is in use",
+            device.ordinal()
+        ),
+        requested_bytes,
+        free_bytes: room,
+        total_bytes: limit,
+    }
+}

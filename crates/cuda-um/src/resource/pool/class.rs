@@ -1,0 +1,148 @@
+//! Sizes of blocks: powers of two with four steps between, none finer than what it must be a multiple of.
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// Slabs, and the blocks that are as large, are multiples of this: the driver's own unit of migration.
+pub(crate) const CHUNK: usize = 2 * MIB;
+/// Pages of the host.
+pub(crate) const PAGE: usize = 4 * KIB;
+/// The smallest block, and what every address is a multiple of.
+const SMALLEST: usize = 256;
+
+/// The sizes of blocks that are carved from slabs, in order.
+pub(crate) struct Classes {
+    sizes: Vec<usize>,
+}
+
+impl Classes {
+    /// Those up to half a slab; what is larger has a slab of its own.
+    pub(crate) fn new(slab_bytes: usize) -> Self {
+        let next = |&size: &usize| Some(round(size + 1)).filter(|&next| next <= slab_bytes / 2);
+        Self {
+            sizes: std::iter::successors(Some(SMALLEST), next).collect(),
+        }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.sizes.len()
+    }
+
+    pub(crate) fn size(&self, class: usize) -> usize {
+        self.sizes[class]
+    }
+
+    /// The smallest class that holds so many bytes.
+    pub(crate) fn of(&self, bytes: usize) -> Option<usize> {
+        let class = self.sizes.partition_point(|&size| size < bytes);
+        (class < self.sizes.len()).then_some(class)
+    }
+
+    /// How many bytes of a slab are carved at once for a class, into how many blocks, and what their start is a multiple of.
+    pub(crate) fn run(&self, class: usize) -> Run {
+        let size = self.sizes[class];
+        let bytes = match size {
+            ..=PAGE => 64 * KIB,
+            size if size < 64 * KIB => 256 * KIB,
+            size => size,
+        };
+        Run {
+            class,
+            bytes,
+            count: bytes / size,
+            align: (1 << bytes.trailing_zeros()).min(CHUNK),
+        }
+    }
+}
+
+/// A piece of a slab that is carved into blocks of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) class: usize,
+    pub(crate) bytes: usize,
+    pub(crate) count: usize,
+    pub(crate) align: usize,
+}
+
+/// The size of the block that holds `bytes`, 1 or more.
+fn round(bytes: usize) -> usize {
+    let grain = match bytes {
+        bytes if bytes <= PAGE => SMALLEST,
+        bytes if bytes <= CHUNK => PAGE,
+        _ => CHUNK,
+    };
+    // The largest power of two below `bytes`.
+    let below = 1 << bytes.saturating_sub(1).max(1).ilog2();
+    bytes.next_multiple_of(grain.max(below / 4))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: crate::cases::cases(5_000), failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Slabs of any size that a pool can have, and blocks of any size below: nothing overflows, and every block holds its bytes.
+        #[test]
+        fn classes_of_any_slab_hold_their_bytes(
+            slab_chunks in prop_oneof![1..100_usize, 1..=(isize::MAX as usize / CHUNK)],
+            bytes in prop_oneof![1..100_000_usize, 1..=isize::MAX as usize],
+        ) {
+            let slab_bytes = slab_chunks * CHUNK;
+            let classes = Classes::new(slab_bytes);
+            prop_assert!(classes.sizes.is_sorted() && u16::try_from(classes.count()).is_ok());
+            match classes.of(bytes) {
+                None => prop_assert!(bytes > *classes.sizes.last().unwrap()),
+                Some(class) => {
+                    let (size, run) = (classes.size(class), classes.run(class));
+                    prop_assert!(bytes <= size && size <= slab_bytes / 2);
+                    prop_assert!(run.count as u128 * size as u128 <= run.bytes as u128);
+                    // A run fits a slab of its own, wherever its alignment puts it.
+                    prop_assert!(run.bytes <= slab_bytes && slab_bytes.is_multiple_of(run.align));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn four_steps_from_one_power_of_two_to_the_next() {
+        let classes = Classes::new(32 * MIB);
+        let kib: Vec<_> = classes.sizes.iter().map(|size| size / KIB).collect();
+        let from_64 = kib.iter().position(|&size| size == 64).unwrap();
+        assert_eq!(kib[from_64..from_64 + 5], [64, 80, 96, 112, 128]);
+        assert_eq!(&classes.sizes[..5], [256, 512, 768, 1024, 1280]);
+        assert_eq!(*classes.sizes.last().unwrap(), 16 * MIB);
+        assert!(classes.sizes.is_sorted() && classes.count() < 80);
+    }
+
+    #[test]
+    fn every_size_has_a_block_that_is_not_much_larger() {
+        let classes = Classes::new(32 * MIB);
+        for bytes in (1..2 * PAGE).chain((PAGE..16 * MIB).step_by(12_345)) {
+            let size = classes.size(classes.of(bytes).unwrap());
+            let waste = (bytes / 4).max(if bytes > PAGE { PAGE } else { SMALLEST });
+            let waste = if bytes > CHUNK {
+                waste.max(CHUNK)
+            } else {
+                waste
+            };
+            assert!(bytes <= size && size - bytes <= waste, "{size} for {bytes}");
+        }
+        assert_eq!(classes.of(16 * MIB + 1), None);
+    }
+
+    #[test]
+    fn blocks_beyond_a_page_share_none() {
+        let classes = Classes::new(32 * MIB);
+        for class in 0..classes.count() {
+            let (size, run) = (classes.size(class), classes.run(class));
+            assert!(run.count >= 1 && run.count * size <= run.bytes);
+            assert!(run.bytes.is_multiple_of(run.align) && run.align >= PAGE);
+            assert!(size <= PAGE || size.is_multiple_of(PAGE));
+            assert!(size < CHUNK || run.align == CHUNK);
+        }
+        assert_eq!(classes.run(classes.of(64 * KIB).unwrap()).align, 64 * KIB);
+    }
+}

@@ -1,0 +1,264 @@
+//! The slabs of a pool, and which parts of them are carved into blocks.
+
+use crate::context::tracker::InFlight;
+use crate::resource::allocation::RawBuffer;
+use crate::resource::pool::block::{Address, FreeBlock, SlabId};
+use crate::resource::pool::class::Run;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// All slabs.
+#[derive(Default)]
+pub(crate) struct Heap {
+    /// By address.
+    slabs: BTreeMap<usize, Slab>,
+    /// Those with extents that are not carved.
+    open: BTreeSet<usize>,
+    /// Free slabs that are one block each, by size.
+    whole: BTreeMap<usize, Vec<FreeBlock>>,
+    pub(crate) reserved_bytes: usize,
+    /// Of the blocks that are whole slabs, those that buffers own.
+    pub(crate) live_whole: Live,
+}
+
+/// How many, and how large.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Live {
+    pub(crate) count: usize,
+    pub(crate) bytes: usize,
+}
+
+/// Memory from CUDA.
+struct Slab {
+    raw: RawBuffer,
+    /// By offset. No two touch.
+    extents: BTreeMap<usize, Extent>,
+    runs: BTreeMap<usize, Run>,
+}
+
+struct Extent {
+    bytes: usize,
+    in_flight: InFlight,
+}
+
+/// A run that was carved: its first block, and the work that may use any of its blocks.
+pub(crate) struct Carved {
+    start: Address,
+    in_flight: InFlight,
+}
+
+impl Carved {
+    /// One of its blocks.
+    pub(crate) fn block(&self, index: usize, size: usize) -> FreeBlock {
+        let mut in_flight = InFlight::default();
+        in_flight.inherit(&self.in_flight);
+        FreeBlock {
+            address: self.start.offset(index * size),
+            in_flight: in_flight.take(),
+        }
+    }
+}
+
+fn address(raw: &RawBuffer) -> Address {
+    Address {
+        host: raw.pointer(),
+        device: raw.device_pointer(),
+        slab: SlabId {
+            buffer: raw.id(),
+            start: addresses(raw).start,
+            bytes: raw.bytes(),
+        },
+    }
+}
+
+/// Where a slab lies.
+pub(crate) fn addresses(raw: &RawBuffer) -> Range<usize> {
+    let start = raw.pointer().as_ptr().addr();
+    start..start + raw.bytes()
+}
+
+/// Never frees its slabs: what is not taken out before is not empty, or was not come to by a panic. Lets go of everything else.
+impl Drop for Heap {
+    fn drop(&mut self) {
+        let slabs = std::mem::take(&mut self.slabs);
+        slabs.into_values().for_each(|slab| slab.raw.leak());
+    }
+}
+
+impl Heap {
+    /// Adds a slab to be carved.
+    pub(crate) fn add(&mut self, raw: RawBuffer) {
+        let (range, bytes) = (addresses(&raw), raw.bytes());
+        let all = Extent {
+            bytes,
+            in_flight: InFlight::default(),
+        };
+        self.open.insert(range.start);
+        self.insert(range.start, raw, BTreeMap::from([(0, all)]));
+    }
+
+    /// Adds a slab that is one block, and taken.
+    pub(crate) fn add_whole(&mut self, raw: RawBuffer) -> FreeBlock {
+        let (at, address, bytes) = (addresses(&raw).start, address(&raw), raw.bytes());
+        self.insert(at, raw, BTreeMap::new());
+        self.live_whole.count += 1;
+        self.live_whole.bytes += bytes;
+        FreeBlock {
+            address,
+            in_flight: None,
+        }
+    }
+
+    fn insert(&mut self, at: usize, raw: RawBuffer, extents: BTreeMap<usize, Extent>) {
+        self.reserved_bytes += raw.bytes();
+        let runs = BTreeMap::new();
+        self.slabs.insert(at, Slab { raw, extents, runs });
+    }
+
+    /// Takes a free whole slab that is as large, but not much larger.
+    pub(crate) fn take_whole(&mut self, bytes: usize) -> Option<(usize, FreeBlock)> {
+        let most = bytes.saturating_add(bytes / 4);
+        let (&size, blocks) = self.whole.range_mut(bytes..=most).next()?;
+        let block = blocks.pop();
+        if blocks.is_empty() {
+            self.whole.remove(&size);
+        }
+        self.live_whole.count += 1;
+        self.live_whole.bytes += size;
+        block.map(|block| (size, block))
+    }
+
+    pub(crate) fn give_whole(&mut self, bytes: usize, block: FreeBlock) {
+        self.live_whole.count -= 1;
+        self.live_whole.bytes -= bytes;
+        self.whole.entry(bytes).or_default().push(block);
+    }
+
+    /// Carves a run out of the first extent that has room for it.
+    pub(crate) fn carve(&mut self, run: Run) -> Option<Carved> {
+        let (slab_at, extent_at) = self.open.iter().find_map(|slab_at| {
+            let fits = |(at, extent): &(&usize, &Extent)| {
+                at.next_multiple_of(run.align) + run.bytes <= **at + extent.bytes
+            };
+            let mut extents = self.slabs[slab_at].extents.iter();
+            extents.find(fits).map(|(at, _)| (*slab_at, *at))
+        })?;
+        let slab = self.slabs.get_mut(&slab_at)?;
+        let extent = slab.extents.remove(&extent_at)?;
+        let (start, end) = (
+            extent_at.next_multiple_of(run.align),
+            extent_at + extent.bytes,
+        );
+        for (from, to) in [(extent_at, start), (start + run.bytes, end)] {
+            if from < to {
+                let in_flight = InFlight::default();
+                in_flight.inherit(&extent.in_flight);
+                let bytes = to - from;
+                slab.extents.insert(from, Extent { bytes, in_flight });
+            }
+        }
+        if slab.extents.is_empty() {
+            self.open.remove(&slab_at);
+        }
+        slab.runs.insert(start, run);
+        Some(Carved {
+            start: address(&slab.raw).offset(start),
+            in_flight: extent.in_flight,
+        })
+    }
+
+    /// Makes extents of the runs whose blocks are all here; gives the other blocks back.
+    pub(crate) fn uncarve(&mut self, mut blocks: Vec<FreeBlock>) -> Vec<FreeBlock> {
+        blocks.sort_unstable_by_key(FreeBlock::at);
+        let mut rest = Vec::new();
+        let mut blocks = blocks.into_iter().peekable();
+        while let Some(first) = blocks.next() {
+            let Some((slab, offset, run)) = self.run_of(first.at()) else {
+                rest.push(first);
+                continue;
+            };
+            let end = slab + offset + run.bytes;
+            let mut of_run = vec![first];
+            while let Some(block) = blocks.next_if(|block| block.at() < end) {
+                of_run.push(block);
+            }
+            if of_run.len() < run.count {
+                rest.append(&mut of_run);
+                continue;
+            }
+            let in_flight = InFlight::default();
+            of_run
+                .iter()
+                .filter_map(|block| block.in_flight.as_deref())
+                .for_each(|left| in_flight.inherit(left));
+            self.uncarve_run(slab, offset, in_flight);
+        }
+        rest
+    }
+
+    fn run_of(&self, address: usize) -> Option<(usize, usize, Run)> {
+        let (at, slab) = self.slabs.range(..=address).next_back()?;
+        let (offset, run) = slab.runs.range(..=address - at).next_back()?;
+        Some((*at, *offset, *run))
+    }
+
+    fn uncarve_run(&mut self, slab_at: usize, offset: usize, in_flight: InFlight) {
+        let Some(slab) = self.slabs.get_mut(&slab_at) else {
+            return;
+        };
+        let Some(run) = slab.runs.remove(&offset) else {
+            return;
+        };
+        let (mut start, mut end) = (offset, offset + run.bytes);
+        let before = slab.extents.range(..start).next_back();
+        if let Some(at) =
+            before.and_then(|(&at, extent)| (at + extent.bytes == start).then_some(at))
+            && let Some(extent) = slab.extents.remove(&at)
+        {
+            in_flight.inherit(&extent.in_flight);
+            start = at;
+        }
+        if let Some(extent) = slab.extents.remove(&end) {
+            in_flight.inherit(&extent.in_flight);
+            end += extent.bytes;
+        }
+        let bytes = end - start;
+        slab.extents.insert(start, Extent { bytes, in_flight });
+        self.open.insert(slab_at);
+    }
+
+    /// Takes out the slabs that no buffer has any part of. Each knows the work that may still use it.
+    pub(crate) fn take_empty(&mut self) -> Vec<RawBuffer> {
+        let mut empty: Vec<_> = std::mem::take(&mut self.whole)
+            .into_values()
+            .flatten()
+            .map(|block| (block.at(), block.left()))
+            .collect();
+        for (at, slab) in &mut self.slabs {
+            if slab.runs.is_empty()
+                && let Some((_, extent)) = slab.extents.pop_first()
+            {
+                empty.push((*at, extent.in_flight));
+            }
+        }
+        let take = |(at, in_flight): (usize, InFlight)| {
+            self.open.remove(&at);
+            let slab = self.slabs.remove(&at)?;
+            self.reserved_bytes -= slab.raw.bytes();
+            slab.raw.in_flight.inherit(&in_flight);
+            Some(slab.raw)
+        };
+        empty.into_iter().filter_map(take).collect()
+    }
+
+    pub(crate) fn slab_count(&self) -> usize {
+        self.slabs.len()
+    }
+
+    /// The largest piece that is not carved, or is a slab of its own.
+    pub(crate) fn largest_free(&self) -> usize {
+        let extents = self.slabs.values().flat_map(|slab| slab.extents.values());
+        let whole = self.whole.last_key_value().map_or(0, |(&bytes, _)| bytes);
+        extents.map(|extent| extent.bytes).fold(whole, usize::max)
+    }
+}

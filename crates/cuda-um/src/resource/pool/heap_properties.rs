@@ -1,0 +1,72 @@
+//! Whatever is carved, given back and trimmed, the heap is what a list of blocks and gaps says it is.
+
+mod world;
+
+use crate::context::runtime::Runtime;
+use crate::resource::pool::heap_properties::world::World;
+use cuda_um_sim::Sim;
+use proptest::prelude::*;
+
+/// One call of the heap. Numbers are taken modulo what there is.
+#[derive(Clone, Debug)]
+enum Step {
+    AddSlab {
+        chunks: usize,
+    },
+    AddWhole {
+        chunks: usize,
+    },
+    Carve {
+        class: usize,
+    },
+    /// A buffer takes a free block, or gives its own back, used on one of the streams meanwhile.
+    Take {
+        block: usize,
+    },
+    Give {
+        block: usize,
+        stream: usize,
+    },
+    TakeWhole {
+        chunks: usize,
+    },
+    /// As many of the free blocks as a pool has in its lists at the time.
+    Uncarve {
+        keep_every: usize,
+    },
+    Trim,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        1 => (1..4_usize).prop_map(|chunks| Step::AddSlab { chunks }),
+        1 => (1..5_usize).prop_map(|chunks| Step::AddWhole { chunks }),
+        6 => any::<usize>().prop_map(|class| Step::Carve { class }),
+        5 => any::<usize>().prop_map(|block| Step::Take { block }),
+        8 => (any::<usize>(), 0..3_usize).prop_map(|(block, stream)| Step::Give { block, stream }),
+        1 => (1..5_usize).prop_map(|chunks| Step::TakeWhole { chunks }),
+        4 => prop_oneof![Just(usize::MAX), 1..5_usize].prop_map(|keep_every| Step::Uncarve { keep_every }),
+        1 => Just(Step::Trim),
+    ]
+}
+
+#[test]
+fn the_heap_is_what_a_list_of_blocks_says() {
+    let sim = Sim::builder().build().unwrap();
+    let device = Runtime::from_table(sim.table()).unwrap().device(0).unwrap();
+    let streams = [(); 3].map(|()| device.stream().unwrap());
+    let config = ProptestConfig {
+        cases: crate::cases::cases(2_000),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    proptest!(config, |(steps in prop::collection::vec(step(), 1..80))| {
+        let mut world = World::new(&device, &streams);
+        for step in &steps {
+            world.run(step)?;
+        }
+        world.end()?;
+    });
+    drop((device, streams));
+    assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
+}

@@ -1,0 +1,436 @@
+//! A heap beside lists: what is carved, who has it, and whose work may still use each page.
+
+use crate::context::device::Device;
+use crate::context::stream::Stream;
+use crate::context::tracker::{Access, InFlight};
+use crate::resource::allocation::RawBuffer;
+use crate::resource::pool::PoolOptions;
+use crate::resource::pool::block::{Address, FreeBlock, SlabId};
+use crate::resource::pool::class::{CHUNK, Classes};
+use crate::resource::pool::heap::{Heap, addresses};
+use crate::resource::pool::heap_properties::Step;
+use crate::resource::pool::kind::Kind;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// The last piece of work on each stream, 0 for none.
+type Notes = [u64; 3];
+
+/// What may still be done with 4 KiB of a slab.
+const GRAIN: usize = 4 << 10;
+
+struct Slab {
+    bytes: usize,
+    is_whole: bool,
+    notes: Vec<Notes>,
+    /// The most that was ever noted in it.
+    most: Notes,
+}
+
+/// A block that was carved, by its address: its size, the run that it is of, and, if no buffer has it, itself.
+struct Block {
+    bytes: usize,
+    run: usize,
+    free: Option<FreeBlock>,
+    /// The notes of the buffer that has it.
+    left: InFlight,
+}
+
+struct Run {
+    range: Range<usize>,
+    blocks: Vec<usize>,
+}
+
+pub(crate) struct World<'a> {
+    device: &'a Device,
+    streams: &'a [Stream; 3],
+    heap: Heap,
+    classes: Classes,
+    slabs: BTreeMap<usize, Slab>,
+    blocks: BTreeMap<usize, Block>,
+    runs: HashMap<usize, Run>,
+    /// Numbers of work that nobody ever waits for.
+    number: u64,
+}
+
+impl<'a> World<'a> {
+    pub(crate) fn new(device: &'a Device, streams: &'a [Stream; 3]) -> Self {
+        Self {
+            device,
+            streams,
+            heap: Heap::default(),
+            classes: Classes::new(2 * CHUNK),
+            slabs: BTreeMap::new(),
+            blocks: BTreeMap::new(),
+            runs: HashMap::new(),
+            number: 0,
+        }
+    }
+
+    /// All goes back: then every slab is one piece again, and can be freed.
+    pub(crate) fn end(&mut self) -> Result<(), TestCaseError> {
+        let taken = self.blocks.iter().filter(|(_, block)| block.free.is_none());
+        let taken: Vec<usize> = taken.map(|(at, _)| *at).collect();
+        taken.into_iter().for_each(|at| self.give(at, at % 3));
+        self.uncarve(usize::MAX)?;
+        self.check()?;
+        self.trim()?;
+        prop_assert_eq!((self.heap.slab_count(), self.heap.reserved_bytes), (0, 0));
+        Ok(())
+    }
+
+    fn slab(&mut self, chunks: usize, is_whole: bool) -> RawBuffer {
+        let bytes = chunks * CHUNK;
+        let raw = Kind::Managed
+            .slab(self.device, bytes, &PoolOptions::default())
+            .unwrap();
+        let slab = Slab {
+            bytes,
+            is_whole,
+            notes: vec![[0; 3]; bytes / GRAIN],
+            most: [0; 3],
+        };
+        self.slabs.insert(addresses(&raw).start, slab);
+        raw
+    }
+
+    /// The slab that holds a range.
+    fn slab_of(&self, range: &Range<usize>) -> Option<(usize, &Slab)> {
+        let (&at, slab) = self.slabs.range(..=range.start).next_back()?;
+        (range.end <= at + slab.bytes).then_some((at, slab))
+    }
+
+    /// Parts of slabs that are not carved, as long as they can be.
+    fn gaps(&self) -> Vec<Range<usize>> {
+        let mut gaps = Vec::new();
+        for (&at, slab) in self.slabs.iter().filter(|(_, slab)| !slab.is_whole) {
+            let end = at + slab.bytes;
+            let mut runs: Vec<_> = self
+                .runs
+                .values()
+                .map(|run| run.range.clone())
+                .filter(|run| (at..end).contains(&run.start))
+                .collect();
+            runs.sort_by_key(|run| run.start);
+            let mut from = at;
+            for run in runs {
+                gaps.push(from..run.start);
+                from = run.end;
+            }
+            gaps.push(from..end);
+        }
+        gaps.retain(|gap| !gap.is_empty());
+        gaps
+    }
+
+    fn noted(&self, left: Option<&InFlight>) -> Notes {
+        let mut notes = [0; 3];
+        for used in left.iter().flat_map(|left| left.before(Access::Read)) {
+            let stream = self
+                .streams
+                .iter()
+                .position(|stream| Arc::ptr_eq(stream.inner(), &used.stream));
+            notes[stream.unwrap()] = used.seq;
+        }
+        notes
+    }
+
+    /// Memory with these notes knows all work that may still use it, and none that never was near.
+    fn check_notes(&self, range: &Range<usize>, found: Notes) -> Result<(), TestCaseError> {
+        let (at, slab) = self.slab_of(range).unwrap();
+        for notes in &slab.notes[(range.start - at) / GRAIN..(range.end - at).div_ceil(GRAIN)] {
+            prop_assert!(
+                notes.iter().zip(found).all(|(left, found)| *left <= found),
+                "{:?} of {:?} at {:?}",
+                found,
+                notes,
+                range
+            );
+        }
+        prop_assert!(
+            found
+                .iter()
+                .zip(slab.most)
+                .all(|(found, most)| *found <= most),
+            "{:?} is not this slab's",
+            found
+        );
+        Ok(())
+    }
+
+    /// A buffer's work on some stream, which the block goes back with.
+    fn note_use(&mut self, range: &Range<usize>, stream: usize) {
+        self.number += 1;
+        let at = self.slab_of(range).unwrap().0;
+        let slab = self.slabs.get_mut(&at).unwrap();
+        for notes in &mut slab.notes[(range.start - at) / GRAIN..(range.end - at).div_ceil(GRAIN)] {
+            notes[stream] = self.number;
+        }
+        slab.most[stream] = self.number;
+        let stream = self.streams[stream].inner();
+        let left = &self.blocks[&range.start].left;
+        left.record(stream, self.number, Access::Move);
+    }
+
+    pub(crate) fn run(&mut self, step: &Step) -> Result<(), TestCaseError> {
+        match *step {
+            Step::AddSlab { chunks } => {
+                let raw = self.slab(chunks, false);
+                self.heap.add(raw);
+            }
+            Step::AddWhole { chunks } => {
+                let raw = self.slab(chunks, true);
+                let at = self.heap.add_whole(raw).at();
+                let block = Block {
+                    bytes: chunks * CHUNK,
+                    run: 0,
+                    free: None,
+                    left: InFlight::default(),
+                };
+                self.blocks.insert(at, block);
+            }
+            Step::TakeWhole { chunks } => {
+                let wanted = chunks * CHUNK;
+                let fits = |block: &Block| {
+                    block.run == 0
+                        && block.free.is_some()
+                        && (wanted..=wanted + wanted / 4).contains(&block.bytes)
+                };
+                let smallest = self
+                    .blocks
+                    .values()
+                    .filter(|block| fits(block))
+                    .map(|block| block.bytes)
+                    .min();
+                let taken = self.heap.take_whole(wanted);
+                prop_assert_eq!(taken.as_ref().map(|(bytes, _)| *bytes), smallest);
+                if let Some((bytes, block)) = taken {
+                    let range = block.at()..block.at() + bytes;
+                    self.check_notes(&range, self.noted(block.in_flight.as_deref()))?;
+                    let known = self.blocks.get_mut(&block.at()).unwrap();
+                    prop_assert!(known.free.take().is_some(), "it was not free");
+                    known.left = block.left();
+                }
+            }
+            Step::Carve { class } => self.carve(class)?,
+            Step::Take { block } => {
+                let free = self
+                    .blocks
+                    .values_mut()
+                    .filter(|block| block.run > 0 && block.free.is_some());
+                let free: Vec<_> = free.collect();
+                let count = free.len().max(1);
+                if let Some(block) = free.into_iter().nth(block % count) {
+                    block.left = block.free.take().map(FreeBlock::left).unwrap_or_default();
+                }
+            }
+            Step::Give { block, stream } => {
+                let taken: Vec<usize> = self
+                    .blocks
+                    .iter()
+                    .filter(|(_, block)| block.free.is_none())
+                    .map(|(at, _)| *at)
+                    .collect();
+                if let Some(&at) = taken.get(block % taken.len().max(1)) {
+                    self.give(at, stream);
+                }
+            }
+            Step::Uncarve { keep_every } => self.uncarve(keep_every)?,
+            Step::Trim => self.trim()?,
+        }
+        self.check()
+    }
+
+    fn carve(&mut self, class: usize) -> Result<(), TestCaseError> {
+        // Smaller ones share pages, of which notes are kept here.
+        let first = self.classes.of(GRAIN).unwrap();
+        let class = first + class % (self.classes.count() - first);
+        let (run, size) = (self.classes.run(class), self.classes.size(class));
+        let room = self
+            .gaps()
+            .iter()
+            .any(|gap| gap.start.next_multiple_of(run.align) + run.bytes <= gap.end);
+        let carved = self.heap.carve(run);
+        prop_assert_eq!(carved.is_some(), room);
+        let Some(carved) = carved else { return Ok(()) };
+        let start = carved.block(0, size).at();
+        let range = start..start + run.bytes;
+        prop_assert!(start.is_multiple_of(run.align));
+        prop_assert!(
+            self.slab_of(&range).is_some_and(|(_, slab)| !slab.is_whole),
+            "within one slab"
+        );
+        let inside = |gap: &Range<usize>| gap.start <= range.start && range.end <= gap.end;
+        prop_assert!(
+            self.gaps().iter().any(inside),
+            "in memory that is not carved"
+        );
+        self.number += 1;
+        let number = self.number as usize;
+        let mut blocks = Vec::new();
+        for index in 0..run.count {
+            let block = carved.block(index, size);
+            let of_block = block.at()..block.at() + size;
+            prop_assert_eq!(of_block.start, start + index * size);
+            prop_assert!(of_block.end <= range.end);
+            self.check_notes(&of_block, self.noted(block.in_flight.as_deref()))?;
+            blocks.push(block.at());
+            // The first one is for a buffer.
+            let (free, left) = match index {
+                0 => (None, block.left()),
+                _ => (Some(block), InFlight::default()),
+            };
+            let block = Block {
+                bytes: size,
+                run: number,
+                free,
+                left,
+            };
+            self.blocks.insert(of_block.start, block);
+        }
+        self.runs.insert(number, Run { range, blocks });
+        Ok(())
+    }
+
+    fn give(&mut self, at: usize, stream: usize) {
+        let (bytes, is_whole) = (self.blocks[&at].bytes, self.blocks[&at].run == 0);
+        self.note_use(&(at..at + bytes), stream);
+        let host = NonNull::new(std::ptr::without_provenance_mut(at)).unwrap();
+        let block = || FreeBlock {
+            address: Address {
+                host,
+                device: Some(host),
+                // Which slab it is of, the heap finds by the address.
+                slab: SlabId {
+                    buffer: 0,
+                    start: 0,
+                    bytes: 0,
+                },
+            },
+            in_flight: None,
+        };
+        let known = self.blocks.get_mut(&at).unwrap();
+        let in_flight = known.left.take();
+        let given = FreeBlock {
+            in_flight,
+            ..block()
+        };
+        if is_whole {
+            self.heap.give_whole(bytes, given);
+            // The heap has it; here it only says that it is free.
+            known.free = Some(block());
+        } else {
+            known.free = Some(given);
+        }
+    }
+
+    fn uncarve(&mut self, keep_every: usize) -> Result<(), TestCaseError> {
+        let mut given = Vec::new();
+        for (index, block) in self
+            .blocks
+            .values_mut()
+            .filter(|block| block.run > 0)
+            .enumerate()
+        {
+            if index % keep_every != keep_every - 1 {
+                given.extend(block.free.take());
+            }
+        }
+        // In no order.
+        let half = given.len() / 2;
+        given.rotate_left(half);
+        let mut here: Vec<usize> = given.iter().map(FreeBlock::at).collect();
+        here.sort_unstable();
+        let rest = self.heap.uncarve(given);
+        let is_whole = |run: &Run| {
+            run.blocks
+                .iter()
+                .all(|block| here.binary_search(block).is_ok())
+        };
+        let joined: Vec<usize> = self
+            .runs
+            .iter()
+            .filter(|(_, run)| is_whole(run))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in joined {
+            for block in self.runs.remove(&number).unwrap().blocks {
+                self.blocks.remove(&block);
+                here.remove(here.binary_search(&block).unwrap());
+            }
+        }
+        let mut back: Vec<usize> = rest.iter().map(FreeBlock::at).collect();
+        back.sort_unstable();
+        prop_assert_eq!(
+            back,
+            here,
+            "blocks of runs that are not all there come back"
+        );
+        for block in rest {
+            let (at, bytes) = (block.at(), self.blocks[&block.at()].bytes);
+            self.check_notes(&(at..at + bytes), self.noted(block.in_flight.as_deref()))?;
+            self.blocks.get_mut(&at).unwrap().free = Some(block);
+        }
+        Ok(())
+    }
+
+    fn trim(&mut self) -> Result<(), TestCaseError> {
+        let empty = self.heap.take_empty();
+        let mut freed: Vec<usize> = empty.iter().map(|raw| addresses(raw).start).collect();
+        freed.sort_unstable();
+        let is_unused = |at: usize, slab: &Slab| match slab.is_whole {
+            true => self.blocks[&at].free.is_some(),
+            false => self.gaps().contains(&(at..at + slab.bytes)),
+        };
+        let expected: Vec<usize> = self
+            .slabs
+            .iter()
+            .filter(|(at, slab)| is_unused(**at, slab))
+            .map(|(at, _)| *at)
+            .collect();
+        prop_assert_eq!(&freed, &expected, "slabs that nobody uses, and no others");
+        for mut raw in empty {
+            let range = addresses(&raw);
+            self.check_notes(&range, self.noted(Some(&raw.in_flight)))?;
+            // Nobody runs that work.
+            raw.in_flight = InFlight::default();
+            self.slabs.remove(&range.start);
+            self.blocks.remove(&range.start);
+        }
+        Ok(())
+    }
+
+    /// What the heap says of itself.
+    fn check(&self) -> Result<(), TestCaseError> {
+        let bytes: usize = self.slabs.values().map(|slab| slab.bytes).sum();
+        prop_assert_eq!(
+            (self.heap.slab_count(), self.heap.reserved_bytes),
+            (self.slabs.len(), bytes)
+        );
+        let whole = |is_free: bool| {
+            self.blocks
+                .values()
+                .filter(move |block| block.run == 0 && block.free.is_some() == is_free)
+        };
+        prop_assert_eq!(self.heap.live_whole.count, whole(false).count());
+        prop_assert_eq!(
+            self.heap.live_whole.bytes,
+            whole(false).map(|block| block.bytes).sum::<usize>()
+        );
+        let largest = whole(true).map(|block| block.bytes).max().unwrap_or(0);
+        let largest = self
+            .gaps()
+            .iter()
+            .map(|gap| gap.len())
+            .fold(largest, usize::max);
+        prop_assert_eq!(
+            self.heap.largest_free(),
+            largest,
+            "neighbouring gaps are one"
+        );
+        Ok(())
+    }
+}

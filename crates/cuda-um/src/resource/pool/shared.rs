@@ -1,0 +1,338 @@
+//! What all handles and buffers of a pool share: free blocks by size, and the way to more.
+
+use crate::context::device::Device;
+use crate::error::{Error, Result};
+use crate::label::Label;
+use crate::resource::allocation::RawBuffer;
+use crate::resource::pool::advised::AdvisedRanges;
+use crate::resource::pool::block::FreeBlock;
+use crate::resource::pool::class::{CHUNK, Classes};
+use crate::resource::pool::heap::{Heap, addresses};
+use crate::resource::pool::kind::Kind;
+use crate::resource::pool::shard;
+use crate::resource::pool::shard::Shards;
+use crate::resource::pool::{PoolOptions, PoolStats};
+use crate::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Locks are taken in the order `growing`, `heap`, a shard, advice. `growing` is held while CUDA allocates or frees, and none while something
+/// is waited for.
+pub(crate) struct Shared {
+    device: Device,
+    kind: Kind,
+    options: PoolOptions,
+    classes: Classes,
+    shards: Shards<FreeBlock>,
+    heap: Mutex<Heap>,
+    growing: Mutex<()>,
+    pub(crate) advised: AdvisedRanges,
+    /// Live bytes, and what the shards have to spare.
+    charged_bytes: AtomicUsize,
+    peak_bytes: AtomicUsize,
+}
+
+/// A block that a buffer gets.
+pub(crate) struct Taken {
+    pub(crate) block: FreeBlock,
+    pub(crate) bytes: usize,
+    /// None for a slab of its own.
+    pub(crate) class: Option<u16>,
+}
+
+/// More than that is discharged.
+const MOST_SPARE: usize = 1 << 20;
+
+impl Shared {
+    pub(crate) fn new(device: &Device, kind: Kind, options: PoolOptions) -> Self {
+        let classes = Classes::new(options.slab_bytes);
+        Self {
+            device: device.clone(),
+            kind,
+            options,
+            shards: Shards::new(classes.count()),
+            classes,
+            heap: Mutex::default(),
+            growing: Mutex::default(),
+            advised: AdvisedRanges::default(),
+            charged_bytes: AtomicUsize::new(0),
+            peak_bytes: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(crate) fn options(&self) -> &PoolOptions {
+        &self.options
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// A block of so many bytes or more, not 0, with the work that its former owners left.
+    pub(crate) fn take(&self, shard: usize, bytes: usize) -> Result<Taken> {
+        let taken = match self.classes.of(bytes) {
+            Some(class) => Taken {
+                block: self.take_class(shard, class)?,
+                bytes: self.classes.size(class),
+                // At most a few hundred classes.
+                class: Some(class as u16),
+            },
+            None => self.take_whole(bytes)?,
+        };
+        if let Err(error) = self.undo_advice(&taken.block, taken.bytes) {
+            self.give(shard, taken.block, taken.class, taken.bytes);
+            return Err(error);
+        }
+        Ok(taken)
+    }
+
+    /// Takes a block back.
+    pub(crate) fn give(&self, shard: usize, block: FreeBlock, class: Option<u16>, size: usize) {
+        self.advised.retire(block.at()..block.at() + size);
+        let Some(class) = class else {
+            self.charged_bytes.fetch_sub(size, Ordering::Relaxed);
+            self.heap.lock().give_whole(size, block);
+            return;
+        };
+        let mut shard = self.shards.lock(shard);
+        shard.live_buffers -= 1;
+        shard.live_bytes -= size as isize;
+        shard.spare_bytes += size;
+        if shard.spare_bytes > MOST_SPARE {
+            let spare = std::mem::take(&mut shard.spare_bytes);
+            self.charged_bytes.fetch_sub(spare, Ordering::Relaxed);
+        }
+        shard.free[usize::from(class)].push(block);
+    }
+
+    fn charge(&self, bytes: usize) {
+        let charged = self.charged_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.peak_bytes.fetch_max(charged, Ordering::Relaxed);
+    }
+
+    fn take_class(&self, shard: usize, class: usize) -> Result<FreeBlock> {
+        let size = self.classes.size(class);
+        let mut own = self.shards.lock(shard);
+        let block = match own.free[class].pop() {
+            Some(block) => block,
+            None => {
+                drop(own);
+                let block = self.refill(shard, class)?;
+                own = self.shards.lock(shard);
+                block
+            }
+        };
+        own.live_buffers += 1;
+        own.live_bytes += size as isize;
+        match own.spare_bytes.checked_sub(size) {
+            Some(rest) => own.spare_bytes = rest,
+            None => self.charge(size - std::mem::take(&mut own.spare_bytes)),
+        }
+        Ok(block)
+    }
+
+    /// A block from another thread's list, or from a slab.
+    fn refill(&self, shard: usize, class: usize) -> Result<FreeBlock> {
+        if let Some(block) = self.carve(shard, class) {
+            return Ok(block);
+        }
+        let needed = self.classes.run(class).bytes.next_multiple_of(CHUNK);
+        self.grow(
+            (self.options.slab_bytes, needed),
+            || self.carve(shard, class),
+            |slab| {
+                self.heap.lock().add(slab);
+                self.carve(shard, class)
+            },
+        )
+    }
+
+    /// Takes a free block, or carves some out of a slab that is there.
+    fn carve(&self, shard: usize, class: usize) -> Option<FreeBlock> {
+        let (run, size) = (self.classes.run(class), self.classes.size(class));
+        let mut heap = self.heap.lock();
+        if let Some(block) = self.shards.steal(&mut heap, shard, class) {
+            return Some(block);
+        }
+        let carved = heap.carve(run).or_else(|| {
+            self.uncarve(&mut heap, shard);
+            heap.carve(run)
+        })?;
+        // The next one is taken from the end: in the order of addresses.
+        let rest = (1..run.count).rev().map(|index| carved.block(index, size));
+        self.shards.lock(shard).free[class].extend(rest);
+        Some(carved.block(0, size))
+    }
+
+    /// Makes blocks of other sizes possible where all blocks of a run are free.
+    fn uncarve(&self, heap: &mut Heap, into: usize) {
+        for class in 0..self.classes.count() {
+            let free = self.shards.take_all(heap, class);
+            if !free.is_empty() {
+                let mut rest = heap.uncarve(free);
+                self.shards.lock(into).free[class].append(&mut rest);
+            }
+        }
+    }
+
+    /// A block that is a slab, for what is larger than half of one.
+    fn take_whole(&self, bytes: usize) -> Result<Taken> {
+        let size = bytes.next_multiple_of(CHUNK);
+        let free = self.heap.lock().take_whole(size);
+        let (size, block) = match free {
+            Some(found) => found,
+            None => self.grow(
+                (size, size),
+                || self.heap.lock().take_whole(size),
+                |slab| Some((slab.bytes(), self.heap.lock().add_whole(slab))),
+            )?,
+        };
+        self.charge(size);
+        Ok(Taken {
+            block,
+            bytes: size,
+            class: None,
+        })
+    }
+
+    /// What `find` finds now that no other thread grows the pool, or else what `add` takes of a new slab: one of `wanted` bytes or, if there
+    /// is no room for them, of fewer.
+    fn grow<R>(
+        &self,
+        (wanted, needed): (usize, usize),
+        find: impl Fn() -> Option<R>,
+        add: impl Fn(RawBuffer) -> Option<R>,
+    ) -> Result<R> {
+        self.device.reclaim().give_way();
+        let (mut has_trimmed, mut was_refused) = (false, false);
+        loop {
+            let growing = self.growing.lock();
+            // Another thread may have grown the pool meanwhile.
+            if let Some(found) = find() {
+                return Ok(found);
+            }
+            let room = self.room();
+            if has_trimmed && room < needed {
+                return Err(crate::resource::pool::beyond_limit(
+                    self.kind.call(),
+                    self.kind.name(),
+                    &self.device,
+                    &self.options,
+                    (needed, room),
+                ));
+            }
+            if has_trimmed || room >= wanted {
+                let most = if was_refused { needed } else { wanted };
+                match self.slab(most.min(room / CHUNK * CHUNK)) {
+                    Err(Error::OutOfMemory { .. }) if !was_refused => was_refused = true,
+                    slab => match add(slab?) {
+                        Some(found) => return Ok(found),
+                        // Other threads have taken all of it.
+                        None => continue,
+                    },
+                }
+            }
+            has_trimmed = true;
+            self.free_empty();
+            drop(growing);
+            // Until what was dropped in use is free. Other threads may use the pool meanwhile.
+            self.device.reclaim().flush();
+        }
+    }
+
+    /// What the limit leaves.
+    fn room(&self) -> usize {
+        match self.options.limit_bytes {
+            Some(limit) => limit.saturating_sub(self.heap.lock().reserved_bytes),
+            None => usize::MAX,
+        }
+    }
+
+    /// A new slab. To be called while `growing` is held.
+    fn slab(&self, bytes: usize) -> Result<RawBuffer> {
+        let slab = self.kind.slab(&self.device, bytes, &self.options)?;
+        Ok(slab.labelled(Label::slab()))
+    }
+
+    /// Gives back the slabs that no buffer has any part of: now, or once their work is done. How many bytes they are.
+    pub(crate) fn trim(&self) -> usize {
+        // Else who needs a slab meanwhile would be refused memory that is about to be freed.
+        let _growing = self.growing.lock();
+        self.free_empty()
+    }
+
+    /// `trim`, while `growing` is held.
+    fn free_empty(&self) -> usize {
+        let empty = {
+            let mut heap = self.heap.lock();
+            self.uncarve(&mut heap, shard::own());
+            heap.take_empty()
+        };
+        // Dropping a slab is dropping a buffer: it is never freed under work, and nobody waits.
+        self.let_go(empty)
+    }
+
+    fn let_go(&self, slabs: Vec<RawBuffer>) -> usize {
+        let mut bytes = 0;
+        for slab in &slabs {
+            let range = addresses(slab);
+            self.advised.forget(&range);
+            bytes += slab.bytes();
+        }
+        drop(slabs);
+        bytes
+    }
+
+    fn undo_advice(&self, block: &FreeBlock, size: usize) -> Result<()> {
+        let mut stale = self.advised.take_stale(&(block.at()..block.at() + size));
+        while let Some(advised) = stale.pop() {
+            let undone = block.undo(self.device.api(), self.device.ordinal(), &advised);
+            if undone.is_err() {
+                stale.push(advised);
+                self.advised.put_back(stale);
+                return undone;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn stats(&self) -> PoolStats {
+        let heap = self.heap.lock();
+        let (mut live_buffers, mut live_bytes) = (heap.live_whole.count, heap.live_whole.bytes);
+        let mut largest_free_bytes = heap.largest_free();
+        // While other threads take and give, the sums may be off by a few.
+        let (mut buffers, mut bytes) = (0, 0);
+        for shard in self.shards.iter() {
+            buffers += shard.live_buffers;
+            bytes += shard.live_bytes;
+            let largest = shard.free.iter().rposition(|free| !free.is_empty());
+            let largest = largest.map_or(0, |class| self.classes.size(class));
+            largest_free_bytes = largest_free_bytes.max(largest);
+        }
+        live_buffers += usize::try_from(buffers).unwrap_or(0);
+        live_bytes += usize::try_from(bytes).unwrap_or(0);
+        PoolStats {
+            live_bytes,
+            peak_bytes: self.peak_bytes.load(Ordering::Relaxed),
+            reserved_bytes: heap.reserved_bytes,
+            free_bytes: heap.reserved_bytes.saturating_sub(live_bytes),
+            live_buffers,
+            slabs: heap.slab_count(),
+            largest_free_bytes,
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if self.device.api().origin.is_inherited() {
+            return;
+        }
+        // No handle and no buffer is left, so every block is free, and every slab empty.
+        self.trim();
+        // A slab that is not empty now has lost a block, which work may still use: the heap's drop leaks it.
+    }
+}

@@ -1,0 +1,83 @@
+//! A pool of slabs as its handles and its buffers hold it.
+
+use crate::context::device::Device;
+use crate::error::Result;
+use crate::resource::allocation::RawBuffer;
+use crate::resource::pool::block::PoolBlock;
+use crate::resource::pool::kind::Kind;
+use crate::resource::pool::shard;
+use crate::resource::pool::shard::SHARDS;
+use crate::resource::pool::shared::Shared;
+use crate::resource::pool::{PoolOptions, PoolStats};
+use std::sync::Arc;
+
+/// A pool of slabs. A clone is the same pool.
+#[derive(Clone)]
+pub(crate) struct Slabs {
+    /// For each shard one, which its buffers hold: threads of different shards write no common count.
+    homes: Arc<[Arc<Home>; SHARDS]>,
+}
+
+/// What the buffers of a shard hold of the pool. The pool lives as long as one of its homes.
+#[repr(align(128))]
+pub(crate) struct Home {
+    pub(crate) pool: Arc<Shared>,
+}
+
+impl Slabs {
+    pub(crate) fn new(device: &Device, kind: Kind, options: PoolOptions) -> Result<Self> {
+        options.check()?;
+        let pool = Arc::new(Shared::new(device, kind, options));
+        let home = |_| {
+            Arc::new(Home {
+                pool: Arc::clone(&pool),
+            })
+        };
+        Ok(Self {
+            homes: Arc::new(std::array::from_fn(home)),
+        })
+    }
+
+    fn pool(&self) -> &Arc<Shared> {
+        &self.homes[0].pool
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        self.pool().device()
+    }
+
+    pub(crate) fn options(&self) -> &PoolOptions {
+        self.pool().options()
+    }
+
+    /// What it is made of.
+    pub(crate) fn name(&self) -> &'static str {
+        self.pool().kind().name()
+    }
+
+    /// A buffer of so many bytes, not 0, with the work that its memory's former owners left.
+    pub(crate) fn allocate(&self, bytes: usize) -> Result<RawBuffer> {
+        let shard = shard::own();
+        let home = &self.homes[shard];
+        let taken = home.pool.take(shard, bytes)?;
+        let address = taken.block.address;
+        let block = PoolBlock {
+            home: Arc::clone(home),
+            class: taken.class,
+            bytes: taken.bytes,
+            kind: home.pool.kind(),
+            slab: address.slab,
+        };
+        let pointers = (address.host, address.device);
+        let in_flight = taken.block.left();
+        Ok(RawBuffer::pooled(block, pointers, bytes, in_flight))
+    }
+
+    pub(crate) fn trim(&self) -> usize {
+        self.pool().trim()
+    }
+
+    pub(crate) fn stats(&self) -> PoolStats {
+        self.pool().stats()
+    }
+}

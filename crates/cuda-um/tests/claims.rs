@@ -1,0 +1,85 @@
+//! Every claim of `docs/soundness.md` names the tests that guard it, and they exist.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The workspace and `docs/soundness.md`; `None` in a packaged crate, which has neither.
+fn workspace() -> Option<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    match fs::read_to_string(root.join("docs/soundness.md")) {
+        Ok(document) => Some((root, document)),
+        Err(error) => {
+            println!("not checked: docs/soundness.md is not here ({error})");
+            None
+        }
+    }
+}
+
+/// The tests that the tables name, as (file, test): the last column of those that end with "guarded by".
+fn guarding(document: &str) -> Vec<(&str, &str)> {
+    let mut is_table = false;
+    let rows = document.lines().filter(|line| {
+        is_table = line.starts_with('|') && (is_table || line.ends_with("| guarded by |"));
+        is_table
+    });
+    let cells = rows.filter_map(|row| row.trim_end_matches(" |").rsplit(" | ").next());
+    cells
+        .flat_map(|cell| cell.split('`'))
+        .filter_map(|name| name.split_once("::").or_else(|| name.split_once('/')))
+        .collect()
+}
+
+/// What nobody guards: rows of such tables without a test.
+fn unguarded(document: &str) -> Vec<&str> {
+    let mut is_table = false;
+    let rows = document.lines().filter(|line| {
+        let begins = line.ends_with("| guarded by |");
+        let is_row = is_table && line.starts_with("| ");
+        is_table = line.starts_with('|') && (is_table || begins);
+        is_row
+    });
+    rows.filter(|row| !row.ends_with("` |")).collect()
+}
+
+/// Whether the sources of a test binary (a file, or a folder) or of a module hold this test.
+fn is_test(root: &Path, file: &str, test: &str) -> bool {
+    let crate_root = root.join("crates/cuda-um");
+    if file == "compile_fail" {
+        let (source, said) = (format!("{test}.rs"), format!("{test}.stderr"));
+        let folder = crate_root.join("tests/compile_fail");
+        return folder.join(source).is_file() && folder.join(said).is_file();
+    }
+    let folder = fs::read_dir(crate_root.join("tests").join(file));
+    let mut paths: Vec<_> = folder
+        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+        .unwrap_or_default();
+    paths.push(crate_root.join(format!("tests/{file}.rs")));
+    for folder in [".", "resource/pool", "managed/batch"] {
+        paths.push(crate_root.join(format!("src/{folder}/{file}.rs")));
+    }
+    paths.iter().any(|path| {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let head = format!("fn {test}(");
+        text.match_indices(&head).any(|(at, _)| {
+            let before: Vec<_> = text[..at].lines().rev().take(2).collect();
+            before.iter().any(|line| line.trim() == "#[test]")
+        })
+    })
+}
+
+#[test]
+fn every_claim_is_guarded_by_tests_that_exist() {
+    let Some((root, document)) = workspace() else {
+        return;
+    };
+    let named = guarding(&document);
+    assert!(named.len() > 50, "the tables were not found: {named:?}");
+    let unguarded = unguarded(&document);
+    assert!(unguarded.is_empty(), "no test guards {unguarded:#?}");
+    let absent: Vec<_> = named
+        .iter()
+        .filter(|(file, test)| !is_test(&root, file, test))
+        .collect();
+    assert!(absent.is_empty(), "no such tests: {absent:#?}");
+    assert!(!is_test(&root, "guards", "no_such_test"));
+}

@@ -1,0 +1,114 @@
+//! A stream: work with numbers and waits for other streams, for the in-flight tracker (what its device has done is an atomic), and copies,
+//! which are `call::Api`'s.
+
+use crate::checker::sync::atomic::{AtomicU64, Ordering};
+use crate::context::event::RawEvent;
+use crate::context::tracker::Use;
+use crate::driver::Api;
+use crate::error::Result;
+use std::sync::{Arc, OnceLock};
+
+#[derive(Default)]
+pub(crate) struct StreamInner {
+    submitted: AtomicU64,
+    done: AtomicU64,
+    /// Of each other stream, by address, up to where this one waits for it.
+    waits: crate::checker::sync::Mutex<Vec<(usize, u64)>>,
+    api: Arc<Api>,
+    remains: Arc<OnceLock<Remains>>,
+}
+
+/// The models keep their streams.
+pub(crate) enum Remains {
+    Nothing,
+    Event(RawEvent),
+    Stream(Left),
+}
+
+pub(crate) struct Left;
+
+impl Left {
+    pub(crate) fn is_idle(&self) -> Result<bool> {
+        unreachable!("no stream is dropped")
+    }
+}
+
+/// There is one stream for copies.
+#[derive(Clone, Copy)]
+pub(crate) struct Handle;
+
+impl StreamInner {
+    /// A stream of that device.
+    pub(crate) fn of(api: &Arc<Api>) -> Self {
+        Self {
+            api: Arc::clone(api),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn api(&self) -> &Arc<Api> {
+        &self.api
+    }
+
+    pub(crate) fn ordinal(&self) -> u32 {
+        0
+    }
+
+    pub(crate) fn raw(&self) -> Handle {
+        Handle
+    }
+
+    pub(crate) fn remains(&self) -> &Arc<OnceLock<Remains>> {
+        &self.remains
+    }
+
+    pub(crate) fn is_idle(&self) -> Result<bool> {
+        Ok(self.api.copies_in_flight() == 0)
+    }
+
+    /// Waits for all its copies.
+    pub(crate) fn finish(&self) -> Result<()> {
+        self.api.copies_to(u64::MAX);
+        Ok(())
+    }
+
+    /// Numbers what has just been enqueued.
+    pub(crate) fn number(&self) -> u64 {
+        self.submitted.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// The device has done the work up to `seq`.
+    pub(crate) fn runs_to(&self, seq: u64) {
+        self.done.fetch_max(seq, Ordering::AcqRel);
+    }
+
+    pub(crate) fn is_known_done(&self, seq: u64) -> bool {
+        self.done.load(Ordering::Acquire) >= seq
+    }
+
+    pub(crate) fn is_done(&self, seq: u64) -> Result<bool> {
+        Ok(self.is_known_done(seq))
+    }
+
+    pub(crate) fn wait_for(&self, seq: u64) -> Result<()> {
+        self.runs_to(seq);
+        Ok(())
+    }
+
+    pub(crate) fn order_after(self: &Arc<Self>, used: &Use) -> Result<()> {
+        if !Arc::ptr_eq(self, &used.stream) {
+            let stream = Arc::as_ptr(&used.stream).addr();
+            self.waits.lock().unwrap().push((stream, used.seq));
+        }
+        Ok(())
+    }
+
+    /// Whether what is enqueued now comes after `seq` of that stream.
+    pub(crate) fn comes_after(self: &Arc<Self>, stream: &Arc<Self>, seq: u64) -> bool {
+        let at = Arc::as_ptr(stream).addr();
+        let waits = self.waits.lock().unwrap();
+        Arc::ptr_eq(self, stream)
+            || stream.is_known_done(seq)
+            || waits.iter().any(|(of, to)| *of == at && *to >= seq)
+    }
+}

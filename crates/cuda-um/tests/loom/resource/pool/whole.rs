@@ -1,0 +1,121 @@
+//! The pool as its buffers use it: a block is one's alone, nobody goes without while there is memory, and a trim frees what is not in use.
+
+use super::PoolOptions;
+use super::class::{CHUNK, LARGE, SMALL};
+use super::kind::Kind;
+use super::shared::{Shared, Taken};
+use crate::checker::preempted;
+use crate::checker::thread;
+use crate::context::device::Device;
+use std::sync::Arc;
+
+/// A pool on a device that has nothing besides.
+struct Pool {
+    device: Device,
+    shared: Arc<Shared>,
+}
+
+impl Pool {
+    fn of(slabs: usize) -> Arc<Self> {
+        let device = Device::of(slabs * CHUNK);
+        let options = PoolOptions {
+            slab_bytes: CHUNK,
+            limit_bytes: None,
+        };
+        let shared = Arc::new(Shared::new(&device, Kind::Device, options));
+        Arc::new(Self { device, shared })
+    }
+
+    /// What a slab gives as small blocks, all of them free.
+    fn with_small_blocks(slabs: usize) -> Arc<Self> {
+        let pool = Self::of(slabs);
+        let blocks: Vec<Taken> = (0..CHUNK / SMALL).map(|_| pool.take(0, SMALL)).collect();
+        blocks.into_iter().for_each(|block| pool.give(0, block));
+        pool
+    }
+
+    /// As a thread of that shard.
+    fn take(&self, shard: usize, bytes: usize) -> Taken {
+        let taken = self.shared.take(shard, bytes);
+        let taken = taken.expect("there is memory");
+        let start = taken.block.at();
+        self.device.memory().taken(start..start + taken.bytes);
+        taken
+    }
+
+    fn give(&self, shard: usize, taken: Taken) {
+        let start = taken.block.at();
+        self.device.memory().given(start..start + taken.bytes);
+        self.shared
+            .give(shard, taken.block, taken.class, taken.bytes);
+    }
+
+    /// Everything is given back: it is all there, and can be freed.
+    fn ends(&self) {
+        let stats = self.shared.stats();
+        assert_eq!((stats.live_buffers, stats.live_bytes), (0, 0), "{stats:?}");
+        assert_eq!(self.shared.trim(), stats.reserved_bytes, "{stats:?}");
+        assert_eq!(self.device.memory().slabs(), 0);
+    }
+}
+
+#[test]
+fn threads_that_find_nothing_share_a_slab() {
+    preempted(3, || {
+        let pool = Pool::of(1);
+        let its = Arc::clone(&pool);
+        let other = thread::spawn(move || [its.take(1, LARGE), its.take(1, SMALL)]);
+        let here = pool.take(0, SMALL);
+        let there = other.join().unwrap();
+        pool.give(0, here);
+        there.into_iter().for_each(|block| pool.give(1, block));
+        pool.ends();
+    });
+}
+
+#[test]
+fn small_blocks_are_joined_beside_one_that_takes_them() {
+    preempted(3, || {
+        let pool = Pool::with_small_blocks(1);
+        let its = Arc::clone(&pool);
+        let other = thread::spawn(move || its.take(1, SMALL));
+        let here = pool.take(2, LARGE);
+        let there = other.join().unwrap();
+        pool.give(2, here);
+        pool.give(1, there);
+        pool.ends();
+    });
+}
+
+#[test]
+fn a_trim_frees_no_slab_in_use_and_nobody_fails_beside_it() {
+    preempted(3, || {
+        let pool = Pool::with_small_blocks(1);
+        let its = Arc::clone(&pool);
+        let other = thread::spawn(move || {
+            let block = its.take(0, SMALL);
+            its.give(1, block);
+        });
+        pool.shared.trim();
+        other.join().unwrap();
+        pool.ends();
+    });
+}
+
+#[test]
+fn whole_slabs_that_are_free_make_room_for_others() {
+    preempted(3, || {
+        let pool = Pool::of(2);
+        let both = [pool.take(0, CHUNK), pool.take(0, CHUNK)];
+        both.into_iter().for_each(|slab| pool.give(0, slab));
+        let its = Arc::clone(&pool);
+        let other = thread::spawn(move || {
+            let slab = its.take(1, CHUNK);
+            its.give(1, slab);
+        });
+        let here = pool.take(0, SMALL);
+        other.join().unwrap();
+        pool.give(0, here);
+        pool.ends();
+    });
+}
