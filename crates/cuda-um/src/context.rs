@@ -7,6 +7,10 @@ pub(crate) mod driver_state;
 pub(crate) mod enqueue;
 pub(crate) mod event;
 pub(crate) mod exclusion;
+#[cfg_attr(
+    not(feature = "profile"),
+    allow(dead_code, reason = "the profiler is the only observer")
+)]
 pub(crate) mod observer;
 pub(crate) mod reclaim;
 // Not in `reclaim`: `tests/loom` compiles that file with the locks of loom.
@@ -14,4 +18,9 @@ pub(crate) mod reclaim;
 mod reclaim_tests;
 pub(crate) mod runtime;
 pub(crate) mod stream;
+#[cfg_attr(
+    not(feature = "profile"),
+    allow(dead_code, reason = "the profiler is the only observer")
+)]
+pub(crate) mod tracked;
 pub(crate) mod tracker;

@@ -38,7 +38,6 @@ impl Origin {
     }
 
     /// Differs between a process and its children.
-    #[cfg(feature = "profile")]
     pub(crate) fn number(self) -> u32 {
         self.0
     }

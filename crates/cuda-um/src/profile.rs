@@ -25,7 +25,7 @@ mod decode;
 mod error;
 mod matching;
 mod options;
-pub(crate) mod session;
+mod session;
 mod settle;
 
 pub use crate::profile::counter::{MigrationCounter, MigrationCounts};

@@ -4,8 +4,6 @@ use crate::buffer::device::DeviceBuffer;
 use crate::buffer::pinned::PinnedBuffer;
 use crate::buffer::registered::RegisteredBuffer;
 use crate::buffer::unified::UnifiedBuffer;
-use crate::context::enqueue::Tracked;
-use crate::context::tracker::Access;
 use crate::resource::allocation::RawBuffer;
 
 /// A buffer of any kind: [`UnifiedBuffer`], [`DeviceBuffer`], [`PinnedBuffer`], [`RegisteredBuffer`].
@@ -27,7 +25,7 @@ mod sealed {
 }
 pub(crate) use sealed::Raw;
 
-macro_rules! memory {
+macro_rules! implement_memory {
     ($([$($generics:tt)*] $buffer:ty;)*) => {$(
         impl<$($generics)*> Raw for $buffer {
             fn raw(&self) -> &RawBuffer {
@@ -37,14 +35,9 @@ macro_rules! memory {
         impl<$($generics)*> Memory<T> for $buffer {}
     )*};
 }
-memory! {
+implement_memory! {
     [T] UnifiedBuffer<T>;
     [T] DeviceBuffer<T>;
     [T] PinnedBuffer<T>;
     ['m, T] RegisteredBuffer<'m, T>;
-}
-
-/// The buffer as something to be read, or written.
-pub(crate) fn tracked<M: Raw + ?Sized>(memory: &M, access: Access) -> Tracked<'_> {
-    Tracked::new(memory.raw(), access)
 }

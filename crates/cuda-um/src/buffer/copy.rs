@@ -1,11 +1,11 @@
 //! Copies between host slices and buffers, and between buffers.
 #![allow(unsafe_code, reason = "gives CUDA the addresses of slices and buffers")]
 
-use crate::buffer::any::{Memory, tracked};
+use crate::buffer::any::Memory;
 use crate::buffer::transfer;
 use crate::buffer::transfer::{Direction, Host, Staged};
-use crate::context::enqueue::{Tracked, enqueue};
-use crate::context::observer::{Part, Started, What};
+use crate::context::enqueue::enqueue;
+use crate::context::observer::{Started, What};
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
@@ -22,16 +22,8 @@ pub(crate) fn from_host(target: &mut RawBuffer, offset: usize, source: &[u8]) ->
     let started = Started::now(target.device());
     let _span = crate::telemetry::span!("copy", to = target.id(), bytes = source.len());
     put(target, offset, source)?;
-    started.done(
-        What::Copy,
-        target.device(),
-        None,
-        [Part {
-            raw: target,
-            bytes: offset..offset + source.len(),
-            write: true,
-        }],
-    );
+    let part = target.part_of(offset..offset + source.len(), Access::Write);
+    started.done(What::Copy, target.device(), None, [part]);
     Ok(())
 }
 
@@ -65,16 +57,8 @@ pub(crate) fn to_host(source: &RawBuffer, offset: usize, target: &mut [u8]) -> R
     let started = Started::now(source.device());
     let _span = crate::telemetry::span!("copy", from = source.id(), bytes = target.len());
     get(source, offset, target)?;
-    started.done(
-        What::Copy,
-        source.device(),
-        None,
-        [Part {
-            raw: source,
-            bytes: offset..offset + target.len(),
-            write: false,
-        }],
-    );
+    let part = source.part_of(offset..offset + target.len(), Access::Read);
+    started.done(What::Copy, source.device(), None, [part]);
     Ok(())
 }
 
@@ -129,7 +113,7 @@ pub(crate) unsafe fn with_host(
     let device = buffer.device();
     let stream = device.default_stream()?;
     let (mut in_use, mut copied) = (HostInUse(None), Some(()));
-    let used = std::iter::once(Tracked::new(buffer, access));
+    let used = std::iter::once(buffer.part(access));
     let enqueued = enqueue(&stream, used, || {
         if copy.direction == Direction::ToHost {
             in_use.0 = Some(stream.inner());
@@ -251,12 +235,13 @@ impl Stream {
         let (source_id, target_id) = (source.raw().id(), target.raw().id());
         let _span =
             crate::telemetry::span!("copy", from = source_id, to = target_id, bytes = from.len());
-        let used = [
-            tracked(source, Access::Read),
-            tracked(target, Access::Write),
+        let (source, target) = (source.raw(), target.raw());
+        let parts = [
+            source.part_of(from.clone(), Access::Read),
+            target.part_of(to.clone(), Access::Write),
         ];
-        enqueue(self, used.into_iter(), || {
-            let [Tracked { raw: source, .. }, Tracked { raw: target, .. }] = used;
+        let device = (source.device(), None);
+        started.enqueue(What::Copy, device, self, parts.into_iter(), || {
             // SAFETY: both ranges were checked; the buffers are two, for one is borrowed exclusively; they note this use, so
             // neither is freed or used by the host before it is done.
             unsafe {
@@ -276,12 +261,7 @@ impl Stream {
                     }
                 }
             }
-        })?;
-        let [read, written] = used;
-        let parts = [(read.raw, from, false), (written.raw, to, true)];
-        let parts = parts.map(|(raw, bytes, write)| Part { raw, bytes, write });
-        started.done(What::Copy, read.raw.device(), Some(self.inner()), parts);
-        Ok(())
+        })
     }
 }
 

@@ -1,8 +1,7 @@
 //! One value everywhere.
 #![allow(unsafe_code, reason = "gives CUDA the addresses of buffers")]
 
-use crate::context::enqueue::{Tracked, enqueue};
-use crate::context::observer::{Part, Started, What};
+use crate::context::observer::{Started, What};
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::{Api, CopyKind};
@@ -28,7 +27,7 @@ pub(crate) fn fill(buffer: &mut RawBuffer, pattern: &[u8], stream: &Stream) -> R
     };
     let Some(start) = start else {
         fill_on_host(buffer, pattern)?;
-        let part = Part::whole(buffer, Access::Write);
+        let part = buffer.part(Access::Write);
         started.done(What::Fill, buffer.device(), None, [part]);
         return Ok(());
     };
@@ -39,23 +38,17 @@ pub(crate) fn fill(buffer: &mut RawBuffer, pattern: &[u8], stream: &Stream) -> R
             found,
         });
     }
-    enqueue(
-        stream,
-        std::iter::once(Tracked::new(buffer, Access::Write)),
-        || {
-            let api = stream.inner().api();
-            let fill = Fill {
-                api,
-                ordinal: stream.inner().ordinal(),
-                stream: stream.as_raw(),
-            };
-            // SAFETY: the buffer's memory, borrowed exclusively; it notes this use, so it is not freed or used before it is done.
-            unsafe { fill.pattern(start.as_ptr(), bytes, pattern) }
-        },
-    )?;
-    let part = Part::whole(buffer, Access::Write);
-    started.done(What::Fill, buffer.device(), Some(stream.inner()), [part]);
-    Ok(())
+    let part = std::iter::once(buffer.part(Access::Write));
+    started.enqueue(What::Fill, (buffer.device(), None), stream, part, || {
+        let api = stream.inner().api();
+        let fill = Fill {
+            api,
+            ordinal: stream.inner().ordinal(),
+            stream: stream.as_raw(),
+        };
+        // SAFETY: the buffer's memory, borrowed exclusively; it notes this use, so it is not freed or used before it is done.
+        unsafe { fill.pattern(start.as_ptr(), bytes, pattern) }
+    })
 }
 
 fn fill_on_host(buffer: &mut RawBuffer, pattern: &[u8]) -> Result<()> {

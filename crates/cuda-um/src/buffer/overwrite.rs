@@ -8,7 +8,7 @@ use crate::Element;
 use crate::buffer::copy::{kind, put, with_host};
 use crate::buffer::host_vec;
 use crate::buffer::transfer::{Direction, Host, Staged};
-use crate::context::observer::{Part, Started, What};
+use crate::context::observer::{Started, What};
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::Result;
@@ -106,16 +106,8 @@ pub(crate) fn overwrite<T: Element>(
     let started = Started::now(target.device());
     let _span = crate::telemetry::span!("copy", to = target.id(), bytes = bytes.len());
     write(target, &elements, &bytes, &make)?;
-    started.done(
-        What::Copy,
-        target.device(),
-        None,
-        [Part {
-            raw: target,
-            bytes,
-            write: true,
-        }],
-    );
+    let part = target.part_of(bytes, Access::Write);
+    started.done(What::Copy, target.device(), None, [part]);
     Ok(())
 }
 

@@ -1,53 +1,102 @@
-//! What the library tells a profiler, if one runs: buffers that are made and dropped, and operations.
+//! Tells an observer, if one is installed, of buffers that are made and dropped and of operations. The profiler is one.
 //!
-//! With none running, each of these functions is one relaxed load of an atomic; without the feature `profile`, nothing.
-//! What happens with it is the business of `profile`.
+//! While no observer collects, each of these functions is one relaxed load.
 
 use crate::context::device::Device;
 use crate::context::stream::StreamInner;
+use crate::context::tracked::{Part, Tracked};
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
-use crate::managed::advice::Advice;
-use crate::resource::allocation::RawBuffer;
-use std::ops::Range;
+use crate::fork::Origin;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-#[cfg(feature = "profile")]
-use crate::profile::session;
-
-/// What an operation was.
-#[cfg_attr(not(feature = "profile"), allow(dead_code, reason = "nobody listens"))]
+/// An operation of the library.
+#[derive(Clone, Copy)]
 pub(crate) enum What<'a> {
     Launch(&'a str),
-    Prefetch { to: Location, left_out: bool },
-    Advise(Advice),
+    Prefetch {
+        to: Location,
+        /// All pages were there: CUDA was not called.
+        elided: bool,
+    },
+    /// CUDA's name of the advice, without its prefix.
+    Advise(&'static str, Option<Location>),
     Copy,
     Fill,
 }
 
-/// A part of a buffer that an operation concerns.
-#[cfg_attr(not(feature = "profile"), allow(dead_code, reason = "nobody listens"))]
-pub(crate) struct Part<'a> {
-    pub(crate) raw: &'a RawBuffer,
-    /// Bytes of the buffer.
-    pub(crate) bytes: Range<usize>,
-    pub(crate) write: bool,
+/// An operation that an observer has begun to see: its number there.
+pub(crate) struct Token {
+    pub(crate) session: u64,
+    pub(crate) operation: usize,
 }
 
-impl<'a> Part<'a> {
-    /// All of a buffer.
-    pub(crate) fn whole(raw: &'a RawBuffer, access: Access) -> Self {
-        Self {
-            raw,
-            bytes: 0..raw.bytes(),
-            write: access == Access::Write,
-        }
+/// Sees what the library does. The functions are only called between [`start`] and [`stop`].
+pub(crate) trait Observer: Sync {
+    /// The time; `None` if the device is not observed.
+    fn now(&self, device: &Device) -> Option<u64>;
+
+    /// An operation that began at `start` is done, or enqueued on `stream`.
+    fn operation(
+        &self,
+        start: u64,
+        what: What<'_>,
+        device: &Device,
+        stream: Option<&StreamInner>,
+        parts: &mut dyn Iterator<Item = Part<'_>>,
+    );
+
+    /// The host may touch memory, until [`Observer::host_ends`].
+    fn host_begins(&self, part: Part<'_>) -> Option<Token>;
+
+    fn host_ends(&self, token: Token);
+
+    /// Memory was allocated, or got a label or a name.
+    fn made(&self, memory: &dyn Tracked);
+
+    fn dropped(&self, memory: &dyn Tracked);
+}
+
+static OBSERVER: OnceLock<&'static dyn Observer> = OnceLock::new();
+/// The process in which the observer collects, as [`Origin::number`] and one; 0 while it does not. A child made by `fork` has none.
+static COLLECTS_IN: AtomicU64 = AtomicU64::new(0);
+
+/// Calls the observer from now on. A process has one.
+pub(crate) fn start(observer: &'static dyn Observer) {
+    OBSERVER.get_or_init(|| observer);
+    COLLECTS_IN.store(this_process(), Ordering::Release);
+}
+
+/// Ends what [`start`] began. A call of another thread may still be under way.
+pub(crate) fn stop() {
+    COLLECTS_IN.store(0, Ordering::Relaxed);
+}
+
+/// The observer, if it collects in this process.
+#[inline]
+pub(crate) fn observer() -> Option<&'static dyn Observer> {
+    match COLLECTS_IN.load(Ordering::Acquire) {
+        0 => None,
+        process => here(process),
     }
+}
+
+#[cold]
+fn here(process: u64) -> Option<&'static dyn Observer> {
+    OBSERVER
+        .get()
+        .copied()
+        .filter(|_| process == this_process())
+}
+
+fn this_process() -> u64 {
+    u64::from(Origin::here().number()) + 1
 }
 
 /// An operation that has begun. If it fails, this is just dropped.
 #[must_use = "say when it is done"]
 pub(crate) struct Started {
-    #[cfg(feature = "profile")]
     at: Option<u64>,
 }
 
@@ -55,15 +104,8 @@ impl Started {
     /// An operation on the device begins.
     #[inline]
     pub(crate) fn now(device: &Device) -> Self {
-        #[cfg(not(feature = "profile"))]
-        let _ = device;
         Self {
-            #[cfg(feature = "profile")]
-            at: if session::is_active() {
-                session::now(device)
-            } else {
-                None
-            },
+            at: observer().and_then(|observer| observer.now(device)),
         }
     }
 
@@ -76,66 +118,57 @@ impl Started {
         stream: Option<&StreamInner>,
         parts: impl IntoIterator<Item = Part<'p>>,
     ) {
-        #[cfg(feature = "profile")]
-        if let Some(start) = self.at {
-            let parts = parts.into_iter().collect();
-            session::operation(start, &what, device, stream, parts);
+        if let Some(start) = self.at
+            && let Some(observer) = observer()
+        {
+            observer.operation(start, what, device, stream, &mut parts.into_iter());
         }
-        #[cfg(not(feature = "profile"))]
-        let _ = (self, what, device, stream, parts);
     }
 }
 
 /// The host may touch a buffer from when this is made until it is dropped.
 pub(crate) struct HostUse {
-    #[cfg(feature = "profile")]
-    token: Option<session::Token>,
+    token: Option<Token>,
 }
 
 impl HostUse {
     #[inline]
-    pub(crate) fn begin(raw: &RawBuffer, access: Access) -> Self {
-        #[cfg(not(feature = "profile"))]
-        let _ = (raw, access);
+    pub(crate) fn begin(memory: &dyn Tracked, access: Access) -> Self {
         Self {
-            #[cfg(feature = "profile")]
-            token: if session::is_active() {
-                session::host_begins(Part::whole(raw, access))
-            } else {
-                None
-            },
+            token: observer().and_then(|observer| {
+                observer.host_begins(Part {
+                    bytes: 0..memory.describe().bytes,
+                    memory,
+                    access,
+                })
+            }),
         }
     }
 }
 
-#[cfg(feature = "profile")]
 impl Drop for HostUse {
     #[inline]
     fn drop(&mut self) {
-        if let Some(token) = self.token.take() {
-            session::host_ends(token);
+        if let Some(token) = self.token.take()
+            && let Some(observer) = observer()
+        {
+            observer.host_ends(token);
         }
     }
 }
 
-/// A buffer was made, or got its label or name.
+/// Memory was allocated, or got its label or name.
 #[inline]
-pub(crate) fn made(raw: &RawBuffer) {
-    #[cfg(feature = "profile")]
-    if session::is_active() {
-        session::made(raw);
+pub(crate) fn made(memory: &dyn Tracked) {
+    if let Some(observer) = observer() {
+        observer.made(memory);
     }
-    #[cfg(not(feature = "profile"))]
-    let _ = raw;
 }
 
-/// A buffer is dropped.
+/// Memory is dropped.
 #[inline]
-pub(crate) fn dropped(raw: &RawBuffer) {
-    #[cfg(feature = "profile")]
-    if session::is_active() {
-        session::dropped(raw);
+pub(crate) fn dropped(memory: &dyn Tracked) {
+    if let Some(observer) = observer() {
+        observer.dropped(memory);
     }
-    #[cfg(not(feature = "profile"))]
-    let _ = raw;
 }

@@ -3,7 +3,6 @@
 use crate::context::device::{Device, DeviceState};
 use crate::context::event::{Event, RawEvent};
 use crate::context::runtime::Runtime;
-use crate::context::tracker::Use;
 use crate::driver::Api;
 use crate::error::{Error, Result};
 use crate::sync::{Mutex, after_unlock};
@@ -193,7 +192,6 @@ impl StreamInner {
         Ok(stream)
     }
 
-    #[cfg(feature = "profile")]
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
@@ -327,10 +325,9 @@ impl StreamInner {
         Ok(())
     }
 
-    /// Makes later work on this stream run after `used`, without waiting here.
-    pub(crate) fn order_after(self: &Arc<Self>, used: &Use) -> Result<()> {
-        let other = &used.stream;
-        if Arc::ptr_eq(self, other) || other.is_known_done(used.seq) {
+    /// Makes later work on this stream run after the work of another one up to `seq`, without waiting here.
+    pub(crate) fn order_after(self: &Arc<Self>, other: &Arc<Self>, seq: u64) -> Result<()> {
+        if Arc::ptr_eq(self, other) || other.is_known_done(seq) {
             return Ok(());
         }
         let is_other = |stream: &Weak<Self>| std::ptr::eq(stream.as_ptr(), Arc::as_ptr(other));
@@ -338,11 +335,11 @@ impl StreamInner {
             .waited
             .lock()
             .iter()
-            .any(|(stream, seq)| is_other(stream) && *seq >= used.seq)
+            .any(|(stream, covered)| is_other(stream) && *covered >= seq)
         {
             return Ok(());
         }
-        let (covers, event) = other.cover(used.seq)?;
+        let (covers, event) = other.cover(seq)?;
         self.enqueue_wait(&event)?;
         // Noted after the wait is enqueued: who sees the note is behind the wait.
         let mut waited = self.waited.lock();
@@ -464,7 +461,7 @@ impl Drop for StreamInner {
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stream")
-            .field("id", &self.inner.id)
+            .field("id", &self.inner.id())
             .field("device", &self.inner.ordinal())
             .field("raw", &self.as_raw())
             .field("submitted", &self.inner.submitted())

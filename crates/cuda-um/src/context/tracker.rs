@@ -21,6 +21,11 @@ impl Use {
     pub(crate) fn is_done(&self) -> Result<bool> {
         self.stream.is_done(self.seq)
     }
+
+    /// Makes later work on `stream` run after it, without waiting here.
+    pub(crate) fn order(&self, stream: &Arc<StreamInner>) -> Result<()> {
+        stream.order_after(&self.stream, self.seq)
+    }
 }
 
 /// How work uses a buffer.
@@ -67,13 +72,13 @@ impl InFlight {
     pub(crate) fn order(&self, stream: &Arc<StreamInner>, access: Access) -> Result<()> {
         let state = self.state.lock();
         if let Some(writer) = &state.writer {
-            stream.order_after(writer)?;
+            writer.order(stream)?;
         }
         for other in &state.others {
             if access == Access::Write {
-                stream.order_after(&other.used)?;
+                other.used.order(stream)?;
             } else if let Some(moved) = other.last_move() {
-                stream.order_after(&moved)?;
+                moved.order(stream)?;
             }
         }
         Ok(())

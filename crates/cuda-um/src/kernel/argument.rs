@@ -3,8 +3,7 @@
 use crate::buffer::any::{Memory, Raw};
 use crate::buffer::view::{View, ViewMut};
 use crate::context::device::Device;
-use crate::context::enqueue::Tracked;
-use crate::context::observer::Part;
+use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::error::{Error, Result};
 use crate::resource::allocation::RawBuffer;
@@ -57,7 +56,7 @@ mod sealed {
     pub struct Parameters<'a> {
         /// Numbers and addresses; the driver reads as many bytes as the kernel's parameter has, and all have at most 8.
         pub(crate) values: SmallVec<[[u8; 8]; 16]>,
-        pub(crate) buffers: SmallVec<[Tracked<'a>; 16]>,
+        pub(crate) buffers: SmallVec<[(&'a RawBuffer, Access); 16]>,
         /// The bytes of each buffer that are given.
         pub(crate) bytes: SmallVec<[Range<usize>; 16]>,
     }
@@ -73,7 +72,7 @@ impl<'a> Parameters<'a> {
     fn push_buffer(&mut self, raw: &'a RawBuffer, bytes: Range<usize>, access: Access) {
         let start = raw.device_pointer().unwrap_or(raw.pointer()).as_ptr() as usize;
         self.push(&((start + bytes.start) as u64).to_ne_bytes());
-        self.buffers.push(Tracked::new(raw, access));
+        self.buffers.push((raw, access));
         self.bytes.push(bytes);
     }
 
@@ -82,23 +81,15 @@ impl<'a> Parameters<'a> {
         self.values.iter_mut().map(|value| &raw mut *value)
     }
 
-    pub(crate) fn tracked(&self) -> impl Iterator<Item = Tracked<'a>> + Clone {
-        self.buffers.iter().copied()
-    }
-
     /// The parts of buffers that it is given.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = Part<'a>> {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Part<'a>> + Clone {
         let parts = self.buffers.iter().zip(&self.bytes);
-        parts.map(|(Tracked { raw, access }, bytes)| Part {
-            raw,
-            bytes: bytes.clone(),
-            write: *access == Access::Write,
-        })
+        parts.map(|((raw, access), bytes)| raw.part_of(bytes.clone(), *access))
     }
 
     /// Refuses buffers that a kernel on the device cannot reach.
     pub(crate) fn check(&self, device: &Device) -> Result<()> {
-        for Tracked { raw, .. } in &self.buffers {
+        for (raw, _) in &self.buffers {
             if !device.runtime().is_same(raw.device().runtime()) {
                 return Err(Error::RuntimeMismatch { what: "the buffer" });
             }

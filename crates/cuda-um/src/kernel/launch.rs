@@ -1,7 +1,6 @@
 //! Launches, with typed arguments that borrow the buffers.
 #![allow(unsafe_code, reason = "gives the driver the arguments of kernels")]
 
-use crate::context::enqueue::enqueue_kernel;
 use crate::context::observer::{Started, What};
 use crate::context::stream::Stream;
 use crate::error::{Error, Result};
@@ -111,27 +110,27 @@ impl Kernel {
         parameters.check(device)?;
         let mut addresses: SmallVec<[*mut c_void; 16]> =
             parameters.values().map(|value| value.cast()).collect();
-        let module = &self.module.in_flight;
-        enqueue_kernel(module, stream, parameters.tracked(), || {
-            // SAFETY: the kernel's side is the caller's promise; the buffers note this use, so they are neither freed nor used by
-            // the host in its way before it is done; the module stays loaded, for it notes the use as well.
-            unsafe {
-                device.api().launch(
-                    device.ordinal(),
-                    self.function.0,
-                    &self.name,
-                    shape,
-                    stream.as_raw(),
-                    &mut addresses,
-                )
-            }
-        })?;
-        started.done(
+        let used = (device, Some(&self.module.in_flight));
+        started.enqueue(
             What::Launch(&self.name),
-            device,
-            Some(inner),
+            used,
+            stream,
             parameters.parts(),
-        );
+            || {
+                // SAFETY: the kernel's side is the caller's promise; the buffers note this use, so they are neither freed nor used by
+                // the host in its way before it is done; the module stays loaded, for it notes the use as well.
+                unsafe {
+                    device.api().launch(
+                        device.ordinal(),
+                        self.function.0,
+                        &self.name,
+                        shape,
+                        stream.as_raw(),
+                        &mut addresses,
+                    )
+                }
+            },
+        )?;
         crate::telemetry::debug!(kernel = &*self.name, grid = ?config.grid, block = ?config.block, "launch");
         Ok(())
     }

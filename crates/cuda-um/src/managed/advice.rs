@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "gives CUDA the addresses of buffers")]
 
 use crate::buffer::unified::UnifiedBuffer;
-use crate::context::observer::{Part, Started, What};
+use crate::context::observer::{Started, What};
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
@@ -46,7 +46,6 @@ pub enum Advice {
 
 impl Advice {
     /// CUDA's name without the prefix, and the location that it names.
-    #[cfg(feature = "profile")]
     pub(crate) fn in_cudas_words(self) -> (&'static str, Option<Location>) {
         match self {
             Self::SetReadMostly => ("SetReadMostly", None),
@@ -160,16 +159,9 @@ impl<T> UnifiedBuffer<T> {
             }),
             _ => self.raw.moved_by_nobody_knows(),
         }
-        started.done(
-            What::Advise(advice),
-            device,
-            None,
-            [Part {
-                raw: &self.raw,
-                bytes: range::to_bytes::<T>(&range),
-                write: false,
-            }],
-        );
+        let (name, at) = advice.in_cudas_words();
+        let part = self.raw.part_of(range::to_bytes::<T>(&range), Access::Move);
+        started.done(What::Advise(name, at), device, None, [part]);
         crate::telemetry::debug!(buffer = self.id(), ?range, ?advice, "advise");
         Ok(())
     }

@@ -5,8 +5,6 @@
 mod properties;
 
 use crate::buffer::unified::UnifiedBuffer;
-use crate::context::enqueue::{Tracked, enqueue};
-use crate::context::observer;
 use crate::context::observer::{Started, What};
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
@@ -130,14 +128,13 @@ impl<'a> PrefetchBatch<'a> {
         let device = first.raw.device();
         let started = Started::now(device);
         let _span = crate::telemetry::span!("prefetch", ranges = self.len(), %location);
-        let parts = self.parts.iter().map(|part| observer::Part {
-            raw: part.raw,
-            bytes: part.bytes.clone(),
-            write: false,
-        });
-        let what = |left_out| What::Prefetch {
+        let parts = self
+            .parts
+            .iter()
+            .map(|part| part.raw.part_of(part.bytes.clone(), Access::Move));
+        let what = |elided| What::Prefetch {
             to: location,
-            left_out,
+            elided,
         };
         if self.is_there(location, stream) {
             started.done(what(true), device, Some(stream.inner()), parts);
@@ -150,11 +147,7 @@ impl<'a> PrefetchBatch<'a> {
         // The driver takes batches only where every device has concurrent managed access.
         let one_call =
             ranges.len() > 1 && inner.device().gate.is_none() && api.has_prefetch_batch();
-        let used = self
-            .parts
-            .iter()
-            .map(|part| Tracked::new(part.raw, Access::Move));
-        let enqueued = enqueue(stream, used, || {
+        let enqueued = started.enqueue(what(false), (device, None), stream, parts, || {
             if one_call {
                 // SAFETY: as below, for each range.
                 return unsafe { api.prefetch_batch(ordinal, &ranges, location, raw_stream) };
@@ -170,7 +163,6 @@ impl<'a> PrefetchBatch<'a> {
             note_move(raw, bytes, location, stream, enqueued.is_ok());
         }
         enqueued?;
-        started.done(what(false), device, Some(inner), parts);
         let calls = if one_call { 1 } else { ranges.len() };
         crate::telemetry::debug!(ranges = self.len(), calls, %location, "prefetch of a batch");
         Ok(calls)

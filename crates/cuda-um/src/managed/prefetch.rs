@@ -3,8 +3,7 @@
 
 use crate::buffer::unified::UnifiedBuffer;
 use crate::context::device::Device;
-use crate::context::enqueue::{Tracked, enqueue};
-use crate::context::observer::{Part, Started, What};
+use crate::context::observer::{Started, What};
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
@@ -63,14 +62,10 @@ impl<T> UnifiedBuffer<T> {
         let _span =
             crate::telemetry::span!("prefetch", buffer = self.id(), bytes = bytes.len(), %location);
         let missing = missing(&self.raw, &bytes, location);
-        let part = Part {
-            raw: &self.raw,
-            bytes: bytes.clone(),
-            write: false,
-        };
+        let part = self.raw.part_of(bytes.clone(), Access::Move);
         let what = What::Prefetch {
             to: location,
-            left_out: missing.is_empty(),
+            elided: missing.is_empty(),
         };
         if missing.is_empty() && stream.runtime().is_same(self.device().runtime()) {
             // The shadow vouches for the location of what is there, and for no other.
@@ -86,9 +81,9 @@ impl<T> UnifiedBuffer<T> {
         if missing.is_empty() {
             return Ok(());
         }
-        let used = std::iter::once(Tracked::new(&self.raw, Access::Move));
         let start = self.raw.pointer().as_ptr();
-        let enqueued = enqueue(stream, used, || {
+        let part = std::iter::once(part);
+        let enqueued = started.enqueue(what, (device, None), stream, part, || {
             missing.iter().try_for_each(|part| {
                 let addresses = start.with_addr(part.start)..start.with_addr(part.end);
                 // SAFETY: the range was checked, and lies in this buffer's managed memory; the buffer notes this use, so the memory
@@ -105,7 +100,6 @@ impl<T> UnifiedBuffer<T> {
         });
         note_move(&self.raw, &bytes, location, stream, enqueued.is_ok());
         enqueued?;
-        started.done(what, device, Some(stream.inner()), [part]);
         crate::telemetry::debug!(buffer = self.id(), ?range, parts = missing.len(), %location, "prefetch");
         Ok(())
     }

@@ -1,23 +1,19 @@
-//! What the program asks for while a profiler runs: buffers and operations, stamped with the clock of the records.
+//! The calls of the program while a profiler runs: buffers and operations, with times of the clock of the records.
 
 use crate::context::device::Device;
 use crate::context::driver_state::DriverState;
-use crate::context::observer::{Part, What};
+use crate::context::observer::{self, Observer, Token, What};
 use crate::context::stream::StreamInner;
+use crate::context::tracked::{Description, Part, SlabId, Tracked};
+use crate::context::tracker::{self};
 use crate::driver::location::Location;
-use crate::fork::Origin;
+use crate::label::Label;
 use crate::profile::options::ProfileOptions;
-use crate::resource::allocation::RawBuffer;
 use crate::sync::Mutex;
 use cuda_um_trace::{Access, Buffer, Operation, OperationKind, Place, fitting_name};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Whether a profiler collects operations. All that the library asks when none does.
-static ACTIVE: AtomicBool = AtomicBool::new(false);
-/// The process in which it does: its children have none, and what it collects may be locked there for good.
-static COLLECTS_IN: AtomicU32 = AtomicU32::new(0);
 static SESSION: Mutex<Option<Session>> = Mutex::new(None);
 
 /// The clock of the records, in nanoseconds.
@@ -39,20 +35,8 @@ pub(crate) struct Session {
     pub(crate) dropped: u64,
 }
 
-/// A host guard of one profile: its operation.
-pub(crate) struct Token {
-    session: u64,
-    operation: usize,
-}
-
 /// A host guard that was not dropped yet.
 pub(crate) const OPEN: u64 = u64::MAX;
-
-/// Whether a profiler runs, of whatever driver.
-#[inline]
-pub(crate) fn is_active() -> bool {
-    ACTIVE.load(Ordering::Relaxed) && COLLECTS_IN.load(Ordering::Relaxed) == Origin::here().number()
-}
 
 /// Begins to collect.
 pub(crate) fn begin(driver: Arc<DriverState>, clock: Clock, options: &ProfileOptions) {
@@ -70,13 +54,12 @@ pub(crate) fn begin(driver: Arc<DriverState>, clock: Clock, options: &ProfileOpt
         operations: Vec::new(),
         dropped: 0,
     });
-    COLLECTS_IN.store(Origin::here().number(), Ordering::Relaxed);
-    ACTIVE.store(true, Ordering::Relaxed);
+    observer::start(&Collects);
 }
 
 /// Ends it.
 pub(crate) fn end() -> Option<Session> {
-    ACTIVE.store(false, Ordering::Relaxed);
+    observer::stop();
     SESSION.lock().take()
 }
 
@@ -87,99 +70,85 @@ fn with<R>(device: &Device, use_it: impl FnOnce(&mut Session) -> R) -> Option<R>
     Arc::ptr_eq(&session.driver, &device.state().driver).then(|| use_it(session))
 }
 
-/// The time, if there is a profiler for this device.
-#[cold]
-pub(crate) fn now(device: &Device) -> Option<u64> {
-    with(device, |session| (session.clock)())
-}
+/// The observer that fills the session.
+struct Collects;
 
-/// An operation that began at `start` is done, or enqueued.
-#[cold]
-pub(crate) fn operation(
-    start: u64,
-    what: &What<'_>,
-    device: &Device,
-    stream: Option<&StreamInner>,
-    parts: Vec<Part<'_>>,
-) {
-    with(device, |session| {
-        let accesses = parts
-            .into_iter()
-            .filter_map(|part| session.access(&part))
-            .collect();
-        let operation = Operation {
-            id: 0,
-            kind: kind(what),
-            stream: stream.map(StreamInner::id),
-            device: stream.map_or(device.ordinal(), StreamInner::ordinal),
-            start,
-            end: (session.clock)(),
-            accesses,
-        };
-        session.push(operation);
-    });
-}
+impl Observer for Collects {
+    fn now(&self, device: &Device) -> Option<u64> {
+        with(device, |session| (session.clock)())
+    }
 
-/// The host gets a guard.
-#[cold]
-pub(crate) fn host_begins(part: Part<'_>) -> Option<Token> {
-    let device = part.raw.device();
-    with(device, |session| {
-        let operation = Operation {
-            id: 0,
-            kind: OperationKind::Host,
-            stream: None,
-            device: device.ordinal(),
-            start: (session.clock)(),
-            end: OPEN,
-            accesses: session.access(&part).into_iter().collect(),
-        };
-        let operation = session.push(operation)?;
-        Some(Token {
-            session: session.number,
-            operation,
+    fn operation(
+        &self,
+        start: u64,
+        what: What<'_>,
+        device: &Device,
+        stream: Option<&StreamInner>,
+        parts: &mut dyn Iterator<Item = Part<'_>>,
+    ) {
+        with(device, |session| {
+            let operation = Operation {
+                id: 0,
+                kind: kind(what),
+                stream: stream.map(StreamInner::id),
+                device: stream.map_or(device.ordinal(), StreamInner::ordinal),
+                start,
+                end: (session.clock)(),
+                accesses: parts.filter_map(|part| session.access(&part)).collect(),
+            };
+            session.push(operation);
+        });
+    }
+
+    fn host_begins(&self, part: Part<'_>) -> Option<Token> {
+        let device = part.memory.device();
+        with(device, |session| {
+            let operation = Operation {
+                id: 0,
+                kind: OperationKind::Host,
+                stream: None,
+                device: device.ordinal(),
+                start: (session.clock)(),
+                end: OPEN,
+                accesses: session.access(&part).into_iter().collect(),
+            };
+            let operation = session.push(operation)?;
+            Some(Token {
+                session: session.number,
+                operation,
+            })
         })
-    })
-    .flatten()
-}
-
-/// The host's guard is dropped.
-#[cold]
-pub(crate) fn host_ends(token: Token) {
-    // Else the profile that it belongs to is over, or this is a child of the process that has it.
-    if !is_active() {
-        return;
+        .flatten()
     }
-    let mut session = SESSION.lock();
-    if let Some(session) = session
-        .as_mut()
-        .filter(|session| session.number == token.session)
-        && let Some(operation) = session.operations.get_mut(token.operation)
-    {
-        operation.end = (session.clock)();
+
+    fn host_ends(&self, token: Token) {
+        let mut session = SESSION.lock();
+        // Otherwise the profile that it belongs to is over.
+        if let Some(session) = session
+            .as_mut()
+            .filter(|session| session.number == token.session)
+            && let Some(operation) = session.operations.get_mut(token.operation)
+        {
+            operation.end = (session.clock)();
+        }
     }
-}
 
-/// A buffer was made, or named.
-#[cold]
-pub(crate) fn made(raw: &RawBuffer) {
-    with(raw.device(), |session| {
-        let now = (session.clock)();
-        let at = session.buffer(raw, Some(now));
-        if let Some(at) = at {
-            session.buffers[at].name = name(raw);
-        }
-    });
-}
+    fn made(&self, memory: &dyn Tracked) {
+        with(memory.device(), |session| {
+            let now = (session.clock)();
+            if let Some(at) = session.buffer(memory, Some(now)) {
+                session.buffers[at].name = name(&memory.describe());
+            }
+        });
+    }
 
-/// A buffer is dropped.
-#[cold]
-pub(crate) fn dropped(raw: &RawBuffer) {
-    with(raw.device(), |session| {
-        if let Some(&at) = session.known.get(&raw.id()) {
-            session.buffers[at].freed = Some((session.clock)());
-        }
-    });
+    fn dropped(&self, memory: &dyn Tracked) {
+        with(memory.device(), |session| {
+            if let Some(&at) = session.known.get(&memory.describe().id) {
+                session.buffers[at].freed = Some((session.clock)());
+            }
+        });
+    }
 }
 
 impl Session {
@@ -200,62 +169,63 @@ impl Session {
         if part.bytes.is_empty() {
             return None;
         }
-        self.buffer(part.raw, None)?;
+        self.buffer(part.memory, None)?;
         Some(Access {
-            buffer: part.raw.id(),
+            buffer: part.memory.describe().id,
             offset: part.bytes.start as u64,
             bytes: part.bytes.len() as u64,
-            write: part.write,
+            write: part.access == tracker::Access::Write,
         })
     }
 
-    /// Where the buffer is in the list. One that is seen for the first time in an operation was made before the profile began.
-    fn buffer(&mut self, raw: &RawBuffer, allocated: Option<u64>) -> Option<usize> {
-        if let Some(&at) = self.known.get(&raw.id()) {
+    /// The index of the buffer in the list. One that is seen for the first time in an operation was made before the profile began.
+    fn buffer(&mut self, memory: &dyn Tracked, allocated: Option<u64>) -> Option<usize> {
+        let described = memory.describe();
+        if let Some(&at) = self.known.get(&described.id) {
             return Some(at);
         }
-        if raw.bytes() == 0 {
+        if described.bytes == 0 {
             return None;
         }
-        let address = raw.pointer().as_ptr().addr();
-        let slab = raw
-            .slab()
-            .and_then(|slab| self.slab(raw, slab.buffer, slab.start as u64, slab.bytes as u64));
-        let label = raw.label();
-        let site = label.and_then(|label| label.site);
+        let device = memory.device().ordinal();
+        let slab = described.slab.as_ref();
+        let slab = slab.and_then(|slab| self.slab(slab, described.is_managed, device));
+        let site = described.label.and_then(|label| label.site);
         self.add(Buffer {
-            id: raw.id(),
-            name: name(raw),
+            id: described.id,
+            name: name(&described),
             site: site.map(|site| format!("{}:{}", site.file(), site.line())),
-            address: address as u64,
-            bytes: raw.bytes() as u64,
-            element_bytes: label.map_or(1, |label| label.element_bytes as u32),
-            managed: raw.is_managed(),
+            address: described.address as u64,
+            bytes: described.bytes as u64,
+            element_bytes: described
+                .label
+                .map_or(1, |label| label.element_bytes as u32),
+            managed: described.is_managed,
             slab,
-            device: raw.device().ordinal(),
+            device,
             allocated,
             freed: None,
         })
     }
 
     /// The slab that a buffer is a part of, which was made before the profile began if it is not known.
-    fn slab(&mut self, part: &RawBuffer, id: u64, address: u64, bytes: u64) -> Option<u64> {
-        if !self.known.contains_key(&id) {
+    fn slab(&mut self, slab: &SlabId, managed: bool, device: u32) -> Option<u64> {
+        if !self.known.contains_key(&slab.buffer) {
             self.add(Buffer {
-                id,
-                name: crate::label::Label::slab().describe(bytes as usize),
+                id: slab.buffer,
+                name: Label::slab().describe(slab.bytes),
                 site: None,
-                address,
-                bytes,
+                address: slab.start as u64,
+                bytes: slab.bytes as u64,
                 element_bytes: 1,
-                managed: part.is_managed(),
+                managed,
                 slab: None,
-                device: part.device().ordinal(),
+                device,
                 allocated: None,
                 freed: None,
             })?;
         }
-        Some(id)
+        Some(slab.buffer)
     }
 
     fn add(&mut self, buffer: Buffer) -> Option<usize> {
@@ -271,30 +241,27 @@ impl Session {
 }
 
 /// The name that the program gave, or one of its type and length.
-fn name(raw: &RawBuffer) -> String {
-    match (raw.name(), raw.label()) {
+fn name(described: &Description<'_>) -> String {
+    match (described.name, described.label) {
         (Some(name), _) => fitting_name(name).to_owned(),
-        (None, Some(label)) => label.describe(raw.bytes()),
-        (None, None) => format!("{} memory", raw.kind()),
+        (None, Some(label)) => label.describe(described.bytes),
+        (None, None) => format!("{} memory", described.kind),
     }
 }
 
-fn kind(what: &What<'_>) -> OperationKind {
-    match *what {
+fn kind(what: What<'_>) -> OperationKind {
+    match what {
         What::Launch(kernel) => OperationKind::Launch {
             kernel: fitting_name(kernel).to_owned(),
         },
-        What::Prefetch { to, left_out } => OperationKind::Prefetch {
+        What::Prefetch { to, elided } => OperationKind::Prefetch {
             to: place(to),
-            left_out,
+            left_out: elided,
         },
-        What::Advise(advice) => {
-            let (name, at) = advice.in_cudas_words();
-            OperationKind::Advise {
-                advice: name.to_owned(),
-                place: at.map(place),
-            }
-        }
+        What::Advise(name, at) => OperationKind::Advise {
+            advice: name.to_owned(),
+            place: at.map(place),
+        },
         What::Copy => OperationKind::Copy,
         What::Fill => OperationKind::Fill,
     }

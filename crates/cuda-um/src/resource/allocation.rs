@@ -7,6 +7,7 @@ use crate::context::exclusion::Gate;
 use crate::context::observer;
 use crate::context::reclaim::Deferred;
 use crate::context::stream::StreamInner;
+use crate::context::tracked::{Description, Part, SlabId, Tracked};
 use crate::context::tracker::{Access, InFlight, Use};
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
@@ -17,7 +18,7 @@ use crate::resource::cache::neighbours::{Later, User};
 use crate::resource::cache::{By, Place, Shadow};
 use crate::resource::host_access::HostAccess;
 use crate::resource::id;
-use crate::resource::pool::block::{PoolBlock, SlabId};
+use crate::resource::pool::block::PoolBlock;
 use crate::resource::pool::driver::Freed;
 use crate::sync::after_unlock;
 use cuda_um_sys::cudaMemoryAdvise;
@@ -135,11 +136,6 @@ impl RawBuffer {
         self.name.as_ref().map(Name::as_str)
     }
 
-    #[cfg(feature = "profile")]
-    pub(crate) fn label(&self) -> Option<&Label> {
-        self.label.as_ref()
-    }
-
     /// The slab that it is a part of, if it is of a pool of slabs.
     pub(crate) fn slab(&self) -> Option<SlabId> {
         match &self.source {
@@ -175,6 +171,20 @@ impl RawBuffer {
         self.source.device()
     }
 
+    /// All of the memory, as an operation uses it.
+    pub(crate) fn part(&self, access: Access) -> Part<'_> {
+        self.part_of(0..self.bytes, access)
+    }
+
+    /// A range of bytes, as an operation uses it.
+    pub(crate) fn part_of(&self, bytes: Range<usize>, access: Access) -> Part<'_> {
+        Part {
+            memory: self,
+            bytes,
+            access,
+        }
+    }
+
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
@@ -193,18 +203,6 @@ impl RawBuffer {
         Extent {
             addresses: start..start + self.bytes,
             neighbours: &self.device().state().driver.neighbours,
-        }
-    }
-
-    /// A device uses the memory, in the order of a stream: pages may go there.
-    pub(crate) fn used_by(&self, place: Place, access: Access, stream: &Arc<StreamInner>) {
-        // A move says where it goes by itself.
-        if let Some(by) = by(place, access)
-            && self.is_managed()
-        {
-            self.as_user(access, Some(stream), |user| {
-                self.shadow.touched(&self.extent(), by, user);
-            });
         }
     }
 
@@ -378,6 +376,40 @@ impl RawBuffer {
             self.source = Source::Own(self.device().clone(), Backing::Nothing);
         }
         waited
+    }
+}
+
+impl Tracked for RawBuffer {
+    fn device(&self) -> &Device {
+        self.device()
+    }
+
+    fn uses(&self) -> &InFlight {
+        &self.in_flight
+    }
+
+    fn used_by(&self, stream: &Arc<StreamInner>, access: Access) {
+        // A prefetch records by itself where the pages go.
+        if let Some(by) = by(Place::Device(stream.ordinal()), access)
+            && self.is_managed()
+        {
+            self.as_user(access, Some(stream), |user| {
+                self.shadow.touched(&self.extent(), by, user);
+            });
+        }
+    }
+
+    fn describe(&self) -> Description<'_> {
+        Description {
+            id: self.id,
+            address: self.pointer.as_ptr().addr(),
+            bytes: self.bytes,
+            kind: self.kind(),
+            is_managed: self.is_managed(),
+            name: self.name(),
+            label: self.label.as_ref(),
+            slab: self.slab(),
+        }
     }
 }
 

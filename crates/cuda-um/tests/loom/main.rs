@@ -59,6 +59,8 @@ mod context {
     #[path = "../../../src/context/reclaim.rs"]
     pub(crate) mod reclaim;
     pub(crate) mod stream;
+    #[path = "../../../src/context/tracked.rs"]
+    pub(crate) mod tracked;
     #[path = "../../../src/context/tracker.rs"]
     pub(crate) mod tracker;
 

@@ -1,7 +1,8 @@
 //! Profilers and what they listen to, in a child. A process has one profiler at a time, so there is one test.
 
+use crate::context::observer;
 use crate::fork::tests::{gone_without_a_trace, simulated, without_cuda};
-use crate::profile::{MigrationCounter, ProfileError, Profiler, session};
+use crate::profile::{MigrationCounter, ProfileError, Profiler};
 use crate::{Error, UnifiedBuffer};
 use cuda_um_sim::Gpu;
 
@@ -19,10 +20,10 @@ fn a_profiler_and_a_counter() {
     let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
 
     let profiler = Profiler::start(runtime).unwrap();
-    assert!(session::is_active());
+    assert!(observer::observer().is_some());
     gone_without_a_trace(&sim, buffer.host().unwrap());
     without_cuda(&sim, || {
-        assert!(!session::is_active(), "it is the parent's");
+        assert!(observer::observer().is_none(), "it is the parent's");
         assert!(buffer.host().is_err());
         assert!(buffer.fill(1, &stream).is_err());
         buffer.set_name("a child's");
@@ -32,7 +33,7 @@ fn a_profiler_and_a_counter() {
     buffer.fill(1, &stream).unwrap();
     // Instead of the child's copy of it: the session goes on.
     gone_without_a_trace(&sim, profiler);
-    assert!(session::is_active());
+    assert!(observer::observer().is_some());
 
     let profiler = Profiler::start(runtime).unwrap();
     assert!(without_cuda(&sim, || is_refused(profiler.stop())));

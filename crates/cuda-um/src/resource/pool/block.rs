@@ -5,6 +5,7 @@
 )]
 
 use crate::context::device::Device;
+use crate::context::tracked::SlabId;
 use crate::context::tracker::InFlight;
 use crate::driver::Api;
 use crate::driver::location::Location;
@@ -32,20 +33,6 @@ pub(crate) struct Address {
     /// For kernels; none in host memory that is not mapped.
     pub(crate) device: Option<NonNull<u8>>,
     pub(crate) slab: SlabId,
-}
-
-/// The slab that a block is a part of.
-#[derive(Clone, Copy)]
-#[cfg_attr(
-    not(feature = "profile"),
-    allow(dead_code, reason = "only a profile names slabs")
-)]
-pub(crate) struct SlabId {
-    /// The number of its buffer.
-    pub(crate) buffer: u64,
-    /// Its first address.
-    pub(crate) start: usize,
-    pub(crate) bytes: usize,
 }
 
 impl Address {

@@ -219,7 +219,7 @@ impl DriverBlock {
         let mut is_ordered = false;
         let enqueued = enqueue(stream, std::iter::empty(), || {
             for used in uses {
-                stream.inner().order_after(used)?;
+                used.order(stream.inner())?;
             }
             is_ordered = true;
             // SAFETY: the caller's promise; the stream is live, and behind all uses.

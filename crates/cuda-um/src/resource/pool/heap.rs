@@ -1,8 +1,9 @@
 //! The slabs of a pool, and which parts of them are carved into blocks.
 
+use crate::context::tracked::SlabId;
 use crate::context::tracker::InFlight;
 use crate::resource::allocation::RawBuffer;
-use crate::resource::pool::block::{Address, FreeBlock, SlabId};
+use crate::resource::pool::block::{Address, FreeBlock};
 use crate::resource::pool::class::Run;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

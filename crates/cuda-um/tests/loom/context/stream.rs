@@ -3,7 +3,6 @@
 
 use crate::checker::sync::atomic::{AtomicU64, Ordering};
 use crate::context::event::RawEvent;
-use crate::context::tracker::Use;
 use crate::driver::Api;
 use crate::error::Result;
 use std::sync::{Arc, OnceLock};
@@ -95,10 +94,10 @@ impl StreamInner {
         Ok(())
     }
 
-    pub(crate) fn order_after(self: &Arc<Self>, used: &Use) -> Result<()> {
-        if !Arc::ptr_eq(self, &used.stream) {
-            let stream = Arc::as_ptr(&used.stream).addr();
-            self.waits.lock().unwrap().push((stream, used.seq));
+    pub(crate) fn order_after(self: &Arc<Self>, other: &Arc<Self>, seq: u64) -> Result<()> {
+        if !Arc::ptr_eq(self, other) {
+            let stream = Arc::as_ptr(other).addr();
+            self.waits.lock().unwrap().push((stream, seq));
         }
         Ok(())
     }

@@ -2,10 +2,11 @@
 
 use crate::context::device::Device;
 use crate::context::stream::Stream;
+use crate::context::tracked::SlabId;
 use crate::context::tracker::{Access, InFlight};
 use crate::resource::allocation::RawBuffer;
 use crate::resource::pool::PoolOptions;
-use crate::resource::pool::block::{Address, FreeBlock, SlabId};
+use crate::resource::pool::block::{Address, FreeBlock};
 use crate::resource::pool::class::{CHUNK, Classes};
 use crate::resource::pool::heap::{Heap, addresses};
 use crate::resource::pool::heap_properties::Step;

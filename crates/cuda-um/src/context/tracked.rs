@@ -1,0 +1,52 @@
+//! Memory as streams and observers see it.
+
+use crate::context::device::Device;
+use crate::context::stream::StreamInner;
+use crate::context::tracker::{Access, InFlight};
+use crate::label::Label;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Memory that work on streams uses. The resources implement it.
+pub(crate) trait Tracked {
+    fn device(&self) -> &Device;
+
+    fn uses(&self) -> &InFlight;
+
+    /// Called when a use is recorded: the pages may follow the work.
+    fn used_by(&self, stream: &Arc<StreamInner>, access: Access);
+
+    fn describe(&self) -> Description<'_>;
+}
+
+/// A part of memory, and how an operation uses it.
+#[derive(Clone)]
+pub(crate) struct Part<'a> {
+    pub(crate) memory: &'a dyn Tracked,
+    /// Bytes from the beginning of the memory.
+    pub(crate) bytes: Range<usize>,
+    pub(crate) access: Access,
+}
+
+/// Facts about tracked memory, for observers.
+pub(crate) struct Description<'a> {
+    pub(crate) id: u64,
+    pub(crate) address: usize,
+    pub(crate) bytes: usize,
+    /// The kind of memory, in words.
+    pub(crate) kind: &'static str,
+    pub(crate) is_managed: bool,
+    pub(crate) name: Option<&'a str>,
+    pub(crate) label: Option<&'a Label>,
+    pub(crate) slab: Option<SlabId>,
+}
+
+/// The slab of a pool that memory is a part of.
+#[derive(Clone, Copy)]
+pub(crate) struct SlabId {
+    /// The number of its buffer.
+    pub(crate) buffer: u64,
+    /// The first address.
+    pub(crate) start: usize,
+    pub(crate) bytes: usize,
+}
