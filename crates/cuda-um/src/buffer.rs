@@ -12,6 +12,7 @@ pub(crate) mod host_vec;
 pub(crate) mod overwrite;
 pub(crate) mod pinned;
 pub(crate) mod placement;
+mod pools;
 pub(crate) mod registered;
 pub(crate) mod transfer;
 pub(crate) mod unified;

@@ -17,6 +17,7 @@ pub(crate) mod reclaim;
 #[cfg(test)]
 mod reclaim_tests;
 pub(crate) mod runtime;
+pub(crate) mod slot;
 pub(crate) mod stream;
 #[cfg_attr(
     not(feature = "profile"),

@@ -5,6 +5,7 @@
 //! the modules that own the pointers discharge that.
 #![allow(unsafe_code, reason = "calls the C functions of the table")]
 
+pub(crate) mod advice;
 mod check;
 mod current;
 mod device;

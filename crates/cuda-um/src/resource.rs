@@ -3,6 +3,11 @@
 pub(crate) mod allocation;
 pub(crate) mod backing;
 pub(crate) mod cache;
+pub(crate) mod device;
 pub(crate) mod host_access;
 mod id;
+pub(crate) mod kind;
+pub(crate) mod managed;
+pub(crate) mod memory_resource;
+pub(crate) mod pinned;
 pub(crate) mod pool;

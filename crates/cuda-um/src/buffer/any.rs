@@ -4,7 +4,11 @@ use crate::buffer::device::DeviceBuffer;
 use crate::buffer::pinned::PinnedBuffer;
 use crate::buffer::registered::RegisteredBuffer;
 use crate::buffer::unified::UnifiedBuffer;
+use crate::error::{Error, Result};
 use crate::resource::allocation::RawBuffer;
+use crate::resource::kind::MemoryKind;
+use crate::resource::memory_resource::MemoryResource;
+use crate::{element, range};
 
 /// A buffer of any kind: [`UnifiedBuffer`], [`DeviceBuffer`], [`PinnedBuffer`], [`RegisteredBuffer`].
 ///
@@ -40,4 +44,28 @@ implement_memory! {
     [T] DeviceBuffer<T>;
     [T] PinnedBuffer<T>;
     ['m, T] RegisteredBuffer<'m, T>;
+}
+
+/// Memory of a resource for `len` elements that are not initialised. The resource must be of the kind that the buffer needs.
+pub(crate) fn allocate_in<T>(
+    resource: &dyn MemoryResource,
+    kind: MemoryKind,
+    buffer: &str,
+    len: usize,
+) -> Result<RawBuffer> {
+    const { element::assert_element::<T>() };
+    if resource.kind() != kind {
+        return Err(Error::InvalidArgument {
+            what: "the memory resource",
+            value: resource.kind().name().to_owned(),
+            reason: format!("{buffer} needs {}", kind.name()),
+        });
+    }
+    match range::size_bytes::<T>(len)? {
+        0 => Ok(RawBuffer::empty::<T>(resource.device())),
+        bytes => {
+            resource.device().api().origin.check("allocation")?;
+            resource.allocate(bytes)
+        }
+    }
 }

@@ -1,12 +1,14 @@
 //! Device memory.
 
 use crate::Element;
+use crate::buffer::any::allocate_in;
 use crate::context::device::Device;
 use crate::error::Result;
 use crate::label::Label;
 use crate::resource::allocation::RawBuffer;
-use crate::resource::backing;
-use crate::{element, range};
+use crate::resource::device::DeviceMemory;
+use crate::resource::kind::MemoryKind;
+use crate::resource::memory_resource::MemoryResource;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::panic::Location;
@@ -48,9 +50,7 @@ impl<T: Element> DeviceBuffer<T> {
     /// functions report.
     #[track_caller]
     pub fn zeroed(device: &Device, len: usize) -> Result<Self> {
-        let mut buffer = Self::from_raw(allocate::<T>(device, len)?, Location::caller());
-        buffer.set_zero(&device.default_stream()?)?;
-        Ok(buffer)
+        Self::zeroed_in(&DeviceMemory::new(device), len)
     }
 
     /// A copy of a slice of the host, which may be used again when it returns; whatever uses the buffer comes after the copy.
@@ -60,9 +60,7 @@ impl<T: Element> DeviceBuffer<T> {
     /// As for [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn from_slice(device: &Device, elements: &[T]) -> Result<Self> {
-        let mut buffer = Self::from_raw(allocate::<T>(device, elements.len())?, Location::caller());
-        buffer.copy_from_host(elements)?;
-        Ok(buffer)
+        Self::from_slice_in(&DeviceMemory::new(device), elements)
     }
 
     /// `len` elements that are not initialised: for kernels to write.
@@ -72,24 +70,52 @@ impl<T: Element> DeviceBuffer<T> {
     /// As for [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn uninit(device: &Device, len: usize) -> Result<DeviceBuffer<MaybeUninit<T>>> {
-        let site = Location::caller();
-        allocate::<T>(device, len).map(|raw| DeviceBuffer::from_raw(raw, site))
+        Self::uninit_in(&DeviceMemory::new(device), len)
     }
-}
 
-fn allocate<T>(device: &Device, len: usize) -> Result<RawBuffer> {
-    const { element::assert_element::<T>() };
-    match range::size_bytes::<T>(len)? {
-        0 => Ok(RawBuffer::empty::<T>(device)),
-        bytes => backing::with_retry(device, || allocate_bytes(device, bytes)),
+    /// `len` zeros in device memory of a resource.
+    ///
+    /// # Ordering
+    ///
+    /// As for [`zeroed`](Self::zeroed); the zeros come after all work that uses the memory still.
+    ///
+    /// # Errors
+    ///
+    /// As for [`uninit_in`](Self::uninit_in).
+    #[track_caller]
+    pub fn zeroed_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
+        let mut buffer = Self::allocate_in(resource, len)?;
+        buffer.set_zero(&resource.device().default_stream()?)?;
+        Ok(buffer)
     }
-}
 
-/// Device memory, not initialised.
-pub(crate) fn allocate_bytes(device: &Device, bytes: usize) -> Result<RawBuffer> {
-    let memory = backing::device(device, bytes)?;
-    let pointer = memory.0;
-    Ok(RawBuffer::new(device, memory, Some(pointer), bytes))
+    /// A copy of a slice of the host, in device memory of a resource. The slice may be used again when this returns; later uses of the
+    /// buffer come after the copy.
+    ///
+    /// # Errors
+    ///
+    /// As for [`uninit_in`](Self::uninit_in).
+    #[track_caller]
+    pub fn from_slice_in(resource: &dyn MemoryResource, elements: &[T]) -> Result<Self> {
+        let mut buffer = Self::allocate_in(resource, elements.len())?;
+        buffer.copy_from_host(elements)?;
+        Ok(buffer)
+    }
+
+    /// `len` elements of device memory of a resource that are not initialised: for kernels to write.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a resource of another kind than [`MemoryKind::Device`];
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), also beyond the limit of a pool; [`Error::TooLarge`](crate::Error::TooLarge); and
+    /// what the CUDA functions report.
+    #[track_caller]
+    pub fn uninit_in(
+        resource: &dyn MemoryResource,
+        len: usize,
+    ) -> Result<DeviceBuffer<MaybeUninit<T>>> {
+        DeviceBuffer::allocate_in(resource, len)
+    }
 }
 
 #[allow(unsafe_code, reason = "the caller's promise is needed")]
@@ -100,18 +126,21 @@ impl<T: Element> DeviceBuffer<MaybeUninit<T>> {
     ///
     /// Work that was enqueued before writes every element.
     pub unsafe fn assume_init(self) -> DeviceBuffer<T> {
-        // It keeps its label.
-        DeviceBuffer::from_raw(self.raw, Location::caller())
+        DeviceBuffer {
+            raw: self.raw,
+            _elements: PhantomData,
+        }
     }
 }
 
 impl<T> DeviceBuffer<T> {
-    /// A buffer over device memory that was made elsewhere.
-    pub(crate) fn from_raw(raw: RawBuffer, site: &'static Location<'static>) -> Self {
-        Self {
-            raw: raw.labelled(Label::of::<T>("DeviceBuffer", site)),
+    #[track_caller]
+    fn allocate_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
+        let raw = allocate_in::<T>(resource, MemoryKind::Device, "a DeviceBuffer", len)?;
+        Ok(Self {
+            raw: raw.labelled(Label::of::<T>("DeviceBuffer", Location::caller())),
             _elements: PhantomData,
-        }
+        })
     }
 
     /// The address of the first element, for the device alone.

@@ -5,13 +5,15 @@
 )]
 
 use crate::Element;
+use crate::buffer::any::allocate_in;
 use crate::context::device::Device;
 use crate::context::tracker::Access;
 use crate::error::Result;
 use crate::label::Label;
 use crate::resource::allocation::RawBuffer;
-use crate::resource::backing;
-use crate::{element, range};
+use crate::resource::kind::MemoryKind;
+use crate::resource::memory_resource::MemoryResource;
+use crate::resource::pinned::PinnedMemory;
 use std::marker::PhantomData;
 use std::panic::Location;
 
@@ -48,9 +50,7 @@ impl<T: Element> PinnedBuffer<T> {
     /// functions report.
     #[track_caller]
     pub fn zeroed(device: &Device, len: usize) -> Result<Self> {
-        let mut buffer = Self::from_raw(allocate::<T>(device, len)?, Location::caller());
-        buffer.zero_on_host()?;
-        Ok(buffer)
+        Self::zeroed_in(&PinnedMemory::new(device), len)
     }
 
     /// A copy of a slice.
@@ -60,13 +60,45 @@ impl<T: Element> PinnedBuffer<T> {
     /// As for [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn from_slice(device: &Device, elements: &[T]) -> Result<Self> {
-        let mut buffer = Self::from_raw(allocate::<T>(device, elements.len())?, Location::caller());
+        Self::from_slice_in(&PinnedMemory::new(device), elements)
+    }
+
+    /// `len` zeros in pinned memory of a resource, written by the host.
+    ///
+    /// # Ordering
+    ///
+    /// Waits for the work of earlier owners that uses the memory still.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a resource of another kind than [`MemoryKind::Pinned`];
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), also beyond the limit of a pool; [`Error::TooLarge`](crate::Error::TooLarge); and
+    /// what the CUDA functions report: a failure of that work as well.
+    #[track_caller]
+    pub fn zeroed_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
+        let mut buffer = Self::allocate_in(resource, len)?;
+        buffer.zero_on_host()?;
+        Ok(buffer)
+    }
+
+    /// A copy of a slice, in pinned memory of a resource.
+    ///
+    /// # Ordering
+    ///
+    /// As for [`zeroed_in`](Self::zeroed_in).
+    ///
+    /// # Errors
+    ///
+    /// As for [`zeroed_in`](Self::zeroed_in).
+    #[track_caller]
+    pub fn from_slice_in(resource: &dyn MemoryResource, elements: &[T]) -> Result<Self> {
+        let mut buffer = Self::allocate_in(resource, elements.len())?;
         buffer.copy_from_host(elements)?;
         Ok(buffer)
     }
 
     /// Zeros, written by the host once no work uses the memory any more.
-    pub(crate) fn zero_on_host(&mut self) -> Result<()> {
+    fn zero_on_host(&mut self) -> Result<()> {
         let _closed = self.raw.wait_for_host(Access::Write)?;
         // SAFETY: the memory is valid for its bytes, borrowed exclusively, and no device uses it any more.
         unsafe { self.raw.pointer().as_ptr().write_bytes(0, self.raw.bytes()) };
@@ -74,35 +106,14 @@ impl<T: Element> PinnedBuffer<T> {
     }
 }
 
-fn allocate<T>(device: &Device, len: usize) -> Result<RawBuffer> {
-    const { element::assert_element::<T>() };
-    match range::size_bytes::<T>(len)? {
-        0 => Ok(RawBuffer::empty::<T>(device)),
-        bytes => backing::with_retry(device, || allocate_bytes(device, bytes)),
-    }
-}
-
-/// Pinned memory, mapped where the device can; not initialised.
-pub(crate) fn allocate_bytes(device: &Device, bytes: usize) -> Result<RawBuffer> {
-    let memory = backing::pinned(device, bytes)?;
-    let pointer = memory.0;
-    // Owns the memory from here on, whatever the next call says.
-    let unmapped = RawBuffer::new(device, memory, None, bytes);
-    if !device.capabilities().map_host_memory {
-        return Ok(unmapped);
-    }
-    // SAFETY: it is mapped, for the device can.
-    let device_pointer = unsafe { device.api().host_device_pointer(device.ordinal(), pointer) }?;
-    Ok(unmapped.mapped_at(device_pointer))
-}
-
 impl<T> PinnedBuffer<T> {
-    /// A buffer over pinned memory that was made elsewhere.
-    pub(crate) fn from_raw(raw: RawBuffer, site: &'static Location<'static>) -> Self {
-        Self {
-            raw: raw.labelled(Label::of::<T>("PinnedBuffer", site)),
+    #[track_caller]
+    fn allocate_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
+        let raw = allocate_in::<T>(resource, MemoryKind::Pinned, "a PinnedBuffer", len)?;
+        Ok(Self {
+            raw: raw.labelled(Label::of::<T>("PinnedBuffer", Location::caller())),
             _elements: PhantomData,
-        }
+        })
     }
 
     /// The address of the first element for kernels; `None` if the device cannot map host memory.

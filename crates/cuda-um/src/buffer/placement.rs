@@ -3,9 +3,9 @@
 mod cost;
 
 use crate::context::device::Device;
+use crate::driver::advice::Advice;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
-use crate::managed::advice::Advice;
 use std::fmt;
 use std::time::Duration;
 
@@ -83,8 +83,8 @@ pub(crate) struct Chosen {
 
 #[derive(Clone, Copy, Debug)]
 enum Why {
-    /// Managed memory of a pool.
-    Pooled,
+    /// Managed memory of a resource that the caller named.
+    Resource,
     AskedManaged,
     AskedMapped,
     /// Managed, since the pattern says so.
@@ -98,10 +98,10 @@ enum Why {
 }
 
 impl Chosen {
-    /// Of a buffer that a pool made.
-    pub(crate) const POOLED: Self = Self {
+    /// Of a buffer in memory of a resource.
+    pub(crate) const OF_A_RESOURCE: Self = Self {
         pattern: AccessPattern::General,
-        why: Why::Pooled,
+        why: Why::Resource,
     };
 
     /// Decides for a buffer of so many bytes.
@@ -162,7 +162,7 @@ impl Chosen {
     pub(crate) fn in_words(&self, device: &Device) -> Placed {
         let advice = self.advice(device);
         let reason = match (self.why, advice) {
-            (Why::Pooled, _) => "which its pool has".to_owned(),
+            (Why::Resource, _) => "of the resource that it was allocated from".to_owned(),
             (Why::AskedManaged | Why::AskedMapped, _) => "as asked for".to_owned(),
             (Why::NoManagedMemory, _) => {
                 format!("since {} has no managed memory", device.name())

@@ -22,7 +22,7 @@ pub use crate::buffer::transfer::options::TransferOptions;
 pub(crate) use crate::buffer::transfer::staged::{Direction, Host, Staged, copy};
 pub(crate) use crate::buffer::transfer::transfers::Transfers;
 
-use crate::context::device::DeviceState;
+use crate::context::device::{Device, DeviceState};
 
 /// Whether CUDA knows nothing of the memory at this address: a copy from or to it is staged by somebody.
 pub(crate) fn is_pageable(device: &DeviceState, address: *const u8) -> bool {
@@ -31,4 +31,15 @@ pub(crate) fn is_pageable(device: &DeviceState, address: *const u8) -> bool {
         .api
         .is_registered(device.ordinal, address)
         .map_or(true, |registered| !registered)
+}
+
+impl Device {
+    /// Sets how copies from and to pageable memory are staged, for all handles of this device, from the next copy on. A copy that is running
+    /// keeps its options, so this may be called in the closure of `host_overwrite`. The pinned memory of before is freed once no copy uses
+    /// it: this waits for copies to the device that have not arrived. Does nothing in a child made by `fork`, which cannot copy.
+    pub fn set_transfer_options(&self, options: TransferOptions) {
+        if !self.api().origin.is_inherited() {
+            Transfers::of(self.state()).configure(options);
+        }
+    }
 }

@@ -1,13 +1,16 @@
 //! Managed memory: one pointer for the CPU and the GPU.
 
 use crate::Element;
-use crate::buffer::pinned;
+use crate::buffer::any::allocate_in;
 use crate::buffer::placement::{AccessPattern, Chosen, Placed, Placement};
 use crate::context::device::Device;
 use crate::error::Result;
 use crate::label::{Label, Name};
 use crate::resource::allocation::RawBuffer;
-use crate::resource::backing;
+use crate::resource::kind::MemoryKind;
+use crate::resource::managed::{ManagedMemory, Oversubscription};
+use crate::resource::memory_resource::{Allocate, MemoryResource};
+use crate::resource::pinned::PinnedMemory;
 use crate::{element, range};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -63,17 +66,6 @@ pub struct UnifiedOptions {
     placement: Placement,
     pattern: AccessPattern,
     name: Option<&'static str>,
-}
-
-/// Whether managed memory may be more than the device has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Oversubscription {
-    /// No: an allocation larger than what is free, or than the device together with the managed memory that lives there already,
-    /// is refused as out of memory. An oversubscribed device can hang for every process that uses it.
-    #[default]
-    Refused,
-    /// Yes: the driver evicts pages to the host as needed.
-    Allowed,
 }
 
 impl UnifiedOptions {
@@ -188,6 +180,54 @@ impl<T: Element> UnifiedBuffer<T> {
         })
     }
 
+    /// `len` zeros in managed memory of a resource.
+    ///
+    /// # Ordering
+    ///
+    /// As for [`zeroed`](Self::zeroed); the zeros come after all work that uses the memory still.
+    ///
+    /// # Errors
+    ///
+    /// As for [`uninit_in`](Self::uninit_in); [`Error::Busy`](crate::Error::Busy) on a device without concurrent managed access while host
+    /// guards live.
+    #[track_caller]
+    pub fn zeroed_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
+        let mut buffer = Self::allocate_in(resource, len)?;
+        buffer.populate()?;
+        buffer.set_zero(&resource.device().default_stream()?)?;
+        Ok(buffer)
+    }
+
+    /// A copy of a slice, in managed memory of a resource. The slice may be used again when this returns; later uses of the buffer come
+    /// after the copy.
+    ///
+    /// # Errors
+    ///
+    /// As for [`zeroed_in`](Self::zeroed_in).
+    #[track_caller]
+    pub fn from_slice_in(resource: &dyn MemoryResource, elements: &[T]) -> Result<Self> {
+        let mut buffer = Self::allocate_in(resource, elements.len())?;
+        buffer.populate()?;
+        buffer.copy_from_host(elements)?;
+        Ok(buffer)
+    }
+
+    /// `len` elements of managed memory of a resource that are not initialised: for kernels to write. A pool with a free block makes no
+    /// CUDA call.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a resource of another kind than [`MemoryKind::Managed`];
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), also beyond the limit of a pool and for more than the device has free (see
+    /// [`Oversubscription`]); [`Error::TooLarge`](crate::Error::TooLarge); and what the CUDA functions report.
+    #[track_caller]
+    pub fn uninit_in(
+        resource: &dyn MemoryResource,
+        len: usize,
+    ) -> Result<UnifiedBuffer<MaybeUninit<T>>> {
+        UnifiedBuffer::allocate_in(resource, len)
+    }
+
     /// Makes the pages resident on the device at once: a memset or copy would fault them in one after the other.
     fn populate(&self) -> Result<()> {
         let device = self.device();
@@ -213,13 +253,10 @@ impl<T: Element> UnifiedBuffer<T> {
         let raw = if bytes == 0 {
             RawBuffer::empty::<T>(device)
         } else if chosen.is_mapped() {
-            backing::with_retry(device, || pinned::allocate_bytes(device, bytes))?
+            PinnedMemory::new(device).allocate(bytes)?
         } else {
-            let oversubscribe = oversubscription == Oversubscription::Allowed;
-            let memory =
-                backing::with_retry(device, || backing::managed(device, bytes, oversubscribe))?;
-            let pointer = memory.0;
-            RawBuffer::new(device, memory, Some(pointer), bytes)
+            let memory = ManagedMemory::new(device).oversubscription(oversubscription);
+            memory.allocate(bytes)?
         };
         let label = Label::of::<T>("UnifiedBuffer", Location::caller());
         let mut raw = raw.labelled(label);
@@ -255,13 +292,14 @@ impl<T: Element> UnifiedBuffer<MaybeUninit<T>> {
 }
 
 impl<T> UnifiedBuffer<T> {
-    /// A buffer over managed memory of a pool.
-    pub(crate) fn from_raw(raw: RawBuffer, site: &'static Location<'static>) -> Self {
-        Self {
-            raw: raw.labelled(Label::of::<T>("UnifiedBuffer", site)),
-            chosen: Chosen::POOLED,
+    #[track_caller]
+    fn allocate_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
+        let raw = allocate_in::<T>(resource, MemoryKind::Managed, "a UnifiedBuffer", len)?;
+        Ok(Self {
+            raw: raw.labelled(Label::of::<T>("UnifiedBuffer", Location::caller())),
+            chosen: Chosen::OF_A_RESOURCE,
             _elements: PhantomData,
-        }
+        })
     }
 
     /// What memory it has, and why.

@@ -1,11 +1,11 @@
 //! A device and what is known of it.
 
-use crate::buffer::transfer::{TransferOptions, Transfers};
 use crate::context::capability::Capabilities;
 use crate::context::driver_state::DriverState;
 use crate::context::exclusion::Gate;
 use crate::context::reclaim::Reclaim;
 use crate::context::runtime::Runtime;
+use crate::context::slot::Slot;
 use crate::context::stream::{Stream, StreamInner};
 use crate::driver::location::Location;
 use crate::driver::{Api, MemoryInfo};
@@ -47,7 +47,8 @@ pub(crate) struct DeviceState {
     /// There if host guards of managed memory must keep some device idle.
     pub(crate) gate: Option<Arc<Gate>>,
     streams: Mutex<Vec<Weak<StreamInner>>>,
-    pub(crate) transfers: Transfers,
+    /// Of the copies from and to pageable memory.
+    pub(crate) transfers: Slot,
     cost: RwLock<Arc<CostModel>>,
     /// A stream was dropped with work on it: nobody counts that work any more.
     orphaned: AtomicBool,
@@ -124,15 +125,6 @@ impl Device {
             self.handle.runtime.clone(),
             self.handle.runtime.own_stream(&self.handle.state)?,
         ))
-    }
-
-    /// Sets how copies from and to pageable memory are staged, for all handles of this device, from the next copy on. A copy that is running
-    /// keeps its options, so this may be called in the closure of `host_overwrite`. The pinned memory of before is freed once no copy uses
-    /// it: this waits for copies to the device that have not arrived. Does nothing in a child made by `fork`, which cannot copy.
-    pub fn set_transfer_options(&self, options: TransferOptions) {
-        if !self.api().origin.is_inherited() {
-            self.handle.state.transfers.configure(options);
-        }
     }
 
     /// What things cost on this device: what the file that `CUDA_UM_COST_MODEL` names says (`cargo xtask calibrate` writes one), else
@@ -228,7 +220,7 @@ impl DeviceState {
             driver,
             gate,
             streams: Mutex::default(),
-            transfers: Transfers::default(),
+            transfers: Slot::default(),
             cost: RwLock::new(Arc::new(cost)),
             orphaned: AtomicBool::new(false),
         })

@@ -7,7 +7,7 @@ use crate::sync::assert_may_wait;
 use cuda_um_sys as sys;
 
 /// The memory of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryInfo {
     /// Bytes that are free now.
     pub free_bytes: usize,

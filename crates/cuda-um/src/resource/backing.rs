@@ -2,12 +2,12 @@
 #![allow(unsafe_code, reason = "frees memory")]
 
 use crate::context::device::Device;
-use crate::context::driver_state::{ManagedBytes, would_oversubscribe};
-use crate::driver::{Api, MemoryInfo};
-use crate::error::{Error, Result};
+use crate::context::driver_state::ManagedBytes;
+use crate::driver::Api;
+use crate::error::Result;
+use crate::resource::kind::MemoryKind;
 use crate::resource::pool::block::PoolBlock;
 use crate::resource::pool::driver::DriverBlock;
-use crate::resource::pool::kind::Kind;
 use std::any::Any;
 use std::ptr::NonNull;
 
@@ -34,72 +34,6 @@ pub(crate) enum Backing {
     Nothing,
 }
 
-/// Allocates; if there is not enough, waits until what was dropped in use by now is freed, and tries once more. To be called without locks.
-pub(crate) fn with_retry<R>(device: &Device, mut allocate: impl FnMut() -> Result<R>) -> Result<R> {
-    let reclaim = device.reclaim();
-    reclaim.give_way();
-    let released = reclaim.released();
-    let outcome = allocate();
-    if !matches!(outcome, Err(Error::OutOfMemory { .. })) {
-        return outcome;
-    }
-    reclaim.flush();
-    // What was released between the refusal and the wait counts, too.
-    match reclaim.released() == released {
-        true => outcome,
-        false => allocate(),
-    }
-}
-
-/// Managed memory. Unless `oversubscribe`, never more than is free, and never more in all than the device has.
-pub(crate) fn managed(
-    device: &Device,
-    bytes: usize,
-    oversubscribe: bool,
-) -> Result<(NonNull<u8>, Backing)> {
-    let (api, state, ordinal) = (device.api(), device.state(), device.ordinal());
-    device.check_managed_memory()?;
-    let reserve = |limit, info: MemoryInfo| {
-        let refused = |live| would_oversubscribe(ordinal, bytes, live, info);
-        let reserved = state
-            .driver
-            .reserve(ordinal, bytes, limit)
-            .map_err(refused)?;
-        if limit.is_some() && bytes > info.free_bytes {
-            Err(refused(info.total_bytes - info.free_bytes))
-        } else {
-            Ok(reserved)
-        }
-    };
-    let reserved = if oversubscribe {
-        reserve(
-            None,
-            MemoryInfo {
-                free_bytes: 0,
-                total_bytes: 0,
-            },
-        )?
-    } else {
-        let info = device.memory_info()?;
-        reserve(Some(info.total_bytes), info)?
-    };
-    Ok((
-        api.malloc_managed(ordinal, bytes)?,
-        Backing::Managed(reserved),
-    ))
-}
-
-pub(crate) fn device(device: &Device, bytes: usize) -> Result<(NonNull<u8>, Backing)> {
-    let memory = device.api().malloc(device.ordinal(), bytes)?;
-    Ok((memory, Backing::Device))
-}
-
-pub(crate) fn pinned(device: &Device, bytes: usize) -> Result<(NonNull<u8>, Backing)> {
-    let mapped = device.capabilities().map_host_memory;
-    let memory = device.api().host_alloc(device.ordinal(), bytes, mapped)?;
-    Ok((memory, Backing::Pinned))
-}
-
 impl Source {
     pub(crate) fn device(&self) -> &Device {
         match self {
@@ -111,7 +45,7 @@ impl Source {
     pub(crate) fn is_managed(&self) -> bool {
         match self {
             Self::Own(_, backing) => matches!(backing, Backing::Managed(_)),
-            Self::Pool(block) => block.kind() == Kind::Managed,
+            Self::Pool(block) => block.kind() == MemoryKind::Managed,
         }
     }
 
@@ -121,7 +55,7 @@ impl Source {
             Self::Own(_, Backing::Managed(_) | Backing::Device | Backing::Ordered(_)) => false,
             Self::Own(_, Backing::Pinned | Backing::Owned(_) | Backing::Borrowed) => true,
             Self::Own(_, Backing::Nothing) => true,
-            Self::Pool(block) => block.kind() == Kind::Pinned,
+            Self::Pool(block) => block.kind() == MemoryKind::Pinned,
         }
     }
 
@@ -135,9 +69,9 @@ impl Source {
             Self::Own(_, Backing::Owned(_) | Backing::Borrowed) => "registered",
             Self::Own(_, Backing::Nothing) => "empty",
             Self::Pool(block) => match block.kind() {
-                Kind::Managed => "pooled managed",
-                Kind::Pinned => "pooled pinned",
-                Kind::Device => "pooled device",
+                MemoryKind::Managed => "pooled managed",
+                MemoryKind::Pinned => "pooled pinned",
+                MemoryKind::Device | MemoryKind::Registered => "pooled device",
             },
         }
     }

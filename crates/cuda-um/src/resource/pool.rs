@@ -10,7 +10,6 @@ pub(crate) mod driver;
 mod heap;
 #[cfg(test)]
 mod heap_properties;
-pub(crate) mod kind;
 mod pinned;
 mod shard;
 mod shared;
@@ -21,12 +20,10 @@ pub use crate::resource::pool::device::DevicePool;
 pub use crate::resource::pool::pinned::PinnedPool;
 pub use crate::resource::pool::unified::UnifiedPool;
 
-use crate::buffer::unified::Oversubscription;
 use crate::context::device::Device;
 use crate::error::{Error, Result};
-use crate::resource::allocation::RawBuffer;
+use crate::resource::managed::Oversubscription;
 use crate::resource::pool::class::CHUNK;
-use crate::{element, range};
 
 /// How a pool allocates: [`UnifiedPool`], [`PinnedPool`], [`DevicePool`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,10 +98,6 @@ impl PoolOptions {
         self
     }
 
-    fn oversubscribes(&self) -> bool {
-        self.oversubscription == Oversubscription::Allowed
-    }
-
     fn check(&self) -> Result<()> {
         let slab_bytes = self.slab_bytes;
         if slab_bytes == 0
@@ -121,22 +114,6 @@ impl PoolOptions {
             });
         }
         Ok(())
-    }
-}
-
-/// A buffer of `len` elements: `allocate` is asked for its bytes, unless there are none.
-fn raw<T>(
-    device: &Device,
-    len: usize,
-    allocate: impl FnOnce(usize) -> Result<RawBuffer>,
-) -> Result<RawBuffer> {
-    const { element::assert_element::<T>() };
-    match range::size_bytes::<T>(len)? {
-        0 => Ok(RawBuffer::empty::<T>(device)),
-        bytes => {
-            device.api().origin.check("allocation from a pool")?;
-            allocate(bytes)
-        }
     }
 }
 

@@ -1,7 +1,10 @@
 //! Options that no pool can have, and limits.
 
 use crate::world::{cases, run};
-use cuda_um::{DevicePool, PinnedPool, PoolOptions, UnifiedPool};
+use cuda_um::{
+    DeviceBuffer, DeviceMemory, DevicePool, ManagedMemory, PinnedBuffer, PinnedMemory, PinnedPool,
+    PoolOptions, UnifiedBuffer, UnifiedPool,
+};
 
 const MIB: usize = 1 << 20;
 
@@ -42,6 +45,28 @@ fn limits() {
             => OutOfMemory, ["the pool's limit of 2097152 bytes", "leaves 2097152", "4194304 bytes requested"];
         "DevicePool::zeroed", "more than the limit": |w| DevicePool::new(&w.device, limit(2 * MIB))?.zeroed::<u8>(2 * MIB + 1)
             => OutOfMemory, ["the pool's limit of 2097152 bytes", "leaves 2097152", "2097408 bytes requested"];
+    });
+}
+
+#[test]
+fn resources_of_another_kind() {
+    run(cases! {
+        "UnifiedBuffer::zeroed_in", "device memory": |w| UnifiedBuffer::<u8>::zeroed_in(&DeviceMemory::new(&w.device), 1)
+            => InvalidArgument, ["the memory resource", "device memory", "a UnifiedBuffer needs managed memory"];
+        "UnifiedBuffer::from_slice_in", "a pool of pinned memory": |w| UnifiedBuffer::from_slice_in(&w.pinned_pool, &[1u8])
+            => InvalidArgument, ["pinned memory", "a UnifiedBuffer needs managed memory"];
+        "UnifiedBuffer::uninit_in", "more than can be addressed": |w| UnifiedBuffer::<u64>::uninit_in(&ManagedMemory::new(&w.device), usize::MAX)
+            => InvalidArgument, ["18446744073709551615 elements of 8 bytes"];
+        "DeviceBuffer::zeroed_in", "managed memory": |w| DeviceBuffer::<u8>::zeroed_in(&ManagedMemory::new(&w.device), 1)
+            => InvalidArgument, ["managed memory", "a DeviceBuffer needs device memory"];
+        "DeviceBuffer::from_slice_in", "no elements of managed memory": |w| DeviceBuffer::<u8>::from_slice_in(&w.unified_pool, &[])
+            => InvalidArgument, ["managed memory", "a DeviceBuffer needs device memory"];
+        "DeviceBuffer::uninit_in", "pinned memory": |w| DeviceBuffer::<u8>::uninit_in(&PinnedMemory::new(&w.device), 1)
+            => InvalidArgument, ["pinned memory", "a DeviceBuffer needs device memory"];
+        "PinnedBuffer::zeroed_in", "managed memory": |w| PinnedBuffer::<u8>::zeroed_in(&w.unified_pool, 1)
+            => InvalidArgument, ["managed memory", "a PinnedBuffer needs pinned memory"];
+        "PinnedBuffer::from_slice_in", "device memory": |w| PinnedBuffer::from_slice_in(&w.device_pool, &[1u8])
+            => InvalidArgument, ["device memory", "a PinnedBuffer needs pinned memory"];
     });
 }
 

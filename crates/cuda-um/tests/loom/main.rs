@@ -58,6 +58,8 @@ mod context {
     pub(crate) mod exclusion;
     #[path = "../../../src/context/reclaim.rs"]
     pub(crate) mod reclaim;
+    #[path = "../../../src/context/slot.rs"]
+    pub(crate) mod slot;
     pub(crate) mod stream;
     #[path = "../../../src/context/tracked.rs"]
     pub(crate) mod tracked;
@@ -77,6 +79,10 @@ mod context {
 
 mod resource {
     pub(crate) mod allocation;
+    pub(crate) mod memory_resource;
+    pub(crate) mod kind {
+        pub(crate) use super::memory_resource::MemoryKind;
+    }
     pub(crate) mod pool;
 }
 

@@ -1,7 +1,7 @@
 //! What a use of a buffer costs in one kind of memory and in the other.
 
 use crate::buffer::placement::AccessPattern;
-use crate::buffer::transfer::Direction;
+use crate::buffer::transfer::{Direction, Transfers};
 use crate::context::device::Device;
 use cuda_um_cost::at_rate;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(crate) fn of_a_use(
             return None;
         }
     };
-    let (model, transfers) = (device.cost_model(), &device.state().transfers);
+    let (model, transfers) = (device.cost_model(), Transfers::of(device.state()));
     let managed = transfers.predict_staged(&model, direction, bytes)
         + at_rate(bytes as u64, model.kernel_rate);
     let mapped =

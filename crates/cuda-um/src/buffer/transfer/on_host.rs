@@ -3,6 +3,7 @@
 
 use crate::buffer::transfer::plan::copy_threads;
 use crate::buffer::transfer::streaming;
+use crate::buffer::transfer::transfers::Transfers;
 use crate::context::device::DeviceState;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -27,7 +28,7 @@ pub(crate) unsafe fn copy_on_host(
 ) {
     let ring = match bytes {
         ..streaming::FROM => None,
-        _ => device.transfers.take(),
+        _ => Transfers::of(device).take(),
     };
     let Some(ring) = ring else {
         // SAFETY: the caller's promise.

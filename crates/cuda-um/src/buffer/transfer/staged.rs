@@ -5,6 +5,7 @@ use crate::buffer::transfer::options::CHUNKS_PER_THREAD;
 use crate::buffer::transfer::plan::Plan;
 use crate::buffer::transfer::ring::{Chunk, Ring};
 use crate::buffer::transfer::streaming;
+use crate::buffer::transfer::transfers::Transfers;
 use crate::context::device::DeviceState;
 use crate::context::stream::StreamInner;
 use crate::driver::CopyKind;
@@ -64,7 +65,7 @@ pub(crate) unsafe fn copy(
     staged: Staged<'_>,
 ) -> Option<Result<()>> {
     // Not waited for: what produces the bytes may copy, too.
-    let ring = device.transfers.take()?;
+    let ring = Transfers::of(device).take()?;
     let options = ring.options();
     if !options.stages(staged.bytes) || staged.unit_bytes > options.chunk_bytes() {
         return None;

@@ -2,6 +2,7 @@
 
 use crate::buffer::transfer::options::TransferOptions;
 use crate::buffer::transfer::ring::Ring;
+use crate::context::device::DeviceState;
 use crate::fork::Origin;
 use crate::sync::{Mutex, after_unlock};
 use std::ops::Deref;
@@ -35,6 +36,11 @@ pub(crate) struct RingTurn<'a> {
 }
 
 impl Transfers {
+    /// Those of a device.
+    pub(crate) fn of(device: &DeviceState) -> &Self {
+        device.transfers.get()
+    }
+
     /// Sets the options for the copies that begin from now on. The ring is freed: now, which waits for what still uses its memory, or when
     /// the copy that has it ends.
     pub(crate) fn configure(&self, options: TransferOptions) {

@@ -10,8 +10,8 @@ use crate::context::tracker::InFlight;
 use crate::driver::Api;
 use crate::driver::location::Location;
 use crate::error::Result;
+use crate::resource::kind::MemoryKind;
 use crate::resource::pool::advised::Advised;
-use crate::resource::pool::kind::Kind;
 use crate::resource::pool::shard;
 use crate::resource::pool::slabs::Home;
 use cuda_um_sys::cudaMemoryAdvise;
@@ -62,7 +62,7 @@ pub(crate) struct PoolBlock {
     pub(crate) bytes: usize,
     /// Its class; none for a slab of its own.
     pub(crate) class: Option<u16>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: MemoryKind,
     pub(crate) slab: SlabId,
 }
 
@@ -86,7 +86,7 @@ impl PoolBlock {
         self.home.pool.device()
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> MemoryKind {
         self.kind
     }
 

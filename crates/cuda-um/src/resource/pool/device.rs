@@ -1,16 +1,14 @@
 //! Pools of device memory.
 
-use crate::Element;
-use crate::buffer::device::DeviceBuffer;
 use crate::context::device::Device;
 use crate::error::{Error, Result};
 use crate::resource::allocation::RawBuffer;
+use crate::resource::device::DeviceMemory;
+use crate::resource::kind::MemoryKind;
+use crate::resource::memory_resource::{Allocate, MemoryResource};
 use crate::resource::pool::driver::DriverPool;
-use crate::resource::pool::kind::Kind;
 use crate::resource::pool::slabs::Slabs;
 use crate::resource::pool::{PoolOptions, PoolStats};
-use std::mem::MaybeUninit;
-use std::panic::Location;
 use std::sync::Arc;
 
 /// A pool of a device's memory. A clone is the same pool.
@@ -59,11 +57,11 @@ use std::sync::Arc;
 /// All methods may be called from any number of threads.
 #[derive(Clone)]
 pub struct DevicePool {
-    memory: DeviceMemory,
+    memory: Memory,
 }
 
 #[derive(Clone)]
-enum DeviceMemory {
+enum Memory {
     Driver(Arc<DriverPool>),
     Slabs(Slabs),
 }
@@ -84,73 +82,23 @@ impl DevicePool {
             false => Ok(None),
         };
         let memory = match driver {
-            Ok(Some(pool)) => DeviceMemory::Driver(Arc::new(pool)),
+            Ok(Some(pool)) => Memory::Driver(Arc::new(pool)),
             // Some say that they have pools, and make none (virtual GPUs).
             Ok(None) | Err(Error::NotSupported { .. }) => {
-                DeviceMemory::Slabs(Slabs::new(device, Kind::Device, options)?)
+                Memory::Slabs(Slabs::new(Box::new(DeviceMemory::new(device)), options)?)
             }
             Err(error) => return Err(error),
         };
         Ok(Self { memory })
     }
 
-    /// `len` zeros.
-    ///
-    /// # Ordering
-    ///
-    /// The zeros are enqueued on the device's [default stream](Device::default_stream), after what uses the memory still; whatever
-    /// uses the buffer comes after.
-    ///
-    /// # Errors
-    ///
-    /// As for [`uninit`](Self::uninit).
-    #[track_caller]
-    pub fn zeroed<T: Element>(&self, len: usize) -> Result<DeviceBuffer<T>> {
-        let mut buffer = self.allocate::<T>(len)?;
-        buffer.set_zero(&self.device().default_stream()?)?;
-        Ok(buffer)
-    }
-
-    /// A copy of a slice of the host, which may be used again when it returns; whatever uses the buffer comes after the copy.
-    ///
-    /// # Errors
-    ///
-    /// As for [`uninit`](Self::uninit).
-    #[track_caller]
-    pub fn from_slice<T: Element>(&self, elements: &[T]) -> Result<DeviceBuffer<T>> {
-        let mut buffer = self.allocate::<T>(elements.len())?;
-        buffer.copy_from_host(elements)?;
-        Ok(buffer)
-    }
-
-    /// `len` elements that are not initialised: for kernels to write.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::OutOfMemory`] beyond the pool's limit, or where CUDA has not enough memory even after the pool gave back what it
-    /// does not use (it waits for the default stream then); [`Error::Busy`] on a device without concurrent managed access while host
-    /// guards live; [`Error::TooLarge`]; and what the CUDA functions report.
-    #[doc(alias = "cudaMallocFromPoolAsync")]
-    #[track_caller]
-    pub fn uninit<T: Element>(&self, len: usize) -> Result<DeviceBuffer<MaybeUninit<T>>> {
-        self.allocate(len)
-    }
-
     /// Whether a pool of the driver's serves, which allocates and frees in the order of the default stream; else slabs do.
     pub fn is_stream_ordered(&self) -> bool {
-        matches!(self.memory, DeviceMemory::Driver(_))
-    }
-
-    #[track_caller]
-    fn allocate<T>(&self, len: usize) -> Result<DeviceBuffer<T>> {
-        let allocate = |bytes| self.memory.allocate(bytes);
-        let site = Location::caller();
-        crate::resource::pool::raw::<T>(self.device(), len, allocate)
-            .map(|raw| DeviceBuffer::from_raw(raw, site))
+        matches!(self.memory, Memory::Driver(_))
     }
 }
 
-impl DeviceMemory {
+impl Memory {
     fn allocate(&self, bytes: usize) -> Result<RawBuffer> {
         match self {
             Self::Driver(pool) => pool.allocate(bytes),
@@ -191,5 +139,21 @@ impl DeviceMemory {
             Self::Driver(_) => "device memory of the driver's pool",
             Self::Slabs(slabs) => slabs.name(),
         }
+    }
+}
+
+impl MemoryResource for DevicePool {
+    fn device(&self) -> &Device {
+        self.memory.device()
+    }
+
+    fn kind(&self) -> MemoryKind {
+        MemoryKind::Device
+    }
+}
+
+impl Allocate for DevicePool {
+    fn allocate(&self, bytes: usize) -> Result<RawBuffer> {
+        self.memory.allocate(bytes)
     }
 }

@@ -1,13 +1,13 @@
 //! Pools of pinned host memory.
 
-use crate::Element;
-use crate::buffer::pinned::PinnedBuffer;
 use crate::context::device::Device;
 use crate::error::Result;
+use crate::resource::allocation::RawBuffer;
+use crate::resource::kind::MemoryKind;
+use crate::resource::memory_resource::{Allocate, MemoryResource};
+use crate::resource::pinned::PinnedMemory;
 use crate::resource::pool::PoolOptions;
-use crate::resource::pool::kind::Kind;
 use crate::resource::pool::slabs::Slabs;
-use std::panic::Location;
 
 /// A pool of pinned memory of the host. A clone is the same pool.
 ///
@@ -62,49 +62,23 @@ impl PinnedPool {
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for slabs that are not a multiple of 2 MiB, or 0.
     pub fn new(device: &Device, options: PoolOptions) -> Result<Self> {
         Ok(Self {
-            memory: Slabs::new(device, Kind::Pinned, options)?,
+            memory: Slabs::new(Box::new(PinnedMemory::new(device)), options)?,
         })
     }
+}
 
-    /// `len` zeros, written by the host.
-    ///
-    /// # Ordering
-    ///
-    /// Waits for the work that uses the memory still.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) beyond the pool's limit, or where a slab cannot be allocated even after the
-    /// pool gave back what it does not use; [`Error::TooLarge`](crate::Error::TooLarge); and what the CUDA functions report: a
-    /// failure of that work as well.
-    #[track_caller]
-    pub fn zeroed<T: Element>(&self, len: usize) -> Result<PinnedBuffer<T>> {
-        let mut buffer = self.allocate::<T>(len)?;
-        buffer.zero_on_host()?;
-        Ok(buffer)
+impl MemoryResource for PinnedPool {
+    fn device(&self) -> &Device {
+        self.memory.device()
     }
 
-    /// A copy of a slice.
-    ///
-    /// # Ordering
-    ///
-    /// As for [`zeroed`](Self::zeroed).
-    ///
-    /// # Errors
-    ///
-    /// As for [`zeroed`](Self::zeroed).
-    #[track_caller]
-    pub fn from_slice<T: Element>(&self, elements: &[T]) -> Result<PinnedBuffer<T>> {
-        let mut buffer = self.allocate::<T>(elements.len())?;
-        buffer.copy_from_host(elements)?;
-        Ok(buffer)
+    fn kind(&self) -> MemoryKind {
+        MemoryKind::Pinned
     }
+}
 
-    /// Elements that are not initialised: to be written before anybody else has the buffer.
-    fn allocate<T: Element>(&self, len: usize) -> Result<PinnedBuffer<T>> {
-        let allocate = |bytes| self.memory.allocate(bytes);
-        let site = Location::caller();
-        crate::resource::pool::raw::<T>(self.device(), len, allocate)
-            .map(|raw| PinnedBuffer::from_raw(raw, site))
+impl Allocate for PinnedPool {
+    fn allocate(&self, bytes: usize) -> Result<RawBuffer> {
+        self.memory.allocate(bytes)
     }
 }

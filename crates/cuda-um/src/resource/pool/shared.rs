@@ -4,11 +4,12 @@ use crate::context::device::Device;
 use crate::error::{Error, Result};
 use crate::label::Label;
 use crate::resource::allocation::RawBuffer;
+use crate::resource::kind::MemoryKind;
+use crate::resource::memory_resource::Upstream;
 use crate::resource::pool::advised::AdvisedRanges;
 use crate::resource::pool::block::FreeBlock;
 use crate::resource::pool::class::{CHUNK, Classes};
 use crate::resource::pool::heap::{Heap, addresses};
-use crate::resource::pool::kind::Kind;
 use crate::resource::pool::shard;
 use crate::resource::pool::shard::Shards;
 use crate::resource::pool::{PoolOptions, PoolStats};
@@ -18,8 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Locks are taken in the order `growing`, `heap`, a shard, advice. `growing` is held while CUDA allocates or frees, and none while something
 /// is waited for.
 pub(crate) struct Shared {
-    device: Device,
-    kind: Kind,
+    upstream: Box<dyn Upstream>,
     options: PoolOptions,
     classes: Classes,
     shards: Shards<FreeBlock>,
@@ -43,11 +43,10 @@ pub(crate) struct Taken {
 const MOST_SPARE: usize = 1 << 20;
 
 impl Shared {
-    pub(crate) fn new(device: &Device, kind: Kind, options: PoolOptions) -> Self {
+    pub(crate) fn new(upstream: Box<dyn Upstream>, options: PoolOptions) -> Self {
         let classes = Classes::new(options.slab_bytes);
         Self {
-            device: device.clone(),
-            kind,
+            upstream,
             options,
             shards: Shards::new(classes.count()),
             classes,
@@ -60,15 +59,15 @@ impl Shared {
     }
 
     pub(crate) fn device(&self) -> &Device {
-        &self.device
+        self.upstream.device()
     }
 
     pub(crate) fn options(&self) -> &PoolOptions {
         &self.options
     }
 
-    pub(crate) fn kind(&self) -> Kind {
-        self.kind
+    pub(crate) fn kind(&self) -> MemoryKind {
+        self.upstream.kind()
     }
 
     /// A block of so many bytes or more, not 0, with the work that its former owners left.
@@ -206,7 +205,7 @@ impl Shared {
         find: impl Fn() -> Option<R>,
         add: impl Fn(RawBuffer) -> Option<R>,
     ) -> Result<R> {
-        self.device.reclaim().give_way();
+        self.device().reclaim().give_way();
         let (mut has_trimmed, mut was_refused) = (false, false);
         loop {
             let growing = self.growing.lock();
@@ -217,9 +216,9 @@ impl Shared {
             let room = self.room();
             if has_trimmed && room < needed {
                 return Err(crate::resource::pool::beyond_limit(
-                    self.kind.call(),
-                    self.kind.name(),
-                    &self.device,
+                    self.kind().call(),
+                    self.kind().name(),
+                    self.device(),
                     &self.options,
                     (needed, room),
                 ));
@@ -239,7 +238,7 @@ impl Shared {
             self.free_empty();
             drop(growing);
             // Until what was dropped in use is free. Other threads may use the pool meanwhile.
-            self.device.reclaim().flush();
+            self.device().reclaim().flush();
         }
     }
 
@@ -253,8 +252,7 @@ impl Shared {
 
     /// A new slab. To be called while `growing` is held.
     fn slab(&self, bytes: usize) -> Result<RawBuffer> {
-        let slab = self.kind.slab(&self.device, bytes, &self.options)?;
-        Ok(slab.labelled(Label::slab()))
+        Ok(self.upstream.try_allocate(bytes)?.labelled(Label::slab()))
     }
 
     /// Gives back the slabs that no buffer has any part of: now, or once their work is done. How many bytes they are.
@@ -289,7 +287,7 @@ impl Shared {
     fn undo_advice(&self, block: &FreeBlock, size: usize) -> Result<()> {
         let mut stale = self.advised.take_stale(&(block.at()..block.at() + size));
         while let Some(advised) = stale.pop() {
-            let undone = block.undo(self.device.api(), self.device.ordinal(), &advised);
+            let undone = block.undo(self.device().api(), self.device().ordinal(), &advised);
             if undone.is_err() {
                 stale.push(advised);
                 self.advised.put_back(stale);
@@ -328,7 +326,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if self.device.api().origin.is_inherited() {
+        if self.device().api().origin.is_inherited() {
             return;
         }
         // No handle and no buffer is left, so every block is free, and every slab empty.

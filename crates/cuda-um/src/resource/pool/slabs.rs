@@ -3,8 +3,8 @@
 use crate::context::device::Device;
 use crate::error::Result;
 use crate::resource::allocation::RawBuffer;
+use crate::resource::memory_resource::Upstream;
 use crate::resource::pool::block::PoolBlock;
-use crate::resource::pool::kind::Kind;
 use crate::resource::pool::shard;
 use crate::resource::pool::shard::SHARDS;
 use crate::resource::pool::shared::Shared;
@@ -25,9 +25,9 @@ pub(crate) struct Home {
 }
 
 impl Slabs {
-    pub(crate) fn new(device: &Device, kind: Kind, options: PoolOptions) -> Result<Self> {
+    pub(crate) fn new(upstream: Box<dyn Upstream>, options: PoolOptions) -> Result<Self> {
         options.check()?;
-        let pool = Arc::new(Shared::new(device, kind, options));
+        let pool = Arc::new(Shared::new(upstream, options));
         let home = |_| {
             Arc::new(Home {
                 pool: Arc::clone(&pool),

@@ -1,18 +1,15 @@
 //! Pools of managed memory.
 
-use crate::Element;
-#[cfg(doc)]
-use crate::buffer::unified::Oversubscription;
-use crate::buffer::unified::UnifiedBuffer;
 use crate::context::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
+use crate::resource::allocation::RawBuffer;
+use crate::resource::kind::MemoryKind;
+use crate::resource::managed::ManagedMemory;
+use crate::resource::memory_resource::{Allocate, MemoryResource};
 use crate::resource::pool::PoolOptions;
-use crate::resource::pool::kind::Kind;
 use crate::resource::pool::slabs::Slabs;
-use std::mem::MaybeUninit;
-use std::panic::Location;
 
 /// A pool of managed memory. A clone is the same pool.
 ///
@@ -78,79 +75,25 @@ impl UnifiedPool {
     /// memory.
     pub fn new(device: &Device, options: PoolOptions) -> Result<Self> {
         device.check_managed_memory()?;
+        let slabs = ManagedMemory::new(device).oversubscription(options.oversubscription);
         Ok(Self {
-            memory: Slabs::new(device, Kind::Managed, options)?,
+            memory: Slabs::new(Box::new(slabs), options)?,
         })
     }
+}
 
-    /// `len` zeros.
-    ///
-    /// # Ordering
-    ///
-    /// The zeros are enqueued on the device's [default stream](Device::default_stream), after what uses the memory still; whatever
-    /// uses the buffer comes after.
-    ///
-    /// # Errors
-    ///
-    /// As for [`uninit`](Self::uninit); [`Error::Busy`] on a device without concurrent managed access while host guards live; and
-    /// what the CUDA functions report.
-    #[track_caller]
-    pub fn zeroed<T: Element>(&self, len: usize) -> Result<UnifiedBuffer<T>> {
-        let mut buffer = self.allocate::<T>(len)?;
-        self.populate(&buffer)?;
-        buffer.set_zero(&self.device().default_stream()?)?;
-        Ok(buffer)
+impl MemoryResource for UnifiedPool {
+    fn device(&self) -> &Device {
+        self.memory.device()
     }
 
-    /// A copy of a slice, which may be used again when it returns; whatever uses the buffer comes after the copy.
-    ///
-    /// # Errors
-    ///
-    /// As for [`zeroed`](Self::zeroed).
-    #[track_caller]
-    pub fn from_slice<T: Element>(&self, elements: &[T]) -> Result<UnifiedBuffer<T>> {
-        let mut buffer = self.allocate::<T>(elements.len())?;
-        self.populate(&buffer)?;
-        buffer.copy_from_host(elements)?;
-        Ok(buffer)
+    fn kind(&self) -> MemoryKind {
+        MemoryKind::Managed
     }
+}
 
-    /// `len` elements that are not initialised: for kernels to write. Warm, it calls no function of CUDA.
-    ///
-    /// ```
-    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-    /// use cuda_um::{PoolOptions, UnifiedPool};
-    ///
-    /// let pool = UnifiedPool::new(&device, PoolOptions::default().limit_bytes(64 << 20))?;
-    /// let scores = pool.uninit::<f32>(5000)?; // for a kernel to write
-    /// assert_eq!((pool.stats().live_buffers, pool.stats().live_bytes), (1, 20480));
-    /// # drop(scores);
-    /// # Ok::<(), cuda_um::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::OutOfMemory`] beyond the pool's limit, or where a slab cannot be allocated even after the pool gave back what it
-    /// does not use (also for more than the device has free, see [`Oversubscription`]); [`Error::TooLarge`]; and what the CUDA
-    /// functions report.
-    #[track_caller]
-    pub fn uninit<T: Element>(&self, len: usize) -> Result<UnifiedBuffer<MaybeUninit<T>>> {
-        self.allocate(len)
-    }
-
-    #[track_caller]
-    fn allocate<T>(&self, len: usize) -> Result<UnifiedBuffer<T>> {
-        let allocate = |bytes| self.memory.allocate(bytes);
-        let site = Location::caller();
-        crate::resource::pool::raw::<T>(self.device(), len, allocate)
-            .map(|raw| UnifiedBuffer::from_raw(raw, site))
-    }
-
-    /// Makes the pages resident on the device at once: a memset or copy would fault them in one after the other.
-    fn populate<T>(&self, buffer: &UnifiedBuffer<T>) -> Result<()> {
-        if self.device().capabilities().concurrent_managed_access {
-            buffer.prefetch(self.device(), &self.device().default_stream()?)?;
-        }
-        Ok(())
+impl Allocate for UnifiedPool {
+    fn allocate(&self, bytes: usize) -> Result<RawBuffer> {
+        self.memory.allocate(bytes)
     }
 }

@@ -1,6 +1,6 @@
 //! A device: its calls, its transfers, and the memory that pools have of it.
 
-use crate::buffer::transfer::Transfers;
+use crate::context::slot::Slot;
 use crate::driver::Api;
 use crate::raw_memory::RawMemory;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub(crate) struct DeviceState {
     pub(crate) api: Arc<Api>,
     pub(crate) ordinal: u32,
-    pub(crate) transfers: Transfers,
+    pub(crate) transfers: Slot,
 }
 
 #[derive(Clone, Default)]

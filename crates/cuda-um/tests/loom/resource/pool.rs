@@ -2,7 +2,6 @@
 
 mod class;
 mod free_blocks;
-mod kind;
 mod whole;
 
 #[path = "../../../src/resource/pool/advised.rs"]

@@ -5,12 +5,12 @@ use crate::context::stream::Stream;
 use crate::context::tracked::SlabId;
 use crate::context::tracker::{Access, InFlight};
 use crate::resource::allocation::RawBuffer;
-use crate::resource::pool::PoolOptions;
+use crate::resource::managed::ManagedMemory;
+use crate::resource::memory_resource::Upstream;
 use crate::resource::pool::block::{Address, FreeBlock};
 use crate::resource::pool::class::{CHUNK, Classes};
 use crate::resource::pool::heap::{Heap, addresses};
 use crate::resource::pool::heap_properties::Step;
-use crate::resource::pool::kind::Kind;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -85,9 +85,7 @@ impl<'a> World<'a> {
 
     fn slab(&mut self, chunks: usize, is_whole: bool) -> RawBuffer {
         let bytes = chunks * CHUNK;
-        let raw = Kind::Managed
-            .slab(self.device, bytes, &PoolOptions::default())
-            .unwrap();
+        let raw = ManagedMemory::new(self.device).try_allocate(bytes).unwrap();
         let slab = Slab {
             bytes,
             is_whole,

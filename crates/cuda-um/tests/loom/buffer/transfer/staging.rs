@@ -1,7 +1,7 @@
 //! The ring: a chunk is one thread's, and is written again when its copies are done, whichever thread comes and whatever fails half-way.
 
 use super::options::{PAGE, TransferOptions};
-use super::{Direction, Host, Staged, copy};
+use super::{Direction, Host, Staged, Transfers, copy};
 use crate::checker::preempted;
 use crate::checker::thread;
 use crate::context::device::DeviceState;
@@ -56,7 +56,7 @@ struct Machine {
 impl Machine {
     fn with(threads: usize) -> Self {
         let device = Arc::new(DeviceState::default());
-        device.transfers.configure(ring(threads));
+        Transfers::of(&device).configure(ring(threads));
         Self {
             stream: StreamInner::of(&device.api),
             device,
@@ -212,7 +212,7 @@ fn the_ring_is_one_callers_and_is_freed_after_its_copies() {
         let other = thread::spawn(caller(1));
         let options = {
             let machine = Arc::clone(&machine);
-            thread::spawn(move || machine.device.transfers.configure(ring(1)))
+            thread::spawn(move || Transfers::of(&machine.device).configure(ring(1)))
         };
         let staged = [caller(0)(), other.join().unwrap()];
         options.join().unwrap();
@@ -221,7 +221,7 @@ fn the_ring_is_one_callers_and_is_freed_after_its_copies() {
             let expected = staged.map_or([0, 0], |()| [[1, 2], [3, 4]][number]);
             assert_eq!(targets[number].pieces(), expected);
         }
-        machine.device.transfers.configure(ring(1));
+        Transfers::of(&machine.device).configure(ring(1));
         assert_eq!(
             machine.device.api.pinned(),
             0,

@@ -2,7 +2,6 @@
 
 use super::PoolOptions;
 use super::class::{CHUNK, LARGE, SMALL};
-use super::kind::Kind;
 use super::shared::{Shared, Taken};
 use crate::checker::preempted;
 use crate::checker::thread;
@@ -22,7 +21,7 @@ impl Pool {
             slab_bytes: CHUNK,
             limit_bytes: None,
         };
-        let shared = Arc::new(Shared::new(&device, Kind::Device, options));
+        let shared = Arc::new(Shared::new(Box::new(device.clone()), options));
         Arc::new(Self { device, shared })
     }
 

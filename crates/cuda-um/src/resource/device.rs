@@ -1,0 +1,48 @@
+//! Device memory, an allocation for each buffer.
+
+use crate::context::device::Device;
+use crate::error::Result;
+use crate::resource::allocation::RawBuffer;
+use crate::resource::backing::Backing;
+use crate::resource::kind::MemoryKind;
+use crate::resource::memory_resource::{Allocate, MemoryResource, Upstream, with_retry};
+
+/// Memory of a device: each buffer is an allocation of its own (`cudaMalloc`).
+#[derive(Clone, Debug)]
+#[doc(alias = "cudaMalloc")]
+pub struct DeviceMemory {
+    device: Device,
+}
+
+impl DeviceMemory {
+    /// The memory for this device.
+    pub fn new(device: &Device) -> Self {
+        Self {
+            device: device.clone(),
+        }
+    }
+}
+
+impl MemoryResource for DeviceMemory {
+    fn device(&self) -> &Device {
+        &self.device
+    }
+
+    fn kind(&self) -> MemoryKind {
+        MemoryKind::Device
+    }
+}
+
+impl Allocate for DeviceMemory {
+    fn allocate(&self, bytes: usize) -> Result<RawBuffer> {
+        with_retry(&self.device, || self.try_allocate(bytes))
+    }
+}
+
+impl Upstream for DeviceMemory {
+    fn try_allocate(&self, bytes: usize) -> Result<RawBuffer> {
+        let pointer = self.device.api().malloc(self.device.ordinal(), bytes)?;
+        let memory = (pointer, Backing::Device);
+        Ok(RawBuffer::new(&self.device, memory, Some(pointer), bytes))
+    }
+}

@@ -1,0 +1,89 @@
+//! Managed memory, an allocation for each buffer.
+
+use crate::context::device::Device;
+use crate::context::driver_state::would_oversubscribe;
+use crate::error::Result;
+use crate::resource::allocation::RawBuffer;
+use crate::resource::backing::Backing;
+use crate::resource::kind::MemoryKind;
+use crate::resource::memory_resource::{Allocate, MemoryResource, Upstream, with_retry};
+
+/// Whether managed memory may be more than the device has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Oversubscription {
+    /// No: an allocation larger than what is free, or than the device together with the managed memory that lives there already,
+    /// is refused as out of memory. An oversubscribed device can hang for every process that uses it.
+    #[default]
+    Refused,
+    /// Yes: the driver evicts pages to the host as needed.
+    Allowed,
+}
+
+/// Managed memory of a device: each buffer is an allocation of its own (`cudaMallocManaged`).
+#[derive(Clone, Debug)]
+#[doc(alias = "cudaMallocManaged")]
+#[doc(alias = "managed_memory_resource")]
+pub struct ManagedMemory {
+    device: Device,
+    oversubscription: Oversubscription,
+}
+
+impl ManagedMemory {
+    /// Managed memory whose first location is the device. A device without managed memory refuses each allocation.
+    pub fn new(device: &Device) -> Self {
+        Self {
+            device: device.clone(),
+            oversubscription: Oversubscription::default(),
+        }
+    }
+
+    /// Sets whether buffers may have more memory than the device. The default is [`Oversubscription::Refused`].
+    #[must_use]
+    pub fn oversubscription(mut self, oversubscription: Oversubscription) -> Self {
+        self.oversubscription = oversubscription;
+        self
+    }
+}
+
+impl MemoryResource for ManagedMemory {
+    fn device(&self) -> &Device {
+        &self.device
+    }
+
+    fn kind(&self) -> MemoryKind {
+        MemoryKind::Managed
+    }
+}
+
+impl Allocate for ManagedMemory {
+    fn allocate(&self, bytes: usize) -> Result<RawBuffer> {
+        with_retry(&self.device, || self.try_allocate(bytes))
+    }
+}
+
+impl Upstream for ManagedMemory {
+    /// Unless [`Oversubscription::Allowed`], never more than is free, and never more in all than the device has.
+    fn try_allocate(&self, bytes: usize) -> Result<RawBuffer> {
+        let device = &self.device;
+        device.check_managed_memory()?;
+        let info = match self.oversubscription {
+            Oversubscription::Allowed => None,
+            Oversubscription::Refused => Some(device.memory_info()?),
+        };
+        let ordinal = device.ordinal();
+        let driver = &device.state().driver;
+        let total = info.map(|info| info.total_bytes);
+        let reserved = driver
+            .reserve(ordinal, bytes, total)
+            .map_err(|live| would_oversubscribe(ordinal, bytes, live, info.unwrap_or_default()))?;
+        if let Some(info) = info
+            && bytes > info.free_bytes
+        {
+            let used = info.total_bytes - info.free_bytes;
+            return Err(would_oversubscribe(ordinal, bytes, used, info));
+        }
+        let pointer = device.api().malloc_managed(ordinal, bytes)?;
+        let memory = (pointer, Backing::Managed(reserved));
+        Ok(RawBuffer::new(device, memory, Some(pointer), bytes))
+    }
+}

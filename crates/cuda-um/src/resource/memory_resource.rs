@@ -1,0 +1,78 @@
+//! The trait of everything that memory is allocated from.
+
+use crate::context::device::Device;
+use crate::error::{Error, Result};
+use crate::resource::allocation::RawBuffer;
+use crate::resource::kind::MemoryKind;
+
+/// Memory to allocate buffers from: [`ManagedMemory`](crate::ManagedMemory), [`DeviceMemory`](crate::DeviceMemory),
+/// [`PinnedMemory`](crate::PinnedMemory), and the pools [`UnifiedPool`](crate::UnifiedPool), [`DevicePool`](crate::DevicePool) and
+/// [`PinnedPool`](crate::PinnedPool).
+///
+/// Each type of buffer has constructors that take a resource of its kind. A function that takes `&dyn MemoryResource` leaves the choice to
+/// its caller:
+///
+/// ```
+/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+/// use cuda_um::{ManagedMemory, MemoryResource, PoolOptions, Result, UnifiedBuffer, UnifiedPool};
+///
+/// fn load(memory: &dyn MemoryResource, weights: &[f32]) -> Result<UnifiedBuffer<f32>> {
+///     UnifiedBuffer::from_slice_in(memory, weights)
+/// }
+/// let pooled = load(&UnifiedPool::new(&device, PoolOptions::default())?, &[0.5; 1000])?;
+/// let plain = load(&ManagedMemory::new(&device), &[0.5; 1000])?;
+/// assert_eq!(*pooled.host()?, *plain.host()?);
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
+///
+/// A resource lives as long as its buffers need it. It cannot be implemented outside this crate.
+#[doc(alias = "memory_resource")]
+#[doc(alias = "device_memory_resource")]
+pub trait MemoryResource: Allocate + Send + Sync {
+    /// The device that the memory is for.
+    fn device(&self) -> &Device;
+
+    /// The kind of its memory.
+    fn kind(&self) -> MemoryKind;
+}
+
+mod sealed {
+    use crate::error::Result;
+    use crate::resource::allocation::RawBuffer;
+
+    /// The part of a resource that this crate calls.
+    pub trait Allocate {
+        /// Allocates `bytes`, not 0, which are not initialised. If there is not enough memory, it waits until memory that was dropped in
+        /// use is freed, and tries again.
+        #[doc(hidden)]
+        fn allocate(&self, bytes: usize) -> Result<RawBuffer>;
+    }
+}
+pub(crate) use sealed::Allocate;
+
+/// A resource that calls CUDA for each allocation. Pools take their slabs from one.
+pub(crate) trait Upstream: MemoryResource {
+    /// Allocates `bytes`, not 0, and waits for nothing: it may be called with locks held.
+    fn try_allocate(&self, bytes: usize) -> Result<RawBuffer>;
+}
+
+/// Allocates; if there is not enough, waits until memory that was dropped in use by now is freed, and tries once more. To be called without
+/// locks.
+pub(crate) fn with_retry(
+    device: &Device,
+    mut allocate: impl FnMut() -> Result<RawBuffer>,
+) -> Result<RawBuffer> {
+    let reclaim = device.reclaim();
+    reclaim.give_way();
+    let released = reclaim.released();
+    let outcome = allocate();
+    if !matches!(outcome, Err(Error::OutOfMemory { .. })) {
+        return outcome;
+    }
+    reclaim.flush();
+    // Memory that was released between the refusal and the wait counts, too.
+    match reclaim.released() == released {
+        true => outcome,
+        false => allocate(),
+    }
+}

@@ -1,0 +1,62 @@
+//! Pinned memory, an allocation for each buffer.
+#![allow(
+    unsafe_code,
+    reason = "asks for the address of its memory on the device"
+)]
+
+use crate::context::device::Device;
+use crate::error::Result;
+use crate::resource::allocation::RawBuffer;
+use crate::resource::backing::Backing;
+use crate::resource::kind::MemoryKind;
+use crate::resource::memory_resource::{Allocate, MemoryResource, Upstream, with_retry};
+
+/// Page-locked memory of the host, mapped for the device if the device can map it: each buffer is an allocation of its own
+/// (`cudaHostAlloc`).
+#[derive(Clone, Debug)]
+#[doc(alias = "cudaHostAlloc")]
+pub struct PinnedMemory {
+    device: Device,
+}
+
+impl PinnedMemory {
+    /// The memory for this device.
+    pub fn new(device: &Device) -> Self {
+        Self {
+            device: device.clone(),
+        }
+    }
+}
+
+impl MemoryResource for PinnedMemory {
+    fn device(&self) -> &Device {
+        &self.device
+    }
+
+    fn kind(&self) -> MemoryKind {
+        MemoryKind::Pinned
+    }
+}
+
+impl Allocate for PinnedMemory {
+    fn allocate(&self, bytes: usize) -> Result<RawBuffer> {
+        with_retry(&self.device, || self.try_allocate(bytes))
+    }
+}
+
+impl Upstream for PinnedMemory {
+    fn try_allocate(&self, bytes: usize) -> Result<RawBuffer> {
+        let device = &self.device;
+        let mapped = device.capabilities().map_host_memory;
+        let pointer = device.api().host_alloc(device.ordinal(), bytes, mapped)?;
+        // Owns the memory from here on, whatever the next call says.
+        let unmapped = RawBuffer::new(device, (pointer, Backing::Pinned), None, bytes);
+        if !mapped {
+            return Ok(unmapped);
+        }
+        // SAFETY: it is mapped, for the device can.
+        let device_pointer =
+            unsafe { device.api().host_device_pointer(device.ordinal(), pointer) }?;
+        Ok(unmapped.mapped_at(device_pointer))
+    }
+}
