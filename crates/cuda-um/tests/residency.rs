@@ -1,4 +1,4 @@
-//! What the library remembers of where pages are: it leaves out prefetches that would move nothing, and no others.
+//! The residency cache: prefetches that would move nothing are elided, and no others.
 
 mod support;
 
@@ -14,7 +14,7 @@ const MIB: usize = 1 << 20;
 #[test]
 fn a_prefetch_of_what_is_there_calls_nobody() {
     let (sim, device, stream) = simulated(Gpu::H200);
-    let mut buffer = UnifiedBuffer::<u8>::from_slice(&device, &vec![1; 5 * MIB]).unwrap();
+    let mut buffer = UnifiedBuffer::<u8>::from_slice(&device, &vec![1; 6 * MIB]).unwrap();
     sim.clear_trace();
     buffer.prefetch(&device, &stream).unwrap();
     buffer.fill(2, &stream).unwrap();
@@ -31,6 +31,25 @@ fn a_prefetch_of_what_is_there_calls_nobody() {
         (buffer.host().unwrap()[0], buffer.host().unwrap()[1]),
         (3, 2)
     );
+}
+
+/// Buffers that share a block of 2 MiB may move each other's pages, so their prefetches are never elided.
+#[test]
+fn a_prefetch_of_a_shared_block_is_enqueued() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
+    let small = pool.from_slice(&[1u8; 1000]).unwrap();
+    let large = pool.from_slice(&vec![1u8; 3 * MIB]).unwrap();
+    sim.clear_trace();
+    small.prefetch(&device, &stream).unwrap();
+    assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), 1);
+    large.prefetch(&device, &stream).unwrap();
+    assert_eq!(
+        calls(&sim, "cudaMemPrefetchAsync"),
+        1,
+        "the pool gives 3 MiB whole blocks"
+    );
+    assert_eq!(small.residency().unwrap()[0].location, None);
 }
 
 #[test]
@@ -247,9 +266,10 @@ fn a_guard_that_lives_may_take_pages_back_at_any_time() {
     let (sim, device, stream) = simulated_with(|builder| builder.cuda(CudaVersion::V13_0));
     let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
     let own = UnifiedBuffer::<u8>::zeroed(&device, 6 * MIB).unwrap();
+    let on_device = Some(Location::Device(0));
     let [one, neighbour] = [(); 2].map(|()| pool.zeroed::<u8>(1000).unwrap());
     // The guard's own buffer, and another one on the same page.
-    for (buffer, held) in [(&own, &own), (&one, &neighbour)] {
+    for (buffer, held, then) in [(&own, &own, on_device), (&one, &neighbour, None)] {
         let guard = held.host().unwrap();
         buffer.prefetch(&device, &stream).unwrap();
         stream.synchronize().unwrap();
@@ -265,8 +285,8 @@ fn a_guard_that_lives_may_take_pages_back_at_any_time() {
         assert!(sim.counters().bytes_to_device > 0, "it was not left out");
         assert_eq!(
             buffer.residency().unwrap()[0].location,
-            Some(Location::Device(0)),
-            "no guard lives"
+            then,
+            "no guard lives; of a shared block nothing is known"
         );
     }
 }

@@ -242,16 +242,13 @@ impl DeviceState {
         self.orphaned.store(true, Ordering::Release);
     }
 
-    /// Whether all work that this library gave the device is known to be done, but for that of one stream and what its next work comes
-    /// after. Asks the device nothing.
-    pub(crate) fn is_known_idle_but(&self, but: Option<&Arc<StreamInner>>) -> bool {
-        let idle = |stream: &Weak<StreamInner>| {
-            stream.upgrade().is_none_or(|stream| match but {
-                Some(but) => Arc::ptr_eq(but, &stream) || but.comes_after(&stream),
-                None => stream.is_known_idle(),
-            })
+    /// Whether all work that this library gave the device is known to be done. Asks the device nothing.
+    pub(crate) fn is_known_idle(&self) -> bool {
+        let is_idle = |stream: &Weak<StreamInner>| {
+            let stream = stream.upgrade();
+            stream.is_none_or(|stream| stream.is_known_idle())
         };
-        !self.orphaned.load(Ordering::Acquire) && self.streams.lock().iter().all(idle)
+        !self.orphaned.load(Ordering::Acquire) && self.streams.lock().iter().all(is_idle)
     }
 
     pub(crate) fn synchronize(&self) -> Result<()> {

@@ -2,11 +2,9 @@
 
 use crate::context::device::DeviceState;
 use crate::context::exclusion::Gate;
-use crate::context::stream::StreamInner;
 use crate::driver::MemoryInfo;
 use crate::error::{Error, Result};
 use crate::fork::Origin;
-use crate::resource::cache::neighbours::Neighbours;
 use crate::sync::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -15,8 +13,6 @@ use std::sync::{Arc, Weak};
 #[derive(Default)]
 pub(crate) struct DriverState {
     pub(crate) gate: Arc<Gate>,
-    /// What happens to addresses that buffers share.
-    pub(crate) neighbours: Neighbours,
     /// Live managed bytes, for each device.
     managed: Mutex<HashMap<u32, usize>>,
     /// Of all runtimes.
@@ -57,19 +53,12 @@ impl DriverState {
 
     /// Whether all work that this library gave any device is known to be done: freeing waits for all of them. Asks no device.
     pub(crate) fn is_known_idle(&self) -> bool {
-        self.is_known_idle_but(None)
-    }
-
-    /// The same but for the work of one stream, and what its next work comes after.
-    pub(crate) fn is_known_idle_but(&self, stream: Option<&Arc<StreamInner>>) -> bool {
         // Upgraded first: the last handle of a device must not go under the lock.
         let devices: Vec<_> = {
             let devices = self.devices.lock();
             devices.iter().filter_map(Weak::upgrade).collect()
         };
-        devices
-            .iter()
-            .all(|device| device.is_known_idle_but(stream))
+        devices.iter().all(|device| device.is_known_idle())
     }
 
     /// Counts `bytes` more on the device; beyond `limit` (live and new bytes together) it is refused with the bytes live now.

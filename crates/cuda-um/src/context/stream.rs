@@ -351,17 +351,6 @@ impl StreamInner {
         Ok(())
     }
 
-    /// Whether what is enqueued on this stream next comes after all work of the other.
-    pub(crate) fn comes_after(&self, other: &Arc<Self>) -> bool {
-        let is_other = |stream: &Weak<Self>| std::ptr::eq(stream.as_ptr(), Arc::as_ptr(other));
-        other.is_known_idle()
-            || self
-                .waited
-                .lock()
-                .iter()
-                .any(|(stream, seq)| is_other(stream) && *seq >= other.submitted())
-    }
-
     pub(crate) fn enqueue_wait(&self, event: &RawEvent) -> Result<()> {
         // SAFETY: both live; every `RawEvent` is recorded when it is made.
         unsafe {

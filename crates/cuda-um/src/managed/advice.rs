@@ -7,6 +7,7 @@ use crate::context::tracker::Access;
 use crate::driver::advice::Advice;
 use crate::error::{Error, Result};
 use crate::range;
+use crate::resource::cache::By;
 use std::ops::RangeBounds;
 
 impl<T> UnifiedBuffer<T> {
@@ -81,14 +82,12 @@ impl<T> UnifiedBuffer<T> {
                 .api()
                 .advise(device.ordinal(), addresses, number, location)
         }?;
-        let shadow = &self.raw.shadow;
+        let cache = &self.raw.cache;
         match advice {
-            Advice::SetReadMostly if range.len() == self.len() => shadow.set_read_mostly(),
+            Advice::SetReadMostly if range.len() == self.len() => cache.set_read_mostly(),
             Advice::SetReadMostly => {}
-            Advice::UnsetReadMostly => self.raw.as_user(Access::Move, None, |user| {
-                shadow.unset_read_mostly(&self.raw.extent(), user);
-            }),
-            _ => self.raw.moved_by_nobody_knows(),
+            Advice::UnsetReadMostly => cache.unset_read_mostly(),
+            _ => cache.touched(By::Unknown),
         }
         let (name, at) = advice.in_cudas_words();
         let part = self.raw.part_of(range::to_bytes::<T>(&range), Access::Move);

@@ -28,8 +28,8 @@ use std::ops::{Range, RangeBounds};
 ///
 /// let pool = UnifiedPool::new(&device, PoolOptions::default())?;
 /// let stream = device.stream()?;
-/// let weights = pool.from_slice(&[0.5f32; 32 << 10])?;
-/// let bias = pool.from_slice(&[1u64; 16 << 10])?;
+/// let weights = pool.from_slice(&vec![0.5f32; 1 << 20])?;
+/// let bias = pool.from_slice(&vec![1u64; 256 << 10])?;
 /// let mut batch = PrefetchBatch::new();
 /// batch.add(&weights).add(&bias);
 /// assert_eq!(batch.prefetch(Location::Host, &stream)?, 1);

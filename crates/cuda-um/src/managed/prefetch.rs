@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::range;
 use crate::resource::allocation::RawBuffer;
-use crate::resource::cache::Place;
+use crate::resource::cache::{By, Place};
 use smallvec::SmallVec;
 use std::ops::{Range, RangeBounds};
 
@@ -68,7 +68,7 @@ impl<T> UnifiedBuffer<T> {
             elided: missing.is_empty(),
         };
         if missing.is_empty() && stream.runtime().is_same(self.device().runtime()) {
-            // The shadow vouches for the location of what is there, and for no other.
+            // The cache vouches for the location of what is there, and for no other.
             if bytes.is_empty() || !self.raw.is_managed() {
                 self.device().runtime().check_location(location)?;
             }
@@ -118,7 +118,7 @@ pub(crate) fn missing(
     let start = extent.addresses.start;
     let range = start + bytes.start..start + bytes.end;
     match Place::of(location) {
-        Some(place) => raw.shadow.missing(&extent, range, place),
+        Some(place) => raw.cache.missing(&extent, range, place),
         None => smallvec::smallvec![range],
     }
 }
@@ -133,7 +133,7 @@ pub(crate) fn note_move(
 ) {
     match Place::of(location).filter(|_| enqueued) {
         Some(place) => raw.moved(bytes, place, stream.inner()),
-        None => raw.moved_by_nobody_knows(),
+        None => raw.cache.touched(By::Unknown),
     }
 }
 

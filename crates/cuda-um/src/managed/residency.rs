@@ -6,8 +6,8 @@ use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::range;
-use crate::resource::cache::Place;
-use crate::resource::cache::neighbours::User;
+use crate::resource::cache::extent::Extent;
+use crate::resource::cache::{By, Place};
 use cuda_um_sys::cudaMemRangeAttribute as Attribute;
 use std::ops::{Range, RangeBounds};
 
@@ -31,8 +31,8 @@ pub struct RangeAttributes {
 pub struct Residency {
     /// The part, in bytes from the buffer's beginning.
     pub bytes: Range<usize>,
-    /// Where it is, or will be when what is enqueued is done; `None` where nobody knows: parts of a block are in different places, or work
-    /// that may not be done, or a host guard of anything on the block, may take it elsewhere.
+    /// The location after all work that is enqueued. `None` if it is not known: the block is shared with other buffers, its pages are in
+    /// different places, or pending work or a host guard may still move it.
     pub location: Option<Location>,
 }
 
@@ -42,9 +42,10 @@ const NO_DEVICE: i32 = -2;
 impl<T> UnifiedBuffer<T> {
     /// Where the pages are, as far as is known: parts of one location, in order.
     ///
-    /// The library remembers what it did, by blocks of 2 MiB of addresses, and leaves out prefetches that would move nothing. From CUDA
-    /// 13.4 on this asks the driver (`cudaMemGetLocationInfo`, which looks at some pages of each block), after the work that moves
-    /// the buffer is done, and corrects what is remembered.
+    /// The library remembers the effect of its own calls for the blocks of 2 MiB that belong wholly to the buffer, and elides prefetches
+    /// that would move nothing. The location of a block that buffers share is not remembered. From CUDA 13.4 on this asks the driver
+    /// (`cudaMemGetLocationInfo`, which looks at some pages of each block), after the work that moves the buffer is done, and corrects
+    /// the remembered locations.
     ///
     /// ```
     /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -76,27 +77,32 @@ impl<T> UnifiedBuffer<T> {
             });
         }
         let extent = self.raw.extent();
+        let cache = &self.raw.cache;
+        let mut of_driver = None;
         if self.device().api().has_location_info() {
             for used in self.raw.in_flight.before(Access::Read) {
                 used.wait()?;
             }
-            // Once more where the first answer is not enough.
-            for _ in 0..2 {
-                let shadow = &self.raw.shadow;
-                let seen = |user: &User<'_>| shadow.ask(&extent, user);
-                let asked = self.raw.as_user(Access::Move, None, seen);
-                if !shadow.correct(&extent, &asked, &self.ask()?) {
-                    break;
-                }
-            }
+            // Pending work of other buffers may still move the blocks that they share with this one.
+            let is_idle = self.device().state().driver.is_known_idle();
+            let asked = cache.ask(!self.raw.in_flight.is_read_beside(None));
+            let places = self.ask(&extent)?;
+            cache.correct(&extent, &asked, &places);
+            of_driver = is_idle.then_some(places);
         }
         let start = extent.addresses.start;
         let mut parts: Vec<Residency> = Vec::new();
-        for (part, place) in self.raw.shadow.known(&extent) {
+        for (index, block) in extent.blocks().enumerate() {
+            let shared = || of_driver.as_ref()?[index];
+            let place = match extent.tracks(&(block..block + 1)) {
+                true => cache.location(&extent, block),
+                false => shared(),
+            };
             let location = place.map(|place| match place {
                 Place::Host => Location::Host,
                 Place::Device(ordinal) => Location::Device(ordinal),
             });
+            let part = extent.part(block);
             match parts.last_mut() {
                 Some(last) if last.location == location => last.bytes.end = part.end - start,
                 _ => parts.push(Residency {
@@ -112,16 +118,15 @@ impl<T> UnifiedBuffer<T> {
     /// library, by its address. Does nothing in a child made by `fork`, where nothing is prefetched.
     pub fn forget_residency(&self) {
         if self.raw.is_managed() && !self.device().api().origin.is_inherited() {
-            self.raw.moved_by_nobody_knows();
+            self.raw.cache.touched(By::Unknown);
         }
     }
 
     /// Where the driver says that each block is.
-    fn ask(&self) -> Result<Vec<Option<Place>>> {
+    fn ask(&self, extent: &Extent) -> Result<Vec<Option<Place>>> {
         let (device, start) = (self.device(), self.raw.pointer().as_ptr());
-        let blocks = self.raw.extent().parts();
-        let mut places = Vec::with_capacity(blocks.len());
-        for part in blocks {
+        let mut places = Vec::with_capacity(extent.blocks().len());
+        for part in extent.blocks().map(|block| extent.part(block)) {
             let range = start.with_addr(part.start)..start.with_addr(part.end);
             // SAFETY: a part of this buffer's live managed memory.
             let location = unsafe { device.api().location_info(device.ordinal(), range) }?;

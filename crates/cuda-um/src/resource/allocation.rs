@@ -14,8 +14,7 @@ use crate::error::{Error, Result};
 use crate::label::{Label, Name};
 use crate::resource::backing::{Backing, Kept, Source};
 use crate::resource::cache::extent::Extent;
-use crate::resource::cache::neighbours::{Later, User};
-use crate::resource::cache::{By, Place, Shadow};
+use crate::resource::cache::{By, Cache, Place};
 use crate::resource::host_access::HostAccess;
 use crate::resource::id;
 use crate::resource::pool::block::PoolBlock;
@@ -38,7 +37,7 @@ pub struct RawBuffer {
     bytes: usize,
     pub(crate) in_flight: InFlight,
     /// Of managed memory.
-    pub(crate) shadow: Shadow,
+    pub(crate) cache: Cache,
     label: Option<Label>,
     name: Option<Name>,
 }
@@ -87,7 +86,7 @@ impl RawBuffer {
             device_pointer,
             bytes,
             in_flight,
-            shadow: Shadow::default(),
+            cache: Cache::default(),
             label: None,
             name: None,
         }
@@ -197,58 +196,29 @@ impl RawBuffer {
         self.pointer
     }
 
-    /// What the shadow is about.
-    pub(crate) fn extent(&self) -> Extent<'_> {
+    /// The addresses for the residency cache.
+    pub(crate) fn extent(&self) -> Extent {
         let start = self.pointer.as_ptr().addr();
-        Extent {
-            addresses: start..start + self.bytes,
-            neighbours: &self.device().state().driver.neighbours,
-        }
+        let reserved_bytes = match &self.source {
+            Source::Pool(block) => block.bytes(),
+            Source::Own(..) => self.bytes,
+        };
+        Extent::new(start..start + self.bytes, start + reserved_bytes)
     }
 
-    /// The host may touch managed memory from now on, until the shadow is told that it has let go.
+    /// The host may touch managed memory from now on, until the cache is told that it has let go.
     pub(crate) fn held_by_host(&self, access: Access) {
-        let by = by(Place::Host, access).unwrap_or(By::Unknown);
-        self.as_user(access, None, |user| {
-            self.shadow.held(&self.extent(), by, user);
-        });
+        self.cache
+            .held(by(Place::Host, access).unwrap_or(By::Unknown));
     }
 
-    /// A range of bytes goes to a place, in the order of a stream.
+    /// A range of bytes moves to a place, in the order of a stream.
     pub(crate) fn moved(&self, bytes: &Range<usize>, place: Place, stream: &Arc<StreamInner>) {
         let extent = self.extent();
         let start = extent.addresses.start;
         let range = start + bytes.start..start + bytes.end;
-        self.as_user(Access::Move, Some(stream), |user| {
-            self.shadow.moved(&extent, range, place, user);
-        });
-    }
-
-    /// The memory may be anywhere.
-    pub(crate) fn moved_by_nobody_knows(&self) {
-        self.as_user(Access::Move, None, |user| {
-            self.shadow.touched(&self.extent(), By::Unknown, user);
-        });
-    }
-
-    /// Whoever uses it in the order of a stream or, the host, now.
-    pub(crate) fn as_user<R>(
-        &self,
-        access: Access,
-        stream: Option<&Arc<StreamInner>>,
-        note: impl FnOnce(&User<'_>) -> R,
-    ) -> R {
-        let driver = &self.device().state().driver;
-        note(&User {
-            buffer: self.id,
-            after_own: access == Access::Write || !self.in_flight.is_read_beside(stream),
-            after_all: &|| driver.is_known_idle_but(stream),
-            before: match (stream, access) {
-                (None, _) => Later::All,
-                (_, Access::Read) => Later::Nothing,
-                _ => Later::OfTheBuffer,
-            },
-        })
+        let is_last = !self.in_flight.is_read_beside(Some(stream));
+        self.cache.moved(&extent, range, place, is_last);
     }
 
     /// The addresses of a range of bytes that was checked.
@@ -393,9 +363,7 @@ impl Tracked for RawBuffer {
         if let Some(by) = by(Place::Device(stream.ordinal()), access)
             && self.is_managed()
         {
-            self.as_user(access, Some(stream), |user| {
-                self.shadow.touched(&self.extent(), by, user);
-            });
+            self.cache.touched(by);
         }
     }
 
@@ -413,7 +381,7 @@ impl Tracked for RawBuffer {
     }
 }
 
-/// A processor's use, for the shadow; a move is none.
+/// A processor's use, for the residency cache; a move is none.
 fn by(place: Place, access: Access) -> Option<By> {
     match access {
         Access::Read => Some(By::Reader(place)),

@@ -1,12 +1,14 @@
-//! The residency shadow: what the library remembers of where a buffer's pages are, so that it need not ask for what is so already.
+//! The residency cache: the location of a buffer's pages, as far as the library's own calls tell. A prefetch of pages that are there already is
+//! elided.
 //!
-//! Nothing depends on it but which prefetches are left out. It counts what this library does: prefetches set it, host guards, kernels on
-//! other devices, copies and advice clear it, in part or wholly. What is done past the library it does not see; where that matters,
-//! `UnifiedBuffer::forget_residency` clears it.
+//! A mistake costs time, and nothing else: the cache only decides which prefetches are elided. Prefetches fill it; host guards, kernels on
+//! other devices, copies and advice clear it, in part or wholly. Work outside the library is not seen; `UnifiedBuffer::forget_residency` clears
+//! the cache after such work.
+//!
+//! It tracks the blocks of 2 MiB that belong wholly to the buffer. In a block that buffers share, each of them may move the pages of the
+//! others, so nothing is known of it. The prefetch of such a block is enqueued each time, which takes about 2 microseconds.
 
 pub(crate) mod extent;
-mod known;
-pub(crate) mod neighbours;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
@@ -14,8 +16,6 @@ mod tests;
 
 use crate::driver::location::Location;
 use crate::resource::cache::extent::{Extent, blocks_of};
-use crate::resource::cache::known::Known;
-use crate::resource::cache::neighbours::{Found, Later, Seen, Stamp, User};
 use crate::sync::Mutex;
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
@@ -28,7 +28,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// NUMA nodes are not told apart from the host, so they are no place here.
+    /// `None` for NUMA nodes: they are not told apart from the host.
     pub(crate) fn of(location: Location) -> Option<Self> {
         match location {
             Location::Host => Some(Self::Host),
@@ -38,70 +38,71 @@ impl Place {
     }
 }
 
-/// Who uses a buffer, in a way that may move its pages.
+/// A use of a buffer that may move its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     /// A processor reads.
     Reader(Place),
     /// A processor writes.
     Writer(Place),
-    /// Advice, or somebody whom the library does not see.
+    /// Advice, or work that the library does not see.
     Unknown,
 }
 
-/// What is known of one buffer.
+/// The cache of one buffer.
 #[derive(Default)]
-pub(crate) struct Shadow {
+pub(crate) struct Cache {
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
     known: Known,
-    /// How often anything happened.
+    /// Counts all that happens to the buffer.
     changes: u64,
     /// All of it is read-mostly: reads leave the pages where they are.
     read_mostly: bool,
     /// Host guards that live.
     guards: usize,
-    /// What those do moves pages, so the neighbours on a block were told.
-    holds: bool,
 }
 
-/// How a buffer was when the driver was asked where it is.
+/// Known locations of the tracked blocks.
+#[derive(Default)]
+enum Known {
+    #[default]
+    Nothing,
+    /// All of them.
+    Whole(Place),
+    Blocks(Vec<Option<Place>>),
+}
+
+/// The state of a buffer when the driver was asked for its location.
 pub(crate) struct Asked {
     changes: u64,
-    /// Of the first and the last block.
-    edges: [Seen; 2],
-    buffer: u64,
-    after_own: bool,
-    after_all: bool,
+    /// No other use of the buffer may still run.
+    is_last: bool,
 }
 
-impl Shadow {
-    /// Of a range of addresses in the buffer, what is not known to be at the place: neighbouring blocks joined.
+impl Cache {
+    /// The parts of a range of addresses in the buffer that are not known to be at the place: neighbouring blocks joined.
     pub(crate) fn missing(
         &self,
-        extent: &Extent<'_>,
+        extent: &Extent,
         range: Range<usize>,
         place: Place,
     ) -> SmallVec<[Range<usize>; 1]> {
         let state = self.state.lock();
-        let blocks = match &state.known {
+        let blocks = blocks_of(&range);
+        let is_tracked = extent.tracks(&blocks);
+        match &state.known {
             Known::Nothing => return smallvec![range],
-            Known::Whole(at, stamps) if *at == place && *stamps == extent.stamps() => {
-                return SmallVec::new();
-            }
-            Known::Whole(..) => return smallvec![range],
-            Known::Blocks(blocks) => blocks,
-        };
-        let is_there = |block: usize| {
-            let at = blocks[extent.index(block)];
-            at.is_some_and(|(at, stamp)| at == place && extent.is_current(block, stamp))
-        };
+            Known::Whole(at) if *at != place => return smallvec![range],
+            Known::Whole(_) if is_tracked => return SmallVec::new(),
+            Known::Whole(_) | Known::Blocks(_) => {}
+        }
         let mut missing: SmallVec<[Range<usize>; 1]> = SmallVec::new();
-        for block in blocks_of(&range) {
-            if is_there(block) {
+        for block in blocks {
+            if state.known.at(extent, block) == Some(place) {
                 continue;
             }
             let part = extent.part(block);
@@ -114,78 +115,46 @@ impl Shadow {
         missing
     }
 
-    /// A range moves to a place: enqueued, so everybody who looks comes after it. Where other work may come after it too, and take the
-    /// range elsewhere, it is not known to be there.
-    pub(crate) fn moved(
-        &self,
-        extent: &Extent<'_>,
-        range: Range<usize>,
-        place: Place,
-        user: &User<'_>,
-    ) {
+    /// A range moves to a place: the prefetch is enqueued. Unless it `is_last`, a read of the buffer may run after it and take the pages
+    /// elsewhere, so the range is not known to be there.
+    pub(crate) fn moved(&self, extent: &Extent, range: Range<usize>, place: Place, is_last: bool) {
         let mut state = self.state.lock();
         state.changes += 1;
-        let touched = blocks_of(&range);
-        let touch = |edge: usize| {
-            let touched = touched.contains(&edge).then_some(edge)?;
-            extent.neighbours.touch(touched, Some(place), user)
-        };
-        let [first, last] = extent.edges();
-        let at_first = touch(first);
-        let at_last = if last == first { at_first } else { touch(last) };
-        let stays = state.stays(place) && (user.after_own || (user.after_all)());
-        if range == extent.addresses
-            && stays
-            && let (Some(first), Some(last)) = (at_first, at_last)
-        {
-            state.known = Known::Whole(place, [first, last]);
+        let stays = is_last && state.stays(place);
+        if stays && range == extent.addresses {
+            state.known = Known::Whole(place);
             return;
         }
-        let blocks = state.known.as_blocks(extent);
-        for block in touched.clone() {
-            let stamp = match block {
-                _ if !stays => None,
-                block if block == first => at_first,
-                block if block == last => at_last,
-                _ => Some(Stamp::default()),
-            };
+        let known = state.known.as_blocks(extent);
+        for block in extent.tracked_of(&blocks_of(&range)) {
             let part = extent.part(block);
-            let entry = &mut blocks[extent.index(block)];
-            let whole = range.start <= part.start && part.end <= range.end;
-            let was_there = entry.is_some_and(|(at, _)| at == place);
-            match stamp {
-                Some(stamp) if whole => *entry = Some((place, stamp)),
-                Some(_) if was_there => {}
+            let is_whole = range.start <= part.start && part.end <= range.end;
+            let entry = &mut known[extent.index(block)];
+            match stays {
+                true if is_whole => *entry = Some(place),
+                true if *entry == Some(place) => {}
                 _ => *entry = None,
             }
         }
     }
 
-    /// Somebody uses the buffer, and may move any part of it.
-    pub(crate) fn touched(&self, extent: &Extent<'_>, by: By, user: &User<'_>) {
-        self.state.lock().touched(extent, by, user);
+    /// A use of the buffer may move any part of it.
+    pub(crate) fn touched(&self, by: By) {
+        self.state.lock().touched(by);
     }
 
     /// The host may touch the buffer from now on, until `let_go`.
-    pub(crate) fn held(&self, extent: &Extent<'_>, by: By, user: &User<'_>) {
+    pub(crate) fn held(&self, by: By) {
         let mut state = self.state.lock();
         state.guards += 1;
-        if !(state.read_mostly && matches!(by, By::Reader(_))) {
-            state.hold(extent);
-        }
-        state.touched(extent, by, user);
+        state.touched(by);
     }
 
-    /// A guard of the host is gone.
-    pub(crate) fn let_go(&self, extent: &Extent<'_>) {
+    /// A host guard is dropped.
+    pub(crate) fn let_go(&self) {
         let mut state = self.state.lock();
         state.changes += 1;
         state.guards -= 1;
-        if state.guards == 0 && std::mem::take(&mut state.holds) {
-            extent
-                .each_edge()
-                .for_each(|edge| extent.neighbours.release(edge));
-        }
     }
 
     /// All of the buffer is read-mostly from now on.
@@ -195,114 +164,92 @@ impl Shadow {
         state.read_mostly = true;
     }
 
-    /// Some of the buffer may not be read-mostly any more, and be anywhere.
-    pub(crate) fn unset_read_mostly(&self, extent: &Extent<'_>, user: &User<'_>) {
+    /// Some of the buffer may no longer be read-mostly, and may be anywhere.
+    pub(crate) fn unset_read_mostly(&self) {
         let mut state = self.state.lock();
         state.read_mostly = false;
-        if state.guards > 0 {
-            state.hold(extent);
-        }
-        state.touched(extent, By::Unknown, user);
+        state.touched(By::Unknown);
     }
 
-    /// What is known of each block: the addresses of the buffer's part, and the place.
-    pub(crate) fn known(&self, extent: &Extent<'_>) -> Vec<(Range<usize>, Option<Place>)> {
-        let mut state = self.state.lock();
-        let blocks = state.known.as_blocks(extent);
-        let current = |block: usize, at: &Option<(Place, Stamp)>| {
-            at.filter(|(_, stamp)| extent.is_current(block, *stamp))
-                .map(|(place, _)| place)
-        };
-        extent
-            .blocks()
-            .zip(blocks.iter())
-            .map(|(block, at)| (extent.part(block), current(block, at)))
-            .collect()
+    /// The known location of a block.
+    pub(crate) fn location(&self, extent: &Extent, block: usize) -> Option<Place> {
+        self.state.lock().known.at(extent, block)
     }
 
-    /// The driver is going to be asked where each block is.
-    pub(crate) fn ask(&self, extent: &Extent<'_>, user: &User<'_>) -> Asked {
-        // In this order: what comes in between changes the blocks.
-        let changes = self.state.lock().changes;
-        let edges = extent.edges().map(|edge| extent.neighbours.see(edge));
+    /// To be called before the driver is asked for the location of each block.
+    pub(crate) fn ask(&self, is_last: bool) -> Asked {
         Asked {
-            changes,
-            edges,
-            buffer: user.buffer,
-            after_own: user.after_own,
-            after_all: (user.after_all)(),
+            changes: self.state.lock().changes,
+            is_last,
         }
     }
 
-    /// What the driver said. Where work may still take a block elsewhere, or something has happened since, nothing is known by that.
-    /// Whether it pays to ask once more: others were thought to be elsewhere, and what they do in the meantime would not have shown.
-    pub(crate) fn correct(
-        &self,
-        extent: &Extent<'_>,
-        asked: &Asked,
-        places: &[Option<Place>],
-    ) -> bool {
+    /// Takes the driver's answer for each block of the extent, unless the buffer was used since it was asked.
+    pub(crate) fn correct(&self, extent: &Extent, asked: &Asked, places: &[Option<Place>]) {
         let mut state = self.state.lock();
         if state.changes != asked.changes {
-            return false;
+            return;
         }
         state.changes += 1;
-        let user = User {
-            buffer: asked.buffer,
-            after_own: asked.after_own,
-            after_all: &|| asked.after_all,
-            before: Later::All,
-        };
-        let [first, last] = extent.edges();
-        let mut again = false;
-        let mut found = |(block, place): (usize, &Option<Place>)| {
-            let is_ordered = asked.after_own || asked.after_all;
-            let place = place.filter(|place| is_ordered && state.stays(*place))?;
-            let seen = match block {
-                block if block == first => &asked.edges[0],
-                block if block == last => &asked.edges[1],
-                _ => return Some((place, Stamp::default())),
-            };
-            match extent.neighbours.found(block, seen, place, &user) {
-                Found::There(stamp) => Some((place, stamp)),
-                Found::AskAgain => {
-                    again = true;
-                    None
-                }
-                Found::Nothing => None,
-            }
-        };
-        let known = extent.blocks().zip(places).map(&mut found).collect();
+        let tracked = extent.blocks().zip(places);
+        let tracked = tracked.filter(|(block, _)| extent.tracks(&(*block..*block + 1)));
+        let known = tracked
+            .map(|(_, place)| place.filter(|place| asked.is_last && state.stays(*place)))
+            .collect();
         state.known = Known::Blocks(known);
-        again
     }
 }
 
 impl State {
-    /// Whether what goes to a place is not taken back by the host at any time.
+    /// Whether pages that go to a place stay there while the host has its guards.
     fn stays(&self, place: Place) -> bool {
         place == Place::Host || self.guards == 0 || self.read_mostly
     }
 
-    fn touched(&mut self, extent: &Extent<'_>, by: By, user: &User<'_>) {
+    fn touched(&mut self, by: By) {
         self.changes += 1;
-        let stays = match by {
-            By::Reader(_) if self.read_mostly => return,
-            By::Reader(place) | By::Writer(place) => Some(place),
-            By::Unknown => None,
-        };
-        self.known.keep(stays);
-        extent.each_edge().for_each(|edge| {
-            extent.neighbours.touch(edge, stays, user);
-        });
+        match by {
+            By::Reader(_) if self.read_mostly => {}
+            By::Reader(place) | By::Writer(place) => self.known.keep(Some(place)),
+            By::Unknown => self.known.keep(None),
+        }
+    }
+}
+
+impl Known {
+    fn at(&self, extent: &Extent, block: usize) -> Option<Place> {
+        match self {
+            _ if !extent.tracks(&(block..block + 1)) => None,
+            Self::Nothing => None,
+            Self::Whole(place) => Some(*place),
+            Self::Blocks(blocks) => blocks[extent.index(block)],
+        }
     }
 
-    /// Tells the neighbours, before they are told where the blocks go.
-    fn hold(&mut self, extent: &Extent<'_>) {
-        if !std::mem::replace(&mut self.holds, true) {
-            extent
-                .each_edge()
-                .for_each(|edge| extent.neighbours.hold(edge));
+    fn as_blocks(&mut self, extent: &Extent) -> &mut Vec<Option<Place>> {
+        let all = |place| vec![place; extent.tracked_blocks()];
+        match self {
+            Self::Nothing => *self = Self::Blocks(all(None)),
+            Self::Whole(place) => *self = Self::Blocks(all(Some(*place))),
+            Self::Blocks(_) => {}
+        }
+        match self {
+            Self::Blocks(blocks) => blocks,
+            _ => unreachable!("unfolded above"),
+        }
+    }
+
+    /// Forgets all that is not at this place.
+    fn keep(&mut self, place: Option<Place>) {
+        match self {
+            Self::Nothing => {}
+            Self::Whole(at) if Some(*at) == place => {}
+            Self::Whole(_) => *self = Self::Nothing,
+            Self::Blocks(blocks) => {
+                for at in blocks {
+                    *at = at.filter(|at| Some(*at) == place);
+                }
+            }
         }
     }
 }

@@ -30,7 +30,7 @@ impl Drop for HostAccess<'_> {
         if let Some(raw) = self.held
             && !raw.device().api().origin.is_inherited()
         {
-            raw.shadow.let_go(&raw.extent());
+            raw.cache.let_go();
         }
     }
 }

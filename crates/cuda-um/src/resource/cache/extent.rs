@@ -1,56 +1,57 @@
-//! The addresses of a buffer, cut into blocks.
+//! The addresses of a buffer, cut into blocks of 2 MiB, the most that the driver migrates together.
 
-use crate::resource::cache::neighbours::{BLOCK, Neighbours, Stamp};
 use std::ops::Range;
 
-/// The addresses of a buffer, and what others do with the blocks that it shares.
+/// Bytes of a block.
+pub(crate) const BLOCK: usize = 2 << 20;
+
+/// The addresses of a buffer, and the blocks that belong to it wholly. Blocks are numbered by their address.
 #[derive(Clone)]
-pub(crate) struct Extent<'a> {
+pub(crate) struct Extent {
     pub(crate) addresses: Range<usize>,
-    pub(crate) neighbours: &'a Neighbours,
+    tracked: Range<usize>,
 }
 
-impl Extent<'_> {
-    /// The number of a block among those of the buffer.
-    pub(crate) fn index(&self, block: usize) -> usize {
-        block - self.addresses.start / BLOCK
+impl Extent {
+    /// The extent of a buffer at these addresses, whose memory goes on to `reserved_end`: no other buffer has memory before that.
+    pub(crate) fn new(addresses: Range<usize>, reserved_end: usize) -> Self {
+        let first = addresses.start.div_ceil(BLOCK);
+        let end = (reserved_end / BLOCK).min(addresses.end.div_ceil(BLOCK));
+        Self {
+            addresses,
+            tracked: first..end.max(first),
+        }
     }
 
-    /// The numbers of the blocks.
+    /// Whether all of these blocks are tracked.
+    pub(crate) fn tracks(&self, blocks: &Range<usize>) -> bool {
+        self.tracked.start <= blocks.start && blocks.end <= self.tracked.end
+    }
+
+    /// Those of these blocks that are tracked.
+    pub(crate) fn tracked_of(&self, blocks: &Range<usize>) -> Range<usize> {
+        blocks.start.max(self.tracked.start)..blocks.end.min(self.tracked.end)
+    }
+
+    /// How many blocks are tracked.
+    pub(crate) fn tracked_blocks(&self) -> usize {
+        self.tracked.len()
+    }
+
+    /// The place of a tracked block among the tracked ones.
+    pub(crate) fn index(&self, block: usize) -> usize {
+        block - self.tracked.start
+    }
+
+    /// The numbers of all blocks that have a part of the buffer.
     pub(crate) fn blocks(&self) -> Range<usize> {
         blocks_of(&self.addresses)
     }
 
-    /// Its parts of all blocks.
-    pub(crate) fn parts(&self) -> Vec<Range<usize>> {
-        self.blocks().map(|block| self.part(block)).collect()
-    }
-
-    /// Its part of a block.
+    /// The buffer's part of a block.
     pub(crate) fn part(&self, block: usize) -> Range<usize> {
         let start = (block * BLOCK).max(self.addresses.start);
         start..((block + 1) * BLOCK).min(self.addresses.end)
-    }
-
-    /// The blocks that it may share: the first and the last, which may be one.
-    pub(crate) fn edges(&self) -> [usize; 2] {
-        let blocks = self.blocks();
-        [blocks.start, blocks.end.saturating_sub(1)]
-    }
-
-    /// Each of those once.
-    pub(crate) fn each_edge(&self) -> impl Iterator<Item = usize> + use<> {
-        let [first, last] = self.edges();
-        std::iter::once(first).chain((last != first).then_some(last))
-    }
-
-    pub(crate) fn stamps(&self) -> [Stamp; 2] {
-        self.edges().map(|block| self.neighbours.stamp(block))
-    }
-
-    /// Whether nothing has happened to a block since; to those in the middle nothing of others can.
-    pub(crate) fn is_current(&self, block: usize, stamp: Stamp) -> bool {
-        !self.edges().contains(&block) || self.neighbours.stamp(block) == stamp
     }
 }
 

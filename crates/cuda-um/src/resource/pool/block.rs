@@ -86,6 +86,10 @@ impl PoolBlock {
         self.home.pool.device()
     }
 
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(crate) fn kind(&self) -> MemoryKind {
         self.kind
     }

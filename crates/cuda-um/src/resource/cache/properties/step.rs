@@ -10,7 +10,6 @@ pub(crate) enum Step {
         buffer: usize,
         stream: usize,
         writes: bool,
-        shy: Shy,
     },
     Prefetch {
         buffer: usize,
@@ -18,14 +17,13 @@ pub(crate) enum Step {
         place: usize,
         /// All of the buffer, or some of its blocks, of which the last one may be cut short.
         blocks: Option<(usize, usize, bool)>,
-        shy: Shy,
+        is_unsure: bool,
     },
     Guard {
         buffer: usize,
         writes: bool,
         /// It lives until `EndGuard`.
         lives: bool,
-        shy: Shy,
     },
     /// Of the guards that live.
     EndGuard {
@@ -42,7 +40,7 @@ pub(crate) enum Step {
     Ask {
         buffer: usize,
         places: [Option<usize>; 4],
-        shy: Shy,
+        is_unsure: bool,
     },
     /// Its answer arrives.
     Answer {
@@ -61,46 +59,46 @@ pub(crate) enum Step {
     },
 }
 
-/// What the library does not know, though it is so: that all other uses of the buffer come before, that all other work does.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Shy {
-    pub(crate) of_own: bool,
-    pub(crate) of_all: bool,
-}
-
-fn shy() -> impl Strategy<Value = Shy> {
-    (prop::bool::weighted(0.1), prop::bool::weighted(0.3))
-        .prop_map(|(of_own, of_all)| Shy { of_own, of_all })
+/// The library cannot see that all other uses of the buffer come before.
+fn is_unsure() -> impl Strategy<Value = bool> {
+    prop::bool::weighted(0.1)
 }
 
 pub(crate) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
     let (buffer, stream, place) = (0..BUFFERS, 0..STREAMS.len(), 0..PLACES.len());
     let some = prop::option::of((0..4_usize, 1..4_usize, any::<bool>()));
-    let kernel = (buffer.clone(), stream.clone(), any::<bool>(), shy()).prop_map(
-        |(buffer, stream, writes, shy)| Step::Kernel {
-            buffer,
-            stream,
-            writes,
-            shy,
-        },
-    );
-    let prefetch = (buffer.clone(), stream.clone(), place.clone(), some, shy()).prop_map(
-        |(buffer, stream, place, blocks, shy)| Step::Prefetch {
-            buffer,
-            stream,
-            place,
-            blocks,
-            shy,
-        },
-    );
-    let guard = (buffer.clone(), any::<bool>(), any::<bool>(), shy()).prop_map(
-        |(buffer, writes, lives, shy)| Step::Guard {
-            buffer,
-            writes,
-            lives,
-            shy,
-        },
-    );
+    let kernel =
+        (buffer.clone(), stream.clone(), any::<bool>()).prop_map(|(buffer, stream, writes)| {
+            Step::Kernel {
+                buffer,
+                stream,
+                writes,
+            }
+        });
+    let prefetch = (
+        buffer.clone(),
+        stream.clone(),
+        place.clone(),
+        some,
+        is_unsure(),
+    )
+        .prop_map(
+            |(buffer, stream, place, blocks, is_unsure)| Step::Prefetch {
+                buffer,
+                stream,
+                place,
+                blocks,
+                is_unsure,
+            },
+        );
+    let guard =
+        (buffer.clone(), any::<bool>(), any::<bool>()).prop_map(|(buffer, writes, lives)| {
+            Step::Guard {
+                buffer,
+                writes,
+                lives,
+            }
+        });
     let places = prop::array::uniform4(prop::option::weighted(0.8, place));
     let step = prop_oneof![
         4 => kernel,
@@ -109,7 +107,7 @@ pub(crate) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
         2 => (0..3_usize).prop_map(|guard| Step::EndGuard { guard }),
         1 => buffer.clone().prop_map(|buffer| Step::Advise { buffer }),
         1 => (buffer.clone(), any::<bool>()).prop_map(|(buffer, set)| Step::ReadMostly { buffer, set }),
-        2 => (buffer.clone(), places, shy()).prop_map(|(buffer, places, shy)| Step::Ask { buffer, places, shy }),
+        2 => (buffer.clone(), places, is_unsure()).prop_map(|(buffer, places, is_unsure)| Step::Ask { buffer, places, is_unsure }),
         2 => buffer.clone().prop_map(|buffer| Step::Answer { buffer }),
         3 => (stream.clone(), stream.clone()).prop_map(|(stream, on)| Step::StreamWaits { stream, on }),
         1 => stream.prop_map(|stream| Step::Synchronize { stream }),
@@ -120,28 +118,25 @@ pub(crate) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
 
 /// Of one stream, of which the library knows all there is to know.
 pub(crate) fn on_one_stream() -> impl Strategy<Value = Step> {
-    let shy = Shy::default();
     let (buffer, place) = (0..BUFFERS, 0..PLACES.len());
     let some = prop::option::of((0..4_usize, 1..4_usize, any::<bool>()));
     prop_oneof![
         (buffer.clone(), any::<bool>()).prop_map(move |(buffer, writes)| Step::Kernel {
             buffer,
             stream: 0,
-            writes,
-            shy
+            writes
         }),
         (buffer.clone(), place, some).prop_map(move |(buffer, place, blocks)| Step::Prefetch {
             buffer,
             stream: 0,
             place,
             blocks,
-            shy
+            is_unsure: false
         }),
         (buffer.clone(), any::<bool>()).prop_map(move |(buffer, writes)| Step::Guard {
             buffer,
             writes,
-            lives: false,
-            shy
+            lives: false
         }),
         buffer.clone().prop_map(|buffer| Step::Advise { buffer }),
         buffer.prop_map(|buffer| Step::Replace { buffer }),

@@ -1,24 +1,22 @@
 //! Buffers, streams and what is ordered after what: each use as an event, with all events that come before it for certain.
 
 use crate::context::tracker::Access;
-use crate::resource::cache::extent::Extent;
-use crate::resource::cache::neighbours::{BLOCK, Later, Neighbours, User};
-use crate::resource::cache::properties::step::{Shy, Step};
-use crate::resource::cache::{Asked, By, Place, Shadow};
+use crate::resource::cache::extent::{BLOCK, Extent};
+use crate::resource::cache::properties::step::Step;
+use crate::resource::cache::{Asked, By, Cache, Place};
 use std::ops::Range;
 
 pub(crate) const PLACES: [Place; 3] = [Place::Host, Place::Device(0), Place::Device(1)];
 /// The devices of the streams.
 pub(crate) const STREAMS: [u32; 4] = [0, 0, 1, 1];
-/// Neighbours in blocks 3 and 4; the last one is elsewhere, but has the entry of block 3 in the table.
+/// The first two share a block. The memory of the third goes on to the end of its last block, as that of a pool's block does.
 const ADDRESSES: [Range<usize>; BUFFERS] = [
     BLOCK..3 * BLOCK + BLOCK / 2,
-    3 * BLOCK + BLOCK / 2..3 * BLOCK + 3 * BLOCK / 4,
-    3 * BLOCK + 3 * BLOCK / 4..4 * BLOCK + 100,
-    4 * BLOCK + 4096..7 * BLOCK,
-    4099 * BLOCK..4100 * BLOCK,
+    3 * BLOCK + BLOCK / 2..6 * BLOCK,
+    6 * BLOCK..8 * BLOCK + 100,
 ];
-pub(crate) const BUFFERS: usize = 5;
+const RESERVED_END: [usize; BUFFERS] = [ADDRESSES[0].end, ADDRESSES[1].end, 9 * BLOCK];
+pub(crate) const BUFFERS: usize = 3;
 
 /// Events as bits.
 type Set = u128;
@@ -46,15 +44,12 @@ struct Buffer {
     written: Set,
     used: Set,
     read_mostly: bool,
-    shadow: Shadow,
-    /// How often it was replaced.
-    former: u64,
+    cache: Cache,
     asked: Option<(Asked, [Option<usize>; 4])>,
 }
 
 #[derive(Default)]
 pub(crate) struct World {
-    neighbours: Neighbours,
     buffers: [Buffer; BUFFERS],
     events: Vec<Event>,
     /// What the next work of each stream comes after.
@@ -69,15 +64,12 @@ fn blocks(addresses: &Range<usize>) -> Range<usize> {
 }
 
 impl World {
-    pub(crate) fn extent(&self, buffer: usize) -> Extent<'_> {
-        Extent {
-            addresses: ADDRESSES[buffer].clone(),
-            neighbours: &self.neighbours,
-        }
+    pub(crate) fn extent(&self, buffer: usize) -> Extent {
+        Extent::new(ADDRESSES[buffer].clone(), RESERVED_END[buffer])
     }
 
-    pub(crate) fn shadow(&self, buffer: usize) -> &Shadow {
-        &self.buffers[buffer].shadow
+    pub(crate) fn cache(&self, buffer: usize) -> &Cache {
+        &self.buffers[buffer].cache
     }
 
     /// Whether a prefetch of this part of a buffer to the place, enqueued now on any stream, would move nothing, in whatever order the
@@ -116,31 +108,23 @@ impl World {
                 buffer,
                 stream,
                 writes,
-                shy,
-            } => self.kernel(buffer, stream, writes, shy),
+            } => self.kernel(buffer, stream, writes),
             Step::Prefetch {
                 buffer,
                 stream,
                 place,
                 blocks,
-                shy,
-            } => self.prefetch(buffer, stream, PLACES[place], blocks, shy),
+                is_unsure,
+            } => self.prefetch(buffer, stream, PLACES[place], blocks, is_unsure),
             Step::Guard {
                 buffer,
                 writes,
                 lives,
-                shy,
-            } => self.guard(buffer, writes, lives, shy),
+            } => self.guard(buffer, writes, lives),
             Step::EndGuard { guard } => self.end_guard(guard),
             Step::Advise { buffer } if self.is_free(buffer, false) => {
                 self.on_host(buffer, Some(None), None);
-                self.tell(
-                    buffer,
-                    None,
-                    Access::Move,
-                    Shy::default(),
-                    |shadow, extent, user| shadow.touched(extent, By::Unknown, user),
-                );
+                self.cache(buffer).touched(By::Unknown);
             }
             Step::ReadMostly { buffer, set } if self.is_free(buffer, false) => {
                 self.read_mostly(buffer, set)
@@ -148,14 +132,14 @@ impl World {
             Step::Ask {
                 buffer,
                 places,
-                shy,
-            } if self.is_free(buffer, false) => self.ask(buffer, places, shy),
+                is_unsure,
+            } if self.is_free(buffer, false) => self.ask(buffer, places, is_unsure),
             Step::Answer { buffer } => {
                 if let Some((asked, places)) = self.buffers[buffer].asked.take() {
                     let extent = self.extent(buffer);
                     let places = places.map(|place| place.map(|place| PLACES[place]));
                     let of_blocks = &places[..extent.blocks().len()];
-                    self.shadow(buffer).correct(&extent, &asked, of_blocks);
+                    self.cache(buffer).correct(&extent, &asked, of_blocks);
                 }
             }
             Step::StreamWaits { stream, on } => self.streams[stream] |= self.streams[on],
@@ -166,7 +150,6 @@ impl World {
                     // Everything comes after all that the former owner left.
                     written: old.used,
                     used: old.used,
-                    former: old.former + 1,
                     ..Buffer::default()
                 };
             }
@@ -180,36 +163,15 @@ impl World {
         guards.all(|guard| !guard.writes && !writes)
     }
 
-    /// Tells the library of the event that was last, or of a use of the host that is none.
-    fn tell<R>(
-        &self,
-        buffer: usize,
-        stream: Option<usize>,
-        access: Access,
-        shy: Shy,
-        tell: impl FnOnce(&Shadow, &Extent<'_>, &User<'_>) -> R,
-    ) -> R {
-        let before = match stream {
-            Some(_) => self.events.last().map_or(0, |event| event.before),
-            None => self.done,
+    /// Whether the last event, or the host now, comes after all other uses of the buffer.
+    fn is_last(&self, buffer: usize, on_stream: bool) -> bool {
+        let before = match on_stream {
+            true => self.events.last().map_or(0, |event| event.before),
+            false => self.done,
         };
-        let known = self.events.len() - usize::from(stream.is_some());
-        let is_before = |event: usize| before >> event & 1 == 1;
-        let after_own =
-            (0..known).all(|event| self.events[event].buffer != buffer || is_before(event));
-        let after_all = (0..known).all(is_before);
-        let user = User {
-            // Numbers are not used again.
-            buffer: buffer as u64 + self.buffers[buffer].former * BUFFERS as u64,
-            after_own: access == Access::Write || after_own && !shy.of_own,
-            after_all: &|| after_all && !shy.of_all,
-            before: match (stream, access) {
-                (None, _) => Later::All,
-                (_, Access::Read) => Later::Nothing,
-                _ => Later::OfTheBuffer,
-            },
-        };
-        tell(&self.buffers[buffer].shadow, &self.extent(buffer), &user)
+        let known = self.events.len() - usize::from(on_stream);
+        let mut own = (0..known).filter(|&event| self.events[event].buffer == buffer);
+        own.all(|event| before >> event & 1 == 1)
     }
 
     fn on_stream(
@@ -262,7 +224,7 @@ impl World {
         self.done |= 1 << number;
     }
 
-    fn kernel(&mut self, buffer: usize, stream: usize, writes: bool, shy: Shy) {
+    fn kernel(&mut self, buffer: usize, stream: usize, writes: bool) {
         if !self.is_free(buffer, writes) {
             return;
         }
@@ -274,9 +236,7 @@ impl World {
         let moves = writes || !self.buffers[buffer].read_mostly;
         let may_take = moves.then(|| (blocks(&ADDRESSES[buffer]), Some(place)));
         self.on_stream(buffer, stream, access, may_take, Vec::new());
-        self.tell(buffer, Some(stream), access, shy, |shadow, extent, user| {
-            shadow.touched(extent, by, user)
-        });
+        self.cache(buffer).touched(by);
     }
 
     fn prefetch(
@@ -285,12 +245,13 @@ impl World {
         stream: usize,
         place: Place,
         some: Option<(usize, usize, bool)>,
-        shy: Shy,
+        is_unsure: bool,
     ) {
         if !self.is_free(buffer, false) {
             return;
         }
-        let parts = self.extent(buffer).parts();
+        let extent = self.extent(buffer);
+        let parts: Vec<_> = extent.blocks().map(|block| extent.part(block)).collect();
         let range = match some {
             None => ADDRESSES[buffer].clone(),
             Some((first, count, is_cut)) => {
@@ -310,22 +271,17 @@ impl World {
             Some((blocks(&range), Some(place))),
             puts,
         );
-        self.tell(
-            buffer,
-            Some(stream),
-            Access::Move,
-            shy,
-            |shadow, extent, user| shadow.moved(extent, range, place, user),
-        );
+        let is_last = self.is_last(buffer, true) && !is_unsure;
+        self.cache(buffer).moved(&extent, range, place, is_last);
     }
 
-    fn guard(&mut self, buffer: usize, writes: bool, lives: bool, shy: Shy) {
+    fn guard(&mut self, buffer: usize, writes: bool, lives: bool) {
         if !self.is_free(buffer, writes) {
             return;
         }
-        let (access, by) = match writes {
-            true => (Access::Write, By::Writer(Place::Host)),
-            false => (Access::Read, By::Reader(Place::Host)),
+        let by = match writes {
+            true => By::Writer(Place::Host),
+            false => By::Reader(Place::Host),
         };
         let uses = &self.buffers[buffer];
         self.done |= if writes { uses.used } else { uses.written };
@@ -335,9 +291,7 @@ impl World {
             self.moves(&guard).then_some(Some(Place::Host)),
             None,
         );
-        self.tell(buffer, None, access, shy, |shadow, extent, user| {
-            shadow.held(extent, by, user)
-        });
+        self.cache(buffer).held(by);
         self.guards.push(guard);
         if !lives {
             self.end_guard(self.guards.len() - 1);
@@ -353,7 +307,7 @@ impl World {
                 self.moves(&guard).then_some(Some(Place::Host)),
                 None,
             );
-            self.shadow(guard.buffer).let_go(&self.extent(guard.buffer));
+            self.cache(guard.buffer).let_go();
         }
     }
 
@@ -369,7 +323,7 @@ impl World {
                 self.on_host(buffer, Some(Some(Place::Host)), None);
             }
             self.buffers[buffer].read_mostly = true;
-            self.shadow(buffer).set_read_mostly();
+            self.cache(buffer).set_read_mostly();
             return;
         }
         self.buffers[buffer].read_mostly = false;
@@ -384,18 +338,14 @@ impl World {
             }
         }
         self.on_host(buffer, Some(None), None);
-        self.tell(
-            buffer,
-            None,
-            Access::Move,
-            Shy::default(),
-            |shadow, extent, user| shadow.unset_read_mostly(extent, user),
-        );
+        self.cache(buffer).unset_read_mostly();
     }
 
-    fn ask(&mut self, buffer: usize, places: [Option<usize>; 4], shy: Shy) {
+    fn ask(&mut self, buffer: usize, places: [Option<usize>; 4], is_unsure: bool) {
         self.done |= self.buffers[buffer].written;
-        let asked = self.tell(buffer, None, Access::Move, shy, Shadow::ask);
+        let asked = self
+            .cache(buffer)
+            .ask(self.is_last(buffer, false) && !is_unsure);
         let found = blocks(&ADDRESSES[buffer]).zip(places);
         let puts = found
             .filter_map(|(block, place)| Some((block, PLACES[place?])))
