@@ -12,6 +12,7 @@ pub(crate) mod exclusion;
     allow(dead_code, reason = "the profiler is the only observer")
 )]
 pub(crate) mod observer;
+mod parts;
 pub(crate) mod reclaim;
 // Not in `reclaim`: `tests/loom` compiles that file with the locks of loom.
 #[cfg(test)]

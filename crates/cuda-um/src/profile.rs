@@ -20,6 +20,7 @@
 //! What this module does not do: say which of it was avoidable, or draw it (`cuda_um_trace` does).
 
 mod counter;
+mod counts;
 mod cupti;
 mod decode;
 mod error;
@@ -28,7 +29,8 @@ mod options;
 mod session;
 mod settle;
 
-pub use crate::profile::counter::{MigrationCounter, MigrationCounts};
+pub use crate::profile::counter::MigrationCounter;
+pub use crate::profile::counts::MigrationCounts;
 pub use crate::profile::error::ProfileError;
 pub use crate::profile::options::ProfileOptions;
 pub use cuda_um_trace as trace;

@@ -1,16 +1,13 @@
 //! What all buffers have in common.
 
-use crate::buffer::device::DeviceBuffer;
-use crate::buffer::pinned::PinnedBuffer;
-use crate::buffer::registered::RegisteredBuffer;
-use crate::buffer::unified::UnifiedBuffer;
 use crate::error::{Error, Result};
 use crate::resource::allocation::RawBuffer;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::MemoryResource;
 use crate::{element, range};
 
-/// A buffer of any kind: [`UnifiedBuffer`], [`DeviceBuffer`], [`PinnedBuffer`], [`RegisteredBuffer`].
+/// A buffer of any kind: [`UnifiedBuffer`](crate::UnifiedBuffer), [`DeviceBuffer`](crate::DeviceBuffer),
+/// [`PinnedBuffer`](crate::PinnedBuffer), [`RegisteredBuffer`](crate::RegisteredBuffer).
 ///
 /// It cannot be implemented outside this crate.
 pub trait Memory<T>: sealed::Raw {
@@ -28,23 +25,6 @@ mod sealed {
     }
 }
 pub(crate) use sealed::Raw;
-
-macro_rules! implement_memory {
-    ($([$($generics:tt)*] $buffer:ty;)*) => {$(
-        impl<$($generics)*> Raw for $buffer {
-            fn raw(&self) -> &RawBuffer {
-                &self.raw
-            }
-        }
-        impl<$($generics)*> Memory<T> for $buffer {}
-    )*};
-}
-implement_memory! {
-    [T] UnifiedBuffer<T>;
-    [T] DeviceBuffer<T>;
-    [T] PinnedBuffer<T>;
-    ['m, T] RegisteredBuffer<'m, T>;
-}
 
 /// Memory of a resource for `len` elements that are not initialised. The resource must be of the kind that the buffer needs.
 pub(crate) fn allocate_in<T>(

@@ -3,6 +3,14 @@
 /// Methods of every buffer: `buffer_methods!([T] UnifiedBuffer<T>)`.
 macro_rules! buffer_methods {
     ([$($life:lifetime)?] $buffer:ident) => {
+        impl<$($life,)? T> $crate::buffer::any::Raw for $buffer<$($life,)? T> {
+            fn raw(&self) -> &$crate::resource::allocation::RawBuffer {
+                &self.raw
+            }
+        }
+
+        impl<$($life,)? T> $crate::buffer::any::Memory<T> for $buffer<$($life,)? T> {}
+
         impl<$($life,)? T> $buffer<$($life,)? T> {
             /// How many elements it has.
             pub fn len(&self) -> usize {

@@ -145,7 +145,7 @@ fn write<T: Element>(
         unit_bytes: size_of::<T>(),
         kind: kind(target, CopyKind::HostToDevice),
     };
-    if target.device().state().gate.is_none() {
+    if !target.device().state().is_gated {
         // SAFETY: the range was checked, and the target is borrowed exclusively.
         let copied = unsafe { with_host(target, Access::Write, staged) };
         if let Some(outcome) = copied.transpose() {

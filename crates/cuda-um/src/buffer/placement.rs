@@ -1,11 +1,11 @@
 //! Where a unified buffer lives: in managed memory, or in pinned memory that the device has mapped. One pointer either way.
 
-mod cost;
-
+use crate::buffer::transfer::{Direction, Transfers};
 use crate::context::device::Device;
 use crate::driver::advice::Advice;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
+use cuda_um_cost::at_rate;
 use std::fmt;
 use std::time::Duration;
 
@@ -129,7 +129,7 @@ impl Chosen {
             }
             // Who asks for it is told why not.
             Placement::Auto if !can.managed_memory && can_map => Why::NoManagedMemory,
-            Placement::Auto => match cost::of_a_use(device, pattern, bytes) {
+            Placement::Auto => match cost_of_a_use(device, pattern, bytes) {
                 None => Why::Pattern,
                 Some(_) if !can_map => Why::CannotMap,
                 Some((managed, mapped)) => Why::Cost { managed, mapped },
@@ -205,4 +205,28 @@ fn cannot(device: &Device, what: &str, needs: &str) -> Error {
             device.name()
         ),
     }
+}
+
+/// The time of one use in managed and in mapped memory; `None` where the pattern alone decides.
+///
+/// A use is what the pattern says, with the host's data in memory of its own: in managed memory a staged copy and a kernel that finds
+/// everything on the device, in mapped memory a copy by the CPU and a kernel that works over the link.
+fn cost_of_a_use(
+    device: &Device,
+    pattern: AccessPattern,
+    bytes: usize,
+) -> Option<(Duration, Duration)> {
+    let direction = match pattern {
+        AccessPattern::StreamOnce => Direction::ToDevice,
+        AccessPattern::ReadBack => Direction::ToHost,
+        AccessPattern::General | AccessPattern::ReadMostly | AccessPattern::DeviceResident => {
+            return None;
+        }
+    };
+    let (model, transfers) = (device.cost_model(), Transfers::of(device.state()));
+    let managed = transfers.predict_staged(&model, direction, bytes)
+        + at_rate(bytes as u64, model.kernel_rate);
+    let mapped =
+        transfers.predict_on_host(&model, bytes) + at_rate(bytes as u64, model.remote_rate);
+    Some((managed, mapped))
 }

@@ -10,7 +10,7 @@ use crate::context::device::Device;
 use crate::error::Error;
 use crate::error::Result;
 #[cfg(doc)]
-use crate::resource::managed::Oversubscription;
+use crate::resource::kind::Oversubscription;
 use crate::resource::pool::{DevicePool, PinnedPool, UnifiedPool};
 use std::mem::MaybeUninit;
 

@@ -8,6 +8,7 @@ mod on_host;
 mod options;
 mod plan;
 mod predict;
+mod request;
 mod ring;
 mod staged;
 mod streaming;
@@ -19,7 +20,8 @@ mod workers_tests;
 
 pub(crate) use crate::buffer::transfer::on_host::copy_on_host;
 pub use crate::buffer::transfer::options::TransferOptions;
-pub(crate) use crate::buffer::transfer::staged::{Direction, Host, Staged, copy};
+pub(crate) use crate::buffer::transfer::request::{Direction, Host, Staged};
+pub(crate) use crate::buffer::transfer::staged::copy;
 pub(crate) use crate::buffer::transfer::transfers::Transfers;
 
 use crate::context::device::{Device, DeviceState};

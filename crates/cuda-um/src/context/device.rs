@@ -1,9 +1,7 @@
 //! A device and what is known of it.
 
 use crate::context::capability::Capabilities;
-use crate::context::driver_state::DriverState;
-use crate::context::exclusion::Gate;
-use crate::context::reclaim::Reclaim;
+use crate::context::driver_state::{DriverState, Pending};
 use crate::context::runtime::Runtime;
 use crate::context::slot::Slot;
 use crate::context::stream::{Stream, StreamInner};
@@ -39,13 +37,14 @@ struct Handle {
 /// What all handles of one device share.
 pub(crate) struct DeviceState {
     pub(crate) api: Arc<Api>,
-    reclaim: Arc<Reclaim>,
+    /// Of memory that is freed later; one for the runtime.
+    pub(crate) reclaim: Arc<Slot>,
     pub(crate) ordinal: u32,
     pub(crate) name: String,
     pub(crate) capabilities: Capabilities,
     pub(crate) driver: Arc<DriverState>,
-    /// There if host guards of managed memory must keep some device idle.
-    pub(crate) gate: Option<Arc<Gate>>,
+    /// Host guards of managed memory must keep some device idle.
+    pub(crate) is_gated: bool,
     streams: Mutex<Vec<Weak<StreamInner>>>,
     /// Of the copies from and to pageable memory.
     pub(crate) transfers: Slot,
@@ -195,19 +194,14 @@ impl Device {
     pub(crate) fn api(&self) -> &Arc<Api> {
         &self.handle.state.api
     }
-
-    /// What frees later, of the device's runtime.
-    pub(crate) fn reclaim(&self) -> &Reclaim {
-        &self.handle.state.reclaim
-    }
 }
 
 impl DeviceState {
     pub(crate) fn open(
-        (api, reclaim): (&Arc<Api>, &Arc<Reclaim>),
+        (api, reclaim): (&Arc<Api>, &Arc<Slot>),
         ordinal: u32,
         driver: Arc<DriverState>,
-        gate: Option<Arc<Gate>>,
+        is_gated: bool,
     ) -> Result<Self> {
         let capabilities = Capabilities::read(api, ordinal)?;
         let cost = cost_model(&capabilities)?;
@@ -218,7 +212,7 @@ impl DeviceState {
             reclaim: Arc::clone(reclaim),
             ordinal,
             driver,
-            gate,
+            is_gated,
             streams: Mutex::default(),
             transfers: Slot::default(),
             cost: RwLock::new(Arc::new(cost)),
@@ -242,15 +236,6 @@ impl DeviceState {
         self.orphaned.store(true, Ordering::Release);
     }
 
-    /// Whether all work that this library gave the device is known to be done. Asks the device nothing.
-    pub(crate) fn is_known_idle(&self) -> bool {
-        let is_idle = |stream: &Weak<StreamInner>| {
-            let stream = stream.upgrade();
-            stream.is_none_or(|stream| stream.is_known_idle())
-        };
-        !self.orphaned.load(Ordering::Acquire) && self.streams.lock().iter().all(is_idle)
-    }
-
     pub(crate) fn synchronize(&self) -> Result<()> {
         self.api.origin.check("cudaDeviceSynchronize")?;
         self.orphaned.store(false, Ordering::Release);
@@ -270,6 +255,16 @@ impl DeviceState {
             Err(_) => self.orphan_work(),
         }
         result
+    }
+}
+
+impl Pending for DeviceState {
+    fn is_known_idle(&self) -> bool {
+        let is_idle = |stream: &Weak<StreamInner>| {
+            let stream = stream.upgrade();
+            stream.is_none_or(|stream| stream.is_known_idle())
+        };
+        !self.orphaned.load(Ordering::Acquire) && self.streams.lock().iter().all(is_idle)
     }
 }
 

@@ -1,7 +1,6 @@
 //! What belongs to the driver, so that several runtimes over it share it.
 
-use crate::context::device::DeviceState;
-use crate::context::exclusion::Gate;
+use crate::context::slot::Slot;
 use crate::driver::MemoryInfo;
 use crate::error::{Error, Result};
 use crate::fork::Origin;
@@ -12,11 +11,18 @@ use std::sync::{Arc, Weak};
 /// The state that all runtimes over one driver share.
 #[derive(Default)]
 pub(crate) struct DriverState {
-    pub(crate) gate: Arc<Gate>,
+    /// Of the gate that keeps the host and devices without concurrent managed access apart.
+    pub(crate) gate: Slot,
     /// Live managed bytes, for each device.
     managed: Mutex<HashMap<u32, usize>>,
     /// Of all runtimes.
-    devices: Mutex<Vec<Weak<DeviceState>>>,
+    devices: Mutex<Vec<Weak<dyn Pending>>>,
+}
+
+/// A device, as far as its work is concerned.
+pub(crate) trait Pending: Send + Sync {
+    /// Whether all work that this library gave the device is known to be done. Asks the device nothing.
+    fn is_known_idle(&self) -> bool;
 }
 
 /// Managed bytes that count against a device until dropped.
@@ -45,7 +51,7 @@ impl DriverState {
         state
     }
 
-    pub(crate) fn add_device(&self, device: &Arc<DeviceState>) {
+    pub(crate) fn add_device(&self, device: &Arc<dyn Pending>) {
         let mut devices = self.devices.lock();
         devices.retain(|device| device.strong_count() > 0);
         devices.push(Arc::downgrade(device));

@@ -57,7 +57,7 @@ fn enqueue_of<'a>(
         }
         concurrent &= memory.device().capabilities().concurrent_managed_access;
     }
-    let gate = inner.device().gate.as_ref().filter(|_| !concurrent);
+    let gate = inner.device().gate().filter(|_| !concurrent);
     let _open = gate.map(|gate| gate.enqueue(inner)).transpose()?;
     for Part { memory, access, .. } in parts.clone() {
         memory.uses().order(inner, access)?;

@@ -79,14 +79,16 @@ const GIVES_WAY: Duration = Duration::from_millis(20);
 /// How long the thread sleeps between two looks at work that is not done: from the first to the second, doubling.
 const SLEEP: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(2));
 
-impl Reclaim {
-    pub(crate) fn new(origin: Origin) -> Self {
+impl Default for Reclaim {
+    fn default() -> Self {
         Self {
             shared: Arc::default(),
-            origin,
+            origin: Origin::here(),
         }
     }
+}
 
+impl Reclaim {
     /// Releases `entry` when its uses are done, without making the caller wait.
     pub(crate) fn defer(&self, deferred: Deferred) {
         let mut state = self.shared.state.lock();

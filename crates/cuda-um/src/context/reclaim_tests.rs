@@ -7,7 +7,6 @@ mod watchdog;
 use crate::context::reclaim::{Deferred, Reclaim};
 use crate::context::reclaim_tests::watchdog::watch;
 use crate::error::Result;
-use crate::fork::Origin;
 use std::panic::panic_any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,7 +21,7 @@ fn entry(release: impl FnOnce() -> Result<()> + Send + 'static) -> Deferred {
 }
 
 fn reclaim() -> Arc<Reclaim> {
-    Arc::new(Reclaim::new(Origin::here()))
+    Arc::new(Reclaim::default())
 }
 
 #[test]

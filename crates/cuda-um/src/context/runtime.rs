@@ -1,8 +1,8 @@
 //! The CUDA runtime: the way in.
 
 use crate::context::device::{Device, DeviceState};
-use crate::context::driver_state::DriverState;
-use crate::context::reclaim::Reclaim;
+use crate::context::driver_state::{DriverState, Pending};
+use crate::context::slot::Slot;
 use crate::context::stream::StreamInner;
 use crate::driver::Api;
 use crate::driver::location::Location;
@@ -33,7 +33,8 @@ pub struct Runtime {
 
 struct Inner {
     api: Arc<Api>,
-    reclaim: Arc<Reclaim>,
+    /// Of memory that is freed later.
+    reclaim: Arc<Slot>,
     devices: Mutex<Option<Arc<Devices>>>,
 }
 
@@ -42,11 +43,11 @@ struct Devices {
     driver: Arc<DriverState>,
     /// Some device has no concurrent managed access.
     gated: bool,
-    slots: Vec<Slot>,
+    slots: Vec<Entry>,
 }
 
 #[derive(Default)]
-struct Slot {
+struct Entry {
     state: Mutex<Option<Arc<DeviceState>>>,
     own_stream: OnceLock<Arc<StreamInner>>,
 }
@@ -72,7 +73,7 @@ impl Runtime {
         let api = Api::new(table);
         Ok(Self {
             inner: Arc::new(Inner {
-                reclaim: Arc::new(Reclaim::new(api.origin)),
+                reclaim: Arc::default(),
                 api,
                 devices: Mutex::new(None),
             }),
@@ -118,11 +119,16 @@ impl Runtime {
         let state = match &*state {
             Some(open) => Arc::clone(open),
             None => {
-                let gate = devices.gated.then(|| Arc::clone(&devices.driver.gate));
                 let Inner { api, reclaim, .. } = &*self.inner;
                 let driver = Arc::clone(&devices.driver);
-                let open = Arc::new(DeviceState::open((api, reclaim), ordinal, driver, gate)?);
-                devices.driver.add_device(&open);
+                let open = Arc::new(DeviceState::open(
+                    (api, reclaim),
+                    ordinal,
+                    driver,
+                    devices.gated,
+                )?);
+                let opened: Arc<dyn Pending> = Arc::clone(&open) as _;
+                devices.driver.add_device(&opened);
                 Arc::clone(state.insert(open))
             }
         };
@@ -140,20 +146,6 @@ impl Runtime {
             .collect()
     }
 
-    /// Waits until everything that was dropped while a device used it has been freed.
-    ///
-    /// Dropping a buffer in use hands it to a thread that waits for the device; this waits for that thread.
-    ///
-    /// # Errors
-    ///
-    /// The first error of that thread since the last call. What could not be waited for is leaked, never freed in use.
-    pub fn reclaim(&self) -> Result<()> {
-        self.api().origin.check("reclaim")?;
-        let reclaim = &self.inner.reclaim;
-        reclaim.flush();
-        reclaim.take_error().map_or(Ok(()), Err)
-    }
-
     /// Whether this process is a child made by `fork`, and the runtime its parent's: then CUDA cannot be used through it
     /// ([`Error::Forked`]). Takes no lock and calls no CUDA.
     ///
@@ -168,6 +160,10 @@ impl Runtime {
 
     pub(crate) fn api(&self) -> &Arc<Api> {
         &self.inner.api
+    }
+
+    pub(crate) fn reclaim_slot(&self) -> &Slot {
+        &self.inner.reclaim
     }
 
     /// Refuses what no machine has: a device beyond the runtime's, a negative NUMA node. Whether a node is there, CUDA knows.
@@ -250,11 +246,11 @@ impl Devices {
         Ok(Self {
             driver,
             gated,
-            slots: (0..count).map(|_| Slot::default()).collect(),
+            slots: (0..count).map(|_| Entry::default()).collect(),
         })
     }
 
-    fn slot(&self, ordinal: u32) -> Result<&Slot> {
+    fn slot(&self, ordinal: u32) -> Result<&Entry> {
         self.slots
             .get(ordinal as usize)
             .ok_or(Error::DeviceOutOfRange {

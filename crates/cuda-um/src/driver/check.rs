@@ -1,6 +1,6 @@
 //! Turns codes into errors.
 
-use crate::driver::Api;
+use crate::driver::api::Api;
 use crate::error::{Error, Result};
 use cuda_um_sys as sys;
 use std::ffi::{CStr, c_char};

@@ -1,8 +1,10 @@
 //! The thread's current device, for the time of one call.
 
-use crate::driver::{Api, Subject};
+use crate::driver::api::Api;
+use crate::driver::check::Subject;
 use crate::error::Result;
 use crate::sync::after_unlock;
+use cuda_um_sys as sys;
 
 /// Makes a device current until dropped; then the caller's is current again.
 pub(crate) struct Current<'a> {
@@ -90,5 +92,43 @@ impl Api {
         // SAFETY: freeing null does nothing.
         let code = unsafe { (self.table.cudaFree)(std::ptr::null_mut()) };
         self.check("cudaFree", code, Some(ordinal), || Subject::device(ordinal))
+    }
+
+    /// Calls a function of the runtime while device `ordinal` is current.
+    pub(super) fn on(
+        &self,
+        ordinal: u32,
+        name: &'static str,
+        subject: impl FnOnce() -> Subject,
+        call: impl FnOnce(&sys::Table) -> sys::cudaError_t,
+    ) -> Result<()> {
+        let current = Current::set(self, ordinal, name)?;
+        self.on_current(current, name, subject, call)
+    }
+
+    /// The same for a function that gives something back. If the device cannot be made current, nothing is given back yet, so that is
+    /// tried once more: nobody else will.
+    pub(super) fn on_release(
+        &self,
+        ordinal: u32,
+        name: &'static str,
+        subject: impl FnOnce() -> Subject,
+        call: impl FnOnce(&sys::Table) -> sys::cudaError_t,
+    ) -> Result<()> {
+        let current = Current::set_for_release(self, ordinal, name)?;
+        self.on_current(current, name, subject, call)
+    }
+
+    fn on_current(
+        &self,
+        current: Current<'_>,
+        name: &'static str,
+        subject: impl FnOnce() -> Subject,
+        call: impl FnOnce(&sys::Table) -> sys::cudaError_t,
+    ) -> Result<()> {
+        let code = call(&self.table);
+        let result = self.check(name, code, Some(current.ordinal()), subject);
+        drop(current);
+        result
     }
 }

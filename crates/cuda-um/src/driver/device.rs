@@ -1,7 +1,8 @@
 //! Versions, devices and their attributes.
 
+use crate::driver::api::Api;
+use crate::driver::check::Subject;
 use crate::driver::check::text;
-use crate::driver::{Api, Subject};
 use crate::error::{Error, Result};
 use crate::sync::assert_may_wait;
 use cuda_um_sys as sys;

@@ -1,7 +1,8 @@
 //! Prefetch, advice and range attributes, in the form that the version takes.
 
+use crate::driver::api::Api;
+use crate::driver::check::Subject;
 use crate::driver::location::Location;
-use crate::driver::{Api, Subject};
 use crate::error::{Error, Result};
 use cuda_um_sys as sys;
 use std::ops::Range;

@@ -1,6 +1,7 @@
 //! Allocation, copies, memset.
 
-use crate::driver::{Api, Subject};
+use crate::driver::api::Api;
+use crate::driver::check::Subject;
 use crate::error::{Error, Result};
 use cuda_um_sys as sys;
 use std::ffi::c_void;

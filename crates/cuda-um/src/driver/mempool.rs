@@ -1,6 +1,7 @@
 //! Pools of the driver's.
 
-use crate::driver::{Api, Subject};
+use crate::driver::api::Api;
+use crate::driver::check::Subject;
 use crate::error::Result;
 use cuda_um_sys as sys;
 use std::ptr::NonNull;

@@ -1,7 +1,8 @@
 //! Functions of the driver: modules, launches.
 
+use crate::driver::api::Api;
+use crate::driver::check::Subject;
 use crate::driver::current::Current;
-use crate::driver::{Api, Subject};
 use crate::error::{Error, Result};
 use cuda_um_sys as sys;
 use std::ffi::{CStr, c_void};

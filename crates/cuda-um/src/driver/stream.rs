@@ -1,6 +1,7 @@
 //! Streams and events.
 
-use crate::driver::{Api, Subject};
+use crate::driver::api::Api;
+use crate::driver::check::Subject;
 use crate::error::Result;
 use crate::sync::assert_may_wait;
 use cuda_um_sys as sys;

@@ -145,8 +145,7 @@ impl<'a> PrefetchBatch<'a> {
         let (inner, raw_stream) = (stream.inner(), stream.as_raw());
         let (api, ordinal) = (inner.api(), inner.ordinal());
         // The driver takes batches only where every device has concurrent managed access.
-        let one_call =
-            ranges.len() > 1 && inner.device().gate.is_none() && api.has_prefetch_batch();
+        let one_call = ranges.len() > 1 && !inner.device().is_gated && api.has_prefetch_batch();
         let enqueued = started.enqueue(what(false), (device, None), stream, parts, || {
             if one_call {
                 // SAFETY: as below, for each range.

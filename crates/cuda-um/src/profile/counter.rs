@@ -1,27 +1,9 @@
 //! Sums of what migrated, without the records.
 
+use crate::profile::counts::MigrationCounts;
 use crate::profile::cupti::{Collection, Keep};
 use crate::profile::settle::{Marker, settle};
 use crate::profile::{ProfileError, Running, cupti_of};
-
-/// Sums over all managed memory of this process since [`MigrationCounter::start`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MigrationCounts {
-    /// Bytes migrated from the host to a device.
-    pub bytes_to_device: u64,
-    /// Bytes migrated from a device to the host.
-    pub bytes_to_host: u64,
-    /// Bytes migrated from one device to another.
-    pub bytes_device_to_device: u64,
-    /// Page faults of kernels.
-    pub gpu_faults: u64,
-    /// Groups in which the driver served them: one record each.
-    pub gpu_fault_groups: u64,
-    /// Page faults of host code.
-    pub cpu_faults: u64,
-    /// Records that CUPTI had no room for; when not zero, the other numbers are too low.
-    pub dropped_records: u64,
-}
 
 /// Counts migrations and page faults of this process through CUPTI's unified-memory counters; the simulator has them as well.
 ///

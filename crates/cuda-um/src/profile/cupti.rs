@@ -7,7 +7,8 @@
 )]
 
 use crate::fork::Origin;
-use crate::profile::{MigrationCounts, ProfileError, decode};
+use crate::profile::counts::MigrationCounts;
+use crate::profile::{ProfileError, decode};
 use crate::sync::Mutex;
 use cuda_um_sys as sys;
 use cuda_um_trace::{KernelRun, Record};

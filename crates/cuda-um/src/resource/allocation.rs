@@ -10,12 +10,11 @@ use crate::context::stream::StreamInner;
 use crate::context::tracked::{Description, Part, SlabId, Tracked};
 use crate::context::tracker::{Access, InFlight, Use};
 use crate::driver::location::Location;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::label::{Label, Name};
 use crate::resource::backing::{Backing, Kept, Source};
 use crate::resource::cache::extent::Extent;
 use crate::resource::cache::{By, Cache, Place};
-use crate::resource::host_access::HostAccess;
 use crate::resource::id;
 use crate::resource::pool::block::PoolBlock;
 use crate::resource::pool::driver::Freed;
@@ -206,12 +205,6 @@ impl RawBuffer {
         Extent::new(start..start + self.bytes, start + reserved_bytes)
     }
 
-    /// The host may touch managed memory from now on, until the cache is told that it has let go.
-    pub(crate) fn held_by_host(&self, access: Access) {
-        self.cache
-            .held(by(Place::Host, access).unwrap_or(By::Unknown));
-    }
-
     /// A range of bytes moves to a place, in the order of a stream.
     pub(crate) fn moved(&self, bytes: &Range<usize>, place: Place, stream: &Arc<StreamInner>) {
         let extent = self.extent();
@@ -261,48 +254,7 @@ impl RawBuffer {
 
     /// The gate, if host access to this buffer must keep some device idle.
     pub(crate) fn gate(&self) -> Option<&Arc<Gate>> {
-        self.device()
-            .state()
-            .gate
-            .as_ref()
-            .filter(|_| self.is_managed())
-    }
-
-    /// Waits until the host may use the memory. It may as long as the result lives and nothing new is enqueued.
-    pub(crate) fn wait_for_host(&self, access: Access) -> Result<HostAccess<'_>> {
-        self.device().api().origin.check("access by the host")?;
-        let _span = crate::telemetry::span!("host wait", buffer = self.id, ?access);
-        let closed = self.gate().map(|gate| gate.close(self.id)).transpose()?;
-        self.in_flight
-            .before(access)
-            .iter()
-            .try_for_each(crate::context::tracker::Use::wait)?;
-        self.in_flight.prune();
-        crate::telemetry::debug!(buffer = self.id, bytes = self.bytes, ?access, "host guard");
-        Ok(HostAccess::begin(self, access, closed))
-    }
-
-    /// The same without waiting: [`Error::Busy`] where that would.
-    pub(crate) fn try_for_host(&self, access: Access) -> Result<HostAccess<'_>> {
-        self.device().api().origin.check("access by the host")?;
-        for used in self.in_flight.before(access) {
-            if !used.is_done()? {
-                return Err(Error::Busy {
-                    what: format!("buffer {}", self.id),
-                    by: format!(
-                        "work on a stream of device {} uses it",
-                        used.stream.ordinal()
-                    ),
-                });
-            }
-        }
-        let closed = self
-            .gate()
-            .map(|gate| gate.try_close(self.id))
-            .transpose()?;
-        self.in_flight.prune();
-        crate::telemetry::debug!(buffer = self.id, bytes = self.bytes, ?access, "host guard");
-        Ok(HostAccess::begin(self, access, closed))
+        self.device().state().gate().filter(|_| self.is_managed())
     }
 
     /// Waits for the buffer's own work and frees it. What it owned comes out.
@@ -360,7 +312,7 @@ impl Tracked for RawBuffer {
 
     fn used_by(&self, stream: &Arc<StreamInner>, access: Access) {
         // A prefetch records by itself where the pages go.
-        if let Some(by) = by(Place::Device(stream.ordinal()), access)
+        if let Some(by) = By::of(Place::Device(stream.ordinal()), access)
             && self.is_managed()
         {
             self.cache.touched(by);
@@ -378,15 +330,6 @@ impl Tracked for RawBuffer {
             label: self.label.as_ref(),
             slab: self.slab(),
         }
-    }
-}
-
-/// A processor's use, for the residency cache; a move is none.
-fn by(place: Place, access: Access) -> Option<By> {
-    match access {
-        Access::Read => Some(By::Reader(place)),
-        Access::Write => Some(By::Writer(place)),
-        Access::Move => None,
     }
 }
 

@@ -14,6 +14,7 @@ mod properties;
 #[cfg(test)]
 mod tests;
 
+use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::resource::cache::extent::{Extent, blocks_of};
 use crate::sync::Mutex;
@@ -47,6 +48,17 @@ pub(crate) enum By {
     Writer(Place),
     /// Advice, or work that the library does not see.
     Unknown,
+}
+
+impl By {
+    /// The use of a processor; `None` for a prefetch, which moves the pages itself.
+    pub(crate) fn of(place: Place, access: Access) -> Option<Self> {
+        match access {
+            Access::Read => Some(Self::Reader(place)),
+            Access::Write => Some(Self::Writer(place)),
+            Access::Move => None,
+        }
+    }
 }
 
 /// The cache of one buffer.

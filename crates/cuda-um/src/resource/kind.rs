@@ -1,4 +1,4 @@
-//! Kinds of memory.
+//! Kinds of memory, and whether it may be more than the device has.
 
 /// The kind of memory of a buffer or a [`MemoryResource`](crate::MemoryResource).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,4 +35,15 @@ impl MemoryKind {
             Self::Registered => "registered memory",
         }
     }
+}
+
+/// Whether managed memory may be more than the device has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Oversubscription {
+    /// No: an allocation larger than what is free, or than the device together with the managed memory that lives there already,
+    /// is refused as out of memory. An oversubscribed device can hang for every process that uses it.
+    #[default]
+    Refused,
+    /// Yes: the driver evicts pages to the host as needed.
+    Allowed,
 }

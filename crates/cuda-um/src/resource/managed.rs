@@ -5,19 +5,8 @@ use crate::context::driver_state::would_oversubscribe;
 use crate::error::Result;
 use crate::resource::allocation::RawBuffer;
 use crate::resource::backing::Backing;
-use crate::resource::kind::MemoryKind;
+use crate::resource::kind::{MemoryKind, Oversubscription};
 use crate::resource::memory_resource::{Allocate, MemoryResource, Upstream, with_retry};
-
-/// Whether managed memory may be more than the device has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Oversubscription {
-    /// No: an allocation larger than what is free, or than the device together with the managed memory that lives there already,
-    /// is refused as out of memory. An oversubscribed device can hang for every process that uses it.
-    #[default]
-    Refused,
-    /// Yes: the driver evicts pages to the host as needed.
-    Allowed,
-}
 
 /// Managed memory of a device: each buffer is an allocation of its own (`cudaMallocManaged`).
 #[derive(Clone, Debug)]

@@ -22,7 +22,7 @@ pub use crate::resource::pool::unified::UnifiedPool;
 
 use crate::context::device::Device;
 use crate::error::{Error, Result};
-use crate::resource::managed::Oversubscription;
+use crate::resource::kind::Oversubscription;
 use crate::resource::pool::class::CHUNK;
 
 /// How a pool allocates: [`UnifiedPool`], [`PinnedPool`], [`DevicePool`].

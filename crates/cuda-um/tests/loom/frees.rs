@@ -6,7 +6,6 @@ use crate::checker::thread;
 use crate::context::reclaim::{Deferred, Reclaim};
 use crate::context::stream::StreamInner;
 use crate::context::tracker::Use;
-use crate::fork::Origin;
 use std::sync::Arc;
 
 /// Entries that count how often they are released.
@@ -32,7 +31,7 @@ impl Entries {
 }
 
 fn reclaim() -> Arc<Reclaim> {
-    Arc::new(Reclaim::new(Origin::here()))
+    Arc::new(Reclaim::default())
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! How a staged copy is cut: into which pieces, for how many threads.
 
 use crate::buffer::transfer::options::PAGE;
-use crate::buffer::transfer::staged::{Direction, Staged};
+use crate::buffer::transfer::request::{Direction, Staged};
 
 /// How a copy is cut.
 #[derive(Debug, PartialEq)]

@@ -3,47 +3,16 @@
 
 use crate::buffer::transfer::options::CHUNKS_PER_THREAD;
 use crate::buffer::transfer::plan::Plan;
+use crate::buffer::transfer::request::{Direction, Host, Staged};
 use crate::buffer::transfer::ring::{Chunk, Ring};
 use crate::buffer::transfer::streaming;
 use crate::buffer::transfer::transfers::Transfers;
 use crate::context::device::DeviceState;
 use crate::context::stream::StreamInner;
-use crate::driver::CopyKind;
 use crate::error::{Error, Result};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Mutex, after_unlock};
 use std::sync::Arc;
-
-/// Which way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    ToDevice,
-    ToHost,
-}
-
-/// A copy between the host and memory of a device.
-#[derive(Clone, Copy)]
-pub(crate) struct Staged<'a> {
-    pub(crate) direction: Direction,
-    pub(crate) host: Host<'a>,
-    pub(crate) device: *mut u8,
-    pub(crate) bytes: usize,
-    /// Bytes that stay together in one piece.
-    pub(crate) unit_bytes: usize,
-    /// How CUDA is told what the two are.
-    pub(crate) kind: CopyKind,
-}
-
-/// The host's side.
-#[derive(Clone, Copy)]
-pub(crate) enum Host<'a> {
-    Memory(*mut u8),
-    /// Bytes that are made as they are needed: from which byte on, where to, how many.
-    Produced(&'a (dyn Fn(usize, *mut u8, usize) + Sync)),
-}
-
-// SAFETY: whoever makes one promises `copy` that the memory is its own for that time, on whatever thread.
-unsafe impl Sync for Staged<'_> {}
 
 /// Copies through the ring, if the copy is large enough, the memory pageable and there is a ring that nobody uses now; else says `None`
 /// and has done nothing. When it returns, nothing uses the host's memory any more; a copy to the device may still go on, on the

@@ -12,8 +12,6 @@ use crate::driver::location::Location;
 use crate::error::Result;
 use crate::resource::kind::MemoryKind;
 use crate::resource::pool::advised::Advised;
-use crate::resource::pool::shard;
-use crate::resource::pool::slabs::Home;
 use cuda_um_sys::cudaMemoryAdvise;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -53,16 +51,28 @@ unsafe impl Send for Address {}
 // SAFETY: as above.
 unsafe impl Sync for Address {}
 
+/// The pool of a block.
+pub(crate) trait BlockOwner: Send + Sync {
+    fn device(&self) -> &Device;
+
+    fn kind(&self) -> MemoryKind;
+
+    /// Takes a block back, of a class or, with `None`, a slab of its own.
+    fn take_back(&self, block: FreeBlock, class: Option<u16>, bytes: usize);
+
+    /// Notes advice that CUDA is about to take for a range of addresses.
+    fn note_advice(&self, range: Range<usize>, advice: cudaMemoryAdvise, location: Location);
+}
+
 /// What a buffer keeps of its block: where it goes when the buffer is gone.
 ///
 /// It must go through `give_back` once, or is lost: then its slab is never freed.
 pub(crate) struct PoolBlock {
-    pub(crate) home: Arc<Home>,
+    pub(crate) owner: Arc<dyn BlockOwner>,
     /// Its size, which may be more than the buffer's.
     pub(crate) bytes: usize,
     /// Its class; none for a slab of its own.
     pub(crate) class: Option<u16>,
-    pub(crate) kind: MemoryKind,
     pub(crate) slab: SlabId,
 }
 
@@ -78,12 +88,11 @@ impl PoolBlock {
             address: Address { host, device, slab },
             in_flight,
         };
-        let pool = &self.home.pool;
-        pool.give(shard::own(), block, self.class, self.bytes);
+        self.owner.take_back(block, self.class, self.bytes);
     }
 
     pub(crate) fn device(&self) -> &Device {
-        self.home.pool.device()
+        self.owner.device()
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -91,7 +100,7 @@ impl PoolBlock {
     }
 
     pub(crate) fn kind(&self) -> MemoryKind {
-        self.kind
+        self.owner.kind()
     }
 
     pub(crate) fn slab(&self) -> SlabId {
@@ -105,7 +114,7 @@ impl PoolBlock {
         advice: cudaMemoryAdvise,
         location: Location,
     ) {
-        self.home.pool.advised.note(range, advice, location);
+        self.owner.note_advice(range, advice, location);
     }
 }
 

@@ -1,8 +1,10 @@
 //! Pools of device memory.
 
 use crate::context::device::Device;
+use crate::context::tracker::{Access, Use};
 use crate::error::{Error, Result};
 use crate::resource::allocation::RawBuffer;
+use crate::resource::backing::Backing;
 use crate::resource::device::DeviceMemory;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::{Allocate, MemoryResource};
@@ -101,7 +103,14 @@ impl DevicePool {
 impl Memory {
     fn allocate(&self, bytes: usize) -> Result<RawBuffer> {
         match self {
-            Self::Driver(pool) => pool.allocate(bytes),
+            Self::Driver(pool) => {
+                let (pointer, block, allocated) = pool.allocate(bytes)?;
+                let memory = (pointer, Backing::Ordered(block));
+                let raw = RawBuffer::new(pool.device(), memory, Some(pointer), bytes);
+                let Use { stream, seq } = &allocated;
+                raw.in_flight.record(stream, *seq, Access::Write);
+                Ok(raw)
+            }
             Self::Slabs(slabs) => slabs.allocate(bytes),
         }
     }

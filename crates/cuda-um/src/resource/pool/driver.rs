@@ -5,10 +5,8 @@ use crate::context::device::Device;
 use crate::context::enqueue::enqueue;
 use crate::context::reclaim::Deferred;
 use crate::context::stream::Stream;
-use crate::context::tracker::{Access, Use};
+use crate::context::tracker::Use;
 use crate::error::{Error, Result};
-use crate::resource::allocation::RawBuffer;
-use crate::resource::backing::Backing;
 use crate::resource::pool::{PoolOptions, PoolStats, beyond_limit};
 use crate::sync::Mutex;
 use cuda_um_sys::{cudaMemPool_t, cudaMemPoolAttr};
@@ -92,8 +90,11 @@ impl DriverPool {
         &self.options
     }
 
-    /// A buffer of so many bytes, not 0, whose allocation is a use: others come after it.
-    pub(crate) fn allocate(self: &Arc<Self>, bytes: usize) -> Result<RawBuffer> {
+    /// Allocates so many bytes, not 0. The allocation is work on the pool's stream: the given use.
+    pub(crate) fn allocate(
+        self: &Arc<Self>,
+        bytes: usize,
+    ) -> Result<(NonNull<u8>, DriverBlock, Use)> {
         let block = self.charge(bytes.next_multiple_of(GRAIN))?;
         self.device.reclaim().give_way();
         let pointer = match self.malloc(bytes) {
@@ -108,13 +109,10 @@ impl DriverPool {
             let mut live = self.live.lock();
             live.peak_bytes = live.peak_bytes.max(live.bytes);
         }
+        let stream = Arc::clone(self.stream.inner());
         // Numbered after it was enqueued: this covers the allocation.
-        let inner = self.stream.inner();
-        let seq = inner.submitted();
-        let memory = (pointer, Backing::Ordered(block));
-        let raw = RawBuffer::new(&self.device, memory, Some(pointer), bytes);
-        raw.in_flight.record(inner, seq, Access::Write);
-        Ok(raw)
+        let seq = stream.submitted();
+        Ok((pointer, block, Use { stream, seq }))
     }
 
     fn malloc(&self, bytes: usize) -> Result<NonNull<u8>> {

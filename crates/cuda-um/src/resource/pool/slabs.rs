@@ -1,14 +1,18 @@
 //! A pool of slabs as its handles and its buffers hold it.
 
 use crate::context::device::Device;
+use crate::driver::location::Location;
 use crate::error::Result;
 use crate::resource::allocation::RawBuffer;
+use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::Upstream;
-use crate::resource::pool::block::PoolBlock;
+use crate::resource::pool::block::{BlockOwner, FreeBlock, PoolBlock};
 use crate::resource::pool::shard;
 use crate::resource::pool::shard::SHARDS;
 use crate::resource::pool::shared::Shared;
 use crate::resource::pool::{PoolOptions, PoolStats};
+use cuda_um_sys::cudaMemoryAdvise;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A pool of slabs. A clone is the same pool.
@@ -22,6 +26,24 @@ pub(crate) struct Slabs {
 #[repr(align(128))]
 pub(crate) struct Home {
     pub(crate) pool: Arc<Shared>,
+}
+
+impl BlockOwner for Home {
+    fn device(&self) -> &Device {
+        self.pool.device()
+    }
+
+    fn kind(&self) -> MemoryKind {
+        self.pool.kind()
+    }
+
+    fn take_back(&self, block: FreeBlock, class: Option<u16>, bytes: usize) {
+        self.pool.give(shard::own(), block, class, bytes);
+    }
+
+    fn note_advice(&self, range: Range<usize>, advice: cudaMemoryAdvise, location: Location) {
+        self.pool.advised.note(range, advice, location);
+    }
 }
 
 impl Slabs {
@@ -62,10 +84,9 @@ impl Slabs {
         let taken = home.pool.take(shard, bytes)?;
         let address = taken.block.address;
         let block = PoolBlock {
-            home: Arc::clone(home),
+            owner: Arc::clone(home) as Arc<dyn BlockOwner>,
             class: taken.class,
             bytes: taken.bytes,
-            kind: home.pool.kind(),
             slab: address.slab,
         };
         let pointers = (address.host, address.device);

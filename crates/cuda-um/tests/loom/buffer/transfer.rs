@@ -6,6 +6,8 @@ mod workers_alone;
 
 #[path = "../../../src/buffer/transfer/options.rs"]
 mod options;
+#[path = "../../../src/buffer/transfer/request.rs"]
+mod request;
 #[path = "../../../src/buffer/transfer/ring.rs"]
 mod ring;
 #[path = "../../../src/buffer/transfer/staged.rs"]
@@ -15,7 +17,8 @@ mod transfers;
 #[path = "../../../src/buffer/transfer/workers.rs"]
 mod workers;
 
-pub(crate) use staged::{Direction, Host, Staged, copy};
+pub(crate) use request::{Direction, Host, Staged};
+pub(crate) use staged::copy;
 pub(crate) use transfers::Transfers;
 
 use crate::context::device::DeviceState;

@@ -18,13 +18,6 @@ mod shared;
 use crate::context::device::Device;
 use crate::error::Error;
 
-/// What a pool's buffers hold of it.
-mod slabs {
-    pub(crate) struct Home {
-        pub(super) pool: std::sync::Arc<super::shared::Shared>,
-    }
-}
-
 struct PoolOptions {
     slab_bytes: usize,
     limit_bytes: Option<usize>,

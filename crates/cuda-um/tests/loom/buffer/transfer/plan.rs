@@ -1,6 +1,6 @@
 //! How the models' copies are cut: each unit is a piece.
 
-use super::staged::Staged;
+use super::request::Staged;
 
 pub(super) struct Plan {
     pub(super) bounds: Vec<usize>,
