@@ -1,4 +1,4 @@
-//! Host memory of the program's own, registered.
+//! The program's own memory, registered.
 
 use super::prelude::*;
 use cuda_um_sys as sys;

@@ -1,4 +1,4 @@
-//! The page: one file, which asks the network for nothing.
+//! The page: one file, without network requests.
 
 use super::data::Picture;
 use super::escape::{json_in_html, markup};
@@ -10,16 +10,17 @@ use std::time::Duration;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
-/// No request to anywhere.
+/// Forbids all network requests.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
-/// Findings that are shown at once.
+/// Number of findings that are visible at once.
 const FINDINGS: usize = 6;
 const MOVERS: usize = 8;
 
-/// A page that shows a trace and its report: findings, top movers, a timeline, where each block was, tables.
+/// A page that shows a trace and its report: findings, the buffers that moved most, a timeline, the location of each block over
+/// time, tables.
 ///
-/// It is one file without links: its content security policy forbids every request. Findings, movers and tables are plain HTML; the
-/// timeline and the residency map are drawn by a script, and stay quick with 100,000 records.
+/// It is one file without links: its content security policy forbids every request. Findings and tables are plain HTML. A
+/// script draws the timeline and the residency map, and stays fast with 100,000 records.
 pub fn html(trace: &Trace, report: &MigrationReport) -> String {
     let picture = Picture::of(trace, report);
     let mut page = String::with_capacity(1 << 16);
@@ -183,7 +184,7 @@ fn findings(page: &mut String, report: &MigrationReport) {
     );
 }
 
-/// Names in backticks become code. A backtick in a name only moves where code begins.
+/// Names in backticks become code. A backtick inside a name only changes the place at which code begins.
 fn code_names(text: &str) -> String {
     let mut html = String::new();
     for (index, part) in text.split('`').enumerate() {
