@@ -1,9 +1,8 @@
 // Batch cosine similarity with top-k: for each query the k targets with the highest cosine, in three launches.
 //
 //   row_inverse_norms       1 / |row|, one warp for each row
-//   cosine_top_k_partial    a block scores 128 queries against one chunk of targets, tile by tile in shared memory, and keeps
-//   the
-//                           best k of the chunk for each query: the score matrix is never written
+//   cosine_top_k_partial    a block scores 128 queries against one chunk of targets, tile by tile in shared memory, and
+//                           keeps the best k of the chunk for each query: the score matrix is never written
 //   cosine_top_k_merge      the best k of a query's chunks, one warp for each query
 //
 // The order is always: the higher cosine first; for equal cosines the lower index first. A row of zeros has norm 0 and cosine 0

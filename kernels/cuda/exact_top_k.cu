@@ -4,8 +4,7 @@
 //   exact_prepare      inverse norm, tiles and bounds of rows, one warp for each row
 //   exact_tile_bounds  the largest bounds of each block of targets, and the list of special rows
 //   exact_thresholds   the k-th best of the sample, one block for each query
-//   exact_rescore      candidates that remain after the k-th best lower bound, their exact scores, and the best k; one block
-//   for each query
+//   exact_rescore      candidates above the k-th best lower bound, their exact scores, and the best k; one block a query
 //   exact_gather       the rows of fallback queries, for cosine_top_k_partial_some
 
 #include "exact.cuh"
