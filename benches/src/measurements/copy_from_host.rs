@@ -1,4 +1,4 @@
-//! A slice of the program's memory into a buffer that is there.
+//! Copies a slice of the program's memory into an existing buffer.
 
 use super::{Measurement, SIZES};
 use crate::Bench;
@@ -21,7 +21,7 @@ pub(super) const RETURNED: Measurement = Measurement {
 
 pub(super) const ARRIVED: Measurement = Measurement {
     name: "copy_from_host_arrived",
-    what: "The same, until the data have arrived: after each call the device is waited for.",
+    what: "The same, until the data have arrived: after each call the host waits for the device.",
     run: |bench, cases| run(bench, cases, true),
     notes: super::no_notes,
 };

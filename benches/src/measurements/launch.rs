@@ -1,4 +1,4 @@
-//! What the tracking of buffers costs a launch.
+//! The cost of buffer tracking for a launch.
 
 use super::{FACTOR, Measurement};
 use crate::Bench;
@@ -17,7 +17,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     notes: super::no_notes,
 };
 
-/// Fewer than the driver's queue takes before it makes the host wait.
+/// Fewer than fit into the driver's queue; beyond that the host waits.
 const LAUNCHES: u32 = 500;
 const LEN: usize = 256;
 

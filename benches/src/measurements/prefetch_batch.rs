@@ -76,7 +76,7 @@ fn case(bench: &Bench) -> Result<CaseReport> {
     Ok(case.run(&bench.clock, &bench.settings))
 }
 
-/// The host writes all, `prefetch` is timed with the wait, and what has moved is verified.
+/// The host writes all tensors, `prefetch` is timed with the wait, and the moved data are verified.
 fn sample(
     raw: &Raw,
     memories: &mut [Memory],
