@@ -17,8 +17,8 @@ use std::time::Duration;
 
 pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "allocate",
-    what: "Allocates and frees 64 times, one after the other, touching nothing; the time of one. From a pool 50,000 times; with 8 threads the \
-           time is divided by all they allocate. PyTorch and CuPy take memory from \
+    what: "Allocates and frees 64 times, one after the other, without touching the memory; the time of one. From a pool 50,000 times; with 8 threads the \
+           time is divided by the number of all allocations. PyTorch and CuPy take memory from \
            their caches. oxicuda's managed buffers are zeroed by the CPU.",
     run,
     notes,

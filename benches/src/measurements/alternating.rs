@@ -13,9 +13,9 @@ use um_kernels::Scale;
 
 pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "alternating",
-    what: "One turn of four: a kernel reads the whole buffer (out = 2 × in, out in device memory) and is waited for, then the CPU \
-           reads one number of each page of 4 KiB. Nobody writes, and nobody prefetches; pages move, or are duplicated, as the driver \
-           does it. One turn is made before. With and without the pattern, or the advice, that the memory is mostly read.",
+    what: "One turn of four: a kernel reads the whole buffer (out = 2 × in, out in device memory), the host waits for it, then the CPU \
+           reads one number of each page of 4 KiB. There are no writes and no prefetches; the driver decides if pages move or are duplicated. \
+           One turn is made before. With and without the read-mostly pattern or advice.",
     run,
     notes,
 };

@@ -14,7 +14,7 @@ pub(super) const RETURNED: Measurement = Measurement {
     name: "copy_from_host",
     what: "Copies a slice of ordinary (pageable) memory into a buffer that lives on the GPU, until the call has returned and the \
            slice may be used again. The data may not have arrived then: cudaMemcpy does not wait for small ones. The pinned \
-           contenders find their data in pinned memory, and are waited for, since the call returns at once.",
+           contenders have their data in pinned memory, and the host waits for them, because the call returns at once.",
     run: |bench, cases| run(bench, cases, false),
     notes: super::no_notes,
 };

@@ -13,7 +13,7 @@ use serde_json::json;
 pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "copy_to_host",
     what: "Copies a buffer that lives on the GPU into a slice of ordinary (pageable) memory with populated pages. The pinned \
-           contender leaves its data in pinned memory.",
+           contender copies its data only to pinned memory.",
     run,
     notes: super::no_notes,
 };

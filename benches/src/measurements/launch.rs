@@ -12,7 +12,7 @@ use um_kernels::Scale;
 pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "launch",
     what: "Host time of one launch of a kernel that does almost nothing (256 elements), over 500 launches in a row on one stream, \
-           which fit into the driver's queue; the wait at the end is not timed. The raw stream is a non-blocking one, as ours.",
+           which fit into the driver's queue; the wait at the end is not timed. The raw stream is non-blocking, like ours.",
     run,
     notes: super::no_notes,
 };

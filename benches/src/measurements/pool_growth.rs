@@ -14,9 +14,9 @@ use std::cell::RefCell;
 
 pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "pool_growth",
-    what: "Allocates and frees a buffer of 256 bytes, 5000 times, while so many others of a pool are alive; the time of one. \
-           Replacing: each time another one of those alive is freed, and then one is allocated. Raw: in the order of a stream, from \
-           the device's own pool, of which as many are alive.",
+    what: "Allocates and frees a buffer of 256 bytes, 5000 times, while this number of other buffers of a pool is live; the time of one. \
+           Replacing: each time another one of the live buffers is freed, and then one is allocated. Raw: in stream order, from \
+           the device's default pool, with the same number of live allocations.",
     run,
     notes,
 };

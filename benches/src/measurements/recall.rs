@@ -18,9 +18,9 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "recall",
     what: "For each query the 10 targets of the highest cosine, exact, in single precision: queries × targets × 768, random unit \
            vectors, targets in device memory, queries (fresh each round) and results prefetched. The kernels and the wait are timed; \
-           ours work out the norms each time, PyTorch (matmul, then topk) takes them as given. The first queries of each round are \
+           ours compute the norms each time, PyTorch (matmul, then topk) does not. The first queries of each round are \
            verified with the CPU reference, and the lists found with a filter are compared bit for bit with those found without. \
-           Prepared targets are converted before the time is taken.",
+           Prepared targets are converted before the timed part.",
     run,
     notes: super::no_notes,
 };

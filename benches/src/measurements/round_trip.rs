@@ -14,8 +14,8 @@ use um_kernels::Scale;
 pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "round_trip",
     what: "Data in a slice of ordinary memory goes through a kernel (out = 2 × in) into another slice; the size is that of the data \
-           one way. Buffers are there before, and have been used once. Every contender may do that as it likes: copy the slices, or \
-           write and read pinned, managed or mapped memory with the CPU. Auto is told the patterns: StreamOnce and ReadBack.",
+           one way. Buffers exist before, and have been used once. Every contender uses its own method: copy the slices, or \
+           write and read pinned, managed or mapped memory with the CPU. Auto gets the patterns StreamOnce and ReadBack.",
     run,
     notes,
 };
