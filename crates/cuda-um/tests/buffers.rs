@@ -1,4 +1,4 @@
-//! Every kind of buffer: what it holds, copies, fills, registered memory.
+//! Every kind of buffer: contents, copies, fills, registered memory.
 
 mod support;
 

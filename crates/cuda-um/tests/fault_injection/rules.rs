@@ -1,9 +1,9 @@
-//! What is allowed besides an error that names the call, each with its reason. A rule that nothing needs any more fails the test.
+//! Allowed effects besides an error that names the call, each with its reason. A rule that is no longer needed fails the test.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-/// What a rule is about.
+/// The subject of a rule.
 pub type About = &'static str;
 pub const NO_ERROR: About = "no error";
 pub const NO_ERROR_OF_TWO: About = "no error of the second failure";
@@ -14,7 +14,7 @@ pub const NOT_YET_STICKY: About = "not recognised as sticky";
 
 pub struct Rule {
     pub about: About,
-    /// Nothing: any.
+    /// Empty means any.
     pub scenarios: &'static [&'static str],
     pub calls: &'static [&'static str],
     pub why: &'static str,
@@ -155,7 +155,7 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// The rules, and which were needed, for which call.
+/// The rules, and the calls for which each was needed.
 #[derive(Default)]
 pub struct Rules {
     used: Mutex<BTreeSet<(usize, &'static str)>>,
@@ -177,7 +177,7 @@ impl Rules {
         })
     }
 
-    /// What nothing needed; runs of one failure do not need what two lead to.
+    /// Rules that were not needed. Rules for two failures are not needed in runs of one failure.
     pub fn unused(&self) -> Vec<String> {
         let used = self.used.lock().unwrap();
         let all = RULES.iter().enumerate();
