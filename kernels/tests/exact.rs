@@ -318,7 +318,7 @@ fn rows_of_very_different_sizes() {
     bench.check("sizes", shape, &rows(11, 9, dim), &t);
 }
 
-/// Inner products with rows whose rounding errors add up in one direction: one target is slightly nearer than the others and
+/// Inner products with rows that have rounding errors in one direction: one target is slightly nearer than the others and
 /// rounded down, and the others are rounded up. The difference is 1.74 times the bound, so only the full bound finds the
 /// target.
 #[test]

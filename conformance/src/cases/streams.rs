@@ -15,7 +15,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::new(
         "streams.query",
-        "A stream without work is done, one whose work is not done is not ready, and one that was waited for is done.",
+        "A stream without work is done, a stream with pending work is not ready, and after a wait it is done.",
         sources::STREAM,
         &["cudaStreamQuery", "cudaStreamSynchronize"],
         query,

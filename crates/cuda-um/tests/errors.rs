@@ -301,7 +301,7 @@ fn is_registration(leak: &Leak) -> bool {
 }
 
 #[test]
-#[allow(unsafe_code, reason = "plays code that calls CUDA by itself")]
+#[allow(unsafe_code, reason = "simulates code that calls CUDA directly")]
 fn memory_that_other_code_registered_stays_registered() {
     let (sim, device, _) = simulated(Gpu::H200);
     let mut memory = vec![0u32; 4096];
@@ -372,7 +372,7 @@ fn an_error_that_ends_all_work_ends_it() {
         let error = stream.synchronize().unwrap_err();
         assert_eq!(error.is_sticky(), sim.poison().is_some(), "{error}");
         if error.is_sticky() {
-            sim.breaks("the failure says so");
+            sim.breaks("the injected error breaks it");
             ends += 1;
         }
     }

@@ -29,7 +29,7 @@ fn a_drop_in_use_neither_waits_nor_frees_too_early() {
     while calls(&sim, "cudaEventQuery") < asked + 6 && !held.is_over() {
         std::thread::yield_now();
     }
-    assert_eq!(held.ended_by(), None, "somebody waited");
+    assert_eq!(held.ended_by(), None, "a call waited");
     assert_eq!(
         (calls(&sim, "cudaFree"), calls(&sim, "cuModuleUnload")),
         (0, 0),
@@ -87,7 +87,7 @@ fn memory_whose_work_nobody_can_wait_for_is_leaked() {
     drop(held);
     device.synchronize().unwrap();
     device.runtime().reclaim().unwrap();
-    sim.leaves(1, "nobody can wait for its work", |leak| {
+    sim.leaves(1, "no wait for its work succeeds", |leak| {
         matches!(leak, Leak::Memory { bytes: 400, .. })
     });
 }

@@ -263,7 +263,7 @@ fn trim_gives_back_what_nobody_uses() {
     assert_eq!(
         calls(&sim, "cudaFree"),
         0,
-        "never under running work, and nobody waits"
+        "never while work uses it, and no call waits"
     );
     drop(paused);
     device.runtime().reclaim().unwrap();
@@ -302,7 +302,7 @@ fn a_slab_that_lost_a_block_is_never_freed() {
     let whole = pool.zeroed::<u32>(2 * MIB).unwrap();
     lost.fill(1, &stream).unwrap();
     sim.fail(Fail::call("cudaStreamSynchronize").with(cudaError::cudaErrorIllegalAddress));
-    sim.breaks("an error says so");
+    sim.breaks("an injected error breaks it");
     let error = lost.close().unwrap_err();
     assert!(matches!(error, Error::Sticky { .. }), "{error}");
     assert_eq!(pool.stats().live_buffers, 2, "the block did not come back");

@@ -259,11 +259,7 @@ fn work_on_another_stream_comes_after_the_allocation() {
     let paused = sim.pause();
     sim.clear_trace();
     let mut buffer = taken::<u32>(&pool, 100);
-    assert_eq!(
-        calls(&sim, "cudaEventRecord"),
-        0,
-        "only where somebody waits"
-    );
+    assert_eq!(calls(&sim, "cudaEventRecord"), 0, "only at a wait");
     buffer.fill(6, &stream).unwrap();
     assert_eq!(calls(&sim, "cudaStreamWaitEvent"), 1);
     drop(paused);
@@ -466,7 +462,7 @@ fn what_cannot_be_freed_is_leaked_and_counted() {
     );
     sim.fail(Fail::call("cudaFreeAsync"));
     drop(lost);
-    assert_eq!(pool.stats().live_buffers, 2, "nobody knows of one");
+    assert_eq!(pool.stats().live_buffers, 2, "one is unknown to the pool");
     sim.fail(Fail::call("cudaFree"));
     assert!(matches!(
         closed.close(),
@@ -492,7 +488,7 @@ fn after_a_sticky_error_drops_are_harmless() {
         device.synchronize().unwrap();
         in_use.fill(1, &stream).unwrap();
         sim.fail(Fail::call("cudaStreamQuery").with(cudaError::cudaErrorIllegalAddress));
-        sim.breaks("an error says so");
+        sim.breaks("an injected error breaks it");
         assert!(matches!(stream.is_idle(), Err(Error::Sticky { .. })));
         drop((idle, in_use));
         assert!(matches!(pool.zeroed::<u32>(MIB), Err(Error::Sticky { .. })));

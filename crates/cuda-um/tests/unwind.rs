@@ -230,7 +230,7 @@ fn a_copy_to_the_host_is_waited_for_though_a_subscriber_panics_behind_it() {
     sim.clear_failures();
     let after = calls_from_the_last(&sim, "cudaMemcpyAsync");
     let waited = after.contains(&("cudaStreamSynchronize", cudaError::cudaSuccess));
-    assert!(waited, "nobody waits for the copy: {after:?}");
+    assert!(waited, "no call waits for the copy: {after:?}");
     assert_eq!(target.host().unwrap()[..], [7; 1000]);
     outcome.expect(CAME_OUT).unwrap();
 }

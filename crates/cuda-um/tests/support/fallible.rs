@@ -78,7 +78,7 @@ pub fn compare_with_sources(list: &str, root: &Path) {
     let missing: Vec<_> = found.difference(&listed).collect();
     let idle: Vec<_> = listed.difference(&found).collect();
     assert!(missing.is_empty(), "not in functions.txt: {missing:#?}");
-    assert!(idle.is_empty(), "in functions.txt alone: {idle:#?}");
+    assert!(idle.is_empty(), "only in functions.txt: {idle:#?}");
 }
 
 /// Checks that the cases in the list exist.
