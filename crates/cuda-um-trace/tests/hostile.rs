@@ -296,7 +296,7 @@ fn migrations_over_very_many_buffers_are_told() {
     assert_eq!(report.uncut_records, 1_000 - 225);
     let text = report.to_string();
     assert!(
-        text.contains("warning: 775 migrations over very many buffers not cut at each, so some bytes count to other buffers"),
+        text.contains("warning: 775 migrations over very many buffers not split at each, so some bytes count towards other buffers"),
         "{text}"
     );
 }

@@ -63,7 +63,7 @@ fn header(page: &mut String, trace: &Trace, report: &MigrationReport) {
     put(
         page,
         format_args!(
-            "<header>\n<h1>What unified memory moved</h1>\n<p class=\"sub\">{} on {} · recorded by {} (CUDA {})</p>\n",
+            "<header>\n<h1>Unified memory migrations</h1>\n<p class=\"sub\">{} on {} · recorded by {} (CUDA {})</p>\n",
             units::time(report.duration),
             match devices.is_empty() {
                 true => "no known device".to_owned(),
@@ -110,9 +110,9 @@ fn header(page: &mut String, trace: &Trace, report: &MigrationReport) {
 }
 
 fn findings(page: &mut String, report: &MigrationReport) {
-    page.push_str("<section>\n<h2>What to change</h2>\n");
+    page.push_str("<section>\n<h2>Suggested changes</h2>\n");
     if report.findings.is_empty() {
-        page.push_str("<p>Nothing: no migration or fault was found that a call would spare.</p>\n</section>\n");
+        page.push_str("<p>Nothing: no migration or fault was found that a call would avoid.</p>\n</section>\n");
         return;
     }
     let most = report
@@ -147,7 +147,7 @@ fn findings(page: &mut String, report: &MigrationReport) {
                     code_names(&finding.observation()),
                     markup(finding.advice()),
                     if other {
-                        " <i>(another way to the same time)</i>"
+                        " <i>(another way to the same saving)</i>"
                     } else {
                         ""
                     }
@@ -178,7 +178,7 @@ fn findings(page: &mut String, report: &MigrationReport) {
     put(
         page,
         format_args!(
-            "<p class=\"sub\">Times to be saved are the cost model's: {}.</p>\n</section>\n",
+            "<p class=\"sub\">Savings are estimates of the cost model: {}.</p>\n</section>\n",
             markup(&report.cost_model)
         ),
     );
@@ -206,7 +206,7 @@ fn movers(page: &mut String, report: &MigrationReport) {
     let Some(most) = lines.first().map(|line| line.traffic.bytes()) else {
         return;
     };
-    page.push_str("<section>\n<h2>Top movers</h2>\n<div class=\"movers\">\n");
+    page.push_str("<section>\n<h2>Buffers that moved most</h2>\n<div class=\"movers\">\n");
     for line in lines.iter().take(MOVERS) {
         let share = |bytes: u64| bytes as f64 / most as f64 * 100.0;
         let traffic = &line.traffic;
@@ -250,7 +250,7 @@ fn pictures(page: &mut String, picture: &Picture) {
             ),
         );
     }
-    page.push_str("<noscript><p class=\"warning\">The pictures need scripts; everything else on this page does not.</p></noscript>\n</section>\n");
+    page.push_str("<noscript><p class=\"warning\">Only the pictures need scripts.</p></noscript>\n</section>\n");
 }
 
 fn tables(page: &mut String, trace: &Trace, report: &MigrationReport) {

@@ -108,13 +108,13 @@ impl MigrationReport {
         if self.dropped_operations > 0 {
             let dropped = self.dropped_operations;
             parts.push(format!(
-                "{dropped} buffers, kernels or operations not kept, so some lines are attributed wrongly"
+                "{dropped} buffers, kernels or operations not stored, so some lines may be attributed wrongly"
             ));
         }
         if self.uncut_records > 0 {
             let records = units::count(self.uncut_records, "migration");
             parts.push(format!(
-                "{records} over very many buffers not cut at each, so some bytes count to other buffers"
+                "{records} over very many buffers not split at each, so some bytes count towards other buffers"
             ));
         }
         (!parts.is_empty()).then(|| parts.join("; "))
