@@ -287,9 +287,9 @@ fn what_the_driver_complains_of() {
     assert_eq!(
         observed,
         [
-            "the driver saw `hot` thrash 1 time, and made processors wait 1 time",
-            "4.00 KiB of `hot` were mapped over the link instead of moved, 1 time",
-            "1.00 MiB of `hot` had to leave the device, which had no room",
+            "the driver detected thrashing of `hot` 1 time, and throttled processors 1 time",
+            "4.00 KiB of `hot` were mapped over the link and did not move, 1 time",
+            "1.00 MiB of `hot` were evicted from the full device",
         ]
     );
 }

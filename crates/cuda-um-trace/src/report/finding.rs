@@ -188,7 +188,7 @@ impl Finding {
                 alternations,
                 bytes,
             } => format!(
-                "host and device fault `{name}` away from each other: {alternations} changes of direction, {}",
+                "host and device move `{name}` to and fro by faults: {alternations} changes of direction, {}",
                 units::bytes(*bytes)
             ),
             K::ReadByBoth { bytes } => format!(
@@ -196,17 +196,17 @@ impl Finding {
                 units::bytes(*bytes)
             ),
             K::Thrashing { times, throttled } => format!(
-                "the driver saw `{name}` thrash {}, and made processors wait {}",
+                "the driver detected thrashing of `{name}` {}, and throttled processors {}",
                 units::count(*times, "time"),
                 units::count(*throttled, "time")
             ),
             K::RemoteMaps { times, bytes } => format!(
-                "{} of `{name}` were mapped over the link instead of moved, {}",
+                "{} of `{name}` were mapped over the link and did not move, {}",
                 units::bytes(*bytes),
                 units::count(*times, "time")
             ),
             K::Evicted { bytes } => format!(
-                "{} of `{name}` had to leave the device, which had no room",
+                "{} of `{name}` were evicted from the full device",
                 units::bytes(*bytes)
             ),
         }
