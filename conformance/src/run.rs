@@ -126,7 +126,7 @@ fn end(machine: &Machine, cuda: &Cuda<'_>, case: &Case, misuse_before: usize) ->
     let misuse = &sim.misuse()[misuse_before..];
     match misuse.is_empty() != case.misuse {
         true => Ok(()),
-        false if case.misuse => fail("the simulator has not noticed the misuse"),
+        false if case.misuse => fail("the simulator has not reported the misuse"),
         false => fail(format!("misuse: {misuse:?}")),
     }
 }

@@ -68,7 +68,7 @@ pub fn cost_model(bytes: &[u8]) {
         return;
     };
     if let Ok(model) = CostModel::from_json(text) {
-        model.check().expect("what was accepted can be");
+        model.check().expect("accepted models are valid");
         assert_eq!(CostModel::from_json(&model.to_json()), Ok(model));
     }
 }
@@ -120,7 +120,10 @@ pub fn trace(bytes: &[u8]) {
         return;
     };
     let json = trace.to_json();
-    assert_eq!(Trace::from_json(&json).expect("what was accepted"), trace);
+    assert_eq!(
+        Trace::from_json(&json).expect("accepted traces can be read back"),
+        trace
+    );
     let report = MigrationReport::of(&trace, &MODEL);
     let sum = |of: fn(&cuda_um_trace::Traffic) -> u64| {
         let buffers = report.buffers.iter().map(|line| of(&line.traffic));
@@ -169,7 +172,7 @@ pub fn replay(bytes: &[u8]) {
         match replay.run() {
             Ok(replayed) => {
                 let json = replayed.trace.to_json();
-                let read = Trace::from_json(&json).expect("what was recorded can be");
+                let read = Trace::from_json(&json).expect("recorded traces can be read back");
                 assert_eq!(read, replayed.trace);
                 assert!(!replayed.predicted.to_string().is_empty());
             }

@@ -54,13 +54,13 @@ impl<T: Element> Deref for Held<'_, T> {
     type Target = Memory<T>;
 
     fn deref(&self) -> &Memory<T> {
-        self.memory.as_ref().expect("is there until the drop")
+        self.memory.as_ref().expect("present until the drop")
     }
 }
 
 impl<T: Element> DerefMut for Held<'_, T> {
     fn deref_mut(&mut self) -> &mut Memory<T> {
-        self.memory.as_mut().expect("is there until the drop")
+        self.memory.as_mut().expect("present until the drop")
     }
 }
 

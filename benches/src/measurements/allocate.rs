@@ -1,7 +1,7 @@
 //! Allocating and freeing.
 #![allow(
     unsafe_code,
-    reason = "`assume_init` of a buffer of which one element is used"
+    reason = "`assume_init` of a buffer with one used element"
 )]
 
 use super::{KIB, MIB, Measurement};

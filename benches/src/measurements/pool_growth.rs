@@ -1,7 +1,7 @@
 //! The cost of a pool with many live buffers.
 #![allow(
     unsafe_code,
-    reason = "`assume_init` of a buffer of which one element is used"
+    reason = "`assume_init` of a buffer with one used element"
 )]
 
 use super::Measurement;

@@ -1,7 +1,7 @@
 //! Allocates the buffers of a trace again.
 #![allow(
     unsafe_code,
-    reason = "takes the simulator's fresh memory for initialised"
+    reason = "treats the simulator's fresh memory as initialised"
 )]
 
 use crate::change::{Change, Changes};

@@ -18,7 +18,7 @@ fn main() {
         None => 10_000,
         Some(Ok(number)) => number,
         Some(Err(error)) => {
-            eprintln!("the number of records is no number: {error}");
+            eprintln!("the number of records is not a number: {error}");
             std::process::exit(2);
         }
     };

@@ -11,7 +11,7 @@ use cuda_um_sys::cudaError;
 use support::{Add, simulated_with};
 
 /// The result of `cudaGetDevice` on this thread.
-#[allow(unsafe_code, reason = "asks CUDA itself, not the library")]
+#[allow(unsafe_code, reason = "queries CUDA directly, not the library")]
 fn current(sim: &Sim) -> i32 {
     let mut ordinal = -1;
     // SAFETY: the pointer is valid for one write.
@@ -20,7 +20,7 @@ fn current(sim: &Sim) -> i32 {
     ordinal
 }
 
-#[allow(unsafe_code, reason = "asks CUDA itself, not the library")]
+#[allow(unsafe_code, reason = "queries CUDA directly, not the library")]
 fn make_current(sim: &Sim, ordinal: i32) {
     // SAFETY: the function takes a number.
     let code = unsafe { (sim.table().cudaSetDevice)(ordinal) };

@@ -103,7 +103,7 @@ fn an_error_names_call_subject_and_code_and_is_cleared() {
     assert_eq!((error.kind(), error.is_sticky()), (ErrorKind::Call, false));
     let table = sim.table();
     // SAFETY: the function takes no arguments.
-    #[allow(unsafe_code, reason = "asks for the thread's last error")]
+    #[allow(unsafe_code, reason = "reads the thread's last error")]
     let last = unsafe { (table.cudaPeekAtLastError)() };
     assert_eq!(
         last,

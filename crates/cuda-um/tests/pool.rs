@@ -23,7 +23,7 @@ fn taken<T: Element>(pool: &UnifiedPool, len: usize) -> UnifiedBuffer<T> {
     let buffer = pool.uninit(len).unwrap();
     #[allow(
         unsafe_code,
-        reason = "the tests look at addresses, and at what former owners left"
+        reason = "the tests check addresses, and contents from former owners"
     )]
     // SAFETY: the tests write it first, or read the data that they wrote through its former owner; any bytes are a valid
     // element.

@@ -28,7 +28,7 @@ fn pool(device: &Device) -> DevicePool {
 
 fn taken<T: Element>(pool: &DevicePool, len: usize) -> DeviceBuffer<T> {
     let buffer = pool.uninit(len).unwrap();
-    #[allow(unsafe_code, reason = "the tests look at what allocating does")]
+    #[allow(unsafe_code, reason = "the tests check the effects of an allocation")]
     // SAFETY: the tests write it first; any bytes are a valid element.
     unsafe {
         buffer.assume_init()

@@ -220,7 +220,7 @@ fn where_the_driver_can_tell_it_corrects_what_is_remembered() {
     let address = buffer.as_ptr();
     stream.synchronize().unwrap();
     for page in (2 * MIB..4 * MIB).step_by(4096) {
-        #[allow(unsafe_code, reason = "touches the buffer as other code would")]
+        #[allow(unsafe_code, reason = "accesses the buffer like foreign code")]
         // SAFETY: within the buffer; no work is running.
         let byte = unsafe { address.add(page).read_volatile() };
         assert_eq!(byte, 0);

@@ -238,7 +238,7 @@ impl CosineTopK {
                     ones.insert(DeviceBuffer::zeroed(&self.device, count)?)
                         .fill(1.0, stream)?;
                 }
-                let ones = ones.as_ref().expect("was made above");
+                let ones = ones.as_ref().expect("created above");
                 self.lists(
                     stream,
                     shape,

@@ -3,10 +3,10 @@
 #[path = "../../../crates/cuda-um/tests/support/at_exit.rs"]
 mod at_exit;
 #[path = "../../../crates/cuda-um/tests/support/checked.rs"]
-#[allow(dead_code, reason = "no kernel's test leaves anything on purpose")]
+#[allow(dead_code, reason = "no test of the kernels leaks on purpose")]
 mod checked;
 #[path = "../../../crates/cuda-um/tests/support/watchdog.rs"]
-#[allow(dead_code, reason = "a part is used")]
+#[allow(dead_code, reason = "only a part is used")]
 mod watchdog;
 
 use checked::Checked;

@@ -61,7 +61,7 @@ impl Peer {
                 device: self.stream.alloc_zeros(count).map_err(words)?,
             });
         }
-        let kept = self.kept.as_mut().expect("made above");
+        let kept = self.kept.as_mut().expect("created above");
         fresh(&mut kept.source, request.round());
         kept.back.fill(f32::NAN);
         Ok((&self.context, &self.stream, kept))

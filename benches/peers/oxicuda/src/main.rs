@@ -69,7 +69,7 @@ impl Peer {
                 device: DeviceBuffer::zeroed(count).map_err(words)?,
             });
         }
-        let kept = self.kept.as_mut().expect("made above");
+        let kept = self.kept.as_mut().expect("created above");
         fresh(&mut kept.source, request.round());
         kept.back.fill(f32::NAN);
         Ok((&self.context, kept))

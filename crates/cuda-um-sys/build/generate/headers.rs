@@ -8,7 +8,7 @@ use std::process::Command;
 
 /// The headers of one CUDA version.
 pub struct Headers {
-    #[allow(dead_code, reason = "names the headers; the callers read it")]
+    #[allow(dead_code, reason = "used only by the callers")]
     pub major: Major,
     /// Include folders: first those of the runtime, then those that it needs.
     pub includes: Vec<PathBuf>,

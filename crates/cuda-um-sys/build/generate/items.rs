@@ -13,7 +13,7 @@ pub struct Entry {
 }
 
 /// The Rust items of an entry.
-#[allow(clippy::large_enum_variant, reason = "a few hundred of them, once")]
+#[allow(clippy::large_enum_variant, reason = "only a few hundred values, once")]
 #[derive(Clone)]
 pub enum Body {
     /// A type with its derives and its trait implementations, a constant, a function's pointer type.
@@ -46,7 +46,7 @@ impl Items {
     }
 
     /// These items; an item that is also in `newer` takes its form from there.
-    #[allow(dead_code, reason = "for the build script")]
+    #[allow(dead_code, reason = "used only by the build script")]
     pub fn replaced_by(mut self, newer: &Self) -> Self {
         self.extend(newer.clone());
         self

@@ -32,7 +32,7 @@ pub fn read(headers: &Headers) -> Result<Items> {
 /// first appeared.
 #[allow(
     dead_code,
-    reason = "the build script reads one toolkit; xtask reads more"
+    reason = "used only by xtask; the build script reads one toolkit"
 )]
 pub fn add_later_functions(items: &mut Items, headers: &Headers) -> Result<()> {
     items.add_missing_functions(read(headers)?);

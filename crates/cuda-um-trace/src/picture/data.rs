@@ -229,7 +229,7 @@ fn lanes(trace: &Trace, attribution: &Attribution, texts: &mut Texts) -> Vec<Lan
             OperationKind::Prefetch { left_out: true, .. }
         );
         let detail = match left_out {
-            true => format!("{} (left out: it was there)", over.join(", ")),
+            true => format!("{} (elided: data in place)", over.join(", ")),
             false => over.join(", "),
         };
         let on_host = operation.kind == OperationKind::Host;

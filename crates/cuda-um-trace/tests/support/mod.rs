@@ -1,5 +1,5 @@
 //! Hand-made traces: calls that advance a clock and add the records that a driver would make.
-#![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(dead_code, reason = "each test uses only a part of it")]
 
 use cuda_um_cost::CostModel;
 use cuda_um_trace::{

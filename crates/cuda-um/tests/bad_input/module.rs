@@ -37,7 +37,7 @@ fn text_that_is_no_module() {
 
 fn load_image(device: &Device, image: &[u8]) -> Result<Module> {
     // SAFETY: the text ends with a NUL, and the simulator stops reading there.
-    #[allow(unsafe_code, reason = "gives the simulator bytes that are no image")]
+    #[allow(unsafe_code, reason = "passes bytes that are not an image")]
     unsafe {
         Module::load_image(device, image)
     }

@@ -174,7 +174,7 @@ impl World {
         let error = call(self).expect_err("refused");
         let table = self.sim.table();
         // SAFETY: the function takes no arguments.
-        #[allow(unsafe_code, reason = "asks for the thread's last error")]
+        #[allow(unsafe_code, reason = "reads the thread's last error")]
         let last = unsafe { (table.cudaPeekAtLastError)() };
         assert_eq!(last, cudaError::cudaSuccess, "the last error is cleared");
         let after = self.state();

@@ -54,7 +54,10 @@ impl World {
         let builder = Sim::builder().gpu(machine.gpu).cuda(machine.cuda);
         let builder = builder.devices(machine.devices);
         // SAFETY: `twin` does the same as `add.ptx` on the memory of its parameters.
-        #[allow(unsafe_code, reason = "vouches for the reference")]
+        #[allow(
+            unsafe_code,
+            reason = "guarantees that the reference matches its kernel"
+        )]
         let builder = unsafe { builder.kernel("add", twin) };
         let sim = builder.build().unwrap();
         let runtime = open(&sim);
@@ -108,7 +111,7 @@ impl World {
     }
 
     /// The result of `cudaGetDevice` on this thread; -1 if it fails.
-    #[allow(unsafe_code, reason = "asks CUDA itself, not the library")]
+    #[allow(unsafe_code, reason = "queries CUDA directly, not the library")]
     pub fn current_device(&self) -> i32 {
         let mut ordinal = -1;
         // SAFETY: the pointer is valid for one write.

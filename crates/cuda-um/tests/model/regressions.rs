@@ -2,7 +2,7 @@
 #![allow(
     clippy::enum_glob_use,
     unused_imports,
-    reason = "whatever a failure prints can be pasted"
+    reason = "the output of a failure can be pasted as code"
 )]
 
 use crate::operation::Advising::*;

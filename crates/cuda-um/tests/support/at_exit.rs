@@ -18,7 +18,7 @@ pub fn wait_for_frees() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // SAFETY: the function takes no arguments, cannot unwind, and exists until the process ends.
-        #[allow(unsafe_code, reason = "atexit is a function of C")]
+        #[allow(unsafe_code, reason = "atexit is a C function")]
         let code = unsafe { libc::atexit(wait) };
         assert_eq!(code, 0, "atexit");
     });

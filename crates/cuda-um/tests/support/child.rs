@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 const HANGS: Duration = Duration::from_secs(30);
 
 /// Runs `body` in a child made by `fork`; its result is the exit code (101 for a panic). `body` may end the process or return.
-#[allow(unsafe_code, reason = "fork is a function of C")]
+#[allow(unsafe_code, reason = "fork is a C function")]
 pub fn in_child(body: impl FnOnce() -> i32) -> i32 {
     // SAFETY: the child has only this thread of the process; it ends with `_exit` and runs no code of the test harness. The C
     // library makes its allocator usable in children.

@@ -1,6 +1,6 @@
 //! The runtime of the tests: a GPU with `CUDA_UM_TEST_RUNTIME=cuda`, otherwise the simulator that the `CUDA_UM_SIM_*` variables
 //! select.
-#![allow(dead_code, reason = "each test binary uses a part")]
+#![allow(dead_code, reason = "each test binary uses only a part")]
 
 mod at_exit;
 mod checked;
@@ -109,7 +109,10 @@ pub struct Add(pub cuda_um::Kernel);
 impl Add {
     pub fn load(device: &Device) -> Self {
         // SAFETY: `twin` does the same as `add.ptx` on the memory of its parameters.
-        #[allow(unsafe_code, reason = "vouches for the reference")]
+        #[allow(
+            unsafe_code,
+            reason = "guarantees that the reference matches its kernel"
+        )]
         unsafe {
             register_kernel("add", twin);
         }
