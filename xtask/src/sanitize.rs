@@ -33,7 +33,7 @@ const SKIPPED: &[(&str, &str)] = &[
 /// The simulator handles SIGSEGV: it detects host accesses with it.
 const SIGNALS: &str = "handle_segv=0:allow_user_segv_handler=1";
 
-/// Which sanitizer.
+/// The sanitizers.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Sanitizer {
     /// AddressSanitizer and LeakSanitizer.

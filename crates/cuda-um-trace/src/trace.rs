@@ -169,9 +169,9 @@ pub struct Operation {
     pub stream: Option<u64>,
     /// The device of the stream or buffer.
     pub device: u32,
-    /// When the call began on the host.
+    /// The time at which the call began on the host.
     pub start: u64,
-    /// When the call returned; for a host guard, when the guard was dropped.
+    /// The time at which the call returned; for a host guard, the time of its drop.
     pub end: u64,
     /// The memory that it used.
     pub accesses: Vec<Access>,
@@ -237,9 +237,9 @@ pub struct KernelRun {
     pub device: u32,
     /// The stream, with the number of the source.
     pub stream: u32,
-    /// When it began on the device.
+    /// The time at which it began on the device.
     pub start: u64,
-    /// When it ended.
+    /// The time at which it ended.
     pub end: u64,
     /// The launch of this run, if it is known.
     pub operation: Option<u64>,
@@ -253,9 +253,10 @@ pub struct Record {
     pub kind: RecordKind,
     /// The first byte of the memory.
     pub address: u64,
-    /// When it began.
+    /// The time at which it began.
     pub start: u64,
-    /// When it ended; equal to the start if the source does not report an end (CPU faults, thrashing, remote maps).
+    /// The time at which it ended; equal to the start if the source does not report an end (CPU faults, thrashing, remote
+    /// maps).
     pub end: u64,
 }
 

@@ -277,7 +277,7 @@ fn a_host_guard_waits_for_what_is_being_enqueued() {
         let mut guarded = None;
         while_a_copy_is_held(&sim, &source, || {
             guarded = Some(scope.spawn(|| managed.host().unwrap()[9]));
-            // When nothing else can be enqueued, the guard is being created.
+            // From the time when nothing else can be enqueued, the guard is being created.
             while other.fill(1, &stream).is_ok() {
                 std::thread::yield_now();
             }

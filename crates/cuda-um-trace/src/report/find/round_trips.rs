@@ -215,7 +215,7 @@ pub(super) fn unused_prefetches(context: &Context, buffer: usize) -> Option<Find
 pub(crate) struct Directions {
     first: bool,
     last: bool,
-    /// How often a move had another direction than the move before.
+    /// Number of changes of direction.
     pub(crate) changes: u64,
 }
 
