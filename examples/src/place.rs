@@ -1,21 +1,21 @@
-//! Puts the vectors into the memory of a buffer implementation.
+//! Puts the vectors where a buffer implementation wants them.
 //!
-//! Unified memory gets the three-role recipe: queries are read-mostly, the preferred location of targets is the device, results
-//! have accessed-by for both sides; vectors are prefetched. Without advice and prefetch the CPU writes through the pointer, and
-//! the kernel moves its data by faults.
+//! Unified memory gets the three-role recipe: queries are read-mostly, targets prefer the device, results are
+//! accessed by both; vectors are prefetched. Without hints the CPU writes through the pointer, and the kernel
+//! faults what it needs in.
 
 use um_backend::{Buffer, CudaError, Element, MemoryAdvice, Placement, UnifiedBuffer};
 
-/// The role of a buffer.
+/// What a buffer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Read by every part of the kernel.
     Queries,
-    /// Large, read repeatedly by the device.
+    /// Large, read by the device again and again.
     Targets,
 }
 
-/// Notes about advice and prefetches that did not apply.
+/// Where the two halves of the recipe note what did not apply.
 #[derive(Debug, Default)]
 pub struct Notes(Vec<String>);
 
@@ -27,16 +27,16 @@ impl Notes {
         }
     }
 
-    /// The notes, with reasons.
+    /// What did not apply, and why.
     pub fn into_vec(self) -> Vec<String> {
         self.0
     }
 }
 
-/// Fills a buffer; for unified memory with the recipe for its role, or without advice and prefetch.
+/// Fills a buffer; unified memory with the recipe for its role, or with no hints at all.
 ///
 /// # Errors
-/// The buffer reports an error.
+/// What the buffer reports.
 pub fn place_vectors<T: Element>(
     buffer: &mut dyn Buffer<T>,
     values: &[T],
@@ -51,12 +51,12 @@ pub fn place_vectors<T: Element>(
         return Ok(());
     };
     if role == Role::Targets {
-        // Before the copy, so that the copy goes directly to the device.
+        // Before the copy: it then goes straight there.
         notes.add(&unified.set_preferred_location(0)?);
     }
     unified.copy_from_host(values)?;
     if role == Role::Queries {
-        // After the copy: a write would collapse the duplicates.
+        // After the copy: a write would end the duplicates.
         notes.add(&unified.set_memory_advice(MemoryAdvice::SetReadMostly, None)?);
     }
     notes.add(&unified.prefetch_to_device(None)?);
@@ -66,7 +66,7 @@ pub fn place_vectors<T: Element>(
 /// Prepares a buffer of results; only unified memory needs it.
 ///
 /// # Errors
-/// The buffer reports an error.
+/// What the buffer reports.
 pub fn place_results<T: Element>(
     buffer: &mut dyn Buffer<T>,
     notes: &mut Notes,
