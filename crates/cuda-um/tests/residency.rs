@@ -1,4 +1,4 @@
-//! The residency cache: it elides prefetches that would move nothing, and no others.
+//! The residency cache: prefetches that would move nothing are elided, and no others.
 
 mod support;
 
