@@ -7,7 +7,7 @@ use um_conformance::compare::compare;
 use um_conformance::declared::Declared;
 use um_conformance::{Choice, GPUS, Machine, Outcome, Run, VERSIONS, cases, run};
 
-/// At most one case in this number may be unjudged; otherwise the run in `docs/results/` is not sufficient.
+/// At most one of every `UNJUDGED_ONE_OF` cases may be unjudged; otherwise the run in `docs/results/` is not sufficient.
 const UNJUDGED_ONE_OF: usize = 10;
 
 fn folder() -> PathBuf {

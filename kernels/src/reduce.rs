@@ -121,7 +121,7 @@ fn shape(blocks: usize) -> LaunchConfig {
     }
 }
 
-/// The CPU reference of [`Reduce::sum`], bit-identical to the kernel.
+/// The CPU reference of [`Reduce::sum`] for `input [n]`, bit-identical to the kernel.
 pub fn reduce_sum_cpu(input: &[f32]) -> f32 {
     let blocks = blocks(input.len());
     let sums: Vec<f32> = (0..blocks)

@@ -61,7 +61,7 @@ impl Saxpy {
     }
 }
 
-/// The CPU reference of [`Saxpy`], bit-identical to the kernel.
+/// The CPU reference of [`Saxpy`] for `x [n]` and `y [n]`, bit-identical to the kernel.
 ///
 /// # Panics
 /// If the slices differ in length.

@@ -61,7 +61,7 @@ impl Scale {
     }
 }
 
-/// The CPU reference of [`Scale`], bit-identical to the kernel.
+/// The CPU reference of [`Scale`] for `input [n]` and `output [n]`, bit-identical to the kernel.
 ///
 /// # Panics
 /// If the slices differ in length.

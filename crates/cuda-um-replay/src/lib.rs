@@ -1,8 +1,8 @@
 #![doc = include_str!("../README.md")]
 //!
-//! A replay keeps the operations, their order, their streams, their memory, and the own time of each kernel. It does not keep
-//! addresses, contents, the threads of the host (one thread makes all operations), and the pages that a guard really touched
-//! (the replay touches the whole range of the guard).
+//! A replay keeps the operations, their order, their streams, their memory, and the own time of each kernel (its time with all
+//! data in place). It does not keep addresses, contents, the threads of the host (one thread makes all operations), and the
+//! pages that a guard really touched (the replay touches the whole range of the guard).
 
 mod change;
 mod error;

@@ -13,7 +13,7 @@ pub(super) const MOST_SURVIVORS: usize = 4096;
 /// For fewer targets, or less work, the ten launches of the filter take too long.
 const FEWEST_TARGETS: usize = 16 << 10;
 const LEAST_PRODUCTS: u64 = 1 << 30;
-/// One block of targets in this number is filtered first, for a better threshold.
+/// One of every `PERIOD` blocks of targets is filtered first, for a better threshold.
 const PERIOD: usize = 8;
 
 /// The filter that a caller requests.
@@ -51,7 +51,7 @@ pub(super) struct Plan {
     /// Blocks of targets in the sample; two of them are `period` blocks apart.
     pub sampled: usize,
     pub period: usize,
-    /// One block of targets in this number is filtered first; 0: all blocks at once.
+    /// One of every `first_of` blocks of targets is filtered first; 0: all blocks at once.
     pub first_of: usize,
 }
 

@@ -39,7 +39,7 @@ pub struct Worker<'a> {
     pub budget: &'a Budget,
     pub progress: &'a Progress,
     pub random: Rng,
-    /// One buffer in this number is large.
+    /// One of every `large_in` buffers is large.
     pub large_in: u32,
     pub inbox: Receiver<Item<'a>>,
     pub others: Vec<Sender<Item<'a>>>,
