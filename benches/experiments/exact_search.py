@@ -1,10 +1,10 @@
-"""The exact search's kernels by themselves, with PyTorch and CuPy, on a machine with a GPU and no Rust.
+"""Runs the kernels of the exact search without the library, with PyTorch and CuPy, on a machine with a GPU and no Rust.
 
-usage: exact_search.py time             phases, one call and prepared, beside today's kernel and PyTorch
-       exact_search.py random SECONDS   lists against the kernel without a filter: pathological rows, then random shapes
-       exact_search.py errors           |filter's score - exact score| against the bound, over 10^9 pairs
+usage: exact_search.py time             times of the phases, of one call and with prepared targets, compared with the kernel without a filter and PyTorch
+       exact_search.py random SECONDS   compares lists with the kernel without a filter: pathological rows, then random shapes
+       exact_search.py errors           compares |filter's score - exact score| with the bound, over 10^9 pairs
 
-It loads kernels/ptx as it is, and repeats in Python what kernels/src/exact/{bound,plan,launch}.rs do.
+It loads the files of kernels/ptx unchanged, and repeats the work of kernels/src/exact/{bound,plan,launch}.rs in Python.
 """
 
 import math

@@ -1,5 +1,6 @@
-// How to stage a copy of pageable memory: how many threads, how large pieces, and stores through the CPU's caches or past them.
-// The library's choices (crates/cuda-um/src/transfer) rest on what this prints; needs nvcc, a GPU, and a CPU with AVX-512:
+// Compares ways to stage a copy of pageable memory: number of threads, size of pieces, and stores through the CPU's caches or
+// past them. The library's parameters (crates/cuda-um/src/transfer) come from this output. It needs nvcc, a GPU, and a CPU with
+// AVX-512:
 //
 //     nvcc -O3 -std=c++17 staging.cu -o staging && ./staging > staging.md
 //
@@ -88,7 +89,7 @@ struct Machine {
     cudaEvent_t events[MOST_THREADS * CHUNKS];
     char *ring, *host, *device;
     size_t at = 0;
-    // Memory that no cache holds.
+    // Memory that is in no cache.
     char *cold(size_t bytes) {
         if (at + bytes > PAGEABLE) at = 0;
         at += bytes;

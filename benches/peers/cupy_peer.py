@@ -18,7 +18,7 @@ def finish():
 
 
 def buffers(request, name, make):
-    """Buffers of a case, made once and kept until another case comes."""
+    """Buffers of a case, allocated once and kept until the case changes."""
     key = (name, request["bytes"])
     if kept.get("key") != key:
         kept.update(key=None, buffers=None)
@@ -33,7 +33,7 @@ def base(count):
 
 
 def fresh(target, source, request):
-    """Other numbers in each round, never zero."""
+    """Different numbers in each round, never zero."""
     np.add(source, np.float32(request["round"] % 1024), out=target)
 
 

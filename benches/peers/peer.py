@@ -1,7 +1,7 @@
-"""What the peers of um_bench share: one request, a line of JSON, one answer.
+"""Common code of the Python peers of um_bench: for each request, one line of JSON, there is one answer.
 
-A request names what to do ("do") and the round, so that data are fresh: every peer makes its own, verifies what comes out of the
-library it measures, and answers {"seconds": …, "verified": …}, or {"error": …}.
+A request names the task ("do") and the round, so that data are fresh: every peer makes its own data, verifies the result of the
+measured library, and answers {"seconds": …, "verified": …}, or {"error": …}.
 """
 import json
 import sys
@@ -11,26 +11,26 @@ import traceback
 
 def serve(tasks, version):
     """Answers requests with tasks[request["do"]](request) until standard input ends."""
-    answers, sys.stdout = sys.stdout, sys.stderr  # whatever a library prints is no answer
+    answers, sys.stdout = sys.stdout, sys.stderr  # output of a library is not an answer
     for line in sys.stdin:
         request = json.loads(line)
         try:
             answer = {"version": version} if request["do"] == "hello" else tasks[request["do"]](request)
-        except Exception as error:  # noqa: BLE001: told to who asked
+        except Exception as error:  # noqa: BLE001: reported to um_bench
             traceback.print_exc()
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), file=answers, flush=True)
 
 
 def refuse(reason):
-    """Answers the first request with why this peer is not there, and ends."""
+    """Answers the first request with the reason why this peer cannot run, and ends."""
     sys.stdin.readline()
     print(json.dumps({"error": reason}), flush=True)
     sys.exit(1)
 
 
 def time_each(repeats, work, finish):
-    """Seconds of one of `repeats` times `work`, with the wait for the last."""
+    """Seconds for one of `repeats` runs of `work`, including the wait for the last."""
     finish()
     start = time.perf_counter()
     for _ in range(repeats):
@@ -40,7 +40,7 @@ def time_each(repeats, work, finish):
 
 
 def time_copies(request, copy, finish):
-    """Seconds of one copy: until the call has returned, or, if the request says "wait", until the data have arrived."""
+    """Seconds for one copy: until the call has returned, or with "wait" until the data have arrived."""
 
     def work():
         copy()

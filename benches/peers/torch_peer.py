@@ -14,7 +14,7 @@ kept = {}
 
 
 def buffers(request, name, make):
-    """Buffers of a case, made once and kept until another case comes."""
+    """Buffers of a case, allocated once and kept until the case changes."""
     key = (name, request["bytes"], request.get("pinned", False))
     if kept.get("key") != key:
         kept.update(key=None, buffers=None)
@@ -29,7 +29,7 @@ def base(count):
 
 
 def fresh(target, source, request):
-    """Other numbers in each round, never zero."""
+    """Different numbers in each round, never zero."""
     torch.add(source, request["round"] % 1024, out=target)
 
 
@@ -116,7 +116,7 @@ def recall(request):
     queries, targets, found = torch.from_numpy(queries).cuda(), kept["targets"], {}
     torch.backends.cuda.matmul.allow_tf32 = request["precision"] == "tf32"
     if request["precision"] == "bf16":
-        # The targets are converted once, as prepared targets are.
+        # The targets are converted once, like prepared targets.
         if "bf16" not in kept:
             kept["bf16"] = targets.bfloat16()
         queries, targets = queries.bfloat16(), kept["bf16"]
@@ -128,7 +128,7 @@ def recall(request):
     scores, best = found["best"]
     return {
         "seconds": seconds,
-        "verified": list(scores.shape) == [len(queries), request["k"]],  # the one who asked looks at the numbers
+        "verified": list(scores.shape) == [len(queries), request["k"]],  # um_bench checks the numbers
         "scores": scores.float().cpu().ravel().tolist(),
         "best": best.cpu().ravel().tolist(),
     }

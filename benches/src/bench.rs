@@ -1,4 +1,4 @@
-//! What everything is measured on.
+//! The machine and the settings of a run.
 
 use crate::clock::Clock;
 use crate::peer::Peers;
@@ -10,12 +10,12 @@ use cuda_um_sim::Sim;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// How much is measured.
+/// The amount of measuring.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {
     /// Sizes up to 16 MiB, and fewer rounds.
     pub quick: bool,
-    /// So many rounds, whatever the size.
+    /// The number of rounds for every size.
     pub rounds: Option<usize>,
 }
 
@@ -25,7 +25,7 @@ impl Settings {
     /// The largest size of a quick run.
     pub const LARGEST_QUICK: usize = 16 << 20;
 
-    /// Those of some sizes that are measured.
+    /// The sizes of a list that are measured.
     pub fn sizes(&self, all: &[usize]) -> Vec<usize> {
         let largest = match self.quick {
             true => Self::LARGEST_QUICK,
@@ -37,7 +37,7 @@ impl Settings {
             .collect()
     }
 
-    /// Rounds for a size: fewer where each takes long.
+    /// Number of rounds for a size: fewer for sizes that take long.
     pub fn rounds(&self, bytes: usize) -> usize {
         let rounds = match bytes {
             0..=0xF_FFFF => 31,
@@ -54,17 +54,17 @@ impl Settings {
 pub struct Bench {
     /// cuda-um over the machine's runtime.
     pub runtime: Runtime,
-    /// The device measured: the first.
+    /// The measured device: the first one.
     pub device: Device,
     /// A stream of cuda-um.
     pub stream: Stream,
-    /// CUDA by its own functions, on a stream that knows the default stream, as most C++ programs have it.
+    /// Raw CUDA, on a blocking stream, as in most C++ programs.
     pub raw: Rc<Raw>,
     /// The same table of functions that cuda-um uses.
     pub table: Arc<Table>,
-    /// What times are taken by.
+    /// The clock for all times.
     pub clock: Clock,
-    /// How much is measured.
+    /// The amount of measuring.
     pub settings: Settings,
     /// The other libraries.
     pub peers: Peers,
@@ -74,7 +74,7 @@ impl Bench {
     /// Opens the GPU, or the simulator.
     ///
     /// # Errors
-    /// There is no GPU, or what CUDA reports.
+    /// There is no GPU, or CUDA reports an error.
     pub fn open(simulated: bool, settings: Settings) -> Result<Self> {
         let (table, clock) = if simulated {
             um_kernels::sim::register();
@@ -101,7 +101,7 @@ impl Bench {
         })
     }
 
-    /// What was measured on, in words: the GPU, or that there was none.
+    /// A description of the measured machine: the GPU, or the simulator.
     pub fn gpu(&self) -> String {
         match self.clock.is_simulated() {
             true => format!("simulator of: {}", self.device.name()),

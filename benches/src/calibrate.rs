@@ -1,7 +1,8 @@
-//! Measures the values of a cost model on the machine at hand: see "Calibrating" in docs/measuring.md.
+//! Measures the values of a cost model on the local machine: see "Calibrating" in docs/measuring.md.
 //!
-//! Every value comes from times of whole pieces of work: a fixed part from 4 KiB, a rate from the difference of two sizes. The
-//! sums are those that the simulator's clock uses, so that a model measured on the simulator is the model it was built with.
+//! Every value comes from times of complete pieces of work: a fixed part from 4 KiB, a rate from the difference of two sizes.
+//! The formulas are those of the simulator's clock, so a model that is measured on the simulator is equal to the simulator's
+//! model.
 
 mod copies;
 mod faults;
@@ -21,10 +22,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of a piece of work that shows fixed costs.
+/// Size of a piece of work that shows fixed costs.
 const SMALL: usize = 4 << 10;
 
-/// Values that stay built-in on the simulator: its virtual clock does not know the host's own work.
+/// Values that stay built-in on the simulator: its virtual clock does not include the host's own work.
 pub const NOT_ON_A_VIRTUAL_CLOCK: &[&str] = &[
     "thread_wake_us",
     "host_copy_bytes_per_s",
@@ -32,8 +33,8 @@ pub const NOT_ON_A_VIRTUAL_CLOCK: &[&str] = &[
     "staged_to_host_bytes_per_s",
 ];
 
-/// Values that stay built-in everywhere: parts of what the host's first touch and its writes take, which only the simulator's clock
-/// tells apart.
+/// Values that always stay built-in: parts of the host's first access and of its writes. Only the simulator's clock separates
+/// them.
 pub const NEVER_MEASURED: &[&str] = &[
     "host_map_page_us",
     "host_cold_page_us",
@@ -41,10 +42,10 @@ pub const NEVER_MEASURED: &[&str] = &[
     "host_write_bytes_per_s",
 ];
 
-/// How much is measured.
+/// The amount of measuring.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Bytes of a piece of work that shows rates; one piece of managed memory lives at a time.
+    /// Size of a piece of work that shows rates. Only one such piece of managed memory exists at a time.
     pub large: usize,
     /// Samples of large work.
     pub rounds: usize,
@@ -67,17 +68,17 @@ impl Plan {
     };
 }
 
-/// What was measured, and what was said about it.
+/// The result of a calibration.
 pub struct Calibration {
-    /// The machine's model; its source says how it was measured, and which values were not.
+    /// The machine's model. Its source describes the measurement, and lists the values that were not measured.
     pub model: CostModel,
-    /// The keys of values that were not measured: they are those that are built in for such a machine.
+    /// The keys of values that were not measured; they have the built-in values for such a machine.
     pub built_in: Vec<&'static str>,
-    /// Why figures are missing.
+    /// The reasons for missing values.
     pub notes: Vec<String>,
 }
 
-/// A machine that is being measured.
+/// The machine under test.
 struct Bench {
     device: Device,
     stream: Stream,
@@ -85,14 +86,14 @@ struct Bench {
     clock: Clock,
     plan: Plan,
     model: CostModel,
-    /// Keys of what was measured.
+    /// Keys of the measured values.
     measured: BTreeSet<&'static str>,
     notes: Vec<String>,
 }
 
 type Step = fn(&mut Bench) -> Result<()>;
 
-/// In this order: later ones subtract what earlier ones found.
+/// The order matters: later steps subtract values of earlier ones.
 const STEPS: &[(&str, Step)] = &[
     ("calls", host::calls),
     ("allocations", host::allocations),
@@ -108,10 +109,11 @@ const STEPS: &[(&str, Step)] = &[
     ("faults", faults::faults),
 ];
 
-/// Measures on device 0 behind a table of CUDA's functions; `tell` is told what is being measured.
+/// Measures on device 0 with the given table of CUDA's functions; `tell` gets the name of each step.
 ///
 /// # Errors
-/// There is no device, CUDA reports an error, or a copy arrived wrong. That one value makes no sense is a note, not an error.
+/// There is no device, CUDA reports an error, or a copy has a wrong result. A single value that makes no sense is a note, not
+/// an error.
 pub fn calibrate(
     table: &Arc<Table>,
     clock: Clock,
@@ -170,7 +172,7 @@ impl Bench {
         self.clock.is_simulated()
     }
 
-    /// Samples of work on so many bytes.
+    /// Number of samples for work on this number of bytes.
     fn rounds(&self, bytes: usize) -> usize {
         match bytes < self.plan.large {
             true => self.plan.small_rounds,
@@ -178,7 +180,7 @@ impl Bench {
         }
     }
 
-    /// The median of samples in seconds, after one that is not counted.
+    /// The median of samples in seconds, after one sample that is not counted.
     fn median(&self, bytes: usize, mut sample: impl FnMut(u64) -> Result<Duration>) -> Result<f64> {
         sample(0)?;
         let times = (1..=self.rounds(bytes) as u64)
@@ -187,12 +189,12 @@ impl Bench {
         Ok(Stats::of(&times).context("no samples")?.median)
     }
 
-    /// Takes a time that was found, or notes why not.
+    /// Stores a measured time, or a note if it is invalid.
     fn time(&mut self, key: &'static str, seconds: f64) {
         self.take(key, seconds * 1e6);
     }
 
-    /// Takes a rate that was found, or notes why not.
+    /// Stores a measured rate, or a note if it is invalid.
     fn rate(&mut self, key: &'static str, bytes_per_second: f64) {
         self.take(key, bytes_per_second);
     }
@@ -204,7 +206,7 @@ impl Bench {
         }
     }
 
-    /// Says why a value was not measured.
+    /// Notes the reason why a value was not measured.
     fn note(&mut self, name: &str, why: &str) {
         self.notes.push(format!("{name} was not measured: {why}"));
     }
@@ -222,12 +224,12 @@ impl Bench {
     }
 }
 
-/// Bytes a second, by the times of two sizes.
+/// Bytes a second, from the times of two sizes.
 fn slope(small: (usize, f64), large: (usize, f64)) -> f64 {
     (large.0 - small.0) as f64 / (large.1 - small.1)
 }
 
-/// Refuses a result that is not `factor` times its source.
+/// Checks that a result is `factor` times its source.
 fn verify(found: &[f32], source: &[f32], factor: f32) -> Result<()> {
     let wrong = data::differences(found, source, factor);
     ensure!(

@@ -1,9 +1,9 @@
-//! The clock: the wall's, or the simulator's.
+//! The clock: the wall clock, or the simulator's virtual clock.
 
 use cuda_um_sim::Sim;
 use std::time::{Duration, Instant};
 
-/// What times are taken by.
+/// The source of times.
 #[derive(Clone, Debug)]
 pub enum Clock {
     /// The wall clock, since the instant.
@@ -26,20 +26,20 @@ impl Clock {
         }
     }
 
-    /// How long `work` takes.
+    /// The time of `work`.
     ///
     /// # Errors
-    /// Whatever `work` returns.
+    /// The error of `work`.
     pub fn time(&self, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Duration> {
         let start = self.now();
         work()?;
         Ok(self.now().saturating_sub(start))
     }
 
-    /// How long `work` takes on average, done `repeats` times in a row.
+    /// The average time of `work` over `repeats` runs in a row.
     ///
     /// # Errors
-    /// Whatever `work` returns first.
+    /// The first error of `work`.
     pub fn time_each(
         &self,
         repeats: usize,
@@ -49,7 +49,7 @@ impl Clock {
         Ok(all.div_f64(repeats.max(1) as f64))
     }
 
-    /// Whether times are predictions of the simulator.
+    /// True if times are predictions of the simulator.
     pub fn is_simulated(&self) -> bool {
         matches!(self, Self::Simulated(_))
     }

@@ -1,11 +1,11 @@
-//! Fresh data: another one each round, never zero, made by many threads where there is much of it.
+//! Fresh data: different in each round, never zero. Several threads make large amounts.
 
 use std::thread;
 
-/// Elements from which on threads share the work.
+/// Number of elements from which on threads share the work.
 const MANY: usize = 1 << 20;
 
-/// The bits of a number from 1 to below 2, which place and seed choose as if at random.
+/// The bits of a number from 1 to below 2, a pseudo-random function of position and seed.
 fn bits(place: u32, seed: u32) -> u32 {
     let mut mixed = place.wrapping_mul(0x9E37_79B1);
     mixed = ((mixed ^ (mixed >> 16)).wrapping_add(seed)).wrapping_mul(0x85EB_CA6B);
@@ -17,7 +17,7 @@ fn seed(round: u64) -> u32 {
     (round as u32).wrapping_mul(0x85EB_CA6B) ^ 0x5bd1_e995
 }
 
-/// Fills with numbers from 1 to below 2, others in each round.
+/// Fills with numbers from 1 to below 2, different in each round.
 pub fn fill(elements: &mut [f32], round: u64) {
     let seed = seed(round);
     each(elements, 1, &|first, part| {
@@ -42,7 +42,7 @@ pub fn fill_unit_vectors(elements: &mut [f32], dim: usize, round: u64) {
     });
 }
 
-/// How many of `found` are not `factor` times what is at the same place of `source`.
+/// The number of elements of `found` that are not `factor` times the same element of `source`.
 pub fn differences(found: &[f32], source: &[f32], factor: f32) -> usize {
     let count = |found: &[f32], source: &[f32]| {
         let pairs = found.iter().zip(source);
@@ -65,7 +65,7 @@ pub fn differences(found: &[f32], source: &[f32], factor: f32) -> usize {
     })
 }
 
-/// Gives every part of the elements (of whole rows) to `work` with the place of its first one.
+/// Calls `work` for every part of the elements (of whole rows), with the position of its first element.
 fn each(elements: &mut [f32], row: usize, work: &(dyn Fn(usize, &mut [f32]) + Sync)) {
     if elements.len() < MANY {
         return work(0, elements);

@@ -1,13 +1,13 @@
-//! Measurements of cuda-um beside raw CUDA and its peers.
+//! Measurements of cuda-um, raw CUDA and other libraries.
 //!
-//! The binary `um_bench` runs them; `docs/measuring.md` says how they measure and how to repeat them.
+//! The binary `um_bench` runs them; `docs/measuring.md` describes the method and how to repeat them.
 //!
 //! - [`Bench`]: the machine (a GPU, or the simulator), its clock, the settings, the peers.
 //! - [`measure`]: contenders in turn, round by round, with fresh data and every result verified.
-//! - [`measurements`]: what is measured, a file each.
-//! - [`calibrate`]: the figures of a cost model, measured.
-//! - [`raw`]: CUDA by its own functions, with no library in between.
-//! - [`report`], [`plot`], [`overview`]: JSON, Markdown, a plot for each measurement, and one of the whole.
+//! - [`measurements`]: the measurements, one file for each.
+//! - [`calibrate`]: measures the values of a cost model.
+//! - [`raw`]: raw CUDA, with no library in between.
+//! - [`report`], [`plot`], [`overview`]: JSON, Markdown, a plot for each measurement, and an overview plot.
 
 mod bench;
 pub mod calibrate;

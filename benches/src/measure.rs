@@ -1,4 +1,4 @@
-//! Contenders in turn.
+//! Runs contenders in turn.
 
 use crate::clock::Clock;
 use crate::data;
@@ -12,45 +12,45 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Rounds that are not counted: modules are loaded, pools filled, pages touched.
+/// Rounds that are not counted: they load modules, fill pools and touch pages.
 const WARM_UP: usize = 2;
 
-/// What a contender gets for one sample.
+/// The input of a contender for one sample.
 pub struct Round<'a> {
-    /// Which round.
+    /// The number of the round.
     pub number: u64,
-    /// What to time by.
+    /// The clock for the sample.
     pub clock: &'a Clock,
     /// This round's data, the same for all contenders.
     pub source: &'a [f32],
-    /// Room for a result, as long as the data; poisoned before each sample.
+    /// Memory for a result, with the length of the data; filled with NaN before each sample.
     pub back: &'a mut [f32],
     checks: usize,
 }
 
 impl Round<'_> {
-    /// Fails if `found` is not `factor` times this round's data.
+    /// Fails unless `found` is `factor` times this round's data.
     ///
     /// # Errors
-    /// It is not.
+    /// The result is wrong.
     pub fn verify(&mut self, found: &[f32], factor: f32) -> Result<()> {
         self.checks += 1;
         verify(found, self.source, factor)
     }
 
-    /// Fails if the result is not `factor` times this round's data.
+    /// Fails unless the result is `factor` times this round's data.
     ///
     /// # Errors
-    /// It is not.
+    /// The result is wrong.
     pub fn verify_back(&mut self, factor: f32) -> Result<()> {
         self.checks += 1;
         verify(self.back, self.source, factor)
     }
 
-    /// Fails if something else is not as it must be.
+    /// Fails unless another condition is true.
     ///
     /// # Errors
-    /// It is not.
+    /// The condition is false.
     pub fn verify_that(&mut self, holds: bool, what: &str) -> Result<()> {
         self.checks += 1;
         ensure!(holds, "WRONG RESULT: {what}");
@@ -69,7 +69,7 @@ fn verify(found: &[f32], source: &[f32], factor: f32) -> Result<()> {
     Ok(())
 }
 
-/// Takes one sample: prepares, times one thing, and verifies what came out. Only what it returns counts.
+/// Takes one sample: prepares, times one operation, and verifies the result. Only the returned time counts.
 pub type Sample<'a> = Box<dyn FnMut(&mut Round<'_>) -> Result<Duration> + 'a>;
 
 struct Contender<'a> {
@@ -80,7 +80,7 @@ struct Contender<'a> {
     failed: Option<String>,
 }
 
-/// Of smaller work each sample is taken twice, and the second counts.
+/// For work below this size each sample is taken twice, and only the second counts.
 const TWICE_BELOW: usize = 4 << 20;
 
 /// One measurement at one size: contenders that take turns.
@@ -92,12 +92,12 @@ pub struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    /// A case of so many bytes of data.
+    /// A case with this number of bytes of data.
     pub fn of_bytes(bytes: usize) -> Self {
         Self::new(size_text(bytes), bytes, bytes / size_of::<f32>())
     }
 
-    /// A case with a label of its own; `elements` of data are made for each round.
+    /// A case with its own label; each round has `elements` numbers of data.
     pub fn new(label: impl Into<String>, bytes: usize, elements: usize) -> Self {
         Self {
             label: label.into(),
@@ -107,7 +107,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Adds one of ours. The first is what others are compared with first.
+    /// Adds a contender of cuda-um. The first one is the reference for comparisons.
     pub fn ours(
         &mut self,
         name: &str,
@@ -121,13 +121,13 @@ impl<'a> Case<'a> {
         self.add(name, Kind::Raw, Ok(Box::new(sample)));
     }
 
-    /// Adds another library, in a process of its own that does `request`, times it by its own clock and verifies it; or says why
-    /// it is not there.
+    /// Adds another library. Its process does `request`, times it with its own clock and verifies it. If the peer cannot run,
+    /// the reason is recorded.
     pub fn peer(&mut self, bench: &Bench, peer: &str, name: &str, request: Value) {
         self.peer_with(bench, peer, name, request, |_| Ok(()), |_, _| Ok(()));
     }
 
-    /// The same, with something to do before each request, and a look at the answer.
+    /// The same, with a preparation before each request, and a check of the answer.
     pub fn peer_with(
         &mut self,
         bench: &Bench,
@@ -152,7 +152,7 @@ impl<'a> Case<'a> {
         self.add(name, Kind::Peer, sample);
     }
 
-    /// Names one that cannot be here, and why.
+    /// Adds a contender that cannot run here, with the reason.
     pub fn skipped(&mut self, kind: Kind, name: &str, why: &str) {
         self.add(name, kind, Err(why.to_owned()));
     }
@@ -167,7 +167,7 @@ impl<'a> Case<'a> {
         });
     }
 
-    /// Runs the contenders in turn, another one first in every round. One that fails stops, and the others go on.
+    /// Runs the contenders in turn; each round begins with another one. A contender that fails stops, and the others continue.
     pub fn run(mut self, clock: &Clock, settings: &Settings) -> CaseReport {
         let rounds = settings.rounds(self.bytes);
         let (mut source, mut back) = (vec![0.0; self.elements], vec![0.0; self.elements]);
@@ -193,7 +193,7 @@ impl<'a> Case<'a> {
                     ensure!(round.checks > 0, "NOT VERIFIED");
                     Ok(time)
                 };
-                // The GPU comes back from another process: small work would be charged for that.
+                // At the first sample the GPU is still switching from another process, which would distort small work.
                 let taken = match self.bytes {
                     ..TWICE_BELOW => take().and_then(|_| take()),
                     _ => take(),
@@ -236,8 +236,8 @@ fn report(contender: Contender<'_>) -> ContenderReport {
     }
 }
 
-/// How often work on so many bytes is repeated in one sample, where repeating changes nothing: short work would drown in what
-/// reading a clock costs.
+/// Number of repetitions in one sample for repeatable work of this size: otherwise the cost of reading the clock would dominate
+/// short work.
 pub fn repeats(bytes: usize) -> usize {
     match bytes {
         0..=0x3_FFFF => 16,

@@ -1,4 +1,4 @@
-//! What is measured, a file each.
+//! The measurements, one file for each.
 
 mod allocate;
 mod alternating;
@@ -19,16 +19,16 @@ use anyhow::Result;
 
 /// One measurement.
 pub struct Measurement {
-    /// As `--only` takes it.
+    /// The name for `--only`.
     pub name: &'static str,
-    /// What is timed, and what is not.
+    /// The timed part, and the parts that are not timed.
     pub what: &'static str,
     run: fn(&Bench, &mut Vec<CaseReport>) -> Result<()>,
-    /// What follows from the cases, in words.
+    /// Conclusions from the cases, as text.
     notes: fn(&[CaseReport]) -> Vec<String>,
 }
 
-/// Where the table says it all.
+/// For measurements without notes.
 fn no_notes(_: &[CaseReport]) -> Vec<String> {
     Vec::new()
 }
@@ -51,7 +51,7 @@ pub const ALL: [Measurement; 14] = [
     recall::MEASUREMENT,
 ];
 
-/// Those of the overview, with its titles.
+/// The measurements of the overview, with their titles.
 pub const OVERVIEW: [(&str, &str); 4] = [
     ("copy_from_host", "Slice to a buffer on the GPU"),
     ("copy_to_host", "Buffer on the GPU to a slice"),
@@ -60,7 +60,7 @@ pub const OVERVIEW: [(&str, &str); 4] = [
 ];
 
 impl Measurement {
-    /// Measures; an error ends it early and is told in the report.
+    /// Runs the measurement. An error ends it early, and is recorded in the report.
     pub fn run(&self, bench: &Bench) -> MeasurementReport {
         eprintln!("{}", self.name);
         let mut cases = Vec::new();
@@ -96,5 +96,5 @@ const POWERS: [usize; 9] = [
     64 * MIB,
     256 * MIB,
 ];
-/// What kernels multiply by: exact for every number, so results are compared to the bit.
+/// The factor of the kernels: exact for every number, so results are compared bit for bit.
 const FACTOR: f32 = 2.0;

@@ -1,4 +1,4 @@
-//! One picture of the whole: ours over the best that raw CUDA does, by size.
+//! The overview plot: our times divided by those of the best raw CUDA contender, by size.
 
 use crate::measure::size_text;
 use crate::measurements::OVERVIEW;
@@ -27,7 +27,7 @@ struct Panel<'a> {
     sizes: Vec<f64>,
 }
 
-/// The picture as a text; `None` if none of its measurements has more than one size.
+/// The plot as text; `None` if none of its measurements has more than one size.
 ///
 /// # Errors
 /// It cannot be drawn.
@@ -124,7 +124,7 @@ fn heading(area: &DrawingArea<SVGBackend<'_>, Shift>, report: &Report) -> Result
 fn draw(area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Panel<'_>) -> Result<()> {
     let all = || panel.lines.iter().chain(&panel.plain);
     let ratios = || all().flat_map(|line| &line.1).map(|p| p.1);
-    // One is always in the picture, with room for the labels of the lines above all of them.
+    // 1 is always in the plot, with space for the labels of the lines above it.
     let low = ratios().fold(0.8, f64::min) / 1.25;
     let high = ratios().fold(1.25, f64::max) * 1.25;
     let top = high * (high / low).powf(0.14 * all().count() as f64);
@@ -135,7 +135,7 @@ fn draw(area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Panel<'_>) -> Result<
             ("sans-serif", 18).into_font().style(FontStyle::Bold),
         )
         .margin(14)
-        .margin_right(34) // half a label is beside the axis
+        .margin_right(34) // half of a label is right of the axis
         .x_label_area_size(40)
         .y_label_area_size(60)
         .build_cartesian_2d(

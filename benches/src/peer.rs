@@ -1,4 +1,4 @@
-//! Other libraries, each in a process of its own: a line of JSON for each sample, so that they take turns with us.
+//! Other libraries, each in its own process. Each sample is one line of JSON, so that peers take turns with us.
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -11,11 +11,11 @@ use std::rc::Rc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel, sync_channel};
 use std::time::Duration;
 
-/// A peer that does not answer for so long is given up.
+/// Time limit for the answer of a peer.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long the last words of one that ended are waited for.
+/// Time limit for the last output of a peer that ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// Bytes of a line that are kept: answers have some hundred.
+/// Limit on the bytes of a line: answers have some hundred.
 const LONGEST_LINE: u64 = 1 << 20;
 /// Names the folder of the peers.
 const FOLDER: &str = "CUDA_UM_PEERS_DIR";
@@ -45,10 +45,10 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts a script, or a program; the second is its answer to "hello", with its version.
+    /// Starts a script or a program. The second value is its answer to "hello", with its version.
     ///
     /// # Errors
-    /// It cannot be started, or says why it cannot serve.
+    /// It cannot be started, or answers that it cannot run.
     pub fn start(path: &Path) -> Result<(Self, Value)> {
         let mut command = command(path);
         let mut process = command
@@ -70,13 +70,13 @@ impl Peer {
         Ok((peer, hello))
     }
 
-    /// Has the peer do something.
+    /// Sends a request to the peer and returns the answer.
     ///
     /// # Errors
-    /// It says so, it ended, or it does not answer.
+    /// The answer is an error, the peer ended, or it does not answer.
     pub fn ask(&mut self, request: &Value) -> Result<Value> {
         let ask = self.ask.as_mut().context("the peer has ended")?;
-        // One that has ended takes no more requests; what it said is in the answers or in its last words.
+        // A peer that has ended accepts no requests; its error is in the answers or in its last output.
         let _ = writeln!(ask, "{request}");
         let line = match self.answers.recv_timeout(PATIENCE) {
             Ok(line) => line,
@@ -100,34 +100,34 @@ impl Peer {
     }
 }
 
-/// The time that an answer tells; none is no time.
+/// The time in an answer. An answer without a time is an error.
 ///
 /// # Errors
-/// It tells one that no clock can: below zero, or too long.
+/// The time is missing, negative, or too long.
 pub fn seconds(answer: &Value) -> Result<Duration> {
     let seconds = answer["seconds"].as_f64().unwrap_or_default();
     Duration::try_from_secs_f64(seconds).with_context(|| format!("{seconds} seconds"))
 }
 
-/// How a peer is started: Python scripts by an interpreter, programs by themselves.
+/// The command for a peer: Python scripts need an interpreter, programs start directly.
 fn command(path: &Path) -> Command {
     if path.extension().is_none_or(|extension| extension != "py") {
         return Command::new(path);
     }
     let python = std::env::var_os("PYTHON").unwrap_or_else(|| "python3".into());
     let mut command = Command::new(python);
-    command.arg("-B").arg(path); // leaves no compiled files beside the scripts
+    command.arg("-B").arg(path); // leaves no compiled files in the folder of the scripts
     command
 }
 
 fn each_line(from: impl Read + Send + 'static) -> Receiver<String> {
-    // There is one answer at a time; one that tells more waits.
+    // There is one answer at a time; a peer that writes more waits.
     let (tell, lines) = sync_channel(64);
     std::thread::spawn(move || lines_of(from).try_for_each(|line| tell.send(line).ok()));
     lines
 }
 
-/// Passes everything on, and tells the last line when there is no more: why a program could not be loaded, for one.
+/// Copies all output, and returns the last line at the end: for example the reason why a program could not be loaded.
 fn last_line(from: impl Read + Send + 'static) -> Receiver<String> {
     let (tell, words) = channel();
     std::thread::spawn(move || {
@@ -141,7 +141,7 @@ fn last_line(from: impl Read + Send + 'static) -> Receiver<String> {
     words
 }
 
-/// The lines of what a peer writes. One that is too long is cut, and its rest is the next one.
+/// The lines that a peer writes. A line that is too long is split.
 fn lines_of(from: impl Read) -> impl Iterator<Item = String> {
     let mut from = BufReader::new(from);
     std::iter::from_fn(move || {
@@ -158,7 +158,7 @@ fn lines_of(from: impl Read) -> impl Iterator<Item = String> {
 impl Drop for Peer {
     fn drop(&mut self) {
         self.ask = None;
-        // It ends when its standard input does; one that hangs is ended.
+        // The peer ends when its standard input ends; if it hangs, it is killed.
         for _ in 0..50 {
             if !matches!(self.process.try_wait(), Ok(None)) {
                 return;
@@ -172,14 +172,14 @@ impl Drop for Peer {
 
 type Started = Result<(Rc<RefCell<Peer>>, String), String>;
 
-/// The peers, each started when it is first wanted.
+/// The peers; each is started at its first use.
 pub struct Peers {
     simulated: bool,
     started: RefCell<BTreeMap<String, Started>>,
 }
 
 impl Peers {
-    /// On the simulator there are none: their clock is another.
+    /// On the simulator there are no peers, because they use a real clock.
     pub fn new(simulated: bool) -> Self {
         Self {
             simulated,
@@ -190,7 +190,7 @@ impl Peers {
     /// The peer of a script or program.
     ///
     /// # Errors
-    /// Why it is not there.
+    /// The reason why the peer cannot run.
     pub fn get(&self, name: &str) -> Result<Rc<RefCell<Peer>>, String> {
         if self.simulated {
             return Err("the simulator's clock and a real one do not compare".to_owned());
@@ -204,7 +204,7 @@ impl Peers {
             .map_err(Clone::clone)
     }
 
-    /// What was found of each peer so far, in words.
+    /// A description of each peer so far: its version, or the reason why it cannot run.
     pub fn found(&self) -> BTreeMap<String, String> {
         let started = self.started.borrow();
         let words = |started: &Started| match started {
@@ -234,8 +234,8 @@ pub fn find(name: &str) -> Option<PathBuf> {
     paths.find(|path| path.exists())
 }
 
-/// Where peers may be: where the environment says; beside the binary's folder, in a bundle and in the target folder (one further
-/// up for tests); scripts in the repository.
+/// The folders in which peers may be: the one named by the environment variable; folders relative to the binary, in a bundle
+/// and in the target folder (one level higher for tests); scripts in the repository.
 fn folders() -> Vec<PathBuf> {
     let said = std::env::var_os(FOLDER).map(PathBuf::from);
     let exe = std::env::current_exe().unwrap_or_default();

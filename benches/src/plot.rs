@@ -1,4 +1,4 @@
-//! One SVG for each measurement: time over size, or bars where there is one case.
+//! One SVG for each measurement: time over size, or bars if there is one case.
 
 use crate::report::{CaseReport, MeasurementReport, time_text};
 use anyhow::{Result, anyhow};
@@ -7,7 +7,7 @@ use plotters::prelude::*;
 
 const SIZE: (u32, u32) = (960, 540);
 
-/// The plot as a text; `None` if nothing was measured.
+/// The plot as text; `None` if nothing was measured.
 ///
 /// # Errors
 /// It cannot be drawn.
@@ -37,7 +37,7 @@ pub fn svg(measurement: &MeasurementReport, subtitle: &str) -> Result<Option<Str
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
-/// More than one size, and no size twice.
+/// True if there is more than one size, and each size occurs once.
 fn distinct_sizes(cases: &[&CaseReport]) -> bool {
     cases.len() > 1 && cases.windows(2).all(|pair| pair[0].bytes < pair[1].bytes)
 }

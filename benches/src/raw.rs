@@ -1,8 +1,8 @@
-//! CUDA by its own functions: what a C++ program calls, called from the same table that cuda-um uses, with nothing in between.
+//! Raw CUDA: the calls of a C++ program, made through the same table that cuda-um uses, with nothing in between.
 //!
-//! One [`Raw`] has one stream. It remembers in one flag whether work may be under way, so that the host cannot look at memory
-//! meanwhile; that costs a store a call, and makes everything here safe to call.
-#![allow(unsafe_code, reason = "calls CUDA by its own functions")]
+//! One [`Raw`] has one stream. One flag says if work may be in flight, so that the host cannot access memory at this time. This
+//! costs one store for each call, and makes this interface safe.
+#![allow(unsafe_code, reason = "calls raw CUDA")]
 
 mod calls;
 mod in_order;
@@ -23,7 +23,7 @@ pub use memory::{Kind, Memory};
 
 const SCALE: &str = include_str!("../../kernels/ptx/scale.ptx");
 const THREADS: usize = 256;
-/// Blocks for each multiprocessor: as the launchers of um-kernels have it.
+/// Blocks for each multiprocessor: the same number as in the launchers of um-kernels.
 const BLOCKS_EACH: usize = 32;
 
 /// CUDA on device 0, with one stream and one kernel: `out = in × factor`.
@@ -37,10 +37,11 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// Sets up; `non_blocking` as for `cudaStreamCreateWithFlags`: the stream and the default stream then ignore each other.
+    /// Sets up the stream and the kernel. `non_blocking` as for `cudaStreamCreateWithFlags`: the stream and the default stream
+    /// then ignore each other.
     ///
     /// # Errors
-    /// What CUDA reports.
+    /// CUDA reports an error.
     pub fn open(table: &Arc<Table>, non_blocking: bool) -> Result<Rc<Self>> {
         let driver = table.driver()?;
         let image = CString::new(SCALE)?;
@@ -84,11 +85,11 @@ impl Raw {
         }))
     }
 
-    /// `cudaMemcpy` from memory of the program. As CUDA has it, small copies may still be on their way when it returns; work on
-    /// a blocking stream comes after.
+    /// `cudaMemcpy` from memory of the program. Small copies may still be in flight when it returns; later work on a blocking
+    /// stream is ordered after them.
     ///
     /// # Errors
-    /// What CUDA reports.
+    /// CUDA reports an error.
     pub fn copy_from_slice(&self, target: &mut Memory, source: &[f32]) -> Result<()> {
         ensure!(target.len == source.len(), "lengths differ");
         let direction = match target.kind {
@@ -96,7 +97,7 @@ impl Raw {
             _ => cudaMemcpyKind::cudaMemcpyDefault,
         };
         let bytes = size_of_val(source);
-        // SAFETY: both are valid for so many bytes, and the target is borrowed exclusively.
+        // SAFETY: both are valid for this number of bytes, and the target is borrowed exclusively.
         let code = unsafe {
             (self.table.cudaMemcpy)(
                 target.pointer.cast(),
@@ -111,7 +112,7 @@ impl Raw {
     /// `cudaMemcpy` to memory of the program, after all work of the stream.
     ///
     /// # Errors
-    /// What CUDA reports.
+    /// CUDA reports an error.
     pub fn copy_to_slice(&self, source: &Memory, target: &mut [f32]) -> Result<()> {
         ensure!(source.len == target.len(), "lengths differ");
         let direction = match source.kind {
@@ -119,7 +120,7 @@ impl Raw {
             _ => cudaMemcpyKind::cudaMemcpyDefault,
         };
         let bytes = size_of_val(target);
-        // SAFETY: both are valid for so many bytes, and the target is borrowed exclusively.
+        // SAFETY: both are valid for this number of bytes, and the target is borrowed exclusively.
         let code = unsafe {
             (self.table.cudaMemcpy)(
                 target.as_mut_ptr().cast(),
@@ -131,15 +132,15 @@ impl Raw {
         check(&self.table, "cudaMemcpy", code)
     }
 
-    /// `cudaMemcpyAsync` between two memories of CUDA.
+    /// `cudaMemcpyAsync` between two kinds of CUDA memory.
     ///
     /// # Errors
-    /// What CUDA reports.
+    /// CUDA reports an error.
     pub fn copy(&self, source: &Memory, target: &mut Memory) -> Result<()> {
         ensure!(source.len == target.len, "lengths differ");
         let bytes = source.len * size_of::<f32>();
         self.busy.set(true);
-        // SAFETY: both are valid for so many bytes; the host keeps off until the stream is waited for.
+        // SAFETY: both are valid for this number of bytes; the host does not access them until it has waited for the stream.
         let code = unsafe {
             (self.table.cudaMemcpyAsync)(
                 target.pointer.cast(),
@@ -155,10 +156,13 @@ impl Raw {
     /// `cudaMemPrefetchAsync` of managed memory to the device, or to the host.
     ///
     /// # Errors
-    /// What CUDA reports.
+    /// CUDA reports an error.
     pub fn prefetch(&self, memory: &Memory, to_device: bool) -> Result<()> {
         use sys::cudaMemLocationType as Type;
-        ensure!(memory.kind == Kind::Managed, "only managed memory moves");
+        ensure!(
+            memory.kind == Kind::Managed,
+            "only managed memory can be prefetched"
+        );
         let (start, bytes) = (memory.pointer.cast(), memory.len * size_of::<f32>());
         self.busy.set(true);
         // SAFETY: the range is one live managed allocation.
@@ -185,7 +189,7 @@ impl Raw {
         check(&self.table, "cudaMemPrefetchAsync", code)
     }
 
-    /// Whether the runtime has `cudaMemPrefetchBatchAsync`: from CUDA 13.0 on.
+    /// True if the runtime has `cudaMemPrefetchBatchAsync`: from CUDA 13.0 on.
     pub fn has_prefetch_batch(&self) -> bool {
         self.table.cudaMemPrefetchBatchAsync.is_some()
     }
@@ -193,13 +197,13 @@ impl Raw {
     /// `cudaMemPrefetchBatchAsync` of managed memories to the device.
     ///
     /// # Errors
-    /// What CUDA reports, or that the runtime is too old.
+    /// CUDA reports an error, or the runtime is too old.
     pub fn prefetch_batch(&self, memories: &[Memory]) -> Result<()> {
         let Some(prefetch) = self.table.cudaMemPrefetchBatchAsync else {
             bail!("this runtime has no cudaMemPrefetchBatchAsync");
         };
         let managed = memories.iter().all(|one| one.kind == Kind::Managed);
-        ensure!(managed, "only managed memory moves");
+        ensure!(managed, "only managed memory can be prefetched");
         let mut starts: Vec<*mut c_void> = memories.iter().map(|one| one.pointer.cast()).collect();
         let mut sizes: Vec<usize> = memories
             .iter()
@@ -209,9 +213,9 @@ impl Raw {
             type_: sys::cudaMemLocationType::cudaMemLocationTypeDevice,
             id: 0,
         };
-        let mut first = 0; // the place is that of all ranges from the first on
+        let mut first = 0; // the location applies to all ranges from the first on
         self.busy.set(true);
-        // SAFETY: every range is one live managed allocation, and the arrays are as long as is said.
+        // SAFETY: every range is one live managed allocation, and the arrays have the stated lengths.
         let code = unsafe {
             prefetch(
                 starts.as_mut_ptr(),
@@ -230,7 +234,7 @@ impl Raw {
     /// Enqueues `output = input × factor` with `cuLaunchKernel`.
     ///
     /// # Errors
-    /// What CUDA reports.
+    /// CUDA reports an error.
     pub fn scale(&self, input: &Memory, output: &mut Memory, factor: f32) -> Result<()> {
         ensure!(input.len == output.len, "lengths differ");
         let count = input.len as u64;
@@ -246,8 +250,8 @@ impl Raw {
         ];
         let driver = self.table.driver()?;
         self.busy.set(true);
-        // SAFETY: the arguments are those of kernels/cuda/scale.cu, which touches `count` elements of each; the device knows all
-        // three kinds of memory by these addresses, and the host keeps off until the stream is waited for.
+        // SAFETY: the arguments are those of kernels/cuda/scale.cu, which touches `count` elements of each. The device can use
+        // all three kinds of memory at these addresses, and the host does not access them until it has waited for the stream.
         let code = unsafe {
             (driver.cuLaunchKernel)(
                 self.scale,
@@ -270,7 +274,7 @@ impl Raw {
     /// Waits for the stream.
     ///
     /// # Errors
-    /// What CUDA reports.
+    /// CUDA reports an error.
     pub fn synchronize(&self) -> Result<()> {
         // SAFETY: the stream lives.
         let code = unsafe { (self.table.cudaStreamSynchronize)(self.stream) };
@@ -279,10 +283,10 @@ impl Raw {
         Ok(())
     }
 
-    /// Waits for all streams: a non-blocking stream does not wait for the default one, which `cudaMemcpy` uses.
+    /// Waits for all streams: a non-blocking stream does not wait for the default stream, which `cudaMemcpy` uses.
     ///
     /// # Errors
-    /// What CUDA reports.
+    /// CUDA reports an error.
     pub fn wait_for_all(&self) -> Result<()> {
         // SAFETY: no preconditions.
         let code = unsafe { (self.table.cudaDeviceSynchronize)() };
@@ -294,7 +298,7 @@ impl Raw {
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        // SAFETY: made by `open`; every memory keeps this alive, so nothing is under way after the wait.
+        // SAFETY: created by `open`; every memory keeps this alive, so no work is in flight after the wait.
         unsafe {
             (self.table.cudaStreamSynchronize)(self.stream);
             (self.table.cudaStreamDestroy)(self.stream);

@@ -1,4 +1,4 @@
-//! What came out: JSON and Markdown.
+//! The results: JSON and Markdown.
 
 use crate::stats::Stats;
 use serde::{Deserialize, Serialize};
@@ -8,62 +8,62 @@ use std::fmt::Write;
 /// A whole run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// The GPU, or what was simulated.
+    /// The GPU, or the simulated one.
     pub gpu: String,
     /// Version of the CUDA runtime.
     pub cuda: String,
-    /// Newest CUDA version that the driver serves.
+    /// Newest CUDA version that the driver supports.
     pub driver: String,
     /// Processors of the host.
     pub cores: usize,
-    /// Times are predictions of the simulator's cost model.
+    /// True if times are predictions of the simulator's cost model.
     pub predicted: bool,
     /// A quick run.
     pub quick: bool,
-    /// Peers by script or program: version, or why not.
+    /// Peers by script or program: the version, or the reason why it cannot run.
     pub peers: BTreeMap<String, String>,
-    /// What was measured.
+    /// The measurements.
     pub measurements: Vec<MeasurementReport>,
 }
 
 /// One measurement.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct MeasurementReport {
-    /// As `--only` takes it.
+    /// The name for `--only`.
     pub name: String,
-    /// What is timed, and what is not.
+    /// The timed part, and the parts that are not timed.
     pub what: String,
     /// Sizes, or other cases.
     pub cases: Vec<CaseReport>,
-    /// What follows from the numbers, in words.
+    /// Conclusions from the numbers, as text.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Why it ended early, if it did.
+    /// The reason why it ended early, if it did.
     pub failed: Option<String>,
 }
 
 /// One size of a measurement.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct CaseReport {
-    /// In words.
+    /// The label.
     pub label: String,
     /// Bytes of data.
     pub bytes: usize,
     /// Rounds that count.
     pub rounds: usize,
-    /// Who took turns.
+    /// The contenders, in order.
     pub contenders: Vec<ContenderReport>,
-    /// Each of ours over each other: below 1, ours is faster.
+    /// The ratio of each of ours to each other contender: below 1, ours is faster.
     pub ratios: Vec<Ratio>,
 }
 
-/// Who runs.
+/// The kind of contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// cuda-um.
     Ours,
-    /// CUDA by its own functions.
+    /// Raw CUDA.
     Raw,
     /// Another library.
     Peer,
@@ -72,16 +72,16 @@ pub enum Kind {
 /// One contender.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ContenderReport {
-    /// In words.
+    /// The name.
     pub name: String,
-    /// Who runs.
+    /// The kind.
     pub kind: Kind,
-    /// What came out.
+    /// The result.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
-/// What came out for one contender.
+/// The result of one contender.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
@@ -89,35 +89,35 @@ pub enum Outcome {
     Measured {
         /// Always true: one wrong result is a failure.
         verified: bool,
-        /// Seconds of a sample.
+        /// Seconds for a sample.
         seconds: Stats,
         /// In the order of the rounds.
         samples: Vec<f64>,
     },
-    /// It is not here.
+    /// The contender cannot run here.
     Skipped {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// It erred, or its result was wrong.
+    /// The contender failed, or its result was wrong.
     Failed {
-        /// How.
+        /// The reason.
         reason: String,
     },
 }
 
-/// One of ours over another.
+/// One of ours divided by another contender.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Ratio {
-    /// One of ours.
+    /// Our contender.
     pub ours: String,
-    /// Another.
+    /// The other contender.
     pub other: String,
     /// Median over median.
     pub ratio: f64,
-    /// Round by round: both had the same data, and the machine was in the same state.
+    /// Ratios of single rounds: both had the same data, and the machine was in the same state.
     pub by_round: Stats,
-    /// Of all raw ones, this is the fastest.
+    /// True for the fastest raw contender.
     pub best_raw: bool,
 }
 
@@ -139,13 +139,13 @@ impl ContenderReport {
 }
 
 impl CaseReport {
-    /// Median seconds of one that was measured.
+    /// Median seconds of a measured contender.
     pub fn median(&self, name: &str) -> Option<f64> {
         let contender = self.contenders.iter().find(|one| one.name == name)?;
         Some(contender.seconds()?.median)
     }
 
-    /// Puts the ratios to what was measured.
+    /// Computes the ratios of the measured contenders.
     pub fn new(
         label: String,
         bytes: usize,
@@ -188,7 +188,7 @@ impl CaseReport {
     }
 }
 
-/// JSON knows no infinity: two zeros (the simulator's clock may stand still) are alike.
+/// JSON has no infinity. Two zeros count as equal, because the simulator's clock may stand still.
 fn quotient(a: f64, b: f64) -> f64 {
     match (a == 0.0, b == 0.0) {
         (true, true) => 1.0,
@@ -198,7 +198,7 @@ fn quotient(a: f64, b: f64) -> f64 {
 }
 
 impl Report {
-    /// Contenders and measurements that failed, in words.
+    /// Contenders and measurements that failed, as text.
     pub fn failures(&self) -> Vec<String> {
         let mut failures = Vec::new();
         for measurement in &self.measurements {
@@ -217,7 +217,7 @@ impl Report {
         failures
     }
 
-    /// The tables.
+    /// The tables as Markdown.
     pub fn markdown(&self) -> String {
         let mut text = String::new();
         let quick = if self.quick { ", quick run" } else { "" };
@@ -294,7 +294,7 @@ impl MeasurementReport {
         }
     }
 
-    /// Who was skipped, by the reason.
+    /// The skipped contenders, by reason.
     fn skipped(&self) -> BTreeMap<&str, Vec<&str>> {
         let mut skipped: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for contender in self.cases.iter().flat_map(|case| &case.contenders) {
@@ -449,7 +449,7 @@ mod tests {
     fn json_comes_back() {
         let text = serde_json::to_string(&sample()).unwrap();
         let back: Report = serde_json::from_str(&text).unwrap();
-        // Numbers may come back with another last digit.
+        // The last digit of a number may change.
         assert_eq!(back.markdown(), sample().markdown());
         assert_eq!(back.measurements[0].cases[0].ratios.len(), 2);
     }

@@ -2,25 +2,25 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What is known of some numbers: no mean, which one slow sample spoils.
+/// Statistics of some numbers. There is no mean, because one slow sample distorts it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stats {
-    /// How many numbers.
+    /// The number of values.
     pub count: usize,
     /// The smallest.
     pub min: f64,
-    /// A quarter is below.
+    /// A quarter of the values is below.
     pub lower_quartile: f64,
-    /// Half is below.
+    /// Half of the values is below.
     pub median: f64,
-    /// A quarter is above.
+    /// A quarter of the values is above.
     pub upper_quartile: f64,
     /// The largest.
     pub max: f64,
 }
 
 impl Stats {
-    /// `None` for no numbers.
+    /// `None` if there are no numbers.
     pub fn of(numbers: &[f64]) -> Option<Self> {
         let mut sorted = numbers.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -34,7 +34,7 @@ impl Stats {
         })
     }
 
-    /// Half the distance of the quartiles, as a part of the median: 0.02 reads "± 2 %".
+    /// Half the distance of the quartiles, relative to the median: 0.02 means "± 2 %".
     pub fn spread(&self) -> f64 {
         if self.median == 0.0 {
             return 0.0;
@@ -43,7 +43,7 @@ impl Stats {
     }
 }
 
-/// Between two numbers in proportion.
+/// Interpolates linearly between two numbers.
 fn quantile(sorted: &[f64], part: f64) -> f64 {
     let at = part * (sorted.len() - 1) as f64;
     let (below, above) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);

@@ -1,4 +1,4 @@
-//! The calibration, on the simulator: its virtual clock gives back the model that it was built with.
+//! The calibration on the simulator: its virtual clock returns the model of the simulator.
 
 use cuda_um_cost::CostModel;
 use cuda_um_sim::{Builder, Gpu, Sim};
@@ -8,7 +8,7 @@ use std::process::Command;
 use um_benches::calibrate::{Calibration, NEVER_MEASURED, NOT_ON_A_VIRTUAL_CLOCK, Plan, calibrate};
 use um_benches::clock::Clock;
 
-/// What is measured lies within so much of the truth: the clock counts whole nanoseconds, and some figures are differences.
+/// Allowed relative error of a measured value: the clock counts whole nanoseconds, and some values are differences.
 const TOLERANCE: f64 = 0.02;
 
 const PLAN: Plan = Plan {
@@ -32,7 +32,7 @@ fn not_measured() -> BTreeSet<&'static str> {
         .collect()
 }
 
-/// Every value that the clock expresses is that of the truth.
+/// Checks every value that the clock expresses.
 fn assert_gives_back(truth: &CostModel, found: &CostModel) {
     let values = truth.values().into_iter().zip(found.values());
     let not_measured = not_measured();
@@ -60,7 +60,7 @@ fn the_built_in_model_comes_back() {
 #[test]
 fn another_model_comes_back_too() {
     let mut truth = CostModel::pascal();
-    // Every value another one than any built-in model has, each by another factor.
+    // Every value differs from all built-in models, each by another factor.
     for (at, (key, value)) in CostModel::pascal().values().into_iter().enumerate() {
         truth.set(key, value * (1.3 + 0.01 * at as f64)).unwrap();
     }
@@ -84,7 +84,7 @@ fn what_a_device_cannot_show_is_named() {
     assert!(!found.built_in.contains(&"launch_us"));
 }
 
-/// Where cargo built it, or in the bundle's folder.
+/// The program, in cargo's target folder or in the folder of the bundle.
 fn program() -> Command {
     Command::new(match std::env::var_os("CUDA_UM_BIN_DIR") {
         Some(folder) => Path::new(&folder).join("um_calibrate"),

@@ -1,10 +1,10 @@
-//! The pipe to other libraries, with a script that stands in for one.
+//! The pipe to other libraries, with a script in the place of a peer.
 
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use um_benches::peer::{COMPILED, CUPY, Peer, Peers, TORCH, find, seconds};
 
-/// Where the scripts are: in the bundle, or in the repository.
+/// The folder of the scripts: in the bundle, or in the repository.
 fn scripts() -> PathBuf {
     match std::env::var_os("CUDA_UM_PEERS_DIR") {
         Some(folder) => folder.into(),
@@ -54,7 +54,7 @@ fn the_last_words_of_one_that_ends_are_told() {
     assert!(error.to_string().contains("no such library"), "{error}");
 }
 
-/// A line without an end would take all memory, and some numbers are no time.
+/// A line without an end would take all memory, and some numbers are not valid times.
 #[test]
 fn answers_that_no_peer_gives_are_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -73,13 +73,13 @@ fn answers_that_no_peer_gives_are_refused() {
 
 #[test]
 fn a_program_needs_no_interpreter() {
-    // It ends at once, and has answered nothing.
+    // It ends at once, without an answer.
     let error = Peer::start(Path::new("/bin/false")).err().unwrap();
     assert!(error.to_string().contains("ended"), "{error}");
     assert!(Peer::start(Path::new("/nowhere/peer")).is_err());
 }
 
-/// Where they are not installed, or there is no GPU, they are skipped with a reason.
+/// If they are not installed, or there is no GPU, they are skipped with a reason.
 #[test]
 fn real_peers_serve_or_say_why_not() {
     let peers = Peers::new(false);
@@ -93,7 +93,7 @@ fn real_peers_serve_or_say_why_not() {
     assert!(Peers::new(true).get(TORCH).is_err());
 }
 
-/// Those that `cargo xtask bench-peers` built: without a GPU they start and name what is missing, with one they measure.
+/// The peers from `cargo xtask bench-peers`: without a GPU they start and name the missing part, with a GPU they measure.
 #[test]
 fn compiled_peers_answer() {
     for name in COMPILED {

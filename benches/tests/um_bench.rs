@@ -1,4 +1,4 @@
-//! The whole harness on the simulator.
+//! The whole program on the simulator.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use um_benches::measurements::{ALL, OVERVIEW};
 use um_benches::report::{Kind, Outcome, Report};
 
-/// Where cargo built it, or in the bundle's folder.
+/// The program, in cargo's target folder or in the folder of the bundle.
 fn program() -> Command {
     Command::new(match std::env::var_os("CUDA_UM_BIN_DIR") {
         Some(folder) => Path::new(&folder).join("um_bench"),
@@ -69,7 +69,7 @@ fn every_measurement_runs_and_every_result_is_verified() {
         assert!(names.contains(name) && overview.contains(title), "{name}");
     }
     let table = std::fs::read_to_string(out.path().join("bench.md")).unwrap();
-    // Whoever is skipped is named with the reason, and what follows from the numbers is said.
+    // Each skipped contender is named with the reason, and notes are printed.
     assert!(table.contains("- skipped: CUDA C++ cudaMemcpy; PyTorch"));
     assert!(table.contains("the simulator's clock and a real one do not compare"));
     assert!(table.contains("- cuda-um, pool, one, and over 10^2 alive: 10^2 alive"));

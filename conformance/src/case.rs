@@ -1,20 +1,21 @@
-//! A case: data, and a function.
+//! A case: its data, and a function that checks the rule.
 
 use crate::{Cuda, Facts, Verdict};
 use cuda_um_sys::RuntimeVersion;
 use std::fmt;
 use std::time::Duration;
 
-/// What a machine must have for a case; without it the case is skipped, by this name.
+/// A requirement of a case on the machine. Without it the case is skipped, and this name is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// `cudaDevAttrManagedMemory`.
     Managed,
     /// `cudaDevAttrConcurrentManagedAccess` on every device: page faults, prefetch, advice.
     Concurrent,
-    /// A device that has no concurrent managed access.
+    /// A device without concurrent managed access.
     NoConcurrent,
-    /// Kernels' page faults migrate memory: concurrent, and not coherent with the host's page tables.
+    /// Page faults of kernels migrate memory: the devices have concurrent access, and are not coherent with the host's page
+    /// tables.
     Migration,
     /// The host cannot reach device memory through its page tables, and the device cannot reach the host's.
     NoPageableAccess,
@@ -24,24 +25,24 @@ pub enum Need {
     NoPools,
     /// At least this many devices.
     Devices(usize),
-    /// Devices that reach each other's memory.
+    /// Devices that can access each other's memory.
     Peers,
     /// The runtime is this version or newer.
     Since(u32, u32),
     /// The runtime is older than this version.
     Before(u32, u32),
-    /// Migrations can be counted: on a GPU through CUPTI.
+    /// Migrations can be counted; on a GPU this needs CUPTI.
     Counters,
     /// Mapped host memory: `cudaDevAttrCanMapHostMemory`.
     MappedHost,
     /// `cudaDevAttrHostRegisterSupported`.
     HostRegister,
-    /// The simulator: a GPU ends the process instead of saying what is wrong.
+    /// The simulator. A GPU ends the process and does not report the error.
     Simulator,
 }
 
 impl Need {
-    /// Whether a machine has it.
+    /// True if a machine has it.
     pub fn is_met(self, facts: &Facts) -> bool {
         let version = |major, minor| RuntimeVersion::new(major, minor);
         match self {
@@ -86,32 +87,32 @@ impl fmt::Display for Need {
     }
 }
 
-/// What a case may take: far more than any does.
+/// Time limit of a case: far more than any case needs.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// One rule, checked.
+/// One rule, and its check.
 #[derive(Clone, Copy)]
 pub struct Case {
-    /// `group.what`, unique.
+    /// `group.subject`, unique.
     pub name: &'static str,
     /// The rule, in one sentence.
     pub rule: &'static str,
-    /// Where it is written: NVIDIA's documentation, or a measurement in `docs/results/`.
+    /// The source of the rule: NVIDIA's documentation, or a measurement in `docs/results/`.
     pub source: &'static str,
-    /// The functions of the table that the rule is about. The case calls every one of them: the simulator's log is asked.
+    /// The functions of the table that the rule is about. The case must call every one of them; the simulator's log is checked.
     pub calls: &'static [&'static str],
-    /// What the machine must have.
+    /// The requirements on the machine.
     pub needs: &'static [Need],
-    /// It may break the context, or needs one that nothing has used: it runs in a process of its own.
+    /// True if the case may break the context, or needs an unused one. It runs in a separate process.
     pub alone: bool,
-    /// It does what the simulator calls misuse, and must notice.
+    /// True if the simulator must report misuse.
     pub misuse: bool,
     /// The check.
     pub check: fn(&Cuda<'_>) -> Verdict,
 }
 
 impl Case {
-    /// A case that needs nothing.
+    /// A case without requirements.
     pub(crate) const fn new(
         name: &'static str,
         rule: &'static str,

@@ -1,4 +1,4 @@
-//! A case in a process of its own.
+//! Runs a case in a separate process.
 
 use crate::case::LIMIT;
 use crate::{Case, Choice, Outcome, Record};
@@ -39,7 +39,7 @@ pub(crate) fn run(program: &Path, choice: Choice, case: &Case) -> Result<Record>
     }))
 }
 
-/// What a panic said.
+/// The text of a panic.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let owned = panic.downcast_ref::<String>().map(String::as_str);
     owned

@@ -1,33 +1,33 @@
-//! The same cases on two machines, and what differs.
+//! Compares the runs of the same cases on two machines.
 
 use crate::declared::Declared;
 use crate::{Case, Outcome, Record, Run, cases};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
-/// What differs between two machines.
+/// The differences between two machines.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
-    /// Cases that differ, each with what differs.
+    /// Cases that differ, each with its differences.
     pub differences: Vec<(String, Vec<Differs>)>,
-    /// What must not be: differences that are not declared, and declared ones that do not occur.
+    /// Faults: differences that are not declared, and declared differences that do not occur.
     pub faults: Vec<String>,
 }
 
-/// One thing that differs.
+/// One difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Differs {
-    /// The observation, where both sides passed and saw different things: this can be declared. All else cannot: a rule that fails on
-    /// one side is no rule, and what comes behind a failure was not looked at.
+    /// The observation, if both sides passed and the values differ: this can be declared. Other differences cannot be declared:
+    /// a rule must not fail on one side, and the observations after a failure are missing.
     pub observation: Option<String>,
-    /// In words.
+    /// A description.
     pub text: String,
 }
 
-/// Compares. A case that fails on both is a difference too: from the rule.
+/// Compares two runs. A case that fails on both sides is also a difference.
 pub fn compare(gpu: &Run, sim: &Run, declared: &Declared) -> Comparison {
     let mut comparison = Comparison::default();
-    // The first record of a case counts.
+    // Only the first record of a case counts.
     let mut cases: BTreeMap<&str, [Option<&Record>; 2]> = BTreeMap::new();
     for (side, run) in [gpu, sim].into_iter().enumerate() {
         for record in &run.records {
@@ -37,8 +37,8 @@ pub fn compare(gpu: &Run, sim: &Run, declared: &Declared) -> Comparison {
     for (name, sides) in cases {
         let differs = match sides {
             [Some(gpu), Some(sim)] => differing(gpu, sim),
-            [Some(_), None] => vec![whole("ran on the GPU alone".to_owned())],
-            _ => vec![whole("ran on the simulator alone".to_owned())],
+            [Some(_), None] => vec![whole("ran only on the GPU".to_owned())],
+            _ => vec![whole("ran only on the simulator".to_owned())],
         };
         for what in &differs {
             if !declared.covers(name, what.observation.as_deref()) {
@@ -58,7 +58,7 @@ pub fn compare(gpu: &Run, sim: &Run, declared: &Declared) -> Comparison {
         });
         if !occurs && !skipped(gpu, sim, &known.case) {
             comparison.faults.push(format!(
-                "{}: a difference is declared for \"{}\", and there is none",
+                "{}: a difference is declared for \"{}\", but there is none",
                 known.case, known.observation
             ));
         }
@@ -70,14 +70,14 @@ fn find<'r>(run: &'r Run, case: &str) -> Option<&'r Record> {
     run.records.iter().find(|record| record.case == case)
 }
 
-/// On both sides: nobody has looked.
+/// True if the case was skipped on both sides.
 fn skipped(gpu: &Run, sim: &Run, case: &str) -> bool {
     [gpu, sim].iter().all(|run| {
         find(run, case).is_some_and(|record| matches!(record.outcome, Outcome::Skipped(_)))
     })
 }
 
-/// What cannot be declared.
+/// A difference that cannot be declared.
 fn whole(text: String) -> Differs {
     Differs {
         observation: None,
@@ -115,14 +115,14 @@ fn differing(gpu: &Record, sim: &Record) -> Vec<Differs> {
     pairs
         .filter(|((_, gpu), (_, sim))| !gpu.agrees(sim))
         .map(|((name, gpu), (_, sim))| Differs {
-            // A name that the case uses twice does not say which.
+            // A name that the case uses twice is ambiguous.
             observation: once(name).then(|| name.clone()),
             text: format!("{name}: {gpu} on the GPU, {sim} on the simulator"),
         })
         .collect()
 }
 
-/// The comparison as Markdown: a row a case.
+/// The comparison as Markdown, with one row for each case.
 pub fn table(gpu: &Run, sim: &Run, declared: &Declared, comparison: &Comparison) -> String {
     let mut text = String::from("# Conformance: the same cases on a GPU and on the simulator\n\n");
     for (name, run) in [("GPU", gpu), ("Simulator", sim)] {
@@ -186,7 +186,7 @@ fn row(text: &mut String, case: &Case, gpu: Option<&Record>, sim: Option<&Record
         Some(Outcome::Skipped(why)) => format!("skipped: {why}"),
         Some(outcome) => outcome.word().to_owned(),
     };
-    // The table lies two folders below `docs/`.
+    // The table is two folders below `docs/`.
     let link = match case.source.strip_prefix("docs/") {
         Some(page) => format!("../../{page}"),
         None => case.source.to_owned(),
@@ -202,7 +202,7 @@ fn row(text: &mut String, case: &Case, gpu: Option<&Record>, sim: Option<&Record
     );
 }
 
-/// Each observation once, or both sides of it where they are not written alike.
+/// Each observation once; both values if the two sides differ.
 fn observations(gpu: Option<&Record>, sim: Option<&Record>) -> String {
     let (Some(gpu), Some(sim)) = (gpu, sim) else {
         return String::new();
@@ -219,7 +219,7 @@ fn observations(gpu: Option<&Record>, sim: Option<&Record>) -> String {
     seen.join("; ")
 }
 
-/// Text that stays in its cell.
+/// Escapes a text so that it stays in its table cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
@@ -271,8 +271,8 @@ mod tests {
     #[test]
     fn the_lists_of_cases_must_agree() {
         let (one, none) = (run_of("a.b", Outcome::Passed, 1), Run::default());
-        assert_eq!(faults(&one, &none, ""), ["a.b: ran on the GPU alone"]);
-        assert_eq!(faults(&none, &one, ""), ["a.b: ran on the simulator alone"]);
+        assert_eq!(faults(&one, &none, ""), ["a.b: ran only on the GPU"]);
+        assert_eq!(faults(&none, &one, ""), ["a.b: ran only on the simulator"]);
     }
 
     #[test]
@@ -284,7 +284,7 @@ mod tests {
         assert!(faults(&one, &two, DECLARED).is_empty());
         assert_eq!(
             faults(&one, &one, DECLARED),
-            ["a.b: a difference is declared for \"bytes\", and there is none"]
+            ["a.b: a difference is declared for \"bytes\", but there is none"]
         );
         assert_eq!(faults(&Run::default(), &Run::default(), DECLARED).len(), 1);
         let skipped = run_of("a.b", Outcome::Skipped("why".to_owned()), 1);
@@ -295,7 +295,7 @@ mod tests {
     fn a_declared_difference_covers_neither_failures_nor_other_observations() {
         let passed = run_of("a.b", Outcome::Passed, 1);
         let failed = run_of("a.b", Outcome::Failed("why".to_owned()), 2);
-        // The failure, and the difference that was not found.
+        // The failure, and the declared difference that was not found.
         assert_eq!(faults(&passed, &failed, DECLARED).len(), 2);
         let with = |other: u64, bytes: u64| {
             let mut run = run_of("a.b", Outcome::Passed, bytes);

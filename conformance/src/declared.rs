@@ -1,26 +1,26 @@
-//! Differences that are known: `declared.toml`.
+//! The known differences: `declared.toml`.
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// More known differences than this are a simulator that does not do what CUDA does.
+/// With more known differences than this, the simulator does not behave like CUDA.
 const MOST: usize = 3;
 
-/// The file.
+/// The contents of the file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Declared {
     /// The differences.
     #[serde(default)]
     pub difference: Vec<Difference>,
-    /// Cases that are new, or ask something else, since the run on a GPU in `docs/results/`: no GPU has judged them yet.
+    /// Cases that are new or changed since the run on a GPU in `docs/results/`: no GPU has checked them yet.
     #[serde(default)]
     pub unjudged: BTreeSet<String>,
 }
 
-/// One known difference: what one observation shows while the case passes on both sides. A failure is never declared.
+/// One known difference: the value of one observation, in a case that passes on both sides. A failure is never declared.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
@@ -28,14 +28,14 @@ pub struct Difference {
     pub case: String,
     /// The observation, by its name.
     pub observation: String,
-    /// Why it differs.
+    /// The reason for the difference.
     pub reason: String,
-    /// Where that is written.
+    /// A link that explains it.
     pub link: String,
 }
 
 impl Difference {
-    /// Whether this is what was declared.
+    /// True if this difference is declared.
     pub(crate) fn covers(&self, observation: Option<&str>) -> bool {
         observation == Some(&self.observation)
     }
@@ -45,7 +45,7 @@ impl Declared {
     /// Reads the file.
     ///
     /// # Errors
-    /// There is none, it holds something else, or what [`parse`](Self::parse) refuses.
+    /// The file does not exist, has other contents, or [`parse`](Self::parse) refuses it.
     pub fn read(path: &Path) -> Result<Self> {
         let text = crate::file::read(path)?;
         Self::parse(&text).with_context(|| format!("{} is not as expected", path.display()))
@@ -54,13 +54,13 @@ impl Declared {
     /// Reads the text of the file.
     ///
     /// # Errors
-    /// More than three differences, one that is declared twice, one without a reason, or one without a link (`https://`).
+    /// There are more than three differences, one is declared twice, has no reason, or has no link (`https://`).
     pub fn parse(text: &str) -> Result<Self> {
         let declared: Self = toml::from_str(text)?;
         let differences = &declared.difference;
         ensure!(
             differences.len() <= MOST,
-            "{} differences are declared, and at most {MOST} may be",
+            "{} differences are declared, but at most {MOST} are allowed",
             differences.len()
         );
         let mut names = BTreeSet::new();
@@ -79,7 +79,7 @@ impl Declared {
             let page = link.strip_prefix("https://").unwrap_or_default();
             ensure!(
                 page.contains('.') && !page.contains(char::is_whitespace),
-                "{case}: \"{link}\" is no link"
+                "{case}: \"{link}\" is not a link"
             );
         }
         Ok(declared)

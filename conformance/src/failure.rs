@@ -1,11 +1,11 @@
-//! What a check says.
+//! The result of a check.
 
 use std::fmt;
 
-/// What a case says: the rule holds, or what was seen instead.
+/// The result of a case: the rule holds, or a description of the failure.
 pub type Verdict = Result<(), Failure>;
 
-/// What was seen, and what CUDA's rule says.
+/// The observation, and the expected value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure(pub String);
 

@@ -1,17 +1,17 @@
-//! Reads files that may come from elsewhere.
+//! Reads files that may be untrusted.
 
 use anyhow::{Context, Result, ensure};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// What is read of a file: a run of all cases has some 100 KB, and pipes and devices may have no end.
+/// Limit on the bytes that are read: a run of all cases has about 100 KB, and pipes and devices may be endless.
 const LONGEST_BYTES: u64 = 64 << 20;
 
 /// The text of a file.
 ///
 /// # Errors
-/// There is none, it is no text, or it has more than 64 MiB.
+/// The file does not exist, is not text, or has more than 64 MiB.
 pub fn read(path: &Path) -> Result<String> {
     let text = File::open(path)
         .map_err(anyhow::Error::from)

@@ -1,5 +1,8 @@
 //! The CPU references of `kernels.ptx`, for the simulator.
-#![allow(unsafe_code, reason = "vouches for the references")]
+#![allow(
+    unsafe_code,
+    reason = "guarantees that the references match their kernels"
+)]
 
 use cuda_um_sim::{LaunchContext, TwinError, register_kernel};
 use std::ffi::CStr;
@@ -12,10 +15,10 @@ pub(crate) const PTX: &CStr =
         Err(_) => panic!("the PTX holds a NUL"),
     };
 
-/// Registers the twins for every simulator of this process.
+/// Registers the CPU references for every simulator of this process.
 pub(crate) fn register() {
-    // SAFETY: each reference does on the memory of its parameters what its kernel in `kernels.ptx` does, and the names are of this suite
-    // alone.
+    // SAFETY: each reference does the same as its kernel in `kernels.ptx` on the memory of its parameters, and only this suite
+    // uses the names.
     unsafe {
         register_kernel("conf_add", add);
         register_kernel("conf_copy", copy);

@@ -1,12 +1,13 @@
-//! CUDA's rules as cases that run alike on the simulator and on a GPU.
+//! CUDA's rules as cases that run unchanged on the simulator and on a GPU.
 //!
-//! The binary `um_conformance` runs and compares them; `docs/conformance.md` says how, and how to add one.
+//! The binary `um_conformance` runs and compares them. `docs/conformance.md` describes this, and explains how to add a case.
 //!
-//! - [`Case`]: a rule, where it is written, what it needs, and a function that checks it. [`cases::all`] lists them.
-//! - [`Machine`]: what they run on, a [`cuda_um_sys::Table`] of either kind; cases call its functions themselves, not `cuda-um`.
-//! - [`run`]: one case at a time, under a watchdog; what may break the context runs in a process of its own.
-//! - [`Record`], [`compare`]: what was seen, and the same seen on two machines.
-//! - [`declared`]: the differences that are known.
+//! - [`Case`]: a rule, its source, its requirements, and a function that checks it. [`cases::all`] lists them.
+//! - [`Machine`]: the machine for the cases, with a [`cuda_um_sys::Table`] of either kind. Cases call the functions of the
+//!   table directly, and do not use `cuda-um`.
+//! - [`run`]: runs one case at a time, under a watchdog. A case that may break the context runs in a separate process.
+//! - [`Record`], [`compare`]: the observations of a case, and the comparison of two machines.
+//! - [`declared`]: the known differences.
 
 mod call;
 mod case;

@@ -1,4 +1,4 @@
-//! What the cases run on.
+//! The machine for the cases.
 
 mod open;
 
@@ -9,7 +9,7 @@ use cuda_um_sys::{RuntimeVersion, Table};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-/// Which machine.
+/// The choice of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// The CUDA runtime and the GPUs of this machine.
@@ -20,7 +20,7 @@ pub enum Choice {
         gpu: Gpu,
         /// The CUDA version.
         cuda: CudaVersion,
-        /// How many devices.
+        /// The number of devices.
         devices: usize,
     },
 }
@@ -44,7 +44,7 @@ pub const VERSIONS: &[(&str, CudaVersion)] = &[
 ];
 
 impl Choice {
-    /// The options of `um_conformance` that choose it.
+    /// The options of `um_conformance` for this choice.
     pub fn arguments(self) -> Vec<String> {
         let words = match self {
             Choice::Cuda => "--runtime cuda".to_owned(),
@@ -63,14 +63,14 @@ fn name<T: Copy + PartialEq>(names: &[(&'static str, T)], value: T) -> &'static 
     found.expect("all are listed").0
 }
 
-/// What cases may need.
+/// The properties that cases may need.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// The runtime's version.
     pub version: RuntimeVersion,
     /// Devices.
     pub devices: usize,
-    /// `cudaDevAttrManagedMemory`, of all devices, like all that follows.
+    /// `cudaDevAttrManagedMemory`. This and the following fields hold for all devices.
     pub managed: bool,
     /// `cudaDevAttrConcurrentManagedAccess`.
     pub concurrent: bool,
@@ -80,19 +80,19 @@ pub struct Facts {
     pub coherent: bool,
     /// `cudaDevAttrMemoryPoolsSupported`.
     pub pools: bool,
-    /// Devices 0 and 1 reach each other.
+    /// Devices 0 and 1 can access each other's memory.
     pub peers: bool,
     /// `cudaDevAttrCanMapHostMemory`.
     pub mapped_host: bool,
     /// `cudaDevAttrHostRegisterSupported`.
     pub host_register: bool,
-    /// Migrations are counted.
+    /// Migrations can be counted.
     pub counters: bool,
     /// It is a simulator.
     pub simulated: bool,
 }
 
-/// Migrations and page faults so far.
+/// The number of migrations and page faults so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) to_device: u64,
@@ -110,14 +110,14 @@ pub struct Machine {
     pub table: Arc<Table>,
     /// The simulator, if it is one.
     pub sim: Option<Sim>,
-    /// What it has.
+    /// The properties of the machine.
     pub facts: Facts,
     counter: Option<MigrationCounter>,
     pub(crate) kernels: Kernels,
 }
 
 impl Machine {
-    /// Migrations so far; work that runs is counted later.
+    /// The number of migrations so far; running work is counted later.
     pub(crate) fn counts(&self) -> Result<Counts> {
         if let Some(sim) = &self.sim {
             let counters = sim.counters();

@@ -1,8 +1,8 @@
-//! What a run has seen, as JSON.
+//! The observations of a run, as JSON.
 
 use serde::{Deserialize, Serialize};
 
-/// One observation's value.
+/// The value of one observation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -12,7 +12,7 @@ pub enum Value {
     About {
         /// The number.
         about: u64,
-        /// By how much it may differ.
+        /// The allowed factor.
         factor: u64,
     },
     /// A text.
@@ -20,7 +20,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Whether two machines saw the same.
+    /// True if the values of two machines agree.
     pub fn agrees(&self, other: &Value) -> bool {
         match (self, other) {
             (
@@ -31,7 +31,7 @@ impl Value {
                 },
             ) => {
                 let factor = *factor.max(other);
-                // Beside nothing only nothing.
+                // A zero count matches only a zero count.
                 (*a == 0) == (*b == 0)
                     && a.saturating_mul(factor) >= *b
                     && b.saturating_mul(factor) >= *a
@@ -51,15 +51,15 @@ impl std::fmt::Display for Value {
     }
 }
 
-/// How a case ended.
+/// The outcome of a case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// The rule holds.
     Passed,
-    /// It does not: what was seen.
+    /// The rule does not hold; with a description of the failure.
     Failed(String),
-    /// The machine lacks what the case declares.
+    /// The machine lacks a requirement of the case.
     Skipped(String),
 }
 
@@ -74,19 +74,19 @@ impl Outcome {
     }
 }
 
-/// One case on one machine.
+/// The result of one case on one machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// The case.
     pub case: String,
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What it has seen, in order.
+    /// The observations, in order.
     pub seen: Vec<(String, Value)>,
 }
 
 impl Record {
-    /// Nothing was seen.
+    /// A record without observations.
     pub(crate) fn new(case: &str, outcome: Outcome) -> Self {
         Self {
             case: case.to_owned(),
@@ -95,28 +95,28 @@ impl Record {
         }
     }
 
-    /// The names of what it has seen, in order.
+    /// The names of the observations, in order.
     pub fn questions(&self) -> Vec<&str> {
         self.seen.iter().map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Whether both looked at the same things, whatever they saw.
+    /// True if both have the same observations, with any values.
     pub fn asks_the_same(&self, other: &Record) -> bool {
         self.questions() == other.questions()
     }
 }
 
-/// All cases on one machine.
+/// The results of all cases on one machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// The runtime and the device, in words.
+    /// A description of the runtime and the device.
     pub machine: String,
-    /// A record a case.
+    /// One record for each case.
     pub records: Vec<Record>,
 }
 
 impl Run {
-    /// How many ended so.
+    /// The number of cases with this outcome.
     pub fn count(&self, word: &str) -> usize {
         self.records
             .iter()

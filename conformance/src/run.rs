@@ -1,4 +1,4 @@
-//! Runs cases: one at a time, each under a watchdog, and nothing may stay behind.
+//! Runs cases one at a time, under a watchdog, and checks that nothing is left behind.
 
 use crate::call::fail;
 use crate::{Case, Choice, Cuda, Failure, Machine, Outcome, Record, Run, Verdict, child};
@@ -12,13 +12,13 @@ use std::time::Duration;
 
 pub use crate::case::LIMIT;
 
-/// Runs the cases whose names hold `only`, in order; `seen` is told each record. A case that is `alone` runs in a process of
-/// `program`, which is `um_conformance`.
+/// Runs the cases with `only` in their names, in order, and passes each record to `seen`. A case that is `alone` runs in a
+/// separate process of `program`, which must be `um_conformance`.
 ///
-/// A case that does not end within [`LIMIT`] ends this process, and is named on standard error.
+/// If a case does not end within [`LIMIT`], this process ends, and the case is named on standard error.
 ///
 /// # Errors
-/// The machine does not tell its name, or `program` cannot be started.
+/// The machine does not return its name, or `program` cannot be started.
 pub fn run(
     machine: &Machine,
     choice: Choice,
@@ -53,7 +53,7 @@ pub fn run(
     Ok(run)
 }
 
-/// Runs one case in this process, whether it is `alone` or not.
+/// Runs one case in this process, also if it is `alone`.
 pub fn run_here(machine: &Machine, case: &Case) -> Record {
     let _watchdog = Watchdog::start(case.name, LIMIT);
     let cuda = Cuda::new(machine);
@@ -78,19 +78,19 @@ pub fn run_here(machine: &Machine, case: &Case) -> Record {
     }
 }
 
-/// Every case begins on device 0, with no error behind it.
+/// Prepares a case: every case begins on device 0, without an old error.
 fn begin(cuda: &Cuda<'_>) -> Verdict {
     cuda.forget_error();
     cuda.ok("cudaSetDevice", cuda.set_device(0))
 }
 
-/// A case has called what it says it is about. The simulator keeps a log; a GPU's runtime does not.
+/// Checks that a case has called all functions that it lists. The simulator keeps a log; a GPU's runtime does not.
 fn called(machine: &Machine, cuda: &Cuda<'_>, case: &Case) -> Verdict {
     let Some(sim) = &machine.sim else {
         return Ok(());
     };
     let trace = sim.trace();
-    // Older versions have the newer form under a name of its own.
+    // In older versions the newer form has another name.
     let plain = |name: &'static str| name.strip_suffix("_v2").unwrap_or(name);
     let called = |listed: &str| {
         cuda.has_asked(listed) || trace.iter().any(|call| plain(call.name) == listed)
@@ -98,11 +98,11 @@ fn called(machine: &Machine, cuda: &Cuda<'_>, case: &Case) -> Verdict {
     let idle: Vec<_> = case.calls.iter().filter(|listed| !called(listed)).collect();
     match idle.is_empty() {
         true => Ok(()),
-        false => fail(format!("it lists {idle:?}, and has not called it")),
+        false => fail(format!("it lists {idle:?}, but has not called it")),
     }
 }
 
-/// Nothing may stay behind, but in a context that the case was meant to break.
+/// Checks that nothing is left behind, except in a context that the case breaks on purpose.
 fn end(machine: &Machine, cuda: &Cuda<'_>, case: &Case, misuse_before: usize) -> Verdict {
     if case.alone && !works(machine) {
         return Ok(());
@@ -126,7 +126,7 @@ fn end(machine: &Machine, cuda: &Cuda<'_>, case: &Case, misuse_before: usize) ->
     let misuse = &sim.misuse()[misuse_before..];
     match misuse.is_empty() != case.misuse {
         true => Ok(()),
-        false if case.misuse => fail("the simulator has not noticed the misuse"),
+        false if case.misuse => fail("the simulator has not reported the misuse"),
         false => fail(format!("misuse: {misuse:?}")),
     }
 }
@@ -136,7 +136,7 @@ fn works(machine: &Machine) -> bool {
     cuda.synchronize() == crate::call::Code::SUCCESS
 }
 
-/// Ends the process if it is not dropped in time: a call that hangs inside CUDA cannot be ended otherwise.
+/// Ends the process if it is not dropped in time, because nothing else can end a call that hangs inside CUDA.
 struct Watchdog {
     done: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -148,7 +148,7 @@ impl Watchdog {
         let thread = std::thread::spawn(move || {
             if let Err(std::sync::mpsc::RecvTimeoutError::Timeout) = waits.recv_timeout(limit) {
                 eprintln!("{case} has not ended after {limit:?}: the run ends here");
-                // Not `exit`: what runs at exit may wait for the device.
+                // Not `exit`: exit handlers may wait for the device.
                 std::process::abort();
             }
         });

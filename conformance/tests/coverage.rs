@@ -1,14 +1,14 @@
-//! The list of cases is sound, and no function that the library calls is without one.
+//! The list of cases is consistent, and every function that the library calls has a case.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use um_conformance::cases;
 
-/// Functions that are called, and that no case is about: each with the reason.
+/// Functions without a case, each with the reason.
 const EXEMPT: &[(&str, &str)] = &[];
 
-/// The functions of the tables that a source calls: names behind a dot, without the mark of their signature.
+/// The functions of the tables that a source calls: names after a dot, without the ending for their signature.
 fn called(source: &str) -> BTreeSet<String> {
     let code = source
         .lines()
@@ -82,7 +82,7 @@ fn names_are_unique_and_say_their_group() {
             case.rule
         );
         let linked = case.source.starts_with("https://docs.nvidia.com/");
-        // Not the table: the comparison writes that one.
+        // Not the text for the table: the comparison writes that one.
         assert!(
             linked || case.source.starts_with("docs/results/") && case.source.ends_with(".json"),
             "{}: {}",

@@ -1,4 +1,4 @@
-//! The simulator against what a GPU did: the runs that are in `docs/results/`.
+//! Compares the simulator with the GPU runs in `docs/results/`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +7,7 @@ use um_conformance::compare::compare;
 use um_conformance::declared::Declared;
 use um_conformance::{Choice, GPUS, Machine, Outcome, Run, VERSIONS, cases, run};
 
-/// At most one case of so many may be unjudged: else the run in `docs/results/` says too little.
+/// At most one of every `UNJUDGED_ONE_OF` cases may be unjudged; otherwise the run in `docs/results/` is not sufficient.
 const UNJUDGED_ONE_OF: usize = 10;
 
 fn folder() -> PathBuf {
@@ -18,7 +18,7 @@ fn declared() -> Declared {
     Declared::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("declared.toml")).unwrap()
 }
 
-/// Every `conformance-gpu*.json` there is.
+/// Every `conformance-gpu*.json`.
 fn recorded() -> Vec<(PathBuf, Run)> {
     let mut paths: Vec<_> = fs::read_dir(folder())
         .unwrap()
@@ -39,13 +39,13 @@ fn recorded() -> Vec<(PathBuf, Run)> {
     paths.into_iter().map(read).collect()
 }
 
-/// "CUDA 13.0, 2 × NVIDIA H200": the simulator that plays it.
+/// The simulated machine for a description such as "CUDA 13.0, 2 × NVIDIA H200".
 fn twin(machine: &str) -> Choice {
     let words: Vec<&str> = machine.split([' ', ',']).collect();
     let ["CUDA", version, "", devices, "×", "NVIDIA", gpu] = words[..] else {
         panic!("no such machine: {machine}");
     };
-    let unknown = |name: &str| -> ! { panic!("the simulator plays no {name}: {machine}") };
+    let unknown = |name: &str| -> ! { panic!("the simulator has no {name}: {machine}") };
     let found = GPUS.iter().find(|(name, _)| name.eq_ignore_ascii_case(gpu));
     let known = VERSIONS.iter().find(|(name, _)| *name == version);
     Choice::Sim {
@@ -61,7 +61,8 @@ fn simulated(choice: Choice) -> Run {
     run::run(&machine, choice, program, "", |_, _| {}).unwrap()
 }
 
-/// Cases that the GPU has not run, or that passed there when they asked something else. One that fails here is none of them.
+/// Cases that the GPU has not run, or that passed there with other observations. A case that fails here does not count as
+/// unjudged.
 fn unjudged(gpu: &Run, sim: &Run) -> BTreeSet<String> {
     let failed = |outcome: &Outcome| matches!(outcome, Outcome::Failed(_));
     let asked = sim.records.iter().filter(|sim| !failed(&sim.outcome));
@@ -76,7 +77,7 @@ fn unjudged(gpu: &Run, sim: &Run) -> BTreeSet<String> {
     unasked.map(|sim| sim.case.clone()).collect()
 }
 
-/// The run without these cases, and without those that are no more.
+/// The run without these cases, and without cases that no longer exist.
 fn judged(run: &Run, unjudged: &BTreeSet<String>) -> Run {
     let there = |name: &str| cases::all().any(|case| case.name == name);
     let mut run = run.clone();
@@ -135,7 +136,7 @@ fn most_cases_are_judged_by_a_gpu() {
     );
 }
 
-/// Rules that only a measurement states are in that measurement, and passed.
+/// Rules with a measurement as their source are in that measurement, and passed.
 #[test]
 fn what_was_measured_is_in_the_measurement() {
     let declared = declared();
@@ -181,10 +182,10 @@ mod the_comparison {
         let mut sim = of(&[("a.same", "x"), ("a.changed", "y"), ("a.new", "z")]);
         let names = |run: &Run| unjudged(&gpu, run).into_iter().collect::<Vec<_>>();
         assert_eq!(names(&sim), ["a.changed", "a.new"]);
-        // One that fails is no new one.
+        // A case that fails is not unjudged.
         sim.records[1].outcome = Outcome::Failed("why".to_owned());
         assert_eq!(names(&sim), ["a.new"]);
-        // One that is skipped here alone neither: the comparison says so.
+        // Neither is a case that is skipped only here: the comparison reports it.
         sim.records[1].outcome = Outcome::Skipped("why".to_owned());
         assert_eq!(names(&sim), ["a.new"]);
     }

@@ -1,11 +1,11 @@
-//! Every case on every machine and version that the simulator plays.
+//! Runs every case on every machine and version that the simulator offers.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Mutex;
 use um_conformance::{Choice, GPUS, Machine, Outcome, VERSIONS, cases, run};
 
-/// Every generation with every version, alone and with a second device of its kind.
+/// Every generation with every version, with one device and with two of the same kind.
 fn machines() -> Vec<Choice> {
     let mut all = Vec::new();
     for (_, gpu) in GPUS {

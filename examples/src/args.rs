@@ -8,24 +8,24 @@ const EXAMPLES: &str = "\
 Examples:
   batch_recall                              the shipped set, all three buffers
   batch_recall --buffer cuda --filter off   all scores in single precision
-  batch_recall --buffer unified --no-hints  unified memory, faulting instead of prefetched
+  batch_recall --buffer unified --no-hints  unified memory, with page faults and without prefetches
   batch_recall --targets t.npy --queries q.npy --target-texts t.txt -k 5
   batch_recall --targets t.npy --queries q.npy --truth right.txt
-                                            right.txt: the right target's row, from 0, one line a query
+                                            right.txt: the row of the right target, from 0, one line for each query
   batch_recall --buffer unified --no-hints --profile report.html
-                                            what migrated, when and why, and what to change
+                                            a report of migrations with times and causes, and findings
   batch_recall --runtime sim --json | jq '.runs[] | [.buffer, .recall_at_1]'
 
 Environment:
   CUDA_UM_CUDART     path of the libcudart to use
-  CUDA_UM_SIM_GPU    what the simulator plays: h200, gh200, pascal, maxwell, no-concurrent
-  CUDA_UM_SIM_CUDA   and which CUDA: 11.8, 12.2, 12.9, 13.0
+  CUDA_UM_SIM_GPU    the simulated GPU: h200, gh200, pascal, maxwell, no-concurrent
+  CUDA_UM_SIM_CUDA   the simulated CUDA version: 11.8, 12.2, 12.9, 13.0, 13.4
   CUDA_UM_DATA_DIR   folder that holds wordnet-1k, the shipped set
 
-Exit status: 0 done; 1 an input is wrong or a call failed (one line says which); 2 wrong usage.";
+Exit status: 0 done; 1 an input is wrong or a call failed (one line describes it); 2 wrong usage.";
 
-/// Finds for each query vector the targets of highest cosine, once for each kind of buffer, and shows what
-/// each kind cost: time by phase, bytes migrated, page faults; and recall, where the right answers are known.
+/// Finds for each query vector the targets with the highest cosine, once for each kind of buffer, and prints the cost of each
+/// kind: time by phase, migrated bytes, page faults; and recall, if the right answers are known.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "batch_recall", version, after_help = EXAMPLES)]
 pub struct Args {
@@ -33,11 +33,11 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = BufferChoice::All)]
     pub buffer: BufferChoice,
 
-    /// Where to run: auto takes the GPU if there is one, else the simulator
+    /// The runtime: auto uses the GPU if there is one, otherwise the simulator
     #[arg(long, value_enum, default_value_t = RuntimeChoice::Auto, env = "CUDA_UM_RUNTIME")]
     pub runtime: RuntimeChoice,
 
-    /// Vectors to search: .npy, f32 or f16, one a row, C order [default: the shipped set]
+    /// Vectors to search: .npy, f32 or f16, one in each row, C order [default: the shipped set]
     #[arg(long, value_name = "FILE")]
     pub targets: Option<PathBuf>,
 
@@ -45,41 +45,41 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub queries: Option<PathBuf>,
 
-    /// One text a line for the targets
+    /// Texts of the targets, one in each line
     #[arg(long, value_name = "FILE")]
     pub target_texts: Option<PathBuf>,
 
-    /// One text a line for the queries
+    /// Texts of the queries, one in each line
     #[arg(long, value_name = "FILE")]
     pub query_texts: Option<PathBuf>,
 
-    /// How many best targets to give for each query
+    /// Number of best targets for each query
     #[arg(short, long, value_name = "K", default_value_t = 10)]
     pub k: usize,
 
-    /// identity (query i belongs to target i), none, or a FILE: text with the right target's row (from 0) a
-    /// line, or .npy of integers [default: identity for the shipped set, else none]
+    /// identity (query i belongs to target i), none, or a FILE: text with the row of the right target (from 0) in each line, or
+    /// .npy of integers [default: identity for the shipped set, otherwise none]
     #[arg(long, value_name = "identity|none|FILE")]
     pub truth: Option<TruthSource>,
 
-    /// What to find the few targets with whose exact scores are computed: tensor cores, in 16 bits. The lists are the same to the
-    /// bit (docs/exact-search.md)
+    /// The filter that selects the few targets to score exactly: tensor cores, in 16 bits. The lists are bit-identical
+    /// (docs/exact-search.md)
     #[arg(long, value_enum, default_value_t = FilterChoice::Auto)]
     pub filter: FilterChoice,
 
-    /// Unified memory without advice and prefetch: the kernel faults its data in
+    /// Use unified memory without advice and prefetch: the kernel moves its data by faults
     #[arg(long)]
     pub no_hints: bool,
 
-    /// Do not count migrations and page faults on a GPU, whose records cost a little time
+    /// Do not count migrations and page faults on a GPU, because recording takes some time
     #[arg(long)]
     pub no_counters: bool,
 
-    /// Write what migrated, when and why, as JSON (a trace of cuda-um-trace); on a GPU instead of the counters
+    /// Write the migrations with times and causes as JSON (a trace of cuda-um-trace); on a GPU this replaces the counters
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 
-    /// Write the same as a page with findings, timeline and residency map (docs/seeing.md)
+    /// Write the trace as a page with findings, timeline and residency map (docs/seeing.md)
     #[arg(long, value_name = "FILE.html")]
     pub profile: Option<PathBuf>,
 
@@ -99,7 +99,7 @@ pub enum BufferChoice {
     Unified,
     /// Device memory, with explicit copies
     Cuda,
-    /// Plain memory, computed by the CPU
+    /// Plain memory; the CPU computes
     Host,
     /// All three, one after the other
     All,
@@ -108,9 +108,9 @@ pub enum BufferChoice {
 /// `--filter`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FilterChoice {
-    /// A filter where it is expected to pay, and the device has one
+    /// A filter if it is expected to be faster, and the device supports one
     Auto,
-    /// None: all scores in single precision
+    /// No filter: all scores in single precision
     Off,
     /// Rows rounded to bf16
     Bf16,
@@ -130,7 +130,7 @@ impl From<FilterChoice> for um_kernels::Filter {
 }
 
 impl Args {
-    /// Whether a trace is asked for, in whichever form.
+    /// True if a trace is requested, in any form.
     pub fn is_profiled(&self) -> bool {
         self.trace.is_some() || self.profile.is_some()
     }
@@ -171,7 +171,7 @@ impl From<BufferKind> for um_backend::BufferKind {
 }
 
 impl BufferKind {
-    /// As in `--buffer` and in the JSON.
+    /// The name in `--buffer` and in the JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unified => "unified",
@@ -184,7 +184,7 @@ impl BufferKind {
 /// `--runtime`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RuntimeChoice {
-    /// The GPU if there is one, else the simulator
+    /// The GPU if there is one, otherwise the simulator
     Auto,
     /// The GPU
     Cuda,

@@ -15,10 +15,10 @@ use crate::search::{Buffers, batches, search};
 use um_backend::Element;
 use um_kernels::{ExactTopK, Filter, TargetScalar, TopKShape};
 
-/// Runs the search with every buffer implementation that the command line asks for.
+/// Runs the search with every buffer implementation that the command line names.
 ///
 /// # Errors
-/// No runtime, or a failed call; the message is one line.
+/// There is no runtime, or a call failed; the message is one line.
 pub fn run(args: &Args, inputs: &Inputs) -> Result<Report, Failure> {
     let machine = Machine::open(args.runtime)?;
     let kernel = ExactTopK::load(machine.device())?;
@@ -37,7 +37,7 @@ pub fn run(args: &Args, inputs: &Inputs) -> Result<Report, Failure> {
     if machine.simulator().is_none() {
         uncounted = match (args.no_counters, args.is_profiled()) {
             (true, _) => Some("--no-counters".to_owned()),
-            // CUPTI serves one of the two.
+            // CUPTI supports only one of the two.
             (false, true) => Some("--trace or --profile".to_owned()),
             (false, false) => machine
                 .backend
@@ -45,7 +45,7 @@ pub fn run(args: &Args, inputs: &Inputs) -> Result<Report, Failure> {
                 .err()
                 .map(|why| why.to_string()),
         };
-        // What a GPU program pays once, no implementation is charged for: loading the kernels, their workspace, and with
+        // Costs that a GPU program has only once count for no implementation: loading the kernels, their workspace, and with
         // counters some 20 ms at the first managed memory.
         for kind in args.buffer.kinds() {
             if kind != BufferKind::Host {

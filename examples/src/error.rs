@@ -1,19 +1,19 @@
-//! What can be wrong with an input, in one line that names the file and the value.
+//! Errors of inputs, in one line that names the file and the value.
 
 use std::path::{Path, PathBuf};
 
-/// A file and what is wrong with it.
+/// A file, and the problem with it.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {wrong}", path.display())]
 pub struct InputError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The problem.
     pub wrong: Wrong,
 }
 
 impl InputError {
-    /// Names the file.
+    /// Creates an error for a file.
     pub fn new(path: &Path, wrong: Wrong) -> Self {
         Self {
             path: path.to_owned(),
@@ -22,10 +22,10 @@ impl InputError {
     }
 }
 
-/// What is wrong with a file.
+/// The problem with a file.
 #[derive(Debug, thiserror::Error)]
 pub enum Wrong {
-    /// Missing, unreadable, a read that failed.
+    /// It is missing or unreadable, or a read failed.
     #[error("{0}")]
     Io(std::io::Error),
     /// A folder, a pipe or a device.
@@ -45,16 +45,16 @@ pub enum Wrong {
     /// The file ends inside the header.
     #[error("truncated: the file ends inside its header")]
     HeaderCut,
-    /// The header claims to be implausibly long.
+    /// The header has an implausible length.
     #[error("its header claims to be {bytes} bytes long; at most 10000 are read")]
     LongHeader {
-        /// What the file says.
+        /// The length in the file.
         bytes: usize,
     },
-    /// The header is no dictionary of `descr`, `fortran_order` and `shape`.
+    /// The header is not a dictionary of `descr`, `fortran_order` and `shape`.
     #[error("its header is not what .npy needs (descr, fortran_order, shape): {excerpt:?}")]
     Header {
-        /// How it starts.
+        /// Its first characters.
         excerpt: String,
     },
     /// Fortran order.
@@ -74,7 +74,7 @@ pub enum Wrong {
     Type {
         /// The file's type.
         descriptor: String,
-        /// What would do.
+        /// The required type.
         needed: &'static str,
     },
     /// Another number of dimensions.
@@ -82,7 +82,7 @@ pub enum Wrong {
     Rank {
         /// The file's shape.
         shape: Vec<usize>,
-        /// How many dimensions would do.
+        /// The required number of dimensions.
         needed: usize,
     },
     /// No rows or no columns.
@@ -97,22 +97,22 @@ pub enum Wrong {
         /// The file's shape.
         shape: Vec<usize>,
     },
-    /// Less data than the header says.
+    /// Less data than the header states.
     #[error("truncated: shape {shape:?} needs {needed} bytes of data, the file has {found}")]
     Truncated {
         /// The file's shape.
         shape: Vec<usize>,
-        /// Bytes by the header.
+        /// Bytes required by the header.
         needed: u64,
         /// Bytes after the header.
         found: u64,
     },
-    /// More data than the header says.
+    /// More data than the header states.
     #[error("shape {shape:?} needs {needed} bytes of data, but the file goes on to {found}")]
     TrailingBytes {
         /// The file's shape.
         shape: Vec<usize>,
-        /// Bytes by the header.
+        /// Bytes required by the header.
         needed: u64,
         /// Bytes after the header.
         found: u64,
@@ -127,13 +127,13 @@ pub enum Wrong {
         /// The number.
         value: f32,
     },
-    /// A vector without a direction.
+    /// A zero vector, which has no direction.
     #[error("row {row} is a zero vector: it has no cosine (rows count from 0)")]
     ZeroVector {
         /// Row, from 0.
         row: usize,
     },
-    /// Vectors of two lengths.
+    /// Vectors of different lengths.
     #[error("vectors of {found} numbers, but those of {} have {expected}", other.display())]
     Dimension {
         /// In this file.
@@ -143,10 +143,10 @@ pub enum Wrong {
         /// The other file.
         other: PathBuf,
     },
-    /// More matches wanted than there are targets, or none.
+    /// `k` is zero, or more than the number of targets.
     #[error("k = {k} is not in 1 ..= {targets}, the number of targets")]
     K {
-        /// What was asked for.
+        /// The requested number.
         k: usize,
         /// Number of targets.
         targets: usize,
@@ -157,7 +157,7 @@ pub enum Wrong {
         /// Line, from 1.
         line: usize,
     },
-    /// As many lines as vectors are needed.
+    /// The number of lines differs from the number of vectors.
     #[error("{found} lines, but {} has {expected} vectors", other.display())]
     LineCount {
         /// In this file.
@@ -172,7 +172,7 @@ pub enum Wrong {
     NotARow {
         /// Line, from 1.
         line: usize,
-        /// What it says.
+        /// The text.
         text: String,
     },
     /// Truth beyond the targets.
@@ -182,7 +182,7 @@ pub enum Wrong {
     NoSuchTarget {
         /// The query, from 0.
         query: usize,
-        /// What the file says.
+        /// The row number in the file.
         target: i64,
         /// Number of targets.
         targets: usize,
@@ -190,14 +190,14 @@ pub enum Wrong {
 }
 
 impl Wrong {
-    /// A header that could not be read, with its start.
+    /// An error for a header that could not be read, with its first characters.
     pub(crate) fn header(text: &[u8]) -> Self {
         Self::Header {
             excerpt: Self::excerpt(text),
         }
     }
 
-    /// The start of a text, for an error.
+    /// The first characters of a text, for an error.
     pub(crate) fn excerpt(text: &[u8]) -> String {
         String::from_utf8_lossy(&text[..text.len().min(60)])
             .trim_end()

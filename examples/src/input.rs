@@ -1,4 +1,4 @@
-//! Everything that a run needs from files, read and checked.
+//! The input files of a run, read and checked.
 
 use crate::args::Args;
 use crate::error::{InputError, Wrong};
@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 pub struct Inputs {
     /// Vectors to search.
     pub targets: Matrix,
-    /// Vectors to search for, as f32, row by row.
+    /// Query vectors as f32, row by row.
     pub queries: Vec<f32>,
     /// Number of queries.
     pub query_count: usize,
-    /// How many best targets are wanted for each query.
+    /// Length of the list for each query.
     pub k: usize,
     /// Texts of the targets.
     pub target_texts: Option<Vec<String>>,
@@ -27,15 +27,15 @@ pub struct Inputs {
     pub query_texts: Option<Vec<String>>,
     /// Row of the right target of each query.
     pub truth: Option<Vec<u32>>,
-    /// How long reading and checking took.
+    /// The time for reading and checking.
     pub load: Duration,
 }
 
 impl Inputs {
-    /// Reads what the command line names, and the shipped set where it names nothing.
+    /// Reads the files that the command line names, and the shipped set for the others.
     ///
     /// # Errors
-    /// What is wrong with a file; or a `k` beyond the number of targets or 0.
+    /// A file has a problem, or `k` is 0 or more than the number of targets.
     pub fn load(args: &Args) -> Result<Self, InputError> {
         let started = Instant::now();
         let set = ShippedSet::find();
@@ -82,7 +82,7 @@ impl Inputs {
         })
     }
 
-    /// How many targets to compute for each query: `k`, and enough for recall@10.
+    /// Length of the computed lists: `k`, but enough for recall@10.
     pub fn computed_k(&self) -> usize {
         match self.truth {
             Some(_) => self.k.max(10).min(self.targets.rows),
@@ -91,7 +91,7 @@ impl Inputs {
     }
 }
 
-/// Which file serves for what.
+/// The file for each input.
 struct Files {
     targets: PathBuf,
     queries: PathBuf,

@@ -17,5 +17,5 @@ pub mod tiny_tensor;
 pub mod truth;
 pub mod validate;
 
-/// Whatever ended a program; its text is one line.
+/// The error that ended a program; its text is one line.
 pub type Failure = Box<dyn std::error::Error>;

@@ -1,4 +1,4 @@
-//! What a program runs on, and its clocks.
+//! The runtime of a program, and its clocks.
 
 use crate::Failure;
 use crate::args::RuntimeChoice;
@@ -11,7 +11,7 @@ use um_backend::{CudaBackend, CudaBackendConfig, CudaError};
 /// The command line of the small examples.
 #[derive(Clone, Debug, Parser)]
 pub struct MachineArgs {
-    /// Where to run: auto takes the GPU if there is one, else the simulator
+    /// The runtime: auto uses the GPU if there is one, otherwise the simulator
     #[arg(long, value_enum, default_value_t = RuntimeChoice::Auto, env = "CUDA_UM_RUNTIME")]
     pub runtime: RuntimeChoice,
 }
@@ -24,10 +24,10 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Opens what is asked for. `auto` that finds no GPU says why in one line on standard error.
+    /// Opens the requested runtime. If `auto` finds no GPU, it prints the reason in one line on standard error.
     ///
     /// # Errors
-    /// No GPU where one is demanded, a GPU that fails, or a simulator that its environment variables do not describe.
+    /// There is no GPU but one is required, the GPU fails, or the simulator's environment variables are invalid.
     pub fn open(choice: RuntimeChoice) -> Result<Self, CudaError> {
         let open = |runtime| {
             CudaBackend::initialize_blocking(CudaBackendConfig::default().runtime(runtime))
@@ -58,7 +58,7 @@ impl Machine {
         self.backend.simulator()
     }
 
-    /// One line that says what this is, and by which clock an example's times are.
+    /// One line that describes the runtime, and the clock of an example's times.
     pub fn describe(&self) -> String {
         let clock = if self.simulator().is_some() {
             "predicted by the cost model"
@@ -68,10 +68,10 @@ impl Machine {
         format!("{}; times are {clock}", self.backend.runtime_description())
     }
 
-    /// How long `work` takes: on a GPU by the wall clock, on the simulator by its own.
+    /// The time of `work`: by the wall clock on a GPU, by the virtual clock on the simulator.
     ///
     /// # Errors
-    /// Whatever `work` returns.
+    /// The error of `work`.
     pub fn time(&self, work: impl FnOnce() -> Result<(), Failure>) -> Result<Duration, Failure> {
         let mut laps = Laps::start(self.simulator());
         work()?;
@@ -80,7 +80,7 @@ impl Machine {
     }
 }
 
-/// Laps by the wall clock, and by the simulator's clock where there is one.
+/// Laps by the wall clock, and on the simulator also by its virtual clock.
 #[derive(Debug)]
 pub struct Laps<'a> {
     simulator: Option<&'a Sim>,
@@ -88,7 +88,7 @@ pub struct Laps<'a> {
     simulated: Duration,
 }
 
-/// How long a lap took.
+/// The time of a lap.
 #[derive(Clone, Copy, Debug)]
 pub struct Lap {
     /// By the wall clock.
@@ -121,18 +121,18 @@ impl<'a> Laps<'a> {
     }
 }
 
-/// The middle one of some times (the upper one of two; zero if there is none).
+/// The median of some times (the upper one of two; zero if there is none).
 pub fn median(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
-/// For tables: `12.3 us`.
+/// A time for tables: `12.3 us`.
 pub fn us(time: Duration) -> String {
     format!("{:.1} us", time.as_secs_f64() * 1e6)
 }
 
-/// Runs an example: prints what it returns, or one line of error.
+/// Runs an example: prints its result, or one line with the error.
 pub fn example(
     name: &str,
     run: impl FnOnce(&Machine) -> Result<String, Failure>,

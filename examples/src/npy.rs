@@ -1,7 +1,7 @@
 //! Reads vectors and row numbers from `.npy` files.
 //!
-//! Every claim of the header is checked against the file before anything is allocated, and errors say in one line what is wrong. This
-//! module does not read Fortran order, big-endian data, pickles or `.npz`.
+//! Every field of the header is checked against the file before anything is allocated, and errors describe the problem in one
+//! line. This module does not read Fortran order, big-endian data, pickles or `.npz`.
 
 mod header;
 
@@ -12,10 +12,10 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
-// The data is read straight into place.
+// The data are read directly into the result.
 const _: () = assert!(cfg!(target_endian = "little"));
 
-/// NumPy itself refuses longer headers unless told to trust the file.
+/// NumPy also refuses longer headers, unless the file is marked as trusted.
 const LONGEST_HEADER_BYTES: usize = 10_000;
 
 /// The numbers of a matrix, row by row.
@@ -27,7 +27,7 @@ pub enum Values {
     F16(Vec<f16>),
 }
 
-/// One vector a row, in C order.
+/// One vector in each row, in C order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matrix {
     /// Number of vectors.
@@ -59,15 +59,15 @@ impl Matrix {
 /// Reads a matrix of f32 or f16 in C order.
 ///
 /// # Errors
-/// Whatever is wrong with the file, with its name and the offending value.
+/// The problem with the file, with its name and the invalid value.
 pub fn read_matrix(path: &Path) -> Result<Matrix, InputError> {
     in_file(path, matrix_from)
 }
 
-/// The same from any reader of so many bytes.
+/// The same from any reader of `bytes` bytes.
 ///
 /// # Errors
-/// Whatever is wrong with the bytes.
+/// The problem with the bytes.
 pub fn matrix_from(from: impl Read, bytes: u64) -> Result<Matrix, Wrong> {
     let mut npy = Npy::new(from, bytes)?;
     let &[rows, columns] = npy.shape.as_slice() else {
@@ -104,15 +104,15 @@ pub fn matrix_from(from: impl Read, bytes: u64) -> Result<Matrix, Wrong> {
 /// Reads a list of integers, one for each query.
 ///
 /// # Errors
-/// Whatever is wrong with the file, with its name and the offending value.
+/// The problem with the file, with its name and the invalid value.
 pub fn read_integers(path: &Path) -> Result<Vec<i64>, InputError> {
     in_file(path, integers_from)
 }
 
-/// The same from any reader of so many bytes.
+/// The same from any reader of `bytes` bytes.
 ///
 /// # Errors
-/// Whatever is wrong with the bytes.
+/// The problem with the bytes.
 pub fn integers_from(from: impl Read, bytes: u64) -> Result<Vec<i64>, Wrong> {
     let mut npy = Npy::new(from, bytes)?;
     if npy.shape.len() != 1 {
@@ -132,7 +132,7 @@ pub fn integers_from(from: impl Read, bytes: u64) -> Result<Vec<i64>, Wrong> {
     }
 }
 
-/// Opens a file and reads it; an error names it.
+/// Opens a file and reads it; errors name the file.
 fn in_file<R>(
     path: &Path,
     read: impl FnOnce(File, u64) -> Result<R, Wrong>,
@@ -148,12 +148,12 @@ fn in_file<R>(
     outcome.map_err(|wrong| InputError::new(path, wrong))
 }
 
-/// A file whose header has been read.
+/// A file after its header was read.
 struct Npy<R> {
     from: R,
     shape: Vec<usize>,
     descriptor: String,
-    /// Bytes after the header, by the file's length.
+    /// Bytes after the header, computed from the file's length.
     data_bytes: u64,
 }
 
@@ -174,7 +174,7 @@ impl<R: Read> Npy<R> {
         })
     }
 
-    /// Reads the data, once the file is known to hold exactly that much.
+    /// Reads the data, after a check that the file has exactly this size.
     fn read<T: bytemuck::Pod>(&mut self) -> Result<Vec<T>, Wrong> {
         let too_large = || Wrong::TooLarge {
             shape: self.shape.clone(),
@@ -210,7 +210,7 @@ impl<R: Read> Npy<R> {
     }
 }
 
-/// The header's text, and how many bytes lie before the data.
+/// The header's text, and the number of bytes before the data.
 fn header_text(file: &mut impl Read) -> Result<(Vec<u8>, u64), Wrong> {
     let mut prefix = [0; 12];
     let have = read_up_to(file, &mut prefix[..10])?;

@@ -1,4 +1,4 @@
-//! What migrated during a run, as files.
+//! Writes the trace of a run to files.
 
 use crate::Failure;
 use crate::args::Args;
@@ -6,7 +6,7 @@ use cuda_um::cost::CostModel;
 use cuda_um::profile::trace::{MigrationReport, Trace, html};
 use std::path::Path;
 
-/// Writes the files that the command line asks for.
+/// Writes the files that the command line names.
 pub(crate) fn write(args: &Args, trace: &Trace, model: &CostModel) -> Result<(), Failure> {
     if let Some(path) = &args.trace {
         write_file(path, &trace.to_json())?;

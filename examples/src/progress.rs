@@ -1,4 +1,4 @@
-//! A progress bar on standard error, for searches that take long.
+//! A progress bar on standard error, for long searches.
 
 use crate::args::BufferKind;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// Searches shorter than this show nothing.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Progress of one run; the bar goes when this is dropped.
+/// Progress of one run; the bar disappears when this is dropped.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
@@ -15,7 +15,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Nothing is shown yet; nothing ever is where standard error is no terminal.
+    /// At first nothing is shown. If standard error is not a terminal, nothing is ever shown.
     pub fn new(kind: BufferKind, queries: usize) -> Self {
         let bar = ProgressBar::with_draw_target(Some(queries as u64), ProgressDrawTarget::hidden());
         let style =
@@ -28,7 +28,7 @@ impl Progress {
         }
     }
 
-    /// So many queries are done.
+    /// Reports the number of finished queries.
     pub fn at(&self, done: usize) {
         if self.bar.is_hidden() && self.started.elapsed() > PATIENCE {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());

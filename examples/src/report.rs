@@ -1,4 +1,4 @@
-//! What a run found and what it cost: the JSON object, and the same for people.
+//! The results and costs of a run: as a JSON object, and as text.
 
 use crate::args::BufferKind;
 use crate::input::Inputs;
@@ -17,35 +17,35 @@ pub struct Report {
     pub device: String,
     /// One for each buffer implementation.
     pub runs: Vec<Run>,
-    /// Why nothing counts migrations, where nothing does.
+    /// The reason why migrations are not counted, if they are not.
     #[serde(skip)]
     pub uncounted: Option<String>,
 }
 
-/// One buffer implementation's part.
+/// The results of one buffer implementation.
 #[derive(Debug, Serialize)]
 pub struct Run {
     /// The implementation.
     pub buffer: BufferKind,
-    /// Share of queries whose right target came first; `None` without truth.
+    /// Share of queries with the right target at the first place; `None` without truth.
     pub recall_at_1: Option<f64>,
-    /// Share of queries whose right target is among the first ten.
+    /// Share of queries with the right target among the first ten.
     pub recall_at_10: Option<f64>,
     /// Wall-clock time, in microseconds.
     pub phases_us: Phases,
-    /// What the simulated machine would have taken by its cost model, in microseconds; the simulator only.
+    /// Times of the simulated machine by its cost model, in microseconds; only on the simulator.
     pub predicted_us: Option<PredictedPhases>,
-    /// Managed memory that migrated, in bytes; `None` where nothing counts it.
+    /// Migrated bytes of managed memory; `None` if they are not counted.
     pub migrated_bytes: BothWays,
-    /// Page faults on managed memory; `None` where nothing counts them.
+    /// Page faults on managed memory; `None` if they are not counted.
     pub page_faults: Faults,
-    /// How the device searched; `None` for the CPU.
+    /// The search method of the device; `None` for the CPU.
     pub filter: Option<Filtering>,
-    /// Advice and prefetch that did not apply, and why.
+    /// Advice and prefetches that did not apply, with reasons.
     pub notes: Vec<String>,
     /// The `k` best targets of every query, best first.
     pub top: Vec<Vec<Match>>,
-    /// As `top`, but as many as recall@10 needs.
+    /// Like `top`, but long enough for recall@10.
     #[serde(skip)]
     pub found: Vec<Vec<Match>>,
 }
@@ -59,7 +59,7 @@ pub struct Phases {
     pub place: f64,
     /// The kernel, until it is done.
     pub compute: f64,
-    /// The results, back in plain memory.
+    /// Copying the results to plain memory.
     pub read_back: f64,
 }
 
@@ -74,7 +74,7 @@ pub struct PredictedPhases {
     pub read_back: f64,
 }
 
-/// Bytes each way.
+/// Bytes in each direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BothWays {
     /// From the host.
@@ -83,7 +83,7 @@ pub struct BothWays {
     pub to_host: Option<u64>,
 }
 
-/// Faults by who touched the page.
+/// Faults by the side that accessed the page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Faults {
     /// The GPU.
@@ -92,25 +92,25 @@ pub struct Faults {
     pub host: Option<u64>,
 }
 
-/// How the device searched, and what its filter left to do.
+/// The search method of the device, and the remaining work after its filter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Filtering {
     /// `bf16` or `f16`; `None`: all scores in single precision.
     pub format: Option<&'static str>,
     /// `sm_80` or `sm_90a`, with a filter.
     pub kernels: Option<&'static str>,
-    /// Why so.
+    /// The reason.
     pub reason: String,
-    /// Targets that the filter kept, on average for a query.
+    /// Targets that the filter kept, as an average over queries.
     pub candidates_per_query: f64,
-    /// Targets that were scored in single precision after it, on average for a query.
+    /// Targets that were then scored in single precision, as an average over queries.
     pub rescored_per_query: f64,
-    /// Queries whose candidates were too many, and which were searched without a filter.
+    /// Queries with too many candidates, which were searched without a filter.
     pub fallback_queries: u64,
 }
 
 impl Filtering {
-    /// What a launch said, and what was counted.
+    /// Combines the path of a launch with the counts.
     pub fn new(path: Path, counts: SearchCounts, queries: usize) -> Self {
         let mean = |count: u64| (count as f64 / queries.max(1) as f64 * 10.0).round() / 10.0;
         Self {
@@ -134,7 +134,7 @@ pub struct Match {
 }
 
 impl Run {
-    /// Sums up `found`: recall if the truth is known, and the first `k`.
+    /// Summarizes `found`: recall if the truth is known, and the first `k`.
     pub fn new(buffer: BufferKind, inputs: &Inputs, found: Vec<Vec<Match>>) -> Self {
         let targets: Vec<Vec<u32>> = found
             .iter()
@@ -171,11 +171,11 @@ pub fn microseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e7).round() / 10.0
 }
 
-/// Cosines of two implementations may differ by this much.
+/// Allowed difference between the cosines of two implementations.
 pub const COSINE_BOUND: f32 = 1e-5;
 
-/// The first place where two runs differ by more than rounding: a cosine by more than [`COSINE_BOUND`], or
-/// another target where the cosines are that far from a tie.
+/// The first place at which two runs differ by more than rounding: a cosine differs by more than [`COSINE_BOUND`], or the
+/// targets differ although the cosines are not nearly equal.
 pub fn disagreement(one: &Run, other: &Run) -> Option<String> {
     let differs = |row: &[Match], rank: usize, a: &Match, b: &Match| {
         let close_to_next = row
@@ -208,7 +208,7 @@ pub fn disagreement(one: &Run, other: &Run) -> Option<String> {
 }
 
 impl Report {
-    /// The first place where two of the runs differ by more than rounding.
+    /// The first place at which two of the runs differ by more than rounding.
     pub fn disagreement(&self) -> Option<String> {
         let (first, rest) = self.runs.split_first()?;
         rest.iter().find_map(|other| disagreement(first, other))
@@ -231,7 +231,7 @@ impl Report {
             inputs.k
         ));
         let simulated = self.runtime == "sim";
-        let note = if simulated { "simulator playing " } else { "" };
+        let note = if simulated { "simulator of " } else { "" };
         line(format!("on {note}{}\n", self.device));
 
         let row = |name: &str, cell: &dyn Fn(&Run) -> String| {

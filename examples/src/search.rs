@@ -1,4 +1,4 @@
-//! One kernel call over `dyn Buffer`: on the device where it can reach the memory, else its CPU twin.
+//! One kernel call through `dyn Buffer`: on the device if it can access the memory, otherwise the CPU reference.
 
 use crate::Failure;
 use cuda_um::Stream;
@@ -11,9 +11,9 @@ use um_kernels::{
 /// The buffers of a search.
 #[derive(Debug)]
 pub struct Buffers<'a, T: Element> {
-    /// Rows to search for.
+    /// The query rows.
     pub queries: &'a dyn Buffer<f32>,
-    /// Rows to search.
+    /// The rows to search.
     pub targets: &'a dyn Buffer<T>,
     /// `k` cosines for each query.
     pub scores: &'a mut dyn Buffer<f32>,
@@ -21,10 +21,11 @@ pub struct Buffers<'a, T: Element> {
     pub indices: &'a mut dyn Buffer<u32>,
 }
 
-/// Searches for the queries in `batch`, and returns when it is done: how the device searched, or nothing for the CPU.
+/// Searches for the queries in `batch`, and returns when it is done. It returns the search method of the device, or `None` for
+/// the CPU.
 ///
 /// # Errors
-/// Buffers of which some are the host's and some the device's, a filter that the device does not have, or what the launch reports.
+/// Some buffers are on the host and some on the device, the device does not have the filter, or the launch fails.
 pub fn search<T: Element + TargetScalar>(
     kernel: &ExactTopK,
     filter: Filter,
@@ -81,7 +82,7 @@ pub fn search<T: Element + TargetScalar>(
     }
 }
 
-/// Cuts the queries so that progress can be shown where a search takes long: on a CPU, or with very many targets.
+/// Splits the queries so that progress can be shown in long searches: on a CPU, or with very many targets.
 pub fn batches(shape: TopKShape, on_cpu: bool) -> impl Iterator<Item = Range<usize>> {
     let products = if on_cpu {
         2_000_000_000

@@ -7,13 +7,13 @@ const SET: &str = "wordnet-1k";
 /// The files of the shipped set.
 #[derive(Clone, Debug)]
 pub struct ShippedSet {
-    /// Where they are.
+    /// The folder.
     pub folder: PathBuf,
 }
 
 impl ShippedSet {
-    /// Looks in `CUDA_UM_DATA_DIR`, in `data` here, in `data` beside the executable or one folder up (the
-    /// bundle), and in the source tree. If it is nowhere, names the first place, so that reading fails there.
+    /// Searches in `CUDA_UM_DATA_DIR`, in `data` here, in `data` beside the executable or one folder up (the bundle), and in
+    /// the source tree. If it is not found, it uses the first folder, so that reading fails there.
     pub fn find() -> Self {
         let mut places = Vec::new();
         places.extend(std::env::var_os("CUDA_UM_DATA_DIR").map(PathBuf::from));
@@ -41,7 +41,7 @@ impl ShippedSet {
         self.folder.join(name)
     }
 
-    /// Whether `path` is the set's file `name`, under any spelling.
+    /// True if `path` is the set's file `name`, in any spelling.
     pub fn is(&self, path: &Path, name: &str) -> bool {
         let canonical = |path: &Path| path.canonicalize().ok();
         canonical(path).is_some_and(|path| Some(path) == canonical(&self.file(name)))

@@ -1,15 +1,17 @@
-//! One text a line, for the vectors of a file.
+//! Texts for the vectors of a file, one in each line.
 
 use crate::error::{InputError, Wrong};
 use std::path::Path;
 
-/// Reads the lines of a UTF-8 text (`\n` or `\r\n`; the last may lack its end).
+/// Reads the lines of a UTF-8 text (`\
+/// ` or `\\r\
+/// `; the last line may have no end).
 ///
 /// # Errors
-/// A file that cannot be read or is no regular one, or the first line that is not UTF-8.
+/// The file cannot be read or is not a regular file, or a line is not UTF-8; the error names the first such line.
 pub fn read_lines(path: &Path) -> Result<Vec<String>, InputError> {
     let read = || {
-        // Pipes and devices may have no end.
+        // Pipes and devices may be endless.
         if !std::fs::metadata(path).map_err(Wrong::Io)?.is_file() {
             return Err(Wrong::NotAFile);
         }
@@ -18,7 +20,7 @@ pub fn read_lines(path: &Path) -> Result<Vec<String>, InputError> {
     read().map_err(|wrong| InputError::new(path, wrong))
 }
 
-/// The lines of a text that was read.
+/// The lines of a text in memory.
 ///
 /// # Errors
 /// The first line that is not UTF-8.
@@ -43,7 +45,7 @@ pub fn lines_of(mut bytes: Vec<u8>) -> Result<Vec<String>, Wrong> {
 /// Reads the texts that belong to the vectors of `vectors`.
 ///
 /// # Errors
-/// As [`read_lines`], and when there are not as many lines as vectors.
+/// As [`read_lines`], or the number of lines differs from the number of vectors.
 pub fn read_texts(path: &Path, vectors: (&Path, usize)) -> Result<Vec<String>, InputError> {
     let lines = read_lines(path)?;
     let (other, expected) = vectors;
@@ -58,7 +60,7 @@ pub fn read_texts(path: &Path, vectors: (&Path, usize)) -> Result<Vec<String>, I
     Ok(lines)
 }
 
-/// A text as a terminal may show it: no control characters, at most `longest` characters.
+/// A text for the terminal: without control characters, and with at most `longest` characters.
 pub fn printable(text: &str, longest: usize) -> String {
     let visible = |character: char| {
         if character.is_control() {

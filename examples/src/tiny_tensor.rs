@@ -1,4 +1,4 @@
-//! A tensor type in 150 lines, written only against `dyn Buffer`: it never asks which implementation it has.
+//! A tensor type in 150 lines. It uses only `dyn Buffer`, and works with every implementation.
 
 use crate::Failure;
 use std::fmt;
@@ -14,7 +14,7 @@ pub struct Kernels {
 }
 
 impl Kernels {
-    /// Loads them.
+    /// Loads the kernels.
     ///
     /// # Errors
     /// The device refuses a module.
@@ -28,7 +28,7 @@ impl Kernels {
     }
 }
 
-/// A matrix of f32, row by row, in whatever memory its buffer has.
+/// A matrix of f32, row by row, in the memory of its buffer.
 pub struct Tensor {
     buffer: Box<dyn Buffer<f32>>,
     rows: usize,
@@ -36,10 +36,10 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// A matrix over a buffer, which is filled with `values`.
+    /// Creates a matrix in a buffer, and fills it with `values`.
     ///
     /// # Errors
-    /// Values or a buffer that are not `rows` × `columns` long, or a failed copy.
+    /// `values` or the buffer do not have `rows` × `columns` elements, or a copy failed.
     pub fn new(
         mut buffer: Box<dyn Buffer<f32>>,
         (rows, columns): (usize, usize),
@@ -56,7 +56,7 @@ impl Tensor {
         })
     }
 
-    /// Zeros of this shape, in memory of the same kind.
+    /// A zero matrix of this shape, in memory of the same kind.
     fn zeros(&self, rows: usize, columns: usize) -> Result<Self, Failure> {
         let buffer = self.buffer.clone_empty(rows * columns)?;
         Ok(Self {
@@ -74,17 +74,17 @@ impl Tensor {
     /// The elements, row by row.
     ///
     /// # Errors
-    /// A failed copy, or a kernel that failed before it.
+    /// A copy failed, or an earlier kernel failed.
     pub fn to_vec(&self) -> Result<Vec<f32>, Failure> {
         let mut values = vec![0.0; self.buffer.len()];
         self.buffer.copy_to_host(&mut values)?;
         Ok(values)
     }
 
-    /// `self × factor`: a kernel where the memory is a device's, else the CPU.
+    /// `self × factor`: with a kernel if the memory is on a device, otherwise on the CPU.
     ///
     /// # Errors
-    /// No memory, or a failed launch.
+    /// There is no memory, or the launch failed.
     pub fn scaled(&self, factor: f32, kernels: &Kernels) -> Result<Self, Failure> {
         let mut result = self.zeros(self.rows, self.columns)?;
         match (self.buffer.memory(), result.buffer.memory_mut()) {
@@ -101,10 +101,10 @@ impl Tensor {
         Ok(result)
     }
 
-    /// `self += factor × other`: a kernel where the memory is a device's, else the CPU.
+    /// `self += factor × other`: with a kernel if the memory is on a device, otherwise on the CPU.
     ///
     /// # Errors
-    /// Another shape, or a failed launch.
+    /// The shapes differ, or the launch failed.
     pub fn add_scaled(
         &mut self,
         factor: f32,
@@ -129,7 +129,7 @@ impl Tensor {
     /// `self · other`, on the CPU.
     ///
     /// # Errors
-    /// Inner lengths that differ, no memory, or a failed copy.
+    /// The inner lengths differ, there is no memory, or a copy failed.
     pub fn matmul(&self, other: &Self) -> Result<Self, Failure> {
         if self.columns != other.rows {
             return Err(format!("{self:?} and {other:?} have no product").into());

@@ -1,4 +1,4 @@
-//! Which target is right for each query, and how often it was found.
+//! The right target of each query, and the share of queries that found it.
 
 use crate::error::{InputError, Wrong};
 use crate::npy;
@@ -10,12 +10,12 @@ use std::str::FromStr;
 /// Characters of a line that an error quotes.
 const LONGEST_QUOTE: usize = 60;
 
-/// Where the truth comes from: `identity`, `none` or a file.
+/// The source of the truth: `identity`, `none` or a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TruthSource {
     /// Query i belongs to target i.
     Identity,
-    /// Nobody knows; recall is not reported.
+    /// The right targets are unknown; recall is not reported.
     None,
     /// One target row for each query.
     File(PathBuf),
@@ -34,11 +34,11 @@ impl FromStr for TruthSource {
 }
 
 impl TruthSource {
-    /// The right target of each query, or `None` if nobody knows.
+    /// The right target of each query, or `None` if they are unknown.
     ///
     /// # Errors
-    /// A file that cannot be read or does not have one target of this set for each query; `identity` with more
-    /// queries than targets (the error then names the queries' file).
+    /// The file cannot be read, or does not have one target of this set for each query; or there are more queries than targets
+    /// with `identity` (the error then names the queries' file).
     pub fn resolve(
         &self,
         queries: (&Path, usize),
@@ -77,7 +77,7 @@ impl TruthSource {
     }
 }
 
-/// Row numbers from a `.npy` of integers, or from a text with one a line.
+/// Row numbers from a `.npy` of integers, or from a text with one in each line.
 fn read_rows(file: &Path) -> Result<Vec<i64>, InputError> {
     if file.extension() == Some(OsStr::new("npy")) {
         return npy::read_integers(file);
@@ -101,9 +101,9 @@ fn read_rows(file: &Path) -> Result<Vec<i64>, InputError> {
         .collect()
 }
 
-/// Share of the queries whose right target is among their first `k` targets.
+/// Share of the queries with the right target among their first `k` targets.
 ///
-/// `found` gives the targets of each query, best first.
+/// `found` has the targets of each query, best first.
 pub fn recall_at<'a>(k: usize, found: impl Iterator<Item = &'a [u32]>, truth: &[u32]) -> f64 {
     let hits = found
         .zip(truth)

@@ -1,15 +1,15 @@
-//! Checks on vectors: finite, with a direction, of one length; and a scaling that keeps f32 sums in range.
+//! Checks vectors: finite, not zero, of one length. It also scales them so that f32 sums stay in range.
 
 use crate::error::Wrong;
 use crate::npy::{Matrix, Values};
 
-/// Refuses NaN, infinities and zero vectors; brings rows of extreme length near 1.
+/// Refuses NaN, infinities and zero vectors; scales rows of extreme length to near 1.
 ///
-/// The cosine does not depend on a vector's length, but f32 sums of squares do: a row outside
-/// 1e-15 … 1e15 is multiplied by a power of two, which changes no cosine (f16 cannot be that extreme).
+/// The cosine does not depend on the length of a vector, but f32 sums of squares do. A row with a length outside of 1e-15 …
+/// 1e15 is multiplied by a power of two, which does not change a cosine (f16 cannot have such lengths).
 ///
 /// # Errors
-/// The first offending row.
+/// The first invalid row.
 pub fn check_rows(matrix: &mut Matrix) -> Result<(), Wrong> {
     let columns = matrix.columns;
     match &mut matrix.values {
@@ -46,7 +46,7 @@ fn rescale(vector: &mut [f32], norm: f64) {
     if (1e-15..1e15).contains(&norm) {
         return;
     }
-    // In f64, since 2^-n of a subnormal vector is beyond f32.
+    // In f64, because 2^-n of a subnormal vector does not fit into f32.
     let factor = (-norm.log2().round()).exp2();
     for value in vector {
         *value = (f64::from(*value) * factor) as f32;

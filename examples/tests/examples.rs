@@ -1,14 +1,14 @@
-//! The small examples run, verify what they computed, and print their table.
+//! Runs the small examples: they verify their results, and print their tables.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where this runs: `cuda` if `CUDA_UM_TEST_RUNTIME` says so, else `sim`.
+/// The runtime of the tests: `cuda` if `CUDA_UM_TEST_RUNTIME` says so, otherwise `sim`.
 fn runtime() -> String {
     std::env::var("CUDA_UM_TEST_RUNTIME").unwrap_or_else(|_| "sim".into())
 }
 
-/// Runs a program, built by cargo or in the bundle's folder, and returns what it printed.
+/// Runs a program from cargo's target folder or from the folder of the bundle, and returns its output.
 fn printed(name: &str, built: &str) -> String {
     let program = match std::env::var_os("CUDA_UM_BIN_DIR") {
         Some(folder) => Path::new(&folder).join(name),
@@ -100,7 +100,7 @@ fn which_hint_helped() {
             .map(str::to_owned)
             .collect()
     };
-    // A round, its unit; to device, to host, each with its unit; faults of the device, of the host.
+    // A row has: time, unit; bytes to the device and to the host, each with its unit; faults of the device and of the host.
     let faults = |name| (row(name)[6].clone(), row(name)[7].clone());
     assert_ne!(faults("no hints").0, "0", "{table}");
     assert_ne!(faults("no hints").1, "0", "{table}");

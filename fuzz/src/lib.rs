@@ -1,6 +1,7 @@
-//! What reads bytes from outside, as functions that take any bytes: none of them may panic, and what they accept must hold what it says.
+//! The readers of untrusted bytes, as functions that take any bytes. None of them may panic, and accepted data must be
+//! consistent.
 //!
-//! `cargo xtask fuzz` gives them to libFuzzer (`libfuzzer/`), `tests/mutated.rs` mutates the seeds in CI.
+//! `cargo xtask fuzz` runs them under libFuzzer (`libfuzzer/`); `tests/mutated.rs` mutates the seeds in CI.
 
 use cuda_um::{Device, ErrorKind, Module, Runtime};
 use cuda_um_cost::CostModel;
@@ -13,7 +14,7 @@ use um_examples::{npy, texts};
 /// A function that takes any bytes.
 pub type Target = fn(&[u8]);
 
-/// All of them, by name: each has a folder in `seeds/`.
+/// All targets by name; each has a folder in `seeds/`.
 pub const TARGETS: [(&str, Target); 6] = [
     ("npy", npy),
     ("texts", texts),
@@ -26,7 +27,7 @@ pub const TARGETS: [(&str, Target); 6] = [
 /// The `.npy` files of the main job: vectors, and numbers of rows.
 ///
 /// # Panics
-/// What was read is not what its header says.
+/// The data do not match the header.
 pub fn npy(bytes: &[u8]) {
     let len = bytes.len() as u64;
     if let Ok(matrix) = npy::matrix_from(bytes, len) {
@@ -43,7 +44,7 @@ pub fn npy(bytes: &[u8]) {
 /// The texts that belong to vectors.
 ///
 /// # Panics
-/// A line is not as it was, or what is shown of it has control characters.
+/// A line changed, or its printable form has control characters.
 pub fn texts(bytes: &[u8]) {
     let Ok(lines) = texts::lines_of(bytes.to_vec()) else {
         assert!(std::str::from_utf8(bytes).is_err(), "UTF-8 was refused");
@@ -61,13 +62,13 @@ pub fn texts(bytes: &[u8]) {
 /// The file that `CUDA_UM_COST_MODEL` names.
 ///
 /// # Panics
-/// A model that was accepted has a value that no machine can have, or does not come back as it was.
+/// An accepted model has a value that no machine can have, or changes when it is written and read.
 pub fn cost_model(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
     };
     if let Ok(model) = CostModel::from_json(text) {
-        model.check().expect("what was accepted can be");
+        model.check().expect("accepted models are valid");
         assert_eq!(CostModel::from_json(&model.to_json()), Ok(model));
     }
 }
@@ -75,11 +76,14 @@ pub fn cost_model(bytes: &[u8]) {
 /// Text for `Module::load`: the checks before the driver gets it, and the simulator's reader.
 ///
 /// # Panics
-/// A text that the driver must not see was passed on, or the simulator came to an end that is none of CUDA's errors.
+/// A text that the driver must not get was passed on, or the simulator failed with an error that CUDA does not have.
 pub fn ptx(bytes: &[u8]) {
     static DEVICE: LazyLock<Device> = LazyLock::new(|| {
-        // SAFETY: `twin` touches no memory.
-        #[allow(unsafe_code, reason = "vouches for the reference")]
+        // SAFETY: `twin` accesses no memory.
+        #[allow(
+            unsafe_code,
+            reason = "guarantees that the reference matches its kernel"
+        )]
         unsafe {
             register_kernel("add", twin);
         }
@@ -99,23 +103,27 @@ pub fn ptx(bytes: &[u8]) {
             let kind = error.kind();
             let checked = text.contains('\0') || text.starts_with('\u{7f}');
             assert_eq!(kind == ErrorKind::InvalidArgument, checked, "{error}");
-            // What a panic in the simulator becomes.
+            // A panic in the simulator would become this error.
             assert!(!error.to_string().contains("UNKNOWN"), "{error}");
         }
     }
 }
 
-/// The traces that `um_trace` reads: all that it makes of them.
+/// The traces that `um_trace` reads, and all its outputs.
 ///
 /// # Panics
-/// A trace that was accepted does not come back as it was, its report has other sums than its records, or a picture is none.
+/// An accepted trace changes when it is written and read, the sums of its report differ from its records, or a picture is
+/// invalid.
 pub fn trace(bytes: &[u8]) {
     static MODEL: LazyLock<CostModel> = LazyLock::new(CostModel::h200);
     let Some(trace) = accepted(bytes) else {
         return;
     };
     let json = trace.to_json();
-    assert_eq!(Trace::from_json(&json).expect("what was accepted"), trace);
+    assert_eq!(
+        Trace::from_json(&json).expect("accepted traces can be read back"),
+        trace
+    );
     let report = MigrationReport::of(&trace, &MODEL);
     let sum = |of: fn(&cuda_um_trace::Traffic) -> u64| {
         let buffers = report.buffers.iter().map(|line| of(&line.traffic));
@@ -143,14 +151,14 @@ pub fn trace(bytes: &[u8]) {
     assert!(events.starts_with('{') && events.ends_with('}'));
 }
 
-/// The traces that `um_replay` reads: played as they were, and with every prefetch that there could be.
+/// The traces that `um_replay` reads: replayed unchanged, and with every possible prefetch.
 ///
 /// # Panics
-/// The replay of a trace cannot be read back, or the simulator came to an end that is none of CUDA's errors.
+/// The trace of a replay cannot be read back, or the simulator failed with an error that CUDA does not have.
 pub fn replay(bytes: &[u8]) {
-    /// An execution is to be quick: what takes longer because it has more memory is nothing new.
+    /// An execution must be fast; larger buffers take longer, but find no new errors.
     const MAX_BYTES: u64 = 1 << 20;
-    /// A process has one profiler.
+    /// Serializes the executions, because a process has one profiler.
     static ALONE: Mutex<()> = Mutex::new(());
     let Some(trace) = accepted(bytes) else {
         return;
@@ -164,11 +172,11 @@ pub fn replay(bytes: &[u8]) {
         match replay.run() {
             Ok(replayed) => {
                 let json = replayed.trace.to_json();
-                let read = Trace::from_json(&json).expect("what was recorded can be");
+                let read = Trace::from_json(&json).expect("recorded traces can be read back");
                 assert_eq!(read, replayed.trace);
                 assert!(!replayed.predicted.to_string().is_empty());
             }
-            // What a panic in the simulator becomes.
+            // A panic in the simulator would become this error.
             Err(error) => assert!(!error.to_string().contains("UNKNOWN"), "{error}"),
         }
     }

@@ -1,4 +1,4 @@
-//! The seeds and what becomes of them by mutation: a short run that needs no fuzzer and no nightly toolchain.
+//! The seeds and their mutations: a short run that needs no fuzzer and no nightly toolchain.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ use um_fuzz::TARGETS;
 #[path = "support/mod.rs"]
 mod support;
 
-/// For each target.
+/// Executions of each target.
 const EXECUTIONS: u32 = 25_000;
 /// Inputs have some KB and take milliseconds.
 const LIMITS: Limits = Limits {
@@ -30,7 +30,7 @@ enum Change {
     Remove(Index, usize),
     /// Repeats a part.
     Repeat(Index, usize),
-    /// A digit becomes many.
+    /// Replaces a digit by many digits.
     Grow(Index),
 }
 
@@ -100,7 +100,7 @@ fn seeds_and_mutations() {
     let alone = support::alone();
     for (name, target) in TARGETS {
         let seeds = seeds(name);
-        // What the first execution makes stays: a simulated device, for one.
+        // Memory of the first execution stays, for example a simulated device.
         target(&seeds[0]);
         let most = Cell::new(0);
         let run = |bytes: &[u8]| most.set(most.get().max(alone.run(name, target, bytes, LIMITS)));

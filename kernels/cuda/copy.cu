@@ -1,7 +1,7 @@
-// One copy, two ways to walk through memory.
+// Copy kernels with two access patterns.
 //
-//   copy_coalesced_f32    neighbouring threads take neighbouring elements: a warp's 32 accesses share four sectors of each side
-//   copy_strided_f32      neighbouring threads take elements `stride` apart: a sector an access. `stride` divides `count`
+//   copy_coalesced_f32    adjacent threads copy adjacent elements: the 32 accesses of a warp use four sectors on each side
+//   copy_strided_f32      adjacent threads copy elements `stride` apart: one sector for each access. `stride` divides `count`
 
 typedef unsigned long long u64;
 
@@ -14,7 +14,7 @@ extern "C" __global__ void copy_strided_f32(const float *in, float *out, u64 cou
     u64 step = (u64)gridDim.x * blockDim.x;
     u64 rows = count / stride;
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
-        // Thread i takes row i % rows of column i / rows: every element once.
+        // Thread i copies row i % rows of column i / rows: every element once.
         u64 at = i % rows * stride + i / rows;
         out[at] = in[at];
     }

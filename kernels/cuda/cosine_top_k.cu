@@ -1,12 +1,13 @@
-// Batch cosine similarity with top-k: for each query the k targets of the highest cosine, in three launches.
+// Batch cosine similarity with top-k: for each query the k targets with the highest cosine, in three launches.
 //
-//   row_inverse_norms       1 / |row|, a warp a row
-//   cosine_top_k_partial    a block scores 128 queries against one chunk of targets, tile by tile in shared memory, and keeps the
-//                           best k of the chunk for each query: the score matrix is never written
-//   cosine_top_k_merge      the best k of a query's chunks, a warp a query
+//   row_inverse_norms       1 / |row|, one warp for each row
+//   cosine_top_k_partial    a block scores 128 queries against one chunk of targets, tile by tile in shared memory, and
+//                           keeps the best k of the chunk for each query: the score matrix is never written
+//   cosine_top_k_merge      the best k of a query's chunks, one warp for each query
 //
-// Order everywhere: the higher cosine first, among equal ones the lower index. A row of zeros has norm 0 and cosine 0 with all.
-// Lists are rows of k; places that a chunk shorter than k leaves open have score -inf and index 0xffffffff.
+// The order is always: the higher cosine first; for equal cosines the lower index first. A row of zeros has norm 0 and cosine 0
+// with every row. Lists are rows of k. If a chunk has fewer than k targets, the remaining places have score -inf and index
+// 0xffffffff.
 
 #include "cosine_top_k.cuh"
 
@@ -42,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     partial(queries, targets, query_norms, target_norms, scores, indices, query_count, target_count, dim, chunk, k);
 }
 
-// A block of one warp for each query.
+// One block of one warp for each query.
 extern "C" __global__ void cosine_top_k_merge(const float *scores, const unsigned *indices, float *best_scores,
                                               unsigned *best_indices, u64 chunks, unsigned k) {
     extern __shared__ unsigned short heads[];

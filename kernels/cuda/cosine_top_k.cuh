@@ -1,4 +1,4 @@
-// Lists of the best targets of each query, of a chunk of the targets and merged: what cosine_top_k.cu says of them.
+// Lists of the best targets of each query, for a chunk of the targets and merged: see cosine_top_k.cu.
 
 #pragma once
 
@@ -8,20 +8,21 @@
 #define HALF (TILE / 2)
 #define DEPTH 16                        // elements of a vector in a tile
 #define THREADS 256                     // 16 x 16 threads, each with 8 x 8 scores
-#define OWN (TILE / (THREADS / 32))     // queries of which a warp keeps the lists
+#define OWN (TILE / (THREADS / 32))     // number of queries for which a warp keeps the lists
 #define LOADED (THREADS / (DEPTH / 4))  // rows that the block loads at once, four elements a thread
 #define TIMES (TILE / LOADED)
-#define SCORES (HALF + 4)               // from a query's scores to the next one's
-// Where element i of all rows begins in a tile: what a warp stores at once is in 32 banks.
+#define SCORES (HALF + 4)               // distance between the scores of two queries
+// Start of element i of all rows in a tile: the stores of a warp go to 32 different banks.
 #define BEGIN(i) ((i) * (TILE + 4) + (i) / 8 * 8)
 
-// A target's norm; beyond the end NaN, with which no score is better than another.
+// The norm of a target. Beyond the end it is NaN, so that no score is better than another.
 static __device__ __forceinline__ float norm_or_nan(const float *norms, u64 at, u64 end) {
     return at < end ? norms[at] : __int_as_float(0x7fffffff);
 }
 
-// Puts a candidate into a sorted list, the whole warp together; it belongs there. Candidates come with rising indices, so that an
-// equal score stays behind what is there. From the list's end on, 32 places at a time. Returns the list's new last score.
+// Inserts a candidate that belongs into a sorted list; the whole warp calls it together. Candidates come with ascending
+// indices, so that an equal score stays behind existing ones. It works from the end of the list, 32 places at a time. Returns
+// the new last score of the list.
 static __device__ __forceinline__ float insert(float *scores, unsigned *indices, unsigned k, float score, unsigned index) {
     unsigned lane = threadIdx.x % 32;
     for (unsigned first = (k - 1) / 32 * 32;; first -= 32) {
@@ -32,17 +33,17 @@ static __device__ __forceinline__ float insert(float *scores, unsigned *indices,
         __syncwarp();
         if (here) scores[at] = new_score, indices[at] = new_index;
         __syncwarp();
-        // The first of these places took what was before it: there is more to move.
+        // The first of these places took the entry before it: more entries must move.
         if (!__shfl_sync(ALL, moves, 0)) return scores[k - 1];
     }
 }
 
-// Takes what is better than `last` of a query's scores of half a tile into its list, the whole warp together. Returns the list's
-// new last score. `row_scores` begins at the lane's first.
+// Takes those of a query's scores for half a tile that are better than `last` into its list; the whole warp calls it together.
+// Returns the new last score of the list. `row_scores` begins at the lane's first score.
 static __device__ __forceinline__ float take(const float *row_scores, float query_norm, float last, const float *target_norms,
                                              u64 first, u64 end, float *scores, unsigned *indices, unsigned k) {
     unsigned lane = threadIdx.x % 32;
-    // A short list is held by the warp, a place a lane.
+    // The warp holds a short list in registers, one place for each lane.
     bool held = k <= 32;
     float score = 0.0f;
     unsigned index = 0;
@@ -71,29 +72,29 @@ static __device__ __forceinline__ float take(const float *row_scores, float quer
     return last;
 }
 
-// Not static: its shared array would get a name that depends on where this file lies.
+// Not static: otherwise the name of its shared array would depend on the path of this file.
 template <typename T>
 __device__ __forceinline__ void partial(const float *queries, const T *targets, const float *query_norms,
                                         const float *target_norms, float *scores, unsigned *indices, u64 query_count,
                                         u64 target_count, u64 dim, u64 chunk, unsigned k) {
-    // Two pairs of tiles, of which one is read while the other is written; between them the scores of half a tile.
+    // Two pairs of tiles: one is read while the other is written. Between them are the scores of half a tile.
     constexpr unsigned PAIR = 2 * BEGIN(DEPTH);
     __shared__ __align__(16) float memory[2 * PAIR > TILE * SCORES ? 2 * PAIR : TILE * SCORES];
 
     unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    // A warp has 4 lines of 8 columns: of what its threads load from shared memory, much is the same. Neighbouring lanes are of two
-    // lines, so that the warp's loads of 16 bytes need half as many turns.
+    // A warp has 4 lines of 8 columns, so many of its loads from shared memory are equal. Adjacent lanes belong to two lines,
+    // so that the warp's loads of 16 bytes need half as many cycles.
     unsigned column = lane / 2 % 8 + warp % 2 * 8, line = lane % 2 + lane / 16 * 2 + warp / 2 * 4;
     u64 first_query = (u64)blockIdx.x * TILE, first_target = (u64)blockIdx.y * chunk;
     u64 end_target = first_target + chunk < target_count ? first_target + chunk : target_count;
 
-    // Each thread loads four elements of TIMES queries and targets, so that neighbours load what lies side by side.
+    // Each thread loads four elements of TIMES queries and targets, so that adjacent threads load adjacent memory.
     unsigned part = threadIdx.x % (DEPTH / 4) * 4, row = threadIdx.x / (DEPTH / 4);
-    // Stages of DEPTH elements; where they are not whole, each element is looked at by itself.
+    // Stages of DEPTH elements. In an incomplete stage, each element is checked.
     unsigned stages = (unsigned)((dim + DEPTH - 1) / DEPTH);
     unsigned whole = aligned(queries, dim) && aligned(targets, dim) ? (unsigned)(dim / DEPTH) : 0;
 
-    // The lists of a warp's queries: row i of `scores` is list + i * lists.
+    // The lists of a warp's queries: row i of `scores` begins at list + i * lists.
     u64 own_query = first_query + warp * OWN;
     u64 lists = (u64)gridDim.y * k, list = own_query * lists + (u64)blockIdx.y * k;
     for (unsigned i = 0; i < OWN && own_query + i < query_count; i++)
@@ -106,7 +107,7 @@ __device__ __forceinline__ void partial(const float *queries, const T *targets, 
     for (u64 tile = first_target; tile < end_target; tile += TILE) {
         const float *query[TIMES];
         const T *target[TIMES];
-        // Rows beyond the end: the last one again, whose scores nobody takes.
+        // Rows beyond the end: the last row again; its scores are not used.
 #pragma unroll
         for (unsigned l = 0; l < TIMES; l++) {
             u64 at = first_query + row + l * LOADED;
@@ -178,13 +179,13 @@ __device__ __forceinline__ void partial(const float *queries, const T *targets, 
             __syncthreads();
         }
 
-        // Each warp looks through its queries' scores. Lane i's are of query i: nothing is better than infinity.
+        // Each warp processes its queries' scores. Lane i has the values of query i. Nothing is better than infinity.
         float norm = 0.0f, worst = __int_as_float(0x7f800000);
         if (lane < OWN && own_query + lane < query_count) {
             norm = query_norms[own_query + lane];
             worst = scores[list + lane * lists + k - 1];
         }
-        // Halves of the targets, since the scores of all do not fit. Unrolled: registers have no addresses.
+        // Half of the targets at a time, because the scores of all do not fit. Unrolled, because registers have no addresses.
 #pragma unroll
         for (unsigned half = 0; half < 2; half++) {
             __syncthreads();
@@ -197,7 +198,8 @@ __device__ __forceinline__ void partial(const float *queries, const T *targets, 
             float low_norm = norm_or_nan(target_norms, first + lane, end_target);
             float high_norm = norm_or_nan(target_norms, first + 32 + lane, end_target);
             const float *row_scores = memory + warp * OWN * SCORES + lane;
-            // First which queries have a score for their list, since few have and none of them waits for another.
+            // First find the queries that have a score for their list: there are few of them, and they are independent of each
+            // other.
             unsigned rows = 0;
 #pragma unroll 4
             for (unsigned i = 0; i < OWN; i++) {
@@ -218,14 +220,15 @@ __device__ __forceinline__ void partial(const float *queries, const T *targets, 
     }
 }
 
-// `scores` and `indices` hold `chunks` sorted lists a query, in the order of their targets. Place by place: the best of the lists'
-// heads, among equal ones that of the first list; the whole warp together. Shared memory: 2 bytes a chunk.
+// `scores` and `indices` hold `chunks` sorted lists for each query, in the order of their targets. For each place, take the
+// best head of all lists; for equal heads, that of the first list. The whole warp calls it together. Shared memory: 2 bytes for
+// each chunk.
 static __device__ __forceinline__ void merge(const float *scores, const unsigned *indices, float *best_scores,
                                              unsigned *best_indices, u64 query, u64 to, u64 chunks, unsigned k,
                                              unsigned short *heads) {
     unsigned lane = threadIdx.x;
     scores += query * chunks * k, indices += query * chunks * k;
-    for (unsigned chunk = lane; chunk < chunks; chunk += 32) heads[chunk] = 0;  // each is its lane's own
+    for (unsigned chunk = lane; chunk < chunks; chunk += 32) heads[chunk] = 0;  // each is used by only one lane
     for (unsigned place = 0; place < k; place++) {
         float best = __int_as_float(0xff800000);
         unsigned from = NONE;

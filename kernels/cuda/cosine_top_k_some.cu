@@ -1,9 +1,9 @@
-// The lists of cosine_top_k.cu for queries that only the device knows: those that the filter of the exact search gives up. In a module of its
-// own, since drivers take a while to compile it.
+// The lists of cosine_top_k.cu for queries that only the device knows: the queries that the filter of the exact search passes
+// to the fallback. They are in a separate module, because drivers need some time to compile it.
 
 #include "cosine_top_k.cuh"
 
-// For `count` queries, of the grid's.
+// For the first `count` queries of the grid.
 #define PARTIAL_SOME(type, name)                                                                                                   \
     extern "C" __global__ void __launch_bounds__(THREADS, 2) cosine_top_k_partial_some_##name(                                     \
         const float *queries, const type *targets, const float *query_norms, const float *target_norms, float *scores,             \
@@ -15,7 +15,7 @@
 PARTIAL_SOME(float, f32)
 PARTIAL_SOME(half_bits, f16)
 
-// A block of one warp for each query. For `some[0]` queries, whose results are rows `some[1]`, `some[2]`, ...
+// One block of one warp for each query. For `some[0]` queries; their results are rows `some[1]`, `some[2]`, ...
 extern "C" __global__ void cosine_top_k_merge_some(const float *scores, const unsigned *indices, float *best_scores,
                                                    unsigned *best_indices, const unsigned *some, u64 chunks, unsigned k) {
     extern __shared__ unsigned short heads[];

@@ -1,12 +1,13 @@
-// What the filters of the exact search share: the layout of the tiles, the bound, thresholds and candidates. docs/exact-search.md has the proof.
+// Common parts of the filters of the exact search: the layout of the tiles, the bound, thresholds and candidates.
+// docs/exact-search.md has the proof.
 //
-// Tiles: 128 rows x 64 elements of 16 bits, 16 KiB, one after the other along a row of tiles, so that a tile is loaded as it lies.
-// Row r of a tile has 128 bytes, whose eight groups of 16 bytes are swapped by r % 8: the 128-byte swizzle of wgmma, in which
-// ldmatrix has no bank conflicts either. Rows and elements beyond the end are 0.
+// Tiles: 128 rows x 64 elements of 16 bits, 16 KiB, one after the other along a row of tiles, so that a tile is loaded in one
+// piece. Row r of a tile has 128 bytes. Its eight groups of 16 bytes are swapped by r % 8: this is the 128-byte swizzle of
+// wgmma, and ldmatrix has no bank conflicts with it either. Rows and elements beyond the end are 0.
 //
-// Bounds: two numbers a row, of the row y scaled by its inverse norm and y' as the tiles hold it: `size` >= |y| and |y'|, and
-// `error` >= |y - y'|. A row for which the bound does not hold (special: too large, too small, not finite; or beyond the end) has
-// 0 in the tiles and the error +inf.
+// Bounds: two numbers for each row, with y the row scaled by its inverse norm and y' the row in the tiles: `size` >= |y| and
+// |y'|, and `error` >= |y - y'|. If the bound does not hold for a row (special: too large, too small, not finite; or beyond the
+// end), the row has 0 in the tiles and the error +inf.
 
 #pragma once
 
@@ -17,7 +18,7 @@
 #define TILE_K 64     // elements of a tile
 #define TILE_BYTES (BLOCK_Q * TILE_K * 2)
 #define STAGE_BYTES (3 * TILE_BYTES)
-#define GROUP 16      // targets of which the sample keeps the best
+#define GROUP 16      // group of targets; the sample keeps the best of each
 #define GROUPS (BLOCK_T / GROUP)
 
 #define INFINITE __int_as_float(0x7f800000)
@@ -28,12 +29,12 @@ static __device__ __forceinline__ float error_bound(float2 query, float2 target,
     return __fmaf_ru(query.x, target.y, __fmaf_ru(slope, target.x, tiny));
 }
 
-// The i-th of a launch's blocks of targets: all of them, every period-th, or (minus the period) all others.
+// The i-th block of targets of a launch: of all blocks, of every period-th block, or (if the period is negative) of all others.
 static __device__ __forceinline__ unsigned tile_at(unsigned i, int period) {
     return period == 0 ? i : period > 0 ? i * period : i + i / (-period - 1) + 1;
 }
 
-// Floats as numbers that sort alike; both zeros are one.
+// Floats as integers with the same order; both zeros are equal.
 static __device__ __forceinline__ unsigned ordered(float value) {
     unsigned bits = __float_as_uint(value + 0.0f);
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
@@ -43,10 +44,10 @@ static __device__ __forceinline__ float from_ordered(unsigned key) {
     return __uint_as_float(key & 0x80000000u ? key & 0x7fffffffu : ~key);
 }
 
-// Where the candidates go.
+// The memory for candidates.
 struct Candidates {
-    float *thresholds;  // at least k targets of the query have this exact score, or a higher one; +inf: the query is given up
-    unsigned *counts;   // candidates of each query, of which the first `capacity` are kept
+    float *thresholds;  // at least k targets of the query have this exact score, or a higher one; +inf: the query goes to the fallback
+    unsigned *counts;   // number of candidates of each query; the first `capacity` are kept
     uint2 *kept;        // target and the bits of the filter's score
     unsigned capacity;
 
@@ -60,7 +61,7 @@ struct Candidates {
 
 };
 
-// What the score from which on a target may belong to a query's list is made of: loaded early, since it takes a while.
+// The parts of a query's threshold. They are loaded early, because loading takes time.
 struct Threshold {
     float exact;
     float2 bound;
@@ -71,13 +72,13 @@ struct Threshold {
         bound = exists ? query_bounds[query] : make_float2(0.0f, 0.0f);
     }
 
-    // For the targets of a block, whose largest bounds these are.
+    // The threshold for the targets of a block; `tile_bound` has the largest bounds of these targets.
     __device__ __forceinline__ float from(float2 tile_bound, float kappa, float tiny) const {
         return __fsub_rd(exact, error_bound(bound, tile_bound, kappa, tiny));
     }
 };
 
-// The score with number `at`, of registers, which have no addresses.
+// The score with number `at`. The scores are in registers, which have no addresses.
 static __device__ __forceinline__ float pick(const float (&scores)[GROUP], unsigned at) {
     float eight[8], four[4];
 #pragma unroll
@@ -88,7 +89,7 @@ static __device__ __forceinline__ float pick(const float (&scores)[GROUP], unsig
     return at & 8 ? high : low;
 }
 
-// A warp's candidates in shared memory, up to MOST.
+// A warp's candidates in shared memory, at most MOST.
 template <unsigned MOST> struct Hits {
     uint3 *kept;
     unsigned *count;
@@ -101,7 +102,7 @@ template <unsigned MOST> struct Hits {
             to.add(query, target, score);
     }
 
-    // Those of a thread's scores of one query that are at least `least`; `target(j)` is the j-th one's.
+    // Adds a thread's scores of one query that are at least `least`; `target(j)` is the target of the j-th score.
     template <typename Target>
     __device__ __forceinline__ void take(const Candidates &to, unsigned query, float least, const float (&scores)[GROUP],
                                          unsigned target_count, Target target) const {
@@ -119,7 +120,7 @@ template <unsigned MOST> struct Hits {
         }
     }
 
-    // The whole warp together.
+    // The whole warp calls it together.
     __device__ __forceinline__ void flush(const Candidates &to, unsigned least) const {
         __syncwarp();
         unsigned count = *(volatile unsigned *)this->count;

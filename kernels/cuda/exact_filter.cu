@@ -1,14 +1,15 @@
-// The filter of the exact search on tensor cores from compute capability 8.0 on (mma.sync). A block takes 128 queries x 256 targets at a
-// time, its 8 warps 64 x 64 each; loads run up to three stages ahead, over the end of a tile, too. No score is written:
+// The filter of the exact search on tensor cores, from compute capability 8.0 on (mma.sync). A block processes 128 queries x
+// 256 targets at a time, each of its 8 warps 64 x 64. Loads run up to three stages ahead, also beyond the end of a tile. No
+// scores are written:
 //
-//   exact_sample   the best score of every 16 targets of some tiles, less its error: what thresholds are made of
+//   exact_sample   the best score of every 16 targets of some tiles, minus its error: the thresholds are computed from these
 //   exact_filter   the few targets that may be in a query's list
 
 #include "exact.cuh"
 
 #define THREADS 256
 #define WARPS (THREADS / 32)
-#define HITS 20  // with two stages, a block has the 99 KiB that compute capability 8.6 allows
+#define HITS 20  // with two stages, a block uses the 99 KiB that compute capability 8.6 allows
 
 static __device__ __forceinline__ unsigned shared_address(const void *at) { return (unsigned)__cvta_generic_to_shared(at); }
 
@@ -31,8 +32,8 @@ static __device__ __forceinline__ void load_matrices(unsigned (&to)[4], unsigned
                  : "memory");
 }
 
-// Calls `finish(query_tile, target_tile, sums)` for this block's pairs of tiles, before each `begin`, and `share` when some barriers are
-// still to come.
+// Calls `finish(query_tile, target_tile, sums)` for this block's pairs of tiles, `begin` before each pair, and `share` before
+// the last barriers.
 template <bool HALF, typename Begin, typename Share, typename Finish>
 static __device__ __forceinline__ void products(const char *query_tiles, const char *target_tiles, unsigned query_count,
                                                 unsigned pairs, int period, unsigned blocks, unsigned stages, char *memory,
@@ -41,7 +42,7 @@ static __device__ __forceinline__ void products(const char *query_tiles, const c
     unsigned groups = (query_count + BLOCK_Q - 1) / BLOCK_Q;
     unsigned base = shared_address(memory);
 
-    // What is loaded next: stage by stage, tile by tile.
+    // The position of the next load: stage by stage, tile by tile.
     unsigned next_pair = blockIdx.x, next_block = 0, next_stage = 0;
     u64 second = (u64)blocks * TILE_BYTES - TILE_BYTES;
     auto load = [&]() {
@@ -60,7 +61,7 @@ static __device__ __forceinline__ void products(const char *query_tiles, const c
         asm volatile("cp.async.commit_group;" ::: "memory");
         if (++next_stage == stages) next_stage = 0;
     };
-    // Until the next stage is there, for all warps; and nothing is read of the one that is loaded next.
+    // Waits until the next stage has arrived for all warps, and until no warp reads the stage that is loaded next.
     auto arrives = [&]() {
         if (stages == 4)
             asm volatile("cp.async.wait_group 2;" ::: "memory");
@@ -71,11 +72,11 @@ static __device__ __forceinline__ void products(const char *query_tiles, const c
         __syncthreads();
     };
 
-    // The lane's part of addresses: its row, and which of the groups of 16 bytes, before swapping.
+    // The lane's part of addresses: its row, and its group of 16 bytes before swapping.
     unsigned row_q = line * 64 + lane % 16, part_q = lane / 16;
     unsigned row_t = column * 64 + lane % 8 + lane / 16 * 8, part_t = lane / 8 % 2;
     unsigned from_q = base + row_q * 128, from_t = base + TILE_BYTES + row_t * 128;
-    // Of each step the elements are loaded while those of the step before are multiplied.
+    // The elements of each step are loaded while those of the previous step are multiplied.
     unsigned q[2][4][4], t[2][4][4], stage = 0;
     auto fetch = [&](unsigned step) {
         unsigned at = stage * STAGE_BYTES;
@@ -118,7 +119,7 @@ static __device__ __forceinline__ void products(const char *query_tiles, const c
     }
 }
 
-// A thread's scores of one query are 16, those of targets column * 64 + lane % 4 * 2 + j * 8 + {0, 1}.
+// A thread has 16 scores of one query, for targets column * 64 + lane % 4 * 2 + j * 8 + {0, 1}.
 #define TARGET(j) (column * 64 + lane % 4 * 2 + (j) / 2 * 8 + (j) % 2)
 #define SCORE(i, half, j) sums[i][(j) / 2][(half) * 2 + (j) % 2]
 
@@ -153,7 +154,7 @@ __device__ __forceinline__ void sample(const char *query_tiles, const char *targ
     products<HALF>(query_tiles, target_tiles, query_count, pairs, period, blocks, stages, memory, begin, share, finish);
 }
 
-// Not static: its shared arrays would get names that depend on where this file lies.
+// Not static: otherwise the names of its shared arrays would depend on the path of this file.
 template <bool HALF>
 __device__ __forceinline__ void filter(const char *query_tiles, const char *target_tiles, const float2 *query_bounds,
                                               const float2 *tile_bounds, Candidates candidates, unsigned query_count,
@@ -173,7 +174,7 @@ __device__ __forceinline__ void filter(const char *query_tiles, const char *targ
         threshold.load(candidates, query_bounds, query_tile * BLOCK_Q + threadIdx.x, query_count);
         tile_bound = tile_bounds[target_tile];
     };
-    // Between two barriers: the other half is still read by slower warps.
+    // Between two barriers: slower warps still read the other half.
     auto share = [&]() {
         turn ^= 1;
         if (threadIdx.x < BLOCK_Q) from[turn][threadIdx.x] = threshold.from(tile_bound, kappa, tiny);

@@ -1,5 +1,6 @@
-// The filter of the exact search for compute capability 9.0 (wgmma): what exact_filter.cu computes, with the same layout of tiles. One thread
-// keeps four stages filled by bulk copies; two warpgroups take 64 queries x 256 targets each and go their own ways.
+// The filter of the exact search for compute capability 9.0 (wgmma): the same result as exact_filter.cu, with the same layout
+// of tiles. One thread keeps four stages filled by bulk copies. Two warpgroups process 64 queries x 256 targets each,
+// independently of each other.
 
 #include "exact.cuh"
 
@@ -7,7 +8,7 @@
 #define THREADS (CONSUMERS * 32 + 128)
 #define STAGES 4
 #define HITS 64
-#define DESCRIPTOR (1ull << 62 | 64ull << 32 | 1ull << 16)  // 128-byte swizzle, 1024 bytes from eight rows to the next
+#define DESCRIPTOR (1ull << 62 | 64ull << 32 | 1ull << 16)  // 128-byte swizzle, 1024 bytes between groups of eight rows
 
 static __device__ __forceinline__ unsigned shared_address(const void *at) { return (unsigned)__cvta_generic_to_shared(at); }
 
@@ -60,7 +61,7 @@ template <bool HALF> static __device__ __forceinline__ void multiply(float (&d)[
         WGMMA("bf16");
 }
 
-// Calls `finish(query_tile, target_tile, sums)` in the consumers for this block's pairs of tiles, and `begin` before each.
+// The consumers call `finish(query_tile, target_tile, sums)` for this block's pairs of tiles, and `begin` before each pair.
 template <bool HALF, typename Begin, typename Finish>
 static __device__ __forceinline__ void products(const char *query_tiles, const char *target_tiles, unsigned query_count,
                                                 unsigned tiles, int period, unsigned blocks, char *memory,
@@ -113,7 +114,7 @@ static __device__ __forceinline__ void products(const char *query_tiles, const c
                 for (unsigned step = 0; step < TILE_K / 16; step++)
                     multiply<HALF>(sums, query + at + step * 2, target + at + step * 2, block + step > 0);
                 asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-                // The stage before is free now.
+                // The previous stage is free now.
                 asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
                 if (block > 0) release(stage == 0 ? STAGES - 1 : stage - 1);
                 if (++stage == STAGES) stage = 0, parity ^= 1;
@@ -127,12 +128,12 @@ static __device__ __forceinline__ void products(const char *query_tiles, const c
     }
 }
 
-// Of each of two queries a thread has 64 scores, those of targets lane % 4 * 2 + j / 2 * 8 + j % 2.
+// A thread has 64 scores of each of two queries, for targets lane % 4 * 2 + j / 2 * 8 + j % 2.
 #define QUERY(i) (threadIdx.x / 32 * 16 + lane / 4 + (i) * 8)
 #define TARGET(j) (lane % 4 * 2 + (j) / 2 * 8 + (j) % 2)
 #define SCORE(i, j) sums[(j) / 2 * 4 + (i) * 2 + (j) % 2]
 
-// Not static: their shared arrays would get names that depend on where this file lies.
+// Not static: otherwise the names of their shared arrays would depend on the path of this file.
 template <bool HALF>
 __device__ __forceinline__ void sample(const char *query_tiles, const char *target_tiles, const float2 *query_bounds,
                                        const float2 *target_bounds, const float2 *tile_bounds, float *best, unsigned query_count,

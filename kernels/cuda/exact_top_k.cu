@@ -1,24 +1,25 @@
-// The exact search around its filter: rows are prepared, thresholds are taken from the sample, and what the filter has left is scored as
-// cosine_top_k.cu scores it, to the bit. docs/exact-search.md has the proof that nothing is lost.
+// The parts of the exact search around its filter: rows are prepared, thresholds are computed from the sample, and the
+// remaining candidates are scored bit for bit as in cosine_top_k.cu. docs/exact-search.md has the proof that no result is lost.
 //
-//   exact_prepare      inverse norm, tiles and bounds of rows, a warp a row
+//   exact_prepare      inverse norm, tiles and bounds of rows, one warp for each row
 //   exact_tile_bounds  the largest bounds of each block of targets, and the list of special rows
-//   exact_thresholds   the k-th best of the sample, a block a query
-//   exact_rescore      candidates that the k-th best lower bound leaves, their exact scores, the best k of them; a block a query
-//   exact_gather       the rows of queries that were given up, for cosine_top_k_partial_some
+//   exact_thresholds   the k-th best of the sample, one block for each query
+//   exact_rescore      candidates above the k-th best lower bound, their exact scores, and the best k; one block a query
+//   exact_gather       the rows of fallback queries, for cosine_top_k_partial_some
 
 #include "exact.cuh"
 
 #define THREADS 256
 #define ROWS 64       // candidates scored at a time
-#define PART 128      // elements of them in shared memory at a time
+#define PART 128      // elements of each in shared memory at a time
 #define LINE (PART + 4)
-#define LEAST 0x1p-80f  // squared norms beyond these are special
+#define LEAST 0x1p-80f  // rows with squared norms outside of these limits are special
 #define MOST 0x1p120f
 
 // ---------------------------------------------------------------------------------------------------------------------- prepare
 
-// A value in 16 bits. Denormal ones become 0, which the measured error has in it: nothing depends on what tensor cores do with them.
+// A value in 16 bits. Denormal values become 0, and the measured error includes this: nothing depends on how tensor cores
+// handle them.
 template <bool HALF> static __device__ __forceinline__ half_bits narrow(float value) {
     half_bits bits;
     if (HALF)
@@ -32,7 +33,7 @@ template <bool HALF> static __device__ __forceinline__ float widen(half_bits bit
     return HALF ? to_float(bits) : __uint_as_float((unsigned)bits << 16);
 }
 
-// One scaled element as the tiles hold it; its squared error is added.
+// One scaled element in the format of the tiles; its squared error is added to `errors`.
 template <bool HALF> static __device__ __forceinline__ half_bits convert(float value, float norm, float &errors) {
     half_bits bits = narrow<HALF>(value * norm);
     float error = fmaf(value, norm, -widen<HALF>(bits));
@@ -40,7 +41,7 @@ template <bool HALF> static __device__ __forceinline__ half_bits convert(float v
     return bits;
 }
 
-// Four elements into a tile: 8 bytes.
+// Stores four elements into a tile: 8 bytes.
 static __device__ __forceinline__ void store_four(char *row_tiles, u64 row, u64 at, const half_bits *bits) {
     char *tile = row_tiles + at / TILE_K * TILE_BYTES + row % BLOCK_Q * 128;
     unsigned part = (unsigned)(at % TILE_K) / 8;
@@ -48,12 +49,12 @@ static __device__ __forceinline__ void store_four(char *row_tiles, u64 row, u64 
     *(uint2 *)(tile + (part ^ row % 8) * 16 + at % 8 * 2) = four;
 }
 
-// `norms`, tiles and `bounds` of rows `first` to `first + count`, of which `rows` has those before `end`; the others are beyond the end.
-// `specials` has none yet.
+// `norms`, tiles and `bounds` of rows `first` to `first + count`. `rows` has those before `end`; the others are beyond the end.
+// `specials` is still empty.
 template <typename T, bool HALF>
 static __device__ __forceinline__ void prepare(const T *rows, float *norms, char *tiles, float2 *bounds, unsigned *specials, u64 first,
                                                u64 count, u64 end, u64 dim, float grow, unsigned cosine) {
-    constexpr unsigned HELD = 8;  // times 128 elements that a warp holds
+    constexpr unsigned HELD = 8;  // a warp holds this number times 128 elements
     u64 at_row = ((u64)blockIdx.x * blockDim.x + threadIdx.x) / 32;
     if (at_row == 0) *specials = 0;
     if (at_row >= count) return;
@@ -124,7 +125,8 @@ PREPARE(float, f32, f16, true)
 PREPARE(half_bits, f16, bf16, false)
 PREPARE(half_bits, f16, f16, true)
 
-// A warp a block of targets. `specials` begins with how many there are, which is 0 before; the first `most` are listed behind it.
+// One warp for each block of targets. `specials` begins with the number of special rows, which is 0 before; the first `most`
+// are listed after it.
 extern "C" __global__ void __launch_bounds__(THREADS)
     exact_tile_bounds(const float2 *bounds, float2 *tile_bounds, unsigned *specials, unsigned most, unsigned tiles, unsigned rows) {
     unsigned tile = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
@@ -146,7 +148,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 // ------------------------------------------------------------------------------------------------------------------- thresholds
 
-// The k-th largest of `count` numbers, or 0 if there are fewer; the whole block together. `key(i)` is the i-th.
+// The k-th largest of `count` numbers, or 0 if there are fewer; the whole block calls it together. `key(i)` is the i-th number.
 template <typename Key>
 static __device__ __forceinline__ unsigned largest(unsigned count, unsigned k, unsigned *room, Key key) {
     if (count < k) return 0;
@@ -160,7 +162,7 @@ static __device__ __forceinline__ unsigned largest(unsigned count, unsigned k, u
             if (shift == 24 || value >> (shift + 8) == prefix) atomicAdd(&bins[value >> shift & 255], 1);
         }
         __syncthreads();
-        // From the highest bin down: how many are in it and above.
+        // From the highest bin down: the number of entries in this bin and above.
         unsigned bin = 255 - threadIdx.x, own = bins[bin], sum = own, lane = threadIdx.x % 32;
         for (unsigned offset = 1; offset < 32; offset *= 2) {
             unsigned other = __shfl_up_sync(ALL, sum, offset);
@@ -180,7 +182,8 @@ static __device__ __forceinline__ unsigned largest(unsigned count, unsigned k, u
 
 #define ROOM (256 + 2 + THREADS / 32)
 
-// A block a query. A query for which the bound does not hold is given up: its threshold is +inf, its count beyond the capacity.
+// One block for each query. If the bound does not hold for a query, it goes to the fallback: its threshold is +inf, its count
+// beyond the capacity.
 extern "C" __global__ void __launch_bounds__(THREADS)
     exact_thresholds(const float *best, const float2 *query_bounds, float *thresholds, unsigned *counts, unsigned *given_up,
                      unsigned sampled, unsigned capacity, unsigned k) {
@@ -195,14 +198,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (query == 0) *given_up = 0;
 }
 
-// What is surely not above a candidate's exact score; 0 for special rows, of whose scores nothing is known.
+// A lower bound of a candidate's exact score; 0 for special rows, because nothing is known about their scores.
 static __device__ __forceinline__ unsigned low_key(uint2 candidate, float2 query_bound, const float2 *target_bounds, float kappa, float tiny) {
     float2 bound = target_bounds[candidate.x];
     float low = __fsub_rd(__uint_as_float(candidate.y), error_bound(query_bound, bound, kappa, tiny));
     return bound.y < INFINITE ? ordered(low) : 0;
 }
 
-// Better thresholds from the candidates so far, a block a query.
+// Better thresholds from the candidates so far, one block for each query.
 extern "C" __global__ void __launch_bounds__(THREADS)
     exact_tighten(const float2 *query_bounds, const float2 *target_bounds, float *thresholds, const unsigned *counts, const uint2 *kept,
                   unsigned capacity, unsigned k, float kappa, float tiny) {
@@ -217,7 +220,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 // ---------------------------------------------------------------------------------------------------------------------- rescore
 
-// `given_up`: how many queries are, then which. `sums`: of all launches, queries given up, candidates, and rows scored.
+// `given_up`: the number of fallback queries, then their indices. `sums` over all launches: fallback queries, candidates, and
+// scored rows.
 template <typename T>
 static __device__ __forceinline__ void rescore(const float *queries, const T *targets, const float *query_norms,
                                                const float *target_norms, const float2 *query_bounds, const float2 *target_bounds,
@@ -225,7 +229,7 @@ static __device__ __forceinline__ void rescore(const float *queries, const T *ta
                                                unsigned *given_up, u64 *sums, float *scores, unsigned *indices, u64 dim,
                                                unsigned capacity, unsigned most, unsigned most_special, unsigned k, float kappa,
                                                float tiny, char *memory, unsigned *room, unsigned *left) {
-    // Elements of rows and of the query, then the survivors.
+    // Elements of rows and of the query, then the surviving candidates.
     float *lines = (float *)memory, *own = lines + ROWS * LINE;
     u64 *order = (u64 *)(own + LINE);
     float *values = (float *)(order + most);
@@ -263,7 +267,7 @@ static __device__ __forceinline__ void rescore(const float *queries, const T *ta
     if (gives_up) return;
     __syncthreads();
 
-    // Scores, in the order of cosine_top_k_partial: one sum a pair, element after element, then the two norms.
+    // Scores in the order of cosine_top_k_partial: one sum for each pair, element by element, then the two norms.
     queries += (u64)query * dim;
     float query_norm = query_norms[query];
     for (unsigned first = 0; first < survivors; first += ROWS) {
@@ -296,11 +300,11 @@ static __device__ __forceinline__ void rescore(const float *queries, const T *ta
             __syncthreads();
         }
         if (threadIdx.x < rows) {
-            // There, rows are filled up with 0, which makes -0 to 0.
+            // That kernel pads rows with 0, which changes -0 to 0.
             if (dim % 16 != 0) sum = fmaf(0.0f, 0.0f, sum);
             unsigned index = (unsigned)order[first + threadIdx.x];
             float score = __fmul_rn(__fmul_rn(sum, query_norm), target_norms[index]);
-            // What is not above -inf is in no list.
+            // A score that is not above -inf is in no list.
             bool listed = score > -INFINITE;
             values[first + threadIdx.x] = listed ? score : -INFINITE;
             order[first + threadIdx.x] = listed ? (u64)~ordered(score) << 32 | index : ~0ull;
@@ -343,7 +347,7 @@ static __device__ __forceinline__ void rescore(const float *queries, const T *ta
 RESCORE(float, f32)
 RESCORE(half_bits, f16)
 
-// A block a query, of which the first `given_up[0]` copy one each.
+// One block for each query; the first `given_up[0]` blocks copy one query each.
 extern "C" __global__ void __launch_bounds__(THREADS)
     exact_gather(const float *queries, const float *norms, const unsigned *given_up, float *rows, float *row_norms, u64 dim) {
     if (blockIdx.x >= given_up[0]) return;

@@ -1,7 +1,7 @@
 // Sets every element to one value, for each element size.
 //
-// The address need not be a multiple of the element's size: a type of eight bytes may be aligned to one, and the device refuses a store
-// that is not aligned. Then the bytes are stored one by one.
+// The address need not be a multiple of the element's size: a type of eight bytes may have an alignment of one, but the device
+// refuses unaligned stores. In this case the bytes are stored one by one.
 
 typedef unsigned long long u64;
 

@@ -1,8 +1,8 @@
 // The sum of an array.
 //
-//   reduce_sum_f32          a block sums a part in shared memory; launched again over the blocks' sums. The order of the additions
-//                           depends on the launch alone, so that the result is the same in every run
-//   reduce_sum_naive_f32    every thread adds its element to one address: what not to do, beside it
+//   reduce_sum_f32          each block sums a part in shared memory; a second launch adds the sums of the blocks. The order
+//                           of the additions depends only on the launch, so that every run gives the same result
+//   reduce_sum_naive_f32    every thread adds its element to one address: a bad example, for comparison
 
 #define THREADS 256
 

@@ -1,4 +1,4 @@
-// Rows of vectors: reading elements, and the sum of squares, in one order of additions for all kernels that need it.
+// Rows of vectors: reading elements, and the sum of squares with one order of additions for all kernels.
 
 #pragma once
 
@@ -27,12 +27,12 @@ static __device__ __forceinline__ void load_four(const half_bits *from, float *o
     out[2] = to_float((half_bits)bits.y), out[3] = to_float((half_bits)(bits.y >> 16));
 }
 
-// Whether groups of four elements may be loaded at once wherever they begin.
+// True if groups of four elements may be loaded at once from every row.
 template <typename T> static __device__ __forceinline__ bool aligned(const T *rows, u64 dim) {
     return (u64)rows % (4 * sizeof(T)) == 0 && dim % 4 == 0;
 }
 
-// The sum of a row's squares in lane 0, the whole warp together.
+// The sum of the squares of a row, in lane 0; the whole warp calls it together.
 template <typename T> static __device__ __forceinline__ float square_sum(const T *row, u64 dim) {
     unsigned lane = threadIdx.x % 32;
     float sum = 0.0f;

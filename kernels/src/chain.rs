@@ -1,15 +1,15 @@
-//! Products of rows in the kernels' order of operations, to the bit: one fused multiply-add after the other.
+//! Products of rows in the kernels' order of operations, bit for bit: a sequence of fused multiply-adds.
 
 use rayon::prelude::*;
 
-/// Targets that are multiplied side by side.
+/// Targets that are multiplied at the same time.
 const PANEL: usize = 16;
-/// Queries that are.
+/// Queries that are multiplied at the same time.
 const LINES: usize = 4;
-/// Queries that a task takes at a time.
+/// Queries of a task.
 const GROUP: usize = 64;
 
-/// `products` = queries × targetsᵀ, row by row of the queries, each as `cosine_top_k_partial` computes it.
+/// `products` = queries × targetsᵀ, row by row of the queries, with the same result as `cosine_top_k_partial`.
 pub(crate) fn products(queries: &[f32], targets: &[f32], dim: usize, products: &mut Vec<f32>) {
     let columns = targets.len() / dim;
     products.clear();
@@ -18,7 +18,7 @@ pub(crate) fn products(queries: &[f32], targets: &[f32], dim: usize, products: &
         return;
     }
     let panels = pack(targets, dim);
-    // There, rows are filled up with zeros, which makes -0 to 0.
+    // The kernel pads rows with zeros, which changes -0 to 0.
     let end = |sum: f32| {
         if dim.is_multiple_of(16) {
             sum
@@ -36,7 +36,7 @@ pub(crate) fn products(queries: &[f32], targets: &[f32], dim: usize, products: &
                 .chunks(LINES * dim)
                 .zip(products.chunks_mut(LINES * columns))
             {
-                // The last lines again where there are fewer.
+                // If there are fewer lines, the last one is repeated.
                 let count = lines.len() / dim;
                 let line = |i: usize| &lines[i.min(count - 1) * dim..][..dim];
                 let sums = multiply([line(0), line(1), line(2), line(3)], panel);
@@ -50,7 +50,7 @@ pub(crate) fn products(queries: &[f32], targets: &[f32], dim: usize, products: &
     });
 }
 
-/// Panels of 16 targets, element after element.
+/// Panels of 16 targets, element by element.
 fn pack(targets: &[f32], dim: usize) -> Vec<f32> {
     let mut panels = vec![0.0; (targets.len() / dim).next_multiple_of(PANEL) * dim];
     for (rows, panel) in targets
@@ -68,11 +68,11 @@ fn pack(targets: &[f32], dim: usize) -> Vec<f32> {
 
 type Sums = [[f32; PANEL]; LINES];
 
-#[allow(unsafe_code, reason = "calls a function for the processor at hand")]
+#[allow(unsafe_code, reason = "calls a function for this processor")]
 fn multiply(lines: [&[f32]; LINES], panel: &[f32]) -> Sums {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-        // SAFETY: the processor has both.
+        // SAFETY: the processor supports both.
         return unsafe { multiply_avx2(lines, panel) };
     }
     multiply_anywhere(lines, panel)

@@ -1,11 +1,11 @@
-//! One copy, two ways through memory: coalesced and strided.
+//! Copy kernels with two access patterns: coalesced and strided.
 
 use crate::error::{KernelError, Result, length};
 use crate::grid;
 use cuda_um::{Device, Kernel, Module, ReadArg, Stream, WriteArg};
 
-/// The kernels `copy_coalesced_f32` and `copy_strided_f32`, loaded on a device. Both copy everything; only the order differs in which
-/// neighbouring threads take elements, and with it how much of each memory transaction is used.
+/// The kernels `copy_coalesced_f32` and `copy_strided_f32`, loaded on a device. Both copy all elements. They differ only in the
+/// order in which adjacent threads copy elements, and therefore in the used share of each memory transaction.
 #[derive(Debug)]
 pub struct CopyKernels {
     device: Device,
@@ -32,14 +32,14 @@ impl CopyKernels {
         )
     }
 
-    /// Enqueues `output[i] = input[i]`, neighbouring threads taking neighbouring elements.
+    /// Enqueues `output[i] = input[i]` for `input [n]` and `output [n]`. Adjacent threads copy adjacent elements.
     ///
     /// # Ordering
-    /// Stream-ordered: enqueued when this returns, after whatever used the buffers before on any stream.
+    /// Stream-ordered: enqueued when this returns, after all earlier uses of the buffers on any stream.
     ///
     /// # Errors
     /// The buffers differ in length, or the launch fails.
-    #[allow(unsafe_code, reason = "launches a kernel whose source is beside it")]
+    #[allow(unsafe_code, reason = "launches a kernel of this crate")]
     pub fn coalesced(
         &self,
         stream: &Stream,
@@ -62,14 +62,15 @@ impl CopyKernels {
         Ok(())
     }
 
-    /// Enqueues `output[i] = input[i]`, neighbouring threads taking elements `stride` apart.
+    /// Enqueues `output[i] = input[i]` for `input [n]` and `output [n]`. Adjacent threads copy elements that are `stride`
+    /// apart.
     ///
     /// # Ordering
     /// As for [`coalesced`](Self::coalesced).
     ///
     /// # Errors
-    /// The buffers differ in length, `stride` does not divide it, or the launch fails.
-    #[allow(unsafe_code, reason = "launches a kernel whose source is beside it")]
+    /// The buffers differ in length, `stride` does not divide the length, or the launch fails.
+    #[allow(unsafe_code, reason = "launches a kernel of this crate")]
     pub fn strided(
         &self,
         stream: &Stream,
@@ -92,7 +93,7 @@ impl CopyKernels {
             return Ok(());
         }
         let config = grid::strided(&self.device, count);
-        // SAFETY: as above; since `stride` divides `count`, the kernel takes each of the `count` elements once.
+        // SAFETY: as above; `stride` divides `count`, so the kernel copies each of the `count` elements once.
         unsafe {
             self.strided
                 .launch(stream, config, (input, output, count as u64, stride as u64))?

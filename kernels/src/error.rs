@@ -1,24 +1,24 @@
-//! What can be wrong with a launch before it happens.
+//! Errors that are found before a launch.
 
 /// The result of this crate's functions.
 pub type Result<T, E = KernelError> = std::result::Result<T, E>;
 
-/// Why a kernel was not launched.
+/// The reason why a kernel was not launched.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum KernelError {
-    /// A buffer is not as long as the launch needs.
+    /// A buffer does not have the length that the launch needs.
     Length {
         /// The kernel.
         kernel: &'static str,
-        /// The buffer, as the launcher's parameter is called.
+        /// The buffer, with the name of the launcher's parameter.
         buffer: &'static str,
-        /// Elements that it must have.
+        /// The required number of elements.
         expected: usize,
-        /// Elements that it has.
+        /// The actual number of elements.
         found: usize,
     },
-    /// A number is outside of what the kernel takes.
+    /// A number is outside of the allowed range.
     Value {
         /// The kernel.
         kernel: &'static str,
@@ -26,17 +26,17 @@ pub enum KernelError {
         parameter: &'static str,
         /// The value given.
         found: usize,
-        /// What is allowed, in words.
+        /// The allowed values, as text.
         allowed: String,
     },
-    /// The device cannot run it.
+    /// The device cannot run the kernel.
     Unsupported {
         /// The kernel.
         kernel: &'static str,
-        /// Why, in words.
+        /// The reason, as text.
         reason: String,
     },
-    /// CUDA, or the library below, said no.
+    /// An error of CUDA or of `cuda-um`.
     Cuda(cuda_um::Error),
 }
 
@@ -85,7 +85,7 @@ impl From<cuda_um::Error> for KernelError {
     }
 }
 
-/// Checks a buffer's length.
+/// Checks the length of a buffer.
 pub(crate) fn length(
     kernel: &'static str,
     buffer: &'static str,

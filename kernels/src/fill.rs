@@ -1,4 +1,4 @@
-//! One value everywhere.
+//! Sets all elements to one value.
 
 use crate::error::Result;
 use crate::grid;
@@ -40,17 +40,17 @@ impl Fill {
         )
     }
 
-    /// Enqueues `output[i] = value` for every element.
+    /// Enqueues `output[i] = value` for every element of `output [n]`.
     ///
-    /// Elements that are aligned to fewer bytes than they have may lie anywhere; at an address that is not a multiple of their size they
-    /// are stored byte by byte, which is slower.
+    /// If an element type has an alignment smaller than its size, `output` may begin at any address. If the address is not a
+    /// multiple of the element's size, elements are stored byte by byte, which is slower.
     ///
     /// # Ordering
-    /// Stream-ordered: enqueued when this returns, after whatever used the buffer before on any stream.
+    /// Stream-ordered: enqueued when this returns, after all earlier uses of the buffer on any stream.
     ///
     /// # Errors
     /// The launch fails.
-    #[allow(unsafe_code, reason = "launches a kernel whose source is beside it")]
+    #[allow(unsafe_code, reason = "launches a kernel of this crate")]
     pub fn launch<T: FillElement>(
         &self,
         stream: &Stream,
@@ -70,8 +70,8 @@ impl Fill {
         let config = grid::strided(&self.device, count);
         let count = count as u64;
         let bytes = bytemuck::bytes_of(&value);
-        // SAFETY: the arguments are those of the kernel for this element size in cuda/fill.cu, which writes `count` elements, whatever
-        // the alignment of the first one.
+        // SAFETY: the arguments are those of the kernel for this element size in cuda/fill.cu. It writes `count` elements, for
+        // any alignment of the first one.
         unsafe {
             match size_of::<T>() {
                 1 => self.u8.launch(stream, config, (output, bytes[0], count)),

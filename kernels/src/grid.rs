@@ -1,11 +1,12 @@
-//! Launch shapes of kernels that walk over an array.
+//! Launch configurations of kernels that process an array.
 
 use cuda_um::{Device, LaunchConfig};
 
 /// Threads of a block.
 pub(crate) const BLOCK: u32 = 256;
 
-/// Blocks for `count` elements, a thread each, but no more than keep the device full: the kernels stride over the rest.
+/// Blocks for `count` elements with one thread each, but not more than fill the device: the kernels stride over the remaining
+/// elements.
 pub(crate) fn strided(device: &Device, count: usize) -> LaunchConfig {
     let most = device.capabilities().multiprocessors as usize * 32;
     let blocks = count.div_ceil(BLOCK as usize).clamp(1, most.max(1));

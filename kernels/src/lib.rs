@@ -1,20 +1,20 @@
-//! CUDA kernels of cuda-um, with typed launchers and CPU twins.
+//! CUDA kernels of cuda-um, with typed launchers and CPU references.
 //!
-//! | kernel | launcher | CPU twin |
+//! | kernel | launcher | CPU reference |
 //! |---|---|---|
 //! | batch cosine similarity with top-k | [`CosineTopK`] | [`cosine_top_k_cpu`] |
-//! | the same lists, filtered on tensor cores first | [`ExactTopK`] | the same |
-//! | one value everywhere | [`Fill`] | `slice::fill` |
+//! | the same lists, filtered first on tensor cores | [`ExactTopK`] | the same |
+//! | one value for all elements | [`Fill`] | `slice::fill` |
 //! | `out = in × factor` | [`Scale`] | [`scale_cpu`] |
 //! | `y = a × x + y` | [`Saxpy`] | [`saxpy_cpu`] |
 //! | sum in shared memory, and the naive way | [`Reduce`] | [`reduce_sum_cpu`] |
 //! | coalesced and strided copy | [`Copy`](CopyKernels) | `slice::copy_from_slice` |
 //!
-//! The launchers are safe: they check lengths before the launch, and the borrow checker keeps the host away from what a kernel
-//! writes. The PTX beside the sources is for compute capability 6.0 and newer and loads on every driver from CUDA 11.8 on; the
-//! filters of [`ExactTopK`] need 8.0 (and 9.0 for the faster one), without which it does without them.
+//! The launchers are safe: they check lengths before the launch, and the borrow checker prevents host access to memory that a
+//! kernel writes. The PTX is for compute capability 6.0 and newer and loads on every driver from CUDA 11.8 on. The filters of
+//! [`ExactTopK`] need 8.0 (and 9.0 for the faster one); on other devices it runs without a filter.
 //!
-//! With the feature `sim` the twins are registered as kernels of the simulator `cuda-um-sim` when a launcher is loaded.
+//! With the feature `sim`, loading a launcher registers the CPU references as kernels of the simulator `cuda-um-sim`.
 //!
 #![cfg_attr(feature = "sim", doc = "```")]
 #![cfg_attr(not(feature = "sim"), doc = "```ignore")]
@@ -64,7 +64,7 @@ pub use scale::{Scale, scale_cpu};
 
 use cuda_um::{Device, Module};
 
-/// Loads a module and takes its kernels; under the feature `sim` their twins are there first.
+/// Loads a module and gets its kernels. With the feature `sim` their CPU references are registered first.
 fn load<K>(device: &Device, ptx: &str, kernels: impl FnOnce(&Module) -> Result<K>) -> Result<K> {
     #[cfg(feature = "sim")]
     sim::register();

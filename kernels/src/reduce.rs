@@ -1,12 +1,12 @@
-//! The sum of an array: in shared memory, and naively.
+//! The sum of an array: in shared memory, and with a naive kernel.
 
 use crate::error::{KernelError, Result, length};
 use crate::workspace::Workspace;
 use cuda_um::{Device, Kernel, LaunchConfig, Module, ReadArg, Stream, WriteArg};
 
-/// Threads of a block; cuda/reduce.cu has the same number.
+/// Threads of a block; cuda/reduce.cu uses the same number.
 pub(crate) const THREADS: usize = 256;
-/// The most blocks of the first stage: the second takes their sums in one block.
+/// Limit on the blocks of the first stage: one block of the second stage adds their sums.
 const BLOCKS: usize = 1024;
 
 /// The kernels `reduce_sum_f32` and `reduce_sum_naive_f32`, loaded on a device.
@@ -36,15 +36,16 @@ impl Reduce {
         )
     }
 
-    /// Enqueues `output[0]` = the sum of `input`: each block in shared memory, then one block over the blocks' sums. The order of the
-    /// additions is fixed by the length, so every run gives the same bits, those of [`reduce_sum_cpu`].
+    /// Enqueues `output[0]` = the sum of `input`, for `input [n]` and `output [1]`. Each block adds in shared memory, then one
+    /// block adds the sums of the blocks. The order of the additions depends only on the length, so every run gives the same
+    /// bits as [`reduce_sum_cpu`].
     ///
     /// # Ordering
-    /// Stream-ordered: enqueued when this returns, after whatever used the buffers before on any stream.
+    /// Stream-ordered: enqueued when this returns, after all earlier uses of the buffers on any stream.
     ///
     /// # Errors
-    /// `output` is not one element, memory for the blocks' sums is missing, or a launch fails.
-    #[allow(unsafe_code, reason = "launches a kernel whose source is beside it")]
+    /// `output` does not have one element, memory for the sums of the blocks is missing, or a launch fails.
+    #[allow(unsafe_code, reason = "launches a kernel of this crate")]
     pub fn sum(
         &self,
         stream: &Stream,
@@ -55,7 +56,8 @@ impl Reduce {
         let count = input.len();
         let blocks = blocks(count);
         let mut sums = self.sums.hold(blocks)?;
-        // SAFETY: the arguments are those of `reduce_sum_f32` in cuda/reduce.cu: it reads `count` elements and writes one a block.
+        // SAFETY: the arguments are those of `reduce_sum_f32` in cuda/reduce.cu: it reads `count` elements and writes one for
+        // each block.
         unsafe {
             self.shared
                 .launch(stream, shape(blocks), (input, &mut *sums, count as u64))?;
@@ -65,15 +67,15 @@ impl Reduce {
         Ok(())
     }
 
-    /// Enqueues `output[0] +=` every element of `input`, each by an atomic addition to the one address: slow, and in an order
-    /// that changes from run to run. Set `output` to 0 before.
+    /// Enqueues `output[0] +=` every element of `input`, for `input [n]` and `output [1]`, with one atomic addition for each
+    /// element. This is slow, and the order changes from run to run. Set `output` to 0 before.
     ///
     /// # Ordering
     /// As for [`sum`](Self::sum).
     ///
     /// # Errors
-    /// `output` is not one element, `input` is too long for a grid, or the launch fails.
-    #[allow(unsafe_code, reason = "launches a kernel whose source is beside it")]
+    /// `output` does not have one element, `input` is too long for a grid, or the launch fails.
+    #[allow(unsafe_code, reason = "launches a kernel of this crate")]
     pub fn sum_naive(
         &self,
         stream: &Stream,
@@ -106,7 +108,7 @@ impl Reduce {
     }
 }
 
-/// Blocks of the first stage: a block for 4 elements a thread.
+/// Blocks of the first stage: 4 elements for each thread.
 fn blocks(count: usize) -> usize {
     count.div_ceil(THREADS * 4).clamp(1, BLOCKS)
 }
@@ -119,7 +121,7 @@ fn shape(blocks: usize) -> LaunchConfig {
     }
 }
 
-/// The CPU twin of [`Reduce::sum`]; the same bits as the kernel's.
+/// The CPU reference of [`Reduce::sum`] for `input [n]`, bit-identical to the kernel.
 pub fn reduce_sum_cpu(input: &[f32]) -> f32 {
     let blocks = blocks(input.len());
     let sums: Vec<f32> = (0..blocks)
@@ -128,7 +130,7 @@ pub fn reduce_sum_cpu(input: &[f32]) -> f32 {
     block_sum(&sums, 0, 1)
 }
 
-/// What one block of `blocks` writes: its threads' sums, then halves added to halves.
+/// The result of one block of `blocks`: the sums of its threads, then halves added to halves.
 pub(crate) fn block_sum(input: &[f32], block: usize, blocks: usize) -> f32 {
     let mut sums = [0.0f32; THREADS];
     for (thread, sum) in sums.iter_mut().enumerate() {

@@ -29,14 +29,14 @@ impl Saxpy {
         )
     }
 
-    /// Enqueues `y[i] = a * x[i] + y[i]`, rounded once.
+    /// Enqueues `y[i] = a * x[i] + y[i]`, rounded once, for `x [n]` and `y [n]`.
     ///
     /// # Ordering
-    /// Stream-ordered: enqueued when this returns, after whatever used the buffers before on any stream.
+    /// Stream-ordered: enqueued when this returns, after all earlier uses of the buffers on any stream.
     ///
     /// # Errors
     /// The buffers differ in length, or the launch fails.
-    #[allow(unsafe_code, reason = "launches a kernel whose source is beside it")]
+    #[allow(unsafe_code, reason = "launches a kernel of this crate")]
     pub fn launch(
         &self,
         stream: &Stream,
@@ -61,7 +61,7 @@ impl Saxpy {
     }
 }
 
-/// The CPU twin of [`Saxpy`]; the same bits as the kernel's.
+/// The CPU reference of [`Saxpy`] for `x [n]` and `y [n]`, bit-identical to the kernel.
 ///
 /// # Panics
 /// If the slices differ in length.

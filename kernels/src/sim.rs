@@ -1,5 +1,8 @@
 //! The CPU references as kernels of the simulator.
-#![allow(unsafe_code, reason = "vouches for the references")]
+#![allow(
+    unsafe_code,
+    reason = "guarantees that the references match their kernels"
+)]
 
 use crate::cosine_top_k::sim as cosine_top_k;
 use crate::reduce::{THREADS, block_sum};
@@ -10,12 +13,12 @@ use half::f16;
 
 type Outcome = Result<(), TwinError>;
 
-/// Registers all references with every simulator of this process. The launchers do it when they are loaded; doing it again changes
-/// nothing.
-// One copy, so that each reference has one address.
+/// Registers all references with every simulator of this process. The launchers do this when they are loaded; repeated calls
+/// have no effect.
+/// Only one copy, so that each reference has one address.
 #[inline(never)]
 pub fn register() {
-    // SAFETY: each reference reads and writes what its kernel does, whose source is beside its launcher, for the same parameters.
+    // SAFETY: each reference reads and writes the same memory as its kernel, with the same parameters.
     unsafe {
         register_kernel("row_inverse_norms_f32", cosine_top_k::norms::<f32>);
         register_kernel("row_inverse_norms_f16", cosine_top_k::norms::<f16>);
@@ -55,7 +58,7 @@ fn fill<T: Pod>(launch: &mut LaunchContext<'_>) -> Outcome {
         launch.slice_mut::<T>(0, count)?.fill(value);
         return Ok(());
     }
-    // As the kernel does: byte by byte.
+    // Byte by byte, like the kernel.
     let bytes = launch.slice_mut::<u8>(0, count.saturating_mul(size_of::<T>()))?;
     bytes
         .chunks_exact_mut(size_of::<T>())
@@ -100,7 +103,7 @@ fn reduce_sum_naive(launch: &mut LaunchContext<'_>) -> Outcome {
     Ok(())
 }
 
-/// The order of the threads does not show in the result.
+/// The order of the threads has no effect on the result.
 fn copy(launch: &mut LaunchContext<'_>) -> Outcome {
     let count = count(launch, 2)?;
     launch

@@ -1,5 +1,5 @@
-//! Device memory that the kernels of one launcher hand each other, kept from launch to launch: an allocation takes longer than
-//! most of them run.
+//! Device memory that the kernels of one launcher use together. It is kept between launches, because an allocation takes longer
+//! than most kernels run.
 
 use crate::error::Result;
 use cuda_um::{Device, DeviceBuffer, Element};
@@ -7,22 +7,22 @@ use parking_lot::Mutex;
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 
-/// Grows as needed. Launches on several streams that share it run one after the other, as with any buffer.
+/// Grows when necessary. Launches on several streams that share it run one after the other, as with any buffer.
 ///
-/// No lock is held while a launch has the memory: a subscriber of `tracing` may use the same launcher.
+/// No lock is held while a launch uses the memory: a `tracing` subscriber may use the same launcher.
 #[derive(Debug)]
 pub(crate) struct Workspace<T: Element> {
     device: Device,
-    /// None if it was never needed, or a launch has it.
+    /// None before the first use, and while a launch uses it.
     memory: Mutex<Option<Memory<T>>>,
 }
 
 type Memory<T> = DeviceBuffer<MaybeUninit<T>>;
 
-/// The memory, for the time of enqueueing. It goes back when this is dropped.
+/// The memory, while a launch is enqueued. It is returned when this is dropped.
 pub(crate) struct Held<'a, T: Element> {
     home: &'a Workspace<T>,
-    /// None only in `drop`.
+    /// None only during `drop`.
     memory: Option<Memory<T>>,
 }
 
@@ -34,10 +34,11 @@ impl<T: Element> Workspace<T> {
         }
     }
 
-    /// Memory for at least `len` elements; what they hold is left from before. If another launch is being enqueued, it is other memory.
+    /// Memory for at least `len` elements, with old contents. If another launch is being enqueued at the same time, it gets
+    /// different memory.
     pub(crate) fn hold(&self, len: usize) -> Result<Held<'_, T>> {
         let kept = self.memory.lock().take();
-        // What is too small goes first: both together may be more than there is.
+        // Memory that is too small is freed first: there may be no memory for both.
         let memory = match kept.filter(|memory| memory.len() >= len) {
             Some(memory) => memory,
             None => DeviceBuffer::uninit(&self.device, len)?,
@@ -53,13 +54,13 @@ impl<T: Element> Deref for Held<'_, T> {
     type Target = Memory<T>;
 
     fn deref(&self) -> &Memory<T> {
-        self.memory.as_ref().expect("is there until the drop")
+        self.memory.as_ref().expect("present until the drop")
     }
 }
 
 impl<T: Element> DerefMut for Held<'_, T> {
     fn deref_mut(&mut self) -> &mut Memory<T> {
-        self.memory.as_mut().expect("is there until the drop")
+        self.memory.as_mut().expect("present until the drop")
     }
 }
 
@@ -71,7 +72,7 @@ impl<T: Element> Drop for Held<'_, T> {
             std::mem::swap(&mut *kept, &mut smaller);
         }
         drop(kept);
-        // Without the lock: its drop sends events.
+        // Without the lock, because its drop sends events.
         drop(smaller);
     }
 }

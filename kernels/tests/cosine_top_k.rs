@@ -1,4 +1,4 @@
-//! Batch cosine similarity: the CPU twin against plain float64, the kernels against the twin.
+//! Batch cosine similarity: compares the CPU reference with plain float64, and the kernels with the CPU reference.
 
 mod support;
 
@@ -8,9 +8,9 @@ use proptest::prelude::*;
 use support::{device, noise};
 use um_kernels::{CosineTopK, KernelError, Scalar, TargetScalar, TopKShape, cosine_top_k_cpu};
 
-/// The rounding bound. A dot product and two norms of n terms have together at most about 1.5 · n · ε of relative error, in any order of
-/// additions: 1.2e-5 at the largest n here, 70; errors that add like a random walk stay √n times below. Lists may differ only where two
-/// cosines are closer than twice the bound.
+/// The rounding bound. A dot product and two norms of n terms together have a relative error of at most about 1.5 · n · ε, in
+/// any order of additions: 1.2e-5 for the largest n here, 70. Random errors stay √n times below. Lists may differ only if two
+/// cosines differ by less than twice the bound.
 const BOUND: f64 = 1e-5;
 
 fn exact(queries: &[f32], targets: &[f32], dim: usize) -> Vec<Vec<f64>> {
@@ -35,7 +35,8 @@ fn exact(queries: &[f32], targets: &[f32], dim: usize) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// Lists must be sorted, name each target once, have the right cosines, and leave out nothing that is better by more than rounding.
+/// Lists must be sorted, name each target once, have the right cosines, and contain every target that is better by more than
+/// rounding.
 fn check(exact: &[Vec<f64>], k: usize, scores: &[f32], indices: &[u32]) {
     for (query, (row, (scores, indices))) in exact
         .iter()
@@ -76,7 +77,7 @@ fn on_device<T: TargetScalar>(
     on_device_from(0, shape, queries, targets)
 }
 
-/// With queries and targets that begin `start` elements into their buffers, behind something else.
+/// With queries and targets that begin `start` elements after the begin of their buffers.
 fn on_device_from<T: TargetScalar>(
     start: usize,
     shape: TopKShape,
@@ -208,8 +209,9 @@ fn a_row_of_zeros_has_cosine_zero() {
     }
 }
 
-/// Rows of small whole numbers, so that every sum is exact in any order, and with it every cosine the same to the bit. Of the targets
-/// the first 29 come again and again; among them are a row of zeros and one with a NaN. A query of zeros and one with a NaN, too.
+/// Rows of small whole numbers, so that every sum is exact in any order, and every cosine is bit-identical. The first 29
+/// targets are repeated; they include a row of zeros and a row with a NaN. There is also a query of zeros and a query with a
+/// NaN.
 fn whole_numbers(shape: TopKShape) -> (Vec<f32>, Vec<f32>) {
     let row = |seed: usize, of: usize| {
         let mut row = noise((seed + of) as u64, shape.dim);
@@ -227,7 +229,7 @@ fn whole_numbers(shape: TopKShape) -> (Vec<f32>, Vec<f32>) {
     )
 }
 
-/// All cosines as the kernels round them, sorted.
+/// All cosines with the rounding of the kernels, sorted.
 fn sorted(shape: TopKShape, queries: &[f32], targets: &[f32]) -> (Vec<f32>, Vec<u32>) {
     let norm = |row: &[f32]| {
         let sum: f32 = row.iter().map(|x| x * x).sum();
@@ -245,7 +247,7 @@ fn sorted(shape: TopKShape, queries: &[f32], targets: &[f32]) -> (Vec<f32>, Vec<
             .zip(0..)
             .filter(|(score, _)| !score.is_nan())
             .collect();
-        // Stable: among equal ones the lower index stays first.
+        // Stable: for equal cosines the lower index stays first.
         all.sort_by(|a, b| b.0.partial_cmp(&a.0).unwrap());
         all.resize(shape.k.max(all.len()), (f32::NEG_INFINITY, u32::MAX));
         lists.0.extend(all[..shape.k].iter().map(|place| place.0));
@@ -278,7 +280,7 @@ fn repeated_rows_zeros_and_nan_in_exact_order() {
         let right = sorted(shape, &q, &t);
         assert_eq!(twin(shape, &q, &t), right, "{shape:?}");
         assert_eq!(twin(shape, &q, &narrow), right, "{shape:?}");
-        // Aligned to 16, 8 and 4 bytes, in half precision to 16, 4 and 2.
+        // Aligned to 16, 8 and 4 bytes, and in half precision to 16, 4 and 2.
         for start in [0, 2, 1].into_iter().filter(|start| *start <= dim) {
             let found = on_device_from(start, shape, &q, &t);
             assert_eq!(found, right, "{shape:?} from {start}");
@@ -290,7 +292,7 @@ fn repeated_rows_zeros_and_nan_in_exact_order() {
 
 #[test]
 fn chunks_of_several_tiles() {
-    // On a GPU of 132 multiprocessors: chunks of two and of several tiles.
+    // On a GPU with 132 multiprocessors: chunks of two and of several tiles.
     for (queries, targets, k) in [(1000, 20_000, 10), (2500, 9_000, 33)] {
         let shape = shape(queries, targets, 4, k);
         let (q, t) = whole_numbers(shape);
@@ -320,7 +322,7 @@ fn impossible_shapes_are_refused() {
     };
     for (shape, parameter) in [
         (shape(2, 3, 0, 3), "dim"),
-        // The kernels would count its stages wrongly, and score a part of each row.
+        // The kernels would count its stages wrongly, and score only a part of each row.
         (shape(2, 3, (16 << 32) - 15, 3), "dim"),
         (shape(2, 3, usize::MAX, 3), "dim"),
         (shape(2, 3, 4, 0), "k"),

@@ -1,6 +1,6 @@
-//! The exact search: lists equal to the bit to those of the kernel without a filter, whatever the rows are.
+//! The exact search: for any rows, its lists are bit-identical to those of the kernel without a filter.
 //!
-//! `CUDA_UM_TEST_EXACT=large` searches many more rows, for a GPU.
+//! With `CUDA_UM_TEST_EXACT=large` it searches many more rows; this needs a GPU.
 
 mod support;
 
@@ -18,7 +18,7 @@ struct Bench {
     device: Device,
     stream: Stream,
     search: ExactTopK,
-    /// Looks for leaks when everything else is gone.
+    /// Checks for leaks after everything else is dropped.
     _sim: Option<Box<dyn std::any::Any>>,
 }
 
@@ -116,7 +116,8 @@ impl Bench {
         self.search(shape, queries, targets, launch).0
     }
 
-    /// Both formats and both metrics have the bits of the kernel without a filter. Returns what the filters did.
+    /// Both formats and both metrics have bit-identical results to the kernel without a filter. Returns the counts of the
+    /// filters.
     fn check<T: TargetScalar>(
         &self,
         what: &str,
@@ -129,7 +130,7 @@ impl Bench {
         for metric in [Metric::Cosine, Metric::InnerProduct] {
             let right = self.filtered(shape, metric, Filter::Off, &queries, &targets);
             for (filter, _) in FORMATS {
-                // Half precision overflows where rows are not scaled.
+                // Half precision overflows if rows are not scaled.
                 if (metric, filter) == (Metric::InnerProduct, Filter::F16) && what == "huge" {
                     continue;
                 }
@@ -160,7 +161,7 @@ fn difference(found: &Lists, right: &Lists, k: usize) -> String {
     )
 }
 
-/// What a test does to some rows, by their number.
+/// The change that a test makes to some rows, selected by their number.
 type Change<'a> = &'a dyn Fn(usize, &mut [f32]);
 
 /// Elements from -1 to 1.
@@ -224,7 +225,7 @@ fn clusters_duplicates_and_sorted_rows() {
     };
     let shape = shape(8, count, dim, 12);
     let q = rows(5, 8, dim);
-    // Copies of the queries, each with an ulp of noise in one element.
+    // Copies of the queries, each with a change of one ulp in one element.
     let mut clustered: Vec<f32> = q.iter().copied().cycle().take(count * dim).collect();
     for (row, elements) in clustered.chunks_mut(dim).enumerate() {
         let element = &mut elements[row * 7 % dim];
@@ -293,11 +294,11 @@ fn zeros_denormals_huge_and_nan() {
     ];
     for (what, change) in changes {
         let (q, t) = with(change);
-        // Inner products of large rows overflow in half precision, too.
+        // Inner products of large rows also overflow in half precision.
         let what = if what == "large" { "huge" } else { what };
         bench.check(what, shape, &q, &t);
     }
-    // Everywhere: lists with open places.
+    // The same value in all rows: lists with empty places.
     for value in [0.0, f32::NAN, 1e-42, 3e38, f32::INFINITY] {
         bench.check("huge", shape, &vec![value; 6 * dim], &t);
         bench.check("huge", shape, &q, &vec![value; count * dim]);
@@ -317,8 +318,9 @@ fn rows_of_very_different_sizes() {
     bench.check("sizes", shape, &rows(11, 9, dim), &t);
 }
 
-/// Inner products with rows whose rounding errors add up in one direction: a target that is the nearest by a little and rounded down,
-/// among others that are rounded up. Their difference is 1.74 times the bound, and so seen only by the whole of it.
+/// Inner products with rows that have rounding errors in one direction: one target is slightly nearer than the others and
+/// rounded down, and the others are rounded up. The difference is 1.74 times the bound, so only the full bound finds the
+/// target.
 #[test]
 fn errors_as_large_as_the_bound() {
     let bench = bench();
@@ -380,7 +382,7 @@ fn prepared_targets_are_searched_again_and_updated() {
             for _ in 0..2 {
                 assert_eq!(bench.prepared(shape, &prepared, &q, &targets), right);
             }
-            // Rows in the middle, then the last ones, and one that has a NaN and one that has none any more.
+            // Rows in the middle, then the last ones, then one row that gets a NaN and one that no longer has a NaN.
             for (first, changed, nan) in [(700, 300, true), (1399, 101, false), (700, 1, false)] {
                 let part = first * dim..(first + changed) * dim;
                 t[part.clone()].copy_from_slice(&rows(14 + first as u64, changed, dim));
@@ -494,7 +496,7 @@ fn impossible_requests_are_refused() {
         refused(shape(3, 30, 4, 2), None).to_string(),
         "exact_top_k: `queries` has 8 elements, 12 are needed"
     );
-    // Another shape of the same targets.
+    // The same targets with another shape.
     let error = refused(shape(4, 60, 2, 1), Some(&prepared));
     assert!(error.to_string().contains("scores"), "{error}");
     let error = refused(shape(4, 60, 2, 1), None);

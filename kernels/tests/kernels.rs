@@ -1,4 +1,4 @@
-//! Each kernel against its CPU twin, on lengths around the sizes of blocks and grids.
+//! Compares each kernel with its CPU reference, for lengths around the sizes of blocks and grids.
 
 mod support;
 
@@ -71,12 +71,12 @@ fn both_copies_copy_everything() {
     }
 }
 
-/// Fills registered memory that begins at every offset, in whole and in part, and compares it byte by byte.
+/// Fills registered memory that begins at every offset, in full and in part, and compares it byte by byte.
 fn fill_at_every_offset<T: FillElement + bytemuck::Pod>(value: T) {
     let (sim, device, stream) = device();
     let fill = Fill::load(&device).unwrap();
     let (size, count) = (size_of::<T>(), 300);
-    // At least page by page, since CUDA registers pages; its beginning is aligned for every element.
+    // At least one page, because CUDA registers pages; its start is aligned for every element.
     let mut memory = vec![0u64; 1024];
     for offset in (0..16).step_by(align_of::<T>()) {
         memory.fill(0);
@@ -170,7 +170,8 @@ fn the_sum_in_shared_memory_has_the_bits_of_its_twin() {
     }
 }
 
-/// Each of n - 1 additions rounds by at most half an epsilon of a partial sum, which is at most Σ|x|: together less than n · ε · Σ|x|.
+/// Each of n - 1 additions rounds by at most half an epsilon of a partial sum, which is at most Σ|x|: in total less than n · ε
+/// · Σ|x|.
 #[test]
 fn sums_are_within_the_rounding_of_their_additions() {
     let (_sim, device, stream) = device();
@@ -259,7 +260,7 @@ where
     fn exit(&self, _: &span::Id) {}
 }
 
-/// The launcher once held the lock of its workspace while it launched, and the subscriber waited for its own thread.
+/// The launcher used to hold the lock of its workspace while it launched, so the subscriber waited for its own thread.
 #[test]
 fn a_subscriber_may_use_the_launcher_that_launches() {
     let (_sim, device, stream) = device();
@@ -282,7 +283,8 @@ fn a_subscriber_may_use_the_launcher_that_launches() {
         called: AtomicBool::new(false),
     };
     let mut output = UnifiedBuffer::zeroed(&device, 1).unwrap();
-    // An event that another test's thread meets for the first time just now has no subscriber there, and then none here either.
+    // If the thread of another test reaches an event for the first time just now, the event has no subscriber there, and then
+    // none here.
     let heard = tracing::subscriber::with_default(subscriber, || {
         (0..100).find_map(|_| {
             tracing::callsite::rebuild_interest_cache();

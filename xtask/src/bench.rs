@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: builds the measurements and runs them on the GPU of this machine, or on the simulator.
 //!
-//! The compiled peers are those that `cargo xtask bench-peers` built; the others are named as skipped.
+//! It uses the compiled peers from `cargo xtask bench-peers`; missing peers are reported as skipped.
 
 use crate::workspace;
 use anyhow::Result;
@@ -9,24 +9,24 @@ use std::path::PathBuf;
 /// Options of `cargo xtask bench`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Sizes up to 16 MiB only, and a third of the rounds.
+    /// Only sizes up to 16 MiB, and a third of the rounds.
     #[arg(long)]
     quick: bool,
-    /// Only these measurements, separated by commas; `um_bench --list` lists them.
+    /// Run only these measurements, separated by commas; `um_bench --list` lists them.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// Predict with the simulator's cost model.
     #[arg(long)]
     sim: bool,
-    /// So many rounds for each size.
+    /// Number of rounds for each size.
     #[arg(long, value_name = "N")]
     rounds: Option<u32>,
-    /// Folder for the results; docs/results/GPU if not given.
+    /// Folder for the results [default: docs/results/GPU].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
-/// Builds and runs.
+/// Builds and runs the measurements.
 pub fn run(args: &Args) -> Result<()> {
     let mut command = workspace::cargo();
     command.current_dir(workspace::root()).args([

@@ -1,6 +1,7 @@
-//! `cargo xtask bench-peers`: builds the compiled peers of the measurements, stripped, with the libraries they need beside them.
+//! `cargo xtask bench-peers`: builds the compiled peers of the measurements, stripped, and adds the libraries that they need.
 //!
-//! Headers, the runtime and RMM come from pinned wheels; the Rust peers have lock files of their own. Only a C++ compiler is needed.
+//! Headers, the runtime and RMM come from pinned wheels; the Rust peers have their own lock files. Only a C++ compiler is
+//! needed.
 
 use crate::{wheels, workspace};
 use anyhow::{Context, Result, bail};
@@ -10,23 +11,23 @@ use std::process::Command;
 
 /// Headers and the static runtime of CUDA 13.0.
 const CUDA: [&str; 2] = ["nvidia-cuda-runtime==13.0.96", "nvidia-cuda-crt==13.0.88"];
-/// RMM with the CCCL and NVTX headers it was built with, and the logger it links.
+/// RMM, the CCCL and NVTX headers of its build, and the logger that it links.
 const RMM: [&str; 2] = ["librmm-cu13==26.10.0", "rapids-logger==0.3.0"];
-/// What the peer says it is: that of [`RMM`].
+/// The version that the peer reports: the one in [`RMM`].
 const RMM_VERSION: &str = "26.10.0";
 
-/// The static runtime wants these of the system.
+/// The static runtime needs these system libraries.
 const SYSTEM: [&str; 3] = ["-ldl", "-lpthread", "-lrt"];
 
 /// Options of `cargo xtask bench-peers`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Folder to put them in; `peers` in the target folder if not given, where `cargo xtask bench` finds them.
+    /// Output folder [default: `peers` in the target folder, where `cargo xtask bench` finds them].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
-/// Builds all, and fails if one could not be built.
+/// Builds all peers; it fails if one could not be built.
 pub fn run(args: &Args) -> Result<()> {
     let out = match &args.out {
         Some(out) => std::path::absolute(out)?,
@@ -44,7 +45,7 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Builds all into a folder, and tells which could not be built, and why.
+/// Builds all peers into a folder, and returns those that could not be built, with reasons.
 pub fn build(out: &Path) -> Result<Vec<(&'static str, String)>> {
     type Build = fn(&Path, &Path) -> Result<()>;
     const PEERS: [(&str, Build); 4] = [
@@ -91,7 +92,7 @@ fn rmm(name: &Path, out: &Path) -> Result<()> {
     ] {
         compiler.arg("-isystem").arg(rmm.join(include));
     }
-    // The libraries lie beside the program, wherever that is carried.
+    // The libraries are in the folder of the program, so that both can be copied together.
     compiler
         .arg(sources().join("rmm/main.cpp"))
         .args(&libraries)

@@ -11,8 +11,8 @@ use anyhow::{Context, Result, bail};
 use generate::Major;
 use std::path::{Path, PathBuf};
 
-/// The headers that the bindings are made from, a version a row: wheels, and the folders of the headers in them. CUDA 13 has two
-/// rows: the types are those of 13.0, the functions those of the newest as well.
+/// The headers for the bindings, one version in each row: wheels, and the folders of the headers in them. CUDA 13 has two rows:
+/// the types come from 13.0, the functions also from the newest version.
 pub const HEADERS: [(Major, &[&str], &[&str]); 4] = [
     (
         Major::V11,
@@ -43,7 +43,7 @@ pub const HEADERS: [(Major, &[&str], &[&str]); 4] = [
 ];
 const OLD_FOLDERS: &[&str] = &["nvidia/cuda_runtime/include", "nvidia/cuda_nvcc/include"];
 
-/// Installs the wheels of a row and names its include folders.
+/// Installs the wheels of a row and returns its include folders.
 pub fn headers((major, requirements, folders): (Major, &[&str], &[&str])) -> Result<Headers> {
     let site = wheels::install(requirements)?;
     Ok(Headers {
@@ -52,12 +52,12 @@ pub fn headers((major, requirements, folders): (Major, &[&str], &[&str])) -> Res
     })
 }
 
-/// The folder of libclang, as `LIBCLANG_PATH` wants it.
+/// The folder of libclang, for `LIBCLANG_PATH`.
 pub fn libclang() -> Result<PathBuf> {
     Ok(wheels::install(&["libclang==18.1.1"])?.join("clang/native"))
 }
 
-/// Makes the files and writes them, or compares them with what is checked in.
+/// Generates the files and writes them, or compares them with the checked-in files.
 pub fn run(check: bool) -> Result<()> {
     let clang = libclang()?;
     // SAFETY: no other thread runs yet; bindgen reads the variable when it first opens libclang.
@@ -88,7 +88,7 @@ pub fn run(check: bool) -> Result<()> {
     }
     if !differing.is_empty() {
         bail!(
-            "not what the headers say: {} (run `cargo xtask bindgen`)",
+            "not up to date with the headers: {} (run `cargo xtask bindgen`)",
             differing.join(", ")
         );
     }

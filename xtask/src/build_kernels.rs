@@ -1,8 +1,8 @@
-//! `cargo xtask build-kernels`: CUDA C++ to portable PTX, which is checked in, and to native code on request.
+//! `cargo xtask build-kernels`: compiles CUDA C++ to portable PTX, which is checked in, and on request to native code.
 //!
-//! nvcc 13 writes PTX 9.0 for compute capability 7.5 at least, which drivers before CUDA 13 refuse. The kernels use nothing newer than
-//! their [`Portable`] header says, so the two header lines are lowered, and ptxas of CUDA 12.9 and 13.0 prove that the text is what they
-//! say.
+//! nvcc 13 writes at least PTX 9.0 for compute capability 7.5, and drivers before CUDA 13 refuse this. The kernels use only
+//! features of the versions in their [`Portable`] header, so the two header lines are replaced by these versions. ptxas of CUDA
+//! 12.9 and 13.0 then checks the result.
 
 use crate::{wheels, workspace};
 use anyhow::{Context, Result, bail, ensure};
@@ -11,18 +11,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the PTX of some sources says it is.
+/// The PTX version and target of some sources.
 struct Portable {
     sources: &'static [&'static str],
-    /// The architecture that nvcc compiles for.
+    /// The architecture for which nvcc compiles.
     compute: &'static str,
     version: &'static str,
     target: &'static str,
-    /// Architectures to assemble for, with each of [`ASSEMBLERS`].
+    /// Architectures for which each of [`ASSEMBLERS`] assembles the PTX.
     proofs: [&'static [&'static str]; 2],
 }
 
-/// The first that names a source; the last is for all others.
+/// The first entry that names a source counts; the last entry is for all other sources.
 const PORTABLE: [Portable; 3] = [
     // Tensor cores: drivers from CUDA 11.0 on, Ampere and newer.
     Portable {
@@ -35,7 +35,7 @@ const PORTABLE: [Portable; 3] = [
             &["sm_80", "sm_90", "sm_100", "sm_120"],
         ],
     },
-    // Hopper's own instructions: drivers from CUDA 12.0 on, and compute capability 9.0 only.
+    // Instructions that only Hopper has: drivers from CUDA 12.0 on, and only compute capability 9.0.
     Portable {
         sources: &["exact_filter_90a"],
         compute: "compute_90a",
@@ -56,7 +56,8 @@ const PORTABLE: [Portable; 3] = [
     },
 ];
 
-/// The compiler that makes the checked-in PTX. All pinned: a newer nvvm writes another text, or a PTX version that ptxas refuses.
+/// The compiler of the checked-in PTX. All packages are pinned, because a newer nvvm writes other text, or a PTX version that
+/// ptxas refuses.
 const COMPILER: [&str; 5] = [
     "nvidia-cuda-nvcc==13.0.88",
     "nvidia-cuda-crt==13.0.88",
@@ -65,7 +66,7 @@ const COMPILER: [&str; 5] = [
     "nvidia-cuda-cccl==13.0.85",
 ];
 
-/// The assemblers that prove it.
+/// The assemblers that check it.
 const ASSEMBLERS: [(&str, &str); 2] = [
     (
         "nvidia-cuda-nvcc-cu12==12.9.86",
@@ -77,10 +78,10 @@ const ASSEMBLERS: [(&str, &str); 2] = [
 /// Options of `cargo xtask build-kernels`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Compare with the PTX that is checked in, and write nothing.
+    /// Compare with the checked-in PTX, and write nothing.
     #[arg(long)]
     check: bool,
-    /// Also build native code for these architectures (sm_75 … sm_121) into target/kernels/, with the toolkit found.
+    /// Also build native code for these architectures (sm_75 … sm_121) into target/kernels/, with an installed toolkit.
     #[arg(long, value_delimiter = ',', value_name = "SM")]
     arch: Vec<String>,
 }
@@ -111,7 +112,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     if !differing.is_empty() {
         bail!(
-            "not what the sources say: {} (run `cargo xtask build-kernels`)",
+            "not up to date with the sources: {} (run `cargo xtask build-kernels`)",
             differing.join(", ")
         );
     }
@@ -145,7 +146,7 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(sources)
 }
 
-/// What the PTX of a source says it is.
+/// The PTX version and target of a source.
 fn portable(source: &Path) -> &'static Portable {
     let named = |portable: &&Portable| {
         let stem = source.file_stem().map(|stem| stem.to_string_lossy());
@@ -160,7 +161,7 @@ fn portable(source: &Path) -> &'static Portable {
         .unwrap_or(&PORTABLE[PORTABLE.len() - 1])
 }
 
-/// nvcc's PTX with its header lowered, and without what changes from one machine to another.
+/// nvcc's PTX with the replaced header, and without text that depends on the machine.
 fn portable_ptx(nvcc: &Path, source: &Path) -> Result<String> {
     let scratch = scratch("ptx")?;
     let portable = portable(source);
@@ -205,7 +206,7 @@ fn portable_ptx(nvcc: &Path, source: &Path) -> Result<String> {
     );
     ensure!(
         !lowered.contains("_INTERNAL_"),
-        "{}: a static or unnamed symbol got a name that depends on where the file lies",
+        "{}: a static or unnamed symbol has a name that depends on the path of the file",
         source.display()
     );
     Ok(format!("{}\n", lowered.trim_end()))
@@ -243,7 +244,7 @@ fn prove(sources: &[PathBuf], ptx: &Path) -> Result<String> {
     Ok(told.join(", "))
 }
 
-/// Native code with the toolkit of this machine, or the pinned compiler where there is none.
+/// Native code, compiled with the toolkit of this machine, or otherwise with the pinned compiler.
 fn native(architectures: &[String], sources: &[PathBuf], pinned: &Path) -> Result<()> {
     let nvcc = installed_nvcc().unwrap_or_else(|| pinned.to_path_buf());
     println!("native code with {}", nvcc.display());
@@ -257,7 +258,7 @@ fn native(architectures: &[String], sources: &[PathBuf], pinned: &Path) -> Resul
         let folder = workspace::target().join("kernels").join(architecture);
         fs::create_dir_all(&folder)?;
         for source in sources {
-            // Code of one architecture only is built for that one.
+            // Code that needs one specific architecture is built only for that one.
             let target = portable(source).target;
             if target.ends_with('a') && target.strip_suffix('a') != Some(architecture) {
                 continue;
@@ -300,7 +301,7 @@ fn installed_nvcc() -> Option<PathBuf> {
         .find(|nvcc| nvcc.is_file())
 }
 
-/// nvcc with its own folder's headers; `-idirafter` so that a toolkit's own come first.
+/// nvcc with the headers of its own folder; with `-idirafter`, so that the headers of a toolkit come first.
 fn compiler(nvcc: &Path) -> Command {
     let mut command = Command::new(nvcc);
     if let Some(include) = nvcc

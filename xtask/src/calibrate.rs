@@ -18,7 +18,7 @@ pub struct Args {
     sim: bool,
 }
 
-/// Builds and runs.
+/// Builds and runs the calibration.
 pub fn run(args: &Args) -> Result<()> {
     let mut command = workspace::cargo();
     command

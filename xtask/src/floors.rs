@@ -1,18 +1,19 @@
-//! `cargo xtask floors`: reads the sources of every crate, and fails on an import that points up and on a cycle of files.
+//! `cargo xtask floors`: reads the sources of every crate, and fails on an import that points up and on an import cycle of
+//! files.
 //!
-//! What counts:
+//! Rules:
 //!
-//! - A file imports another file if its code names something that the other file defines: in a `use`, or by a path in a type, an
+//! - A file imports another file if its code names an item that the other file defines: in a `use`, or by a path in a type, an
 //!   expression or the tokens of a macro. Re-exports are followed to the file that defines the item.
-//! - A parent that declares a child (`mod child;`) or re-exports from it (`pub use child::Item`) does not import it. A parent whose own
-//!   code uses the child's items does.
-//! - Code under `#[cfg(test)]`, attributes and documentation do not count; code under any other `#[cfg]` does. Calling a method is no
-//!   import, wherever the method is.
+//! - A parent that declares a child (`mod child;`) or re-exports from it (`pub use child::Item`) does not import it. A parent
+//!   with code that uses the child's items imports it.
+//! - Code under `#[cfg(test)]`, attributes and documentation do not count; code under any other `#[cfg]` does. A method call is
+//!   not an import, independent of the location of the method.
 //! - In a crate with rooms (`floors.toml` beside its `Cargo.toml`) an import of another room must go to a lower floor.
 //! - In every crate the imports must have no cycle; the files of one concept (`one_concept`) count as one file.
 //!
-//! `floors.toml` lists the imports that still break a rule. The list can only shrink: the check fails on an import that is not on it,
-//! and on a listed import that is no longer in the sources or no longer breaks a rule.
+//! `floors.toml` lists the imports that still break a rule. The list can only shrink: the check fails on an import that is not
+//! on it, and on a listed import that is no longer in the sources or no longer breaks a rule.
 
 mod check;
 mod graph;
@@ -34,14 +35,14 @@ use table::Table;
 /// Options of `cargo xtask floors`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only this package.
+    /// Check only this package.
     #[arg(long, value_name = "NAME")]
     package: Option<String>,
-    /// Print the lists of `floors.toml` as the sources have them now, and check nothing. For files that were renamed; no new import
-    /// may come in with it.
+    /// Print the lists for `floors.toml` from the present sources, and check nothing. This is for renamed files; it must not be
+    /// used to add an import.
     #[arg(long)]
     list: bool,
-    /// Print every import: from which file, of which file, and the names.
+    /// Print every import: the importing file, the imported file, and the names.
     #[arg(long)]
     imports: bool,
 }
@@ -74,7 +75,7 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// A package of the workspace, and the roots of its library and its programs.
+/// A package of the workspace, and the root files of its library and its programs.
 struct Package {
     name: String,
     folder: PathBuf,

@@ -1,4 +1,4 @@
-//! The fuzz targets under libFuzzer, each for a number of executions.
+//! Runs the fuzz targets under libFuzzer, each for a number of executions.
 
 use crate::{nightly, workspace};
 use anyhow::{Context, Result, bail, ensure};
@@ -6,25 +6,25 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What libFuzzer is steered by: the edges and comparisons that an input reaches. No sanitizer: what reads the bytes is safe
-/// Rust, so panics and overflows are what there is to find, and more executions find more.
+/// The coverage that guides libFuzzer: the edges and comparisons that an input reaches. No sanitizer is used: the readers are
+/// safe Rust, so only panics and overflows can be found, and more executions find more.
 const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cllvm-args=-sanitizer-coverage-stack-depth";
-/// Longer than every seed; longer inputs only take longer.
+/// Longer than every seed; longer inputs only take more time.
 const LONGEST_BYTES: u64 = 2048;
-/// What an input may take: past it libFuzzer saves the input as `timeout-…` or `oom-…`, and it counts as a crash.
+/// Limits for an input: beyond them libFuzzer saves the input as `timeout-…` or `oom-…`, and it counts as a crash.
 const LIMITS: [&str; 2] = ["-timeout=1", "-rss_limit_mb=512"];
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The target; all of them unless given.
+    /// The target [default: all].
     #[arg(long)]
     target: Option<String>,
-    /// How often each target is executed.
+    /// Number of executions of each target.
     #[arg(long, default_value_t = 10_000_000)]
     executions: u64,
-    /// Processes that share them, each with a seed and a corpus of its own; as many as there are cores unless given.
+    /// Number of processes that share the executions, each with its own seed and corpus [default: number of cores].
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     jobs: Option<u64>,
 }
@@ -61,7 +61,7 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Builds all targets; the folder with their programs.
+/// Builds all targets, and returns the folder with their programs.
 fn build() -> Result<PathBuf> {
     let target = workspace::target().join("libfuzzer");
     let mut build = nightly::cargo()?;
@@ -69,13 +69,13 @@ fn build() -> Result<PathBuf> {
         .current_dir(workspace::root().join("fuzz/libfuzzer"))
         .env("CARGO_TARGET_DIR", &target)
         .env("RUSTFLAGS", COVERAGE)
-        // Named, so that build scripts and macros are built without the flags.
+        // The target is named, so that build scripts and macros are built without the flags.
         .args(["build", "--release", "--target", nightly::HOST]);
     workspace::run(&mut build)?;
     Ok(target.join(nightly::HOST).join("release"))
 }
 
-/// Runs one target; how often it was executed, and how many inputs it fell over.
+/// Runs one target; returns the number of executions, and the number of failing inputs.
 fn fuzz(
     program: &Path,
     target: &str,
@@ -85,14 +85,14 @@ fn fuzz(
 ) -> Result<(u64, usize)> {
     let found = workspace::target().join("fuzz").join(target);
     let artifacts = found.join("artifacts");
-    // What an earlier run found is in neither: each run stands for itself.
+    // The corpus of an earlier run is not used: each run is independent.
     if found.exists() {
         std::fs::remove_dir_all(&found)?;
     }
     std::fs::create_dir_all(&artifacts)?;
     for seed in std::fs::read_dir(seeds)? {
         let seed = seed?;
-        // libFuzzer cuts off what is longer, and half a file is no seed.
+        // libFuzzer truncates longer inputs, and a truncated file is not a useful seed.
         ensure!(
             seed.metadata()?.len() <= LONGEST_BYTES,
             "a seed of more than {LONGEST_BYTES} bytes: {}",
@@ -135,7 +135,7 @@ fn fuzz(
     Ok((executed, crashes))
 }
 
-/// Runs libFuzzer and passes on what it says; how often it executed the target, and whether it ended well.
+/// Runs libFuzzer and forwards its output; returns the number of executions, and whether it succeeded.
 fn listen(mut command: Command) -> Result<(u64, bool)> {
     let mut running = command
         .stderr(Stdio::piped())
@@ -151,7 +151,7 @@ fn listen(mut command: Command) -> Result<(u64, bool)> {
         if let Some(count) = line.strip_prefix("stat::number_of_executed_units:") {
             executed = count.trim().parse()?;
         }
-        // Not every input that it kept.
+        // Lines about each new input are not forwarded.
         if !line.contains("NEW") && !line.contains("REDUCE ") {
             eprintln!("{line}");
         }

@@ -1,4 +1,4 @@
-//! `cargo xtask gpu-bundle`: release test binaries, examples and benches with all they need, in one folder
+//! `cargo xtask gpu-bundle`: packs release test binaries, examples and benches, with all files that they need, into one folder
 //! that runs on a machine with a GPU and no Rust.
 
 use crate::{bench_peers, workspace};
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Binaries that stay behind, by target or by package and target, each with the reason.
+/// Binaries that are left out, by target or by package and target, each with the reason.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("compile_fail", "needs the Rust compiler"),
     ("unsafe_list", "reads the sources"),
@@ -39,7 +39,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("cpu_twin_vs_numpy", "compares CPU with CPU; needs no GPU"),
 ];
 
-/// Features that the bundled binaries are built with.
+/// Features of the bundled binaries.
 const FEATURES: &str = include_str!("../../.ci/features");
 
 const RUN_SH: &str = include_str!("run.sh");
@@ -47,23 +47,23 @@ const RUN_SH: &str = include_str!("run.sh");
 /// Options of `cargo xtask gpu-bundle`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Folder to write; whatever it held is replaced.
+    /// Output folder; its old contents are replaced.
     #[arg(long, default_value = "gpu-bundle")]
     out: PathBuf,
 }
 
-/// Builds, strips and packs.
+/// Builds, strips and packs the binaries.
 pub fn run(args: &Args) -> Result<()> {
     pack(&workspace::root().join(&args.out))
 }
 
-/// The same into a folder.
+/// The same, into a given folder.
 pub fn pack(out: &Path) -> Result<()> {
     let root = workspace::root();
     if out.exists() {
         ensure!(
             out.join("run.sh").exists() || fs::read_dir(out)?.next().is_none(),
-            "{} exists and is no bundle; name another folder with --out",
+            "{} exists but is not a bundle; name another folder with --out",
             out.display()
         );
         fs::remove_dir_all(out)?;
@@ -129,7 +129,7 @@ pub fn pack(out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The scripts, and what was compiled; a peer that cannot be built here is skipped by name when the bundle measures.
+/// Adds the scripts and the compiled peers. A peer that cannot be built here is reported as skipped when the bundle measures.
 fn pack_peers(scripts: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(scripts)? {
@@ -149,11 +149,11 @@ fn pack_peers(scripts: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether a binary belongs into the bundle; says why if not.
+/// True if a binary belongs in the bundle; otherwise prints the reason.
 fn belongs(binary: &Binary) -> bool {
     let full = format!("{}--{}", binary.package, binary.target);
     let is_it = |name: &str| name == binary.target || name == full;
-    // Programs have the names of their packages' libraries.
+    // Programs are named after the libraries of their packages.
     let left_out = LEFT_OUT
         .iter()
         .find(|(name, _)| is_it(name) && (binary.is_test || !name.contains("--")));
@@ -170,7 +170,7 @@ struct Binary {
     path: PathBuf,
 }
 
-/// Runs cargo in release mode and returns the executables it names.
+/// Runs cargo in release mode and returns the executables that it reports.
 fn built(arguments: &[&str]) -> Result<Vec<Binary>> {
     let mut command = workspace::cargo();
     command

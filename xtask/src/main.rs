@@ -1,4 +1,4 @@
-//! `cargo xtask <task>`: what the workspace needs beyond `cargo build` and `cargo test`.
+//! `cargo xtask <task>`: tasks of the workspace beyond `cargo build` and `cargo test`.
 
 mod bench;
 mod bench_peers;
@@ -23,13 +23,13 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
-    /// Make the bindings of cuda-um-sys from NVIDIA's headers of CUDA 11.8, 12.9 and 13.0.
+    /// Generate the bindings of cuda-um-sys from NVIDIA's headers of CUDA 11.8, 12.9 and 13.0.
     Bindgen {
-        /// Compare with the files that are checked in, and write nothing.
+        /// Compare with the checked-in files, and write nothing.
         #[arg(long)]
         check: bool,
     },
-    /// Compile the CUDA kernels to the portable PTX that is checked in, and to native code with --arch.
+    /// Compile the CUDA kernels to the checked-in portable PTX, and with --arch to native code.
     BuildKernels(build_kernels::Args),
     /// Open the real libcudart of five CUDA versions and check symbols, signatures and layouts; no GPU is needed.
     RealCudart,
@@ -39,17 +39,17 @@ enum Task {
     Test(test::Args),
     /// Pack release tests, examples and benches into one folder that runs on a machine with a GPU and no Rust.
     GpuBundle(gpu_bundle::Args),
-    /// Measure cuda-um beside raw CUDA and its peers on the GPU of this machine (docs/measuring.md).
+    /// Measure cuda-um, raw CUDA and other libraries on the GPU of this machine (docs/measuring.md).
     Bench(bench::Args),
-    /// Measure what moving memory costs on the GPU of this machine, and write it as JSON (docs/measuring.md).
+    /// Measure the cost of moving memory on the GPU of this machine, and write it as JSON (docs/measuring.md).
     Calibrate(calibrate::Args),
-    /// Break the library on purpose, one patch of `mutants/` after the other, and see that the tests notice.
+    /// Break the library on purpose with one patch of `mutants/` at a time, and check that the tests fail.
     Mutants(mutants::Args),
-    /// Check that imports between the files of a crate point down and have no cycle; the rules are in `xtask/src/floors.rs`.
+    /// Check that imports between the files of a crate point down and have no cycle; see `xtask/src/floors.rs` for the rules.
     Floors(floors::Args),
     /// Build the compiled peers of the measurements (CUDA C++, RMM, cudarc, oxicuda-memory); no GPU and no toolkit is needed.
     BenchPeers(bench_peers::Args),
-    /// Give what reads bytes from outside to libFuzzer; needs a nightly toolchain (CONTRIBUTING.md).
+    /// Run the readers of untrusted bytes under libFuzzer; needs a nightly toolchain (CONTRIBUTING.md).
     Fuzz(fuzz::Args),
 }
 

@@ -1,4 +1,4 @@
-//! `cargo xtask mutants`: breaks the library on purpose, one patch after the other, and sees that the tests notice.
+//! `cargo xtask mutants`: breaks the library on purpose with one patch at a time, and checks that the tests fail.
 
 use crate::workspace;
 use anyhow::{Context, Result, bail, ensure};
@@ -11,16 +11,16 @@ use std::time::Instant;
 /// Options of `cargo xtask mutants`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only mutants whose name contains this.
+    /// Run only mutants with this text in their names.
     #[arg(long)]
     only: Option<String>,
-    /// Seconds that a mutant's tests may take; a mutant that hangs them is caught as well.
+    /// Time limit in seconds for the tests of a mutant; a mutant that makes them hang counts as caught.
     #[arg(long, default_value_t = 300)]
     limit: u32,
-    /// Say which mutants there are, and run nothing.
+    /// List the mutants, and run nothing.
     #[arg(long)]
     list: bool,
-    /// Only see that every patch still applies.
+    /// Only check that every patch still applies.
     #[arg(long)]
     check: bool,
 }
@@ -30,11 +30,11 @@ struct Mutant {
     name: String,
     patch: PathBuf,
     breaks: String,
-    /// Arguments of cargo.
+    /// Arguments for cargo.
     caught_by: Vec<String>,
 }
 
-/// Runs all of them.
+/// Runs all mutants.
 pub fn run(args: &Args) -> Result<()> {
     let wanted = |mutant: &Mutant| {
         let only = args.only.as_ref();
@@ -58,7 +58,7 @@ pub fn run(args: &Args) -> Result<()> {
         .collect();
     ensure!(
         stale.is_empty(),
-        "the library has changed; make these patches anew: {}",
+        "the library has changed; make these patches again: {}",
         stale.join(", ")
     );
     if args.check {
@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> Result<()> {
     let commands: HashSet<&[String]> = mutants.iter().map(|m| &*m.caught_by).collect();
     for command in commands {
         println!("without a mutant: cargo {}", command.join(" "));
-        // The first one builds everything.
+        // The first command builds everything.
         let built = tree.build(command)?;
         ensure!(
             built.status.success(),
@@ -141,7 +141,7 @@ fn read(patch: PathBuf) -> Result<Mutant> {
     })
 }
 
-/// A checkout of its own, so that the working tree stays as it is.
+/// A separate checkout, so that the working tree does not change.
 struct Tree {
     folder: PathBuf,
 }
@@ -171,7 +171,7 @@ impl Tree {
         self.git(&["apply", "--check"], Some(&mutant.patch)).is_ok()
     }
 
-    /// What caught it; `None` if nothing did.
+    /// The test that caught the mutant; `None` if all tests passed.
     fn try_mutant(&self, mutant: &Mutant, limit: u32) -> Result<Option<String>> {
         self.git(&["apply"], Some(&mutant.patch))?;
         let caught = self.caught(mutant, limit);
@@ -188,7 +188,7 @@ impl Tree {
         if output.status.success() {
             return Ok(None);
         }
-        // The exit status of `timeout` for a command that it ended.
+        // The exit status of `timeout` for a command that it stopped.
         if output.status.code() == Some(124) {
             return Ok(Some(format!("the limit of {limit} s: it hangs")));
         }
@@ -205,7 +205,7 @@ impl Tree {
         }))
     }
 
-    /// Builds what the command runs.
+    /// Builds the programs of the command.
     fn build(&self, command: &[String]) -> Result<Output> {
         let split = command.iter().position(|word| word == "--");
         let mut build = command[..split.unwrap_or(command.len())].to_vec();
@@ -228,7 +228,7 @@ impl Tree {
     }
 
     fn remove(&self) {
-        // A tree that a run which was cut short has left; there may be none.
+        // An interrupted run may have left a tree; otherwise this does nothing.
         let _ = Command::new("git")
             .current_dir(workspace::root())
             .args(["worktree", "remove", "--force"])

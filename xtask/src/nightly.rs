@@ -1,13 +1,13 @@
-//! The nightly toolchain, for what the pinned one cannot do.
+//! The nightly toolchain, for tasks that the pinned toolchain does not support.
 
 use crate::workspace::root;
 use anyhow::{Result, ensure};
 use std::process::Command;
 
-/// The target of the tasks that must name one.
+/// The target for tasks that must name one.
 pub const HOST: &str = "x86_64-unknown-linux-gnu";
 
-/// The `cargo` of the nightly toolchain, for what `-Z` options are needed for.
+/// The `cargo` of the nightly toolchain, for tasks that need `-Z` options.
 pub fn cargo() -> Result<Command> {
     let there = Command::new("cargo")
         .args(["+nightly", "--version"])
@@ -20,7 +20,7 @@ pub fn cargo() -> Result<Command> {
     command
         .arg("+nightly")
         .current_dir(root())
-        // The toolchain that runs this task is another.
+        // This task itself runs with another toolchain.
         .env_remove("RUSTUP_TOOLCHAIN")
         .env_remove("CARGO");
     Ok(command)

@@ -1,9 +1,10 @@
-//! `cargo xtask real-cudart`: NVIDIA's own runtimes, CUPTIs and headers against the bindings, and the bindings made from one toolkit.
+//! `cargo xtask real-cudart`: compares NVIDIA's own runtimes, CUPTIs and headers with the bindings, and with bindings generated
+//! from one toolkit.
 
 use crate::{bindgen, wheels, workspace};
 use anyhow::Result;
 
-/// Version, wheel, and the library in it.
+/// Version, wheel, and the library in the wheel.
 const RUNTIMES: [(&str, &str, &str); 5] = [
     (
         "11.8",
@@ -32,7 +33,7 @@ const RUNTIMES: [(&str, &str, &str); 5] = [
     ),
 ];
 
-/// Version, wheel of CUPTI, the library and the headers in it, and the row of [`bindgen::HEADERS`] that has `cuda.h`.
+/// Version, wheel of CUPTI, library and headers in the wheel, and the row of [`bindgen::HEADERS`] that has `cuda.h`.
 const CUPTIS: [(&str, &str, &str, &str, usize); 4] = [
     (
         "11.8",
@@ -110,7 +111,7 @@ pub fn run() -> Result<()> {
             .env("CUDA_UM_TEST_CUPTIS", cuptis.join(","))
             .env("CUDA_UM_TEST_INCLUDES", includes.join(",")),
     )?;
-    // The feature `generate`, as on a machine whose toolkit is 12.9.
+    // The feature `generate`, as on a machine with toolkit 12.9.
     let (_, folders) = includes[1].split_once('=').expect("version=folders");
     workspace::run(
         workspace::cargo()

@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
 # Runs everything in this bundle on the GPU of this machine.
-#   ./run.sh [RESULTS] [tests] [examples] [conformance] [sanitize] [stress] [model] [bench] [calibrate]     (default: ./results, tests and examples)
-# RESULTS/machine.txt, tests.txt, examples.txt: summaries; RESULTS/*.log.txt: what each part printed.
+#   ./run.sh [RESULTS] [tests] [examples] [conformance] [sanitize] [stress] [model] [bench] [calibrate]     (default: ./results,
+#   tests and examples)
+# RESULTS/machine.txt, tests.txt, examples.txt: summaries; RESULTS/*.log.txt: the output of each part.
 # conformance: CUDA's rules as cases, on this GPU and on the simulator, and the comparison: RESULTS/conformance.md
-# (docs/conformance.md). CONFORMANCE_GPU: the simulator's GPU to compare with (h200).
-# sanitize: the library's tests under compute-sanitizer's memcheck with leaks, those that launch kernels under initcheck and
-# synccheck as well, um-kernels' under racecheck; it comes with the CUDA toolkit. SANITIZE_JOBS at a time (4), each at most SANITIZE_SECONDS (300).
+# (docs/conformance.md). CONFORMANCE_GPU: the simulated GPU for the comparison (h200).
+# sanitize: the library's tests under compute-sanitizer's memcheck with leak check; tests that launch kernels also run under
+# initcheck and synccheck, and those of um-kernels under racecheck. compute-sanitizer is part of the CUDA toolkit. SANITIZE_JOBS
+# run at a time (4), each for at most SANITIZE_SECONDS (300).
 # stress: threads x streams x pools below 1 GiB for STRESS_SECONDS (default 240).
-# model: random sequences of operations against vectors, MODEL_SEQUENCES of them (default 10000).
-# bench: the measurements beside raw CUDA and its peers (docs/measuring.md); PYTHON names an interpreter that has the peers.
-# BENCH_ARGS: options for them, such as "--quick" or "--only launch".
-# calibrate: measures what moving memory costs, into RESULTS/calibration.json (docs/measuring.md); CALIBRATE_ARGS: such as --quick.
+# model: random sequences of operations compared with vectors; MODEL_SEQUENCES sets their number (default 10000).
+# bench: the measurements of cuda-um, raw CUDA and other libraries (docs/measuring.md); PYTHON names an interpreter that has the
+# peers. BENCH_ARGS: options for them, such as "--quick" or "--only launch".
+# calibrate: measures the cost of moving memory, into RESULTS/calibration.json (docs/measuring.md); CALIBRATE_ARGS: options such
+# as --quick.
 # CUDA_UM_CUDART names the libcudart to use if it is not on the loader's path.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -21,7 +24,7 @@ mkdir -p "$out"
 out=$(cd "$out" && pwd)
 cd "$here" || exit 1
 
-# What every binary of the bundle reads: use the GPU, and find the programs beside the tests.
+# Settings for every binary of the bundle: use the GPU, and find the programs in the bundle.
 export CUDA_UM_TEST_RUNTIME=cuda CUDA_UM_BIN_DIR="$here/bin" CUDA_UM_DATA_DIR="$here/data" CUDA_UM_PEERS_DIR="$here/peers"
 failed=0
 
@@ -47,10 +50,10 @@ run() { # run SUMMARY LOG LABEL COMMAND…: one line in the summary, everything 
 check() { # check TOOL TEST: one line in sanitizer.txt, everything in the folder sanitize
     local log rc try what options=
     log=$out/sanitize/$1-$(basename "$2").log.txt
-    # Tests of errors provoke them; what is looked for is what kernels and frees do.
+    # Tests of errors provoke them; only errors of kernels and leaks are of interest.
     [ "$1" = memcheck ] && options="--leak-check full --report-api-errors no"
-    # open_by_default: um-backend's shared runtime keeps its memory for staging until the process ends.
-    # The tool can hang by itself when a thread frees while another waits: then once more.
+    # open_by_default: um-backend's shared runtime keeps its staging memory until the process ends.
+    # The tool itself can hang if a thread frees while another waits: then the test runs once more.
     for try in 1 2; do
         # shellcheck disable=SC2086
         CUDA_UM_MODEL_SEQUENCES=100 CUDA_UM_STRESS_SECONDS=10 timeout "${SANITIZE_SECONDS:-300}" \
@@ -96,7 +99,7 @@ for part in $parts; do
         log=$out/conformance.log.txt
         echo "== on this GPU" >"$log"
         timeout 600 bin/um_conformance run --runtime cuda --json "$out/conformance-gpu.json" 2>>"$log" | tee "$out/.last"
-        # A failed case is a fault of the comparison, which counts it. No record at all is a failure.
+        # A failed case is a fault of the comparison, which counts it. A missing record is a failure.
         version=$(sed -n 's/^CUDA \([0-9.]*\), .*/\1/p' "$out/.last")
         devices=$(sed -n 's/^CUDA [0-9.]*, \([0-9]*\) .*/\1/p' "$out/.last")
         if [ -z "$version" ]; then
@@ -121,10 +124,10 @@ for part in $parts; do
             esac
             echo memcheck "$test"
             case $test in tests/um-kernels--* | *--launch | *--stress | *--model) echo synccheck "$test" ;; esac
-            # Not the stress: where threads reuse a pool's memory at a time, the tool called reads uninitialised (in one of four runs) whose
-            # contents the test finds right.
+            # Not stress: several threads reuse memory of a pool at the same time, and in one of four runs the tool reported
+            # uninitialised reads, although the test found the contents right.
             case $test in tests/um-kernels--* | *--launch | *--model) echo initcheck "$test" ;; esac
-            # It looks at shared memory, which no other kernels have.
+            # This tool checks shared memory, which no other kernels use.
             case $test in tests/um-kernels--*) echo racecheck "$test" ;; esac
         done >"$out/.checks"
         export out

@@ -1,16 +1,16 @@
-//! `cargo xtask sanitize`: the tests on the simulator under AddressSanitizer with LeakSanitizer, or under ThreadSanitizer; the unit tests that
-//! need no simulator under Miri.
+//! `cargo xtask sanitize`: runs the tests on the simulator under AddressSanitizer with LeakSanitizer, or under ThreadSanitizer,
+//! or the unit tests that need no simulator under Miri.
 //!
-//! `-Zsanitizer` is not stable. AddressSanitizer takes a nightly toolchain. ThreadSanitizer builds the standard library anew (in one that is not
-//! instrumented the fences of `Arc` go unseen, and every last drop of one is reported as a race), so it takes the pinned toolchain and
-//! the library's source of that version.
+//! `-Zsanitizer` is not stable. AddressSanitizer needs a nightly toolchain. ThreadSanitizer needs an instrumented standard
+//! library: otherwise it does not see the fences of `Arc`, and reports every last drop of an `Arc` as a race. So it uses the
+//! pinned toolchain and the library's source of that version.
 
 use crate::{nightly, std_source, workspace};
 use anyhow::{Result, ensure};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Tests that say nothing here, each with the reason.
+/// Tests that have no useful result here, each with the reason.
 const SKIPPED: &[(&str, &str)] = &[
     (
         "misuse_does_not_compile",
@@ -30,22 +30,24 @@ const SKIPPED: &[(&str, &str)] = &[
     ),
 ];
 
-/// SIGSEGV is the simulator's: it shows what the host touches.
+/// The simulator handles SIGSEGV: it detects host accesses with it.
 const SIGNALS: &str = "handle_segv=0:allow_user_segv_handler=1";
 
-/// Which sanitizer.
+/// The sanitizers.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Sanitizer {
     /// AddressSanitizer and LeakSanitizer.
     Address,
     /// ThreadSanitizer.
     Thread,
-    /// Miri, which finds undefined behaviour in the unit tests of cuda-um that need no simulator (a nightly toolchain with the component `miri`).
+    /// Miri, which finds undefined behaviour in those unit tests of cuda-um that need no simulator (a nightly toolchain with
+    /// the component `miri`).
     Miri,
 }
 
-/// What Miri runs of cuda-um's tests: arithmetic and bookkeeping, and the models of `tests/loom`, which then have threads and locks of the standard
-/// library. The other tests need the simulator, which maps memory and handles signals, or instructions that Miri does not know.
+/// The tests of cuda-um that run under Miri: arithmetic and bookkeeping, and the models of `tests/loom`, which here use the
+/// threads and locks of the standard library. The other tests need the simulator, which maps memory and handles signals, or
+/// instructions that Miri does not support.
 const UNDER_MIRI: &[&[&str]] = &[
     &[
         "--lib",
@@ -67,13 +69,13 @@ const UNDER_MIRI: &[&[&str]] = &[
 /// Options of `cargo xtask sanitize`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Which one.
+    /// The sanitizer.
     sanitizer: Sanitizer,
-    /// For ThreadSanitizer: the folder that holds `library/`, the standard library's source of the pinned toolchain. Unless given, that of the
-    /// toolchain's component `rust-src`.
+    /// For ThreadSanitizer: the folder that holds `library/`, the standard library's source of the pinned toolchain [default:
+    /// the toolchain's component `rust-src`].
     #[arg(long)]
     rust_src: Option<PathBuf>,
-    /// For ThreadSanitizer: sequences of the model test, whose usual 10,000 would take as long as all else.
+    /// For ThreadSanitizer: number of sequences of the model test. The usual 10,000 would take as long as all other tests.
     #[arg(long, default_value_t = 2000)]
     model_sequences: u32,
     /// The packages to test.
@@ -93,7 +95,7 @@ pub fn run(args: &Args) -> Result<()> {
         command.args(["-p", package]);
     }
     if args.packages.iter().any(|package| package == "cuda-um") {
-        // Its code for CUPTI is full of addresses.
+        // Its code for CUPTI works with many raw addresses.
         command.args(["--features", "cuda-um/profile"]);
     }
     command.args(["--no-fail-fast", "--"]);
@@ -106,14 +108,14 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// `cargo` for AddressSanitizer.
 fn address() -> Result<Command> {
-    // Tests ask for more memory than there is.
+    // Some tests ask for more memory than there is.
     let options = "allocator_may_return_null=1:detect_leaks=1:detect_stack_use_after_return=1";
     let mut command = nightly::cargo()?;
     command
         .env("RUSTFLAGS", "-Zsanitizer=address")
         .env("ASAN_OPTIONS", format!("{SIGNALS}:{options}"))
         .env("LSAN_OPTIONS", suppressions("lsan.txt"))
-        // Of its own: the flags would build everything anew each time.
+        // A separate folder: otherwise the flags would rebuild everything each time.
         .env(
             "CARGO_TARGET_DIR",
             workspace::target().join("sanitize-address"),
@@ -123,7 +125,8 @@ fn address() -> Result<Command> {
 
 /// `cargo` for ThreadSanitizer.
 fn thread(args: &Args) -> Result<Command> {
-    // The simulator's handler allocates and locks: its signal comes from a touch of its own memory, never amid an allocation.
+    // The simulator's handler allocates and locks. This is safe, because its signal comes from an access to the simulator's
+    // memory, never from inside an allocation.
     let options = "report_signal_unsafe=0:allocator_may_return_null=1:die_after_fork=0";
     let mut command = std_source::cargo(args.rust_src.as_deref())?;
     command
@@ -132,7 +135,7 @@ fn thread(args: &Args) -> Result<Command> {
             "TSAN_OPTIONS",
             format!("{SIGNALS}:{options}:{}", suppressions("tsan.txt")),
         )
-        // Each test has simulators, and the sanitizer leaves addresses for sixteen.
+        // Each test has simulators, and the sanitizer leaves address space for sixteen.
         .env("RUST_TEST_THREADS", "4")
         .env("CUDA_UM_MODEL_SEQUENCES", args.model_sequences.to_string())
         .env(
@@ -142,7 +145,7 @@ fn thread(args: &Args) -> Result<Command> {
     Ok(command)
 }
 
-/// `cargo miri test` of what Miri can run.
+/// `cargo miri test` for the tests that Miri can run.
 fn miri() -> Result<()> {
     let there = nightly::cargo()?.args(["miri", "--version"]).output();
     ensure!(
@@ -152,7 +155,7 @@ fn miri() -> Result<()> {
     for tests in UNDER_MIRI {
         let mut command = nightly::cargo()?;
         command
-            // proptest asks for the time and for the environment.
+            // proptest reads the time and the environment.
             .env("MIRIFLAGS", "-Zmiri-disable-isolation")
             .env("CARGO_TARGET_DIR", workspace::target().join("miri"))
             .args(["miri", "test", "-p", "cuda-um"])

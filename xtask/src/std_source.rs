@@ -1,11 +1,12 @@
-//! The pinned toolchain, building the standard library too.
+//! The pinned toolchain, with a standard library that is built from source.
 
 use crate::workspace;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The pinned toolchain's `cargo`, which builds the standard library from its source: that in the folder, else that of the component `rust-src`.
+/// The pinned toolchain's `cargo`, which builds the standard library from source: from the given folder, otherwise from the
+/// component `rust-src`.
 pub fn cargo(rust_src: Option<&Path>) -> Result<Command> {
     let folder = match rust_src {
         Some(folder) => std::path::absolute(folder)?,
@@ -21,16 +22,16 @@ pub fn cargo(rust_src: Option<&Path>) -> Result<Command> {
     );
     let mut command = workspace::cargo();
     command
-        // A release then takes options that are not stable.
+        // With this variable a stable release accepts unstable options.
         .env("RUSTC_BOOTSTRAP", "1")
-        // Cargo looks beside the compiler and has no option to look elsewhere; its own tests have this. A later cargo may do without:
-        // then it says that `rust-src` is missing.
+        // Cargo looks only beside the compiler and has no option for another path, but its own tests use this variable. If a
+        // later cargo removes it, cargo reports that `rust-src` is missing.
         .env("__CARGO_TESTS_ONLY_SRC_ROOT", library)
         .arg("-Zbuild-std");
     Ok(command)
 }
 
-/// Where rustup puts the component.
+/// The folder in which rustup puts the component.
 fn component() -> Result<PathBuf> {
     let output = Command::new("rustc")
         .args(["--print", "sysroot"])

@@ -14,12 +14,12 @@ pub struct Args {
     /// Folder for the results
     #[arg(long, value_name = "DIR", default_value = "results", requires = "gpu")]
     out: PathBuf,
-    /// A bundle that `cargo xtask gpu-bundle` has packed; else one is packed now
+    /// A bundle from `cargo xtask gpu-bundle` [default: packs one now]
     #[arg(long, value_name = "DIR", requires = "gpu")]
     bundle: Option<PathBuf>,
 }
 
-/// Runs them.
+/// Runs the tests.
 pub fn run(args: &Args) -> Result<()> {
     if !args.gpu {
         return workspace::run(workspace::cargo().args(["test", "--workspace"]));

@@ -1,4 +1,4 @@
-//! NVIDIA's (and clang's) files without a toolkit: pinned wheels, unpacked once below the target folder.
+//! Files of NVIDIA (and of clang) without a toolkit: pinned wheels, unpacked once below the target folder.
 
 use crate::workspace;
 use anyhow::{Context, Result};
@@ -6,10 +6,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Unpacks exactly these wheels (`name==version`, no dependencies) and returns the folder they lie in,
-/// laid out like a `site-packages`. A second call with the same list costs nothing.
+/// Unpacks exactly these wheels (`name==version`, no dependencies) and returns their folder, with the layout of
+/// `site-packages`. A second call with the same list costs nothing.
 ///
-/// Wheels that hold the same paths (the runtimes of CUDA 11 and 12, say) need a call each.
+/// Wheels that contain the same paths (for example the runtimes of CUDA 11 and 12) need separate calls.
 pub fn install(requirements: &[&str]) -> Result<PathBuf> {
     let mut hasher = DefaultHasher::new();
     requirements.hash(&mut hasher);
@@ -20,7 +20,8 @@ pub fn install(requirements: &[&str]) -> Result<PathBuf> {
     if folder.is_dir() {
         return Ok(folder);
     }
-    // Unpacked beside and renamed at the end, so that a run that was cut short leaves no half a folder.
+    // The wheels are unpacked into another folder that is renamed at the end, so that an interrupted run leaves no incomplete
+    // folder.
     let partial = folder.with_extension(format!("partial-{}", std::process::id()));
     std::fs::create_dir_all(&partial)?;
     eprintln!(

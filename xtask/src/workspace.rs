@@ -1,4 +1,4 @@
-//! Where the workspace and its target folder are, and how commands are run in it.
+//! The paths of the workspace and its target folder, and running commands in it.
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ pub fn root() -> PathBuf {
         .to_path_buf()
 }
 
-/// The folder that build outputs go to: `CARGO_TARGET_DIR`, else `target/` in the workspace.
+/// The folder of build outputs: `CARGO_TARGET_DIR`, otherwise `target/` in the workspace.
 pub fn target() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(dir) => root().join(dir),
@@ -27,7 +27,7 @@ pub fn cargo() -> Command {
     command
 }
 
-/// Runs a command to its end; an error names the command line and how it ended.
+/// Runs a command to its end; an error names the command line and its exit status.
 pub fn run(command: &mut Command) -> Result<()> {
     let status = command
         .status()

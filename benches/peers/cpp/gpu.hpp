@@ -1,4 +1,4 @@
-// Opening the first GPU, with errors as exceptions that name the call.
+// Opens the first GPU, and reports errors as exceptions that name the call.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,7 +13,7 @@ inline void check(cudaError_t code, const char* call) {
 }
 #define CHECK(call) check(call, #call)
 
-// With no driver at all, CUDA says that the driver is too old.
+// Without any driver, CUDA reports that the driver is too old.
 inline void open_gpu() {
   int devices = 0;
   const cudaError_t code = cudaGetDeviceCount(&devices);

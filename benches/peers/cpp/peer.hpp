@@ -1,7 +1,7 @@
-// What the C++ peers of um_bench share: the protocol of ../peer.py.
+// Common code of the C++ peers of um_bench: the protocol of ../peer.py.
 //
-// A request is one line of flat JSON, as um_bench writes it: {"bytes":4096,"do":"allocate","repeats":64,"round":3}. The reader below
-// knows numbers, true, false and strings without escapes; um_bench sends nothing else to these peers.
+// A request is one line of flat JSON, as um_bench writes it: {"bytes":4096,"do":"allocate","repeats":64,"round":3}. The reader
+// below supports only numbers, true, false and strings without escapes; um_bench sends nothing else to these peers.
 #pragma once
 
 #include <unistd.h>
@@ -41,11 +41,11 @@ class Request {
     return std::strtoull(value.c_str(), nullptr, 10);
   }
 
-  // A flag that is not given is false.
+  // A missing flag is false.
   bool flag(const std::string& key) const { return after(key).rfind("true", 0) == 0; }
 
  private:
-  // What follows `"key":`, or nothing.
+  // The text after `"key":`, or an empty text.
   std::string after(const std::string& key) const {
     const std::size_t at = line_.find('"' + key + '"');
     if (at == std::string::npos) return "";
@@ -63,7 +63,7 @@ struct Answer {
 
 using Task = std::function<Answer(const Request&)>;
 
-// Only answers go to the standard output that um_bench reads: whatever a library prints goes to standard error.
+// Only answers are written to the standard output that um_bench reads: output of a library goes to standard error.
 class Answers {
  public:
   Answers() : file_(fdopen(dup(STDOUT_FILENO), "w")) { dup2(STDERR_FILENO, STDOUT_FILENO); }
@@ -106,7 +106,7 @@ inline int serve(Answers& answers, const std::map<std::string, Task>& tasks, con
         continue;
       }
       const auto task = tasks.find(wanted);
-      if (task == tasks.end()) throw std::runtime_error("this peer does no " + wanted);
+      if (task == tasks.end()) throw std::runtime_error("this peer does not support " + wanted);
       answers.answer(task->second(request));
     } catch (const std::exception& error) {
       answers.error(error.what());
@@ -115,7 +115,7 @@ inline int serve(Answers& answers, const std::map<std::string, Task>& tasks, con
   return 0;
 }
 
-// Answers the first request with why this peer is not there.
+// Answers the first request with the reason why this peer cannot run.
 inline int refuse(Answers& answers, const std::string& reason) {
   std::string line;
   std::getline(std::cin, line);
@@ -123,7 +123,7 @@ inline int refuse(Answers& answers, const std::string& reason) {
   return 1;
 }
 
-// Seconds of one of `repeats` times `work`; `finish` waits for what is under way before the clock starts.
+// Seconds for one of `repeats` runs of `work`; `finish` waits for pending work before the clock starts.
 template <class Work, class Finish>
 double time_each(std::size_t repeats, Work work, Finish finish) {
   finish();
@@ -133,7 +133,7 @@ double time_each(std::size_t repeats, Work work, Finish finish) {
   return taken.count() / static_cast<double>(std::max<std::size_t>(repeats, 1));
 }
 
-// Numbers from 1 to 2, raised by the round: other ones each time, never zero.
+// Numbers from 1 to 2, plus an amount that depends on the round: different in each round, never zero.
 inline void fresh(float* target, std::size_t count, std::size_t round) {
   const float raise = static_cast<float>(round % 1024);
   for (std::size_t i = 0; i < count; ++i) {

@@ -1,4 +1,4 @@
-// CUDA as a C++ programmer writes it, for um_bench: nothing of cuda-um, and nothing of benches/src/raw.rs, is in here.
+// CUDA as a C++ programmer writes it, for um_bench. It uses no code of cuda-um and none of benches/src/raw.rs.
 //
 // The runtime is linked statically, as nvcc does by default.
 #include <limits>
@@ -31,7 +31,7 @@ Memory managed_memory(std::size_t bytes) {
   return Memory(static_cast<float*>(pointer));
 }
 
-// The buffers of the copies: made once and kept until another size comes.
+// The buffers of the copies: allocated once and kept until the size changes.
 struct Buffers {
   std::size_t bytes = 0;
   std::vector<float> source, back;
@@ -50,7 +50,7 @@ struct Buffers {
   void poison() { std::fill(back.begin(), back.end(), std::numeric_limits<float>::quiet_NaN()); }
 } buffers;
 
-// "wait": until the data have arrived; without, until the call has returned.
+// With "wait" it measures until the data have arrived, otherwise until the call has returned.
 Answer copy_from_host(const Request& request) {
   const std::size_t bytes = request.number("bytes");
   const bool wait = request.flag("wait");
@@ -93,8 +93,8 @@ Answer allocate(const Request& request) {
   return {seconds, *last == static_cast<float>(request.number("round") + 1)};
 }
 
-// Managed memory that the host has just written moves to the GPU. The memory goes away after each sample, so that um_bench keeps
-// within what it says of managed memory; it makes one journey before the one that is timed.
+// Managed memory that the host has just written moves to the GPU. The memory is freed after each sample, so that um_bench keeps
+// its limit on managed memory. It moves once before the timed prefetch.
 Answer prefetch(const Request& request) {
   const std::size_t bytes = request.number("bytes"), count = bytes / sizeof(float);
   const cudaMemLocation device{cudaMemLocationTypeDevice, {0}}, host{cudaMemLocationTypeHost, {0}};

@@ -1,6 +1,6 @@
 // RMM, the RAPIDS Memory Manager, for um_bench: allocate and free from C++.
 //
-// librmm.so brings a runtime of its own and takes no handles that another runtime would not know: both use the device's primary context.
+// librmm.so contains its own runtime. No handles are passed between the two runtimes; both use the device's primary context.
 #include <memory>
 #include <rmm/aligned.hpp>
 #include <rmm/cuda_stream.hpp>
@@ -16,7 +16,7 @@ namespace {
 using peer::Answer;
 using peer::Request;
 
-// Enough for what is asked of the pool, and far below what um_bench may hold of managed memory.
+// Enough for the measured allocations, and far below um_bench's limit on managed memory.
 constexpr std::size_t POOL = std::size_t{64} << 20;
 
 constexpr std::size_t ALIGNMENT = rmm::CUDA_ALLOCATION_ALIGNMENT;
@@ -30,7 +30,8 @@ Answer measure(Resource& resource, const Request& request, cuda::stream_ref stre
     resource.deallocate(stream, pointer, bytes, ALIGNMENT);
   };
   const double seconds = peer::time_each(request.number("repeats"), work, finish);
-  // The last number of what comes next is written and read: cudaMemcpy, since not every resource's memory is the host's.
+  // The last number of each allocation is written and read back with cudaMemcpy, because the host cannot access the memory of
+  // every resource.
   const float expected = static_cast<float>(request.number("round") + 1);
   float found = 0.0f;
   void* pointer = resource.allocate(stream, bytes, ALIGNMENT);

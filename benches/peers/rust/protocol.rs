@@ -1,16 +1,16 @@
-//! What the Rust peers of um_bench share: the protocol of ../peer.py. Each includes this file as a module.
+//! Common code of the Rust peers of um_bench: the protocol of ../peer.py. Each peer includes this file as a module.
 
 use serde_json::{Value, json};
 use std::io::{BufRead, Write};
 use std::time::Instant;
 
-/// What a task answers.
+/// The answer of a task.
 pub struct Answer {
     pub seconds: f64,
     pub verified: bool,
 }
 
-/// A failure in words: it becomes {"error": …}.
+/// An error as text: it becomes {"error": …}.
 pub type Result<T> = std::result::Result<T, String>;
 
 /// A request for work.
@@ -33,12 +33,12 @@ impl Request {
         self.number("repeats").max(1)
     }
 
-    /// Which memory: "managed", "pool", or "" where the request does not say.
+    /// The kind of memory: "managed", "pool", or "" if the request does not name one.
     pub fn memory(&self) -> &str {
         self.0["memory"].as_str().unwrap_or_default()
     }
 
-    /// Until the data have arrived, and not just until the call has returned.
+    /// True to measure until the data have arrived, and not only until the call has returned.
     pub fn wait(&self) -> bool {
         self.0["wait"] == true
     }
@@ -48,7 +48,8 @@ impl Request {
     }
 }
 
-/// Answers requests until standard input ends; `open` is called at the first, and says why this peer is not there if it is not.
+/// Answers requests until standard input ends. `open` is called at the first request; its error is the reason why this peer
+/// cannot run.
 pub fn serve<P>(
     open: impl Fn() -> Result<(P, String)>,
     work: impl Fn(&mut P, &str, &Request) -> Result<Answer>,
@@ -78,16 +79,16 @@ pub fn serve<P>(
 
 fn answer(told: &Value) {
     let mut out = std::io::stdout().lock();
-    // Who asked may be gone; then there is nobody to tell.
+    // If um_bench has ended, the answer is lost.
     let _ = writeln!(out, "{told}").and_then(|()| out.flush());
 }
 
-/// The answer to a task that the library has no function for.
+/// The answer to a task that the library does not support.
 pub fn cannot(library: &str, task: &str) -> Result<Answer> {
-    Err(format!("{library} does no {task}"))
+    Err(format!("{library} does not support {task}"))
 }
 
-/// Seconds of one of `repeats` times `work`; `finish` waits for what is under way before the clock starts.
+/// Seconds for one of `repeats` runs of `work`; `finish` waits for pending work before the clock starts.
 pub fn time_each(
     repeats: usize,
     mut work: impl FnMut() -> Result<()>,
@@ -101,7 +102,7 @@ pub fn time_each(
     Ok(start.elapsed().as_secs_f64() / repeats as f64)
 }
 
-/// Numbers from 1 to 2, raised by the round: other ones each time, never zero.
+/// Numbers from 1 to 2, plus an amount that depends on the round: different in each round, never zero.
 pub fn fresh(target: &mut [f32], round: usize) {
     let raise = (round % 1024) as f32;
     for (place, number) in target.iter_mut().enumerate() {
@@ -110,7 +111,7 @@ pub fn fresh(target: &mut [f32], round: usize) {
     }
 }
 
-/// A number for one place, which differs from round to round.
+/// A number for one place; it differs from round to round.
 pub fn mark(request: &Request) -> f32 {
     (request.round() + 1) as f32
 }

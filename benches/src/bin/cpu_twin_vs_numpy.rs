@@ -1,4 +1,4 @@
-//! Batch recall, 1000 × 1000 × 768: the CPU twin beside numpy, in turn in one run.
+//! Batch recall, 1000 × 1000 × 768: the CPU reference and numpy, in turn in one run.
 //!
 //! `cargo run --release -p um-benches --bin cpu_twin_vs_numpy [ROUNDS]`; numpy is installed below the target folder if `PYTHON` does
 //! not name an interpreter that has it.
@@ -54,7 +54,7 @@ fn main() -> Result<()> {
             .zip(&numpy_best)
             .filter(|(ours, theirs)| ours == theirs)
             .count();
-        // Rounding may exchange neighbours whose cosines are almost equal.
+        // Rounding may exchange targets with almost equal cosines.
         ensure!(
             same * 1000 >= best.len() * 998,
             "only {same} of {} places agree with numpy",
@@ -74,7 +74,7 @@ fn main() -> Result<()> {
         cores()
     );
     println!(
-        "CPU twin       median {:7.2?}   quartiles {:.2?} to {:.2?}",
+        "CPU reference  median {:7.2?}   quartiles {:.2?} to {:.2?}",
         ours[1], ours[0], ours[2]
     );
     println!(
@@ -82,7 +82,7 @@ fn main() -> Result<()> {
         theirs[1], theirs[0], theirs[2]
     );
     println!(
-        "ratio of medians, twin / numpy: {:.2}",
+        "ratio of medians, CPU reference / numpy: {:.2}",
         ours[1].as_secs_f64() / theirs[1].as_secs_f64()
     );
     Ok(())
@@ -101,10 +101,10 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The shipped set alone is read here: version 1 of the format, float32.
+/// Reads a file of the shipped data set: version 1 of the format, float32.
 fn read(path: &Path) -> Result<Vec<f32>> {
     let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
-    ensure!(bytes.len() > 10, "{} is no .npy file", path.display());
+    ensure!(bytes.len() > 10, "{} is not an .npy file", path.display());
     let header = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
     let data = bytes.get(header..).unwrap_or_default();
     Ok(data
@@ -113,7 +113,7 @@ fn read(path: &Path) -> Result<Vec<f32>> {
         .collect())
 }
 
-/// An interpreter with numpy: `PYTHON`, or one of our own.
+/// An interpreter with numpy: `PYTHON`, or one that this program installs.
 fn python(root: &Path) -> Result<PathBuf> {
     if let Some(python) = std::env::var_os("PYTHON") {
         return Ok(python.into());

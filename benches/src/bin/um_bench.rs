@@ -1,4 +1,4 @@
-//! Measures cuda-um beside raw CUDA and its peers: see docs/measuring.md.
+//! Measures cuda-um, raw CUDA and other libraries: see docs/measuring.md.
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
@@ -9,27 +9,27 @@ use um_benches::measurements::{ALL, Measurement};
 use um_benches::report::Report;
 use um_benches::{Bench, Settings, overview, plot};
 
-/// Measures cuda-um beside raw CUDA and its peers, on the GPU of this machine
+/// Measures cuda-um, raw CUDA and other libraries on the GPU of this machine
 ///
-/// Writes bench.json, bench.md, a plot for each measurement and one of the whole. Progress goes to standard error.
+/// Writes bench.json, bench.md, a plot for each measurement and an overview plot. Progress goes to standard error.
 #[derive(Parser)]
 struct Args {
     /// Predict with the simulator's cost model instead of measuring on a GPU
     #[arg(long)]
     sim: bool,
-    /// Sizes up to 16 MiB only, and a third of the rounds
+    /// Only sizes up to 16 MiB, and a third of the rounds
     #[arg(long)]
     quick: bool,
-    /// Only these measurements, by their names or how their names begin
+    /// Run only these measurements, given by their names or the beginnings of their names
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
-    /// Folder for the results [default: docs/results/GPU in the repository, elsewhere ./results]
+    /// Folder for the results [default: docs/results/GPU in the repository, otherwise ./results]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// List the measurements, and measure nothing
+    /// Only list the measurements
     #[arg(long)]
     list: bool,
-    /// So many rounds for each size
+    /// Number of rounds for each size
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
 }

@@ -1,4 +1,4 @@
-//! Measures a cost model on the machine at hand: see "Calibrating" in docs/measuring.md.
+//! Measures a cost model on the local machine: see "Calibrating" in docs/measuring.md.
 
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -8,18 +8,18 @@ use std::process::ExitCode;
 use um_benches::calibrate::{Plan, calibrate};
 use um_benches::clock::Clock;
 
-/// Measures what moving memory costs on the GPU of this machine, and writes it as a cost model
+/// Measures the cost of moving memory on the GPU of this machine, and writes it as a cost model
 ///
-/// Progress, and what could not be measured, go to standard error. Exits with 1 if there is no GPU.
+/// Progress, and the values that could not be measured, go to standard error. Exits with 1 if there is no GPU.
 #[derive(Parser)]
 struct Args {
-    /// File for the model; standard output if not given
+    /// File for the model [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Pieces of 16 MiB instead of 128, and fewer samples
     #[arg(long)]
     quick: bool,
-    /// Measure the simulator's virtual clock (CUDA_UM_SIM_GPU says of which GPU): a test of the calibration
+    /// Measure the simulator's virtual clock (CUDA_UM_SIM_GPU selects the GPU): a test of the calibration
     #[arg(long)]
     sim: bool,
 }

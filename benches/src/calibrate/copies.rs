@@ -1,4 +1,4 @@
-//! Kernels, and copies that a program asks for.
+//! Kernels, and explicit copies.
 
 use super::{Bench, SMALL, fresh, slope, verify};
 use crate::raw::{Kind, Memory, Raw};
@@ -8,7 +8,7 @@ use cuda_um::UnifiedBuffer;
 /// The smallest copy from pageable memory that the driver stages.
 const STAGED: usize = 64 << 10;
 
-/// Seconds of `output = 2 × input` and the wait; verified.
+/// Seconds for `output = 2 × input` and the wait; verified.
 fn scale(bench: &Bench, from: Kind, to: Kind, bytes: usize) -> Result<f64> {
     let raw = &bench.raw;
     let source = fresh(bytes, 1);
@@ -33,7 +33,7 @@ pub(super) fn kernels(bench: &mut Bench) -> Result<()> {
     let large = bench.plan.large;
     let small = scale(bench, Kind::Device, Kind::Device, SMALL)?;
     let whole = scale(bench, Kind::Device, Kind::Device, large)?;
-    // It reads and writes as many.
+    // It reads and writes the same number of bytes.
     let rate = slope((2 * SMALL, small), (2 * large, whole));
     bench.rate("kernel_bytes_per_s", rate);
     let kernel = small - bench.launch() - (2 * SMALL) as f64 / rate;
@@ -44,7 +44,7 @@ pub(super) fn kernels(bench: &mut Bench) -> Result<()> {
 /// A kernel that reads mapped memory, and one that writes it; the other side is device memory.
 pub(super) fn mapped(bench: &mut Bench) -> Result<()> {
     let large = bench.plan.large;
-    // What the kernel takes longer than with the same bytes on the device.
+    // Additional time compared with the same kernel on device memory.
     let longer = |bytes: usize| {
         let read = scale(bench, Kind::Pinned, Kind::Device, bytes)?;
         let written = scale(bench, Kind::Device, Kind::Pinned, bytes)?;
@@ -58,7 +58,7 @@ pub(super) fn mapped(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Seconds of a copy between two memories of CUDA and the wait; verified.
+/// Seconds for a copy between two kinds of CUDA memory and the wait; verified.
 fn copy(bench: &Bench, from: Kind, to: Kind, bytes: usize) -> Result<f64> {
     let raw = &bench.raw;
     let source = fresh(bytes, 2);
@@ -78,7 +78,7 @@ fn copy(bench: &Bench, from: Kind, to: Kind, bytes: usize) -> Result<f64> {
     Ok(seconds)
 }
 
-/// Copies between pinned and device memory, both ways, and inside the device.
+/// Copies between pinned and device memory, in both directions, and inside the device.
 pub(super) fn pinned(bench: &mut Bench) -> Result<()> {
     let large = bench.plan.large;
     let both = |bytes| {
@@ -98,7 +98,7 @@ pub(super) fn pinned(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Seconds of `cudaMemcpy` from pageable memory, and to it; verified.
+/// Seconds for `cudaMemcpy` from pageable memory, and to it; verified.
 fn plain(bench: &Bench, kind: Kind, bytes: usize) -> Result<(f64, f64)> {
     let raw = &bench.raw;
     let source = fresh(bytes, 3);
@@ -143,7 +143,7 @@ pub(super) fn pageable(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Seconds of a copy by cuda-um into managed memory that is on the device, and back; verified.
+/// Seconds for a copy by cuda-um into managed memory that is on the device, and back; verified.
 fn through_threads(bench: &Bench, bytes: usize) -> Result<(f64, f64)> {
     let source = fresh(bytes, 4);
     let mut back = vec![f32::NAN; source.len()];
@@ -170,7 +170,7 @@ pub(super) fn staged(bench: &mut Bench) -> Result<()> {
         return Ok(());
     }
     let large = bench.plan.large;
-    // Two large sizes, which as many threads stage.
+    // Two large sizes that use the same number of threads.
     let part = through_threads(bench, large / 4)?;
     let whole = through_threads(bench, large)?;
     for (key, part, whole) in [

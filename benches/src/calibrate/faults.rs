@@ -1,5 +1,5 @@
-//! Page faults. The times are the machine's; how many faults there were is counted on the simulator, which does the same work:
-//! a driver tells no counts without a profiler. So these figures are what makes the simulator's sum come out right.
+//! Page faults. The times come from the machine. A driver reports no fault counts without a profiler, so the simulator does the
+//! same work and counts the faults. The resulting values make the simulator's times match the measured ones.
 
 use super::{Bench, SMALL, fresh, verify};
 use crate::raw::{Kind, Memory, Raw};
@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 /// Elements of a page.
 const PAGE: usize = 4096 / size_of::<f32>();
-/// Bytes that the host touches for the first time: more take long, and show no more.
+/// Bytes for the host's first access: more take longer, and give no better result.
 const FIRST_TOUCH: usize = 8 << 20;
 
 /// The host reads every page of memory that is on the device.
@@ -32,7 +32,7 @@ fn kernel_reads(raw: &Raw, memory: &Memory, output: &mut Memory) -> Result<()> {
     raw.synchronize()
 }
 
-/// What the simulator counts when work is done on memory of so many bytes that was prepared.
+/// The counts of the simulator for work on prepared memory of this size.
 fn counted(
     bytes: usize,
     prepare: impl FnOnce(&Raw, &mut Memory) -> Result<()>,
@@ -54,7 +54,7 @@ fn to_device(raw: &Raw, memory: &mut Memory) -> Result<()> {
     raw.synchronize()
 }
 
-/// Seconds in which the host faults memory back, and a kernel faults it in.
+/// Seconds in which the host moves memory back by faults, and a kernel moves it in by faults.
 fn back_and_in(bench: &Bench, bytes: usize) -> Result<(f64, f64)> {
     let raw = &bench.raw;
     let source = fresh(bytes, 6);
@@ -82,7 +82,7 @@ fn back_and_in(bench: &Bench, bytes: usize) -> Result<(f64, f64)> {
     Ok((back, faulted_in))
 }
 
-/// Seconds in which the host touches fresh memory for the first time.
+/// Seconds of the host's first access to fresh memory.
 fn first_touch(bench: &Bench) -> Result<f64> {
     bench.median(FIRST_TOUCH, |_| {
         let mut memory = bench.raw.allocate(Kind::Managed, FIRST_TOUCH / 4)?;
@@ -127,7 +127,7 @@ pub(super) fn faults(bench: &mut Bench) -> Result<()> {
         [cpu(SMALL)?, SMALL as f64, small_back],
         [cpu(large)?, large as f64, whole_back],
     );
-    // A driver that counts otherwise can make one of them negative: then neither means anything.
+    // If the driver counts in another way, one of them can be negative: then both are invalid.
     match solved {
         Some((fault, inverse_rate)) => {
             bench.time("cpu_fault_us", fault);
@@ -151,7 +151,7 @@ pub(super) fn faults(bench: &mut Bench) -> Result<()> {
         let counters = counted(bytes, prepare, work)?;
         anyhow::Ok((counters.gpu_faults as f64, counters.gpu_fault_groups as f64))
     };
-    // What is left of a time when the kernel itself and the copies are taken off.
+    // The remaining time without the kernel itself and the copies.
     let left = |bytes: usize, seconds: f64| {
         seconds
             - bench.launch()
@@ -187,7 +187,7 @@ pub(super) fn faults(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// The two unknowns of `a × x + b × y = c`, twice; `None` unless both are above zero.
+/// The two unknowns of two equations `a × x + b × y = c`; `None` unless both are positive.
 fn solve(first: [f64; 3], second: [f64; 3]) -> Option<(f64, f64)> {
     let determinant = first[0] * second[1] - first[1] * second[0];
     let x = (first[2] * second[1] - first[1] * second[2]) / determinant;

@@ -1,4 +1,4 @@
-//! Calls, allocations, and what one thread of the host copies.
+//! Calls, allocations, and copies by one host thread.
 
 use super::{Bench, SMALL, fresh, verify};
 use crate::raw::Kind;
@@ -8,14 +8,14 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// What larger allocations are made of.
+/// Large allocations consist of blocks of this size.
 const BLOCK: usize = 2 << 20;
-/// Blocks of an allocation that shows what the call takes.
+/// Number of blocks of an allocation that shows the cost of the call.
 const SOME_BLOCKS: usize = 2;
 /// Calls in a row: they fit into the driver's queue.
 const ROW: usize = 256;
 
-/// The host's time of one launch, memset, record, query and wait, of many in a row.
+/// The host time of one launch, memset, record, query and wait, out of many in a row.
 pub(super) fn calls(bench: &mut Bench) -> Result<()> {
     let raw = bench.raw.clone();
     let source = fresh(SMALL, 1);
@@ -50,7 +50,7 @@ pub(super) fn calls(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Allocations that nobody touches; freeing them is not timed.
+/// Allocations that are not touched; freeing them is not timed.
 pub(super) fn allocations(bench: &mut Bench) -> Result<()> {
     let raw = bench.raw.clone();
     let each = |kind, bytes: usize, count: usize| {
@@ -103,14 +103,14 @@ pub(super) fn allocations(bench: &mut Bench) -> Result<()> {
     bench.time("pinned_alloc_us", pinned_small);
     bench.rate("pin_bytes_per_s", large as f64 / (pinned - pinned_small));
     match pool {
-        // Allocating and freeing take about the same.
+        // An allocation and a free take about the same time.
         Ok(both) => bench.time("pool_alloc_us", both / 2.0),
         Err(error) => bench.note("pool_alloc_us", &error.to_string()),
     }
     Ok(())
 }
 
-/// Memory copied by one thread, and how long it takes to wake another one.
+/// The copy rate of one thread, and the time to wake another one.
 pub(super) fn threads(bench: &mut Bench) -> Result<()> {
     if bench.simulated() {
         return Ok(());
@@ -131,14 +131,14 @@ pub(super) fn threads(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Seconds until a sleeping thread has answered: two threads are woken one after the other.
+/// Seconds until a sleeping thread has answered; two threads are woken one after the other.
 fn there_and_back(bench: &Bench) -> Result<f64> {
     let (ask, asked) = mpsc::channel::<u64>();
     let (answer, answered) = mpsc::channel();
     thread::scope(|scope| {
         scope.spawn(move || asked.into_iter().try_for_each(|round| answer.send(round)));
         let seconds = bench.median(SMALL, |round| {
-            // Long enough for the other one to fall asleep.
+            // Long enough for the other thread to fall asleep.
             thread::sleep(Duration::from_millis(1));
             bench.clock.time(|| {
                 ask.send(round)?;
@@ -146,7 +146,7 @@ fn there_and_back(bench: &Bench) -> Result<f64> {
                 Ok(())
             })
         });
-        // The other thread ends when nobody can ask any more.
+        // The other thread ends when the channel is closed.
         drop(ask);
         seconds
     })

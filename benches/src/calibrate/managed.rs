@@ -4,10 +4,10 @@ use super::{Bench, SMALL, fresh, slope, verify};
 use crate::raw::Kind;
 use anyhow::Result;
 
-/// Bytes that the driver looks at one by one.
+/// Size of the blocks that the driver checks one by one.
 const BLOCK: usize = 2 << 20;
 
-/// What managed memory needs for all this.
+/// Checks that managed memory can migrate; otherwise notes the names as not measured.
 fn migrates(bench: &mut Bench, names: &[&str]) -> bool {
     let can = bench.device.capabilities().concurrent_managed_access;
     if !can {
@@ -18,7 +18,7 @@ fn migrates(bench: &mut Bench, names: &[&str]) -> bool {
     can
 }
 
-/// Seconds of a prefetch to the device, of another one that finds everything there, and of one to the host; verified.
+/// Seconds for a prefetch to the device, for another one with all data in place, and for one to the host; verified.
 fn prefetch(bench: &Bench, bytes: usize) -> Result<[f64; 3]> {
     let raw = &bench.raw;
     let source = fresh(bytes, 5);
@@ -70,7 +70,7 @@ pub(super) fn prefetches(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Fresh managed memory that a prefetch makes on the device.
+/// Fresh managed memory that a prefetch populates on the device.
 pub(super) fn populates(bench: &mut Bench) -> Result<()> {
     if !migrates(bench, &["device_populate_bytes_per_s"]) {
         return Ok(());
@@ -96,7 +96,7 @@ pub(super) fn populates(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Advice that maps nothing, and advice that maps what the host has written.
+/// Advice that maps nothing, and advice that maps memory that the host has written.
 pub(super) fn advice(bench: &mut Bench) -> Result<()> {
     if !migrates(bench, &["advise_us", "map_bytes_per_s"]) {
         return Ok(());

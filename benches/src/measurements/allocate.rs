@@ -1,7 +1,7 @@
 //! Allocating and freeing.
 #![allow(
     unsafe_code,
-    reason = "`assume_init` of a buffer of which one element is used"
+    reason = "`assume_init` of a buffer with one used element"
 )]
 
 use super::{KIB, MIB, Measurement};
@@ -17,20 +17,20 @@ use std::time::Duration;
 
 pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "allocate",
-    what: "Allocates and frees 64 times, one after the other, touching nothing; the time of one. From a pool 50,000 times; with 8 threads the \
-           time is divided by all they allocate. PyTorch and CuPy take memory from \
+    what: "Allocates and frees 64 times, one after the other, without touching the memory; the time of one. From a pool 50,000 times; with 8 threads the \
+           time is divided by the number of all allocations. PyTorch and CuPy take memory from \
            their caches. oxicuda's managed buffers are zeroed by the CPU.",
     run,
     notes,
 };
 
 const TIMES: usize = 64;
-/// The same for a pool, which is done with 64 before the clock moves.
+/// The number for a pool: 64 are too fast for the clock.
 const POOLED: usize = 50_000;
-/// Larger ones are no work for a pool that is kept small.
+/// Pools are kept small, so larger sizes are not measured with them.
 const LARGEST_POOLED: usize = MIB;
 
-/// Pools, and threads that allocate at a time.
+/// Names of the pools, with the number of threads that allocate at the same time.
 const POOLS: [(&str, usize); 2] = [("cuda-um, pool", 1), ("cuda-um, pool, 8 threads", 8)];
 
 fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
@@ -39,7 +39,7 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
         .sizes(&[4 * KIB, 64 * KIB, MIB, 16 * MIB, 256 * MIB])
     {
         let (raw, len) = (&bench.raw, bytes / 4);
-        // One value is written and read to verify.
+        // One value is written and read, to verify the memory.
         let mut case = Case::new(crate::measure::size_text(bytes), bytes, 1);
         case.ours("cuda-um, uninit and drop", |round| ours(bench, len, round));
         add_pools(bench, len, &mut case)?;
@@ -125,7 +125,7 @@ fn ours(bench: &Bench, len: usize, round: &mut Round<'_>) -> Result<Duration> {
     Ok(time)
 }
 
-/// A warm pool: with one thread, and the time of one with eight threads at a time.
+/// A warm pool: with one thread, and with eight threads at the same time.
 fn add_pools<'a>(bench: &'a Bench, len: usize, case: &mut Case<'a>) -> Result<()> {
     if len * size_of::<f32>() > LARGEST_POOLED {
         return Ok(());
@@ -155,14 +155,14 @@ fn add_pools<'a>(bench: &'a Bench, len: usize, case: &mut Case<'a>) -> Result<()
     Ok(())
 }
 
-/// What eight threads get done.
+/// The throughput of eight threads.
 fn notes(cases: &[CaseReport]) -> Vec<String> {
     let [(one, _), (eight, _)] = POOLS;
     let gain = |case: &CaseReport| {
         let (one, eight) = (case.median(one)?, case.median(eight)?);
         let ratio = if eight > 0.0 { one / eight } else { 1.0 };
         Some(format!(
-            "{}: 8 threads of one pool get × {ratio:.2} as much done as one",
+            "{}: 8 threads with one pool have × {ratio:.2} the throughput of one thread",
             case.label
         ))
     };

@@ -13,9 +13,9 @@ use um_kernels::Scale;
 
 pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "alternating",
-    what: "One turn of four: a kernel reads the whole buffer (out = 2 × in, out in device memory) and is waited for, then the CPU \
-           reads one number of each page of 4 KiB. Nobody writes, and nobody prefetches; pages move, or are duplicated, as the driver \
-           does it. One turn is made before. With and without the pattern, or the advice, that the memory is mostly read.",
+    what: "One turn of four: a kernel reads the whole buffer (out = 2 × in, out in device memory), the host waits for it, then the CPU \
+           reads one number of each page of 4 KiB. There are no writes and no prefetches; the driver decides if pages move or are duplicated. \
+           One turn is made before. With and without the read-mostly pattern or advice.",
     run,
     notes,
 };
@@ -36,7 +36,8 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
         let output = RefCell::new(DeviceBuffer::<f32>::zeroed(&bench.device, len)?);
         let raw_output = RefCell::new(raw.allocate(Kind::Device, len)?);
         let mut case = Case::of_bytes(bytes);
-        // Managed memory is made anew in each sample: no two contenders hold any at a time, and advice begins from nothing.
+        // Managed memory is allocated again in each sample: only one contender has any at a time, and each sample starts
+        // without advice.
         for (name, read_mostly) in OURS.into_iter().zip([true, false]) {
             let (output, scale) = (&output, &scale);
             case.ours(name, move |round| {
@@ -103,7 +104,7 @@ fn ours(
     Ok(time)
 }
 
-/// Reads one number of each page. The sum is the same to the bit where the numbers are.
+/// Reads one number of each page. Equal numbers give a bit-identical sum.
 fn look(numbers: &[f32]) -> f32 {
     numbers.iter().step_by(PAGE).sum()
 }

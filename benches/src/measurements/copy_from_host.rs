@@ -1,4 +1,4 @@
-//! A slice of the program's memory into a buffer that is there.
+//! Copies a slice of the program's memory into an existing buffer.
 
 use super::{Measurement, SIZES};
 use crate::Bench;
@@ -14,14 +14,14 @@ pub(super) const RETURNED: Measurement = Measurement {
     name: "copy_from_host",
     what: "Copies a slice of ordinary (pageable) memory into a buffer that lives on the GPU, until the call has returned and the \
            slice may be used again. The data may not have arrived then: cudaMemcpy does not wait for small ones. The pinned \
-           contenders find their data in pinned memory, and are waited for, since the call returns at once.",
+           contenders have their data in pinned memory, and the host waits for them, because the call returns at once.",
     run: |bench, cases| run(bench, cases, false),
     notes: super::no_notes,
 };
 
 pub(super) const ARRIVED: Measurement = Measurement {
     name: "copy_from_host_arrived",
-    what: "The same, until the data have arrived: after each call the device is waited for.",
+    what: "The same, until the data have arrived: after each call the host waits for the device.",
     run: |bench, cases| run(bench, cases, true),
     notes: super::no_notes,
 };

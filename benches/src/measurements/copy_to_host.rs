@@ -1,4 +1,4 @@
-//! A buffer on the GPU into a slice of the program's memory.
+//! Copies a buffer on the GPU into a slice of the program's memory.
 
 use super::{Measurement, SIZES};
 use crate::Bench;
@@ -12,8 +12,8 @@ use serde_json::json;
 
 pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "copy_to_host",
-    what: "Copies a buffer that lives on the GPU into a slice of ordinary (pageable) memory whose pages are there. The pinned \
-           contender leaves its data in pinned memory.",
+    what: "Copies a buffer that lives on the GPU into a slice of ordinary (pageable) memory with populated pages. The pinned \
+           contender copies its data only to pinned memory.",
     run,
     notes: super::no_notes,
 };

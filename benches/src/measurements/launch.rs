@@ -1,4 +1,4 @@
-//! What the tracking of buffers costs a launch.
+//! The cost of buffer tracking for a launch.
 
 use super::{FACTOR, Measurement};
 use crate::Bench;
@@ -12,12 +12,12 @@ use um_kernels::Scale;
 pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "launch",
     what: "Host time of one launch of a kernel that does almost nothing (256 elements), over 500 launches in a row on one stream, \
-           which fit into the driver's queue; the wait at the end is not timed. The raw stream is a non-blocking one, as ours.",
+           which fit into the driver's queue; the wait at the end is not timed. The raw stream is non-blocking, like ours.",
     run,
     notes: super::no_notes,
 };
 
-/// Fewer than the driver's queue takes before it makes the host wait.
+/// Fewer than fit into the driver's queue; beyond that the host waits.
 const LAUNCHES: u32 = 500;
 const LEN: usize = 256;
 

@@ -1,7 +1,7 @@
-//! What a pool that has given out much costs.
+//! The cost of a pool with many live buffers.
 #![allow(
     unsafe_code,
-    reason = "`assume_init` of a buffer of which one element is used"
+    reason = "`assume_init` of a buffer with one used element"
 )]
 
 use super::Measurement;
@@ -14,9 +14,9 @@ use std::cell::RefCell;
 
 pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "pool_growth",
-    what: "Allocates and frees a buffer of 256 bytes, 5000 times, while so many others of a pool are alive; the time of one. \
-           Replacing: each time another one of those alive is freed, and then one is allocated. Raw: in the order of a stream, from \
-           the device's own pool, of which as many are alive.",
+    what: "Allocates and frees a buffer of 256 bytes, 5000 times, while this number of other buffers of a pool is live; the time of one. \
+           Replacing: each time another one of the live buffers is freed, and then one is allocated. Raw: in stream order, from \
+           the device's default pool, with the same number of live allocations.",
     run,
     notes,
 };
@@ -24,11 +24,11 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
 /// Bytes of a buffer, and elements.
 const BYTES: usize = 256;
 const LEN: usize = BYTES / size_of::<f32>();
-/// Buffers that are alive; 10^6 of them are 256 MB.
+/// Number of live buffers; 10^6 of them are 256 MB.
 const ALIVE: [usize; 5] = [100, 1000, 10_000, 100_000, 1_000_000];
 /// Allocations in a sample.
 const TIMES: usize = 5000;
-/// Far from the last one, and without a divisor in common with the numbers alive: every one gets its turn.
+/// Far from the previous one, and coprime to the numbers of live buffers, so that every buffer is replaced in turn.
 const STRIDE: usize = 61_803;
 
 const OURS: [&str; 2] = ["cuda-um, pool", "cuda-um, pool, replacing"];
@@ -44,7 +44,7 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
             .collect::<Result<Vec<_>, _>>()?;
         let held = RefCell::new(held);
         let raw_held = raw.hold_in_order(BYTES, alive)?;
-        // One value is written and read to verify.
+        // One value is written and read, to verify the memory.
         let label = format!("10^{} alive", alive.ilog10());
         let mut case = Case::new(label, alive * BYTES, 1);
         case.ours(OURS[0], |round| {
@@ -83,7 +83,7 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
     Ok(())
 }
 
-/// The next buffer holds what is written into it.
+/// Checks that the next buffer keeps the written value.
 fn verify(pool: &UnifiedPool, round: &mut Round<'_>) -> Result<()> {
     // SAFETY: only the last element is read below, and it is written before.
     let mut buffer = unsafe { pool.uninit::<f32>(LEN)?.assume_init() };

@@ -1,4 +1,4 @@
-//! Prefetching, through the library and by hand.
+//! Prefetches, through the library and with raw CUDA.
 
 use super::{Measurement, SIZES};
 use crate::Bench;
@@ -19,12 +19,12 @@ pub(super) const MOVING: Measurement = Measurement {
 
 pub(super) const THERE: Measurement = Measurement {
     name: "prefetch_there",
-    what: "64 prefetches to the GPU of what is there already; the time of one, with its share of the wait at the end.",
+    what: "64 prefetches to the GPU of data that are already there; the time of one, with its share of the wait at the end.",
     run: |bench, cases| run(bench, cases, already_there),
     notes: super::no_notes,
 };
 
-/// Prefetches in a sample of what is there.
+/// Number of prefetches in a sample with data in place.
 const IDLE: usize = 64;
 
 fn run(

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "prefetch_batch",
-    what: "64 tensors of 64 KiB that the host has just written are prefetched to the GPU, and waited for: tensors of a pool as one \
-           batch; tensors that are allocations of their own, one by one and by cudaMemPrefetchBatchAsync; and tensors that a careful \
-           programmer has put into one allocation, by one prefetch of it.",
+    what: "64 tensors of 64 KiB that the host has just written are prefetched to the GPU, including the wait: tensors of a pool as one \
+           batch; tensors in separate allocations, one by one and by cudaMemPrefetchBatchAsync; and tensors that a careful \
+           programmer has put into one allocation, by one prefetch.",
     run: |bench, cases| {
         cases.push(case(bench)?);
         Ok(())
@@ -76,7 +76,7 @@ fn case(bench: &Bench) -> Result<CaseReport> {
     Ok(case.run(&bench.clock, &bench.settings))
 }
 
-/// The host writes all, `prefetch` is timed with the wait, and what has moved is verified.
+/// The host writes all tensors, `prefetch` is timed with the wait, and the moved data are verified.
 fn sample(
     raw: &Raw,
     memories: &mut [Memory],

@@ -18,9 +18,9 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "recall",
     what: "For each query the 10 targets of the highest cosine, exact, in single precision: queries × targets × 768, random unit \
            vectors, targets in device memory, queries (fresh each round) and results prefetched. The kernels and the wait are timed; \
-           ours work out the norms each time, PyTorch (matmul, then topk) takes them as given. The first queries of each round are \
-           verified with the CPU twin, and the lists found through a filter are compared to the bit with those found without. \
-           Prepared targets are converted before the time is taken.",
+           ours compute the norms each time, PyTorch (matmul, then topk) does not. The first queries of each round are \
+           verified with the CPU reference, and the lists found with a filter are compared bit for bit with those found without. \
+           Prepared targets are converted before the timed part.",
     run,
     notes: super::no_notes,
 };
@@ -29,14 +29,14 @@ const DIM: usize = 768;
 const K: usize = 10;
 /// Queries that are verified each round.
 const VERIFIED: usize = 4;
-/// What rounding may do to a cosine: single precision, tf32, and bf16, whose results have 8 bits, too.
+/// The allowed rounding error of a cosine: single precision, tf32, and bf16 (its results also have 8 bits).
 const SINGLE: f32 = 1e-4;
 const TF32: f32 = 4e-3;
 const BF16: f32 = 2e-2;
 
 fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
     let (queries, targets) = match (bench.clock.is_simulated(), bench.settings.quick) {
-        // The simulator runs the CPU twin.
+        // The simulator runs the CPU reference.
         (true, true) => (&[100][..], &[1000][..]),
         (true, false) => (&[1000][..], &[10_000][..]),
         (false, true) => (&[1000][..], &[10_000, 100_000][..]),
@@ -161,7 +161,7 @@ fn case(bench: &Bench, queries: usize, targets: usize) -> Result<CaseReport> {
     Ok(report)
 }
 
-/// The buffers of our searches, and what was found last.
+/// The buffers of our searches, and the latest results.
 struct Ours {
     asked: UnifiedBuffer<f32>,
     scores: UnifiedBuffer<f32>,
@@ -172,7 +172,7 @@ struct Ours {
     unfiltered: Option<(u64, Lists)>,
 }
 
-/// Scores as bits, and places.
+/// Scores as bits, and indices.
 type Lists = (Vec<u32>, Vec<u32>);
 
 impl Ours {
@@ -221,7 +221,7 @@ impl Ours {
     }
 }
 
-/// The queries of a round, and what the CPU twin finds for the first of them.
+/// The queries of a round, and the result of the CPU reference for the first ones.
 struct Task<'a> {
     round: Option<u64>,
     queries: Vec<f32>,
@@ -241,7 +241,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Makes the round's queries, unless they are made.
+    /// Makes the queries of the round, if they do not exist yet.
     fn at(&mut self, round: &Round<'_>) -> Result<()> {
         if self.round == Some(round.number) {
             return Ok(());
@@ -265,11 +265,11 @@ impl<'a> Task<'a> {
         tolerance: f32,
     ) -> Result<()> {
         let holds = self.holds(scores, best, tolerance);
-        round.verify_that(holds, "other neighbours than the CPU twin's")
+        round.verify_that(holds, "other results than the CPU reference")
     }
 
-    /// Each score is that of its place in the twin's list, and is the cosine of the target that is named, and no target is named
-    /// twice: rounding may exchange neighbours whose cosines are almost equal, and nothing else.
+    /// True if each score is equal to the score at the same place of the reference list, and is the cosine of the named target,
+    /// and no target occurs twice: rounding may only exchange targets with almost equal cosines.
     fn holds(&self, scores: &[f32], best: &[u32], tolerance: f32) -> bool {
         let near = |a: f32, b: f32| (a - b).abs() < tolerance;
         let right = |place: usize| {
@@ -287,7 +287,7 @@ impl<'a> Task<'a> {
     }
 }
 
-/// Files through which the peer gets the same vectors; removed in the end.
+/// The files that pass the vectors to the peer; removed at the end.
 struct Files(PathBuf);
 
 impl Files {

@@ -12,8 +12,8 @@ use um_kernels::Scale;
 
 pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "rewrite",
-    what: "A buffer lives on the GPU. The host replaces all of it by what a slice holds, a kernel reads it (out = 2 × in, out in \
-           device memory), and the stream is waited for.",
+    what: "A buffer lives on the GPU. The host replaces all of it with the contents of a slice, a kernel reads it (out = 2 × in, out in \
+           device memory), and the host waits for the stream.",
     run,
     notes: super::no_notes,
 };

@@ -1,4 +1,4 @@
-//! The host writes, one kernel works through it, the host reads.
+//! The host writes, one kernel processes the data, and the host reads.
 
 use super::{FACTOR, Measurement, POWERS};
 use crate::Bench;
@@ -14,8 +14,8 @@ use um_kernels::Scale;
 pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "round_trip",
     what: "Data in a slice of ordinary memory goes through a kernel (out = 2 × in) into another slice; the size is that of the data \
-           one way. Buffers are there before, and have been used once. Every contender may do that as it likes: copy the slices, or \
-           write and read pinned, managed or mapped memory with the CPU. Auto is told the patterns: StreamOnce and ReadBack.",
+           one way. Buffers exist before, and have been used once. Every contender uses its own method: copy the slices, or \
+           write and read pinned, managed or mapped memory with the CPU. Auto gets the patterns StreamOnce and ReadBack.",
     run,
     notes,
 };
@@ -39,7 +39,7 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
         };
         let mut case = Case::of_bytes(bytes);
 
-        // Managed memory is made anew in each sample, used once and then timed: no two contenders hold any at a time.
+        // Managed memory is allocated again in each sample, used once and then timed: only one contender has any at a time.
         for (name, placement) in [
             ("cuda-um, copies", Placement::Managed),
             ("cuda-um, Auto", Placement::Auto),
@@ -161,7 +161,7 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
     Ok(())
 }
 
-/// Auto beside the best by hand.
+/// Compares Auto with the best hand-written version.
 fn notes(cases: &[CaseReport]) -> Vec<String> {
     let against = |case: &CaseReport| {
         let auto = case.median("cuda-um, Auto")?;
@@ -170,7 +170,7 @@ fn notes(cases: &[CaseReport]) -> Vec<String> {
             .filter_map(|name| Some((case.median(name)?, name)))
             .min_by(|a, b| a.0.total_cmp(&b.0))?;
         Some(format!(
-            "{}: Auto takes {:.2} of the best by hand ({})",
+            "{}: Auto takes {:.2} of the time of the best hand-written version ({})",
             case.label,
             auto / by_hand.0,
             by_hand.1

@@ -1,5 +1,5 @@
 //! Advice, memset and events.
-#![allow(unsafe_code, reason = "calls CUDA by its own functions")]
+#![allow(unsafe_code, reason = "calls raw CUDA")]
 
 use super::{Kind, Memory, Raw, check};
 use anyhow::{Result, bail, ensure};
@@ -8,17 +8,17 @@ use std::ptr::null_mut;
 use std::rc::Rc;
 use sys::cudaMemoryAdvise;
 
-/// An event without times, destroyed when dropped.
+/// An event without timing, destroyed when dropped.
 pub struct Mark {
     raw: Rc<Raw>,
     event: sys::cudaEvent_t,
 }
 
 impl Raw {
-    /// `cudaMemAdvise`: device 0 will use managed memory where it is; or no longer.
+    /// `cudaMemAdvise`: sets or unsets accessed-by for device 0 on managed memory.
     ///
     /// # Errors
-    /// What CUDA reports.
+    /// CUDA reports an error.
     pub fn advise_accessed_by(&self, memory: &Memory, on: bool) -> Result<()> {
         let advice = match on {
             true => cudaMemoryAdvise::cudaMemAdviseSetAccessedBy,
@@ -27,18 +27,18 @@ impl Raw {
         self.advise(memory, advice)
     }
 
-    /// `cudaMemAdvise` of managed memory: the device and the host mostly read it.
+    /// `cudaMemAdvise`: sets read-mostly on managed memory.
     ///
     /// # Errors
-    /// What CUDA reports.
+    /// CUDA reports an error.
     pub fn advise_read_mostly(&self, memory: &Memory) -> Result<()> {
         self.advise(memory, cudaMemoryAdvise::cudaMemAdviseSetReadMostly)
     }
 
-    /// `cudaMemAdvise`: managed memory will no longer mostly be read.
+    /// `cudaMemAdvise`: unsets read-mostly on managed memory.
     ///
     /// # Errors
-    /// What CUDA reports.
+    /// CUDA reports an error.
     pub fn unadvise_read_mostly(&self, memory: &Memory) -> Result<()> {
         self.advise(memory, cudaMemoryAdvise::cudaMemAdviseUnsetReadMostly)
     }
@@ -66,21 +66,21 @@ impl Raw {
     /// Enqueues `cudaMemsetAsync` of device memory to zero.
     ///
     /// # Errors
-    /// What CUDA reports.
+    /// CUDA reports an error.
     pub fn clear(&self, memory: &mut Memory) -> Result<()> {
         ensure!(memory.kind == Kind::Device, "for device memory");
         self.busy.set(true);
         let bytes = memory.len * size_of::<f32>();
-        // SAFETY: the device memory is that long, and borrowed exclusively; the host cannot touch it.
+        // SAFETY: the device memory has this length, and is borrowed exclusively; the host cannot access it.
         let code =
             unsafe { (self.table.cudaMemsetAsync)(memory.pointer.cast(), 0, bytes, self.stream) };
         check(&self.table, "cudaMemsetAsync", code)
     }
 
-    /// `cudaEventCreateWithFlags`, without times.
+    /// `cudaEventCreateWithFlags`, without timing.
     ///
     /// # Errors
-    /// What CUDA reports.
+    /// CUDA reports an error.
     pub fn mark(self: &Rc<Self>) -> Result<Mark> {
         let mut event = null_mut();
         // SAFETY: the place is valid for the call.
@@ -99,7 +99,7 @@ impl Mark {
     /// `cudaEventRecord`.
     ///
     /// # Errors
-    /// What CUDA reports.
+    /// CUDA reports an error.
     pub fn record(&self) -> Result<()> {
         let raw = &self.raw;
         // SAFETY: event and stream live.
@@ -110,7 +110,7 @@ impl Mark {
     /// `cudaEventQuery` of an event that has completed.
     ///
     /// # Errors
-    /// What CUDA reports; that it has not completed is an error too.
+    /// CUDA reports an error; an event that has not completed is also an error.
     pub fn query(&self) -> Result<()> {
         // SAFETY: the event lives.
         let code = unsafe { (self.raw.table.cudaEventQuery)(self.event) };
@@ -120,7 +120,7 @@ impl Mark {
     /// `cudaStreamWaitEvent` on the stream itself.
     ///
     /// # Errors
-    /// What CUDA reports.
+    /// CUDA reports an error.
     pub fn hold_stream(&self) -> Result<()> {
         let raw = &self.raw;
         // SAFETY: event and stream live.
@@ -131,7 +131,7 @@ impl Mark {
 
 impl Drop for Mark {
     fn drop(&mut self) {
-        // SAFETY: made by `mark`; CUDA lets an event go when work is done with it.
+        // SAFETY: created by `mark`; CUDA releases the event when its work is done.
         unsafe { (self.raw.table.cudaEventDestroy)(self.event) };
     }
 }

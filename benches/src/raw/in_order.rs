@@ -1,5 +1,5 @@
-//! Memory that is allocated and freed in the order of the stream: `cudaMallocAsync`.
-#![allow(unsafe_code, reason = "calls CUDA by its own functions")]
+//! Stream-ordered memory: `cudaMallocAsync`.
+#![allow(unsafe_code, reason = "calls raw CUDA")]
 
 use super::{Raw, check};
 use anyhow::{Result, ensure};
@@ -8,20 +8,20 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::rc::Rc;
 
-/// Allocations in the order of a stream that are alive until this is dropped.
+/// Stream-ordered allocations that stay live until this is dropped.
 pub struct Held {
     raw: Rc<Raw>,
     pointers: Vec<*mut c_void>,
 }
 
 impl Raw {
-    /// `cudaMallocAsync` and `cudaFreeAsync` from the device's own pool, in the order of the stream.
+    /// `cudaMallocAsync` and `cudaFreeAsync` from the device's default pool, in stream order.
     ///
     /// # Errors
-    /// What CUDA reports.
+    /// CUDA reports an error.
     pub fn allocate_and_free_in_order(&self, bytes: usize) -> Result<()> {
         let mut pointer = null_mut();
-        // SAFETY: the place is valid for the call; nothing uses the memory.
+        // SAFETY: the place is valid for the call; the memory is not used.
         unsafe {
             let code = (self.table.cudaMallocAsync)(&mut pointer, bytes, self.stream);
             check(&self.table, "cudaMallocAsync", code)?;
@@ -30,10 +30,10 @@ impl Raw {
         }
     }
 
-    /// Writes a number to the end of memory from `cudaMallocAsync`, and returns what is read from there.
+    /// Writes a number to the end of memory from `cudaMallocAsync`, and returns the number that is read from there.
     ///
     /// # Errors
-    /// What CUDA reports.
+    /// CUDA reports an error.
     pub fn through_memory_in_order(&self, bytes: usize, number: f32) -> Result<f32> {
         ensure!(bytes >= size_of::<f32>(), "no room for a number");
         let (table, size) = (&self.table, size_of::<f32>());
@@ -59,10 +59,10 @@ impl Raw {
         Ok(found)
     }
 
-    /// `cudaMallocAsync`, so many times.
+    /// Calls `cudaMallocAsync` `count` times.
     ///
     /// # Errors
-    /// What CUDA reports.
+    /// CUDA reports an error.
     pub fn hold_in_order(self: &Rc<Self>, bytes: usize, count: usize) -> Result<Held> {
         let mut held = Held {
             raw: Rc::clone(self),
@@ -84,7 +84,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         let table = &self.raw.table;
         for pointer in self.pointers.drain(..) {
-            // SAFETY: allocated in the order of this stream, used by nobody, and freed once.
+            // SAFETY: allocated in the order of this stream, not used by other work, and freed once.
             let code = unsafe { (table.cudaFreeAsync)(pointer, self.raw.stream) };
             if let Err(error) = check(table, "cudaFreeAsync", code) {
                 eprintln!("um_bench: {error}");

@@ -1,5 +1,5 @@
-//! The three kinds of memory, and the host's eyes on them.
-#![allow(unsafe_code, reason = "calls CUDA by its own functions")]
+//! The three kinds of memory, and host access to them.
+#![allow(unsafe_code, reason = "calls raw CUDA")]
 
 use super::{Raw, check};
 use anyhow::{Context, Result};
@@ -8,18 +8,18 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::rc::Rc;
 
-/// Which memory.
+/// The kind of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `cudaMalloc`
     Device,
     /// `cudaMallocManaged`
     Managed,
-    /// `cudaHostAlloc`, mapped: the device knows it by the same address.
+    /// `cudaHostAlloc`, mapped: the device uses the same address.
     Pinned,
 }
 
-/// Memory of CUDA, given back when dropped.
+/// Memory of CUDA, freed when dropped.
 pub struct Memory {
     raw: Rc<Raw>,
     pub(super) pointer: *mut f32,
@@ -28,10 +28,10 @@ pub struct Memory {
 }
 
 impl Raw {
-    /// `len` elements; what they hold is whatever is there.
+    /// Allocates `len` elements with undefined contents.
     ///
     /// # Errors
-    /// What CUDA reports.
+    /// CUDA reports an error.
     pub fn allocate(self: &Rc<Self>, kind: Kind, len: usize) -> Result<Memory> {
         let table = &self.table;
         let mut pointer: *mut c_void = null_mut();
@@ -64,18 +64,18 @@ impl Raw {
 }
 
 impl Memory {
-    /// The elements, for the host.
+    /// The elements, for reading on the host.
     ///
     /// # Panics
     /// If this is device memory, or if the stream was not waited for.
     pub fn host(&self) -> &[f32] {
         self.assert_idle();
-        // SAFETY: the host may touch this kind, for so many elements, and no device works: every bit pattern is an `f32`, and CUDA
-        // gives no memory that is not initialised in the sense of the language.
+        // SAFETY: the host may access this kind of memory, for this number of elements, and no device work is in flight. Every
+        // bit pattern is an `f32`, and memory from CUDA counts as initialised.
         unsafe { std::slice::from_raw_parts(self.pointer, self.len) }
     }
 
-    /// The elements, for the host to write.
+    /// The elements, for writing on the host.
     ///
     /// # Panics
     /// As for [`host`](Self::host).
@@ -86,14 +86,14 @@ impl Memory {
     }
 
     fn assert_idle(&self) {
-        assert!(self.kind != Kind::Device, "the host cannot touch this");
+        assert!(self.kind != Kind::Device, "the host cannot access this");
         assert!(!self.raw.busy.get(), "wait for the stream first");
     }
 
-    /// Frees, with the error that dropping it would swallow.
+    /// Frees the memory, and returns the error that a drop would ignore.
     ///
     /// # Errors
-    /// What CUDA reports.
+    /// CUDA reports an error.
     pub fn free(mut self) -> Result<()> {
         self.release().context("freeing")
     }
@@ -107,7 +107,7 @@ impl Memory {
         if self.raw.busy.get() {
             self.raw.synchronize()?;
         }
-        // SAFETY: allocated by the function's twin, and no work uses it.
+        // SAFETY: allocated by the matching function, and no work uses it.
         unsafe {
             match self.kind {
                 Kind::Pinned => check(table, "cudaFreeHost", (table.cudaFreeHost)(pointer.cast())),

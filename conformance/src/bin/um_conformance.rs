@@ -1,4 +1,4 @@
-//! `um_conformance`: runs the cases on a machine, and compares two runs. `docs/conformance.md` says more.
+//! `um_conformance`: runs the cases on a machine, and compares two runs. See `docs/conformance.md`.
 
 use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
@@ -10,7 +10,7 @@ use um_conformance::compare::{compare, table};
 use um_conformance::declared::Declared;
 use um_conformance::{Choice, GPUS, Machine, Outcome, Record, Run, VERSIONS, cases, file, run};
 
-/// CUDA's rules as cases that run alike on the simulator and on a GPU
+/// CUDA's rules as cases that run unchanged on the simulator and on a GPU
 #[derive(Parser)]
 #[command(version)]
 enum Command {
@@ -20,27 +20,27 @@ enum Command {
     Run {
         #[command(flatten)]
         machine: MachineArgs,
-        /// Write what was seen to this file
+        /// Write the observations to this file
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
-        /// Only the cases whose names hold this
+        /// Run only the cases with this text in their names
         #[arg(long, value_name = "TEXT", default_value = "")]
         only: String,
     },
-    /// Compare a run on a GPU with one on the simulator; the exit status is 1 if they differ in what is not declared
+    /// Compare a run on a GPU with one on the simulator; the exit status is 1 if there is an undeclared difference
     Compare {
-        /// What a run on a GPU has written
+        /// The output of a run on a GPU
         gpu: PathBuf,
-        /// What a run on the simulator has written
+        /// The output of a run on the simulator
         sim: PathBuf,
-        /// The differences that are known (conformance/declared.toml)
+        /// The known differences (conformance/declared.toml)
         #[arg(long, value_name = "FILE")]
         declared: PathBuf,
         /// Write the table to this file
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
     },
-    /// Run one case in this process and print its record: how `run` keeps what may break the context apart
+    /// Run one case in this process and print its record; `run` uses this for cases that may break the context
     #[command(hide = true)]
     Case {
         /// The case
@@ -52,7 +52,7 @@ enum Command {
 
 #[derive(Args)]
 struct MachineArgs {
-    /// What to run on
+    /// The runtime for the cases
     #[arg(long)]
     runtime: Runtime,
     /// The simulator's generation of GPU
@@ -172,7 +172,7 @@ fn compare_runs(gpu: &Path, sim: &Path, declared: &Path, out: &Path) -> Result<E
     fs::write(out, table(&gpu, &sim, &declared, &comparison))
         .with_context(|| format!("cannot write {}", out.display()))?;
     for fault in &comparison.faults {
-        // Texts of other machines may hold anything.
+        // Texts from other machines may contain any character.
         eprintln!("{}", fault.replace(char::is_control, " "));
     }
     println!(
@@ -187,7 +187,8 @@ fn compare_runs(gpu: &Path, sim: &Path, declared: &Path, out: &Path) -> Result<E
 
 fn read(path: &Path) -> Result<Run> {
     let text = file::read(path)?;
-    serde_json::from_str(&text).with_context(|| format!("{} is no run", path.display()))
+    serde_json::from_str(&text)
+        .with_context(|| format!("{} is not the output of a run", path.display()))
 }
 
 fn status(good: bool) -> ExitCode {

@@ -1,6 +1,6 @@
-//! Codes.
+//! Result codes.
 
-/// What a call gives. The runtime's and the driver's numbers agree where both have the code.
+/// The result code of a call. The runtime and the driver use the same numbers for codes that both have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Code(pub(crate) u32);
 

@@ -1,4 +1,4 @@
-//! What a case works with.
+//! The interface of the cases to CUDA.
 
 use super::Code;
 use crate::{Failure, Machine, Value, Verdict};
@@ -6,18 +6,18 @@ use cuda_um_sys::Table;
 use std::cell::RefCell;
 use std::fmt::Debug;
 
-/// What a case works with: CUDA's functions, and a notebook.
+/// The interface of a case: CUDA's functions, and a list of observations.
 pub struct Cuda<'m> {
     pub(crate) machine: &'m Machine,
     seen: RefCell<Vec<(String, Value)>>,
-    /// The failures in the drops of guards, which return nothing.
+    /// Failures in the drops of guards, which cannot return an error.
     late: RefCell<Vec<String>>,
-    /// Functions that give no code: a simulator's log has not got them.
+    /// Calls of functions without a result code, which are not in a simulator's log.
     pub(super) asked: RefCell<Vec<&'static str>>,
 }
 
 impl<'m> Cuda<'m> {
-    /// For one case.
+    /// Creates the interface for one case.
     pub(crate) fn new(machine: &'m Machine) -> Self {
         Self {
             machine,
@@ -31,7 +31,7 @@ impl<'m> Cuda<'m> {
         &self.machine.table
     }
 
-    /// Writes down what was seen.
+    /// Records an observation.
     pub(crate) fn note(&self, what: &str, value: Value) {
         self.seen.borrow_mut().push((what.to_owned(), value));
     }
@@ -40,7 +40,7 @@ impl<'m> Cuda<'m> {
         self.seen.into_inner()
     }
 
-    /// What the case itself has asked for about errors.
+    /// True if the case itself has called this function about errors.
     pub(crate) fn has_asked(&self, function: &str) -> bool {
         self.asked.borrow().contains(&function)
     }
@@ -49,7 +49,7 @@ impl<'m> Cuda<'m> {
         self.late.borrow_mut().push(what);
     }
 
-    /// What guards could not give back.
+    /// The failures in the drops of guards.
     pub(crate) fn complaints(&self) -> Verdict {
         match self.late.borrow().as_slice() {
             [] => Ok(()),
@@ -57,7 +57,7 @@ impl<'m> Cuda<'m> {
         }
     }
 
-    /// A call that the case only prepares with: it must succeed.
+    /// For a call in a preparation: it must succeed.
     pub(crate) fn ok(&self, what: &str, code: Code) -> Verdict {
         match code {
             Code::SUCCESS => Ok(()),
@@ -65,7 +65,7 @@ impl<'m> Cuda<'m> {
         }
     }
 
-    /// The rule: the call gives this code.
+    /// For the rule: the call returns this code.
     pub(crate) fn gives(&self, what: &str, code: Code, expected: Code) -> Verdict {
         self.note(what, Value::Text(self.text(code)));
         if code != Code::SUCCESS {
@@ -75,13 +75,13 @@ impl<'m> Cuda<'m> {
             return Ok(());
         }
         fail(format!(
-            "{what}: {}, and not {}",
+            "{what}: {}, expected {}",
             self.text(code),
             self.text(expected)
         ))
     }
 
-    /// The rule: the call is refused. CUDA documents no one code, so the code is written down to be compared.
+    /// For the rule: the call is refused. CUDA does not document a single code, so the code is recorded for the comparison.
     pub(crate) fn refuses(&self, what: &str, code: Code) -> Verdict {
         self.note(what, Value::Text(self.text(code)));
         self.forget_error();
@@ -91,22 +91,22 @@ impl<'m> Cuda<'m> {
         }
     }
 
-    /// The rule: this is what is seen.
+    /// For the rule: the observation has this value.
     pub(crate) fn is<T: PartialEq + Debug>(&self, what: &str, seen: T, expected: T) -> Verdict {
         self.note(what, Value::Text(format!("{seen:?}")));
         if seen == expected {
             return Ok(());
         }
-        fail(format!("{what}: {seen:?}, and not {expected:?}"))
+        fail(format!("{what}: {seen:?}, expected {expected:?}"))
     }
 
-    /// The rule: this holds.
+    /// For the rule: the condition is true.
     pub(crate) fn holds(&self, what: &str, holds: bool) -> Verdict {
         self.is(what, holds, true)
     }
 }
 
-/// A failure in the case's own words.
+/// A failure with a text of the case.
 pub(crate) fn fail<T>(text: impl Into<String>) -> Result<T, Failure> {
     Err(Failure(text.into()))
 }

@@ -6,14 +6,14 @@ use crate::Failure;
 use anyhow::{Result, ensure};
 use cuda_um_sys::{Table, cudaDeviceAttr as Attr};
 
-/// What a machine has; makes a context on each device.
+/// Reads the properties of a machine, and creates a context on each device.
 pub(crate) fn facts(table: &Table) -> Result<Facts> {
     let mut count = 0;
     // SAFETY: the place is valid for one write.
     let code = unsafe { (table.cudaGetDeviceCount)(&mut count) };
     ensure!(code.0 == 0, "cudaGetDeviceCount: error {}", code.0);
     for device in (0..count).rev() {
-        // SAFETY: a device that exists; freeing null makes the context, and nothing else.
+        // SAFETY: the device exists; freeing null only creates the context.
         let code = unsafe {
             (table.cudaSetDevice)(device);
             (table.cudaFree)(std::ptr::null_mut())
@@ -34,7 +34,7 @@ pub(crate) fn facts(table: &Table) -> Result<Facts> {
         let code = unsafe { (table.cudaDeviceCanAccessPeer)(&mut can, 0, 1) };
         code.0 == 0 && can == 1
     };
-    // SAFETY: takes nothing; forgets what unknown attributes have left.
+    // SAFETY: takes no arguments; it clears the errors of unknown attributes.
     unsafe { (table.cudaGetLastError)() };
     let host_tables = all(Attr::cudaDevAttrPageableMemoryAccessUsesHostPageTables);
     Ok(Facts {
@@ -96,7 +96,7 @@ impl Cuda<'_> {
     /// `cudaDeviceGetAttribute`: code and value.
     pub(crate) fn try_attribute(&self, attribute: u32, device: i32) -> (Code, i32) {
         let mut value = i32::MIN;
-        // SAFETY: the place is valid for one write; what is unknown is an error.
+        // SAFETY: the place is valid for one write; an unknown attribute or device is an error.
         let code =
             unsafe { (self.table().cudaDeviceGetAttribute)(&mut value, Attr(attribute), device) };
         (Code(code.0), value)
@@ -138,7 +138,7 @@ impl Cuda<'_> {
         Code(unsafe { (self.table().cudaDeviceDisablePeerAccess)(peer) }.0)
     }
 
-    /// `cudaStreamGetDevice`, where there is one.
+    /// `cudaStreamGetDevice`, if the version has it.
     pub(crate) fn device_of_stream(&self, stream: &super::Stream<'_>) -> Option<(Code, i32)> {
         let ask = self.table().cudaStreamGetDevice?;
         let mut device = -1;

@@ -35,7 +35,8 @@ impl Shape {
     }
 }
 
-/// Loads every kernel on every device. Early: a kernel that is loaded lazily, while another spins, would wait for it.
+/// Loads every kernel on every device, before the cases: a kernel that is loaded lazily while another kernel spins would wait
+/// for it.
 pub(crate) fn load_kernels(machine: &Machine) -> Result<()> {
     let (table, driver) = (&machine.table, machine.table.driver()?);
     let mut kernels = machine.kernels.lock().expect("no case has run");
@@ -58,7 +59,7 @@ pub(crate) fn load_kernels(machine: &Machine) -> Result<()> {
             let code =
                 unsafe { (driver.cuModuleGetFunction)(&mut function, module, c_name.as_ptr()) };
             ensure!(code.0 == 0, "{name}: error {}", code.0);
-            // SAFETY: as above. Asking for an attribute loads the kernel.
+            // SAFETY: as above. A query of an attribute loads the kernel.
             unsafe {
                 (driver.cuFuncGetAttribute)(&mut threads, sys::CUfunction_attribute(0), function);
             }
@@ -72,7 +73,7 @@ pub(crate) fn load_kernels(machine: &Machine) -> Result<()> {
 pub(crate) fn device_name(table: &Table, ordinal: i32) -> Result<String> {
     let driver = table.driver().context("no driver")?;
     let (mut device, mut name) = (0, [0; 256]);
-    // SAFETY: the places are valid for what is told, and the last byte stays 0.
+    // SAFETY: the places are valid for the returned texts, and the last byte stays 0.
     unsafe {
         let code = (driver.cuDeviceGet)(&mut device, ordinal);
         ensure!(code.0 == 0, "cuDeviceGet: error {}", code.0);
@@ -104,7 +105,7 @@ impl Cuda<'_> {
 
     /// `cuLaunchKernel`
     ///
-    /// # Safety
+    /// The arguments match the kernel.
     /// The arguments are what the kernel takes.
     unsafe fn launch(
         &self,
@@ -115,7 +116,7 @@ impl Cuda<'_> {
     ) -> Result<Code, Failure> {
         let kernel = self.kernel(name)?;
         let ([gx, gy, gz], [bx, by, bz]) = (shape.grid, shape.block);
-        // SAFETY: kernel and stream live; the arguments are the caller's promise.
+        // SAFETY: the kernel and the stream are alive; the caller guarantees the arguments.
         let code = unsafe {
             (self.driver()?.cuLaunchKernel)(
                 kernel,
@@ -134,7 +135,7 @@ impl Cuda<'_> {
         Ok(Code(code.0))
     }
 
-    /// Adds to each element of all of it.
+    /// Adds to every element of `memory`.
     pub(crate) fn add(
         &self,
         memory: &Memory<'_>,
@@ -164,7 +165,7 @@ impl Cuda<'_> {
         )
     }
 
-    /// The same on any address: of one that is not the device's, only for what must end in a sticky error.
+    /// The same for any address. An address outside of device memory is only for cases that must end in a sticky error.
     pub(crate) fn add_at(
         &self,
         address: usize,
@@ -179,7 +180,7 @@ impl Cuda<'_> {
             (&raw mut count).cast(),
             (&raw mut amount).cast(),
         ];
-        // SAFETY: an address, a count and an amount; a bad address is the GPU's to refuse, in a process of its own.
+        // SAFETY: an address, a count and an amount. The GPU refuses a bad address, in a separate process.
         unsafe { self.launch("conf_add", shape, stream, arguments) }
     }
 
@@ -198,13 +199,13 @@ impl Cuda<'_> {
             (&raw mut to_at).cast(),
             (&raw mut count).cast(),
         ];
-        // SAFETY: two live allocations with at least so many elements.
+        // SAFETY: two live allocations that are large enough.
         let code =
             unsafe { self.launch("conf_copy", Shape::linear(from.len()), stream, arguments) }?;
         self.ok("cuLaunchKernel conf_copy", code)
     }
 
-    /// Waits on the stream until the flag is set, or the time is over.
+    /// Waits on the stream until the flag is set, or the time limit is reached.
     pub(super) fn launch_wait(
         &self,
         flag: &Memory<'_>,
@@ -218,7 +219,7 @@ impl Cuda<'_> {
             block: [1; 3],
             shared_bytes: 0,
         };
-        // SAFETY: two live words of mapped memory, which outlive the kernel: the gate waits for it.
+        // SAFETY: two live words of mapped memory, which outlive the kernel because the gate waits for it.
         let code = unsafe { self.launch("conf_wait", shape, stream, arguments) }?;
         self.ok("cuLaunchKernel conf_wait", code)
     }
@@ -236,7 +237,7 @@ impl Cuda<'_> {
         unsafe { self.launch("conf_limited", shape, stream, arguments) }
     }
 
-    /// The kernel that traps: for what must end in a sticky error.
+    /// The kernel that traps: only for cases that must end in a sticky error.
     pub(crate) fn launch_trap(&self, stream: &Stream<'_>) -> Result<Code, Failure> {
         // SAFETY: it takes no arguments.
         unsafe { self.launch("conf_trap", Shape::linear(1), stream, &mut []) }
@@ -325,7 +326,7 @@ impl Cuda<'_> {
         device_name(self.table(), 0).map_err(|error| Failure(error.to_string()))
     }
 
-    /// `cuMemsetD8Async`, `cuMemsetD16Async` or `cuMemsetD32Async`, by the width, from a byte offset on.
+    /// `cuMemsetD8Async`, `cuMemsetD16Async` or `cuMemsetD32Async`, depending on the width, from a byte offset on.
     pub(crate) fn set_wide_async(
         &self,
         (memory, offset): (&Memory<'_>, usize),
@@ -340,7 +341,7 @@ impl Cuda<'_> {
             (memory.address() + offset) as u64,
             stream.raw(),
         );
-        // SAFETY: live memory, as long; the cases wait before they look.
+        // SAFETY: live memory that is large enough; the cases wait before they read.
         let code = unsafe {
             match width {
                 1 => (driver.cuMemsetD8Async)(at, value as u8, count, stream as _),

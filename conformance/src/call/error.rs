@@ -5,7 +5,7 @@ use crate::Failure;
 use std::ffi::{CStr, c_char};
 
 impl Code {
-    /// As a result, for `?` in preparations.
+    /// Converts the code to a result, for `?` in preparations.
     pub(crate) fn done(self, cuda: &Cuda<'_>, what: &str) -> Result<(), Failure> {
         cuda.ok(what, self)
     }
@@ -18,7 +18,7 @@ impl Cuda<'_> {
         self.forget_error()
     }
 
-    /// `cudaGetLastError`, so that the next case finds none.
+    /// `cudaGetLastError`, so that the next case starts without an error.
     pub(crate) fn forget_error(&self) -> Code {
         // SAFETY: takes nothing.
         Code(unsafe { (self.table().cudaGetLastError)() }.0)
@@ -90,7 +90,7 @@ pub(super) unsafe fn text(pointer: *const c_char) -> String {
     if pointer.is_null() {
         return "(null)".to_owned();
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: required of the caller.
     unsafe { CStr::from_ptr(pointer) }
         .to_string_lossy()
         .into_owned()

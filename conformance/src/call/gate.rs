@@ -1,4 +1,4 @@
-//! Holds a stream until the case lets it go: work is in flight for as long as a case needs it to be, on a GPU too.
+//! Holds a stream until the case releases it, so that work stays in flight for as long as a case needs, also on a GPU.
 
 use super::{Code, Cuda, Memory, Stream};
 use crate::Failure;
@@ -6,7 +6,7 @@ use cuda_um_sys as sys;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A kernel gives up by itself: nothing hangs a GPU.
+/// The kernel ends by itself after this time, so that no GPU hangs.
 const PATIENCE_NANOSECONDS: u64 = 4_000_000_000;
 
 /// A kernel that waits. Opened by `open`, or when dropped.
@@ -17,7 +17,7 @@ pub(crate) struct Gate<'c> {
 }
 
 impl<'c> Cuda<'c> {
-    /// Holds a stream. What must be allocated is allocated before: allocating and freeing may wait for the device.
+    /// Holds a stream. Allocate before this call, because allocating and freeing may wait for the device.
     pub(crate) fn gate(&'c self, stream: &Stream<'_>) -> Result<Gate<'c>, Failure> {
         let flag = self.pinned(8, sys::cudaHostAllocMapped | sys::cudaHostAllocPortable)?;
         flag.fill_all(0);
@@ -33,7 +33,7 @@ impl<'c> Cuda<'c> {
 }
 
 impl Gate<'_> {
-    /// Lets the stream go, and waits for the kernel.
+    /// Releases the stream, and waits for the kernel.
     pub(crate) fn open(self) -> Result<(), Failure> {
         self.flag.store(0, 1);
         self.event
@@ -47,8 +47,9 @@ impl Gate<'_> {
         }
     }
 
-    /// Makes a call while the stream is held, and lets the stream go from another thread: whether the call waited for that, and
-    /// what it gave. Time decides nothing: a call that must wait returns after the opening, however late that is.
+    /// Makes a call while the stream is held, and releases the stream from another thread. Returns whether the call waited for
+    /// the release, and the result of the call. The outcome does not depend on time: a call that must wait returns after the
+    /// release, however late that is.
     pub(crate) fn across<T>(&self, call: impl FnOnce() -> T) -> (bool, T) {
         let (opened, flag) = (AtomicBool::new(false), self.flag.word(0));
         std::thread::scope(|scope| {
@@ -62,7 +63,7 @@ impl Gate<'_> {
         })
     }
 
-    /// Lets the stream go, and does not wait.
+    /// Releases the stream without waiting.
     pub(crate) fn release(&self) {
         self.flag.store(0, 1);
     }

@@ -1,4 +1,4 @@
-//! Allocating, freeing, registering and asking about memory.
+//! Allocation, free, registration and queries of memory.
 
 use super::{Code, Cuda, Stream};
 use crate::Failure;
@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::atomic::AtomicU32;
 
-/// Who frees it.
+/// The function that frees the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Freed {
     Free,
@@ -16,7 +16,7 @@ enum Freed {
     Async(usize),
 }
 
-/// Memory, given back when dropped.
+/// Memory that is freed when dropped.
 pub(crate) struct Memory<'c> {
     cuda: &'c Cuda<'c>,
     address: usize,
@@ -25,7 +25,7 @@ pub(crate) struct Memory<'c> {
     on_host: bool,
 }
 
-/// What `cudaPointerGetAttributes` says.
+/// The result of `cudaPointerGetAttributes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pointer {
     /// `cudaMemoryType`: 0 unregistered, 1 host, 2 device, 3 managed.
@@ -106,7 +106,7 @@ impl<'c> Cuda<'c> {
         self.owned("cudaHostAlloc", got, bytes, Freed::FreeHost, true)
     }
 
-    /// Memory of a pool, to be freed in the order of a stream.
+    /// Memory of a pool, freed in the order of a stream.
     pub(super) fn pooled(
         &'c self,
         what: &str,
@@ -118,13 +118,13 @@ impl<'c> Cuda<'c> {
         self.owned(what, got, bytes, Freed::Async(stream.raw()), on_host)
     }
 
-    /// `cudaFree` of an address; of one that is live only through [`Memory::free`].
+    /// `cudaFree` of an address. A live address must be freed only through [`Memory::free`].
     pub(crate) fn free_address(&self, address: usize) -> Code {
         // SAFETY: an address that CUDA does not know is refused.
         Code(unsafe { (self.table().cudaFree)(address as *mut c_void) }.0)
     }
 
-    /// `cudaFreeHost` of an address; of one that is live only through [`Memory::free`].
+    /// `cudaFreeHost` of an address. A live address must be freed only through [`Memory::free`].
     pub(crate) fn free_host_address(&self, address: usize) -> Code {
         // SAFETY: an address that CUDA does not know is refused.
         Code(unsafe { (self.table().cudaFreeHost)(address as *mut c_void) }.0)
@@ -133,13 +133,13 @@ impl<'c> Cuda<'c> {
     /// `cudaHostRegister`
     pub(crate) fn register(&self, host: &mut [u32], flags: u32) -> Code {
         let bytes = size_of_val(host);
-        // SAFETY: the memory is borrowed exclusively; the cases unregister it before it goes.
+        // SAFETY: the memory is borrowed exclusively; the cases unregister it before it is freed.
         Code(unsafe { (self.table().cudaHostRegister)(host.as_mut_ptr().cast(), bytes, flags) }.0)
     }
 
-    /// `cudaHostRegister` of memory that is pinned already.
+    /// `cudaHostRegister` of memory that is already pinned.
     pub(crate) fn register_again(&self, memory: &Memory<'_>) -> Code {
-        // SAFETY: live memory, as long; it is refused, since it is pinned.
+        // SAFETY: live memory with this length; the call is refused because the memory is pinned.
         Code(
             unsafe {
                 (self.table().cudaHostRegister)(memory.address as *mut c_void, memory.bytes, 0)
@@ -167,7 +167,7 @@ impl<'c> Cuda<'c> {
     /// `cudaPointerGetAttributes`
     pub(crate) fn pointer(&self, address: usize) -> Result<Pointer, Failure> {
         let mut attributes = sys::PointerAttributes::default();
-        // SAFETY: there is room for what any version writes; the address is not read through.
+        // SAFETY: the place is large enough for every version; the address is not dereferenced.
         let code = unsafe {
             (self.table().cudaPointerGetAttributes)(
                 &mut attributes.fields,
@@ -186,7 +186,7 @@ impl<'c> Cuda<'c> {
 
     /// `cudaStreamAttachMemAsync`
     pub(crate) fn attach(&self, stream: &Stream<'_>, memory: &Memory<'_>, flags: u32) -> Code {
-        // SAFETY: a live stream and a live allocation, whole.
+        // SAFETY: a live stream and a complete live allocation.
         Code(
             unsafe {
                 (self.table().cudaStreamAttachMemAsync)(
@@ -210,7 +210,7 @@ impl Memory<'_> {
         self.bytes
     }
 
-    /// Elements.
+    /// Number of elements.
     pub(crate) fn len(&self) -> usize {
         self.bytes / 4
     }
@@ -228,7 +228,7 @@ impl Memory<'_> {
     pub(crate) fn fill(&self, range: Range<usize>, value: u32) {
         let start = self.checked(&range);
         for index in 0..range.len() {
-            // SAFETY: within live memory of the host's; no reference to it exists. Volatile: the host must touch it in fact.
+            // SAFETY: within live host memory without references to it. Volatile, because the host must really access it.
             unsafe { start.add(index).write_volatile(value) };
         }
     }
@@ -238,10 +238,10 @@ impl Memory<'_> {
         self.fill(0..self.len(), value);
     }
 
-    /// The value that all these elements have, read by the host; an error names the first that differs.
+    /// The common value of these elements, read by the host; an error names the first element that differs.
     pub(crate) fn value(&self, range: Range<usize>) -> Result<u32, Failure> {
         let start = self.checked(&range);
-        // SAFETY: within live memory of the host's; no reference to it exists.
+        // SAFETY: within live host memory without references to it.
         let at = |index: usize| unsafe { start.add(index).read_volatile() };
         let first = at(0);
         match (1..range.len()).find(|index| at(*index) != first) {
@@ -260,42 +260,42 @@ impl Memory<'_> {
         self.value(0..self.len())
     }
 
-    /// Touches one word in every page of 4 KiB, reading.
+    /// Reads one word in every page of 4 KiB.
     pub(crate) fn read_pages(&self) -> u32 {
         let pages = (0..self.len()).step_by(1024);
-        // SAFETY: within live memory of the host's; no reference to it exists.
+        // SAFETY: within live host memory without references to it.
         pages
             .map(|index| unsafe { self.checked(&(index..index + 1)).read_volatile() })
             .fold(0, u32::wrapping_add)
     }
 
-    /// One word, for atomic accesses while others use it.
+    /// One word, for atomic accesses while other sides use it.
     pub(super) fn word(&self, index: usize) -> &AtomicU32 {
         // SAFETY: a live, aligned word for as long as this is borrowed; every side accesses it atomically.
         unsafe { AtomicU32::from_ptr(self.checked(&(index..index + 1))) }
     }
 
-    /// An atomic write, while a kernel may read.
+    /// An atomic write while a kernel may read.
     pub(super) fn store(&self, index: usize, value: u32) {
-        // SAFETY: within bounds; the kernel that looks on reads single words.
+        // SAFETY: within bounds; the kernel that reads it reads single words.
         unsafe { super::flag::store(self.checked(&(index..index + 1)), value) };
     }
 
-    /// Gives it back now.
+    /// Frees it now.
     pub(crate) fn free(self) -> Code {
         let code = self.give_back();
         std::mem::forget(self);
         code
     }
 
-    /// `cudaFree`, of memory of a pool too.
+    /// `cudaFree`, also for memory of a pool.
     pub(crate) fn free_now(self) -> Code {
         let code = self.cuda.free_address(self.address);
         std::mem::forget(self);
         code
     }
 
-    /// `cudaFreeAsync` in the order of another stream than the one it came from.
+    /// `cudaFreeAsync` in the order of a stream other than that of the allocation.
     pub(crate) fn free_on(self, stream: &Stream<'_>) -> Code {
         let code = self.cuda.free_async_address(self.address, stream.raw());
         std::mem::forget(self);

@@ -1,9 +1,9 @@
-//! The functions of the table, as the cases call them: the only `unsafe` of this crate.
+//! The functions of the table, as called by the cases. This is the only `unsafe` code of this crate.
 //!
-//! Cases ask for what is wrong on purpose, so an address here is a number, and CUDA is what checks it. What would be undefined
-//! behaviour and not an error is kept from the cases: host memory is read and written through [`Memory`], within its bounds;
-//! kernels get their arguments from [`Cuda::add`] and its like, which know what each kernel takes; handles that CUDA may follow
-//! come from guards, or are one of the numbers that CUDA documents.
+//! Cases pass wrong arguments on purpose, so an address here is a number, and CUDA checks it. The cases cannot cause undefined
+//! behaviour: they read and write host memory only through [`Memory`], within its bounds; kernels get their arguments from
+//! [`Cuda::add`] and similar functions, which match the parameters of each kernel; handles that CUDA may dereference come from
+//! guards, or are numbers that CUDA documents.
 #![allow(unsafe_code, reason = "calls the C functions of the table")]
 
 mod code;

@@ -1,4 +1,4 @@
-//! Prefetch, discard, advice and range attributes, in the form that the version takes.
+//! Prefetch, discard, advice and range attributes, with the signatures of the version.
 
 use super::{Code, Cuda, Memory, Stream};
 use crate::Failure;
@@ -6,7 +6,7 @@ use cuda_um_sys as sys;
 use std::ffi::c_void;
 use std::ops::Range;
 
-/// A `cudaMemLocation`, or what the older form makes of it.
+/// A `cudaMemLocation`, converted to an ordinal for the older form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) kind: u32,
@@ -86,7 +86,7 @@ impl Cuda<'_> {
         Code(code.0)
     }
 
-    /// `cudaMemPrefetchAsync` of all of it.
+    /// `cudaMemPrefetchAsync` of a whole allocation.
     pub(crate) fn prefetch(&self, memory: &Memory<'_>, to: Place, stream: &Stream<'_>) -> Code {
         self.prefetch_range(whole(memory), to, stream)
     }
@@ -131,7 +131,7 @@ impl Cuda<'_> {
         Code(code.0)
     }
 
-    /// `cudaMemAdvise` of all of it.
+    /// `cudaMemAdvise` of a whole allocation.
     pub(crate) fn advise(&self, memory: &Memory<'_>, advice: u32, place: Place) -> Code {
         self.advise_range(whole(memory), advice, place)
     }
@@ -143,7 +143,7 @@ impl Cuda<'_> {
         attribute: Attribute,
         values: &mut [i32],
     ) -> Code {
-        // SAFETY: the place has the size that is told; a range that is not managed is refused.
+        // SAFETY: the place has the stated size; a range that is not managed is refused.
         let code = unsafe {
             (self.table().cudaMemRangeGetAttribute)(
                 values.as_mut_ptr().cast(),
@@ -156,7 +156,7 @@ impl Cuda<'_> {
         Code(code.0)
     }
 
-    /// The same with a size that does not fit.
+    /// The same with a wrong size.
     pub(crate) fn range_attribute_of_size(
         &self,
         memory: &Memory<'_>,
@@ -165,7 +165,7 @@ impl Cuda<'_> {
     ) -> Code {
         let mut room = [0u64; 8];
         assert!(bytes <= size_of_val(&room));
-        // SAFETY: the place has at least the size that is told.
+        // SAFETY: the place has at least the stated size.
         let code = unsafe {
             (self.table().cudaMemRangeGetAttribute)(
                 room.as_mut_ptr().cast(),
@@ -178,7 +178,7 @@ impl Cuda<'_> {
         Code(code.0)
     }
 
-    /// One number of all of it.
+    /// One number for a whole allocation.
     pub(crate) fn attribute_of(
         &self,
         memory: &Memory<'_>,
@@ -187,7 +187,7 @@ impl Cuda<'_> {
         self.attribute_in(whole(memory), attribute)
     }
 
-    /// One number of a range.
+    /// One number for a range.
     pub(crate) fn attribute_in(
         &self,
         range: Range<usize>,
@@ -199,7 +199,7 @@ impl Cuda<'_> {
         Ok(value[0])
     }
 
-    /// Who is set as accessed-by, in order, without the filling.
+    /// The processors that are set as accessed-by, in order, without the filling.
     pub(crate) fn accessed_by(
         &self,
         range: Range<usize>,
@@ -213,7 +213,7 @@ impl Cuda<'_> {
         Ok(values)
     }
 
-    /// `cudaMemRangeGetAttributes`: code, and a number for each.
+    /// `cudaMemRangeGetAttributes`: the code, and one number for each attribute.
     pub(crate) fn range_attributes(
         &self,
         memory: &Memory<'_>,
@@ -229,7 +229,7 @@ impl Cuda<'_> {
             .iter()
             .map(|attribute| sys::cudaMemRangeAttribute(*attribute as u32))
             .collect();
-        // SAFETY: the arrays have the length that is told, and each place is valid for its 4 bytes.
+        // SAFETY: the arrays have the stated length, and each place is valid for its 4 bytes.
         let code = unsafe {
             (self.table().cudaMemRangeGetAttributes)(
                 places.as_mut_ptr(),
@@ -243,7 +243,7 @@ impl Cuda<'_> {
         (Code(code.0), values)
     }
 
-    /// `cudaMemPrefetchBatchAsync`, or with `discard` its discarding twin; each place from its index on.
+    /// `cudaMemPrefetchBatchAsync`, or with `discard` the discarding variant. Each place is valid from its index on.
     pub(crate) fn prefetch_batch(
         &self,
         ranges: &[Range<usize>],
@@ -260,7 +260,7 @@ impl Cuda<'_> {
         let (mut starts, mut sizes) = arrays(ranges);
         let mut locations: Vec<_> = places.iter().map(|(place, _)| place.to_sys()).collect();
         let mut indices: Vec<_> = places.iter().map(|(_, index)| *index).collect();
-        // SAFETY: the arrays have the lengths that are told; the stream lives; ranges that are not managed are refused.
+        // SAFETY: the arrays have the stated lengths; the stream is alive; ranges that are not managed are refused.
         let code = unsafe {
             call(
                 starts.as_mut_ptr(),
@@ -285,7 +285,7 @@ impl Cuda<'_> {
     ) -> Option<Code> {
         let discard = self.table().cudaMemDiscardBatchAsync?;
         let (mut starts, mut sizes) = arrays(ranges);
-        // SAFETY: the arrays have the length that is told; the stream lives; ranges that are not managed are refused.
+        // SAFETY: the arrays have the stated length; the stream is alive; ranges that are not managed are refused.
         let code = unsafe {
             discard(
                 starts.as_mut_ptr(),
@@ -298,12 +298,12 @@ impl Cuda<'_> {
         Some(Code(code.0))
     }
 
-    /// `cudaMemGetLocationInfo` of all of it, as one place.
+    /// `cudaMemGetLocationInfo` of a whole allocation, as one place.
     pub(crate) fn location_info(&self, memory: &Memory<'_>) -> Option<(Code, Place)> {
         let ask = self.table().cudaMemGetLocationInfo?;
         let mut found = Place { kind: 99, id: 99 }.to_sys();
         let (start, bytes) = (memory.address() as *mut c_void, memory.bytes());
-        // SAFETY: one summary of the whole range, so one location is written.
+        // SAFETY: one summary for the whole range, so one location is written.
         let code = unsafe { ask(start, bytes, bytes, 0, &mut found) };
         let place = Place {
             kind: found.type_.0,
@@ -313,7 +313,7 @@ impl Cuda<'_> {
     }
 }
 
-/// The addresses of all of it.
+/// The addresses of a whole allocation.
 pub(crate) fn whole(memory: &Memory<'_>) -> Range<usize> {
     memory.address()..memory.address() + memory.bytes()
 }

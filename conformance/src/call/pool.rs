@@ -1,4 +1,4 @@
-//! Pools of the driver, and stream-ordered allocation.
+//! Driver pools and stream-ordered allocation.
 
 use super::{Code, Cuda, Memory, Stream};
 use crate::Failure;
@@ -6,7 +6,7 @@ use cuda_um_sys as sys;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// A pool, destroyed when dropped, or a device's default one.
+/// A pool that is destroyed when dropped, or a device's default pool.
 pub(crate) struct Pool<'c> {
     cuda: &'c Cuda<'c>,
     raw: usize,
@@ -39,12 +39,12 @@ impl<'c> Cuda<'c> {
         (Code(code.0), pool as usize)
     }
 
-    /// A pool of device memory of a device that may not exist: the code.
+    /// A pool of device memory of a device that may not exist; the code if it is refused.
     pub(crate) fn try_device_pool(&'c self, device: i32) -> Result<Pool<'c>, Code> {
         self.keep(self.try_pool(PINNED, device))
     }
 
-    /// A pool of managed memory: the code if there is none.
+    /// A pool of managed memory; the code if it is refused.
     pub(crate) fn try_managed_pool(&'c self, device: i32) -> Result<Pool<'c>, Code> {
         self.keep(self.try_pool(MANAGED, device))
     }
@@ -60,13 +60,13 @@ impl<'c> Cuda<'c> {
         }
     }
 
-    /// A pool of device 0's memory.
+    /// A pool of the memory of device 0.
     pub(crate) fn pool(&'c self) -> Result<Pool<'c>, Failure> {
         self.try_device_pool(0)
             .map_err(|code| Failure(format!("cudaMemPoolCreate: {}", self.text(code))))
     }
 
-    /// A device's default pool, or its current one: `cudaDeviceGetDefaultMemPool`, `cudaDeviceGetMemPool`.
+    /// The default pool of a device, or its current one: `cudaDeviceGetDefaultMemPool`, `cudaDeviceGetMemPool`.
     pub(crate) fn device_pool(&'c self, default: bool) -> Result<Pool<'c>, Failure> {
         let mut pool = null_mut();
         let table = self.table();
@@ -130,7 +130,7 @@ impl<'c> Cuda<'c> {
         (Code(code.0), pointer as usize)
     }
 
-    /// Memory of a pool; `on_host` for one of managed memory.
+    /// Memory of a pool; `on_host` is true for a pool of managed memory.
     pub(crate) fn malloc_from_pool(
         &'c self,
         pool: &Pool<'_>,
@@ -142,7 +142,7 @@ impl<'c> Cuda<'c> {
         self.pooled("cudaMallocFromPoolAsync", got, bytes, stream, on_host)
     }
 
-    /// `cudaFreeAsync` of an address; of one that is live only through [`Memory::free`].
+    /// `cudaFreeAsync` of an address. A live address must be freed only through [`Memory::free`].
     pub(crate) fn free_async_address(&self, address: usize, stream: usize) -> Code {
         // SAFETY: the stream lives; an address that CUDA does not know is refused.
         Code(unsafe { (self.table().cudaFreeAsync)(address as *mut c_void, stream as _) }.0)
@@ -154,7 +154,7 @@ impl Pool<'_> {
         self.raw
     }
 
-    /// `cudaMemPoolSetAccess` for one device: all of it, or none.
+    /// `cudaMemPoolSetAccess` for one device: read-write access, or none.
     pub(crate) fn set_access(&self, device: i32, read_write: bool) -> Code {
         let description = sys::cudaMemAccessDesc {
             location: properties(PINNED, device).location,
@@ -205,7 +205,7 @@ impl Pool<'_> {
         code
     }
 
-    /// `cudaMemPoolDestroy` of a pool that is not ours: refused.
+    /// `cudaMemPoolDestroy` of a pool that the case does not own: refused.
     pub(crate) fn destroy_default(&self) -> Code {
         assert!(!self.owned);
         self.give_back()

@@ -8,7 +8,7 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// `cudaStreamLegacy`, by its own name; the null stream is the same.
+/// `cudaStreamLegacy`, by its own value; the null stream is the same stream.
 pub(crate) const LEGACY: usize = 1;
 /// `cudaStreamPerThread`
 pub(crate) const PER_THREAD: usize = 2;
@@ -105,26 +105,26 @@ impl<'c> Cuda<'c> {
         Event { cuda: self, raw: 0 }
     }
 
-    /// `cudaStreamDestroy` of a stream that is not ours: refused.
+    /// `cudaStreamDestroy` of a stream that the case does not own: refused.
     pub(crate) fn destroy_null_stream(&self) -> Code {
-        // SAFETY: null is no stream that could be destroyed.
+        // SAFETY: null is not a stream that can be destroyed.
         Code(unsafe { (self.table().cudaStreamDestroy)(null_mut()) }.0)
     }
 
-    /// `cudaLaunchHostFunc` of a function that counts up.
+    /// `cudaLaunchHostFunc` of a function that increments a counter.
     pub(crate) fn count_on(&self, counter: &Arc<AtomicU32>, stream: &Stream<'_>) -> Code {
         unsafe extern "C" fn count(counter: *mut c_void) {
-            // SAFETY: the share that was given away below; the function runs once.
+            // SAFETY: this is the reference that was passed below; the function runs once.
             unsafe { Arc::from_raw(counter.cast::<AtomicU32>().cast_const()) }
                 .fetch_add(1, Ordering::SeqCst);
         }
         let share = Arc::into_raw(Arc::clone(counter));
-        // SAFETY: the stream lives; the function owns the share that it gets.
+        // SAFETY: the stream is alive; the function owns the reference that it gets.
         let code = unsafe {
             (self.table().cudaLaunchHostFunc)(stream.raw as _, Some(count), share.cast_mut().cast())
         };
         if code.0 != 0 {
-            // SAFETY: the function was not enqueued: the share is still ours.
+            // SAFETY: the function was not enqueued, so the reference is still ours.
             drop(unsafe { Arc::from_raw(share) });
         }
         Code(code.0)

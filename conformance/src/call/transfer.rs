@@ -14,7 +14,7 @@ pub(crate) mod kind {
     pub(crate) const DEFAULT: u32 = 4;
 }
 
-/// One end of a copy, as long as it is.
+/// One end of a copy, with its length.
 pub(crate) trait End {
     fn address(&self) -> usize;
     fn bytes(&self) -> usize;
@@ -41,12 +41,12 @@ impl End for [u32] {
 }
 
 impl Cuda<'_> {
-    /// `cudaMemcpy` out of the host's slice.
+    /// `cudaMemcpy` from a host slice.
     pub(crate) fn copy_in(&self, to: &Memory<'_>, from: &[u32], kind: u32) -> Code {
         self.copy_bytes(to, from, size_of_val(from), kind)
     }
 
-    /// `cudaMemcpy` into the host's slice.
+    /// `cudaMemcpy` to a host slice.
     pub(crate) fn copy_out(&self, to: &mut [u32], from: &Memory<'_>, kind: u32) -> Code {
         let bytes = size_of_val(to);
         self.copy_bytes(to, from, bytes, kind)
@@ -57,7 +57,7 @@ impl Cuda<'_> {
         self.copy_bytes(to, from, from.bytes(), kind)
     }
 
-    /// `cudaMemcpy`. The slice that is written is borrowed exclusively by the callers above.
+    /// `cudaMemcpy`. The callers above borrow the written slice exclusively.
     fn copy_bytes<T: End + ?Sized, F: End + ?Sized>(
         &self,
         to: &T,
@@ -69,7 +69,7 @@ impl Cuda<'_> {
             bytes <= to.bytes() && bytes <= from.bytes(),
             "out of bounds"
         );
-        // SAFETY: both ends are live and as long; they are different memory; the call returns when host memory is done with.
+        // SAFETY: both ends are alive, large enough and different memory; the call returns when host memory is no longer used.
         let code = unsafe {
             (self.table().cudaMemcpy)(
                 to.address() as *mut c_void,
@@ -81,7 +81,7 @@ impl Cuda<'_> {
         Code(code.0)
     }
 
-    /// `cudaMemcpy` of nothing, between any addresses.
+    /// `cudaMemcpy` of 0 bytes, between any addresses.
     pub(crate) fn copy_nothing(&self, to: usize, from: usize, kind: u32) -> Code {
         // SAFETY: nothing is copied.
         let code = unsafe {
@@ -104,7 +104,7 @@ impl Cuda<'_> {
         stream: &Stream<'_>,
     ) -> Code {
         assert!(from.bytes() <= to.bytes(), "out of bounds");
-        // SAFETY: as in `copy_bytes`; freeing waits for work, and the cases synchronize before they look.
+        // SAFETY: as in `copy_bytes`; freeing waits for work, and the cases synchronize before they read.
         let code = unsafe {
             (self.table().cudaMemcpyAsync)(
                 to.address() as *mut c_void,
@@ -117,7 +117,7 @@ impl Cuda<'_> {
         Code(code.0)
     }
 
-    /// `cudaMemcpyAsync` out of pageable memory, waited for by the caller.
+    /// `cudaMemcpyAsync` from pageable memory; the caller waits for it.
     pub(crate) fn copy_in_async(
         &self,
         to: &Memory<'_>,
@@ -139,7 +139,7 @@ impl Cuda<'_> {
         Code(code.0)
     }
 
-    /// `cudaMemcpyAsync` into pageable memory, which CUDA has written when the call returns.
+    /// `cudaMemcpyAsync` to pageable memory, which CUDA has written when the call returns.
     pub(crate) fn copy_out_async(
         &self,
         to: &mut [u32],
@@ -148,7 +148,8 @@ impl Cuda<'_> {
         stream: &Stream<'_>,
     ) -> Code {
         assert!(size_of_val(to) <= from.bytes(), "out of bounds");
-        // SAFETY: both ends are live and as long; the slice is borrowed exclusively, and the cases keep it until they have waited.
+        // SAFETY: both ends are alive and large enough; the slice is borrowed exclusively, and the cases keep it until they
+        // have waited.
         let code = unsafe {
             (self.table().cudaMemcpyAsync)(
                 to.as_mut_ptr().cast(),
@@ -161,7 +162,7 @@ impl Cuda<'_> {
         Code(code.0)
     }
 
-    /// `cudaMemcpy` of the first half of an allocation onto its second half.
+    /// `cudaMemcpy` of the first half of an allocation to its second half.
     pub(crate) fn copy_first_half(&self, memory: &Memory<'_>, kind: u32) -> Code {
         let half = memory.bytes() / 2;
         // SAFETY: two halves of live memory, which do not overlap.
@@ -179,7 +180,7 @@ impl Cuda<'_> {
     /// `cudaMemcpy` of a kind that pageable memory cannot have: refused.
     pub(crate) fn copy_pageable(&self, to: &mut [u32], from: &[u32], kind: u32) -> Code {
         let bytes = size_of_val(to).min(size_of_val(from));
-        // SAFETY: live memory, as long, whatever CUDA makes of the kind.
+        // SAFETY: live memory that is large enough, for any interpretation of the kind.
         let code = unsafe {
             (self.table().cudaMemcpy)(
                 to.as_mut_ptr().cast(),
@@ -198,7 +199,7 @@ impl Cuda<'_> {
         (from, from_device): (&Memory<'_>, i32),
     ) -> Code {
         assert!(from.bytes() <= to.bytes(), "out of bounds");
-        // SAFETY: both are live and as long; a device that does not exist is refused.
+        // SAFETY: both are alive and large enough; a device that does not exist is refused.
         let code = unsafe {
             (self.table().cudaMemcpyPeer)(
                 to.address() as *mut c_void,
@@ -219,7 +220,7 @@ impl Cuda<'_> {
         stream: &Stream<'_>,
     ) -> Code {
         assert!(from.bytes() <= to.bytes(), "out of bounds");
-        // SAFETY: both are live and as long; a device that does not exist is refused.
+        // SAFETY: both are alive and large enough; a device that does not exist is refused.
         let code = unsafe {
             (self.table().cudaMemcpyPeerAsync)(
                 to.address() as *mut c_void,
@@ -236,7 +237,7 @@ impl Cuda<'_> {
     /// `cudaMemset` of the first bytes.
     pub(crate) fn set(&self, memory: &Memory<'_>, value: i32, bytes: usize) -> Code {
         assert!(bytes <= memory.bytes(), "out of bounds");
-        // SAFETY: live memory, as long.
+        // SAFETY: live memory that is large enough.
         let code =
             unsafe { (self.table().cudaMemset)(memory.address() as *mut c_void, value, bytes) };
         Code(code.0)
@@ -254,7 +255,7 @@ impl Cuda<'_> {
         self.set_address_async(memory.address(), value, bytes, stream)
     }
 
-    /// `cudaMemsetAsync` of memory that CUDA refuses: the host's own.
+    /// `cudaMemsetAsync` of memory that CUDA refuses: the host's own memory.
     pub(crate) fn set_host_async(&self, host: &mut [u32], stream: &Stream<'_>) -> Code {
         let bytes = size_of_val(host);
         self.set_address_async(host.as_mut_ptr() as usize, 0, bytes, stream)
@@ -267,14 +268,14 @@ impl Cuda<'_> {
         bytes: usize,
         stream: &Stream<'_>,
     ) -> Code {
-        // SAFETY: live memory, as long, of the callers above, who wait before they look.
+        // SAFETY: live memory that is large enough, from the callers above, which wait before they read.
         let code = unsafe {
             (self.table().cudaMemsetAsync)(address as *mut c_void, value, bytes, stream.raw() as _)
         };
         Code(code.0)
     }
 
-    /// What is in device memory (or any other), copied out.
+    /// The contents of device memory (or any other), copied to the host.
     pub(crate) fn contents(&self, memory: &Memory<'_>) -> Result<Vec<u32>, Failure> {
         let mut out = vec![0; memory.len()];
         let code = self.copy_out(&mut out, memory, kind::DEFAULT);

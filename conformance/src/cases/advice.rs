@@ -1,4 +1,4 @@
-//! The six advices, read back.
+//! The six kinds of advice, read back.
 
 use super::prelude::*;
 use crate::call::whole;
@@ -25,7 +25,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Concurrent]),
     Case::new(
         "advice.read-mostly-ignores-place",
-        "Read-mostly, and unsetting the preferred location, take no notice of the location.",
+        "Read-mostly, and unsetting the preferred location, ignore the location.",
         sources::MEMORY,
         &["cudaMemAdvise", "cudaMemRangeGetAttribute"],
         ignores_place,
@@ -57,7 +57,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Concurrent]),
     Case::new(
         "advice.accessed-by",
-        "Accessed-by is a set: processors are added and taken out one by one.",
+        "Accessed-by is a set: processors are added and removed one by one.",
         sources::MEMORY,
         &["cudaMemAdvise", "cudaMemRangeGetAttribute"],
         accessed_by,
@@ -65,7 +65,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Concurrent]),
     Case::new(
         "advice.accessed-by-twice",
-        "Setting accessed-by twice is as good as once.",
+        "Setting accessed-by twice has the same effect as once.",
         sources::MEMORY,
         &["cudaMemAdvise"],
         accessed_by_twice,
@@ -81,7 +81,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Concurrent, Need::Devices(2)]),
     Case::new(
         "advice.independent",
-        "The three kinds of advice do not touch one another.",
+        "The three kinds of advice are independent of each other.",
         sources::MEMORY,
         &["cudaMemAdvise"],
         independent,
@@ -139,7 +139,7 @@ fn ignores_place(c: &Cuda<'_>) -> Verdict {
         "preferred",
         c.advise(&memory, advice::SET_PREFERRED, DEVICE),
     )?;
-    // Each attribute is the opposite before, so that an advice that does nothing is noticed.
+    // Each attribute has the opposite value before, so that advice without an effect is detected.
     for (what, advice, place, attribute, expected) in [
         (
             "read-mostly",

@@ -1,17 +1,17 @@
-//! How far advice reaches, in memory and in time, and what is refused.
+//! The range and lifetime of advice, and refused advice.
 
 use super::prelude::*;
 use crate::call::whole;
 
 const NONE: i32 = -2;
 const CPU: i32 = -1;
-/// A driver gives the lowest free address, which is the one that was just freed.
+/// A driver returns the lowest free address, which is the one that was just freed.
 const TRIES: usize = 64;
 
 pub(super) const CASES: &[Case] = &[
     Case::new(
         "advice.part",
-        "Advice for a part of an allocation is for that part alone.",
+        "Advice for a part of an allocation applies only to that part.",
         sources::MEMORY,
         &["cudaMemAdvise"],
         part,
@@ -27,7 +27,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Concurrent]),
     Case::new(
         "advice.survives",
-        "Advice survives prefetches, kernels and the host's touches.",
+        "Advice survives prefetches, kernels and host accesses.",
         sources::MEMORY,
         &["cudaMemAdvise", "cudaMemPrefetchAsync"],
         survives,
@@ -35,7 +35,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Concurrent]),
     Case::new(
         "advice.ends-with-memory",
-        "Advice ends with the memory: new memory has none, at the same address too.",
+        "Advice ends with the memory: new memory has none, also at the same address.",
         sources::MEMORY,
         &["cudaMemAdvise", "cudaFree", "cudaMemRangeGetAttribute"],
         ends_with_memory,
@@ -164,7 +164,7 @@ fn ends_with_memory(c: &Cuda<'_>) -> Verdict {
             ));
         }
     }
-    // The simulator gives a freed address out again as late as it can (docs/simulator-fidelity.md): there it does not come back.
+    // The simulator reuses a freed address as late as possible (docs/simulator-fidelity.md): here it does not return it.
     c.holds(
         "the address came back, or it is the simulator",
         again || c.machine.facts.simulated,

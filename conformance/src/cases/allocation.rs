@@ -3,13 +3,13 @@
 use super::prelude::*;
 use cuda_um_sys as sys;
 
-/// A request that no machine can serve: refused by the arithmetic, before anything is reserved.
+/// A request that no machine can serve: it is refused by arithmetic, before anything is reserved.
 const HUGE: usize = usize::MAX / 2;
 
 pub(super) const CASES: &[Case] = &[
     Case::new(
         "allocation.managed",
-        "Managed memory has one address, which the host reads and writes.",
+        "Managed memory has one address, and the host can read and write it.",
         sources::MEMORY,
         &["cudaMallocManaged", "cudaFree"],
         managed,
@@ -17,7 +17,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Managed]),
     Case::new(
         "allocation.managed-zero-bytes",
-        "Managed memory of 0 bytes is no error (NVIDIA documents an invalid value).",
+        "Allocating 0 bytes of managed memory is not an error (NVIDIA documents an invalid value).",
         sources::MEASURED,
         &["cudaMallocManaged"],
         managed_zero_bytes,
@@ -25,7 +25,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Managed]),
     Case::new(
         "allocation.managed-huge",
-        "More managed memory than an address space holds is out of memory, and the last error says so.",
+        "An allocation of managed memory larger than the address space is out of memory, also as the last error.",
         sources::MEMORY,
         &["cudaMallocManaged", "cudaGetLastError"],
         managed_huge,
@@ -57,21 +57,21 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Managed]),
     Case::new(
         "allocation.device-zero-bytes",
-        "Device memory of 0 bytes is no error, and null.",
+        "Allocating 0 bytes of device memory is not an error, and returns null.",
         sources::MEASURED,
         &["cudaMalloc"],
         device_zero_bytes,
     ),
     Case::new(
         "allocation.device-huge",
-        "More device memory than there is is out of memory.",
+        "An allocation larger than the device's memory is out of memory.",
         sources::MEMORY,
         &["cudaMalloc"],
         device_huge,
     ),
     Case::new(
         "allocation.device-over-capacity",
-        "Device memory beyond the device's total is out of memory, and what is free stays free.",
+        "An allocation larger than the device's total is out of memory, and the free memory does not change.",
         sources::MEMORY,
         &["cudaMalloc", "cudaMemGetInfo"],
         device_over_capacity,
@@ -101,7 +101,7 @@ pub(super) const CASES: &[Case] = &[
     .misuse(),
     Case::new(
         "allocation.free-inside",
-        "Freeing an address inside an allocation is refused, and the allocation stays.",
+        "Freeing an address inside an allocation is refused, and the allocation stays valid.",
         sources::MEMORY,
         &["cudaFree"],
         free_inside,
@@ -109,7 +109,7 @@ pub(super) const CASES: &[Case] = &[
     .misuse(),
     Case::new(
         "allocation.free-foreign",
-        "Freeing what CUDA does not know is refused.",
+        "Freeing an address that CUDA does not know is refused.",
         sources::MEMORY,
         &["cudaFree"],
         free_foreign,
@@ -178,7 +178,7 @@ fn managed_distinct(c: &Cuda<'_>) -> Verdict {
     for bytes in [4, 4096, 5000, 65_536, 300_000, 2 * MIB] {
         let memory = c.managed(bytes)?;
         all.push(memory.address()..memory.address() + bytes);
-        // Kept until the end of the case; freed in one go.
+        // Kept until the end of the case, then all are freed.
         std::mem::forget(memory);
     }
     all.sort_by_key(|range| range.start);
@@ -253,7 +253,7 @@ fn free_foreign(c: &Cuda<'_>) -> Verdict {
 }
 
 fn free_waits(c: &Cuda<'_>) -> Verdict {
-    // Small ones come out of a larger piece that stays; large ones are unmapped.
+    // Small allocations are part of a larger piece that stays mapped; large ones are unmapped.
     for bytes in [256 * KIB, 4 * MIB] {
         let memory = c.device_memory(bytes)?;
         c.ok("cudaMemset", c.set(&memory, 1, bytes))?;
@@ -271,7 +271,7 @@ fn managed_free_waits(c: &Cuda<'_>) -> Verdict {
     Ok(())
 }
 
-/// Frees memory while a kernel that copies it out is held: when the call returns, the kernel has copied all of it. If the rule were
+/// Frees memory while a kernel that copies it is held. When the call returns, the kernel has copied all of it. If the rule were
 /// wrong, the kernel would break the context.
 fn freed_in_use(c: &Cuda<'_>, memory: Memory<'_>, holds: u32) -> Verdict {
     let bytes = memory.bytes();

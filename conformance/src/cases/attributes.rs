@@ -14,17 +14,17 @@ const fn case(name: &'static str, rule: &'static str, check: fn(&Cuda<'_>) -> Ve
 pub(super) const CASES: &[Case] = &[
     case(
         "attributes.size",
-        "An attribute that is one number takes a place of 4 bytes, and no other.",
+        "An attribute with a single number requires a result size of exactly 4 bytes.",
         size,
     ),
     case(
         "attributes.accessed-by-size",
-        "The place for accessed-by is as long as a number of devices, and not empty.",
+        "The result size for accessed-by is a multiple of a device number, and not zero.",
         accessed_by_size,
     ),
     case(
         "attributes.accessed-by-room",
-        "Where accessed-by has more room than processors, the rest is -2; where it has less, some are left out.",
+        "If the result of accessed-by has more places than processors, the rest is -2; if it has fewer, some processors are left out.",
         accessed_by_room,
     ),
     case(
@@ -34,22 +34,22 @@ pub(super) const CASES: &[Case] = &[
     ),
     case(
         "attributes.preferred-of-all",
-        "A range has a preferred location only if all of its pages have that one.",
+        "A range has a preferred location only if all of its pages have the same one.",
         preferred_of_all,
     ),
     case(
         "attributes.accessed-by-of-all",
-        "A range is accessed by those that all of its pages name.",
+        "The accessed-by processors of a range are those that all of its pages have.",
         accessed_by_of_all,
     ),
     case(
         "attributes.prefetch-of-all",
-        "A range has a last prefetch only if all of its pages were prefetched there.",
+        "A range has a last prefetch location only if all of its pages were last prefetched there.",
         prefetch_of_all,
     ),
     Case::new(
         "attributes.together",
-        "Several attributes asked for together are those asked for one by one.",
+        "A query of several attributes returns the same values as single queries.",
         sources::MEMORY,
         &["cudaMemRangeGetAttributes"],
         together,
@@ -57,7 +57,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Concurrent]),
     Case::new(
         "attributes.together-none",
-        "Asking for no attribute is an invalid value.",
+        "A query of zero attributes is an invalid value.",
         sources::MEMORY,
         &["cudaMemRangeGetAttributes"],
         together_none,
@@ -65,7 +65,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Concurrent]),
     Case::new(
         "attributes.locations",
-        "From 12.2 on preferred location and last prefetch are told as type and number too.",
+        "From 12.2 on, preferred location and last prefetch are also reported as type and number.",
         sources::TYPES,
         GET,
         locations,
@@ -129,7 +129,7 @@ fn accessed_by_room(c: &Cuda<'_>) -> Verdict {
     c.holds("it is one of them", [CPU, 0].contains(&one[0]))
 }
 
-/// 4 MiB, and the addresses of its first half.
+/// 4 MiB, and the addresses of the first half.
 fn halves<'c>(
     c: &'c Cuda<'c>,
 ) -> Result<(crate::call::Memory<'c>, std::ops::Range<usize>), Failure> {
@@ -257,7 +257,7 @@ fn locations(c: &Cuda<'_>) -> Verdict {
         c.attribute_of(&memory, Attribute::LastPrefetchType)?,
         2,
     )?;
-    // Documented as the number of a device or a node; for the host as a whole it says nothing.
+    // Documented as the number of a device or a node; for the host as a whole it is undefined.
     c.attribute_of(&memory, Attribute::LastPrefetchId)?;
     c.ok("advise", c.advise(&memory, advice::UNSET_PREFERRED, DEVICE))?;
     c.is(

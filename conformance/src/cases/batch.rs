@@ -26,7 +26,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     case(
         "batch.places",
-        "Each place is for the ranges from its index on, up to the next place's.",
+        "Each location applies to the ranges from its index up to the index of the next location.",
         PREFETCH,
         places,
     ),
@@ -44,13 +44,13 @@ pub(super) const CASES: &[Case] = &[
     ),
     case(
         "batch.empty",
-        "A batch without ranges, or without places, is an invalid value.",
+        "A batch without ranges, or without locations, is an invalid value.",
         PREFETCH,
         empty,
     ),
     case(
         "batch.indices",
-        "The places' indices begin at 0 and stay below the number of ranges.",
+        "The indices of the locations begin at 0 and are below the number of ranges.",
         PREFETCH,
         indices,
     ),
@@ -62,19 +62,19 @@ pub(super) const CASES: &[Case] = &[
     ),
     case(
         "batch.discard",
-        "What is written after a discard is there; the discard is in the order of its stream.",
+        "Data written after a discard are kept; the discard is ordered in its stream.",
         DISCARD,
         discard,
     ),
     case(
         "batch.discard-leaves-the-rest",
-        "A discard of a part leaves the rest as it is.",
+        "A discard of a part does not change the rest.",
         DISCARD,
         discard_leaves_the_rest,
     ),
     case(
         "batch.discard-and-prefetch",
-        "Discarding and prefetching in one is reported as a prefetch, and what a kernel then writes is there.",
+        "A combined discard and prefetch is reported as a prefetch, and data that a kernel then writes are kept.",
         BOTH,
         discard_and_prefetch,
     ),
@@ -87,7 +87,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Migration, Need::Counters, Need::Since(13, 0)]),
 ];
 
-/// A call that this version has.
+/// Unwraps a call that this version has.
 fn there(code: Option<Code>) -> Result<Code, Failure> {
     code.ok_or_else(|| Failure("there is no such call".to_owned()))
 }

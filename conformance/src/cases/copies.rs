@@ -1,4 +1,5 @@
-//! Explicit copies. Ends that overlap, and kinds that contradict the ends, are undefined behaviour in CUDA: no case does that.
+//! Explicit copies. CUDA does not define copies with overlapping ends, or with a kind that contradicts the ends: no case does
+//! that.
 
 use super::prelude::*;
 
@@ -15,7 +16,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Managed]),
     Case::new(
         "copies.pageable",
-        "Copies of the default kind take pageable memory at either end.",
+        "Copies of the default kind accept pageable memory at either end.",
         sources::MEMORY,
         &["cudaMemcpy"],
         pageable,
@@ -30,7 +31,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::new(
         "copies.managed-is-either",
-        "Managed memory may be named as the host's or as the device's at either end.",
+        "At either end of a copy, the kind may name managed memory as host or as device memory.",
         sources::GUIDE_MANAGED,
         &["cudaMemcpy"],
         managed_is_either,
@@ -45,7 +46,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::new(
         "copies.pageable-is-no-device",
-        "Pageable memory is refused where the kind says that it is a device's.",
+        "Pageable memory is refused if the kind names it as device memory.",
         sources::MEMORY,
         &["cudaMemcpy"],
         pageable_is_no_device,
@@ -53,14 +54,14 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::NoPageableAccess]),
     Case::new(
         "copies.zero-bytes",
-        "A copy of 0 bytes is no error, whatever the addresses, and writes nothing.",
+        "A copy of 0 bytes is not an error for any addresses, and writes nothing.",
         sources::MEASURED,
         &["cudaMemcpy", "cudaMemcpyAsync"],
         zero_bytes,
     ),
     Case::new(
         "copies.within-one-allocation",
-        "A copy goes from one part of an allocation to another that does not overlap it.",
+        "A copy can go from one part of an allocation to another part that does not overlap it.",
         sources::MEMORY,
         &["cudaMemcpy"],
         within_one_allocation,
@@ -68,14 +69,14 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Managed]),
     Case::new(
         "copies.large",
-        "A copy of many MiB out of pageable memory, larger than any staging buffer, arrives whole.",
+        "A copy of many MiB from pageable memory, larger than any staging buffer, arrives completely.",
         sources::API_SYNC,
         &["cudaMemcpy"],
         large,
     ),
     Case::new(
         "copies.managed-after-kernel",
-        "A copy out of managed memory has what kernels before it wrote, and kernels behind a copy see what it wrote.",
+        "A copy from managed memory reads the results of earlier kernels, and later kernels read the result of a copy.",
         sources::GUIDE_MANAGED,
         &["cudaMemcpyAsync", "cuLaunchKernel"],
         managed_after_kernel,
@@ -83,7 +84,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Managed]),
     Case::new(
         "copies.pinned-read-when-run",
-        "An asynchronous copy out of pinned memory reads it when the stream gets there.",
+        "An asynchronous copy from pinned memory reads it when the stream reaches the copy.",
         sources::API_SYNC,
         &["cudaMemcpyAsync"],
         pinned_read_when_run,

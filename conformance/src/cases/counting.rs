@@ -1,13 +1,13 @@
-//! What a piece of work moves, and what faults meanwhile.
+//! Counts the migrations and faults of a piece of work.
 
 use super::prelude::*;
 use crate::Value;
 use std::ops::RangeInclusive;
 
-/// Numbers of faults depend on how a GPU schedules its blocks: where there are any, two machines may differ by this factor.
+/// Numbers of faults depend on how a GPU schedules its blocks: if they are not zero, two machines may differ by this factor.
 const FACTOR: u64 = 4;
 
-/// What the rule says about a piece of work.
+/// The expected migrations and faults of a piece of work.
 pub(super) struct Moves {
     to_device: RangeInclusive<u64>,
     to_host: RangeInclusive<u64>,
@@ -15,7 +15,7 @@ pub(super) struct Moves {
     gpu_fault_groups: RangeInclusive<u64>,
 }
 
-/// Moves exactly so many bytes, and nothing faults.
+/// Exactly these bytes move, and there are no faults.
 pub(super) fn exactly(to_device: usize, to_host: usize) -> Moves {
     Moves {
         to_device: to_device as u64..=to_device as u64,
@@ -26,7 +26,7 @@ pub(super) fn exactly(to_device: usize, to_host: usize) -> Moves {
 }
 
 impl Moves {
-    /// Bytes to the device of which the rule says how many they are at least and at most.
+    /// The rule limits the bytes to the device by a minimum and a maximum.
     pub(super) fn moving_to_device(self, bytes: RangeInclusive<usize>) -> Self {
         Moves {
             to_device: *bytes.start() as u64..=*bytes.end() as u64,
@@ -34,7 +34,7 @@ impl Moves {
         }
     }
 
-    /// The host faults, and the GPU does not.
+    /// The host faults, but the GPU does not.
     pub(super) fn by_host_faults(self) -> Self {
         Moves {
             cpu_faults: 1..=u64::MAX,
@@ -42,7 +42,7 @@ impl Moves {
         }
     }
 
-    /// The GPU faults, and the host does not.
+    /// The GPU faults, but the host does not.
     pub(super) fn by_gpu_faults(self) -> Self {
         Moves {
             gpu_fault_groups: 1..=u64::MAX,
@@ -51,7 +51,7 @@ impl Moves {
     }
 }
 
-/// Runs a piece of work to its end, writes down what moved and what faulted, and demands what the rule says of it.
+/// Runs a piece of work to its end, records migrations and faults, and checks them.
 pub(super) fn counted(
     c: &Cuda<'_>,
     what: &str,
@@ -110,7 +110,7 @@ pub(super) fn counted(
         c.note(&format!("{what}: {kind}"), value);
         if verdict.is_ok() && !allowed.contains(&count) {
             verdict = fail(format!(
-                "{what}: {count} {kind}, and not {}",
+                "{what}: {count} {kind}, expected {}",
                 text(&allowed)
             ));
         }

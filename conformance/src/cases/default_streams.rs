@@ -1,8 +1,8 @@
-//! The default streams: what takes turns with them, and what does not.
+//! The default streams: the streams that synchronize with them, and those that do not.
 
 use super::prelude::*;
 
-/// Flags of a stream that takes turns with the legacy default stream.
+/// Flags of a stream that synchronizes with the legacy default stream.
 const BLOCKING: u32 = 0;
 
 pub(super) const CASES: &[Case] = &[
@@ -36,21 +36,21 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::new(
         "default-streams.null-is-legacy",
-        "The null stream and cudaStreamLegacy are one stream.",
+        "The null stream and cudaStreamLegacy are the same stream.",
         sources::STREAM_SYNC,
         &["cudaStreamQuery"],
         null_is_legacy,
     ),
     Case::new(
         "default-streams.per-thread-and-legacy",
-        "A thread's own default stream and the legacy default stream take turns.",
+        "A per-thread default stream and the legacy default stream synchronize with each other.",
         sources::STREAM_SYNC,
         &["cudaStreamQuery"],
         per_thread_and_legacy,
     ),
     Case::new(
         "default-streams.per-thread-and-blocking",
-        "A thread's own default stream does not take turns with blocking streams.",
+        "A per-thread default stream does not synchronize with blocking streams.",
         sources::STREAM_SYNC,
         &["cudaStreamSynchronize"],
         per_thread_and_blocking,
@@ -64,21 +64,21 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::new(
         "default-streams.legacy-between",
-        "Blocking streams run side by side, and legacy work between them makes the later wait for the earlier.",
+        "Blocking streams run concurrently, but with legacy work in between the later work waits for the earlier.",
         sources::STREAM_SYNC,
         &["cudaStreamQuery", "cudaStreamSynchronize"],
         legacy_between,
     ),
     Case::new(
         "default-streams.copy-waits-for-blocking",
-        "A synchronous copy comes behind what blocking streams were given before it.",
+        "A synchronous copy runs after work that was enqueued earlier on blocking streams.",
         sources::STREAM_SYNC,
         &["cudaMemcpy"],
         copy_waits_for_blocking,
     ),
 ];
 
-/// Holds the first stream, gives work to the second, and says whether that waited for the first.
+/// Holds the first stream, enqueues work on the second, and checks that it waits for the first.
 fn waits(c: &Cuda<'_>, held: &Stream<'_>, other: &Stream<'_>) -> Verdict {
     let seen = c.pinned(4 * KIB, 0)?;
     seen.fill_all(1);
@@ -95,7 +95,7 @@ fn waits(c: &Cuda<'_>, held: &Stream<'_>, other: &Stream<'_>) -> Verdict {
     c.is("the work", seen.value_all()?, 2)
 }
 
-/// Holds the first stream, gives work to the second, and waits for that while the first is held.
+/// Holds the first stream, enqueues work on the second, and waits for it while the first is held.
 fn passes(c: &Cuda<'_>, held: &Stream<'_>, other: &Stream<'_>) -> Verdict {
     let seen = c.pinned(4 * KIB, 0)?;
     seen.fill_all(1);

@@ -6,21 +6,21 @@ use cuda_um_sys::cudaDeviceAttr as Attr;
 pub(super) const CASES: &[Case] = &[
     Case::new(
         "devices.count",
-        "The number of devices is told, and each has an ordinal below it.",
+        "The number of devices can be queried, and each device has an ordinal below it.",
         sources::DEVICE,
         &["cudaGetDeviceCount", "cudaSetDevice", "cudaGetDevice"],
         count,
     ),
     Case::new(
         "devices.unknown",
-        "An ordinal that no device has is refused as invalid, and the current device stays.",
+        "An ordinal without a device is refused as invalid, and the current device does not change.",
         sources::DEVICE,
         &["cudaSetDevice", "cudaGetDevice"],
         unknown,
     ),
     Case::new(
         "devices.current-is-the-threads",
-        "The current device is each thread's own; a new thread begins with device 0.",
+        "Each thread has its own current device; a new thread begins with device 0.",
         sources::GUIDE_DEVICES,
         &["cudaGetDevice", "cudaSetDevice"],
         current_is_the_threads,
@@ -28,7 +28,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Devices(2)]),
     Case::new(
         "devices.late-attribute",
-        "An attribute that the runtime is too old for is refused as an invalid value.",
+        "An attribute that is newer than the runtime is refused as an invalid value.",
         sources::DEVICE,
         &["cudaDeviceGetAttribute"],
         late_attribute,
@@ -36,7 +36,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Before(12, 2)]),
     Case::new(
         "devices.host-numa",
-        "From 12.2 on the host's NUMA node that is nearest to the device is told.",
+        "From 12.2 on, the host NUMA node that is nearest to the device can be queried.",
         sources::TYPES,
         &["cudaDeviceGetAttribute"],
         host_numa,
@@ -51,14 +51,14 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::new(
         "devices.name",
-        "The driver tells the name of a device, and refuses one that does not exist.",
+        "The driver returns the name of a device, and refuses a device that does not exist.",
         sources::DRIVER_DEVICE,
         &["cuDeviceGet", "cuDeviceGetName"],
         name,
     ),
     Case::new(
         "devices.memory-info",
-        "Free memory is at most the total; device memory takes from it what it is long, and gives it back.",
+        "Free memory is at most the total; an allocation reduces it by its size, and a free restores it.",
         sources::MEMORY,
         &["cudaMemGetInfo", "cudaMalloc", "cudaFree"],
         memory_info,
@@ -153,7 +153,7 @@ fn memory_info(c: &Cuda<'_>) -> Verdict {
 
 fn synchronize(c: &Cuda<'_>) -> Verdict {
     let seen = c.pinned(4 * KIB, 0)?;
-    // Each kind of stream is the one that has work, so that none is overlooked.
+    // Each kind of stream in turn has the work, so that none is ignored.
     for (what, stream) in [
         ("blocking", c.stream_with(0)?),
         ("non-blocking", c.stream()?),

@@ -1,11 +1,11 @@
-//! The last error, and names and texts of errors.
+//! The last error, and the names and texts of errors.
 
 use super::prelude::*;
 
 pub(super) const CASES: &[Case] = &[
     Case::new(
         "errors.last-error",
-        "A failure is the thread's last error until it is asked for; asking resets it, and peeking does not.",
+        "A failure is the thread's last error until cudaGetLastError returns and resets it; peeking does not reset it.",
         sources::ERROR,
         &["cudaGetLastError", "cudaPeekAtLastError"],
         last_error,
@@ -26,14 +26,14 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::new(
         "errors.threads-own",
-        "The last error is each host thread's own.",
+        "Each host thread has its own last error.",
         sources::ERROR,
         &["cudaGetLastError"],
         threads_own,
     ),
     Case::new(
         "errors.not-sticky",
-        "After a refused argument and after failed allocations the context works on.",
+        "After a refused argument and after failed allocations the context can still be used.",
         sources::TYPES,
         &["cudaMalloc", "cudaGetLastError"],
         not_sticky,
@@ -54,14 +54,14 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::new(
         "errors.driver-names",
-        "The driver names its own errors; for an unknown number it gives null and says invalid value.",
+        "The driver names its own errors; for an unknown number it returns null and an invalid value.",
         sources::DRIVER_ERROR,
         &["cuGetErrorName", "cuGetErrorString"],
         driver_names,
     ),
     Case::new(
         "errors.driver-failures",
-        "A failure of a driver function is not the runtime's last error.",
+        "A failure of a driver function does not become the runtime's last error.",
         sources::ERROR,
         &["cuModuleGetFunction", "cudaPeekAtLastError"],
         driver_failures,

@@ -1,4 +1,4 @@
-//! Events: what they order.
+//! The order that events create.
 
 use super::prelude::*;
 use cuda_um_sys as sys;
@@ -8,56 +8,56 @@ const UNTIMED: u32 = sys::cudaEventDisableTiming;
 pub(super) const CASES: &[Case] = &[
     Case::new(
         "event-order.wait",
-        "Work behind a wait begins when the work before the event is done.",
+        "Work after a wait begins when the work before the event is done.",
         sources::STREAM,
         &["cudaStreamWaitEvent", "cudaEventRecord"],
         wait,
     ),
     Case::new(
         "event-order.wait-does-not-block",
-        "The wait is the stream's, not the host's, and holds only work that comes behind it.",
+        "The stream waits, not the host, and only later work of the stream is held.",
         sources::STREAM,
         &["cudaStreamWaitEvent"],
         wait_does_not_block,
     ),
     Case::new(
         "event-order.wait-before-record",
-        "Waiting for an event that was never recorded holds nobody up, also when it is recorded later.",
+        "A wait for an event that was never recorded holds no work, also if it is recorded later.",
         sources::EVENT,
         &["cudaStreamWaitEvent"],
         wait_before_record,
     ),
     Case::new(
         "event-order.wait-takes-what-was-recorded",
-        "A wait is for what the event had recorded when the wait was enqueued, whatever is recorded later.",
+        "A wait is for the state of the event when the wait was enqueued; later records do not change it.",
         sources::EVENT,
         &["cudaStreamWaitEvent", "cudaEventRecord"],
         wait_takes_what_was_recorded,
     ),
     Case::new(
         "event-order.destroyed-event-orders",
-        "A wait holds also when its event was destroyed meanwhile.",
+        "A wait stays valid if its event is destroyed.",
         sources::EVENT,
         &["cudaStreamWaitEvent", "cudaEventDestroy"],
         destroyed_event_orders,
     ),
     Case::new(
         "event-order.chain",
-        "Order passes through several streams.",
+        "Order is transitive over several streams.",
         sources::STREAM,
         &["cudaStreamWaitEvent"],
         chain,
     ),
     Case::new(
         "event-order.default-streams",
-        "The default streams wait for events too.",
+        "The default streams also wait for events.",
         sources::STREAM,
         &["cudaStreamWaitEvent"],
         default_streams,
     ),
     Case::new(
         "event-order.own-stream",
-        "A stream that waits for an event of its own goes on.",
+        "A stream that waits for its own event continues.",
         sources::STREAM,
         &["cudaStreamWaitEvent"],
         own_stream,
@@ -131,7 +131,7 @@ fn wait_takes_what_was_recorded(c: &Cuda<'_>) -> Verdict {
         second.synchronize(),
         Code::SUCCESS,
     )?;
-    // The other way round: what was waited for is not done, and the event is recorded where it is.
+    // The other way round: the recorded work is not done, and the event is recorded again after finished work.
     c.ok("cudaStreamWaitEvent", second.wait(&event))?;
     c.add(&seen, 1, &second)?;
     c.ok("cudaEventRecord", event.record(&third))?;

@@ -1,4 +1,4 @@
-//! Events: what they tell.
+//! The state of events.
 
 use super::prelude::*;
 use cuda_um_sys as sys;
@@ -8,14 +8,14 @@ const UNTIMED: u32 = sys::cudaEventDisableTiming;
 pub(super) const CASES: &[Case] = &[
     Case::new(
         "events.flags",
-        "An event is made with blocking wait, without timing, or both; other flags, and sharing with timing, are refused.",
+        "An event is created with blocking wait, without timing, or both; other flags, and interprocess with timing, are refused.",
         sources::EVENT,
         &["cudaEventCreateWithFlags", "cudaEventDestroy"],
         flags,
     ),
     Case::new(
         "events.unrecorded",
-        "An event that was never recorded is done: asking and waiting for it succeed.",
+        "An event that was never recorded is done: queries and waits succeed.",
         sources::EVENT,
         &["cudaEventQuery", "cudaEventSynchronize"],
         unrecorded,
@@ -43,21 +43,21 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::new(
         "events.record-again",
-        "Recording an event again replaces what it had recorded.",
+        "Recording an event again replaces its earlier record.",
         sources::EVENT,
         &["cudaEventRecord", "cudaEventQuery"],
         record_again,
     ),
     Case::new(
         "events.destroy-pending",
-        "An event that is not done is destroyed at once, and the work goes on.",
+        "An event that is not done is destroyed at once, and the work continues.",
         sources::EVENT,
         &["cudaEventDestroy"],
         destroy_pending,
     ),
     Case::new(
         "events.null",
-        "No event can be asked, recorded, waited for or destroyed.",
+        "The null event cannot be queried, recorded, waited for or destroyed.",
         sources::EVENT,
         &[
             "cudaEventQuery",
@@ -69,7 +69,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::new(
         "events.elapsed",
-        "The time between two events of a stream is not negative, and none between an event and itself.",
+        "The time between two events of a stream is not negative, and zero between an event and itself.",
         sources::EVENT,
         &["cudaEventElapsedTime"],
         elapsed,

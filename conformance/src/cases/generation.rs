@@ -1,4 +1,4 @@
-//! What a generation of GPU has: attributes of devices that NVIDIA documents by compute capability.
+//! Properties of GPU generations: attributes of devices that NVIDIA documents by compute capability.
 
 use super::prelude::*;
 use crate::Value;
@@ -7,14 +7,14 @@ use cuda_um_sys::cudaDeviceAttr as Attr;
 pub(super) const CASES: &[Case] = &[
     Case::new(
         "devices.capabilities",
-        "The attributes that the library chooses by are known for every device, agree with one another, and are what Linux has for its compute capability.",
+        "The attributes that the library uses are known for every device, are consistent, and have the values for its compute capability on Linux.",
         sources::GUIDE_MANAGED,
         &["cudaDeviceGetAttribute"],
         capabilities,
     ),
     Case::new(
         "devices.limits",
-        "The limits of launches that the library reads are known for every device, and are what is documented for its compute capability.",
+        "The launch limits that the library reads are known for every device, and have the documented values for its compute capability.",
         sources::GUIDE_COMPUTE_CAPABILITIES,
         &["cudaDeviceGetAttribute"],
         limits,
@@ -57,7 +57,7 @@ const FLAGS: [(&str, Attr); 12] = [
     ("concurrentKernels", Attr::cudaDevAttrConcurrentKernels),
 ];
 
-/// Reads an attribute of a device; device 0's is written down.
+/// Reads an attribute of a device; the value of device 0 is recorded.
 fn read(c: &Cuda<'_>, name: &str, attribute: Attr, device: i32) -> Result<i32, Failure> {
     let (code, value) = c.try_attribute(attribute.0, device);
     c.ok(&format!("{name} of device {device}"), code)?;
@@ -84,7 +84,7 @@ fn capabilities(c: &Cuda<'_>) -> Verdict {
         for (flag, (name, attribute)) in flags.iter_mut().zip(FLAGS) {
             *flag = read(c, name, attribute, device)?;
             if !(0..=1).contains(flag) {
-                return fail(format!("{name} is {flag}, and neither 0 nor 1"));
+                return fail(format!("{name} is {flag}, expected 0 or 1"));
             }
         }
         let [
@@ -116,7 +116,7 @@ fn capabilities(c: &Cuda<'_>) -> Verdict {
                 "its pointer is for both sides only where it is registered",
                 registers || !same_pointer,
             ),
-            // Page faults came with Pascal. Integrated GPUs have them or not.
+            // Page faults exist since Pascal. Integrated GPUs may have them or not.
             (
                 "concurrent managed access before 6.0",
                 major >= 6 || !concurrent,
@@ -125,7 +125,7 @@ fn capabilities(c: &Cuda<'_>) -> Verdict {
                 "concurrent managed access from 6.0 on",
                 major < 6 || integrated || concurrent,
             ),
-            // Each level of unified memory includes the one before it.
+            // Each level of unified memory includes the previous one.
             (
                 "concurrent managed access with pageable access",
                 concurrent || !pageable,
@@ -149,16 +149,16 @@ fn capabilities(c: &Cuda<'_>) -> Verdict {
     Ok(())
 }
 
-/// What is documented for a limit.
+/// The documented value of a limit.
 #[derive(Clone, Copy)]
 enum Documented {
-    /// The same for all generations that are listed.
+    /// The same for all listed generations.
     All(i32),
-    /// The generation's threads of a multiprocessor.
+    /// The threads of a multiprocessor of this generation.
     Threads,
-    /// The generation's shared memory that a block may ask for.
+    /// The shared memory that a block of this generation may request.
     Shared,
-    /// At least this: it is the model's, or was read already.
+    /// At least this value; the exact value depends on the model, or was read before.
     AtLeast(i32),
 }
 
@@ -231,7 +231,7 @@ const LIMITS: &[(&str, Attr, Documented)] = &[
     ),
 ];
 
-/// Compute capability, threads of a multiprocessor, KiB of shared memory that a block may ask for.
+/// Compute capability, threads of a multiprocessor, KiB of shared memory that a block may request.
 const GENERATIONS: &[((i32, i32), i32, i32)] = &[
     ((5, 0), 2048, 48),
     ((5, 2), 2048, 48),
@@ -262,13 +262,13 @@ fn limits(c: &Cuda<'_>) -> Verdict {
                 (Documented::AtLeast(least), _) => (*least, i32::MAX),
                 (Documented::Threads, Some((_, threads, _))) => (*threads, *threads),
                 (Documented::Shared, Some((.., kib))) => (kib << 10, kib << 10),
-                // A generation that is not listed has at least what the least one has.
+                // A generation that is not listed has at least the smallest listed value.
                 (Documented::Threads, None) => (1024, i32::MAX),
                 (Documented::Shared, None) => (48 << 10, i32::MAX),
             };
             if !(least..=most).contains(&value) {
                 return fail(format!(
-                    "device {device}, {capability:?}: {name} is {value}, and not {least} to {most}"
+                    "device {device}, {capability:?}: {name} is {value}, expected {least} to {most}"
                 ));
             }
         }

@@ -1,4 +1,4 @@
-//! The host's touches while kernels run, and attaching memory to streams.
+//! Host accesses while kernels run, and attaching memory to streams.
 
 use super::prelude::*;
 use cuda_um_sys as sys;
@@ -8,7 +8,7 @@ const ATTACH: &[&str] = &["cudaStreamAttachMemAsync"];
 pub(super) const CASES: &[Case] = &[
     Case::new(
         "host_access.while-a-kernel-runs",
-        "With concurrent managed access the host touches managed memory while a kernel runs.",
+        "With concurrent managed access the host may access managed memory while a kernel runs.",
         sources::GUIDE_MANAGED,
         &["cudaMallocManaged"],
         while_a_kernel_runs,
@@ -16,7 +16,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Concurrent]),
     Case::new(
         "host_access.while-work-waits",
-        "With concurrent managed access the host's writes before a kernel begins are seen by it.",
+        "With concurrent managed access a kernel sees host writes that were made before it begins.",
         sources::GUIDE_MANAGED,
         &["cudaMallocManaged"],
         while_work_waits,
@@ -24,7 +24,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Concurrent]),
     Case::new(
         "host_access.after-synchronizing",
-        "Without concurrent managed access the host touches managed memory once it has synchronized.",
+        "Without concurrent managed access the host may access managed memory after it has synchronized.",
         sources::GUIDE_MANAGED,
         &["cudaDeviceSynchronize"],
         after_synchronizing,
@@ -32,7 +32,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::NoConcurrent]),
     Case::new(
         "host_access.during-a-kernel",
-        "Without concurrent managed access touching managed memory while a kernel runs is forbidden: the simulator says so.",
+        "Without concurrent managed access a host access to managed memory while a kernel runs is forbidden, and the simulator reports it.",
         sources::GUIDE_MANAGED,
         &["cudaMallocManaged"],
         during_a_kernel,
@@ -41,7 +41,7 @@ pub(super) const CASES: &[Case] = &[
     .misuse(),
     Case::new(
         "host_access.attached-to-host",
-        "Memory attached to the host, from the start or later, may be touched while kernels run that do not use it.",
+        "The host may access memory attached to the host, from the start or later, while kernels run that do not use it.",
         sources::GUIDE_MANAGED,
         &["cudaStreamAttachMemAsync", "cudaMallocManaged"],
         attached_to_host,
@@ -49,7 +49,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Managed]),
     Case::new(
         "host_access.attached-to-a-stream",
-        "Memory attached to one stream may be touched while kernels run in others.",
+        "The host may access memory attached to one stream while kernels run in other streams.",
         sources::GUIDE_MANAGED,
         ATTACH,
         attached_to_a_stream,
@@ -57,7 +57,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Managed]),
     Case::new(
         "host_access.attached-globally-again",
-        "Memory attached to the host is attached globally again, and kernels of any stream use it.",
+        "Memory attached to the host can be attached globally again, and then kernels of any stream can use it.",
         sources::STREAM,
         ATTACH,
         attached_globally_again,
@@ -65,7 +65,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Managed]),
     Case::new(
         "host_access.attach-to-default",
-        "Memory cannot be attached to the legacy default stream alone.",
+        "Memory cannot be attached only to the legacy default stream.",
         sources::STREAM,
         ATTACH,
         attach_to_default,

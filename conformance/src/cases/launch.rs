@@ -7,14 +7,14 @@ use cuda_um_sys::cudaDeviceAttr as Attr;
 pub(super) const CASES: &[Case] = &[
     Case::new(
         "launch.arguments",
-        "A kernel gets its arguments as they were when it was launched, and touches only what they say.",
+        "A kernel gets the values of its arguments at the launch, and accesses only the memory that they describe.",
         sources::EXEC,
         &["cuLaunchKernel"],
         arguments,
     ),
     Case::new(
         "launch.empty-shape",
-        "A grid or a block without extent is an invalid value.",
+        "A grid or a block with a zero dimension is an invalid value.",
         sources::EXEC,
         &["cuLaunchKernel"],
         empty_shape,
@@ -28,28 +28,28 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::new(
         "launch.kernels-own-limit",
-        "A kernel tells how many threads a block of it may have; a block with more is refused.",
+        "The thread limit of a kernel's blocks can be queried; a larger block is refused.",
         sources::EXEC,
         &["cuLaunchKernel", "cuFuncGetAttribute"],
         kernels_own_limit,
     ),
     Case::new(
         "launch.shared-memory",
-        "More shared memory than the function's limit is refused, the static part included.",
+        "More shared memory than the function's limit, including the static part, is refused.",
         sources::EXEC,
         &["cuLaunchKernel"],
         shared_memory,
     ),
     Case::new(
         "launch.refused-changes-nothing",
-        "A refused launch runs nothing, and the stream works on.",
+        "A refused launch runs nothing, and the stream can still be used.",
         sources::EXEC,
         &["cuLaunchKernel"],
         refused_changes_nothing,
     ),
     Case::new(
         "launch.host-writes-before",
-        "A kernel sees what the host wrote before the launch, and the host what the kernel wrote, when it was waited for.",
+        "A kernel sees host writes before the launch, and after a wait the host sees the kernel's writes.",
         sources::GUIDE_MANAGED,
         &["cuLaunchKernel", "cudaStreamSynchronize"],
         host_writes_before,
@@ -67,7 +67,7 @@ pub(super) const CASES: &[Case] = &[
 /// `CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK`
 const MAX_THREADS_PER_BLOCK: u32 = 0;
 
-/// A launch of the kernel that has limits.
+/// A launch of the kernel with limits.
 pub(super) fn limited(threads: u32, shared_bytes: u32) -> Shape {
     Shape {
         grid: [1; 3],
@@ -85,7 +85,7 @@ fn arguments(c: &Cuda<'_>) -> Verdict {
     c.ok("cudaMemset", c.set(&memory, 0, memory.bytes()))?;
     c.ok("cudaDeviceSynchronize", c.synchronize())?;
     let gate = c.gate(&stream)?;
-    // The places that held the arguments are gone when the kernels run.
+    // The places of the arguments no longer exist when the kernels run.
     for (start, amount) in [(0, 1), (100, 20), (1000, 300)] {
         c.gives(
             "cuLaunchKernel",
@@ -206,7 +206,7 @@ fn kernels_own_limit(c: &Cuda<'_>) -> Verdict {
 
 fn shared_memory(c: &Cuda<'_>) -> Verdict {
     let (out, stream) = (c.device_memory(4 * KIB)?, c.stream()?);
-    // 4096 bytes are the kernel's own.
+    // The kernel itself uses 4096 bytes.
     let rest = c.attribute(Attr::cudaDevAttrMaxSharedMemoryPerBlock)? as u32 - 4096;
     c.refuses(
         "16 bytes too many",
@@ -265,7 +265,7 @@ fn many_in_order(c: &Cuda<'_>) -> Verdict {
     let stream = c.stream()?;
     c.ok("cudaMemset", c.set(&first, 0, first.bytes()))?;
     c.ok("cudaDeviceSynchronize", c.synchronize())?;
-    // Each reads what the one before it wrote: 1000 only if none is lost or out of order.
+    // Each kernel reads the result of the previous one: the sum is 1000 only if none is lost or out of order.
     for _ in 0..500 {
         c.add(&first, 1, &stream)?;
         c.read(&first, &second, &stream)?;

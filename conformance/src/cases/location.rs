@@ -1,4 +1,4 @@
-//! Where pages are, as 13.4 tells it.
+//! The location of pages, as reported by 13.4.
 
 use super::prelude::*;
 
@@ -18,17 +18,17 @@ const fn case(name: &'static str, rule: &'static str, check: fn(&Cuda<'_>) -> Ve
 pub(super) const CASES: &[Case] = &[
     case(
         "location.host",
-        "Memory that the host has populated is told to be on the host.",
+        "Memory that the host has populated is reported to be on the host.",
         host,
     ),
     case(
         "location.prefetched",
-        "Memory is told to be where it was prefetched.",
+        "Prefetched memory is reported to be at the destination.",
         prefetched,
     ),
     case(
         "location.faulted",
-        "Memory is told to be where faults have brought it.",
+        "Memory that migrated by faults is reported to be at its new location.",
         faulted,
     ),
 ];

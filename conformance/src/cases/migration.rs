@@ -1,11 +1,11 @@
-//! What moves, and how often it faults: counted, and compared between machines.
+//! Migrations and faults: counted, and compared between machines.
 //!
-//! Bytes must agree; faults, where there are any, may differ by a factor.
+//! Bytes must agree. Numbers of faults, if they are not zero, may differ by a factor.
 
 use super::counting::{counted, exactly};
 use super::prelude::*;
 
-/// Managed memory faults, and what migrates is counted.
+/// Managed memory faults, and migrations can be counted.
 const NEEDS: &[Need] = &[Need::Migration, Need::Counters];
 const PREFETCH: &[&str] = &["cudaMallocManaged", "cudaMemPrefetchAsync"];
 const PREFETCH_AND_KERNEL: &[&str] = &[
@@ -28,91 +28,91 @@ const fn migration(
 pub(super) const CASES: &[Case] = &[
     migration(
         "migration.prefetch-to-device",
-        "A prefetch to the device moves what the host has populated, all of it and once, without a fault.",
+        "A prefetch to the device moves all memory that the host has populated, once and without a fault.",
         PREFETCH_AND_KERNEL,
         prefetch_to_device,
     ),
     migration(
         "migration.prefetch-to-host",
-        "A prefetch to the host moves what is on the device, all of it and once, without a fault.",
+        "A prefetch to the host moves all memory that is on the device, once and without a fault.",
         PREFETCH_AND_KERNEL,
         prefetch_to_host,
     ),
     migration(
         "migration.prefetch-of-what-is-there",
-        "A prefetch to where memory is moves nothing.",
+        "A prefetch of memory that is already at the destination moves nothing.",
         PREFETCH,
         prefetch_of_what_is_there,
     ),
     migration(
         "migration.kernel-writes",
-        "A kernel that writes what the host has populated faults it over, all of it and once.",
+        "A kernel that writes memory that the host has populated moves all of it by faults, once.",
         KERNEL,
         kernel_writes,
     ),
     migration(
         "migration.kernel-reads",
-        "A kernel that reads what the host has populated faults it over, all of it and once.",
+        "A kernel that reads memory that the host has populated moves all of it by faults, once.",
         KERNEL,
         kernel_reads,
     ),
     migration(
         "migration.host-touches",
-        "The host's touches fault back what is on the device, all of it and once.",
+        "Host accesses to memory that is on the device move all of it back by faults, once.",
         PREFETCH_AND_KERNEL,
         host_touches,
     ),
     migration(
         "migration.fresh-on-device",
-        "Memory that a kernel touches first is populated on the device: nothing moves.",
+        "If a kernel accesses memory first, the memory is populated on the device, and nothing moves.",
         KERNEL,
         fresh_on_device,
     ),
     migration(
         "migration.fresh-on-host",
-        "Memory that the host touches first is populated on the host: nothing moves.",
+        "If the host accesses memory first, the memory is populated on the host, and nothing moves.",
         &["cudaMallocManaged"],
         fresh_on_host,
     ),
     migration(
         "migration.fresh-prefetched",
-        "A prefetch of memory that nothing has touched populates it: nothing moves, and a kernel does not fault.",
+        "A prefetch of untouched memory populates it; nothing moves, and a kernel does not fault.",
         PREFETCH_AND_KERNEL,
         fresh_prefetched,
     ),
     migration(
         "migration.read-mostly-duplicates",
-        "A prefetch of read-mostly memory makes a copy; then both sides read without moving anything.",
+        "A prefetch of read-mostly memory makes a copy; then reads on both sides move nothing.",
         &["cudaMemAdvise", "cudaMemPrefetchAsync", "cuLaunchKernel"],
         read_mostly_duplicates,
     ),
     migration(
         "migration.read-mostly-collapses",
-        "A write by the host ends the device's copy, and a kernel that reads again gets a new one.",
+        "A host write removes the device's copy, and the next read of a kernel makes a new one.",
         &["cudaMemAdvise", "cudaMemPrefetchAsync", "cuLaunchKernel"],
         read_mostly_collapses,
     ),
     migration(
         "migration.preferred-host",
-        "Memory that prefers the host and is set as accessed by the device is used over the link: nothing moves, nothing faults.",
+        "Memory with the host as preferred location and the device as accessed-by is used over the link, without migrations and faults.",
         ADVISED,
         preferred_host,
     ),
     migration(
         "migration.ping-pong",
-        "Memory that kernels and the host write in turn moves both ways in every round.",
+        "Memory that kernels and the host write in turn moves in both directions in every round.",
         KERNEL,
         ping_pong,
     ),
     migration(
         "migration.part",
-        "A kernel that touches a part faults over that part and what the driver takes along, not the whole.",
+        "A kernel that accesses a part moves that part and the pages that the driver adds, but not the whole memory.",
         KERNEL,
         part,
     ),
     migration(
         "migration.part-prefetched",
-        "A prefetch of a part moves its pages and no others.",
+        "A prefetch of a part moves only the pages of the part.",
         PREFETCH,
         part_prefetched,
     ),
@@ -324,7 +324,7 @@ fn ping_pong(c: &Cuda<'_>) -> Verdict {
 fn part(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(16 * MIB)?, c.stream()?);
     memory.fill_all(1);
-    // What is touched at least, and less than all of it.
+    // At least the accessed part, and less than the whole memory.
     let part = exactly(0, 0)
         .moving_to_device(4 * KIB..=memory.bytes() - 1)
         .by_gpu_faults();

@@ -1,4 +1,4 @@
-//! The cases, a file a group.
+//! The cases, one file for each group.
 
 mod advice;
 mod advice_reach;

@@ -1,4 +1,4 @@
-//! Modules and what their functions tell.
+//! Modules, and the attributes of their functions.
 
 use super::prelude::*;
 use crate::kernels::PTX;
@@ -15,7 +15,7 @@ mod attribute {
     pub(super) const MAX_DYNAMIC_SHARED: u32 = 8;
 }
 
-/// A kernel whose body does not end.
+/// A kernel with a body that does not end.
 const BROKEN: &CStr = c".version 6.4\n.target sm_50\n.address_size 64\n.visible .entry broken(\n.param .u64 a\n)\n{\nret;\n";
 const GARBAGE: &CStr = c"this is no module";
 const NEWER: &CStr =
@@ -24,21 +24,21 @@ const NEWER: &CStr =
 pub(super) const CASES: &[Case] = &[
     Case::new(
         "modules.load",
-        "PTX of an old version and target loads, as often as one likes, and each module is unloaded by itself.",
+        "PTX of an old version and target can be loaded several times, and each module is unloaded separately.",
         sources::MODULE,
         &["cuModuleLoadData", "cuModuleGetFunction", "cuModuleUnload"],
         load,
     ),
     Case::new(
         "modules.broken",
-        "PTX that does not parse is refused, and what is no module at all too.",
+        "PTX that cannot be parsed is refused, and so is text that is not a module.",
         sources::MODULE,
         &["cuModuleLoadData"],
         broken,
     ),
     Case::new(
         "modules.newer-ptx",
-        "PTX of a version that the driver is too old for is refused.",
+        "PTX of a version that is newer than the driver is refused.",
         sources::MODULE,
         &["cuModuleLoadData"],
         newer_ptx,
@@ -52,14 +52,14 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::new(
         "modules.function-attributes",
-        "A function tells the most threads of a block and the static shared memory that its PTX declares.",
+        "The thread limit of a block and the static shared memory of a function have the values that its PTX declares.",
         sources::EXEC,
         &["cuFuncGetAttribute"],
         function_attributes,
     ),
     Case::new(
         "modules.function-versions",
-        "A function tells what it was compiled from and for: the virtual architecture of the PTX, and one the device runs.",
+        "A function has the virtual architecture of its PTX, and a binary architecture that the device can run.",
         sources::EXEC,
         &["cuFuncGetAttribute"],
         function_versions,
@@ -73,14 +73,14 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::new(
         "modules.dynamic-shared-limit",
-        "The limit of dynamic shared memory is raised to what the device allows, static memory included, and not beyond.",
+        "The limit of dynamic shared memory can be raised up to the device's limit, which includes static memory.",
         sources::EXEC,
         &["cuFuncSetAttribute", "cuFuncGetAttribute", "cuLaunchKernel"],
         dynamic_shared_limit,
     ),
     Case::new(
         "modules.occupancy",
-        "Blocks fit into a multiprocessor within its threads, and no more of them with more shared memory.",
+        "The blocks of a multiprocessor stay within its thread limit, and more shared memory does not allow more blocks.",
         sources::OCCUPANCY,
         &["cuOccupancyMaxActiveBlocksPerMultiprocessor"],
         occupancy,
@@ -109,7 +109,7 @@ fn load(c: &Cuda<'_>) -> Verdict {
     )
 }
 
-/// Loads what must be refused.
+/// Checks that a module is refused.
 fn refused(c: &Cuda<'_>, name: &str, image: &CStr) -> Verdict {
     let (code, module) = c.load_module(image)?;
     if code == Code::SUCCESS {
@@ -204,7 +204,7 @@ fn dynamic_shared_limit(c: &Cuda<'_>) -> Verdict {
     )?;
     let told = value(c, attribute::MAX_DYNAMIC_SHARED);
     let launched = c.launch_limited(&out, super::launch::limited(64, most as u32), &stream);
-    // The kernel is shared with other cases.
+    // Other cases use the same kernel.
     c.ok(
         "back",
         c.set_kernel_attribute(attribute::MAX_DYNAMIC_SHARED, before)?,

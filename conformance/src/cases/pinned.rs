@@ -6,7 +6,7 @@ use cuda_um_sys as sys;
 pub(super) const CASES: &[Case] = &[
     Case::new(
         "pinned.mapped",
-        "A kernel reads and writes mapped pinned memory in place, at the address that CUDA tells for the device.",
+        "A kernel reads and writes mapped pinned memory in place, at the device address that CUDA returns.",
         sources::MEMORY,
         &["cudaHostAlloc", "cudaHostGetDevicePointer", "cudaFreeHost"],
         mapped,
@@ -14,14 +14,14 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::MappedHost]),
     Case::new(
         "pinned.zero-bytes",
-        "Pinned memory of 0 bytes is no error.",
+        "Allocating 0 bytes of pinned memory is not an error.",
         sources::MEASURED,
         &["cudaHostAlloc"],
         zero_bytes,
     ),
     Case::new(
         "pinned.huge",
-        "More pinned memory than an address space holds is refused.",
+        "An allocation of pinned memory larger than the address space is refused.",
         sources::MEMORY,
         &["cudaHostAlloc"],
         huge,
@@ -35,21 +35,21 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::new(
         "pinned.alignment",
-        "Pinned memory is aligned to 512 bytes, whatever its size, with other small allocations beside it.",
+        "Pinned memory is aligned to 512 bytes for every size, also with other small allocations.",
         sources::MEASURED,
         &["cudaHostAlloc"],
         alignment,
     ),
     Case::new(
         "pinned.device-pointer-refused",
-        "Memory that is not pinned has no address for the device, and flags must be 0.",
+        "Memory that is not pinned has no device address, and flags must be 0.",
         sources::MEMORY,
         &["cudaHostGetDevicePointer"],
         device_pointer_refused,
     ),
     Case::new(
         "pinned.freed-by-its-own",
-        "Pinned memory is not freed as device memory, and device memory not as pinned.",
+        "Freeing pinned memory as device memory, or device memory as pinned memory, is refused.",
         sources::MEMORY,
         &["cudaFreeHost", "cudaFree"],
         freed_by_its_own,
@@ -115,7 +115,7 @@ fn flags(c: &Cuda<'_>) -> Verdict {
 }
 
 fn alignment(c: &Cuda<'_>) -> Verdict {
-    // All at once: a driver may put small ones into one page.
+    // All allocated at the same time: a driver may put small ones into one page.
     let sizes = [64, 64, 1000, 5000, 100_000];
     let all = sizes.map(|bytes| c.pinned(bytes, 0).map(|memory| (bytes, memory)));
     for (index, memory) in all.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What CUDA says of an address.
+//! CUDA's attributes of an address.
 
 use super::prelude::*;
 use cuda_um_sys as sys;
@@ -11,7 +11,7 @@ const MANAGED: u32 = 3;
 pub(super) const CASES: &[Case] = &[
     Case::new(
         "pointers.managed",
-        "Managed memory is known as such, at every address in it, with one pointer for both sides.",
+        "Every address in managed memory is reported as managed, with one pointer for host and device.",
         sources::UNIFIED,
         &["cudaPointerGetAttributes"],
         managed,
@@ -19,21 +19,21 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Managed]),
     Case::new(
         "pointers.device",
-        "Device memory is known as such; the host has no pointer to it.",
+        "Device memory is reported as device memory, without a host pointer.",
         sources::UNIFIED,
         &["cudaPointerGetAttributes"],
         device,
     ),
     Case::new(
         "pointers.pinned",
-        "Pinned memory is known as host memory, with a pointer for the device.",
+        "Pinned memory is reported as host memory, with a device pointer.",
         sources::UNIFIED,
         &["cudaPointerGetAttributes"],
         pinned,
     ),
     Case::new(
         "pointers.registered",
-        "Registered memory is known as host memory, and after it was unregistered no more.",
+        "Registered memory is reported as host memory, until it is unregistered.",
         sources::UNIFIED,
         &[
             "cudaPointerGetAttributes",
@@ -45,14 +45,14 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::HostRegister]),
     Case::new(
         "pointers.pageable",
-        "An address that CUDA does not know is unregistered, and that is no error.",
+        "An address that CUDA does not know is reported as unregistered, without an error.",
         sources::UNIFIED,
         &["cudaPointerGetAttributes"],
         pageable,
     ),
     Case::new(
         "pointers.freed",
-        "Freed device memory is not known any more.",
+        "Freed device memory is no longer known.",
         sources::UNIFIED,
         &["cudaPointerGetAttributes", "cudaFree"],
         freed,
@@ -60,7 +60,7 @@ pub(super) const CASES: &[Case] = &[
     .misuse(),
     Case::new(
         "pointers.second-device",
-        "Device memory tells whose it is.",
+        "The device of device memory can be queried.",
         sources::UNIFIED,
         &["cudaPointerGetAttributes"],
         second_device,

@@ -1,10 +1,10 @@
-//! Memory pools: which one is used, what they hold, when they give it back.
+//! Memory pools: selection, contents, and release of memory.
 
 use super::prelude::*;
 use crate::call::Pool;
 use cuda_um_sys::cudaMemPoolAttr as Attr;
 
-/// A pool reserves in steps; this is more than one.
+/// A pool reserves memory in steps; this is more than one step.
 const BYTES: usize = 32 * MIB;
 
 const RESERVED: Attr = Attr::cudaMemPoolAttrReservedMemCurrent;
@@ -32,7 +32,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Pools]),
     Case::new(
         "pools.default-stays",
-        "A device's default pool cannot be destroyed.",
+        "The default pool of a device cannot be destroyed.",
         sources::POOLS,
         &["cudaMemPoolDestroy"],
         default_stays,
@@ -40,7 +40,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Pools]),
     Case::new(
         "pools.destroy-current",
-        "When the current pool is destroyed the device goes back to its default pool.",
+        "When the current pool is destroyed, the device uses its default pool again.",
         sources::POOLS,
         &["cudaMemPoolDestroy", "cudaDeviceGetMemPool"],
         destroy_current,
@@ -48,7 +48,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Pools]),
     Case::new(
         "pools.destroy-in-use",
-        "A pool is destroyed at once, and what was allocated from it lives on until it is freed.",
+        "A pool is destroyed at once, but its allocations stay valid until they are freed.",
         sources::POOLS,
         &["cudaMemPoolDestroy", "cudaMallocFromPoolAsync"],
         destroy_in_use,
@@ -64,7 +64,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Pools]),
     Case::new(
         "pools.defaults",
-        "A new pool is empty, keeps nothing back when it is synchronized, and may reuse memory in all three ways.",
+        "A new pool is empty, releases all unused memory at a synchronization, and may reuse memory in all three ways.",
         sources::TYPES,
         &["cudaMemPoolGetAttribute"],
         defaults,
@@ -72,7 +72,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Pools]),
     Case::new(
         "pools.used",
-        "What is used is counted, now and at most; the mark is set back to what is used now.",
+        "A pool counts the used bytes and their maximum, and the maximum can be reset to the present value.",
         sources::TYPES,
         &["cudaMemPoolGetAttribute", "cudaMemPoolSetAttribute"],
         used,
@@ -80,7 +80,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Pools]),
     Case::new(
         "pools.reserved",
-        "What is reserved is at least what is used.",
+        "A pool reserves at least the used bytes.",
         sources::TYPES,
         &["cudaMemPoolGetAttribute"],
         reserved,
@@ -88,7 +88,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Pools]),
     Case::new(
         "pools.marks-only-reset",
-        "The highest values can be set to zero and to nothing else.",
+        "The maximum values can be set only to zero.",
         sources::TYPES,
         &["cudaMemPoolSetAttribute"],
         marks_only_reset,
@@ -96,7 +96,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Pools]),
     Case::new(
         "pools.threshold-keeps",
-        "Below the release threshold a pool keeps what was freed, until it is trimmed.",
+        "Below the release threshold a pool keeps freed memory until it is trimmed.",
         sources::GUIDE_POOLS,
         &["cudaMemPoolSetAttribute", "cudaMemPoolTrimTo"],
         threshold_keeps,
@@ -104,7 +104,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Pools]),
     Case::new(
         "pools.threshold-zero-releases",
-        "With a release threshold of 0 a pool gives back what was freed when a stream is synchronized.",
+        "With a release threshold of 0 a pool releases freed memory when a stream is synchronized.",
         sources::GUIDE_POOLS,
         &["cudaFreeAsync", "cudaStreamSynchronize"],
         threshold_zero_releases,
@@ -112,7 +112,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Pools]),
     Case::new(
         "pools.trim-keeps-what-is-used",
-        "Trimming does not touch what is allocated, and keeps at least as much as is asked for.",
+        "Trimming does not change live allocations, and keeps at least the requested number of bytes.",
         sources::POOLS,
         &["cudaMemPoolTrimTo"],
         trim_keeps_what_is_used,
@@ -120,7 +120,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Pools]),
     Case::new(
         "pools.access-of-its-own-device",
-        "A device's access to a pool of its own can be given once more, and not be taken.",
+        "A device's access to its own pool can be granted again, but not revoked.",
         sources::POOLS,
         &["cudaMemPoolSetAccess"],
         access_of_its_own_device,
@@ -217,7 +217,7 @@ fn defaults(c: &Cuda<'_>) -> Verdict {
         ("opportunistic", Attr::cudaMemPoolReuseAllowOpportunistic),
         ("internal", Attr::cudaMemPoolReuseAllowInternalDependencies),
     ] {
-        // An int: the upper half is not written.
+        // The value is an int: the upper half is not written.
         c.is(name, pool.get(attribute)? as u32, 1)?;
     }
     Ok(())

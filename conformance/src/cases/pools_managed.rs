@@ -23,7 +23,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Since(13, 0), Need::Concurrent, Need::Pools]),
     Case::new(
         "pools-managed.pointer",
-        "Memory of a managed pool says that it is managed.",
+        "Memory of a managed pool is reported as managed.",
         sources::UNIFIED,
         &["cudaMallocFromPoolAsync", "cudaPointerGetAttributes"],
         pointer,
@@ -39,7 +39,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Since(13, 0), Need::Concurrent, Need::Pools]),
     Case::new(
         "pools-managed.counted",
-        "What is used of a managed pool is counted like that of other pools.",
+        "The used bytes of a managed pool are counted as in other pools.",
         sources::TYPES,
         &["cudaMemPoolGetAttribute", "cudaMemPoolTrimTo"],
         counted,
@@ -67,7 +67,7 @@ fn pool<'c>(c: &'c Cuda<'c>) -> Result<Pool<'c>, Failure> {
     let pool = c
         .try_managed_pool(0)
         .map_err(|code| Failure(format!("cudaMemPoolCreate: {}", c.text(code))))?;
-    // Without it every synchronization gives the pages back, and takes long.
+    // Otherwise every synchronization releases the pages, which takes long.
     c.ok(
         "the threshold",
         pool.set(Attr::cudaMemPoolAttrReleaseThreshold, u64::MAX),

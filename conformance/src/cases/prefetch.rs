@@ -1,4 +1,4 @@
-//! Prefetches: what is asked for, in which order, and what is refused.
+//! Prefetches: their reports, their order, and refused prefetches.
 
 use super::prelude::*;
 
@@ -19,32 +19,32 @@ const fn case(name: &'static str, rule: &'static str, check: fn(&Cuda<'_>) -> Ve
 pub(super) const CASES: &[Case] = &[
     case(
         "prefetch.reported",
-        "The last prefetch's place is reported.",
+        "The destination of the last prefetch is reported.",
         reported,
     ),
     case(
         "prefetch.reported-at-once",
-        "It is reported from the call on, before the prefetch has begun.",
+        "The destination is reported from the call on, before the prefetch has begun.",
         reported_at_once,
     ),
     case(
         "prefetch.part-reported",
-        "A prefetch of a part is reported for that part alone, rounded outwards to pages.",
+        "A prefetch of a part is reported only for that part, rounded outwards to pages.",
         part_reported,
     ),
     case(
         "prefetch.keeps-contents",
-        "Prefetches move contents unchanged, whichever way and however often.",
+        "Prefetches do not change the contents, in either direction and with any number of repetitions.",
         keeps_contents,
     ),
     case(
         "prefetch.in-order",
-        "A prefetch is in the order of its stream: behind the work before it, and before the work behind it.",
+        "A prefetch is ordered in its stream: after earlier work, and before later work.",
         in_order,
     ),
     case(
         "prefetch.default-streams",
-        "Prefetches are enqueued in the default streams too.",
+        "Prefetches can also be enqueued in the default streams.",
         default_streams,
     ),
     case(
@@ -62,7 +62,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Concurrent, Need::Since(13, 0)]),
     Case::new(
         "prefetch.unknown-place",
-        "A kind of place that does not exist is an invalid value.",
+        "A location type that does not exist is an invalid value.",
         sources::MEMORY,
         &["cudaMemPrefetchAsync"],
         unknown_place,
@@ -70,7 +70,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Concurrent, Need::Since(13, 0)]),
     Case::new(
         "prefetch.numa-node",
-        "The host's NUMA node is a place to prefetch to, and is reported as such.",
+        "A prefetch to the host's NUMA node works, and is reported with this location.",
         sources::MEMORY,
         &["cudaMemPrefetchAsync"],
         numa_node,
@@ -78,7 +78,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Migration, Need::Since(13, 0)]),
     Case::new(
         "prefetch.other-device",
-        "The stream may be another device's than the one prefetched to.",
+        "The stream may belong to a device other than the destination.",
         sources::MEMORY,
         &["cudaMemPrefetchAsync"],
         other_device,

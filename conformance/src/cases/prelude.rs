@@ -1,4 +1,4 @@
-//! What every group uses.
+//! Imports and constants for every group.
 
 pub(super) use super::sources;
 pub(super) use crate::call::{

@@ -1,4 +1,4 @@
-//! Ranges that prefetch, advice and range attributes refuse.
+//! Ranges that prefetch, advice and queries of range attributes refuse.
 
 use super::prelude::*;
 use std::ops::Range;
@@ -16,12 +16,12 @@ const fn case(name: &'static str, rule: &'static str, check: fn(&Cuda<'_>) -> Ve
 pub(super) const CASES: &[Case] = &[
     case(
         "refused_ranges.device-memory",
-        "Device memory is neither prefetched nor advised, and has no attributes of ranges.",
+        "Prefetch, advice and range attributes refuse device memory.",
         device_memory,
     ),
     Case::new(
         "refused_ranges.pinned",
-        "Pinned memory neither.",
+        "Prefetch, advice and range attributes refuse pinned memory.",
         sources::MEMORY,
         CALLS,
         pinned,
@@ -29,7 +29,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Concurrent, Need::NoPageableAccess]),
     Case::new(
         "refused_ranges.pageable",
-        "Memory that CUDA does not know neither, where the device does not reach pageable memory.",
+        "Prefetch, advice and range attributes refuse unknown memory, if the device cannot access pageable memory.",
         sources::MEMORY,
         CALLS,
         pageable,
@@ -50,7 +50,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Concurrent, Need::NoPageableAccess]),
     case(
         "refused_ranges.beyond-the-end",
-        "A range that ends far beyond its allocation is refused, and nothing of it is advised.",
+        "A range that ends far beyond its allocation is refused, and no part of it is advised.",
         beyond_the_end,
     ),
     case(
@@ -69,7 +69,7 @@ pub(super) const CASES: &[Case] = &[
     .misuse(),
 ];
 
-/// All three calls refuse it.
+/// Checks that all three calls refuse the range.
 fn refused(c: &Cuda<'_>, range: Range<usize>) -> Verdict {
     let stream = c.stream()?;
     c.refuses("prefetch", c.prefetch_range(range.clone(), DEVICE, &stream))?;
@@ -111,7 +111,7 @@ fn null(c: &Cuda<'_>) -> Verdict {
 
 fn beyond_the_end(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(2 * MIB)?;
-    // Farther than anything else that this process has allocated could reach.
+    // Farther than any other allocation of this process.
     refused(c, memory.address()..memory.address() + (1 << 45))?;
     c.is(
         "nothing is advised",

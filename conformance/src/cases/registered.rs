@@ -1,4 +1,4 @@
-//! Host memory of the program's own, registered.
+//! The program's own memory, registered.
 
 use super::prelude::*;
 use cuda_um_sys as sys;
@@ -18,7 +18,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::HostRegister, Need::MappedHost]),
     Case::new(
         "registered.twice",
-        "Registering memory that is registered is refused, and it stays registered.",
+        "Registering registered memory again is refused, and it stays registered.",
         sources::MEMORY,
         &["cudaHostRegister"],
         twice,
@@ -34,7 +34,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::HostRegister]),
     Case::new(
         "registered.not",
-        "Unregistering what is not registered, or not any more, is refused as not registered.",
+        "Unregistering memory that is not registered, or no longer registered, is refused as not registered.",
         sources::MEMORY,
         &["cudaHostUnregister"],
         not_registered,
@@ -50,7 +50,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::HostRegister]),
     Case::new(
         "registered.empty",
-        "Registering nothing is an invalid value.",
+        "Registering 0 bytes is an invalid value.",
         sources::MEMORY,
         &["cudaHostRegister"],
         empty,
@@ -58,7 +58,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::HostRegister]),
     Case::new(
         "registered.pinned",
-        "Memory that CUDA has pinned itself cannot be registered.",
+        "Memory that CUDA allocated as pinned cannot be registered.",
         sources::MEMORY,
         &["cudaHostRegister", "cudaHostAlloc"],
         pinned,
@@ -66,7 +66,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::HostRegister]),
 ];
 
-/// Host memory that shares no page with anything else.
+/// Host memory that shares no page with other memory.
 pub(super) struct Pages {
     memory: Vec<u32>,
     skipped: usize,

@@ -1,4 +1,4 @@
-//! Host and device see one memory, wherever its pages are.
+//! Host and device see the same memory, at every location of its pages.
 
 use super::prelude::*;
 
@@ -11,17 +11,17 @@ const fn case(name: &'static str, rule: &'static str, check: fn(&Cuda<'_>) -> Ve
 pub(super) const CASES: &[Case] = &[
     case(
         "residency.kernel-sees-host",
-        "A kernel sees what the host has written before its launch.",
+        "A kernel sees host writes from before its launch.",
         kernel_sees_host,
     ),
     case(
         "residency.host-sees-kernel",
-        "The host sees what a kernel has written, once it has synchronized.",
+        "After it has synchronized, the host sees the writes of a kernel.",
         host_sees_kernel,
     ),
     case(
         "residency.in-turn",
-        "Host and kernels write in turn, each what the other has left.",
+        "Host and kernels write in turn, and each sees the writes of the other.",
         in_turn,
     ),
     case(
@@ -31,7 +31,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::new(
         "residency.read-mostly-written",
-        "Read-mostly memory may be written, by either side; both see it.",
+        "Either side may write read-mostly memory, and both sides see the writes.",
         sources::MEMORY,
         &["cudaMemAdvise", "cuLaunchKernel"],
         read_mostly_written,
@@ -39,7 +39,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Concurrent]),
     Case::new(
         "residency.advised",
-        "No advice changes what is read.",
+        "Advice does not change the contents.",
         sources::MEMORY,
         &["cudaMemAdvise", "cuLaunchKernel"],
         advised,
@@ -47,7 +47,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Concurrent]),
     Case::new(
         "residency.two-devices",
-        "Kernels of two devices see one another's writes in managed memory.",
+        "Kernels of two devices see each other's writes in managed memory.",
         sources::GUIDE_MANAGED,
         CALLS,
         two_devices,

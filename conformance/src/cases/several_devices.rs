@@ -1,4 +1,4 @@
-//! Several devices.
+//! Cases with several devices.
 
 use super::prelude::*;
 use cuda_um_sys as sys;
@@ -10,7 +10,7 @@ const PEERS: &[Need] = &[Need::Devices(2), Need::Peers];
 pub(super) const CASES: &[Case] = &[
     Case::new(
         "several-devices.copies",
-        "Copies of the default kind go between the memory of two devices, whether they reach each other or not.",
+        "Copies of the default kind work between the memory of two devices, with and without peer access.",
         sources::GUIDE_DEVICES,
         &["cudaMemcpy", "cudaMemcpyAsync"],
         copies,
@@ -18,7 +18,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(TWO),
     Case::new(
         "several-devices.peer-copies",
-        "Peer copies go between the memory of two devices, and within one; a device that does not exist is refused.",
+        "Peer copies work between the memory of two devices, and within one device; a device that does not exist is refused.",
         sources::MEMORY,
         &["cudaMemcpyPeer", "cudaMemcpyPeerAsync"],
         peer_copies,
@@ -26,7 +26,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(TWO),
     Case::new(
         "several-devices.copy-on-another-devices-stream",
-        "A copy and a memset go on a stream of a device that is not current.",
+        "A copy and a memset work on a stream of a device that is not current.",
         sources::GUIDE_DEVICES,
         &["cudaMemcpyAsync"],
         copy_on_another_devices_stream,
@@ -50,7 +50,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(TWO),
     Case::new(
         "several-devices.elapsed-across",
-        "There is no time between events of different devices.",
+        "The time between events of different devices cannot be queried.",
         sources::GUIDE_DEVICES,
         &["cudaEventElapsedTime"],
         elapsed_across,
@@ -58,7 +58,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(TWO),
     Case::new(
         "several-devices.wait-across",
-        "A stream waits for an event of another device, and an event is asked and waited for whatever device is current.",
+        "A stream can wait for an event of another device, and an event can be queried and waited for with any current device.",
         sources::GUIDE_DEVICES,
         &["cudaStreamWaitEvent", "cudaEventQuery", "cudaEventSynchronize"],
         wait_across,
@@ -66,7 +66,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(TWO),
     Case::new(
         "several-devices.default-streams",
-        "Each device has a legacy default stream of its own, which does not wait for another device's.",
+        "Each device has its own legacy default stream, which does not wait for that of another device.",
         sources::GUIDE_DEVICES,
         &["cudaStreamSynchronize", "cudaStreamQuery"],
         default_streams,
@@ -74,7 +74,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(TWO),
     Case::new(
         "several-devices.synchronize-its-own",
-        "Synchronizing the device waits for the current one alone.",
+        "cudaDeviceSynchronize waits only for the current device.",
         sources::DEVICE,
         &["cudaDeviceSynchronize"],
         synchronize_its_own,
@@ -82,7 +82,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(TWO),
     Case::new(
         "several-devices.managed",
-        "Managed memory has one address for all devices: each sees what the one before it wrote.",
+        "Managed memory has one address for all devices, and each device sees the writes of the previous one.",
         sources::GUIDE_MANAGED,
         &["cudaMallocManaged", "cuLaunchKernel"],
         managed,
@@ -90,7 +90,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Devices(2), Need::Managed]),
     Case::new(
         "several-devices.peer-access",
-        "Access to another device's memory is enabled once and disabled once, and not to a device's own.",
+        "Peer access can be enabled once and disabled once, but not for the device itself.",
         sources::PEER,
         &["cudaDeviceEnablePeerAccess", "cudaDeviceDisablePeerAccess"],
         peer_access,
@@ -106,14 +106,14 @@ pub(super) const CASES: &[Case] = &[
     .needs(PEERS),
     Case::new(
         "several-devices.can-access-peer",
-        "A device is no peer of its own, and one that does not exist is refused.",
+        "A device is not its own peer, and a device that does not exist is refused.",
         sources::PEER,
         &["cudaDeviceCanAccessPeer"],
         can_access_peer,
     ),
     Case::new(
         "several-devices.pool-access",
-        "With access to a pool another device's kernel uses its memory.",
+        "With access to a pool, a kernel of another device can use its memory.",
         sources::POOLS,
         &["cudaMemPoolSetAccess", "cudaMallocFromPoolAsync"],
         pool_access,
@@ -121,7 +121,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Devices(2), Need::Peers, Need::Pools]),
 ];
 
-/// Makes what it is asked for while this device is current; then device 0 is again.
+/// Runs a closure while this device is current; afterwards device 0 is current again.
 fn on<T>(
     c: &Cuda<'_>,
     device: i32,
@@ -321,7 +321,7 @@ fn managed(c: &Cuda<'_>) -> Verdict {
         let expected = (2 << device) - 1;
         if memory.value_all()? != expected {
             return fail(format!(
-                "behind device {device}: {}, and not {expected}",
+                "after device {device}: {}, expected {expected}",
                 memory.value_all()?
             ));
         }

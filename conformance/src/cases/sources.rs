@@ -1,4 +1,4 @@
-//! Where the rules are written.
+//! The sources of the rules.
 
 pub(super) const MEMORY: &str =
     "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html";
@@ -46,5 +46,5 @@ pub(super) const GUIDE_ALIGNMENT: &str =
     "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#device-memory-accesses";
 pub(super) const GUIDE_COMPUTE_CAPABILITIES: &str =
     "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#compute-capabilities";
-/// Measured, and documented nowhere: what an H200 gave, as it was written down there, without the simulator.
+/// Measured, but not documented: the recorded results of an H200, without the simulator.
 pub(super) const MEASURED: &str = "docs/results/h200-cuda-13.0/conformance-gpu.json";

@@ -1,4 +1,5 @@
-//! Errors that end a context. Each case breaks its own process's: guards are forgotten, since nothing can be given back.
+//! Errors that end a context. Each case breaks the context of its own process. Guards are forgotten, because nothing can be
+//! freed.
 
 use super::prelude::*;
 use crate::call::driver::Shape;
@@ -8,17 +9,17 @@ use std::mem::forget;
 pub(super) const CASES: &[Case] = &[
     Case::new(
         "sticky.illegal-address",
-        "A kernel's access to what is no memory is told by a later call: an illegal address.",
+        "A kernel's access to an invalid address is reported by a later call as an illegal address.",
         sources::TYPES,
         &["cuLaunchKernel", "cudaStreamSynchronize"],
         illegal_address,
     )
-    // Where the device reaches the host's memory, the simulator's kernels are the host's threads: they crash there.
+    // If the device can access the host's memory, the simulator's kernels run as host threads and crash here.
     .needs(&[Need::NoPageableAccess])
     .alone(),
     Case::new(
         "sticky.misaligned-address",
-        "A kernel's access to an address that is no multiple of the element's size is told as a misaligned address.",
+        "A kernel's access to an address that is not a multiple of the element's size is reported as a misaligned address.",
         sources::TYPES,
         &["cuLaunchKernel", "cudaStreamSynchronize"],
         misaligned_address,
@@ -26,7 +27,7 @@ pub(super) const CASES: &[Case] = &[
     .alone(),
     Case::new(
         "sticky.trap",
-        "A kernel that traps ends the context too.",
+        "A kernel that traps also breaks the context.",
         sources::TYPES,
         &["cuLaunchKernel", "cudaStreamSynchronize"],
         trap,
@@ -34,7 +35,7 @@ pub(super) const CASES: &[Case] = &[
     .alone(),
     Case::new(
         "sticky.every-call",
-        "Behind a sticky error every call gives it: allocating, copying, streams, events, the driver.",
+        "After a sticky error every call returns it: allocation, copies, streams, events, the driver.",
         sources::TYPES,
         &[
             "cudaMalloc",
@@ -49,7 +50,7 @@ pub(super) const CASES: &[Case] = &[
     .alone(),
     Case::new(
         "sticky.not-cleared",
-        "Asking for the last error does not end a sticky error: the next call gives it again.",
+        "Reading the last error does not clear a sticky error: the next call returns it again.",
         sources::ERROR,
         &["cudaGetLastError", "cudaPeekAtLastError"],
         not_cleared,
@@ -57,7 +58,7 @@ pub(super) const CASES: &[Case] = &[
     .alone(),
     Case::new(
         "sticky.all-threads",
-        "A sticky error is that of all of the process's threads.",
+        "All threads of the process get the sticky error.",
         sources::TYPES,
         &["cudaDeviceSynchronize"],
         all_threads,
@@ -65,7 +66,7 @@ pub(super) const CASES: &[Case] = &[
     .alone(),
     Case::new(
         "sticky.other-streams",
-        "A sticky error ends the work of other streams too.",
+        "A sticky error also ends the work of other streams.",
         sources::TYPES,
         &["cudaStreamSynchronize", "cudaStreamQuery"],
         other_streams,
@@ -73,7 +74,7 @@ pub(super) const CASES: &[Case] = &[
     .alone(),
     Case::new(
         "sticky.memory-not-freed",
-        "Memory cannot be given back in a broken context: freeing it gives the sticky error.",
+        "Memory cannot be freed in a broken context: the free returns the sticky error.",
         sources::TYPES,
         &["cudaFree", "cudaFreeHost"],
         memory_not_freed,
@@ -81,7 +82,7 @@ pub(super) const CASES: &[Case] = &[
     .alone(),
 ];
 
-/// An address that no allocation has.
+/// An address without an allocation.
 const NOWHERE: usize = 0x1000;
 
 /// One word.
@@ -93,7 +94,7 @@ fn one() -> Shape {
     }
 }
 
-/// Breaks the context by a misaligned access, and waits for it. The launch itself succeeds.
+/// Breaks the context by a misaligned access, and waits for the error. The launch itself succeeds.
 fn broken(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.device_memory(4 * KIB)?, c.stream()?);
     let launched = c.add_at(memory.address() + 2, 1, 1, one(), &stream)?;
@@ -132,7 +133,7 @@ fn trap(c: &Cuda<'_>) -> Verdict {
     let code = stream.synchronize();
     forget(stream);
     c.gives("cuLaunchKernel", launched, Code::SUCCESS)?;
-    // Which code it is, is not documented.
+    // The code is not documented.
     c.holds(
         "cudaStreamSynchronize fails",
         code != Code::SUCCESS && code != Code::NOT_READY,

@@ -9,7 +9,7 @@ const UNTIMED: u32 = sys::cudaEventDisableTiming;
 pub(super) const CASES: &[Case] = &[
     Case::new(
         "stream-pools.in-order",
-        "Memory is allocated, used and freed in the order of a stream, without the host waiting in between.",
+        "Memory is allocated, used and freed in the order of a stream, without host waits in between.",
         sources::GUIDE_POOLS,
         &["cudaMallocAsync", "cudaFreeAsync"],
         in_order,
@@ -25,7 +25,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Pools]),
     Case::new(
         "stream-pools.live-do-not-overlap",
-        "Live allocations do not overlap, whatever was freed between them, and are aligned to 256 bytes.",
+        "Live allocations do not overlap, also after frees between them, and are aligned to 256 bytes.",
         sources::GUIDE_POOLS,
         &["cudaMallocAsync", "cudaFreeAsync"],
         live_do_not_overlap,
@@ -33,7 +33,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Pools]),
     Case::new(
         "stream-pools.other-stream-behind-event",
-        "Another stream uses the memory when it has waited for the allocation, and frees it in its own order.",
+        "Another stream can use the memory after it has waited for the allocation, and can free it in its own order.",
         sources::GUIDE_POOLS,
         &["cudaMallocAsync", "cudaStreamWaitEvent", "cudaFreeAsync"],
         other_stream_behind_event,
@@ -41,7 +41,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Pools]),
     Case::new(
         "stream-pools.free-comes-behind-the-work",
-        "Memory that is freed while work before the free still uses it is not given to anyone else until then.",
+        "Memory that is freed while earlier work still uses it is not reused before this work is done.",
         sources::GUIDE_POOLS,
         &["cudaFreeAsync", "cudaMallocAsync"],
         free_comes_behind_the_work,
@@ -49,7 +49,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Pools]),
     Case::new(
         "stream-pools.synchronous-free",
-        "Memory of a pool may be freed by cudaFree.",
+        "Memory of a pool may be freed with cudaFree.",
         sources::GUIDE_POOLS,
         &["cudaMallocAsync", "cudaFree"],
         synchronous_free,
@@ -57,7 +57,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Pools]),
     Case::new(
         "stream-pools.too-much",
-        "More than the device has is out of memory, and the stream works on.",
+        "An allocation larger than the device is out of memory, and the stream can still be used.",
         sources::POOLS,
         &["cudaMallocAsync"],
         too_much,
@@ -65,7 +65,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Pools, Need::NoPageableAccess]),
     Case::new(
         "stream-pools.foreign-not-freed",
-        "What CUDA does not know is not freed in the order of a stream.",
+        "A stream-ordered free refuses an address that CUDA does not know.",
         sources::POOLS,
         &["cudaFreeAsync"],
         foreign_not_freed,
@@ -74,7 +74,7 @@ pub(super) const CASES: &[Case] = &[
     .misuse(),
     Case::new(
         "stream-pools.default-stream",
-        "The legacy default stream and a thread's own allocate too.",
+        "The legacy and the per-thread default stream can also allocate.",
         sources::POOLS,
         &["cudaMallocAsync", "cudaFreeAsync"],
         default_stream,
@@ -82,7 +82,7 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Need::Pools]),
     Case::new(
         "stream-pools.not-supported",
-        "A device without memory pools says so.",
+        "A device without memory pools reports this.",
         sources::POOLS,
         &["cudaMallocAsync", "cudaMemPoolCreate"],
         not_supported,
@@ -109,7 +109,7 @@ fn in_order(c: &Cuda<'_>) -> Verdict {
 
 fn do_not_wait(c: &Cuda<'_>) -> Verdict {
     let (out, stream) = (c.pinned(BYTES, 0)?, c.stream()?);
-    // The pool has memory at hand: nothing has to be mapped while the stream is held.
+    // The pool already has memory: nothing must be mapped while the stream is held.
     let first = c.malloc_async(BYTES, &stream)?;
     let gate = c.gate(&stream)?;
     let memory = c.malloc_async(BYTES, &stream)?;
@@ -192,7 +192,7 @@ fn free_comes_behind_the_work(c: &Cuda<'_>) -> Verdict {
         c.copy_async(&out, &memory, kind::DEFAULT, &held),
     )?;
     c.ok("cudaFreeAsync", memory.free())?;
-    // Of the same size, on a stream that is not behind the free.
+    // The same size, on a stream that is not ordered after the free.
     let next = c.malloc_async(BYTES, &other)?;
     c.ok("cudaMemsetAsync", c.set_async(&next, 2, BYTES, &other))?;
     gate.release();

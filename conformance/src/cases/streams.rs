@@ -1,4 +1,4 @@
-//! Streams of a program's own.
+//! Streams that the program creates.
 
 use super::prelude::*;
 use crate::Value;
@@ -8,21 +8,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(super) const CASES: &[Case] = &[
     Case::new(
         "streams.flags",
-        "A stream is made with flags 0 or non-blocking; other flags are an invalid value.",
+        "A stream is created with flags 0 or non-blocking; other flags are an invalid value.",
         sources::STREAM,
         &["cudaStreamCreateWithFlags", "cudaStreamDestroy"],
         flags,
     ),
     Case::new(
         "streams.query",
-        "A stream without work is done, one whose work is not done is not ready, and one that was waited for is done.",
+        "A stream without work is done, a stream with pending work is not ready, and after a wait it is done.",
         sources::STREAM,
         &["cudaStreamQuery", "cudaStreamSynchronize"],
         query,
     ),
     Case::new(
         "streams.not-ready-is-no-failure",
-        "That a stream is not ready harms nothing: its work runs on, and more can be enqueued.",
+        "A not-ready result has no effect: the stream's work continues, and more can be enqueued.",
         sources::TYPES,
         &["cudaStreamQuery"],
         not_ready_is_no_failure,
@@ -57,14 +57,14 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::new(
         "streams.device-synchronize-waits",
-        "Synchronizing the device waits for streams that do not take turns with the default stream.",
+        "Synchronizing the device also waits for non-blocking streams.",
         sources::DEVICE,
         &["cudaDeviceSynchronize"],
         device_synchronize_waits,
     ),
     Case::new(
         "streams.destroy-with-work",
-        "A stream that has work is destroyed at once, and the work is done all the same.",
+        "A stream with work is destroyed at once, and the work is still done.",
         sources::STREAM,
         &["cudaStreamDestroy"],
         destroy_with_work,
@@ -78,7 +78,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::new(
         "streams.priorities",
-        "A greater priority is a lower number; a stream is made with any, inside of the range or outside, and works.",
+        "A greater priority is a lower number; a stream can be created with any number, inside or outside of the range.",
         sources::STREAM,
         &[
             "cudaDeviceGetStreamPriorityRange",
@@ -88,7 +88,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::new(
         "streams.device",
-        "A stream tells the device that it was made for.",
+        "The device of a stream can be queried.",
         sources::STREAM,
         &["cudaStreamGetDevice"],
         device,
@@ -199,7 +199,7 @@ fn launch_does_not_wait(c: &Cuda<'_>) -> Verdict {
         Code::SUCCESS,
     )?;
     c.gives("held", stream.query(), Code::NOT_READY)?;
-    // It fails if the kernel gave up before this.
+    // This fails if the kernel reached its time limit before.
     gate.open()?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
     c.is("read back", to.value_all()?, 11)

@@ -13,14 +13,14 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::new(
         "versions.runtime",
-        "The runtime tells its version as 1000 times the major and 10 times the minor one.",
+        "The runtime reports its version as 1000 times the major plus 10 times the minor version.",
         sources::VERSION,
         &["cudaRuntimeGetVersion"],
         runtime,
     ),
     Case::new(
         "versions.functions",
-        "A version has exactly the functions that came with it or before, under the signature of its time.",
+        "A version has exactly the functions that were added up to this version, with the signatures of this version.",
         sources::UNIFIED,
         &[],
         functions,
@@ -32,7 +32,7 @@ fn driver_not_older(c: &Cuda<'_>) -> Verdict {
     c.gives("cudaDriverGetVersion", code, Code::SUCCESS)?;
     let (code, runtime) = c.runtime_version();
     c.ok("cudaRuntimeGetVersion", code)?;
-    // Within a major version newer runtimes run on older drivers.
+    // Within a major version newer runtimes work with older drivers.
     c.holds("driver >= runtime", driver / 1000 >= runtime / 1000)
 }
 

@@ -1,4 +1,4 @@
-//! Opens a machine, by calls of its own functions.
+//! Opens a machine by calling its own functions.
 
 use super::{Choice, Facts, Machine};
 use crate::{call, kernels};
@@ -8,10 +8,10 @@ use cuda_um_sim::Sim;
 use std::sync::{Arc, Mutex};
 
 impl Machine {
-    /// Opens it, and makes a context on every device.
+    /// Opens the machine, and creates a context on every device.
     ///
     /// # Errors
-    /// There is no runtime or no device, or it does not answer.
+    /// There is no runtime or no device, or it does not respond.
     pub fn open(choice: Choice) -> Result<Self> {
         kernels::register();
         let sim = match choice {
@@ -25,7 +25,7 @@ impl Machine {
             Some(sim) => sim.table(),
             None => cuda_um_sys::load().context("no CUDA runtime; --runtime sim needs none")?,
         };
-        // CUPTI overlooks managed memory that is older than its start.
+        // CUPTI does not report managed memory that was allocated before its start.
         let counter = match &sim {
             Some(_) => None,
             None => {
@@ -54,7 +54,7 @@ impl Machine {
     /// "CUDA 13.0, 1 × NVIDIA H200".
     ///
     /// # Errors
-    /// The driver does not tell the device's name.
+    /// The driver does not return the device's name.
     pub fn describe(&self) -> Result<String> {
         let name = call::driver::device_name(&self.table, 0)?;
         let Facts {

@@ -1,43 +1,43 @@
-//! Why a text, or a value, is none of a cost model.
+//! Errors of cost models.
 
 use thiserror::Error;
 
-/// Why a text is no cost model, or a value none of one.
+/// The reason why a text is not a cost model, or a value is not allowed in one.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum CostError {
     /// The file cannot be read.
     #[error("{reason}")]
     File {
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// It is no JSON, or no object.
+    /// The text is not JSON, or not an object.
     #[error("a cost model is an object in JSON: {reason}")]
     Json {
-        /// What the parser says.
+        /// The message of the parser.
         reason: String,
     },
-    /// A field is not there.
+    /// A field is missing.
     #[error("the cost model has no {field:?}")]
     Missing {
         /// Its name.
         field: String,
     },
-    /// A field that no cost model has.
+    /// A field that cost models do not have.
     #[error("a cost model has no field {field:?}")]
     Unknown {
         /// Its name.
         field: String,
     },
-    /// A value that cannot be.
+    /// A value that is not allowed.
     #[error("{field:?} of the cost model is {value}; allowed is {allowed}")]
     Invalid {
         /// The field's name.
         field: String,
         /// The value.
         value: String,
-        /// What would be right.
+        /// The allowed values.
         allowed: &'static str,
     },
 }

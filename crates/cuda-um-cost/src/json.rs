@@ -6,14 +6,14 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// Rises when the meaning of a field changes.
+/// Must be increased when the meaning of a field changes.
 const FORMAT: u64 = 1;
 const FORMAT_KEY: &str = "format";
 const SOURCE_KEY: &str = "source";
-/// A model has some 2 KB. What is longer is none, and is not read into values, which take many times as much.
+/// A model has about 2 KB. Longer texts are refused before parsing, because parsed values take many times as much memory.
 const LONGEST_BYTES: usize = 64 << 10;
 const LONGEST_SOURCE: usize = 4 << 10;
-/// Keys that models written by earlier versions do not have; these take the built-in values of PCIe 5 for them.
+/// Keys that are missing in models of earlier versions. These models take the built-in values of PCIe 5 for them.
 const ADDED: &[&str] = &[
     "remote_us",
     "staging_us",
@@ -28,7 +28,7 @@ const ADDED: &[&str] = &[
 ];
 
 impl CostModel {
-    /// The model as JSON, as [`from_json`](Self::from_json) reads it.
+    /// The model as JSON. [`from_json`](Self::from_json) reads this format.
     pub fn to_json(&self) -> String {
         let mut object = Map::new();
         object.insert(FORMAT_KEY.to_owned(), FORMAT.into());
@@ -39,11 +39,11 @@ impl CostModel {
         format!("{:#}\n", Value::Object(object))
     }
 
-    /// Reads a model from a file, of which it takes at most 64 KiB: see [`from_json`](Self::from_json).
+    /// Reads a model from a file of at most 64 KiB: see [`from_json`](Self::from_json).
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or is larger; or as for [`from_json`](Self::from_json).
+    /// The file cannot be read, or is larger; otherwise as for [`from_json`](Self::from_json).
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, CostError> {
         let unread = |reason: String| CostError::File { reason };
         let mut text = String::new();
@@ -57,11 +57,11 @@ impl CostModel {
         Self::from_json(&text)
     }
 
-    /// Reads a model. Every field has to be there, and no other; those that earlier models do not have may be missing.
+    /// Reads a model. Unknown fields are refused, and every field is required, except fields that earlier models do not have.
     ///
     /// # Errors
     ///
-    /// [`CostError`] names the field, its value and what is allowed.
+    /// [`CostError`] names the field, its value and the allowed values.
     pub fn from_json(text: &str) -> Result<Self, CostError> {
         let json = |reason: String| CostError::Json { reason };
         if text.len() > LONGEST_BYTES {
@@ -71,7 +71,7 @@ impl CostModel {
         }
         let value: Value = serde_json::from_str(text).map_err(|error| json(error.to_string()))?;
         let Value::Object(mut object) = value else {
-            return Err(json("it is something else".to_owned()));
+            return Err(json("it is not an object".to_owned()));
         };
         let format = take(&mut object, FORMAT_KEY)?;
         if format.as_u64() != Some(FORMAT) {
@@ -79,7 +79,7 @@ impl CostModel {
         }
         let source = take(&mut object, SOURCE_KEY)?;
         let text = source.as_str().filter(|text| text.len() <= LONGEST_SOURCE);
-        // Every field is overwritten, but for what an earlier version did not know.
+        // Every field is overwritten, except those that an earlier version did not have.
         let mut model = Self::built_in(Link::Pcie5);
         model.source = text
             .ok_or_else(|| invalid(SOURCE_KEY, &source, "a string of at most 4 KiB"))?
@@ -149,7 +149,7 @@ mod tests {
         let mut value: Value = serde_json::from_str(&text).unwrap();
         let object = value.as_object_mut().unwrap();
         for key in ADDED {
-            assert!(object.remove(*key).is_some(), "{key} is no field");
+            assert!(object.remove(*key).is_some(), "{key} is not a field");
         }
         let read = CostModel::from_json(&value.to_string()).unwrap();
         let built_in = CostModel::h200();

@@ -1,6 +1,6 @@
 //! Classes of links between host and device.
 
-/// What a GPU hangs on.
+/// The link between a GPU and the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Link {
@@ -15,8 +15,8 @@ pub enum Link {
 }
 
 impl Link {
-    /// A guess, for CUDA's runtime does not tell: what GPUs of a compute capability usually hang on. `uses_host_page_tables` is the
-    /// attribute `cudaDevAttrPageableMemoryAccessUsesHostPageTables`, which coherent links have.
+    /// The usual link of GPUs with a compute capability. This is a guess, because the CUDA runtime does not report the link.
+    /// `uses_host_page_tables` is the attribute `cudaDevAttrPageableMemoryAccessUsesHostPageTables`, which coherent links have.
     ///
     /// ```
     /// use cuda_um_cost::Link;

@@ -1,4 +1,4 @@
-//! The model itself: its times and rates.
+//! The model: its times and rates.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ macro_rules! cost_model {
         times { $($(#[$time_doc:meta])* $time:ident,)* }
         rates { $($(#[$rate_doc:meta])* $rate:ident: $rate_key:literal,)* }
     ) => {
-        /// What things cost on a machine: times of one operation, and rates in bytes a second.
+        /// The costs on a machine: times of single operations, and rates in bytes a second.
         #[derive(Clone, Debug, PartialEq)]
         #[non_exhaustive]
         pub struct CostModel {
-            /// Where the values come from, in words.
+            /// A description of the source of the values.
             pub source: String,
             $($(#[$time_doc])* pub $time: Duration,)*
             $($(#[$rate_doc])* pub $rate: f64,)*
@@ -35,23 +35,23 @@ cost_model! {
     times {
         /// The host's part of a kernel launch.
         launch,
-        /// A kernel that touches nothing.
+        /// A kernel that accesses no memory.
         kernel,
-        /// What a kernel that reaches over the link takes longer, whatever it reads or writes there.
+        /// Additional time of a kernel that accesses memory over the link, independent of the number of bytes.
         remote,
-        /// Setting an explicit copy up, and waiting for it.
+        /// Setup of an explicit copy, and the wait for it.
         copy,
-        /// What a copy to or from managed memory takes longer.
+        /// Additional time of a copy to or from managed memory.
         copy_managed,
-        /// What a copy of 64 KiB or more from or to pageable memory takes longer: the driver stages it.
+        /// Additional time of a copy of 64 KiB or more from or to pageable memory, because the driver stages it.
         staging,
-        /// Waking up another thread to help.
+        /// Waking another thread that helps.
         thread_wake,
-        /// Setting a prefetch that moves something up.
+        /// Setup of a prefetch that moves data.
         prefetch,
-        /// A prefetch that finds everything there.
+        /// A prefetch that moves nothing, because all data are in place.
         prefetch_resident,
-        /// The same, for each 2 MiB looked at.
+        /// Additional time of such a prefetch for each 2 MiB that the driver checks.
         prefetch_block,
         /// Serving one group of GPU faults.
         gpu_fault_group,
@@ -59,13 +59,13 @@ cost_model! {
         gpu_fault,
         /// Serving one CPU fault.
         cpu_fault,
-        /// First touch of 4 KiB by the host: a page is found, cleared and mapped.
+        /// First access to 4 KiB by the host: a page is allocated, cleared and mapped.
         host_populate_page,
-        /// The mapping's part of that, which is left to the first touch when a prefetch has found and cleared the page.
+        /// The part of this time for the mapping. After a prefetch to the host, the first access only maps.
         host_map_page,
-        /// What finding and clearing 4 KiB takes longer in a piece of memory that is larger than the host's caches.
+        /// Additional time to allocate and clear 4 KiB in a piece of memory that is larger than the host's caches.
         host_cold_page,
-        /// What the host's first touch of 4 KiB takes longer that were on a device and discarded there.
+        /// Additional time of the host's first access to 4 KiB that were discarded on a device.
         host_discarded_page,
         /// Managed allocation below 2 MiB.
         managed_alloc,
@@ -79,34 +79,34 @@ cost_model! {
         device_alloc,
         /// Each 2 MiB of such an allocation.
         device_alloc_block,
-        /// Pinned allocation, before what locking takes above 1 MiB.
+        /// Pinned allocation, without the time to lock memory above 1 MiB.
         pinned_alloc,
         /// Stream-ordered and pool allocation.
         pool_alloc,
-        /// Advice, before what it maps.
+        /// Advice, without the time for mappings.
         advise,
         /// Recording an event.
         event_record,
-        /// Asking an event or a stream.
+        /// Querying an event or a stream.
         query,
         /// Making a stream wait for an event.
         stream_wait,
-        /// Enqueuing anything else.
+        /// Enqueuing any other work.
         enqueue,
     }
     rates {
-        /// A kernel that works through resident memory.
+        /// A kernel that reads or writes resident memory.
         kernel_rate: "kernel_bytes_per_s",
-        /// A kernel that reads or writes memory that stays on the other side of the link: mapped pinned memory, for one. Both ways at
-        /// the same time are as fast.
+        /// A kernel that reads or writes memory that stays on the other side of the link, for example mapped pinned memory.
+        /// Both directions at the same time are as fast.
         remote_rate: "remote_bytes_per_s",
         /// Copies between the device and pinned memory.
         pinned_rate: "pinned_bytes_per_s",
         /// Copies between the device and pageable memory, by the driver.
         pageable_rate: "pageable_bytes_per_s",
-        /// One thread of the host that copies memory, or writes memory that its caches do not hold.
+        /// One host thread that copies memory, or writes memory that is not in its caches.
         host_copy_rate: "host_copy_bytes_per_s",
-        /// One thread of the host that writes memory that its caches hold.
+        /// One host thread that writes memory that is in its caches.
         host_write_rate: "host_write_bytes_per_s",
         /// Large copies from pageable memory to the device, staged by several threads.
         staged_to_device_rate: "staged_to_device_bytes_per_s",
@@ -118,7 +118,7 @@ cost_model! {
         prefetch_to_device_rate: "prefetch_to_device_bytes_per_s",
         /// Prefetches to the host.
         prefetch_to_host_rate: "prefetch_to_host_bytes_per_s",
-        /// The copies that faults cause.
+        /// Copies that faults cause.
         fault_rate: "fault_bytes_per_s",
         /// Populating fresh managed memory on the device.
         device_populate_rate: "device_populate_bytes_per_s",
@@ -129,8 +129,8 @@ cost_model! {
     }
 }
 
-/// Time that `bytes` take at a rate in bytes a second. At a rate that no machine can have (see [`CostModel::check`]), and where it takes
-/// longer than a `Duration` holds, that is [`Duration::MAX`].
+/// The time for `bytes` at a rate in bytes a second. It is [`Duration::MAX`] for an impossible rate (see [`CostModel::check`]),
+/// and if the time does not fit into a `Duration`.
 pub fn at_rate(bytes: u64, rate: f64) -> Duration {
     Duration::try_from_secs_f64(bytes as f64 / rate).unwrap_or(Duration::MAX)
 }

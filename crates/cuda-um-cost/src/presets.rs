@@ -1,4 +1,4 @@
-//! Values that are built in.
+//! Built-in values.
 
 use crate::{CostModel, Link};
 use std::time::Duration;
@@ -8,7 +8,7 @@ const fn ns(nanoseconds: u64) -> Duration {
 }
 
 impl CostModel {
-    /// The values for a class of link: those of one machine that has it.
+    /// The values for a class of link, taken from one machine with this link.
     pub fn built_in(link: Link) -> Self {
         match link {
             Link::Pcie5 => Self::h200(),
@@ -18,8 +18,9 @@ impl CostModel {
         }
     }
 
-    /// One H200 over PCIe 5 x16: what was measured on one (docs/results/h200-cuda-13.0), and fitted to the medians that the
-    /// simulator's test of its clock holds (`crates/cuda-um-sim/tests/runtime/clock/h200_times.csv`, whose rows the comments name).
+    /// One H200 over PCIe 5 x16. The values were measured on one (docs/results/h200-cuda-13.0), and fitted to the medians in
+    /// the test of the simulator's clock (`crates/cuda-um-sim/tests/runtime/clock/h200_times.csv`). The comments name the rows
+    /// of this file.
     pub fn h200() -> Self {
         Self {
             source: "built in: an H200 over PCIe 5 x16, measured".to_owned(),
@@ -49,24 +50,24 @@ impl CostModel {
             prefetch: ns(11_500),
             prefetch_to_device_rate: 53e9,
             prefetch_to_host_rate: 24.5e9,
-            // "prefetch of what is there": 4 KiB, and 256 MiB in 128 blocks.
+            // Prefetch of data in place: 4 KiB, and 256 MiB in 128 blocks.
             prefetch_resident: ns(700),
             prefetch_block: ns(870),
-            // "a kernel faults it in": 4 KiB is one fault in one group; what is left at 1 MiB and 16 MiB.
+            // "a kernel faults it in": 4 KiB is one fault in one group; the rest from 1 MiB and 16 MiB.
             gpu_fault_group: ns(26_000),
             gpu_fault: ns(3_000),
-            // "the CPU faults it back": 4 KiB is one fault; 256 MiB. Copies for faults are made of pieces of 4 KiB and more.
+            // "the CPU faults it back": 4 KiB is one fault; 256 MiB. Copies for faults have pieces of 4 KiB and more.
             cpu_fault: ns(10_500),
             fault_rate: 12e9,
-            // "first CPU write", and the two halves "after a prefetch to the host": 16 MiB, and 256 MiB for what is cold.
+            // "first CPU write", and the two halves "after a prefetch to the host": 16 MiB, and 256 MiB for cold memory.
             host_populate_page: ns(690),
             host_map_page: ns(350),
             host_cold_page: ns(260),
-            // "discard, rewrite, prefetch", less "rewrite": 3.1 to 3.5 us a page at every size.
+            // "discard, rewrite, prefetch" minus "rewrite": 3.1 to 3.5 us a page at every size.
             host_discarded_page: ns(3_100),
             // "populated on the device": 256 MiB.
             device_populate_rate: 119e9,
-            // "allocate and free": what a free takes is in these.
+            // "allocate and free": the times include the free.
             managed_alloc: ns(3_600),
             managed_alloc_large: ns(6_600),
             managed_alloc_block: ns(33),
@@ -86,7 +87,7 @@ impl CostModel {
         }
     }
 
-    /// Grace Hopper: the same GPU behind NVLink-C2C, with coherent access from both sides. Estimated from the link.
+    /// Grace Hopper: the same GPU on NVLink-C2C, with coherent access from both sides. Estimated from the link.
     pub fn gh200() -> Self {
         Self {
             source: "built in: a GH200 over NVLink-C2C, estimated from its link".to_owned(),
@@ -103,7 +104,7 @@ impl CostModel {
         }
     }
 
-    /// A GPU over PCIe 4 x16. Estimated: half of what PCIe 5 carries.
+    /// A GPU over PCIe 4 x16. Estimated as half the rates of PCIe 5.
     pub fn pcie4() -> Self {
         Self {
             source: "built in: PCIe 4 x16, estimated from its link".to_owned(),
@@ -140,7 +141,7 @@ impl CostModel {
         }
     }
 
-    /// A Maxwell card over PCIe 3 x16: whole allocations move at each launch. Estimated.
+    /// A Maxwell card over PCIe 3 x16: each launch moves whole allocations. Estimated.
     pub fn maxwell() -> Self {
         Self {
             source: "built in: a Maxwell card over PCIe 3 x16, estimated".to_owned(),

@@ -1,13 +1,13 @@
-//! The values by the keys that they have in JSON, and what they may be.
+//! The values by their JSON keys, and their allowed ranges.
 
 use crate::{CostError, CostModel};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// From nothing to an hour: longer takes nothing here.
+/// From zero to an hour: no single operation takes longer.
 const MICROSECONDS: RangeInclusive<f64> = 0.0..=3.6e9;
 const TIMES: &str = "microseconds, from 0 to an hour";
-/// From 1 MB/s on, no number of bytes takes longer than a `Duration` can say.
+/// From 1 MB/s on, the time for any number of bytes fits into a `Duration`.
 const BYTES_PER_S: RangeInclusive<f64> = 1e6..=1e15;
 const RATES: &str = "bytes a second, from 1e6 to 1e15";
 
@@ -27,7 +27,7 @@ impl CostModel {
     /// Sets the value of a key of [`values`](Self::values). Times are kept to the nanosecond.
     ///
     /// # Errors
-    /// There is no such key, or no machine can have this value; the model is as before.
+    /// There is no such key, or no machine can have this value. The model is then unchanged.
     pub fn set(&mut self, key: &str, value: f64) -> Result<(), CostError> {
         if let Some((_, time)) = self.times().into_iter().find(|(name, _)| *name == key) {
             within(key, value, &MICROSECONDS, TIMES)?;
@@ -44,7 +44,7 @@ impl CostModel {
         })
     }
 
-    /// Checks every value: a program may have set a field to anything.
+    /// Checks every value, because a program may have set a field to any value.
     ///
     /// # Errors
     /// The first value that no machine can have.

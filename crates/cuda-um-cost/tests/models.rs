@@ -129,7 +129,7 @@ fn a_file_is_read_up_to_a_bound() {
     std::fs::remove_file(&path).unwrap();
     assert_eq!(whole, Ok(CostModel::pascal()));
     assert!(matches!(larger, Err(CostError::File { .. })), "{larger:?}");
-    // Last: without a bound this takes all memory.
+    // This case is last: without a limit it takes all memory.
     assert_eq!(error("/dev/zero"), "it is larger than 65536 bytes");
 }
 
@@ -158,7 +158,7 @@ fn bytes_at_a_rate() {
     }
     assert_eq!(at_rate(0, 1e9), Duration::ZERO);
     assert_eq!(at_rate(45_000, 45e9), Duration::from_micros(1));
-    // At the slowest rate that is allowed it can still be said when everything has been copied.
+    // At the slowest allowed rate, the time of all copies still fits into a `Duration`.
     assert!(at_rate(u64::MAX, 1e6) > Duration::from_secs(1 << 40));
 }
 

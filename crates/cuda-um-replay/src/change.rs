@@ -1,24 +1,24 @@
-//! What is to be done otherwise than recorded.
+//! Changes of the recorded program.
 
 use cuda_um::Advice;
 
-/// What a replay does otherwise than the recorded program.
+/// A difference between the replay and the recorded program.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Change {
     /// Prefetch the buffer to the device before each launch that uses it, and to the host before each guard.
     PrefetchBeforeUse,
-    /// Leave the recorded prefetches out; also those by which the library populates new buffers.
+    /// Skip the recorded prefetches, including those by which the library populates new buffers.
     NoPrefetch,
-    /// Leave the recorded advice out.
+    /// Skip the recorded advice.
     NoAdvice,
-    /// Give this advice when the buffer is made.
+    /// Set this advice when the buffer is allocated.
     Advise(Advice),
     /// Put the buffer into pinned memory that the device has mapped.
     Mapped,
 }
 
-/// The changes of a replay: each for the buffers of one name, or for all.
+/// The changes of a replay. Each is for the buffers of one name, or for all.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changes {
     list: Vec<(Option<String>, Change)>,
@@ -29,7 +29,7 @@ impl Changes {
         self.list.push((buffer.map(str::to_owned), change));
     }
 
-    /// The names that changes are meant for.
+    /// The buffer names of the changes.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.list.iter().filter_map(|(name, _)| name.as_deref())
     }

@@ -1,55 +1,55 @@
-//! What can go wrong.
+//! Errors of a replay.
 
 use cuda_um::profile::ProfileError;
 use cuda_um_sim::SimError;
 
-/// Why a trace cannot be replayed.
+/// The reason why a trace cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
     /// The simulated machine cannot be built.
     #[error("the simulated machine: {0}")]
     Machine(#[from] SimError),
-    /// A call of the replay failed: the machine has too little memory, say.
+    /// A call of the replay failed, for example because the machine has too little memory.
     #[error("{operation}: {cause}")]
     Operation {
-        /// What was replayed.
+        /// The replayed operation.
         operation: String,
-        /// What CUDA or the library said.
+        /// The error of CUDA or the library.
         cause: cuda_um::Error,
     },
-    /// The replay would need more of this host's memory than it may have.
+    /// The replay would need more host memory than the limit.
     #[error(
-        "making `{name}` ({bytes} bytes) would need more than the {most} bytes that a replay may have at once"
+        "allocating `{name}` ({bytes} bytes) would need more than the {most} bytes that a replay may use at once"
     )]
     TooLarge {
-        /// The buffer for which there is no room.
+        /// The buffer that does not fit.
         name: String,
         /// Its size.
         bytes: u64,
-        /// What [`Replay::max_bytes`](crate::Replay::max_bytes) allows.
+        /// The value of [`Replay::max_bytes`](crate::Replay::max_bytes).
         most: u64,
     },
-    /// A copy from or to the program's own memory would need more of this host's memory than the replay may have.
+    /// A copy from or to the program's own memory would need more host memory than the limit.
     #[error(
-        "operation {operation} copies {bytes} bytes from or to memory of the program's own, which would need more than the {most} bytes that a replay may have at once"
+        "operation {operation} copies {bytes} bytes from or to the program's own memory, and this would need more than the {most} bytes that a replay may use at once"
     )]
     CopyTooLarge {
         /// The operation's id.
         operation: u64,
-        /// How much it copies.
+        /// The bytes that it copies.
         bytes: u64,
-        /// What [`Replay::max_bytes`](crate::Replay::max_bytes) allows.
+        /// The value of [`Replay::max_bytes`](crate::Replay::max_bytes).
         most: u64,
     },
-    /// The replay would take very long.
+    /// The replay would take too long.
     #[error(
-        "the host touches, copies, fills or gets back {bytes} bytes in this trace; a replay does so with at most {most}"
+        "the host touches, copies, fills or migrates back {bytes} bytes in this trace; the limit of a replay is {most}"
     )]
     TooMuchWork {
-        /// What all such operations together concern.
+        /// The sum over all such operations.
         bytes: u64,
-        /// What [`Replay::max_host_bytes`](crate::Replay::max_host_bytes) allows.
+        /// The value of [`Replay::max_host_bytes`](crate::Replay::max_host_bytes).
         most: u64,
     },
     /// The replay could not be recorded.
@@ -58,9 +58,9 @@ pub enum ReplayError {
     /// The trace has no buffer of that name.
     #[error("no buffer of the trace is named `{name}`; there are: {known}")]
     NoSuchBuffer {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// The names there are.
+        /// The existing names.
         known: String,
     },
     /// The trace contradicts itself.
@@ -68,7 +68,7 @@ pub enum ReplayError {
     Inconsistent {
         /// The operation's id.
         operation: u64,
-        /// What is wrong with it.
+        /// The contradiction.
         why: String,
     },
 }

@@ -1,8 +1,8 @@
 #![doc = include_str!("../README.md")]
 //!
-//! What a replay keeps: which operations there were, in which order, on which streams, on what memory, and how long each kernel takes
-//! by itself. What it does not: the addresses, the contents, the threads of the host (all operations come from one), and which pages
-//! of a guard's range the host really touched (it touches all).
+//! A replay keeps the operations, their order, their streams, their memory, and the own time of each kernel (its time with all
+//! data in place). It does not keep addresses, contents, the threads of the host (one thread makes all operations), and the
+//! pages that a guard really touched (the replay touches the whole range of the guard).
 
 mod change;
 mod error;

@@ -1,4 +1,4 @@
-//! The simulated machine that a trace is replayed on, and the kernel that stands for all kernels.
+//! The simulated machine of a replay, and the kernel that represents all kernels.
 #![allow(unsafe_code, reason = "launches the kernel")]
 
 use crate::error::ReplayError;
@@ -8,10 +8,10 @@ use cuda_um_trace::Place;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Buffers that one launch can use; those of more are left out, by bytes the smallest first.
+/// Limit on the buffers of one launch. Of a launch with more, the smallest ones are left out.
 pub(crate) const MAX_ACCESSES: usize = 24;
-/// Streams of a device: each simulated one is a thread. The recorded ones beyond share them in turn, so that none of their work comes
-/// before what it came after.
+/// Limit on the streams of a device, because each simulated stream is a thread. Further recorded streams share these in turn,
+/// which keeps the order of all work.
 pub(crate) const MOST_STREAMS: usize = 64;
 const KERNEL: &str = "cuda_um_replay";
 
@@ -26,13 +26,14 @@ pub(crate) struct Machine {
 #[derive(Clone, Default)]
 struct Streams {
     made: Vec<Stream>,
-    /// Which of `made` stands for a recorded one.
+    /// For each recorded stream, the index in `made` of the stream that represents it.
     of: HashMap<u64, usize>,
 }
 
 impl Machine {
     pub(crate) fn build(builder: Builder, devices: usize) -> Result<Self, ReplayError> {
-        // SAFETY: only `launch` below launches a kernel of this name on this simulator, with the ranges that `twin` touches.
+        // SAFETY: only `launch` below launches a kernel of this name on this simulator, with the ranges that the CPU reference
+        // touches.
         let builder = unsafe { builder.devices(devices).kernel(KERNEL, twin) };
         let sim = builder.build()?;
         let start = || -> cuda_um::Result<_> {
@@ -56,23 +57,24 @@ impl Machine {
         })
     }
 
-    /// The ordinal of the device that stands for a recorded one: the last one stands for those that the machine has not.
+    /// The ordinal of the device that represents a recorded one. The last device represents all devices that the machine does
+    /// not have.
     pub(crate) fn ordinal(&self, recorded: u32) -> u32 {
         recorded.min(self.devices.len() as u32 - 1)
     }
 
-    /// The device that stands for a recorded one.
+    /// The device that represents a recorded one.
     pub(crate) fn device(&self, recorded: u32) -> &Device {
         &self.devices[self.ordinal(recorded) as usize]
     }
 
-    /// Whether pages migrate one by one, so that prefetches are possible.
+    /// True if single pages migrate, so that prefetches are possible.
     pub(crate) fn migrates(&self) -> bool {
         let mut devices = self.devices.iter();
         devices.all(|device| device.capabilities().concurrent_managed_access)
     }
 
-    /// The place that stands for a recorded one.
+    /// The location that represents a recorded one.
     pub(crate) fn location(&self, place: Place) -> Location {
         match place {
             Place::Host => Location::Host,
@@ -80,7 +82,7 @@ impl Machine {
         }
     }
 
-    /// The stream that stands for a recorded one.
+    /// The stream that represents a recorded one.
     pub(crate) fn stream(&mut self, device: u32, number: Option<u64>) -> cuda_um::Result<&Stream> {
         let ordinal = self.ordinal(device) as usize;
         let streams = &mut self.streams[ordinal];
@@ -92,14 +94,14 @@ impl Machine {
         Ok(&streams.made[place])
     }
 
-    /// How many recorded streams have no stream of their own.
+    /// The number of recorded streams that share a stream.
     pub(crate) fn shared_streams(&self) -> usize {
         let beyond = |streams: &Streams| streams.of.len().saturating_sub(MOST_STREAMS);
         self.streams.iter().map(beyond).sum()
     }
 
-    /// Runs the kernel on arguments as [`ptx`] has them: own time, number of ranges, then address and bytes (with the lowest bit for
-    /// a write) of each.
+    /// Launches the kernel with the arguments of [`ptx`]: own time, number of ranges, then for each range its address and its
+    /// bytes (the lowest bit means a write).
     pub(crate) fn launch(
         &self,
         device: u32,
@@ -107,17 +109,17 @@ impl Machine {
         arguments: Arguments<'_>,
     ) -> cuda_um::Result<()> {
         let kernel = &self.kernels[self.ordinal(device) as usize];
-        // SAFETY: the arguments are those that the twin reads, which stays inside the ranges that they name.
+        // SAFETY: the arguments are those that the CPU reference reads, and it stays inside the ranges that they name.
         unsafe { kernel.launch(stream, LaunchConfig::linear(1, 32), arguments) }
     }
 
-    /// Waits for everything.
+    /// Waits for all work.
     pub(crate) fn synchronize(&self) -> cuda_um::Result<()> {
         self.devices.iter().try_for_each(Device::synchronize)
     }
 }
 
-/// Touches what the recorded kernel was given, and takes as long as it did.
+/// Touches the memory of the recorded kernel, and takes the same time.
 fn twin(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
     let (own, count) = (launch.value::<u64>(0)?, launch.value::<u64>(1)?);
     for range in 0..count as usize {

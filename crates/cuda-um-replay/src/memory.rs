@@ -1,7 +1,7 @@
-//! The buffers of a trace, made anew.
+//! Allocates the buffers of a trace again.
 #![allow(
     unsafe_code,
-    reason = "takes the simulator's fresh memory for initialised"
+    reason = "treats the simulator's fresh memory as initialised"
 )]
 
 use crate::change::{Change, Changes};
@@ -11,15 +11,15 @@ use std::ops::Range;
 
 const PAGE: usize = 4096;
 
-/// Memory that stands for a recorded buffer.
+/// Memory that represents a recorded buffer.
 pub(crate) enum Memory {
     /// Managed, or mapped pinned memory.
     Unified(UnifiedBuffer<u8>),
-    /// The device's own.
+    /// Device memory.
     Device(DeviceBuffer<u8>),
 }
 
-/// The same for either kind.
+/// Runs the same code for either kind.
 macro_rules! either {
     ($memory:expr, $name:ident => $do:expr) => {
         match $memory {
@@ -30,7 +30,7 @@ macro_rules! either {
 }
 
 impl Memory {
-    /// Makes a buffer as it was made: fresh, and of the recorded kind unless changed.
+    /// Allocates a buffer like the recorded one: fresh, and of the recorded kind unless a change says otherwise.
     pub(crate) fn make(
         device: &Device,
         buffer: &Buffer,
@@ -51,7 +51,8 @@ impl Memory {
         };
         let options = UnifiedOptions::default().placement(placement);
         let fresh = UnifiedBuffer::<u8>::uninit(device, len, options)?;
-        // SAFETY: the simulator's memory is made of zero pages and of bytes that it has set; nothing reads it but to touch it.
+        // SAFETY: the simulator's memory consists of zero pages and of bytes that it has set. The replay reads it only to touch
+        // it.
         let mut memory = unsafe { fresh.assume_init() };
         memory.set_name(buffer.name.as_str());
         if !mapped {
@@ -85,7 +86,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Adds a range of it to the arguments of a kernel.
+    /// Adds a range of the buffer to the arguments of a kernel.
     pub(crate) fn push<'a>(
         &'a mut self,
         arguments: &mut Arguments<'a>,
@@ -100,7 +101,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Copies a range of another buffer to an offset of it.
+    /// Copies a range of another buffer to an offset of this buffer.
     pub(crate) fn copy_from(
         &mut self,
         offset: usize,
@@ -111,22 +112,22 @@ impl Memory {
         either!(self, to => either!(source, from => stream.copy_range(from, range, to, offset)))
     }
 
-    /// Copies from memory of the program's own.
+    /// Copies from the program's own memory.
     pub(crate) fn copy_from_host(&mut self, range: Range<usize>) -> cuda_um::Result<()> {
         either!(self, memory => memory.copy_from_host_at(range.start, &vec![1; range.len()]))
     }
 
-    /// Copies to memory of the program's own.
+    /// Copies to the program's own memory.
     pub(crate) fn copy_to_host(&self, range: Range<usize>) -> cuda_um::Result<()> {
         either!(self, memory => memory.copy_to_host_at(range.start, &mut vec![0; range.len()]))
     }
 
-    /// Fills all of it.
+    /// Fills the whole buffer.
     pub(crate) fn fill(&mut self, stream: &Stream) -> cuda_um::Result<()> {
         either!(self, memory => memory.fill(1, stream))
     }
 
-    /// The managed buffer, if it is one.
+    /// The managed buffer, or `None`.
     pub(crate) fn managed(&self) -> Option<&UnifiedBuffer<u8>> {
         match self {
             Self::Unified(memory) if memory.placement().placement == Placement::Managed => {
@@ -137,11 +138,12 @@ impl Memory {
     }
 }
 
-/// Where buffers were when the trace began, as far as their first migration tells: before that, nothing had to move them.
+/// The locations of buffers at the begin of the trace, derived from their first migration.
 pub(crate) struct PlacesAtStart {
-    /// The addresses of migrations, upwards.
+    /// The addresses of migrations, in ascending order.
     addresses: Vec<u64>,
-    /// Their places in the trace and where they came from, as the leaves of a tree; each node above has the first of its two.
+    /// The index in the trace and the source location of each migration, as leaves of a tree. Each inner node holds the earlier
+    /// one of its children.
     first: Vec<(usize, Place)>,
 }
 
@@ -168,7 +170,7 @@ impl PlacesAtStart {
         }
     }
 
-    /// Where a buffer was.
+    /// The location of a buffer at the begin of the trace.
     pub(crate) fn place(&self, buffer: &Buffer) -> Place {
         let leaf = |address: u64| {
             self.addresses.len() + self.addresses.partition_point(|&other| other < address)

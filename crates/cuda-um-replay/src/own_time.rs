@@ -1,13 +1,14 @@
-//! How long a recorded kernel, or host guard, would have taken had everything been there.
+//! The time that a recorded kernel, or host guard, would have taken with all data in place.
 
 use cuda_um_trace::{Cause, OperationKind, Place, Record, RecordKind, Trace};
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-/// Own times of the kernels of a trace, by the launch's id.
+/// Own times of the kernels of a trace, by the id of the launch.
 ///
-/// A kernel that ran without a fault took its own time. One that faulted is given the time of the quickest faultless run of the same
-/// kernel on as many bytes, else what is left of its run outside the driver's service.
+/// For a run without a fault, the own time is the time of the run. For a run with faults, it is the time of the fastest run
+/// without faults of the same kernel on the same number of bytes; otherwise it is the part of the run in which the driver
+/// served no fault.
 pub(crate) fn of(trace: &Trace) -> HashMap<u64, Duration> {
     let bytes: HashMap<u64, u64> = trace
         .operations
@@ -49,7 +50,7 @@ pub(crate) fn of(trace: &Trace) -> HashMap<u64, Duration> {
         .collect()
 }
 
-/// Spans that the driver served faults in, by device: those of its faults, and of the migrations that faults caused.
+/// Intervals in which the driver served faults, by device: those of its faults, and of the migrations that faults caused.
 fn served(trace: &Trace) -> HashMap<u32, Union> {
     let mut records: Vec<&Record> = trace.records.iter().collect();
     records.sort_by_key(|record| record.start);
@@ -68,8 +69,8 @@ fn served(trace: &Trace) -> HashMap<u32, Union> {
     devices.map(|device| (device, of_device(device))).collect()
 }
 
-/// What the host did by itself inside its guards, all together: their time, less that in which the driver served its faults or moved memory, or a
-/// kernel ran.
+/// The total own time of the host inside its guards: the time of the guards, without the time in which the driver served faults
+/// or moved memory, or a kernel ran.
 pub(crate) fn of_host(trace: &Trace) -> Duration {
     let mut faults: Vec<u64> = trace
         .records
@@ -89,7 +90,7 @@ pub(crate) fn of_host(trace: &Trace) -> Duration {
         })
         .map(|record| (record.start, record.end))
         .collect();
-    // A fault is served until the last of the copies that begin before the next one.
+    // The service of a fault lasts until the end of the last copy that begins before the next fault.
     let mut busy: Vec<(u64, u64)> = Vec::new();
     let mut copies = to_host.iter().peekable();
     for (index, &fault) in faults.iter().enumerate() {
@@ -103,7 +104,7 @@ pub(crate) fn of_host(trace: &Trace) -> Duration {
         busy.push((fault, end));
     }
     busy.extend(trace.kernels.iter().map(|run| (run.start, run.end)));
-    // A guard waits for prefetches, too.
+    // A guard also waits for prefetches.
     let migrations = trace
         .records
         .iter()
@@ -123,15 +124,15 @@ pub(crate) fn of_host(trace: &Trace) -> Duration {
     Duration::from_nanos(own.sum())
 }
 
-/// The time that spans cover.
+/// The time that a set of intervals covers.
 #[derive(Default)]
 struct Union {
-    /// Spans that do not overlap, upwards, each with what those before it cover.
+    /// Intervals that do not overlap, ascending, each with the time that the intervals before it cover.
     spans: Vec<(u64, u64, u64)>,
 }
 
 impl Union {
-    /// Of spans by start.
+    /// From intervals sorted by start.
     fn of(spans: impl Iterator<Item = (u64, u64)>) -> Self {
         let mut union: Vec<(u64, u64, u64)> = Vec::new();
         for (start, end) in spans.filter(|(start, end)| start < end) {
@@ -144,7 +145,7 @@ impl Union {
         Self { spans: union }
     }
 
-    /// How much of a time they cover.
+    /// The covered part of an interval.
     fn within(&self, start: u64, end: u64) -> u64 {
         let until = |time: u64| {
             let behind = self.spans.partition_point(|&(start, ..)| start < time);
@@ -244,7 +245,7 @@ mod tests {
             ],
             ..Trace::default()
         };
-        // 100 less 100..110 of the kernel, 120..135 and 150..160.
+        // 100 minus 100..110 of the kernel, 120..135 and 150..160.
         assert_eq!(of_host(&trace), Duration::from_nanos(65));
     }
 

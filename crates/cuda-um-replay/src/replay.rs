@@ -1,4 +1,4 @@
-//! The way in.
+//! The public interface.
 
 use crate::change::{Change, Changes};
 use crate::error::ReplayError;
@@ -11,7 +11,7 @@ use cuda_um_sim::{CudaVersion, Gpu, Sim};
 use cuda_um_trace::{OperationKind, Trace};
 use std::collections::{BTreeMap, HashMap};
 
-/// A replay to be run: on the H200 preset with CUDA 13.0 and nothing changed, unless told otherwise.
+/// A replay. By default it runs on the H200 preset with CUDA 13.0, without changes.
 ///
 /// ```
 /// use cuda_um_replay::{Change, Replay};
@@ -32,22 +32,22 @@ pub struct Replay<'a> {
     limits: Limits,
 }
 
-/// What hosts have to spare; a trace of a few lines can ask for any number of bytes.
+/// Memory that usual hosts can spare. A trace of a few lines can ask for any number of bytes.
 const MAX_BYTES: u64 = 16 << 30;
-/// Some minutes; a trace of a few lines can ask for any number of bytes here, too.
+/// This limits the time to some minutes. Here too, a trace of a few lines can ask for any number of bytes.
 const MAX_HOST_BYTES: u64 = 256 << 30;
 
-/// What a replay did and what it would have cost.
+/// The result of a replay.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Replayed {
-    /// The replay as a trace of its own: what moved, when and why on the simulated machine.
+    /// The trace of the replay: migrations on the simulated machine, with times and causes.
     pub trace: Trace,
-    /// What the recorded program spent.
+    /// The time that the recorded program spent.
     pub recorded: Spent,
-    /// What it would spend on the simulated machine.
+    /// The time that it would spend on the simulated machine.
     pub predicted: Spent,
-    /// What could not be replayed, with how often it was left out.
+    /// The operations that could not be replayed, with their counts.
     pub left_out: BTreeMap<String, usize>,
 }
 
@@ -66,56 +66,57 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Sets the GPU to play.
+    /// Sets the simulated GPU.
     #[must_use]
     pub fn gpu(mut self, gpu: Gpu) -> Self {
         self.gpu = gpu;
         self
     }
 
-    /// Sets the CUDA version to play.
+    /// Sets the simulated CUDA version.
     #[must_use]
     pub fn cuda(mut self, cuda: CudaVersion) -> Self {
         self.cuda = cuda;
         self
     }
 
-    /// Does something otherwise than recorded, for the buffers of this name or for all.
+    /// Adds a change for the buffers of this name, or for all buffers.
     #[must_use]
     pub fn change(mut self, buffer: Option<&str>, change: Change) -> Self {
         self.changes.push(buffer, change);
         self
     }
 
-    /// Sets how many bytes of this host's memory the replay may have at once. The default is 16 GiB.
+    /// Sets the limit on host memory that the replay may use at once. The default is 16 GiB.
     ///
-    /// The buffers that are alive count, in whole pages of 4 KiB and touched or not, and with them what one copy from or to the program's
-    /// own memory takes. The trace itself, the profile of the replay and the simulated machine come on top: these grow with the trace's
-    /// number of entries, not with sizes in it.
+    /// The sum counts the live buffers in whole pages of 4 KiB, touched or not, and the memory of one copy from or to the
+    /// program's own memory. The trace, the profile of the replay and the simulated machine need additional memory, which grows
+    /// with the number of entries in the trace, not with the sizes in it.
     #[must_use]
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.limits.max_bytes = bytes;
         self
     }
 
-    /// Sets how many bytes the operations of the trace may concern that the host does, or that bring memory to it: guards, copies, fills and
-    /// prefetches to the host, one after the other. The default is 256 GiB.
+    /// Sets the limit on the bytes of all operations by which the host works or gets memory back: guards, copies, fills and
+    /// prefetches to the host. The default is 256 GiB.
     ///
-    /// It bounds the time of a replay: each page is touched or moved, and kernels bring back no more than the host had.
+    /// This limits the time of a replay: each page is touched or moved, and kernels migrate back no more than the host had.
     #[must_use]
     pub fn max_host_bytes(mut self, bytes: u64) -> Self {
         self.limits.max_host_bytes = bytes;
         self
     }
 
-    /// Runs it: in as much real time as the calls take, and with as much real memory as the host's and the kernels' buffers have.
+    /// Runs the replay. It takes the real time of its calls, and the real memory of the host's and the kernels' buffers.
     ///
     /// # Errors
     ///
-    /// [`ReplayError::NoSuchBuffer`] for a change of a buffer that is not in the trace, [`ReplayError::Inconsistent`] for a trace that
-    /// contradicts itself, [`ReplayError::TooLarge`] and [`ReplayError::CopyTooLarge`] for one with more memory than
-    /// [`max_bytes`](Self::max_bytes), [`ReplayError::TooMuchWork`] for one with more work than [`max_host_bytes`](Self::max_host_bytes),
-    /// [`ReplayError::Operation`] for what the simulated machine refuses (a device with too little memory).
+    /// [`ReplayError::NoSuchBuffer`] for a change of a buffer that is not in the trace, [`ReplayError::Inconsistent`] for a
+    /// trace that contradicts itself, [`ReplayError::TooLarge`] and [`ReplayError::CopyTooLarge`] for more memory than
+    /// [`max_bytes`](Self::max_bytes), [`ReplayError::TooMuchWork`] for more work than
+    /// [`max_host_bytes`](Self::max_host_bytes), [`ReplayError::Operation`] for an operation that the simulated machine refuses
+    /// (for example because a device has too little memory).
     pub fn run(&self) -> Result<Replayed, ReplayError> {
         let trace = self.trace;
         for name in self.changes.names() {
@@ -139,7 +140,7 @@ impl<'a> Replay<'a> {
         let left_out = std::mem::take(&mut run.left_out);
         drop(run);
         let mut predicted = Spent::of(&replayed);
-        // The simulator's clock does not count what the host does by itself: the trace tells.
+        // The simulator's clock does not include the host's own work: it is taken from the trace.
         predicted.host += own_time::of_host(trace);
         Ok(Replayed {
             recorded: Spent::of(trace),
@@ -150,7 +151,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Gives the kernels of a replay the names of those that they stand for: both traces have the same launches in the same order.
+/// Gives the kernels of a replay the names of the recorded kernels: both traces have the same launches in the same order.
 fn give_names(trace: &Trace, replayed: &mut Trace) {
     let mut recorded = trace
         .operations
@@ -175,7 +176,7 @@ fn give_names(trace: &Trace, replayed: &mut Trace) {
     }
 }
 
-/// As many devices as the trace speaks of.
+/// The number of devices in the trace.
 fn devices_of(trace: &Trace) -> usize {
     let used = trace.operations.iter().map(|operation| operation.device);
     let owned = trace.buffers.iter().map(|buffer| buffer.device);

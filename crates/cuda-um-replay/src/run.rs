@@ -1,4 +1,4 @@
-//! Does what the trace says, step by step.
+//! Runs the operations of a trace in order.
 
 use crate::change::{Change, Changes};
 use crate::error::ReplayError;
@@ -11,16 +11,16 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::time::Duration;
 
-/// What a replay may use.
+/// The limits of a replay.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Memory of this host at once.
+    /// Host memory at once.
     pub(crate) max_bytes: u64,
-    /// Bytes that the host touches one after the other.
+    /// Bytes that the host touches in total.
     pub(crate) max_host_bytes: u64,
 }
 
-/// The simulated machine's pages: what a buffer takes at least.
+/// The page size of the simulated machine: the minimum size of a buffer.
 const PAGE: u64 = 4096;
 
 /// A replay in progress.
@@ -29,15 +29,15 @@ pub(crate) struct Run<'a> {
     changes: &'a Changes,
     machine: &'a mut Machine,
     memory: BTreeMap<u64, Memory>,
-    /// Bytes that the buffers in `memory` may still grow by.
+    /// Number of bytes by which the buffers in `memory` may still grow.
     room: u64,
-    /// Of these, what buffers had that were freed since the last wait: work that still goes on may keep their memory.
+    /// Bytes of buffers that were freed since the last wait. Pending work may still keep their memory.
     freed: u64,
     limits: Limits,
     buffers: HashMap<u64, &'a Buffer>,
     own: HashMap<u64, Duration>,
     used_by_host: HashSet<u64>,
-    /// Names of what could not be replayed, with how often.
+    /// Names of operations that could not be replayed, with their counts.
     pub(crate) left_out: BTreeMap<String, usize>,
 }
 
@@ -73,7 +73,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Makes what was there when the trace began, and puts it where it was. Not a part of what is recorded.
+    /// Allocates the buffers that existed when the trace began, and moves them to their locations. This is not recorded.
     pub(crate) fn prepare(&mut self) -> Result<(), ReplayError> {
         let used: HashSet<u64> = self
             .trace
@@ -103,7 +103,7 @@ impl<'a> Run<'a> {
         self.synchronize()
     }
 
-    /// Every recorded operation in its order.
+    /// Runs every recorded operation in order.
     pub(crate) fn operations(&mut self) -> Result<(), ReplayError> {
         let mut freed: Vec<(u64, u64)> = self
             .trace
@@ -135,7 +135,7 @@ impl<'a> Run<'a> {
         self.synchronize()
     }
 
-    /// Refuses a trace that would have a buffer of more bytes than it may, or have the host touch more, before anything of it is done.
+    /// Refuses a trace that exceeds the memory limit or the work limit, before any of its operations run.
     pub(crate) fn check_limits(&self) -> Result<(), ReplayError> {
         let used = self.trace.operations.iter();
         let used = used.flat_map(|operation| &operation.accesses);
@@ -195,7 +195,7 @@ impl<'a> Run<'a> {
             }
             OperationKind::Host => {
                 self.prefetch_wanted(&accesses, device, stream, Place::Host)?;
-                // Waiting is nobody's own time: kernels and prefetches are counted where they run.
+                // Waiting counts for no operation: kernels and prefetches are counted when they run.
                 self.machine.synchronize()?;
                 accesses.iter().try_for_each(|access| self.touch(access))
             }
@@ -245,7 +245,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether there is room for so many bytes, if need be after a wait for what was freed.
+    /// True if there is space for `bytes`, if necessary after waiting for freed buffers.
     fn has_room(&mut self, bytes: u64) -> Result<bool, ReplayError> {
         if self.room < bytes {
             return Ok(false);
@@ -270,7 +270,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Refuses a copy from or to the program's own memory for which there is no room.
+    /// Refuses a copy from or to the program's own memory if there is no space for it.
     fn check_copy(&mut self, operation: &Operation) -> Result<(), ReplayError> {
         let Some(access) = copied_alone(operation) else {
             return Ok(());
@@ -340,7 +340,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The prefetches that a change asks for.
+    /// The prefetches of a change.
     fn prefetch_wanted(
         &mut self,
         accesses: &[Access],
@@ -376,7 +376,7 @@ impl<'a> Run<'a> {
         }
         let own = self.own.get(&id).copied().unwrap_or_default();
         let stream = self.machine.stream(device, stream)?.clone();
-        // Only what the launch uses: there may be many others.
+        // Only the buffers of the launch: there may be many others.
         let take = |access: &Access| Some((*access, self.memory.remove(&access.buffer)?));
         let mut used: Vec<(Access, Memory)> = accesses.iter().filter_map(take).collect();
         let done = self.launch_on(device, &stream, own, &mut used);
@@ -413,7 +413,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Copies between buffers, and from and to the program's own memory; fills.
+    /// Runs copies between buffers, copies from and to the program's own memory, and fills.
     fn copy(
         &mut self,
         accesses: &[Access],
@@ -464,7 +464,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// One access a buffer, in the order of their ids: the range that all of it lies in, written if a part is.
+/// One access for each buffer, in the order of ids: the range that covers all accesses, written if one of them is.
 fn merged(accesses: &[Access]) -> Vec<Access> {
     let mut merged: BTreeMap<u64, Access> = BTreeMap::new();
     for access in accesses.iter().filter(|access| access.bytes > 0) {
@@ -485,7 +485,7 @@ fn range_of(access: &Access) -> Range<usize> {
     access.offset as usize..(access.offset + access.bytes) as usize
 }
 
-/// What a copy from or to the program's own memory copies.
+/// The part of a copy from or to the program's own memory.
 fn copied_alone(operation: &Operation) -> Option<Access> {
     let alone = match merged(&operation.accesses)[..] {
         [access] => Some(access),
@@ -494,7 +494,7 @@ fn copied_alone(operation: &Operation) -> Option<Access> {
     alone.filter(|_| operation.kind == OperationKind::Copy)
 }
 
-/// What a buffer takes of this host's memory.
+/// The host memory of a buffer.
 fn taken(buffer: &Buffer) -> u64 {
     buffer.bytes.next_multiple_of(PAGE)
 }

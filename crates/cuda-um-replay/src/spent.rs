@@ -1,23 +1,23 @@
-//! What a program spent on memory and kernels, by its trace.
+//! The time that a program spent on memory and kernels, computed from its trace.
 
 use cuda_um_trace::{Cause, OperationKind, RecordKind, Trace};
 use std::fmt;
 use std::time::Duration;
 
-/// Time by what took it. The parts may overlap; the total is their sum, and so a measure of work and not of the clock on the wall.
+/// Time by kind. The parts may overlap. The total is their sum, so it measures work, not elapsed time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Spent {
     /// Kernels on their devices, with the faults that they waited for.
     pub kernels: Duration,
-    /// Migrations that the program asked for.
+    /// Migrations that the program requested.
     pub prefetches: Duration,
     /// Host guards, with the faults of the host.
     pub host: Duration,
 }
 
 impl Spent {
-    /// What a trace tells.
+    /// Computes the times of a trace.
     pub fn of(trace: &Trace) -> Self {
         let kernels = trace.kernels.iter().map(|run| (run.start, run.end));
         let prefetches = trace.records.iter().filter_map(|record| match record.kind {
@@ -38,7 +38,7 @@ impl Spent {
         }
     }
 
-    /// All of it.
+    /// The sum of all parts.
     pub fn total(&self) -> Duration {
         self.kernels + self.prefetches + self.host
     }

@@ -1,10 +1,10 @@
-//! What a trace of a few lines may ask for: threads, memory and time of this host.
+//! Limits on the host's threads, memory and time for small traces that ask for much.
 
 use cuda_um_replay::{Replay, ReplayError, Replayed};
 use cuda_um_trace::{Access, Buffer, Operation, OperationKind, Place, Trace};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A process has one profiler.
+/// Serializes the tests, because a process has one profiler.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -61,7 +61,7 @@ fn launch(id: u64) -> Operation {
     operation(id, OperationKind::Launch { kernel }, 0, 4096, true)
 }
 
-/// Each recorded stream was a thread: 20,000 of them ended the process.
+/// Each recorded stream was a thread: 20,000 streams ended the process.
 #[test]
 fn streams_beyond_the_limit_share_threads() {
     let _alone = alone();
@@ -91,7 +91,7 @@ fn streams_beyond_the_limit_share_threads() {
     assert!(run(128).left_out.is_empty());
 }
 
-/// The last device stands for those that the machine has not, also where memory is to go.
+/// The last device represents the devices that the machine does not have, also as a destination of memory.
 #[test]
 fn devices_beyond_the_machines_are_its_last() {
     let _alone = alone();
@@ -113,7 +113,7 @@ fn devices_beyond_the_machines_are_its_last() {
     assert!(Replay::of(&trace).run().unwrap().left_out.is_empty());
 }
 
-/// It was allowed twice as much: the buffer, and the memory that the program copies from or to.
+/// Twice as much was allowed: the buffer, and the program's memory for the copy.
 #[test]
 fn a_copy_counts_what_it_takes_of_the_programs_memory() {
     let _alone = alone();
@@ -124,11 +124,11 @@ fn a_copy_counts_what_it_takes_of_the_programs_memory() {
         let error = run((4 << 20) - 1).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "operation 7 copies 2097152 bytes from or to memory of the program's own, which would need more than the 4194303 bytes that a replay may have at once"
+            "operation 7 copies 2097152 bytes from or to the program's own memory, and this would need more than the 4194303 bytes that a replay may use at once"
         );
         run(4 << 20).unwrap();
     }
-    // Beside another buffer.
+    // With another live buffer.
     let touch = operation(1, OperationKind::Host, 1, 1, true);
     let copy = operation(7, OperationKind::Copy, 0, 2 << 20, true);
     let trace = trace(
@@ -161,7 +161,7 @@ fn small_buffers_count_as_pages() {
     run(3 * 4096).unwrap();
 }
 
-/// A line of a trace can have any number of pages touched, and there may be many lines.
+/// One line of a trace can touch any number of pages, and there may be many lines.
 #[test]
 fn what_the_host_touches_is_bounded() {
     let _alone = alone();
@@ -171,7 +171,7 @@ fn what_the_host_touches_is_bounded() {
     };
     let kinds = [OperationKind::Host, to_host, OperationKind::Copy];
     let operations = kinds.into_iter().zip(0..).flat_map(|(kind, id)| {
-        // Kernels move no more than the host had.
+        // Kernels migrate no more than the host had.
         [
             operation(2 * id, kind, 0, 1 << 20, true),
             Operation {
@@ -185,7 +185,7 @@ fn what_the_host_touches_is_bounded() {
     let error = run((3 << 20) - 1).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the host touches, copies, fills or gets back 3145728 bytes in this trace; a replay does so with at most 3145727"
+        "the host touches, copies, fills or migrates back 3145728 bytes in this trace; the limit of a replay is 3145727"
     );
     run(3 << 20).unwrap();
 }

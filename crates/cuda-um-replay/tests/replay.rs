@@ -1,4 +1,4 @@
-//! Traces of a simulated program, played again: as they were, and otherwise.
+//! Replays of traces of a simulated program: unchanged, and with changes.
 
 use cuda_um::profile::Trace;
 use cuda_um::{Advice, Location, Runtime, UnifiedBuffer, UnifiedPool};
@@ -7,7 +7,7 @@ use cuda_um_sim::{Gpu, LaunchContext, Sim, TwinError};
 use cuda_um_trace::{Access, Operation, OperationKind, Place, RecordKind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A process has one profiler.
+/// Serializes the tests, because a process has one profiler.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -22,8 +22,11 @@ fn three_rounds(prefetch: bool) -> Trace {
         data.iter_mut().for_each(|value| *value += 1.0);
         Ok(())
     }
-    // SAFETY: the one kernel of this simulator is launched below, on buffers of LEN elements that it writes.
-    #[allow(unsafe_code, reason = "vouches for the reference")]
+    // SAFETY: the only kernel of this simulator is launched below, on buffers of LEN elements that it writes.
+    #[allow(
+        unsafe_code,
+        reason = "guarantees that the reference matches its kernel"
+    )]
     let builder = unsafe { Sim::builder().kernel("add", add) };
     let sim = builder.build().unwrap();
     let runtime = Runtime::from_table(sim.table()).unwrap();
@@ -47,7 +50,7 @@ fn three_rounds(prefetch: bool) -> Trace {
                 if prefetch {
                     data.prefetch(&device, &stream).unwrap();
                 }
-                // SAFETY: the kernel takes one address, and its twin touches `LEN` elements.
+                // SAFETY: the kernel takes one address, and its CPU reference touches `LEN` elements.
                 #[allow(unsafe_code, reason = "launches the kernel above")]
                 unsafe {
                     kernel
@@ -65,7 +68,7 @@ fn three_rounds(prefetch: bool) -> Trace {
     trace
 }
 
-/// Bytes each way, and faults: of the device, of the host.
+/// Bytes in each direction, and faults: of the device, of the host.
 fn sums(trace: &Trace) -> (u64, u64, u64, u64) {
     let mut sums = (0, 0, 0, 0);
     for record in &trace.records {
@@ -90,11 +93,11 @@ fn as_it_was_it_moves_and_costs_the_same() {
     for prefetch in [false, true] {
         let trace = three_rounds(prefetch);
         assert!(sums(&trace).0 >= 9 << 20, "{:?}", sums(&trace));
-        // As it comes out of a file.
+        // As read from a file.
         let trace = Trace::from_json(&trace.to_json()).unwrap();
         let replayed = Replay::of(&trace).run().unwrap();
         let (was, is) = (sums(&trace), sums(&replayed.trace));
-        // The replay touches all that a guard covers, and reads the whole of the result.
+        // The replay touches the whole range of a guard, and reads the whole result.
         assert_eq!((was.0, was.2), (is.0, is.2), "{was:?} {is:?}");
         assert!(is.1 >= was.1 && is.1 <= was.1 + (9 << 20), "{was:?} {is:?}");
         assert!(replayed.left_out.is_empty(), "{:?}", replayed.left_out);
@@ -139,7 +142,7 @@ fn with_a_prefetch_the_faults_are_gone_and_without_it_they_are_back() {
         .change(None, Change::NoPrefetch)
         .run()
         .unwrap();
-    // The fill of the new buffer faults, too, without the library's own prefetch.
+    // Without the library's own prefetch, the fill of the new buffer also faults.
     assert!(sums(&replayed.trace).2 > sums(&plain).2);
 }
 
@@ -215,7 +218,7 @@ fn what_cannot_be_is_an_error_that_says_so() {
     );
 }
 
-/// A few lines can ask for any number of bytes: it had them touched page by page.
+/// A trace of a few lines can ask for any number of bytes, and the replay touched them page by page.
 #[test]
 fn no_more_memory_than_allowed() {
     let _alone = alone();
@@ -248,7 +251,7 @@ fn no_more_memory_than_allowed() {
     let error = Replay::of(&huge).run().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "making `b1` (562949953421312 bytes) would need more than the 17179869184 bytes that a replay may have at once"
+        "allocating `b1` (562949953421312 bytes) would need more than the 17179869184 bytes that a replay may use at once"
     );
     run(1 << 20, "null").unwrap();
     let error = run(2 << 20, "null").unwrap_err();
@@ -256,7 +259,7 @@ fn no_more_memory_than_allowed() {
         matches!(&error, ReplayError::TooLarge { name, bytes: 0x20_0000, most: 0x30_0000 } if name == "b2"),
         "{error}"
     );
-    // What is freed makes room.
+    // Freed memory can be used again.
     run(2 << 20, "20").unwrap();
 }
 
@@ -280,7 +283,7 @@ fn traces_of_an_h200_cost_on_the_simulated_one_what_they_cost_there() {
             (0.75..=1.25).contains(&ratio),
             "{name}: {recorded} {predicted}"
         );
-        // Bytes to the device are the GPU's to the byte.
+        // The bytes to the device are equal to the GPU's.
         assert_eq!(sums(&replayed.trace).0, sums(&trace).0, "{name}");
     }
 }

@@ -1,4 +1,4 @@
-//! The program, on a trace of a small program and on what is none.
+//! The program, on the trace of a small program and on invalid input.
 
 use cuda_um::{Runtime, UnifiedBuffer};
 use cuda_um_sim::Sim;
@@ -67,7 +67,7 @@ fn it_predicts_writes_and_refuses() {
         1,
         "no buffer of the trace is named `dta`; there are: data",
     );
-    refused(&["--change", "mappd"], 2, "`mappd` is no change");
+    refused(&["--change", "mappd"], 2, "`mappd` is not a change");
     std::fs::write(&trace, "{\"format\":9}").unwrap();
     refused(&[], 1, "the trace has format 9");
 }

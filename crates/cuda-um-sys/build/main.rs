@@ -1,4 +1,4 @@
-//! Under the feature `generate`: the bindings anew, from the CUDA toolkit of this machine. Otherwise nothing.
+//! With the feature `generate`: generates the bindings from the CUDA toolkit of this machine. Otherwise it does nothing.
 
 #[cfg(feature = "generate")]
 #[allow(missing_docs, reason = "shared with xtask")]

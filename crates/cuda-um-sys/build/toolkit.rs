@@ -1,10 +1,10 @@
-//! Finds the toolkit and makes the files of its major version; the other versions keep what is checked in.
+//! Finds the toolkit and generates the files of its major version. The other versions use the checked-in files.
 
 use super::generate::{self, Generated, Headers, Items, Major};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 
-/// Names include folders: of the runtime first, then what it needs.
+/// Names the include folders: first those of the runtime, then those that it needs.
 const INCLUDE: &str = "CUDA_UM_INCLUDE";
 
 pub fn write_bindings() -> Result<()> {
@@ -17,7 +17,7 @@ pub fn write_bindings() -> Result<()> {
     let local = generate::read(&Headers { major, includes })?;
     let of = |version: Major, name: &str| -> Result<Items> {
         let items = checked_in(name)?;
-        // An older toolkit of the same major version does not mention what came later: that stays as it is checked in.
+        // An older toolkit of the same major version lacks later functions: these come from the checked-in files.
         Ok(if version == major {
             items.replaced_by(&local)
         } else {
@@ -46,13 +46,13 @@ fn checked_in(name: &str) -> Result<Items> {
     generate::read_back(&read("common.rs")?, &read(&format!("{name}.rs"))?)
 }
 
-/// Include folders of the toolkit: what `CUDA_UM_INCLUDE` lists, else the first toolkit that has the headers.
+/// Include folders of the toolkit: the list in `CUDA_UM_INCLUDE`, otherwise the first toolkit that has the headers.
 fn includes() -> Result<Vec<PathBuf>> {
     if let Some(list) = std::env::var_os(INCLUDE) {
         let folders: Vec<PathBuf> = std::env::split_paths(&list).collect();
         if folders.is_empty() {
             bail!(
-                "{INCLUDE} is set and empty: it lists the folders of cuda_runtime_api.h and what that includes"
+                "{INCLUDE} is set but empty: it must list the folders of cuda_runtime_api.h and of the headers that it includes"
             );
         }
         return Ok(folders);

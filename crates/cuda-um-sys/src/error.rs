@@ -1,45 +1,45 @@
-//! Why no CUDA runtime could be loaded; apart from what the runtime itself reports.
+//! Errors of loading a CUDA runtime. They are separate from the errors that the runtime reports.
 
 use crate::RuntimeVersion;
 use std::fmt;
 
-/// One library that was tried, and what became of it.
+/// A library that was tried, and the reason why it cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// The name or path given to the system's loader.
+    /// The name or path that was passed to the system's loader.
     pub library: String,
-    /// Why it does not serve, in the loader's words or ours.
+    /// The reason, as reported by the loader or by this crate.
     pub reason: String,
 }
 
-/// Why there is no function table.
+/// The reason why there is no function table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// No library could be opened. Every one that was tried is listed.
+    /// No library could be opened. The list has every attempt.
     NotFound {
-        /// In the order of trying.
+        /// The attempts, in order.
         attempts: Vec<Attempt>,
     },
-    /// A library was opened that lacks a function which every supported version has.
+    /// The library lacks a function that every supported version has.
     MissingSymbol {
         /// The C name.
         symbol: String,
-        /// The version that the library tells, if it does.
+        /// The version that the library reports, if it does.
         version: Option<RuntimeVersion>,
     },
     /// The library is of a version that is not supported.
     UnsupportedVersion {
-        /// The version it tells.
+        /// The version that it reports.
         version: RuntimeVersion,
     },
-    /// Neither the library nor its name nor its symbols tell a version: hardly a CUDA runtime.
+    /// Neither the library nor its name nor its symbols show a version: it is probably not a CUDA runtime.
     UnknownVersion,
-    /// `cudaGetDriverEntryPoint` did not give a function of the driver.
+    /// `cudaGetDriverEntryPoint` did not return a function of the driver.
     DriverFunction {
         /// The C name.
         symbol: String,
-        /// The runtime's error code; 0 if it reported success and gave nothing.
+        /// The runtime's error code; 0 if it reported success but returned no function.
         code: u32,
     },
 }
@@ -50,7 +50,7 @@ impl fmt::Display for LoadError {
             Self::NotFound { attempts } => {
                 write!(
                     f,
-                    "no CUDA runtime library found (CUDA_UM_CUDART names one); tried"
+                    "no CUDA runtime library found (set CUDA_UM_CUDART to its path); tried"
                 )?;
                 for (index, attempt) in attempts.iter().enumerate() {
                     write!(
@@ -68,7 +68,9 @@ impl fmt::Display for LoadError {
                     f,
                     "the CUDA runtime library lacks {symbol}, which every version from 11.8 on has"
                 )?;
-                version.map_or(Ok(()), |version| write!(f, " (it says it is {version})"))
+                version.map_or(Ok(()), |version| {
+                    write!(f, " (it reports version {version})")
+                })
             }
             Self::UnsupportedVersion { version } => {
                 write!(
@@ -77,7 +79,7 @@ impl fmt::Display for LoadError {
                 )
             }
             Self::UnknownVersion => {
-                f.write_str("the library does not tell a CUDA version: is it a CUDA runtime?")
+                f.write_str("the library does not report a CUDA version: is it a CUDA runtime?")
             }
             Self::DriverFunction { symbol, code: 0 } => {
                 write!(f, "the CUDA driver has no {symbol}")
@@ -85,7 +87,7 @@ impl fmt::Display for LoadError {
             Self::DriverFunction { symbol, code } => {
                 write!(
                     f,
-                    "the CUDA driver gave no {symbol}: cudaGetDriverEntryPoint returned {code}"
+                    "the CUDA driver did not provide {symbol}: cudaGetDriverEntryPoint returned {code}"
                 )
             }
         }

@@ -1,4 +1,4 @@
-//! The table of one loaded runtime, with what keeps it loaded.
+//! The table of one loaded runtime, and the owner that keeps it loaded.
 
 use crate::bindings::common::{PFN_cudaGetLastError, PFN_cudaRuntimeGetVersion, cudaError};
 use crate::cupti::{Addresses, Cupti, CuptiError};
@@ -15,36 +15,37 @@ use std::sync::{Arc, OnceLock};
 /// The oldest version that is supported.
 const OLDEST: RuntimeVersion = RuntimeVersion::new(11, 8);
 
-/// The newest major version whose signatures are known. Within a major version CUDA keeps them.
+/// The newest major version with known signatures. CUDA does not change signatures within a major version.
 const NEWEST_MAJOR: u32 = 13;
 
-/// The functions of one CUDA runtime: a real libcudart, or anything else that fills the table.
+/// The functions of one CUDA runtime: a real libcudart, or any other implementation.
 ///
-/// Derefs to [`Functions`]. It keeps the library loaded (or the simulator alive) that the functions belong to, and can be made
-/// only by [`Table::from_symbols`] and the loader, whose callers promise that the functions do what CUDA documents. So safe code
-/// may rely on a table in its hands.
+/// Derefs to [`Functions`]. It keeps the library loaded (or the simulator alive). Only [`Table::from_symbols`] and the loader
+/// create a table, and their callers guarantee that the functions behave as CUDA documents. Therefore safe code may rely on a
+/// table.
 pub struct Table {
     functions: Functions,
     version: RuntimeVersion,
     driver: OnceLock<DriverTable>,
-    /// CUPTI's symbols, from where the others are; `None`: a library of its own has them.
+    /// CUPTI's symbols, if they come from the same place as the others; `None` if they are in a separate library.
     cupti: Option<Addresses>,
     owner: Arc<dyn Any + Send + Sync>,
 }
 
 impl Table {
-    /// Fills a table by name from whatever `resolve` finds; a null pointer says that a symbol is absent.
+    /// Fills a table: `resolve` returns the address of a symbol, or a null pointer if it is absent.
     ///
-    /// `soname_major` is the major version in the library's file name, if it has one. Which signature the plain names have is
-    /// decided here, once: the new one from 13 on, the old one before; `_v2` names before 13 have the new one.
+    /// `soname_major` is the major version in the library's file name, if it has one. The signature of the plain names is
+    /// decided here, once: the new one from 13 on, the old one before. Before 13, the `_v2` names have the new one.
     ///
     /// # Errors
     /// [`LoadError::MissingSymbol`] if a function is absent that every supported version has, [`LoadError::UnsupportedVersion`]
-    /// before 11.8 and from 14 on, [`LoadError::UnknownVersion`] if nothing tells the version.
+    /// before 11.8 and from 14 on, [`LoadError::UnknownVersion`] if the version cannot be found.
     ///
     /// # Safety
-    /// - Every pointer that `resolve` gives is a function with the signature and the behaviour that CUDA (for names that begin with
-    ///   `cupti`, CUPTI) documents for its name in the version that `cudaRuntimeGetVersion` (or, where that tells nothing, `soname_major`) names.
+    /// - Every pointer that `resolve` returns is a function with the signature and the behaviour that CUDA (for names that
+    ///   begin with `cupti`, CUPTI) documents for its name. The version is the one that `cudaRuntimeGetVersion` reports, or
+    ///   otherwise `soname_major`.
     /// - The functions may be called from any thread for as long as `owner` lives.
     #[doc(alias = "cudaRuntimeGetVersion")]
     pub unsafe fn from_symbols(
@@ -52,7 +53,7 @@ impl Table {
         soname_major: Option<u32>,
         resolve: &mut dyn FnMut(&CStr) -> *const c_void,
     ) -> Result<Self, LoadError> {
-        // SAFETY: the caller's promise; the two functions have one signature in every major version.
+        // SAFETY: required of the caller; the two functions have the same signature in every major version.
         let mut symbols = unsafe { Symbols::new(0, resolve) };
         let get_version: PFN_cudaRuntimeGetVersion = symbols
             .late(c"cudaRuntimeGetVersion")
@@ -61,7 +62,7 @@ impl Table {
         let mut number = 0;
         // SAFETY: the place is valid for the call; clearing the error has no preconditions.
         unsafe {
-            // Without a driver 11.8 fails and writes nothing, and 12 and 13 succeed and write 0.
+            // Without a driver, 11.8 fails and writes nothing, and 12 and 13 succeed and write 0.
             if get_version(&mut number) != cudaError::cudaSuccess {
                 clear();
                 number = 0;
@@ -74,7 +75,7 @@ impl Table {
         if version < OLDEST || version.major > NEWEST_MAJOR {
             return Err(LoadError::UnsupportedVersion { version });
         }
-        // SAFETY: the caller's promise, for this major version.
+        // SAFETY: required of the caller, for this major version.
         let mut symbols = unsafe { Symbols::new(version.major, resolve) };
         let functions = Functions::find(&mut symbols).map_err(|error| match error {
             LoadError::MissingSymbol { symbol, .. } => LoadError::MissingSymbol {
@@ -92,17 +93,17 @@ impl Table {
         })
     }
 
-    /// The version of the runtime library. Where it tells none (there is no driver), the major version is that of its name and
-    /// the minor one the newest that its symbols prove: the library may be newer than that.
+    /// The version of the runtime library. Without a driver the library reports no version. Then the major version is that of
+    /// its file name, and the minor version is the newest one that its symbols prove; the library may be newer.
     #[doc(alias = "cudaRuntimeGetVersion")]
     pub fn version(&self) -> RuntimeVersion {
         self.version
     }
 
-    /// The functions of the driver, looked up on the first call. A failure is not kept: the next call looks again.
+    /// The functions of the driver. The first call looks them up. A failure is not stored: the next call looks them up again.
     ///
     /// # Errors
-    /// [`LoadError::DriverFunction`] if the driver lacks one, or if there is no driver.
+    /// [`LoadError::DriverFunction`] if the driver lacks a function, or if there is no driver.
     #[doc(alias = "cudaGetDriverEntryPoint")]
     pub fn driver(&self) -> Result<&DriverTable, LoadError> {
         if let Some(driver) = self.driver.get() {
@@ -115,7 +116,7 @@ impl Table {
         Ok(self.driver.get_or_init(|| found))
     }
 
-    /// The table of a real runtime library: CUPTI is another one.
+    /// The table of a real runtime library, which has CUPTI in a separate library.
     pub(crate) fn with_cupti_of_its_own(self) -> Self {
         Self {
             cupti: None,
@@ -123,25 +124,26 @@ impl Table {
         }
     }
 
-    /// The CUPTI of this runtime, to collect records with.
+    /// The CUPTI of this runtime, to collect records.
     ///
-    /// A table that came from [`Table::from_symbols`] has CUPTI's functions from the same place. For a loaded runtime libcupti is
-    /// opened: `CUDA_UM_CUPTI` alone if it is set (a trusted path), else the library that goes with the runtime's major version, by the
-    /// name that the system's loader knows, and in `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda*`. It stays in the process.
+    /// A table from [`Table::from_symbols`] has CUPTI's functions from the same place. For a loaded runtime, libcupti is
+    /// opened. If `CUDA_UM_CUPTI` (a trusted path) is set, only this path is tried. Otherwise the library for the runtime's
+    /// major version is searched by the name for the system's loader, and in `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda*`.
+    /// It is never unloaded.
     ///
     /// # Errors
     /// [`CuptiError::NotFound`], [`CuptiError::MissingSymbol`], [`CuptiError::UnsupportedVersion`].
     #[doc(alias = "libcupti")]
     pub fn cupti(&self) -> Result<Arc<Cupti>, CuptiError> {
         match &self.cupti {
-            // SAFETY: whoever made the table promised the signature of every symbol, for as long as the owner lives.
+            // SAFETY: the creator of the table guaranteed the signature of every symbol, for as long as the owner lives.
             Some(addresses) => unsafe { Cupti::from_addresses(addresses, Arc::clone(&self.owner)) },
             None => Cupti::open(self.version.major),
         }
         .map(Arc::new)
     }
 
-    /// The first version that has a function which this crate knows as optional: `cudaMemPrefetchBatchAsync` came with 13.0.
+    /// The first version that has an optional function: `cudaMemPrefetchBatchAsync` was added in 13.0.
     /// `None` for any other name.
     pub fn available_since(field: &str) -> Option<RuntimeVersion> {
         LATE.iter()
@@ -166,7 +168,7 @@ impl fmt::Debug for Table {
     }
 }
 
-/// Symbols that tell a version from the ones before it, newest first.
+/// Symbols that distinguish a version from older ones, newest first.
 const MARKS: &[(&CStr, RuntimeVersion)] = &[
     (c"cudaMemGetLocationInfo", RuntimeVersion::new(13, 4)),
     (c"cudaMemPrefetchBatchAsync", RuntimeVersion::new(13, 0)),
@@ -183,7 +185,7 @@ const MARKS: &[(&CStr, RuntimeVersion)] = &[
     (c"cudaLaunchKernelExC", RuntimeVersion::new(11, 8)),
 ];
 
-/// The newest version that the symbols prove, within the major version that the library's name tells.
+/// The newest version that the symbols prove, within the major version of the library's name.
 fn version_by_symbols(soname_major: Option<u32>, resolve: Resolve<'_>) -> Option<RuntimeVersion> {
     MARKS
         .iter()

@@ -1,6 +1,6 @@
 //! Finds a CUDA runtime library at run time.
 //!
-//! `CUDA_UM_CUDART`, `CUDA_HOME` and `CUDA_PATH` choose code that is loaded into this process: they are trusted input.
+//! `CUDA_UM_CUDART`, `CUDA_HOME` and `CUDA_PATH` select code that is loaded into this process: they are trusted input.
 
 use crate::{Attempt, LoadError, Table};
 use libloading::Library;
@@ -8,7 +8,7 @@ use std::ffi::{CStr, OsString, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Names a library file (a path, or a name for the system's loader); nothing else is tried then.
+/// Names a library file (a path, or a name for the system's loader); if it is set, nothing else is tried.
 const CUDART: &str = "CUDA_UM_CUDART";
 
 #[cfg(windows)]
@@ -24,20 +24,20 @@ const NAMES: [(&str, u32); 3] = [
     ("libcudart.so.11.0", 11),
 ];
 
-/// Folders of a toolkit that hold its libraries.
+/// Folders of a toolkit that may contain its libraries.
 const FOLDERS: [&str; 4] = ["lib64", "lib", "bin/x64", "bin"];
 
 /// Loads the CUDA runtime of this machine.
 ///
-/// Tried in this order: `CUDA_UM_CUDART` alone if it is set; the libraries of CUDA 13, 12 and 11 by the names that the system's
-/// loader knows; the same names in `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda*`. The first that opens and has every function
-/// wins. No GPU and no driver are needed for this to succeed.
+/// If `CUDA_UM_CUDART` is set, only this library is tried. Otherwise the order is: the libraries of CUDA 13, 12 and 11 by the
+/// names for the system's loader; then the same names in `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda*`. The first library
+/// that opens and has every function is used. No GPU and no driver are needed.
 ///
-/// Loading a library runs its code. So these variables are trusted, as `LD_LIBRARY_PATH` is: a program with more rights than
-/// whoever sets its environment clears them first. The library stays in the process when the table is gone.
+/// Loading a library runs its code, so these variables are trusted, like `LD_LIBRARY_PATH`. A program that has more rights than
+/// the user that sets its environment must clear them first. The library stays loaded after the table is dropped.
 ///
 /// # Errors
-/// [`LoadError::NotFound`] with everything that was tried, in order, and why it does not serve.
+/// [`LoadError::NotFound`] with all attempts in order, and the reasons why they failed.
 ///
 /// # Examples
 /// ```
@@ -63,7 +63,8 @@ pub fn load() -> Result<Arc<Table>, LoadError> {
                 continue;
             }
         };
-        // SAFETY: a library by CUDA's names, or one that a trusted variable names; see the documentation of this function.
+        // SAFETY: a library with one of CUDA's names, or one that a trusted variable names; see the documentation of this
+        // function.
         match unsafe { load_from(&library) } {
             Ok(table) => return Ok(table),
             Err(LoadError::NotFound { attempts: tried }) => attempts.extend(tried),
@@ -76,16 +77,16 @@ pub fn load() -> Result<Arc<Table>, LoadError> {
     Err(LoadError::NotFound { attempts })
 }
 
-/// Loads one library, by its path or by a name that the system's loader knows.
+/// Loads one library, by its path or by a name for the system's loader.
 ///
-/// The library stays in the process when the table is gone.
+/// The library stays loaded after the table is dropped.
 ///
 /// # Errors
-/// [`LoadError::NotFound`] with the loader's words, or what is wrong with the library.
+/// [`LoadError::NotFound`] with the loader's message, or another variant that describes the problem of the library.
 ///
 /// # Safety
-/// - The library is a CUDA runtime: its functions have the signatures and the behaviour that CUDA documents for their names in the
-///   version that it reports. Names are compared, but nothing can check what the functions do.
+/// - The library is a CUDA runtime: its functions have the signatures and the behaviour that CUDA documents for their names in
+///   the version that it reports. Only names are compared; no check can prove the behaviour of the functions.
 /// - Its initialisers, which run on loading, are sound to run in this process.
 ///
 /// # Examples
@@ -105,20 +106,20 @@ pub unsafe fn load_from(path: impl AsRef<Path>) -> Result<Arc<Table>, LoadError>
     let not_found = |error: libloading::Error| LoadError::NotFound {
         attempts: vec![attempt(path, reason(&error))],
     };
-    // SAFETY: the caller promises a CUDA runtime, and that its initialisers may run.
+    // SAFETY: the caller guarantees that this is a CUDA runtime, and that its initialisers may run.
     let library = Arc::new(unsafe { Library::new(path) }.map_err(not_found)?);
     let symbols = Arc::clone(&library);
     let mut resolve = |name: &CStr| -> *const c_void {
-        // SAFETY: nothing is done with the address here; the table gives it its type.
+        // SAFETY: the address is not used here; the table gives it its type.
         let found = unsafe { symbols.get::<*const c_void>(name.to_bytes_with_nul()) };
         found.map_or(std::ptr::null(), |symbol| *symbol)
     };
-    // SAFETY: a CUDA runtime, by the caller's promise; it stays open as long as the table lives.
+    // SAFETY: the caller guarantees that this is a CUDA runtime; it stays open as long as the table lives.
     let table = unsafe {
         Table::from_symbols(Arc::clone(&library) as _, soname_major(path), &mut resolve)
     }?
     .with_cupti_of_its_own();
-    // And longer: CUDA starts threads and registers exit handlers, which must not be left without their code.
+    // The library is never unloaded: CUDA starts threads and registers exit handlers, and these need its code.
     std::mem::forget(library);
     Ok(Arc::new(table))
 }
@@ -130,12 +131,12 @@ fn attempt(library: &Path, reason: impl Into<String>) -> Attempt {
     }
 }
 
-/// The words of the system's loader, which name what is missing; `libloading` keeps them apart.
+/// The message of the system's loader, which names the missing file; `libloading` stores it separately.
 pub(crate) fn reason(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
-/// What is tried, in order; an `Err` for a toolkit that has no library to try.
+/// The libraries to try, in order; an `Err` for a toolkit that has none.
 fn candidates(named: Option<OsString>, toolkits: &[PathBuf]) -> Vec<Result<PathBuf, Attempt>> {
     if let Some(named) = named.filter(|named| !named.is_empty()) {
         return vec![Ok(named.into())];
@@ -157,7 +158,7 @@ fn candidates(named: Option<OsString>, toolkits: &[PathBuf]) -> Vec<Result<PathB
     found
 }
 
-/// `/usr/local/cuda`, and `/usr/local/cuda-13.0` and its like, newest first.
+/// `/usr/local/cuda`, and `/usr/local/cuda-13.0` and similar folders, newest first.
 pub(crate) fn installed_toolkits(parent: &Path) -> Vec<PathBuf> {
     let version = |path: &Path| -> Vec<u32> {
         let name = path
@@ -186,7 +187,7 @@ pub(crate) fn installed_toolkits(parent: &Path) -> Vec<PathBuf> {
     versions
 }
 
-/// The major version in a library's name, links followed: a plain `libcudart.so` may point to a name that tells.
+/// The major version in a library's name, with links resolved: a plain `libcudart.so` may point to a name with the version.
 fn soname_major(path: &Path) -> Option<u32> {
     let real = std::fs::canonicalize(path).ok();
     [Some(path), real.as_deref()]
@@ -217,7 +218,7 @@ mod tests {
             candidates(Some("/x/libcudart.so".into()), &toolkits),
             [Ok(PathBuf::from("/x/libcudart.so"))]
         );
-        // Set and empty is not set.
+        // An empty variable counts as not set.
         assert_eq!(candidates(Some("".into()), &[]).len(), NAMES.len());
     }
 

@@ -1,17 +1,17 @@
-//! Finds functions by name and gives them the types that the table says.
+//! Finds functions by name and gives them the types of the table.
 
 use crate::bindings::common::{PFN_cudaGetDriverEntryPoint, cudaError};
 use crate::error::LoadError;
 use std::ffi::{CStr, c_void};
 use std::mem::size_of;
 
-/// Looks up a symbol; null where there is none.
+/// Looks up a symbol; null if there is none.
 pub(crate) type Resolve<'a> = &'a mut dyn FnMut(&CStr) -> *const c_void;
 
 /// The symbols of one runtime library.
 ///
-/// Whoever makes one promises that every symbol is a function with the signature that CUDA documents for its name in the major
-/// version told; the methods rest on that.
+/// The caller that creates one guarantees that every symbol is a function with the signature that CUDA documents for its name
+/// in the given major version. The methods rely on this.
 pub(crate) struct Symbols<'a> {
     resolve: Resolve<'a>,
     major: u32,
@@ -19,7 +19,7 @@ pub(crate) struct Symbols<'a> {
 
 impl<'a> Symbols<'a> {
     /// # Safety
-    /// As the type says.
+    /// See the documentation of the type.
     pub(crate) unsafe fn new(major: u32, resolve: Resolve<'a>) -> Self {
         Self { resolve, major }
     }
@@ -34,11 +34,11 @@ impl<'a> Symbols<'a> {
 
     /// A function that some versions lack.
     pub(crate) fn late<F: Copy>(&mut self, name: &CStr) -> Option<F> {
-        // SAFETY: the maker of `self` promised the signature; `F` is generated from the declaration of that name.
+        // SAFETY: the creator of `self` guaranteed the signature; `F` is generated from the declaration of that name.
         unsafe { function((self.resolve)(name)) }
     }
 
-    /// A name that has this signature in libraries before 13 only.
+    /// A name that has this signature only in libraries before 13.
     pub(crate) fn before_13<F: Copy>(&mut self, name: &CStr) -> Option<F> {
         if self.major < 13 {
             self.late(name)
@@ -47,7 +47,7 @@ impl<'a> Symbols<'a> {
         }
     }
 
-    /// A name that has this signature in libraries from 13 on only.
+    /// A name that has this signature only in libraries from 13 on.
     pub(crate) fn since_13<F: Copy>(&mut self, name: &CStr) -> Option<F> {
         if self.major >= 13 {
             self.late(name)
@@ -57,7 +57,7 @@ impl<'a> Symbols<'a> {
     }
 }
 
-/// The functions of the driver, which the runtime hands out.
+/// The functions of the driver, which the runtime returns.
 pub(crate) struct DriverSymbols {
     pub(crate) entry_point: PFN_cudaGetDriverEntryPoint,
     pub(crate) clear_last_error: crate::bindings::common::PFN_cudaGetLastError,
@@ -67,14 +67,14 @@ impl DriverSymbols {
     pub(crate) fn required<F: Copy>(&self, name: &CStr) -> Result<F, LoadError> {
         let mut pointer: *mut c_void = std::ptr::null_mut();
         let mut status = crate::bindings::common::cudaDriverEntryPointQueryResult(0);
-        // SAFETY: the name is NUL-terminated and both places are valid for the call. CUDA 11 takes three arguments and does
-        // not look at the fourth. Flags 0 is cudaEnableDefault.
+        // SAFETY: the name is NUL-terminated and both places are valid for the call. CUDA 11 takes three arguments and ignores
+        // the fourth. Flags 0 is cudaEnableDefault.
         let code = unsafe { (self.entry_point)(name.as_ptr(), &mut pointer, 0, &mut status) };
         if code != cudaError::cudaSuccess {
             // SAFETY: no preconditions.
             unsafe { (self.clear_last_error)() };
         }
-        // SAFETY: the runtime gives the driver's function of that name; `F` is generated from its declaration.
+        // SAFETY: the runtime returns the driver's function of that name; `F` is generated from its declaration.
         unsafe { function(pointer) }
             .filter(|_| code == cudaError::cudaSuccess)
             .ok_or_else(|| LoadError::DriverFunction {
@@ -88,6 +88,6 @@ impl DriverSymbols {
 /// `pointer` is null or a function of the type `F`, which is a function pointer.
 pub(crate) unsafe fn function<F: Copy>(pointer: *const c_void) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*const c_void>()) };
-    // SAFETY: not null, and by the caller's promise a function of this type; both are one pointer in size.
+    // SAFETY: not null, and the caller guarantees a function of this type; both are one pointer in size.
     (!pointer.is_null()).then(|| unsafe { std::mem::transmute_copy(&pointer) })
 }

@@ -6,8 +6,8 @@ use crate::error::LoadError;
 use crate::symbols::{DriverSymbols, Symbols};
 /// The functions of the CUDA runtime, each under its C name.
 ///
-/// A function that every version has is a plain pointer. One that came later, or whose signature
-/// changed, is an `Option`: it is there exactly when the library has it.
+/// A function that every version has is a plain pointer. A function that was added
+/// later, or that has several signatures, is an `Option`: it is present if the library has it.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Functions {
@@ -257,7 +257,7 @@ impl Functions {
         })
     }
 }
-/// The functions of the CUDA driver that the runtime has no twin for, each under its C name.
+/// The functions of the CUDA driver without an equivalent in the runtime, each under its C name.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct DriverTable {

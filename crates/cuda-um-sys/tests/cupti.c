@@ -1,4 +1,4 @@
-/* What the C compiler makes of CUPTI's headers, one `name value` a line. */
+/* Prints the C compiler's values for CUPTI's headers, one `name value` in each line. */
 #include <cuda.h>
 #include <cupti.h>
 #include <stddef.h>

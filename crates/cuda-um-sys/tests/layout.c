@@ -1,4 +1,4 @@
-/* What the C compiler makes of NVIDIA's headers, one `name value` a line. */
+/* Prints the C compiler's values for NVIDIA's headers, one `name value` in each line. */
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-//! Sizes, offsets and constants of the bindings against what a C compiler makes of NVIDIA's headers.
+//! Compares sizes, offsets and constants of the bindings with those that a C compiler computes from NVIDIA's headers.
 //!
 //! `CUDA_UM_TEST_INCLUDES` lists the include folders of each version: `version=folder:folder`, separated by commas.
 //! `cargo xtask real-cudart` fetches them and sets it.
@@ -49,7 +49,7 @@ fn sizes_of_the_documented_abi() {
     );
 }
 
-/// Compares all that this version's headers know, and returns the names.
+/// Compares all names that this version's headers have, and returns these names.
 fn compare(version: &str, includes: &[PathBuf]) -> BTreeSet<String> {
     let ours = ours();
     let folder = std::env::temp_dir().join(format!("cuda-um-sys-layout-{}", std::process::id()));
@@ -89,7 +89,7 @@ fn compare(version: &str, includes: &[PathBuf]) -> BTreeSet<String> {
         let our = *ours
             .get(name)
             .unwrap_or_else(|| panic!("layout.c prints {name}, which ours() lacks"));
-        // Before 13 the struct ends after the pointers; the bindings have the larger form, which serves for both.
+        // Before 13 the struct ends after the pointers; the bindings use the larger form for all versions.
         if name == "sizeof cudaPointerAttributes" && !version.starts_with("13") {
             assert!(their <= our, "CUDA {version}: {name} is {their}");
             continue;
@@ -103,7 +103,7 @@ fn compare(version: &str, includes: &[PathBuf]) -> BTreeSet<String> {
     theirs.into_keys().map(str::to_owned).collect()
 }
 
-/// What a build script would get; the headers of the wheels are those for Linux.
+/// The compiler that a build script would get; the headers of the wheels are for Linux.
 fn c_compiler() -> Command {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let mut build = cc::Build::new();
@@ -121,7 +121,7 @@ fn words_of(include: &Path) -> BTreeSet<String> {
         std::fs::read_to_string(include.join(header))
             .unwrap_or_else(|error| panic!("{header}: {error}"))
     });
-    // In comments too a name may be that of a later version: code alone counts.
+    // Comments may name constants of a later version: only code counts.
     let code = texts.iter().flat_map(|text| {
         text.split("/*")
             .map(|part| part.rsplit("*/").next().unwrap_or(""))
@@ -131,7 +131,7 @@ fn words_of(include: &Path) -> BTreeSet<String> {
         .collect()
 }
 
-/// Every constant in the text of the bindings: the enums' (`Enum(1)`) and the macros'.
+/// Every constant in the text of the bindings: of enums (`Enum(1)`) and of macros.
 fn constants() -> BTreeMap<&'static str, i64> {
     let lines = include_str!("../src/bindings/common.rs")
         .split("pub const ")

@@ -1,4 +1,4 @@
-//! Opens NVIDIA's own libraries and checks what the loader makes of them. No GPU and no driver are needed.
+//! Opens NVIDIA's own libraries and checks the result of the loader. No GPU and no driver are needed.
 //!
 //! `CUDA_UM_TEST_CUDARTS` lists them: `version=path`, separated by commas. `cargo xtask real-cudart` fetches them and sets it.
 #![allow(unsafe_code, reason = "calls CUDA")]
@@ -24,7 +24,7 @@ fn main() {
 }
 
 fn check(version: RuntimeVersion, path: &str) {
-    // SAFETY: NVIDIA's own library, whose path the caller of the test gives.
+    // SAFETY: NVIDIA's own library; the caller of the test passes the path.
     let table = unsafe { load_from(path) }.unwrap_or_else(|error| panic!("{path}: {error}"));
     let has = |minimum: (u32, u32)| version >= RuntimeVersion::new(minimum.0, minimum.1);
     let optional = [
@@ -92,7 +92,7 @@ fn check(version: RuntimeVersion, path: &str) {
             "{field} is said to come with {since}, {version} has it"
         );
     }
-    // Without a driver the libraries do not tell their version: then it is what the symbols prove.
+    // Without a driver the libraries do not report their version: then the symbols prove it.
     let proven = match (version.major, version.minor) {
         (12, 8..) => RuntimeVersion::new(12, 8),
         (12, 5..8) => RuntimeVersion::new(12, 5),

@@ -1,6 +1,8 @@
-//! NVIDIA's own CUPTI: the headers' layouts and numbers against ours, and every symbol of the library. No GPU and no driver are needed.
+//! NVIDIA's own CUPTI: compares the headers' layouts and numbers with ours, and checks every symbol of the library. No GPU and
+//! no driver are needed.
 //!
-//! `CUDA_UM_TEST_CUPTIS` lists them: `version=library=folder:folder`, separated by commas, the folders being those of the headers.
+//! `CUDA_UM_TEST_CUPTIS` lists them: `version=library=folder:folder`, separated by commas; the folders are those of the
+//! headers.
 //! `cargo xtask real-cudart` fetches them and sets it.
 #![allow(unsafe_code, reason = "sets an environment variable before any thread")]
 
@@ -43,7 +45,7 @@ fn ours() -> BTreeMap<&'static str, i64> {
     };
     let mut all = offsets!("CUpti_ActivityUnifiedMemoryCounter2", Counter2:
         kind counterKind value start end address srcId dstId processId flags);
-    // The third begins with the second.
+    // The third record begins with the fields of the second.
     all.extend(offsets!("CUpti_ActivityUnifiedMemoryCounter3", Counter2:
         kind counterKind value start end address srcId dstId processId flags));
     all.extend(
@@ -72,7 +74,7 @@ fn ours() -> BTreeMap<&'static str, i64> {
     all.into_iter().collect()
 }
 
-/// Compares with what a C compiler makes of the headers; gives their API version.
+/// Compares with the layouts that a C compiler computes from the headers, and returns their API version.
 fn layouts(version: &str, includes: &str) -> i64 {
     let folder = std::env::temp_dir().join(format!("cuda-um-sys-cupti-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -112,7 +114,7 @@ fn layouts(version: &str, includes: &str) -> i64 {
         .collect();
     let api = theirs.remove("CUPTI_API_VERSION").unwrap();
     let kernel_bytes = theirs.remove("sizeof Kernel").unwrap();
-    // What the simulator writes, too.
+    // The simulator writes records of the same size.
     let expected = match version.split('.').next() {
         Some("11") => 200,
         Some("12") => 208,
@@ -133,13 +135,13 @@ fn layouts(version: &str, includes: &str) -> i64 {
     api
 }
 
-/// Opens the library as a program does, by way of a table, and asks its version.
+/// Opens the library as a program does, through a table, and queries its version.
 fn symbols(version: &str, library: &Path, api: i64) {
     // SAFETY: no other thread runs.
     unsafe { std::env::set_var("CUDA_UM_CUPTI", library) };
     let cupti = cuda::open_cupti(13).unwrap_or_else(|error| panic!("{version}: {error}"));
     assert!(cupti.is_library());
-    // A minor release of the same CUDA may raise it.
+    // A minor release of the same CUDA may have a higher API version.
     assert_eq!(i64::from(cupti.version()), api, "{version}");
     let mut now = 0;
     // SAFETY: the place is valid for the call.

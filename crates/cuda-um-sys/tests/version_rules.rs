@@ -1,4 +1,4 @@
-//! Which signature a symbol is given, told apart by the version, with the symbol sets of five libraries.
+//! The signature of each symbol depends on the version; tested with the symbol sets of five libraries.
 #![allow(unsafe_code, reason = "fills tables by hand")]
 
 use cuda_um_sys::{LoadError, RuntimeVersion, Table, cudaDriverEntryPointQueryResult, cudaError};
@@ -7,7 +7,8 @@ use std::ffi::{CStr, c_char, c_int, c_ulonglong, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a fake library exports beyond the functions of every version, and what its `cudaRuntimeGetVersion` does.
+/// The symbols that a fake library exports in addition to those of every version, and the behaviour of its
+/// `cudaRuntimeGetVersion`.
 struct Library {
     soname_major: Option<u32>,
     tells: unsafe extern "C" fn(*mut c_int) -> cudaError,
@@ -69,9 +70,9 @@ tells!(tells_12090, 12090);
 tells!(tells_13000, 13000);
 tells!(tells_11070, 11070);
 tells!(tells_14000, 14000);
-// What CUDA 12 and 13 do without a driver.
+// The behaviour of CUDA 12 and 13 without a driver.
 tells!(tells_nothing, 0);
-/// What CUDA 11.8 does without a driver.
+/// The behaviour of CUDA 11.8 without a driver.
 unsafe extern "C" fn fails(_number: *mut c_int) -> cudaError {
     cudaError::cudaErrorInsufficientDriver
 }
@@ -96,9 +97,9 @@ unsafe extern "C" fn entry_point(
     cudaError::cudaSuccess
 }
 
-/// Stands for every function that filling a table does not call.
+/// Represents every function that filling a table does not call.
 unsafe extern "C" fn never_called() -> cudaError {
-    unreachable!("filling a table calls cudaRuntimeGetVersion and cudaGetLastError alone")
+    unreachable!("filling a table calls only cudaRuntimeGetVersion and cudaGetLastError")
 }
 
 impl Library {
@@ -107,7 +108,7 @@ impl Library {
         let tells = self.tells;
         let mut resolve = |name: &CStr| -> *const c_void {
             let name = name.to_str().unwrap();
-            // Fields for several signatures are named after none of their symbols, the `_v2` symbols are no fields.
+            // Fields for several signatures have names that are not symbols, and the `_v2` symbols are not fields.
             let always = Table::available_since(name).is_none()
                 && !name.ends_with("_v2")
                 && !SYMBOLS_11_8.contains(&name)
@@ -126,12 +127,13 @@ impl Library {
                 _ => std::ptr::null(),
             }
         };
-        // SAFETY: no function of the table is called but the two with their real signatures.
+        // SAFETY: only the two functions with their real signatures are called.
         unsafe { Table::from_symbols(Arc::new(()), self.soname_major, &mut resolve) }
     }
 }
 
-/// Which of prefetch v11, prefetch v13, advise v11, advise v13, batch copy v12, batch copy v13 and batch prefetch are there.
+/// True for each that is present: prefetch v11, prefetch v13, advise v11, advise v13, batch copy v12, batch copy v13, batch
+/// prefetch.
 fn chosen(table: &Table) -> [bool; 7] {
     [
         table.cudaMemPrefetchAsync_v11.is_some(),
@@ -160,7 +162,7 @@ fn the_version_told_decides() {
         (tells_13000, SYMBOLS_13_0, (13, 0), NEW),
     ];
     for (tells, late, (major, minor), expected) in cases {
-        // The name of the file does not matter where the library tells.
+        // The name of the file is ignored if the library reports a version.
         for soname_major in [None, Some(11), Some(12), Some(13)] {
             let table = Library {
                 soname_major,
@@ -202,7 +204,7 @@ fn without_a_driver_the_name_and_the_symbols_decide() {
     }
 }
 
-/// "No `_v2`" does not mean old: a 13 under its plain name must never be called with a device ordinal.
+/// A missing `_v2` symbol does not mean an old library: the plain name of a 13 must never be called with a device ordinal.
 #[test]
 fn thirteen_without_its_batch_functions_is_still_new() {
     let late = &["cudaMemPrefetchAsync", "cudaMemAdvise"];

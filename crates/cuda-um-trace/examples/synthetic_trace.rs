@@ -1,10 +1,10 @@
-//! Prints a made-up trace with about as many records as the argument says (10,000 without one), to look at reports and pictures:
+//! Prints a synthetic trace with about the number of records in the argument (default 10,000), to test reports and pictures:
 //!
 //! ```text
 //! cargo run -p cuda-um-trace --example synthetic_trace -- 100000 > trace.json
 //! ```
 //!
-//! With `hostile` as a second argument its names try to break out of the page.
+//! With `hostile` as a second argument, its names contain HTML that must not take effect in the page.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -18,7 +18,7 @@ fn main() {
         None => 10_000,
         Some(Ok(number)) => number,
         Some(Err(error)) => {
-            eprintln!("the number of records is no number: {error}");
+            eprintln!("the number of records is not a number: {error}");
             std::process::exit(2);
         }
     };

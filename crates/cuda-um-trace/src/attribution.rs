@@ -1,22 +1,22 @@
-//! Records become buffers by address and time, and the operation that was running by time.
+//! Assigns each record to buffers (by address and time), and to the operation that was running (by time).
 //!
-//! # Which buffer
-//! The innermost one that was alive: a buffer of a pool before its slab. A migration over several buffers is cut at their borders, so
-//! that sums over buffers are the sums over records, to the byte and nanosecond. Padding that moved along with a buffer counts to it;
-//! a record that meets no buffer is kept, as nobody's.
+//! # Rules for buffers
+//! A record belongs to the innermost live buffer: a buffer of a pool comes before its slab. A migration over several buffers is
+//! split at their borders, so that the sums over buffers equal the sums over records, to the byte and nanosecond. Padding that
+//! moved with a buffer counts towards this buffer. A record that touches no buffer is kept, without a buffer.
 //!
-//! # Which operation
-//! - GPU faults, and migrations to a device that no call asked for: the kernel that was running on that device when the record began. Of
-//!   several at once the one that uses the buffer, then the one that started last. If none was running: the latest launch, copy or
-//!   fill over that memory.
-//! - CPU faults, and migrations to the host that no call asked for: the host guard or copy that was running. Of several the one that
-//!   concerns the buffer, then the one that began last.
-//! - Migrations of cause [`User`](crate::Cause::User): the latest prefetch there (over this memory and to this place, before over this memory alone),
-//!   else the latest advice, discard or copy.
-//! - Evictions: the kernel that was running, else the latest prefetch to any device: whoever needed the room.
-//! - Thrashing, throttling and remote maps: the kernel that was running, else the host's guard.
+//! # Rules for operations
+//! - GPU faults, and migrations to a device that no call requested: the kernel that was running on that device when the record
+//!   began. If several kernels ran, the one that uses the buffer, then the one that started last. If none ran, the latest
+//!   launch, copy or fill over that memory.
+//! - CPU faults, and migrations to the host that no call requested: the host guard or copy that was running. If there are
+//!   several, the one that concerns the buffer, then the one that began last.
+//! - Migrations of cause [`User`](crate::Cause::User): the latest prefetch over this memory to this location, otherwise the
+//!   latest prefetch over this memory, otherwise the latest advice, discard or copy.
+//! - Evictions: the kernel that was running, otherwise the latest prefetch to any device. This operation needed the memory.
+//! - Thrashing, throttling and remote maps: the kernel that was running, otherwise the host guard.
 //!
-//! What this module does not do: guess by name, or merge records.
+//! This module does not match by name and does not merge records.
 
 mod buffers;
 mod latest;
@@ -31,11 +31,11 @@ use buffers::BufferIndex;
 use operations::Explainer;
 use std::ops::Range;
 
-/// Where each record belongs.
+/// The buffers and the operation of each record.
 #[derive(Clone, Debug, Default)]
 pub struct Attribution {
     pieces: Vec<Piece>,
-    /// Where each record's pieces are.
+    /// The range of pieces of each record.
     spans: Vec<Range<usize>>,
     explanations: Vec<Explanation>,
     launches: Vec<Option<usize>>,
@@ -74,7 +74,7 @@ impl Attribution {
         }
     }
 
-    /// The pieces of the record with this index; never none.
+    /// The pieces of the record with this index; at least one.
     ///
     /// # Panics
     /// The trace has no such record.
@@ -82,13 +82,14 @@ impl Attribution {
         &self.pieces[self.spans[record].clone()]
     }
 
-    /// Migrations over so many buffers that they were not cut at every border: the rest of such a record counts to the buffer where its
-    /// last piece begins. There are some only if the records of a trace together cross hundreds of thousands of borders.
+    /// Number of migrations over so many buffers that they were not split at every border. The rest of such a record counts
+    /// towards the buffer at the start of its last piece. This happens only if the records of a trace together cross hundreds
+    /// of thousands of borders.
     pub fn uncut_records(&self) -> u64 {
         self.uncut
     }
 
-    /// What was running.
+    /// The operation that was running.
     ///
     /// # Panics
     /// The trace has no such record.
@@ -96,7 +97,7 @@ impl Attribution {
         self.explanations[record]
     }
 
-    /// The launch that a kernel came from, as an index into [`Trace::operations`].
+    /// The launch of a kernel run, as an index into [`Trace::operations`].
     ///
     /// # Panics
     /// The trace has no such kernel.
@@ -104,7 +105,7 @@ impl Attribution {
         self.launches[kernel]
     }
 
-    /// The operation behind an explanation, as an index into [`Trace::operations`]: for a kernel, its launch.
+    /// The operation of an explanation, as an index into [`Trace::operations`]: for a kernel, its launch.
     pub fn operation(&self, explanation: Explanation) -> Option<usize> {
         match explanation {
             Explanation::Run(kernel) => self.launch(kernel),

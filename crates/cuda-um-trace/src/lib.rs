@@ -1,10 +1,10 @@
-//! What CUDA Unified Memory moved, when and why: [`Trace`], and what is made of it.
+//! Traces of CUDA Unified Memory: [`Trace`], and reports and pictures of it.
 //!
-//! A trace is plain data with three independent witnesses of one time: what the driver did ([`Record`], [`KernelRun`]), what the
-//! program asked for ([`Operation`]), and what lay where ([`Buffer`]). They meet by address and time alone, so a trace of a GPU and one
-//! of the simulator read alike.
+//! A trace is plain data from three independent sources: the driver's actions ([`Record`], [`KernelRun`]), the program's
+//! requests ([`Operation`]), and the buffers in memory ([`Buffer`]). They are matched only by address and time, so a trace of a
+//! GPU and a trace of the simulator have the same form.
 //!
-//! What this crate does not do: call CUDA, or record anything.
+//! This crate does not call CUDA and does not record anything.
 
 mod attribution;
 mod maxima;
@@ -27,5 +27,5 @@ pub use trace::{
     Record, RecordKind, Source, Trace, TraceError, fitting_name,
 };
 
-/// Size of the blocks that the driver manages residency in: 2 MiB.
+/// Size of the blocks in which the driver manages residency: 2 MiB.
 pub const BLOCK_BYTES: u64 = 2 << 20;

@@ -1,18 +1,18 @@
-//! The greatest value before, behind or within a place: trees of maxima, which answer in steps that grow with the logarithm of their size.
+//! The greatest value before, after or within a position: trees of maxima, with queries in logarithmic time.
 
 use std::ops::Range;
 
-/// Values at places, of which the nearest one above a limit is asked for.
+/// Values at positions. A query returns the nearest position with a value above a limit.
 #[derive(Debug)]
 pub(crate) struct Maxima {
-    /// Places, rounded up to a power of two: leaves begin here.
+    /// Number of positions, rounded up to a power of two: leaves begin at this index.
     places: usize,
     /// The root is 1, the children of `n` are `2 n` and `2 n + 1`.
     nodes: Vec<u64>,
 }
 
 impl Maxima {
-    /// Zeros.
+    /// All values are zero.
     pub(crate) fn new(places: usize) -> Self {
         let places = places.next_power_of_two();
         Self {
@@ -30,11 +30,11 @@ impl Maxima {
         }
     }
 
-    /// The last place before `end` whose value is above a limit.
+    /// The last position before `end` that has a value above a limit.
     pub(crate) fn last_above(&self, end: usize, limit: u64) -> Option<usize> {
         let (mut from, mut until) = (self.places, self.places + end);
         while from < until {
-            // All places: the root.
+            // The node covers all positions: it is the root.
             if until % 2 == 1 || from == 1 {
                 until -= 1;
                 if self.nodes[until] > limit {
@@ -47,7 +47,7 @@ impl Maxima {
         None
     }
 
-    /// The first place from `begin` on whose value is above a limit.
+    /// The first position from `begin` on that has a value above a limit.
     pub(crate) fn first_above(&self, begin: usize, limit: u64) -> Option<usize> {
         let (mut from, mut until) = (self.places + begin, 2 * self.places);
         while from < until {
@@ -63,7 +63,7 @@ impl Maxima {
         None
     }
 
-    /// A place below a node whose value is above the limit; of two children the first of `order` that has one.
+    /// A position below a node that has a value above the limit. If both children have one, the first child in `order` counts.
     fn descend(&self, mut node: usize, limit: u64, order: [usize; 2]) -> usize {
         while node < self.places {
             let child = 2 * node + order[0];
@@ -76,20 +76,20 @@ impl Maxima {
     }
 }
 
-/// Values of ranges of numbers; later values are greater ones.
+/// Values of ranges of numbers. A later value must be greater than all earlier ones.
 #[derive(Debug, Default)]
 pub(crate) struct Raised {
-    /// Where ranges begin and end, upwards.
+    /// The borders of all ranges, in ascending order.
     borders: Vec<u64>,
     leaves: usize,
-    /// What all of a node was raised to.
+    /// The value to which the whole range of a node was raised.
     whole: Vec<usize>,
-    /// The greatest value that a part of a node has from itself or a node below it.
+    /// The greatest value in the range of a node, from the node itself or a node below it.
     most: Vec<usize>,
 }
 
 impl Raised {
-    /// For ranges with these borders.
+    /// `borders` holds the borders of all later ranges.
     pub(crate) fn new(mut borders: Vec<u64>) -> Self {
         borders.sort_unstable();
         borders.dedup();
@@ -102,7 +102,7 @@ impl Raised {
         }
     }
 
-    /// Raises all of a range to a value. Its begin and end are borders.
+    /// Raises a whole range to a value. Its start and end must be borders.
     pub(crate) fn raise(&mut self, range: Range<u64>, value: usize) {
         let leaf = |border: u64| self.borders.partition_point(|&other| other < border);
         let (begin, end) = (leaf(range.start), leaf(range.end));
@@ -123,10 +123,10 @@ impl Raised {
         }
     }
 
-    /// The greatest value in a range, the number behind it included; 0 if it has none.
+    /// The greatest value in a range, including the number after it; 0 if there is none.
     pub(crate) fn greatest(&self, first: u64, last: u64) -> usize {
         let leaf = |number: u64| self.borders.partition_point(|&border| border <= number);
-        // The part that a number lies in begins with the border before it; before the first border there is nothing.
+        // The range of a number begins with the border before it. There is no value before the first border.
         let (begin, end) = (leaf(first).saturating_sub(1), leaf(last));
         if begin >= end {
             return 0;
@@ -144,7 +144,7 @@ impl Raised {
     }
 }
 
-/// The fewest nodes of a tree that together have these leaves.
+/// The smallest set of nodes of a tree that covers these leaves.
 pub(crate) fn covering(leaves: usize, range: Range<usize>) -> impl Iterator<Item = usize> {
     let (mut from, mut until) = (leaves + range.start, leaves + range.end);
     let levels = std::iter::from_fn(move || {
@@ -164,7 +164,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The nearest place is the one that a search through all of them finds.
+        /// The nearest position equals the result of a linear search.
         #[test]
         fn nearest_places(
             values in proptest::collection::vec(0_u64..6, 1..40),
@@ -189,7 +189,7 @@ mod tests {
             }
         }
 
-        /// The greatest value of a range is that of its parts one by one.
+        /// The greatest value of a range equals the maximum over its parts.
         #[test]
         fn greatest_of_a_range(ranges in proptest::collection::vec((0_u64..30, 1_u64..12), 0..20)) {
             let borders = ranges.iter().flat_map(|&(begin, count)| [begin, begin + count]);

@@ -1,6 +1,6 @@
-//! How each buffer is used, from its records and operations; and the `AccessPattern` of `cuda-um` that fits.
+//! The use of each buffer, from its records and operations, and the `AccessPattern` of `cuda-um` that fits it.
 //!
-//! What this module does not do: look at addresses that nobody faulted on. A prefetched buffer has no order.
+//! This module sees only addresses that faulted: a prefetched buffer has no known order.
 
 mod blocks;
 mod order;
@@ -14,20 +14,20 @@ use crate::report::Context;
 use crate::{Attribution, Trace};
 use serde::{Deserialize, Serialize};
 
-/// How a buffer is used.
+/// The use of a buffer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferPattern {
     /// The buffer's number in the trace.
     pub buffer: u64,
     /// Its name.
     pub name: String,
-    /// Who reads and writes it.
+    /// The readers and writers of the buffer.
     pub usage: Usage,
-    /// In which order its addresses were touched.
+    /// The order in which its addresses were accessed.
     pub order: Order,
-    /// Its 2 MiB blocks, from its first byte; those that nothing happened to are left out.
+    /// Its 2 MiB blocks, from its first byte. Blocks without any event are left out.
     pub blocks: Vec<BlockUse>,
-    /// What to state when the buffer is made.
+    /// The pattern to state when the buffer is allocated.
     pub suggests: Option<SuggestedPattern>,
 }
 
@@ -40,7 +40,7 @@ impl BufferPattern {
     }
 }
 
-/// The pattern of every buffer of a trace, slabs of pools left out.
+/// The pattern of every buffer of a trace, except slabs of pools.
 pub fn patterns(trace: &Trace) -> Vec<BufferPattern> {
     let attribution = Attribution::of(trace);
     let model = cuda_um_cost::CostModel::h200();

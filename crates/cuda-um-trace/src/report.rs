@@ -1,4 +1,4 @@
-//! [`MigrationReport`]: a trace as tables, and what to change.
+//! [`MigrationReport`]: a trace as tables, and the changes that it suggests.
 
 mod context;
 mod find;
@@ -18,9 +18,9 @@ pub(crate) use find::Directions;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What moved, by buffer, by cause and by operation; and which part of it can be avoided.
+/// The migrations by buffer, by cause and by operation, and the part that can be avoided.
 ///
-/// Display gives the summary for a terminal, in lines of about 100 letters. The data has exact bytes and nanoseconds.
+/// `Display` prints the summary for a terminal, in lines of about 100 characters. The data have exact bytes and nanoseconds.
 ///
 /// ```
 /// use cuda_um_trace::{MigrationReport, Trace};
@@ -30,41 +30,43 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MigrationReport {
-    /// Who recorded the trace.
+    /// The source of the trace.
     pub source: Source,
-    /// Where the cost model has its values from.
+    /// The source of the cost model's values.
     pub cost_model: String,
-    /// How long was recorded.
+    /// The recorded time.
     #[serde(rename = "duration_ns", with = "traffic::ns")]
     pub duration: Duration,
-    /// Everything.
+    /// Sums over all records.
     pub total: Traffic,
-    /// By buffer, those that took the most time first. Memory that is nobody's has a line without an id, if any of it moved.
+    /// By buffer; the ones with the longest migration time come first. If memory without a buffer moved, it has a line without
+    /// an id.
     pub buffers: Vec<BufferLine>,
-    /// Migrations by cause; faults and the rest have none.
+    /// Migrations by cause. Faults and other records have no cause.
     pub causes: Vec<CauseLine>,
-    /// By what was running.
+    /// By the operation that was running.
     pub operations: Vec<OperationLine>,
-    /// What to change; what saves most comes first.
+    /// Suggested changes; the largest saving comes first.
     pub findings: Vec<Finding>,
-    /// What following the findings would save, alternatives not counted twice.
+    /// The saving of all findings. Alternatives are not counted twice.
     pub avoidable: Saving,
-    /// Records that are missing: the numbers are too low.
+    /// Number of missing records: the sums are too low.
     pub dropped_records: u64,
-    /// Operations, buffers and kernels that are missing: attribution and findings may be wrong.
+    /// Number of missing operations, buffers and kernels: attribution and findings may be wrong.
     pub dropped_operations: u64,
-    /// Migrations over so many buffers that parts of them count to others ([`Attribution::uncut_records`]).
+    /// Number of migrations over too many buffers; some of their bytes count towards other buffers
+    /// ([`Attribution::uncut_records`]).
     #[serde(default)]
     pub uncut_records: u64,
 }
 
 impl MigrationReport {
-    /// Reports on a trace, with times to be saved by a cost model.
+    /// Makes a report of a trace; savings come from the cost model.
     pub fn of(trace: &Trace, model: &CostModel) -> Self {
         Self::with(trace, &Attribution::of(trace), model)
     }
 
-    /// Like [`of`](Self::of), with an attribution that is there already.
+    /// Like [`of`](Self::of), with an existing attribution.
     pub fn with(trace: &Trace, attribution: &Attribution, model: &CostModel) -> Self {
         let context = Context::new(trace, attribution, model);
         let findings = find::all(&context);
@@ -88,7 +90,7 @@ impl MigrationReport {
         }
     }
 
-    /// Whether nothing was dropped.
+    /// True if nothing was dropped.
     pub fn is_complete(&self) -> bool {
         self.dropped_records == 0 && self.dropped_operations == 0
     }

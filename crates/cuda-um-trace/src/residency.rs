@@ -1,30 +1,31 @@
-//! Where each block of a buffer was, worked out from what moved.
+//! The location of each block of a buffer over time, computed from migrations.
 
 use crate::{Attribution, BLOCK_BYTES, Buffer, OperationKind, Place, RecordKind, Trace};
 use std::collections::{HashMap, HashSet};
 
-/// The driver's page of the device.
+/// The driver's page size on the device.
 const FINEST: u64 = 64 * 1024;
-/// Small buffers are cut finer until they have about so many blocks.
+/// Small buffers are divided into about this number of smaller blocks.
 const FEW: u64 = 48;
-/// Huge ones coarser, down to so many.
+/// Huge buffers are divided into larger blocks, down to about this number.
 const MANY: u64 = 256;
-/// Coarser, too, where records are over many blocks each: all of them together change at most so many blocks, beside a few for each.
+/// Blocks are also larger if records cover many blocks each: the records of all blocks together make at most this number of
+/// changes, plus a few for each record.
 const MOST_CHANGES: u64 = 1 << 14;
 const CHANGES_OF_A_RECORD: u64 = 4;
 
-/// Where a block is.
+/// The location of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Nothing that was recorded tells.
+    /// No record shows it.
     Unknown,
-    /// So much of it is on a device, in percent; the rest is on the host.
+    /// This percentage is on a device; the rest is on the host.
     OnDevice(u8),
     /// Read-mostly: host and device have copies.
     Both,
 }
 
-/// A block's state from a time on.
+/// The state of a block from a time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) time: u64,
@@ -43,7 +44,7 @@ pub(crate) struct Residency {
     pub(crate) changes: Vec<Change>,
 }
 
-/// The buffers that something happened to, in the order of the trace.
+/// The buffers that have records, in the order of the trace.
 pub(crate) fn buffers(trace: &Trace, attribution: &Attribution) -> Vec<usize> {
     let records = (0..trace.records.len()).flat_map(|record| attribution.pieces(record));
     let happened: HashSet<usize> = records.filter_map(|piece| piece.buffer).collect();
@@ -97,7 +98,7 @@ fn of_buffer(
         let block = address.saturating_sub(about.address) / block_bytes;
         (block as usize).min(count - 1)
     };
-    // The first migration of a block tells where it was before.
+    // The first migration of a block shows its location before.
     let mut first = vec![State::Unknown; count];
     for &(record, address, bytes) in parts {
         let RecordKind::Migration { to, .. } = trace.records[record].kind else {
@@ -159,7 +160,7 @@ fn of_buffer(
                     set(record.end, block, state);
                 }
             }
-            // Memory that never moved was made where it was touched first.
+            // Memory that never moved was populated by its first access,
             RecordKind::GpuFault { .. } => {
                 let block = block_of(address);
                 if first[block] == State::Unknown {
@@ -175,7 +176,7 @@ fn of_buffer(
             _ => {}
         }
     }
-    // … or by a prefetch, which leaves no record if there was nothing to move.
+    // or by a prefetch, which leaves no record if nothing moved.
     let touched: Vec<bool> = {
         let mut touched = vec![false; count];
         for change in &changes {
@@ -203,7 +204,7 @@ fn of_buffer(
     }
 }
 
-/// 2 MiB; finer for small buffers, coarser for huge ones.
+/// 2 MiB; smaller for small buffers, larger for huge ones.
 fn block_bytes(about: &Buffer, parts: &[(usize, u64, u64)]) -> u64 {
     let bytes = about.bytes;
     let mut block = FINEST;
@@ -227,7 +228,7 @@ fn block_bytes(about: &Buffer, parts: &[(usize, u64, u64)]) -> u64 {
     block
 }
 
-/// When read-mostly was set and unset, by buffer.
+/// The times at which read-mostly was set and unset, by buffer.
 fn read_mostly(trace: &Trace) -> HashMap<u64, Vec<(u64, bool)>> {
     let mut advised: HashMap<u64, Vec<(u64, bool)>> = HashMap::new();
     for operation in &trace.operations {

@@ -1,13 +1,13 @@
-//! What happened to equal parts of memory, kept for runs of parts that had the same: a record changes few runs, however large it is.
+//! Events of equal parts of memory, stored for runs of parts with equal events: a record changes few runs, however large it is.
 
 use crate::maxima::covering;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Values of numbered parts, of which the newest counts.
+/// Values of numbered parts; the newest value counts.
 #[derive(Debug)]
 pub(crate) struct Runs<T> {
-    /// By first part: the part behind the last one, and the value of each.
+    /// By the first part of a run: the part after its last one, and the value of each part.
     runs: BTreeMap<u64, (u64, T)>,
 }
 
@@ -26,7 +26,8 @@ impl<T: Clone> Runs<T> {
         }
     }
 
-    /// Takes the values of a range out, upwards. Each run can be taken only once, so this costs no more than setting them did.
+    /// Removes the values of a range and returns them in ascending order. Each run can be removed only once, so this costs no
+    /// more than setting it.
     pub(crate) fn take(&mut self, range: Range<u64>) -> Vec<(Range<u64>, T)> {
         if range.is_empty() {
             return Vec::new();
@@ -41,7 +42,7 @@ impl<T: Clone> Runs<T> {
         runs.collect()
     }
 
-    /// Makes a run end here, if one goes on.
+    /// Splits the run that contains this position, if there is one.
     fn cut(&mut self, at: u64) {
         let Some((_, (end, value))) = self.runs.range_mut(..at).next_back() else {
             return;
@@ -54,24 +55,24 @@ impl<T: Clone> Runs<T> {
     }
 }
 
-/// Something that happens to parts, one after the other.
+/// An event of parts; events can follow each other.
 pub(crate) trait Event: Clone {
-    /// This, and then another.
+    /// Combines this event with a later one.
     fn then(&mut self, later: &Self);
 }
 
-/// What happened to numbered parts, in order: a tree over the borders of all ranges, in which an event waits at the nodes that it covers
-/// until a later one needs its parts.
+/// Events of numbered parts, in order. It is a tree over the borders of all ranges. An event is stored at the nodes that it
+/// covers until a later event needs their parts.
 #[derive(Debug)]
 pub(crate) struct Overlaid<T> {
-    /// Where ranges begin and end, upwards.
+    /// The borders of all ranges, in ascending order.
     borders: Vec<u64>,
     leaves: usize,
     nodes: Vec<Option<T>>,
 }
 
 impl<T: Event> Overlaid<T> {
-    /// For ranges with these borders.
+    /// `borders` holds the borders of all later ranges.
     pub(crate) fn new(mut borders: Vec<u64>) -> Self {
         borders.sort_unstable();
         borders.dedup();
@@ -83,14 +84,14 @@ impl<T: Event> Overlaid<T> {
         }
     }
 
-    /// An event happens to each part of a range, whose begin and end are borders.
+    /// Adds an event to each part of a range. The start and the end of the range must be borders.
     pub(crate) fn add(&mut self, range: Range<u64>, event: &T) {
         let leaf = |border: u64| self.borders.partition_point(|&other| other < border);
         let (begin, end) = (leaf(range.start), leaf(range.end));
         if begin >= end {
             return;
         }
-        // What waits above the borders of the range comes before.
+        // Events that are stored above the borders of the range come first.
         for leaf in [begin, end - 1] {
             for level in (1..=self.leaves.ilog2()).rev() {
                 self.push_down((self.leaves + leaf) >> level);
@@ -101,7 +102,7 @@ impl<T: Event> Overlaid<T> {
         }
     }
 
-    /// All runs that something happened to, upwards.
+    /// All runs that have events, in ascending order.
     pub(crate) fn into_runs(mut self) -> impl Iterator<Item = (Range<u64>, T)> {
         (1..self.leaves).for_each(|node| self.push_down(node));
         let values = self.nodes.into_iter().skip(self.leaves);
@@ -127,7 +128,7 @@ impl<T: Event> Overlaid<T> {
     }
 }
 
-/// The parts of a size that a range of bytes touches, and how many of the bytes lie in each: at most three runs.
+/// The parts of a given size that a range of bytes touches, and the number of bytes in each: at most three runs.
 pub(crate) fn parts(bytes: Range<u64>, size: u64) -> impl Iterator<Item = (Range<u64>, u64)> {
     let (first, behind) = (bytes.start / size, bytes.end.div_ceil(size));
     let in_part = |part: u64| {
@@ -157,7 +158,7 @@ mod tests {
     }
 
     proptest! {
-        /// Runs are what a map of every single part would be.
+        /// Runs give the same result as a map of every single part.
         #[test]
         fn like_single_parts(changes in proptest::collection::vec((0_u64..40, 0_u64..12, 0_u8..4), 0..30)) {
             let mut runs = Runs::new();
@@ -179,7 +180,7 @@ mod tests {
             prop_assert_eq!(all, single);
         }
 
-        /// Every part has what happened to it, in order.
+        /// Every part has its events, in order.
         #[test]
         fn events_of_single_parts(changes in proptest::collection::vec((0_u64..40, 0_u64..12), 0..30)) {
             let borders = changes.iter().flat_map(|&(begin, count)| [begin, begin + count]);
@@ -199,7 +200,7 @@ mod tests {
             prop_assert_eq!(all, single);
         }
 
-        /// Every byte lies in the part that it is said to lie in, and in no other.
+        /// Every byte is counted in its part, and in no other part.
         #[test]
         fn every_byte_has_its_part(begin in 0_u64..50, count in 0_u64..50, size in 1_u64..12) {
             let mut single: BTreeMap<u64, u64> = BTreeMap::new();

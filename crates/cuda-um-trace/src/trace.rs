@@ -8,31 +8,31 @@ pub use check::fitting_name;
 
 use serde::{Deserialize, Serialize};
 
-/// Everything that was recorded between a start and a stop.
+/// All data that were recorded between a start and a stop.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Trace {
     /// Version of this format: [`Trace::FORMAT`].
     pub format: u32,
-    /// Who recorded it.
+    /// The recorder of the trace.
     pub source: Source,
     /// The devices of the machine.
     pub devices: Vec<DeviceInfo>,
-    /// When recording began.
+    /// The time at which recording began.
     pub start: u64,
-    /// When it ended.
+    /// The time at which recording ended.
     pub end: u64,
-    /// Every buffer that was alive in that time. Ids are unique within a trace; addresses may be used again.
+    /// Every buffer that was alive in that time. Ids are unique within a trace; addresses may be reused.
     pub buffers: Vec<Buffer>,
-    /// What the program asked for, in the order in which the calls began.
+    /// The requests of the program, in the order in which the calls began.
     pub operations: Vec<Operation>,
-    /// What kernels ran, by start.
+    /// The kernels that ran, by start.
     pub kernels: Vec<KernelRun>,
-    /// What the driver did to managed memory, by start.
+    /// The driver's actions on managed memory, by start.
     pub records: Vec<Record>,
-    /// Records that the source had no room for: the trace is short of as many.
+    /// Number of records that the source dropped, because it had no space for them.
     pub dropped_records: u64,
-    /// Operations, buffers and kernels that the collector had no room for.
+    /// Number of operations, buffers and kernels that the collector dropped, because it had no space for them.
     pub dropped_operations: u64,
 }
 
@@ -42,15 +42,15 @@ impl Trace {
 
     /// The trace as JSON, one line.
     pub fn to_json(&self) -> String {
-        // A trace has string keys and no floating point, and a string takes every write: there is nothing to fail.
+        // A trace has string keys and no floating point, and writing to a string cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Reads what [`Trace::to_json`] wrote. The text need not be trusted.
+    /// Reads the output of [`Trace::to_json`]. The text may be untrusted.
     ///
     /// # Errors
-    /// [`TraceError::Json`] for anything else, [`TraceError::Format`] for another version of the format, [`TraceError::Invalid`] for what
-    /// no machine can have recorded ([`check`](Self::check)).
+    /// [`TraceError::Json`] for other text, [`TraceError::Format`] for another version of the format, [`TraceError::Invalid`]
+    /// for a value that no machine can have recorded ([`check`](Self::check)).
     pub fn from_json(json: &str) -> Result<Self, TraceError> {
         let trace: Self = serde_json::from_str(json)?;
         if trace.format != Self::FORMAT {
@@ -63,11 +63,11 @@ impl Trace {
     }
 }
 
-/// Why a trace cannot be read.
+/// The reason why a trace cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// Not a trace's JSON.
+    /// The text is not the JSON of a trace.
     #[error("this is not a trace: {0}")]
     Json(#[from] serde_json::Error),
     /// Another version of the format.
@@ -79,23 +79,23 @@ pub enum TraceError {
     /// A value that no machine can have recorded.
     #[error("{field:?} of {entry} is {value}; allowed is {allowed}")]
     Invalid {
-        /// Where: `"records[3]"`, counted from 0, or `"the trace"`.
+        /// The entry: `"records[3]"`, counted from 0, or `"the trace"`.
         entry: String,
         /// The field's name.
         field: &'static str,
         /// The value.
         value: String,
-        /// What would be right.
+        /// The allowed values.
         allowed: &'static str,
     },
 }
 
-/// Who recorded a trace.
+/// The recorder of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     /// `"CUPTI"` or `"simulator"`.
     pub name: String,
-    /// The CUDA version that ran or was played: `"13.0"`.
+    /// The real or simulated CUDA version: `"13.0"`.
     pub cuda: String,
 }
 
@@ -110,7 +110,7 @@ pub struct DeviceInfo {
     pub memory_bytes: u64,
 }
 
-/// Where memory is.
+/// A location of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
@@ -121,7 +121,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// In a sentence: "the host", "device 0".
+    /// The location as words: "the host", "device 0".
     pub(crate) fn words(self) -> String {
         match self {
             Self::Host => "the host".to_owned(),
@@ -135,9 +135,9 @@ impl Place {
 pub struct Buffer {
     /// Its number in this trace.
     pub id: u64,
-    /// The name that the program gave it; else its type and length, `"UnifiedBuffer<f32>[1024]"`.
+    /// The name that the program set; otherwise its type and length, `"UnifiedBuffer<f32>[1024]"`.
     pub name: String,
-    /// Where the program made it: `"src/main.rs:12"`.
+    /// The call site of its allocation: `"src/main.rs:12"`.
     pub site: Option<String>,
     /// Its first byte.
     pub address: u64,
@@ -145,39 +145,39 @@ pub struct Buffer {
     pub bytes: u64,
     /// Size of an element in bytes.
     pub element_bytes: u32,
-    /// Whether pages of it can migrate (managed memory); others appear only in operations.
+    /// True for managed memory, which can migrate. Other buffers appear only in operations.
     pub managed: bool,
-    /// The slab that it was cut out of. Slabs are buffers too.
+    /// The slab that contains it. Slabs are also buffers.
     pub slab: Option<u64>,
     /// The device that it belongs to.
     pub device: u32,
-    /// When it was made; `None`: before the trace began.
+    /// The time of its allocation; `None` if that was before the trace began.
     pub allocated: Option<u64>,
-    /// When it was dropped; `None`: not before the trace ended.
+    /// The time of its drop; `None` if that was not before the trace ended.
     pub freed: Option<u64>,
 }
 
-/// Something that the program asked the library for.
+/// A request of the program to the library.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
     /// Its number in this trace, counting up.
     pub id: u64,
-    /// What it was.
+    /// The kind of operation.
     #[serde(flatten)]
     pub kind: OperationKind,
-    /// The stream it was enqueued on, as the library numbers streams; `None` for work of the host.
+    /// The stream on which it was enqueued, with the library's number; `None` for work of the host.
     pub stream: Option<u64>,
     /// The device of the stream or buffer.
     pub device: u32,
-    /// When the call began on the host.
+    /// The time at which the call began on the host.
     pub start: u64,
-    /// When the call returned; for a host guard, when the guard was dropped.
+    /// The time at which the call returned; for a host guard, the time of its drop.
     pub end: u64,
-    /// The memory it concerned.
+    /// The memory that it used.
     pub accesses: Vec<Access>,
 }
 
-/// What an [`Operation`] was.
+/// The kind of an [`Operation`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "operation", rename_all = "snake_case")]
 pub enum OperationKind {
@@ -188,43 +188,43 @@ pub enum OperationKind {
     },
     /// A migration was enqueued.
     Prefetch {
-        /// Where to.
+        /// The destination.
         to: Place,
-        /// The library left the call out, since everything was there.
+        /// The library elided the call, because all data were in place.
         left_out: bool,
     },
-    /// Advice was given.
+    /// Advice was set or unset.
     Advise {
-        /// In CUDA's words, without the prefix: `"SetReadMostly"`.
+        /// The advice in CUDA's words, without the prefix: `"SetReadMostly"`.
         advice: String,
-        /// The place it names.
+        /// The location that it names.
         place: Option<Place>,
     },
-    /// Host code held a guard (or copied): it may have touched the accesses between start and end.
+    /// Host code held a guard (or copied). It may have accessed the memory between start and end.
     Host,
     /// A copy on a stream, between buffers or from and to the host's own memory.
     Copy,
     /// A fill on a stream.
     Fill,
-    /// The contents were given up.
+    /// The contents were discarded.
     Discard,
-    /// Anything else worth a line on the timeline.
+    /// Any other operation for the timeline.
     Other {
-        /// What.
+        /// Its name.
         name: String,
     },
 }
 
-/// Memory that an operation concerned.
+/// A use of memory by an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Access {
     /// The buffer's id.
     pub buffer: u64,
     /// The first byte within the buffer.
     pub offset: u64,
-    /// How many bytes.
+    /// The size in bytes.
     pub bytes: u64,
-    /// Whether it may have been written.
+    /// True if the memory may have been written.
     pub write: bool,
 }
 
@@ -235,87 +235,88 @@ pub struct KernelRun {
     pub name: String,
     /// The device it ran on.
     pub device: u32,
-    /// The stream as the source numbers it.
+    /// The stream, with the number of the source.
     pub stream: u32,
-    /// When it began on the device.
+    /// The time at which it began on the device.
     pub start: u64,
-    /// When it ended.
+    /// The time at which it ended.
     pub end: u64,
-    /// The launch that it came from, if that is known.
+    /// The launch of this run, if it is known.
     pub operation: Option<u64>,
 }
 
-/// Something that the driver did to managed memory.
+/// An action of the driver on managed memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// What.
+    /// The kind of action.
     #[serde(flatten)]
     pub kind: RecordKind,
-    /// The first byte that it concerns.
+    /// The first byte of the memory.
     pub address: u64,
-    /// When it began.
+    /// The time at which it began.
     pub start: u64,
-    /// When it ended; the start again where the source tells none (CPU faults, thrashing, remote maps).
+    /// The time at which it ended; equal to the start if the source does not report an end (CPU faults, thrashing, remote
+    /// maps).
     pub end: u64,
 }
 
-/// What a [`Record`] is.
+/// The kind of a [`Record`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum RecordKind {
     /// Pages moved or were copied.
     Migration {
-        /// From where.
+        /// The source location.
         from: Place,
-        /// To where.
+        /// The destination.
         to: Place,
-        /// How much.
+        /// The number of bytes.
         bytes: u64,
-        /// Why.
+        /// The cause.
         cause: Cause,
     },
-    /// Host code touched a page that was not there.
+    /// Host code accessed a page that was not on the host.
     CpuFault {
-        /// The instruction's address; 0 where the source tells none.
+        /// The address of the instruction; 0 if the source does not report it.
         instruction: u64,
     },
-    /// A kernel touched pages that were not there, and the driver served the faults as one group.
+    /// A kernel accessed pages that were not on the device, and the driver served the faults as one group.
     GpuFault {
         /// The device that faulted.
         device: u32,
-        /// How many faults there were.
+        /// The number of faults.
         faults: u64,
-        /// What the kernel wanted.
+        /// The kind of access.
         access: FaultAccess,
     },
-    /// Host and devices took the region from each other again and again.
+    /// Host and devices moved the region to and fro repeatedly.
     Thrashing {
         /// The region's size in bytes.
         bytes: u64,
     },
-    /// The driver made a processor wait, because of thrashing.
+    /// The driver throttled a processor because of thrashing.
     Throttling {
-        /// Which one.
+        /// The processor.
         place: Place,
     },
-    /// The region was mapped where it lies instead of being moved.
+    /// The region was mapped at its location and did not move.
     RemoteMap {
-        /// Who reaches over.
+        /// The processor that accesses it.
         by: Place,
-        /// To where.
+        /// The location of the memory.
         at: Place,
         /// The region's size in bytes.
         bytes: u64,
     },
 }
 
-/// Why pages moved, in CUPTI's words.
+/// The cause of a migration, in CUPTI's words.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// Not told.
+    /// Not reported.
     #[default]
     Unknown,
     /// A prefetch or another call of the program (CUPTI: user).
@@ -324,24 +325,24 @@ pub enum Cause {
     Coherence,
     /// The driver prefetched around a fault (CUPTI: prefetch).
     Prefetch,
-    /// Room was needed on the device (CUPTI: eviction).
+    /// Memory was needed on the device (CUPTI: eviction).
     Eviction,
-    /// The device reached over often enough (CUPTI: access counters).
+    /// The device accessed the memory often enough (CUPTI: access counters).
     AccessCounters,
 }
 
 impl Cause {
-    /// Whether a migration came from a fault, or may have.
+    /// True if a fault caused the migration, or may have caused it.
     pub(crate) fn by_fault(self) -> bool {
         matches!(self, Self::Coherence | Self::Prefetch | Self::Unknown)
     }
 }
 
-/// What a faulting kernel wanted.
+/// The kind of access of a faulting kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultAccess {
-    /// Not told.
+    /// Not reported.
     #[default]
     Unknown,
     /// To read.

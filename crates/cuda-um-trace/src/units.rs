@@ -1,12 +1,13 @@
-//! Sizes and times for people. Exact values stay in the data.
+//! Sizes and times in readable form. The data keep the exact values.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// Letters of a name where outputs repeat it: a name of 64 KiB in each line would make them grow out of proportion to the trace.
+/// Limit on the characters of a name that outputs repeat: with a name of 64 KiB in each line, outputs would grow out of
+/// proportion to the trace.
 const LONGEST_NAME: usize = 200;
 
-/// A name as outputs repeat it.
+/// A name, shortened for outputs that repeat it.
 pub(crate) fn short(name: &str) -> Cow<'_, str> {
     match name.char_indices().nth(LONGEST_NAME) {
         None => name.into(),

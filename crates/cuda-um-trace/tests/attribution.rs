@@ -1,4 +1,4 @@
-//! Which buffer and which operation a record belongs to.
+//! The buffers and the operation of each record.
 
 mod support;
 
@@ -105,7 +105,7 @@ fn of_two_kernels_at_once_the_one_that_uses_the_buffer_faulted() {
             }
         });
     });
-    // Nothing runs: the latest launch over it is the nearest explanation.
+    // No operation is running: the latest launch over this memory explains the record.
     builder.wait(100_000);
     builder.gpu_fault(at[0], 1);
     builder.gpu_fault(at[2], 1);
@@ -281,7 +281,7 @@ fn trace() -> impl Strategy<Value = Trace> {
 }
 
 proptest! {
-    /// Nothing is lost and nothing is counted twice, whatever the trace.
+    /// For any trace, no byte is lost and none is counted twice.
     #[test]
     fn sums_over_buffers_and_operations_are_sums_over_records(trace in trace()) {
         let report = MigrationReport::of(&trace, &model());
@@ -304,7 +304,7 @@ proptest! {
         }
     }
 
-    /// What is said to be avoidable of a buffer, or of all, is never more than there was, whatever the trace.
+    /// For any trace, the avoidable part of a buffer, or of all buffers, is never more than its total.
     #[test]
     fn nothing_is_saved_that_was_not_there(trace in trace()) {
         let report = MigrationReport::of(&trace, &model());
@@ -315,7 +315,7 @@ proptest! {
         prop_assert_eq!(back, report);
     }
 
-    /// The same for programs that give many a reason for advice: each byte and fault is some finding's once.
+    /// The same for programs with several reasons for advice: each byte and fault counts in only one finding.
     #[test]
     fn nothing_is_saved_twice(steps in prop::collection::vec(step(), 1..25)) {
         let report = MigrationReport::of(&program(&steps), &model());
@@ -326,7 +326,7 @@ proptest! {
         prop_assert_eq!(report.avoidable, sum);
     }
 
-    /// What nothing but faults has brought is all avoidable: findings do not say less than there is, either.
+    /// Everything that only faults moved is avoidable: findings do not report too little.
     #[test]
     fn faults_that_a_prefetch_would_have_spared_are_all_found(launches in 1..6_usize, bytes in 1..40_u64) {
         let mut builder = Builder::new();
@@ -352,7 +352,7 @@ fn savings_are_traffic(report: &MigrationReport) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// What a program does with one of two buffers: with faults, without, or by a prefetch that moves it or does not.
+/// A step of a program with one of two buffers: with faults, without faults, or with a prefetch that moves it or does not.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Launch {

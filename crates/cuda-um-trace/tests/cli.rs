@@ -1,4 +1,4 @@
-//! `um_trace` on files that are there, and on files that are not.
+//! `um_trace` on existing files, and on missing files.
 #![cfg(feature = "cli")]
 
 mod support;
@@ -72,7 +72,7 @@ fn another_cost_model_says_other_times() {
         json["avoidable"]["time_ns"].as_u64().unwrap()
     };
     let h200 = times(&["report", &trace, "--json"]);
-    // Prefetches over a slower link leave less to be saved of the time that passed.
+    // With prefetches over a slower link, less of the elapsed time can be saved.
     assert!(times(&["report", &trace, "--json", "--cost", &cost]) < h200);
 }
 

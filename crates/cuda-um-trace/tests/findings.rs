@@ -1,4 +1,4 @@
-//! Each finding on a trace that has what it finds; and none on the trace of a program that followed it.
+//! Each finding on a trace that has it, and no finding on the trace of a program that follows the advice.
 
 mod support;
 
@@ -48,7 +48,7 @@ fn rounds(prefetch: bool) -> Builder {
 fn faults_are_named_and_following_the_advice_leaves_nothing_to_avoid() {
     let before = report(&rounds(false).finish());
     let model = support::model();
-    // By the model the faults of 144 groups would take longer than the kernels did: the kernels' time counts.
+    // In the model the faults of 144 groups take longer than the kernels: the kernels' time counts.
     let trace = rounds(false).finish();
     let ran: u64 = trace.kernels.iter().map(|run| run.end - run.start).sum();
     let was = std::time::Duration::from_nanos(ran);
@@ -155,7 +155,7 @@ fn prefetched_twice_with_nothing_in_between() {
     assert_eq!(
         twice(&|_, _| ()),
         [
-            "`targets` was prefetched to device 0 1 time more with nothing in between: leave the later call out (saves about 4.00 us)"
+            "`targets` was prefetched to device 0 1 time more with nothing in between: remove the later call (saves about 4.00 us)"
         ]
     );
     assert_eq!(
@@ -166,7 +166,7 @@ fn prefetched_twice_with_nothing_in_between() {
         twice(&|builder, targets| builder.launch("cosine", &[(targets, false)])),
         [""; 0]
     );
-    // A kernel of which nothing is known may have used it.
+    // A kernel with unknown buffers may have used it.
     let unknown = |builder: &mut Builder, _| builder.launch("unknown", &[]);
     assert_eq!(twice(&unknown), [""; 0]);
 }
@@ -217,7 +217,7 @@ fn read_mostly_that_is_written() {
     let found = writes(40, false);
     assert_eq!(
         found[0].to_string(),
-        "read-mostly `targets` was collapsed by a write 40 times: unset read-mostly, for it is written too often (saves about 80.0 us)"
+        "read-mostly `targets` was collapsed by a write 40 times: unset read-mostly, because the buffer is written too often (saves about 80.0 us)"
     );
     assert_eq!(found[0].code().unwrap(), "targets.unset_read_mostly()?;");
     assert_eq!(writes(1, false), []);
@@ -240,7 +240,7 @@ fn read_in_turn(kernel_writes: bool) -> Builder {
 fn read_by_both_wants_read_mostly() {
     let mut found = findings(read_in_turn(false));
     found.sort_by_key(|one| std::cmp::Reverse(one.saves.bytes * u64::from(!one.alternative)));
-    // There, (back, there), (back, there), back: the last way back is the only one that a reader still has to make.
+    // To the device, (back, to the device), (back, to the device), back: only the last way back is still needed for a reader.
     assert_eq!(found[0].kind, FindingKind::ReadByBoth { bytes: 8 * MIB });
     assert_eq!(
         found[0].code().unwrap(),
@@ -287,9 +287,9 @@ fn what_the_driver_complains_of() {
     assert_eq!(
         observed,
         [
-            "the driver saw `hot` thrash 1 time, and made processors wait 1 time",
-            "4.00 KiB of `hot` were mapped over the link instead of moved, 1 time",
-            "1.00 MiB of `hot` had to leave the device, which had no room",
+            "the driver detected thrashing of `hot` 1 time, and throttled processors 1 time",
+            "4.00 KiB of `hot` were mapped over the link and did not move, 1 time",
+            "1.00 MiB of `hot` were evicted from the full device",
         ]
     );
 }

@@ -1,5 +1,5 @@
-//! Traces that no machine recorded: refused with a sentence that says where, what, and what is allowed; and those that are extreme,
-//! which cost no more than their number of records.
+//! Traces that no machine recorded are refused, and the error names the entry, the value and the allowed values. Extreme traces
+//! cost no more than their number of records.
 
 mod support;
 
@@ -10,7 +10,7 @@ use cuda_um_trace::{
 };
 use support::{Builder, DEVICE};
 
-/// One of everything.
+/// One entry of each kind.
 fn small() -> Trace {
     let mut builder = Builder::new();
     let data = builder.buffer("data", 3 << 20);
@@ -128,11 +128,11 @@ fn addresses_that_no_processor_has() {
     let says = refusal(|trace| trace.operations[0].accesses[0].offset = u64::MAX);
     assert_eq!(
         says,
-        "\"accesses\" of operations[0] is 3145728 bytes from 18446744073709551615 on; allowed is what lies inside the buffer"
+        "\"accesses\" of operations[0] is 3145728 bytes from 18446744073709551615 on; allowed is a range inside the buffer"
     );
     let says = refusal(|trace| trace.operations[0].accesses[0].offset = 1);
     assert!(says.contains("bytes from 1 on"), "{says}");
-    // Of a buffer that was dropped nobody knows the size.
+    // The size of a dropped buffer is unknown.
     let says = refusal(|trace| {
         trace.operations[0].accesses[0].buffer = 7;
         trace.operations[0].accesses[0].bytes = FAR + 1;
@@ -184,7 +184,7 @@ fn devices_ids_and_names() {
         refused.starts_with("\"at\" of records[0] is 1024"),
         "{refused}"
     );
-    // What they refer to may have been dropped, or never been open.
+    // The entries to which they refer may have been dropped, or the device was never opened.
     let mut trace = small();
     trace.buffers[0].slab = Some(7);
     trace.kernels[0].operation = Some(99);
@@ -194,7 +194,7 @@ fn devices_ids_and_names() {
     all_outputs(&trace);
 }
 
-/// It had one entry for each block of 2 MiB, and for each cell of 64 KiB: more than any memory has.
+/// The report had one entry for each block of 2 MiB, and one for each cell of 64 KiB: more than fit into memory.
 #[test]
 fn a_huge_migration_is_as_cheap_as_a_small_one() {
     let mut builder = Builder::new();
@@ -237,7 +237,7 @@ fn a_huge_migration_is_as_cheap_as_a_small_one() {
     );
 }
 
-/// An hour for each of all the faults that a trace may have is less than a `Duration` holds.
+/// If each of all allowed faults costs an hour, the sum still fits into a `Duration`.
 #[test]
 fn the_dearest_faults_have_a_price() {
     let mut model = CostModel::h200();
@@ -252,7 +252,7 @@ fn the_dearest_faults_have_a_price() {
     assert!(report.avoidable.time.as_secs() > 3_600 << 39);
 }
 
-/// Found by the fuzz target: the first line showed them as they were.
+/// Found by the fuzz target: the first line printed them unchanged.
 #[test]
 fn control_characters_do_not_reach_the_terminal() {
     let mut trace = small();
@@ -268,7 +268,7 @@ fn control_characters_do_not_reach_the_terminal() {
     assert!(report.chars().all(is_shown), "{report:?}");
 }
 
-/// Found by the fuzz target: a buffer that was made after the trace's end, and never freed.
+/// Found by the fuzz target: a buffer that was allocated after the end of the trace, and never freed.
 #[test]
 fn a_buffer_that_is_younger_than_the_trace() {
     let mut trace = small();
@@ -292,11 +292,11 @@ fn migrations_over_very_many_buffers_are_told() {
     let report = MigrationReport::of(&trace, &CostModel::h200());
     let bytes: u64 = report.buffers.iter().map(|line| line.traffic.bytes()).sum();
     assert_eq!(bytes, 1_000 * 1_200 * EACH);
-    // 2^18 cuts, and 8 for each, are enough for 225 records, and for a part of the next one.
+    // 2^18 splits, and 8 for each record, are enough for 225 records, and for a part of the next one.
     assert_eq!(report.uncut_records, 1_000 - 225);
     let text = report.to_string();
     assert!(
-        text.contains("warning: 775 migrations over very many buffers not cut at each, so some bytes count to other buffers"),
+        text.contains("warning: 775 migrations over very many buffers not split at each, so some bytes count towards other buffers"),
         "{text}"
     );
 }
@@ -323,7 +323,7 @@ fn long_names_are_cut_where_they_are_repeated() {
     assert!(html(&trace, &report).len() < 4 * input);
 }
 
-/// The operation over this part explains, though a later one names the buffer, and another part of it.
+/// The explanation is the operation over this range, although a later operation names the buffer with another range.
 #[test]
 fn a_call_over_another_part_explains_nothing_here() {
     let mut builder = Builder::new();

@@ -1,4 +1,4 @@
-//! How buffers are used, and what fits.
+//! Uses of buffers, and the patterns that fit them.
 
 mod support;
 

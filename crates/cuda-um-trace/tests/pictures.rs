@@ -1,4 +1,4 @@
-//! Pictures are well-formed whatever names there are, and show every record.
+//! Pictures are well-formed for any names, and show every record.
 
 mod support;
 
@@ -33,7 +33,7 @@ fn page(trace: &Trace) -> String {
     html(trace, &report(trace))
 }
 
-/// What the page's script reads.
+/// The data that the page's script reads.
 fn embedded(page: &str) -> Value {
     let (_, rest) = page.split_once("id=\"data\">").unwrap();
     let (json, _) = rest.split_once("</script>").unwrap();
@@ -147,7 +147,7 @@ fn a_drawing_of_many_records_stays_small() {
     }
     let trace = builder.finish();
     let size = svg(&trace, &report(&trace)).len();
-    // A rectangle for each half pixel of each lane and block would be 30 times as much.
+    // One rectangle for each half pixel of each lane and block would need 30 times as much.
     assert!(size < 3_000_000, "{size}");
 }
 
@@ -171,7 +171,7 @@ fn perfetto_gets_every_event() {
             "{event}"
         );
     }
-    // Three MiB went there and back, then a page of nobody's.
+    // Three MiB moved to the device and back, then a page without a buffer.
     let last = events.iter().rfind(|event| event["ph"] == "C").unwrap();
     assert_eq!(last["args"]["bytes moved to GPU 0"], 4096.0);
 }

@@ -1,4 +1,4 @@
-//! The report on a terminal, to the letter.
+//! The exact text of the report for a terminal.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! What memory a unified buffer gets: by its pattern, its size and the cost model, or as asked for.
+//! The memory of a unified buffer: chosen by its pattern, its size and the cost model, or requested directly.
 
 mod support;
 
@@ -123,7 +123,7 @@ fn the_advice_of_a_pattern_is_really_given() {
 fn the_cost_model_of_the_machine_counts() {
     let (_sim, device, _) = simulated(Gpu::H200);
     let mut model = CostModel::h200();
-    // A link that kernels can hardly use.
+    // A link that is too slow for kernels.
     model.remote_rate = 1e6;
     model.source = "a test".to_owned();
     device.set_cost_model(model).unwrap();
@@ -189,7 +189,7 @@ fn read_mostly_waits_for_the_copy_before() {
     buffer.copy_from_host(&[7; 1000]).unwrap();
     std::thread::scope(|scope| {
         let advised = scope.spawn(|| buffer.advise(Advice::SetReadMostly));
-        // For as long as one likes.
+        // An arbitrary delay.
         std::thread::sleep(std::time::Duration::from_millis(20));
         assert!(!advised.is_finished(), "the copy is still held");
         drop(paused);

@@ -1,4 +1,5 @@
-//! Elements of every size and alignment, through every way into a buffer and out of it, beside copies of other sizes.
+//! Elements of every size and alignment, through every function that reads or writes a buffer, mixed with copies of other
+//! sizes.
 
 mod support;
 
@@ -34,7 +35,7 @@ aligned! {
     TwiceFourLines: 256, 512;
 }
 
-/// An element that differs from its neighbours, in each of its bytes.
+/// An element that differs from its neighbours in each of its bytes.
 trait Pattern: Element + PartialEq + Debug {
     fn of(number: usize) -> Self;
 }
@@ -70,10 +71,10 @@ fn byte(number: usize, at: usize) -> u8 {
 /// One round with a new buffer.
 #[derive(Clone, Debug)]
 struct Round {
-    /// What is copied to the device before, in bytes: it leaves the ring as it comes.
+    /// Sizes of earlier copies to the device, in bytes; they change the state of the ring.
     before: Vec<usize>,
     threads: usize,
-    /// Of each half of the ring's share of a thread; some elements do not fit.
+    /// Pages of each half of a thread's share of the ring; some elements do not fit.
     pages: usize,
     len: usize,
     part: Range<usize>,
@@ -96,7 +97,7 @@ fn round() -> impl Strategy<Value = Round> {
     })
 }
 
-/// Every way that all kinds of buffers have. `$elements` is what the buffer holds.
+/// The operations that all kinds of buffers have. `$elements` are the contents of the buffer.
 macro_rules! ways {
     ($buffer:expr, $elements:expr, $round:expr, $bed:expr) => {{
         let (buffer, round, bed) = (&mut $buffer, $round, $bed);
@@ -139,7 +140,7 @@ macro_rules! ways {
     }};
 }
 
-/// The ways of the kinds that the host can use in place as well.
+/// The operations of the kinds that the host can also use in place.
 macro_rules! host_ways {
     ($buffer:expr, $elements:expr, $round:expr, $bed:expr) => {{
         let (buffer, elements) = (&mut $buffer, $elements);
@@ -151,7 +152,7 @@ macro_rules! host_ways {
     }};
 }
 
-/// What all rounds run on.
+/// The environment of all rounds.
 struct Bed {
     device: Device,
     stream: Stream,
@@ -221,7 +222,7 @@ impl Bed {
         self.play_registered::<T>(round, &elements);
     }
 
-    /// The one kind whose address is no allocator's: it may begin wherever an element may.
+    /// Registered memory does not come from an allocator, so it may begin at any address that is aligned for the element.
     fn play_registered<T: Pattern>(&self, round: &Round, elements: &[T]) {
         let mut vector = vec![T::of(1); 3];
         vector.extend_from_slice(elements);

@@ -1,4 +1,4 @@
-//! Every kind of buffer: what it holds, copies, fills, registered memory.
+//! Every kind of buffer: contents, copies, fills, registered memory.
 
 mod support;
 
@@ -181,7 +181,7 @@ fn uninitialised_memory_becomes_a_buffer_once_a_kernel_wrote_it() {
         .unwrap();
     let zeros = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
     // SAFETY: the copy writes every element.
-    #[allow(unsafe_code, reason = "the promise that the test is about")]
+    #[allow(unsafe_code, reason = "the contract under test")]
     let buffer = unsafe {
         let mut buffer = buffer.assume_init();
         stream.copy(&zeros, &mut buffer).unwrap();

@@ -1,7 +1,7 @@
-//! What would be unsound does not compile, and for the reason that is meant.
+//! Unsound code does not compile, and the compiler gives the expected reason.
 //!
-//! Each file of `compile_fail/` is one misuse; the `.stderr` beside it is what the compiler says. After a change of the compiler's
-//! wording: `TRYBUILD=overwrite cargo test -p cuda-um --test compile_fail`, and read the difference.
+//! Each file of `compile_fail/` is one misuse; the `.stderr` file is the compiler's output. If a new compiler changes its
+//! messages: run `TRYBUILD=overwrite cargo test -p cuda-um --test compile_fail`, and read the difference.
 
 #[test]
 fn misuse_does_not_compile() {

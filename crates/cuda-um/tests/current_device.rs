@@ -1,4 +1,4 @@
-//! The thread's current device belongs to the caller: it is the same after every call, whichever device that was for.
+//! The thread's current device belongs to the caller: it is the same after every call, for any device.
 
 mod support;
 
@@ -10,8 +10,8 @@ use cuda_um_sim::{Fail, Sim};
 use cuda_um_sys::cudaError;
 use support::{Add, simulated_with};
 
-/// What `cudaGetDevice` says on this thread.
-#[allow(unsafe_code, reason = "asks CUDA itself, not the library")]
+/// The result of `cudaGetDevice` on this thread.
+#[allow(unsafe_code, reason = "queries CUDA directly, not the library")]
 fn current(sim: &Sim) -> i32 {
     let mut ordinal = -1;
     // SAFETY: the pointer is valid for one write.
@@ -20,14 +20,14 @@ fn current(sim: &Sim) -> i32 {
     ordinal
 }
 
-#[allow(unsafe_code, reason = "asks CUDA itself, not the library")]
+#[allow(unsafe_code, reason = "queries CUDA directly, not the library")]
 fn make_current(sim: &Sim, ordinal: i32) {
-    // SAFETY: takes a number.
+    // SAFETY: the function takes a number.
     let code = unsafe { (sim.table().cudaSetDevice)(ordinal) };
     assert_eq!(code, cudaError::cudaSuccess);
 }
 
-/// Every kind of call, for `device`; `after` is told which one.
+/// Makes every kind of call for `device`, and passes the name of each to `after`.
 fn every_kind_of_call(device: &Device, after: impl Fn(&str)) {
     let stream = device.stream().unwrap();
     after("a stream");
@@ -113,7 +113,7 @@ fn the_callers_device_stays_current_when_a_call_fails() {
     }
 }
 
-/// Both ways: to the device (where it is set, and the failure of earlier work reported), and back from it.
+/// Both directions: setting the device (which may report the failure of earlier work), and setting it back.
 #[test]
 fn the_callers_device_stays_current_when_setting_a_device_fails() {
     let (sim, first, _) = simulated_with(|builder| builder.devices(2));

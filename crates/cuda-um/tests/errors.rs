@@ -1,4 +1,4 @@
-//! Failures of CUDA, made by the simulator: what the errors say, and that nothing is lost.
+//! Failures of CUDA, injected in the simulator: the text of the errors, and that nothing is lost.
 
 mod support;
 
@@ -59,7 +59,7 @@ fn oversubscription_must_be_asked_for() {
     let error = UnifiedBuffer::<u8>::uninit(&device, free + 1, options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
 
-    // Two that fit alone, but not together: the second is refused though nothing may be resident yet.
+    // Each of the two fits, but not both together: the second is refused, although no page may be resident yet.
     let first = UnifiedBuffer::<u8>::uninit(&device, 40 * MIB, options).unwrap();
     let error = UnifiedBuffer::<u8>::uninit(&device, 40 * MIB, options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
@@ -102,8 +102,8 @@ fn an_error_names_call_subject_and_code_and_is_cleared() {
     assert!(error.to_string().starts_with(text), "{error}");
     assert_eq!((error.kind(), error.is_sticky()), (ErrorKind::Call, false));
     let table = sim.table();
-    // SAFETY: takes nothing.
-    #[allow(unsafe_code, reason = "asks for the thread's last error")]
+    // SAFETY: the function takes no arguments.
+    #[allow(unsafe_code, reason = "reads the thread's last error")]
     let last = unsafe { (table.cudaPeekAtLastError)() };
     assert_eq!(
         last,
@@ -155,7 +155,7 @@ fn a_broken_context_is_sticky_and_its_memory_is_not_reused() {
     });
     let add = Add::load(&device);
     let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
-    // The kernel goes beyond its buffer: an illegal address.
+    // The kernel accesses memory beyond its buffer: an illegal address.
     add.launch(&stream, 100_000, (&mut buffer, 100_000u32, 1u32))
         .unwrap();
     let error = buffer.host().map(|guard| guard[0]).unwrap_err();
@@ -229,7 +229,7 @@ fn no_such_device() {
     assert_eq!(device.runtime().devices().unwrap().len(), 2);
 }
 
-/// Lets the streams go on after a moment. A wait that gives up early returns before that.
+/// Resumes the streams after a moment. A wait that gives up too early returns before that.
 fn resume_later(paused: cuda_um_sim::PauseGuard) -> std::thread::JoinHandle<()> {
     std::thread::spawn(move || {
         std::thread::sleep(std::time::Duration::from_millis(30));
@@ -301,7 +301,7 @@ fn is_registration(leak: &Leak) -> bool {
 }
 
 #[test]
-#[allow(unsafe_code, reason = "plays code that calls CUDA by itself")]
+#[allow(unsafe_code, reason = "simulates code that calls CUDA directly")]
 fn memory_that_other_code_registered_stays_registered() {
     let (sim, device, _) = simulated(Gpu::H200);
     let mut memory = vec![0u32; 4096];
@@ -347,7 +347,7 @@ fn a_lost_device_is_sticky_and_borrowed_memory_goes_back() {
             .contains("cudaErrorDevicesUnavailable (46)"),
         "{error}"
     );
-    // One word is not enough: the stream and the device are asked, too, before the memory is unregistered.
+    // One error is not enough: the library also queries the stream and the device before it unregisters the memory.
     let calls = sim.trace();
     let lost = calls
         .iter()
@@ -358,7 +358,8 @@ fn a_lost_device_is_sticky_and_borrowed_memory_goes_back() {
     assert!(device.stream().unwrap_err().is_sticky());
 }
 
-/// What the library takes for the end of all work must be that on the simulator, too: it gives memory back on such a word.
+/// If the library takes an error as the end of all work, the simulator must also end all work, because the library then frees
+/// memory.
 #[test]
 fn an_error_that_ends_all_work_ends_it() {
     let mut ends = 0;
@@ -371,14 +372,14 @@ fn an_error_that_ends_all_work_ends_it() {
         let error = stream.synchronize().unwrap_err();
         assert_eq!(error.is_sticky(), sim.poison().is_some(), "{error}");
         if error.is_sticky() {
-            sim.breaks("the failure says so");
+            sim.breaks("the injected error breaks it");
             ends += 1;
         }
     }
     assert!(ends > 10, "{ends}");
 }
 
-/// The same where the call that fails is the one that chooses the device, and the thread's own device has no streams.
+/// The same if the failing call is the one that sets the device, and the thread's own device has no streams.
 #[test]
 fn a_loss_at_the_choice_of_the_device_ends_all_work() {
     for call in ["cudaGetDevice", "cudaSetDevice"] {
@@ -492,7 +493,7 @@ fn unregistering_is_tried_once_more() {
     }
 }
 
-/// The ring of pinned memory was freed under copies whose event could not be waited for.
+/// The ring of pinned memory was freed while copies used it, if the wait for their event failed.
 #[test]
 fn staging_memory_is_not_freed_under_copies_whose_event_fails() {
     let staged = TransferOptions::default().threads(1).from_bytes(1);

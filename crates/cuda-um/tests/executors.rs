@@ -1,4 +1,4 @@
-//! Executors and wakers that misbehave: the library's futures neither end the process nor hang, and a poll waits for nothing.
+//! Misbehaving executors and wakers: the library's futures neither end the process nor hang, and a poll never waits.
 
 #[path = "support/child.rs"]
 mod child;
@@ -17,7 +17,7 @@ use std::time::Duration;
 use support::simulated;
 use support::watchdog::watch;
 
-/// A waker that says it was called, and panics then and when it goes.
+/// A waker that records its call, and panics at the call and at its drop.
 struct Panics {
     called: mpsc::Sender<()>,
     is_armed: Arc<AtomicBool>,
@@ -49,7 +49,7 @@ fn poll<F: Future + ?Sized>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Outpu
 
 #[test]
 fn a_waker_that_panics_ends_nothing() {
-    // The process was aborted: it was called in a place where no panic may come out.
+    // The process was aborted, because the waker was called at a place from which a panic cannot unwind.
     for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
         let (sim, device, stream) = simulated(gpu);
         let _watchdog = watch();
@@ -68,7 +68,7 @@ fn a_waker_that_panics_ends_nothing() {
         let forgotten = Box::pin(async { buffer.host_async().await.map(|guard| guard[0]) });
         let mut forgotten = std::mem::ManuallyDrop::new(forgotten);
         for _ in 0..2 {
-            // The later waker takes the place of the earlier one. The last handle of each goes elsewhere.
+            // The later waker replaces the earlier one. The last handle of each is dropped in another place.
             let waker = panics();
             assert!(poll(future.as_mut(), &waker).is_pending());
             assert!(poll(given_up.as_mut(), &waker).is_pending());
@@ -86,7 +86,7 @@ fn a_waker_that_panics_ends_nothing() {
     }
 }
 
-/// A waker that uses the future that it wakes, from whatever thread it is called on.
+/// A waker that uses the future that it wakes, on the thread on which it is called.
 struct Uses {
     future: Mutex<Option<Pin<Box<dyn Future<Output = u32> + Send>>>>,
     is_woken: AtomicBool,
@@ -97,7 +97,7 @@ struct Uses {
 impl Wake for Uses {
     fn wake(self: Arc<Self>) {
         self.is_woken.store(true, Ordering::SeqCst);
-        // A poll that calls this has the future, and looks again.
+        // If the caller is a poll, it holds the future and checks again later.
         while let Ok(mut place) = self.future.try_lock()
             && self.is_woken.swap(false, Ordering::SeqCst)
             && let Some(mut future) = place.take()
@@ -149,7 +149,8 @@ fn a_waker_may_poll_or_drop_the_future() {
     }
 }
 
-/// Whether a poll says, while the device is held, that it is pending. One that waits for the device gets it after a while.
+/// True if a poll returns pending while the device is held. If the poll waits for the device, the device is released after some
+/// time.
 fn is_pending_while_held<F: Future>(paused: PauseGuard, future: Pin<&mut F>) -> bool {
     let (polled, is_polled) = mpsc::channel();
     let resume = std::thread::spawn(move || {
@@ -164,7 +165,7 @@ fn is_pending_while_held<F: Future>(paused: PauseGuard, future: Pin<&mut F>) -> 
 
 #[test]
 fn a_poll_of_a_copy_waits_for_no_work_of_others() {
-    // It waited for what others had given the device's default stream, or for a kernel that the target was in.
+    // It waited for work that other threads had put on the device's default stream, or for a kernel that used the target.
     for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
         let (sim, device, stream) = simulated(gpu);
         let _watchdog = watch();

@@ -1,6 +1,6 @@
-//! Processes that end with buffers alive: they end well, and do not hang.
+//! Processes that end while buffers are alive: they exit normally and do not hang.
 //!
-//! Each test starts this binary again, to run the child's part of itself.
+//! Each test starts this binary again, to run the child's part of the test.
 
 mod support;
 
@@ -20,13 +20,13 @@ use support::{Add, on, unwatched};
 const CHILD: &str = "CUDA_UM_TEST_CHILD";
 const HANGS: Duration = Duration::from_secs(60);
 
-/// In the test: starts the child and waits for it. In the child: runs `body`, which ends the process with the code 42.
+/// In the test: starts the child and waits for it. In the child: runs `body`, which ends the process with code 42.
 fn ends_well(name: &str, body: fn()) {
     let (status, _) = child(name, body);
     assert_eq!(status.code(), Some(42), "{status}");
 }
 
-/// In the child: runs `body`, which ends the process. In the test: how it ended, and what it said.
+/// In the child: runs `body`, which ends the process. In the test: returns the exit status and the output of the child.
 fn child(name: &str, body: fn()) -> (ExitStatus, String) {
     if std::env::var(CHILD).as_deref() == Ok(name) {
         body();
@@ -56,7 +56,8 @@ fn child(name: &str, body: fn()) -> (ExitStatus, String) {
     (status, said)
 }
 
-/// A device of a simulator that nobody asks, or of a GPU whose process does not wait at its end: it ends with all of this alive.
+/// A device of a simulator without final checks, or of a GPU without a wait at process exit: the process ends with all of this
+/// alive.
 fn device() -> (Device, Stream) {
     on(&unwatched().1, 0)
 }
@@ -64,7 +65,7 @@ fn device() -> (Device, Stream) {
 /// One of each kind.
 type Buffers = (UnifiedBuffer<u32>, DeviceBuffer<u32>, PinnedBuffer<u32>);
 
-/// Buffers of all kinds, of their own and of pools, with work in flight.
+/// Buffers of all kinds, with and without pools, with work in flight.
 struct All {
     _buffers: Buffers,
     _pooled: Buffers,
@@ -130,7 +131,7 @@ fn with_leaked_buffers() {
 fn with_buffers_in_a_thread_local() {
     thread_local!(static KEPT: std::cell::OnceCell<(All, Stream, Device)> = const { std::cell::OnceCell::new() });
     ends_well("with_buffers_in_a_thread_local", || {
-        // Dropped while its thread is torn down.
+        // Dropped while its thread ends.
         let thread = std::thread::spawn(|| {
             let (device, stream) = device();
             KEPT.with(|kept| assert!(kept.set((all(&device, &stream), stream, device)).is_ok()));
@@ -165,7 +166,7 @@ fn with_threads_at_work_and_the_reclaim_thread_busy() {
     });
 }
 
-/// The one case that ends the process: the caller's memory would go back while a device may use it.
+/// The only case that ends the process: the caller's memory would be released while a device may use it.
 #[test]
 fn borrowed_memory_that_no_call_can_wait_for() {
     let name = "borrowed_memory_that_no_call_can_wait_for";

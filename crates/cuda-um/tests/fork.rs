@@ -1,4 +1,4 @@
-//! Children made by `fork`: what they inherit of their parent refuses all work, and goes without a trace.
+//! Children made by `fork`: inherited objects refuse all work, and can be dropped without effects.
 #![cfg(unix)]
 
 #[path = "support/child.rs"]
@@ -23,7 +23,7 @@ fn pools(device: &Device) -> (UnifiedPool, PinnedPool, DevicePool) {
     )
 }
 
-/// 0 if every result is the refusal, else the number of the first one that is not.
+/// 0 if every result is a refusal, otherwise the number of the first result that is not.
 fn first_not_refused(results: &[Result<()>]) -> i32 {
     let is_refusal = |result: &Result<()>| match result {
         Err(error) => {
@@ -47,7 +47,7 @@ fn a_child_is_refused_all_work_and_told_why() {
     let mut memory = DeviceBuffer::from_slice(&device, &[8u32; 1000]).unwrap();
     let mut page_locked = PinnedBuffer::from_slice(&device, &[9u32; 1000]).unwrap();
     let event = stream.record().unwrap();
-    // So that only the fork keeps the host from the memory, and no work.
+    // So that only the fork, and no work, prevents host access to the memory.
     device.synchronize().unwrap();
     let code = in_child(|| {
         first_not_refused(&[
@@ -92,9 +92,9 @@ fn a_child_is_refused_all_work_and_told_why() {
     assert_eq!(managed.host().unwrap()[999], 8);
 }
 
-/// Everything that can be dropped, with work in flight.
+/// One object of every droppable type, with work in flight.
 fn everything(device: &Device) -> impl Sized + use<> {
-    // Threads that help with copies, and pinned memory to stage them.
+    // Helper threads for copies, and pinned memory to stage them.
     device.set_transfer_options(TransferOptions::default().threads(3));
     let large = PinnedBuffer::from_slice(device, &vec![1u8; 8 << 20]).unwrap();
     let staged = DeviceBuffer::from_slice(device, &vec![1u8; 8 << 20]).unwrap();
@@ -132,12 +132,12 @@ fn drops_in_a_child_do_nothing_and_wait_for_nobody() {
     let (sim, device, stream) = simulated(Gpu::H200);
     let mut kept = UnifiedBuffer::from_slice(&device, &[5u32; 10_000]).unwrap();
     let all = everything(&device);
-    // Work that the child's drops must not wait for.
+    // Work for which the child's drops must not wait.
     let paused = sim.pause();
     kept.fill(6, &stream).unwrap();
     let mut inherited = Some((all, device, stream, kept));
     let code = in_child(|| {
-        // The child's copies of the handles; the parent's stay what they are.
+        // The child's copies of the handles; the parent's handles do not change.
         drop(inherited.take());
         0
     });
@@ -170,7 +170,7 @@ fn the_parent_goes_on_and_frees_once() {
 fn a_child_may_end_by_exit() {
     const ALONE: &str = "CUDA_UM_TEST_ALONE";
     if std::env::var_os(ALONE).is_none() {
-        // In a process without other tests: `exit` takes locks that another thread may hold when the child is made.
+        // In a process without other tests, because `exit` takes locks that another thread may hold at the time of the fork.
         let status = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "a_child_may_end_by_exit", "--test-threads=1"])
             .env(ALONE, "1")
@@ -211,14 +211,14 @@ fn locks_of_threads_that_a_child_does_not_have_hold_nobody_up() {
                     buffer.fill(1, &stream).unwrap();
                     drop(buffer);
                     unified.trim();
-                    // Locks that functions take which cannot fail.
+                    // Locks in functions that cannot fail.
                     device.set_transfer_options(TransferOptions::default());
                     device
                         .set_cost_model((*device.cost_model()).clone())
                         .unwrap();
                     let _ = (unified.stats(), pinned.stats(), on_device.stats());
                     kept.forget_residency();
-                    // Else work piles up.
+                    // Otherwise work accumulates.
                     device.synchronize().unwrap();
                 }
             });
@@ -255,7 +255,7 @@ fn locks_of_threads_that_a_child_does_not_have_hold_nobody_up() {
     });
 }
 
-/// Ends the other threads, also by a panic.
+/// Stops the other threads, also after a panic.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {

@@ -1,4 +1,4 @@
-//! A device without concurrent managed access: the CPU and the device take turns.
+//! A device without concurrent managed access: host accesses and device work exclude each other.
 
 mod support;
 
@@ -76,7 +76,7 @@ fn a_failed_look_up_of_the_driver_makes_no_second_gate() {
     sim.fail(Fail::call("cudaGetDriverEntryPoint"));
     let error = first.device_count().unwrap_err();
     assert!(matches!(error, Error::Load(_)), "{error}");
-    // The failure is not kept.
+    // The failure is not stored.
     let (device, again) = (first.device(0).unwrap(), second.device(0).unwrap());
     let buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
     let mut foreign = UnifiedBuffer::<u32>::zeroed(&again, 100).unwrap();
@@ -138,7 +138,7 @@ fn a_future_that_was_given_up_leaves_the_gate_open() {
         let mut future = Box::pin(buffer.host_async());
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(future.as_mut().poll(&mut context).is_pending());
-        // Its helper is waiting by now, if it ever was.
+        // If its helper thread exists, it is waiting by now.
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     buffer.fill(2, &stream).unwrap();
@@ -148,11 +148,11 @@ fn a_future_that_was_given_up_leaves_the_gate_open() {
 
 #[test]
 fn host_async_is_ready_after_a_stream_with_work_has_gone() {
-    // Nobody could ask for its work any more, so the future tried again for ever.
+    // The stream's work could no longer be queried, so the future retried forever.
     let (_sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
     let buffer = UnifiedBuffer::from_slice(&device, &[5u32; 100]).unwrap();
     let mut gone = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
-    // No kernel: its module would keep the stream.
+    // Not a kernel, because its module would keep the stream alive.
     gone.fill(1, &stream).unwrap();
     drop((gone, stream));
     device.runtime().reclaim().unwrap();
@@ -162,7 +162,7 @@ fn host_async_is_ready_after_a_stream_with_work_has_gone() {
 
 #[test]
 fn try_host_needs_no_wait_after_a_stream_with_work_has_gone() {
-    // It said "busy" until somebody waited: nobody could ask for the work of a stream that was destroyed.
+    // It returned "busy" until a wait, because the work of a destroyed stream could no longer be queried.
     let (sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
     let other = UnifiedBuffer::from_slice(&device, &[5u32; 100]).unwrap();
     let mut used = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
@@ -170,7 +170,7 @@ fn try_host_needs_no_wait_after_a_stream_with_work_has_gone() {
     let paused = sim.pause();
     let gone = device.stream().unwrap();
     used.fill(1, &gone).unwrap();
-    // The buffer notes this one alone from here on.
+    // From here on the buffer tracks only this work.
     used.fill(2, &stream).unwrap();
     drop(gone);
     let destroyed = calls(&sim, "cudaStreamDestroy");
@@ -205,7 +205,7 @@ fn try_host_asks_for_the_work_of_streams_that_live() {
 
 #[test]
 fn a_stream_that_leaves_no_event_is_asked_itself() {
-    // It was "busy" until a wait: a loop of `try_host` alone never ended.
+    // It was "busy" until a wait: a loop that only calls `try_host` never ended.
     let (sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
     let other = UnifiedBuffer::from_slice(&device, &[5u32; 100]).unwrap();
     let mut used = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
@@ -224,7 +224,7 @@ fn a_stream_that_leaves_no_event_is_asked_itself() {
     assert_eq!(calls(&sim, "cudaStreamDestroy"), 1, "nothing to ask for");
 }
 
-/// Holds the device, and another thread at a copy to the host, while `body` runs.
+/// Holds the device, and a copy to the host on another thread, while `body` runs.
 fn while_a_copy_is_held(sim: &Checked, source: &DeviceBuffer<u8>, body: impl FnOnce()) {
     let enqueued = || calls(sim, "cudaMemcpyAsync");
     let before = enqueued();
@@ -277,7 +277,7 @@ fn a_host_guard_waits_for_what_is_being_enqueued() {
         let mut guarded = None;
         while_a_copy_is_held(&sim, &source, || {
             guarded = Some(scope.spawn(|| managed.host().unwrap()[9]));
-            // The guard is on its way once nothing else may be enqueued.
+            // From the time when nothing else can be enqueued, the guard is being created.
             while other.fill(1, &stream).is_ok() {
                 std::thread::yield_now();
             }
@@ -288,9 +288,9 @@ fn a_host_guard_waits_for_what_is_being_enqueued() {
     other.fill(1, &stream).unwrap();
 }
 
-/// What an attempt gives once it no longer says "busy".
+/// The result of an attempt when it no longer returns "busy".
 fn eventually<R>(mut attempt: impl FnMut() -> cuda_um::Result<R>) -> R {
-    // Far longer than any work here takes: who is busy then is so for good.
+    // Far longer than any work here takes: an attempt that is still busy stays busy.
     let end = Instant::now() + Duration::from_secs(30);
     loop {
         match attempt() {

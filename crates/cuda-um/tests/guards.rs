@@ -1,4 +1,4 @@
-//! Host guards: what they wait for, and that they say "busy".
+//! Host guards: the work for which they wait, and the error "busy".
 
 mod support;
 
@@ -83,7 +83,7 @@ fn awaiting_works_on_any_executor_and_can_be_given_up() {
     add.launch(&stream, 100, (&mut buffer, 100u32, 7u32))
         .unwrap();
 
-    // Polled once and dropped: nothing is held.
+    // Polled once and dropped: nothing stays locked.
     {
         let mut future = Box::pin(buffer.host_async());
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());

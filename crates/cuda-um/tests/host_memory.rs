@@ -1,6 +1,6 @@
-//! A machine that is short of memory of its own: an error that says so, and the buffer is as it was.
+//! A machine with too little host memory: the error says so, and the buffer does not change.
 //!
-//! The allocator of this test binary gives no piece as large as a buffer.
+//! The allocator of this test binary refuses allocations as large as a buffer.
 #![allow(unsafe_code, reason = "an allocator is unsafe to implement")]
 
 mod support;
@@ -16,11 +16,11 @@ const LEN: usize = 4 << 20;
 
 struct Short;
 
-// SAFETY: the system's allocator, which may refuse.
+// SAFETY: forwards to the system's allocator, or refuses.
 unsafe impl GlobalAlloc for Short {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match layout.size() <= LARGEST {
-            // SAFETY: the caller's promise.
+            // SAFETY: required of the caller.
             true => unsafe { System.alloc(layout) },
             false => std::ptr::null_mut(),
         }
@@ -28,14 +28,14 @@ unsafe impl GlobalAlloc for Short {
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         match layout.size() <= LARGEST {
-            // SAFETY: the caller's promise.
+            // SAFETY: required of the caller.
             true => unsafe { System.alloc_zeroed(layout) },
             false => std::ptr::null_mut(),
         }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: from the system's allocator.
+        // SAFETY: the memory comes from the system's allocator.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -43,7 +43,7 @@ unsafe impl GlobalAlloc for Short {
 #[global_allocator]
 static SHORT: Short = Short;
 
-/// The error names the call and says how much it asked for.
+/// The error names the call and the requested size.
 fn is_refused<R>(result: Result<R, Error>, by: &str) {
     let Err(error) = result else {
         panic!("{by} had enough memory")
@@ -95,7 +95,7 @@ fn host_overwrite_that_cannot_be_staged_is_an_error_without_memory_of_the_host()
         let mut part = [0; 3];
         buffer.copy_to_host_at(0, &mut part).unwrap();
         assert_eq!(part, [5; 3], "as it was");
-        // What needs less is overwritten.
+        // An overwrite that needs less memory works.
         buffer
             .host_overwrite(1..3, |first, slots| slots.fill_with(|i| (first + i) as u32))
             .unwrap();

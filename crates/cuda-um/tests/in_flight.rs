@@ -24,12 +24,12 @@ fn a_drop_in_use_neither_waits_nor_frees_too_early() {
     add.launch(&stream, 100, (&mut memory, 100u32, 1u32))
         .unwrap();
     drop((managed, memory, add));
-    // The thread that frees asks for the three again and again; freeing instead, it would wait, and end the hold.
+    // The reclaim thread queries the three buffers repeatedly. If it freed one, it would wait, and this would end the hold.
     let asked = calls(&sim, "cudaEventQuery");
     while calls(&sim, "cudaEventQuery") < asked + 6 && !held.is_over() {
         std::thread::yield_now();
     }
-    assert_eq!(held.ended_by(), None, "somebody waited");
+    assert_eq!(held.ended_by(), None, "a call waited");
     assert_eq!(
         (calls(&sim, "cudaFree"), calls(&sim, "cuModuleUnload")),
         (0, 0),
@@ -87,12 +87,12 @@ fn memory_whose_work_nobody_can_wait_for_is_leaked() {
     drop(held);
     device.synchronize().unwrap();
     device.runtime().reclaim().unwrap();
-    sim.leaves(1, "nobody can wait for its work", |leak| {
+    sim.leaves(1, "no wait for its work succeeds", |leak| {
         matches!(leak, Leak::Memory { bytes: 400, .. })
     });
 }
 
-/// What ran, in order: by the twin of `a_stream_comes_after_the_events_that_it_waits_for`.
+/// The kernels that ran, in order; written by the CPU reference of `a_stream_comes_after_the_events_that_it_waits_for`.
 static RAN: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
 fn note(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
@@ -101,10 +101,13 @@ fn note(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
     Ok(())
 }
 
-/// Two kernels on two streams, with no buffer in common; in the order in which they ran.
+/// Two kernels on two streams, with no buffer in common; returns the order in which they ran.
 fn two_kernels(order: u64, wait: bool) -> Vec<u32> {
-    // SAFETY: `note` touches no memory.
-    #[allow(unsafe_code, reason = "vouches for the reference")]
+    // SAFETY: `note` accesses no memory.
+    #[allow(
+        unsafe_code,
+        reason = "guarantees that the reference matches its kernel"
+    )]
     let (sim, device, first) = simulated_with(|builder| unsafe { builder.kernel("add", note) });
     let second = device.stream().unwrap();
     let add = Add::load(&device);
@@ -317,7 +320,7 @@ fn work_whose_call_says_that_it_failed_is_noted() {
     let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
     device.synchronize().unwrap();
     let paused = sim.pause();
-    // It is on the stream all the same.
+    // It is still on the stream.
     let fail = Fail::call("cuLaunchKernel").with(cudaError::cudaErrorInvalidValue);
     sim.fail(fail.after_the_call());
     let arguments = (&mut buffer, 100u32, 3u32);
@@ -348,7 +351,7 @@ fn handles_may_be_used_on_any_thread() {
 
 #[test]
 fn work_that_is_done_is_seen_though_later_work_of_the_stream_is_asked_for_all_the_time() {
-    // Each question about later work moved the stream's one event on, so no earlier work was ever seen to be done.
+    // Each query about later work recorded the stream's only event again, so earlier work was never seen as done.
     static GO: AtomicBool = AtomicBool::new(false);
     fn until_told(_: &mut LaunchContext<'_>) -> Result<(), TwinError> {
         while !GO.load(Ordering::Acquire) {
@@ -357,8 +360,11 @@ fn work_that_is_done_is_seen_though_later_work_of_the_stream_is_asked_for_all_th
         Ok(())
     }
     let (sim, device, stream) = simulated_with(|builder| {
-        #[allow(unsafe_code, reason = "vouches for the reference")]
-        // SAFETY: it touches nothing.
+        #[allow(
+            unsafe_code,
+            reason = "guarantees that the reference matches its kernel"
+        )]
+        // SAFETY: it accesses no memory.
         unsafe {
             builder.gpu(Gpu::H200).kernel("add", until_told)
         }

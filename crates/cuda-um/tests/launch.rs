@@ -60,7 +60,7 @@ fn impossible_shapes_are_refused() {
             block,
             shared_bytes,
         };
-        // SAFETY: the kernel writes 10 elements whatever the shape.
+        // SAFETY: the kernel writes 10 elements for any shape.
         #[allow(unsafe_code, reason = "launches the kernel of add.ptx")]
         unsafe { add.0.launch(&stream, config, (&mut buffer, 10u32, 1u32)) }.unwrap_err()
     };
@@ -244,7 +244,7 @@ fn arguments_may_be_a_list() {
         assert_eq!(arguments.len(), 3);
         add.launch(&stream, 90, arguments).unwrap();
     }
-    // The guard waits for both: the list notes its buffers as a tuple does.
+    // The guard waits for both: the list tracks its buffers in the same way as a tuple.
     let host = buffer.host().unwrap();
     assert_eq!((host[9], host[10], host[99]), (0, 7, 7));
 }

@@ -1,4 +1,4 @@
-//! Advice, prefetch, and what CUDA says of a range.
+//! Advice, prefetch, and CUDA's attributes of a range.
 
 mod support;
 
@@ -59,7 +59,7 @@ fn advice_for_a_part_leaves_the_rest() {
     if !support::is_concurrent(&device) {
         return;
     }
-    // Far more than a page of any size in each half.
+    // Each half is far larger than a page of any size.
     let buffer = UnifiedBuffer::<u32>::zeroed(&device, 4 << 20).unwrap();
     let half = buffer.len() / 2;
     buffer.advise_range(..half, Advice::SetReadMostly).unwrap();

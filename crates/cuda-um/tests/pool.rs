@@ -1,4 +1,4 @@
-//! The pool: reuse in order, limits, trimming, numbers, threads.
+//! The pool: reuse in stream order, limits, trimming, statistics, threads.
 
 mod support;
 
@@ -18,14 +18,15 @@ fn pool(device: &Device) -> UnifiedPool {
     UnifiedPool::new(device, PoolOptions::default().slab_bytes(8 * MIB)).unwrap()
 }
 
-/// Memory as it is: no call, and no use noted.
+/// Memory with its old contents, without a CUDA call and without a tracked use.
 fn taken<T: Element>(pool: &UnifiedPool, len: usize) -> UnifiedBuffer<T> {
     let buffer = pool.uninit(len).unwrap();
     #[allow(
         unsafe_code,
-        reason = "the tests look at addresses, and at what former owners left"
+        reason = "the tests check addresses, and contents from former owners"
     )]
-    // SAFETY: the tests write it first, or read what they wrote through its former owner; any bytes are an element.
+    // SAFETY: the tests write it first, or read the data that they wrote through its former owner; any bytes are a valid
+    // element.
     unsafe {
         buffer.assume_init()
     }
@@ -95,7 +96,7 @@ fn sizes_are_checked() {
     }
 }
 
-/// A buffer of the pool whose memory a paused stream still writes: gone, and next to be reused.
+/// A dropped buffer of the pool with memory that a paused stream still writes; this block is reused next.
 fn leave_in_use(pool: &UnifiedPool, add: &Add, stream: &Stream) -> *const u32 {
     let mut buffer = pool.zeroed::<u32>(100).unwrap();
     add.launch(stream, 100, (&mut buffer, 100u32, 1u32))
@@ -262,7 +263,7 @@ fn trim_gives_back_what_nobody_uses() {
     assert_eq!(
         calls(&sim, "cudaFree"),
         0,
-        "never under running work, and nobody waits"
+        "never while work uses it, and no call waits"
     );
     drop(paused);
     device.runtime().reclaim().unwrap();
@@ -301,7 +302,7 @@ fn a_slab_that_lost_a_block_is_never_freed() {
     let whole = pool.zeroed::<u32>(2 * MIB).unwrap();
     lost.fill(1, &stream).unwrap();
     sim.fail(Fail::call("cudaStreamSynchronize").with(cudaError::cudaErrorIllegalAddress));
-    sim.breaks("an error says so");
+    sim.breaks("an injected error breaks it");
     let error = lost.close().unwrap_err();
     assert!(matches!(error, Error::Sticky { .. }), "{error}");
     assert_eq!(pool.stats().live_buffers, 2, "the block did not come back");
@@ -327,7 +328,7 @@ fn numbers_of_pooled_buffers_are_their_own() {
     assert_eq!(apart.len(), 1600);
     let stats = pool.stats();
     assert_eq!((stats.live_buffers, stats.live_bytes), (0, 0));
-    // Each thread had one at a time, and what it gave back stayed charged to its shard.
+    // Each thread had one buffer at a time, and its freed block stayed counted in its shard.
     assert!((256..=4 * 256).contains(&stats.peak_bytes), "{stats:?}");
 }
 
@@ -350,7 +351,7 @@ fn out_of_memory_trims_and_tries_again() {
         panic!("{error}")
     };
     assert_eq!((requested_bytes, total_bytes), (60 * MIB, 64 * MIB));
-    // CUDA's own refusal: the second attempt takes no more than it must.
+    // CUDA refuses the allocation itself: the second attempt allocates no more than necessary.
     sim.fail(Fail::call("cudaMallocManaged").with(cudaError::cudaErrorMemoryAllocation));
     let large = pool.uninit::<u8>(20 * MIB).unwrap();
     sim.fail(
@@ -434,7 +435,7 @@ fn blocks_are_aligned_within_their_slab() {
         let buffer = taken::<u8>(&pool, bytes);
         let at = buffer.as_ptr() as usize;
         kept.push(buffer);
-        // The first one begins the slab. GPUs align that to 2 MiB, the simulator to pages.
+        // The first one is at the start of the slab. GPUs align slabs to 2 MiB, the simulator to pages.
         let offset = at - kept[0].as_ptr() as usize;
         assert!(offset.is_multiple_of(align), "{bytes} at {offset}");
         assert!(at.is_multiple_of(align.min(4 * KIB)), "{bytes} at {at:x}");

@@ -1,4 +1,4 @@
-//! The pool of device memory, in a pool of the driver's and in slabs: order, limits, trimming, numbers, failures, threads.
+//! The pool of device memory, in a driver pool and in slabs: order, limits, trimming, statistics, failures, threads.
 
 mod support;
 
@@ -12,7 +12,7 @@ use support::{Add, Checked, calls, device, no_memory_left, simulated, simulated_
 
 const MIB: usize = 1 << 20;
 
-/// An H200 whose driver makes pools, or makes none.
+/// An H200 with a driver that has memory pools, or has none.
 fn machine(ordered: bool) -> (Checked, Device, Stream) {
     let simulated = simulated(Gpu::H200);
     if !ordered {
@@ -28,8 +28,8 @@ fn pool(device: &Device) -> DevicePool {
 
 fn taken<T: Element>(pool: &DevicePool, len: usize) -> DeviceBuffer<T> {
     let buffer = pool.uninit(len).unwrap();
-    #[allow(unsafe_code, reason = "the tests look at what allocating does")]
-    // SAFETY: the tests write it first; any bytes are an element.
+    #[allow(unsafe_code, reason = "the tests check the effects of an allocation")]
+    // SAFETY: the tests write it first; any bytes are a valid element.
     unsafe {
         buffer.assume_init()
     }
@@ -41,7 +41,7 @@ fn contents(buffer: &DeviceBuffer<u32>) -> Vec<u32> {
     host
 }
 
-/// Drops a buffer whose kernel is paused.
+/// Drops a buffer while its kernel is paused.
 fn leave_in_use(pool: &DevicePool, add: &Add, stream: &Stream, len: usize) {
     let mut buffer = pool.zeroed::<u32>(len).unwrap();
     add.launch(stream, len, (&mut buffer, len as u32, 1u32))
@@ -63,7 +63,7 @@ fn no_other_device_reaches_memory_of_a_drivers_pool() {
     let mut managed = UnifiedBuffer::<u32>::zeroed(&second, 3).unwrap();
     let mut pinned = PinnedBuffer::<u32>::zeroed(&second, 3).unwrap();
 
-    // The driver is told both devices; a stream of either will do.
+    // The driver gets both devices, so a stream of either device works.
     on_first.copy(&here, &mut there).unwrap();
     on_second.copy(&there, &mut plain).unwrap();
     assert_eq!(contents(&plain), [1, 2, 3]);
@@ -75,7 +75,7 @@ fn no_other_device_reaches_memory_of_a_drivers_pool() {
         (vec![9, 9, 3], vec![9, 9, 9])
     );
     assert_eq!(calls(&sim, "cudaMemcpyPeerAsync"), 3);
-    // All other copies are the pool's device's.
+    // All other copies must be on the pool's device.
     on_first.copy(&here, &mut managed).unwrap();
     on_first.copy(&here, &mut pinned).unwrap();
     assert_eq!(
@@ -98,7 +98,7 @@ fn no_other_device_reaches_memory_of_a_drivers_pool() {
         assert!(expected == 0 && found > 0, "{expected} {found}");
     }
     assert_eq!(contents(&here), [9, 9, 9], "nothing was written");
-    // Memory of `cudaMalloc` is no pool's.
+    // Memory of `cudaMalloc` does not belong to a pool.
     on_first.copy(&pinned, &mut plain).unwrap();
     assert_eq!(contents(&plain), [9, 9, 9]);
 }
@@ -115,13 +115,13 @@ fn the_device_decides_where_the_memory_is() {
         assert_eq!(calls(&sim, "cudaMallocFromPoolAsync"), usize::from(ordered));
         assert_eq!(calls(&sim, "cudaMalloc"), usize::from(!ordered));
     }
-    // A device that says it has pools, and makes none.
+    // A device that reports pools, but cannot create any.
     let (sim, device, _) = simulated(Gpu::H200);
     sim.fail(Fail::call("cudaMemPoolCreate").with(cudaError::cudaErrorNotSupported));
     let slabs = pool(&device);
     assert!(!slabs.is_stream_ordered());
     assert_eq!(contents(&slabs.from_slice(&[5; 3]).unwrap()), [5; 3]);
-    // Any other failure is one, and nothing is left of it.
+    // Any other failure is returned, and nothing is left of the attempt.
     for call in ["cudaMemPoolCreate", "cudaMemPoolSetAttribute"] {
         sim.fail(Fail::call(call).with(cudaError::cudaErrorInvalidValue));
         let error = DevicePool::new(&device, PoolOptions::default()).unwrap_err();
@@ -194,7 +194,7 @@ fn a_drop_in_use_waits_for_nothing_and_the_next_owner_comes_after() {
         let (pool, add) = (pool(&device), Add::load(&device));
         device.synchronize().unwrap();
         let paused = sim.pause();
-        // Each of these waits for the one before, and nothing for the host.
+        // Each of these waits for the previous one, but not for the host.
         for stream in [&first, &second, &first] {
             leave_in_use(&pool, &add, stream, 1000);
         }
@@ -259,11 +259,7 @@ fn work_on_another_stream_comes_after_the_allocation() {
     let paused = sim.pause();
     sim.clear_trace();
     let mut buffer = taken::<u32>(&pool, 100);
-    assert_eq!(
-        calls(&sim, "cudaEventRecord"),
-        0,
-        "only where somebody waits"
-    );
+    assert_eq!(calls(&sim, "cudaEventRecord"), 0, "only at a wait");
     buffer.fill(6, &stream).unwrap();
     assert_eq!(calls(&sim, "cudaStreamWaitEvent"), 1);
     drop(paused);
@@ -347,7 +343,7 @@ fn a_full_device_serves_what_was_dropped() {
     let (pool, other) = (pool(&device), pool(&device));
     drop(pool.zeroed::<u8>(40 * MIB).unwrap());
     assert_eq!(other.stats().reserved_bytes, 0);
-    // What another pool keeps is not there for this one; its own is.
+    // Memory in another pool is not available for this one; its own memory is.
     let error = other.uninit::<u8>(40 * MIB).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
     drop(pool.zeroed::<u8>(48 * MIB).unwrap());
@@ -466,7 +462,7 @@ fn what_cannot_be_freed_is_leaked_and_counted() {
     );
     sim.fail(Fail::call("cudaFreeAsync"));
     drop(lost);
-    assert_eq!(pool.stats().live_buffers, 2, "nobody knows of one");
+    assert_eq!(pool.stats().live_buffers, 2, "one is unknown to the pool");
     sim.fail(Fail::call("cudaFree"));
     assert!(matches!(
         closed.close(),
@@ -492,7 +488,7 @@ fn after_a_sticky_error_drops_are_harmless() {
         device.synchronize().unwrap();
         in_use.fill(1, &stream).unwrap();
         sim.fail(Fail::call("cudaStreamQuery").with(cudaError::cudaErrorIllegalAddress));
-        sim.breaks("an error says so");
+        sim.breaks("an injected error breaks it");
         assert!(matches!(stream.is_idle(), Err(Error::Sticky { .. })));
         drop((idle, in_use));
         assert!(matches!(pool.zeroed::<u32>(MIB), Err(Error::Sticky { .. })));

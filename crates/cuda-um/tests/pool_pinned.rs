@@ -1,4 +1,4 @@
-//! The pool of pinned memory: reuse in order, addresses for kernels, limits, trimming, numbers, threads.
+//! The pool of pinned memory: reuse in stream order, addresses for kernels, limits, trimming, statistics, threads.
 
 mod support;
 
@@ -14,7 +14,7 @@ fn pool(device: &Device) -> PinnedPool {
     PinnedPool::new(device, PoolOptions::default().slab_bytes(8 * MIB)).unwrap()
 }
 
-/// A buffer that a paused stream still copies out of; gone, and next to be reused.
+/// A dropped buffer that a paused stream still copies from; this block is reused next.
 fn leave_in_use(
     pool: &PinnedPool,
     values: &[u32],
@@ -81,7 +81,7 @@ fn kernels_get_the_blocks_own_address() {
     let (_sim, device, _) = device();
     let pool = pool(&device);
     let buffers: Vec<PinnedBuffer<u32>> = (0..3).map(|_| pool.zeroed(100).unwrap()).collect();
-    // How far the device's view of a slab is from the host's.
+    // The difference between the device address and the host address of a slab.
     let distance = |buffer: &PinnedBuffer<u32>| {
         buffer.device_ptr().unwrap().addr() as isize - buffer.as_ptr().addr() as isize
     };
@@ -104,7 +104,7 @@ fn the_host_writes_after_the_former_owners_copy() {
         sim.clear_trace();
         std::thread::scope(|scope| {
             let next = scope.spawn(|| pool.from_slice(&[9u32; 100]).unwrap());
-            // It waits for the end of the copy, which is paused: for as long as one likes.
+            // It waits for the end of the copy, which is paused for an arbitrary time.
             std::thread::sleep(std::time::Duration::from_millis(20));
             assert!(!next.is_finished(), "the copy has not read the memory");
             drop(paused);
@@ -129,7 +129,7 @@ fn nobody_waits_where_other_memory_is_free() {
     device.synchronize().unwrap();
     let paused = sim.pause();
     leave_in_use(&pool, &[4; 100], &mut target, &stream);
-    drop(spare); // the next one to be taken
+    drop(spare); // the next block to be reused
     let next = pool.from_slice(&[5u32; 100]).unwrap();
     assert_eq!(*next.try_host().unwrap(), [5; 100]);
     drop((next, paused, pool, target));

@@ -67,7 +67,7 @@ fn what_does_not_touch_goes_apart() {
         sim.clear_trace();
         let mut batch = PrefetchBatch::new();
         batch.add(&pooled[0]).add(&own);
-        // Overlapping, touching, and after a gap.
+        // Overlapping and adjacent ranges, and one after a gap.
         batch.add_range(&pooled[0], 1000..).unwrap();
         batch.add_range(&pooled[1], ..5000).unwrap();
         batch.add_range(&pooled[2], 8 * KIB..8 * KIB).unwrap();

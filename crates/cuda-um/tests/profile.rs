@@ -1,4 +1,4 @@
-//! Traces: what is in them, on the simulator and (`CUDA_UM_TEST_RUNTIME=cuda`) through a real CUPTI.
+//! Traces: their contents, on the simulator and (`CUDA_UM_TEST_RUNTIME=cuda`) with a real CUPTI.
 
 mod support;
 

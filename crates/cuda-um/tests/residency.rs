@@ -100,7 +100,7 @@ fn every_missing_part_is_moved() {
 
 #[test]
 fn what_is_used_past_the_library_can_be_forgotten() {
-    // A runtime that cannot be asked.
+    // A runtime without queries of residency.
     let (sim, device, stream) = simulated_with(|builder| builder.cuda(CudaVersion::V13_0));
     let buffer = UnifiedBuffer::<u8>::zeroed(&device, 4096).unwrap();
     sim.clear_trace();
@@ -136,7 +136,7 @@ fn reading_read_mostly_memory_leaves_it_where_it_is() {
     assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), prefetched + 1);
 }
 
-/// Numbers that look random, the same in every run.
+/// Pseudo-random numbers, the same in every run.
 struct Random(u64);
 
 impl Random {
@@ -149,14 +149,14 @@ impl Random {
     }
 }
 
-/// Whatever was done before: after a prefetch, left out or not, the device finds every page.
+/// After any operations: after a prefetch, elided or not, the device finds every page in place.
 #[test]
 fn no_prefetch_is_left_out_that_would_have_moved_something() {
     for seed in 0..60 {
         let (sim, device, stream) = simulated(Gpu::H200);
         let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();
         let mut buffers = vec![
-            // Neighbours in one block of 2 MiB, two of them on one page.
+            // Several buffers in one block of 2 MiB, two of them on one page.
             pool.zeroed::<u8>(1000).unwrap(),
             pool.zeroed::<u8>(1000).unwrap(),
             pool.zeroed::<u8>(100_000).unwrap(),
@@ -171,7 +171,7 @@ fn no_prefetch_is_left_out_that_would_have_moved_something() {
             buffer.prefetch(&device, &stream).unwrap();
             device.synchronize().unwrap();
             sim.reset_counters();
-            // It runs on the device, and faults as a kernel does.
+            // It runs on the device, and faults like a kernel.
             buffer.fill(5, &stream).unwrap();
             device.synchronize().unwrap();
             let faults = sim.counters().gpu_faults;
@@ -235,12 +235,12 @@ fn where_the_driver_can_tell_it_corrects_what_is_remembered() {
     };
     let (on_device, on_host) = (Some(Location::Device(0)), Some(Location::Host));
     assert_eq!(at(&buffer), [(0..4 * MIB, on_device)]);
-    // Past the library: the CPU reads the second half.
+    // Without the library: the CPU reads the second half.
     let address = buffer.as_ptr();
     stream.synchronize().unwrap();
     for page in (2 * MIB..4 * MIB).step_by(4096) {
-        #[allow(unsafe_code, reason = "touches the buffer as other code would")]
-        // SAFETY: within the buffer; nothing runs.
+        #[allow(unsafe_code, reason = "accesses the buffer like foreign code")]
+        // SAFETY: within the buffer; no work is running.
         let byte = unsafe { address.add(page).read_volatile() };
         assert_eq!(byte, 0);
     }
@@ -260,7 +260,7 @@ fn where_the_driver_can_tell_it_corrects_what_is_remembered() {
     );
 }
 
-/// Once a guard counted only when it was made: what it touched after a prefetch was still said to be on the device.
+/// A guard used to count only at its creation: memory that it accessed after a prefetch was still reported to be on the device.
 #[test]
 fn a_guard_that_lives_may_take_pages_back_at_any_time() {
     let (sim, device, stream) = simulated_with(|builder| builder.cuda(CudaVersion::V13_0));
@@ -291,7 +291,7 @@ fn a_guard_that_lives_may_take_pages_back_at_any_time() {
     }
 }
 
-/// Once the driver's answer counted whatever was still to run.
+/// The driver's answer used to count also while work was pending.
 #[test]
 fn what_the_driver_says_now_is_not_known_while_a_kernel_may_take_it_elsewhere() {
     let (sim, device, stream) =

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 const FOLDERS: [&str; 6] = ["crates", "kernels", "xtask", "benches", "examples", "fuzz"];
 const SKIPPED: [&str; 2] = ["target", "tests"];
-/// Words in capitals, in files that read variables, which are none: names of values in usage texts, and of nvcc's options.
+/// Capitalised words in files that read variables, which are not variables: names of values in usage texts, and nvcc's options.
 const NO_VARIABLES: [&str; 3] = ["FILE", "DIR", "SM"];
 
 fn is_name(word: &str) -> bool {
@@ -14,7 +14,7 @@ fn is_name(word: &str) -> bool {
     word.len() > 1 && word.as_bytes()[0].is_ascii_uppercase() && word.bytes().all(rest)
 }
 
-/// The names in a source that reads variables.
+/// The names of variables in a source that reads variables.
 fn variables(text: &str) -> BTreeSet<String> {
     if !(text.contains("env::var") || text.contains("env = \"")) {
         return BTreeSet::new();
@@ -66,7 +66,7 @@ fn every_variable_that_is_read_is_listed() {
     );
     assert!(
         missing.is_empty() && idle.is_empty(),
-        "SECURITY.md: add {missing:?}; nobody reads {idle:?}"
+        "SECURITY.md: add {missing:?}; remove {idle:?}, which no source reads"
     );
 }
 

@@ -1,4 +1,4 @@
-//! The spans that the library emits, and that they are quiet by default.
+//! The spans that the library emits; a default subscriber does not print them.
 
 mod support;
 
@@ -11,10 +11,10 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// A span's name, and its fields' names.
+/// The name of a span, and the names of its fields.
 type Span = (&'static str, Vec<&'static str>);
 
-/// Writes down spans with their fields' names, and the levels of everything.
+/// Records spans with the names of their fields, and the levels of all spans and events.
 #[derive(Clone, Default)]
 struct Log {
     spans: Arc<Mutex<Vec<Span>>>,

@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use support::watchdog::watch;
 use support::{calls, device, simulated};
 
-/// Numbers that no two pieces have in common.
+/// Different numbers for each seed and position.
 fn numbers(count: usize, seed: u32) -> Vec<u32> {
     (0..count as u32)
         .map(|i| i.wrapping_mul(2_654_435_761) ^ seed)
         .collect()
 }
 
-/// Small pieces, so that small copies have many.
+/// Small pieces, so that small copies have several.
 fn small(threads: usize) -> TransferOptions {
     TransferOptions::default()
         .threads(threads)
@@ -91,7 +91,7 @@ fn chunks_are_allocated_once_and_as_copies_need_them() {
     for _ in 0..5 {
         buffer.copy_from_host(&source).unwrap();
     }
-    // The thread beside may have come too late for any piece.
+    // The helper thread may have come too late for any piece.
     let allocated = calls(&sim, "cudaHostAlloc");
     assert!((2..=4).contains(&allocated), "{allocated}");
     device.set_transfer_options(options.ring_bytes(0));
@@ -104,7 +104,7 @@ fn chunks_are_allocated_once_and_as_copies_need_them() {
     device.set_transfer_options(small(1));
     let mut last = DeviceBuffer::<u32>::zeroed(&device, 50_000).unwrap();
     last.copy_from_host(&source[..50_000]).unwrap();
-    // The ring goes with the device: at the end nothing is left.
+    // The ring is freed with the device: at the end nothing is left.
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn a_copy_to_the_device_returns_when_its_source_is_free() {
     for round in 0..6 {
         source.fill(round);
         buffer.copy_from_host(&source).unwrap();
-        // The copy may still be on its way.
+        // The copy may still be in flight.
         source.fill(u32::MAX);
         let mut other = DeviceBuffer::<u32>::zeroed(&device, 30_000).unwrap();
         stream.copy(&buffer, &mut other).unwrap();
@@ -231,7 +231,7 @@ fn threads_copy_at_once() {
 #[test]
 fn elements_are_overwritten_in_place_and_the_rest_stays() {
     let (_sim, device, stream) = device();
-    // 12 bytes do not divide a page: no element is cut.
+    // 12 bytes do not divide a page: no element is split.
     type Element = [u32; 3];
     let element = |i: usize| [i as u32, !(i as u32), 7];
     for options in [
@@ -317,7 +317,7 @@ fn a_panic_while_overwriting_leaves_nothing_going_on() {
     assert!(buffer.host().unwrap().iter().all(|value| *value == 4));
 }
 
-/// Whose destructor panics.
+/// A payload with a destructor that panics.
 struct Payload;
 
 impl Drop for Payload {
@@ -333,12 +333,12 @@ fn a_payload_whose_destructor_panics_keeps_nobody_waiting() {
     device.set_transfer_options(TransferOptions::default().threads(4));
     let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 32 << 20).unwrap();
     let here = std::thread::current().id();
-    // Round 0: three threads that help panic; round 1: all four do. Then all of them are still there.
+    // Round 0: three helper threads panic; round 1: all four threads panic. Afterwards all of them must still exist.
     for round in 0..3 {
         let (all, waited) = (Barrier::new(4), AtomicUsize::new(0));
         let overwritten = catch_unwind(AssertUnwindSafe(|| {
             buffer.host_overwrite(.., |_, slots| {
-                // All four threads are at it before anything happens.
+                // All four threads take part before anything happens.
                 thread_local!(static MET: Cell<usize> = const { Cell::new(usize::MAX) });
                 if MET.replace(round) != round {
                     waited.fetch_add(1, Ordering::Relaxed);
@@ -371,7 +371,7 @@ fn options_may_be_set_while_elements_are_made() {
     device.set_transfer_options(small(3));
     let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 200_000).unwrap();
     let other = UnifiedBuffer::from_slice(&device, &numbers(20_000, 7)).unwrap();
-    // On this thread and on those that help.
+    // On this thread and on the helper threads.
     buffer
         .host_overwrite(.., |first, slots| {
             device.set_transfer_options(small(2).ring_bytes(2 * 2 * 32768));
@@ -383,7 +383,7 @@ fn options_may_be_set_while_elements_are_made() {
     let key = other.host().unwrap()[0];
     let is_right = |(at, value): (usize, &u32)| *value == at as u32 ^ key;
     assert!(buffer.host().unwrap().iter().enumerate().all(is_right));
-    // The old ring is gone when the copy has ended, and the next copy makes one of the new size.
+    // The old ring is freed when the copy has ended, and the next copy creates one of the new size.
     let pinned = || {
         let leaks = sim.leaks();
         let sizes = leaks.iter().filter_map(|leak| match leak {
@@ -446,7 +446,7 @@ fn tasks_on_one_thread_take_turns_while_they_copy() {
     futures_executor::block_on(in_turn(copies, other));
 }
 
-/// One turn for the others.
+/// Lets other tasks run once.
 async fn one_turn() {
     let mut had_turn = false;
     std::future::poll_fn(|context| {
@@ -459,7 +459,7 @@ async fn one_turn() {
     .await;
 }
 
-/// Both, in turn.
+/// Runs both in turn.
 async fn in_turn(first: impl Future<Output = ()>, second: impl Future<Output = ()>) {
     let (mut first, mut second) = (std::pin::pin!(first), std::pin::pin!(second));
     let (mut first_done, mut second_done) = (false, false);

@@ -1,5 +1,5 @@
-//! Drops by a panic, on other threads and in every order: nothing is freed in use, and nothing is left. Panics of a subscriber of
-//! `tracing`: nothing comes of them.
+//! Drops by a panic, on other threads and in every order: nothing is freed while in use, and nothing is leaked. Panics of a
+//! `tracing` subscriber have no effect.
 
 #[path = "support/bomb.rs"]
 mod bomb;
@@ -20,7 +20,7 @@ use support::{Add, Checked, on, open, simulated};
 /// The panic on purpose.
 struct OnPurpose;
 
-/// Runs what ends by [`OnPurpose`].
+/// Runs code that ends with [`OnPurpose`].
 fn unwinds(body: impl FnOnce()) {
     let panic = catch_unwind(AssertUnwindSafe(body)).unwrap_err();
     assert!(panic.is::<OnPurpose>(), "another panic");
@@ -48,7 +48,7 @@ fn a_panic_drops_guards_buffers_streams_and_pools() {
             guard[0] = 4;
             panic_any(OnPurpose);
         });
-        // The guard is gone: where it kept the device idle, it does not any more.
+        // The guard is dropped, so it no longer keeps the device idle.
         kept.fill(5, &stream).unwrap();
         assert_eq!(kept.host().unwrap()[..2], [5, 5]);
         drop((kept, stream, device));
@@ -72,7 +72,7 @@ fn a_panic_in_a_scope_of_registered_memory_waits_and_unregisters() {
         })
         .unwrap()
     });
-    // All of the work is over when the memory is the caller's again.
+    // All work is done when the caller can use the memory again.
     assert_eq!(memory, [20; 5000]);
     drop((add, stream, device));
     runtime.reclaim().unwrap();
@@ -96,7 +96,7 @@ fn a_drop_on_another_thread_while_work_is_in_flight() {
         .unwrap();
     add.launch(&stream, 1000, (&mut buffers.2, 1000u32, 1u32))
         .unwrap();
-    // Returns while the work is held up: no drop waits.
+    // This returns while the work is paused: no drop waits.
     std::thread::spawn(move || drop(buffers)).join().unwrap();
     drop(paused);
     drop((add, pool, stream, device));
@@ -150,7 +150,7 @@ fn handles_go_in_every_order() {
         for at in &order {
             drop(handles[*at].take());
         }
-        // Memory of the driver's pool goes back when its stream comes to it, and the pool itself after that.
+        // Memory of a driver pool is freed when its stream reaches the free, and the pool itself after that.
         runtime.device(0).unwrap().synchronize().unwrap();
         runtime.reclaim().unwrap();
         drop(runtime);
@@ -158,11 +158,12 @@ fn handles_go_in_every_order() {
     }
 }
 
-/// Runs what a subscriber's panic must not end. `None` if it does: that is looked at last, for it matters more what goes on then.
+/// Runs code that a subscriber's panic must not end. It returns `None` if the panic ends it; this is checked last, because the
+/// later behaviour is more important.
 fn caught<R>(body: impl FnOnce() -> R) -> Option<R> {
     bomb::install();
     let before = bomb::panics();
-    // The payload is not to be dropped.
+    // The payload must not be dropped.
     let outcome = catch_unwind(AssertUnwindSafe(body)).map_err(std::mem::forget);
     assert!(bomb::panics() > before, "the subscriber has not panicked");
     outcome.ok()
@@ -170,7 +171,7 @@ fn caught<R>(body: impl FnOnce() -> R) -> Option<R> {
 
 const CAME_OUT: &str = "the panic of a subscriber came out of the library";
 
-/// The names of the calls since the last one of `name`, and their results.
+/// The names of the calls since the last call of `name`, and their results.
 fn calls_from_the_last(sim: &Sim, name: &str) -> Vec<(&'static str, cudaError)> {
     let trace = sim.trace();
     let last = trace.iter().rposition(|call| call.name == name);
@@ -178,7 +179,8 @@ fn calls_from_the_last(sim: &Sim, name: &str) -> Vec<(&'static str, cudaError)> 
     calls.map(|call| (call.name, call.result)).collect()
 }
 
-/// The first buffer holds the last handle of a stream, which is destroyed when the next use is noted, and says that it cannot be.
+/// The first buffer holds the last handle of a stream. The stream is destroyed when the next use is tracked, and this
+/// destruction fails with a warning.
 #[test]
 fn every_buffer_notes_a_use_though_a_subscriber_panics_meanwhile() {
     let (sim, device, stream) = simulated(Gpu::H200);
@@ -202,7 +204,7 @@ fn every_buffer_notes_a_use_though_a_subscriber_panics_meanwhile() {
     outcome.expect(CAME_OUT).unwrap();
 }
 
-/// A copy to pinned memory by the driver itself, behind which the thread's own device cannot be made current again.
+/// A copy to pinned memory by the driver itself, after which setting the thread's own device fails.
 #[test]
 fn a_copy_to_the_host_is_waited_for_though_a_subscriber_panics_behind_it() {
     let sim = Checked::new(Sim::builder().devices(2).build().unwrap());
@@ -221,19 +223,19 @@ fn a_copy_to_the_host_is_waited_for_though_a_subscriber_panics_behind_it() {
     let before = trace[..at.unwrap()].iter();
     let before = before.filter(|call| call.name == "cudaSetDevice").count() as u64;
     target.host_mut().unwrap().fill(0);
-    // It is tried twice.
+    // The call is tried twice.
     sim.fail(Fail::call("cudaSetDevice").nth(before + 1));
     sim.fail(Fail::call("cudaSetDevice").nth(before + 2));
     let outcome = caught(|| copy(&mut target));
     sim.clear_failures();
     let after = calls_from_the_last(&sim, "cudaMemcpyAsync");
     let waited = after.contains(&("cudaStreamSynchronize", cudaError::cudaSuccess));
-    assert!(waited, "nobody waits for the copy: {after:?}");
+    assert!(waited, "no call waits for the copy: {after:?}");
     assert_eq!(target.host().unwrap()[..], [7; 1000]);
     outcome.expect(CAME_OUT).unwrap();
 }
 
-/// The wait at the end of the scope needs an event, which can be neither recorded nor destroyed.
+/// The wait at the end of the scope needs an event, but the event can be neither recorded nor destroyed.
 #[test]
 fn a_scope_of_registered_memory_waits_and_unregisters_though_a_subscriber_panics() {
     let (sim, device, stream) = simulated(Gpu::H200);
@@ -244,7 +246,7 @@ fn a_scope_of_registered_memory_waits_and_unregisters_though_a_subscriber_panics
     let outcome = caught(|| {
         RegisteredBuffer::scope(&device, &mut memory, |registered| {
             stream.copy(&source, registered).unwrap();
-            // So that the copy is not the stream's last work.
+            // So that the copy is not the last work of the stream.
             other.fill(1, &stream).unwrap();
             sim.fail(Fail::call("cudaEventRecord"));
             sim.fail(Fail::call("cudaEventDestroy"));
@@ -261,7 +263,8 @@ fn a_scope_of_registered_memory_waits_and_unregisters_though_a_subscriber_panics
     assert!(told, "{error}");
 }
 
-/// All that the library does, on a thread on which every event, and every entry, exit and end of a span, panics; at last within a panic.
+/// All operations of the library on a thread where every event, and every entry, exit and end of a span, panics; at the end
+/// inside a panic.
 #[test]
 fn a_subscriber_that_always_panics_changes_nothing() {
     bomb::install();
@@ -284,7 +287,7 @@ fn a_subscriber_that_always_panics_changes_nothing() {
                 .unwrap();
             assert_eq!(memory.read_back().unwrap(), [4; 5000]);
             memory.close().unwrap();
-            // The rest is dropped by a panic.
+            // The other objects are dropped by a panic.
             panic_any(OnPurpose)
         };
         unwinds(|| bomb::with(Plan::Always, work).0);
@@ -304,7 +307,7 @@ fn one_file_calls_tracing() {
                 continue;
             }
             let text = std::fs::read_to_string(&path).unwrap();
-            // The type of a field is no call.
+            // The type of a field is not a call.
             let text = text.replace("tracing::field::", "");
             let code = text.lines().filter(|line| !line.trim().starts_with("//"));
             if code.clone().any(|line| line.contains("tracing")) {
@@ -319,6 +322,6 @@ fn one_file_calls_tracing() {
     let mut found = Vec::new();
     look(&root, &mut found);
     found.sort();
-    // The tests of fork listen.
+    // The tests of `fork` install a subscriber.
     assert_eq!(found, ["telemetry.rs", "tests.rs"]);
 }

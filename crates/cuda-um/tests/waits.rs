@@ -1,5 +1,5 @@
-//! Nothing waits for ever: not for what other threads go on adding, not for a thread that a panic has ended, and not for a lock of its own,
-//! if a subscriber of `tracing` calls back.
+//! No wait is endless: not for buffers that other threads continue to add, not for a thread that a panic has ended, and not for
+//! the thread's own lock if a `tracing` subscriber calls the library.
 
 mod support;
 
@@ -17,12 +17,12 @@ use support::watchdog::watch;
 use support::{calls, simulated};
 use tracing::{Event, Metadata, Subscriber, span};
 
-/// What runs at every event and span of the library, on whatever thread.
+/// Runs at every event and span of the library, on any thread.
 type Hook = Arc<dyn Fn() + Send + Sync>;
 
 static HOOK: RwLock<Option<Hook>> = RwLock::new(None);
 
-/// The one subscriber of this process: the library's own threads have no other.
+/// The only subscriber of this process, because the library's own threads use the global one.
 struct Calls;
 
 impl Calls {
@@ -71,7 +71,7 @@ impl Subscriber for Calls {
     }
 }
 
-/// The hook of one test, which has the process alone until this is dropped.
+/// The hook of one test, which has exclusive use of the process until this is dropped.
 struct Hooked {
     _alone: MutexGuard<'static, ()>,
 }
@@ -92,7 +92,7 @@ impl Hooked {
 
     fn unset(&self) {
         let hook = HOOK.write().unwrap_or_else(PoisonError::into_inner).take();
-        // After the lock: what it holds sends events when it goes.
+        // After the lock is released: the values in the hook send events when they are dropped.
         drop(hook);
     }
 }
@@ -103,7 +103,7 @@ impl Drop for Hooked {
     }
 }
 
-/// Threads that allocate, use and drop until this is dropped.
+/// Runs threads that allocate, use and drop, until this ends.
 fn while_others_are_busy(device: &Device, body: impl FnOnce()) {
     struct Over<'a>(&'a AtomicBool);
     impl Drop for Over<'_> {
@@ -122,7 +122,7 @@ fn while_others_are_busy(device: &Device, body: impl FnOnce()) {
                     buffer.fill(1, &stream).unwrap();
                     drop(buffer);
                     events.push_back(stream.record().unwrap());
-                    // The stream has always some work left, but not more and more.
+                    // The stream always has some work left, but a limited amount.
                     if events.len() > 8 {
                         let earlier = events.pop_front();
                         earlier
@@ -168,7 +168,7 @@ fn reclaim_returns_while_others_drop_what_is_in_use() {
     while_others_are_busy(&device, || device.runtime().reclaim().unwrap());
 }
 
-/// Whose destructor panics.
+/// A payload with a destructor that panics.
 struct Payload;
 
 impl Drop for Payload {
@@ -200,13 +200,13 @@ fn a_subscriber_that_panics_does_not_end_the_thread_that_frees() {
     });
     let paused = sim.pause();
     buffer.fill(1, &stream).unwrap();
-    // The free has the last handle of the stream, and tells that it cannot be destroyed.
+    // The free has the last handle of the stream, and reports that the stream cannot be destroyed.
     drop((buffer, stream));
     sim.fail(Fail::call("cudaStreamDestroy"));
     drop(paused);
     runtime.reclaim().unwrap();
     assert_eq!(panics.load(Ordering::Relaxed), 1);
-    // What is dropped later is freed as before.
+    // Buffers that are dropped later are still freed.
     let stream = device.stream().unwrap();
     let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap();
     let paused = sim.pause();
@@ -216,7 +216,7 @@ fn a_subscriber_that_panics_does_not_end_the_thread_that_frees() {
     runtime.reclaim().unwrap();
 }
 
-/// What a subscriber may have at hand.
+/// The objects that a subscriber may use.
 struct Tools {
     device: Device,
     stream: Stream,
@@ -237,7 +237,7 @@ impl Tools {
         }
     }
 
-    /// Takes every lock that can be taken. Work may be refused beside a host guard.
+    /// Takes every lock that can be taken. A host guard may cause refusals.
     fn use_all(&self) -> cuda_um::Result<()> {
         let (unified, pinned, on_device) = &self.pools;
         let _trimmed = [unified.trim(), pinned.trim(), on_device.trim()];
@@ -261,7 +261,7 @@ impl Tools {
     }
 }
 
-/// Work of every kind, through pools of its own.
+/// Work of every kind, with separate pools.
 fn work(device: &Device) {
     let tools = Tools::new(device);
     let (unified, pinned, on_device) = &tools.pools;
@@ -304,7 +304,7 @@ fn a_subscriber_may_call_back_at_every_event_and_span() {
             count.fetch_add(1, Ordering::Relaxed);
             match tools.use_all() {
                 Ok(()) => done.fetch_add(1, Ordering::Relaxed),
-                // A host guard lives, or another thread enqueues.
+                // A host guard lives, or another thread is enqueueing.
                 Err(Error::Busy { .. }) => 0,
                 Err(error) => panic!("{error}"),
             };
@@ -321,8 +321,8 @@ fn a_subscriber_may_call_back_at_every_event_and_span() {
 
 #[test]
 fn a_subscriber_may_take_a_guard_on_a_thread_of_a_copy_whose_ring_goes() {
-    // On a device without concurrent access the guard waited for the thread that copies, and that thread, with the ring that new options
-    // replaced, for the thread of the guard.
+    // On a device without concurrent access the guard waited for the thread that copies, and that thread, which held the ring
+    // that new options replaced, waited for the thread of the guard.
     let hooked = Hooked::alone();
     let (sim, device, _) = simulated(Gpu::NoConcurrentAccess);
     let _watchdog = watch();
@@ -340,14 +340,14 @@ fn a_subscriber_may_take_a_guard_on_a_thread_of_a_copy_whose_ring_goes() {
             count.fetch_add(1, Ordering::Relaxed);
         }
     });
-    // A helper has one chunk, asks for the second one whenever it needs it, and says that there is none.
+    // A helper has one chunk. Whenever it needs the second chunk it tries to allocate it, and gets none.
     let none = Fail::call("cudaHostAlloc").nth(4).from_then_on();
     sim.fail(none.with(cudaError::cudaErrorMemoryAllocation));
     let asked = calls(&sim, "cudaHostAlloc");
     let paused = sim.pause();
     std::thread::scope(|scope| {
         let copy = scope.spawn(|| target.copy_from_host(&source).unwrap());
-        // The calling thread has asked for all four chunks, and the helper for its second one.
+        // The calling thread has tried to allocate all four chunks, and the helper its second one.
         while calls(&sim, "cudaHostAlloc") < asked + 5 {
             std::thread::yield_now();
         }

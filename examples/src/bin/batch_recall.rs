@@ -26,7 +26,7 @@ fn run(args: &Args) -> Result<(), Failure> {
         report.for_people(&inputs, args.show)
     };
     match stdout().lock().write_all(text.as_bytes()) {
-        // The reader has seen enough (`| head`).
+        // The reader closed the pipe (`| head`).
         Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
         written => written?,
     }

@@ -1,4 +1,4 @@
-//! One copy in two orders: neighbouring threads take neighbouring elements, or elements far apart.
+//! One copy in two orders: adjacent threads copy adjacent elements, or elements far apart.
 
 use cuda_um::{DeviceBuffer, Event};
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use um_kernels::CopyKernels;
 
 const ROUNDS: usize = 7;
 const LEN: usize = 1 << 24;
-/// Neighbouring threads' distance: 1 is coalesced.
+/// Distance between the elements of adjacent threads: 1 is coalesced.
 const STRIDES: [usize; 5] = [1, 2, 8, 32, 1024];
 
 fn main() -> ExitCode {
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
         table +=
             "Times are between two events on the stream; every copy was compared with its input.";
         if machine.simulator().is_some() {
-            table += "\nThe simulator's cost model knows no memory transactions: only a GPU shows the difference.";
+            table += "\nThe simulator's cost model has no memory transactions: only a GPU shows the difference.";
         }
         Ok(table)
     })

@@ -1,5 +1,5 @@
-//! 3 MiB of managed memory (1000 vectors of 3 KiB) that the host writes and a kernel reads: without hints the
-//! kernel faults them in; prefetched, or with the three-role recipe, it does not.
+//! 3 MiB of managed memory (1000 vectors of 3 KiB) that the host writes and a kernel reads. Without advice and prefetch the
+//! kernel moves them by faults; with a prefetch, or with the three-role recipe, there are no faults.
 
 use cuda_um::{Advice, Device, DeviceBuffer, Event, Location, Stream, UnifiedBuffer};
 use std::fmt::Write;
@@ -27,7 +27,7 @@ enum Hints {
 fn main() -> ExitCode {
     example("prefetch_and_advice", |machine| {
         let stream = machine.device().stream()?;
-        // CUPTI overlooks managed memory that was allocated before it was first started.
+        // CUPTI does not report managed memory that was allocated before its first start.
         let uncounted = machine.backend.start_counting().err();
         machine.backend.stop_counting();
         let mut table = format!(
@@ -71,7 +71,7 @@ fn measure(
     name: &str,
     mut round: impl FnMut(usize) -> Result<Duration, Failure>,
 ) -> Result<String, Failure> {
-    // Counting costs time on a GPU, so the rounds that are timed are not those that are counted.
+    // Counting costs time on a GPU, so the timed rounds and the counted rounds are different.
     let times = (0..ROUNDS).map(&mut round).collect::<Result<_, _>>()?;
     let _ = machine.backend.start_counting();
     let before = machine.backend.migration_counters();
@@ -99,7 +99,7 @@ fn measure(
     Ok(row)
 }
 
-/// Other numbers in every round, so that no stale result passes.
+/// Different numbers in every round, so that an old result is detected.
 fn values(count: usize, round: usize) -> Vec<f32> {
     (0..count)
         .map(|i| ((i * 7919 + round * 104_729) % 1999) as f32 - 999.0)

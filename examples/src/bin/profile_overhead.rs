@@ -1,4 +1,4 @@
-//! What collecting a trace costs: batch recall with and without a profiler, in turn.
+//! The cost of recording a trace: batch recall with and without a profiler, in turn.
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -12,10 +12,10 @@ use um_examples::{Failure, batch_recall};
 #[derive(Debug, Parser)]
 #[command(name = "profile_overhead", version)]
 struct Args {
-    /// Where to run: auto takes the GPU if there is one, else the simulator
+    /// The runtime: auto uses the GPU if there is one, otherwise the simulator
     #[arg(long, value_enum, default_value_t = RuntimeChoice::Auto, env = "CUDA_UM_RUNTIME")]
     runtime: RuntimeChoice,
-    /// Runs with a profiler, and as many without
+    /// Number of runs with a profiler, and of runs without
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
 }
@@ -56,7 +56,7 @@ fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// From making the buffers to having read the results, by the wall clock; opening the device and writing the trace are outside.
+/// Elapsed time from allocating the buffers to reading the results, without opening the device and writing the trace.
 fn time(args: &RecallArgs, inputs: &Inputs) -> Result<Duration, Failure> {
     let report = batch_recall::run(args, inputs)?;
     let phases = &report.runs[0].phases_us;

@@ -1,4 +1,4 @@
-//! A sum in shared memory, and the naive way: every element added to one address.
+//! A sum in shared memory, and with a naive kernel that adds every element to one address.
 
 use cuda_um::{DeviceBuffer, Event};
 use std::fmt::Write;
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
             "elements", "shared memory", "naive", "ratio"
         );
         for len in [1 << 12, 1 << 16, 1 << 20, 1 << 22] {
-            // Quarters: every order of adding them gives the same sum, as long as it stays below 2^22.
+            // Multiples of a quarter: every order of additions gives the same sum, as long as it stays below 2^22.
             let values: Vec<f32> = (0..len).map(|i| (i % 7) as f32 / 4.0 - 0.75).collect();
             let expected = values.iter().map(|&value| f64::from(value)).sum::<f64>() as f32;
             let input = DeviceBuffer::from_slice(device, &values)?;
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
         table +=
             "Times are between two events on the stream; every sum was compared with the CPU's.";
         if machine.simulator().is_some() {
-            table += "\nThe simulator's cost model knows no shared memory: only a GPU shows the difference.";
+            table += "\nThe simulator's cost model has no shared memory: only a GPU shows the difference.";
         }
         Ok(table)
     })

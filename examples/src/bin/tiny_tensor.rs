@@ -7,7 +7,7 @@ use um_examples::Failure;
 use um_examples::machine::{Machine, example};
 use um_examples::tiny_tensor::{Kernels, Tensor};
 
-/// Symmetric; its largest eigenvalue is 2 + √2, and (1, √2, 1) belongs to it.
+/// Symmetric; its largest eigenvalue is 2 + √2, with the eigenvector (1, √2, 1).
 const MATRIX: [f32; 9] = [2.0, 1.0, 0.0, 1.0, 2.0, 1.0, 0.0, 1.0, 2.0];
 
 fn main() -> ExitCode {
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// The eigenvalue, how far its vector is from being one, and the vector.
+/// The eigenvalue, the residual of its vector, and the vector.
 fn power_iteration(
     machine: &Machine,
     kind: BufferKind,

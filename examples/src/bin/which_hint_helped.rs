@@ -1,4 +1,5 @@
-//! The same work with no hints, with prefetches, with each advice, and with stated access patterns: what moved, and what it cost.
+//! The same work without advice and prefetches, with prefetches, with each advice, and with stated access patterns: migrations,
+//! and costs.
 //!
 //! A round: the host writes `activations`, a kernel adds `weights` to them, and the host reads both. The weights are written once.
 
@@ -13,7 +14,7 @@ use um_examples::Failure;
 use um_examples::machine::{Machine, MachineArgs, us};
 use um_kernels::{Saxpy, saxpy_cpu};
 
-/// Runs the same work with each hint in turn, and says what moved, what faulted and what it cost
+/// Runs the same work with each advice and prefetch in turn, and prints migrations, faults and costs
 #[derive(Debug, Parser)]
 #[command(name = "which_hint_helped", version)]
 struct Args {
@@ -22,7 +23,7 @@ struct Args {
     /// Rounds of the work
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Elements of each of the two buffers: 3 MiB unless said otherwise
+    /// Elements of each of the two buffers; the default is 3 MiB
     #[arg(long, default_value_t = 786_432, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     elements: u32,
     /// Print the whole report of each variant
@@ -54,7 +55,7 @@ const HINTS: [(Hint, &str); 7] = [
     (Hint::Patterns, "Auto by pattern, and prefetch"),
 ];
 
-/// Prints a line; a reader that has seen enough (`| head`) ends the program.
+/// Prints a line; a closed pipe (`| head`) ends the program.
 macro_rules! say {
     ($($text:tt)*) => {
         if writeln!(stdout(), $($text)*).is_err() {
@@ -83,7 +84,8 @@ fn main() -> ExitCode {
 fn run(args: &Args, machine: &Machine) -> Result<(), Failure> {
     let saxpy = Saxpy::load(machine.device())?;
     let stream = machine.device().stream()?;
-    // CUPTI overlooks managed memory that was allocated before its first start, and the first rounds pay what a program pays once.
+    // CUPTI does not report managed memory that was allocated before its first start, and the first rounds include one-time
+    // costs.
     let runtime = machine.device().runtime();
     runtime
         .profile(|| Work::new(args, machine, Hint::None)?.rounds(args.rounds, &saxpy, &stream))?
@@ -99,7 +101,7 @@ fn run(args: &Args, machine: &Machine) -> Result<(), Failure> {
         "avoidable"
     );
     for (hint, name) in HINTS {
-        // Recording costs time, so the rounds that are timed are not those that are recorded.
+        // Recording costs time, so the timed rounds and the recorded rounds are different.
         let mut work = Work::new(args, machine, hint)?;
         let time = machine.time(|| work.rounds(args.rounds, &saxpy, &stream))?;
         let (done, trace) = runtime.profile(|| -> Result<(), Failure> {
@@ -160,7 +162,7 @@ struct Work {
     hint: Hint,
     weights: UnifiedBuffer<f32>,
     activations: UnifiedBuffer<f32>,
-    /// What the weights are, and what the activations should be.
+    /// The weights, and the expected activations.
     values: Vec<f32>,
     expected: Vec<f32>,
 }
@@ -223,7 +225,7 @@ impl Work {
     }
 
     fn prefetch(&self, to: Location, stream: &Stream) -> Result<(), Failure> {
-        // A pattern chooses the memory; what is managed still wants to be where it is needed.
+        // A pattern chooses the kind of memory; managed memory still needs prefetches.
         if matches!(self.hint, Hint::Prefetch | Hint::Patterns) {
             self.weights.prefetch(to, stream)?;
             self.activations.prefetch(to, stream)?;

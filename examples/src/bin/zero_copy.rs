@@ -1,5 +1,5 @@
-//! The same scale kernel, twice: on host memory mapped into the device's address space, and on device memory
-//! with a copy in and a copy out.
+//! The same scale kernel, twice: on host memory mapped into the device's address space, and on device memory with a copy in and
+//! a copy out.
 
 use cuda_um::{DeviceBuffer, PinnedBuffer, Stream};
 use std::fmt::Write;
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
             let (mapped, copied) = (case.mapped(&scale, &stream)?, case.copied(&scale, &stream)?);
             writeln!(table, "{:>8} KiB{:>18}{:>18}", kib, us(mapped), us(copied))?;
         }
-        Ok(table + "Every result was compared with the CPU twin's.")
+        Ok(table + "Every result was compared with that of the CPU reference.")
     })
 }
 

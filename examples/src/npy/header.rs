@@ -1,11 +1,11 @@
 //! The header of a `.npy` file: a Python dictionary with the keys `descr`, `fortran_order` and `shape`.
 //!
-//! It is read in one pass from left to right, in the form in which NumPy writes it and in any order of the keys. This module does not
-//! read Python: a value that none of the keys can have ends the reading.
+//! It is read in one pass from left to right, in the form that NumPy writes, with the keys in any order. This module does not
+//! parse general Python: it stops at a value that no key can have.
 
 use crate::error::Wrong;
 
-/// What a header says.
+/// The contents of a header.
 #[derive(Debug, PartialEq)]
 pub(super) struct Header {
     pub(super) descriptor: String,
@@ -22,7 +22,7 @@ impl Header {
     }
 }
 
-/// What is still to be read. Methods give `None` for text that no header has.
+/// The rest of the text. Methods return `None` for text that no header has.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
@@ -68,7 +68,7 @@ impl<'a> Rest<'a> {
         })
     }
 
-    /// The type of the elements; one that is made of several is an error of its own.
+    /// The type of the elements; a structured type is a separate error.
     fn descriptor(&mut self) -> Result<Option<String>, Wrong> {
         if matches!(self.peek(), Some(b'[' | b'(' | b'{')) {
             return Err(Wrong::Type {
@@ -113,7 +113,7 @@ impl<'a> Rest<'a> {
         (extents.len() != 1 || comma).then_some(extents)
     }
 
-    /// A whole number. Python 2 writes an `L` behind long ones.
+    /// A whole number. Python 2 writes an `L` after long ones.
     fn extent(&mut self) -> Option<usize> {
         let word = self.word();
         let digits = word.strip_suffix(b"L").unwrap_or(word);
@@ -134,7 +134,7 @@ impl<'a> Rest<'a> {
         word
     }
 
-    /// Whether this byte comes next; if so, it is read.
+    /// Reads this byte if it is the next one, and returns true.
     fn takes(&mut self, wanted: u8) -> bool {
         let found = self.peek() == Some(wanted);
         if found {
@@ -143,7 +143,7 @@ impl<'a> Rest<'a> {
         found
     }
 
-    /// The next byte that is no white space.
+    /// The next byte that is not white space.
     fn peek(&mut self) -> Option<u8> {
         self.0 = self.0.trim_ascii_start();
         self.0.first().copied()
@@ -166,7 +166,7 @@ mod tests {
         for text in [
             "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }      \n",
             "{'descr': '<f4', 'fortran_order': False, 'shape': (3L, 4L), }\n",
-            // Other writers.
+            // Headers from other writers.
             "{\"shape\":(3,4),\"fortran_order\":False,\"descr\":\"<f4\"}",
             "  { 'shape' : ( 3 , 4 , ) ,\n 'descr' :'<f4','fortran_order': False }\t",
         ] {
@@ -231,7 +231,7 @@ mod tests {
         );
     }
 
-    /// 195 bytes of it took a minute, and 300 were never done: a general parser of Python's literals tried each level several times.
+    /// 195 bytes of it took a minute, and 300 never ended: a general parser of Python literals tried each level several times.
     #[test]
     fn nested_literals_are_refused_at_the_first() {
         for open in ["(')',", "[']',", "{'}':", "(", "((1,),"] {

@@ -1,10 +1,10 @@
-//! Runs `batch_recall` and writes `.npy` files, good and bad.
+//! Runs `batch_recall`, and writes valid and invalid `.npy` files.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// The program: where cargo built it, or in the bundle's folder.
+/// The program, in cargo's target folder or in the folder of the bundle.
 pub fn batch_recall() -> Command {
     let program = match std::env::var_os("CUDA_UM_BIN_DIR") {
         Some(folder) => Path::new(&folder).join("batch_recall"),
@@ -15,7 +15,7 @@ pub fn batch_recall() -> Command {
     command
 }
 
-/// Where these tests run: `cuda` if `CUDA_UM_TEST_RUNTIME` says so, else `sim`.
+/// The runtime of these tests: `cuda` if `CUDA_UM_TEST_RUNTIME` says so, otherwise `sim`.
 pub fn runtime() -> String {
     std::env::var("CUDA_UM_TEST_RUNTIME").unwrap_or_else(|_| "sim".into())
 }
@@ -30,7 +30,7 @@ pub fn npy(dictionary: &str, data: &[u8]) -> Vec<u8> {
     file
 }
 
-/// A dictionary as NumPy writes it.
+/// A dictionary in the form that NumPy writes.
 pub fn dictionary(descriptor: &str, shape: &str) -> String {
     format!("{{'descr': '{descriptor}', 'fortran_order': False, 'shape': {shape}, }}")
 }
@@ -43,13 +43,13 @@ pub fn f32s(rows: usize, columns: usize, values: &[f32]) -> Vec<u8> {
     )
 }
 
-/// A folder with `targets.npy` (4 × 2), `queries.npy` (2 × 2) and whatever a test adds.
+/// A folder with `targets.npy` (4 × 2), `queries.npy` (2 × 2) and the files of a test.
 pub struct Folder {
     folder: TempDir,
 }
 
 impl Folder {
-    /// Target 0 points right, 1 up, 2 left, 3 right and up; query 0 a bit off right, query 1 off up.
+    /// Target 0 points right, 1 up, 2 left, 3 right and up; query 0 points nearly right, query 1 nearly up.
     pub fn new() -> Self {
         let folder = Self {
             folder: tempfile::tempdir().unwrap(),
@@ -67,12 +67,12 @@ impl Folder {
         std::fs::write(self.path(name), content).unwrap();
     }
 
-    /// A file's whole path.
+    /// The full path of a file.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// The program, in this folder, with its targets and queries and k = 2.
+    /// The command for the program in this folder, with its targets and queries and k = 2.
     pub fn command(&self) -> Command {
         let mut command = batch_recall();
         command.current_dir(self.folder.path());

@@ -1,4 +1,4 @@
-//! `batch_recall`, run as its users run it.
+//! Runs `batch_recall` as a user does.
 
 mod files;
 mod output;

@@ -1,4 +1,4 @@
-//! What is printed where.
+//! The output, and its destination.
 
 use crate::files::{Folder, batch_recall, dictionary, npy, runtime};
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ fn json_is_one_object_with_the_promised_keys() {
         match &run["filter"] {
             Value::Null => assert_eq!(run["buffer"], "host"),
             filter => {
-                // Four targets need none.
+                // Four targets need no filter.
                 assert_eq!(filter["format"], Value::Null);
                 assert!(!filter["reason"].as_str().unwrap().is_empty());
                 assert_eq!(filter["fallback_queries"], json!(0));

@@ -1,4 +1,4 @@
-//! The shipped set against the figures that NumPy gave for it.
+//! The shipped set, compared with the results of NumPy.
 
 use crate::files::{batch_recall, runtime};
 use serde_json::Value;

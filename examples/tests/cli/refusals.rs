@@ -1,4 +1,4 @@
-//! Every wrong input: one line that names the file and the value, exit status 1, nothing on standard output.
+//! Every wrong input gives one line that names the file and the value, exit status 1, and nothing on standard output.
 
 use crate::files::{Folder, batch_recall, dictionary, f32s, npy};
 use std::process::Command;
@@ -21,7 +21,7 @@ fn refused(mut command: Command, file: &str, value: &str) {
     }
 }
 
-/// Targets with this content are refused with `value`; so are queries.
+/// Targets with this content are refused with `value`, and so are queries.
 fn refused_file(content: &[u8], value: &str) {
     for name in ["targets.npy", "queries.npy"] {
         let folder = Folder::new();
@@ -84,12 +84,12 @@ fn headers_that_lie_or_are_garbage() {
         "34028236",
     );
     refused_file(&npy(&"(".repeat(5000), &[]), "((((");
-    // The length of the header, which has four bytes from version 2 on, is not quoted.
+    // The length of the header, which has four bytes from version 2 on, is not in the error.
     let second = b"\x93NUMPY\x02\x00\x08\x00\x00\x00{'d': 1}";
     refused_file(second, "(descr, fortran_order, shape): \"{'d': 1}\"");
 }
 
-/// 195 bytes took a minute, and 300 were never done.
+/// 195 bytes took a minute, and 300 never ended.
 #[test]
 fn headers_that_nest() {
     for literal in ["(')',", "[']',", "{'}':"] {

@@ -11,12 +11,12 @@ fn npy_with(header: &str) -> Vec<u8> {
     file
 }
 
-/// A part of a text again and again, as often as there is room for.
+/// A text that repeats a part up to the size of the inputs.
 fn repeated(part: &str) -> String {
     part.repeat(SIZE / part.len())
 }
 
-/// 195 bytes of the first took a minute, and 300 were never done: each level was parsed several times.
+/// 195 bytes of the first took a minute, and 300 never ended: each level was parsed several times.
 #[test]
 fn npy_headers_that_nest() {
     for part in [

@@ -1,4 +1,4 @@
-//! Inputs of about 1 MB that are made to take long, or much memory: each target does all that it does with them within bounds.
+//! Inputs of about 1 MB that are built to need much time or memory: each target must process them within limits.
 
 mod files;
 mod replays;
@@ -9,10 +9,10 @@ mod traces;
 use std::time::Duration;
 use support::Limits;
 
-/// About what the inputs have.
+/// The approximate size of the inputs.
 const SIZE: usize = 1 << 20;
 
-/// The targets do in turn all that there is to do with an input, and keep some of it meanwhile.
+/// The targets process an input in several steps, and keep some of the results.
 const LIMITS: Limits = Limits {
     time: Duration::from_secs(60),
     bytes: 64 << 20,

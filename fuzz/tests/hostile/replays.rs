@@ -10,7 +10,7 @@ fn check(name: &str, trace: &Trace) {
     run(name, target, trace.to_json().as_bytes());
 }
 
-/// Each stream had a thread: 20,000 of them ended the process.
+/// Each stream had a thread: 20,000 streams ended the process.
 #[test]
 fn many_streams() {
     let on_its_own = |id: u64| Operation {
@@ -37,7 +37,7 @@ fn many_buffers() {
     check("buffers", &trace);
 }
 
-/// Sizes that no machine has: refused before anything is allocated.
+/// Sizes that no machine has are refused before anything is allocated.
 #[test]
 fn huge_buffers_and_copies() {
     for bytes in [(1 << 20) + 1, 1 << 40, 1 << 56] {
@@ -60,7 +60,7 @@ fn huge_buffers_and_copies() {
     }
 }
 
-/// What each kernel and guard took by itself was searched for in all records.
+/// The own time of each kernel and guard was searched in all records.
 #[test]
 fn kernels_and_guards_beside_many_records() {
     let guard = |id: u64| Operation {

@@ -1,4 +1,4 @@
-//! Traces for `um_trace`. A record takes some 100 bytes of JSON, a buffer 170, an access 50.
+//! Traces for `um_trace`. A record takes about 100 bytes of JSON, a buffer 170, an access 50.
 
 use super::run;
 use cuda_um_trace::{
@@ -29,7 +29,7 @@ pub fn buffer(id: u64, address: u64, bytes: u64) -> Buffer {
     }
 }
 
-/// An operation at a time, over the first bytes of these buffers.
+/// One operation at a time, over the first bytes of these buffers.
 pub fn operation(id: u64, kind: OperationKind, time: u64, over: &[u64]) -> Operation {
     let accesses = over.iter().map(|&buffer| access(buffer, 0, 1));
     Operation {
@@ -133,7 +133,7 @@ fn check(name: &str, trace: &Trace) {
     run(name, target, trace.to_json().as_bytes());
 }
 
-/// It took a minute for each of the outputs: every record looked at every buffer, and again at each border.
+/// Each output took a minute: every record examined every buffer, and again at each border.
 #[test]
 fn buffers_that_overlap() {
     let buffers = (0..3_000).map(|id| buffer(id, (1 << 50) + id * 4096, TIB));
@@ -171,7 +171,7 @@ fn migrations_over_many_buffers() {
     }
 }
 
-/// Slabs below one buffer, and buffers that are gone: borders that cut nothing.
+/// Slabs below one buffer, and freed buffers: borders that split no record.
 #[test]
 fn migrations_over_borders_that_cut_nothing() {
     let slab = |id: u64| Buffer {
@@ -194,7 +194,7 @@ fn migrations_over_borders_that_cut_nothing() {
     check("borders", &trace);
 }
 
-/// All kernels are of one launch, which names many buffers, but not the one that faults.
+/// All kernels come from one launch, which names many buffers, but not the one that faults.
 #[test]
 fn kernels_that_run_at_once() {
     let ids: Vec<u64> = (1..5_000).collect();
@@ -227,7 +227,7 @@ fn guards_that_live_at_once() {
     check("guards", &trace);
 }
 
-/// Each record asks for the latest operation over its part, which the oldest one is, or none.
+/// Each record searches for the latest operation over its range, which is the oldest operation, or there is none.
 #[test]
 fn operations_over_other_parts() {
     for cause in [Cause::User, Cause::Coherence, Cause::Eviction] {
@@ -262,7 +262,7 @@ fn operations_over_other_parts() {
     }
 }
 
-/// Parts that have a history of their own each, and then records over all of them.
+/// Parts with different events each, and then records over all of them.
 #[test]
 fn one_buffer_in_many_parts() {
     let parts = |bytes: u64| {
@@ -379,7 +379,7 @@ fn long_names() {
     check("name of a kernel", &trace);
 }
 
-/// Lanes, tracks and lines of tables: as many as there are entries.
+/// As many lanes, tracks and lines of tables as entries.
 #[test]
 fn everything_of_its_own_kind() {
     let other = |id: u64| Operation {
@@ -422,7 +422,7 @@ fn everything_of_its_own_kind() {
     check("kinds", &trace);
 }
 
-/// Fields that no trace has, before the ones that it has: they are read over.
+/// Fields that traces do not have, before the fields that they have: the reader skips them.
 #[test]
 fn json_that_is_no_trace() {
     let size = super::SIZE;

@@ -1,4 +1,4 @@
-//! Runs a target on an input, and sees that it takes neither very long nor memory out of proportion to the input.
+//! Runs a target on an input, and checks its time, and its memory in proportion to the input.
 
 use peak_alloc::PeakAlloc;
 use std::path::Path;
@@ -6,16 +6,16 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 use um_fuzz::Target;
 
-/// What the heap has. Threads' stacks and the simulator's memory file are not in it.
+/// Counts the heap. The stacks of threads and the simulator's memory file are not part of it.
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
 
-/// What an input may take.
+/// The limits for an input.
 #[derive(Clone, Copy)]
 pub struct Limits {
-    /// Far more than any input needs, so that a busy machine is no failure: past it the input hangs.
+    /// Far more than any input needs, so that a busy machine causes no failure: beyond it the input counts as a hang.
     pub time: Duration,
-    /// Bytes of the heap, whatever the input.
+    /// Bytes of the heap, independent of the input.
     pub bytes: usize,
     /// Bytes of the heap for each byte of the input.
     pub bytes_of_each: usize,
@@ -34,7 +34,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The only test of the process that runs: others would use the same heap.
+/// Held by the only running test of the process, because other tests would use the same heap.
 pub struct Alone(#[allow(dead_code, reason = "held until the test ends")] MutexGuard<'static, ()>);
 
 pub fn alone() -> Alone {
@@ -45,10 +45,10 @@ pub fn alone() -> Alone {
 }
 
 impl Alone {
-    /// Runs a target; gives the bytes that the heap had to have for it.
+    /// Runs a target, and returns the number of heap bytes that it needed.
     ///
     /// # Panics
-    /// The target does, or it took too much memory. The input is then saved, and named.
+    /// The target panics, or it needs too much memory. The input is then saved, and named.
     pub fn run(&self, name: &str, target: Target, input: &[u8], limits: Limits) -> usize {
         *lock(&RUNNING) = Some(Running {
             name: name.to_owned(),
@@ -74,7 +74,7 @@ impl Alone {
     }
 }
 
-/// Ends the process if an input hangs: its thread cannot be ended otherwise.
+/// Ends the process if an input hangs, because nothing else can end its thread.
 fn watch() {
     loop {
         std::thread::sleep(Duration::from_millis(250));

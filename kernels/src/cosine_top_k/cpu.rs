@@ -1,20 +1,20 @@
-//! The CPU twin: the same lists as the kernels', up to rounding. Matrix product by the crate `matrixmultiply`, tile by tile, so that the
-//! score matrix is never whole in memory.
+//! The CPU reference: the same lists as the kernels, up to rounding. The crate `matrixmultiply` computes the matrix product
+//! tile by tile, so that the whole score matrix is never in memory.
 
 use half::f16;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Targets in a tile: the scores of a group of queries against them stay in the second-level cache.
+/// Targets in a tile: the scores of a group of queries against them fit into the second-level cache.
 const TILE: usize = 512;
-/// Queries that one task takes at a time.
+/// Queries of one task.
 const GROUP: usize = 128;
-/// Marks a place in a list that no target fills.
+/// Marks a place in a list without a target.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// An element of a vector: `f32`, or `f16` that is widened.
 pub trait Scalar: bytemuck::Pod + Send + Sync {
-    /// The vector's elements as `f32`, in `room` if they have to be converted.
+    /// The vector's elements as `f32`; `room` holds them if they must be converted.
     fn widen<'a>(elements: &'a [Self], room: &'a mut Vec<f32>) -> &'a [f32];
 }
 
@@ -35,7 +35,7 @@ impl Scalar for f16 {
     }
 }
 
-/// What is compared: rows of `dim` elements.
+/// The vectors to compare: rows of `dim` elements.
 #[derive(Clone, Copy)]
 pub(crate) struct Vectors<'a, T> {
     pub queries: &'a [f32],
@@ -45,7 +45,8 @@ pub(crate) struct Vectors<'a, T> {
     pub dim: usize,
 }
 
-/// 1 / |row| for each row, 0 for a row of zeros, and so for rows of no elements. Of rows and norms, the shorter list counts.
+/// For `rows [n, dim]`, row-major, writes 1 / |row| for each row into `norms [n]`; 0 for a row of zeros, and for all rows if
+/// `dim` is 0. If `rows` and `norms` have different numbers of rows, the smaller number counts.
 pub fn row_inverse_norms_cpu<T: Scalar>(rows: &[T], dim: usize, norms: &mut [f32]) {
     if dim == 0 {
         return norms.fill(0.0);
@@ -66,7 +67,7 @@ pub fn row_inverse_norms_cpu<T: Scalar>(rows: &[T], dim: usize, norms: &mut [f32
     }
 }
 
-/// Eight sums side by side, as a vector unit adds, and so with an eighth of the rounding of one sum.
+/// Eight sums at the same time, as a vector unit adds, and therefore with an eighth of the rounding error of one sum.
 pub(crate) fn square_sum(row: &[f32]) -> f32 {
     let mut sums = [0.0f32; 8];
     let chunks = row.chunks_exact(8);
@@ -79,10 +80,12 @@ pub(crate) fn square_sum(row: &[f32]) -> f32 {
     sums.iter().sum::<f32>() + rest
 }
 
-/// How products of rows are computed: queries, targets, elements of a row, and the result, row by row of the queries.
+/// A function that computes products of rows. Arguments: queries, targets, elements of a row, and the result, row by row of the
+/// queries.
 pub(crate) type Multiply = fn(&[f32], &[f32], usize, &mut Vec<f32>);
 
-/// The best `k` of the targets in `range` for each query, into rows of `k` that start `stride` apart in `scores` and `indices`.
+/// The best `k` of the targets in `range` for each query, written to rows of `k` that begin `stride` apart in `scores` and
+/// `indices`.
 pub(crate) fn best_of<T: Scalar>(
     multiply: Multiply,
     vectors: Vectors<'_, T>,
@@ -132,8 +135,8 @@ pub(crate) fn best_of<T: Scalar>(
 fn multiply(queries: &[f32], tile: &[f32], dim: usize, products: &mut Vec<f32>) {
     let (rows, columns) = (queries.len() / dim, tile.len() / dim);
     products.resize(rows * columns, 0.0);
-    // SAFETY: the three matrices have the sizes that their slices were cut to: `products` rows × columns in rows, `queries`
-    // rows × dim in rows, and the tile's transpose dim × columns in columns. `products` overlaps nothing, and is not read.
+    // SAFETY: the three matrices have the sizes of their slices: `products` is rows × columns, row-major, `queries` rows × dim,
+    // row-major, and the transposed tile dim × columns, column-major. `products` does not overlap the others, and is not read.
     unsafe {
         matrixmultiply::sgemm(
             rows,
@@ -154,7 +157,7 @@ fn multiply(queries: &[f32], tile: &[f32], dim: usize, products: &mut Vec<f32>) 
     }
 }
 
-/// Takes a row of products into a query's sorted list.
+/// Inserts a row of products into a query's sorted list.
 fn select(
     products: &[f32],
     norms: &[f32],
@@ -173,7 +176,8 @@ fn select(
     }
 }
 
-/// Puts a candidate into a sorted list if it belongs there. Candidates come with rising indices: an equal score stays behind.
+/// Inserts a candidate into a sorted list if it belongs there. Candidates come with ascending indices: an equal score stays
+/// behind.
 #[inline]
 pub(crate) fn insert(scores: &mut [f32], indices: &mut [u32], score: f32, index: u32) {
     let last = scores.len() - 1;
@@ -190,14 +194,15 @@ pub(crate) fn insert(scores: &mut [f32], indices: &mut [u32], score: f32, index:
     indices[place] = index;
 }
 
-/// The `k` targets of the highest cosine for each query: the CPU twin of [`CosineTopK`](super::CosineTopK), and its oracle.
+/// The `k` targets with the highest cosine for each query. This is the CPU reference of [`CosineTopK`](super::CosineTopK).
 ///
-/// `queries` and `targets` are rows of `dim` elements; `scores` and `indices` get rows of `k`, the highest cosine first, among
-/// equal ones the lower index. Runs on all threads of rayon's pool, and is done when it returns.
+/// The shapes are `queries [Q, dim]`, `targets [N, dim]`, `scores [Q, k]` and `indices [Q, k]`, row-major. The highest cosine
+/// comes first; for equal cosines the lower index comes first. It runs on all threads of rayon's pool, and is done when it
+/// returns.
 ///
 /// # Panics
-/// If the shapes do not fit: lengths that are no multiples of `dim`, `k` of 0 or more than the targets, outputs that are not
-/// queries × `k` long.
+/// If the shapes do not fit: a length is not a multiple of `dim`, `k` is 0 or more than the number of targets, or an output
+/// does not have Q × `k` elements.
 ///
 /// # Examples
 /// ```

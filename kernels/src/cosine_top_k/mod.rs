@@ -16,25 +16,25 @@ use half::f16;
 use parking_lot::Mutex;
 use std::mem::MaybeUninit;
 
-/// Queries and targets of a tile; cuda/cosine_top_k.cu has the same numbers.
+/// Queries and targets of a tile; cuda/cosine_top_k.cu uses the same numbers.
 const TILE: usize = 128;
 const THREADS: u32 = 256;
-/// The longest list: candidates are inserted one by one, which long lists make slow.
+/// The longest list: candidates are inserted one by one, which is slow for long lists.
 const LONGEST: usize = 1024;
-/// Chunks that are merged have 2 bytes each of the 48 KiB of shared memory that a block always gets.
+/// Each merged chunk needs 2 bytes of the 48 KiB of shared memory that a block always has.
 const MOST_CHUNKS: usize = 24 << 10;
 
-/// The longest row: the kernels count its stages, of 16 elements each, with 32 bits.
+/// The longest row: the kernels count its stages of 16 elements with 32 bits.
 const MOST_DIM: u64 = 16 * u32::MAX as u64;
 
-/// An element type of targets that the device has a kernel for.
+/// An element type of targets that has a kernel.
 pub trait TargetScalar: Scalar + cuda_um::Element + private::Sealed {}
 
 impl TargetScalar for f32 {}
 impl TargetScalar for f16 {}
 
 mod private {
-    /// Which of the kernels for two element types.
+    /// Selects one of the kernels for two element types.
     pub trait Sealed {
         const HALF: bool;
     }
@@ -46,7 +46,7 @@ mod private {
     }
 }
 
-/// The shapes of a batch: `queries` and `targets` are rows of `dim` elements, the results rows of `k`.
+/// The shapes of a batch: `queries [queries, dim]`, `targets [targets, dim]`, and results `[queries, k]`, all row-major.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopKShape {
     /// Rows of the queries.
@@ -55,7 +55,7 @@ pub struct TopKShape {
     pub targets: usize,
     /// Elements of a row.
     pub dim: usize,
-    /// Targets wanted for each query.
+    /// Length of the list of each query.
     pub k: usize,
 }
 
@@ -70,7 +70,7 @@ pub struct CosineTopK {
     target_norms: Workspace<f32>,
     part_scores: Workspace<f32>,
     part_indices: Workspace<u32>,
-    /// What inner products have for norms.
+    /// The norms for inner products: ones.
     ones: Mutex<Option<DeviceBuffer<f32>>>,
 }
 
@@ -96,17 +96,17 @@ impl SomeKernels {
     }
 }
 
-/// Queries that the filter gave up, as the device knows them.
+/// Queries that the filter passes to the fallback; only the device knows them.
 pub(crate) struct Fallback<'a> {
     pub kernels: &'a SomeKernels,
     pub queries: &'a DeviceBuffer<MaybeUninit<f32>>,
     pub query_norms: &'a DeviceBuffer<MaybeUninit<f32>>,
     pub target_norms: &'a DeviceBuffer<MaybeUninit<f32>>,
-    /// How many there are, then the rows of their results.
+    /// The number of these queries, then the rows of their results.
     pub some: &'a DeviceBuffer<MaybeUninit<u32>>,
 }
 
-/// Which of two kernels takes targets of this type.
+/// The index of the kernel for targets of this type.
 pub(crate) fn half_precision<T: TargetScalar>() -> usize {
     usize::from(<T as private::Sealed>::HALF)
 }
@@ -142,19 +142,22 @@ impl CosineTopK {
         )
     }
 
-    /// Enqueues the search: for each query the `k` targets of the highest cosine, into rows of `scores` and `indices`; the
-    /// highest first, among equal ones the lower index. Vectors need not be normalised. A row of zeros has cosine 0 with all;
-    /// a NaN never gets into a list, whose last places then hold −∞ and `u32::MAX`.
+    /// Enqueues the search for the `k` targets with the highest cosine for each query.
     ///
-    /// The score matrix is never written: device memory is needed for the norms and for a list a query and chunk of targets. It is
-    /// kept for the next launch.
+    /// The shapes are `queries [Q, D]`, `targets [N, D]`, `scores [Q, k]` and `indices [Q, k]`, row-major, with Q, N, D and k
+    /// from `shape`. `indices` are rows of `targets`. The highest cosine comes first; for equal cosines the lower index comes
+    /// first. Vectors need not be normalised. A row of zeros has cosine 0 with every row. A NaN is never in a list; the last
+    /// places of the list then hold −∞ and `u32::MAX`.
+    ///
+    /// The score matrix is never written. The launcher needs device memory for the norms, and for a list for each query and
+    /// chunk of targets. It keeps this memory for the next launch.
     ///
     /// # Ordering
-    /// Stream-ordered: enqueued when this returns, after whatever used the buffers before on any stream.
+    /// Stream-ordered: enqueued when this returns, after all earlier uses of the buffers on any stream.
     ///
     /// # Errors
-    /// A buffer's length does not fit the shape, `k` is 0, more than the targets or more than 1024, `dim` is 0 or more than
-    /// 16 × (2³² − 1), device memory is missing, or a launch fails.
+    /// The length of a buffer does not fit the shape, `k` is 0, more than the number of targets or more than 1024, `dim` is 0
+    /// or more than 16 × (2³² − 1), device memory is missing, or a launch fails.
     pub fn launch<T: TargetScalar>(
         &self,
         stream: &Stream,
@@ -175,8 +178,8 @@ impl CosineTopK {
         )
     }
 
-    /// The same for either metric.
-    #[allow(unsafe_code, reason = "launches kernels whose source is beside it")]
+    /// Like `launch`, for either metric.
+    #[allow(unsafe_code, reason = "launches kernels of this crate")]
     #[allow(clippy::too_many_arguments, reason = "as `launch`")]
     pub(crate) fn launch_as<T: TargetScalar>(
         &self,
@@ -208,8 +211,8 @@ impl CosineTopK {
             Metric::Cosine => {
                 let mut query_norms = self.query_norms.hold(query_count)?;
                 let mut target_norms = self.target_norms.hold(target_count)?;
-                // SAFETY: the arguments are those of the kernels in cuda/cosine_top_k.cu, which read the rows that the shape
-                // names and write a norm for each: the buffers' lengths were checked, or made for it.
+                // SAFETY: the arguments are those of the kernels in cuda/cosine_top_k.cu. They read the rows of the shape and
+                // write a norm for each. The lengths of the buffers were checked, or the buffers were allocated for this shape.
                 unsafe {
                     self.norms[0].launch(
                         stream,
@@ -235,7 +238,7 @@ impl CosineTopK {
                     ones.insert(DeviceBuffer::zeroed(&self.device, count)?)
                         .fill(1.0, stream)?;
                 }
-                let ones = ones.as_ref().expect("was made above");
+                let ones = ones.as_ref().expect("created above");
                 self.lists(
                     stream,
                     shape,
@@ -250,8 +253,8 @@ impl CosineTopK {
         }
     }
 
-    /// The lists, given the norms.
-    #[allow(unsafe_code, reason = "launches kernels whose source is beside it")]
+    /// Computes the lists from the norms.
+    #[allow(unsafe_code, reason = "launches kernels of this crate")]
     #[allow(clippy::too_many_arguments, reason = "as `launch`")]
     fn lists<N: KernelArg>(
         &self,
@@ -269,8 +272,8 @@ impl CosineTopK {
         let lists = shape.queries.saturating_mul(chunks).saturating_mul(shape.k);
         let mut part_scores = self.part_scores.hold(lists)?;
         let mut part_indices = self.part_indices.hold(lists)?;
-        // SAFETY: the arguments are those of the kernels in cuda/cosine_top_k.cu, which stay inside the rows that the shape
-        // names: every buffer's length was checked against it, or was made for it.
+        // SAFETY: the arguments are those of the kernels in cuda/cosine_top_k.cu, which stay inside the rows of the shape. The
+        // length of every buffer was checked, or the buffer was allocated for this shape.
         unsafe {
             self.partial[half].launch(
                 stream,
@@ -305,8 +308,8 @@ impl CosineTopK {
         Ok(())
     }
 
-    /// The lists of those of up to `shape.queries` queries that the filter gave up.
-    #[allow(unsafe_code, reason = "launches kernels whose source is beside it")]
+    /// Computes the lists of the fallback queries, at most `shape.queries`.
+    #[allow(unsafe_code, reason = "launches kernels of this crate")]
     pub(crate) fn launch_some<T: TargetScalar>(
         &self,
         stream: &Stream,
@@ -322,8 +325,8 @@ impl CosineTopK {
         let mut part_scores = self.part_scores.hold(lists)?;
         let mut part_indices = self.part_indices.hold(lists)?;
         let half = half_precision::<T>();
-        // SAFETY: as in `lists`, for no more queries than the shape has: the filter gives up each at most once, and its rows are
-        // those of the shape's results.
+        // SAFETY: as in `lists`, for no more queries than the shape has: each query goes to the fallback at most once, and its
+        // rows are rows of the shape's results.
         unsafe {
             fallback.kernels.partial[half].launch(
                 stream,
@@ -372,7 +375,8 @@ impl TopKShape {
                 allowed,
             })
         };
-        // A target's index is a u32, one value of which marks an open place; a grid has at most 2^31 - 1 blocks, here one a query.
+        // A target's index is a u32, and one value marks an empty place. A grid has at most 2^31 - 1 blocks, here one for each
+        // query.
         let most = (u32::MAX - 1) as usize;
         let most_queries = i32::MAX as usize;
         match self {
@@ -414,15 +418,15 @@ impl TopKShape {
         }
     }
 
-    /// Targets of a chunk, which are whole tiles, and chunks: blocks for each multiprocessor to have a few, and about as many tiles
-    /// as the others.
+    /// Targets of a chunk (a multiple of the tile), and number of chunks. Each multiprocessor gets a few blocks, and about the
+    /// same number of tiles.
     fn chunks(self, multiprocessors: usize) -> (usize, usize) {
         let (groups, tiles) = (self.queries.div_ceil(TILE), self.targets.div_ceil(TILE));
-        // Half of what is possible, since rounding may double it.
+        // Half of the possible number, because rounding may double it.
         let wanted = (4 * multiprocessors)
             .div_ceil(groups)
             .clamp(1, tiles.min(MOST_CHUNKS / 2));
-        // Long chunks are fewer; short ones, though not shorter than their list, may spread better.
+        // Long chunks are fewer. Short chunks may spread better, but they are not shorter than their list.
         let long = tiles.div_ceil(wanted);
         let short = (tiles / wanted).max(self.k.div_ceil(TILE)).min(long);
         let busiest = |tiles_each: usize| {
@@ -434,7 +438,7 @@ impl TopKShape {
     }
 }
 
-/// A warp a row.
+/// One warp for each row.
 pub(crate) fn warps(rows: usize) -> LaunchConfig {
     LaunchConfig {
         grid: [rows.div_ceil(8) as u32, 1, 1],
@@ -477,7 +481,8 @@ mod tests {
     #[test]
     fn chunks_spread_over_the_multiprocessors() {
         assert_eq!(chunks(132, 1000, 1000, 10), (TILE, 8));
-        // Of two tiles there would be 320 blocks, three on some multiprocessors: six tiles. Here they have five.
+        // With two tiles in a chunk there would be 320 blocks, and some multiprocessors would have three: six tiles. With one
+        // tile they have five.
         assert_eq!(chunks(132, 1000, 10_000, 10), (TILE, 79));
         assert_eq!(chunks(132, 1000, 10_000, 1000), (2 * TILE, 40));
         assert_eq!(chunks(132, 1000, 100_000, 10), (12 * TILE, 66));

@@ -1,4 +1,4 @@
-//! The kernels as the simulator runs them.
+//! The CPU references of the kernels, for the simulator.
 
 use super::cpu::{NONE, Scalar, Vectors, best_of, insert, row_inverse_norms_cpu};
 use crate::chain;
@@ -19,7 +19,7 @@ pub(crate) fn partial<T: Scalar>(launch: &mut LaunchContext<'_>) -> Result<(), T
     lists::<T>(launch, query_count)
 }
 
-/// For as many queries as the device knows.
+/// For the number of queries in device memory.
 pub(crate) fn partial_some<T: Scalar>(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
     let query_count = launch.slice::<u32>(6, 1)?[0] as usize;
     if query_count == 0 {
@@ -28,7 +28,7 @@ pub(crate) fn partial_some<T: Scalar>(launch: &mut LaunchContext<'_>) -> Result<
     lists::<T>(launch, query_count)
 }
 
-/// To the bit what the kernel computes, given the norms.
+/// Bit for bit the result of the kernel, from the norms.
 fn lists<T: Scalar>(launch: &mut LaunchContext<'_>, query_count: usize) -> Result<(), TwinError> {
     let size = |index| launch.value::<u64>(index).map(|value| value as usize);
     let (target_count, dim, chunk) = (size(7)?, size(8)?, size(9)?);
@@ -64,7 +64,7 @@ pub(crate) fn merge(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
     merge_into(launch, &rows, 4)
 }
 
-/// For as many queries as the device knows, into the rows that it knows.
+/// For the number of queries in device memory, into the rows that are also there.
 pub(crate) fn merge_some(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
     let some = launch.slice::<u32>(4, 1 + launch.grid()[0] as usize)?;
     merge_into(launch, &some[1..=some[0] as usize], 5)

@@ -1,11 +1,11 @@
-//! How far the filter's scores may be from the exact ones: the arithmetic of docs/exact-search.md, in the host's part and as the
-//! reference of the device's.
+//! The largest difference between the filter's scores and the exact scores: the arithmetic of docs/exact-search.md, for the
+//! host's part and as the CPU reference of the device's part.
 
 use super::Metric;
 
-/// Longest row for which the filter is used: the bound's terms grow with it.
+/// Longest row for which the filter is used: the bound grows with the length.
 pub(crate) const LONGEST_ROW: usize = 1 << 16;
-/// Elements of a tile; rows are filled up with zeros to a multiple.
+/// Elements of a tile; rows are padded with zeros to a multiple of it.
 pub(crate) const TILE_K: usize = 64;
 
 /// Unit roundoff of single precision.
@@ -14,23 +14,23 @@ const UNIT: f64 = 1.0 / (1u64 << 24) as f64;
 /// The constants of the bound for rows of one length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bound {
-    /// Rounding of both sums, as a share of the product of the rows' sizes: the tensor cores' and the exact score's.
+    /// Rounding of both sums, of the tensor cores and of the exact score, relative to the product of the rows' sizes.
     pub kappa: f32,
-    /// Underflow.
+    /// The effect of underflow.
     pub tiny: f32,
-    /// What a computed norm is multiplied by to be no less than the norm.
+    /// Factor that makes a computed norm at least as large as the real norm.
     pub grow: f32,
 }
 
-/// What is known of a row y, scaled by its inverse norm, and of y′, as the tiles hold it: `size` ≥ ‖y‖ and ‖y′‖, `error` ≥ ‖y − y′‖; the
-/// error of a special row is infinite. In memory the two numbers of the kernels' `float2`.
+/// Bounds of a row y, scaled by its inverse norm, and of y′, the row in the tiles: `size` ≥ ‖y‖ and ‖y′‖, `error` ≥ ‖y − y′‖.
+/// The error of a special row is infinite. In memory they are the two numbers of the kernels' `float2`.
 pub(crate) type RowBound = [f32; 2];
 
 impl Bound {
     pub(crate) fn new(dim: usize, metric: Metric) -> Self {
         let padded = dim.next_multiple_of(TILE_K) as f64;
-        // Tensor cores add blocks of at least four products to the accumulator, aligned to the largest and truncated at 2^-23 of it: at
-        // most 1.5 times 2^-23 a product. Twice that.
+        // Tensor cores add blocks of at least four products to the accumulator, aligned to the largest and truncated at 2^-23
+        // of it: at most 1.5 times 2^-23 for each product. This uses twice that value.
         let tensor_cores = 3.0 * padded * 2.0 * UNIT;
         let operations = padded + 2.0;
         let exact = operations * UNIT / (1.0 - operations * UNIT);
@@ -51,7 +51,7 @@ impl Bound {
 mod reference {
     use super::{Bound, Metric, RowBound, up};
 
-    /// Squared norms beyond these are special.
+    /// Rows with squared norms outside of these limits are special.
     const LEAST: f32 = f32::from_bits((127 - 80) << 23);
     const MOST: f32 = f32::from_bits((127 + 120) << 23);
 
@@ -62,7 +62,7 @@ mod reference {
             fma_up(query[0], target[1], fma_up(slope, target[0], self.tiny))
         }
 
-        /// The bound of a row with this norm and these computed sums of squares, of its elements and of its errors.
+        /// The bound of a row from its norm and the computed sums of squares of its elements and of its errors.
         pub(crate) fn row(self, norm: f32, squares: f32, errors: f32) -> RowBound {
             let tiniest = 2f32.powi(-60);
             let error = fma_up(up(f64::from(errors).sqrt()), self.grow, tiniest);
@@ -75,7 +75,7 @@ mod reference {
         }
     }
 
-    /// Whether the bound does not hold for a row with this computed sum of squares, unless all its elements are zero.
+    /// True if the bound does not hold for a row with this computed sum of squares, unless all its elements are zero.
     pub(crate) fn is_special(squares: f32, metric: Metric) -> bool {
         let large_enough = metric == Metric::InnerProduct || squares >= LEAST;
         !(squares <= MOST && large_enough)
@@ -100,7 +100,7 @@ mod reference {
 #[cfg(any(feature = "sim", test))]
 pub(crate) use reference::{is_special, minus_down, plus_up};
 
-/// A single-precision number no less than `value`, whose own rounding may have gone down.
+/// A single-precision number that is at least `value`, even if `value` was rounded down.
 fn up(value: f64) -> f32 {
     let value = if value == 0.0 || value.is_infinite() {
         value

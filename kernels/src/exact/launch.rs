@@ -10,7 +10,7 @@ use crate::cosine_top_k::{Fallback, TargetScalar, TopKShape, half_precision, war
 use crate::error::{KernelError, Result, length};
 use cuda_um::{Arguments, LaunchConfig, Stream, View, ViewMut};
 
-/// Groups of targets of which the sample keeps the best, in a block.
+/// Groups of targets in a block; the sample keeps the best of each group.
 const GROUPS: usize = 16;
 
 /// The buffers of a launch.
@@ -20,22 +20,23 @@ pub struct SearchBuffers<'a, T> {
     pub queries: View<'a, f32>,
     /// `[targets, dim]`, row-major.
     pub targets: View<'a, T>,
-    /// `[queries, k]`: the highest first, among equal ones the lower index; places that no target fills have −∞.
+    /// `[queries, k]`, row-major: the highest first, for equal scores the lower index first; places without a target have −∞.
     pub scores: ViewMut<'a, f32>,
-    /// `[queries, k]`: the rows of targets; places that no target fills have `u32::MAX`.
+    /// `[queries, k]`, row-major: rows of `targets`; places without a target have `u32::MAX`.
     pub indices: ViewMut<'a, u32>,
 }
 
 impl ExactTopK {
-    /// Enqueues the search: for each query the `k` targets of the highest score. Targets are converted for the filter first, if there is
-    /// one; keep [`PreparedTargets`] where the same targets are searched again.
+    /// Enqueues the search for the `k` targets with the highest score for each query. The shapes are those of
+    /// [`SearchBuffers`], with `shape` giving the sizes. If a filter is used, the targets are first converted for it. To search
+    /// the same targets again, keep [`PreparedTargets`].
     ///
     /// # Ordering
-    /// Stream-ordered: enqueued when this returns, after whatever used the buffers before on any stream.
+    /// Stream-ordered: enqueued when this returns, after all earlier uses of the buffers on any stream.
     ///
     /// # Errors
-    /// A buffer's length does not fit the shape, `k` is 0, more than the targets or more than 1024, a filter is asked for that the
-    /// device does not have, device memory is missing, or a launch fails.
+    /// The length of a buffer does not fit the shape, `k` is 0, more than the number of targets or more than 1024, the device
+    /// does not have the requested filter, device memory is missing, or a launch fails.
     pub fn launch<T: TargetScalar>(
         &self,
         stream: &Stream,
@@ -57,7 +58,7 @@ impl ExactTopK {
         }
         let mut fresh = self.fresh.lock();
         let (rows, dim) = (shape.targets, shape.dim);
-        // What does not fit goes first: both together may be more than there is.
+        // A copy that is too small is freed first: there may be no memory for both.
         let kept = fresh
             .take()
             .filter(|targets| targets.fits(rows, dim, metric, format));
@@ -78,13 +79,13 @@ impl ExactTopK {
         Ok(path(kernels, format, reason))
     }
 
-    /// The same with targets that were prepared, of which `targets` are still the exact rows: wherever a kernel can read them.
+    /// The same with prepared targets. `targets` must still be their exact rows, in any memory that a kernel can read.
     ///
     /// # Ordering
     /// As [`launch`](Self::launch).
     ///
     /// # Errors
-    /// As [`launch`](Self::launch), or the shape is another one than the prepared targets'.
+    /// As [`launch`](Self::launch), or the shape differs from that of the prepared targets.
     pub fn launch_prepared<T: TargetScalar>(
         &self,
         stream: &Stream,
@@ -126,7 +127,7 @@ impl ExactTopK {
         })
     }
 
-    #[allow(unsafe_code, reason = "launches kernels whose source is beside it")]
+    #[allow(unsafe_code, reason = "launches kernels of this crate")]
     fn filtered<T: TargetScalar>(
         &self,
         stream: &Stream,
@@ -176,7 +177,7 @@ impl ExactTopK {
             let queries = queries.slice(first * dim..(first + count) * dim)?;
             let results = first * k..(first + count) * k;
             let groups = count.div_ceil(TILE);
-            // As many blocks as run at once; each takes its share.
+            // As many blocks as can run at once; each processes its share.
             let persistent = |tiles: usize| {
                 block(
                     multiprocessors.min(groups * tiles),
@@ -184,11 +185,11 @@ impl ExactTopK {
                     modules.support.filter_bytes(),
                 )
             };
-            // SAFETY: the arguments are those of the kernels in cuda/exact_top_k.cu and cuda/exact_filter*.cu. Every workspace was made
-            // for `most` queries, which `count` does not exceed, and the prepared targets for all of theirs; the caller's
-            // buffers have the lengths of the shape. Sampled and filtered blocks are those below `tiles`: of the sample by the
-            // plan, of the two filters together by their periods. Candidates are targets, since the filter compares with their
-            // number.
+            // SAFETY: the arguments are those of the kernels in cuda/exact_top_k.cu and cuda/exact_filter*.cu. Every workspace
+            // was made for `most` queries, and `count` does not exceed this number; the prepared targets were made for all
+            // their rows; the caller's buffers have the lengths of the shape. Sampled and filtered blocks are below `tiles`:
+            // those of the sample because of the plan, those of the two filters because of their periods. Candidates are valid
+            // targets, because the filter compares with the number of targets.
             unsafe {
                 modules.prepare[0][format].launch(
                     stream,

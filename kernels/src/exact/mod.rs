@@ -1,6 +1,6 @@
-//! Exact top-k through a filter on tensor cores: lists equal to [`CosineTopK`]'s to the bit, several times as fast.
+//! Exact top-k through a filter on tensor cores: lists bit-identical to those of [`CosineTopK`], several times as fast.
 //!
-//! `docs/exact-search.md` has the method, and the proof that nothing is lost.
+//! `docs/exact-search.md` describes the method and proves that no result is lost.
 
 pub(crate) mod bound;
 mod launch;
@@ -26,7 +26,7 @@ use modules::{Modules, Support};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// What is compared.
+/// The similarity measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Metric {
     /// The rows' cosine.
@@ -37,22 +37,22 @@ pub enum Metric {
 
 /// Exact top-k of each query, loaded on a device.
 ///
-/// The filter multiplies rows in 16 bits on tensor cores and keeps the few targets that may belong to a list, by a proved bound on its
-/// error. These are scored in single precision in the order of operations of [`CosineTopK`], so that lists are equal to its lists
-/// to the bit. Queries for which too many targets are left (duplicates, clusters, zero rows) go through its kernel; [`Self::counts`] says
-/// how many did.
+/// The filter multiplies rows in 16 bits on tensor cores. A proved bound on its error selects the few targets that may belong
+/// to a list. Only these are scored in single precision, in the order of operations of [`CosineTopK`], so that the lists are
+/// bit-identical to its lists. Queries with too many remaining targets (duplicates, clusters, zero rows) go through the kernel
+/// of [`CosineTopK`]; [`Self::counts`] returns their number.
 ///
-/// Without tensor cores of compute capability 8.0, for few targets, or with [`Filter::Off`] everything goes through that kernel;
-/// each launch returns the [`Path`] that it took.
+/// Without tensor cores of compute capability 8.0, for few targets, or with [`Filter::Off`], all queries go through that
+/// kernel. Each launch returns the [`Path`] that it took.
 #[derive(Debug)]
 pub struct ExactTopK {
     device: Device,
     basic: CosineTopK,
     support: std::result::Result<Support, String>,
-    /// Loaded when they are needed first.
+    /// Loaded at their first use.
     modules: Mutex<Option<Arc<Modules>>>,
     room: Room,
-    /// Targets of launches without prepared ones.
+    /// The converted targets of launches without prepared ones.
     fresh: Mutex<Option<PreparedTargets>>,
     sums: Mutex<DeviceBuffer<u64>>,
 }
@@ -91,10 +91,10 @@ impl Room {
     }
 }
 
-/// What the filter did in all launches so far.
+/// Sums over all launches so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SearchCounts {
-    /// Queries that went through [`CosineTopK`]'s kernel after all.
+    /// Queries that went through [`CosineTopK`]'s kernel.
     pub fallback_queries: u64,
     /// Targets that the filter kept.
     pub candidates: u64,
@@ -103,7 +103,7 @@ pub struct SearchCounts {
 }
 
 impl SearchCounts {
-    /// What was added since `before`.
+    /// The difference to `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {
@@ -115,11 +115,11 @@ impl SearchCounts {
 }
 
 impl ExactTopK {
-    /// Loads the kernel without a filter, and finds out which filter the device can run. Its kernels are loaded by the first launch that
-    /// uses them: the driver compiles them, which takes seconds the first time, and keeps the result.
+    /// Loads the kernel without a filter, and selects the filter that the device can run. The filter's kernels are loaded by
+    /// the first launch that uses them: the driver compiles them, which takes seconds the first time, and caches the result.
     ///
     /// # Errors
-    /// The device refuses a module that it should take, or memory is missing.
+    /// The device refuses a module that it should support, or memory is missing.
     pub fn load(device: &Device) -> Result<Self> {
         Ok(Self {
             device: device.clone(),
@@ -137,10 +137,10 @@ impl ExactTopK {
         &self.basic
     }
 
-    /// Which kernels filter on this device, or why none do.
+    /// The filter kernels for this device.
     ///
     /// # Errors
-    /// The reason, in words.
+    /// The reason, as text, if the device has none.
     pub fn kernels(&self) -> std::result::Result<FilterKernels, &str> {
         match &self.support {
             Ok(support) => Ok(support.kernels),
@@ -148,7 +148,7 @@ impl ExactTopK {
         }
     }
 
-    /// The filter's kernels, loaded now if they are not yet.
+    /// The filter's kernels; loads them if necessary.
     fn modules(&self) -> Result<Arc<Modules>> {
         let support = self
             .support
@@ -162,7 +162,7 @@ impl ExactTopK {
         Ok(Arc::clone(modules.insert(loaded)))
     }
 
-    /// What the filter did in all launches so far. Waits for them.
+    /// The sums over all launches so far. Waits for the launches.
     ///
     /// # Errors
     /// The copy fails.

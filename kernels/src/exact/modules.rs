@@ -1,4 +1,4 @@
-//! The filter's kernels: which of them a device can run, and loading those.
+//! The filter's kernels: selects those that a device can run, and loads them.
 
 use super::tiles::Format;
 use crate::cosine_top_k::SomeKernels;
@@ -7,11 +7,11 @@ use cuda_um::{Device, Kernel, Module};
 
 /// A stage of the filter's loads: tiles of 128 queries and of 256 targets.
 const STAGE_BYTES: u32 = 3 * 128 * 64 * 2;
-/// Shared memory that the filter's kernels declare themselves, at most.
+/// Limit on the shared memory that the filter's kernels declare.
 const DECLARED_BYTES: u32 = 7 << 10;
-/// What the kernels for compute capability 8.0 declare.
+/// Shared memory that the kernels for compute capability 8.0 declare.
 const DECLARED_BYTES_80: u32 = 3 << 10;
-/// Shared memory of the rescoring kernel: elements of 64 rows and of a query, and 12 bytes a survivor.
+/// Shared memory of the rescoring kernel: elements of 64 rows and of a query, and 12 bytes for each survivor.
 const ROWS_BYTES: u32 = 65 * 132 * 4;
 
 /// The filter's kernels.
@@ -36,7 +36,7 @@ impl FilterKernels {
 /// Kernels for targets in single and in half precision.
 type Both = [Kernel; 2];
 
-/// What a device can run.
+/// The kernels that a device can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Support {
     pub kernels: FilterKernels,
@@ -45,7 +45,7 @@ pub(super) struct Support {
 }
 
 impl Support {
-    /// The best that the device can run, or why it can run none.
+    /// The best kernels that the device can run, or the reason why it can run none.
     pub fn of(device: &Device) -> Result<std::result::Result<Self, String>> {
         let (major, minor) = device.capabilities().compute_capability;
         if major < 8 {

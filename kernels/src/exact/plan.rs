@@ -1,4 +1,4 @@
-//! Whether the filter is used, and with which numbers.
+//! Decides if the filter is used, and chooses its parameters.
 
 use super::bound::LONGEST_ROW;
 use super::modules::FilterKernels;
@@ -6,23 +6,23 @@ use super::tiles::{BLOCK, Format};
 use super::{ExactTopK, Metric};
 use crate::cosine_top_k::TopKShape;
 
-/// Special rows that are scored for every query; with more of them, nothing is filtered.
+/// Limit on special rows, which are scored for every query; with more of them, nothing is filtered.
 pub(super) const MOST_SPECIAL: usize = 256;
-/// Survivors that one block can score.
+/// Limit on survivors that one block can score.
 pub(super) const MOST_SURVIVORS: usize = 4096;
-/// Fewer targets, or less work, than this is not worth the filter's launches, of which there are ten.
+/// For fewer targets, or less work, the ten launches of the filter take too long.
 const FEWEST_TARGETS: usize = 16 << 10;
 const LEAST_PRODUCTS: u64 = 1 << 30;
-/// Of every so many blocks of targets one is filtered first, for a better threshold.
+/// One of every `PERIOD` blocks of targets is filtered first, for a better threshold.
 const PERIOD: usize = 8;
 
-/// The filter that a caller asks for.
+/// The filter that a caller requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Filter {
-    /// Where it is expected to pay: half precision for cosines, bf16 for inner products.
+    /// Chosen by the expected time: half precision for cosines, bf16 for inner products.
     #[default]
     Auto,
-    /// None: every pair in single precision.
+    /// No filter: every pair is scored in single precision.
     Off,
     /// Rows rounded to bf16.
     Bf16,
@@ -30,28 +30,28 @@ pub enum Filter {
     F16,
 }
 
-/// How a launch searched, and why so.
+/// The method of a launch, and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     /// The filter's kernels and format; `None`: every pair was scored in single precision.
     pub filter: Option<(FilterKernels, Format)>,
-    /// Why, in words.
+    /// The reason, as text.
     pub reason: String,
 }
 
-/// The numbers of a launch with a filter.
+/// The parameters of a launch with a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     /// Queries of one pass.
     pub batch: usize,
     /// Candidates kept for a query.
     pub capacity: usize,
-    /// Candidates that may be left to score; they are sorted, and so a power of two.
+    /// Limit on candidates that remain to be scored. They are sorted, so it is a power of two.
     pub survivors: usize,
-    /// Blocks of targets in the sample, each `period` blocks after the one before.
+    /// Blocks of targets in the sample; two of them are `period` blocks apart.
     pub sampled: usize,
     pub period: usize,
-    /// Blocks of targets that are filtered first, one of every so many; 0: all at once.
+    /// One of every `first_of` blocks of targets is filtered first; 0: all blocks at once.
     pub first_of: usize,
 }
 
@@ -59,8 +59,8 @@ impl Plan {
     pub fn new(shape: TopKShape) -> Self {
         let TopKShape { targets, k, .. } = shape;
         let blocks = targets.div_ceil(BLOCK);
-        // At least four groups of targets for each place of a list; of many targets a share that grows with the list, so that what
-        // the first filter keeps fits.
+        // At least four groups of targets for each place of a list. With many targets the share grows with the list, so that
+        // the candidates of the first filter fit.
         let share = if k <= 64 { 64 } else { 32 };
         let wanted = k.div_ceil(4).max(blocks.div_ceil(share)).clamp(1, blocks);
         let period = blocks / wanted;
@@ -76,7 +76,7 @@ impl Plan {
 }
 
 impl ExactTopK {
-    /// The format to filter with, or why there is none.
+    /// The format of the filter, or the reason why no filter is used.
     pub(super) fn choose(
         &self,
         filter: Filter,
@@ -95,8 +95,8 @@ impl ExactTopK {
         };
         match filter {
             Filter::Off => Err("the filter is off".to_owned()),
-            Filter::Bf16 => Ok((kernels, Format::Bf16, "asked for")),
-            Filter::F16 => Ok((kernels, Format::F16, "asked for")),
+            Filter::Bf16 => Ok((kernels, Format::Bf16, "requested")),
+            Filter::F16 => Ok((kernels, Format::F16, "requested")),
             Filter::Auto => match too_small(shape) {
                 Some(reason) => Err(reason),
                 None => Ok((kernels, usual, "chosen for the shape")),

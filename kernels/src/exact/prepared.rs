@@ -10,11 +10,12 @@ use crate::error::{KernelError, Result, length};
 use cuda_um::{Device, DeviceBuffer, Stream, View};
 use std::mem::MaybeUninit;
 
-/// Targets converted once to the filter's form, for repeated searches: the scaled rows in 16 bits, their inverse norms, and bounds on
-/// what was rounded away. About half the bytes of rows in single precision, in device memory.
+/// Targets `[rows, dim]` that were converted to the filter's form for repeated searches: the scaled rows in 16 bits, their
+/// inverse norms, and bounds on the rounding errors. They need about half the bytes of rows in single precision, in device
+/// memory.
 ///
-/// The rows themselves are still needed, wherever a kernel can read them (device, unified or pinned memory): a search reads the few that
-/// it scores in single precision. Made by [`ExactTopK::prepare`].
+/// The original rows are still needed, in any memory that a kernel can read (device, unified or pinned memory): a search reads
+/// the few rows that it scores in single precision. Made by [`ExactTopK::prepare`].
 #[derive(Debug)]
 pub struct PreparedTargets {
     pub(super) rows: usize,
@@ -25,7 +26,7 @@ pub struct PreparedTargets {
     pub(super) tiles: DeviceBuffer<MaybeUninit<u16>>,
     pub(super) bounds: DeviceBuffer<MaybeUninit<RowBound>>,
     pub(super) tile_bounds: DeviceBuffer<MaybeUninit<RowBound>>,
-    /// How many rows are special, then which.
+    /// The number of special rows, then their indices.
     pub(super) specials: DeviceBuffer<MaybeUninit<u32>>,
 }
 
@@ -40,7 +41,7 @@ impl PreparedTargets {
         self.dim
     }
 
-    /// What they are prepared for.
+    /// The metric for which they were prepared.
     pub fn metric(&self) -> Metric {
         self.metric
     }
@@ -50,7 +51,7 @@ impl PreparedTargets {
         self.format
     }
 
-    /// Bytes of device memory that they take.
+    /// Their size in device memory, in bytes.
     pub fn size_bytes(&self) -> usize {
         self.norms.size_bytes()
             + self.tiles.size_bytes()
@@ -80,13 +81,13 @@ impl PreparedTargets {
         })
     }
 
-    /// Whether it can be used for other rows, too.
+    /// True if the memory can be used for rows of this shape, metric and format.
     pub(super) fn fits(&self, rows: usize, dim: usize, metric: Metric, format: Format) -> bool {
         (self.rows, self.dim, self.metric, self.format) == (rows, dim, metric, format)
     }
 
     /// Enqueues the conversion of rows from `first` on.
-    #[allow(unsafe_code, reason = "launches kernels whose source is beside it")]
+    #[allow(unsafe_code, reason = "launches kernels of this crate")]
     pub(super) fn convert<T: TargetScalar>(
         &mut self,
         modules: &Modules,
@@ -95,7 +96,7 @@ impl PreparedTargets {
         rows: View<'_, T>,
     ) -> Result<()> {
         let given = rows.len() / self.dim;
-        // With the last row, those beyond the end are converted, too: to zeros.
+        // With the last row, the rows beyond the end are also converted, to zeros.
         let count = match first + given {
             end if end == self.rows => self.rows.next_multiple_of(BLOCK) - first,
             _ => given,
@@ -103,9 +104,9 @@ impl PreparedTargets {
         let bound = Bound::new(self.dim, self.metric);
         let prepare = &modules.prepare[half_precision::<T>()][self.format as usize];
         let tiles = self.rows.div_ceil(BLOCK);
-        // SAFETY: the arguments are those of the kernels in cuda/exact_top_k.cu. They write rows `first` to `first + count`, and bounds of
-        // `tiles` blocks: `room` made the buffers for all rows, filled up to whole blocks. `rows` holds the first `given`
-        // of them, which are all those before the end.
+        // SAFETY: the arguments are those of the kernels in cuda/exact_top_k.cu. They write rows `first` to `first + count`,
+        // and bounds of `tiles` blocks: `room` allocated the buffers for all rows, padded to whole blocks. `rows` holds the
+        // first `given` rows, which are all rows before the end.
         unsafe {
             prepare.launch(
                 stream,
@@ -142,14 +143,15 @@ impl PreparedTargets {
 }
 
 impl ExactTopK {
-    /// Enqueues the conversion of targets, rows of `dim` elements, for searches with [`launch_prepared`](Self::launch_prepared).
+    /// Enqueues the conversion of targets `rows [N, dim]`, row-major, for searches with
+    /// [`launch_prepared`](Self::launch_prepared).
     ///
     /// # Ordering
-    /// Stream-ordered: enqueued when this returns, after whatever used the rows before on any stream.
+    /// Stream-ordered: enqueued when this returns, after all earlier uses of the rows on any stream.
     ///
     /// # Errors
-    /// The device has no tensor cores for the filter, rows are not whole, too long, or too many, device memory is missing, or a
-    /// launch fails.
+    /// The device has no tensor cores for the filter, the length of `rows` is not a multiple of `dim`, rows are too long or too
+    /// many, device memory is missing, or a launch fails.
     pub fn prepare<T: TargetScalar>(
         &self,
         stream: &Stream,
@@ -182,13 +184,13 @@ impl ExactTopK {
         Ok(prepared)
     }
 
-    /// Enqueues the conversion of rows that have changed, from row `first` on.
+    /// Enqueues the conversion of changed `rows [n, dim]`, row-major, which replace rows `first` to `first + n`.
     ///
     /// # Ordering
-    /// Stream-ordered: enqueued when this returns, after searches with them on any stream.
+    /// Stream-ordered: enqueued when this returns, after earlier searches with these targets on any stream.
     ///
     /// # Errors
-    /// The rows are not whole, there are not as many, or a launch fails.
+    /// The length of `rows` is not a multiple of `dim`, there are fewer prepared rows, or a launch fails.
     pub fn update<T: TargetScalar>(
         &self,
         stream: &Stream,
@@ -214,7 +216,7 @@ impl ExactTopK {
     }
 }
 
-/// Queries in whole tiles.
+/// The number of queries, rounded up to whole tiles.
 pub(super) fn padded_queries(queries: usize) -> usize {
     queries.next_multiple_of(TILE)
 }

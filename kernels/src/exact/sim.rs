@@ -1,4 +1,4 @@
-//! The exact search's kernels as the simulator runs them: CPU references, with the same bounds, and lists to the same bit.
+//! The exact search's kernels for the simulator: CPU references with the same bounds, and bit-identical lists.
 
 use super::Metric;
 use super::bound::{Bound, RowBound, TILE_K, is_special, minus_down, plus_up};
@@ -12,17 +12,20 @@ use std::time::Duration;
 
 type Outcome = Result<(), TwinError>;
 
-/// Targets of which the sample keeps the best.
+/// Group of targets; the sample keeps the best of each.
 const GROUP: usize = 16;
 const GROUPS: usize = BLOCK / GROUP;
-/// What the tensor cores of an H200 do in a second in these kernels, as measured: operations.
+/// Operations a second of the tensor cores of an H200 in these kernels, as measured.
 const RATE: f64 = 6e14;
 
-#[allow(unsafe_code, reason = "vouches for the references of these kernels")]
-// One copy, so that each reference has one address.
+#[allow(
+    unsafe_code,
+    reason = "guarantees that the references match their kernels"
+)]
+// Only one copy, so that each reference has one address.
 #[inline(never)]
 pub(crate) fn register() {
-    // SAFETY: each reference reads and writes what its kernel does, whose source is beside its launcher, for the same parameters.
+    // SAFETY: each reference reads and writes the same memory as its kernel, with the same parameters.
     unsafe {
         register_kernel("exact_prepare_f32_bf16", |l| {
             prepare::<f32>(l, Format::Bf16)
@@ -98,7 +101,8 @@ fn prepare<T: Scalar>(launch: &mut LaunchContext<'_>, format: Format) -> Outcome
         for (element, value) in row.iter().enumerate() {
             let bits = format.narrow(value * norm);
             tiles[place(first + at, element, blocks)] = bits;
-            // Exact, and so the same as one fused multiply-add but for its last rounding, which `grow` has room for.
+            // This is exact, and therefore equal to one fused multiply-add except for the last rounding. `grow` covers the
+            // difference.
             let error =
                 (f64::from(*value) * f64::from(norm) - f64::from(format.widen(bits))) as f32;
             errors += error * error;
@@ -131,7 +135,8 @@ fn tile_bounds(launch: &mut LaunchContext<'_>) -> Outcome {
     Ok(())
 }
 
-/// The i-th block of targets of a launch: all of them, every period-th, or (minus the period) all others.
+/// The i-th block of targets of a launch: of all blocks, of every period-th block, or (if the period is negative) of all
+/// others.
 fn tile_at(i: usize, period: i32) -> usize {
     match period {
         0 => i,
@@ -140,7 +145,7 @@ fn tile_at(i: usize, period: i32) -> usize {
     }
 }
 
-/// Rows of tiles, widened.
+/// Rows of tiles, converted to single precision.
 fn rows_of(tiles: &[u16], rows: std::ops::Range<usize>, blocks: usize, format: Format) -> Vec<f32> {
     let dim = blocks * TILE_K;
     rows.flat_map(|row| (0..dim).map(move |element| (row, element)))
@@ -148,7 +153,7 @@ fn rows_of(tiles: &[u16], rows: std::ops::Range<usize>, blocks: usize, format: F
         .collect()
 }
 
-/// The filter's scores of all queries with a block of targets, and how long the tensor cores need.
+/// The filter's scores of all queries with a block of targets, and the time that the tensor cores need.
 struct Scores<'a> {
     queries: Vec<f32>,
     targets: &'a [u16],
@@ -267,7 +272,7 @@ fn filter(launch: &mut LaunchContext<'_>, format: Format) -> Outcome {
     Ok(())
 }
 
-/// The k-th largest, if there are as many.
+/// The k-th largest, if there are at least k.
 fn kth(mut numbers: Vec<f32>, k: usize) -> Option<f32> {
     (numbers.len() >= k).then(|| {
         *numbers
@@ -300,7 +305,7 @@ fn thresholds(launch: &mut LaunchContext<'_>) -> Outcome {
     Ok(())
 }
 
-/// Bounds of targets up to the last of the candidates; the kernels are not told how many targets there are.
+/// Bounds of targets up to the last candidate; the kernels do not get the number of targets.
 fn target_bounds<'a>(
     launch: &LaunchContext<'a>,
     index: usize,
@@ -317,7 +322,7 @@ fn target_bounds<'a>(
     )
 }
 
-/// The k-th best of what is surely not above the candidates' exact scores.
+/// The k-th best of the lower bounds of the candidates' exact scores.
 fn low(
     kept: &[[u32; 2]],
     bounds: &[RowBound],
@@ -393,7 +398,7 @@ fn rescore<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome {
             });
             let mut targets: Vec<u32> = may_belong.map(|[target, _]| *target).collect();
             targets.extend(&specials[1..1 + special_count]);
-            // Candidates go into a list with rising indices.
+            // Candidates enter a list with ascending indices.
             targets.sort_unstable();
             list = (targets.len() <= most).then_some(targets);
         }

@@ -1,4 +1,4 @@
-//! Rows in 16 bits, in the tiles that the filter loads as they lie; kernels/cuda/exact.cuh has the same numbers.
+//! Rows in 16 bits, in the layout of the filter's tiles; kernels/cuda/exact.cuh uses the same numbers.
 
 use super::Filter;
 use super::bound::TILE_K;
@@ -19,7 +19,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// `bf16` or `f16`, as the kernels' names end.
+    /// `bf16` or `f16`: the ending of the kernels' names.
     pub fn name(self) -> &'static str {
         match self {
             Self::Bf16 => "bf16",
@@ -27,7 +27,7 @@ impl Format {
         }
     }
 
-    /// What is asked for, as a filter.
+    /// The filter with this format.
     pub(crate) fn filter(self) -> Filter {
         match self {
             Self::Bf16 => Filter::Bf16,
@@ -54,13 +54,14 @@ impl Format {
     }
 }
 
-/// 16-bit numbers that `rows` rows of `dim` elements take, in whole tiles.
+/// Number of 16-bit numbers for `rows` rows of `dim` elements, in whole tiles.
 pub(crate) fn room(rows: usize, dim: usize) -> usize {
     rows.next_multiple_of(TILE)
         .saturating_mul(dim.next_multiple_of(TILE_K))
 }
 
-/// Where an element lies. Of a row's 128 bytes in a tile, the groups of eight elements are swapped by the row.
+/// The position of an element. Within the 128 bytes of a row in a tile, groups of eight elements are swapped depending on the
+/// row.
 #[cfg(any(test, feature = "sim"))]
 pub(crate) fn place(row: usize, element: usize, blocks: usize) -> usize {
     let tile = row / TILE * blocks + element / TILE_K;

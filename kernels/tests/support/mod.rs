@@ -1,20 +1,20 @@
-//! The runtime that the tests run on, and numbers to run them with.
+//! The runtime for the tests, and numbers for their input.
 
 #[path = "../../../crates/cuda-um/tests/support/at_exit.rs"]
 mod at_exit;
 #[path = "../../../crates/cuda-um/tests/support/checked.rs"]
-#[allow(dead_code, reason = "no kernel's test leaves anything on purpose")]
+#[allow(dead_code, reason = "no test of the kernels leaks on purpose")]
 mod checked;
 #[path = "../../../crates/cuda-um/tests/support/watchdog.rs"]
-#[allow(dead_code, reason = "a part is used")]
+#[allow(dead_code, reason = "only a part is used")]
 mod watchdog;
 
 use checked::Checked;
 use cuda_um::{Device, Runtime, Stream};
 use cuda_um_sim::Sim;
 
-/// A device and a stream: of the GPU with `CUDA_UM_TEST_RUNTIME=cuda`, else of the simulator that the `CUDA_UM_SIM_*` variables name,
-/// which comes first and looks for leaks at the end.
+/// A device and a stream: of the GPU with `CUDA_UM_TEST_RUNTIME=cuda`, otherwise of the simulator that the `CUDA_UM_SIM_*`
+/// variables select. The simulator comes first and checks for leaks at the end.
 pub fn device() -> (Option<Checked>, Device, Stream) {
     let sim = match std::env::var("CUDA_UM_TEST_RUNTIME").as_deref() {
         Ok("cuda") => None,

@@ -1,10 +1,10 @@
-//! Whether the imports of a package keep the rules, and whether its table is true.
+//! Checks the imports of a package against the rules, and the table against the imports.
 
 use super::graph::{Edges, Graph, Imports, Names};
 use super::table::{Known, Table, key};
 use std::collections::BTreeSet;
 
-/// What came of it, in numbers and as one line for each failure.
+/// The result: numbers, and one line for each failure.
 pub struct Outcome {
     pub upward: usize,
     /// Pairs of files that import each other.
@@ -41,7 +41,7 @@ pub fn check(imports: &Imports, table: &Table) -> Outcome {
     }
 }
 
-/// Each file has a room, and each line of the table a file.
+/// Checks that each file has a room, and that each line of the table has a file.
 fn rooms(imports: &Imports, table: &Table, failures: &mut Vec<String>) {
     for line in table.unused(&imports.files) {
         failures.push(format!("floors.toml names {line}, which does not exist"));
@@ -76,7 +76,7 @@ fn place(table: &Table, file: &str) -> String {
     }
 }
 
-/// The names that the list does not have.
+/// The names that are not in the list.
 fn new_names(known: &Known, edge: &(String, String), names: &Names) -> String {
     let known = known.get(&key(edge));
     let new = names
@@ -85,7 +85,7 @@ fn new_names(known: &Known, edge: &(String, String), names: &Names) -> String {
     new.map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// Lines of the list whose import is no longer in the sources.
+/// Lines of the list with an import that is no longer in the sources.
 fn gone(known: &Known, edges: &Edges, list: &str, failures: &mut Vec<String>) {
     for (line, names) in known {
         let found = edges.iter().find(|(edge, _)| key(edge) == *line);
@@ -103,7 +103,7 @@ fn gone(known: &Known, edges: &Edges, list: &str, failures: &mut Vec<String>) {
     }
 }
 
-/// Every cycle goes through an upward import or one that is listed, and every listed one closes a cycle.
+/// Checks that every cycle contains an upward import or a listed import, and that every listed import closes a cycle.
 fn cycles(imports: &Imports, table: &Table, upward: &Edges, failures: &mut Vec<String>) {
     let concepts = table.concepts();
     let (listed, other): (Vec<_>, Vec<_>) = imports
@@ -130,7 +130,7 @@ fn cycles(imports: &Imports, table: &Table, upward: &Edges, failures: &mut Vec<S
     }
     gone(&table.cyclic, &in_cycles, "cyclic", failures);
 
-    // One for each knot of files is enough to read.
+    // One cycle for each group of connected files is sufficient.
     let mut told = BTreeSet::new();
     for node in graph.cyclic() {
         if told.contains(&node) {
@@ -143,7 +143,7 @@ fn cycles(imports: &Imports, table: &Table, upward: &Edges, failures: &mut Vec<S
     }
 }
 
-/// A cycle, with the names that are imported on its way.
+/// Describes a cycle, with the imported names.
 fn describe(cycle: &[String], imports: &Imports) -> String {
     let steps = cycle.windows(2).map(|pair| {
         let (from, to) = (&pair[0], &pair[1]);

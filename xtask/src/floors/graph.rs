@@ -4,7 +4,7 @@ use super::source::Target;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 
-/// The names that one file imports of another.
+/// The names that one file imports from another.
 pub type Names = BTreeSet<String>;
 
 /// Imports by `(from, to)`.
@@ -40,14 +40,14 @@ impl Imports {
     }
 }
 
-/// Which file imports which. Several files can be one node.
+/// The graph of imports between files. Several files can be one node.
 pub struct Graph<'a> {
     concept: &'a BTreeMap<String, String>,
     out: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl<'a> Graph<'a> {
-    /// `concept` gives the files that count as one a common name.
+    /// `concept` gives a common name to files that count as one.
     pub fn new<'e>(
         edges: impl Iterator<Item = &'e (String, String)>,
         concept: &'a BTreeMap<String, String>,
@@ -69,7 +69,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// The shortest way from one file to another, both included.
+    /// The shortest path from one file to another, both included.
     pub fn path(&self, from: &String, to: &String) -> Option<Vec<String>> {
         let (from, to) = (self.node(from), self.node(to));
         let mut before: BTreeMap<&String, &String> = BTreeMap::new();
@@ -99,13 +99,13 @@ impl<'a> Graph<'a> {
         None
     }
 
-    /// The shortest cycle, from a file back to it.
+    /// The shortest cycle.
     pub fn cycle(&self) -> Option<Vec<String>> {
         let cycles = self.out.keys().filter_map(|node| self.path(node, node));
         cycles.min_by_key(Vec::len)
     }
 
-    /// The files that can reach themselves, as they are named in the graph.
+    /// The files that are on a cycle, with their names in the graph.
     pub fn cyclic(&self) -> BTreeSet<String> {
         let nodes = self.out.keys();
         let cyclic = nodes.filter(|node| self.path(node, node).is_some());

@@ -1,11 +1,11 @@
-//! The paths in the tokens of a macro, which the parser does not look into.
+//! Finds the paths in the tokens of a macro, because the parser does not parse them.
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 
-/// The segments of a path as they are written, such as `crate`, `device`, `Device`.
+/// The segments of a path as written, such as `crate`, `device`, `Device`.
 pub type Segments = Vec<String>;
 
-/// Every path of a token stream; those in `a::{b, c}` are whole.
+/// All paths of a token stream; paths in `a::{b, c}` are complete.
 pub fn of_tokens(tokens: TokenStream) -> Vec<Segments> {
     let mut mentions = Mentions(Vec::new());
     mentions.scan(tokens, &[]);
@@ -20,7 +20,7 @@ impl Mentions {
         let mut at = 0;
         while at < tokens.len() {
             match &tokens[at] {
-                // After a dot comes a field or a method, after `>::` an associated item, after `$` a variable of the macro.
+                // After a dot there is a field or a method, after `>::` an associated item, after `$` a variable of the macro.
                 TokenTree::Ident(ident) if is_start(ident, &tokens[..at]) => {
                     at = self.path(&tokens, at, prefix);
                 }
@@ -33,7 +33,7 @@ impl Mentions {
         }
     }
 
-    /// The path that begins at `at`; gives where it ends.
+    /// The path that begins at `at`; returns its end.
     fn path(&mut self, tokens: &[TokenTree], mut at: usize, prefix: &[String]) -> usize {
         let mut path = prefix.to_vec();
         while let Some(TokenTree::Ident(ident)) = tokens.get(at) {

@@ -1,4 +1,4 @@
-//! What the check prints.
+//! The output of the check.
 
 use super::check::{self, Outcome};
 use super::graph::{Edges, Graph, Imports};
@@ -30,7 +30,7 @@ pub fn print_imports(package: &str, imports: &Imports) {
     }
 }
 
-/// The lists that make a package's table true.
+/// Prints lists that match the present sources of a package.
 pub fn print_lists(package: &str, imports: &Imports, table: &Table) -> Result<()> {
     let upward = check::upward(imports, table);
     let cyclic = cuts(imports, table, &upward);
@@ -45,7 +45,8 @@ pub fn print_lists(package: &str, imports: &Imports, table: &Table) -> Result<()
     Ok(())
 }
 
-/// Few imports without which the package has no cycle: those of the table that still close one, and what more it takes.
+/// A small set of imports without which the package has no cycle: those of the table that still close one, and further ones if
+/// necessary.
 fn cuts(imports: &Imports, table: &Table, upward: &Edges) -> Edges {
     let concepts = table.concepts();
     let mut rest = imports.edges.clone();

@@ -1,19 +1,19 @@
-//! Which module defines what a path names. Re-exports are followed.
+//! Finds the module that defines the item of a path. Re-exports are followed.
 
 use super::paths::Segments;
 use super::source::{Module, Target, Use};
 
-/// Longer chains of re-exports than this are taken for circles.
+/// Longer chains of re-exports than this count as circular.
 const MAX_DEPTH: usize = 16;
 
-/// What a path leads to.
+/// The target of a path.
 enum Found {
     Module(usize),
-    /// An item of this name, which the module defines or re-exports from another crate.
+    /// An item with this name, which the module defines or re-exports from another crate.
     Item(usize, String),
 }
 
-/// An import of `name`, which the module `to` defines.
+/// An import of `name` from the module `to`, which defines it.
 pub struct Import {
     pub to: usize,
     pub name: String,
@@ -48,7 +48,7 @@ impl Target {
         (!reexports_child).then_some(import)
     }
 
-    /// A path to a module imports nothing: what is used of the module does.
+    /// A path to a module is not an import; uses of its items are.
     fn of_path(&self, module: usize, path: &[String]) -> Option<Import> {
         match self.resolve(module, path, 0)? {
             Found::Item(to, name) => Some(Import { to, name }),
@@ -63,7 +63,7 @@ impl Target {
         module == ancestor
     }
 
-    /// What a path in a module leads to; `None` outside of the crate.
+    /// The target of a path in a module; `None` outside of the crate.
     fn resolve(&self, module: usize, path: &[String], depth: usize) -> Option<Found> {
         if depth > MAX_DEPTH {
             return None;
@@ -78,7 +78,7 @@ impl Target {
                 _ => match self.look_up(here, name, last, depth) {
                     Some(found) => found,
                     None if index == 0 => Found::Item(*self.macros.get(name)?, name.clone()),
-                    // A macro makes it, or `include!`.
+                    // A macro or `include!` defines it.
                     None => Found::Item(here, name.clone()),
                 },
             };
@@ -90,7 +90,8 @@ impl Target {
         Some(Found::Module(here))
     }
 
-    /// A name in a module. The end of a path is an item rather than a module of the same name, what comes before a module.
+    /// Looks up a name in a module. The end of a path is an item rather than a module of the same name; the other segments are
+    /// modules.
     fn look_up(&self, module: usize, name: &str, last: bool, depth: usize) -> Option<Found> {
         let this = &self.modules[module];
         let child = this.children.get(name).copied().map(Found::Module);

@@ -1,4 +1,4 @@
-//! The modules of one target: which file each is in, which names it declares, and which paths its code names.
+//! The modules of one target: the file of each module, the names that it declares, and the paths in its code.
 
 use super::paths::{self, Segments};
 use anyhow::{Context, Result, ensure};
@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
 use syn::{Attribute, ImplItem, Item, Meta, TraitItem, UseTree, Visibility};
 
-/// A module: a file, or inline in one.
+/// A module: a file, or an inline module in a file.
 pub struct Module {
     pub file: PathBuf,
     pub parent: usize,
     pub children: HashMap<String, usize>,
-    /// What the module itself defines.
+    /// The items that the module itself defines.
     pub items: HashSet<String>,
-    /// What `use` declares: the name in this module, and the path.
+    /// The names that `use` declares in this module, with their paths.
     pub aliases: HashMap<String, Segments>,
     pub globs: Vec<Segments>,
     pub uses: Vec<Use>,
@@ -26,14 +26,14 @@ pub struct Module {
 pub struct Use {
     pub path: Segments,
     pub glob: bool,
-    /// With a visibility of its own: `pub use`, `pub(crate) use`.
+    /// True for a `use` with a visibility: `pub use`, `pub(crate) use`.
     pub reexport: bool,
 }
 
 /// All modules of a library or a program. The first one is its root.
 pub struct Target {
     pub modules: Vec<Module>,
-    /// Macros by name, which every module below their definition can use without a path.
+    /// Macros by name; every module below their definition can use them without a path.
     pub macros: HashMap<String, usize>,
 }
 
@@ -50,7 +50,7 @@ pub fn load(root: &Path, read: Read<'_>) -> Result<Target> {
     Ok(target)
 }
 
-/// Adds the module of a whole file; its children's files lie in `folder`.
+/// Adds the module of a whole file; the files of its children are in `folder`.
 fn load_file(
     target: &mut Target,
     file: &Path,
@@ -117,7 +117,7 @@ fn load_items(
     Ok(())
 }
 
-/// Where a module that is declared with `mod name;` lies, and where its children do.
+/// The file of a module that is declared with `mod name;`, and the folder of its children.
 fn file_of(
     target: &Target,
     module: usize,
@@ -239,7 +239,7 @@ impl<'ast> Visit<'ast> for Collector<'_> {
 
     fn visit_macro(&mut self, called: &'ast syn::Macro) {
         visit::visit_macro(self, called);
-        // What `quote!` makes is code of another crate.
+        // The code in `quote!` belongs to another crate.
         let name = called
             .path
             .segments
@@ -252,7 +252,7 @@ impl<'ast> Visit<'ast> for Collector<'_> {
         }
     }
 
-    // `pub(in crate::module)` is no import, and neither are attributes.
+    // `pub(in crate::module)` is not an import, and neither are attributes.
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
 
     fn visit_attribute(&mut self, _: &'ast Attribute) {}

@@ -1,4 +1,4 @@
-//! `floors.toml` beside a package's `Cargo.toml`: its rooms and their floors, and the imports that are known to break a rule.
+//! `floors.toml` beside a package's `Cargo.toml`: its rooms and their floors, and the known imports that break a rule.
 
 use super::graph::Names;
 use anyhow::{Context, Result, ensure};
@@ -7,16 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Without the file a package has no rooms and no known imports.
+/// Without this file a package has no rooms and no known imports.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub struct Table {
     /// Files that count as one.
     one_concept: Vec<Vec<String>>,
     room: Vec<Room>,
-    /// Imports of a room that is not on a lower floor: `"from.rs -> to.rs" = ["Name"]`.
+    /// Imports from a room that is not on a lower floor: `"from.rs -> to.rs" = ["Name"]`.
     pub upward: Known,
-    /// Imports that close a cycle; without them there is none.
+    /// Imports that close a cycle. Without them there is no cycle.
     pub cyclic: Known,
 }
 
@@ -27,7 +27,7 @@ pub type Known = BTreeMap<String, Names>;
 pub struct Room {
     pub name: String,
     pub floor: u32,
-    /// `file.rs`, or `folder/` for all files below it that have no line of their own.
+    /// `file.rs`, or `folder/` for all files below it that have no own line.
     files: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ impl Table {
         !self.room.is_empty()
     }
 
-    /// The room of a file: by the longest of the table's lines that fits it.
+    /// The room of a file, by the longest line of the table that matches it.
     pub fn room(&self, file: &str) -> Option<&Room> {
         let fits = |line: &&String| *line == file || line.ends_with('/') && file.starts_with(*line);
         let longest = |room: &Room| room.files.iter().filter(fits).map(String::len).max();
@@ -78,7 +78,7 @@ impl Table {
         })
     }
 
-    /// The common name of each file that is one with others.
+    /// The common name of each file that counts as one with others.
     pub fn concepts(&self) -> BTreeMap<String, String> {
         let mut names = BTreeMap::new();
         for files in &self.one_concept {
@@ -89,7 +89,7 @@ impl Table {
     }
 }
 
-/// How an import is named in the table.
+/// The name of an import in the table.
 pub fn key((from, to): &(String, String)) -> String {
     format!("{from} -> {to}")
 }

@@ -1,4 +1,4 @@
-//! The rules, on sources and tables of a few lines.
+//! Tests of the rules, with sources and tables of a few lines.
 
 use super::check::check;
 use super::graph::Imports;
@@ -63,7 +63,7 @@ fn reexports_are_followed_to_the_definition() {
         ("b/below.rs", "pub struct Thing;"),
         ("c.rs", "pub fn g() {}"),
     ];
-    // `h` comes through the glob of the root, or from nowhere.
+    // `h` comes through the glob of the root, or does not exist.
     let expected = [
         "a.rs -> b.rs: Outside",
         "a.rs -> b/below.rs: Thing",
@@ -136,7 +136,7 @@ fn cycles_must_be_listed_and_the_list_must_be_true() {
     ];
     assert_eq!(another_name, told);
 
-    // With one of the two cut the other closes no cycle.
+    // If one of the two is cut, the other closes no cycle.
     let both = "[cyclic]\n\"b.rs -> c.rs\" = [\"C\"]\n\"c.rs -> a.rs\" = [\"A\"]";
     let told = "[cyclic] of floors.toml lists C of \"b.rs -> c.rs\", which is gone: remove it";
     assert_eq!(failures(&THREE, both), [told]);

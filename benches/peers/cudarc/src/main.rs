@@ -1,4 +1,4 @@
-//! cudarc, for um_bench: the safe layer of its driver module on the context's default stream.
+//! cudarc for um_bench: the safe layer of its driver module, on the context's default stream.
 
 #[path = "../../rust/protocol.rs"]
 mod protocol;
@@ -13,7 +13,7 @@ struct Peer {
     kept: Option<Kept>,
 }
 
-/// The buffers of the copies: made once and kept until another size comes.
+/// The buffers of the copies: allocated once and kept until the size changes.
 struct Kept {
     source: Vec<f32>,
     back: Vec<f32>,
@@ -25,7 +25,7 @@ fn words(error: DriverError) -> String {
 }
 
 fn open() -> Result<(Peer, String)> {
-    // SAFETY: only tries to open the library. Without it, every other call of cudarc panics.
+    // SAFETY: only tries to open the library. Without the library, every other call of cudarc panics.
     if !unsafe { sys::is_culib_present() } {
         return Err("cudarc finds no GPU: no libcuda, the NVIDIA driver".to_owned());
     }
@@ -61,7 +61,7 @@ impl Peer {
                 device: self.stream.alloc_zeros(count).map_err(words)?,
             });
         }
-        let kept = self.kept.as_mut().expect("made above");
+        let kept = self.kept.as_mut().expect("created above");
         fresh(&mut kept.source, request.round());
         kept.back.fill(f32::NAN);
         Ok((&self.context, &self.stream, kept))
@@ -93,7 +93,7 @@ impl Peer {
         stream
             .memcpy_htod(&kept.source, &mut kept.device)
             .map_err(words)?;
-        // The wait is part of it: the call alone does not say that the data are there.
+        // The timed part includes the wait, because the call may return before the data have arrived.
         let work = || {
             stream
                 .memcpy_dtoh(&kept.device, &mut kept.back)
@@ -125,13 +125,13 @@ impl Peer {
         })
     }
 
-    /// From the device's own pool, or managed.
+    /// Allocates from the device's default pool, or managed memory.
     fn allocate(&mut self, request: &Request) -> Result<Answer> {
         let (context, stream) = (&self.context, &self.stream);
         let (count, expected) = (request.count(), mark(request));
         let finish = || Self::finish(context);
         if request.memory() == "managed" {
-            // SAFETY: nothing is read that was not written.
+            // SAFETY: only written memory is read.
             let make = || unsafe { context.alloc_unified::<f32>(count, true) }.map_err(words);
             let seconds = time_each(request.repeats(), || make().map(drop), finish)?;
             let mut made = make()?;
@@ -143,7 +143,7 @@ impl Peer {
                 verified: found == expected,
             });
         }
-        // SAFETY: nothing is read that was not written.
+        // SAFETY: only written memory is read.
         let make = || unsafe { stream.alloc::<f32>(count) }.map_err(words);
         let seconds = time_each(request.repeats(), || make().map(drop), finish)?;
         let mut made = make()?;

@@ -8,7 +8,7 @@ use oxicuda_memory::{DeviceBuffer, MemoryPool, PooledBuffer, UnifiedBuffer};
 use protocol::{Answer, Request, Result, cannot, fresh, mark, serve, time_each};
 use std::sync::Arc;
 
-/// What the pool may keep. It keeps nothing if not told.
+/// The bytes that the pool may keep. Its default is to keep nothing.
 const POOL: usize = 64 << 20;
 
 struct Peer {
@@ -18,7 +18,7 @@ struct Peer {
     kept: Option<Kept>,
 }
 
-/// The buffers of the copies: made once and kept until another size comes.
+/// The buffers of the copies: allocated once and kept until the size changes.
 struct Kept {
     source: Vec<f32>,
     back: Vec<f32>,
@@ -36,9 +36,9 @@ fn open() -> Result<(Peer, String)> {
     };
     oxicuda_driver::init().map_err(none)?;
     let device = Device::get(0).map_err(none)?;
-    // The pool works in the primary context and records its events there, so the stream must belong to it.
+    // The pool works in the primary context and records its events there, so the stream must belong to this context.
     let primary = PrimaryContext::retain(&device).map_err(none)?;
-    // SAFETY: never released, so it lives as long as the process.
+    // SAFETY: it is never released, so it lives as long as the process.
     let context = Arc::new(unsafe { Context::from_raw_borrowed(primary.raw(), device) });
     context.set_current().map_err(none)?;
     let stream = Stream::new(&context).map_err(none)?;
@@ -69,13 +69,13 @@ impl Peer {
                 device: DeviceBuffer::zeroed(count).map_err(words)?,
             });
         }
-        let kept = self.kept.as_mut().expect("made above");
+        let kept = self.kept.as_mut().expect("created above");
         fresh(&mut kept.source, request.round());
         kept.back.fill(f32::NAN);
         Ok((&self.context, kept))
     }
 
-    /// It waits until the data have arrived, asked to or not.
+    /// The copy always waits until the data have arrived.
     fn copy_from_host(&mut self, request: &Request) -> Result<Answer> {
         let (context, kept) = self.buffers(request)?;
         let finish = || context.synchronize().map_err(words);
@@ -165,7 +165,7 @@ impl Peer {
     }
 }
 
-/// Writes a number to the GPU and reads it again.
+/// Writes a number to the GPU and reads it back.
 fn round_trip(mut place: DeviceBuffer<f32>, number: f32) -> Result<f32> {
     let mut found = [f32::NAN];
     place.copy_from_host(&[number]).map_err(words)?;

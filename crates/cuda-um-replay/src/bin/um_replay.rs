@@ -1,4 +1,4 @@
-//! `um_replay`: what a recorded program would have cost, otherwise or elsewhere.
+//! `um_replay`: predicts the cost of a recorded program on another machine, or with changes.
 
 use clap::{Parser, ValueEnum};
 use cuda_um::cost::CostModel;
@@ -22,34 +22,35 @@ Changes: prefetch, no-prefetch, no-advice, mapped, read-mostly, prefer-host, pre
 accessed-by-host; for all buffers, or, as NAME=CHANGE, for those of a name.
 
 Exit status: 0 done; 1 a file cannot be read or the replay fails (one line says why); 2 wrong usage.";
-/// What is read of a file: pipes and devices may have no end.
+/// Limit on the bytes that are read from a file: pipes and devices may be endless.
 const LONGEST_BYTES: u64 = 1 << 30;
 
-/// Plays a recorded trace again on a simulated machine, and says what it would have cost there
+/// Replays a recorded trace on a simulated machine, and predicts its cost there
 #[derive(Parser)]
 #[command(name = "um_replay", version, after_help = EXAMPLES)]
 struct Args {
-    /// The trace, as a profiler's JSON (batch_recall --trace)
+    /// The trace, as JSON of a profiler (batch_recall --trace)
     trace: PathBuf,
-    /// The GPU to play
+    /// The simulated GPU
     #[arg(long, value_enum, default_value_t = Generation::H200)]
     gpu: Generation,
-    /// The CUDA version to play
+    /// The simulated CUDA version
     #[arg(long, value_enum, default_value_t = Version::V13_0)]
     cuda: Version,
-    /// Do something otherwise than recorded; may be given again
+    /// A change of the recorded program; may be given several times
     #[arg(long, value_name = "[NAME=]CHANGE", value_parser = change)]
     change: Vec<(Option<String>, Change)>,
-    /// Memory of this host that the replay may have at once, in GiB: all buffers, and what a copy from or to the program's own memory takes
+    /// Host memory that the replay may use at once, in GiB: all buffers, and the memory of a copy from or to the program's own
+    /// memory
     #[arg(long, value_name = "GIB", default_value_t = 16)]
     max_gib: u32,
-    /// Bytes that the host may touch, copy, fill or get back one after the other, in GiB: a bound on the time
+    /// Bytes that the host may touch, copy, fill or migrate back in total, in GiB: a limit on the time
     #[arg(long, value_name = "GIB", default_value_t = 256)]
     max_host_gib: u32,
-    /// Write the replay as a trace of its own
+    /// Write a trace of the replay to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the replay as a page
+    /// Write a page of the replay to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
@@ -130,7 +131,7 @@ fn describe(trace: &Trace, replayed: &Replayed, report: &MigrationReport) -> Str
     text + &format!("\n{report}\n")
 }
 
-/// All of a text, if it is no longer than this.
+/// Reads the whole text if it is not longer than the limit.
 fn bounded(from: impl Read, most: u64) -> std::io::Result<String> {
     let mut text = String::new();
     from.take(most + 1).read_to_string(&mut text)?;
@@ -142,7 +143,7 @@ fn bounded(from: impl Read, most: u64) -> std::io::Result<String> {
     }
 }
 
-/// What a terminal may show: names in files and errors may hold anything.
+/// Removes characters that a terminal must not get: names in files and errors may contain any character.
 fn printable(text: &str) -> String {
     let shown = |letter: char| match letter.is_control() && letter != '\n' {
         true => '\u{fffd}',
@@ -153,7 +154,7 @@ fn printable(text: &str) -> String {
 
 fn print(text: &str) -> Result<(), String> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
-        // The reader has seen enough (`| head`).
+        // The reader closed the pipe (`| head`).
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         written => written.map_err(|error| error.to_string()),
     }
@@ -164,7 +165,7 @@ fn write(file: &Path, text: &str) -> Result<(), String> {
 }
 
 fn change(text: &str) -> Result<(Option<String>, Change), String> {
-    // Names may have a `=` of their own; changes have none.
+    // Names may contain a `=`, but changes do not.
     let (name, word) = match text.rsplit_once('=') {
         Some((name, word)) => (Some(name.to_owned()), word),
         None => (None, text),
@@ -180,7 +181,7 @@ fn change(text: &str) -> Result<(Option<String>, Change), String> {
         "prefer-device" => Change::Advise(Advice::SetPreferredLocation(device)),
         "accessed-by-device" => Change::Advise(Advice::SetAccessedBy(device)),
         "accessed-by-host" => Change::Advise(Advice::SetAccessedBy(Location::Host)),
-        _ => return Err(format!("`{word}` is no change (see --help)")),
+        _ => return Err(format!("`{word}` is not a change (see --help)")),
     };
     Ok((name, change))
 }

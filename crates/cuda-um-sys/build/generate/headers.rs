@@ -8,13 +8,13 @@ use std::process::Command;
 
 /// The headers of one CUDA version.
 pub struct Headers {
-    #[allow(dead_code, reason = "names the headers; the callers read it")]
+    #[allow(dead_code, reason = "used only by the callers")]
     pub major: Major,
-    /// Include folders: the runtime's first, then what it needs.
+    /// Include folders: first those of the runtime, then those that it needs.
     pub includes: Vec<PathBuf>,
 }
 
-/// Parses the headers into Rust items: those that `covered` names and the types they need.
+/// Parses the headers into Rust items: the items of `covered` and the types that they need.
 pub fn parse(headers: &Headers, covered: &Covered) -> Result<syn::File> {
     let runtime = headers
         .includes
@@ -30,7 +30,7 @@ pub fn parse(headers: &Headers, covered: &Covered) -> Result<syn::File> {
             "cuda_um.h",
             "#include <cuda_runtime_api.h>\n#include <cuda.h>\n",
         )
-        // No comments: NVIDIA's documentation is under its own licence, and long.
+        // No comments: NVIDIA's documentation has its own licence, and is long.
         .generate_comments(false)
         // The crate's own tests check the layouts, against a C compiler.
         .layout_tests(false)
@@ -54,7 +54,7 @@ pub fn parse(headers: &Headers, covered: &Covered) -> Result<syn::File> {
             .clang_arg(include.display().to_string());
     }
     if let Some(include) = compiler_include() {
-        // Last, so that only a libclang that comes without its own headers (pip's) reads gcc's.
+        // This comes last, so that gcc's headers are used only if libclang has no own headers (as in the wheel of pip).
         builder = builder.clang_arg("-idirafter").clang_arg(include);
     }
     for function in &covered.functions {
@@ -69,10 +69,10 @@ pub fn parse(headers: &Headers, covered: &Covered) -> Result<syn::File> {
     let bindings = builder
         .generate()
         .with_context(|| format!("bindgen failed over the headers in {}", runtime.display()))?;
-    syn::parse_file(&bindings.to_string()).context("bindgen wrote what is not Rust")
+    syn::parse_file(&bindings.to_string()).context("the output of bindgen is not Rust")
 }
 
-/// Where the C compiler keeps `stddef.h` and its like.
+/// The folder of the C compiler that contains `stddef.h` and similar headers.
 fn compiler_include() -> Option<String> {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "gcc".into());
     let output = Command::new(compiler)

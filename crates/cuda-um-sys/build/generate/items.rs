@@ -1,4 +1,4 @@
-//! The items of one version, each under a name and in a form in which two versions can be compared.
+//! The items of one version, with a name and in a form that allows comparison between versions.
 
 use anyhow::{Result, bail};
 use quote::{ToTokens, format_ident, quote};
@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 /// A type, an enum's constant, a macro or a function's pointer type.
 #[derive(Clone)]
 pub struct Entry {
-    /// Two entries of the same name are the same thing when this text is the same.
+    /// Two entries with the same name are equal if this text is equal.
     pub identity: String,
     pub body: Body,
 }
 
-/// What is written for an entry.
-#[allow(clippy::large_enum_variant, reason = "a few hundred of them, once")]
+/// The Rust items of an entry.
+#[allow(clippy::large_enum_variant, reason = "only a few hundred values, once")]
 #[derive(Clone)]
 pub enum Body {
     /// A type with its derives and its trait implementations, a constant, a function's pointer type.
@@ -26,12 +26,12 @@ pub enum Body {
     },
 }
 
-/// Everything that one version declares.
+/// All declarations of one version.
 #[derive(Clone, Default)]
 pub struct Items(pub BTreeMap<String, Entry>);
 
 impl Items {
-    /// Takes bindgen's output, or what [`Items::to_file`] made, apart.
+    /// Splits the output of bindgen, or the output of [`Items::to_file`], into items.
     pub fn of_file(file: syn::File) -> Result<Self> {
         let mut items = Self::default();
         for item in file.items {
@@ -45,14 +45,14 @@ impl Items {
         self.0.extend(other.0);
     }
 
-    /// These items, each in the form of `newer` where that has it.
-    #[allow(dead_code, reason = "for the build script")]
+    /// These items; an item that is also in `newer` takes its form from there.
+    #[allow(dead_code, reason = "used only by the build script")]
     pub fn replaced_by(mut self, newer: &Self) -> Self {
         self.extend(newer.clone());
         self
     }
 
-    /// Adds the functions of `other` whose names are not here.
+    /// Adds the functions of `other` that are missing here.
     pub fn add_missing_functions(&mut self, other: Self) {
         for (name, entry) in other.0 {
             if name.starts_with("PFN_") {
@@ -75,7 +75,7 @@ impl Items {
             }
             syn::Item::Type(alias) => {
                 let mut compared = alias.clone();
-                // Names of parameters change between versions and mean nothing.
+                // Names of parameters change between versions and have no meaning.
                 if let syn::Type::FnPtr(pointer) = &mut *compared.ty {
                     pointer
                         .inputs
@@ -98,10 +98,7 @@ impl Items {
                 }
             }
             syn::Item::Impl(block) => self.add_impl(block)?,
-            other => bail!(
-                "bindgen wrote an item that is not expected: {}",
-                other.to_token_stream()
-            ),
+            other => bail!("unexpected item from bindgen: {}", other.to_token_stream()),
         }
         Ok(())
     }
@@ -109,14 +106,14 @@ impl Items {
     fn add_impl(&mut self, block: syn::ItemImpl) -> Result<()> {
         let owner: syn::Ident = syn::parse2(block.self_ty.to_token_stream())?;
         if block.trait_.is_some() {
-            // Goes with its type, which bindgen writes first.
+            // Belongs to its type, which bindgen writes first.
             self.insert_item(owner.to_string(), syn::Item::Impl(block));
             return Ok(());
         }
         for item in block.items {
             let syn::ImplItem::Const(constant) = item else {
                 bail!(
-                    "{owner} has what is not a constant: {}",
+                    "{owner} has an item that is not a constant: {}",
                     item.to_token_stream()
                 );
             };
@@ -173,7 +170,7 @@ fn value_of(expr: &syn::Expr) -> i64 {
     digits.parse().unwrap_or(i64::MAX)
 }
 
-/// The text in which two items are compared. A file that was written and is read back has a comma after the last of a long list.
+/// The text for the comparison of two items. A written file that is read again has a comma after the last entry of a long list.
 fn text(item: &impl ToTokens) -> String {
     let text: String = item
         .to_token_stream()

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, anyhow, bail};
 use std::path::Path;
 
-/// The major versions that have a file of their own.
+/// The major versions that have their own file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Major {
     V11,
@@ -12,8 +12,11 @@ pub enum Major {
 }
 
 impl Major {
-    /// The major version that the headers in this folder belong to.
-    #[allow(dead_code, reason = "xtask knows its headers; the build script asks")]
+    /// The major version of the headers in this folder.
+    #[allow(
+        dead_code,
+        reason = "used only by the build script; xtask knows the version"
+    )]
     pub fn of_headers(include: &Path) -> Result<Self> {
         let header = include.join("cuda_runtime_api.h");
         let text = std::fs::read_to_string(&header)
@@ -28,7 +31,7 @@ impl Major {
             12 => Ok(Self::V12),
             13 => Ok(Self::V13),
             other => bail!(
-                "{} is of CUDA {other}: 11, 12 and 13 are covered",
+                "{} is of CUDA {other}: only 11, 12 and 13 are supported",
                 header.display()
             ),
         }

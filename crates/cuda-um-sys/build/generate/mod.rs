@@ -1,9 +1,9 @@
-//! Makes the bindings and the function table from NVIDIA's headers.
+//! Generates the bindings and the function table from NVIDIA's headers.
 //!
-//! One code, two callers: `cargo xtask bindgen`, which writes the checked-in files, and this crate's
-//! build script under the feature `generate`, which writes files for the toolkit of this machine.
+//! The code has two callers: `cargo xtask bindgen` writes the checked-in files; this crate's build script, with the feature
+//! `generate`, writes files for the toolkit of this machine.
 //!
-//! It does not look for headers: the callers say where they are.
+//! The callers pass the paths of the headers; this module does not search for them.
 
 mod headers;
 mod items;
@@ -20,29 +20,29 @@ pub use items::Items;
 pub use major::Major;
 pub use output::Generated;
 
-/// What the headers of one version declare of the covered interface.
+/// Reads the declarations of the covered interface from the headers of one version.
 ///
 /// # Errors
-/// The headers are not there, libclang is not there, or the two do not fit together.
+/// The headers or libclang are missing, or they do not fit together.
 pub fn read(headers: &Headers) -> Result<Items> {
     Items::of_file(headers::parse(headers, &spec::covered())?)
 }
 
-/// Adds from a later minor version of the same major the functions that `items` lacks, and only those:
-/// types keep the form in which they first appeared.
+/// Adds functions that `items` lacks, from a later minor version of the same major version. Types keep the form in which they
+/// first appeared.
 #[allow(
     dead_code,
-    reason = "the build script reads one toolkit; xtask reads more"
+    reason = "used only by xtask; the build script reads one toolkit"
 )]
 pub fn add_later_functions(items: &mut Items, headers: &Headers) -> Result<()> {
     items.add_missing_functions(read(headers)?);
     Ok(())
 }
 
-/// Splits the items of the three majors into what is common and what differs, and writes all files.
+/// Splits the items of the three major versions into common ones and different ones, and writes all files.
 ///
 /// # Errors
-/// A function of the table is missing, or changed where no rule in `spec.rs` says what to do.
+/// A function of the table is missing, or it changed and `spec.rs` has no rule for it.
 pub fn files(v11: Items, v12: Items, v13: Items) -> Result<Vec<Generated>> {
     let split = split::split([v11, v12, v13])?;
     let table = table::table(&split)?;
@@ -55,10 +55,10 @@ pub fn files(v11: Items, v12: Items, v13: Items) -> Result<Vec<Generated>> {
     ])
 }
 
-/// What an earlier run wrote for one major: the text of `common.rs` and of that major's file.
+/// Reads the output of an earlier run for one major version: the text of `common.rs` and of that version's file.
 #[allow(
     dead_code,
-    reason = "xtask makes all majors anew; the build script reads back the others"
+    reason = "used only by the build script; xtask generates all major versions"
 )]
 pub fn read_back(common: &str, version: &str) -> Result<Items> {
     let mut items = Items::of_file(syn::parse_file(common)?)?;

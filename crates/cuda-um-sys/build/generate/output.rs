@@ -1,4 +1,4 @@
-//! Items to text.
+//! Converts items to text.
 
 use super::items::{Body, Items};
 use quote::quote;
@@ -22,7 +22,7 @@ pub fn file(path: &'static str, file: syn::File) -> Generated {
 }
 
 impl Items {
-    /// The items in the order of their names, an enum's constants in the order of their values.
+    /// The items in the order of their names, and the constants of an enum in the order of their values.
     pub fn to_file(&self, uses_common: bool) -> syn::File {
         let mut types = Vec::new();
         let mut functions = Vec::new();

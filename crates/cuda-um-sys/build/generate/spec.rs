@@ -1,13 +1,13 @@
-//! What of CUDA is covered, and since when it is there.
+//! The covered part of CUDA, and the versions that have it.
 
 use super::major::Major;
 
-/// Since when a function has been in the library.
+/// The first version that has a function.
 #[derive(Clone, Copy)]
 pub enum Since {
-    /// In every version from 11.8 on: a library without it is refused.
+    /// Every version from 11.8 on has it: a library without it is refused.
     Always,
-    /// From this version on: an `Option` in the table.
+    /// It exists from this version on: an `Option` in the table.
     Version(u32, u32),
 }
 
@@ -87,23 +87,23 @@ pub const RUNTIME: &[(&str, Since)] = &[
     ("cudaMemGetLocationInfo", Version(13, 4)),
 ];
 
-/// One of several signatures that a function has had: a field of its own, always an `Option`.
+/// One of several signatures of a function: a separate field, always an `Option`.
 pub struct Variant {
     pub field: &'static str,
     /// The headers that declare the signature.
     pub major: Major,
-    /// The name there.
+    /// The C name in these headers.
     pub function: &'static str,
-    /// The symbol that has it in libraries before 13.
+    /// The symbol with this signature in libraries before 13.
     pub before_13: Option<&'static str>,
-    /// The symbol that has it from 13 on.
+    /// The symbol with this signature from 13 on.
     pub from_13: Option<&'static str>,
-    /// The versions that have it, in words.
+    /// The versions that have it, as text.
     pub versions: &'static str,
     pub since: (u32, u32),
 }
 
-/// Functions whose signature changed. The plain names of 13 took over the `_v2` signatures of 12.
+/// Functions with several signatures. In 13 the plain names have the `_v2` signatures of 12.
 pub const VARIANTS: &[Variant] = &[
     Variant {
         field: "cudaMemPrefetchAsync_v11",
@@ -161,7 +161,7 @@ pub const VARIANTS: &[Variant] = &[
     },
 ];
 
-/// Functions of the driver, reached through `cudaGetDriverEntryPoint`.
+/// Functions of the driver; `cudaGetDriverEntryPoint` returns them.
 pub const DRIVER: &[&str] = &[
     "cuDeviceGet",
     "cuDeviceGetName",
@@ -179,7 +179,7 @@ pub const DRIVER: &[&str] = &[
     "cuMemsetD32Async",
 ];
 
-/// Types that no covered function names, since it takes `void *` or an integer for them.
+/// Types that no covered function names, because the function takes `void *` or an integer.
 const TYPES: &[&str] = &[
     "cudaMemoryType",
     "cudaMemLocationType",
@@ -201,36 +201,36 @@ const CONSTANTS: &[&str] = &[
     "cudaEventWait.*",
 ];
 
-/// Items that differ between versions, of which the newest form serves for all.
+/// Items that differ between versions; the newest form is used for all.
 pub const NEWEST_SERVES: &[&str] = &[
     // The older libraries write a prefix of it.
     "cudaPointerAttributes",
-    // One size; fields that came later are zero for the older libraries.
+    // The size is the same; fields that were added later are zero for the older libraries.
     "cudaMemPoolProps",
-    // Three arguments in 11.8: a fourth is not looked at.
+    // It has three arguments in 11.8: a fourth one is ignored.
     "PFN_cudaGetDriverEntryPoint",
 ];
 
-/// Items that differ between versions, of which the oldest form serves for all.
+/// Items that differ between versions; the oldest form is used for all.
 pub const OLDEST_SERVES: &[&str] = &[
     // From 13.4 on `id` is the first member of a union; size and offsets are the same.
     "cudaMemLocation",
 ];
 
-/// Constants that stand for "one more than the last": left out, since they grow with every version.
+/// Constants with the meaning "one more than the last": left out, because they change with every version.
 pub const END_MARKERS: &[&str] = &[
     "cudaDeviceAttr::cudaDevAttrMax",
     "CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX",
 ];
 
-/// What bindgen is asked for.
+/// The request to bindgen.
 pub struct Covered {
     pub functions: Vec<&'static str>,
     pub types: Vec<&'static str>,
     pub constants: Vec<&'static str>,
 }
 
-/// What is asked of the headers; a name that a version lacks is not an error here.
+/// The request for the headers. A name that a version lacks is not an error here.
 pub fn covered() -> Covered {
     let mut functions: Vec<_> = RUNTIME.iter().map(|(name, _)| *name).collect();
     functions.extend(VARIANTS.iter().map(|variant| variant.function));

@@ -1,17 +1,17 @@
-//! Puts what the versions agree on into one file, and the rest into a file each.
+//! Puts the items that are equal in all versions into one file, and the others into one file for each version.
 
 use super::items::{Body, Entry, Items};
 use super::spec::{END_MARKERS, NEWEST_SERVES, OLDEST_SERVES};
 use anyhow::{Result, bail};
 use std::collections::BTreeSet;
 
-/// The outcome: `versions` are 11, 12 and 13.
+/// The result: `versions` are 11, 12 and 13.
 pub struct Split {
     pub common: Items,
     pub versions: [Items; 3],
 }
 
-/// An item is common when all versions *that have it* agree: an addition of 12 is no disagreement with 11.
+/// An item is common if all versions *that have it* are equal: an item that 12 adds is not a difference from 11.
 pub fn split(mut versions: [Items; 3]) -> Result<Split> {
     versions.iter_mut().for_each(drop_parts);
     let names: BTreeSet<String> = versions
@@ -45,7 +45,7 @@ pub fn split(mut versions: [Items; 3]) -> Result<Split> {
     Ok(Split { common, versions })
 }
 
-/// End markers, and the union inside a newer form of a type whose oldest form serves.
+/// Removes end markers, and the union inside a newer form of a type if the oldest form of this type is used.
 fn drop_parts(items: &mut Items) {
     items.0.retain(|name, _| {
         if END_MARKERS.contains(&name.as_str()) {

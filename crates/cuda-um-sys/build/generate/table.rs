@@ -1,4 +1,4 @@
-//! Writes the function tables: the structs, and how each field is found by name.
+//! Writes the function tables: the structs, and the look-up of each field by name.
 
 use super::items::{Body, Items};
 use super::major::Major;
@@ -41,7 +41,7 @@ pub fn table(split: &Split) -> Result<syn::File> {
         let pointer = format_ident!("PFN_{}", variant.function);
         if !items.0.contains_key(&pointer.to_string()) {
             bail!(
-                "{}: {} did not change as spec.rs says",
+                "{}: {} does not differ between the versions as stated in spec.rs",
                 variant.field,
                 variant.function
             );
@@ -87,8 +87,8 @@ pub fn table(split: &Split) -> Result<syn::File> {
 
         #[doc = " The functions of the CUDA runtime, each under its C name."]
         #[doc = ""]
-        #[doc = " A function that every version has is a plain pointer. One that came later, or whose signature"]
-        #[doc = " changed, is an `Option`: it is there exactly when the library has it."]
+        #[doc = " A function that every version has is a plain pointer. A function that was added"]
+        #[doc = " later, or that has several signatures, is an `Option`: it is present if the library has it."]
         #[derive(Clone, Copy, Debug)]
         #[non_exhaustive]
         pub struct Functions { #(#fields,)* }
@@ -99,7 +99,7 @@ pub fn table(split: &Split) -> Result<syn::File> {
             }
         }
 
-        #[doc = " The functions of the CUDA driver that the runtime has no twin for, each under its C name."]
+        #[doc = " The functions of the CUDA driver without an equivalent in the runtime, each under its C name."]
         #[derive(Clone, Copy, Debug)]
         #[non_exhaustive]
         pub struct DriverTable { #(#driver_fields,)* }
@@ -116,7 +116,7 @@ pub fn table(split: &Split) -> Result<syn::File> {
     .context("the table is not Rust")
 }
 
-/// A `_v2` name of 12 must have the very signature that the plain name has in 13.
+/// Checks that a `_v2` name of 12 has exactly the signature of the plain name in 13.
 fn check_renamed(split: &Split, variant: &super::spec::Variant) -> Result<()> {
     let (Some(old), Some(new)) = (variant.before_13, variant.from_13) else {
         return Ok(());
@@ -128,14 +128,14 @@ fn check_renamed(split: &Split, variant: &super::spec::Variant) -> Result<()> {
     let new = find(&split.versions[2], &format!("PFN_{new}"));
     if old != new {
         bail!(
-            "{}: the signature before 13 is not the one of 13",
+            "{}: the signature before 13 differs from the one of 13",
             variant.field
         );
     }
     Ok(())
 }
 
-/// The nameless signature behind a function's pointer type.
+/// The unnamed signature of a function's pointer type.
 fn pointer(items: &Items, name: &str) -> Option<TokenStream> {
     let entry = items.0.get(name)?;
     matches!(entry.body, Body::Items(_))

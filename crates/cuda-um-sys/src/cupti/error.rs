@@ -1,27 +1,27 @@
-//! Why there is no CUPTI.
+//! Errors of CUPTI.
 
 use crate::Attempt;
 use std::fmt;
 
-/// Why there is no CUPTI to collect records.
+/// The reason why CUPTI cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CuptiError {
-    /// No library could be opened. Every one that was tried is listed; none where the table's maker has no CUPTI.
+    /// No library could be opened. The list has every attempt; it is empty if the table was filled without CUPTI.
     NotFound {
-        /// In the order of trying.
+        /// The attempts, in order.
         attempts: Vec<Attempt>,
     },
-    /// There is one that lacks a function.
+    /// The library lacks a function.
     MissingSymbol {
         /// The C name.
         symbol: String,
     },
-    /// There is one that is too old.
+    /// The library is too old.
     UnsupportedVersion {
-        /// The API version that it tells.
+        /// The API version that it reports.
         found: u32,
-        /// The oldest that serves.
+        /// The oldest supported version.
         oldest: u32,
     },
 }
@@ -30,10 +30,10 @@ impl fmt::Display for CuptiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotFound { attempts } if attempts.is_empty() => {
-                f.write_str("the CUDA runtime in use comes without CUPTI")
+                f.write_str("the CUDA runtime in use has no CUPTI")
             }
             Self::NotFound { attempts } => {
-                f.write_str("no CUPTI found (CUDA_UM_CUPTI names one); tried")?;
+                f.write_str("no CUPTI found (set CUDA_UM_CUPTI to its path); tried")?;
                 for (index, attempt) in attempts.iter().enumerate() {
                     let separator = if index == 0 { "" } else { ";" };
                     write!(f, "{separator} {}: {}", attempt.library, attempt.reason)?;
@@ -48,7 +48,7 @@ impl fmt::Display for CuptiError {
             }
             Self::UnsupportedVersion { found, oldest } => write!(
                 f,
-                "CUPTI has the API version {found}; {oldest} (CUDA 11.8) is the oldest that serves"
+                "CUPTI has the API version {found}; {oldest} (CUDA 11.8) is the oldest supported version"
             ),
         }
     }

@@ -8,10 +8,10 @@ use std::ffi::{CStr, OsString, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Names a library file; nothing else is tried then.
+/// Names a library file; if it is set, nothing else is tried.
 const CUPTI: &str = "CUDA_UM_CUPTI";
 
-/// Where a toolkit has it.
+/// The folders of a toolkit that may contain it.
 const FOLDERS: [&str; 3] = ["extras/CUPTI/lib64", "lib64", "lib"];
 
 pub(super) fn open(major: u32) -> Result<Cupti, CuptiError> {
@@ -22,7 +22,7 @@ pub(super) fn open(major: u32) -> Result<Cupti, CuptiError> {
         .chain(installed_toolkits(Path::new("/usr/local")))
         .collect();
     let mut attempts = Vec::new();
-    // Of a library that was found: that is more to the point than those that were not.
+    // The error of a library that was found is more useful than the errors of missing ones.
     let mut unfit = None;
     for path in candidates(major, std::env::var_os(CUPTI), &toolkits) {
         match open_at(&path) {
@@ -35,7 +35,8 @@ pub(super) fn open(major: u32) -> Result<Cupti, CuptiError> {
 }
 
 fn open_at(path: &Path) -> Result<Cupti, CuptiError> {
-    // SAFETY: opening NVIDIA's library runs its initialisers; the names are the documented ones, or a path that the user trusts.
+    // SAFETY: opening NVIDIA's library runs its initialisers. The names are the documented ones, or a path that the user
+    // trusts.
     let library = unsafe { Library::new(path) }.map_err(|error| CuptiError::NotFound {
         attempts: vec![Attempt {
             library: path.display().to_string(),
@@ -43,13 +44,13 @@ fn open_at(path: &Path) -> Result<Cupti, CuptiError> {
         }],
     })?;
     let addresses = Addresses::ask(&mut |name: &CStr| {
-        // SAFETY: nothing is done with the address here; the table gives it its type.
+        // SAFETY: the address is not used here; the table gives it its type.
         let found = unsafe { library.get::<*const c_void>(name.to_bytes_with_nul()) };
         found.map_or(std::ptr::null(), |symbol| *symbol)
     });
-    // It keeps threads and callbacks: it is never unloaded.
+    // The library has threads and callbacks, so it is never unloaded.
     std::mem::forget(library);
-    // SAFETY: functions of a libcupti, by its name or the user's word, which stays loaded.
+    // SAFETY: the functions come from a libcupti with its documented name or a path that the user trusts, and it stays loaded.
     unsafe { Cupti::from_addresses(&addresses, Arc::new(())) }
 }
 

@@ -1,7 +1,7 @@
 //! CUPTI, NVIDIA's profiling library: the few functions that collect activity records.
 //!
-//! A real runtime's records come from libcupti, which is opened at run time as libcudart is. Whoever fills a [`Table`](crate::Table)
-//! from symbols of his own, as the simulator does, is asked for CUPTI's symbols as well.
+//! For a real runtime, libcupti is opened at run time like libcudart. If a [`Table`](crate::Table) is filled from other
+//! symbols, as the simulator does, CUPTI's symbols are looked up there too.
 
 mod error;
 mod library;
@@ -28,7 +28,7 @@ macro_rules! functions {
             $($(#[$doc])* pub $name: $type,)*
         }
 
-        /// The addresses of the functions, as a resolver gave them.
+        /// The addresses of the functions, as returned by a resolver.
         #[derive(Clone, Copy)]
         #[allow(non_snake_case, reason = "C names")]
         pub(crate) struct Addresses {
@@ -49,7 +49,7 @@ macro_rules! functions {
             unsafe fn functions(&self) -> Result<CuptiFunctions, CuptiError> {
                 let missing = |symbol: &str| CuptiError::MissingSymbol { symbol: symbol.to_owned() };
                 Ok(CuptiFunctions {
-                    // SAFETY: the caller's promise; the field has the type of that name.
+                    // SAFETY: required of the caller; the field has the type of this name.
                     $($name: unsafe { function::<$type>(self.$name) }.ok_or_else(|| missing(stringify!($name)))?,)*
                 })
             }
@@ -64,26 +64,27 @@ functions! {
     cuptiGetTimestamp: unsafe extern "C" fn(timestamp: *mut u64) -> CUptiResult,
     /// `cuptiGetResultString`: the name of a result.
     cuptiGetResultString: unsafe extern "C" fn(result: CUptiResult, text: *mut *const c_char) -> CUptiResult,
-    /// `cuptiActivityRegisterCallbacks`: who gives and takes the buffers for records.
+    /// `cuptiActivityRegisterCallbacks`: sets the callbacks that provide and take back the buffers for records.
     cuptiActivityRegisterCallbacks: unsafe extern "C" fn(
         requested: CUpti_BuffersCallbackRequestFunc,
         completed: CUpti_BuffersCallbackCompleteFunc,
     ) -> CUptiResult,
-    /// `cuptiActivityConfigureUnifiedMemoryCounter`: which counters of which devices are collected.
+    /// `cuptiActivityConfigureUnifiedMemoryCounter`: selects the counters and devices.
     cuptiActivityConfigureUnifiedMemoryCounter: unsafe extern "C" fn(
         configurations: *mut CUpti_ActivityUnifiedMemoryCounterConfig,
         count: u32,
     ) -> CUptiResult,
-    /// `cuptiActivityEnable`: begins to collect records of a kind.
+    /// `cuptiActivityEnable`: starts collecting records of a kind.
     cuptiActivityEnable: unsafe extern "C" fn(kind: CUpti_ActivityKind) -> CUptiResult,
-    /// `cuptiActivityDisable`: ends it.
+    /// `cuptiActivityDisable`: stops collecting records of a kind.
     cuptiActivityDisable: unsafe extern "C" fn(kind: CUpti_ActivityKind) -> CUptiResult,
-    /// `cuptiActivityFlushAll`: gives back buffers with records; with the flag 1 those that are not full as well.
+    /// `cuptiActivityFlushAll`: returns buffers with records; with the flag 1 also those that are not full.
     cuptiActivityFlushAll: unsafe extern "C" fn(flag: u32) -> CUptiResult,
-    /// `cuptiActivityGetNextRecord`: walks the records of a buffer.
+    /// `cuptiActivityGetNextRecord`: iterates over the records of a buffer.
     cuptiActivityGetNextRecord:
         unsafe extern "C" fn(buffer: *mut u8, validSize: usize, record: *mut *mut CUpti_Activity) -> CUptiResult,
-    /// `cuptiActivityGetNumDroppedRecords`: records for which there was no buffer, since the last call.
+    /// `cuptiActivityGetNumDroppedRecords`: number of records since the last call that were dropped because there was no
+    /// buffer.
     cuptiActivityGetNumDroppedRecords:
         unsafe extern "C" fn(context: *mut c_void, streamId: u32, dropped: *mut usize) -> CUptiResult,
 }
@@ -93,10 +94,10 @@ fn name(text: &'static str) -> &'static CStr {
     CStr::from_bytes_with_nul(text.as_bytes()).expect("one NUL, at the end")
 }
 
-/// The functions of one CUPTI: a real libcupti, or what fills a [`Table`](crate::Table).
+/// The functions of one CUPTI: a real libcupti, or the functions of a [`Table`](crate::Table).
 ///
-/// It derefs to [`CuptiFunctions`] and keeps alive what they belong to. It is had from [`Table::cupti`](crate::Table::cupti) and [`open_cupti`] alone, so
-/// safe code may rely on the functions doing what CUPTI documents.
+/// It derefs to [`CuptiFunctions`] and keeps their library alive. Only [`Table::cupti`](crate::Table::cupti) and [`open_cupti`]
+/// return it, so safe code may rely on the documented behaviour of the functions.
 pub struct Cupti {
     functions: CuptiFunctions,
     version: u32,
@@ -117,7 +118,7 @@ impl Cupti {
                 attempts: Vec::new(),
             });
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: required of the caller.
         let functions = unsafe { addresses.functions() }?;
         let mut version = 0;
         // SAFETY: the place is valid for the call.
@@ -136,8 +137,9 @@ impl Cupti {
         })
     }
 
-    /// Opens the libcupti that goes with a runtime of this major version: `CUDA_UM_CUPTI` alone if it is set (a trusted path), else by
-    /// the name that the system's loader knows, and in `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda*`.
+    /// Opens the libcupti for a runtime of this major version. If `CUDA_UM_CUPTI` (a trusted path) is set, only this path is
+    /// tried. Otherwise it is searched by the name for the system's loader, and in `CUDA_HOME`, `CUDA_PATH` and
+    /// `/usr/local/cuda*`.
     pub(crate) fn open(major: u32) -> Result<Self, CuptiError> {
         let cupti = library::open(major)?;
         Ok(Self {
@@ -146,7 +148,7 @@ impl Cupti {
         })
     }
 
-    /// Whether it is a libcupti; else whoever filled the table plays it.
+    /// True for a real libcupti; false if the functions come from the same symbols as the table.
     pub fn is_library(&self) -> bool {
         self.library
     }
@@ -158,7 +160,8 @@ impl Cupti {
     }
 }
 
-/// Opens the libcupti that goes with a runtime of this major version, as [`Table::cupti`](crate::Table::cupti) does for a loaded one.
+/// Opens the libcupti for a runtime of this major version, in the same way as [`Table::cupti`](crate::Table::cupti) for a
+/// loaded runtime.
 ///
 /// # Errors
 /// As for [`Table::cupti`](crate::Table::cupti).
@@ -182,7 +185,7 @@ impl fmt::Debug for Cupti {
     }
 }
 
-// SAFETY: addresses of functions, which are only ever turned into `CuptiFunctions`.
+// SAFETY: the addresses of functions are only converted to `CuptiFunctions`.
 unsafe impl Send for Addresses {}
 // SAFETY: as above.
 unsafe impl Sync for Addresses {}

@@ -1,4 +1,5 @@
-//! CUPTI's records, configuration and numbers, as `cupti_activity.h` declares them: `tests/layout.rs` compares them with NVIDIA's headers.
+//! CUPTI's records, configuration and numbers, as declared in `cupti_activity.h`: `tests/layout.rs` compares them with NVIDIA's
+//! headers.
 #![allow(
     missing_docs,
     non_camel_case_types,
@@ -29,7 +30,7 @@ macro_rules! numbers {
 }
 
 numbers! {
-    /// What a function of CUPTI returns.
+    /// The result of a CUPTI function.
     CUptiResult {
         CUPTI_SUCCESS = 0,
         CUPTI_ERROR_INVALID_PARAMETER = 1,
@@ -43,13 +44,13 @@ numbers! {
         CUPTI_ERROR_UNKNOWN = 999,
     }
 
-    /// What kind of record one is, and which are collected.
+    /// The kind of a record, and the kinds that are collected.
     CUpti_ActivityKind {
         CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL = 10,
         CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER = 25,
     }
 
-    /// What a record of unified memory tells.
+    /// The content of a record of unified memory.
     CUpti_ActivityUnifiedMemoryCounterKind {
         CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD = 1,
         CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH = 2,
@@ -61,12 +62,12 @@ numbers! {
         CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOD = 8,
     }
 
-    /// Of which devices records are collected.
+    /// The devices for which records are collected.
     CUpti_ActivityUnifiedMemoryCounterScope {
         CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_SCOPE_PROCESS_SINGLE_DEVICE = 1,
     }
 
-    /// What a faulting kernel wanted: the flags of a record of GPU faults.
+    /// The access of a faulting kernel: the flags of a record of GPU faults.
     CUpti_ActivityUnifiedMemoryAccessType {
         CUPTI_ACTIVITY_UNIFIED_MEMORY_ACCESS_TYPE_UNKNOWN = 0,
         CUPTI_ACTIVITY_UNIFIED_MEMORY_ACCESS_TYPE_READ = 1,
@@ -75,7 +76,7 @@ numbers! {
         CUPTI_ACTIVITY_UNIFIED_MEMORY_ACCESS_TYPE_PREFETCH = 4,
     }
 
-    /// Why pages moved: the flags of a record of a transfer.
+    /// The cause of a migration: the flags of a record of a transfer.
     CUpti_ActivityUnifiedMemoryMigrationCause {
         CUPTI_ACTIVITY_UNIFIED_MEMORY_MIGRATION_CAUSE_UNKNOWN = 0,
         CUPTI_ACTIVITY_UNIFIED_MEMORY_MIGRATION_CAUSE_USER = 1,
@@ -85,7 +86,7 @@ numbers! {
         CUPTI_ACTIVITY_UNIFIED_MEMORY_MIGRATION_CAUSE_ACCESS_COUNTERS = 5,
     }
 
-    /// Why memory is reached where it lies: the flags of a record of a remote map.
+    /// The cause of a remote mapping: the flags of a record of a remote map.
     CUpti_ActivityUnifiedMemoryRemoteMapCause {
         CUPTI_ACTIVITY_UNIFIED_MEMORY_REMOTE_MAP_CAUSE_COHERENCE = 1,
         CUPTI_ACTIVITY_UNIFIED_MEMORY_REMOTE_MAP_CAUSE_THRASHING = 2,
@@ -94,20 +95,20 @@ numbers! {
         CUPTI_ACTIVITY_UNIFIED_MEMORY_REMOTE_MAP_CAUSE_EVICTION = 5,
     }
 
-    /// What a flush gives back.
+    /// The buffers that a flush returns.
     CUpti_ActivityFlag {
         CUPTI_ACTIVITY_FLAG_FLUSH_FORCED = 1,
     }
 }
 
-/// What all records begin with.
+/// The common first fields of all records.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CUpti_Activity {
     pub kind: CUpti_ActivityKind,
 }
 
-/// Which counter of which device is collected.
+/// Selects a counter of a device.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CUpti_ActivityUnifiedMemoryCounterConfig {
@@ -117,7 +118,7 @@ pub struct CUpti_ActivityUnifiedMemoryCounterConfig {
     pub enable: u32,
 }
 
-/// A record of unified memory before CUDA 12.6; the later [`CUpti_ActivityUnifiedMemoryCounter3`] begins with it.
+/// A record of unified memory before CUDA 12.6. The later [`CUpti_ActivityUnifiedMemoryCounter3`] begins with the same fields.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CUpti_ActivityUnifiedMemoryCounter2 {
@@ -135,7 +136,7 @@ pub struct CUpti_ActivityUnifiedMemoryCounter2 {
     pub pad: u32,
 }
 
-/// A record of unified memory of the newer versions (12.9 has it, 12.2 has not).
+/// A record of unified memory in newer versions (12.9 has it, 12.2 does not).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CUpti_ActivityUnifiedMemoryCounter3 {
@@ -143,7 +144,7 @@ pub struct CUpti_ActivityUnifiedMemoryCounter3 {
     pub processors: [u64; 5],
 }
 
-/// What `CUpti_ActivityKernel8`, `9` and `10` (CUDA 11.8, 12.x, 13.x) begin with.
+/// The common first fields of `CUpti_ActivityKernel8`, `9` and `10` (CUDA 11.8, 12.x, 13.x).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CUpti_ActivityKernelPrefix {
@@ -174,11 +175,11 @@ pub struct CUpti_ActivityKernelPrefix {
     pub name: *const c_char,
 }
 
-/// Asks the client for a buffer: address, size in bytes, and the most records in it (0: as many as fit).
+/// Requests a buffer from the client: address, size in bytes, and the limit on the records in it (0: as many as fit).
 pub type CUpti_BuffersCallbackRequestFunc =
     unsafe extern "C" fn(buffer: *mut *mut u8, size: *mut usize, maxNumRecords: *mut usize);
 
-/// Gives a buffer back: context, stream, address, size, and bytes of records in it.
+/// Returns a buffer to the client: context, stream, address, size, and bytes of records in it.
 pub type CUpti_BuffersCallbackCompleteFunc = unsafe extern "C" fn(
     context: *mut c_void,
     streamId: u32,

@@ -1,4 +1,4 @@
-//! Buffers by address, for times that only grow.
+//! Finds buffers by address, for increasing times.
 
 use super::Piece;
 use crate::Buffer;
@@ -7,10 +7,11 @@ use std::collections::HashSet;
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
-/// Faults are told by page: a buffer may begin later on the same one.
+/// Faults are reported by page: a buffer may begin later on the same page.
 const PAGE: u64 = 4096;
-/// How often all records of a trace together are cut, beside a few times each. A block of 2 MiB may hold thousands of small buffers, so
-/// many migrations of it would have any number of pieces: the rest of a record counts to the buffer where its last piece begins.
+/// Limit on the splits of all records together, in addition to a few for each record. A block of 2 MiB may hold thousands of
+/// small buffers, so many migrations of it would need an unlimited number of pieces. Beyond the limit, the rest of a record
+/// counts towards the buffer at the start of its last piece.
 const MOST_CUTS: usize = 1 << 18;
 const CUTS_OF_A_RECORD: usize = 8;
 
@@ -18,14 +19,14 @@ pub(super) struct BufferIndex<'a> {
     buffers: &'a [Buffer],
     leaves: Layer,
     slabs: Layer,
-    /// How often records may still be cut.
+    /// Number of splits that are still allowed.
     cuts: usize,
-    /// Records that were not cut at every border.
+    /// Records that were not split at every border.
     pub(super) uncut: u64,
 }
 
 impl<'a> BufferIndex<'a> {
-    /// For as many records.
+    /// `records` is the number of records to split.
     pub(super) fn new(buffers: &'a [Buffer], records: usize) -> Self {
         let slabs: HashSet<u64> = buffers.iter().filter_map(|buffer| buffer.slab).collect();
         let (outer, inner): (Vec<usize>, Vec<usize>) = (0..buffers.len())
@@ -40,13 +41,13 @@ impl<'a> BufferIndex<'a> {
         }
     }
 
-    /// Goes on to a time.
+    /// Advances to a time.
     pub(super) fn advance(&mut self, time: u64) {
         self.leaves.advance(self.buffers, time);
         self.slabs.advance(self.buffers, time);
     }
 
-    /// Cuts a record of this time at the borders of buffers; the pieces' bytes and times add up to the record's.
+    /// Splits a record of this time at the borders of buffers. The bytes and times of the pieces add up to those of the record.
     pub(super) fn cut(
         &mut self,
         address: u64,
@@ -83,11 +84,11 @@ impl<'a> BufferIndex<'a> {
                 }
             }
             match pieces[begin..].last_mut() {
-                // What lies behind a buffer and is nobody's moved along with it.
+                // Memory behind a buffer that belongs to no buffer moved with it,
                 Some(last) if last.buffer == buffer || buffer.is_none() => {
                     last.bytes += border - position;
                 }
-                // … as did what lies before it.
+                // and so did memory before it.
                 Some(last) if last.buffer.is_none() => {
                     last.buffer = buffer;
                     last.bytes += border - position;
@@ -102,7 +103,7 @@ impl<'a> BufferIndex<'a> {
             }
             position = border;
         }
-        // Bytes that a saturated end would have lost.
+        // Bytes that were lost because the end address saturated.
         let cut: u64 = pieces[begin..].iter().map(|piece| piece.bytes).sum();
         if let Some(last) = pieces.last_mut() {
             last.bytes += bytes - cut;
@@ -114,7 +115,7 @@ impl<'a> BufferIndex<'a> {
         self.leaves.at(address).or_else(|| self.slabs.at(address))
     }
 
-    /// Like `at`; if there is only a slab or nothing, a buffer that begins on the same page comes first.
+    /// Like `at`. If there is no buffer, or only a slab, a buffer that begins on the same page comes first.
     fn at_page(&self, address: u64) -> Option<usize> {
         let leaf = self.leaves.at(address);
         let near = || {
@@ -130,15 +131,16 @@ impl<'a> BufferIndex<'a> {
     }
 }
 
-/// Buffers of which, in a trace that was recorded, none overlap at any one time. If some do, the one that begins last counts.
+/// Buffers of one level. In a recorded trace they never overlap at the same time. If some do, the one that begins last counts.
 struct Layer {
-    /// First bytes, upwards.
+    /// First bytes, in ascending order.
     begins: Vec<u64>,
-    /// The buffer that is alive at each of them. Lifetimes at one address follow each other: only the last one that was made can be.
+    /// The live buffer at each of these addresses. Lifetimes at one address follow each other, so only the newest buffer can be
+    /// live.
     alive: Vec<Option<usize>>,
-    /// Where it ends.
+    /// The end of each live buffer.
     ends: Maxima,
-    /// What is still to come, by time: buffers that are made, and buffers that are freed.
+    /// Future events by time: allocations, and frees.
     made: Peekable<IntoIter<(Option<u64>, usize)>>,
     freed: Peekable<IntoIter<(u64, usize)>>,
 }
@@ -184,7 +186,7 @@ impl Layer {
         self.alive[self.ends.last_above(behind, address)?]
     }
 
-    /// Where the next buffer that is alive begins.
+    /// The address at which the next live buffer begins.
     fn next_begin(&self, address: u64) -> Option<u64> {
         let behind = self.begins.partition_point(|&begin| begin <= address);
         let place = self.ends.first_above(behind, 0)?;

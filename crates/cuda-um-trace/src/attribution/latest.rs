@@ -1,17 +1,17 @@
-//! The latest operation of a kind over a part of a buffer, for times that only grow.
+//! The latest operation of a kind over a range of a buffer, for increasing times.
 
 use crate::maxima::Raised;
 use crate::{Operation, OperationKind, Place, Trace};
 use std::collections::HashMap;
 
-/// Kinds of operations that records are explained by.
+/// Kinds of operations that explain records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Wanted {
-    /// What uses memory on a device's behalf: launches, copies, fills.
+    /// Uses of memory by a device: launches, copies, fills.
     Use,
-    /// Prefetches to a place.
+    /// Prefetches to a location.
     PrefetchTo(Place),
-    /// Prefetches to anywhere.
+    /// Prefetches to any location.
     Prefetch,
     /// Other calls that move memory.
     Call,
@@ -32,14 +32,14 @@ fn kinds_of(operation: &Operation) -> impl Iterator<Item = Wanted> {
     kinds.into_iter().flatten()
 }
 
-/// An operation's place in the order of their starts, from 1 on.
+/// Position of an operation in the order of starts, from 1 on.
 pub(super) type Rank = usize;
 
 /// Operations of one kind over one buffer.
 #[derive(Default)]
 struct Over {
     latest: Rank,
-    /// The latest one over each part.
+    /// The latest operation over each range.
     parts: Raised,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Latest<'a> {
     trace: &'a Trace,
     /// Operations by start.
     order: Vec<usize>,
-    /// How many of them have begun.
+    /// Number of operations that have begun.
     begun: usize,
     over: HashMap<(u64, Wanted), Over>,
     /// The latest prefetch to any device.
@@ -78,7 +78,7 @@ impl<'a> Latest<'a> {
         }
     }
 
-    /// Goes on to a time: operations that have begun by then count.
+    /// Advances to a time: operations that have begun by then count.
     pub(super) fn advance(&mut self, time: u64) {
         let trace = self.trace;
         while let Some(&index) = self.order.get(self.begun)
@@ -101,13 +101,13 @@ impl<'a> Latest<'a> {
         }
     }
 
-    /// The latest one over a buffer.
+    /// The latest operation over a buffer.
     pub(super) fn over(&self, buffer: u64, wanted: Wanted) -> Option<Rank> {
         let over = self.over.get(&(buffer, wanted))?;
         (over.latest > 0).then_some(over.latest)
     }
 
-    /// The latest one over a part of a buffer.
+    /// The latest operation over a range of a buffer.
     pub(super) fn over_part(
         &self,
         buffer: u64,
@@ -116,7 +116,8 @@ impl<'a> Latest<'a> {
         bytes: u64,
     ) -> Option<Rank> {
         let over = self.over.get(&(buffer, wanted))?;
-        // Calls round outwards to blocks at most; a piece that ends where the range of a call begins counts as covered by it.
+        // Calls round outwards to blocks at most. A piece that begins at the end of a call's range counts as covered by the
+        // call.
         let rank = over.parts.greatest(offset, offset.saturating_add(bytes));
         (rank > 0).then_some(rank)
     }

@@ -1,4 +1,4 @@
-//! Records become operations by time.
+//! Assigns records to operations by time.
 
 use super::latest::{Latest, Rank, Wanted};
 use super::running::Running;
@@ -6,21 +6,21 @@ use super::{Explanation, Piece};
 use crate::{Cause, OperationKind, Place, RecordKind, Trace};
 use std::collections::{HashMap, HashSet};
 
-/// How many of the kernels that run at once are looked at, the one that started last first: no device runs more (CUDA C++ Programming
-/// Guide, "Maximum number of resident grids per device").
+/// Limit on the concurrent kernels that are examined, starting with the one that started last. No device runs more kernels at
+/// once (CUDA C++ Programming Guide, "Maximum number of resident grids per device").
 const MOST_KERNELS: usize = 128;
 
 pub(super) struct Explainer<'a> {
     trace: &'a Trace,
-    /// Which operations concern which buffers.
+    /// Pairs of an operation and a buffer that it accesses.
     accessed: HashSet<(usize, u64)>,
-    /// Each kernel's launch.
+    /// The launch of each kernel.
     launches: Vec<Option<usize>>,
-    /// Each launch's kernel.
+    /// The kernel of each launch.
     kernels: HashMap<usize, usize>,
-    /// The kernels of each device, and of all.
+    /// The kernels of each device, and of all devices.
     running: HashMap<Option<u32>, Running>,
-    /// The host's guards and copies over each buffer, and all.
+    /// The host guards and copies over each buffer, and over all buffers.
     on_host: HashMap<Option<u64>, Running>,
     latest: Latest<'a>,
 }
@@ -73,7 +73,7 @@ impl<'a> Explainer<'a> {
         &self.launches
     }
 
-    /// Explains every record; `order` is that of their starts, and `pieces` are their first ones.
+    /// Explains every record. `order` is the order of their starts, and `pieces` are their first pieces.
     pub(super) fn explain(mut self, order: &[usize], pieces: &[Piece]) -> Vec<Explanation> {
         let mut explanations = vec![Explanation::Nothing; pieces.len()];
         for &record in order {
@@ -104,7 +104,7 @@ impl<'a> Explainer<'a> {
                 cause: Cause::Eviction,
                 ..
             } => {
-                // Who needed room, if no kernel ran.
+                // If no kernel ran, the latest prefetch to a device needed the memory.
                 let prefetch = self.latest.to_devices().map(Explanation::Operation);
                 self.kernel(None, piece, time).or(prefetch)
             }
@@ -166,7 +166,8 @@ impl<'a> Explainer<'a> {
         Some(Explanation::Operation(operation))
     }
 
-    /// The latest operation over a piece's memory: over the piece, else anywhere in its buffer. Calls over its slab are over all of it.
+    /// The latest operation over the memory of a piece, otherwise over any part of its buffer. A call over its slab covers the
+    /// whole buffer.
     fn call(&self, piece: &Piece, wanted: Wanted) -> Option<Explanation> {
         let (buffer, latest) = (&self.trace.buffers[piece.buffer?], &self.latest);
         let offset = piece.address.saturating_sub(buffer.address);
@@ -183,7 +184,7 @@ impl<'a> Explainer<'a> {
     }
 }
 
-/// A piece's buffer, and the slab around it: calls name either.
+/// The ids of a piece's buffer and of the slab around it: calls name either of them.
 fn ids(trace: &Trace, piece: &Piece) -> [Option<u64>; 2] {
     let buffer = piece.buffer.map(|index| &trace.buffers[index]);
     [
@@ -192,7 +193,8 @@ fn ids(trace: &Trace, piece: &Piece) -> [Option<u64>; 2] {
     ]
 }
 
-/// Each kernel's launch: the one that it names, else the latest earlier launch of that name on that device.
+/// The launch of each kernel: the launch that the kernel names, otherwise the latest earlier launch of that name on that
+/// device.
 fn launches_of(trace: &Trace, by_start: &[usize]) -> Vec<Option<usize>> {
     let ids = trace.operations.iter().enumerate();
     let ids: HashMap<u64, usize> = ids

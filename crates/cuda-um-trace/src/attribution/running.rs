@@ -1,15 +1,15 @@
-//! Which of many intervals are running, for times that only grow.
+//! Finds the intervals that are running at a time, for increasing times.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
 #[derive(Default)]
 pub(super) struct Running {
-    /// `(start, end, index)` of those that are still to begin; the next one is the greatest.
+    /// `(start, end, index)` of intervals that have not begun; the next one is at the top.
     waiting: BinaryHeap<Reverse<(u64, u64, usize)>>,
     /// `(start, index)`.
     active: BTreeSet<(u64, usize)>,
-    /// `(end, start, index)` of the active ones.
+    /// `(end, start, index)` of the active intervals.
     ends: BinaryHeap<Reverse<(u64, u64, usize)>>,
 }
 
@@ -18,7 +18,7 @@ impl Running {
         self.waiting.push(Reverse((start, end, index)));
     }
 
-    /// Those that run at a time, borders included, as `(start, index)`; the one that began last comes first.
+    /// The intervals that run at a time, borders included, as `(start, index)`. The one that began last comes first.
     pub(super) fn at(&mut self, time: u64) -> impl Iterator<Item = (u64, usize)> + '_ {
         while let Some(&Reverse((start, end, index))) = self.waiting.peek()
             && start <= time

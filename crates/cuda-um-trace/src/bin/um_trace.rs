@@ -17,10 +17,10 @@ Examples:
   um_trace perfetto trace.json -o trace.perfetto.json    then open it at ui.perfetto.dev
 
 Exit status: 0 done; 1 a file cannot be read, written or understood (one line says which); 2 wrong usage.";
-/// What is read of a file: pipes and devices may have no end.
+/// Limit on the bytes that are read from a file: pipes and devices may be endless.
 const LONGEST_BYTES: u64 = 1 << 30;
 
-/// Reports and pictures of what unified memory moved.
+/// Reports and pictures of unified memory migrations
 #[derive(Parser)]
 #[command(name = "um_trace", version, after_help = EXAMPLES)]
 struct Args {
@@ -34,18 +34,18 @@ enum Task {
     Report {
         #[command(flatten)]
         input: Input,
-        /// Everything, exact, as JSON
+        /// All data, with exact values, as JSON
         #[arg(long)]
         json: bool,
     },
-    /// A page: one file, opened by any browser
+    /// A page: one file for any browser
     Html {
         #[command(flatten)]
         input: Input,
         #[command(flatten)]
         output: Output,
     },
-    /// A drawing of the timeline and of where each block was
+    /// A drawing of the timeline and of the location of each block over time
     Svg {
         #[command(flatten)]
         input: Input,
@@ -59,7 +59,7 @@ enum Task {
         #[command(flatten)]
         output: Output,
     },
-    /// What the trace has, and how each buffer is used
+    /// Contents of the trace, and the use of each buffer
     Stats {
         #[command(flatten)]
         input: Input,
@@ -68,16 +68,16 @@ enum Task {
 
 #[derive(clap::Args)]
 struct Input {
-    /// The trace; - for standard input
+    /// The trace file; - for standard input
     trace: PathBuf,
-    /// A cost model, as `cargo xtask calibrate` writes it [default: built in, of an H200]
+    /// A cost model from `cargo xtask calibrate` [default: the built-in model of an H200]
     #[arg(long, value_name = "FILE")]
     cost: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]
 struct Output {
-    /// Where to write it [default: standard output]
+    /// The output file [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -145,7 +145,7 @@ fn read(path: &Path) -> Result<String, String> {
     text.map_err(|error| in_file(path, error))
 }
 
-/// All of a text, if it is no longer than this.
+/// Reads the whole text if it is not longer than the limit.
 fn bounded(from: impl Read, most: u64) -> std::io::Result<String> {
     let mut text = String::new();
     from.take(most + 1).read_to_string(&mut text)?;
@@ -157,7 +157,7 @@ fn bounded(from: impl Read, most: u64) -> std::io::Result<String> {
     }
 }
 
-/// What a terminal may show: names in files and errors may hold anything.
+/// Removes characters that a terminal must not get: names in files and errors may contain any character.
 fn printable(text: &str) -> String {
     let shown = |letter: char| match letter.is_control() && letter != '\n' {
         true => '\u{fffd}',
@@ -170,7 +170,7 @@ fn write(path: Option<&Path>, text: &str) -> Result<(), String> {
     match path {
         Some(path) => std::fs::write(path, text).map_err(|error| in_file(path, error)),
         None => match std::io::stdout().write_all(text.as_bytes()) {
-            // The reader has had enough: `um_trace report … | head`.
+            // The reader closed the pipe: `um_trace report … | head`.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
             result => result.map_err(|error| format!("standard output: {error}")),
         },
@@ -195,7 +195,7 @@ fn stats(trace: &Trace) -> String {
         trace.buffers.len(),
     );
     for one in patterns(trace) {
-        // A string takes everything.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{:?}: {}, order {}", one.name, one.usage, one.order);
         let _ = match one.suggests {
             Some(pattern) => writeln!(text, "; suggests {pattern}"),

@@ -1,16 +1,16 @@
-//! What happened to the blocks of a buffer.
+//! The events of the blocks of a buffer.
 
 use crate::report::{Context, Directions};
 use crate::runs::{Event, Overlaid, parts};
 use crate::{BLOCK_BYTES, Place, RecordKind};
 use serde::{Deserialize, Serialize};
 
-/// What happened to each of some blocks that lie side by side.
+/// The events of adjacent blocks with equal events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockUse {
-    /// Where the first one begins in the buffer.
+    /// Offset of the first block in the buffer.
     pub offset: u64,
-    /// How many there are: the same happened to all of them, and what follows is true of each.
+    /// Number of blocks. They have equal events, and the other fields are values for each single block.
     pub blocks: u64,
     /// Bytes that moved to devices.
     pub to_device_bytes: u64,
@@ -18,11 +18,11 @@ pub struct BlockUse {
     pub to_host_bytes: u64,
     /// Fault records of either side.
     pub faults: u64,
-    /// How many times its direction changed.
+    /// Number of changes of direction.
     pub alternations: u64,
 }
 
-/// What happened to a block, and its directions so far.
+/// The events of a block, and its directions so far.
 #[derive(Clone)]
 struct Happened(BlockUse, Option<Directions>);
 

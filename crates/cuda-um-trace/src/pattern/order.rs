@@ -1,4 +1,4 @@
-//! In which order addresses were touched.
+//! The order in which addresses were accessed.
 
 use crate::report::Context;
 use crate::{Explanation, RecordKind, units};
@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
 
-/// In which order the addresses of a buffer were touched, as far as faults tell.
+/// The order in which the addresses of a buffer were accessed, as far as faults show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case")]
 pub enum Order {
-    /// Too few faults to tell.
+    /// Too few faults.
     Unknown,
-    /// Upwards, each next to the one before, or nearly.
+    /// Ascending, each address next to the one before, or close to it.
     Sequential,
-    /// Upwards in steps that leave memory out.
+    /// Ascending, in steps that skip memory.
     Strided {
         /// The step.
         stride_bytes: u64,
@@ -36,16 +36,16 @@ impl fmt::Display for Order {
     }
 }
 
-/// Fewer steps tell nothing.
+/// Fewer steps are not enough for a result.
 const FEWEST: usize = 4;
-/// What a fault brings: touches within one of another's reach are neighbours.
+/// Reach of a fault: accesses closer than this are adjacent.
 const REACH: u64 = 64 * 1024;
 
 pub(super) fn of(context: &Context, buffer: usize) -> Order {
     let mut last: HashMap<Explanation, (u64, u64)> = HashMap::new();
     let (mut steps, mut upwards, mut near) = (0_usize, 0_usize, 0_usize);
     let mut strides: HashMap<u64, usize> = HashMap::new();
-    // Migrations tell how far a fault reached; they follow their fault.
+    // Migrations follow their fault and show how far it reached.
     for part in &context.parts[buffer] {
         let run = context.explanation(part);
         let address = part.piece.address;
@@ -86,7 +86,7 @@ pub(super) fn of(context: &Context, buffer: usize) -> Order {
         .max_by_key(|&(stride, count)| (count, stride));
     match stride {
         Some((stride_bytes, count)) if most(count) => Order::Strided { stride_bytes },
-        // Many processors at once: the trend counts, if it is clear.
+        // Many processors run at once: the trend counts if it is clear.
         _ if most(upwards) => Order::Sequential,
         _ => Order::Random,
     }

@@ -1,4 +1,4 @@
-//! How a buffer is used: which side reads it, which side writes it, and in which order.
+//! The use of a buffer: which side reads it, which side writes it, and in which order.
 
 use super::blocks::BlockUse;
 use crate::Place;
@@ -6,15 +6,15 @@ use crate::report::Context;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How a buffer is used. The first that fits counts.
+/// The use of a buffer. The first variant that fits counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Usage {
-    /// Nothing used it, and nothing happened to it.
+    /// No operation used it, and it has no records.
     Untouched,
-    /// Host and device took it from each other, three times or more.
+    /// Host and device moved it to and fro, three times or more.
     PingPong,
-    /// Everybody only read it.
+    /// All accesses were reads.
     ReadOnly,
     /// It was written once, and then only read.
     WriteOnce,
@@ -22,9 +22,9 @@ pub enum Usage {
     DeviceOnly,
     /// Only the host used it.
     HostOnly,
-    /// Both used it, in another way.
+    /// Both used it, in another order.
     Shared,
-    /// The trace has no operation that names it.
+    /// No operation in the trace names it.
     Unknown,
 }
 
@@ -46,9 +46,9 @@ impl fmt::Display for Usage {
 /// A pattern by its name in `cuda_um::AccessPattern`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SuggestedPattern {
-    /// Written seldom, and read by the host and the device again and again.
+    /// Written seldom, and read repeatedly by host and device.
     ReadMostly,
-    /// Used by the device nearly always.
+    /// Almost always used by the device.
     DeviceResident,
     /// Written by a kernel, and then read by the host.
     ReadBack,
@@ -97,7 +97,7 @@ pub(super) fn of(
     };
     use SuggestedPattern as S;
     let device_uses = device_reads + device_writes;
-    // Writes are few beside reads of either side.
+    // There are few writes compared with the reads of either side.
     let read_by_both = host_reads > 0 && device_reads > 0 && device_writes == 0;
     let suggests = if read_by_both && writes * 4 <= host_reads + device_reads && device_reads > 1 {
         Some(S::ReadMostly)

@@ -1,4 +1,4 @@
-//! What the page draws, as compact JSON: lanes of items, and blocks that change.
+//! The contents of the page as compact JSON: lanes of items, and blocks that change.
 
 use crate::report::line;
 use crate::residency::{self, Residency, State};
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 /// Buffers that get a residency map.
 const MAPS: usize = 24;
 
-/// Colours, by what an item is: an index that the page and the SVG share.
+/// Colours by kind of item: an index that the page and the SVG share.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[repr(u8)]
 pub(super) enum Colour {
@@ -27,7 +27,7 @@ pub(super) enum Colour {
 }
 
 impl Colour {
-    /// Okabe and Ito's colours, which colour-blind people can tell apart.
+    /// Okabe and Ito's colours, which colour-blind people can distinguish.
     pub(super) const HEX: [&str; 10] = [
         "#2f9e8f", "#e0a526", "#7f8c9b", "#3a7fd5", "#d5502e", "#e9a06b", "#7b3294", "#9aa0a6",
         "#b3446c", "#c98a1b",
@@ -44,7 +44,7 @@ impl Colour {
     }
 }
 
-/// One thing on a lane.
+/// An item on a lane.
 #[derive(Clone, Copy)]
 pub(super) struct Item {
     /// Nanoseconds since the trace began.
@@ -61,7 +61,7 @@ pub(super) struct Item {
 
 pub(super) struct Lane {
     pub(super) name: String,
-    /// What amounts are: `"bytes"`, `"faults"` or nothing.
+    /// The unit of amounts: `"bytes"`, `"faults"` or empty.
     pub(super) unit: &'static str,
     /// By start.
     pub(super) items: Vec<Item>,
@@ -73,14 +73,14 @@ pub(super) struct Picture {
     pub(super) texts: Vec<String>,
     pub(super) lanes: Vec<Lane>,
     pub(super) maps: Vec<Map>,
-    /// Buffers without a map, for there are too many.
+    /// Number of buffers without a map, because there are too many.
     pub(super) maps_left_out: usize,
 }
 
 pub(super) struct Map {
     pub(super) name: String,
     pub(super) bytes: u64,
-    /// When the buffer was made and freed.
+    /// The times of the buffer's allocation and free.
     pub(super) alive: (u64, u64),
     pub(super) residency: Residency,
 }
@@ -103,7 +103,7 @@ impl Picture {
         }
     }
 
-    /// Columns, starts as differences: a tenth of what objects would take.
+    /// Columns, with starts as differences: a tenth of the size of objects.
     pub(super) fn to_json(&self) -> String {
         #[derive(Serialize)]
         struct LaneJson<'a> {
@@ -174,7 +174,7 @@ impl Picture {
             maps: maps.collect(),
             colours: Colour::HEX,
         };
-        // Numbers and strings: there is nothing to fail.
+        // Only numbers and strings: this cannot fail.
         serde_json::to_string(&json).unwrap_or_default()
     }
 }
@@ -203,7 +203,7 @@ impl Texts {
     }
 }
 
-/// Lanes in the order in which they are drawn: who worked, then what moved, then what faulted.
+/// Lanes in drawing order: work, then migrations, then faults.
 fn lanes(trace: &Trace, attribution: &Attribution, texts: &mut Texts) -> Vec<Lane> {
     let mut lanes: BTreeMap<(u8, u64, u64), Lane> = BTreeMap::new();
     let mut put = |key, name: &dyn Fn() -> String, unit, item| {
@@ -229,7 +229,7 @@ fn lanes(trace: &Trace, attribution: &Attribution, texts: &mut Texts) -> Vec<Lan
             OperationKind::Prefetch { left_out: true, .. }
         );
         let detail = match left_out {
-            true => format!("{} (left out: it was there)", over.join(", ")),
+            true => format!("{} (elided: data in place)", over.join(", ")),
             false => over.join(", "),
         };
         let on_host = operation.kind == OperationKind::Host;
@@ -341,7 +341,7 @@ fn lanes(trace: &Trace, attribution: &Attribution, texts: &mut Texts) -> Vec<Lan
     lanes
 }
 
-/// Maps of the buffers that moved most, in the order in which they were made.
+/// Maps of the buffers that moved most, in the order of their allocation.
 fn maps(
     trace: &Trace,
     report: &MigrationReport,
@@ -372,7 +372,7 @@ fn maps(
         Map {
             name: buffer.name.clone(),
             bytes: buffer.bytes,
-            // It may be younger than the end of the trace.
+            // The buffer may be newer than the end of the trace.
             alive: (born, buffer.freed.map_or(end, since).max(born)),
             residency,
         }

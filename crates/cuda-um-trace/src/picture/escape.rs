@@ -1,4 +1,4 @@
-//! Names come from programs: they may hold anything.
+//! Escapes names, which come from programs and may contain any character.
 
 /// For HTML and XML, in text and in quoted attributes. Control characters, which XML forbids, become replacement characters.
 pub(super) fn markup(text: &str) -> String {
@@ -18,9 +18,9 @@ pub(super) fn markup(text: &str) -> String {
     escaped
 }
 
-/// JSON that may stand in a `<script>` element: no tag can begin or end in it.
+/// JSON for a `<script>` element: no tag can begin or end in it.
 pub(super) fn json_in_html(json: &str) -> String {
-    // Outside of strings JSON has none of these letters.
+    // Outside of strings JSON does not contain these characters.
     json.replace('&', "\\u0026")
         .replace('<', "\\u003c")
         .replace('>', "\\u003e")

@@ -1,4 +1,4 @@
-//! The page: one file, which asks the network for nothing.
+//! The page: one file, without network requests.
 
 use super::data::Picture;
 use super::escape::{json_in_html, markup};
@@ -10,16 +10,17 @@ use std::time::Duration;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
-/// No request to anywhere.
+/// Forbids all network requests.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
-/// Findings that are shown at once.
+/// Number of findings that are visible at once.
 const FINDINGS: usize = 6;
 const MOVERS: usize = 8;
 
-/// A page that shows a trace and its report: findings, top movers, a timeline, where each block was, tables.
+/// A page that shows a trace and its report: findings, the buffers that moved most, a timeline, the location of each block over
+/// time, tables.
 ///
-/// It is one file without links: its content security policy forbids every request. Findings, movers and tables are plain HTML; the
-/// timeline and the residency map are drawn by a script, and stay quick with 100,000 records.
+/// It is one file without links: its content security policy forbids every request. Findings and tables are plain HTML. A
+/// script draws the timeline and the residency map, and stays fast with 100,000 records.
 pub fn html(trace: &Trace, report: &MigrationReport) -> String {
     let picture = Picture::of(trace, report);
     let mut page = String::with_capacity(1 << 16);
@@ -62,7 +63,7 @@ fn header(page: &mut String, trace: &Trace, report: &MigrationReport) {
     put(
         page,
         format_args!(
-            "<header>\n<h1>What unified memory moved</h1>\n<p class=\"sub\">{} on {} · recorded by {} (CUDA {})</p>\n",
+            "<header>\n<h1>Unified memory migrations</h1>\n<p class=\"sub\">{} on {} · recorded by {} (CUDA {})</p>\n",
             units::time(report.duration),
             match devices.is_empty() {
                 true => "no known device".to_owned(),
@@ -109,9 +110,9 @@ fn header(page: &mut String, trace: &Trace, report: &MigrationReport) {
 }
 
 fn findings(page: &mut String, report: &MigrationReport) {
-    page.push_str("<section>\n<h2>What to change</h2>\n");
+    page.push_str("<section>\n<h2>Suggested changes</h2>\n");
     if report.findings.is_empty() {
-        page.push_str("<p>Nothing: no migration or fault was found that a call would spare.</p>\n</section>\n");
+        page.push_str("<p>Nothing: no migration or fault was found that a call would avoid.</p>\n</section>\n");
         return;
     }
     let most = report
@@ -146,7 +147,7 @@ fn findings(page: &mut String, report: &MigrationReport) {
                     code_names(&finding.observation()),
                     markup(finding.advice()),
                     if other {
-                        " <i>(another way to the same time)</i>"
+                        " <i>(another way to the same saving)</i>"
                     } else {
                         ""
                     }
@@ -177,13 +178,13 @@ fn findings(page: &mut String, report: &MigrationReport) {
     put(
         page,
         format_args!(
-            "<p class=\"sub\">Times to be saved are the cost model's: {}.</p>\n</section>\n",
+            "<p class=\"sub\">Savings are estimates of the cost model: {}.</p>\n</section>\n",
             markup(&report.cost_model)
         ),
     );
 }
 
-/// Names in backticks become code. A backtick in a name only moves where code begins.
+/// Names in backticks become code. A backtick inside a name only changes the place at which code begins.
 fn code_names(text: &str) -> String {
     let mut html = String::new();
     for (index, part) in text.split('`').enumerate() {
@@ -205,7 +206,7 @@ fn movers(page: &mut String, report: &MigrationReport) {
     let Some(most) = lines.first().map(|line| line.traffic.bytes()) else {
         return;
     };
-    page.push_str("<section>\n<h2>Top movers</h2>\n<div class=\"movers\">\n");
+    page.push_str("<section>\n<h2>Buffers that moved most</h2>\n<div class=\"movers\">\n");
     for line in lines.iter().take(MOVERS) {
         let share = |bytes: u64| bytes as f64 / most as f64 * 100.0;
         let traffic = &line.traffic;
@@ -249,7 +250,7 @@ fn pictures(page: &mut String, picture: &Picture) {
             ),
         );
     }
-    page.push_str("<noscript><p class=\"warning\">The pictures need scripts; everything else on this page does not.</p></noscript>\n</section>\n");
+    page.push_str("<noscript><p class=\"warning\">Only the pictures need scripts.</p></noscript>\n</section>\n");
 }
 
 fn tables(page: &mut String, trace: &Trace, report: &MigrationReport) {

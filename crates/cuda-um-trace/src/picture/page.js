@@ -1,5 +1,6 @@
 'use strict';
-// Draws the timeline and the residency map. Items narrower than a pixel are gathered in bins, so that time goes with pixels and not with records.
+// Draws the timeline and the residency map. Items narrower than a pixel are collected in bins, so that the drawing time depends
+// on pixels and not on records.
 (() => {
   const root = document.documentElement;
   addEventListener('error', (event) => { root.dataset.error = event.message; });
@@ -109,7 +110,7 @@
       if (b < LEFT) continue;
       count++;
       if (b - a < 1) {
-        // A bin for each pixel and colour: how much of it is covered, or how much was counted.
+        // A bin for each pixel and colour: the covered part, or the count.
         const column = Math.min(columns - 1, Math.max(0, Math.floor(a - LEFT)));
         let bins = covered.get(colours[i]);
         if (!bins) covered.set(colours[i], bins = new Float32Array(columns));
@@ -214,7 +215,7 @@
   };
   const zoom = (factor, centre) => show(centre - (centre - from) * factor, centre + (until - centre) * factor);
 
-  // ---- what is under the pointer
+  // ---- item under the pointer
   const tip = document.getElementById('tip');
   const overTimeline = (px, py, width) => {
     const lane = lanes[Math.floor((py - AXIS) / LANE)];

@@ -1,4 +1,4 @@
-//! Trace events as ui.perfetto.dev and chrome://tracing read them.
+//! Trace events in the format of ui.perfetto.dev and chrome://tracing.
 
 use crate::report::line;
 use crate::{Attribution, OperationKind, Place, RecordKind, Trace, units};
@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Processes of the file: Perfetto groups tracks by them.
+/// Processes of the file: Perfetto groups tracks by process.
 const HOST: u32 = 1;
 const MEMORY: u32 = 2;
-/// The first device's.
+/// The process of the first device.
 const DEVICES: u32 = 10;
 
 /// A trace in the trace event format: operations, kernels, migrations and faults as tracks, bytes on devices as a counter.
@@ -109,13 +109,13 @@ pub fn perfetto(trace: &Trace) -> String {
 struct Events {
     processes: BTreeMap<u32, String>,
     tracks: BTreeMap<(u32, u64), String>,
-    /// As JSON, with commas between them: as values they would take many times as much.
+    /// JSON, separated by commas: JSON values would need several times the memory.
     events: String,
 }
 
 fn push(events: &mut String, event: Value) {
     let comma = if events.is_empty() { "" } else { "," };
-    // A string takes everything.
+    // Writing to a string cannot fail.
     let _ = write!(events, "{comma}{event}");
 }
 
@@ -147,7 +147,7 @@ impl Events {
         push(&mut self.events, event);
     }
 
-    /// Bytes that migrations left on each device, from what was there when the trace began.
+    /// Bytes that migrations left on each device, relative to the begin of the trace.
     fn counters(&mut self, trace: &Trace) {
         let mut moves: Vec<(u64, u32, i128)> = Vec::new();
         for record in &trace.records {
@@ -178,7 +178,7 @@ impl Events {
         }
     }
 
-    /// All of them, names of processes and tracks first.
+    /// All events; names of processes and tracks come first.
     fn finish(self) -> String {
         let mut all = String::new();
         for (process, name) in &self.processes {

@@ -1,8 +1,8 @@
-//! Formatted text at the end of a page or a drawing.
+//! Appends formatted text to a page or a drawing.
 
 use std::fmt::{Arguments, Write};
 
 pub(super) fn put(page: &mut String, text: Arguments) {
-    // A string takes everything.
+    // Writing to a string cannot fail.
     let _ = page.write_fmt(text);
 }

@@ -1,4 +1,4 @@
-//! A drawing that stands still, for a README.
+//! A static drawing, for example for a README.
 
 use super::data::{Colour, Lane, Map, Picture};
 use super::escape::markup;
@@ -11,13 +11,13 @@ const LEFT: f64 = 150.0;
 const RIGHT: f64 = 16.0;
 const LANE: f64 = 22.0;
 const HEAD: f64 = 58.0;
-/// Narrower than this nobody sees: items are drawn in columns of this width.
+/// Items are drawn in columns of this width: narrower ones are invisible.
 const COLUMN: f64 = 0.5;
 /// Buffers in the picture.
 const MAPS: usize = 8;
 
-/// A timeline of a trace and where each block was, as one SVG file of bounded size: with its own light ground, and a title for readers
-/// that see nothing.
+/// A timeline of a trace and the location of each block over time, as one SVG file of bounded size. It has its own light
+/// background, and a title for screen readers.
 pub fn svg(trace: &Trace, report: &MigrationReport) -> String {
     let picture = Picture::of(trace, report);
     let lanes_end = HEAD + picture.lanes.len() as f64 * LANE;
@@ -56,7 +56,7 @@ pub fn svg(trace: &Trace, report: &MigrationReport) -> String {
             ),
         );
     }
-    // Blocks touch each other: smoothed edges would show as stripes.
+    // Blocks are adjacent: smoothed edges would show as stripes.
     svg += "<g shape-rendering=\"crispEdges\">\n";
     for (map, &top) in maps.iter().zip(&tops) {
         draw_map(&mut svg, &picture, map, top);
@@ -99,7 +99,7 @@ fn axis(svg: &mut String, picture: &Picture, bottom: f64) {
     }
 }
 
-/// Items side by side in one colour become one rectangle, so that the file's size goes with pixels.
+/// Adjacent items of one colour become one rectangle, so that the size of the file depends on pixels.
 fn draw_lane(svg: &mut String, picture: &Picture, lane: &Lane, top: f64) {
     let middle = top + LANE / 2.0;
     name(svg, &lane.name, middle);
@@ -179,7 +179,7 @@ fn draw_map(svg: &mut String, picture: &Picture, map: &Map, top: f64) {
         let block = change.block as usize;
         let (from, state) = since[block];
         let until = x(picture, change.time).clamp(born, dead);
-        // What nobody could see is left out; the state before goes on until then.
+        // A state that is too short to be visible is left out; the state before continues until then.
         if until - from >= COLUMN {
             rectangle(block, from, until, state);
             since[block].0 = until;

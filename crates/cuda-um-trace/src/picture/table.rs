@@ -5,7 +5,7 @@ use super::put::put;
 use crate::units;
 use std::time::Duration;
 
-/// Lines of a table that are shown at once; the rest unfolds.
+/// Lines of a table that are visible at once; the others can be unfolded.
 const SHOWN: usize = 25;
 
 /// A cell: HTML, and the exact value as its title.
@@ -25,7 +25,7 @@ pub(super) fn time(time: Duration) -> Cell {
     }
 }
 
-/// A section with a table in it; no rows, no section.
+/// Adds a section with a table. Without rows it adds nothing.
 pub(super) fn table(page: &mut String, title: &str, head: &[&str], rows: Vec<Vec<Cell>>) {
     if rows.is_empty() {
         return;

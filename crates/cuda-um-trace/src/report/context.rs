@@ -1,4 +1,4 @@
-//! What the search for findings looks at: pieces and uses of each buffer, by time.
+//! Data for the search for findings: pieces and uses of each buffer, by time.
 
 use super::{Finding, FindingKind, Saving};
 use crate::{
@@ -21,14 +21,14 @@ pub(crate) struct Part {
 #[derive(Clone, Copy)]
 pub(crate) struct Use {
     pub(crate) operation: usize,
-    /// When: of a kernel that ran, when it ran.
+    /// The start of the use; for a kernel that ran, the start of its run.
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) write: bool,
     pub(crate) by: Place,
 }
 
-/// Uses that are asked for.
+/// Kinds of uses that can be queried.
 #[derive(Clone, Copy)]
 pub(crate) enum Wanted {
     Any,
@@ -36,7 +36,7 @@ pub(crate) enum Wanted {
     ByDevices,
 }
 
-/// When some uses were: starts, each with the latest end of those up to it.
+/// Times of uses: starts, each with the latest end of all uses up to it.
 #[derive(Clone, Default)]
 struct Times(Vec<(u64, u64)>);
 
@@ -50,7 +50,7 @@ impl Times {
         Self(times.collect())
     }
 
-    /// Whether there is one in a time.
+    /// True if there is a use in an interval.
     fn any(&self, from: u64, until: u64) -> bool {
         let before = self.0.partition_point(|&(start, _)| start <= until);
         before > 0 && self.0[before - 1].1 >= from
@@ -67,15 +67,16 @@ pub(crate) struct Context<'a> {
     pub(crate) uses: Vec<Vec<Use>>,
     /// Every operation that names the buffer, by start, with its first access.
     over: Vec<Vec<(usize, Access)>>,
-    /// Starts of those that are no prefetches.
+    /// Starts of operations that are not prefetches.
     calls: Vec<Vec<u64>>,
-    /// Times of all uses of a buffer, of those that write, and of those by devices.
+    /// Times of all uses of a buffer, of the writing uses, and of the uses by devices.
     times: Vec<[Times; 3]>,
-    /// Starts of kernels of which the trace does not know what they use, in order.
+    /// Starts of kernels with unknown buffers, in order.
     unknown_kernels: Vec<u64>,
-    /// Where faults by the model would take longer than the kernel or guard that they happened in: which part of the model's time they had.
+    /// For kernels and guards that took less time than their faults in the model: the ratio of the real time to the model's
+    /// time.
     shares: HashMap<Explanation, f64>,
-    /// Which `(record, buffer)` a finding has already.
+    /// `(record, buffer)` pairs that a finding has claimed.
     claimed: RefCell<HashSet<(usize, usize)>>,
 }
 
@@ -134,7 +135,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// A finding about a buffer.
+    /// Makes a finding about a buffer.
     pub(super) fn finding(&self, buffer: usize, kind: FindingKind, saves: Saving) -> Finding {
         let buffer = &self.trace.buffers[buffer];
         Finding {
@@ -154,13 +155,13 @@ impl<'a> Context<'a> {
         self.attribution.explanation(part.record)
     }
 
-    /// The kind of operation behind an explanation.
+    /// The kind of the operation of an explanation.
     pub(crate) fn operation_kind(&self, explanation: Explanation) -> Option<&'a OperationKind> {
         let operation = self.attribution.operation(explanation)?;
         Some(&self.trace.operations[operation].kind)
     }
 
-    /// Whether the trace knows what every kernel that began in a time uses.
+    /// True if the buffers of every kernel that began in an interval are known.
     pub(crate) fn knows_kernels(&self, from: u64, until: u64) -> bool {
         let first = self.unknown_kernels.partition_point(|&start| start < from);
         self.unknown_kernels
@@ -179,27 +180,27 @@ impl<'a> Context<'a> {
             .map(move |&(index, access)| (&operations[index], access))
     }
 
-    /// Whether an operation that is no prefetch named a buffer between two times.
+    /// True if an operation other than a prefetch named a buffer between two times.
     pub(crate) fn called_between(&self, buffer: usize, from: u64, until: u64) -> bool {
         let calls = &self.calls[buffer];
         let behind = calls.partition_point(|&start| start <= from);
         calls.get(behind).is_some_and(|&start| start < until)
     }
 
-    /// Whether a buffer was used in a time as wanted.
+    /// True if a buffer was used in an interval, in the wanted kind.
     pub(crate) fn used(&self, buffer: usize, from: u64, until: u64, wanted: Wanted) -> bool {
         self.times[buffer][wanted as usize].any(from, until)
     }
 
-    /// What a part of a fault, or of a migration that a fault caused, cost by the model; of a migration, so many bytes of it. Never more
-    /// than what it happened in took.
+    /// The price in the model of a part of a fault, or of `bytes` of a migration that a fault caused. It never exceeds the time
+    /// of the operation in which it happened.
     pub(crate) fn fault_price(&self, part: &Part, bytes: u64) -> Duration {
         let share = self.shares.get(&self.explanation(part));
         let price = fault_price(self.model, &self.record(part).kind, bytes);
         share.map_or(price, |share| price.mul_f64(*share))
     }
 
-    /// Faults and migrations that no finding has yet.
+    /// True for faults and migrations that no finding has claimed.
     pub(crate) fn is_free(&self, part: &Part) -> bool {
         let claimed = self.claimed.borrow();
         part.piece
@@ -257,14 +258,14 @@ fn shares(
             }
             Explanation::Operation(operation) => {
                 let operation = &trace.operations[operation];
-                // Work of streams goes on after its call.
+                // Work on streams continues after its call.
                 (operation.kind == OperationKind::Host)
                     .then_some((operation.start, operation.end))?
             }
             Explanation::Nothing => return None,
         };
         let took = Duration::from_nanos(end.saturating_sub(start));
-        // No time at all is a source that tells none.
+        // A duration of zero means that the source gives no durations.
         (Duration::ZERO < took && took < price)
             .then(|| (explanation, took.as_secs_f64() / price.as_secs_f64()))
     };

@@ -1,4 +1,4 @@
-//! The search for findings. Each looks at what those before it left, so that nothing is saved twice.
+//! The search for findings. Each search skips the records that earlier ones have claimed, so that no saving counts twice.
 
 mod driver;
 mod faults;
@@ -16,7 +16,7 @@ use super::context::Context;
 pub(super) fn all(context: &Context) -> Vec<Finding> {
     let mut findings = Vec::new();
     for buffer in 0..context.trace.buffers.len() {
-        // What need not move at all comes before what could move in a better way.
+        // Data that need not move come before data that can move in a better way.
         findings.extend(round_trips::read_by_both(context, buffer));
         findings.extend(round_trips::unused_prefetches(context, buffer));
         findings.extend(faults::of_devices(context, buffer));

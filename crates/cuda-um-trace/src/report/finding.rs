@@ -1,4 +1,4 @@
-//! A finding: what was seen, what to change, and what that saves.
+//! A finding: an observation, a change, and the saving of the change.
 
 use super::traffic::ns;
 use crate::Place;
@@ -8,32 +8,33 @@ use std::fmt;
 use std::ops::AddAssign;
 use std::time::Duration;
 
-/// Something to change, or to know.
+/// A suggested change, or a fact.
 ///
-/// Display gives it as a sentence: ``412 faults on `targets` during `cosine`: prefetch it before the launch (saves about 640 us)``.
+/// `Display` prints a sentence: ``412 faults on `targets` during `cosine`: prefetch it before the launch (saves about 640
+/// us)``.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// The buffer's number in the trace.
     pub buffer: Option<u64>,
     /// The buffer's name.
     pub name: String,
-    /// What was seen.
+    /// The observation.
     #[serde(flatten)]
     pub kind: FindingKind,
-    /// What would go away, by the cost model.
+    /// The saving by the cost model.
     pub saves: Saving,
-    /// Another way to the savings of other findings: not counted in sums.
+    /// Another way to the savings of other findings; not counted in sums.
     pub alternative: bool,
 }
 
-/// What a change saves.
+/// The saving of a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saving {
-    /// Bytes that need not move.
+    /// Bytes that would not move.
     pub bytes: u64,
-    /// Faults of either side that need not happen.
+    /// Faults of either side that would not happen.
     pub faults: u64,
-    /// Time by the cost model: as it was, less what the change costs.
+    /// Time by the cost model: the old cost minus the cost of the change.
     #[serde(rename = "time_ns", with = "ns")]
     pub time: Duration,
 }
@@ -46,89 +47,89 @@ impl AddAssign for Saving {
     }
 }
 
-/// What was seen.
+/// The observation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "finding", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FindingKind {
-    /// A kernel, fill or copy faulted on memory that a prefetch would have brought, or populated.
+    /// A kernel, fill or copy faulted on memory. A prefetch would have moved or populated it.
     DeviceFaults {
-        /// What ran: `"cosine"`.
+        /// The work that ran: `"cosine"`.
         during: String,
-        /// How many times.
+        /// The number of runs.
         runs: u64,
         /// GPU faults.
         faults: u64,
-        /// Bytes that they brought; 0: the memory was fresh.
+        /// Bytes that moved; 0 if the memory was fresh.
         bytes: u64,
     },
-    /// The host faulted on memory that a device had.
+    /// The host faulted on memory that was on a device.
     HostFaults {
-        /// Guards and copies that faulted.
+        /// Number of guards and copies that faulted.
         times: u64,
         /// CPU faults.
         faults: u64,
-        /// Bytes that they brought.
+        /// Bytes that moved.
         bytes: u64,
-        /// Whether every one of them may have written.
+        /// True if every one of them may have written.
         writes: bool,
     },
-    /// It was prefetched to where it had just been prefetched to.
+    /// The buffer was prefetched twice to the same location.
     PrefetchedTwice {
-        /// Where to.
+        /// The location.
         to: Place,
-        /// How many calls too many.
+        /// Number of unnecessary calls.
         times: u64,
     },
-    /// It was prefetched to a device, which never used it before it moved back.
+    /// The buffer was prefetched to a device, and moved back before the device used it.
     PrefetchUnused {
         /// The device.
         device: u32,
-        /// How many calls.
+        /// Number of calls.
         times: u64,
-        /// Bytes, there and back.
+        /// Bytes in both directions.
         bytes: u64,
     },
-    /// Its read-only copies were given up by a write, again and again.
+    /// Writes collapsed its read-only copies repeatedly.
     ReadMostlyCollapsed {
-        /// How many times.
+        /// Number of collapses.
         times: u64,
     },
-    /// Host and device fault it away from each other.
+    /// Host and device move it to and fro by faults.
     PingPong {
-        /// How many times a part of it changed its direction.
+        /// Number of changes of direction of one part.
         alternations: u64,
-        /// Bytes both ways.
+        /// Bytes in both directions.
         bytes: u64,
     },
-    /// It moved there and back again though nobody wrote it.
+    /// It moved to and fro without a write.
     ReadByBoth {
-        /// Bytes that moved in vain.
+        /// Bytes that moved without need.
         bytes: u64,
     },
-    /// The driver saw host and devices fight for it.
+    /// The driver detected thrashing between host and devices.
     Thrashing {
-        /// How many times.
+        /// Number of records.
         times: u64,
-        /// How many times a processor had to wait because of it.
+        /// Number of times that a processor was throttled because of it.
         throttled: u64,
     },
-    /// Parts of it were mapped over the link instead of moved.
+    /// Parts of it were mapped over the link and did not move.
     RemoteMaps {
-        /// How many times.
+        /// Number of records.
         times: u64,
         /// Bytes that were mapped.
         bytes: u64,
     },
-    /// It had to leave a device that had no room.
+    /// It was evicted from a full device.
     Evicted {
-        /// Bytes that left.
+        /// Bytes that were evicted.
         bytes: u64,
     },
 }
 
 impl Finding {
-    /// What was seen, without advice: ``412 faults on `targets` during `cosine` ``.
+    /// The observation, without advice: ``412 faults on `targets` during `cosine` ``.
     pub fn observation(&self) -> String {
         let name = &self.name;
         use FindingKind as K;
@@ -187,31 +188,31 @@ impl Finding {
                 alternations,
                 bytes,
             } => format!(
-                "host and device fault `{name}` away from each other: {alternations} changes of direction, {}",
+                "host and device move `{name}` to and fro by faults: {alternations} changes of direction, {}",
                 units::bytes(*bytes)
             ),
             K::ReadByBoth { bytes } => format!(
-                "`{name}` moved to and fro though nobody wrote it ({} in vain)",
+                "`{name}` moved to and fro without a write ({} in vain)",
                 units::bytes(*bytes)
             ),
             K::Thrashing { times, throttled } => format!(
-                "the driver saw `{name}` thrash {}, and made processors wait {}",
+                "the driver detected thrashing of `{name}` {}, and throttled processors {}",
                 units::count(*times, "time"),
                 units::count(*throttled, "time")
             ),
             K::RemoteMaps { times, bytes } => format!(
-                "{} of `{name}` were mapped over the link instead of moved, {}",
+                "{} of `{name}` were mapped over the link and did not move, {}",
                 units::bytes(*bytes),
                 units::count(*times, "time")
             ),
             K::Evicted { bytes } => format!(
-                "{} of `{name}` had to leave the device, which had no room",
+                "{} of `{name}` were evicted from the full device",
                 units::bytes(*bytes)
             ),
         }
     }
 
-    /// What to do.
+    /// The suggested change.
     pub fn advice(&self) -> &'static str {
         use FindingKind as K;
         match &self.kind {
@@ -225,24 +226,28 @@ impl Finding {
             K::HostFaults { writes: true, .. } => {
                 "prefetch it to the host first; if everything is replaced, host_overwrite moves nothing back"
             }
-            K::PrefetchedTwice { .. } => "leave the later call out",
-            K::PrefetchUnused { .. } => "leave the prefetch out, or do it after the host is done",
-            K::ReadMostlyCollapsed { .. } => "unset read-mostly, for it is written too often",
-            K::PingPong { .. } => "mapped memory would move nothing",
+            K::PrefetchedTwice { .. } => "remove the later call",
+            K::PrefetchUnused { .. } => {
+                "remove the prefetch, or call it after the last use on the host"
+            }
+            K::ReadMostlyCollapsed { .. } => {
+                "unset read-mostly, because the buffer is written too often"
+            }
+            K::PingPong { .. } => "use mapped memory, which does not migrate",
             K::ReadByBoth { .. } => "set read-mostly, so that each side keeps a copy",
             K::Thrashing { .. } => {
-                "let host and device take turns over the whole of it, or pin it down with a preferred location"
+                "let host and device use the whole buffer in turn, or set a preferred location"
             }
             K::RemoteMaps { .. } => {
-                "that is what advice or a full device asks for; kernels run at the link's speed there"
+                "advice or a full device causes this; kernels access it at the speed of the link"
             }
             K::Evicted { .. } => {
-                "the device is oversubscribed: use less managed memory at once, or prefetch what is done with to the host"
+                "the device is oversubscribed: use less managed memory at once, or prefetch unused data to the host"
             }
         }
     }
 
-    /// The call to add, as Rust code of `um-backend`; `None` where a call has to go, or nothing can be added.
+    /// The call to add, as Rust code of `um-backend`; `None` if a call must be removed, or nothing can be added.
     pub fn code(&self) -> Option<String> {
         let name = match self.is_place() {
             true => self.name.as_str(),
@@ -275,7 +280,7 @@ impl Finding {
         })
     }
 
-    /// Whether the name reads as a place in Rust: `targets`, `self.weights`, `layers[3].bias`.
+    /// True if the name is a place expression in Rust: `targets`, `self.weights`, `layers[3].bias`.
     fn is_place(&self) -> bool {
         let letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
         self.name.split('.').all(|part| {

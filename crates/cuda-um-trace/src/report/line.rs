@@ -5,44 +5,44 @@ use crate::{Attribution, Cause, Explanation, OperationKind, RecordKind, Trace};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
-/// What happened to a buffer.
+/// The records of a buffer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BufferLine {
-    /// Its number in the trace; `None`: memory that is no known buffer's.
+    /// Its number in the trace; `None` for memory that belongs to no known buffer.
     pub id: Option<u64>,
     /// Its name.
     pub name: String,
-    /// Where the program made it.
+    /// The call site of its allocation.
     pub site: Option<String>,
     /// Its size.
     pub bytes: u64,
-    /// What happened.
+    /// Sums over its records.
     pub traffic: Traffic,
-    /// What following the findings would save.
+    /// The saving of its findings.
     pub avoidable: Saving,
 }
 
 /// Migrations of one cause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CauseLine {
-    /// Why.
+    /// The cause.
     pub cause: Cause,
-    /// What moved.
+    /// Sums over the migrations.
     pub traffic: Traffic,
 }
 
-/// What happened during operations of one kind.
+/// The records during operations of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OperationLine {
-    /// What: ``"kernel `cosine`"``, `"prefetch to device 0"`.
+    /// The operation: ``"kernel `cosine`"``, `"prefetch to device 0"`.
     pub name: String,
-    /// How many of them something happened in.
+    /// Number of these operations that have records.
     pub times: u64,
-    /// What happened.
+    /// Sums over the records.
     pub traffic: Traffic,
 }
 
-/// What memory without a buffer is called.
+/// The name of memory without a buffer.
 pub(crate) const UNKNOWN: &str = "(no known buffer)";
 pub(crate) const NOTHING: &str = "outside of any known operation";
 
@@ -96,7 +96,7 @@ pub(super) fn by_buffer(
     if unknown.traffic != Traffic::default() {
         lines.push(unknown);
     }
-    // Stable: buffers with equal numbers stay in the order in which they were made.
+    // Stable: buffers with equal numbers stay in the order of their allocation.
     lines.sort_by_key(|line| {
         let time = line.traffic.migrating.max(line.traffic.gpu_faulting);
         std::cmp::Reverse((time, line.traffic.bytes(), line.traffic.cpu_faults))
@@ -144,7 +144,7 @@ pub(super) fn by_operation(trace: &Trace, attribution: &Attribution) -> Vec<Oper
     lines
 }
 
-/// What was running, in words.
+/// The name of an explanation.
 pub(crate) fn name(trace: &Trace, explanation: Explanation) -> String {
     match explanation {
         Explanation::Run(kernel) => format!("kernel `{}`", trace.kernels[kernel].name),
@@ -171,11 +171,11 @@ pub(crate) fn operation_name(kind: &OperationKind) -> String {
 
 pub(crate) fn cause(cause: Cause) -> &'static str {
     match cause {
-        Cause::Unknown => "not told",
-        Cause::User => "asked for (prefetch, advice)",
+        Cause::Unknown => "not reported",
+        Cause::User => "requested (prefetch, advice)",
         Cause::Coherence => "page faults",
         Cause::Prefetch => "around faults, by the driver",
-        Cause::Eviction => "eviction: no room",
+        Cause::Eviction => "eviction: device full",
         Cause::AccessCounters => "access counters",
     }
 }

@@ -5,11 +5,11 @@ use crate::units;
 use std::fmt;
 use std::time::Duration;
 
-/// Lines of a table, and findings, that a terminal gets.
+/// Limit on the lines of a table, and on the findings, for a terminal.
 const MOST: usize = 20;
-/// Letters of a line.
+/// Characters of a line.
 const WIDTH: usize = 100;
-/// Letters of a buffer's name, beside many columns; and of other names.
+/// Characters of a buffer's name in a table with many columns; and of other names.
 const BUFFER: usize = 24;
 const NAME: usize = 36;
 
@@ -96,7 +96,7 @@ const CAUSES: [&str; 6] = [
 ];
 
 impl MigrationReport {
-    /// What is wrong with the numbers, if anything.
+    /// A warning if the numbers are not complete.
     pub(crate) fn warning(&self) -> Option<String> {
         let mut parts = Vec::new();
         if self.dropped_records > 0 {
@@ -108,13 +108,13 @@ impl MigrationReport {
         if self.dropped_operations > 0 {
             let dropped = self.dropped_operations;
             parts.push(format!(
-                "{dropped} buffers, kernels or operations not kept, so some lines are attributed wrongly"
+                "{dropped} buffers, kernels or operations not stored, so some lines may be attributed wrongly"
             ));
         }
         if self.uncut_records > 0 {
             let records = units::count(self.uncut_records, "migration");
             parts.push(format!(
-                "{records} over very many buffers not cut at each, so some bytes count to other buffers"
+                "{records} over very many buffers not split at each, so some bytes count towards other buffers"
             ));
         }
         (!parts.is_empty()).then(|| parts.join("; "))
@@ -165,7 +165,7 @@ fn traffic_row(name: &str, traffic: &Traffic) -> Vec<String> {
     ]
 }
 
-/// A table with its first column to the left and the others to the right; nothing for no rows.
+/// A table with the first column aligned left and the others aligned right. Without rows it prints nothing.
 fn table(
     f: &mut fmt::Formatter<'_>,
     head: &[&str],
@@ -197,7 +197,7 @@ fn table(
     rest(f, rows.len(), "lines")
 }
 
-/// A sentence in lines of at most 100 letters; further ones are indented.
+/// Prints a sentence in lines of at most 100 characters; continuation lines are indented.
 fn wrap(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     let mut width = 0;
     let (number, sentence) = text.split_at(4.min(text.len()));
@@ -223,7 +223,7 @@ fn rest(f: &mut fmt::Formatter<'_>, all: usize, what: &str) -> fmt::Result {
     }
 }
 
-/// Control characters would tear the table, or worse, the terminal.
+/// Replaces control characters, which could break the table or control the terminal.
 fn clean(text: &str) -> String {
     let clean = text.chars().map(|letter| match letter.is_control() {
         true => '\u{fffd}',

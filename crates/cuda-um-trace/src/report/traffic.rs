@@ -14,27 +14,27 @@ pub struct Traffic {
     pub to_host_bytes: u64,
     /// Bytes that moved between devices.
     pub between_devices_bytes: u64,
-    /// Of these bytes, those that had to make room.
+    /// The part of these bytes that was evicted.
     pub evicted_bytes: u64,
-    /// Migrations: records of the driver, which has one for each piece that it copied at once.
+    /// Migrations: records of the driver, one for each piece that it copied at once.
     pub migrations: u64,
-    /// Time that migrations took, one after the other.
+    /// Sum of the times of all migrations.
     #[serde(rename = "migrating_ns", with = "ns")]
     pub migrating: Duration,
     /// Page faults of the host.
     pub cpu_faults: u64,
     /// Page faults of devices.
     pub gpu_faults: u64,
-    /// Groups in which the driver served them.
+    /// Groups in which the driver served these faults.
     pub gpu_fault_groups: u64,
-    /// Time that the groups took; the migrations that they caused lie within.
+    /// Time of the groups, including the migrations that they caused.
     #[serde(rename = "gpu_faulting_ns", with = "ns")]
     pub gpu_faulting: Duration,
-    /// Times that thrashing was seen.
+    /// Number of thrashing records.
     pub thrashing: u64,
-    /// Times that a processor was made to wait because of it.
+    /// Number of times that a processor was throttled because of thrashing.
     pub throttling: u64,
-    /// Regions that were mapped instead of moved.
+    /// Regions that were mapped and did not move.
     pub remote_maps: u64,
 }
 
@@ -44,7 +44,7 @@ impl Traffic {
         self.to_device_bytes + self.to_host_bytes + self.between_devices_bytes
     }
 
-    /// Adds a piece of a record: so many of its bytes and nanoseconds, and, with its first piece, the record as a whole.
+    /// Adds a piece of a record: its bytes and nanoseconds, and for the first piece also the record as a whole.
     pub(crate) fn add(&mut self, record: &Record, bytes: u64, nanoseconds: u64, first: bool) {
         let one = u64::from(first);
         let time = Duration::from_nanos(nanoseconds);

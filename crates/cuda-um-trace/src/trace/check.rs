@@ -1,7 +1,7 @@
-//! What no machine can have recorded: what the rest of this crate relies on not to meet.
+//! Checks for values that no machine can have recorded. The other modules of this crate rely on these checks.
 //!
-//! Not refused: ids that refer to nothing (what they refer to may have been dropped), devices that are not in the list (it has those
-//! that the program had open), records outside of the trace's time or of any buffer.
+//! Not refused: ids that refer to nothing (the entry may have been dropped), devices that are not in the list (it holds only
+//! the devices that the program had opened), and records outside of the trace's time or of any buffer.
 
 use super::{Access, Operation, OperationKind, Place, Record, RecordKind, Trace, TraceError};
 use std::collections::{HashMap, HashSet};
@@ -9,22 +9,23 @@ use std::collections::{HashMap, HashSet};
 /// Addresses have 57 bits on a host with five levels of page tables, and fewer on every other one.
 const ADDRESS_END: u64 = 1 << 57;
 const ADDRESSES: &str = "a range of addresses below 2^57, as processors have them";
-/// The end of what 63 bits of nanoseconds since 1970 can say. Two times add up to a `u64`.
+/// The end of the times that 63 bits of nanoseconds since 1970 can represent. The sum of two times fits into a `u64`.
 const TIME_END: u64 = i64::MAX as u64;
 const TIMES: &str = "less than 2^63 ns, which end in the year 2262";
-/// Drivers number devices from 0; no host has room for so many.
+/// Drivers number devices from 0, and no host has space for so many.
 const DEVICES_END: u32 = 1024;
 const DEVICES: &str = "an ordinal below 1024";
-/// What every reader of JSON keeps exactly; counting up from 0 nobody gets there.
+/// Every JSON reader keeps numbers below this exactly, and no counter reaches it.
 const STREAM_END: u64 = 1 << 53;
-/// Of all records together: a million a second for 12 days. With an hour for each, a `Duration` holds their price.
+/// Limit for all records together: a million a second for 12 days. If each costs an hour, a `Duration` can still hold the
+/// price.
 const MOST_FAULTS: u64 = 1 << 40;
-/// Of all records, or accesses, together: so that no sum over some of them overflows.
+/// Limit for all records, or all accesses, together, so that no sum over some of them overflows.
 const MOST_BYTES: u64 = 1 << 63;
 /// Names of templates are long, and outputs repeat them.
 const LONGEST_NAME: usize = 1 << 16;
 
-/// The longest beginning of a name that a trace may hold: at most 64 KiB.
+/// The longest prefix of a name that a trace may hold: at most 64 KiB.
 pub fn fitting_name(name: &str) -> &str {
     let mut end = name.len().min(LONGEST_NAME);
     while !name.is_char_boundary(end) {
@@ -33,7 +34,7 @@ pub fn fitting_name(name: &str) -> &str {
     &name[..end]
 }
 
-/// An entry of a list: what errors name.
+/// An entry of a list, as named in errors.
 #[derive(Clone, Copy)]
 struct Entry(&'static str, usize);
 
@@ -93,7 +94,7 @@ impl Entry {
         self.require(time <= TIME_END, field, time, TIMES)
     }
 
-    /// A span; its length is added to those before it.
+    /// Checks an interval. Its length is added to the sum of the lengths before it.
     fn span(self, start: u64, end: u64, sum: &mut u64) -> Result<(), TraceError> {
         self.time("start", start)?;
         self.time("end", end)?;
@@ -129,17 +130,18 @@ fn entries<'a, T>(name: &'static str, list: &'a [T]) -> impl Iterator<Item = (En
 }
 
 impl Trace {
-    /// Checks what readers of a trace rely on: [`from_json`](Self::from_json) has done it; a program that made a trace by itself does it
-    /// before it hands it on, for sums over it may overflow otherwise.
+    /// Checks all values on which readers of a trace rely. [`from_json`](Self::from_json) calls it. A program that builds a
+    /// trace itself must call it before it passes the trace on, because sums may overflow otherwise.
     ///
-    /// - Nothing ends before it starts, and times are less than 2^63 ns; of each list, the lengths together are, too.
-    /// - Addresses, and what lies from them on, are below 2^57; what an operation accesses lies inside its buffer.
+    /// - Nothing ends before it starts, and times are less than 2^63 ns; in each list, the sum of the lengths is also less than
+    ///   2^63 ns.
+    /// - Addresses, and the ends of ranges, are below 2^57; the ranges that an operation accesses lie inside its buffer.
     /// - The bytes of all records together are at most 2^63, the faults 2^40; the bytes of all accesses 2^63.
     /// - Ordinals of devices are below 1024, numbers of streams below 2^53, and names have at most 64 KiB.
-    /// - Ids of buffers, of operations, and ordinals in the list of devices are there only once.
+    /// - Ids of buffers, ids of operations, and ordinals in the list of devices are unique.
     ///
     /// # Errors
-    /// [`TraceError::Invalid`] with the first value that no machine can have.
+    /// [`TraceError::Invalid`] with the first value that no machine can have recorded.
     pub fn check(&self) -> Result<(), TraceError> {
         self.check_itself()?;
         let buffers = self.check_buffers()?;
@@ -246,7 +248,7 @@ fn check_access(
     let end = access.offset.checked_add(access.bytes);
     let inside = end.is_some_and(|end| end <= size);
     let value = format_args!("{} bytes from {} on", access.bytes, access.offset);
-    entry.require(inside, "accesses", value, "what lies inside the buffer")
+    entry.require(inside, "accesses", value, "a range inside the buffer")
 }
 
 fn check_record(

@@ -1,5 +1,5 @@
-//! Traces made by hand: calls that advance a clock and leave the records that a driver would.
-#![allow(dead_code, reason = "each test uses a part of it")]
+//! Hand-made traces: calls that advance a clock and add the records that a driver would make.
+#![allow(dead_code, reason = "each test uses only a part of it")]
 
 use cuda_um_cost::CostModel;
 use cuda_um_trace::{
@@ -7,7 +7,7 @@ use cuda_um_trace::{
     OperationKind, Place, Record, RecordKind, Source, Trace,
 };
 
-/// A model of its own, so that a new measurement of the real ones changes no test.
+/// A separate model, so that a new measurement of the real models changes no test.
 pub fn model() -> CostModel {
     let mut model = CostModel::h200();
     model.source = "of the tests".into();
@@ -30,7 +30,7 @@ pub fn model() -> CostModel {
 }
 
 pub const DEVICE: Place = Place::Device(0);
-/// What one fault brings.
+/// The bytes that one fault moves.
 pub const FAULT_BYTES: u64 = 64 * 1024;
 
 pub struct Builder {
@@ -72,7 +72,7 @@ impl Builder {
         self.now += ns;
     }
 
-    /// A managed buffer on blocks of its own.
+    /// A managed buffer that shares no block with another buffer.
     pub fn buffer(&mut self, name: &str, bytes: u64) -> u64 {
         let address = self.next_address;
         self.next_address += bytes.next_multiple_of(BLOCK_BYTES) + BLOCK_BYTES;
@@ -108,7 +108,7 @@ impl Builder {
         buffers.find(|buffer| buffer.id == id).unwrap()
     }
 
-    /// An operation over whole buffers that takes a microsecond; its id.
+    /// Adds an operation over whole buffers that takes a microsecond, and returns its id.
     pub fn operation(&mut self, kind: OperationKind, over: &[(u64, bool)]) -> u64 {
         let id = self.trace.operations.len() as u64;
         let accesses = over.iter().map(|&(buffer, write)| Access {
@@ -164,13 +164,13 @@ impl Builder {
         }
     }
 
-    /// A prefetch that moves everything, block by block.
+    /// A prefetch that moves the whole buffer, block by block.
     pub fn prefetch(&mut self, id: u64, to: Place) {
         self.prefetch_of_nothing(id, to);
         self.move_all(id, BLOCK_BYTES, to, Cause::User);
     }
 
-    /// A prefetch that finds everything there.
+    /// A prefetch that moves nothing, because all data are in place.
     pub fn prefetch_of_nothing(&mut self, id: u64, to: Place) {
         let kind = OperationKind::Prefetch {
             to,
@@ -187,12 +187,12 @@ impl Builder {
         self.operation(kind, &[(id, false)]);
     }
 
-    /// A kernel over resident memory.
+    /// A kernel on resident memory.
     pub fn launch(&mut self, kernel: &str, over: &[(u64, bool)]) {
         self.launch_with(kernel, over, |builder| builder.wait(10_000));
     }
 
-    /// A kernel that faults everything in, in parts of 64 KiB.
+    /// A kernel that moves all its memory by faults, in parts of 64 KiB.
     pub fn launch_faulting(&mut self, kernel: &str, over: &[(u64, bool)]) {
         self.launch_with(kernel, over, |builder| {
             for &(id, _) in over {
@@ -239,12 +239,12 @@ impl Builder {
         }
     }
 
-    /// The host touches memory that is there.
+    /// The host accesses memory that is on the host.
     pub fn host(&mut self, id: u64, write: bool) {
         self.host_with(id, write, |builder| builder.wait(5_000));
     }
 
-    /// The host touches memory that the device has, in parts of 64 KiB.
+    /// The host accesses memory that is on the device, in parts of 64 KiB.
     pub fn host_faulting(&mut self, id: u64, write: bool) {
         let (address, bytes) = (self.get(id).address, self.get(id).bytes);
         self.host_with(id, write, |builder| {

@@ -1,13 +1,13 @@
-//! Lengths that cannot be, or that no device has.
+//! Impossible lengths, and lengths that no device has.
 
 use crate::world::{LEN, cases, run};
 use cuda_um::{DeviceBuffer, PinnedBuffer, RegisteredBuffer, UnifiedBuffer, UnifiedOptions};
 
-/// One element of 4 bytes more than a slice can have.
+/// One element of 4 bytes more than the limit of a slice.
 const TOO_MANY: usize = isize::MAX as usize / 4 + 1;
-/// The most that a slice can have.
+/// The limit of a slice.
 const MOST: usize = isize::MAX as usize / 4;
-/// More than the device has.
+/// More than the memory of the device.
 const BEYOND: usize = (65 << 20) / 4;
 const OPTIONS: fn() -> UnifiedOptions = UnifiedOptions::default;
 

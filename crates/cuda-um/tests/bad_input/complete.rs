@@ -1,4 +1,4 @@
-//! `functions.txt` has every public function that can fail, and every case that it names is there.
+//! Checks that `functions.txt` has every public function that can fail, and that every case that it names exists.
 
 #[path = "../support/fallible.rs"]
 mod fallible;
@@ -26,7 +26,7 @@ fn every_function_that_can_fail_is_listed() {
 #[test]
 fn every_case_that_is_listed_is_there() {
     fallible::compare_with_cases(LIST, |name| {
-        // Macros make the names of several buffers.
+        // Macros create the names of several buffers.
         let (owner, function) = name.rsplit_once("::").unwrap_or(("", name));
         let whole = format!("\"{name}\"");
         let made = format!("$name, \"::{function}\"");

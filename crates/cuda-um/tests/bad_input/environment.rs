@@ -1,14 +1,14 @@
-//! Environment variables that hold nonsense. Each is read in a process of its own: this test, run again.
+//! Environment variables with invalid values. Each is read in a separate process: this test runs itself again.
 
 use crate::support::Checked;
 use cuda_um::{Error, Runtime};
 use cuda_um_sim::Sim;
 use std::process::Command;
 
-/// Says to the process what it is to do.
+/// Tells the child process its task.
 const CHILD: &str = "CUDA_UM_BAD_INPUT_CHILD";
 
-/// What a test of this file says when it is run again, in an environment with these variables.
+/// The output of a test of this file when it runs again with these variables.
 fn said(test: &str, variables: &[(&str, &str)]) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
@@ -48,7 +48,7 @@ fn a_file_that_is_no_library() {
         return;
     }
     let test = "environment::a_file_that_is_no_library";
-    // A file that is there wherever the test is.
+    // A file that exists wherever the test runs.
     let file = std::env::current_exe().unwrap();
     let file = file.to_str().unwrap();
     let text = said(test, &[("CUDA_UM_CUDART", file)]);

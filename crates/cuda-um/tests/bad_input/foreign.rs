@@ -1,4 +1,4 @@
-//! Things of another device or another runtime.
+//! Objects of another device or another runtime.
 
 use crate::world::{cases, run};
 use cuda_um::{Event, LaunchConfig, Location, PrefetchBatch, prefetch_all};
@@ -110,7 +110,7 @@ fn launch(
         block,
         shared_bytes,
     };
-    // SAFETY: the arguments are what `add` takes.
+    // SAFETY: the arguments match `add`.
     #[allow(unsafe_code, reason = "launches the kernel of add.ptx")]
     unsafe {
         world

@@ -1,4 +1,4 @@
-//! Two lengths that must be equal, and are not.
+//! Two lengths that must be equal, but are not.
 
 use crate::world::{cases, run};
 use cuda_um::DeviceBuffer;

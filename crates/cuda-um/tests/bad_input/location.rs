@@ -1,4 +1,4 @@
-//! Devices and NUMA nodes that are not there.
+//! Devices and NUMA nodes that do not exist.
 
 use crate::world::{Made, World, cases, run, run_made};
 use cuda_um::{Advice, ErrorKind, Location, PrefetchBatch, Result, UnifiedBuffer, prefetch_all};
@@ -25,7 +25,7 @@ const FUNCTIONS: [(&str, Placed); 12] = [
     ("UnifiedBuffer::prefetch_range", |w, at| {
         w.unified.prefetch_range(3..7, at, &w.stream)
     }),
-    // Where nothing would move as well.
+    // Also if no page would move.
     ("UnifiedBuffer::prefetch_range", |w, at| {
         w.unified.prefetch_range(3..3, at, &w.stream)
     }),
@@ -85,7 +85,7 @@ fn devices_that_are_not_there() {
 #[test]
 fn numa_nodes_that_are_not_there() {
     for node in [-1, i32::MIN] {
-        // Accessed-by advice has no nodes at all, and says that first.
+        // Accessed-by advice does not support nodes, and this error comes first.
         let says = [&*node.to_string(), "cannot be"];
         let (location, kind) = (Location::HostNuma(node), ErrorKind::InvalidArgument);
         run_made(each(location, kind, &says, CudaVersion::V13_0));
@@ -94,10 +94,10 @@ fn numa_nodes_that_are_not_there() {
     let moving = ["UnifiedBuffer::advise", "UnifiedBuffer::prefetch"];
     let asks_cuda = |made: &Made| moving.contains(&made.of);
     let says = ["cuda", "host NUMA node 4096", "cudaErrorInvalid"];
-    // From 13.4 on CUDA says where pages are; before, the library forgets where they are when a prefetch fails, for CUDA may have moved
-    // some.
+    // From 13.4 on CUDA reports where pages are. In older versions the library forgets the location of pages when a prefetch
+    // fails, because CUDA may have moved some of them.
     let cases = each(absent, ErrorKind::Call, &says, CudaVersion::V13_4);
-    // Of mapped memory nothing moves, so CUDA is not asked for the node.
+    // Mapped memory does not move, so CUDA does not check the node.
     run_made(cases.filter(asks_cuda).take(3));
 }
 

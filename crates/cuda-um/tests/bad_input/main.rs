@@ -1,7 +1,8 @@
-//! Every public function that can fail, called with the wrong thing: the error names the value and what was allowed, and nothing changed.
+//! Calls every public function that can fail with an invalid argument. The error must name the value and the allowed values,
+//! and nothing may change.
 //!
-//! `functions.txt` says for each of them which cases there are, or why there is nothing wrong to give it; `complete.rs` compares it with
-//! the sources. On the simulator alone: some cases would oversubscribe a GPU.
+//! For each function, `functions.txt` lists the cases, or the reason why there is no invalid argument; `complete.rs` compares
+//! it with the sources. These tests run only on the simulator, because some cases would oversubscribe a GPU.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,4 +1,4 @@
-//! Text that is no module, names that it does not have, and what kernels cannot be asked for.
+//! Text that is not a module, names that a module does not have, and invalid requests to kernels.
 
 use crate::world::{cases, run};
 use cuda_um::{Device, Module, Result};
@@ -36,8 +36,8 @@ fn text_that_is_no_module() {
 }
 
 fn load_image(device: &Device, image: &[u8]) -> Result<Module> {
-    // SAFETY: ends with a NUL, and the simulator reads to there.
-    #[allow(unsafe_code, reason = "gives the simulator bytes that are no image")]
+    // SAFETY: the text ends with a NUL, and the simulator stops reading there.
+    #[allow(unsafe_code, reason = "passes bytes that are not an image")]
     unsafe {
         Module::load_image(device, image)
     }

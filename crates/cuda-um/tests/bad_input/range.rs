@@ -1,4 +1,4 @@
-//! Ranges that are not within the buffer: past its end, reversed, and beyond what a `usize` can count.
+//! Ranges that are not within the buffer: past its end, reversed, and beyond the limit of a `usize`.
 
 use crate::world::{LEN, Made, World, run_made};
 use cuda_um::{Advice, ErrorKind, Location, PrefetchBatch, Result};
@@ -10,7 +10,7 @@ type Ranged = fn(&mut World, Bounds) -> Result<()>;
 type Offset = fn(&mut World, usize) -> Result<()>;
 
 const END: usize = usize::MAX;
-/// What is wrong, and the range that the error names.
+/// The invalid range, and the range that the error names.
 const BAD: [(Bounds, [usize; 2]); 9] = [
     ((Included(0), Excluded(LEN + 1)), [0, LEN + 1]),
     ((Included(0), Included(LEN)), [0, LEN + 1]),
@@ -22,7 +22,7 @@ const BAD: [(Bounds, [usize; 2]); 9] = [
     ((Unbounded, Included(END)), [0, END]),
     ((Excluded(END), Included(END)), [END, END]),
 ];
-/// Where ten elements do not fit.
+/// Offsets at which ten elements do not fit.
 const BAD_OFFSETS: [(usize, usize); 4] = [
     (LEN - 9, LEN + 1),
     (LEN + 1, LEN + 11),

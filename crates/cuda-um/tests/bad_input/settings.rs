@@ -1,4 +1,4 @@
-//! Settings that are taken as they are, however large, and those that are checked.
+//! Settings that accept any value, and settings that are checked.
 
 use crate::world::{LEN, World, cases, run};
 use cuda_um::TransferOptions;
@@ -22,7 +22,7 @@ fn cost_models_that_no_machine_has() {
     });
 }
 
-/// `TransferOptions` takes any number: the extremes mean "as many as help" and "off".
+/// `TransferOptions` accepts any number: the extreme values mean "as many as useful" and "off".
 #[test]
 fn transfer_options_of_any_size() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! Two devices, a second runtime and a buffer of each kind; and the check that a refused call has changed nothing of it.
+//! Two devices, a second runtime and a buffer of each kind; and the check that a refused call has not changed any of them.
 
 use crate::support::{Add, Checked, checked, on};
 use cuda_um::{
@@ -15,7 +15,7 @@ pub const LEN: usize = 1000;
 /// Memory of each device.
 pub const DEVICE_BYTES: usize = 64 << 20;
 
-/// What the calls are made on.
+/// The objects for the calls.
 pub struct World {
     pub device: Device,
     pub stream: Stream,
@@ -37,20 +37,20 @@ pub struct World {
     pub pinned_pool: PinnedPool,
     pub device_pool: DevicePool,
     pub add: Add,
-    /// Last: dropped after all that is made on them, they look for what is left.
+    /// Declared last, so that it is dropped after all objects; its drop checks that nothing is left.
     sim: Checked,
     _sim_of_other: Checked,
 }
 
-/// A call with something wrong in it.
+/// A call with an invalid argument.
 pub struct Case {
     /// The function, as in `functions.txt`.
     pub of: &'static str,
-    /// What is wrong.
+    /// The invalid argument.
     pub given: &'static str,
     pub call: fn(&mut World) -> Result<()>,
     pub kind: ErrorKind,
-    /// What the error's text holds.
+    /// Texts that the error must contain.
     pub says: &'static [&'static str],
 }
 
@@ -71,19 +71,19 @@ macro_rules! cases {
 }
 pub(crate) use cases;
 
-/// What a refused call leaves as it was.
+/// The state that a refused call must not change.
 #[derive(Debug, PartialEq)]
 struct State {
     residency: [Vec<Residency>; 2],
     attributes: [RangeAttributes; 2],
     memory: [MemoryInfo; 3],
     pools: [PoolStats; 3],
-    /// Memory, streams, events, modules, pools that are alive.
+    /// Live memory, streams, events, modules and pools.
     alive: Vec<String>,
     kernel_attributes: cuda_um::KernelAttributes,
 }
 
-/// What each buffer holds.
+/// The contents of each buffer.
 fn contents() -> Vec<u32> {
     (0..LEN as u32).map(|index| index * 7 + 1).collect()
 }
@@ -136,7 +136,7 @@ impl World {
             sim,
             _sim_of_other,
         };
-        // What is made once is there from here on: the chunks that stage copies, the events of waits.
+        // From here on, objects that are created once exist: the chunks that stage copies, the events of waits.
         assert_eq!(world.on_device.read_back().unwrap(), contents);
         for device in [&world.device, &world.second.0, &world.other.0] {
             device.synchronize().unwrap();
@@ -173,8 +173,8 @@ impl World {
         let before = self.state();
         let error = call(self).expect_err("refused");
         let table = self.sim.table();
-        // SAFETY: takes nothing.
-        #[allow(unsafe_code, reason = "asks for the thread's last error")]
+        // SAFETY: the function takes no arguments.
+        #[allow(unsafe_code, reason = "reads the thread's last error")]
         let last = unsafe { (table.cudaPeekAtLastError)() };
         assert_eq!(last, cudaError::cudaSuccess, "the last error is cleared");
         let after = self.state();
@@ -195,7 +195,7 @@ impl World {
     }
 }
 
-/// Makes each call in a world of its own. All that fail are told together.
+/// Makes each call in a separate world, and reports all failures together.
 pub fn run(cases: &[Case]) {
     let made = cases.iter().map(|case| Made {
         of: case.of,
@@ -208,10 +208,10 @@ pub fn run(cases: &[Case]) {
     run_made(made);
 }
 
-/// What a case does.
+/// The function of a case.
 pub type Call = Box<dyn Fn(&mut World) -> Result<()>>;
 
-/// A case that is made in a loop.
+/// A case that is created in a loop.
 pub struct Made {
     pub of: &'static str,
     pub given: String,

@@ -1,4 +1,4 @@
-//! A copy whose source is its target.
+//! A copy with the same buffer as source and target.
 
 use cuda_um::{DeviceBuffer, Result, Stream};
 

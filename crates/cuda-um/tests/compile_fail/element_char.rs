@@ -1,4 +1,4 @@
-//! A kernel could write what is no character.
+//! A kernel could write a value that is not a character.
 
 fn main() {
     cuda_um::UnifiedBuffer::<char>::zeroed;

@@ -1,4 +1,4 @@
-//! A launch, for which nobody vouches.
+//! A launch without `unsafe`.
 
 use cuda_um::{Kernel, LaunchConfig, Result, Stream};
 

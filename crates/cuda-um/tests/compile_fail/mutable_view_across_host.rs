@@ -1,4 +1,4 @@
-//! The host reads what a view will write.
+//! The host reads memory that a view will write.
 
 use cuda_um::{Result, UnifiedBuffer};
 

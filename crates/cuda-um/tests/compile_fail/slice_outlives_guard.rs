@@ -1,4 +1,4 @@
-//! The slice behind a guard, kept when the guard is gone.
+//! The slice of a guard, kept after the guard is dropped.
 
 use cuda_um::{Result, UnifiedBuffer};
 

@@ -1,4 +1,4 @@
-//! A buffer that is gone.
+//! A buffer that was closed.
 
 use cuda_um::{Result, UnifiedBuffer};
 

@@ -1,4 +1,4 @@
-//! One run with failures, and what must hold after it.
+//! One run with failures, and the checks after it.
 
 use crate::bomb::{self, Plan};
 use crate::failure::{self, Failure};
@@ -13,13 +13,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Failures of one run of a scenario.
+/// The failures of one run of a scenario.
 #[derive(Clone)]
 pub struct Combination {
     pub scenario: &'static Scenario,
     pub machine: Machine,
     pub failures: Vec<Failure>,
-    /// When the subscriber of `tracing` panics on the thread of the scenario.
+    /// The times at which the `tracing` subscriber panics on the thread of the scenario.
     pub subscriber: Plan,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for Combination {
     }
 }
 
-/// An operation of a broken context that takes longer waits for something.
+/// If an operation in a broken context takes longer than this, it waits for something.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
 /// Runs a scenario with failures, and again without them.
@@ -52,7 +52,7 @@ pub fn run(combination: &Combination, rules: &Rules) -> Report {
     }
     let work = || {
         let result = catch_unwind(AssertUnwindSafe(|| (scenario.run)(&world)));
-        // The payload of a subscriber is not to be dropped.
+        // The payload of a subscriber's panic must not be dropped.
         let result = result.map_err(std::mem::forget);
         (result, world.runtime.reclaim())
     };
@@ -96,7 +96,7 @@ pub fn run(combination: &Combination, rules: &Rules) -> Report {
     if sticky && start.elapsed() > AT_ONCE {
         problems.push(format!("it took {:?} to say so", start.elapsed()));
     }
-    // The last handle may be that of the reclaim thread, which has done its work and lets go.
+    // The reclaim thread may hold the last handle; it has done its work and releases it.
     let dropped = Instant::now();
     while table.strong_count() > 0 && dropped.elapsed() < AT_ONCE {
         std::thread::sleep(Duration::from_millis(1));
@@ -116,7 +116,7 @@ pub fn run(combination: &Combination, rules: &Rules) -> Report {
     }
 }
 
-/// What struck where.
+/// The failures that occurred, and their results.
 struct Outcome<'a> {
     scenario: &'static Scenario,
     struck: &'a [Failure],
@@ -128,7 +128,7 @@ impl Outcome<'_> {
         self.rules.allow(about, self.scenario.name, failure.call)
     }
 
-    /// Whether it is what one of the failures has to be told as.
+    /// True if the error is a correct report of one of the failures.
     fn is_told(&self, error: &Error) -> bool {
         self.struck
             .iter()
@@ -195,7 +195,7 @@ impl Outcome<'_> {
         if errors.is_empty() && !self.may_be_silent() {
             problems.push("no error".to_owned());
         }
-        // It is tried twice.
+        // The call is tried twice.
         let set = self.struck.iter().filter(|it| it.call == "cudaSetDevice");
         let device = world.current_device();
         if device != 0 && set.count() < 2 {
@@ -222,12 +222,12 @@ impl Outcome<'_> {
     }
 }
 
-/// The calls of a run without failures, with how often each is made.
+/// The calls of a run without failures, with their counts.
 pub fn calls_of(scenario: &Scenario, machine: Machine) -> Vec<(&'static str, u64)> {
     usual(scenario, machine).0
 }
 
-/// The same, and how often a subscriber of everything is called on the scenario's thread.
+/// The same, and how often a subscriber of all events is called on the scenario's thread.
 pub fn usual(scenario: &Scenario, machine: Machine) -> (Vec<(&'static str, u64)>, u64) {
     let mut world = World::new(machine);
     let work = || {

@@ -1,16 +1,16 @@
-//! What fails, when and how.
+//! A failure: the call, the time and the way.
 
 use cuda_um::Error;
 use cuda_um::sys::cudaError;
 use cuda_um_sim::{Fail, Sim};
 use std::fmt;
 
-/// How a call fails.
+/// The way in which a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     OutOfMemory,
     InvalidValue,
-    /// The work is done, and a failure reported: any function may report that of earlier work.
+    /// The work is done, and a failure is reported: any function may report the failure of earlier work.
     Late,
     Sticky,
     HardwareFault,
@@ -36,7 +36,7 @@ impl Kind {
         )
     }
 
-    /// Like another one but for its number: tried with the first call of each name.
+    /// Differs from another kind only in its code: tried only with the first call of each name.
     fn is_variant(self) -> bool {
         matches!(self, Self::HardwareFault | Self::NoDevice)
     }
@@ -53,7 +53,7 @@ impl Kind {
     }
 }
 
-/// Calls that only tell: their failure is nobody's.
+/// Queries: their failure has no effect on other operations.
 pub fn is_inquiry(call: &str) -> bool {
     call.starts_with("cudaGetError")
         || call.starts_with("cuGetError")
@@ -79,7 +79,7 @@ impl Failure {
         });
     }
 
-    /// Where the trace has it.
+    /// The position of the call in the trace.
     pub fn position(&self, sim: &Sim) -> Option<usize> {
         let (call, code) = (self.call, self.kind.code());
         let is_it = |name: &str, result| name == call && result == code;
@@ -88,12 +88,12 @@ impl Failure {
             .position(|record| is_it(record.name, record.result))
     }
 
-    /// The function's name without what tells its versions apart: as errors have it.
+    /// The function's name without the suffix of its version, as in errors.
     pub fn name(&self) -> &'static str {
         self.call.strip_suffix("_v2").unwrap_or(self.call)
     }
 
-    /// Whether the error says which call failed, for what and how.
+    /// True if the error says which call failed, for which subject and in which way.
     pub fn is_told_by(&self, error: &Error) -> bool {
         let is_this = |call: &str, subject: &str| call == self.name() && !subject.is_empty();
         match error {
@@ -107,7 +107,7 @@ impl Failure {
                 code,
                 ..
             } => {
-                // Out of memory is an error of its own.
+                // Out of memory is a separate error.
                 let kind = self.kind != Kind::OutOfMemory;
                 kind && *code == self.kind.code().0 && is_this(call, subject)
             }
@@ -116,7 +116,7 @@ impl Failure {
         }
     }
 
-    /// Whether the error says that the context is broken, and how; the call is whichever met it first.
+    /// True if the error says that the context is broken, and with which code. It may name any call that met the error first.
     pub fn broke(&self, error: &Error) -> bool {
         match error {
             Error::Incomplete { cause, .. } => self.broke(cause),
@@ -138,7 +138,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Those that struck. Two alike are told apart by how often the trace has them.
+/// The failures that occurred. Two equal failures are distinguished by their count in the trace.
 pub fn struck(failures: &[Failure], sim: &Sim) -> Vec<Failure> {
     let trace = sim.trace();
     let seen = |failure: &Failure| {
@@ -156,7 +156,7 @@ pub fn struck(failures: &[Failure], sim: &Sim) -> Vec<Failure> {
     .collect()
 }
 
-/// The failures to try of calls that are made so often: of each the first few times and the last one, in every way.
+/// The failures to try for calls with these counts: the first few calls of each name and the last one, in every way.
 pub fn each_once(calls: &[(&'static str, u64)], first: u64) -> Vec<Failure> {
     let mut all = Vec::new();
     for &(call, count) in calls {
@@ -169,7 +169,7 @@ pub fn each_once(calls: &[(&'static str, u64)], first: u64) -> Vec<Failure> {
     all
 }
 
-/// The calls of the trace, with how often each was made.
+/// The calls of the trace, with their counts.
 pub fn calls(sim: &Sim) -> Vec<(&'static str, u64)> {
     let mut calls: Vec<(&'static str, u64)> = Vec::new();
     for record in sim.trace() {

@@ -1,10 +1,10 @@
-//! What is left at the end, and whose fault that is.
+//! The resources that are left at the end, and the failures that explain them.
 
 use crate::failure::{Failure, Kind};
 use crate::rules::{self, About};
 use cuda_um_sim::{Leak, Sim};
 
-/// The things that are left, by kind.
+/// The kinds of the remaining resources.
 pub fn words(sim: &Sim) -> Vec<&'static str> {
     let mut words: Vec<_> = sim.leaks().iter().map(word).collect();
     words.sort_unstable();
@@ -23,7 +23,7 @@ fn word(leak: &Leak) -> &'static str {
     }
 }
 
-/// The kinds of things that a function gives back.
+/// The kinds of resources that a function releases.
 fn given_back_by(call: &str) -> &'static [&'static str] {
     match call {
         "cudaFreeAsync" => &["cudaMallocAsync"],
@@ -37,7 +37,8 @@ fn given_back_by(call: &str) -> &'static [&'static str] {
     }
 }
 
-/// What a function makes: nobody is told of it when the function reports a failure though it has done its work.
+/// The resource that a function creates. If the function does its work but reports a failure, the library does not get this
+/// resource.
 fn made_by(failure: &Failure) -> Option<&'static str> {
     if failure.kind != Kind::Late {
         return None;
@@ -55,13 +56,13 @@ fn made_by(failure: &Failure) -> Option<&'static str> {
     }
 }
 
-/// Functions that are called once more before something is left.
+/// Functions that are retried once before a resource is leaked.
 fn is_tried_twice(failure: &Failure) -> bool {
     ["cudaGetDevice", "cudaSetDevice", "cudaHostUnregister"].contains(&failure.call)
 }
 
-/// The failures that explain what is left, each by one thing that it did not give back, or two of them by one thing that was
-/// tried twice; `None` if they do not explain it.
+/// The failures that explain the remaining resources: each failure explains one resource that was not released, or two failures
+/// explain one resource with a retry. `None` if they do not explain them.
 pub fn explained_by<'a>(left: &[&str], failures: &'a [Failure]) -> Option<Vec<&'a Failure>> {
     let mut left = left.to_vec();
     let (mut explained, mut keeps_pool) = (Vec::new(), false);
@@ -80,14 +81,14 @@ pub fn explained_by<'a>(left: &[&str], failures: &'a [Failure]) -> Option<Vec<&'
     if failures.len() == 2 && failures.iter().all(is_tried_twice) && remove(&|_| true) {
         explained.extend(failures);
     }
-    // Memory of a pool keeps its pool.
+    // Memory of a pool keeps its pool alive.
     if keeps_pool && let Some(pool) = left.iter().position(|word| *word == "pool") {
         left.swap_remove(pool);
     }
     left.is_empty().then_some(explained)
 }
 
-/// The rule that has to allow it.
+/// The rule that must allow it.
 pub fn rule_about(failure: &Failure) -> About {
     match is_tried_twice(failure) {
         true => rules::LEAKS_BY_TWO,

@@ -1,5 +1,6 @@
-//! Every CUDA call of every scenario fails once, in every way, and some of them two in one run: a typed error, no leak, no abort, no
-//! hang, and the rest goes on. Meanwhile a subscriber of `tracing` panics: at every warning, or more often.
+//! Every CUDA call of every scenario fails once, in every way, and in some runs two calls fail. The result is a typed error,
+//! without leak, abort or hang, and everything else continues. At the same time a `tracing` subscriber panics at every warning,
+//! or more often.
 
 #[path = "../support/bomb.rs"]
 mod bomb;
@@ -23,8 +24,8 @@ use std::time::Instant;
 use workers::Summary;
 use world::Machine;
 
-/// Of a call that is made often, the first so many times and the last one: 5, unless this variable says how many. With 5 there are more
-/// than 30,000 combinations.
+/// Number of first calls of a name that fail, in addition to the last one: 5, unless this variable is set. With 5 there are
+/// more than 30,000 combinations.
 const FIRST: &str = "CUDA_UM_FAULT_FIRST";
 
 fn first() -> u64 {
@@ -34,7 +35,7 @@ fn first() -> u64 {
     })
 }
 
-/// The runs of one scenario on one machine, in which one call fails, or none.
+/// The runs of one scenario on one machine in which at most one call fails.
 fn combinations_of(scenario: &'static Scenario, machine: Machine) -> Vec<Combination> {
     let (calls, told) = usual(scenario, machine);
     let combination = |failures: Vec<Failure>, subscriber| Combination {
@@ -44,7 +45,7 @@ fn combinations_of(scenario: &'static Scenario, machine: Machine) -> Vec<Combina
         subscriber,
     };
     let each = failure::each_once(&calls, first());
-    // On the way of an error, and of what comes behind a call that did its work.
+    // For calls on the path of an error, and for those after a call that did its work.
     let is_sample = |failure: &&Failure| {
         failure.nth == 1 && matches!(failure.kind, Kind::InvalidValue | Kind::Late)
     };
@@ -53,7 +54,7 @@ fn combinations_of(scenario: &'static Scenario, machine: Machine) -> Vec<Combina
     let alone = alone.map(|failure| combination(vec![failure], Plan::Warnings));
     let sample = sample.into_iter();
     let sample = sample.map(|failure| combination(vec![failure], Plan::Always));
-    // One panic, at each time that the subscriber is called.
+    // One panic, at each call of the subscriber in turn.
     let nth = (1..=told).map(|nth| combination(Vec::new(), Plan::Nth(nth)));
     let always = combination(Vec::new(), Plan::Always);
     alone.chain(sample).chain(nth).chain([always]).collect()

@@ -1,4 +1,4 @@
-//! Two calls of one run fail: a first one, and one of those that come after it, most of all those that are made only because it failed.
+//! Two calls of one run fail: a first call, and a later call, preferably one that is made only because the first one failed.
 
 use crate::bomb::{self, Plan};
 use crate::check::{Combination, calls_of, run};
@@ -13,12 +13,12 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-/// How many first failures are drawn for a scenario on a machine, each with [`SECOND`] others.
+/// Number of first failures that are chosen for a scenario on a machine, each with [`SECONDS`] second failures.
 const PAIRS: (&str, u64) = ("CUDA_UM_FAULT_PAIRS", 10);
 const SEED: (&str, u64) = ("CUDA_UM_FAULT_SEED", 1);
-/// The seconds to one first failure: one right behind it, one on the way out of it, and one anywhere behind it.
+/// Number of second failures for one first failure: one directly after it, one on its error path, and one at any later time.
 const SECONDS: usize = 3;
-/// "Right behind" is so many calls.
+/// "Directly after" means within this number of calls.
 const CLOSE: usize = 16;
 
 fn setting((name, default): (&str, u64)) -> u64 {
@@ -29,7 +29,7 @@ fn setting((name, default): (&str, u64)) -> u64 {
         .unwrap_or_else(|_| panic!("{name}={text}: a number"))
 }
 
-/// A scenario on a machine, and the calls that it makes there when nothing fails.
+/// A scenario on a machine, and the calls that it makes there without failures.
 struct Place {
     scenario: &'static Scenario,
     machine: Machine,
@@ -44,8 +44,8 @@ impl fmt::Display for Place {
 }
 
 impl Place {
-    /// The first failure is not sticky: after a sticky one every call fails anyway. Every other one is memory that is refused, since that
-    /// is what the library does most about.
+    /// The first failure is not sticky, because after a sticky one every call fails anyway. Half of them are refused
+    /// allocations, because the library has most code for these.
     fn first(&self, rng: &mut Rng) -> Failure {
         let allocates = |call: &str| call.contains("Malloc") || call == "cudaHostAlloc";
         let allocations: Vec<_> = self.calls.iter().filter(|it| allocates(it.0)).collect();
@@ -69,11 +69,11 @@ impl Place {
         }
     }
 
-    /// What is called after the first failure, each with how many calls of that name there were from the beginning.
+    /// The calls after the first failure, each with its count from the start.
     fn calls_after(&self, first: Failure) -> Vec<(&'static str, u64)> {
         let world = World::new(self.machine);
         first.inject(&world.sim);
-        // What comes of it is checked where each call fails alone.
+        // Single failures are checked in other runs.
         let _ = catch_unwind(AssertUnwindSafe(|| (self.scenario.run)(&world)));
         let _ = world.runtime.reclaim();
         let Some(position) = first.position(&world.sim) else {
@@ -100,7 +100,7 @@ impl Place {
             [] => &after[..],
             calls => calls,
         };
-        // Each function once: nearly every second call asks for the current device.
+        // Each function once: nearly every second call queries the current device.
         let mut close = after[..after.len().min(CLOSE)].to_vec();
         close.sort_unstable();
         close.dedup_by_key(|(call, _)| *call);
@@ -164,6 +164,6 @@ fn two_calls_of_one_run_fail() {
     let (count, both, took) = (all.len(), summary.struck(2), start.elapsed());
     println!("{count} pairs, both struck in {both}, seed {seed}, in {took:.1?}");
     summary.assert_no_problems();
-    // Threads make some calls come or not.
+    // Some calls depend on the timing of threads.
     assert!(2 * both >= count, "both struck in {both} of {count}");
 }

@@ -1,20 +1,20 @@
-//! What is allowed besides an error that names the call, each with its reason. A rule that nothing needs any more fails the test.
+//! Allowed effects besides an error that names the call, each with its reason. A rule that is no longer needed fails the test.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-/// What a rule is about.
+/// The subject of a rule.
 pub type About = &'static str;
 pub const NO_ERROR: About = "no error";
 pub const NO_ERROR_OF_TWO: About = "no error of the second failure";
 pub const LEAKS: About = "one thing leaks";
-pub const LEAKS_UNTOLD: About = "one thing leaks that was made and not told of";
+pub const LEAKS_UNTOLD: About = "one thing leaks that was created but not returned";
 pub const LEAKS_BY_TWO: About = "one thing leaks by two failures";
 pub const NOT_YET_STICKY: About = "not recognised as sticky";
 
 pub struct Rule {
     pub about: About,
-    /// Nothing: any.
+    /// Empty means any.
     pub scenarios: &'static [&'static str],
     pub calls: &'static [&'static str],
     pub why: &'static str,
@@ -43,17 +43,17 @@ pub const RULES: &[Rule] = &[
             "cuModuleUnload",
             "cudaMemPoolDestroy",
         ],
-        "a drop has nobody to tell: it is a warning of `tracing`; `close` tells, and `reclaim` what was freed late",
+        "a drop cannot return an error: it sends a `tracing` warning; `close` returns the error, and `reclaim` those of late frees",
     ),
     rule(
         NO_ERROR,
         &["cudaGetDevice"],
-        "before what gives something back it is asked once more; before any other call it fares as that call",
+        "before a call that frees, it is retried once; before any other call its failure counts as that of the call",
     ),
     rule(
         NO_ERROR,
         &["cudaSetDevice"],
-        "the same; and the caller's device is made current again in a second try",
+        "the same; restoring the caller's device is also retried once",
     ),
     rule(
         NO_ERROR,
@@ -62,7 +62,7 @@ pub const RULES: &[Rule] = &[
             "cudaEventCreateWithFlags",
             "cudaPointerGetAttributes",
         ],
-        "a copy does without a chunk of the ring, or without the ring: the driver copies",
+        "a copy continues with fewer chunks, or without the ring: then the driver copies",
     ),
     rule(
         NO_ERROR,
@@ -73,37 +73,37 @@ pub const RULES: &[Rule] = &[
             "cudaMallocFromPoolAsync",
             "cudaHostGetDevicePointer",
         ],
-        "a pool that is refused memory gives back what it does not use, and asks once more",
+        "a pool that is refused memory frees its unused memory, and retries once",
     ),
     rule(
         NO_ERROR,
         &["cudaEventQuery", "cudaEventRecord"],
-        "a drop cannot ask whether the work is over: the reclaim thread waits for it in another way",
+        "a drop cannot query if the work is done: the reclaim thread waits for it in another way",
     ),
     rule(
         NO_ERROR,
         &["cudaStreamQuery"],
-        "a stream that goes cannot ask for its last work: whoever needs to know waits for the device",
+        "a dropped stream cannot query its last work: later waits are for the whole device",
     ),
     rule(
         NO_ERROR,
         &["cudaHostUnregister"],
-        "it is tried once more: the memory is still the caller's alone, so that meets nobody else's",
+        "it is retried once: the memory still belongs only to the caller, so a retry is safe",
     ),
     rule(
         NO_ERROR,
         &["cudaMemPoolGetAttribute", "cudaMemPoolTrimTo"],
-        "`trim` and `stats` of a pool have no error: they say what they know",
+        "`trim` and `stats` of a pool return no error: they return the known values",
     ),
     rule(
         NO_ERROR,
         &["cudaDeviceGetAttribute"],
-        "an older runtime calls the NUMA node of the host, which it does not know, an invalid value: then none is known",
+        "an older runtime refuses the attribute for the host's NUMA node as an invalid value: then the node is unknown",
     ),
     rule(
         NO_ERROR_OF_TWO,
         &["cudaStreamSynchronize"],
-        "a pool of the driver that was refused memory waits for what is being freed: if it could not, the next refusal tells",
+        "a driver pool that was refused memory waits for pending frees: if the wait fails, the next refusal returns an error",
     ),
     rule(
         LEAKS,
@@ -116,7 +116,7 @@ pub const RULES: &[Rule] = &[
             "cuModuleUnload",
             "cudaMemPoolDestroy",
         ],
-        "giving it back was refused: a second try could give back what is somebody else's by now",
+        "the free failed: a retry could free memory that has a new owner",
     ),
     rule(
         LEAKS_UNTOLD,
@@ -130,12 +130,12 @@ pub const RULES: &[Rule] = &[
             "cuModuleLoadData",
             "cudaMemPoolCreate",
         ],
-        "it was made, and a failure reported: what such a call writes is not documented, so nobody has its address or handle",
+        "the call created it but reported a failure: its output is then undocumented, so the address or handle is unknown",
     ),
     rule(
         LEAKS_BY_TWO,
         &["cudaGetDevice", "cudaSetDevice", "cudaHostUnregister"],
-        "what is tried twice is not tried a third time: to make a device current before something is given back, and to unregister",
+        "a retry is not repeated: setting the device before a free, and unregistering",
     ),
     Rule {
         about: NO_ERROR,
@@ -145,17 +145,17 @@ pub const RULES: &[Rule] = &[
             "pools_are_shared",
         ],
         calls: &["cudaStreamWaitEvent"],
-        why: "the drop of a driver pool's memory cannot put the free behind its use: the reclaim thread waits for that",
+        why: "the drop of driver pool memory cannot order the free after its uses: the reclaim thread waits for them",
     },
     Rule {
         about: NOT_YET_STICKY,
         scenarios: &["from_open_to_end"],
         calls: &[ANY],
-        why: "before a runtime has made a stream, a device that is unavailable may be another process's for a while",
+        why: "before a runtime has created a stream, an unavailable device may be in temporary use by another process",
     },
 ];
 
-/// The rules, and which were needed, for which call.
+/// The rules, and the calls for which each was needed.
 #[derive(Default)]
 pub struct Rules {
     used: Mutex<BTreeSet<(usize, &'static str)>>,
@@ -177,7 +177,7 @@ impl Rules {
         })
     }
 
-    /// What nothing needed; runs of one failure do not need what two lead to.
+    /// Rules that were not needed. Rules for two failures are not needed in runs of one failure.
     pub fn unused(&self) -> Vec<String> {
         let used = self.used.lock().unwrap();
         let all = RULES.iter().enumerate();

@@ -1,4 +1,4 @@
-//! Many runs, on several threads, under a watch that ends the process when one hangs.
+//! Many runs on several threads, under a watchdog that ends the process if a run hangs.
 
 use crate::support::watchdog::watch_named;
 use std::collections::BTreeMap;
@@ -7,12 +7,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Simulators at work at a time.
+/// Number of simulators at the same time.
 const WORKERS: usize = 4;
-/// Longer than the slowest run takes on a busy machine.
+/// Longer than the slowest run on a busy machine.
 const HANGS: Duration = Duration::from_secs(60);
 
-/// Does `work` for every item; what it gives, in no order.
+/// Calls `work` for every item and returns the results, in any order.
 pub fn each<T: Display + Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::with_capacity(items.len()));
@@ -33,18 +33,18 @@ pub fn each<T: Display + Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sy
     done.into_inner().unwrap()
 }
 
-/// What a run found.
+/// The result of a run.
 #[derive(Default)]
 pub struct Report {
-    /// How many failures struck.
+    /// Number of failures that occurred.
     pub struck: usize,
     pub problems: Vec<String>,
 }
 
-/// What many runs found.
+/// The results of many runs.
 #[derive(Default)]
 pub struct Summary {
-    /// Runs in which 0, 1, … failures struck.
+    /// Number of runs in which 0, 1, … failures occurred.
     pub by_struck: BTreeMap<usize, usize>,
     problems: BTreeMap<String, Vec<String>>,
 }

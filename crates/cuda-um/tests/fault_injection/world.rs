@@ -1,4 +1,4 @@
-//! A simulated machine in use, and what must work on it after a failure.
+//! A simulated machine in use, and the operations that must work on it after a failure.
 
 use crate::support::{Add, on, open};
 use cuda_um::{Device, DeviceBuffer, Error, Module, Runtime, Stream, UnifiedBuffer};
@@ -6,7 +6,7 @@ use cuda_um_sim::{CudaVersion, Gpu, LaunchContext, Sim, TwinError};
 use cuda_um_sys::cudaError;
 use std::sync::Mutex;
 
-/// What is simulated.
+/// The simulated machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
     pub gpu: Gpu,
@@ -20,7 +20,7 @@ pub struct World {
     pub runtime: Runtime,
     /// One for each device.
     pub posts: Vec<Post>,
-    /// Errors of a scenario besides the one that it returns.
+    /// Errors of a scenario in addition to the one that it returns.
     pub more_errors: Mutex<Vec<Error>>,
 }
 
@@ -35,7 +35,7 @@ pub struct Post {
 
 const WITNESS: usize = 2000;
 
-/// The kernel of add.ptx for every device that is simulated.
+/// The kernel of add.ptx, for every simulated device.
 pub fn ptx() -> String {
     include_str!("../support/add.ptx").replace("sm_60", "sm_50")
 }
@@ -53,8 +53,11 @@ impl World {
     pub fn new(machine: Machine) -> Self {
         let builder = Sim::builder().gpu(machine.gpu).cuda(machine.cuda);
         let builder = builder.devices(machine.devices);
-        // SAFETY: `twin` does on the memory of its parameters what `add.ptx` does.
-        #[allow(unsafe_code, reason = "vouches for the reference")]
+        // SAFETY: `twin` does the same as `add.ptx` on the memory of its parameters.
+        #[allow(
+            unsafe_code,
+            reason = "guarantees that the reference matches its kernel"
+        )]
         let builder = unsafe { builder.kernel("add", twin) };
         let sim = builder.build().unwrap();
         let runtime = open(&sim);
@@ -73,17 +76,18 @@ impl World {
         }
     }
 
-    /// Where scenarios of one device run: on the last one, so that on a machine with more it is not the thread's current device.
+    /// The device for scenarios with one device: the last one, so that on a machine with several devices it is not the thread's
+    /// current device.
     pub fn here(&self) -> &Post {
         self.posts.last().expect("a machine has a device")
     }
 
-    /// Whether managed memory migrates, so that it can be prefetched and advised.
+    /// True if managed memory migrates, so that prefetch and advice are possible.
     pub fn migrates(&self) -> bool {
         self.here().device.capabilities().concurrent_managed_access
     }
 
-    /// The first error; the others are kept beside it.
+    /// Returns the first error; the others are stored in `more_errors`.
     pub fn all_of(
         &self,
         outcomes: impl IntoIterator<Item = cuda_um::Result<()>>,
@@ -96,18 +100,18 @@ impl World {
         Err(first)
     }
 
-    /// Every device does what it did before.
+    /// Checks that every device works as before.
     pub fn still_works(&mut self) -> cuda_um::Result<()> {
         self.posts.iter_mut().try_for_each(Post::still_works)
     }
 
-    /// What does not fail at once in a broken context.
+    /// Returns the operations that do not fail at once in a broken context.
     pub fn not_sticky(&mut self) -> Vec<String> {
         self.posts.iter_mut().flat_map(Post::not_sticky).collect()
     }
 
-    /// What `cudaGetDevice` says on this thread; -1 if it fails.
-    #[allow(unsafe_code, reason = "asks CUDA itself, not the library")]
+    /// The result of `cudaGetDevice` on this thread; -1 if it fails.
+    #[allow(unsafe_code, reason = "queries CUDA directly, not the library")]
     pub fn current_device(&self) -> i32 {
         let mut ordinal = -1;
         // SAFETY: the pointer is valid for one write.
@@ -137,7 +141,7 @@ impl Post {
         }
     }
 
-    /// The witness holds what it held, and can be used in every way; new memory can be had.
+    /// Checks that the witness has its contents and can be used in every way, and that new memory can be allocated.
     fn still_works(&mut self) -> cuda_um::Result<()> {
         let count = WITNESS as u32;
         let is_right = |values: &[u32], plus: u32| {

@@ -11,7 +11,7 @@ pub enum Buffer {
     Pinned(PinnedBuffer<u32>),
 }
 
-/// The same for each kind of buffer.
+/// Runs the same code for each kind of buffer.
 macro_rules! each {
     ($buffer:expr, $name:ident => $body:expr) => {
         match $buffer {
@@ -28,7 +28,7 @@ impl Buffer {
         each!(self, buffer => buffer.device().ordinal())
     }
 
-    /// Managed memory.
+    /// The managed buffer, or `None`.
     pub fn managed(&self) -> Option<&UnifiedBuffer<u32>> {
         match self {
             Self::Unified(buffer) if buffer.placement().placement == Placement::Managed => {
@@ -38,7 +38,7 @@ impl Buffer {
         }
     }
 
-    /// Kernels of this side's device cannot use it.
+    /// True if kernels of this side's device cannot use it.
     pub fn is_elsewhere(&self, side: &Side) -> bool {
         self.ordinal() != side.device.ordinal() && self.managed().is_none()
     }
@@ -47,7 +47,7 @@ impl Buffer {
         matches!(self, Self::Device(_))
     }
 
-    /// Memory of the host, pinned or mapped.
+    /// True for memory of the host, pinned or mapped.
     pub fn is_on_host(&self) -> bool {
         !self.is_on_device() && self.managed().is_none()
     }

@@ -1,4 +1,4 @@
-//! Kernels whose effect depends on their order, and their twins: `kernels.ptx`.
+//! Kernels with effects that depend on their order, and their CPU references: `kernels.ptx`.
 #![allow(unsafe_code, reason = "launches the kernels of kernels.ptx")]
 
 use crate::model;
@@ -18,7 +18,7 @@ fn shape(count: usize) -> LaunchConfig {
 
 impl Kernels {
     pub fn load(device: &Device) -> Self {
-        // SAFETY: each reference does on the memory of its parameters what its kernel in `kernels.ptx` does.
+        // SAFETY: each reference does the same as its kernel in `kernels.ptx` on the memory of its parameters.
         unsafe {
             register_kernel("model_store", store);
             register_kernel("model_step", step);
@@ -33,7 +33,7 @@ impl Kernels {
         }
     }
 
-    /// Writes the numbers of a seed to all of a buffer, initialised or not.
+    /// Writes the numbers of a seed to a whole buffer, initialised or not.
     ///
     /// # Safety
     ///
@@ -45,7 +45,7 @@ impl Kernels {
         count: usize,
         seed: u32,
     ) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: required of the caller.
         unsafe {
             self.store
                 .launch(stream, shape(count), (target, count as u32, seed))
@@ -62,7 +62,7 @@ impl Kernels {
         }
     }
 
-    /// Mixes three buffers, all as long: `model::mix`.
+    /// Mixes three buffers of equal length: `model::mix`.
     pub fn mix(
         &self,
         stream: &Stream,

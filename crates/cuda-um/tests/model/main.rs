@@ -1,10 +1,12 @@
-//! Random sequences of operations against vectors: whatever the host reads is what the operations, one after the other, would have left.
+//! Random sequences of operations, compared with vectors: the host must read the data that the operations would give one after
+//! the other.
 //!
-//! Work on several streams and devices is enqueued without waiting; on a simulator some of it is held until the host waits, and then
-//! the host must not get at a buffer that it uses. At the end of a sequence nothing is leaked, and nothing was used after it was freed.
+//! Work on several streams and devices is enqueued without waiting. On a simulator some of it is held until the host waits, and
+//! until then the host must not get access to a buffer that the work uses. At the end of a sequence nothing is leaked, and
+//! nothing was used after it was freed.
 //!
-//! `CUDA_UM_MODEL_SEQUENCES` says how many sequences, `CUDA_UM_MODEL_SEED` (a number) which ones, `CUDA_UM_MODEL_SECONDS` after how long
-//! to stop. A failure prints a short sequence, to be pasted into `regressions.rs`.
+//! `CUDA_UM_MODEL_SEQUENCES` sets the number of sequences, `CUDA_UM_MODEL_SEED` (a number) selects others, and
+//! `CUDA_UM_MODEL_SECONDS` sets a time limit. A failure prints a short sequence for `regressions.rs`.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -31,7 +33,7 @@ use world::{Machine, Spec};
 
 /// Sequences that share a machine.
 const BLOCK: u64 = 250;
-/// How often a sequence runs after one failed: what goes wrong by chance may go right once.
+/// Number of repetitions after a failure, because an error that depends on timing may not occur each time.
 const AGAIN: usize = 4;
 
 const fn simulated(gpu: Gpu, cuda: CudaVersion, devices: usize) -> Spec {
@@ -70,11 +72,11 @@ fn machine_of(block: u64) -> Spec {
     }
 }
 
-/// Runs the sequences of a block; how many operations they have.
+/// Runs the sequences of a block; returns their number of operations.
 ///
 /// # Errors
 ///
-/// A short sequence that fails, and how.
+/// A short sequence that fails, and the reason.
 fn run_block(seed: u64, block: u64, cases: u64) -> Result<u64, String> {
     let spec = machine_of(block);
     let mut bytes = [0; 32];
@@ -92,7 +94,7 @@ fn run_block(seed: u64, block: u64, cases: u64) -> Result<u64, String> {
     let (failed, operations) = (Cell::new(false), Cell::new(0));
     let outcome = TestRunner::new_with_rng(config, rng).run(&operation::sequence(), |sequence| {
         let again = if failed.get() { AGAIN } else { 1 };
-        // If anything goes wrong, also by a panic, the next sequence has a new machine.
+        // After any error or panic, the next sequence gets a new machine.
         failed.set(true);
         let before = machine.take();
         let mut used: Machine = before.unwrap_or_else(|| Machine::new(spec));
@@ -113,7 +115,7 @@ fn run_block(seed: u64, block: u64, cases: u64) -> Result<u64, String> {
     .map_err(|error| format!("seed {seed}, block {block} of {BLOCK} sequences each:\n{error}"))
 }
 
-/// What `regressions.rs` takes.
+/// The text for `regressions.rs`.
 fn report(spec: Spec, sequence: &[Operation], reason: &str) -> String {
     let mut text = format!("{reason}\n\nreplay(\n    {spec:?},\n    &[\n");
     for operation in sequence {
@@ -122,7 +124,7 @@ fn report(spec: Spec, sequence: &[Operation], reason: &str) -> String {
     text + "    ],\n);"
 }
 
-/// What has been done so far.
+/// The work done so far.
 struct Progress {
     started: Instant,
     blocks: AtomicU64,
@@ -146,7 +148,7 @@ impl Progress {
 #[test]
 fn random_sequences_leave_what_the_model_says() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    // On a GPU a sequence takes long: what the bundle has time for.
+    // On a GPU a sequence takes long: the number is chosen for the time of the bundle.
     let (default, seconds, workers) = match on_a_gpu() {
         true => (500, 120, 1),
         false => (10_000, 3600, cores.min(16)),
@@ -185,7 +187,7 @@ fn random_sequences_leave_what_the_model_says() {
     println!("{:.1} s", seconds.as_secs_f64());
     let operations = progress.operations.into_inner();
     println!("{done} sequences, {operations} operations, 0 divergences");
-    // The default may be cut short; a number that somebody asked for may not.
+    // The default may be cut short, but a requested number may not.
     assert!(
         done >= asked,
         "{done} of {asked} sequences when the time was up: CUDA_UM_MODEL_SECONDS={}",

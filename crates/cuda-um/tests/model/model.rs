@@ -1,33 +1,34 @@
-//! The other side: vectors, to which everything happens at once and in the order in which it was asked for.
+//! The model: vectors, on which every operation happens at once and in the order of the calls.
 
 use std::ops::Range;
 
-/// What one buffer has to hold.
+/// The expected contents of one buffer.
 pub struct Contents {
     pub elements: Vec<u32>,
-    /// Work that was enqueued while all streams are held, so it cannot be done: the host must not get at the buffer.
+    /// True if work on the buffer was enqueued while all streams are held. The work cannot be done, so the host must not get
+    /// access to the buffer.
     pub held_write: bool,
     pub held_read: bool,
 }
 
-/// Element number `index` of what a seed stands for.
+/// Element number `index` of the numbers of a seed.
 pub fn number(seed: u32, index: usize) -> u32 {
     (index as u32).wrapping_mul(2_654_435_761) ^ seed
 }
 
-/// Elements of a range of a buffer.
+/// The elements of a range of a buffer.
 pub fn numbers(seed: u32, range: Range<usize>) -> Vec<u32> {
     range.map(|index| number(seed, index)).collect()
 }
 
-/// What the kernel `model_step` does.
+/// The effect of the kernel `model_step`.
 pub fn step(elements: &mut [u32], number: u32) {
     for element in elements {
         *element = element.wrapping_mul(3).wrapping_add(number);
     }
 }
 
-/// What the kernel `model_mix` does; of slices as long as `x`.
+/// The effect of the kernel `model_mix`, for slices as long as `x`.
 pub fn mix(x: &mut [u32], y: &mut [u32], from: &[u32], number: u32) {
     for ((x, y), from) in x.iter_mut().zip(y).zip(from) {
         *y = y.wrapping_mul(5).wrapping_add(*x);
@@ -51,7 +52,7 @@ impl Contents {
         }
     }
 
-    /// Whether these are the elements of the range; says where not.
+    /// Compares with the elements of the range; an error names the first difference.
     pub fn compare(&self, range: Range<usize>, found: &[u32]) -> Result<(), String> {
         let expected = &self.elements[range.clone()];
         if expected == found {

@@ -27,7 +27,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// A kernel must be refused where a buffer is another device's.
+    /// A kernel must be refused if a buffer belongs to another device.
     fn launched(&self, launched: cuda_um::Result<()>, elsewhere: bool) -> Result<bool, String> {
         let poor = self.machine.poor;
         if elsewhere {
@@ -63,7 +63,7 @@ impl Replay<'_> {
         if count < 3 {
             return Ok(());
         }
-        // Three that differ: each one is taken out of what is left.
+        // Three different slots: each one is removed from the remaining ones.
         let mut left: Vec<usize> = (0..count).collect();
         let chosen = slots.map(|slot| left.remove(usize::from(slot) % left.len()));
         let (side, stream) = self.machine.stream(stream);
@@ -126,7 +126,7 @@ impl Replay<'_> {
         let is_elsewhere =
             |slot: &Slot| slot.buffer.is_on_device() && slot.buffer.is_elsewhere(side);
         match copied {
-            // A driver's pool is for its own device alone.
+            // A driver pool is only for its own device.
             Err(error)
                 if is_mismatch(&error) && [&*source, target].into_iter().any(is_elsewhere) =>
             {

@@ -121,7 +121,7 @@ impl Replay<'_> {
     }
 }
 
-/// Nothing that was enqueued since has run.
+/// True if no work that was enqueued since then has run.
 fn is_held(hold: Option<&HoldGuard>) -> bool {
     hold.is_some_and(|hold| !hold.is_over())
 }

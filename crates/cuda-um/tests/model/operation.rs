@@ -1,12 +1,14 @@
-//! What a sequence is made of. Whatever the numbers, an operation makes sense: a slot is taken modulo the live buffers, a stream modulo
-//! the streams, a part is a share of the length. So every part of a sequence is a sequence, and `Debug` prints what can be pasted.
+//! The operations of a sequence. An operation is valid with any numbers: a slot is taken modulo the live buffers, a stream
+//! modulo the streams, and a part is a share of the length. So every part of a sequence is also a sequence, and the output of
+//! `Debug` can be pasted as code.
 
 use cuda_um::{AccessPattern, Location};
 use proptest::prelude::*;
 use proptest::sample::select;
 use std::ops::Range;
 
-/// A share of a buffer: where it begins, of the whole, and how much of the rest it has; both of `Part::WHOLE`.
+/// A share of a buffer: its start as a share of the whole, and its length as a share of the rest; both as fractions of
+/// `Part::WHOLE`.
 #[derive(Clone, Copy, Debug)]
 pub struct Part(pub u16, pub u16);
 
@@ -20,10 +22,10 @@ impl Part {
     }
 }
 
-/// All of a buffer.
+/// The whole buffer.
 pub const ALL: Part = Part(0, u16::MAX);
 
-/// What memory a buffer has.
+/// The kind of memory of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Managed,
@@ -41,7 +43,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The pattern that is stated for it.
+    /// The access pattern that is stated for it.
     pub fn pattern(self) -> Option<AccessPattern> {
         Some(match self {
             Self::ForGeneral => AccessPattern::General,
@@ -54,13 +56,14 @@ impl Kind {
     }
 }
 
-/// How a buffer begins.
+/// The initial contents of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     Zeroed,
     /// `from_slice` of the numbers of a seed.
     From(u32),
-    /// `uninit`, and a kernel on one of the device's streams writes the numbers of a seed. Pinned memory: as `From`.
+    /// `uninit`, and a kernel on one of the device's streams writes the numbers of a seed. For pinned memory the same as
+    /// `From`.
     Stored(u32, u8),
 }
 
@@ -73,12 +76,12 @@ impl Start {
     }
 }
 
-/// How the host reads.
+/// The way in which the host reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     /// `host`; `copy_to_host_at` of device memory.
     ReadGuard,
-    /// `try_host`; nothing of device memory.
+    /// `try_host`; not for device memory.
     TryRead,
     /// `host_async`; `copy_to_host_async` of device memory.
     ReadAsync,
@@ -88,12 +91,12 @@ pub enum Reading {
     ReadBack,
 }
 
-/// How the host writes.
+/// The way in which the host writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writing {
     /// `host_mut`; `copy_from_host_at` of device memory.
     WriteGuard,
-    /// `try_host_mut`; nothing of device memory.
+    /// `try_host_mut`; not for device memory.
     TryWrite,
     /// `host_mut_async`; `copy_from_host_at` of device memory.
     WriteAsync,
@@ -147,21 +150,22 @@ pub enum Operation {
     Read { slot: u8, part: Part, how: Reading },
     /// `fill` on a stream.
     Fill { slot: u8, stream: u8, value: u32 },
-    /// A kernel changes each element by itself.
+    /// A kernel changes each element separately.
     Step {
         slot: u8,
         part: Part,
         stream: u8,
         number: u32,
     },
-    /// A kernel reads three buffers, and writes two of them: a part of the first, and as much of the others as there is.
+    /// A kernel reads three buffers and writes two of them: a part of the first, and the same length of the others if they have
+    /// it.
     Mix {
         slots: [u8; 3],
         part: Part,
         stream: u8,
         number: u32,
     },
-    /// `copy_range`, between two buffers that are not one; as much as fits.
+    /// `copy_range` between two different buffers, with the length that fits.
     Copy {
         from: u8,
         part: Part,
@@ -183,16 +187,16 @@ pub enum Operation {
         at: At,
         stream: u8,
     },
-    /// A `PrefetchBatch` of the slots whose bit is set.
+    /// A `PrefetchBatch` of the slots with a set bit.
     PrefetchBatch {
         slots: u8,
         part: Part,
         at: At,
         stream: u8,
     },
-    /// When all devices are idle, a prefetch of the whole; then `residency` says the place.
+    /// When all devices are idle: a prefetch of the whole buffer, after which `residency` must return the destination.
     PrefetchAndLook { slot: u8, at: At, stream: u8 },
-    /// The same with a batch of the whole slots whose bit is set.
+    /// The same with a batch of the whole slots with a set bit.
     BatchAndLook { slots: u8, at: At, stream: u8 },
     /// `forget_residency`.
     Forget { slot: u8 },
@@ -206,18 +210,18 @@ pub enum Operation {
     Reclaim,
     /// One stream waits for an event of another.
     Order { before: u8, after: u8 },
-    /// A new stream takes the place of one that may have work.
+    /// A new stream replaces one that may have work.
     NewStream { stream: u8 },
     /// `Stream::synchronize`.
     Synchronize { stream: u8 },
-    /// Other rings for staged copies.
+    /// New options for staged copies.
     Staging {
         device: u8,
         threads: u8,
         ring_pages: u8,
         from_bytes: u16,
     },
-    /// On a simulator: all streams are held until somebody waits for one; then they go on one by one, in this order.
+    /// On a simulator: all streams are held until a call waits for one; then they continue one by one, in this order.
     Hold { order: u8 },
 }
 
@@ -228,7 +232,7 @@ fn part() -> impl Strategy<Value = Part> {
     ]
 }
 
-/// Mostly small; a few lengths again and again, so that pools reuse blocks.
+/// Mostly small lengths; some lengths repeat often, so that pools reuse blocks.
 fn len() -> impl Strategy<Value = usize> {
     prop_oneof![
         48 => select(vec![1, 64, 1000, 1024, 5000]),
@@ -343,7 +347,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// A sequence of 2 to 40 operations: some buffers first.
+/// A sequence of 2 to 40 operations, which begins with some allocations.
 pub fn sequence() -> impl Strategy<Value = Vec<Operation>> {
     let first = proptest::collection::vec(allocate(), 1..=4);
     let then = proptest::collection::vec(operation(), 1..=36);

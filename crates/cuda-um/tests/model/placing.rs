@@ -1,4 +1,4 @@
-//! Advice, prefetches, and where pages are.
+//! Advice, prefetches, and the location of pages.
 
 use crate::buffer::Buffer;
 use crate::operation::{Advising, At, Part};
@@ -60,13 +60,13 @@ impl Replay<'_> {
         allowed(self.machine.poor, batch.prefetch(location, stream)).map(drop)
     }
 
-    /// Afterwards all of them are there, unless a read left copies elsewhere.
+    /// Afterwards all pages are at the destination, unless a read left copies at other locations.
     pub fn prefetch_and_look(&self, slots: &[usize], at: At, stream: u8, batch: bool) -> Outcome {
         let managed = slots
             .iter()
             .filter_map(|slot| self.slots[*slot].buffer.managed());
         let buffers: Vec<&UnifiedBuffer<u32>> = managed.collect();
-        // Else readers on other streams take pages along.
+        // Otherwise readers on other streams move pages.
         self.machine.synchronize().map_err(text)?;
         let location = at.location(self.machine.sides.len());
         let stream = self.machine.stream(stream).1;

@@ -1,4 +1,4 @@
-//! Where buffers come from: one device's pools, and CUDA.
+//! The sources of buffers: one device's pools, and CUDA.
 
 use crate::buffer::Buffer;
 use crate::model::numbers;
@@ -9,7 +9,7 @@ use cuda_um::{
     UnifiedBuffer, UnifiedOptions, UnifiedPool,
 };
 
-/// The pools of one device, made when they are needed.
+/// The pools of one device, created when they are needed.
 #[derive(Default)]
 pub struct Pools {
     unified: Option<UnifiedPool>,
@@ -17,12 +17,12 @@ pub struct Pools {
     pinned: Option<PinnedPool>,
 }
 
-/// Small slabs: some buffers have one of their own.
+/// Small slabs, so that some buffers have dedicated slabs.
 fn options() -> PoolOptions {
     PoolOptions::default().slab_bytes(2 << 20)
 }
 
-/// Makes it if it is not there.
+/// Creates the pool if it does not exist.
 fn ready<P>(pool: &mut Option<P>, make: impl FnOnce() -> Result<P>) -> Result<&mut P> {
     Ok(match pool {
         Some(pool) => pool,
@@ -30,11 +30,11 @@ fn ready<P>(pool: &mut Option<P>, make: impl FnOnce() -> Result<P>) -> Result<&m
     })
 }
 
-/// `uninit`, all of it written by a kernel, and `assume_init`.
+/// `uninit`, then a kernel writes the whole buffer, then `assume_init`.
 macro_rules! stored {
     ($uninit:expr, $side:expr, $len:expr, $seed:expr, $stream:expr) => {{
         let mut buffer = $uninit?;
-        // SAFETY: the buffer has `len` elements, and the kernel writes them all.
+        // SAFETY: the buffer has `len` elements, and the kernel writes all of them.
         unsafe {
             let kernels = &$side.kernels;
             kernels.store($stream, &mut buffer, $len, $seed)?;
@@ -54,7 +54,7 @@ impl Pools {
     ) -> Result<Buffer> {
         let device = &side.device;
         let streams = &side.streams;
-        // Written by the host, or, where there is a choice, by a kernel.
+        // Written by the host, or, if there is a choice, by a kernel.
         let from = start.seed().map(|seed| numbers(seed, 0..len));
         let stored = match start {
             Start::Stored(seed, stream) => {
@@ -133,7 +133,7 @@ impl Pools {
         self.pinned.iter().for_each(|pool| _ = pool.trim());
     }
 
-    /// How many buffers of the kind live.
+    /// Number of live buffers of this kind.
     pub fn live_buffers(&self, kind: Kind) -> usize {
         let stats = match kind {
             Kind::UnifiedPool => self.unified.as_ref().map(UnifiedPool::stats),

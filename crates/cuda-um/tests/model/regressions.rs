@@ -1,8 +1,8 @@
-//! Sequences that once failed, shortened, and some that are read more easily than random ones.
+//! Sequences that failed in the past, shortened, and some sequences that are easier to read than random ones.
 #![allow(
     clippy::enum_glob_use,
     unused_imports,
-    reason = "whatever a failure prints can be pasted"
+    reason = "the output of a failure can be pasted as code"
 )]
 
 use crate::operation::Advising::*;
@@ -17,7 +17,7 @@ use crate::{MACHINES, on_a_gpu, replay};
 use cuda_um_sim::CudaVersion::*;
 use cuda_um_sim::Gpu::*;
 
-/// Runs a sequence a few times on a machine: the one given, or the GPU that the tests run on.
+/// Runs a sequence a few times on a machine: the given one, or the GPU of the tests.
 fn replay(spec: Spec, sequence: &[Operation]) {
     let spec = if on_a_gpu() { Spec::Real } else { spec };
     let mut machine = Machine::new(spec);
@@ -27,7 +27,7 @@ fn replay(spec: Spec, sequence: &[Operation]) {
     machine.close().unwrap();
 }
 
-/// The same on every machine, and in some orders of the streams.
+/// The same on every machine, with several orders of the streams.
 fn replay_everywhere(sequence: impl Fn(u8) -> Vec<Operation>) {
     if on_a_gpu() {
         return replay(Spec::Real, &sequence(0));
@@ -83,7 +83,7 @@ fn the_next_owner_of_a_block_comes_after_held_work() {
 
 #[test]
 fn blocks_that_were_joined_come_after_all_work_on_their_parts() {
-    // The neighbour keeps the slab; trimming joins the rest, which is carved anew.
+    // The neighbouring buffer keeps the slab; trimming coalesces the rest, which is then split again.
     for kind in [UnifiedPool, DevicePool, PinnedPool] {
         let large = |start| Allocate {
             kind,
@@ -147,7 +147,7 @@ fn a_ping_pong_over_streams_and_kinds() {
 
 #[test]
 fn the_host_waits_asynchronously_after_a_stream_with_work_has_gone() {
-    // Once `host_async` tried again for ever, on devices without concurrent managed access.
+    // `host_async` used to retry forever on devices without concurrent managed access.
     replay(
         Simulated {
             gpu: Maxwell,
@@ -172,7 +172,7 @@ fn the_host_waits_asynchronously_after_a_stream_with_work_has_gone() {
 
 #[test]
 fn the_host_touches_what_a_kernel_moved_and_advice_has_mapped() {
-    // Once the simulator served the host's fault without end.
+    // The simulator used to serve the host's fault without end.
     replay(
         Simulated {
             gpu: Gh200,
@@ -198,7 +198,7 @@ fn the_host_touches_what_a_kernel_moved_and_advice_has_mapped() {
     );
 }
 
-/// Device 0 reads, on a stream, before device 1 gets the pages, on another: in which order, nobody said.
+/// Device 0 reads on one stream before device 1 gets the pages on another one; the two are not ordered.
 fn looked_for_where_a_read_may_have_taken_it(kind: crate::operation::Kind, then: &[Operation]) {
     if on_a_gpu() {
         return;

@@ -1,4 +1,4 @@
-//! Runs a sequence on both sides, and compares whatever the host sees.
+//! Runs a sequence on the library and on the model, and compares all data that the host reads.
 
 use crate::buffer::{Buffer, each};
 use crate::model::Contents;
@@ -8,17 +8,17 @@ use crate::world::{Machine, is_refusal};
 use cuda_um::{Error, TransferOptions};
 use cuda_um_sim::HoldGuard;
 
-/// Buffers that live at one time, and elements of all of them.
+/// Limits on live buffers, and on the elements of all of them.
 const MOST_BUFFERS: usize = 8;
 const MOST_ELEMENTS: usize = 4 << 20;
 
 pub type Outcome = Result<(), String>;
 
-/// Runs all operations, looks at every buffer at the end, and gives all back.
+/// Runs all operations, checks every buffer at the end, and frees all.
 ///
 /// # Errors
 ///
-/// What differed, and in which operation.
+/// The difference, and the operation in which it occurred.
 pub fn run(machine: &mut Machine, sequence: &[Operation]) -> Outcome {
     let mut replay = Replay::new(machine);
     for (index, operation) in sequence.iter().enumerate() {
@@ -39,18 +39,18 @@ pub struct Slot {
 }
 
 pub struct Replay<'m> {
-    // First, so dropped first.
+    // Declared first, so it is dropped first.
     pub hold: Option<HoldGuard>,
     pub slots: Vec<Slot>,
     pools: Vec<Pools>,
-    /// Somebody advised that: copies on both sides, of neighbours' pages as well.
+    /// True after any read-mostly advice: there may be copies on both sides, also of pages of other buffers.
     pub read_mostly: bool,
-    /// Events were recorded or waited for: work that the library does not count, so drops may wait while it is held.
+    /// True if events were recorded or waited for: the library does not track this work, so drops may wait while it is held.
     ordered: bool,
     pub machine: &'m mut Machine,
 }
 
-/// The result; `None` for a refusal that a poor machine may give.
+/// The result; `None` for a refusal that a machine with fewer features may give.
 pub fn allowed<T>(poor: bool, result: cuda_um::Result<T>) -> Result<Option<T>, String> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -63,7 +63,7 @@ pub fn text(error: Error) -> String {
     error.to_string()
 }
 
-/// It must be refused like that.
+/// Checks that the call is refused with the expected error.
 pub fn refused<T>(result: cuda_um::Result<T>, expected: impl Fn(&Error) -> bool) -> Outcome {
     match result {
         Err(error) if expected(&error) => Ok(()),
@@ -98,7 +98,7 @@ impl<'m> Replay<'m> {
         let Some(hold) = self.hold.as_ref().filter(|hold| hold.is_over()) else {
             return Ok(());
         };
-        // The library's own thread frees memory, which waits.
+        // The reclaim thread frees memory, and this waits.
         let by_us = hold.ended_by() == Some(std::thread::current().id());
         self.release();
         match by_us && !may_wait {
@@ -107,7 +107,7 @@ impl<'m> Replay<'m> {
         }
     }
 
-    /// Streams go on.
+    /// Releases the streams.
     fn release(&mut self) {
         self.hold = None;
         self.slots.iter_mut().for_each(|slot| {
@@ -116,7 +116,7 @@ impl<'m> Replay<'m> {
         });
     }
 
-    /// Whether an operation is allowed to wait for work on a stream.
+    /// True if an operation may wait for work on a stream.
     fn waits(&self, operation: &Operation) -> bool {
         use Operation::*;
         match *operation {
@@ -249,7 +249,7 @@ impl<'m> Replay<'m> {
                 self.count()
             }
             Reclaim => {
-                // It waits for a thread that asks again and again, which ends no hold.
+                // It waits for a thread that queries repeatedly, and queries do not end a hold.
                 self.release();
                 self.machine.runtime.reclaim().map_err(text)
             }
@@ -281,7 +281,7 @@ impl<'m> Replay<'m> {
 
     fn begin_to_hold(&mut self, order: u8) -> Outcome {
         if let (None, Some(sim)) = (&self.hold, &self.machine.sim) {
-            // The library's own thread may be about to record an event: work that is not counted, either.
+            // The reclaim thread may be about to record an event, which is also untracked work.
             self.machine.runtime.reclaim().map_err(text)?;
             if std::mem::take(&mut self.ordered) {
                 self.machine.synchronize().map_err(text)?;
@@ -313,7 +313,7 @@ impl<'m> Replay<'m> {
         Ok(())
     }
 
-    /// Pools know how many buffers they have.
+    /// Checks that pools count their buffers correctly.
     fn count(&self) -> Outcome {
         for kind in [Kind::UnifiedPool, Kind::DevicePool, Kind::PinnedPool] {
             let live: usize = self
@@ -329,7 +329,7 @@ impl<'m> Replay<'m> {
         Ok(())
     }
 
-    /// Looks at everything once more, and lets it go.
+    /// Checks all buffers once more, and drops them.
     fn finish(mut self) -> Outcome {
         self.count()?;
         for at in 0..self.slots.len() {

@@ -1,11 +1,11 @@
-//! The real side: a machine, simulated or not.
+//! The real side: a simulated or real machine.
 
 use crate::kernels::Kernels;
 use crate::support::{machine, open};
 use cuda_um::{Device, Error, ErrorKind, Runtime, Stream, TransferOptions};
 use cuda_um_sim::{CudaVersion, Gpu, Leak, Sim};
 
-/// A machine to run on.
+/// A machine for the sequences.
 #[derive(Clone, Copy, Debug)]
 pub enum Spec {
     Simulated {
@@ -13,24 +13,24 @@ pub enum Spec {
         cuda: CudaVersion,
         devices: usize,
     },
-    /// The one that the tests run on.
+    /// The machine of the tests.
     Real,
 }
 
 pub const STREAMS: usize = 3;
 
-/// A machine, which outlives sequences.
+/// A machine, used for several sequences.
 pub struct Machine {
     pub sim: Option<Sim>,
     pub runtime: Runtime,
     pub sides: Vec<Side>,
-    /// It refuses some advice, prefetches and kinds of memory.
+    /// True if it refuses some advice, prefetches and kinds of memory.
     pub poor: bool,
-    /// `residency` asks it.
+    /// True if `residency` queries the driver.
     pub tells_residency: bool,
 }
 
-/// What a machine has of each device.
+/// The objects for each device of a machine.
 pub struct Side {
     pub device: Device,
     pub streams: [Stream; STREAMS],
@@ -55,7 +55,7 @@ impl Machine {
             kernels: Kernels::load(&device),
             device,
         };
-        // Of a real machine one device: what is held nowhere shows no order between several.
+        // One device of a real machine: without held streams, several devices would not show ordering errors.
         let count = if sim.is_some() { usize::MAX } else { 1 };
         let devices = runtime.devices().unwrap().into_iter().take(count);
         let sides: Vec<_> = devices.map(side).collect();
@@ -65,7 +65,7 @@ impl Machine {
         };
         Self {
             poor: sides.iter().any(is_poor),
-            // Page sampling of a real driver is its own business.
+            // The page sampling of a real driver is not specified.
             tells_residency: matches!(
                 spec,
                 Spec::Simulated {
@@ -79,7 +79,7 @@ impl Machine {
         }
     }
 
-    /// The side and the place of a stream.
+    /// The side and the index of a stream.
     fn place(&self, stream: u8) -> (usize, usize) {
         let stream = usize::from(stream);
         let sides = self.sides.len();
@@ -103,7 +103,7 @@ impl Machine {
             .try_for_each(|side| side.device.synchronize())
     }
 
-    /// After a sequence: nothing is lost, and nothing was done that CUDA forbids.
+    /// After a sequence: checks that nothing is leaked, and that nothing was done that CUDA forbids.
     pub fn nothing_left(&self) -> Result<(), String> {
         self.runtime.reclaim().map_err(|error| error.to_string())?;
         self.synchronize().map_err(|error| error.to_string())?;
@@ -126,7 +126,7 @@ impl Machine {
         }
     }
 
-    /// After the last sequence: streams, events and modules are given back, too.
+    /// After the last sequence: also releases streams, events and modules.
     pub fn close(self) -> Result<(), String> {
         let Self {
             sim,
@@ -142,7 +142,7 @@ impl Machine {
     }
 }
 
-/// Whether the machine may refuse that.
+/// True for an error that the machine may give.
 pub fn is_refusal(error: &Error) -> bool {
     error.kind() == ErrorKind::NotSupported
 }

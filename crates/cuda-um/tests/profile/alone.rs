@@ -1,10 +1,10 @@
-//! A process has one profiler, so its tests take turns.
+//! A process has one profiler, so its tests run one after the other.
 
 use cuda_um::profile::MigrationCounts;
 use cuda_um::profile::trace::{Operation, OperationKind, RecordKind, Trace};
 use parking_lot::{Mutex, MutexGuard};
 
-/// Waits until no other test of this binary profiles.
+/// Waits until no other test of this binary uses the profiler.
 pub fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock()
@@ -44,7 +44,7 @@ pub fn operations(trace: &Trace, is_it: impl Fn(&OperationKind) -> bool) -> Vec<
     all.filter(|operation| is_it(&operation.kind)).collect()
 }
 
-/// Whether the tests run on a GPU.
+/// True if the tests run on a GPU.
 pub fn on_gpu() -> bool {
     std::env::var("CUDA_UM_TEST_RUNTIME").as_deref() == Ok("cuda")
 }

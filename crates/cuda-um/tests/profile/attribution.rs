@@ -47,7 +47,7 @@ fn buffers_have_names_sites_and_lives() {
     assert!(site.ends_with(&format!("attribution.rs:{line}")), "{site}");
     let pinned = buffer(&trace, "staging");
     assert!(pinned.allocated.is_some() && pinned.freed.is_none());
-    // What no operation used is not known.
+    // A buffer that no operation used is not in the trace.
     assert_eq!(trace.buffers.len(), 3, "{:?}", trace.buffers);
 }
 
@@ -116,7 +116,7 @@ fn operations_say_what_they_concern() {
     let tail: Vec<_> = trace
         .operations
         .iter()
-        // After the two fills that zero them.
+        // After the two fills that zero the buffers.
         .skip_while(|operation| !matches!(operation.kind, OperationKind::Advise { .. }))
         .map(|operation| {
             let accesses = operation.accesses.iter();
@@ -174,7 +174,7 @@ fn operations_say_what_they_concern() {
             .operations
             .is_sorted_by_key(|operation| operation.start)
     );
-    // The guard that outlived the profile lasts to its end.
+    // A guard that outlives the profile ends with it.
     assert_eq!(trace.operations.last().unwrap().end, trace.end);
     let streams: Vec<_> = trace.operations.iter().map(|one| one.stream).collect();
     assert!(streams.contains(&None) && streams.iter().any(Option::is_some));
@@ -209,7 +209,7 @@ fn another_machine_in_the_process_is_not_in_the_trace() {
     assert_eq!((trace.buffers.len(), trace.operations.len()), (0, 0));
 }
 
-/// A launch before the profile runs within it: its run has no launch, and the next one's has its own.
+/// A launch before the profile that runs within it: its run has no launch, and the next run has the right launch.
 #[test]
 fn a_kernel_that_was_launched_before_has_no_operation() {
     let _alone = alone();

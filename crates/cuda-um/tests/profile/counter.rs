@@ -1,4 +1,4 @@
-//! The sums alone.
+//! Only the sums, without records.
 
 use crate::alone::alone;
 use crate::support::{Add, device};

@@ -1,4 +1,4 @@
-//! Every reason for which there is no profile, and that the program runs on.
+//! Every reason why there is no profile; the program continues.
 
 use crate::alone::alone;
 use crate::support::{Add, Checked, simulated_with};
@@ -10,7 +10,7 @@ fn machine(cupti: Cupti) -> (Checked, Device, Stream) {
     simulated_with(|builder| builder.cupti(cupti))
 }
 
-/// Starts a profiler, which fails, and sees that everything else works.
+/// Starts a profiler, which fails, and checks that everything else works.
 fn refused(device: &Device, stream: &Stream) -> ProfileError {
     let error = Profiler::start(device.runtime()).expect_err("there is a reason not to");
     runs(device, stream);
@@ -31,7 +31,7 @@ fn no_cupti() {
     let (_sim, device, stream) = machine(Cupti::Absent);
     let error = refused(&device, &stream);
     assert!(matches!(error, ProfileError::Missing(_)), "{error}");
-    // The process is not taken: another runtime's profiler starts.
+    // The process is not blocked: the profiler of another runtime starts.
     let (_sim, device, _stream) = machine(Cupti::Present);
     Profiler::start(device.runtime()).unwrap().stop().unwrap();
 }
@@ -93,7 +93,7 @@ fn a_cupti_that_refuses() {
         );
         let text = error.to_string();
         assert!(text.contains(word) && text.contains(help), "{text}");
-        // Nothing of the attempt is left.
+        // Nothing is left of the attempt.
         Profiler::start(device.runtime()).unwrap().stop().unwrap();
     }
 }
@@ -128,7 +128,7 @@ fn a_second_profiler() {
     other.runtime().profile(|| ()).unwrap();
 }
 
-/// CUPTI gets no buffer for its records: it counts them, and the trace says so.
+/// CUPTI gets no buffer for its records: it counts them, and the trace reports the number.
 #[test]
 fn records_without_a_buffer_are_counted() {
     let _alone = alone();
@@ -140,14 +140,14 @@ fn records_without_a_buffer_are_counted() {
     let counters = sim.counters();
     let trace = profiler.stop().unwrap();
     assert_eq!((trace.records.len(), trace.kernels.len()), (0, 0));
-    // A buffer of one page: each fault brings it with one transfer.
+    // A buffer of one page: each fault moves it with one transfer.
     let transfers = counters.transfers_to_device + counters.transfers_to_host;
     let faults = counters.cpu_faults + counters.gpu_fault_groups;
     assert_eq!(trace.dropped_records, transfers + faults + counters.kernels);
     assert!(trace.dropped_records > 1, "{counters:?}");
 }
 
-/// More records and operations than are kept are counted, not kept.
+/// Records and operations beyond the limits are counted, but not stored.
 #[test]
 fn what_is_over_the_limits_is_counted() {
     let _alone = alone();

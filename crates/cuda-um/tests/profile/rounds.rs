@@ -1,4 +1,4 @@
-//! The measured case: 3 rounds over 3 MiB, without hints and with a prefetch.
+//! The measured case: 3 rounds over 3 MiB, without a prefetch and with a prefetch.
 
 use crate::alone::{alone, on_gpu, operations, sums};
 use crate::support::{Add, device};
@@ -11,7 +11,7 @@ const ROUNDS: usize = 3;
 const COUNT: usize = 768 * 1024;
 const BYTES: u64 = 4 * COUNT as u64;
 
-/// Each round the host writes all, a kernel adds 1 to all, and the host reads all.
+/// In each round the host writes all elements, a kernel adds 1 to each, and the host reads all.
 fn rounds(device: &Device, stream: &Stream, add: &Add, prefetch: bool) {
     let options = UnifiedOptions::default().name("targets");
     let mut targets = UnifiedBuffer::<u32>::zeroed_with(device, COUNT, options).unwrap();
@@ -36,7 +36,7 @@ fn traced(prefetch: bool) -> Trace {
     trace
 }
 
-/// What holds for every trace of the rounds, on any machine.
+/// Checks that hold for every trace of the rounds, on any machine.
 fn check(trace: &Trace) {
     assert_eq!((trace.dropped_records, trace.dropped_operations), (0, 0));
     let source = if on_gpu() { "CUPTI" } else { "simulator" };
@@ -45,11 +45,11 @@ fn check(trace: &Trace) {
 
     let sums = sums(trace);
     assert_eq!(sums.bytes_to_device, ROUNDS as u64 * BYTES, "{sums:?}");
-    // Before the first round the zeros go to the host.
+    // Before the first round the zeros move to the host.
     assert_eq!(sums.bytes_to_host, (ROUNDS as u64 + 1) * BYTES, "{sums:?}");
     assert!(sums.cpu_faults > 0, "{sums:?}");
 
-    // Every record concerns the one buffer, whole pages of it.
+    // Every record concerns whole pages of the only buffer.
     let buffer = trace
         .buffers
         .iter()
@@ -72,7 +72,7 @@ fn check(trace: &Trace) {
         );
     }
 
-    // Each run of the kernel has its launch, which has the buffer as what it writes.
+    // Each run of the kernel has its launch, and the launch writes the buffer.
     let launches = operations(trace, |kind| matches!(kind, OperationKind::Launch { .. }));
     let runs: Vec<_> = trace
         .kernels
@@ -120,7 +120,7 @@ fn with_a_prefetch_it_faults_nothing_in() {
                 left_out: false,
             }
     });
-    // One for the zeros, and one a round.
+    // One for the zeros, and one for each round.
     assert_eq!(prefetches.len(), ROUNDS + 1);
     for record in &trace.records {
         if let RecordKind::Migration {
@@ -136,7 +136,7 @@ fn with_a_prefetch_it_faults_nothing_in() {
     }
 }
 
-/// The sums that the counter makes of the same work, without keeping records.
+/// The counter's sums for the same work, without storing records.
 #[test]
 fn records_and_sums_agree_over_two_runs() {
     let prefetched = sums(&traced(true));
@@ -180,7 +180,7 @@ fn a_trace_with_a_name_of_any_length_is_read_back() {
     let (_sim, device, _stream) = device();
     let work = || {
         let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
-        // 64 KiB end within a letter of two bytes.
+        // A letter has two bytes, so the limit of 64 KiB splits one.
         buffer.set_name(format!("x{}", "ä".repeat(40_000)));
         buffer
     };

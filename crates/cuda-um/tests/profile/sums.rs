@@ -1,4 +1,4 @@
-//! The simulator's records add up to its counters, whatever was done.
+//! The sums of the simulator's records equal its counters, for any work.
 
 use crate::alone::{alone, sums};
 use crate::support::{Add, Checked, on, open};
@@ -21,7 +21,7 @@ impl Random {
     }
 }
 
-/// A device without concurrent access has neither prefetch nor advice.
+/// A device without concurrent access supports neither prefetch nor advice.
 fn unless_unsupported(result: cuda_um::Result<()>) {
     match result {
         Ok(()) | Err(Error::NotSupported { .. }) => {}
@@ -29,7 +29,7 @@ fn unless_unsupported(result: cuda_um::Result<()>) {
     }
 }
 
-/// Does random things to buffers of up to `most` numbers.
+/// Runs random operations on buffers of up to `most` numbers.
 fn work(machine: &[(Device, Stream)], seed: u64, steps: usize, most: usize) {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let kernels: Vec<Add> = machine
@@ -40,10 +40,7 @@ fn work(machine: &[(Device, Stream)], seed: u64, steps: usize, most: usize) {
         let options = UnifiedOptions::default().oversubscription(Oversubscription::Allowed);
         let len = 1 + random.below(most);
         let buffer = UnifiedBuffer::<u32>::uninit(&machine[0].0, len, options).unwrap();
-        #[allow(
-            unsafe_code,
-            reason = "memory that nothing has touched yet is the point"
-        )]
+        #[allow(unsafe_code, reason = "the test needs untouched memory")]
         // SAFETY: the simulator's fresh managed memory reads as zeros.
         let buffer = unsafe { buffer.assume_init() };
         buffer
@@ -102,7 +99,7 @@ fn work(machine: &[(Device, Stream)], seed: u64, steps: usize, most: usize) {
     }
 }
 
-/// Traces random work and compares; gives the counters, and whether an eviction was recorded.
+/// Traces random work and compares; returns the counters, and whether an eviction was recorded.
 fn compare(builder: Builder, seed: u64, most: usize) -> (cuda_um_sim::Counters, bool) {
     let _alone = alone();
     let sim = Checked::new(builder.build().unwrap());
@@ -135,7 +132,7 @@ fn compare(builder: Builder, seed: u64, most: usize) -> (cuda_um_sim::Counters, 
                 _ => {}
             }
         }
-        // Nothing moves that is no buffer's at that time.
+        // Only memory of a live buffer moves.
         let holds = |buffer: &&cuda_um::profile::trace::Buffer| {
             let pages = buffer.bytes.next_multiple_of(4096);
             (buffer.address..buffer.address + pages).contains(&record.address)

@@ -1,22 +1,22 @@
-//! How much memory there may be at a time: on a GPU, others need it too.
+//! Limits on memory: on a GPU, other processes need memory too.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const MIB: usize = 1 << 20;
-/// Of managed, device and pinned memory together.
+/// Managed, device and pinned memory together.
 pub const CAP_BYTES: usize = 1 << 30;
-/// What each of the three pools may take from CUDA.
+/// The memory that each of the three pools may allocate from CUDA.
 pub const POOL_BYTES: usize = 256 * MIB;
-/// What buffers of no pool may take.
+/// The memory of buffers without a pool.
 pub const UNPOOLED_BYTES: usize = 192 * MIB;
-/// What staging may pin.
+/// The pinned memory for staging.
 pub const RING_BYTES: usize = 24 * MIB;
 const _: () = assert!(3 * POOL_BYTES + UNPOOLED_BYTES + RING_BYTES <= CAP_BYTES);
 
-/// What is left for buffers of no pool.
+/// The remaining memory for buffers without a pool.
 pub struct Budget(AtomicUsize);
 
-/// A part of it, until it is dropped: after the buffer that it is for.
+/// A part of the budget, until it is dropped: after its buffer.
 pub struct Charge<'a> {
     budget: &'a Budget,
     bytes: usize,

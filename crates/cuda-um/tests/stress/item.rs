@@ -1,4 +1,4 @@
-//! A buffer of any kind, and what must be in it.
+//! A buffer of any kind, and its expected contents.
 
 use super::budget::Charge;
 use super::kernels::Affine;
@@ -10,7 +10,7 @@ pub enum Buffer {
     Pinned(PinnedBuffer<u32>),
 }
 
-/// The same for each kind.
+/// Runs the same code for each kind.
 macro_rules! each {
     ($buffer:expr, $found:ident => $do:expr) => {
         match $buffer {
@@ -34,13 +34,13 @@ impl Buffer {
         each!(self, buffer => buffer.view_mut(..))
     }
 
-    /// Copies as much as there is in `self` from another one.
+    /// Copies from another buffer, as many elements as `self` has.
     pub fn copy_from(&mut self, from: &Self, stream: &Stream) -> Result<()> {
         let len = self.len();
         each!(self, to => each!(from, from => stream.copy_range(from, ..len, to, 0)))
     }
 
-    /// Writes by a guard where there is one, else by a copy.
+    /// Writes with a guard if the kind has one, otherwise with a copy.
     pub fn write(&mut self, content: Content) -> Result<()> {
         let len = self.len();
         match self {
@@ -51,7 +51,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// The checksum of what is in it, read by a guard or by a copy.
+    /// The checksum of the contents, read with a guard or with a copy.
     pub fn checksum(&self, by_guard: bool) -> Result<u64> {
         Ok(match self {
             Self::Unified(buffer) if by_guard => checksum(buffer.host()?.iter().copied()),
@@ -65,7 +65,7 @@ impl Buffer {
     }
 }
 
-/// What the elements are: a pattern of the seed's, and all that kernels made of it.
+/// The expected elements: a pattern from the seed, and all changes by kernels.
 #[derive(Clone, Copy)]
 pub struct Content {
     seed: u32,
@@ -113,7 +113,7 @@ fn checksum(elements: impl Iterator<Item = u32>) -> u64 {
     })
 }
 
-/// A buffer that goes from thread to thread.
+/// A buffer that is passed from thread to thread.
 pub struct Item<'a> {
     pub buffer: Buffer,
     pub content: Content,

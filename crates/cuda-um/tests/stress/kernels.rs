@@ -1,4 +1,4 @@
-//! The kernels of `stress.ptx`, and their twins.
+//! The kernels of `stress.ptx`, and their CPU references.
 
 use cuda_um::{Device, Kernel, LaunchConfig, Module, Result, Stream, View, ViewMut};
 use cuda_um_sim::{LaunchContext, TwinError, register_kernel};
@@ -15,7 +15,7 @@ impl Affine {
         element.wrapping_mul(self.factor).wrapping_add(self.addend)
     }
 
-    /// This, and then `next`.
+    /// This function, followed by `next`.
     pub fn then(self, next: Self) -> Self {
         Self {
             factor: self.factor.wrapping_mul(next.factor),
@@ -31,8 +31,11 @@ pub struct Kernels {
 
 impl Kernels {
     pub fn load(device: &Device) -> Self {
-        // SAFETY: each reference does on the memory of its parameters what its kernel in `stress.ptx` does.
-        #[allow(unsafe_code, reason = "vouches for the references")]
+        // SAFETY: each reference does the same as its kernel in `stress.ptx` on the memory of its parameters.
+        #[allow(
+            unsafe_code,
+            reason = "guarantees that the references match their kernels"
+        )]
         unsafe {
             register_kernel("stress_affine", in_place);
             register_kernel("stress_affine_of", of_another);
@@ -47,7 +50,7 @@ impl Kernels {
     pub fn change(&self, stream: &Stream, data: ViewMut<'_, u32>, by: Affine) -> Result<()> {
         let count = data.len();
         let arguments = (data, count as u32, by.factor, by.addend);
-        // SAFETY: the kernel's parameters; it stays below `count`, which is the buffer's length.
+        // SAFETY: the arguments match the kernel; it stays below `count`, which is the buffer's length.
         #[allow(unsafe_code, reason = "launches a kernel of stress.ptx")]
         unsafe {
             let config = LaunchConfig::linear(count, 256);
@@ -66,7 +69,7 @@ impl Kernels {
         let count = to.len();
         assert!(count <= from.len());
         let arguments = (to, from, count as u32, by.factor, by.addend);
-        // SAFETY: the kernel's parameters; it stays below `count`, and both buffers are at least as long.
+        // SAFETY: the arguments match the kernel; it stays below `count`, and both buffers are at least as long.
         #[allow(unsafe_code, reason = "launches a kernel of stress.ptx")]
         unsafe {
             let config = LaunchConfig::linear(count, 256);

@@ -1,7 +1,7 @@
-//! Many threads, streams and buffers of one runtime: what is written is read, and nothing is left.
+//! Many threads, streams and buffers of one runtime: reads return the written data, and nothing is leaked.
 //!
-//! By default 4,000 operations a thread. `CUDA_UM_STRESS_SECONDS=240` goes on for that time; `CUDA_UM_STRESS_SEED` repeats the
-//! choices of a run (not the order in which threads come to them). Memory stays below 1 GiB, see `budget.rs`.
+//! The default is 4,000 operations for each thread. `CUDA_UM_STRESS_SECONDS=240` sets a time, and `CUDA_UM_STRESS_SEED` repeats
+//! the random choices of a run (but not the order of the threads). Memory stays below 1 GiB, see `budget.rs`.
 
 mod budget;
 mod item;
@@ -24,7 +24,7 @@ use worker::{Shared, Until, Worker};
 
 const THREADS: usize = 16;
 const STREAMS: usize = 8;
-/// Of each thread, where no time is given.
+/// For each thread, if no time is set.
 const OPERATIONS: usize = 4000;
 
 /// A number from the environment.
@@ -53,7 +53,7 @@ impl Shared {
         }
     }
 
-    /// What the pools have taken from CUDA.
+    /// The memory that the pools have allocated from CUDA.
     fn reserved_bytes(&self) -> usize {
         let stats = [
             self.unified.stats(),
@@ -63,19 +63,19 @@ impl Shared {
         stats.iter().map(|stats| stats.reserved_bytes).sum()
     }
 
-    /// Gives everything back; what the pools still hold then.
+    /// Frees everything; returns the memory that the pools still hold.
     fn finish(self, progress: &Progress) -> usize {
         progress.begins(0, "synchronize");
         self.device.synchronize().unwrap();
-        // First, for a buffer that waits to be freed keeps its part of a pool: one that was dropped beside a host guard, where that keeps
-        // the device idle.
+        // This comes first, because a buffer that waits to be freed keeps its part of a pool. This happens if it was dropped
+        // while a host guard kept the device idle.
         progress.begins(0, "reclaim");
         self.device.runtime().reclaim().unwrap();
         progress.begins(0, "trim");
         self.unified.trim();
         self.pinned.trim();
         self.on_device.trim();
-        // A pool's slabs are buffers, too.
+        // The slabs of a pool are also buffers.
         progress.begins(0, "reclaim the slabs");
         self.device.runtime().reclaim().unwrap();
         let stats = [
@@ -119,7 +119,7 @@ fn what_is_written_is_read_and_nothing_is_left() {
     let taken_bytes = || {
         let mut taken = shared.reserved_bytes() + budget.live_bytes() + RING_BYTES;
         if let Some(sim) = &sim {
-            // What CUDA has given, whatever the library says.
+            // The memory according to CUDA, independent of the library.
             taken = sim.leaks().iter().map(bytes_of).sum();
         }
         assert!(taken <= CAP_BYTES, "{taken} bytes taken from CUDA");
@@ -163,7 +163,7 @@ fn what_is_written_is_read_and_nothing_is_left() {
     ));
     assert_eq!((errors, left), (0, 0));
     let refused = progress.refused.load(Ordering::Relaxed);
-    // Elsewhere every host guard keeps all others from the device.
+    // On other devices every host guard excludes all other threads from the device.
     assert!(
         !concurrent || refused < operations / 4,
         "{refused} operations were refused"

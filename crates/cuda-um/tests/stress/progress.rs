@@ -1,4 +1,4 @@
-//! What the threads have done, said every ten seconds, and the end of a process that hangs.
+//! Prints the progress of the threads every ten seconds, and ends a process that hangs.
 
 use crate::support::watchdog::end_process;
 use std::io::Write;
@@ -6,19 +6,19 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Nothing takes so long, on a busy machine either.
+/// No operation takes so long, even on a busy machine.
 const HANGS: Duration = Duration::from_secs(60);
 const SAID_EVERY: Duration = Duration::from_secs(10);
 
 pub struct Progress {
     lanes: Vec<Lane>,
     pub checksum_errors: AtomicU64,
-    /// What was not done, since there was no memory or the device was kept idle for the host.
+    /// Operations that were refused, because there was no memory or a host guard kept the device idle.
     pub refused: AtomicU64,
     is_over: AtomicBool,
 }
 
-/// Of one thread.
+/// The progress of one thread.
 #[repr(align(128))]
 struct Lane {
     operations: AtomicU64,
@@ -51,7 +51,7 @@ impl Progress {
         self.lanes.iter().map(done).sum()
     }
 
-    /// Until `Over` is dropped: says what was done, and `live`; ends the process when nothing moves.
+    /// Until `Over` is dropped: prints the progress and `live`, and ends the process if there is no progress.
     pub fn watch(&self, mut live: impl FnMut() -> String) {
         let start = Instant::now();
         let (mut moved, mut said, mut seen) = (start, start, 0);
@@ -81,7 +81,7 @@ impl Progress {
     }
 }
 
-/// Lets the watch end, also by a panic.
+/// Stops the watch, also after a panic.
 pub struct Over<'a>(pub &'a Progress);
 
 impl Drop for Over<'_> {
@@ -90,7 +90,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Not captured by the test harness: the process may end before it shows anything.
+/// Not captured by the test harness, because the process may end before the harness prints anything.
 pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -1,4 +1,4 @@
-//! One thread: operations in an order that its seed says, on buffers that come and go.
+//! One thread: operations on buffers, in an order given by its seed.
 
 use super::budget::Budget;
 use super::item::{Buffer, Content, Item};
@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
 
-/// What all threads share.
+/// Objects that all threads share.
 pub struct Shared {
     pub device: Device,
     pub streams: Vec<Stream>,
@@ -23,14 +23,14 @@ pub struct Shared {
     pub kernels: Kernels,
 }
 
-/// When a thread stops.
+/// The end of a thread's work.
 #[derive(Clone, Copy)]
 pub enum Until {
     Operations(usize),
     Time(Instant),
 }
 
-/// Buffers that a thread keeps.
+/// Number of buffers that a thread keeps.
 const KEPT: usize = 12;
 
 pub struct Worker<'a> {
@@ -39,7 +39,7 @@ pub struct Worker<'a> {
     pub budget: &'a Budget,
     pub progress: &'a Progress,
     pub random: Rng,
-    /// One buffer in so many is large.
+    /// One of every `large_in` buffers is large.
     pub large_in: u32,
     pub inbox: Receiver<Item<'a>>,
     pub others: Vec<Sender<Item<'a>>>,
@@ -64,7 +64,7 @@ impl<'a> Worker<'a> {
                 Err(error) => panic!("thread {}: {error}", self.number),
             }
         }
-        // Whoever still works may send until it ends.
+        // Other threads may send until they end.
         self.others.clear();
         while let Some(item) = self.items.pop().or_else(|| self.inbox.recv().ok()) {
             self.progress.begins(self.number, "the last look");
@@ -76,7 +76,7 @@ impl<'a> Worker<'a> {
         self.progress.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One operation. A buffer that an error leaves in doubt is dropped.
+    /// One operation. A buffer with unknown contents after an error is dropped.
     fn step(&mut self) -> Result<()> {
         while let Ok(item) = self.inbox.try_recv() {
             match self.random.u8(..4) {
@@ -127,7 +127,7 @@ impl<'a> Worker<'a> {
                 begins("hand over");
                 let item = self.take();
                 let to = self.random.usize(..self.others.len());
-                // It takes until all have stopped.
+                // Receivers stay open until all threads have stopped.
                 assert!(self.others[to].send(item).is_ok());
             }
             88..92 => {
@@ -174,7 +174,7 @@ impl<'a> Worker<'a> {
         self.items.swap_remove(at)
     }
 
-    /// Makes room: one buffer is looked at, and dropped in use or not.
+    /// Makes space: checks one buffer, and drops it, in use or not.
     fn let_go(&mut self) {
         if self.items.is_empty() {
             return;
@@ -187,7 +187,7 @@ impl<'a> Worker<'a> {
 
     fn allocate(&mut self) -> Result<Item<'a>> {
         let (shared, device) = (self.shared, &self.shared.device);
-        // Of every power of two as many, up to 128 KiB; and now and then up to 16 MiB.
+        // Equally many of every power of two up to 128 KiB, and sometimes up to 16 MiB.
         let below = match self.random.u32(..self.large_in) {
             0 => 1 << 22,
             _ => 1 << self.random.u32(..=15),
@@ -230,7 +230,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// By a kernel, or by a copy.
+    /// With a kernel, or with a copy.
     fn make_of_another(&mut self) -> Result<()> {
         let (mut to, mut from) = (self.take(), self.take());
         if from.buffer.len() < to.buffer.len() {

@@ -1,24 +1,24 @@
-//! A test process on a GPU ends when the library's thread that frees has ended.
+//! Makes a test process on a GPU end only after the reclaim thread has ended.
 //!
-//! That thread frees what was dropped in use, and may be at it when the last test returns. The driver takes all memory back then; but
-//! compute-sanitizer counts it as leaked.
+//! This thread frees buffers that were dropped in use, and may still be working when the last test returns. The driver then
+//! releases all memory, but compute-sanitizer counts it as leaked.
 
 use std::fs;
 use std::sync::Once;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The thread lives as long as a runtime does: a test that leaks one waits as long.
+/// The thread lives as long as a runtime: a test that leaks a runtime waits for this time.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Waits at the end of the process, at most 5 s, until no thread that frees is left.
+/// Waits at the end of the process, for at most 5 s, until no reclaim thread is left.
 ///
-/// To be called when CUDA is initialised: handlers run in the reverse order, this one before CUDA's.
+/// Call it when CUDA is initialised: exit handlers run in reverse order, so this one runs before CUDA's.
 pub fn wait_for_frees() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: the function takes nothing, cannot unwind, and is there until the process ends.
-        #[allow(unsafe_code, reason = "atexit is a function of C")]
+        // SAFETY: the function takes no arguments, cannot unwind, and exists until the process ends.
+        #[allow(unsafe_code, reason = "atexit is a C function")]
         let code = unsafe { libc::atexit(wait) };
         assert_eq!(code, 0, "atexit");
     });
@@ -31,7 +31,7 @@ extern "C" fn wait() {
     }
 }
 
-/// Whether a thread of this process has the name of the one that frees.
+/// True if a thread of this process has the name of the reclaim thread.
 fn is_freeing() -> bool {
     let tasks = fs::read_dir("/proc/self/task");
     tasks.into_iter().flatten().flatten().any(|task| {

@@ -1,5 +1,5 @@
-//! A subscriber of `tracing` that panics: the library must not mind.
-#![allow(dead_code, reason = "each test binary uses a part")]
+//! A `tracing` subscriber that panics: the library must continue.
+#![allow(dead_code, reason = "each test binary uses only a part")]
 
 use std::cell::Cell;
 use std::panic::resume_unwind;
@@ -9,15 +9,15 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// When the subscriber panics on this thread. On threads of the library's own it panics whenever it is called.
+/// The times at which the subscriber panics on this thread. On the library's own threads it panics at every call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
     Never,
-    /// At every warning: so on every thread that says nothing else.
+    /// At every warning.
     Warnings,
-    /// When it is called for this time, counted from 1, for an event or a span of any level.
+    /// At this call, counted from 1, for an event or a span of any level.
     Nth(u64),
-    /// Whenever it is called, but for the questions whether it wants something and what number a span gets: it wants everything.
+    /// At every call, except the queries of interest and of the number of a new span: it enables everything.
     Always,
 }
 
@@ -27,10 +27,10 @@ thread_local! {
     static IS_LIBRARYS: Cell<Option<bool>> = const { Cell::new(None) };
 }
 
-/// Panics of this process so far.
+/// Number of panics of this process so far.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
-/// What it panics with. Whoever catches it must not drop it.
+/// The payload of its panics. Code that catches it must not drop it.
 struct Payload;
 
 impl Drop for Payload {
@@ -41,7 +41,7 @@ impl Drop for Payload {
 
 struct Bomb;
 
-/// Makes it the subscriber of all threads of this process.
+/// Installs it as the subscriber of all threads of this process.
 pub fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -49,7 +49,7 @@ pub fn install() {
     });
 }
 
-/// Runs `work` with another plan on this thread; says how often the subscriber was called here.
+/// Runs `work` with another plan on this thread; returns how often the subscriber was called here.
 pub fn with<R>(plan: Plan, work: impl FnOnce() -> R) -> (R, u64) {
     struct Back(Plan);
     impl Drop for Back {
@@ -63,7 +63,7 @@ pub fn with<R>(plan: Plan, work: impl FnOnce() -> R) -> (R, u64) {
     (result, CALLS.get())
 }
 
-/// How often it has panicked in this process.
+/// Number of its panics in this process.
 pub fn panics() -> usize {
     PANICS.load(Ordering::Relaxed)
 }
@@ -84,7 +84,7 @@ fn plan() -> Plan {
     }
 }
 
-/// What kind of a call it is.
+/// The kind of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Question,
@@ -103,13 +103,13 @@ fn called(kind: Kind) {
     };
     if panics {
         PANICS.fetch_add(1, Ordering::Relaxed);
-        // Says nothing on standard error.
+        // This prints nothing on standard error.
         resume_unwind(Box::new(Payload));
     }
 }
 
 impl Subscriber for Bomb {
-    /// It is asked each time: the plan changes.
+    /// The subscriber is asked each time, because the plan changes.
     fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
         Interest::sometimes()
     }

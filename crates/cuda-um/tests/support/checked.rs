@@ -1,4 +1,4 @@
-//! The simulator's own report, at the end of every test.
+//! Checks the simulator's own report at the end of every test.
 
 use super::watchdog::{self, Watchdog};
 use cuda_um_sim::{Leak, Misuse, Sim};
@@ -8,16 +8,16 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long the end waits: only a test that fails waits as long.
+/// Time limit of the wait at the end: only a failing test waits so long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Longer than any test takes, on a busy machine too; one that takes longer says that it comes further.
+/// Longer than any test takes, even on a busy machine. A longer test must report progress.
 const HANGS: Duration = Duration::from_secs(300);
 
-/// A simulator that is asked at the end of its test, when it is dropped: nothing may be left, and nothing was misused.
+/// A simulator that is checked at the end of its test, when it is dropped: nothing may be leaked or misused.
 ///
-/// It is declared before all that is made on it, and so is dropped after that: `let (sim, device, stream) = simulated(…)`. In `_` it
-/// would be dropped at once, and complain of the device.
+/// Declare it before all objects that use it, so that it is dropped after them: `let (sim, device, stream) = simulated(…)`.
+/// With `_` it would be dropped at once, and report the device as a leak.
 #[must_use = "dropped at once, it finds everything left"]
 pub struct Checked {
     sim: Sim,
@@ -25,7 +25,7 @@ pub struct Checked {
     watchdog: Watchdog,
 }
 
-/// What a test says that it does.
+/// The leaks and misuse that a test declares.
 #[derive(Default)]
 struct OnPurpose {
     breaks: Option<&'static str>,
@@ -33,7 +33,7 @@ struct OnPurpose {
     misused: Vec<Declared<Misuse>>,
 }
 
-/// So many of these, and the reason.
+/// A number of leaks or misuses, and the reason.
 struct Declared<T> {
     count: usize,
     why: &'static str,
@@ -50,29 +50,29 @@ impl Checked {
         }
     }
 
-    /// The test has come further: it does not hang.
+    /// Reports progress of the test, so that it does not count as hanging.
     pub fn progress(&self) {
         self.watchdog.progress();
     }
 
-    /// Says that the test leaves exactly `count` of these.
+    /// Declares that the test leaves exactly `count` of these.
     pub fn leaves(&self, count: usize, why: &'static str, is_it: fn(&Leak) -> bool) {
         let declared = Declared { count, why, is_it };
         self.on_purpose.lock().unwrap().left.push(declared);
     }
 
-    /// Says that the test does this wrong, exactly `count` times.
+    /// Declares that the test causes this misuse exactly `count` times.
     pub fn misuses(&self, count: usize, why: &'static str, is_it: fn(&Misuse) -> bool) {
         let declared = Declared { count, why, is_it };
         self.on_purpose.lock().unwrap().misused.push(declared);
     }
 
-    /// Says that the test breaks the context, which takes nothing back from then on: anything may be left.
+    /// Declares that the test breaks the context, which then frees nothing: any leak is allowed.
     pub fn breaks(&self, why: &'static str) {
         self.on_purpose.lock().unwrap().breaks = Some(why);
     }
 
-    /// What is left, against what the test said.
+    /// Compares the leaks and misuses with the declarations.
     fn complaint(&self) -> Option<String> {
         let on_purpose = self.on_purpose.lock().unwrap();
         match (on_purpose.breaks, self.sim.poison()) {
@@ -98,7 +98,7 @@ impl Drop for Checked {
             return;
         }
         let start = Instant::now();
-        // The last handles may go on the library's own thread, and a stream frees in its order.
+        // The reclaim thread may drop the last handles, and a stream frees in its order.
         while self.complaint().is_some() && start.elapsed() < PATIENCE {
             thread::sleep(Duration::from_millis(1));
         }
@@ -108,7 +108,7 @@ impl Drop for Checked {
     }
 }
 
-/// What the simulator was called for last.
+/// The last calls of the simulator.
 fn last_calls(sim: &Sim) -> String {
     let trace = sim.trace();
     let last = &trace[trace.len().saturating_sub(20)..];

@@ -1,21 +1,21 @@
-//! Children made by `fork`, for tests of what they may do. The tests of `um-backend` have this file, too.
+//! Children made by `fork`, for tests of their behaviour. The tests of `um-backend` also include this file.
 
 use std::time::{Duration, Instant};
 
-/// A child that does nothing for so long hangs.
+/// Time limit of a child without an end.
 const HANGS: Duration = Duration::from_secs(30);
 
-/// Runs `body` in a child made by `fork`, which ends with its result as exit code (101 for a panic). `body` ends the process or returns.
-#[allow(unsafe_code, reason = "fork is a function of C")]
+/// Runs `body` in a child made by `fork`; its result is the exit code (101 for a panic). `body` may end the process or return.
+#[allow(unsafe_code, reason = "fork is a C function")]
 pub fn in_child(body: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: of this process's threads the child has this one alone; it ends by `_exit` and runs no code of the test harness. The C
+    // SAFETY: the child has only this thread of the process; it ends with `_exit` and runs no code of the test harness. The C
     // library makes its allocator usable in children.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "fork: {}", std::io::Error::last_os_error());
     if child == 0 {
         let body = std::panic::AssertUnwindSafe(body);
         let code = std::panic::catch_unwind(body).unwrap_or(101);
-        // SAFETY: ends the process.
+        // SAFETY: this ends the process.
         unsafe { libc::_exit(code) };
     }
     let start = Instant::now();

@@ -1,11 +1,11 @@
-//! Reads the sources of a crate for the public functions that can fail, and compares them with a list that names cases for each. The tests
-//! of `um-backend` have this file, too.
+//! Finds the public functions that can fail in the sources of a crate, and compares them with a list that names cases for each.
+//! The tests of `um-backend` also include this file.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The rows: file and function, and what there is for it.
+/// The rows: file and function, and the cases for it.
 fn rows(list: &str) -> Vec<(&str, &str)> {
     let rows = list.lines().filter(|line| !line.starts_with('#'));
     rows.map(|row| row.split_once(": ").expect("`file function: cases`"))
@@ -25,7 +25,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 
 /// The public functions of a source that return a `Result`.
 fn fallible(text: &str) -> Vec<&str> {
-    // Unit tests come last, if they are not in a file of their own.
+    // Unit tests come last, if they are not in a separate file.
     let inline = text.match_indices("#[cfg(test)]\nmod ");
     let mut inline = inline.filter(|(at, _)| {
         text[*at..]
@@ -34,7 +34,7 @@ fn fallible(text: &str) -> Vec<&str> {
             .is_some_and(|head| head.ends_with('{'))
     });
     let text = &text[..inline.next().map_or(text.len(), |(at, _)| at)];
-    // The methods of a public trait are public without the word.
+    // The methods of a public trait are public without `pub`.
     let methods: &[&str] = if text.contains("pub trait Buffer<") {
         &["\n    fn "]
     } else {
@@ -59,7 +59,7 @@ fn fallible(text: &str) -> Vec<&str> {
     names
 }
 
-/// The list has every public function in `root` that can fail, and no other.
+/// Checks that the list has every public function in `root` that can fail, and no other.
 pub fn compare_with_sources(list: &str, root: &Path) {
     if !root.exists() {
         return eprintln!("NOT RUN: the sources are not on this machine");
@@ -78,10 +78,10 @@ pub fn compare_with_sources(list: &str, root: &Path) {
     let missing: Vec<_> = found.difference(&listed).collect();
     let idle: Vec<_> = listed.difference(&found).collect();
     assert!(missing.is_empty(), "not in functions.txt: {missing:#?}");
-    assert!(idle.is_empty(), "in functions.txt alone: {idle:#?}");
+    assert!(idle.is_empty(), "only in functions.txt: {idle:#?}");
 }
 
-/// The cases that the list names are there.
+/// Checks that the cases in the list exist.
 pub fn compare_with_cases(list: &str, has: impl Fn(&str) -> bool) {
     let named = rows(list)
         .into_iter()

@@ -1,5 +1,6 @@
-//! What the tests run on: a GPU with `CUDA_UM_TEST_RUNTIME=cuda`, else the simulator that the `CUDA_UM_SIM_*` variables name.
-#![allow(dead_code, reason = "each test binary uses a part")]
+//! The runtime of the tests: a GPU with `CUDA_UM_TEST_RUNTIME=cuda`, otherwise the simulator that the `CUDA_UM_SIM_*` variables
+//! select.
+#![allow(dead_code, reason = "each test binary uses only a part")]
 
 mod at_exit;
 mod checked;
@@ -10,18 +11,18 @@ pub use checked::Checked;
 use cuda_um::{Device, KernelArgs, LaunchConfig, Module, Runtime, Stream, TransferOptions};
 use cuda_um_sim::{Builder, Gpu, LaunchContext, Leak, Sim, TwinError, register_kernel};
 
-/// A device, and a stream on it; first its simulator if it has one, which looks for leaks at the end.
+/// A device and a stream, and before them the simulator, if there is one; it checks for leaks at the end.
 pub fn device() -> (Option<Checked>, Device, Stream) {
     let (sim, runtime) = machine();
     let (device, stream) = on(&runtime, 0);
     (sim, device, stream)
 }
 
-/// A runtime, and first its simulator if it has one, which looks for leaks at the end.
+/// A runtime, and before it the simulator, if there is one; it checks for leaks at the end.
 pub fn machine() -> (Option<Checked>, Runtime) {
     let (sim, runtime) = unwatched();
     if sim.is_none() {
-        // CUDA is initialised when it has told of its memory.
+        // A query of its memory initialises CUDA.
         let memory = runtime.device(0).and_then(|device| device.memory_info());
         memory.expect("CUDA_UM_TEST_RUNTIME=cuda needs a GPU");
         at_exit::wait_for_frees();
@@ -29,7 +30,7 @@ pub fn machine() -> (Option<Checked>, Runtime) {
     (sim.map(Checked::new), runtime)
 }
 
-/// The same, and nobody looks for leaks or waits for the end: for processes that end with everything alive.
+/// The same without checks for leaks and without a wait at the end: for processes that end with live objects.
 pub fn unwatched() -> (Option<Sim>, Runtime) {
     if std::env::var("CUDA_UM_TEST_RUNTIME").as_deref() == Ok("cuda") {
         let runtime = Runtime::open().expect("CUDA_UM_TEST_RUNTIME=cuda needs a GPU");
@@ -40,14 +41,14 @@ pub fn unwatched() -> (Option<Sim>, Runtime) {
     (Some(sim), runtime)
 }
 
-/// A simulated device of this generation, on any machine: for what only a simulator can show.
+/// A simulated device of this generation, on any machine: for tests that need a simulator.
 pub fn simulated(gpu: Gpu) -> (Checked, Device, Stream) {
     simulated_with(|builder| builder.gpu(gpu))
 }
 
 /// The same with more settings.
 pub fn simulated_with(settings: impl FnOnce(Builder) -> Builder) -> (Checked, Device, Stream) {
-    // Of the environment, the CUDA version alone.
+    // From the environment, only the CUDA version is used.
     let builder = Builder::from_env().expect("CUDA_UM_SIM_* name a simulator");
     checked(settings(builder.gpu(Gpu::default()).devices(1)))
 }
@@ -71,7 +72,7 @@ pub fn on(runtime: &Runtime, ordinal: u32) -> (Device, Stream) {
     (device, stream)
 }
 
-/// Whether host and device may use managed memory at a time; a test that needs it says that it is left out.
+/// True if host and device may use managed memory at the same time; otherwise prints that the test is skipped.
 pub fn is_concurrent(device: &Device) -> bool {
     let is = device.capabilities().concurrent_managed_access;
     if !is {
@@ -83,13 +84,13 @@ pub fn is_concurrent(device: &Device) -> bool {
     is
 }
 
-/// How often a function was called, under its own name or that of its second version.
+/// Number of calls of a function, under its own name or that of its second version.
 pub fn calls(sim: &Sim, name: &str) -> usize {
     let is_it = |found: &str| found.strip_suffix("_v2").unwrap_or(found) == name;
     sim.trace().iter().filter(|call| is_it(call.name)).count()
 }
 
-/// All memory has gone back when buffers and pools are dropped, while devices and streams live on.
+/// Checks that all memory is freed when buffers and pools are dropped, while devices and streams live.
 pub fn no_memory_left(sim: &Sim, runtime: &Runtime) {
     runtime.reclaim().unwrap();
     for device in runtime.devices().unwrap() {
@@ -107,8 +108,11 @@ pub struct Add(pub cuda_um::Kernel);
 
 impl Add {
     pub fn load(device: &Device) -> Self {
-        // SAFETY: `twin` does on the memory of its parameters what `add.ptx` does.
-        #[allow(unsafe_code, reason = "vouches for the reference")]
+        // SAFETY: `twin` does the same as `add.ptx` on the memory of its parameters.
+        #[allow(
+            unsafe_code,
+            reason = "guarantees that the reference matches its kernel"
+        )]
         unsafe {
             register_kernel("add", twin);
         }

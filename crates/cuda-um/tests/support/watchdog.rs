@@ -1,4 +1,4 @@
-//! Ends a process in which a test hangs, and says where it does. The tests of other crates have this file, too.
+//! Ends a process in which a test hangs, and prints where it hangs. The tests of other crates also include this file.
 
 use std::fs;
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Much longer than a test takes between two signs of progress, on a busy machine too.
+/// Much longer than a test takes between two reports of progress, even on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(120);
 const LOOKS_EVERY: Duration = Duration::from_millis(500);
 
@@ -23,7 +23,7 @@ struct Watched {
     test: String,
     limit: Duration,
     since: Instant,
-    /// What it has done last, for the report.
+    /// Describes its last action, for the report.
     last: Box<dyn Fn() -> String + Send>,
 }
 
@@ -33,19 +33,19 @@ fn watched() -> MutexGuard<'static, Vec<Watched>> {
     WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Watches the test that this thread runs: without progress for [`LIMIT`] it hangs.
+/// Watches the test on this thread: without progress for [`LIMIT`] it counts as hanging.
 pub fn watch() -> Watchdog {
     watch_for(LIMIT, String::new)
 }
 
-/// The same for another time; `last` says what was done last.
+/// The same with another time limit; `last` describes the last action.
 pub fn watch_for(limit: Duration, last: impl Fn() -> String + Send + 'static) -> Watchdog {
     // The test harness names its threads.
     let test = thread::current().name().unwrap_or("a test").to_owned();
     watch_named(test, limit, last)
 }
 
-/// The same for a part of a test, by its own name.
+/// The same for a part of a test, with its own name.
 pub fn watch_named(
     test: String,
     limit: Duration,
@@ -72,7 +72,7 @@ pub fn watch_named(
 }
 
 impl Watchdog {
-    /// The test has come further.
+    /// Reports progress of the test.
     pub fn progress(&self) {
         let mut watched = watched();
         if let Some(watched) = watched.iter_mut().find(|one| one.number == self.number) {
@@ -83,7 +83,7 @@ impl Watchdog {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        // In a child made by `fork` the list may be locked for good.
+        // In a child made by `fork` the list may stay locked forever.
         if self.process == std::process::id() {
             let its = {
                 let mut watched = watched();
@@ -106,10 +106,10 @@ fn look() {
     }
 }
 
-/// Says what hangs and what each thread is at, and aborts.
+/// Prints the hanging test and the state of each thread, and aborts.
 pub fn end_process(headline: &str, last: impl FnOnce() -> String) -> ! {
     say(&format!("WATCHDOG: {headline}\n{}", threads()));
-    // What is asked here may hang as well: the process ends nevertheless.
+    // The calls in this thread may hang as well: the process still ends.
     let _ = thread::Builder::new().spawn(|| {
         thread::sleep(Duration::from_secs(5));
         say("WATCHDOG: what was done last cannot be asked, either");
@@ -119,12 +119,12 @@ pub fn end_process(headline: &str, last: impl FnOnce() -> String) -> ! {
     std::process::abort();
 }
 
-/// Not captured by the test harness: the process ends before that shows anything.
+/// Not captured by the test harness, because the process ends before the harness prints anything.
 fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Each thread: its name, what the system says of it (R: runs, S: sleeps), in which call, and the time it has run.
+/// For each thread: its name, its state in the system (R: runs, S: sleeps), its system call, and its run time.
 fn threads() -> String {
     let tasks = fs::read_dir("/proc/self/task");
     let of = |file: &str, task: &fs::DirEntry| {
@@ -133,7 +133,7 @@ fn threads() -> String {
     };
     let lines = tasks.into_iter().flatten().flatten().map(|task| {
         let stat = of("stat", &task);
-        // After the name, which may hold spaces.
+        // After the name, which may contain spaces.
         let rest = stat.rsplit(')').next().unwrap_or_default();
         let fields: Vec<_> = rest.split_whitespace().collect();
         let (state, ticks) = (

@@ -1,4 +1,4 @@
-//! What the driver itself complains of. There is no price for it: it depends on the rest of the program.
+//! Problems that the driver itself reports. They have no price, because it depends on the rest of the program.
 
 use crate::report::context::Context;
 use crate::report::{Finding, FindingKind, Saving};

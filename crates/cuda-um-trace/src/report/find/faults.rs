@@ -1,4 +1,4 @@
-//! Faults that a prefetch would have spared.
+//! Faults that a prefetch would have avoided.
 
 use super::price;
 use crate::report::context::{Context, Part};
@@ -70,7 +70,8 @@ pub(super) fn of_devices(context: &Context, buffer: usize) -> Vec<Finding> {
     found.collect()
 }
 
-/// Host accesses that brought memory back page by page. Faults that brought nothing are first touches, which no prefetch makes cheaper.
+/// Host accesses that moved memory back page by page. Faults without a migration are first accesses; a prefetch does not make
+/// them cheaper.
 pub(super) fn of_the_host(context: &Context, buffer: usize) -> Option<Finding> {
     let brought = |part: &&Part| {
         matches!(
@@ -127,7 +128,7 @@ pub(super) fn of_the_host(context: &Context, buffer: usize) -> Option<Finding> {
     Some(context.finding(buffer, kind, saves))
 }
 
-/// What ran.
+/// The work that was running.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum During<'a> {
     Kernel(&'a str),

@@ -1,14 +1,14 @@
-//! Memory that host and device fault away from each other.
+//! Memory that moves between host and device by faults.
 
 use super::round_trips::{alternations, faults_price};
 use crate::report::context::Context;
 use crate::report::{Finding, FindingKind, Saving};
 use cuda_um_cost::at_rate;
 
-/// From here on it is a habit.
+/// The number of changes of direction from which on there is a finding.
 const ALTERNATIONS: u64 = 3;
 
-/// Prefetches (the findings about faults) are one way out; memory that does not move is another.
+/// One remedy is to prefetch (see the findings about faults); another is memory that does not move.
 pub(super) fn between_host_and_device(context: &Context, buffer: usize) -> Option<Finding> {
     let (alternations, to_device, to_host) = alternations(context, buffer);
     if alternations < ALTERNATIONS {
@@ -16,7 +16,7 @@ pub(super) fn between_host_and_device(context: &Context, buffer: usize) -> Optio
     }
     let model = context.model;
     let (faults, was) = faults_price(context, buffer);
-    // What a kernel wanted of it crosses the link at each run, in the direction of its use.
+    // With mapped memory the data of each kernel cross the link at each run, in the direction of their use.
     let would_be = at_rate(to_device.max(to_host), model.remote_rate);
     if would_be >= was {
         return None;

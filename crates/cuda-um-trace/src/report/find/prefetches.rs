@@ -6,8 +6,8 @@ use crate::report::{Finding, FindingKind, Saving};
 use crate::{Access, Operation, OperationKind, Place, RecordKind};
 use std::collections::BTreeMap;
 
-/// Prefetched to where the last prefetch went, over the same memory, with no use and no move in between. Calls that the library left
-/// out cost nothing and do not count.
+/// Prefetches to the same location as the last prefetch of the same memory, with no use and no move in between. Elided
+/// prefetches cost nothing and do not count.
 pub(super) fn twice(context: &Context, buffer: usize) -> Vec<Finding> {
     let mut last: Option<(&Operation, Access, Place)> = None;
     let mut again: BTreeMap<Place, (u64, u64)> = BTreeMap::new();
@@ -25,7 +25,7 @@ pub(super) fn twice(context: &Context, buffer: usize) -> Vec<Finding> {
             if place == to && inside && nothing_between(context, buffer, before, operation, to) {
                 let entry = again.entry(to).or_default();
                 *entry = (entry.0 + 1, entry.1 + access.bytes);
-                // The earlier one covers more: it is what later ones are compared with.
+                // The earlier prefetch covers more, so later ones are compared with it.
                 last = Some((operation, covered, to));
                 continue;
             }
@@ -50,7 +50,7 @@ fn nothing_between(
     to: Place,
 ) -> bool {
     let (from, until) = (first.start, second.start);
-    // A kernel that was enqueued in between runs later: its call counts as well.
+    // A kernel that was enqueued in between may run later, so its call counts as well.
     let called = context.called_between(buffer, from, until);
     let parts = &context.parts[buffer];
     let after = parts.partition_point(|part| context.record(part).start < from);

@@ -5,10 +5,10 @@ use crate::report::{Finding, FindingKind, Saving};
 use crate::{Explanation, OperationKind, Place, RecordKind};
 use std::collections::HashSet;
 
-/// A single write may be the next batch; from here on the advice is wrong.
+/// A single write may be the next batch. From this number on the advice is wrong.
 const COLLAPSES: u64 = 2;
 
-/// Writes to read-mostly memory of which a device had read a copy.
+/// Writes to read-mostly memory after a device had read a copy.
 pub(super) fn collapsed(context: &Context, buffer: usize) -> Option<Finding> {
     let advised = context.operations(buffer).filter_map(|(operation, _)| {
         let OperationKind::Advise { advice, .. } = &operation.kind else {

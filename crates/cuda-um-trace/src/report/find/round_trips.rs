@@ -1,4 +1,4 @@
-//! Memory that moved to a device and back for nothing.
+//! Memory that moved to a device and back without need.
 
 use super::price;
 use crate::report::context::{Context, Part, Wanted};
@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::time::Duration;
 
-/// What the driver moves at a fault: round trips are followed in parts of this size.
+/// The size that the driver moves at a fault. Round trips are tracked in parts of this size.
 const CELL: u64 = 64 * 1024;
 
-/// Moves that go away: their records, and what they cost.
+/// Moves that can be avoided: their records and their costs.
 #[derive(Default)]
 struct InVain {
-    /// By record: the piece, and how many of its bytes.
+    /// By record: the piece, and the number of its bytes.
     moves: BTreeMap<usize, (Part, u64)>,
 }
 
@@ -25,14 +25,14 @@ impl InVain {
         entry.1 += bytes;
     }
 
-    /// Claims the moves and the faults that caused them.
+    /// Claims the moves, and the faults that caused them.
     fn claim(&self, context: &Context, buffer: usize) -> Option<Saving> {
         let mut saves = Saving::default();
         let mut causes = HashSet::new();
         let mut calls = BTreeSet::new();
         let model = context.model;
         for (part, bytes) in self.moves.values() {
-            // A record of which most was in vain goes away; the rest of it would move in another one.
+            // If most of a record can be avoided, the record counts as avoided; its other bytes would move with another record.
             if *bytes * 2 < part.piece.bytes {
                 continue;
             }
@@ -79,7 +79,7 @@ struct Move<'a> {
     start: u64,
 }
 
-/// A buffer's moves between host and devices, by time.
+/// The moves of a buffer between host and devices, by time.
 fn moves<'a>(context: &'a Context, buffer: usize) -> impl Iterator<Item = Move<'a>> {
     let parts = context.parts[buffer].iter();
     parts.filter_map(|part| match context.record(part).kind {
@@ -93,18 +93,19 @@ fn moves<'a>(context: &'a Context, buffer: usize) -> impl Iterator<Item = Move<'
     })
 }
 
-/// The cells that a piece touches, with the bytes in each.
+/// The cells that a piece touches, with the number of bytes in each.
 fn cells(part: &Part) -> impl Iterator<Item = (Range<u64>, u64)> {
     let begin = part.piece.address;
     parts(begin..begin.saturating_add(part.piece.bytes), CELL)
 }
 
-/// To a device, back, and there again, though nobody wrote in between: read-mostly advice would have kept both copies.
+/// Memory that moved to a device, back, and to the device again without a write in between. Read-mostly advice would have kept
+/// both copies.
 pub(super) fn read_by_both(context: &Context, buffer: usize) -> Option<Finding> {
     if advised_read_mostly(context, buffer) {
         return None;
     }
-    // When each cell came to a device, and what brought it back since.
+    // For each cell: the time of its move to a device, and the move back to the host.
     let mut there: Runs<u64> = Runs::new();
     let mut back: Runs<(&Part, u64)> = Runs::new();
     let mut in_vain = InVain::default();
@@ -137,7 +138,7 @@ pub(super) fn read_by_both(context: &Context, buffer: usize) -> Option<Finding> 
     Some(context.finding(buffer, kind, saves))
 }
 
-/// Whether nobody wrote between two moves to a device, as far as the trace knows.
+/// True if the trace has no write between two moves to a device.
 fn unwritten(context: &Context, buffer: usize, from: u64, until: u64) -> bool {
     context.knows_kernels(from, until)
         && !context.used(buffer, from, until.saturating_sub(1), Wanted::Writes)
@@ -149,7 +150,7 @@ fn advised_read_mostly(context: &Context, buffer: usize) -> bool {
     })
 }
 
-/// Prefetched to a device, and back without a use there.
+/// Memory that was prefetched to a device, and moved back without a use there.
 pub(super) fn unused_prefetches(context: &Context, buffer: usize) -> Option<Finding> {
     let mut waiting: Runs<(&Part, u64, usize)> = Runs::new();
     let mut in_vain = InVain::default();
@@ -214,7 +215,7 @@ pub(super) fn unused_prefetches(context: &Context, buffer: usize) -> Option<Find
 pub(crate) struct Directions {
     first: bool,
     last: bool,
-    /// How often one went in another direction than the one before.
+    /// Number of changes of direction.
     pub(crate) changes: u64,
 }
 
@@ -236,7 +237,8 @@ impl Event for Directions {
     }
 }
 
-/// Changes of direction of the part of a buffer that has most of them, by faults alone; and the bytes to devices and to the host.
+/// Changes of direction by faults only, for the part of a buffer with the most changes; and the bytes to devices and to the
+/// host.
 pub(super) fn alternations(context: &Context, buffer: usize) -> (u64, u64, u64) {
     let moves = || moves(context, buffer).filter(|one| one.cause.by_fault());
     let borders =
@@ -254,7 +256,7 @@ pub(super) fn alternations(context: &Context, buffer: usize) -> (u64, u64, u64) 
     (most.unwrap_or(0), to_device, to_host)
 }
 
-/// All of a buffer's faults, and what they and what they brought cost.
+/// All faults of a buffer, and the cost of these faults and their migrations.
 pub(super) fn faults_price(context: &Context, buffer: usize) -> (u64, Duration) {
     let parts = context.parts[buffer].iter();
     let faults = parts.map(|part| {

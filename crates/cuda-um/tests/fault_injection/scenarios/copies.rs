@@ -1,4 +1,4 @@
-//! Copies: in the order of streams, and through the ring of pinned memory.
+//! Copies: in stream order, and through the ring of pinned memory.
 
 use super::{COUNT, MANY};
 use crate::world::World;
@@ -50,7 +50,7 @@ pub fn staged_copies(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// From 2 MiB on a copy has more than one thread.
+/// From 2 MiB on, a copy uses more than one thread.
 pub fn copies_on_two_threads(world: &World) -> Result<()> {
     const COUNT: usize = (2 << 20) / 4;
     let device = &world.here().device;

@@ -1,4 +1,4 @@
-//! Several devices: what one of them fails at leaves the others alone.
+//! Several devices: a failure of one device has no effect on the others.
 
 use super::{COUNT, pools::options};
 use crate::world::{Post, World};
@@ -7,7 +7,7 @@ use cuda_um::{
     UnifiedPool,
 };
 
-/// A managed buffer goes round: prefetched from device to device, and used by each in turn.
+/// A managed buffer is prefetched from device to device, and each device uses it in turn.
 pub fn one_buffer_on_all_devices(world: &World) -> Result<()> {
     let mut data = UnifiedBuffer::from_slice(&world.posts[0].device, &[1u32; COUNT])?;
     for (round, post) in world.posts.iter().chain(&world.posts).enumerate() {
@@ -24,7 +24,7 @@ pub fn one_buffer_on_all_devices(world: &World) -> Result<()> {
     data.close()
 }
 
-/// Device memory goes from one device to the next one, on the streams of either.
+/// Device memory is copied from one device to the next, on the streams of either.
 pub fn copies_between_devices(world: &World) -> Result<()> {
     let [first, second, ..] = &world.posts[..] else {
         panic!("a machine of two devices");
@@ -49,7 +49,7 @@ pub fn copies_between_devices(world: &World) -> Result<()> {
     a.close()
 }
 
-/// A pool of each kind on every device; memory that changes hands while another device reads it.
+/// A pool of each kind on every device; memory changes its owner while another device reads it.
 pub fn pools_of_all_devices(world: &World) -> Result<()> {
     let pools = world.posts.iter().map(|Post { device, .. }| {
         let managed = UnifiedPool::new(device, options())?;
@@ -65,7 +65,7 @@ pub fn pools_of_all_devices(world: &World) -> Result<()> {
             let mut far = pools[next].1.zeroed::<u32>(COUNT)?;
             world.posts[index].stream.copy(&source, &mut scratch)?;
             there.stream.copy(&scratch, &mut far)?;
-            // The other device may still read it; the pool's next owner comes after that.
+            // The other device may still read it; the next owner in the pool is ordered after that.
             drop(scratch);
             let mut again = on_device.zeroed::<u32>(COUNT)?;
             there.stream.copy(&far, &mut again)?;
@@ -99,7 +99,7 @@ pub fn batch_over_devices(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Memory of one device is dropped while another one has still to read it.
+/// Memory of one device is dropped while another device still has to read it.
 pub fn dropped_while_another_device_reads(world: &World) -> Result<()> {
     let [first, second, ..] = &world.posts[..] else {
         panic!("a machine of two devices");
@@ -122,7 +122,7 @@ pub fn dropped_while_another_device_reads(world: &World) -> Result<()> {
     world.runtime.reclaim()
 }
 
-/// Every device has work of its own. What fails on one is its own business: the others come to their end.
+/// Every device has its own work. A failure on one device does not stop the others.
 pub fn each_device_for_itself(world: &World) -> Result<()> {
     let outcomes = world.posts.iter().map(|post| {
         let Post {

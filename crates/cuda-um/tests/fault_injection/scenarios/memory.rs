@@ -1,4 +1,4 @@
-//! Memory of every kind, written, read and given back.
+//! Memory of every kind: written, read and freed.
 
 use super::{COUNT, MANY, copies::small_ring};
 use crate::support::Add;

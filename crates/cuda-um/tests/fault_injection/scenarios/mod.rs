@@ -1,4 +1,4 @@
-//! What programs do with the library: each scenario over a fresh simulator, given back by its end.
+//! Typical uses of the library: each scenario uses a fresh simulator, and releases everything at its end.
 
 mod copies;
 mod devices;
@@ -13,7 +13,7 @@ use cuda_um::Result;
 use cuda_um_sim::CudaVersion::{self, V11_8, V12_9, V13_0, V13_4};
 use cuda_um_sim::Gpu::{self, H200, Maxwell, NoConcurrentAccess};
 
-/// A scenario. It asserts what it finds, also where a failed call did no harm.
+/// A scenario. It asserts its results, also after a failed call that had no effect.
 pub struct Scenario {
     pub name: &'static str,
     pub machines: &'static [Machine],
@@ -30,7 +30,7 @@ const ALL: &[Machine] = &[
     machine(1, Maxwell, V11_8),
 ];
 const ONE: &[Machine] = &[machine(1, H200, V13_0)];
-/// The same, and on the second of two devices, which is not the thread's current one.
+/// The same, and on the second of two devices, which is not the thread's current device.
 const ALL_AND_SECOND: &[Machine] = &[
     machine(1, H200, V13_0),
     machine(1, NoConcurrentAccess, V12_9),
@@ -97,7 +97,7 @@ scenarios! {
 
 /// Elements of a small buffer.
 const COUNT: usize = 5000;
-/// Several chunks of [`copies::small_ring`], each of which is used again.
+/// Several chunks of [`copies::small_ring`], each of which is reused.
 const MANY: usize = 28_000;
 /// More than half of a slab.
 const LARGE: usize = 300_000;

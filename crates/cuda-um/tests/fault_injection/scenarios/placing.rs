@@ -1,4 +1,4 @@
-//! Where managed memory is, and is to be.
+//! The location of managed memory: queries, advice and prefetches.
 
 use super::{COUNT, pools::options};
 use crate::world::World;

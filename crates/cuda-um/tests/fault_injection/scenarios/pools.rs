@@ -1,4 +1,4 @@
-//! Pools: memory that changes hands.
+//! Pools: memory changes its owner.
 
 use super::{COUNT, LARGE};
 use crate::world::World;

@@ -1,4 +1,4 @@
-//! Threads that share a buffer and a pool: one of them gets the error, and the others go on.
+//! Threads that share a buffer and a pool: one of them gets the error, and the others continue.
 
 use super::{COUNT, pools::options};
 use crate::world::{Post, World};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 const THREADS: usize = 3;
 
-/// Runs `work` on threads, each with a device of the machine, by turns. Every one ends by itself.
+/// Runs `work` on several threads; the devices of the machine are assigned in turn. Every thread ends independently.
 fn on_threads(world: &World, work: impl Fn(usize, &Post) -> Result<()> + Sync) -> Result<()> {
     let work = &work;
     let outcomes: Vec<_> = std::thread::scope(|scope| {
@@ -25,7 +25,7 @@ fn on_threads(world: &World, work: impl Fn(usize, &Post) -> Result<()> + Sync) -
     world.all_of(outcomes)
 }
 
-/// Each copies it on a stream of its own, and reads it on the host where kernels do not mind.
+/// Each thread copies it on its own stream, and reads it on the host if kernels allow that.
 pub fn readers_share_a_buffer(world: &World) -> Result<()> {
     let here = world.here();
     let mut shared = UnifiedBuffer::<u32>::zeroed(&here.device, COUNT)?;
@@ -46,20 +46,21 @@ pub fn readers_share_a_buffer(world: &World) -> Result<()> {
                 .launch(&post.stream, COUNT, (&mut mine, COUNT as u32, 1u32))?;
         }
         assert_eq!(mine.read_back()?, [7; COUNT]);
-        // The last one frees it.
+        // The last thread frees it.
         drop(shared);
         mine.close()
     })
 }
 
-/// Each takes and gives back memory of the same pools, which other streams may still use.
+/// Each thread takes and returns memory of the same pools, which other streams may still use.
 pub fn pools_are_shared(world: &World) -> Result<()> {
     let device = &world.here().device;
     let on_device = DevicePool::new(device, options())?;
     let pinned = PinnedPool::new(device, options())?;
     let managed = UnifiedPool::new(device, options())?;
     on_threads(world, |thread, post| {
-        // Of the pools' device: no other reaches what the driver's pool has, but by a copy between devices.
+        // A stream of the pools' device: another device cannot access memory of a driver pool, except by a copy between
+        // devices.
         let stream = device.stream()?;
         let mut mine = DeviceBuffer::<u32>::zeroed(&post.device, COUNT)?;
         for round in 0..2u32 {
@@ -67,7 +68,7 @@ pub fn pools_are_shared(world: &World) -> Result<()> {
             let source = pinned.from_slice(&[value; COUNT])?;
             let mut scratch = on_device.zeroed::<u32>(COUNT)?;
             stream.copy(&source, &mut scratch)?;
-            // Back to its pool, still being read.
+            // Returned to its pool while it is still being read.
             drop(source);
             if world.migrates() {
                 let mut copy = managed.zeroed::<u32>(COUNT)?;

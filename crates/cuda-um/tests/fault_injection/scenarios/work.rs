@@ -1,4 +1,4 @@
-//! Streams, events, modules, and a runtime from its beginning to its end.
+//! Streams, events, modules, and a runtime from its start to its end.
 
 use super::{
     COUNT, MANY,
@@ -44,7 +44,7 @@ pub fn modules(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// A runtime of its own: what is called when it is opened, and at its very end.
+/// A separate runtime: tests the calls when it is opened, and at its end.
 pub fn from_open_to_end(world: &World) -> Result<()> {
     let runtime = Runtime::from_table(world.sim.table())?;
     let lived = live(&runtime);
