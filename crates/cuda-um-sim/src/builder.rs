@@ -27,7 +27,7 @@ pub struct Builder {
     gpu: Gpu,
     cuda: CudaVersion,
     devices: usize,
-    twins: HashMap<String, Twin>,
+    references: HashMap<String, Twin>,
     total_memory_bytes: Option<u64>,
     cost: Option<CostModel>,
     crash_on_misuse: bool,
@@ -57,7 +57,7 @@ impl Builder {
             gpu: Gpu::default(),
             cuda: CudaVersion::default(),
             devices: 1,
-            twins: HashMap::new(),
+            references: HashMap::new(),
             total_memory_bytes: None,
             cost: None,
             crash_on_misuse: false,
@@ -129,8 +129,8 @@ impl Builder {
     ///
     /// As for [`register_kernel`](crate::register_kernel), for every kernel of this name that is looked up in this simulator: also those
     /// of other crates, whose safe launchers trust it.
-    pub unsafe fn kernel(mut self, name: &str, twin: Twin) -> Builder {
-        self.twins.insert(name.to_owned(), twin);
+    pub unsafe fn kernel(mut self, name: &str, reference: Twin) -> Builder {
+        self.references.insert(name.to_owned(), reference);
         self
     }
 
@@ -191,7 +191,7 @@ impl Builder {
             coherent: profile.direct_host_access,
             crash_on_misuse: self.crash_on_misuse,
             cupti: self.cupti,
-            twins: self.twins,
+            references: self.references,
             profile,
         };
         Sim::start(Core::new(machine, self.devices), Duration::from_secs(30))

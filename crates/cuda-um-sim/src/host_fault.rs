@@ -15,8 +15,8 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::RwLock;
 
-use crate::check::Misuse;
 use crate::engine::{Core, Kind};
+use crate::misuse::Misuse;
 
 static SPACES: RwLock<Vec<(Range<usize>, Weak<Core>)>> = RwLock::new(Vec::new());
 static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();

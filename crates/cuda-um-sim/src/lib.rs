@@ -68,30 +68,30 @@ compile_error!(
 );
 
 mod builder;
-mod check;
+mod call_log;
 mod counters;
 mod engine;
 mod entry;
 mod error;
-mod fault;
 mod host_fault;
+mod inject;
 mod kernel;
+mod misuse;
 mod preset;
 mod ptx;
 mod sim;
 mod slot;
-mod trace;
 
 pub use builder::Builder;
-pub use check::{Leak, Misuse};
+pub use call_log::CallRecord;
 pub use counters::Counters;
 pub use cuda_um_cost::CostModel;
 pub use error::SimError;
-pub use fault::Fail;
+pub use inject::Fail;
 pub use kernel::{LaunchContext, Twin, TwinError, register_kernel};
+pub use misuse::{Leak, Misuse};
 pub use preset::{CudaVersion, Cupti, Gpu};
 pub use sim::{HoldGuard, PauseGuard, Sim};
-pub use trace::CallRecord;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -10,13 +10,13 @@ use std::time::Duration;
 use cuda_um_sys::{Table, cudaError};
 use parking_lot::Mutex;
 
-use crate::check::{Leak, Misuse};
+use crate::call_log::CallRecord;
 use crate::counters::Counters;
 use crate::engine::{Core, Hold, Kind, OnWait};
 use crate::error::SimError;
-use crate::fault::Fail;
+use crate::inject::Fail;
+use crate::misuse::{Leak, Misuse};
 use crate::preset::CudaVersion;
-use crate::trace::CallRecord;
 use crate::{entry, host_fault, slot};
 
 /// A simulated machine with its CUDA runtime. Clones are handles of the same machine.

@@ -7,7 +7,7 @@ use super::memory::Memory;
 use super::page::Processor;
 use super::registered::{READ_ONLY, Registered};
 use super::state::{Machine, State};
-use crate::check::Misuse;
+use crate::misuse::Misuse;
 
 /// Which launch touches memory.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use super::activity::Cause;
 use super::address_space::PAGE;
-use super::moving::Moved;
+use super::migration::Moved;
 use super::page::{BLOCK_PAGES, HOST, Page, Processor, Processors};
 use super::state::{Machine, State};
 use super::status::Code;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::address_space::{HostAccess, PAGE};
 use super::allocation::{Allocation, Left};
-use super::moving::HOST_CACHE_BYTES;
+use super::migration::HOST_CACHE_BYTES;
 use super::page::HOST;
 use super::state::{Machine, State};
 use super::status::Code;

@@ -13,8 +13,8 @@ use super::page::Processor;
 use super::state::{Machine, State};
 use super::status::Code;
 use super::stream::{Completion, Stream};
-use crate::check::Misuse;
 use crate::kernel::{self, LaunchContext, Registered, end_child};
+use crate::misuse::Misuse;
 use crate::ptx;
 use cuda_um_cost::at_rate;
 
@@ -80,7 +80,7 @@ impl State {
         Ok(())
     }
 
-    /// A kernel by name; one without a twin cannot run here and is refused.
+    /// A kernel by name; one without a CPU reference cannot run here and is refused.
     pub(crate) fn module_function(
         &mut self,
         machine: &Machine,
@@ -98,10 +98,10 @@ impl State {
             .iter()
             .find(|entry| entry.name == name)
             .ok_or(Code::SYMBOL_NOT_FOUND)?;
-        let own = machine.twins.get(name).copied().map(Registered::One);
+        let own = machine.references.get(name).copied().map(Registered::One);
         let kernel = name.to_owned();
-        let twin = match own.or_else(|| kernel::registered(name)) {
-            Some(Registered::One(twin)) => twin,
+        let reference = match own.or_else(|| kernel::registered(name)) {
+            Some(Registered::One(reference)) => reference,
             Some(Registered::Several) => {
                 let text =
                     "several references are registered for this kernel: see `register_kernel`";
@@ -128,7 +128,7 @@ impl State {
                 ptx_target: module.ptx.target,
                 entry: entry.clone(),
                 module,
-                twin,
+                reference,
                 dynamic_shared,
             }),
         );
@@ -169,7 +169,7 @@ impl State {
                 ..launch
             };
             let mut context = LaunchContext::new(core, launch, shape, parameters);
-            let result = contain(|| forbid_calls(|| (function.twin)(&mut context)));
+            let result = contain(|| forbid_calls(|| (function.reference)(&mut context)));
             if core.is_inherited() {
                 end_child();
             }

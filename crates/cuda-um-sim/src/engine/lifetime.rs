@@ -4,7 +4,7 @@ use super::allocation::Allocation;
 use super::memory::Span;
 use super::state::State;
 use super::status::Code;
-use crate::check::Misuse;
+use crate::misuse::Misuse;
 
 impl State {
     /// Work on a range is being enqueued. A free that is enqueued already comes first, or beside it: nothing can order the two otherwise.

@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use super::address_space::{HostAccess, PAGE};
 use super::allocation::{Allocation, Attach, Kind, Managed, blocks};
-use super::moving::Moved;
+use super::migration::Moved;
 use super::page::{HOST, Page, Processor, Processors};
 use super::state::{Freed, Machine, State};
 use super::status::Code;
-use crate::check::Misuse;
+use crate::misuse::Misuse;
 
 /// Allocations below this share 64 KiB granules of address space; from it on, whole 2 MiB blocks.
 const BLOCK: usize = 2 << 20;

@@ -32,14 +32,14 @@ impl Drop for Pending {
     }
 }
 
-/// A kernel of a module, with its twin.
+/// A kernel of a module, with its CPU reference.
 pub(crate) struct Function {
     /// It runs only on streams of its module's device.
     pub(super) module: Arc<Module>,
     pub(crate) entry: Entry,
     /// Of the virtual architecture that the PTX names: 50 for `sm_50`.
     pub(crate) ptx_target: u32,
-    pub(crate) twin: Twin,
+    pub(crate) reference: Twin,
     /// The most dynamic shared memory of a launch, besides the static.
     pub(crate) dynamic_shared: parking_lot::Mutex<u32>,
 }

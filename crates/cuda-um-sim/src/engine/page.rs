@@ -1,4 +1,4 @@
-//! What is known of one page, and how a fault grows. Pure rules; `residency` applies them.
+//! What is known of one page, and how a fault grows. Pure rules; `page_fault` applies them.
 
 /// A place that memory can be resident at: the host, or one device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]

@@ -9,7 +9,7 @@ use super::address_space::PAGE;
 use super::allocation::{Left, blocks};
 use super::core::Core;
 use super::memory::{Memory, POISON};
-use super::moving::Moved;
+use super::migration::Moved;
 use super::page::{HOST, Page, Processor};
 use super::place::Place;
 use super::state::{Machine, State};

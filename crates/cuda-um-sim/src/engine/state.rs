@@ -16,11 +16,11 @@ use super::recorded::Event;
 use super::registered::Registered;
 use super::status::Code;
 use super::stream::{Completion, Launched, Stream};
-use crate::check::Misuse;
+use crate::call_log::CallRecord;
 use crate::counters::Counters;
-use crate::fault::Fail;
+use crate::inject::Fail;
+use crate::misuse::Misuse;
 use crate::preset::{CudaVersion, Cupti, Profile};
-use crate::trace::CallRecord;
 use cuda_um_cost::CostModel;
 
 /// The simulated machine.
@@ -37,8 +37,8 @@ pub(crate) struct Machine {
     pub(crate) crash_on_misuse: bool,
     /// What CUPTI it has.
     pub(crate) cupti: Cupti,
-    /// Twins of this simulator alone.
-    pub(crate) twins: HashMap<String, crate::Twin>,
+    /// CPU references of this simulator alone.
+    pub(crate) references: HashMap<String, crate::Twin>,
 }
 
 /// A freed allocation, remembered for reports.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use cuda_um_sys::cudaError;
 
 use super::client::deliver_many;
-use crate::check::Misuse;
+use crate::call_log::{CallRecord, KEPT};
 use crate::engine::{
     Code, Core, State, Stream, ThreadState, begin_call, calls_are_forbidden, contain, send_events,
 };
+use crate::misuse::Misuse;
 use crate::slot;
-use crate::trace::{CallRecord, KEPT};
 
 /// What a call gives: nothing, or the code of a failure.
 pub(crate) type Outcome = Result<(), Code>;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::activity::{Cause, MapCause, Service};
 use super::address_space::PAGE;
 use super::allocation::{Managed, blocks};
-use super::moving::Moved;
+use super::migration::Moved;
 use super::page::{
     BLOCK_PAGES, CPU_FAULT_WIDTH, FaultPlan, GPU_FAULT_BLOCKS, GPU_FAULT_WIDTH, HOST, LEAF_PAGES,
     Page, Processor, Processors, mask, plan_faults, plan_faults_with,
