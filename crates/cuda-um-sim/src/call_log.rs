@@ -1,5 +1,6 @@
 //! The log of calls.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use cuda_um_sys::cudaError;
@@ -17,4 +18,25 @@ pub struct CallRecord {
 }
 
 /// The log keeps this many calls, the latest.
-pub(crate) const KEPT: usize = 65_536;
+const KEPT: usize = 65_536;
+
+/// The log of calls.
+#[derive(Debug, Default)]
+pub(crate) struct CallLog(VecDeque<CallRecord>);
+
+impl CallLog {
+    pub(crate) fn add(&mut self, record: CallRecord) {
+        self.0.push_back(record);
+        if self.0.len() > KEPT {
+            self.0.pop_front();
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(crate) fn to_vec(&self) -> Vec<CallRecord> {
+        self.0.iter().cloned().collect()
+    }
+}

@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::RwLock;
 
-use crate::engine::{Core, Kind};
+use crate::engine::Core;
 use crate::misuse::Misuse;
 
 static SPACES: RwLock<Vec<(Range<usize>, Weak<Core>)>> = RwLock::new(Vec::new());
@@ -96,28 +96,29 @@ fn serve(core: &Core, address: usize, write: Option<bool>) -> bool {
     let machine = &core.machine;
     let mut state = core.state.lock();
     let found = state
+        .memory
         .holding_page(address)
-        .map(|allocation| (allocation.base, matches!(allocation.kind, Kind::Managed(_))));
+        .map(|allocation| (allocation.base, allocation.is_managed()));
     let Some((base, true)) = found else {
-        let freed = state.was_freed(address);
+        let freed = state.memory.was_freed(address);
         let misuse = if freed {
             Misuse::UseAfterFree { address }
         } else {
             Misuse::HostTouchOfDeviceMemory { address }
         };
         report(&misuse);
-        state.misuse.push(misuse);
+        state.misuse.report(misuse);
         return false;
     };
-    if state.host_must_wait(machine, base) {
+    if state.host_must_wait(base) {
         let misuse = Misuse::HostTouchDuringKernel { address };
         if machine.crash_on_misuse {
             report(&misuse);
             return false;
         }
-        state.misuse.push(misuse);
+        state.misuse.report(misuse);
     }
-    match state.host_touch(machine, base, address, write) {
+    match state.host_touch(base, address, write) {
         Ok(cost) => {
             state.now += cost;
             true

@@ -15,9 +15,9 @@ use cuda_um_sys::cudaError;
 #[derive(Clone, Debug)]
 #[must_use = "hand it to `Sim::fail`"]
 pub struct Fail {
-    pub(crate) call: String,
-    pub(crate) skip: u64,
-    pub(crate) times: Option<u64>,
+    call: String,
+    skip: u64,
+    times: Option<u64>,
     pub(crate) code: u32,
     pub(crate) sticky: bool,
     pub(crate) after: bool,
@@ -94,8 +94,8 @@ impl Fail {
         }
     }
 
-    /// Counts one call; whether it fails.
-    pub(crate) fn strikes(&mut self) -> bool {
+    /// Counts one call; returns whether it fails.
+    fn strikes(&mut self) -> bool {
         if self.skip > 0 {
             self.skip -= 1;
             return false;
@@ -108,6 +108,31 @@ impl Fail {
                 true
             }
         }
+    }
+}
+
+/// The failures that are to be injected.
+#[derive(Debug, Default)]
+pub(crate) struct Failures(Vec<Fail>);
+
+impl Failures {
+    pub(crate) fn add(&mut self, failure: Fail) {
+        self.0.push(failure);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Counts a call of this name; returns the failure that it gets. If several strike, the one that was added first.
+    pub(crate) fn strike(&mut self, call: &str) -> Option<Fail> {
+        let mut struck = None;
+        for failure in self.0.iter_mut().filter(|failure| failure.call == call) {
+            if failure.strikes() && struck.is_none() {
+                struck = Some(failure.clone());
+            }
+        }
+        struck
     }
 }
 

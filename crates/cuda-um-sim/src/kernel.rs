@@ -6,13 +6,13 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytemuck::Pod;
 use parking_lot::RwLock;
 
-use crate::engine::{Code, Core, Launch, LaunchShape, device_touches};
+use crate::engine::{Code, KernelMemory, Launch, LaunchShape, Request, device_touches};
 
 /// A CPU reference ("twin"): does on slices what the kernel of that name does on a GPU.
 ///
@@ -146,7 +146,7 @@ pub(crate) fn end_child() -> ! {
 /// Slices live as long as the launch. They are device memory: the host or other streams can write it at the same time if
 /// the program under test is racy, as on a GPU.
 pub struct LaunchContext<'a> {
-    core: &'a Arc<Core>,
+    memory: &'a dyn KernelMemory,
     launch: Launch,
     shape: LaunchShape,
     parameters: Vec<Vec<u8>>,
@@ -159,8 +159,9 @@ pub struct LaunchContext<'a> {
 
 #[derive(Default)]
 struct Spent {
-    /// What its faults cost.
-    cost: Duration,
+    /// Time for its faults.
+    fault_time: Duration,
+    /// The least time that the kernel lasts besides.
     least: Duration,
     local_bytes: u64,
     /// Bytes of slices that were read over the link, and of those that were written.
@@ -169,13 +170,13 @@ struct Spent {
 
 impl<'a> LaunchContext<'a> {
     pub(crate) fn new(
-        core: &'a Arc<Core>,
+        memory: &'a dyn KernelMemory,
         launch: Launch,
         shape: LaunchShape,
         parameters: Vec<Vec<u8>>,
     ) -> LaunchContext<'a> {
         LaunchContext {
-            core,
+            memory,
             launch,
             shape,
             parameters,
@@ -354,7 +355,7 @@ impl<'a> LaunchContext<'a> {
         if bytes == 0 {
             return Ok(None);
         }
-        if self.core.is_inherited() {
+        if self.memory.is_inherited() {
             return Err(illegal(
                 bytes,
                 "a child made by fork has no simulated memory",
@@ -371,21 +372,20 @@ impl<'a> LaunchContext<'a> {
             return Err(TwinError::Overlap { index });
         }
         let launch = Launch {
-            now: self.launch.now + self.spent.borrow().cost,
+            now: self.launch.now + self.spent.borrow().fault_time,
             ..self.launch
         };
-        let access = self.core.state.lock().kernel_access(
-            &self.core.machine,
-            launch,
+        let request = Request {
             address,
             bytes,
             write,
             system,
-        );
+        };
+        let access = self.memory.access(launch, &request);
         let access = access.map_err(|why| illegal(bytes, why))?;
         device_touches(address, bytes, write);
         let mut spent = self.spent.borrow_mut();
-        spent.cost += access.cost;
+        spent.fault_time += access.time;
         spent.remote_bytes[usize::from(write)] += access.remote_bytes;
         spent.local_bytes += (bytes as u64).saturating_sub(access.remote_bytes);
         self.held.borrow_mut().push((range, write));
@@ -397,8 +397,8 @@ impl<'a> LaunchContext<'a> {
         self.refused.borrow_mut().take()
     }
 
-    pub(crate) fn cost(&self) -> Duration {
-        self.spent.borrow().cost
+    pub(crate) fn fault_time(&self) -> Duration {
+        self.spent.borrow().fault_time
     }
 
     pub(crate) fn least(&self) -> Duration {

@@ -119,12 +119,12 @@ impl Sim {
     /// # Ordering
     /// Work that streams have not run yet is not counted yet: synchronize first.
     pub fn counters(&self) -> Counters {
-        self.inner.core.state.lock().counters
+        self.inner.core.state.lock().records.counters
     }
 
     /// Starts counting from zero.
     pub fn reset_counters(&self) {
-        self.inner.core.state.lock().counters = Counters::default();
+        self.inner.core.state.lock().records.counters = Counters::default();
     }
 
     /// The host's virtual time: calls, CPU faults and waiting advance it, and nothing else does.
@@ -137,9 +137,8 @@ impl Sim {
     /// A simulator sees the host's faults, and prices them; of the rest of the host's work it knows nothing. A program whose times should
     /// hold that too says it here, after the writes themselves. No byte is touched, and nothing is counted.
     pub fn host_wrote(&self, pointer: *const std::ffi::c_void, bytes: usize) {
-        let core = &self.inner.core;
-        let mut state = core.state.lock();
-        state.host_wrote(&core.machine, pointer as usize, bytes);
+        let mut state = self.inner.core.state.lock();
+        state.host_wrote(pointer as usize, bytes);
     }
 
     /// The virtual time at which the work that a device has run ended; `None` where there is no such device.
@@ -155,7 +154,7 @@ impl Sim {
 
     /// Makes a call fail.
     pub fn fail(&self, failure: Fail) {
-        self.inner.core.state.lock().failures.push(failure);
+        self.inner.core.state.lock().failures.add(failure);
     }
 
     /// Forgets every failure that has not struck yet. A poisoned context stays poisoned.
@@ -165,27 +164,23 @@ impl Sim {
 
     /// The sticky error that poisons the context, if one does.
     pub fn poison(&self) -> Option<cudaError> {
-        self.inner
-            .core
-            .state
-            .lock()
-            .poison
-            .map(|code| cudaError(code.0))
+        let poison = self.inner.core.context.poison();
+        poison.map(|code| cudaError(code.0))
     }
 
     /// The calls so far, the latest 65,536 of them.
     pub fn trace(&self) -> Vec<CallRecord> {
-        self.inner.core.state.lock().trace.iter().cloned().collect()
+        self.inner.core.state.lock().calls.to_vec()
     }
 
     /// Forgets the calls so far.
     pub fn clear_trace(&self) {
-        self.inner.core.state.lock().trace.clear();
+        self.inner.core.state.lock().calls.clear();
     }
 
     /// What the program under test did wrong so far.
     pub fn misuse(&self) -> Vec<Misuse> {
-        self.inner.core.state.lock().misuse.clone()
+        self.inner.core.state.lock().misuse.reported()
     }
 
     /// What was made and not given back: at the end of a test, leaks.
@@ -194,30 +189,27 @@ impl Sim {
     /// Stream-ordered frees count when their stream has come to them: synchronize first.
     pub fn leaks(&self) -> Vec<Leak> {
         let state = self.inner.core.state.lock();
-        let memory = state.allocations.values().map(|allocation| Leak::Memory {
+        let memory = state.memory.iter().map(|allocation| Leak::Memory {
             address: allocation.base,
             bytes: allocation.bytes,
-            kind: match (&allocation.kind, allocation.pool) {
+            kind: match (allocation.kind, allocation.pool) {
                 (_, Some(_)) => "cudaMallocAsync",
-                (Kind::Managed(_), _) => "cudaMallocManaged",
+                (Kind::Managed, _) => "cudaMallocManaged",
                 (Kind::Device(_), _) => "cudaMalloc",
                 (Kind::Pinned { .. }, _) => "cudaHostAlloc",
             },
         });
-        let registered = state
-            .registered
-            .iter()
-            .map(|(address, registered)| Leak::Registration {
-                address: *address,
-                bytes: registered.bytes,
-            });
-        let pools = state.pools.len() - state.devices.len();
+        let registered = state.memory.registered.iter();
+        let registered = registered.map(|(address, registered)| Leak::Registration {
+            address,
+            bytes: registered.bytes,
+        });
         memory
             .chain(registered)
-            .chain(state.streams.keys().map(|_| Leak::Stream))
-            .chain(state.events.keys().map(|_| Leak::Event))
-            .chain((0..pools).map(|_| Leak::Pool))
-            .chain(state.modules.keys().map(|_| Leak::Module))
+            .chain((0..state.streams.created()).map(|_| Leak::Stream))
+            .chain((0..state.events.len()).map(|_| Leak::Event))
+            .chain((0..state.pools.created()).map(|_| Leak::Pool))
+            .chain((0..state.modules.len()).map(|_| Leak::Module))
             .collect()
     }
 
@@ -236,7 +228,7 @@ impl Sim {
     /// tests of it are deterministic. A call that waits for a stream waits as long.
     #[must_use = "streams go on when the guard is dropped"]
     pub fn pause(&self) -> PauseGuard {
-        self.inner.core.pause();
+        self.inner.core.context.gate.pause();
         PauseGuard { sim: self.clone() }
     }
 
@@ -247,7 +239,7 @@ impl Sim {
     pub fn hold(&self, order: u64) -> HoldGuard {
         HoldGuard {
             sim: self.clone(),
-            hold: self.inner.core.hold(order),
+            hold: self.inner.core.context.gate.hold(order),
         }
     }
 }
@@ -301,6 +293,6 @@ impl std::fmt::Debug for HoldGuard {
 
 impl Drop for PauseGuard {
     fn drop(&mut self) {
-        self.sim.inner.core.resume();
+        self.sim.inner.core.context.gate.resume();
     }
 }

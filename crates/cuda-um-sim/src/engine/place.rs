@@ -1,6 +1,6 @@
 //! A place named by a caller: for advice and prefetch.
 
-use super::page::{HOST, Processor};
+use super::managed::{HOST, Processor};
 
 /// A location as callers name it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -62,11 +62,11 @@ impl Client {
     pub(super) fn deliver(&mut self, core: &Arc<Core>, all: bool) {
         let Some((requested, completed)) = self.callbacks else {
             let mut state = core.state.lock();
-            let waiting = state.activity.take().len();
-            state.activity.drop_records(waiting as u64);
+            let waiting = state.records.activity.take().len();
+            state.records.activity.drop_records(waiting as u64);
             return;
         };
-        let records = core.state.lock().activity.take();
+        let records = core.state.lock().records.activity.take();
         let layout = Layout(core.machine.cuda);
         let mut dropped = 0;
         for record in &records {
@@ -90,7 +90,7 @@ impl Client {
             buffer.records += 1;
         }
         if dropped > 0 {
-            core.state.lock().activity.drop_records(dropped);
+            core.state.lock().records.activity.drop_records(dropped);
         }
         if all {
             self.give_back(completed);

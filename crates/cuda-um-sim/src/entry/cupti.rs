@@ -18,7 +18,7 @@ const MAX_LIMIT_REACHED: Code = Code(sys::CUptiResult::CUPTI_ERROR_MAX_LIMIT_REA
 
 /// Switches the collection of a kind.
 fn switch(core: &Arc<Core>, kind: u32, on: bool) -> Outcome {
-    let activity = &mut core.state.lock().activity;
+    let activity = &mut core.state.lock().records.activity;
     match sys::CUpti_ActivityKind(kind) {
         sys::CUpti_ActivityKind::CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER => activity.memory = on,
         sys::CUpti_ActivityKind::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL => activity.kernels = on,
@@ -91,7 +91,7 @@ unsafe extern "C" fn cuptiActivityGetNumDroppedRecords<const SLOT: usize>(
     let Some(core) = slot::core(SLOT) else {
         return sys::CUptiResult::CUPTI_ERROR_NOT_INITIALIZED.0;
     };
-    let count = core.state.lock().activity.take_dropped();
+    let count = core.state.lock().records.activity.take_dropped();
     code(dropped.put(count as usize))
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cuda_um_sys::cudaError;
 
 use super::client::deliver_many;
-use crate::call_log::{CallRecord, KEPT};
+use crate::call_log::CallRecord;
 use crate::engine::{
     Code, Core, State, Stream, ThreadState, begin_call, calls_are_forbidden, contain, send_events,
 };
@@ -52,22 +52,17 @@ pub(crate) fn enter(
     {
         ThreadState::with(core.id, |thread| thread.last_error = code);
     }
-    let mut state = core.state.lock();
-    if state.poison.is_some() && code != Code::SUCCESS && level != Level::Inquiry {
-        drop(state);
-        core.rest();
-        state = core.state.lock();
+    if core.context.poison().is_some() && code != Code::SUCCESS && level != Level::Inquiry {
+        core.context.rest();
     }
+    let mut state = core.state.lock();
     let at = state.now;
-    state.trace.push_back(CallRecord {
+    state.calls.add(CallRecord {
         name,
         result: cudaError(code.0),
         at,
     });
-    if state.trace.len() > KEPT {
-        state.trace.pop_front();
-    }
-    let waiting = state.activity.waiting();
+    let waiting = state.records.activity.waiting();
     drop(state);
     deliver_many(&core, waiting);
     send_events();
@@ -80,53 +75,43 @@ fn guarded(
     level: Level,
     call: impl FnOnce(&Arc<Core>) -> Outcome,
 ) -> Outcome {
-    let mut injected = None;
-    {
-        let mut state = core.state.lock();
-        if calls_are_forbidden() {
-            state.misuse.push(Misuse::CallInHostFunction {
-                call: name.to_owned(),
-            });
-            return Err(Code::NOT_PERMITTED);
-        }
-        if level != Level::Inquiry
-            && let Some(poison) = state.poison
-        {
-            drop(state);
-            // It answers with the poison, after a look at what it frees.
-            return if level == Level::Release {
-                call(core)
-            } else {
-                Err(poison)
-            };
-        }
-        for failure in state
-            .failures
-            .iter_mut()
-            .filter(|failure| failure.call == name)
-        {
-            if failure.strikes() && injected.is_none() {
-                injected = Some((Code(failure.code), failure.sticky, failure.after));
-            }
-        }
+    if calls_are_forbidden() {
+        let call = name.to_owned();
+        let misuse = Misuse::CallInHostFunction { call };
+        core.state.lock().misuse.report(misuse);
+        return Err(Code::NOT_PERMITTED);
     }
-    let Some((code, sticky, after)) = injected else {
+    if level != Level::Inquiry
+        && let Some(poison) = core.context.poison()
+    {
+        // A call that frees returns the sticky error, too, after it has checked the address.
+        return match level {
+            Level::Release => call(core),
+            _ => Err(poison),
+        };
+    }
+    let injected = core.state.lock().failures.strike(name);
+    let Some(failure) = injected else {
         return call(core);
     };
-    if after {
+    if failure.after {
         call(core)?;
     }
-    let device = ThreadState::with(core.id, |thread| thread.device);
-    // These are called while another device is current than the one that they are about.
-    let is_choice = ["cudaSetDevice", "cudaGetDevice"].contains(&name);
-    let mut state = core.state.lock();
-    let has_streams = state
-        .all_streams()
-        .any(|stream| is_choice || stream.device == device);
-    if sticky || code.is_sticky() || code.is_loss() && has_streams {
-        state.poison(code);
+    let code = Code(failure.code);
+    if failure.sticky || code.is_sticky() || code.is_loss() && device_has_streams(core, name) {
+        core.context.set_poison(code);
     }
     Err(code)
+}
+
+/// Whether the device that a call is about has streams.
+fn device_has_streams(core: &Core, call: &str) -> bool {
+    let device = ThreadState::with(core.id, |thread| thread.device);
+    // These calls concern another device than the current one: any device counts.
+    let is_choice = ["cudaSetDevice", "cudaGetDevice"].contains(&call);
+    let state = core.state.lock();
+    let mut streams = state.streams.iter();
+    streams.any(|stream| is_choice || stream.device == device)
 }
 
 /// Uses the state of the calling thread's current device.
@@ -145,7 +130,7 @@ pub(crate) fn with_stream<R>(
     use_it: impl FnOnce(&mut State, &Arc<Stream>) -> Result<R, Code>,
 ) -> Result<R, Code> {
     with_state(core, |state, device| {
-        let stream = state.stream(stream, device)?;
+        let stream = state.streams.get(stream, device)?;
         use_it(state, &stream)
     })
 }

@@ -18,7 +18,7 @@ fn old_place(state: &State, device: i32) -> Result<Place, Code> {
     if device == CPU {
         Ok(Place::Host)
     } else {
-        Ok(Place::Device(state.ordinal(device)?))
+        Ok(Place::Device(state.devices.ordinal(device)?))
     }
 }
 
@@ -31,6 +31,7 @@ fn place(
 ) -> Result<Place, Code> {
     match (location.type_.0, location.id) {
         (1, device) => state
+            .devices
             .ordinal(device)
             .map(Place::Device)
             .map_err(|_| no_such_device),
@@ -70,7 +71,7 @@ fn advise(
             place => Ok(place),
         }
     })?;
-    state.advise(&core.machine, pointer, bytes, change)
+    state.advise(pointer, bytes, change)
 }
 
 fn prefetch(
@@ -141,7 +142,7 @@ fn batch(
         }
         let mut ranges = Vec::with_capacity(count);
         for ((pointer, bytes), to) in pointers.into_iter().zip(sizes).zip(targets) {
-            if let Some((base, pages)) = state.prefetchable(&core.machine, pointer, bytes)? {
+            if let Some((base, pages)) = state.memory.prefetchable(pointer, bytes)? {
                 ranges.push((base, pages, Batch { discard, to }));
             }
         }
@@ -178,11 +179,7 @@ fn attribute(
     if !fits {
         return Err(Code::INVALID_VALUE);
     }
-    match core
-        .state
-        .lock()
-        .range_attribute(&core.machine, pointer, bytes, which)?
-    {
+    match core.state.lock().range_attribute(pointer, bytes, which)? {
         AttributeValue::Flag(flag) => data.put(i32::from(flag)),
         AttributeValue::Place(place) if as_location => {
             let (kind, id) = location_numbers(place);
@@ -230,7 +227,7 @@ entry_points! { Runtime;
     fn cudaMemAdvise(core, pointer: usize, bytes: usize, advice: u32, device: i32) {
         let mut state = core.state.lock();
         let change = change(advice, || old_place(&state, device).map_err(|_| Code::INVALID_DEVICE))?;
-        state.advise(&core.machine, pointer, bytes, change)
+        state.advise(pointer, bytes, change)
     }
 
     fn cudaMemAdvise_v2(core, pointer: usize, bytes: usize, advice: u32, location: cudaMemLocation) {
@@ -267,9 +264,9 @@ entry_points! { Runtime;
         if summary == 0 || summary > bytes || sampling > summary {
             return Err(Code::INVALID_VALUE);
         }
-        let mut state = core.state.lock();
+        let state = core.state.lock();
         for (index, start) in (0..bytes).step_by(summary).enumerate() {
-            let at = state.location(&core.machine, pointer + start, summary.min(bytes - start))?;
+            let at = state.location(pointer + start, summary.min(bytes - start))?;
             let (type_, id) = location_numbers(at);
             let type_ = cuda_um_sys::cudaMemLocationType(type_);
             locations.put_at(index, cudaMemLocation { type_, id })?;

@@ -78,7 +78,7 @@ fn last_error(slot: usize, clear: bool) -> u32 {
         return Code::CUDART_UNLOADING.0;
     };
     // A sticky error stays, whoever asks.
-    if let Some(poison) = core.state.lock().poison {
+    if let Some(poison) = core.context.poison() {
         return poison.0;
     }
     ThreadState::with(core.id, |thread| {

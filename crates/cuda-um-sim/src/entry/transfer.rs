@@ -20,7 +20,7 @@ fn copy(
 ) -> Result<(), Code> {
     let (stream, mut checked) = with_stream(core, stream, |state, stream| {
         let direction = Direction::from_raw(direction)?;
-        let checked = state.check_copy(&core.machine, to, from, bytes, direction)?;
+        let checked = state.check_copy(to, from, bytes, direction)?;
         Ok((stream.clone(), checked))
     })?;
     if !synchronous {
@@ -73,16 +73,16 @@ entry_points! { Runtime;
 
     fn cudaMemcpyPeer(core, to: usize, to_device: i32, from: usize, from_device: i32, bytes: usize) {
         with_state(core, |state, _| {
-            state.ordinal(to_device)?;
-            state.ordinal(from_device)
+            state.devices.ordinal(to_device)?;
+            state.devices.ordinal(from_device)
         })?;
         copy(core, DEFAULT_STREAM, to, from, bytes, 3, true)
     }
 
     fn cudaMemcpyPeerAsync(core, to: usize, to_device: i32, from: usize, from_device: i32, bytes: usize, stream: usize) {
         with_state(core, |state, _| {
-            state.ordinal(to_device)?;
-            state.ordinal(from_device)
+            state.devices.ordinal(to_device)?;
+            state.devices.ordinal(from_device)
         })?;
         copy(core, stream, to, from, bytes, 3, false)
     }

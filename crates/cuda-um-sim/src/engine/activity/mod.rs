@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::address_space::PAGE;
-use super::page::{HOST, Processor, Processors};
+use super::managed::{HOST, Processor, Processors};
 
 /// Records that wait to be delivered; more are dropped, and counted.
 const MOST_PENDING: usize = 1 << 20;
@@ -65,6 +65,13 @@ pub(crate) enum What {
         stream: usize,
         number: u32,
     },
+}
+
+impl What {
+    /// Whether pages moved to make room.
+    fn is_eviction(&self) -> bool {
+        matches!(self, What::Transfer { cause, .. } if *cause == Cause::Eviction)
+    }
 }
 
 /// A record.
