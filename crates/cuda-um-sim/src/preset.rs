@@ -105,75 +105,17 @@ impl Gpu {
     }
 
     pub(crate) fn profile(self) -> Profile {
-        let h200 = Profile {
-            name: "Simulated NVIDIA H200",
-            compute_capability: (9, 0),
-            total_memory_bytes: 150_754_820_096,
-            reserved_memory_bytes: 1 << 30,
-            multiprocessors: 132,
-            threads_per_multiprocessor: 2048,
-            shared_bytes_per_block: 48 << 10,
-            shared_bytes_per_block_optin: 227 << 10,
-            concurrent_managed_access: true,
-            pageable_memory_access: false,
-            direct_host_access: false,
-            memory_pools: true,
-            integrated: false,
-            peers: true,
-            cost: CostModel::h200(),
-        };
         match self {
-            Gpu::H200 => h200,
-            Gpu::Gh200 => Profile {
-                name: "Simulated NVIDIA GH200",
-                total_memory_bytes: 102_005_473_280,
-                pageable_memory_access: true,
-                direct_host_access: true,
-                cost: CostModel::gh200(),
-                ..h200
-            },
-            Gpu::Pascal => Profile {
-                name: "Simulated NVIDIA Tesla P100",
-                compute_capability: (6, 0),
-                total_memory_bytes: 17_066_885_120,
-                reserved_memory_bytes: 256 << 20,
-                multiprocessors: 56,
-                shared_bytes_per_block_optin: 48 << 10,
-                cost: CostModel::pascal(),
-                ..h200
-            },
-            Gpu::Maxwell => Profile {
-                name: "Simulated NVIDIA GeForce GTX 980",
-                compute_capability: (5, 2),
-                total_memory_bytes: 4_294_967_296,
-                reserved_memory_bytes: 128 << 20,
-                multiprocessors: 16,
-                shared_bytes_per_block_optin: 48 << 10,
-                concurrent_managed_access: false,
-                memory_pools: false,
-                peers: false,
-                cost: CostModel::maxwell(),
-                ..h200
-            },
-            Gpu::NoConcurrentAccess => Profile {
-                name: "Simulated NVIDIA Orin",
-                compute_capability: (8, 7),
-                total_memory_bytes: 32_212_254_720,
-                reserved_memory_bytes: 1 << 30,
-                multiprocessors: 16,
-                threads_per_multiprocessor: 1536,
-                shared_bytes_per_block_optin: 163 << 10,
-                concurrent_managed_access: false,
-                integrated: true,
-                peers: false,
-                cost: CostModel::integrated(),
-                ..h200
-            },
+            Gpu::H200 => Profile::h200(),
+            Gpu::Gh200 => Profile::gh200(),
+            Gpu::Pascal => Profile::pascal(),
+            Gpu::Maxwell => Profile::maxwell(),
+            Gpu::NoConcurrentAccess => Profile::no_concurrent_access(),
         }
     }
 }
 
-/// What distinguishes one simulated device from another.
+/// The properties in which simulated devices differ.
 #[derive(Clone, Debug)]
 pub(crate) struct Profile {
     pub(crate) name: &'static str,
@@ -191,4 +133,83 @@ pub(crate) struct Profile {
     pub(crate) integrated: bool,
     pub(crate) peers: bool,
     pub(crate) cost: CostModel,
+}
+
+impl Profile {
+    fn h200() -> Profile {
+        Profile {
+            name: "Simulated NVIDIA H200",
+            compute_capability: (9, 0),
+            total_memory_bytes: 150_754_820_096,
+            reserved_memory_bytes: 1 << 30,
+            multiprocessors: 132,
+            threads_per_multiprocessor: 2048,
+            shared_bytes_per_block: 48 << 10,
+            shared_bytes_per_block_optin: 227 << 10,
+            concurrent_managed_access: true,
+            pageable_memory_access: false,
+            direct_host_access: false,
+            memory_pools: true,
+            integrated: false,
+            peers: true,
+            cost: CostModel::h200(),
+        }
+    }
+
+    fn gh200() -> Profile {
+        Profile {
+            name: "Simulated NVIDIA GH200",
+            total_memory_bytes: 102_005_473_280,
+            pageable_memory_access: true,
+            direct_host_access: true,
+            cost: CostModel::gh200(),
+            ..Profile::h200()
+        }
+    }
+
+    fn pascal() -> Profile {
+        Profile {
+            name: "Simulated NVIDIA Tesla P100",
+            compute_capability: (6, 0),
+            total_memory_bytes: 17_066_885_120,
+            reserved_memory_bytes: 256 << 20,
+            multiprocessors: 56,
+            shared_bytes_per_block_optin: 48 << 10,
+            cost: CostModel::pascal(),
+            ..Profile::h200()
+        }
+    }
+
+    fn maxwell() -> Profile {
+        Profile {
+            name: "Simulated NVIDIA GeForce GTX 980",
+            compute_capability: (5, 2),
+            total_memory_bytes: 4_294_967_296,
+            reserved_memory_bytes: 128 << 20,
+            multiprocessors: 16,
+            shared_bytes_per_block_optin: 48 << 10,
+            concurrent_managed_access: false,
+            memory_pools: false,
+            peers: false,
+            cost: CostModel::maxwell(),
+            ..Profile::h200()
+        }
+    }
+
+    fn no_concurrent_access() -> Profile {
+        Profile {
+            name: "Simulated NVIDIA Orin",
+            compute_capability: (8, 7),
+            total_memory_bytes: 32_212_254_720,
+            reserved_memory_bytes: 1 << 30,
+            multiprocessors: 16,
+            threads_per_multiprocessor: 1536,
+            shared_bytes_per_block_optin: 163 << 10,
+            concurrent_managed_access: false,
+            integrated: true,
+            peers: false,
+            cost: CostModel::integrated(),
+            ..Profile::h200()
+        }
+    }
 }
