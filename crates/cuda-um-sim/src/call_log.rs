@@ -11,7 +11,7 @@ use cuda_um_sys::cudaError;
 pub struct CallRecord {
     /// The C function.
     pub name: &'static str,
-    /// What it returned; for driver functions the `CUresult` of the same number.
+    /// The result; for driver functions the `CUresult` of the same number.
     pub result: cudaError,
     /// The host's virtual time when it returned.
     pub at: Duration,

@@ -1,19 +1,19 @@
-//! The machines and CUDA versions that can be played.
+//! The machines and CUDA versions that can be simulated.
 
 use cuda_um_cost::CostModel;
 
-/// What CUPTI a simulated machine has.
+/// The CUPTI of a simulated machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Cupti {
-    /// That of the CUDA version.
+    /// The one of the CUDA version.
     #[default]
     Present,
-    /// None: its symbols are not there.
+    /// The machine has none: its symbols are missing.
     Absent,
-    /// One from before CUDA 11.8.
+    /// A version older than CUDA 11.8.
     TooOld,
-    /// One that has not this function.
+    /// The one of the CUDA version, without this function.
     Lacks(&'static str),
 }
 
@@ -24,21 +24,21 @@ pub enum Gpu {
     /// H200: managed memory with page faults, over PCIe 5.
     #[default]
     H200,
-    /// Grace Hopper: host and device reach each other's memory coherently; nothing migrates on access.
+    /// Grace Hopper: host and device reach each other's memory coherently; an access migrates no pages.
     Gh200,
     /// Pascal: managed memory with page faults, over PCIe 3.
     Pascal,
-    /// Maxwell: managed memory without page faults; whole allocations move at each launch.
+    /// Maxwell: managed memory without page faults; whole allocations migrate at each launch.
     Maxwell,
     /// A modern integrated GPU whose managed memory the host must not touch while a kernel runs.
     NoConcurrentAccess,
 }
 
-/// A CUDA version: which symbols exist, and with which signature.
+/// A CUDA version: it determines the symbols and their signatures.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
 #[non_exhaustive]
 pub enum CudaVersion {
-    /// 11.8: prefetch and advise take a device number; no `_v2`, no batch calls.
+    /// 11.8: prefetch and advise take a device ordinal; `_v2` and batch calls do not exist.
     V11_8,
     /// 12.2: `_v2` of prefetch and advise take a location.
     V12_2,
@@ -47,12 +47,12 @@ pub enum CudaVersion {
     /// 13.0: prefetch and advise take a location under the plain name; batch prefetch and discard, managed pools.
     #[default]
     V13_0,
-    /// 13.4: the same, and where pages are (`cudaMemGetLocationInfo`).
+    /// 13.4: as 13.0, and `cudaMemGetLocationInfo`.
     V13_4,
 }
 
 impl CudaVersion {
-    /// As `cudaRuntimeGetVersion` gives it.
+    /// The number that `cudaRuntimeGetVersion` returns.
     pub fn number(self) -> i32 {
         match self {
             CudaVersion::V11_8 => 11080,
@@ -63,7 +63,7 @@ impl CudaVersion {
         }
     }
 
-    /// The major version: of the library's soname, but for 11.x, whose soname says 11.0.
+    /// The major version. The soname of the library has the same, except that all of 11.x have 11.0.
     pub fn major(self) -> u32 {
         self.number() as u32 / 1000
     }

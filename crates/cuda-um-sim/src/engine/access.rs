@@ -84,7 +84,7 @@ impl State {
             || pool.is_some_and(|pool| self.pools.allows(pool, device));
         match allowed {
             true => Ok(()),
-            false => Err("it is another device's, and peer access is not enabled"),
+            false => Err("it is the memory of another device, and peer access is not enabled"),
         }
     }
 
@@ -102,7 +102,9 @@ impl State {
             return Err("it is pageable host memory");
         }
         if !request.system {
-            return Err("the simulator does not know it: see `LaunchContext::system_slice`");
+            return Err(
+                "it is neither allocated by the simulator nor registered: see `LaunchContext::system_slice`",
+            );
         }
         Ok(())
     }

@@ -40,7 +40,7 @@ impl Direction {
         })
     }
 
-    /// Whether the source and the destination are on a device; `None` if the caller does not say.
+    /// Whether the source and the destination are on a device; `None` if the caller leaves it open.
     fn device_ends(self) -> Option<(bool, bool)> {
         match self {
             Direction::HostToHost => Some((false, false)),
@@ -181,7 +181,7 @@ impl State {
         })
     }
 
-    /// An end that the caller says is on a device must not be pageable, and one on the host must not be a device's.
+    /// Checks an end against the direction: an end on a device must not be pageable memory, and one on the host must not be device memory.
     fn check_end(&self, end: &Span, device: bool) -> Result<(), Code> {
         let wrong = match end.memory {
             Memory::Pageable => device && !self.machine.profile.pageable_memory_access,

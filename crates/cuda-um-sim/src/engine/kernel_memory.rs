@@ -21,13 +21,13 @@ pub(crate) struct Launch {
     pub(crate) now: Duration,
 }
 
-/// An access that a kernel asks for.
+/// An access that a kernel requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) address: usize,
     pub(crate) bytes: usize,
     pub(crate) write: bool,
-    /// The reference vouches for the range, even if the simulator does not know it.
+    /// The reference vouches for the range, even if it is system-allocated memory.
     pub(crate) system: bool,
 }
 

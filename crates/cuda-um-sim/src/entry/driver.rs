@@ -21,10 +21,10 @@ entry_points! { Driver;
     }
 
     fn cuModuleLoadData(core, module: Out<usize>, image: Text) {
-        // A copy: it may be in managed memory, and is read with no lock held.
+        // A copy, made while no lock is held: the text may be in managed memory.
         let text = image.get()?.to_str().map_err(|_| Code::INVALID_KERNEL_IMAGE)?.to_owned();
         if text.starts_with("\x7fELF") {
-            // Native code cannot run here, whatever it was made for.
+            // Native code cannot run here, for any device.
             return Err(Code::NO_KERNEL_IMAGE_FOR_DEVICE);
         }
         with_state(core, |state, device| module.put(state.modules.load(device, &text)?))
@@ -92,7 +92,7 @@ entry_points! { Driver;
         let (stream, function) = with_stream(core, stream, |state, stream| {
             let function = state.modules.function(function)?.clone();
             if extra != 0 {
-                // Arguments as one packed buffer are not played.
+                // Arguments as one packed buffer are not simulated.
                 return Err(Code::NOT_SUPPORTED);
             }
             Ok((stream.clone(), function))

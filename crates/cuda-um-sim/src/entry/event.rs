@@ -6,7 +6,7 @@ use crate::engine::Code;
 
 /// `cudaEventDisableTiming`.
 const DISABLE_TIMING: u32 = 2;
-/// Blocking wait, no timing; sharing with other processes (4) is not played.
+/// Blocking wait, no timing; sharing with other processes (4) is not simulated.
 const FLAGS: u32 = 3;
 
 entry_points! { Runtime;

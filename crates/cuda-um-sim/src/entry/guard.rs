@@ -1,4 +1,4 @@
-//! What is around every call, and how entry points are defined.
+//! The code around every call, and the definition of entry points.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use crate::engine::{
 use crate::misuse::Misuse;
 use crate::slot;
 
-/// What a call gives: nothing, or the code of a failure.
+/// The outcome of a call: success, or the code of a failure.
 pub(crate) type Outcome = Result<(), Code>;
 
-/// Whether a call touches the context, and so fails when it is poisoned, or fails only as injected.
+/// The group of a call: it decides whether a poisoned context makes the call fail, and whether a failure becomes the last error.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
-    /// Of the runtime: its failure becomes the thread's last error.
+    /// Calls of the runtime: a failure becomes the thread's last error.
     Runtime,
-    /// The same, and gives memory back: a poisoned context, in which nothing is freed, looks at what is freed twice.
+    /// Calls of the runtime that release memory. In a poisoned context they release nothing, but report memory that is freed twice.
     Release,
-    /// Of the driver: it has no last error.
+    /// Calls of the driver, which has no last error.
     Driver,
-    /// Asks about errors and versions: works in a poisoned context.
+    /// Queries of errors and versions, which work in a poisoned context.
     Inquiry,
 }
 
-/// Around every call: injected failures, the poisoned context, the last error, the trace.
+/// Runs a call, with everything around it: injected failures, the poisoned context, the last error, the trace.
 pub(crate) fn enter(
     slot: usize,
     name: &'static str,
@@ -46,7 +46,7 @@ pub(crate) fn enter(
         Some(Err(code)) => code,
         None => Code::UNKNOWN,
     };
-    // "Not ready" is an answer: measured with CUDA 13.0, it leaves the last error alone.
+    // "Not ready" is not a failure: it does not change the last error (measured with CUDA 13.0).
     if !matches!(code, Code::SUCCESS | Code::NOT_READY)
         && matches!(level, Level::Runtime | Level::Release)
     {
@@ -84,7 +84,7 @@ fn guarded(
     if level != Level::Inquiry
         && let Some(poison) = core.context.poison()
     {
-        // A call that frees returns the sticky error, too, after it has checked the address.
+        // A call that releases memory returns the sticky error, too, after it has checked the address.
         return match level {
             Level::Release => call(core),
             _ => Err(poison),
@@ -114,7 +114,7 @@ fn device_has_streams(core: &Core, call: &str) -> bool {
     streams.any(|stream| is_choice || stream.device == device)
 }
 
-/// Uses the state of the calling thread's current device.
+/// Passes the state and the thread's current device to `use_it`.
 pub(crate) fn with_state<R>(
     core: &Arc<Core>,
     use_it: impl FnOnce(&mut State, usize) -> Result<R, Code>,
@@ -123,7 +123,7 @@ pub(crate) fn with_state<R>(
     use_it(&mut core.state.lock(), device)
 }
 
-/// Uses the state and a stream of the calling thread's current device.
+/// Passes the state and a stream of the thread's current device to `use_it`.
 pub(crate) fn with_stream<R>(
     core: &Arc<Core>,
     stream: usize,
@@ -135,7 +135,7 @@ pub(crate) fn with_stream<R>(
     })
 }
 
-/// Defines entry points: for each a function compiled once a slot, and together a lookup by name.
+/// Defines entry points: for each a function that is compiled once for each slot, and for all of them a lookup by name.
 macro_rules! entry_points {
     ($level:ident; $(
         fn $name:ident $(as $exported:literal)? ($core:ident $(, $argument:ident: $type:ty)* $(,)?) $body:block

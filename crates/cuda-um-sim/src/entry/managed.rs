@@ -13,7 +13,7 @@ const CPU: i32 = -1;
 /// `cudaInvalidDeviceId`.
 const INVALID: i32 = -2;
 
-/// A place as the old interface numbers it.
+/// The place with this number in the old interface.
 fn old_place(state: &State, device: i32) -> Result<Place, Code> {
     if device == CPU {
         Ok(Place::Host)
@@ -22,7 +22,7 @@ fn old_place(state: &State, device: i32) -> Result<Place, Code> {
     }
 }
 
-/// A place as a location. A device that does not exist: the caller says which error.
+/// The place of a location; `no_such_device` is the error if the device does not exist.
 fn place(
     core: &Core,
     state: &State,
@@ -43,7 +43,7 @@ fn place(
     }
 }
 
-/// `cudaMemoryAdvise` with its place.
+/// The change of a `cudaMemoryAdvise`.
 fn change(advice: u32, place: impl FnOnce() -> Result<Place, Code>) -> Result<AdviceChange, Code> {
     Ok(match advice {
         1 => AdviceChange::ReadMostly(true),
@@ -66,7 +66,7 @@ fn advise(
     let mut state = core.state.lock();
     let change = change(advice, || {
         match place(core, &state, location, Code::INVALID_VALUE)? {
-            // Accessed-by knows the host as a whole.
+            // For accessed-by the host has no NUMA nodes.
             Place::HostNuma(_) if matches!(advice, 5 | 6) => Err(Code::INVALID_VALUE),
             place => Ok(place),
         }
@@ -128,7 +128,7 @@ fn batch(
                 locations.places.to_vec(locations.count)?,
                 locations.indices.to_vec(locations.count)?,
             );
-            // Each location holds from its index on; the first index is 0, and they rise.
+            // Each location applies from its index on; the first index is 0, and each is greater than the one before.
             if indices.first() != Some(&0)
                 || !indices.is_sorted_by(|a, b| a < b)
                 || indices.iter().any(|index| *index >= count)
@@ -198,7 +198,7 @@ fn attribute(
     }
 }
 
-/// The type and the id of a `cudaMemLocation`; type 0 is invalid: no place.
+/// The type and the id of a `cudaMemLocation`; type 0 means no place.
 fn location_numbers(place: Option<Place>) -> (u32, i32) {
     match place {
         None => (0, 0),

@@ -1,4 +1,4 @@
-//! Allocating, freeing, registering and asking about memory.
+//! Allocation, registration and queries of memory.
 
 use super::guard::{entry_points, with_state, with_stream};
 use super::pointer::Out;
@@ -73,7 +73,7 @@ entry_points! { Runtime;
             _ => None,
         });
         let found = allocated.or_else(|| state.memory.registered.holding(pointer).map(|(_, registered)| registered.flags));
-        // Everything pinned is mapped where addressing is unified.
+        // With unified addressing all pinned memory is mapped.
         flags.put(found.ok_or(Code::INVALID_VALUE)? | 2)
     }
 

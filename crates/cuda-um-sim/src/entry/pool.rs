@@ -64,7 +64,7 @@ fn allocate(
         })
     };
     let base = match try_it() {
-        // Frees that streams have not come to yet may make room.
+        // Frees that streams have not run yet may make room.
         Err(Code::MEMORY_ALLOCATION)
             if core
                 .state
@@ -81,12 +81,12 @@ fn allocate(
     pointer.put(base)
 }
 
-/// A location and kind that name a device's default pool.
+/// The device of a location and kind that name a pool.
 fn located(core: &Core, location: Out<cudaMemLocation>, kind: u32) -> Result<usize, Code> {
     supported(core)?;
     let location = location.get()?;
     if location.type_.0 != 1 || kind != PINNED {
-        // Managed default pools and host pools have properties that nobody has measured: not played.
+        // Managed default pools and host pools are not simulated: their properties were not measured.
         return Err(Code::NOT_SUPPORTED);
     }
     core.state.lock().devices.ordinal(location.id)
@@ -157,12 +157,12 @@ entry_points! { Runtime;
         for description in descriptions {
             let device = state.devices.ordinal(description.location.id)?;
             let reachable = device == owner || core.machine.profile.peers;
-            // None 0, read and write 3.
+            // 0 is no access, 3 is read and write.
             let known = matches!(description.flags, 0 | 3);
             if description.location.type_.0 != 1 || !reachable || !known {
                 return Err(Code::INVALID_VALUE);
             }
-            // The owner always has both.
+            // The owner always has read and write access.
             if device == owner && description.flags == 0 {
                 return Err(Code::INVALID_DEVICE);
             }

@@ -1,4 +1,4 @@
-//! Giving memory back.
+//! Release of memory.
 
 use super::guard::{entry_points, with_stream};
 use crate::engine::{Code, Kind};
@@ -15,7 +15,7 @@ entry_points! { Release;
                 return Err(Code::INVALID_VALUE);
             }
         }
-        // Memory in use stays until its users are done.
+        // The memory is released after all work that may use it has ended.
         core.wait_device(None)?;
         let mut state = core.state.lock();
         state.memory.freeable(pointer)?;

@@ -25,7 +25,7 @@ entry_points! { Runtime;
 
     fn cudaStreamCreateWithPriority(core, stream: Out<usize>, flags: u32, priority: i32) {
         with_state(core, |state, device| {
-            // Streams run on threads of equal standing: the priority orders nothing.
+            // All streams run on threads of the same priority: the argument has no effect.
             let _ = priority;
             let kind = kind(flags)?;
             if stream.is_null() {

@@ -5,10 +5,10 @@ use super::pointer::{Array, Out};
 use crate::engine::{Code, Core, Direction};
 use std::sync::Arc;
 
-/// `cudaStreamLegacy`'s place: synchronous calls use the default stream.
+/// The default stream, which synchronous calls use.
 const DEFAULT_STREAM: usize = 0;
 
-/// A copy on a stream; the caller waits where it asked to, or where pageable memory is written.
+/// Copies on a stream. The call waits for the copy if it is synchronous, or if it writes pageable memory.
 fn copy(
     core: &Arc<Core>,
     stream: usize,
@@ -44,7 +44,7 @@ fn batch(
     stream: usize,
 ) -> Result<(), (usize, Code)> {
     let whole = |code| (usize::MAX, code);
-    // The default streams are refused, and so is a batch without attributes.
+    // CUDA refuses the default streams, and a batch without attributes.
     if stream <= 2 || count == 0 || attributes == 0 {
         return Err(whole(Code::INVALID_VALUE));
     }
@@ -93,7 +93,7 @@ entry_points! { Runtime;
     ) {
         let attributes = if attributes.is_null() || attribute_indices.is_null() { 0 } else { attribute_count };
         batch(core, &to, &from, &sizes, count, attributes, stream).map_err(|(index, code)| {
-            // Where to report is optional.
+            // The address for the index is optional.
             let _ = failed.put(index);
             code
         })

@@ -288,7 +288,7 @@ impl Touch<'_, '_> {
         }
     }
 
-    /// Maps pages at this processor that stay at `holder`, where fresh ones are populated.
+    /// Maps pages at this processor that stay at `holder`. Fresh pages are populated there.
     fn map_remote(&mut self, run: Run, holder: Processor) {
         let Run { pages, page, .. } = run;
         let mut resident = page.resident;
