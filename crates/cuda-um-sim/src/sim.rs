@@ -252,13 +252,13 @@ impl std::fmt::Debug for Sim {
     }
 }
 
-/// Streams do nothing while this lives: see [`Sim::pause`].
+/// Streams do nothing while this guard exists: see [`Sim::pause`].
 #[derive(Debug)]
 pub struct PauseGuard {
     sim: Sim,
 }
 
-/// Streams do nothing while this lives, until a call waits for one: see [`Sim::hold`].
+/// Streams do nothing while this guard exists, until a call waits for one: see [`Sim::hold`].
 pub struct HoldGuard {
     sim: Sim,
     hold: Arc<Hold>,

@@ -148,7 +148,7 @@ impl AddressSpace {
     fn fill(&self, range: Range<usize>, byte: u8) {
         debug_assert!(self.contains(range.start) && range.end <= self.host + self.len);
         let device = self.device_address(range.start) as *mut u8;
-        // SAFETY: the device view of the range is mapped readable and writable while this value lives; only fresh or
+        // SAFETY: the device view of the range is mapped readable and writable while this value exists; only fresh or
         // discarded memory is filled, so nothing else reads or writes it.
         unsafe { std::ptr::write_bytes(device, byte, range.len()) };
     }

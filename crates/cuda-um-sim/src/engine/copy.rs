@@ -110,7 +110,7 @@ impl Copy {
         };
         device_touches(to.address, to.bytes, true);
         // SAFETY: both ranges, of the same size, were checked against their allocations, whose device views stay mapped while the
-        // simulator lives. For ranges outside them the caller of the CUDA function vouches: it must keep them until the copy has run.
+        // simulator exists. For ranges outside them the caller of the CUDA function vouches: it must keep them until the copy has run.
         unsafe { bytes::copy(to.view, source, to.bytes) };
         core.state.lock().memory.end_use(number);
         end
@@ -143,7 +143,7 @@ impl Set {
             state.price_set(device, &to, start)
         };
         device_touches(to.address, to.bytes, true);
-        // SAFETY: the range was checked against its allocation, whose device view stays mapped while the simulator lives, or the caller of
+        // SAFETY: the range was checked against its allocation, whose device view stays mapped while the simulator exists, or the caller of
         // the CUDA function vouches for it.
         unsafe { bytes::set(to.view, value, width, count) };
         core.state.lock().memory.end_use(number);
@@ -154,7 +154,7 @@ impl Set {
 /// A copy or a memset that was checked and enqueued.
 pub(crate) struct Enqueued {
     pub(crate) done: Arc<Completion>,
-    /// The call returns only after it has run: it writes pageable memory.
+    /// It writes host memory, so a synchronous call waits for it.
     pub(crate) blocks: bool,
 }
 

@@ -151,7 +151,7 @@ impl Pools {
         handle
     }
 
-    /// The number of pools that the program created and did not destroy: every device has a default pool besides.
+    /// The number of pools that the program created. A destroyed pool counts until its last allocation is freed.
     pub(crate) fn created(&self) -> usize {
         self.pools.values().filter(|pool| !pool.default).count()
     }
@@ -187,7 +187,7 @@ impl Pools {
         Ok(())
     }
 
-    /// Gives back the memory that a pool holds beyond `keep` bytes and does not use.
+    /// Releases the memory that a pool has reserved beyond `keep` bytes and does not use.
     pub(crate) fn trim(&mut self, handle: usize, keep: u64, devices: &mut Devices) {
         let Some(pool) = self.pools.get_mut(&handle) else {
             return;

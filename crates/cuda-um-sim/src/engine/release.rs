@@ -9,7 +9,7 @@ use super::status::Code;
 use super::stream::{Completion, Stream};
 
 impl State {
-    /// Ends an allocation, and gives its bytes back to its device and its pool.
+    /// Ends an allocation, and returns its bytes to its device and its pool.
     pub(crate) fn free(&mut self, base: usize) {
         let Some(count) = self.memory.get(base).map(Allocation::page_count) else {
             return;

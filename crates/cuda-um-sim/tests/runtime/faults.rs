@@ -1,4 +1,4 @@
-//! Page faults and what they move.
+//! Page faults and the pages that they move.
 
 use std::ptr::null_mut;
 
@@ -151,17 +151,13 @@ fn too_much_for_the_device_evicts_what_was_used_longest_ago() {
     cuda.run("write", b, half);
     assert_eq!(cuda.sim.counters().evicted_bytes, 0);
     cuda.run("write", c, half);
-    assert_eq!(
-        cuda.sim.counters().evicted_bytes,
-        half as u64,
-        "a, and nothing else"
-    );
+    assert_eq!(cuda.sim.counters().evicted_bytes, half as u64, "only a");
     cuda.sim.reset_counters();
     cuda.run("read", b, half);
     assert_eq!(cuda.sim.counters().gpu_faults, 0, "b stayed");
     assert!(
         bytes(a, half).iter().all(|byte| *byte == 7),
-        "what was evicted is whole"
+        "the evicted data is intact"
     );
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct Run {
 pub(crate) struct Managed {
     /// Number of its pages.
     pub(crate) count: usize,
-    /// Its bytes are charged to a device for as long as it lives: its pages are neither counted nor evicted.
+    /// Its bytes are charged to a device for as long as it exists: its pages are neither counted nor evicted.
     pub(crate) charged: bool,
     pub(crate) attach: Attach,
     pub(crate) pages: RangeMap<usize, Page>,

@@ -72,7 +72,7 @@ impl UvmDriver<'_> {
         }
     }
 
-    /// Discards the contents of pages: until they are written, reading them gives anything, here a pattern.
+    /// Discards the contents of pages: until they are written, they read as undefined values, here a pattern.
     pub(crate) fn discard(&mut self, base: usize, pages: Range<usize>) {
         let on_device = |run: &Run| run.page.resident.iter().any(|at| at != HOST);
         let Some(managed) = self.managed.get(base) else {

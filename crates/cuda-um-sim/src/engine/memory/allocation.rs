@@ -31,7 +31,7 @@ pub(crate) struct Allocation {
     pub(crate) pool: Option<usize>,
     /// The device that was current when it was made.
     pub(crate) device: usize,
-    /// Bytes charged to that device for as long as it lives.
+    /// Bytes charged to that device for as long as the allocation exists.
     pub(crate) charged: u64,
     /// The number of the stream-ordered free that is enqueued for it.
     pub(crate) freeing: Option<usize>,

@@ -45,7 +45,7 @@ pub(crate) struct Request {
     pub(crate) device: usize,
     /// The pool that has the memory.
     pub(crate) pool: Option<usize>,
-    /// The device's capacity shrinks for as long as the allocation lives.
+    /// The device has less free memory for as long as the allocation exists.
     pub(crate) charged: bool,
 }
 
@@ -112,7 +112,7 @@ impl MemoryMap {
         Ok(base)
     }
 
-    /// Removes an allocation: its memory goes back, and its addresses fault from now on.
+    /// Removes an allocation: its memory is released, and its addresses fault from now on.
     pub(crate) fn remove(&mut self, base: usize) -> Option<Allocation> {
         let allocation = self.allocations.remove(&base)?;
         self.check_not_in_use(&allocation);

@@ -6,8 +6,8 @@ use super::span::Span;
 use crate::misuse::Misuse;
 
 impl MemoryMap {
-    /// Checks a range when work on it is enqueued. If a free of it is enqueued already, the free runs before the work, or at the same
-    /// time: nothing can order the two otherwise.
+    /// Checks a range when work on it is enqueued. If a free of it is enqueued already, it is a use after free: the free runs before the
+    /// work, or at the same time.
     pub(crate) fn check_enqueued(&self, span: &Span) {
         let freeing = |allocation: &Allocation| allocation.freeing.is_some();
         if span.bytes > 0 && self.holding(span.address).is_some_and(freeing) {
