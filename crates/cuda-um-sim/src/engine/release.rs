@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::core::Core;
-use super::memory::Allocation;
 use super::state::State;
 use super::status::Code;
 use super::stream::{Completion, Stream};
@@ -11,11 +10,7 @@ use super::stream::{Completion, Stream};
 impl State {
     /// Ends an allocation, and returns its bytes to its device and its pool.
     pub(crate) fn free(&mut self, base: usize) {
-        let Some(count) = self.memory.get(base).map(Allocation::page_count) else {
-            return;
-        };
-        self.uvm().place(base, 0..count, Default::default());
-        self.managed.remove(base);
+        self.uvm().remove(base);
         let Some(allocation) = self.memory.remove(base) else {
             return;
         };

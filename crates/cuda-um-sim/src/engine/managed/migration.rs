@@ -145,8 +145,16 @@ impl UvmDriver<'_> {
         }
     }
 
+    /// Removes an allocation: its pages are resident nowhere from now on.
+    pub(crate) fn remove(&mut self, base: usize) {
+        if let Some(managed) = self.managed.get(base) {
+            self.place(base, 0..managed.count, Page::default());
+            self.managed.remove(base);
+        }
+    }
+
     /// Records the new state of pages, and sets the host's access to them.
-    pub(crate) fn place(&mut self, base: usize, pages: Range<usize>, page: Page) {
+    pub(super) fn place(&mut self, base: usize, pages: Range<usize>, page: Page) {
         let Some(managed) = self.managed.get_mut(base) else {
             return;
         };

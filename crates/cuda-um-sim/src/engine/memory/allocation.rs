@@ -46,14 +46,9 @@ impl Allocation {
         self.kind == Kind::Managed
     }
 
-    /// The number of its pages of 4 KiB.
-    pub(crate) fn page_count(&self) -> usize {
-        self.bytes.div_ceil(PAGE)
-    }
-
     /// The addresses of its pages: the rest of the last page counts.
     pub(crate) fn page_addresses(&self) -> Range<usize> {
-        self.base..self.base + self.page_count() * PAGE
+        self.base..self.base + self.bytes.next_multiple_of(PAGE)
     }
 
     /// The pages that hold some byte of an address range inside the allocation.

@@ -8,7 +8,7 @@ mod registration;
 mod span;
 mod use_check;
 
-pub(crate) use allocation::{Allocation, Kind};
+pub(crate) use allocation::Kind;
 pub(crate) use map::{MemoryMap, Request};
 pub(crate) use registration::READ_ONLY;
 pub(crate) use span::{Memory, Span};
