@@ -1,5 +1,5 @@
 //! Building a simulator.
-// A reference is trusted as a kernel is: giving one is unsafe.
+// A CPU reference is trusted as a kernel is: providing one is unsafe.
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
@@ -12,8 +12,8 @@ use crate::kernel::Twin;
 use crate::preset::{CudaVersion, Cupti, Gpu};
 use cuda_um_cost::CostModel;
 
-/// Addresses of each view: room for several times the memory of the largest machine. ThreadSanitizer leaves a process 8 TiB in all, too few for
-/// the two views of more than three simulators; its build takes less.
+/// Bytes of addresses of each view: several times the memory of the largest machine. ThreadSanitizer leaves a process 8 TiB in all, too
+/// few for the two views of more than three simulators, so its build reserves less.
 const ADDRESSES: usize = if cfg!(thread_sanitizer) {
     1 << 38
 } else {
@@ -27,7 +27,7 @@ pub struct Builder {
     gpu: Gpu,
     cuda: CudaVersion,
     devices: usize,
-    twins: HashMap<String, Twin>,
+    references: HashMap<String, Twin>,
     total_memory_bytes: Option<u64>,
     cost: Option<CostModel>,
     crash_on_misuse: bool,
@@ -35,17 +35,17 @@ pub struct Builder {
 }
 
 impl Sim {
-    /// A simulator with settings.
+    /// Starts to configure a simulator.
     pub fn builder() -> Builder {
         Builder::new()
     }
 
-    /// A simulator as the environment says: `CUDA_UM_SIM_GPU` (`h200`, `gh200`, `pascal`, `maxwell`, `no-concurrent`),
-    /// `CUDA_UM_SIM_CUDA` (`11.8`, `12.2`, `12.9`, `13.0`, `13.4`) and `CUDA_UM_SIM_DEVICES` (1 to 8). What is not set is an H200,
-    /// 13.0, and 1.
+    /// Builds a simulator with the settings of the environment: `CUDA_UM_SIM_GPU` (`h200`, `gh200`, `pascal`, `maxwell`,
+    /// `no-concurrent`), `CUDA_UM_SIM_CUDA` (`11.8`, `12.2`, `12.9`, `13.0`, `13.4`) and `CUDA_UM_SIM_DEVICES` (1 to 8). The defaults are
+    /// `h200`, `13.0` and 1.
     ///
     /// # Errors
-    /// A variable holds something else, or as for [`Builder::build`].
+    /// A variable holds another value, or as for [`Builder::build`].
     pub fn from_env() -> Result<Sim, SimError> {
         Builder::from_env()?.build()
     }
@@ -57,7 +57,7 @@ impl Builder {
             gpu: Gpu::default(),
             cuda: CudaVersion::default(),
             devices: 1,
-            twins: HashMap::new(),
+            references: HashMap::new(),
             total_memory_bytes: None,
             cost: None,
             crash_on_misuse: false,
@@ -65,13 +65,13 @@ impl Builder {
         }
     }
 
-    /// The settings that the environment names, to change some of them: see [`Sim::from_env`](crate::Sim::from_env).
+    /// The settings of the environment, to change some of them: see [`Sim::from_env`](crate::Sim::from_env).
     ///
     /// # Errors
-    /// A variable holds something else.
+    /// A variable holds another value.
     pub fn from_env() -> Result<Builder, SimError> {
         let mut builder = Builder::new();
-        // What is no text is nonsense too, and named as well as can be.
+        // A value that is not UTF-8 is wrong, too: the error shows it approximately.
         let read = |name: &'static str| {
             let value = std::env::var_os(name)?.to_string_lossy().into_owned();
             Some(value).filter(|value| !value.is_empty())
@@ -107,34 +107,34 @@ impl Builder {
         Ok(builder)
     }
 
-    /// The generation of GPU; [`Gpu::H200`] unless set. `CUDA_UM_SIM_GPU` for [`Sim::from_env`].
+    /// Sets the generation of GPU; [`Gpu::H200`] unless set. `CUDA_UM_SIM_GPU` for [`Sim::from_env`].
     pub fn gpu(self, gpu: Gpu) -> Builder {
         Builder { gpu, ..self }
     }
 
-    /// The CUDA version; 13.0 unless set. `CUDA_UM_SIM_CUDA` for [`Sim::from_env`].
+    /// Sets the CUDA version; 13.0 unless set. `CUDA_UM_SIM_CUDA` for [`Sim::from_env`].
     pub fn cuda(self, cuda: CudaVersion) -> Builder {
         Builder { cuda, ..self }
     }
 
-    /// The number of devices, all alike, 1 to 8; 1 unless set. `CUDA_UM_SIM_DEVICES` for [`Sim::from_env`].
+    /// Sets the number of devices, 1 to 8, of the same generation; 1 unless set. `CUDA_UM_SIM_DEVICES` for [`Sim::from_env`].
     pub fn devices(self, devices: usize) -> Builder {
         Builder { devices, ..self }
     }
 
-    /// The CPU reference of a kernel, for this simulator alone; it goes before one of
+    /// Sets the CPU reference of a kernel for this simulator only. It takes precedence over one of
     /// [`register_kernel`](crate::register_kernel).
     ///
     /// # Safety
     ///
-    /// As for [`register_kernel`](crate::register_kernel), for every kernel of this name that is looked up in this simulator: also those
-    /// of other crates, whose safe launchers trust it.
-    pub unsafe fn kernel(mut self, name: &str, twin: Twin) -> Builder {
-        self.twins.insert(name.to_owned(), twin);
+    /// As for [`register_kernel`](crate::register_kernel), for every kernel of this name that is looked up in this simulator: also for the
+    /// kernels of other crates, whose safe launchers trust it.
+    pub unsafe fn kernel(mut self, name: &str, reference: Twin) -> Builder {
+        self.references.insert(name.to_owned(), reference);
         self
     }
 
-    /// Memory of each device, instead of the preset's. It is accounted for, not committed: a simulated device can be larger
+    /// Sets the memory of each device, instead of the preset's. It is only accounted for, so that a simulated device can have more memory
     /// than this machine.
     pub fn total_memory_bytes(self, bytes: u64) -> Builder {
         Builder {
@@ -143,7 +143,7 @@ impl Builder {
         }
     }
 
-    /// The prices of the virtual clock, instead of the preset's.
+    /// Sets the cost model of the virtual clock, instead of the preset's.
     pub fn cost_model(self, cost: CostModel) -> Builder {
         Builder {
             cost: Some(cost),
@@ -151,8 +151,8 @@ impl Builder {
         }
     }
 
-    /// End the process, as hardware does, when the host touches managed memory that a kernel may be using on a device
-    /// without concurrent managed access. Otherwise the touch is recorded as a [`Misuse`](crate::Misuse) and goes ahead.
+    /// With `true`, ends the process, as hardware does, when the host touches managed memory that a kernel may be using on a device
+    /// without concurrent managed access. With `false`, the default, the touch succeeds and is recorded as a [`Misuse`](crate::Misuse).
     pub fn crash_on_misuse(self, crash: bool) -> Builder {
         Builder {
             crash_on_misuse: crash,
@@ -160,7 +160,7 @@ impl Builder {
         }
     }
 
-    /// Which CUPTI it has; [`Cupti::Present`] unless set. One that is there and refuses is played by [`Sim::fail`].
+    /// Sets the CUPTI of the machine; [`Cupti::Present`] unless set. [`Sim::fail`] simulates one that is present and refuses.
     pub fn cupti(self, cupti: Cupti) -> Builder {
         Builder { cupti, ..self }
     }
@@ -168,8 +168,8 @@ impl Builder {
     /// Builds the simulator.
     ///
     /// # Errors
-    /// The number of devices is not 1 to 8; the cost model holds a value that no machine can have; the kernel refuses the address
-    /// space; or 32 simulators live in this process and none ends within half a minute.
+    /// The number of devices is not 1 to 8; the cost model holds an impossible value; the kernel refuses the address space; or 32
+    /// simulators exist in this process, and none ends within half a minute.
     pub fn build(self) -> Result<Sim, SimError> {
         if !(1..=MAX_DEVICES).contains(&self.devices) {
             return Err(SimError::Devices {
@@ -191,7 +191,7 @@ impl Builder {
             coherent: profile.direct_host_access,
             crash_on_misuse: self.crash_on_misuse,
             cupti: self.cupti,
-            twins: self.twins,
+            references: self.references,
             profile,
         };
         Sim::start(Core::new(machine, self.devices), Duration::from_secs(30))

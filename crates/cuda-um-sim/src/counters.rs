@@ -1,15 +1,15 @@
-//! What is counted.
+//! Counters.
 
 /// Counts since the simulator was built or [`Sim::reset_counters`](crate::Sim::reset_counters).
 ///
-/// The fields without `copied_` are about managed memory only: what moved because it was touched, prefetched, evicted, or
-/// because a launch on a device without page faults takes everything along.
+/// Fields of migration, faults and population are about managed memory only: pages that were touched, prefetched or evicted, or that a
+/// launch on a device without page faults moved to the device. Fields that begin with `copied_` are about explicit copies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Counters {
     /// Faults that kernels raised on managed memory.
     pub gpu_faults: u64,
-    /// Groups in which the driver served them.
+    /// Groups in which the driver served these faults.
     pub gpu_fault_groups: u64,
     /// Faults that the host raised on managed memory.
     pub cpu_faults: u64,
@@ -17,27 +17,27 @@ pub struct Counters {
     pub bytes_to_device: u64,
     /// Bytes migrated or duplicated from a device to the host.
     pub bytes_to_host: u64,
-    /// Bytes migrated or duplicated from a device to another.
+    /// Bytes migrated or duplicated from one device to another.
     pub bytes_device_to_device: u64,
-    /// Transfers that brought `bytes_to_device`: one for each contiguous piece of a 2 MiB block.
+    /// Transfers of `bytes_to_device`: one for each contiguous piece of a 2 MiB block.
     pub transfers_to_device: u64,
-    /// Transfers that brought `bytes_to_host`.
+    /// Transfers of `bytes_to_host`.
     pub transfers_to_host: u64,
-    /// Of all migrated bytes, those that a prefetch moved.
+    /// Migrated bytes that a prefetch moved.
     pub prefetched_bytes: u64,
-    /// Pages of 4 KiB duplicated because they are read-mostly.
+    /// Pages of 4 KiB that were duplicated because they are read-mostly.
     pub read_duplications: u64,
     /// Pages of 4 KiB whose duplicates a write ended.
     pub collapses: u64,
-    /// Pages of 4 KiB that a kernel or the host reached over the link, once for each access of a range.
+    /// Pages of 4 KiB that a kernel or the host reached over the link, counted once for each access of a range.
     pub remote_accesses: u64,
     /// Bytes evicted from a device to make room.
     pub evicted_bytes: u64,
-    /// Bytes populated in place by a first touch or a prefetch: they moved nowhere.
+    /// Bytes that a first touch or a prefetch populated in place, without a migration.
     pub populated_bytes: u64,
-    /// Bytes that explicit copies took from the host to a device.
+    /// Bytes that explicit copies moved from the host to a device.
     pub copied_to_device: u64,
-    /// Bytes that explicit copies took from a device to the host.
+    /// Bytes that explicit copies moved from a device to the host.
     pub copied_to_host: u64,
     /// Bytes that explicit copies moved inside a device or between devices.
     pub copied_device_to_device: u64,

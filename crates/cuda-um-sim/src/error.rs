@@ -1,45 +1,45 @@
-//! Why there is no simulator.
+//! The error of building a simulator.
 
 use std::io;
 
 /// Devices that one simulator can have.
 pub(crate) const MAX_DEVICES: usize = 8;
 
-/// Why no simulator was built.
+/// The reason for which no simulator was built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimError {
     /// A simulator has one to eight devices.
     #[error("{devices} devices: a simulator has 1 to {MAX_DEVICES}")]
     Devices {
-        /// The number asked for.
+        /// The requested number.
         devices: usize,
     },
-    /// All slots for simulators of this process stayed taken.
+    /// All slots for simulators of this process stayed in use.
     #[error(
-        "{slots} simulators live in this process already, and none ended while waiting: drop one first"
+        "{slots} simulators exist in this process already, and none ended during the wait: drop one first"
     )]
     NoFreeSlot {
-        /// Simulators that can live at one time.
+        /// Simulators that can exist at the same time.
         slots: usize,
     },
-    /// The prices of the clock are none that a machine can have.
-    #[error("no clock runs on this cost model")]
+    /// The cost model holds an impossible value.
+    #[error("the cost model holds an impossible value")]
     Cost(#[from] cuda_um_cost::CostError),
     /// The kernel refused the simulator's address space.
-    #[error("no address space for simulated memory")]
+    #[error("the kernel refused address space for simulated memory")]
     AddressSpace(#[source] io::Error),
     /// The table of functions could not be made.
     #[error("the simulated runtime lacks a symbol that its version should have")]
     Table(#[source] cuda_um_sys::LoadError),
-    /// An environment variable holds something else than its documentation lists.
+    /// An environment variable holds a value that its documentation does not list.
     #[error("{name}={value}: expected {expected}")]
     Environment {
         /// The variable.
         name: &'static str,
-        /// What it holds.
+        /// Its value.
         value: String,
-        /// What it may hold.
+        /// The values that it may have.
         expected: &'static str,
     },
 }

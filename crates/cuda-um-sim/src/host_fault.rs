@@ -1,11 +1,11 @@
-//! Seeing what the host touches: the handler of `SIGSEGV`.
+//! The handler of `SIGSEGV`, which sees the host's touches of managed memory.
 //!
-//! A page of managed memory that is not on the host is inaccessible in the host view. Touching it raises `SIGSEGV`; the
-//! handler finds the simulator that owns the address, migrates the page as the driver would, and returns, so that the touch
-//! is tried again. Every other fault goes to whoever handled `SIGSEGV` before.
+//! A page of managed memory that is not on the host is inaccessible in the host view. A touch of it raises `SIGSEGV`; the handler finds
+//! the simulator that owns the address, migrates the page as the driver would, and returns, so that the touch is tried again. Every
+//! other fault goes to the handler that was installed before.
 //!
-//! The handler takes the simulator's lock. That is sound because the fault is synchronous, raised by a load or store of
-//! code that does not hold the lock: the simulator itself reads and writes through device views alone.
+//! The handler takes the simulator's lock. That is sound because the fault is synchronous: a load or store of code that does not hold the
+//! lock raised it. The simulator itself reads and writes only through device views.
 // Signal handlers are installed and chained by raw calls.
 #![allow(unsafe_code)]
 
@@ -15,8 +15,8 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::RwLock;
 
-use crate::check::Misuse;
-use crate::engine::{Core, Kind};
+use crate::engine::Core;
+use crate::misuse::Misuse;
 
 static SPACES: RwLock<Vec<(Range<usize>, Weak<Core>)>> = RwLock::new(Vec::new());
 static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
@@ -42,11 +42,11 @@ fn install() -> libc::sigaction {
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction =
         on_fault as extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) as usize;
-    // No SA_ONSTACK: the alternate stacks that Rust gives its threads are a few KiB, made for reporting a stack overflow;
-    // serving a fault needs more. (So an overflow ends the process without Rust's message.) SA_NODEFER: a fault inside
-    // a previous handler that we chain to must reach us too.
+    // No SA_ONSTACK: the alternate stacks of Rust's threads have a few KiB, enough to report a stack overflow; serving a fault needs
+    // more. (So an overflow ends the process without Rust's message.) SA_NODEFER: a fault inside the previous handler, called from
+    // `chain`, must reach this handler, too.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
-    // SAFETY: both pointers are valid; the handler keeps to what its documentation says.
+    // SAFETY: both pointers are valid; the handler does only what the documentation of this module allows.
     let result = unsafe {
         libc::sigemptyset(&mut action.sa_mask);
         libc::sigaction(libc::SIGSEGV, &action, previous.as_mut_ptr())
@@ -66,7 +66,7 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
         .iter()
         .find(|(range, _)| range.contains(&address))
         .and_then(|(_, core)| core.upgrade());
-    // A child made by fork has no such memory, and a lock may stay held for ever there.
+    // A child made by fork has no such memory, and a lock that was held at the fork is never released there.
     let owner = owner.filter(|core| !core.is_inherited());
     let served = owner.is_some_and(|core| serve(&core, address, is_write(context)));
     // SAFETY: as above.
@@ -76,7 +76,7 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
     }
 }
 
-/// Whether the fault was a store; `None` where the machine does not say.
+/// Whether the fault was a store; `None` if the processor does not say.
 #[cfg(target_arch = "x86_64")]
 fn is_write(context: *mut libc::c_void) -> Option<bool> {
     // SAFETY: with SA_SIGINFO the third argument is the interrupted `ucontext_t`.
@@ -85,39 +85,40 @@ fn is_write(context: *mut libc::c_void) -> Option<bool> {
     Some(error & 2 != 0)
 }
 
-/// Whether the fault was a store; `None` where the machine does not say.
+/// Whether the fault was a store; `None` if the processor does not say.
 #[cfg(not(target_arch = "x86_64"))]
 fn is_write(_context: *mut libc::c_void) -> Option<bool> {
     None
 }
 
-/// Serves a fault in a simulator's host view; false where the touch is a crime.
+/// Serves a fault in a simulator's host view; returns false if the touch must end the process.
 fn serve(core: &Core, address: usize, write: Option<bool>) -> bool {
     let machine = &core.machine;
     let mut state = core.state.lock();
     let found = state
+        .memory
         .holding_page(address)
-        .map(|allocation| (allocation.base, matches!(allocation.kind, Kind::Managed(_))));
+        .map(|allocation| (allocation.base, allocation.is_managed()));
     let Some((base, true)) = found else {
-        let freed = state.was_freed(address);
+        let freed = state.memory.was_freed(address);
         let misuse = if freed {
             Misuse::UseAfterFree { address }
         } else {
             Misuse::HostTouchOfDeviceMemory { address }
         };
         report(&misuse);
-        state.misuse.push(misuse);
+        state.misuse.report(misuse);
         return false;
     };
-    if state.host_must_wait(machine, base) {
+    if state.host_must_wait(base) {
         let misuse = Misuse::HostTouchDuringKernel { address };
         if machine.crash_on_misuse {
             report(&misuse);
             return false;
         }
-        state.misuse.push(misuse);
+        state.misuse.report(misuse);
     }
-    match state.host_touch(machine, base, address, write) {
+    match state.host_touch(base, address, write) {
         Ok(cost) => {
             state.now += cost;
             true
@@ -126,14 +127,14 @@ fn serve(core: &Core, address: usize, write: Option<bool>) -> bool {
     }
 }
 
-/// The last words before the process ends: straight to standard error, since nothing else may run any more.
+/// Writes the misuse directly to standard error before the process ends: no other code can report it afterwards.
 fn report(misuse: &Misuse) {
     let text = format!("cuda-um-sim: {misuse:x?}\n");
     // SAFETY: the buffer is valid for its length.
     let _ = unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
 }
 
-/// Hands the fault to whoever handled it before us, or ends the process as without a handler.
+/// Passes the fault to the handler that was installed before, or ends the process as without a handler.
 fn chain(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let previous = PREVIOUS.get();
     let handler = previous.map_or(libc::SIG_DFL, |previous| previous.sa_sigaction);
@@ -147,7 +148,7 @@ fn chain(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
                     handler(signal, info, context);
                 }
             } else {
-                // SAFETY: without the flag the previous handler takes the signal's number alone.
+                // SAFETY: without the flag the previous handler takes only the signal's number.
                 unsafe {
                     let handler: extern "C" fn(i32) = std::mem::transmute(handler);
                     handler(signal);

@@ -1,54 +1,55 @@
-//! CPU references (twins) of kernels, and what they see of a launch.
-// They get slices of device memory, made here from checked ranges.
+//! CPU references of kernels, and the view that they have of a launch.
+// References get slices of device memory, made here from checked ranges.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytemuck::Pod;
 use parking_lot::RwLock;
 
-use crate::engine::{Code, Core, Launch, LaunchShape, device_touches};
+use crate::engine::{Code, KernelMemory, Launch, LaunchShape, Request, device_touches};
 
-/// A CPU reference ("twin"): does on slices what the kernel of that name does on a GPU.
+/// A CPU reference: does on slices the work that the kernel of that name does on a GPU.
 ///
-/// It runs on its stream's thread, with no lock of the simulator held.
-/// - An error, or a panic, is a fault of the simulated kernel: the context is poisoned with a sticky error. So is an access that was
-///   refused, even if the reference goes on.
+/// It runs on the thread of its stream, while no lock of the simulator is held.
+/// - An error or a panic is a fault of the simulated kernel: it poisons the context with a sticky error. So does an access that was
+///   refused, even if the reference ignores the error.
 /// - A call into CUDA from that thread is refused with `cudaErrorNotPermitted` and recorded as
-///   [`Misuse::CallInHostFunction`](crate::Misuse), as kernels cannot make any. From a thread that the reference makes, a call that waits
-///   for the kernel waits for ever.
-/// - A reference that never ends is a kernel that never ends: what waits for it waits for ever, the end of the simulator too.
-/// - In a child that it makes by `fork` there is no simulated memory: slices are refused, and the child ends when the reference returns.
+///   [`Misuse::CallInHostFunction`](crate::Misuse), as kernels cannot call CUDA. If the reference starts a thread, a call from there that
+///   waits for the kernel never returns.
+/// - A reference that never ends is a kernel that never ends: a call that waits for it never returns, and the simulator cannot shut down.
+/// - In a child that the reference makes by `fork` there is no simulated memory: slices are refused, and the child ends when the reference
+///   returns.
 pub type Twin = fn(&mut LaunchContext<'_>) -> Result<(), TwinError>;
 
-/// The longest kernel: the virtual clock has room for many of them.
+/// The longest kernel: many of them do not overflow the virtual clock.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Why a reference could not run. For the caller of the CUDA API the kernel has faulted.
+/// The error of a CPU reference. For the caller of the CUDA API the kernel has faulted.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TwinError {
     /// The kernel has no parameter with this number.
     #[error("parameter {index}: the kernel has {count}")]
     NoParameter {
-        /// The number asked for.
+        /// The requested number.
         index: usize,
         /// Parameters that the PTX declares.
         count: usize,
     },
     /// The parameter has another size.
-    #[error("parameter {index} has {found} bytes, its twin expects {expected}")]
+    #[error("parameter {index} has {found} bytes, its CPU reference expects {expected}")]
     ParameterSize {
         /// The parameter.
         index: usize,
         /// Bytes that the PTX declares.
         found: usize,
-        /// Bytes that the twin expects.
+        /// Bytes that the reference expects.
         expected: usize,
     },
     /// The kernel touches memory that it may not touch.
@@ -60,7 +61,7 @@ pub enum TwinError {
         address: usize,
         /// Bytes from there.
         bytes: usize,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
     /// The pointer is not aligned for the element.
@@ -73,13 +74,13 @@ pub enum TwinError {
     },
     /// Two slices of one launch overlap, and one of them is mutable.
     #[error(
-        "parameter {index} overlaps a slice that the twin already holds, and one of them is mutable"
+        "parameter {index} overlaps a slice that the CPU reference already holds, and one of them is mutable"
     )]
     Overlap {
         /// The parameter.
         index: usize,
     },
-    /// The twin's own complaint: as a failed device-side assertion.
+    /// An error of the reference itself: as a failed device-side assertion.
     #[error("{0}")]
     Failed(String),
 }
@@ -94,11 +95,11 @@ impl TwinError {
     }
 }
 
-/// What is registered under a name.
+/// The references that are registered under a name.
 #[derive(Clone, Copy)]
 pub(crate) enum Registered {
     One(Twin),
-    /// Different functions: which one is right depends on the module.
+    /// Different functions: the simulator cannot decide between them.
     Several,
 }
 
@@ -106,21 +107,21 @@ static REGISTERED: LazyLock<RwLock<HashMap<String, Registered>>> = LazyLock::new
 
 /// Registers a kernel's CPU reference for every simulator of this process.
 ///
-/// Registering the same function again changes nothing. A second function under one name replaces nothing, either: the name is ambiguous
-/// from then on, and a simulator refuses to look such a kernel up ([`Misuse::AmbiguousReference`](crate::Misuse)) unless it has a
+/// Registering the same function again has no effect. A second function under one name does not replace the first: the name is then
+/// ambiguous, and a simulator refuses to look such a kernel up ([`Misuse::AmbiguousReference`](crate::Misuse)), unless it has a
 /// reference of its own ([`Builder::kernel`](crate::Builder::kernel)).
 ///
 /// # Safety
 ///
 /// Launchers trust the kernel's source, and on a simulator the reference runs in its place. For every kernel of this name that is looked up
-/// in this process, `twin` touches no memory that the kernel does not touch in the same way: it takes [`slice`](LaunchContext::slice) only
-/// of what the kernel reads, [`slice_mut`](LaunchContext::slice_mut) only of what it writes. So with `cuda_um` it reads only what the
-/// launch lent by `&` or `&mut`, and writes only what was lent by `&mut`.
-pub unsafe fn register_kernel(name: &str, twin: Twin) {
+/// in this process, `reference` touches no memory that the kernel does not touch in the same way: it takes [`slice`](LaunchContext::slice) only
+/// of memory that the kernel reads, and [`slice_mut`](LaunchContext::slice_mut) only of memory that the kernel writes. So with `cuda_um` it
+/// reads only memory that the launch borrows by `&` or `&mut`, and writes only memory that the launch borrows by `&mut`.
+pub unsafe fn register_kernel(name: &str, reference: Twin) {
     let mut registered = REGISTERED.write();
     match registered.get_mut(name) {
-        None => drop(registered.insert(name.to_owned(), Registered::One(twin))),
-        Some(Registered::One(earlier)) if std::ptr::fn_addr_eq(*earlier, twin) => {}
+        None => drop(registered.insert(name.to_owned(), Registered::One(reference))),
+        Some(Registered::One(earlier)) if std::ptr::fn_addr_eq(*earlier, reference) => {}
         Some(known) => *known = Registered::Several,
     }
 }
@@ -129,8 +130,8 @@ pub(crate) fn registered(name: &str) -> Option<Registered> {
     REGISTERED.read().get(name).copied()
 }
 
-/// Ends a child that a reference made by `fork` and let return: it is a copy of a stream's thread, which nothing waits for, and has no
-/// simulated memory.
+/// Ends a child that a reference made by `fork`, when the reference returns there. The child is a copy of a stream's thread, has no
+/// simulated memory, and no thread waits for it.
 pub(crate) fn end_child() -> ! {
     const TEXT: &str =
         "cuda-um-sim: a kernel's reference returned in a child made by fork; the child ends\n";
@@ -141,12 +142,12 @@ pub(crate) fn end_child() -> ! {
     }
 }
 
-/// A launch, as the twin sees it.
+/// A launch, as its CPU reference sees it.
 ///
-/// Slices live as long as the launch. They are device memory: the host or other streams can write it at the same time if
-/// the program under test is racy, as on a GPU.
+/// Slices are valid as long as the launch. They are device memory: as on a GPU, the host or other streams can write it at the same time if
+/// the program under test has a data race.
 pub struct LaunchContext<'a> {
-    core: &'a Arc<Core>,
+    memory: &'a dyn KernelMemory,
     launch: Launch,
     shape: LaunchShape,
     parameters: Vec<Vec<u8>>,
@@ -159,8 +160,9 @@ pub struct LaunchContext<'a> {
 
 #[derive(Default)]
 struct Spent {
-    /// What its faults cost.
-    cost: Duration,
+    /// Time for its faults.
+    fault_time: Duration,
+    /// The least time that the kernel lasts besides.
     least: Duration,
     local_bytes: u64,
     /// Bytes of slices that were read over the link, and of those that were written.
@@ -169,13 +171,13 @@ struct Spent {
 
 impl<'a> LaunchContext<'a> {
     pub(crate) fn new(
-        core: &'a Arc<Core>,
+        memory: &'a dyn KernelMemory,
         launch: Launch,
         shape: LaunchShape,
         parameters: Vec<Vec<u8>>,
     ) -> LaunchContext<'a> {
         LaunchContext {
-            core,
+            memory,
             launch,
             shape,
             parameters,
@@ -206,8 +208,8 @@ impl<'a> LaunchContext<'a> {
         self.parameters.len()
     }
 
-    /// Makes the kernel last at least so long, faults apart, where its memory accounts for less: its arithmetic takes time, too. At most
-    /// a year counts.
+    /// Sets the least time that the kernel takes besides its page faults, for its arithmetic takes time, too. The time for its memory
+    /// accesses counts only if it is longer. The maximum is a year.
     pub fn lasts(&self, time: Duration) {
         let mut spent = self.spent.borrow_mut();
         spent.least = spent.least.max(time.min(LONGEST));
@@ -234,37 +236,38 @@ impl<'a> LaunchContext<'a> {
         Ok(bytemuck::pod_read_unaligned(bytes))
     }
 
-    /// Reads `len` elements behind a pointer parameter; managed pages fault, migrate or duplicate as the kernel reads.
+    /// The `len` elements behind a pointer parameter, to read. Managed pages fault, and migrate or are duplicated, as when the kernel reads
+    /// them.
     ///
-    /// The memory is the simulator's own, or registered with it. System-allocated memory is refused, on every device: see
+    /// The memory must be allocated by the simulator or registered with it. System-allocated memory is refused on every device: see
     /// [`system_slice`](Self::system_slice).
     ///
     /// # Errors
-    /// The parameter is no pointer, the memory is not the kernel's to read, or it overlaps a mutable slice.
+    /// The parameter is not a pointer, the kernel may not read the memory, or the slice overlaps a mutable one.
     pub fn slice<T: Pod>(&self, index: usize, len: usize) -> Result<&'a [T], TwinError> {
         self.read(index, len, false)
     }
 
-    /// Reads and writes `len` elements behind a pointer parameter; managed pages fault, migrate or collapse as the kernel
-    /// writes.
+    /// The `len` elements behind a pointer parameter, to read and write. Managed pages fault, and migrate, as when the kernel writes them;
+    /// their duplicates end.
     ///
-    /// The memory is the simulator's own, or registered with it and not as read-only. System-allocated memory is refused, on every device:
-    /// see [`system_slice_mut`](Self::system_slice_mut).
+    /// The memory must be allocated by the simulator, or registered with it and not as read-only. System-allocated memory is refused on
+    /// every device: see [`system_slice_mut`](Self::system_slice_mut).
     ///
     /// # Errors
-    /// The parameter is no pointer, the memory is not the kernel's to write, or it overlaps another slice of this launch.
+    /// The parameter is not a pointer, the kernel may not write the memory, or the slice overlaps another slice of this launch.
     pub fn slice_mut<T: Pod>(&self, index: usize, len: usize) -> Result<&'a mut [T], TwinError> {
         self.write(index, len, false)
     }
 
-    /// As [`slice`](Self::slice), and takes system-allocated memory too (from `malloc`, a stack, a static), where the device reaches
-    /// pageable memory. The simulator knows nothing of such memory, neither its bounds nor its owner.
+    /// As [`slice`](Self::slice), and also accepts system-allocated memory (from `malloc`, a stack, a static) if the device reaches
+    /// pageable memory. The simulator has no record of such memory, neither of its bounds nor of its owner.
     ///
     /// # Errors
     /// As for [`slice`](Self::slice); or the device does not reach pageable memory.
     ///
     /// # Safety
-    /// If the parameter is not the address of memory that the simulator knows, `len` elements there can be read and are initialised,
+    /// If the memory is neither allocated by the simulator nor registered with it, `len` elements there can be read and are initialised,
     /// and nothing writes them before the launch has ended.
     pub unsafe fn system_slice<T: Pod>(
         &self,
@@ -274,13 +277,13 @@ impl<'a> LaunchContext<'a> {
         self.read(index, len, true)
     }
 
-    /// As [`slice_mut`](Self::slice_mut), and takes system-allocated memory too: see [`system_slice`](Self::system_slice).
+    /// As [`slice_mut`](Self::slice_mut), and also accepts system-allocated memory: see [`system_slice`](Self::system_slice).
     ///
     /// # Errors
     /// As for [`slice_mut`](Self::slice_mut); or the device does not reach pageable memory.
     ///
     /// # Safety
-    /// If the parameter is not the address of memory that the simulator knows, `len` elements there can be read and written and are
+    /// If the memory is neither allocated by the simulator nor registered with it, `len` elements there can be read and written and are
     /// initialised, and nothing else reads or writes them before the launch has ended.
     pub unsafe fn system_slice_mut<T: Pod>(
         &self,
@@ -290,7 +293,7 @@ impl<'a> LaunchContext<'a> {
         self.write(index, len, true)
     }
 
-    /// `system`: the caller vouches for memory that the simulator does not know.
+    /// With `system`, the caller vouches for memory of which the simulator has no record.
     fn read<T: Pod>(&self, index: usize, len: usize, system: bool) -> Result<&'a [T], TwinError> {
         let Some(view) = self.acquire::<T>(index, len, false, system)? else {
             return Ok(&[]);
@@ -302,7 +305,7 @@ impl<'a> LaunchContext<'a> {
         Ok(unsafe { std::slice::from_raw_parts(view as *const T, len) })
     }
 
-    /// The same to write.
+    /// As [`read`](Self::read), to write.
     fn write<T: Pod>(
         &self,
         index: usize,
@@ -331,7 +334,7 @@ impl<'a> LaunchContext<'a> {
         acquired
     }
 
-    /// Where the elements are read and written; `None` if there are none.
+    /// The address at which the elements are read and written; `None` if there are none.
     fn check<T: Pod>(
         &self,
         index: usize,
@@ -354,7 +357,7 @@ impl<'a> LaunchContext<'a> {
         if bytes == 0 {
             return Ok(None);
         }
-        if self.core.is_inherited() {
+        if self.memory.is_inherited() {
             return Err(illegal(
                 bytes,
                 "a child made by fork has no simulated memory",
@@ -371,21 +374,20 @@ impl<'a> LaunchContext<'a> {
             return Err(TwinError::Overlap { index });
         }
         let launch = Launch {
-            now: self.launch.now + self.spent.borrow().cost,
+            now: self.launch.now + self.spent.borrow().fault_time,
             ..self.launch
         };
-        let access = self.core.state.lock().kernel_access(
-            &self.core.machine,
-            launch,
+        let request = Request {
             address,
             bytes,
             write,
             system,
-        );
+        };
+        let access = self.memory.access(launch, &request);
         let access = access.map_err(|why| illegal(bytes, why))?;
         device_touches(address, bytes, write);
         let mut spent = self.spent.borrow_mut();
-        spent.cost += access.cost;
+        spent.fault_time += access.time;
         spent.remote_bytes[usize::from(write)] += access.remote_bytes;
         spent.local_bytes += (bytes as u64).saturating_sub(access.remote_bytes);
         self.held.borrow_mut().push((range, write));
@@ -397,8 +399,8 @@ impl<'a> LaunchContext<'a> {
         self.refused.borrow_mut().take()
     }
 
-    pub(crate) fn cost(&self) -> Duration {
-        self.spent.borrow().cost
+    pub(crate) fn fault_time(&self) -> Duration {
+        self.spent.borrow().fault_time
     }
 
     pub(crate) fn least(&self) -> Duration {
@@ -409,7 +411,7 @@ impl<'a> LaunchContext<'a> {
         self.spent.borrow().local_bytes
     }
 
-    /// Bytes over the link, one way: it carries as many the other way at the same time.
+    /// Bytes over the link in the direction with more: it carries both directions at the same time.
     pub(crate) fn remote_bytes(&self) -> u64 {
         let [read, written] = self.spent.borrow().remote_bytes;
         read.max(written)

@@ -3,24 +3,24 @@
 //! - [`Sim`] is a simulated machine: build it with [`Sim::builder`] or [`Sim::from_env`].
 //! - [`Sim::table`] is its runtime: a [`cuda_um_sys::Table`], as the loader makes it from a real libcudart.
 //! - [`register_kernel`] and [`Builder::kernel`] give kernels their CPU references, which see a launch as a [`LaunchContext`].
-//! - [`Sim::counters`], [`Sim::now`], [`Sim::trace`], [`Sim::misuse`] and [`Sim::leaks`] tell what happened; [`Sim::fail`] makes it
-//!   happen otherwise; [`Sim::pause`] makes it wait.
+//! - [`Sim::counters`], [`Sim::now`], [`Sim::trace`], [`Sim::misuse`] and [`Sim::leaks`] report on the program under test; [`Sim::fail`]
+//!   makes a call fail; [`Sim::pause`] holds the streams.
 //!
 //! # Contract
-//! - Several simulators may live in a process, up to 32; they share nothing but the references of [`register_kernel`].
-//! - Host code touches managed memory through the one pointer as it would on a machine with a GPU; the touch is seen by a handler of
-//!   `SIGSEGV`, which hands every fault elsewhere to the handler before it. Whoever installs a handler later must do likewise.
+//! - Up to 32 simulators can exist in a process at the same time; they share only the references of [`register_kernel`].
+//! - Host code touches managed memory through the one pointer, as on a machine with a GPU. A handler of `SIGSEGV` sees the touch, and
+//!   passes faults at other addresses to the handler that was installed before. A handler that is installed later must pass on the faults
+//!   that are not its own, too.
 //! - A call that CUDA documents as asynchronous returns before its work has run.
-//! - What a program does that CUDA forbids is refused, recorded as [`Misuse`], or ends the process, as a GPU would.
-//! - Safe code cannot make the simulator break the promises of a driver: giving a reference is `unsafe`, a reference gets only memory that
-//!   the simulator knows, and an injected failure cannot claim success.
-//! - Code that is not the simulator's (references, `tracing` subscribers, panic payloads) runs with no lock of the simulator held.
+//! - If the program does something that CUDA forbids, the simulator refuses it, records a [`Misuse`], or ends the process, as a GPU would.
+//! - Safe code cannot make the simulator break the promises of a driver: providing a reference is `unsafe`, a reference gets only memory
+//!   that the simulator has, and an injected failure cannot return success.
+//! - Foreign code (references, `tracing` subscribers, panic payloads) runs while no lock of the simulator is held.
 //!
-//! What this crate does not do: run GPU code, or time anything for real. See the fidelity notes in the repository for every
-//! departure from CUDA.
+//! This crate does not run GPU code, and measures no real time. The fidelity notes in the repository list every departure from CUDA.
 //!
 //! # Examples
-//! A kernel's reference, a launch, and what it moved:
+//! A kernel's reference, a launch, and the bytes that it moved:
 //!
 //! ```
 //! use std::ptr::null_mut;
@@ -42,7 +42,7 @@
 //! let len = 1024_usize;
 //! let (mut data, mut module, mut function) = (null_mut(), null_mut(), null_mut());
 //!
-//! // SAFETY: every pointer is valid for its call; the kernel's arguments have the sizes that the PTX declares; the host keeps off
+//! // SAFETY: every pointer is valid for its call; the kernel's arguments have the sizes that the PTX declares; the host does not touch
 //! // the memory while the kernel runs.
 //! unsafe {
 //!     assert_eq!((table.cudaMallocManaged)(&mut data, len * 4, 1), cudaError::cudaSuccess);
@@ -64,34 +64,34 @@
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
-    "cuda-um-sim runs on Linux alone: it sees the host's touches of managed memory through memfd, mprotect and SIGSEGV"
+    "cuda-um-sim runs only on Linux: it sees the host's touches of managed memory through memfd, mprotect and SIGSEGV"
 );
 
 mod builder;
-mod check;
+mod call_log;
 mod counters;
 mod engine;
 mod entry;
 mod error;
-mod fault;
 mod host_fault;
+mod inject;
 mod kernel;
+mod misuse;
 mod preset;
 mod ptx;
 mod sim;
 mod slot;
-mod trace;
 
 pub use builder::Builder;
-pub use check::{Leak, Misuse};
+pub use call_log::CallRecord;
 pub use counters::Counters;
 pub use cuda_um_cost::CostModel;
 pub use error::SimError;
-pub use fault::Fail;
+pub use inject::Fail;
 pub use kernel::{LaunchContext, Twin, TwinError, register_kernel};
+pub use misuse::{Leak, Misuse};
 pub use preset::{CudaVersion, Cupti, Gpu};
 pub use sim::{HoldGuard, PauseGuard, Sim};
-pub use trace::CallRecord;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

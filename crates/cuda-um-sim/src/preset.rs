@@ -1,19 +1,19 @@
-//! The machines and CUDA versions that can be played.
+//! The machines and CUDA versions that can be simulated.
 
 use cuda_um_cost::CostModel;
 
-/// What CUPTI a simulated machine has.
+/// The CUPTI of a simulated machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Cupti {
-    /// That of the CUDA version.
+    /// The one of the CUDA version.
     #[default]
     Present,
-    /// None: its symbols are not there.
+    /// The machine has none: its symbols are missing.
     Absent,
-    /// One from before CUDA 11.8.
+    /// A version older than CUDA 11.8.
     TooOld,
-    /// One that has not this function.
+    /// The one of the CUDA version, without this function.
     Lacks(&'static str),
 }
 
@@ -24,21 +24,21 @@ pub enum Gpu {
     /// H200: managed memory with page faults, over PCIe 5.
     #[default]
     H200,
-    /// Grace Hopper: host and device reach each other's memory coherently; nothing migrates on access.
+    /// Grace Hopper: host and device reach each other's memory coherently; an access migrates no pages.
     Gh200,
     /// Pascal: managed memory with page faults, over PCIe 3.
     Pascal,
-    /// Maxwell: managed memory without page faults; whole allocations move at each launch.
+    /// Maxwell: managed memory without page faults; whole allocations migrate at each launch.
     Maxwell,
     /// A modern integrated GPU whose managed memory the host must not touch while a kernel runs.
     NoConcurrentAccess,
 }
 
-/// A CUDA version: which symbols exist, and with which signature.
+/// A CUDA version: it determines the symbols and their signatures.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
 #[non_exhaustive]
 pub enum CudaVersion {
-    /// 11.8: prefetch and advise take a device number; no `_v2`, no batch calls.
+    /// 11.8: prefetch and advise take a device ordinal; `_v2` and batch calls do not exist.
     V11_8,
     /// 12.2: `_v2` of prefetch and advise take a location.
     V12_2,
@@ -47,12 +47,12 @@ pub enum CudaVersion {
     /// 13.0: prefetch and advise take a location under the plain name; batch prefetch and discard, managed pools.
     #[default]
     V13_0,
-    /// 13.4: the same, and where pages are (`cudaMemGetLocationInfo`).
+    /// 13.4: as 13.0, and `cudaMemGetLocationInfo`.
     V13_4,
 }
 
 impl CudaVersion {
-    /// As `cudaRuntimeGetVersion` gives it.
+    /// The number that `cudaRuntimeGetVersion` returns.
     pub fn number(self) -> i32 {
         match self {
             CudaVersion::V11_8 => 11080,
@@ -63,7 +63,7 @@ impl CudaVersion {
         }
     }
 
-    /// The major version: of the library's soname, but for 11.x, whose soname says 11.0.
+    /// The major version. The soname of the library has the same, except that all of 11.x have 11.0.
     pub fn major(self) -> u32 {
         self.number() as u32 / 1000
     }
@@ -105,75 +105,17 @@ impl Gpu {
     }
 
     pub(crate) fn profile(self) -> Profile {
-        let h200 = Profile {
-            name: "Simulated NVIDIA H200",
-            compute_capability: (9, 0),
-            total_memory_bytes: 150_754_820_096,
-            reserved_memory_bytes: 1 << 30,
-            multiprocessors: 132,
-            threads_per_multiprocessor: 2048,
-            shared_bytes_per_block: 48 << 10,
-            shared_bytes_per_block_optin: 227 << 10,
-            concurrent_managed_access: true,
-            pageable_memory_access: false,
-            direct_host_access: false,
-            memory_pools: true,
-            integrated: false,
-            peers: true,
-            cost: CostModel::h200(),
-        };
         match self {
-            Gpu::H200 => h200,
-            Gpu::Gh200 => Profile {
-                name: "Simulated NVIDIA GH200",
-                total_memory_bytes: 102_005_473_280,
-                pageable_memory_access: true,
-                direct_host_access: true,
-                cost: CostModel::gh200(),
-                ..h200
-            },
-            Gpu::Pascal => Profile {
-                name: "Simulated NVIDIA Tesla P100",
-                compute_capability: (6, 0),
-                total_memory_bytes: 17_066_885_120,
-                reserved_memory_bytes: 256 << 20,
-                multiprocessors: 56,
-                shared_bytes_per_block_optin: 48 << 10,
-                cost: CostModel::pascal(),
-                ..h200
-            },
-            Gpu::Maxwell => Profile {
-                name: "Simulated NVIDIA GeForce GTX 980",
-                compute_capability: (5, 2),
-                total_memory_bytes: 4_294_967_296,
-                reserved_memory_bytes: 128 << 20,
-                multiprocessors: 16,
-                shared_bytes_per_block_optin: 48 << 10,
-                concurrent_managed_access: false,
-                memory_pools: false,
-                peers: false,
-                cost: CostModel::maxwell(),
-                ..h200
-            },
-            Gpu::NoConcurrentAccess => Profile {
-                name: "Simulated NVIDIA Orin",
-                compute_capability: (8, 7),
-                total_memory_bytes: 32_212_254_720,
-                reserved_memory_bytes: 1 << 30,
-                multiprocessors: 16,
-                threads_per_multiprocessor: 1536,
-                shared_bytes_per_block_optin: 163 << 10,
-                concurrent_managed_access: false,
-                integrated: true,
-                peers: false,
-                cost: CostModel::integrated(),
-                ..h200
-            },
+            Gpu::H200 => Profile::h200(),
+            Gpu::Gh200 => Profile::gh200(),
+            Gpu::Pascal => Profile::pascal(),
+            Gpu::Maxwell => Profile::maxwell(),
+            Gpu::NoConcurrentAccess => Profile::no_concurrent_access(),
         }
     }
 }
 
-/// What distinguishes one simulated device from another.
+/// The properties in which simulated devices differ.
 #[derive(Clone, Debug)]
 pub(crate) struct Profile {
     pub(crate) name: &'static str,
@@ -191,4 +133,83 @@ pub(crate) struct Profile {
     pub(crate) integrated: bool,
     pub(crate) peers: bool,
     pub(crate) cost: CostModel,
+}
+
+impl Profile {
+    fn h200() -> Profile {
+        Profile {
+            name: "Simulated NVIDIA H200",
+            compute_capability: (9, 0),
+            total_memory_bytes: 150_754_820_096,
+            reserved_memory_bytes: 1 << 30,
+            multiprocessors: 132,
+            threads_per_multiprocessor: 2048,
+            shared_bytes_per_block: 48 << 10,
+            shared_bytes_per_block_optin: 227 << 10,
+            concurrent_managed_access: true,
+            pageable_memory_access: false,
+            direct_host_access: false,
+            memory_pools: true,
+            integrated: false,
+            peers: true,
+            cost: CostModel::h200(),
+        }
+    }
+
+    fn gh200() -> Profile {
+        Profile {
+            name: "Simulated NVIDIA GH200",
+            total_memory_bytes: 102_005_473_280,
+            pageable_memory_access: true,
+            direct_host_access: true,
+            cost: CostModel::gh200(),
+            ..Profile::h200()
+        }
+    }
+
+    fn pascal() -> Profile {
+        Profile {
+            name: "Simulated NVIDIA Tesla P100",
+            compute_capability: (6, 0),
+            total_memory_bytes: 17_066_885_120,
+            reserved_memory_bytes: 256 << 20,
+            multiprocessors: 56,
+            shared_bytes_per_block_optin: 48 << 10,
+            cost: CostModel::pascal(),
+            ..Profile::h200()
+        }
+    }
+
+    fn maxwell() -> Profile {
+        Profile {
+            name: "Simulated NVIDIA GeForce GTX 980",
+            compute_capability: (5, 2),
+            total_memory_bytes: 4_294_967_296,
+            reserved_memory_bytes: 128 << 20,
+            multiprocessors: 16,
+            shared_bytes_per_block_optin: 48 << 10,
+            concurrent_managed_access: false,
+            memory_pools: false,
+            peers: false,
+            cost: CostModel::maxwell(),
+            ..Profile::h200()
+        }
+    }
+
+    fn no_concurrent_access() -> Profile {
+        Profile {
+            name: "Simulated NVIDIA Orin",
+            compute_capability: (8, 7),
+            total_memory_bytes: 32_212_254_720,
+            reserved_memory_bytes: 1 << 30,
+            multiprocessors: 16,
+            threads_per_multiprocessor: 1536,
+            shared_bytes_per_block_optin: 163 << 10,
+            concurrent_managed_access: false,
+            integrated: true,
+            peers: false,
+            cost: CostModel::integrated(),
+            ..Profile::h200()
+        }
+    }
 }

@@ -1,6 +1,6 @@
-//! Reading PTX text: version, target, entries and the sizes of their parameters. Nothing is compiled.
+//! Reads PTX text: version, target, entries and the sizes of their parameters. It compiles nothing.
 
-/// What a module says of itself.
+/// The declarations of a module.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Ptx {
     /// ISA version.
@@ -17,18 +17,18 @@ pub(crate) struct Entry {
     pub(crate) name: String,
     /// Bytes of each parameter.
     pub(crate) parameters: Vec<usize>,
-    /// Bytes of shared memory that it declares itself.
+    /// Bytes of static shared memory.
     pub(crate) shared_bytes: u32,
-    /// The most threads of a block that it was made for.
+    /// The most threads of a block, if it declares a limit.
     pub(crate) max_threads: Option<u32>,
 }
 
-/// Why text is not a module.
+/// The reason for which text is not a module.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not PTX: {0}")]
 pub(crate) struct PtxError(pub(crate) String);
 
-/// All parameters of a kernel, from PTX ISA 8.1 on (older ones allow 4352).
+/// The most bytes of all parameters of a kernel, from PTX ISA 8.1 on (older ones allow 4352).
 const MOST_PARAMETER_BYTES: usize = 32_764;
 
 fn error<T>(text: impl Into<String>) -> Result<T, PtxError> {

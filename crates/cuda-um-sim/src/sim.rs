@@ -1,5 +1,5 @@
 //! The simulator's handle.
-// `Table::from_symbols` is unsafe: it trusts the signatures of what it is given.
+// `Table::from_symbols` is unsafe: it trusts the signatures of the functions that it gets.
 #![allow(unsafe_code)]
 
 use std::any::Any;
@@ -10,18 +10,18 @@ use std::time::Duration;
 use cuda_um_sys::{Table, cudaError};
 use parking_lot::Mutex;
 
-use crate::check::{Leak, Misuse};
+use crate::call_log::CallRecord;
 use crate::counters::Counters;
 use crate::engine::{Core, Hold, Kind, OnWait};
 use crate::error::SimError;
-use crate::fault::Fail;
+use crate::inject::Fail;
+use crate::misuse::{Leak, Misuse};
 use crate::preset::CudaVersion;
-use crate::trace::CallRecord;
 use crate::{entry, host_fault, slot};
 
 /// A simulated machine with its CUDA runtime. Clones are handles of the same machine.
 ///
-/// It lives as long as a handle or a [`table`](Sim::table) of it does; then its streams finish, and its memory goes back.
+/// It exists as long as a handle or a [`table`](Sim::table) of it; then its streams finish, and its memory is released.
 #[derive(Clone)]
 pub struct Sim {
     inner: Arc<Inner>,
@@ -35,7 +35,7 @@ struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // A child of fork has nothing to shut down, and nobody to wait for.
+        // A child of fork has no threads to shut down.
         if self.core.is_inherited() {
             return;
         }
@@ -60,7 +60,7 @@ impl Sim {
                 table: Mutex::default(),
             }),
         };
-        // Whatever is wrong with the table shows here, so that `table` cannot fail.
+        // If the table cannot be made, building fails here; so `table` cannot fail.
         let table = sim.make_table()?;
         *sim.inner.table.lock() = Arc::downgrade(&table);
         Ok(sim)
@@ -77,15 +77,14 @@ impl Sim {
             name.to_str()
                 .map_or(std::ptr::null(), |name| self.symbol(name))
         };
-        // SAFETY: every symbol that `entry::symbol` gives has the signature that CUDA documents for its name in the played
+        // SAFETY: every symbol that `entry::symbol` gives has the signature that CUDA documents for its name in the simulated
         // version, and the functions work as long as the slot is held, which `owner` does.
         unsafe { Table::from_symbols(owner, Some(soname), &mut resolve) }
             .map(Arc::new)
             .map_err(SimError::Table)
     }
 
-    /// The function table of the simulated runtime, for whatever takes a table of the real one. It keeps the simulator
-    /// alive.
+    /// The function table of the simulated runtime, for code that takes a table of the real one. It keeps the simulator alive.
     ///
     /// # Panics
     /// Never: the same table was made when the simulator was built.
@@ -99,8 +98,8 @@ impl Sim {
         table
     }
 
-    /// The address of a symbol of the simulated runtime library or of its CUPTI, as `dlsym` gives it; null where the played version
-    /// does not have it.
+    /// The address of a symbol of the simulated runtime library or of its CUPTI, as from `dlsym`; null if the simulated version does not
+    /// have it.
     pub fn symbol(&self, name: &str) -> *const std::ffi::c_void {
         let (slot, machine) = (self.inner.slot, &self.inner.core.machine);
         if name.starts_with("cupti") {
@@ -109,40 +108,39 @@ impl Sim {
         entry::symbol(slot, machine.cuda, name)
     }
 
-    /// The CUDA version played.
+    /// The simulated CUDA version.
     pub fn cuda(&self) -> CudaVersion {
         self.inner.core.machine.cuda
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     ///
     /// # Ordering
     /// Work that streams have not run yet is not counted yet: synchronize first.
     pub fn counters(&self) -> Counters {
-        self.inner.core.state.lock().counters
+        self.inner.core.state.lock().records.counters
     }
 
     /// Starts counting from zero.
     pub fn reset_counters(&self) {
-        self.inner.core.state.lock().counters = Counters::default();
+        self.inner.core.state.lock().records.counters = Counters::default();
     }
 
-    /// The host's virtual time: calls, CPU faults and waiting advance it, and nothing else does.
+    /// The host's virtual time. Only calls, CPU faults, waits and [`host_wrote`](Sim::host_wrote) advance it.
     pub fn now(&self) -> Duration {
         self.inner.core.state.lock().now
     }
 
-    /// Says that the host has written `bytes` bytes: the virtual clock goes on by what one thread needs for that.
+    /// Advances the virtual clock by the time that one host thread needs to write `bytes` bytes.
     ///
-    /// A simulator sees the host's faults, and prices them; of the rest of the host's work it knows nothing. A program whose times should
-    /// hold that too says it here, after the writes themselves. No byte is touched, and nothing is counted.
+    /// The simulator sees only the faults of the host, not the rest of its work. A program whose times should include its writes calls
+    /// this after the writes themselves. The call touches no memory and counts nothing.
     pub fn host_wrote(&self, pointer: *const std::ffi::c_void, bytes: usize) {
-        let core = &self.inner.core;
-        let mut state = core.state.lock();
-        state.host_wrote(&core.machine, pointer as usize, bytes);
+        let mut state = self.inner.core.state.lock();
+        state.host_wrote(pointer as usize, bytes);
     }
 
-    /// The virtual time at which the work that a device has run ended; `None` where there is no such device.
+    /// The virtual time at which the last work of a device ended; `None` if there is no such device.
     pub fn device_time(&self, device: u32) -> Option<Duration> {
         self.inner
             .core
@@ -155,99 +153,92 @@ impl Sim {
 
     /// Makes a call fail.
     pub fn fail(&self, failure: Fail) {
-        self.inner.core.state.lock().failures.push(failure);
+        self.inner.core.state.lock().failures.add(failure);
     }
 
-    /// Forgets every failure that has not struck yet. A poisoned context stays poisoned.
+    /// Removes every failure that [`fail`](Sim::fail) added. A poisoned context stays poisoned.
     pub fn clear_failures(&self) {
         self.inner.core.state.lock().failures.clear();
     }
 
-    /// The sticky error that poisons the context, if one does.
+    /// The sticky error that poisons the context, if there is one.
     pub fn poison(&self) -> Option<cudaError> {
-        self.inner
-            .core
-            .state
-            .lock()
-            .poison
-            .map(|code| cudaError(code.0))
+        let poison = self.inner.core.context.poison();
+        poison.map(|code| cudaError(code.0))
     }
 
-    /// The calls so far, the latest 65,536 of them.
+    /// The latest calls, at most 65,536.
     pub fn trace(&self) -> Vec<CallRecord> {
-        self.inner.core.state.lock().trace.iter().cloned().collect()
+        self.inner.core.state.lock().calls.to_vec()
     }
 
-    /// Forgets the calls so far.
+    /// Removes all calls from the trace.
     pub fn clear_trace(&self) {
-        self.inner.core.state.lock().trace.clear();
+        self.inner.core.state.lock().calls.clear();
     }
 
-    /// What the program under test did wrong so far.
+    /// Misuse by the program under test, in order.
     pub fn misuse(&self) -> Vec<Misuse> {
-        self.inner.core.state.lock().misuse.clone()
+        self.inner.core.state.lock().misuse.reported()
     }
 
-    /// What was made and not given back: at the end of a test, leaks.
+    /// Memory and handles that were created and not released: at the end of a test, leaks.
     ///
     /// # Ordering
-    /// Stream-ordered frees count when their stream has come to them: synchronize first.
+    /// A stream-ordered free counts when the stream has run it: synchronize first.
     pub fn leaks(&self) -> Vec<Leak> {
         let state = self.inner.core.state.lock();
-        let memory = state.allocations.values().map(|allocation| Leak::Memory {
+        let memory = state.memory.iter().map(|allocation| Leak::Memory {
             address: allocation.base,
             bytes: allocation.bytes,
-            kind: match (&allocation.kind, allocation.pool) {
+            kind: match (allocation.kind, allocation.pool) {
                 (_, Some(_)) => "cudaMallocAsync",
-                (Kind::Managed(_), _) => "cudaMallocManaged",
+                (Kind::Managed, _) => "cudaMallocManaged",
                 (Kind::Device(_), _) => "cudaMalloc",
                 (Kind::Pinned { .. }, _) => "cudaHostAlloc",
             },
         });
-        let registered = state
-            .registered
-            .iter()
-            .map(|(address, registered)| Leak::Registration {
-                address: *address,
-                bytes: registered.bytes,
-            });
-        let pools = state.pools.len() - state.devices.len();
+        let registered = state.memory.registered.iter();
+        let registered = registered.map(|(address, registered)| Leak::Registration {
+            address,
+            bytes: registered.bytes,
+        });
         memory
             .chain(registered)
-            .chain(state.streams.keys().map(|_| Leak::Stream))
-            .chain(state.events.keys().map(|_| Leak::Event))
-            .chain((0..pools).map(|_| Leak::Pool))
-            .chain(state.modules.keys().map(|_| Leak::Module))
+            .chain((0..state.streams.created()).map(|_| Leak::Stream))
+            .chain((0..state.events.len()).map(|_| Leak::Event))
+            .chain((0..state.pools.created()).map(|_| Leak::Pool))
+            .chain((0..state.modules.len()).map(|_| Leak::Module))
             .collect()
     }
 
-    /// Tells `on_wait` the C function's name whenever a call waits for work on this machine: synchronizing, freeing, unregistering, copies
-    /// that return when they are done. It is told before the wait, on the thread that calls, whether or not anything is left to wait for;
-    /// queries do not wait. It replaces the one before, which is dropped.
+    /// Sets a function that every waiting call calls with the name of its C function: calls that synchronize, free or unregister, and
+    /// copies that return when they are done. It is called before the wait, on the thread that calls, even if all work has ended; queries
+    /// do not wait. It replaces the function that was set before, which is dropped.
     ///
-    /// No lock of the simulator is held meanwhile, so it may do anything; a panic of it ends there. A test can ask it which locks of the
-    /// program under test the thread holds.
+    /// The simulator holds no lock during the call, so the function may use the simulator, and catches its panics. A test can check there
+    /// which locks of the program under test the thread holds.
     pub fn on_wait(&self, on_wait: impl Fn(&'static str) + Send + Sync + 'static) {
         let on_wait: OnWait = Arc::new(on_wait);
         self.inner.core.set_on_wait(Some(on_wait));
     }
 
-    /// Holds every stream before its next piece of work, until the guard is dropped. What is in flight stays in flight, so
-    /// tests of it are deterministic. A call that waits for a stream waits as long.
+    /// Holds every stream before its next piece of work, until the guard is dropped. Work stays in flight, so that tests of it are
+    /// deterministic. A call that waits for a stream waits until the guard is dropped, too.
     #[must_use = "streams go on when the guard is dropped"]
     pub fn pause(&self) -> PauseGuard {
-        self.inner.core.pause();
+        self.inner.core.context.gate.pause();
         PauseGuard { sim: self.clone() }
     }
 
     /// Holds every stream before its next piece of work, until a call waits for one, or the guard is dropped. Then the streams go on one
-    /// by one, in an order that `order` chooses: each does all that it can before the next one does anything. So work that lacks an
-    /// order shows it, whatever the threads of this machine do.
+    /// by one, in an order that `order` chooses: each runs all work that it can before the next one starts. So a missing order between
+    /// streams shows, independently of how this machine schedules threads.
     #[must_use = "streams go on when the guard is dropped"]
     pub fn hold(&self, order: u64) -> HoldGuard {
         HoldGuard {
             sim: self.clone(),
-            hold: self.inner.core.hold(order),
+            hold: self.inner.core.context.gate.hold(order),
         }
     }
 }
@@ -261,20 +252,20 @@ impl std::fmt::Debug for Sim {
     }
 }
 
-/// Streams do nothing while this lives: see [`Sim::pause`].
+/// Streams do nothing while this guard exists: see [`Sim::pause`].
 #[derive(Debug)]
 pub struct PauseGuard {
     sim: Sim,
 }
 
-/// Streams do nothing while this lives, and nobody waits for them: see [`Sim::hold`].
+/// Streams do nothing while this guard exists, until a call waits for one: see [`Sim::hold`].
 pub struct HoldGuard {
     sim: Sim,
     hold: Arc<Hold>,
 }
 
 impl HoldGuard {
-    /// Whether the streams go on already. While they do not, nothing that was enqueued since [`Sim::hold`] has run.
+    /// Whether the hold has ended. Before that, no work that was enqueued after [`Sim::hold`] has run.
     pub fn is_over(&self) -> bool {
         self.hold.is_over()
     }
@@ -301,6 +292,6 @@ impl std::fmt::Debug for HoldGuard {
 
 impl Drop for PauseGuard {
     fn drop(&mut self) {
-        self.sim.inner.core.resume();
+        self.sim.inner.core.context.gate.resume();
     }
 }

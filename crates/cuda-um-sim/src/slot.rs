@@ -1,7 +1,7 @@
-//! Slots: which simulator a plain function pointer belongs to.
+//! Slots: they relate function pointers to simulators.
 //!
-//! A function of the CUDA API has no argument that says which simulator is meant. Every entry point is therefore compiled
-//! once for each slot, and a simulator holds one slot while it lives.
+//! A function of the CUDA API has no argument for the simulator. Therefore every entry point is compiled once for each slot, and each
+//! simulator has a slot of its own.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,14 +10,14 @@ use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::engine::Core;
 
-/// Simulators that can live in a process at one time.
+/// Simulators that can exist in a process at the same time.
 pub(crate) const SLOTS: usize = 32;
 
 static CORES: [RwLock<Option<Arc<Core>>>; SLOTS] = [const { RwLock::new(None) }; SLOTS];
 static TAKEN: Mutex<u32> = Mutex::new(0);
 static GIVEN: Condvar = Condvar::new();
 
-/// Takes a free slot; waits for one up to `patience`.
+/// Takes a free slot; waits up to `patience` for one.
 pub(crate) fn take(core: &Arc<Core>, patience: Duration) -> Option<usize> {
     let deadline = Instant::now() + patience;
     let mut taken = TAKEN.lock();
@@ -32,9 +32,9 @@ pub(crate) fn take(core: &Arc<Core>, patience: Duration) -> Option<usize> {
     Some(slot)
 }
 
-/// Gives a slot back.
+/// Releases a slot.
 pub(crate) fn give(slot: usize) {
-    // It may be the last handle: nothing is dropped under a lock.
+    // This may be the last handle: it is dropped after the lock is released.
     let core = CORES[slot].write().take();
     drop(core);
     *TAKEN.lock() &= !(1 << slot);

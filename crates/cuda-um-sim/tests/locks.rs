@@ -1,5 +1,5 @@
-//! No lock of the simulator is held while code runs that is not its own: `tracing` subscribers, what reads the caller's memory, what is told
-//! of waits. Each test would hang otherwise; a watchdog then ends it.
+//! The simulator holds no lock while foreign code runs: `tracing` subscribers, handlers of faults in the caller's memory, the function of
+//! `Sim::on_wait`. If it did, each of these tests would hang; a watchdog then ends the test.
 #![allow(unsafe_code, reason = "the table is C")]
 
 #[path = "runtime/support.rs"]
@@ -20,7 +20,7 @@ use crate::support::{Cuda, MIB, PTX, bytes, call, h200, ok, with_kernel, within_
 
 type Watch = Box<dyn Fn() + Send + Sync>;
 
-/// The subscriber of this process: does at each event what the test of the moment wants.
+/// The subscriber of this process: runs the current test's function at each event.
 struct Watcher;
 
 static WATCH: Mutex<Option<Arc<Watch>>> = Mutex::new(None);
@@ -44,7 +44,7 @@ impl Subscriber for Watcher {
     fn exit(&self, _: &Id) {}
 }
 
-/// Does `watch` at each event while `body` runs; one test at a time.
+/// Runs `watch` at each event while `body` runs; one test at a time.
 fn watched(watch: impl Fn() + Send + Sync + 'static, body: impl FnOnce()) {
     static ONE: Mutex<()> = Mutex::new(());
     static SET: OnceLock<()> = OnceLock::new();
@@ -55,7 +55,7 @@ fn watched(watch: impl Fn() + Send + Sync + 'static, body: impl FnOnce()) {
     *WATCH.lock().unwrap() = None;
 }
 
-/// Loads modules and looks kernels up that are refused with an event; how many.
+/// Loads modules and looks kernels up that are refused with an event; returns the number of events.
 fn refusals(cuda: &Cuda) -> usize {
     let driver = cuda.table.driver().unwrap();
     let mut module = null_mut();
@@ -71,7 +71,7 @@ fn refusals(cuda: &Cuda) -> usize {
     let (image, mut function) = (std::ffi::CString::new(PTX).unwrap(), null_mut());
     let code = call!(driver, cuModuleLoadData(&mut module, image.as_ptr().cast()));
     assert_eq!(code.0, 0);
-    let name = c"untwinned".as_ptr();
+    let name = c"unreferenced".as_ptr();
     let code = call!(driver, cuModuleGetFunction(&mut function, module, name));
     assert_eq!(code.0, 801);
     refused.len() + 1
@@ -86,7 +86,7 @@ fn a_subscriber_may_call_cuda_and_touch_managed_memory() {
         let data = cuda.managed(MIB);
         let address = data as usize;
         let watch = move || {
-            // In its own thread's device memory, so that the touch faults.
+            // The page is on the device, so that the touch faults.
             bytes(address as *mut u8, 1)[0] += 1;
             ok(call!(table, cudaDeviceSynchronize()));
             assert!(sim.counters().cpu_faults > 0);
@@ -142,7 +142,7 @@ fn a_subscriber_that_panics_harms_nothing() {
             cuda.launch("custom", data, 0, stream);
             let found = call!(cuda.table, cudaStreamSynchronize(stream));
             assert_eq!(found, cudaError::cudaErrorIllegalAddress);
-            // Its thread is still there to run what comes.
+            // The thread of the stream still runs further work.
             let Cuda { sim, table } = cuda;
             drop(table);
             drop(sim);
@@ -206,7 +206,7 @@ fn waits_are_told_before_they_begin() {
             "cudaFreeHost",
         ];
         assert_eq!(*told.lock().unwrap(), waits.map(|call| (call, this)));
-        cuda.sim.on_wait(|_| panic!("what is told panics"));
+        cuda.sim.on_wait(|_| panic!("the function panics"));
         ok(call!(cuda.table, cudaDeviceSynchronize()));
         // A call that fails instead of running does not wait.
         cuda.sim.on_wait(|_| unreachable!());
@@ -244,7 +244,7 @@ fn what_is_told_of_waits_is_dropped_with_no_lock_held() {
     });
 }
 
-/// Memory of the test's own whose first touch asks another thread to use the simulator, and goes on when that has.
+/// Memory of this test: its first touch waits until another thread has used the simulator.
 mod page {
     use super::*;
 
@@ -299,7 +299,7 @@ mod page {
     }
 }
 
-/// Two simulators that copied out of each other's managed memory would wait for each other otherwise.
+/// With a lock held, two simulators that copy from each other's managed memory would wait for each other.
 #[test]
 fn pageable_memory_is_read_with_no_lock_held() {
     within_a_minute(|| {

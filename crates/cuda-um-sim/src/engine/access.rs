@@ -1,120 +1,124 @@
-//! What a kernel may touch, and what its touch does.
+//! Accesses of memory by kernels.
 
 use std::time::Duration;
 
-use super::allocation::Attach;
-use super::memory::Memory;
-use super::page::Processor;
-use super::registered::{READ_ONLY, Registered};
-use super::state::{Machine, State};
-use crate::check::Misuse;
+use super::core::Core;
+use super::kernel_memory::{Access, KernelMemory, Launch, Request};
+use super::managed::{Attach, Processor};
+use super::memory::{Memory, READ_ONLY};
+use super::state::State;
+use crate::misuse::Misuse;
 
-/// Which launch touches memory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Launch {
-    pub(crate) device: usize,
-    pub(crate) stream: usize,
-    /// When it was enqueued, as `State::handle` counts.
-    pub(crate) enqueued: usize,
-    /// When it touches what it touches next, on the virtual clock.
-    pub(crate) now: Duration,
-}
+impl KernelMemory for Core {
+    fn access(&self, launch: Launch, request: &Request) -> Result<Access, &'static str> {
+        self.state.lock().kernel_access(launch, request)
+    }
 
-/// A range that a kernel may touch.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Access {
-    /// Where its bytes are read and written.
-    pub(crate) view: usize,
-    pub(crate) cost: Duration,
-    pub(crate) remote_bytes: u64,
+    fn is_inherited(&self) -> bool {
+        self.is_inherited()
+    }
 }
 
 impl State {
-    /// A kernel touches a range; the error says why it may not. `system`: it is vouched for, also if the simulator does not know it.
-    pub(crate) fn kernel_access(
-        &mut self,
-        machine: &Machine,
-        launch: Launch,
-        address: usize,
-        bytes: usize,
-        write: bool,
-        system: bool,
-    ) -> Result<Access, &'static str> {
-        let Launch { device, stream, .. } = launch;
-        let Ok(span) = self.find(machine, address, bytes) else {
-            return Err(if self.was_freed(address) {
+    /// A kernel accesses a range; the error says why it may not.
+    fn kernel_access(&mut self, launch: Launch, request: &Request) -> Result<Access, &'static str> {
+        let &Request { address, bytes, .. } = request;
+        let Ok(span) = self.memory.find(address, bytes) else {
+            return Err(if self.memory.was_freed(address) {
                 "it was freed"
             } else {
                 "it is not inside one allocation"
             });
         };
-        // What was enqueued before the free may run while the free waits for its turn.
-        let freeing = self.holding(address).and_then(|found| found.freeing);
-        if freeing.is_some_and(|freed| freed < launch.enqueued) {
-            self.misuse.push(Misuse::UseAfterFree { address });
+        // A kernel that was enqueued before the free may run while the free waits for its turn.
+        let holding = self.memory.holding(address);
+        let freeing = holding.and_then(|allocation| allocation.freeing);
+        if freeing.is_some_and(|freeing| freeing < launch.number) {
+            self.misuse.report(Misuse::UseAfterFree { address });
         }
-        let mut access = Access {
+        let over_link = |remote_bytes| Access {
             view: span.view,
-            cost: Duration::ZERO,
-            remote_bytes: 0,
+            time: Duration::ZERO,
+            remote_bytes,
         };
-        match span.memory {
-            Memory::Device(owner)
-                if self.device_reaches(device, owner) || self.pool_allows(device, address) =>
-            {
-                if owner != device {
-                    access.remote_bytes = bytes as u64;
-                }
-            }
-            Memory::Device(_) => {
-                return Err("it is another device's, and peer access is not enabled");
+        let access = match span.memory {
+            Memory::Device(owner) => {
+                self.check_device_access(launch.device, owner, address)?;
+                let remote = owner != launch.device;
+                over_link(if remote { bytes as u64 } else { 0 })
             }
             Memory::Pinned => {
-                let read_only = |registered: Registered| registered.flags & READ_ONLY != 0;
-                if write
-                    && self
-                        .registration(address)
-                        .is_some_and(|(_, at)| read_only(at))
-                {
-                    return Err("it is registered as read-only");
-                }
-                access.remote_bytes = bytes as u64;
+                self.check_pinned_access(request)?;
+                over_link(bytes as u64)
             }
-            Memory::Pageable if !machine.profile.pageable_memory_access => {
-                return Err("it is pageable host memory");
+            Memory::Pageable => {
+                self.check_pageable_access(request)?;
+                over_link(bytes as u64)
             }
-            Memory::Pageable if !system => {
-                return Err("the simulator does not know it: see `LaunchContext::system_slice`");
-            }
-            Memory::Pageable => access.remote_bytes = bytes as u64,
             Memory::Managed(base) => {
-                let attach = self
-                    .managed(base)
-                    .map_or(Attach::Global, |(managed, _)| managed.attach);
-                let refused = match attach {
-                    Attach::Global => false,
-                    Attach::Host => !machine.concurrent,
-                    Attach::Single(only) => !machine.concurrent && only != stream,
-                };
-                if refused {
-                    return Err("it is attached to the host or to another stream");
+                self.check_attachment(launch.stream, base)?;
+                let pages = self.memory.pages_of(base, &span);
+                self.records.activity.now = launch.now;
+                let processor = Processor::device(launch.device);
+                let price = self.uvm().touch(processor, base, pages, request.write);
+                Access {
+                    view: span.view,
+                    time: price.time,
+                    remote_bytes: price.remote_bytes,
                 }
-                let pages = self.pages_of(base, &span);
-                self.activity.now = launch.now;
-                let touch = self.touch(machine, Processor::device(device), base, pages, write);
-                access.cost = touch.cost;
-                access.remote_bytes = touch.remote_bytes;
             }
-        }
-        self.touched
-            .push((launch.enqueued, address..address + bytes));
+        };
+        self.memory.add_use(launch.number, address, bytes);
         Ok(access)
     }
 
-    /// Whether memory is of a pool that this device may use.
-    fn pool_allows(&self, device: usize, address: usize) -> bool {
-        let pool = self.holding(address).and_then(|allocation| allocation.pool);
-        pool.and_then(|pool| self.pools.get(&pool))
-            .is_some_and(|pool| pool.accessible_from(device))
+    fn check_device_access(
+        &self,
+        device: usize,
+        owner: usize,
+        address: usize,
+    ) -> Result<(), &'static str> {
+        let holding = self.memory.holding(address);
+        let pool = holding.and_then(|allocation| allocation.pool);
+        let allowed = self.devices.reaches(device, owner)
+            || pool.is_some_and(|pool| self.pools.allows(pool, device));
+        match allowed {
+            true => Ok(()),
+            false => Err("it is the memory of another device, and peer access is not enabled"),
+        }
+    }
+
+    fn check_pinned_access(&self, request: &Request) -> Result<(), &'static str> {
+        let registered = self.memory.registered.holding(request.address);
+        let read_only = registered.is_some_and(|(_, at)| at.flags & READ_ONLY != 0);
+        if request.write && read_only {
+            return Err("it is registered as read-only");
+        }
+        Ok(())
+    }
+
+    fn check_pageable_access(&self, request: &Request) -> Result<(), &'static str> {
+        if !self.machine.profile.pageable_memory_access {
+            return Err("it is pageable host memory");
+        }
+        if !request.system {
+            return Err(
+                "it is neither allocated by the simulator nor registered: see `LaunchContext::system_slice`",
+            );
+        }
+        Ok(())
+    }
+
+    /// Without page faults, a kernel may use only managed memory that is attached to its stream or to all.
+    fn check_attachment(&self, stream: usize, base: usize) -> Result<(), &'static str> {
+        let refused = match self.managed.get(base).map(|managed| managed.attach) {
+            Some(Attach::Global) | None => false,
+            Some(Attach::Host) => !self.machine.concurrent,
+            Some(Attach::Single(only)) => !self.machine.concurrent && only != stream,
+        };
+        if refused {
+            return Err("it is attached to the host or to another stream");
+        }
+        Ok(())
     }
 }

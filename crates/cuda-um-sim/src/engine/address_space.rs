@@ -1,8 +1,8 @@
 //! The memory itself: one memory file, mapped twice.
 //!
-//! The host view is what callers get; its pages are inaccessible while the host may not touch them. The device view is
-//! always readable and writable; copies and twins use it, so the simulator never faults on its own memory.
-// Mapping, protecting and punching memory is system calls.
+//! Pointers that callers get are addresses of the host view; its pages are inaccessible while the host may not touch them. The device view is
+//! always readable and writable; copies and CPU references use it, so the simulator never faults on its own memory.
+// Memory is mapped, protected and punched by system calls.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -14,10 +14,15 @@ use super::foreign::event;
 /// Bytes of a CPU page.
 pub(crate) const PAGE: usize = 4096;
 
-/// What the views begin at a multiple of, since the driver moves managed memory by blocks of that size.
+/// The views begin at multiples of this: the driver moves managed memory by blocks of that size.
 const ALIGN: usize = 2 << 20;
 
-/// What the host may do with a page of its view.
+/// The pattern of undefined memory; as `f32` it is a NaN.
+const POISON: u8 = 0xff;
+/// The largest range that is filled with it.
+const POISONED_UP_TO: usize = 1 << 20;
+
+/// The host's access to a page of its view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HostAccess {
     /// Any touch faults.
@@ -87,10 +92,10 @@ impl AddressSpace {
         address - self.host + self.device
     }
 
-    /// Sets what the host may do with the pages of `range` (page-aligned addresses of the host view).
+    /// Sets the host's access to the pages of `range` (page-aligned addresses of the host view).
     ///
-    /// The kernel limits the number of differently protected pieces of a process (`vm.max_map_count`); past it the
-    /// change is refused, and the pages stay as accessible as they were.
+    /// The kernel limits the number of differently protected pieces of a process (`vm.max_map_count`). Beyond the limit it refuses the
+    /// change, and the access stays as it was; the result is then `false`.
     pub(crate) fn protect(&self, range: Range<usize>, access: HostAccess) -> bool {
         debug_assert!(range.start.is_multiple_of(PAGE) && range.end.is_multiple_of(PAGE));
         debug_assert!(self.contains(range.start) && range.end <= self.host + self.len);
@@ -131,11 +136,19 @@ impl AddressSpace {
         }
     }
 
+    /// Fills `range`, whose contents are undefined, with a pattern, so that a program does not take it for zeroed. A large range stays
+    /// as it is.
+    pub(crate) fn poison(&self, range: Range<usize>) {
+        if range.len() <= POISONED_UP_TO {
+            self.fill(range, POISON);
+        }
+    }
+
     /// Fills `range` with one byte, through the device view.
-    pub(crate) fn fill(&self, range: Range<usize>, byte: u8) {
+    fn fill(&self, range: Range<usize>, byte: u8) {
         debug_assert!(self.contains(range.start) && range.end <= self.host + self.len);
         let device = self.device_address(range.start) as *mut u8;
-        // SAFETY: the device view of the range is mapped readable and writable while this value lives; only fresh or
+        // SAFETY: the device view of the range is mapped readable and writable while this value exists; only fresh or
         // discarded memory is filled, so nothing else reads or writes it.
         unsafe { std::ptr::write_bytes(device, byte, range.len()) };
     }
@@ -148,7 +161,7 @@ impl Drop for AddressSpace {
     }
 }
 
-/// Maps the file at a multiple of [`ALIGN`], wherever else the kernel would put it.
+/// Maps the file at a multiple of [`ALIGN`].
 fn map(file: &OwnedFd, len: usize, protection: i32) -> io::Result<usize> {
     let mmap = |at: usize, len, protection, flags, file| {
         // SAFETY: without MAP_FIXED, a fresh mapping disturbs no memory of this process; with it (below), it replaces one that this
@@ -181,7 +194,7 @@ fn map(file: &OwnedFd, len: usize, protection: i32) -> io::Result<usize> {
         unmap(address, len);
         return Err(error);
     }
-    // A child of fork does not inherit managed memory (so behaves the driver), and a core dump need not hold it.
+    // As with the real driver, a child of fork does not inherit managed memory. A core dump need not hold it.
     for advice in [libc::MADV_DONTFORK, libc::MADV_DONTDUMP] {
         // SAFETY: the range was mapped just now; neither advice changes its contents.
         let _ = unsafe { libc::madvise(address as *mut libc::c_void, len, advice) };
@@ -190,7 +203,7 @@ fn map(file: &OwnedFd, len: usize, protection: i32) -> io::Result<usize> {
 }
 
 fn unmap(address: usize, len: usize) {
-    // SAFETY: the range was mapped by `map`, nobody uses it, and it is unmapped once.
+    // SAFETY: the range was mapped by `map`, nothing uses it, and it is unmapped once.
     let _ = unsafe { libc::munmap(address as *mut libc::c_void, len) };
 }
 
@@ -214,7 +227,7 @@ mod tests {
         let page = space.base() + PAGE * 3;
         space.fill(page..page + PAGE, 0x5a);
         assert!(space.protect(page..page + PAGE, HostAccess::Read));
-        // SAFETY: the page was just made readable in the host view, and nobody writes it.
+        // SAFETY: the page was just made readable in the host view, and nothing writes it.
         assert_eq!(unsafe { *(page as *const u8) }, 0x5a);
         space.discard(page..page + PAGE);
         // SAFETY: as above.

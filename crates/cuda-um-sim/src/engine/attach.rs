@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::allocation::Attach;
 use super::core::Core;
+use super::managed::Attach;
 use super::state::State;
 use super::stream::Stream;
 
 impl State {
-    /// Changes who may touch an allocation, when the stream gets there.
+    /// Enqueues a change of the work that may touch an allocation.
     pub(crate) fn attach(
         &mut self,
         core: &Arc<Core>,
@@ -16,22 +16,17 @@ impl State {
         base: usize,
         attach: Attach,
     ) {
-        self.now += core.machine.cost.enqueue;
-        let allocation = self.named(base);
-        let work = Box::new(move |core: &Arc<Core>, start| {
+        self.now += self.machine.cost.enqueue;
+        let id = self.memory.enqueued_id(base);
+        let core = core.clone();
+        self.enqueue(stream, move |start| {
             let mut state = core.state.lock();
-            if !state.is_still(allocation, base) {
-                return start;
-            }
-            if let Some(managed) = state
-                .allocations
-                .get_mut(&base)
-                .and_then(|allocation| allocation.managed_mut())
+            if state.memory.is_still(id, base)
+                && let Some(managed) = state.managed.get_mut(base)
             {
                 managed.attach = attach;
             }
             start
         });
-        self.enqueue(core, stream, Vec::new(), work);
     }
 }

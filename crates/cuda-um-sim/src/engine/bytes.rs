@@ -1,5 +1,5 @@
-//! Copying and setting bytes, through device views or in memory of the caller.
-// Raw memory is what a copy engine works on.
+//! Copies and sets bytes, through device views or in memory of the caller.
+// A copy engine works on raw memory.
 #![allow(unsafe_code)]
 
 /// Copies `bytes` bytes; both ranges must be valid for as long as the copy runs.

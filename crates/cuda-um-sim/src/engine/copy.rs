@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use super::bytes;
 use super::core::Core;
+use super::managed::{HOST, Processor};
 use super::memory::{Memory, Span};
-use super::page::{HOST, Processor};
-use super::state::{Machine, State};
+use super::state::State;
 use super::status::Code;
 use super::stream::{Completion, Stream};
 use super::thread_sanitizer::device_touches;
 use cuda_um_cost::at_rate;
 
-/// Copies from or to pageable memory of this size and above go through the driver's own pinned memory.
+/// Copies of this size and above between pageable memory and a device go through the driver's own pinned memory.
 const STAGED_FROM: usize = 64 << 10;
 
 /// `cudaMemcpyKind`.
@@ -40,6 +40,7 @@ impl Direction {
         })
     }
 
+    /// Whether the source and the destination are on a device; `None` if the caller leaves it open.
     fn device_ends(self) -> Option<(bool, bool)> {
         match self {
             Direction::HostToHost => Some((false, false)),
@@ -51,7 +52,7 @@ impl Direction {
     }
 }
 
-/// Where one end of a copy is when it runs.
+/// The kind of memory that holds one end of a copy when it runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Device,
@@ -80,30 +81,97 @@ impl Copy {
         unsafe { bytes::copy(staged.as_mut_ptr() as usize, self.from.view, staged.len()) };
         self.staged = Some(staged);
     }
+
+    /// Runs the copy on a stream of `device`; returns its end.
+    fn run(self, core: &Core, device: usize, number: usize, start: Duration) -> Duration {
+        let Copy {
+            from,
+            to,
+            direction,
+            staged,
+        } = self;
+        let end = {
+            let mut state = core.state.lock();
+            if !state.begin_work(number, &[from, to]) {
+                return start;
+            }
+            state.populate_target(device, &to, direction);
+            let ends = [state.end_of(&from), state.end_of(&to)];
+            let cost = state.count_copy(&from, &to, ends);
+            let outwards = ends[0] == End::Device;
+            state.devices[device].take_link(outwards, start, cost)
+        };
+        let source = match &staged {
+            Some(staged) => staged.as_ptr() as usize,
+            None => {
+                device_touches(from.address, from.bytes, false);
+                from.view
+            }
+        };
+        device_touches(to.address, to.bytes, true);
+        // SAFETY: both ranges, of the same size, were checked against their allocations, whose device views stay mapped while the
+        // simulator exists. For ranges outside them the caller of the CUDA function vouches: it must keep them until the copy has run.
+        unsafe { bytes::copy(to.view, source, to.bytes) };
+        core.state.lock().memory.end_use(number);
+        end
+    }
+}
+
+/// A memset that was checked.
+#[derive(Clone, Copy)]
+struct Set {
+    to: Span,
+    value: u32,
+    width: usize,
+    count: usize,
+}
+
+impl Set {
+    /// Runs the memset on a stream of `device`; returns its end.
+    fn run(self, core: &Core, device: usize, number: usize, start: Duration) -> Duration {
+        let Set {
+            to,
+            value,
+            width,
+            count,
+        } = self;
+        let cost = {
+            let mut state = core.state.lock();
+            if !state.begin_work(number, &[to]) {
+                return start;
+            }
+            state.price_set(device, &to, start)
+        };
+        device_touches(to.address, to.bytes, true);
+        // SAFETY: the range was checked against its allocation, whose device view stays mapped while the simulator exists, or the caller of
+        // the CUDA function vouches for it.
+        unsafe { bytes::set(to.view, value, width, count) };
+        core.state.lock().memory.end_use(number);
+        start + cost
+    }
 }
 
 /// A copy or a memset that was checked and enqueued.
 pub(crate) struct Enqueued {
     pub(crate) done: Arc<Completion>,
-    /// The caller may not go on before it has run: it writes pageable memory.
+    /// It writes host memory, so a synchronous call waits for it.
     pub(crate) blocks: bool,
 }
 
 impl State {
     /// Checks a copy.
     pub(crate) fn check_copy(
-        &mut self,
-        machine: &Machine,
+        &self,
         to: usize,
         from: usize,
         count: usize,
         direction: Direction,
     ) -> Result<Copy, Code> {
-        let to = self.find(machine, to, count)?;
-        let from = self.find(machine, from, count)?;
+        let to = self.memory.find(to, count)?;
+        let from = self.memory.find(from, count)?;
         if let Some((from_device, to_device)) = direction.device_ends() {
-            self.check_end(machine, &from, from_device)?;
-            self.check_end(machine, &to, to_device)?;
+            self.check_end(&from, from_device)?;
+            self.check_end(&to, to_device)?;
         }
         Ok(Copy {
             from,
@@ -113,53 +181,10 @@ impl State {
         })
     }
 
-    /// Enqueues a copy that was checked; pageable destinations make the caller wait.
-    pub(crate) fn copy(&mut self, core: &Arc<Core>, stream: &Arc<Stream>, copy: Copy) -> Enqueued {
-        let Copy {
-            from,
-            to,
-            direction,
-            staged,
-        } = copy;
-        self.names(&from);
-        self.names(&to);
-        self.now += core.machine.cost.enqueue;
-        let (device, number) = (stream.device, self.handle());
-        let work = Box::new(move |core: &Arc<Core>, start: Duration| {
-            let end = {
-                let mut state = core.state.lock();
-                if !state.begin_touches(number, &[from, to]) {
-                    return start;
-                }
-                let cost = state.price_copy(&core.machine, device, &from, &to, direction);
-                let outwards = state.end_of(&from) == End::Device;
-                state.take_link(device, outwards, start, cost)
-            };
-            let source = staged
-                .as_ref()
-                .map_or(from.view, |staged| staged.as_ptr() as usize);
-            if staged.is_none() {
-                device_touches(from.address, from.bytes, false);
-            }
-            device_touches(to.address, to.bytes, true);
-            // SAFETY: both ranges, of the same size, were checked against their allocations, whose device views stay mapped while the
-            // simulator lives; ranges outside them are vouched for by the caller of the CUDA function, who must keep
-            // them until the copy has run.
-            unsafe { bytes::copy(to.view, source, to.bytes) };
-            core.state.lock().end_touches(number);
-            end
-        });
-        let done = self.enqueue(core, stream, Vec::new(), work);
-        Enqueued {
-            done,
-            blocks: to.memory == Memory::Pageable,
-        }
-    }
-
-    /// An end that the caller says is on a device must not be pageable, and one on the host must not be a device's.
-    fn check_end(&self, machine: &Machine, end: &Span, device: bool) -> Result<(), Code> {
+    /// Checks an end against the direction: an end on a device must not be pageable memory, and one on the host must not be device memory.
+    fn check_end(&self, end: &Span, device: bool) -> Result<(), Code> {
         let wrong = match end.memory {
-            Memory::Pageable => device && !machine.profile.pageable_memory_access,
+            Memory::Pageable => device && !self.machine.profile.pageable_memory_access,
             Memory::Device(_) => !device,
             Memory::Managed(_) | Memory::Pinned => false,
         };
@@ -170,73 +195,74 @@ impl State {
         }
     }
 
-    /// Places fresh managed pages, counts the copy, and says what it costs.
-    fn price_copy(
-        &mut self,
-        machine: &Machine,
-        device: usize,
-        from: &Span,
-        to: &Span,
-        direction: Direction,
-    ) -> Duration {
+    /// Enqueues a copy that was checked. The caller waits if the destination is pageable.
+    pub(crate) fn copy(&mut self, core: &Arc<Core>, stream: &Arc<Stream>, copy: Copy) -> Enqueued {
+        self.memory.check_enqueued(&copy.from);
+        self.memory.check_enqueued(&copy.to);
+        self.now += self.machine.cost.enqueue;
+        let blocks = copy.to.memory == Memory::Pageable;
+        let (core, device, number) = (core.clone(), stream.device, self.handles.fresh());
+        let done = self.enqueue(stream, move |start| copy.run(&core, device, number, start));
+        Enqueued { done, blocks }
+    }
+
+    /// Work begins and uses `spans`. Returns false if one of them was freed: the context is then poisoned.
+    fn begin_work(&mut self, number: usize, spans: &[Span]) -> bool {
+        let begun = self.memory.begin_use(number, spans);
+        if !begun {
+            self.context.set_poison(Code::ILLEGAL_ADDRESS);
+        }
+        begun
+    }
+
+    /// Populates the managed pages that a copy is the first to touch, and ends their duplicates.
+    fn populate_target(&mut self, device: usize, to: &Span, direction: Direction) {
+        let Memory::Managed(base) = to.memory else {
+            return;
+        };
+        if to.bytes == 0 {
+            return;
+        }
+        let pages = self.memory.pages_of(base, to);
+        let on_host = matches!(direction, Direction::DeviceToHost | Direction::HostToHost);
+        let home = if on_host || !self.machine.concurrent {
+            HOST
+        } else {
+            Processor::device(device)
+        };
+        let mut uvm = self.uvm();
+        uvm.populate(home, base, &pages);
+        uvm.collapse(base, &pages);
+    }
+
+    /// Counts a copy; returns the time that it takes.
+    fn count_copy(&mut self, from: &Span, to: &Span, ends: [End; 2]) -> Duration {
         if to.bytes == 0 {
             return Duration::ZERO;
         }
-        if let Memory::Managed(base) = to.memory {
-            let pages = self.pages_of(base, to);
-            let on_host = matches!(direction, Direction::DeviceToHost | Direction::HostToHost);
-            let home = if on_host || !machine.concurrent {
-                HOST
-            } else {
-                Processor::device(device)
-            };
-            self.populate(machine, home, base, &pages);
-            self.collapse(machine, base, &pages);
-        }
-        let (source, target) = (self.end_of(from), self.end_of(to));
-        let (count, cost) = (to.bytes as u64, &machine.cost);
-        let counter = match (source, target) {
-            (End::Device, End::Device) => &mut self.counters.copied_device_to_device,
-            (_, End::Device) => &mut self.counters.copied_to_device,
-            (End::Device, _) => &mut self.counters.copied_to_host,
-            _ => &mut self.counters.copied_host_to_host,
-        };
-        *counter += count;
-        let rate = match (source, target) {
-            (End::Device, End::Device) => cost.device_rate,
-            (End::Pageable, _) | (_, End::Pageable) => cost.pageable_rate,
+        let (bytes, cost) = (to.bytes as u64, &self.machine.cost);
+        let counters = &mut self.records.counters;
+        *match ends {
+            [End::Device, End::Device] => &mut counters.copied_device_to_device,
+            [_, End::Device] => &mut counters.copied_to_device,
+            [End::Device, _] => &mut counters.copied_to_host,
+            _ => &mut counters.copied_host_to_host,
+        } += bytes;
+        let pageable = ends.contains(&End::Pageable);
+        let rate = match ends {
+            [End::Device, End::Device] => cost.device_rate,
+            _ if pageable => cost.pageable_rate,
             _ => cost.pinned_rate,
         };
-        let managed = [from, to].map(|span| matches!(span.memory, Memory::Managed(_)));
-        let mut time = cost.copy + at_rate(count, rate);
-        if managed.contains(&true) {
+        let mut time = cost.copy + at_rate(bytes, rate);
+        let is_managed = |span: &Span| matches!(span.memory, Memory::Managed(_));
+        if is_managed(from) || is_managed(to) {
             time += cost.copy_managed;
         }
-        let ends = [source, target];
-        if ends.contains(&End::Pageable) && ends.contains(&End::Device) && to.bytes >= STAGED_FROM {
+        if pageable && ends.contains(&End::Device) && to.bytes >= STAGED_FROM {
             time += cost.staging;
         }
         time
-    }
-
-    /// Copies and prefetches of one direction share the link; the end of the work.
-    pub(crate) fn take_link(
-        &mut self,
-        device: usize,
-        outwards: bool,
-        start: Duration,
-        cost: Duration,
-    ) -> Duration {
-        let device = &mut self.devices[device];
-        let link = if outwards {
-            &mut device.link_out
-        } else {
-            &mut device.link_in
-        };
-        let end = start.max(*link) + cost;
-        *link = end;
-        device.end = device.end.max(end);
-        end
     }
 
     fn end_of(&self, span: &Span) -> End {
@@ -245,7 +271,8 @@ impl State {
             Memory::Pinned => End::Pinned,
             Memory::Pageable => End::Pageable,
             Memory::Managed(base) => {
-                let spread = self.spread(base, &self.pages_of(base, span));
+                let pages = self.memory.pages_of(base, span);
+                let spread = self.managed.spread(base, &pages);
                 if spread.device > spread.host {
                     End::Device
                 } else {
@@ -265,69 +292,47 @@ impl State {
         width: usize,
         count: usize,
     ) -> Result<Enqueued, Code> {
-        let count_bytes = count.checked_mul(width).ok_or(Code::INVALID_VALUE)?;
-        let machine = &core.machine;
-        let to = self.find(machine, to, count_bytes)?;
-        if to.memory == Memory::Pageable
-            && count_bytes > 0
-            && !machine.profile.pageable_memory_access
-        {
+        let set = self.check_set(to, value, width, count)?;
+        self.memory.check_enqueued(&set.to);
+        self.now += self.machine.cost.enqueue;
+        let (core, device, number) = (core.clone(), stream.device, self.handles.fresh());
+        let done = self.enqueue(stream, move |start| set.run(&core, device, number, start));
+        let blocks = !matches!(set.to.memory, Memory::Device(_));
+        Ok(Enqueued { done, blocks })
+    }
+
+    fn check_set(&self, to: usize, value: u32, width: usize, count: usize) -> Result<Set, Code> {
+        let bytes = count.checked_mul(width).ok_or(Code::INVALID_VALUE)?;
+        let to = self.memory.find(to, bytes)?;
+        let pageable = to.memory == Memory::Pageable && bytes > 0;
+        if pageable && !self.machine.profile.pageable_memory_access {
             return Err(Code::INVALID_VALUE);
         }
         if !to.address.is_multiple_of(width) {
             return Err(Code::INVALID_VALUE);
         }
-        self.names(&to);
-        self.now += machine.cost.enqueue;
-        let (device, number) = (stream.device, self.handle());
-        let work = Box::new(move |core: &Arc<Core>, start: Duration| {
-            let cost = {
-                let mut state = core.state.lock();
-                if !state.begin_touches(number, &[to]) {
-                    return start;
-                }
-                state.price_set(&core.machine, device, &to, start)
-            };
-            device_touches(to.address, to.bytes, true);
-            // SAFETY: the range was checked against its allocation, whose device view stays mapped while the simulator
-            // lives, or is vouched for by the caller of the CUDA function.
-            unsafe { bytes::set(to.view, value, width, count) };
-            core.state.lock().end_touches(number);
-            start + cost
-        });
-        let done = self.enqueue(core, stream, Vec::new(), work);
-        Ok(Enqueued {
-            done,
-            blocks: matches!(
-                to.memory,
-                Memory::Pinned | Memory::Pageable | Memory::Managed(_)
-            ),
+        Ok(Set {
+            to,
+            value,
+            width,
+            count,
         })
     }
 
-    fn price_set(
-        &mut self,
-        machine: &Machine,
-        device: usize,
-        to: &Span,
-        start: Duration,
-    ) -> Duration {
-        let mut cost = machine.cost.kernel + at_rate(to.bytes as u64, machine.cost.device_rate);
+    fn price_set(&mut self, device: usize, to: &Span, start: Duration) -> Duration {
+        let cost = &self.machine.cost;
+        let mut time = cost.kernel + at_rate(to.bytes as u64, cost.device_rate);
         if let Memory::Managed(base) = to.memory
             && to.bytes > 0
         {
             // A memset runs on the device: it faults like a kernel that writes.
-            self.activity.now = start;
-            let touch = self.touch(
-                machine,
-                Processor::device(device),
-                base,
-                self.pages_of(base, to),
-                true,
-            );
-            cost += touch.cost + machine.over_link(touch.remote_bytes);
+            self.records.activity.now = start;
+            let pages = self.memory.pages_of(base, to);
+            let processor = Processor::device(device);
+            let price = self.uvm().touch(processor, base, pages, true);
+            time += price.time + self.machine.over_link(price.remote_bytes);
         }
-        self.counters.set_bytes += to.bytes as u64;
-        cost
+        self.records.counters.set_bytes += to.bytes as u64;
+        time
     }
 }

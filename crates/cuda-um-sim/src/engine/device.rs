@@ -1,9 +1,107 @@
-//! Devices: memory in use, peers, attributes.
+//! Devices: memory in use, peers, links, times.
 
-use super::state::{Machine, State};
+use std::collections::BTreeSet;
+use std::ops::{Index, IndexMut};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::machine::Machine;
 use super::status::Code;
+use crate::preset::Profile;
 
-impl State {
+/// One device.
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub(crate) total_bytes: u64,
+    reserved_bytes: u64,
+    /// Bytes of device allocations and of the reserves of pools.
+    pub(crate) explicit_bytes: u64,
+    /// Bytes of managed pages that are resident here.
+    pub(crate) managed_bytes: u64,
+    /// Devices whose memory this one reaches.
+    pub(crate) peers: BTreeSet<usize>,
+    pub(crate) default_pool: usize,
+    pub(crate) pool: usize,
+    /// End of the last work, on the virtual clock.
+    pub(crate) end: Duration,
+    /// When the link is free again, in each direction.
+    link_in: Duration,
+    link_out: Duration,
+}
+
+impl Device {
+    fn new(profile: &Profile) -> Device {
+        Device {
+            total_bytes: profile.total_memory_bytes,
+            reserved_bytes: profile
+                .reserved_memory_bytes
+                .min(profile.total_memory_bytes / 8),
+            explicit_bytes: 0,
+            managed_bytes: 0,
+            peers: BTreeSet::new(),
+            default_pool: 0,
+            pool: 0,
+            end: Duration::ZERO,
+            link_in: Duration::ZERO,
+            link_out: Duration::ZERO,
+        }
+    }
+
+    /// Bytes that are not in use.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.total_bytes
+            .saturating_sub(self.reserved_bytes + self.explicit_bytes + self.managed_bytes)
+    }
+
+    /// The device has worked until `end`.
+    pub(crate) fn worked_until(&mut self, end: Duration) {
+        self.end = self.end.max(end);
+    }
+
+    /// Reserves one direction of the link for `cost` from `start` on, or from when it is free: copies and prefetches of one direction
+    /// share it. Returns when the work ends.
+    pub(crate) fn take_link(
+        &mut self,
+        outwards: bool,
+        start: Duration,
+        cost: Duration,
+    ) -> Duration {
+        let link = if outwards {
+            &mut self.link_out
+        } else {
+            &mut self.link_in
+        };
+        let end = start.max(*link) + cost;
+        *link = end;
+        self.worked_until(end);
+        end
+    }
+}
+
+/// The devices of one simulator, by ordinal.
+pub(crate) struct Devices {
+    machine: Arc<Machine>,
+    devices: Vec<Device>,
+}
+
+impl Devices {
+    pub(crate) fn new(machine: Arc<Machine>, count: usize) -> Devices {
+        let devices = (0..count).map(|_| Device::new(&machine.profile)).collect();
+        Devices { machine, devices }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.devices.len()
+    }
+
+    pub(crate) fn get(&self, ordinal: usize) -> Option<&Device> {
+        self.devices.get(ordinal)
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Device> {
+        self.devices.iter_mut()
+    }
+
     /// Checks a device ordinal.
     pub(crate) fn ordinal(&self, ordinal: i32) -> Result<usize, Code> {
         usize::try_from(ordinal)
@@ -13,26 +111,21 @@ impl State {
     }
 
     /// Lets `from` reach the memory of `to`.
-    pub(crate) fn enable_peer(
-        &mut self,
-        machine: &Machine,
-        from: usize,
-        to: usize,
-    ) -> Result<(), Code> {
-        // No device is a peer of its own: measured with CUDA 13.0 on two H200s.
-        if from == to || !machine.profile.peers {
+    pub(crate) fn enable_peer(&mut self, from: usize, to: usize) -> Result<(), Code> {
+        // A device is not a peer of itself: measured with CUDA 13.0 on two H200s.
+        if from == to || !self.machine.profile.peers {
             return Err(Code::PEER_ACCESS_UNSUPPORTED);
         }
-        if self.devices[from].peers.insert(to) {
+        if self[from].peers.insert(to) {
             Ok(())
         } else {
             Err(Code::PEER_ACCESS_ALREADY_ENABLED)
         }
     }
 
-    /// Undoes [`State::enable_peer`].
+    /// Undoes [`enable_peer`](Self::enable_peer).
     pub(crate) fn disable_peer(&mut self, from: usize, to: usize) -> Result<(), Code> {
-        if self.devices[from].peers.remove(&to) {
+        if self[from].peers.remove(&to) {
             Ok(())
         } else {
             Err(Code::PEER_ACCESS_NOT_ENABLED)
@@ -40,70 +133,21 @@ impl State {
     }
 
     /// Whether a kernel on `device` reaches the memory of `owner`.
-    pub(crate) fn device_reaches(&self, device: usize, owner: usize) -> bool {
-        device == owner || self.devices[device].peers.contains(&owner)
+    pub(crate) fn reaches(&self, device: usize, owner: usize) -> bool {
+        device == owner || self[device].peers.contains(&owner)
     }
 }
 
-impl Machine {
-    /// A device attribute by its stable number.
-    pub(crate) fn attribute(&self, attribute: i32, ordinal: usize) -> Result<i32, Code> {
-        let profile = &self.profile;
-        let flag = i32::from;
-        Ok(match attribute {
-            1 => 1024,                                                // maxThreadsPerBlock
-            2 | 3 => 1024,                                            // maxBlockDimX, Y
-            4 => 64,                                                  // maxBlockDimZ
-            5 => i32::MAX,                                            // maxGridDimX
-            6 | 7 => 65_535,                                          // maxGridDimY, Z
-            8 => profile.shared_bytes_per_block as i32,               // maxSharedMemoryPerBlock
-            9 => 65_536,                                              // totalConstantMemory
-            10 => 32,                                                 // warpSize
-            12 => 65_536,                                             // maxRegistersPerBlock
-            13 => 1_500_000,                                          // clockRate
-            15 => 1,                                                  // gpuOverlap
-            16 => profile.multiprocessors as i32,                     // multiProcessorCount
-            17 => 0,                                                  // kernelExecTimeout
-            18 => flag(profile.integrated),                           // integrated
-            19 => 1,                                                  // canMapHostMemory
-            20 => 0,                                                  // computeMode
-            31 => 1,                                                  // concurrentKernels
-            33 => 1 + ordinal as i32,                                 // pciBusId
-            34 | 50 => 0,                                             // pciDeviceId, pciDomainId
-            35 => 0,                                                  // tccDriver
-            36 => 2_600_000,                                          // memoryClockRate
-            37 => 5120,                                               // globalMemoryBusWidth
-            38 => 50 << 20,                                           // l2CacheSize
-            39 => profile.threads_per_multiprocessor as i32,          // maxThreadsPerMultiProcessor
-            40 => 2,                                                  // asyncEngineCount
-            41 => 1,                                                  // unifiedAddressing
-            75 => profile.compute_capability.0 as i32,                // computeCapabilityMajor
-            76 => profile.compute_capability.1 as i32,                // computeCapabilityMinor
-            78 => 1,                                                  // streamPrioritiesSupported
-            81 => profile.shared_bytes_per_block_optin as i32 + 1024, // maxSharedMemoryPerMultiprocessor
-            82 => 65_536,                               // maxRegistersPerMultiprocessor
-            83 => 1,                                    // managedMemory
-            84 => 0,                                    // isMultiGpuBoard
-            86 => 1,                                    // hostNativeAtomicSupported
-            88 => flag(profile.pageable_memory_access), // pageableMemoryAccess
-            89 => flag(profile.concurrent_managed_access), // concurrentManagedAccess
-            90 => 1,                                    // computePreemptionSupported
-            91 => 1,                                    // canUseHostPointerForRegisteredMem
-            95 => 1,                                    // cooperativeLaunch
-            97 => profile.shared_bytes_per_block_optin as i32, // maxSharedMemoryPerBlockOptin
-            99 => 1,                                    // hostRegisterSupported
-            100 => flag(profile.direct_host_access),    // pageableMemoryAccessUsesHostPageTables
-            101 => flag(profile.direct_host_access),    // directManagedMemAccessFromHost
-            106 => 32,                                  // maxBlocksPerMultiprocessor
-            113 => 1,                                   // hostRegisterReadOnlySupported
-            115 => flag(profile.memory_pools),          // memoryPoolsSupported
-            134 if self.cuda.number() >= 12_020 => 0,   // hostNumaId
-            _ => return Err(Code::INVALID_VALUE),
-        })
-    }
+impl Index<usize> for Devices {
+    type Output = Device;
 
-    /// Whether batch prefetch, discard and managed pools are there: every device must fault.
-    pub(crate) fn batch_calls(&self) -> bool {
-        self.concurrent
+    fn index(&self, ordinal: usize) -> &Device {
+        &self.devices[ordinal]
+    }
+}
+
+impl IndexMut<usize> for Devices {
+    fn index_mut(&mut self, ordinal: usize) -> &mut Device {
+        &mut self.devices[ordinal]
     }
 }

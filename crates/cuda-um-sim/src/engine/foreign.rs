@@ -1,5 +1,5 @@
-//! Code that is not the simulator's: references of kernels, `tracing` subscribers, and what their panics carry. None of it runs while a
-//! lock of the simulator is held, and none of it can unwind out of the simulator.
+//! Foreign code: CPU references of kernels, `tracing` subscribers, and the payloads of their panics. It never runs while a lock of the
+//! simulator is held, and it cannot unwind through the simulator.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -13,12 +13,12 @@ thread_local! {
     static FORBIDDEN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs foreign code. A panic of it ends here, also one of its payload's `Drop`.
+/// Runs foreign code, and catches its panic, also a panic in the `Drop` of the payload.
 pub(crate) fn contain<R>(run: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(run)).map_err(discard).ok()
 }
 
-/// Drops what a panic carried, whose `Drop` may panic in its turn: what that carries is forgotten, as it could go on for ever.
+/// Drops the payload of a panic. If its `Drop` panics, the payload of that panic is leaked, because its `Drop` could panic again.
 fn discard(payload: Box<dyn Any + Send>) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(payload);
@@ -27,11 +27,11 @@ fn discard(payload: Box<dyn Any + Send>) {
 
 /// Keeps an event for `tracing` until [`send_events`].
 pub(crate) fn event(event: impl FnOnce() + 'static) {
-    // A thread that is being torn down has no place for it.
+    // A thread that is ending has no list any more: the event is lost.
     let _ = EVENTS.try_with(|events| events.borrow_mut().push(Box::new(event)));
 }
 
-/// Sends what this thread has kept; the caller holds no lock.
+/// Sends the events that this thread has kept. The caller holds no lock.
 pub(crate) fn send_events() {
     let events = EVENTS.try_with(|events| std::mem::take(&mut *events.borrow_mut()));
     for event in events.unwrap_or_default() {
@@ -39,7 +39,7 @@ pub(crate) fn send_events() {
     }
 }
 
-/// Runs what CUDA allows no call of its own: a host function of a stream, or a kernel's reference.
+/// Runs code that must not call CUDA: a host function of a stream, or the CPU reference of a kernel.
 pub(crate) fn forbid_calls<R>(run: impl FnOnce() -> R) -> R {
     struct Before(bool);
     impl Drop for Before {
@@ -51,7 +51,7 @@ pub(crate) fn forbid_calls<R>(run: impl FnOnce() -> R) -> R {
     run()
 }
 
-/// Whether this thread runs such code now.
+/// Whether this thread runs code that must not call CUDA.
 pub(crate) fn calls_are_forbidden() -> bool {
     FORBIDDEN.get()
 }

@@ -1,140 +1,95 @@
-//! Modules and launches.
+//! Launches of kernels.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::access::Launch;
-use super::allocation::{Allocation, Attach};
 use super::core::Core;
 use super::foreign::{contain, event, forbid_calls};
-use super::module::{Function, LaunchShape, Module, Pending};
-use super::page::Processor;
-use super::state::{Machine, State};
+use super::kernel_memory::{Launch, LaunchShape};
+use super::managed::{Attach, Managed, Processor};
+use super::module::{Function, Pending};
+use super::state::State;
 use super::status::Code;
 use super::stream::{Completion, Stream};
-use crate::check::Misuse;
-use crate::kernel::{self, LaunchContext, Registered, end_child};
-use crate::ptx;
+use crate::kernel::{LaunchContext, TwinError, end_child};
+use crate::misuse::Misuse;
 use cuda_um_cost::at_rate;
 
-impl State {
-    /// Loads PTX text, as far as the played driver and device can.
-    pub(crate) fn load_module(
-        &mut self,
-        machine: &Machine,
-        device: usize,
-        text: &str,
-    ) -> Result<usize, Code> {
-        let ptx = ptx::parse(text).map_err(|error| {
-            event(move || tracing::warn!(%error, "module refused"));
-            // The driver takes text for PTX by its first directive.
-            match text.contains(".version") {
-                true => Code::INVALID_PTX,
-                false => Code::INVALID_KERNEL_IMAGE,
-            }
-        })?;
-        if ptx.version > machine.cuda.ptx_isa() {
-            let (isa, newest) = (ptx.version, machine.cuda.ptx_isa());
-            event(move || tracing::warn!(?isa, ?newest, "module refused: its PTX ISA is too new"));
-            return Err(Code::UNSUPPORTED_PTX_VERSION);
-        }
-        let (major, minor) = machine.profile.compute_capability;
-        if ptx.target > major * 10 + minor {
-            let (target, device) = (ptx.target, major * 10 + minor);
-            event(move || {
-                tracing::warn!(
-                    target = target,
-                    device,
-                    "module refused: made for a newer device"
-                )
-            });
-            return Err(Code::NO_KERNEL_IMAGE_FOR_DEVICE);
-        }
-        let handle = self.handle();
-        self.modules.insert(
-            handle,
-            Arc::new(Module {
-                device,
-                ptx,
-                functions: parking_lot::Mutex::default(),
-                launches: AtomicUsize::new(0),
-            }),
-        );
-        Ok(handle)
-    }
+/// A launch that was checked.
+struct Kernel {
+    function: Arc<Function>,
+    launch: Launch,
+    shape: LaunchShape,
+    /// The bytes of each argument.
+    parameters: Vec<Vec<u8>>,
+    /// The launch's number for CUPTI.
+    number: u32,
+    _pending: Pending,
+}
 
-    /// `cuModuleUnload`. CUDA promises no wait for the module's kernels: a launch that has not ended is a misuse, and runs on here.
-    pub(crate) fn unload_module(&mut self, handle: usize) -> Result<(), Code> {
-        let module = self
-            .modules
-            .remove(&handle)
-            .ok_or(Code::INVALID_RESOURCE_HANDLE)?;
-        let launches = module.launches.load(Ordering::Acquire);
-        if launches > 0 {
-            self.misuse.push(Misuse::ModuleUnloadedInUse { launches });
-        }
-        for function in module.functions.lock().iter() {
-            self.functions.remove(function);
-        }
-        Ok(())
-    }
+/// The failure of a kernel.
+struct Failure {
+    code: Code,
+    text: String,
+}
 
-    /// A kernel by name; one without a twin cannot run here and is refused.
-    pub(crate) fn module_function(
-        &mut self,
-        machine: &Machine,
-        handle: usize,
-        name: &str,
-    ) -> Result<usize, Code> {
-        let module = self
-            .modules
-            .get(&handle)
-            .cloned()
-            .ok_or(Code::INVALID_RESOURCE_HANDLE)?;
-        let entry = module
-            .ptx
-            .entries
-            .iter()
-            .find(|entry| entry.name == name)
-            .ok_or(Code::SYMBOL_NOT_FOUND)?;
-        let own = machine.twins.get(name).copied().map(Registered::One);
-        let kernel = name.to_owned();
-        let twin = match own.or_else(|| kernel::registered(name)) {
-            Some(Registered::One(twin)) => twin,
-            Some(Registered::Several) => {
-                let text =
-                    "several references are registered for this kernel: see `register_kernel`";
-                event(move || tracing::error!(kernel, "{text}"));
-                let kernel = name.to_owned();
-                self.misuse.push(Misuse::AmbiguousReference { kernel });
-                return Err(Code::NOT_SUPPORTED);
-            }
-            None => {
-                let text = "no reference is registered for this kernel: see `register_kernel`";
-                event(move || tracing::error!(kernel, "{text}"));
-                let kernel = name.to_owned();
-                self.misuse.push(Misuse::NoTwin { kernel });
-                return Err(Code::NOT_SUPPORTED);
-            }
+impl Kernel {
+    /// Runs the kernel's reference; returns the end of the kernel.
+    fn run(self, core: &Core, start: Duration) -> Duration {
+        let launch = Launch {
+            now: start,
+            ..self.launch
         };
-        let function = self.handle();
-        module.functions.lock().push(function);
-        let default = machine.profile.shared_bytes_per_block;
-        let dynamic_shared = parking_lot::Mutex::new(default.saturating_sub(entry.shared_bytes));
-        self.functions.insert(
-            function,
-            Arc::new(Function {
-                ptx_target: module.ptx.target,
-                entry: entry.clone(),
-                module,
-                twin,
-                dynamic_shared,
-            }),
-        );
-        Ok(function)
-    }
+        let mut context = LaunchContext::new(core, launch, self.shape, self.parameters);
+        let result = contain(|| forbid_calls(|| (self.function.reference)(&mut context)));
+        if core.is_inherited() {
+            end_child();
+        }
+        let cost = &core.machine.cost;
+        let memory = cost.kernel
+            + at_rate(context.local_bytes(), cost.kernel_rate)
+            + core.machine.over_link(context.remote_bytes());
+        let end = start + context.fault_time() + memory.max(context.least());
+        let failure = Failure::of(context.refused(), result);
 
+        let name = &self.function.entry.name;
+        let mut state = core.state.lock();
+        state.memory.end_use(launch.number);
+        if let Some(Failure { code, text }) = failure {
+            let (kernel, error) = (name.clone(), text.clone());
+            event(move || tracing::error!(kernel, error, "simulated kernel failed"));
+            let kernel = name.clone();
+            state.misuse.report(Misuse::KernelFault { kernel, text });
+            state.context.set_poison(code);
+        }
+        state.records.counters.kernels += 1;
+        let origin = (launch.device, launch.stream, self.number);
+        let activity = &mut state.records.activity;
+        activity.kernel(name, origin, start, end);
+        state.devices[launch.device].worked_until(end);
+        end
+    }
+}
+
+impl Failure {
+    /// The failure of a kernel, from the first access that was refused and the result of its reference: none if it panicked. A refused
+    /// access is a fault of the kernel, even if the reference ignored the error.
+    fn of(refused: Option<TwinError>, result: Option<Result<(), TwinError>>) -> Option<Failure> {
+        match (refused, result) {
+            (Some(error), _) | (None, Some(Err(error))) => Some(Failure {
+                code: error.code(),
+                text: error.to_string(),
+            }),
+            (None, Some(Ok(()))) => None,
+            (None, None) => Some(Failure {
+                code: Code::LAUNCH_FAILURE,
+                text: "its reference panicked".to_owned(),
+            }),
+        }
+    }
+}
+
+impl State {
     /// Checks and enqueues a launch; `parameters` holds the bytes of each argument.
     pub(crate) fn launch(
         &mut self,
@@ -144,122 +99,53 @@ impl State {
         shape: LaunchShape,
         parameters: Vec<Vec<u8>>,
     ) -> Result<Arc<Completion>, Code> {
-        let machine = &core.machine;
-        if function.module.device != stream.device {
+        if function.device() != stream.device {
             return Err(Code::INVALID_RESOURCE_HANDLE);
         }
         check_shape(function, shape)?;
-        self.now += machine.cost.launch;
-        if !machine.concurrent {
-            self.claim_managed(machine, stream);
+        self.now += self.machine.cost.launch;
+        if !self.machine.concurrent {
+            self.claim_managed(stream);
         }
-        let (function, device) = (function.clone(), stream.device);
-        let launch = Launch {
-            device,
-            stream: stream.handle,
-            enqueued: self.handle(),
-            now: Duration::ZERO,
+        let kernel = Kernel {
+            launch: Launch {
+                device: stream.device,
+                stream: stream.handle,
+                number: self.handles.fresh(),
+                now: Duration::ZERO,
+            },
+            shape,
+            parameters,
+            number: self.records.activity.launched(),
+            _pending: function.pending(),
+            function: function.clone(),
         };
-        let number = self.activity.launched();
-        let pending = Pending::of(&function.module);
-        let work = Box::new(move |core: &Arc<Core>, start: Duration| {
-            let _pending = pending;
-            let launch = Launch {
-                now: start,
-                ..launch
-            };
-            let mut context = LaunchContext::new(core, launch, shape, parameters);
-            let result = contain(|| forbid_calls(|| (function.twin)(&mut context)));
-            if core.is_inherited() {
-                end_child();
-            }
-            let memory = core.machine.cost.kernel
-                + at_rate(context.local_bytes(), core.machine.cost.kernel_rate)
-                + core.machine.over_link(context.remote_bytes());
-            let cost = context.cost() + memory.max(context.least());
-            // An access that was refused is the kernel's fault, whatever the reference made of the error.
-            let fault = match (context.refused(), result) {
-                (Some(error), _) | (None, Some(Err(error))) => {
-                    Some((error.code(), error.to_string()))
-                }
-                (None, Some(Ok(()))) => None,
-                (None, None) => Some((Code::LAUNCH_FAILURE, "its reference panicked".to_owned())),
-            };
-            let mut state = core.state.lock();
-            state.counters.kernels += 1;
-            state.end_touches(launch.enqueued);
-            if let Some((code, text)) = fault {
-                let (kernel, error) = (function.entry.name.clone(), text.clone());
-                event(move || tracing::error!(kernel, error, "simulated kernel failed"));
-                let kernel = function.entry.name.clone();
-                state.misuse.push(Misuse::KernelFault { kernel, text });
-                state.poison(code);
-            }
-            let origin = (device, launch.stream, number);
-            let name = &function.entry.name;
-            state.activity.kernel(name, origin, start, start + cost);
-            let device = &mut state.devices[device];
-            device.end = device.end.max(start + cost);
-            start + cost
-        });
-        let done = self.enqueue(core, stream, Vec::new(), work);
-        if !machine.concurrent {
-            self.launched.entry(stream.handle).or_default().kernel = done.seq;
-        }
-        Ok(done)
+        let core = core.clone();
+        let work = Box::new(move |start| kernel.run(&core, start));
+        Ok(self.streams.enqueue_kernel(self.now, stream, work))
     }
 
-    /// Without page faults, a launch takes every managed allocation that its stream may use along, whole.
-    fn claim_managed(&mut self, machine: &Machine, stream: &Stream) {
-        let visible =
-            |allocation: &Allocation| match allocation.managed().map(|managed| managed.attach) {
-                Some(Attach::Global) => true,
-                Some(Attach::Single(only)) => only == stream.handle,
-                Some(Attach::Host) | None => false,
-            };
-        let bases: Vec<usize> = self
-            .allocations
-            .values()
-            .filter(|allocation| visible(allocation))
-            .map(|allocation| allocation.base)
+    /// Without page faults, a launch moves every managed allocation that its stream may use to the device, whole.
+    fn claim_managed(&mut self, stream: &Stream) {
+        let visible = |managed: &Managed| match managed.attach {
+            Attach::Global => true,
+            Attach::Single(only) => only == stream.handle,
+            Attach::Host => false,
+        };
+        let claimed: Vec<_> = self
+            .managed
+            .iter()
+            .filter(|(_, managed)| visible(managed))
+            .map(|(base, managed)| (base, managed.count))
             .collect();
-        let before = self.counters.bytes_to_device;
-        self.activity.now = self.now;
-        for base in bases {
-            let count = self.managed(base).map_or(0, |(_, count)| count);
-            self.touch(
-                machine,
-                Processor::device(stream.device),
-                base,
-                0..count,
-                true,
-            );
+        let before = self.records.counters.bytes_to_device;
+        self.records.activity.now = self.now;
+        for (base, count) in claimed {
+            let processor = Processor::device(stream.device);
+            self.uvm().touch(processor, base, 0..count, true);
         }
-        let moved = self.counters.bytes_to_device - before;
-        self.now += at_rate(moved, machine.cost.pinned_rate);
-    }
-
-    /// Whether the host may touch a managed allocation now, on devices without page faults: every kernel that may use
-    /// it must have been seen to complete.
-    pub(crate) fn kernel_in_flight(&self, attach: Attach) -> bool {
-        self.launched.iter().any(|(stream, launched)| {
-            let may_use = match attach {
-                Attach::Global => true,
-                Attach::Single(only) => only == *stream,
-                Attach::Host => false,
-            };
-            may_use && launched.kernel > launched.observed
-        })
-    }
-}
-
-impl Machine {
-    /// What a kernel takes longer that reads or writes so many bytes over the link.
-    pub(crate) fn over_link(&self, bytes: u64) -> Duration {
-        match bytes {
-            0 => Duration::ZERO,
-            _ => self.cost.remote + at_rate(bytes, self.cost.remote_rate),
-        }
+        let moved = self.records.counters.bytes_to_device - before;
+        self.now += at_rate(moved, self.machine.cost.pinned_rate);
     }
 }
 
@@ -275,11 +161,8 @@ fn check_shape(function: &Function, shape: LaunchShape) -> Result<(), Code> {
     if grid.contains(&0) || block.contains(&0) || !grid_fits || !block_fits {
         return Err(Code::INVALID_VALUE);
     }
-    if function
-        .entry
-        .max_threads
-        .is_some_and(|max| threads > u64::from(max))
-    {
+    let most = function.entry.max_threads;
+    if most.is_some_and(|most| threads > u64::from(most)) {
         return Err(Code::INVALID_VALUE);
     }
     if shared_bytes > *function.dynamic_shared.lock() {

@@ -1,38 +1,37 @@
-//! The simulated machine: plain Rust, no C types. What a call does is decided here; `entry` only translates.
+//! The simulated machine, without C types: decides the effect of each call. `entry` only translates.
+//!
+//! [`State`] consists of parts, each with its own file or folder and its own methods: `memory` (addresses and allocations), `managed` (pages,
+//! and the driver that migrates them), `device`, `pool`, `stream`, `module`, `records`. A call that changes several parts is a method of
+//! `State`, in a file named after the call: `allocate`, `copy`, `prefetch`, `launch` and so on.
 
 mod access;
 mod activity;
 mod address_space;
-mod advice;
-mod allocation;
+mod advise;
+mod allocate;
 mod attach;
+mod attribute;
 mod bytes;
 mod copy;
 mod core;
 mod device;
-mod device_state;
 mod event;
-mod eviction;
 mod foreign;
-mod free_list;
-mod gate;
+mod handle;
 mod hold;
 mod host;
+mod kernel_memory;
 mod launch;
-mod lifetime;
+mod machine;
+mod managed;
 mod memory;
+mod misuse_log;
 mod module;
-mod moving;
-mod page;
 mod place;
 mod pool;
-mod pool_state;
 mod prefetch;
-mod reach;
-mod recorded;
-mod register;
-mod registered;
-mod residency;
+mod records;
+mod release;
 mod state;
 mod status;
 mod stream;
@@ -40,22 +39,19 @@ mod thread;
 mod thread_sanitizer;
 
 pub(crate) use self::core::{Core, OnWait};
-pub(crate) use access::Launch;
 pub(crate) use activity::{Cause, MapCause, Record, What};
 pub(crate) use address_space::AddressSpace;
-pub(crate) use advice::{AdviceChange, Attribute, AttributeValue};
-pub(crate) use allocation::{Attach, Kind};
 pub(crate) use copy::Direction;
 pub(crate) use foreign::{calls_are_forbidden, contain, forbid_calls, send_events};
-pub(crate) use gate::Hold;
-pub(crate) use memory::Memory;
-pub(crate) use module::LaunchShape;
-pub(crate) use page::Processor;
+pub(crate) use kernel_memory::{KernelMemory, Launch, LaunchShape, Request};
+pub(crate) use machine::Machine;
+pub(crate) use managed::{AdviceChange, Attach, Attribute, AttributeValue, Processor};
+pub(crate) use memory::{Kind, Memory};
 pub(crate) use place::Place;
-pub(crate) use pool_state::{Pool, PoolAttribute};
+pub(crate) use pool::{Pool, PoolAttribute};
 pub(crate) use prefetch::Batch;
-pub(crate) use state::{Machine, State};
+pub(crate) use state::State;
 pub(crate) use status::Code;
-pub(crate) use stream::{Stream, StreamKind};
+pub(crate) use stream::{Hold, Stream, StreamKind};
 pub(crate) use thread::{ThreadState, begin_call};
 pub(crate) use thread_sanitizer::device_touches;

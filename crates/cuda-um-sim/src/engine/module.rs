@@ -1,30 +1,32 @@
-//! Modules and their kernels, as the state holds them.
+//! Modules and their kernels.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::kernel::Twin;
-use crate::ptx::{Entry, Ptx};
+use parking_lot::Mutex;
+
+use super::foreign::event;
+use super::handle::Handles;
+use super::machine::Machine;
+use super::misuse_log::MisuseLog;
+use super::status::Code;
+use crate::kernel::{self, Registered, Twin};
+use crate::misuse::Misuse;
+use crate::ptx::{self, Entry, Ptx};
 
 /// A loaded module.
 #[derive(Debug)]
-pub(crate) struct Module {
-    pub(super) device: usize,
-    pub(super) ptx: Ptx,
-    pub(crate) functions: parking_lot::Mutex<Vec<usize>>,
+struct Module {
+    device: usize,
+    ptx: Ptx,
+    functions: Mutex<Vec<usize>>,
     /// Launches of its kernels that have not ended.
-    pub(super) launches: AtomicUsize,
+    launches: AtomicUsize,
 }
 
-/// A launch that has not ended: counted from the enqueuing until its kernel has run, or was skipped.
+/// A launch that has not ended: counted from when it is enqueued until its kernel has run or was skipped.
 pub(super) struct Pending(Arc<Module>);
-
-impl Pending {
-    pub(super) fn of(module: &Arc<Module>) -> Pending {
-        module.launches.fetch_add(1, Ordering::Relaxed);
-        Pending(module.clone())
-    }
-}
 
 impl Drop for Pending {
     fn drop(&mut self) {
@@ -32,22 +34,163 @@ impl Drop for Pending {
     }
 }
 
-/// A kernel of a module, with its twin.
+/// A kernel of a module, with its CPU reference.
 pub(crate) struct Function {
-    /// It runs only on streams of its module's device.
-    pub(super) module: Arc<Module>,
+    module: Arc<Module>,
     pub(crate) entry: Entry,
-    /// Of the virtual architecture that the PTX names: 50 for `sm_50`.
+    /// The virtual architecture that the PTX names: 50 for `sm_50`.
     pub(crate) ptx_target: u32,
-    pub(crate) twin: Twin,
-    /// The most dynamic shared memory of a launch, besides the static.
-    pub(crate) dynamic_shared: parking_lot::Mutex<u32>,
+    pub(crate) reference: Twin,
+    /// The most dynamic shared memory of a launch.
+    pub(crate) dynamic_shared: Mutex<u32>,
 }
 
-/// Shape of a launch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct LaunchShape {
-    pub(crate) grid: [u32; 3],
-    pub(crate) block: [u32; 3],
-    pub(crate) shared_bytes: u32,
+impl Function {
+    /// The device of its module: it runs only on streams of this device.
+    pub(crate) fn device(&self) -> usize {
+        self.module.device
+    }
+
+    /// Counts a launch until the result is dropped.
+    pub(super) fn pending(&self) -> Pending {
+        self.module.launches.fetch_add(1, Ordering::Relaxed);
+        Pending(self.module.clone())
+    }
+}
+
+/// All modules of one simulator, and the kernels that were looked up in them.
+pub(crate) struct Modules {
+    machine: Arc<Machine>,
+    handles: Handles,
+    misuse: MisuseLog,
+    modules: HashMap<usize, Arc<Module>>,
+    functions: HashMap<usize, Arc<Function>>,
+}
+
+impl Modules {
+    pub(crate) fn new(machine: Arc<Machine>, handles: Handles, misuse: MisuseLog) -> Modules {
+        Modules {
+            machine,
+            handles,
+            misuse,
+            modules: HashMap::new(),
+            functions: HashMap::new(),
+        }
+    }
+
+    /// The number of modules that are loaded.
+    pub(crate) fn len(&self) -> usize {
+        self.modules.len()
+    }
+
+    /// Loads PTX text, if the simulated driver and device can.
+    pub(crate) fn load(&mut self, device: usize, text: &str) -> Result<usize, Code> {
+        let ptx = ptx::parse(text).map_err(|error| {
+            event(move || tracing::warn!(%error, "module refused"));
+            // The driver recognises PTX by its first directive.
+            match text.contains(".version") {
+                true => Code::INVALID_PTX,
+                false => Code::INVALID_KERNEL_IMAGE,
+            }
+        })?;
+        self.check_versions(&ptx)?;
+        let handle = self.handles.fresh();
+        let module = Module {
+            device,
+            ptx,
+            functions: Mutex::default(),
+            launches: AtomicUsize::new(0),
+        };
+        self.modules.insert(handle, Arc::new(module));
+        Ok(handle)
+    }
+
+    fn check_versions(&self, ptx: &Ptx) -> Result<(), Code> {
+        let (isa, newest) = (ptx.version, self.machine.cuda.ptx_isa());
+        if isa > newest {
+            event(move || tracing::warn!(?isa, ?newest, "module refused: its PTX ISA is too new"));
+            return Err(Code::UNSUPPORTED_PTX_VERSION);
+        }
+        let (major, minor) = self.machine.profile.compute_capability;
+        let (target, device) = (ptx.target, major * 10 + minor);
+        if target > device {
+            let text = "module refused: made for a newer device";
+            event(move || tracing::warn!(target = target, device, "{text}"));
+            return Err(Code::NO_KERNEL_IMAGE_FOR_DEVICE);
+        }
+        Ok(())
+    }
+
+    /// `cuModuleUnload`. CUDA does not promise to wait for the module's kernels: a launch that has not ended is a misuse, and still runs
+    /// here.
+    pub(crate) fn unload(&mut self, handle: usize) -> Result<(), Code> {
+        let module = self
+            .modules
+            .remove(&handle)
+            .ok_or(Code::INVALID_RESOURCE_HANDLE)?;
+        let launches = module.launches.load(Ordering::Acquire);
+        if launches > 0 {
+            self.misuse.report(Misuse::ModuleUnloadedInUse { launches });
+        }
+        for function in module.functions.lock().iter() {
+            self.functions.remove(function);
+        }
+        Ok(())
+    }
+
+    /// Looks a kernel up by name; refuses one without a CPU reference.
+    pub(crate) fn look_up(&mut self, handle: usize, name: &str) -> Result<usize, Code> {
+        let module = self
+            .modules
+            .get(&handle)
+            .cloned()
+            .ok_or(Code::INVALID_RESOURCE_HANDLE)?;
+        let entry = module.ptx.entries.iter().find(|entry| entry.name == name);
+        let entry = entry.ok_or(Code::SYMBOL_NOT_FOUND)?;
+        let reference = self.reference(name)?;
+        let handle = self.handles.fresh();
+        module.functions.lock().push(handle);
+        let default = self.machine.profile.shared_bytes_per_block;
+        let dynamic_shared = Mutex::new(default.saturating_sub(entry.shared_bytes));
+        let function = Function {
+            ptx_target: module.ptx.target,
+            entry: entry.clone(),
+            module,
+            reference,
+            dynamic_shared,
+        };
+        self.functions.insert(handle, Arc::new(function));
+        Ok(handle)
+    }
+
+    /// The CPU reference of a kernel: this simulator's own, or the one of the process.
+    fn reference(&self, name: &str) -> Result<Twin, Code> {
+        let own = self.machine.references.get(name).copied();
+        let kernel = name.to_owned();
+        let (misuse, text) = match own
+            .map(Registered::One)
+            .or_else(|| kernel::registered(name))
+        {
+            Some(Registered::One(reference)) => return Ok(reference),
+            Some(Registered::Several) => (
+                Misuse::AmbiguousReference { kernel },
+                "several references are registered for this kernel: see `register_kernel`",
+            ),
+            None => (
+                Misuse::NoTwin { kernel },
+                "no reference is registered for this kernel: see `register_kernel`",
+            ),
+        };
+        let kernel = name.to_owned();
+        event(move || tracing::error!(kernel, "{text}"));
+        self.misuse.report(misuse);
+        Err(Code::NOT_SUPPORTED)
+    }
+
+    /// A kernel that was looked up.
+    pub(crate) fn function(&self, handle: usize) -> Result<&Arc<Function>, Code> {
+        self.functions
+            .get(&handle)
+            .ok_or(Code::INVALID_RESOURCE_HANDLE)
+    }
 }

@@ -1,8 +1,8 @@
-//! A place named by a caller: for advice and prefetch.
+//! Places that callers name, for advice and prefetch.
 
-use super::page::{HOST, Processor};
+use super::managed::{HOST, Processor};
 
-/// A location as callers name it.
+/// A location that a caller names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     /// Host memory.
@@ -14,7 +14,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// Where memory is resident that lives there.
+    /// The processor at which memory of this place is resident.
     pub(crate) fn processor(self) -> Processor {
         match self {
             Place::Host | Place::HostNuma(_) => HOST,

@@ -4,26 +4,30 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::activity::Cause;
-use super::address_space::PAGE;
-use super::allocation::{Left, blocks};
 use super::core::Core;
-use super::memory::{Memory, POISON};
-use super::moving::Moved;
-use super::page::{HOST, Page, Processor};
+use super::managed::{HOST, prefetch_rate};
 use super::place::Place;
-use super::state::{Machine, State};
+use super::state::State;
 use super::status::Code;
 use super::stream::{Completion, Stream};
 use cuda_um_cost::at_rate;
 
-/// What to do with a range of a batch.
+/// The operation on a range of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Batch {
-    /// Forget the contents first.
+    /// Discard the contents first.
     pub(crate) discard: bool,
     /// Then prefetch.
     pub(crate) to: Option<Place>,
+}
+
+/// A range of a batch that was checked.
+struct Item {
+    /// The id of its allocation.
+    id: Option<usize>,
+    base: usize,
+    pages: Range<usize>,
+    batch: Batch,
 }
 
 impl State {
@@ -36,41 +40,17 @@ impl State {
         bytes: usize,
         to: Place,
     ) -> Result<(), Code> {
-        if !core.machine.concurrent {
+        if !self.machine.concurrent {
             return Err(Code::INVALID_DEVICE);
         }
-        let Some((base, pages)) = self.prefetchable(&core.machine, address, bytes)? else {
-            return Ok(());
-        };
-        self.enqueue_batch(
-            core,
-            stream,
-            vec![(
-                base,
-                pages,
-                Batch {
-                    discard: false,
-                    to: Some(to),
-                },
-            )],
-        );
-        Ok(())
-    }
-
-    /// The managed pages of a range; none where it is system memory that this device can move by itself.
-    pub(crate) fn prefetchable(
-        &mut self,
-        machine: &Machine,
-        address: usize,
-        bytes: usize,
-    ) -> Result<Option<(usize, Range<usize>)>, Code> {
-        if bytes > 0
-            && machine.profile.pageable_memory_access
-            && self.find(machine, address, bytes)?.memory == Memory::Pageable
-        {
-            return Ok(None);
+        if let Some((base, pages)) = self.memory.prefetchable(address, bytes)? {
+            let batch = Batch {
+                discard: false,
+                to: Some(to),
+            };
+            self.enqueue_batch(core, stream, vec![(base, pages, batch)]);
         }
-        self.managed_range(machine, address, bytes).map(Some)
+        Ok(())
     }
 
     /// Enqueues checked ranges as one piece of work.
@@ -80,146 +60,67 @@ impl State {
         stream: &Arc<Stream>,
         ranges: Vec<(usize, Range<usize>, Batch)>,
     ) -> Arc<Completion> {
-        self.now += core.machine.cost.enqueue;
-        let ranges: Vec<_> = ranges
-            .into_iter()
-            .map(|(base, pages, batch)| (self.named(base), base, pages, batch))
-            .collect();
-        for (_, base, pages, batch) in &ranges {
-            if let (Some(to), Some(managed)) = (
-                batch.to,
-                self.allocations
-                    .get_mut(base)
-                    .and_then(|allocation| allocation.managed_mut()),
-            ) {
-                managed.change_advice(pages.clone(), |advice| advice.last_prefetch = Some(to));
-            }
-        }
-        let device = stream.device;
-        let work = Box::new(move |core: &Arc<Core>, start: Duration| {
-            let mut state = core.state.lock();
-            let mark = state.activity.mark();
-            state.activity.now = start;
-            let mut cost = Duration::ZERO;
-            let (mut inwards, mut outwards, mut made) = (false, false, false);
-            for (allocation, base, pages, batch) in ranges {
-                if !state.is_still(allocation, base) {
-                    continue;
-                }
-                if batch.discard {
-                    state.discard(&core.machine, base, pages.clone());
-                }
-                let Some(to) = batch.to else { continue };
-                let (time, moved) = state.move_pages(&core.machine, base, pages, to);
-                cost += time;
-                let (moves, home) = (moved.bytes() > 0, to.processor() == HOST);
-                inwards |= moves && !home;
-                outwards |= moves && home;
-                made |= moved.populated > 0 && home;
-            }
-            // A device's fresh pages need no copy that would have to be set up; the host's are as dear as a copy.
-            cost += if inwards || outwards || made {
-                core.machine.cost.prefetch
-            } else {
-                core.machine.cost.prefetch_resident
-            };
-            if inwards || outwards {
-                let end = state.take_link(device, !inwards, start, cost);
-                let takes = |to, bytes| at_rate(bytes, prefetch_rate(&core.machine, to));
-                state.activity.transfers_end(mark, end, takes);
-                return end;
-            }
-            let device = &mut state.devices[device];
-            device.end = device.end.max(start + cost);
-            start + cost
-        });
-        self.enqueue(core, stream, Vec::new(), work)
-    }
-
-    fn move_pages(
-        &mut self,
-        machine: &Machine,
-        base: usize,
-        pages: Range<usize>,
-        to: Place,
-    ) -> (Duration, Moved) {
-        let target = to.processor();
-        let mut moved = Moved::default();
-        let mut cost = Duration::ZERO;
-        self.activity.cause = Cause::User;
-        for (block, part) in blocks(pages) {
-            cost += machine.cost.prefetch_block;
-            self.mark_used(base, block);
-            let Some((managed, _)) = self.managed(base) else {
-                break;
-            };
-            for (run, page, advice) in managed.runs(&part) {
-                if !page.resident.contains(target) {
-                    let duplicate = advice.read_mostly && !page.resident.is_empty();
-                    self.bring(
-                        machine,
-                        target,
-                        base,
-                        run.clone(),
-                        page,
-                        duplicate,
-                        &mut moved,
-                    );
-                    if target == HOST && page.resident.is_empty() {
-                        self.leave(base, run, Left::Unmapped);
-                    }
-                }
-            }
-        }
-        self.counters.prefetched_bytes += moved.bytes();
-        let rate = prefetch_rate(machine, target);
-        if moved.bytes() + moved.populated > 0 {
-            // Looking at a block is hidden behind its copy.
-            cost = at_rate(moved.bytes(), rate);
-            cost += if target == HOST {
-                // The pages are found and cleared; mapping them is left to the host's first touch.
-                let pages = (moved.populated / PAGE as u64) as u32;
-                let whole = moved.populated_on_host(&machine.cost);
-                whole.saturating_sub(machine.cost.host_map_page * pages)
-            } else {
-                at_rate(moved.populated, machine.cost.device_populate_rate)
-            };
-        }
-        (cost, moved)
-    }
-
-    /// Leaves something to the host's next touch of pages.
-    fn leave(&mut self, base: usize, pages: Range<usize>, left: Left) {
-        let allocation = self.allocations.get_mut(&base);
-        if let Some(managed) = allocation.and_then(|allocation| allocation.managed_mut()) {
-            managed.left.insert(pages, left);
-        }
-    }
-
-    /// Forgets the contents of pages: reading before writing gives anything, here a pattern.
-    pub(crate) fn discard(&mut self, machine: &Machine, base: usize, pages: Range<usize>) {
-        let on_device = |page: &Page| page.resident.iter().any(|at| at != HOST);
-        let Some((managed, _)) = self.managed(base) else {
-            return;
+        self.now += self.machine.cost.enqueue;
+        let item = |(base, pages, batch)| Item {
+            id: self.memory.enqueued_id(base),
+            base,
+            pages,
+            batch,
         };
-        let runs = managed.runs(&pages).into_iter();
-        let runs: Vec<_> = runs.filter(|(_, page, _)| on_device(page)).collect();
-        self.place(machine, base, pages.clone(), Page::default());
-        for (run, ..) in runs {
-            self.leave(base, run, Left::Discarded);
+        let items: Vec<_> = ranges.into_iter().map(item).collect();
+        for item in &items {
+            if let (Some(to), Some(managed)) = (item.batch.to, self.managed.get_mut(item.base)) {
+                managed.change_advice(&item.pages, |advice| advice.last_prefetch = Some(to));
+            }
         }
-        let range = base + pages.start * PAGE..base + pages.end * PAGE;
-        machine.space.discard(range.clone());
-        if range.len() <= 1 << 20 {
-            machine.space.fill(range, POISON);
-        }
+        let (core, device) = (core.clone(), stream.device);
+        self.enqueue(stream, move |start| {
+            core.state.lock().run_batch(device, items, start)
+        })
     }
-}
 
-/// Bytes a second of a prefetch to `target`.
-fn prefetch_rate(machine: &Machine, target: Processor) -> f64 {
-    match target {
-        HOST => machine.cost.prefetch_to_host_rate,
-        _ => machine.cost.prefetch_to_device_rate,
+    /// Discards and prefetches ranges; returns the end of the work.
+    fn run_batch(&mut self, device: usize, items: Vec<Item>, start: Duration) -> Duration {
+        let first_record = self.records.activity.mark();
+        self.records.activity.now = start;
+        let mut cost = Duration::ZERO;
+        let (mut inwards, mut outwards, mut made) = (false, false, false);
+        for Item {
+            id,
+            base,
+            pages,
+            batch,
+        } in items
+        {
+            if !self.memory.is_still(id, base) {
+                continue;
+            }
+            if batch.discard {
+                self.uvm().discard(base, pages.clone());
+            }
+            let Some(to) = batch.to else { continue };
+            let (time, moved) = self.uvm().prefetch(base, pages, to);
+            cost += time;
+            let (moves, home) = (moved.bytes() > 0, to.processor() == HOST);
+            inwards |= moves && !home;
+            outwards |= moves && home;
+            made |= moved.populated > 0 && home;
+        }
+        let machine = &self.machine;
+        // Fresh pages of a device need no copy that would have to be set up; those of the host take as long as a copy.
+        cost += if inwards || outwards || made {
+            machine.cost.prefetch
+        } else {
+            machine.cost.prefetch_resident
+        };
+        if inwards || outwards {
+            let end = self.devices[device].take_link(!inwards, start, cost);
+            let time_of = |to, bytes| at_rate(bytes, prefetch_rate(machine, to));
+            let activity = &mut self.records.activity;
+            activity.transfers_end(first_record, end, time_of);
+            return end;
+        }
+        self.devices[device].worked_until(start + cost);
+        start + cost
     }
 }

@@ -1,6 +1,6 @@
 //! Status codes. The numbers of the runtime's and the driver's codes agree where both have the code.
 
-/// What a call returns; open, because an injected failure may be any number.
+/// The result of a call. It is not an enum, because an injected failure may be any number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub(crate) struct Code(pub u32);
 
@@ -69,8 +69,8 @@ codes! {
 }
 
 impl Code {
-    /// Whether the code poisons the context: every later call fails with it. After such an error a program may take the device's work for
-    /// over, so none may go on.
+    /// Whether the code poisons the context: every later call fails with it. After such an error a program may assume that the device runs no
+    /// work, so all work must end.
     pub(crate) fn is_sticky(self) -> bool {
         matches!(
             self.0,
@@ -78,7 +78,7 @@ impl Code {
         )
     }
 
-    /// Whether the code says that a device which has worked is gone.
+    /// Whether the code reports the loss of a device.
     pub(crate) fn is_loss(self) -> bool {
         matches!(self, Code::DEVICES_UNAVAILABLE | Code::NO_DEVICE)
     }

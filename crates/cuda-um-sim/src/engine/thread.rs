@@ -1,4 +1,4 @@
-//! What a thread has of its own in each simulator: current device and last error.
+//! The state of a thread in each simulator: current device and last error.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::status::Code;
 
-/// A thread's own state in one simulator.
+/// The state of a thread in one simulator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ThreadState {
     pub(crate) device: usize,
@@ -26,14 +26,14 @@ pub(crate) fn this_call() -> &'static str {
     CALL.get()
 }
 
-/// This thread calls a C function.
+/// Records that this thread calls a C function.
 pub(crate) fn begin_call(name: &'static str) {
     CALL.set(name);
 }
 
-/// A number of this thread alone, never reused.
+/// A number that no other thread has, also no later one.
 pub(crate) fn this_thread() -> u64 {
-    // A thread that is being torn down shares the number 0.
+    // Threads that are ending share the number 0.
     ID.try_with(|id| *id).unwrap_or(0)
 }
 
@@ -53,7 +53,7 @@ impl ThreadState {
         });
         match (done, use_it) {
             (Ok(Some(result)), _) => result,
-            // A thread that is being torn down has nothing of its own any more.
+            // A thread that is ending has no state any more.
             (_, Some(use_it)) => use_it(&mut fresh()),
             _ => unreachable!("the closure was either used or kept"),
         }

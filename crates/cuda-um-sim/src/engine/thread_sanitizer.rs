@@ -1,7 +1,7 @@
-//! What ThreadSanitizer is told: that a device touches memory, at the host's address of it.
+//! Reports touches by devices to ThreadSanitizer, at the host's address of the memory.
 //!
-//! By itself it sees a device's touch at the address of the device view, and so no race between a device and the host. Only
-//! `cargo xtask sanitize thread` sets `cfg(thread_sanitizer)`; in every other build nothing is told.
+//! Without the report it sees such a touch at the address of the device view, and therefore no race between a device and the host. Only
+//! `cargo xtask sanitize thread` sets `cfg(thread_sanitizer)`; every other build reports nothing.
 // The sanitizer's runtime is called by its C names.
 #![allow(unsafe_code)]
 
@@ -15,7 +15,7 @@ unsafe extern "C" {
 #[cfg(thread_sanitizer)]
 pub(crate) fn device_touches(address: usize, bytes: usize, write: bool) {
     let address = address as *const u8;
-    // SAFETY: both note the touch, and read and write nothing at the address.
+    // SAFETY: both functions record the touch, and do not read or write memory at the address.
     unsafe {
         match write {
             true => __tsan_write_range(address, bytes),
@@ -24,6 +24,6 @@ pub(crate) fn device_touches(address: usize, bytes: usize, write: bool) {
     }
 }
 
-/// Nobody is told.
+/// Without ThreadSanitizer there is nothing to report.
 #[cfg(not(thread_sanitizer))]
 pub(crate) fn device_touches(_address: usize, _bytes: usize, _write: bool) {}

@@ -1,7 +1,7 @@
-//! The way of CUPTI's records to the client's buffers.
+//! The delivery of CUPTI's records to the client's buffers.
 //!
-//! Records wait in the engine. They are delivered by a flush, and when there are many, at the end of a call: never while the engine is
-//! locked, and never by the handler of host faults, for the client's callbacks run on the thread that delivers.
+//! Records wait in the engine. A flush delivers them, and so does the end of a call if many wait. The client's callbacks run on the thread
+//! that delivers; therefore records are never delivered while the engine is locked, nor by the handler of host faults.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::records::Layout;
 use crate::engine::Core;
 use crate::slot::SLOTS;
 
-/// So many records are delivered unasked.
+/// If so many records wait, the end of a call delivers them.
 const MANY: usize = 4096;
 
 pub(super) type Requested = sys::CUpti_BuffersCallbackRequestFunc;
@@ -24,7 +24,7 @@ pub(super) struct Client {
     buffer: Option<Buffer>,
 }
 
-/// A buffer of the client's that is not full.
+/// A buffer of the client that is not full.
 struct Buffer {
     address: usize,
     size: usize,
@@ -58,15 +58,15 @@ pub(super) fn deliver_many(core: &Arc<Core>, waiting: usize) {
 }
 
 impl Client {
-    /// Writes what waits into buffers of the client, and gives back the full ones; with `all`, the last one as well.
+    /// Writes the waiting records into buffers of the client, and returns the full buffers; with `all`, also the last one.
     pub(super) fn deliver(&mut self, core: &Arc<Core>, all: bool) {
         let Some((requested, completed)) = self.callbacks else {
             let mut state = core.state.lock();
-            let waiting = state.activity.take().len();
-            state.activity.drop_records(waiting as u64);
+            let waiting = state.records.activity.take().len();
+            state.records.activity.drop_records(waiting as u64);
             return;
         };
-        let records = core.state.lock().activity.take();
+        let records = core.state.lock().records.activity.take();
         let layout = Layout(core.machine.cuda);
         let mut dropped = 0;
         for record in &records {
@@ -84,13 +84,13 @@ impl Client {
                     }
                 },
             };
-            // SAFETY: the client gave the buffer for records, and has not got it back; there is room behind what is used.
+            // SAFETY: the client provided the buffer for records, and it was not returned yet; it has room behind its used part.
             unsafe { layout.write(record, (buffer.address + buffer.used) as *mut u8) };
             buffer.used += bytes;
             buffer.records += 1;
         }
         if dropped > 0 {
-            core.state.lock().activity.drop_records(dropped);
+            core.state.lock().records.activity.drop_records(dropped);
         }
         if all {
             self.give_back(completed);

@@ -1,4 +1,4 @@
-//! CUPTI: which records are collected.
+//! Functions of CUPTI.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
@@ -16,9 +16,9 @@ const INVALID_PARAMETER: Code = Code(sys::CUptiResult::CUPTI_ERROR_INVALID_PARAM
 const INVALID_KIND: Code = Code(sys::CUptiResult::CUPTI_ERROR_INVALID_KIND.0);
 const MAX_LIMIT_REACHED: Code = Code(sys::CUptiResult::CUPTI_ERROR_MAX_LIMIT_REACHED.0);
 
-/// Switches the collection of a kind.
+/// Enables or disables a kind of record.
 fn switch(core: &Arc<Core>, kind: u32, on: bool) -> Outcome {
-    let activity = &mut core.state.lock().activity;
+    let activity = &mut core.state.lock().records.activity;
     match sys::CUpti_ActivityKind(kind) {
         sys::CUpti_ActivityKind::CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER => activity.memory = on,
         sys::CUpti_ActivityKind::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL => activity.kernels = on,
@@ -54,7 +54,7 @@ entry_points! { Inquiry;
     ) {
         let devices = core.state.lock().devices.len();
         for configuration in configurations.to_vec(count as usize)? {
-            // All counters of all devices are collected, or none.
+            // Counters are collected for all devices together: the configuration is only checked.
             if configuration.deviceId as usize >= devices || !(1..=8).contains(&configuration.kind.0) {
                 return Err(INVALID_PARAMETER);
             }
@@ -73,7 +73,7 @@ entry_points! { Inquiry;
     }
 }
 
-// These are called for each record, or by the client's callbacks: they are not in the log of calls, and never made to fail.
+// These are called for each record, or by the client's callbacks: they are not in the log of calls, and failures cannot be injected.
 
 unsafe extern "C" fn cuptiGetTimestamp<const SLOT: usize>(timestamp: Out<u64>) -> u32 {
     let Some(core) = slot::core(SLOT) else {
@@ -91,11 +91,11 @@ unsafe extern "C" fn cuptiActivityGetNumDroppedRecords<const SLOT: usize>(
     let Some(core) = slot::core(SLOT) else {
         return sys::CUptiResult::CUPTI_ERROR_NOT_INITIALIZED.0;
     };
-    let count = core.state.lock().activity.take_dropped();
+    let count = core.state.lock().records.activity.take_dropped();
     code(dropped.put(count as usize))
 }
 
-/// `record` is null before the first one, else the one before.
+/// `record` is null for the first record, and otherwise the previous record.
 unsafe extern "C" fn cuptiActivityGetNextRecord<const SLOT: usize>(
     buffer: usize,
     valid_bytes: usize,
@@ -108,7 +108,7 @@ unsafe extern "C" fn cuptiActivityGetNextRecord<const SLOT: usize>(
     code(record.get().and_then(|before| {
         let next = match before {
             0 => buffer,
-            // SAFETY: a record that this function gave, by the caller's word: it lies in the buffer and begins with its kind.
+            // SAFETY: the caller vouches that this function returned the record: it lies in the buffer and begins with its kind.
             at => at + layout.bytes_of_kind(unsafe { *(at as *const u32) }),
         };
         if valid_bytes == 0 || next >= buffer + valid_bytes {
@@ -153,7 +153,7 @@ fn function<const SLOT: usize>(name: &str) -> Option<*const c_void> {
 
 static FUNCTIONS: [Lookup; SLOTS] = of_all_slots!(function);
 
-/// A function of the played CUPTI, or null where there is none.
+/// A function of the simulated CUPTI; null if it does not exist there.
 pub(crate) fn symbol(slot: usize, cupti: Cupti, name: &str) -> *const c_void {
     let absent = match cupti {
         Cupti::Present | Cupti::TooOld => false,

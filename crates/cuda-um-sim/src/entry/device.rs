@@ -32,18 +32,18 @@ entry_points! { Runtime;
     fn cudaGetDevice(core, device: Out<i32>) { device.put(ThreadState::with(core.id, |thread| thread.device) as i32) }
 
     fn cudaSetDevice(core, device: i32) {
-        let ordinal = core.state.lock().ordinal(device)?;
+        let ordinal = core.state.lock().devices.ordinal(device)?;
         ThreadState::with(core.id, |thread| thread.device = ordinal);
         Ok(())
     }
 
     fn cudaDeviceGetAttribute(core, value: Out<i32>, attribute: i32, device: i32) {
-        let ordinal = core.state.lock().ordinal(device)?;
+        let ordinal = core.state.lock().devices.ordinal(device)?;
         value.put(core.machine.attribute(attribute, ordinal)?)
     }
 
     fn cudaDeviceGetPCIBusId(core, text: Out<u8>, len: i32, device: i32) {
-        let ordinal = core.state.lock().ordinal(device)?;
+        let ordinal = core.state.lock().devices.ordinal(device)?;
         let id = format!("0000:{:02X}:00.0\0", 1 + ordinal);
         if usize::try_from(len).map_or(true, |len| len < id.len()) {
             return Err(Code::INVALID_VALUE);
@@ -67,7 +67,7 @@ entry_points! { Runtime;
 
     fn cudaDeviceCanAccessPeer(core, can: Out<i32>, device: i32, peer: i32) {
         let state = core.state.lock();
-        let (device, peer) = (state.ordinal(device)?, state.ordinal(peer)?);
+        let (device, peer) = (state.devices.ordinal(device)?, state.devices.ordinal(peer)?);
         can.put(i32::from(device != peer && core.machine.profile.peers))
     }
 
@@ -76,15 +76,15 @@ entry_points! { Runtime;
             if flags != 0 {
                 return Err(Code::INVALID_VALUE);
             }
-            let peer = state.ordinal(peer)?;
-            state.enable_peer(&core.machine, device, peer)
+            let peer = state.devices.ordinal(peer)?;
+            state.devices.enable_peer(device, peer)
         })
     }
 
     fn cudaDeviceDisablePeerAccess(core, peer: i32) {
         with_state(core, |state, device| {
-            let peer = state.ordinal(peer)?;
-            state.disable_peer(device, peer)
+            let peer = state.devices.ordinal(peer)?;
+            state.devices.disable_peer(device, peer)
         })
     }
 

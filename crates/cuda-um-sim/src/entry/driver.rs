@@ -9,37 +9,37 @@ const MAX_DYNAMIC_SHARED: i32 = 8;
 
 entry_points! { Driver;
     fn cuDeviceGet(core, device: Out<i32>, ordinal: i32) {
-        core.state.lock().ordinal(ordinal)?;
+        core.state.lock().devices.ordinal(ordinal)?;
         device.put(ordinal)
     }
 
     fn cuDeviceGetName(core, name: Out<u8>, len: i32, device: i32) {
-        core.state.lock().ordinal(device)?;
+        core.state.lock().devices.ordinal(device)?;
         let room = usize::try_from(len).ok().and_then(|len| len.checked_sub(1)).ok_or(Code::INVALID_VALUE)?;
         let text = core.machine.profile.name.bytes().take(room).chain([0]);
         text.enumerate().try_for_each(|(index, byte)| name.put_at(index, byte))
     }
 
     fn cuModuleLoadData(core, module: Out<usize>, image: Text) {
-        // A copy: it may be in managed memory, and is read with no lock held.
+        // A copy, made while no lock is held: the text may be in managed memory.
         let text = image.get()?.to_str().map_err(|_| Code::INVALID_KERNEL_IMAGE)?.to_owned();
         if text.starts_with("\x7fELF") {
-            // Native code cannot run here, whatever it was made for.
+            // Native code cannot run here, for any device.
             return Err(Code::NO_KERNEL_IMAGE_FOR_DEVICE);
         }
-        with_state(core, |state, device| module.put(state.load_module(&core.machine, device, &text)?))
+        with_state(core, |state, device| module.put(state.modules.load(device, &text)?))
     }
 
-    fn cuModuleUnload(core, module: usize) { core.state.lock().unload_module(module) }
+    fn cuModuleUnload(core, module: usize) { core.state.lock().modules.unload(module) }
 
     fn cuModuleGetFunction(core, function: Out<usize>, module: usize, name: Text) {
         let name = name.get()?.to_str().map_err(|_| Code::SYMBOL_NOT_FOUND)?;
-        function.put(core.state.lock().module_function(&core.machine, module, name)?)
+        function.put(core.state.lock().modules.look_up(module, name)?)
     }
 
     fn cuFuncGetAttribute(core, value: Out<i32>, attribute: i32, function: usize) {
         let state = core.state.lock();
-        let function = state.functions.get(&function).ok_or(Code::INVALID_RESOURCE_HANDLE)?;
+        let function = state.modules.function(function)?;
         let (major, minor) = core.machine.profile.compute_capability;
         value.put(match attribute {
             0 => function.entry.max_threads.unwrap_or(1024) as i32,
@@ -56,7 +56,7 @@ entry_points! { Driver;
 
     fn cuFuncSetAttribute(core, function: usize, attribute: i32, value: i32) {
         let state = core.state.lock();
-        let function = state.functions.get(&function).ok_or(Code::INVALID_RESOURCE_HANDLE)?;
+        let function = state.modules.function(function)?;
         let value = u32::try_from(value).map_err(|_| Code::INVALID_VALUE)?;
         let most = core.machine.profile.shared_bytes_per_block_optin;
         match attribute {
@@ -72,7 +72,7 @@ entry_points! { Driver;
 
     fn cuOccupancyMaxActiveBlocksPerMultiprocessor(core, blocks: Out<i32>, function: usize, threads: i32, dynamic_shared: usize) {
         let state = core.state.lock();
-        let function = state.functions.get(&function).ok_or(Code::INVALID_RESOURCE_HANDLE)?;
+        let function = state.modules.function(function)?;
         if !(1..=1024).contains(&threads) {
             return Err(Code::INVALID_VALUE);
         }
@@ -90,9 +90,9 @@ entry_points! { Driver;
         shared_bytes: u32, stream: usize, parameters: Arguments, extra: usize,
     ) {
         let (stream, function) = with_stream(core, stream, |state, stream| {
-            let function = state.functions.get(&function).cloned().ok_or(Code::INVALID_RESOURCE_HANDLE)?;
+            let function = state.modules.function(function)?.clone();
             if extra != 0 {
-                // Arguments as one packed buffer are not played.
+                // Arguments as one packed buffer are not simulated.
                 return Err(Code::NOT_SUPPORTED);
             }
             Ok((stream.clone(), function))

@@ -1,4 +1,4 @@
-//! The driver's names and texts of errors: asked in a poisoned context too.
+//! The driver's names and texts of errors, which work in a poisoned context, too.
 
 use super::guard::entry_points;
 use super::names::driver_texts;

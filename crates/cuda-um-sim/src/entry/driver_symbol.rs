@@ -1,4 +1,4 @@
-//! The functions of the simulated driver by name.
+//! The functions of the simulated driver, by name.
 
 use std::ffi::c_void;
 

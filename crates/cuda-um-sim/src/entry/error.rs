@@ -1,4 +1,4 @@
-//! Versions, and what works in a poisoned context.
+//! Versions, which work in a poisoned context, too.
 
 use super::guard::entry_points;
 use super::pointer::Out;

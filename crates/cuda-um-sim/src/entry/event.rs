@@ -6,7 +6,7 @@ use crate::engine::Code;
 
 /// `cudaEventDisableTiming`.
 const DISABLE_TIMING: u32 = 2;
-/// Blocking wait, no timing; sharing with other processes (4) is not played.
+/// Blocking wait, no timing; sharing with other processes (4) is not simulated.
 const FLAGS: u32 = 3;
 
 entry_points! { Runtime;
@@ -15,34 +15,34 @@ entry_points! { Runtime;
             if event.is_null() || flags & !FLAGS != 0 {
                 return Err(Code::INVALID_VALUE);
             }
-            event.put(state.create_event(device, flags & DISABLE_TIMING == 0))
+            event.put(state.events.create(device, flags & DISABLE_TIMING == 0))
         })
     }
 
     fn cudaEventDestroy(core, event: usize) {
-        core.state.lock().events.remove(&event).map(drop).ok_or(Code::INVALID_RESOURCE_HANDLE)
+        core.state.lock().events.destroy(event)
     }
 
     fn cudaEventRecord(core, event: usize, stream: usize) {
-        with_stream(core, stream, |state, stream| state.record_event(core, event, stream))
+        with_stream(core, stream, |state, stream| state.record_event(event, stream))
     }
 
     fn cudaEventQuery(core, event: usize) {
         let recorded = with_state(core, |state, _| {
             state.now += core.machine.cost.query;
-            Ok(state.event(event)?.recorded.clone())
+            Ok(state.events.get(event)?.recorded.clone())
         })?;
         let Some(recorded) = recorded else { return Ok(()) };
         if recorded.get().is_none() { Err(Code::NOT_READY) } else { core.observe(&[recorded]) }
     }
 
     fn cudaEventSynchronize(core, event: usize) {
-        let recorded = core.state.lock().event(event)?.recorded.clone();
+        let recorded = core.state.lock().events.get(event)?.recorded.clone();
         core.wait(recorded.as_slice())
     }
 
     fn cudaEventElapsedTime(core, milliseconds: Out<f32>, start: usize, end: usize) {
-        let (time, backwards) = core.state.lock().elapsed(start, end)?;
+        let (time, backwards) = core.state.lock().events.elapsed(start, end)?;
         let time = time.as_secs_f32() * 1e3;
         milliseconds.put(if backwards { -time } else { time })
     }

@@ -1,4 +1,4 @@
-//! What is around every call, and how entry points are defined.
+//! The code around every call, and the definition of entry points.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -6,30 +6,30 @@ use std::sync::Arc;
 use cuda_um_sys::cudaError;
 
 use super::client::deliver_many;
-use crate::check::Misuse;
+use crate::call_log::CallRecord;
 use crate::engine::{
     Code, Core, State, Stream, ThreadState, begin_call, calls_are_forbidden, contain, send_events,
 };
+use crate::misuse::Misuse;
 use crate::slot;
-use crate::trace::{CallRecord, KEPT};
 
-/// What a call gives: nothing, or the code of a failure.
+/// The outcome of a call: success, or the code of a failure.
 pub(crate) type Outcome = Result<(), Code>;
 
-/// Whether a call touches the context, and so fails when it is poisoned, or fails only as injected.
+/// The group of a call: it decides whether a poisoned context makes the call fail, and whether a failure becomes the last error.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
-    /// Of the runtime: its failure becomes the thread's last error.
+    /// Calls of the runtime: a failure becomes the thread's last error.
     Runtime,
-    /// The same, and gives memory back: a poisoned context, in which nothing is freed, looks at what is freed twice.
+    /// Calls of the runtime that release memory. In a poisoned context they release nothing, but report memory that is freed twice.
     Release,
-    /// Of the driver: it has no last error.
+    /// Calls of the driver, which has no last error.
     Driver,
-    /// Asks about errors and versions: works in a poisoned context.
+    /// Queries of errors and versions, which work in a poisoned context.
     Inquiry,
 }
 
-/// Around every call: injected failures, the poisoned context, the last error, the trace.
+/// Runs a call, with everything around it: injected failures, the poisoned context, the last error, the trace.
 pub(crate) fn enter(
     slot: usize,
     name: &'static str,
@@ -46,28 +46,23 @@ pub(crate) fn enter(
         Some(Err(code)) => code,
         None => Code::UNKNOWN,
     };
-    // "Not ready" is an answer: measured with CUDA 13.0, it leaves the last error alone.
+    // "Not ready" is not a failure: it does not change the last error (measured with CUDA 13.0).
     if !matches!(code, Code::SUCCESS | Code::NOT_READY)
         && matches!(level, Level::Runtime | Level::Release)
     {
         ThreadState::with(core.id, |thread| thread.last_error = code);
     }
-    let mut state = core.state.lock();
-    if state.poison.is_some() && code != Code::SUCCESS && level != Level::Inquiry {
-        drop(state);
-        core.rest();
-        state = core.state.lock();
+    if core.context.poison().is_some() && code != Code::SUCCESS && level != Level::Inquiry {
+        core.context.rest();
     }
+    let mut state = core.state.lock();
     let at = state.now;
-    state.trace.push_back(CallRecord {
+    state.calls.add(CallRecord {
         name,
         result: cudaError(code.0),
         at,
     });
-    if state.trace.len() > KEPT {
-        state.trace.pop_front();
-    }
-    let waiting = state.activity.waiting();
+    let waiting = state.records.activity.waiting();
     drop(state);
     deliver_many(&core, waiting);
     send_events();
@@ -80,56 +75,46 @@ fn guarded(
     level: Level,
     call: impl FnOnce(&Arc<Core>) -> Outcome,
 ) -> Outcome {
-    let mut injected = None;
-    {
-        let mut state = core.state.lock();
-        if calls_are_forbidden() {
-            state.misuse.push(Misuse::CallInHostFunction {
-                call: name.to_owned(),
-            });
-            return Err(Code::NOT_PERMITTED);
-        }
-        if level != Level::Inquiry
-            && let Some(poison) = state.poison
-        {
-            drop(state);
-            // It answers with the poison, after a look at what it frees.
-            return if level == Level::Release {
-                call(core)
-            } else {
-                Err(poison)
-            };
-        }
-        for failure in state
-            .failures
-            .iter_mut()
-            .filter(|failure| failure.call == name)
-        {
-            if failure.strikes() && injected.is_none() {
-                injected = Some((Code(failure.code), failure.sticky, failure.after));
-            }
-        }
+    if calls_are_forbidden() {
+        let call = name.to_owned();
+        let misuse = Misuse::CallInHostFunction { call };
+        core.state.lock().misuse.report(misuse);
+        return Err(Code::NOT_PERMITTED);
     }
-    let Some((code, sticky, after)) = injected else {
+    if level != Level::Inquiry
+        && let Some(poison) = core.context.poison()
+    {
+        // A call that releases memory returns the sticky error, too, after it has checked the address.
+        return match level {
+            Level::Release => call(core),
+            _ => Err(poison),
+        };
+    }
+    let injected = core.state.lock().failures.strike(name);
+    let Some(failure) = injected else {
         return call(core);
     };
-    if after {
+    if failure.after {
         call(core)?;
     }
-    let device = ThreadState::with(core.id, |thread| thread.device);
-    // These are called while another device is current than the one that they are about.
-    let is_choice = ["cudaSetDevice", "cudaGetDevice"].contains(&name);
-    let mut state = core.state.lock();
-    let has_streams = state
-        .all_streams()
-        .any(|stream| is_choice || stream.device == device);
-    if sticky || code.is_sticky() || code.is_loss() && has_streams {
-        state.poison(code);
+    let code = Code(failure.code);
+    if failure.sticky || code.is_sticky() || code.is_loss() && device_has_streams(core, name) {
+        core.context.set_poison(code);
     }
     Err(code)
 }
 
-/// Uses the state of the calling thread's current device.
+/// Whether the device that a call is about has streams.
+fn device_has_streams(core: &Core, call: &str) -> bool {
+    let device = ThreadState::with(core.id, |thread| thread.device);
+    // These calls concern another device than the current one: any device counts.
+    let is_choice = ["cudaSetDevice", "cudaGetDevice"].contains(&call);
+    let state = core.state.lock();
+    let mut streams = state.streams.iter();
+    streams.any(|stream| is_choice || stream.device == device)
+}
+
+/// Passes the state and the thread's current device to `use_it`.
 pub(crate) fn with_state<R>(
     core: &Arc<Core>,
     use_it: impl FnOnce(&mut State, usize) -> Result<R, Code>,
@@ -138,19 +123,19 @@ pub(crate) fn with_state<R>(
     use_it(&mut core.state.lock(), device)
 }
 
-/// Uses the state and a stream of the calling thread's current device.
+/// Passes the state and a stream of the thread's current device to `use_it`.
 pub(crate) fn with_stream<R>(
     core: &Arc<Core>,
     stream: usize,
     use_it: impl FnOnce(&mut State, &Arc<Stream>) -> Result<R, Code>,
 ) -> Result<R, Code> {
     with_state(core, |state, device| {
-        let stream = state.stream(stream, device)?;
+        let stream = state.streams.get(stream, device)?;
         use_it(state, &stream)
     })
 }
 
-/// Defines entry points: for each a function compiled once a slot, and together a lookup by name.
+/// Defines entry points: for each a function that is compiled once for each slot, and for all of them a lookup by name.
 macro_rules! entry_points {
     ($level:ident; $(
         fn $name:ident $(as $exported:literal)? ($core:ident $(, $argument:ident: $type:ty)* $(,)?) $body:block

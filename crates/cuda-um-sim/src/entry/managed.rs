@@ -13,16 +13,16 @@ const CPU: i32 = -1;
 /// `cudaInvalidDeviceId`.
 const INVALID: i32 = -2;
 
-/// A place as the old interface numbers it.
+/// The place with this number in the old interface.
 fn old_place(state: &State, device: i32) -> Result<Place, Code> {
     if device == CPU {
         Ok(Place::Host)
     } else {
-        Ok(Place::Device(state.ordinal(device)?))
+        Ok(Place::Device(state.devices.ordinal(device)?))
     }
 }
 
-/// A place as a location. A device that does not exist: the caller says which error.
+/// The place of a location; `no_such_device` is the error if the device does not exist.
 fn place(
     core: &Core,
     state: &State,
@@ -31,6 +31,7 @@ fn place(
 ) -> Result<Place, Code> {
     match (location.type_.0, location.id) {
         (1, device) => state
+            .devices
             .ordinal(device)
             .map(Place::Device)
             .map_err(|_| no_such_device),
@@ -42,7 +43,7 @@ fn place(
     }
 }
 
-/// `cudaMemoryAdvise` with its place.
+/// The change of a `cudaMemoryAdvise`.
 fn change(advice: u32, place: impl FnOnce() -> Result<Place, Code>) -> Result<AdviceChange, Code> {
     Ok(match advice {
         1 => AdviceChange::ReadMostly(true),
@@ -65,12 +66,12 @@ fn advise(
     let mut state = core.state.lock();
     let change = change(advice, || {
         match place(core, &state, location, Code::INVALID_VALUE)? {
-            // Accessed-by knows the host as a whole.
+            // For accessed-by the host has no NUMA nodes.
             Place::HostNuma(_) if matches!(advice, 5 | 6) => Err(Code::INVALID_VALUE),
             place => Ok(place),
         }
     })?;
-    state.advise(&core.machine, pointer, bytes, change)
+    state.advise(pointer, bytes, change)
 }
 
 fn prefetch(
@@ -127,7 +128,7 @@ fn batch(
                 locations.places.to_vec(locations.count)?,
                 locations.indices.to_vec(locations.count)?,
             );
-            // Each location holds from its index on; the first index is 0, and they rise.
+            // Each location applies from its index on; the first index is 0, and each is greater than the one before.
             if indices.first() != Some(&0)
                 || !indices.is_sorted_by(|a, b| a < b)
                 || indices.iter().any(|index| *index >= count)
@@ -141,7 +142,7 @@ fn batch(
         }
         let mut ranges = Vec::with_capacity(count);
         for ((pointer, bytes), to) in pointers.into_iter().zip(sizes).zip(targets) {
-            if let Some((base, pages)) = state.prefetchable(&core.machine, pointer, bytes)? {
+            if let Some((base, pages)) = state.memory.prefetchable(pointer, bytes)? {
                 ranges.push((base, pages, Batch { discard, to }));
             }
         }
@@ -178,11 +179,7 @@ fn attribute(
     if !fits {
         return Err(Code::INVALID_VALUE);
     }
-    match core
-        .state
-        .lock()
-        .range_attribute(&core.machine, pointer, bytes, which)?
-    {
+    match core.state.lock().range_attribute(pointer, bytes, which)? {
         AttributeValue::Flag(flag) => data.put(i32::from(flag)),
         AttributeValue::Place(place) if as_location => {
             let (kind, id) = location_numbers(place);
@@ -201,7 +198,7 @@ fn attribute(
     }
 }
 
-/// The type and the id of a `cudaMemLocation`; type 0 is invalid: no place.
+/// The type and the id of a `cudaMemLocation`; type 0 means no place.
 fn location_numbers(place: Option<Place>) -> (u32, i32) {
     match place {
         None => (0, 0),
@@ -230,7 +227,7 @@ entry_points! { Runtime;
     fn cudaMemAdvise(core, pointer: usize, bytes: usize, advice: u32, device: i32) {
         let mut state = core.state.lock();
         let change = change(advice, || old_place(&state, device).map_err(|_| Code::INVALID_DEVICE))?;
-        state.advise(&core.machine, pointer, bytes, change)
+        state.advise(pointer, bytes, change)
     }
 
     fn cudaMemAdvise_v2(core, pointer: usize, bytes: usize, advice: u32, location: cudaMemLocation) {
@@ -267,9 +264,9 @@ entry_points! { Runtime;
         if summary == 0 || summary > bytes || sampling > summary {
             return Err(Code::INVALID_VALUE);
         }
-        let mut state = core.state.lock();
+        let state = core.state.lock();
         for (index, start) in (0..bytes).step_by(summary).enumerate() {
-            let at = state.location(&core.machine, pointer + start, summary.min(bytes - start))?;
+            let at = state.location(pointer + start, summary.min(bytes - start))?;
             let (type_, id) = location_numbers(at);
             let type_ = cuda_um_sys::cudaMemLocationType(type_);
             locations.put_at(index, cudaMemLocation { type_, id })?;

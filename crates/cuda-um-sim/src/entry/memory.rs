@@ -1,4 +1,4 @@
-//! Allocating, freeing, registering and asking about memory.
+//! Allocation, registration and queries of memory.
 
 use super::guard::{entry_points, with_state, with_stream};
 use super::pointer::Out;
@@ -23,7 +23,7 @@ entry_points! { Runtime;
             if pointer.is_null() {
                 return Err(Code::INVALID_VALUE);
             }
-            let base = if bytes == 0 { 0 } else { state.allocate_managed(&core.machine, bytes, device, attach)? };
+            let base = if bytes == 0 { 0 } else { state.allocate_managed(bytes, device, attach)? };
             pointer.put(base)
         })
     }
@@ -33,7 +33,7 @@ entry_points! { Runtime;
             if pointer.is_null() {
                 return Err(Code::INVALID_VALUE);
             }
-            let base = if bytes == 0 { 0 } else { state.allocate_device(&core.machine, bytes, device)? };
+            let base = if bytes == 0 { 0 } else { state.allocate_device(bytes, device)? };
             pointer.put(base)
         })
     }
@@ -43,23 +43,23 @@ entry_points! { Runtime;
             if pointer.is_null() || flags & !HOST_ALLOC_FLAGS != 0 {
                 return Err(Code::INVALID_VALUE);
             }
-            let base = if bytes == 0 { 0 } else { state.allocate_pinned(&core.machine, bytes, device, flags)? };
+            let base = if bytes == 0 { 0 } else { state.allocate_pinned(bytes, device, flags)? };
             pointer.put(base)
         })
     }
 
     fn cudaHostRegister(core, pointer: usize, bytes: usize, flags: u32) {
-        core.state.lock().register(&core.machine, pointer, bytes, flags)
+        core.state.lock().memory.registered.register(pointer, bytes, flags)
     }
 
     fn cudaHostUnregister(core, pointer: usize) {
         core.wait_device(None)?;
-        core.state.lock().unregister(pointer)
+        core.state.lock().memory.registered.unregister(pointer)
     }
 
     fn cudaHostGetDevicePointer(core, device_pointer: Out<usize>, pointer: usize, flags: u32) {
-        let mut state = core.state.lock();
-        if flags != 0 || state.find(&core.machine, pointer, 1)?.memory != Memory::Pinned {
+        let state = core.state.lock();
+        if flags != 0 || state.memory.find(pointer, 1)?.memory != Memory::Pinned {
             return Err(Code::INVALID_VALUE);
         }
         // With unified addressing the device uses the host's pointer.
@@ -68,12 +68,12 @@ entry_points! { Runtime;
 
     fn cudaHostGetFlags(core, flags: Out<u32>, pointer: usize) {
         let state = core.state.lock();
-        let allocated = state.holding(pointer).and_then(|allocation| match allocation.kind {
+        let allocated = state.memory.holding(pointer).and_then(|allocation| match allocation.kind {
             Kind::Pinned { flags } => Some(flags),
             _ => None,
         });
-        let found = allocated.or_else(|| state.registration(pointer).map(|(_, registered)| registered.flags));
-        // Everything pinned is mapped where addressing is unified.
+        let found = allocated.or_else(|| state.memory.registered.holding(pointer).map(|(_, registered)| registered.flags));
+        // With unified addressing all pinned memory is mapped.
         flags.put(found.ok_or(Code::INVALID_VALUE)? | 2)
     }
 
@@ -83,9 +83,9 @@ entry_points! { Runtime;
         const DEVICE: u32 = 2;
         const MANAGED: u32 = 3;
         let (kind, device, on_device, on_host) = {
-            let mut state = core.state.lock();
-            let memory = state.find(&core.machine, pointer, 1).map_or(Memory::Pageable, |span| span.memory);
-            let owner = state.holding(pointer).map_or(0, |allocation| allocation.device as i32);
+            let state = core.state.lock();
+            let memory = state.memory.find(pointer, 1).map_or(Memory::Pageable, |span| span.memory);
+            let owner = state.memory.holding(pointer).map_or(0, |allocation| allocation.device as i32);
             match memory {
                 Memory::Managed(_) => (MANAGED, owner, pointer, pointer),
                 Memory::Device(ordinal) => (DEVICE, ordinal as i32, pointer, 0),
@@ -114,7 +114,7 @@ entry_points! { Runtime;
                 ATTACH_SINGLE if named > 2 => Attach::Single(stream.handle),
                 _ => return Err(Code::INVALID_VALUE),
             };
-            let Some(allocation) = state.holding(pointer).filter(|allocation| allocation.managed().is_some()) else {
+            let Some(allocation) = state.memory.holding(pointer).filter(|allocation| allocation.is_managed()) else {
                 return Err(Code::INVALID_VALUE);
             };
             // Only whole allocations can be attached.

@@ -1,4 +1,4 @@
-//! The C functions: they translate and catch unwinds. What a call does is the engine's business.
+//! The C functions: they translate arguments and results, and catch panics. The engine decides the effect of a call.
 // Functions with C's calling convention and C's names.
 #![allow(unsafe_code, non_snake_case)]
 
@@ -44,7 +44,7 @@ fn runtime_function<const SLOT: usize>(name: &str) -> Option<*const c_void> {
 
 static RUNTIME: [Lookup; SLOTS] = of_all_slots!(runtime_function);
 
-/// A symbol of the played runtime library, or null where that version does not have it.
+/// A symbol of the simulated runtime library; null if that version does not have it.
 pub(crate) fn symbol(slot: usize, cuda: CudaVersion, name: &str) -> *const c_void {
     use CudaVersion::{V12_2, V12_9, V13_0, V13_4};
     let from = |version: CudaVersion| cuda >= version;
@@ -58,7 +58,7 @@ pub(crate) fn symbol(slot: usize, cuda: CudaVersion, name: &str) -> *const c_voi
         | "cudaMemDiscardAndPrefetchBatchAsync" => from(V13_0),
         "cudaMemGetDefaultMemPool" | "cudaMemGetMemPool" | "cudaMemSetMemPool" => from(V13_0),
         "cudaMemGetLocationInfo" => from(V13_4),
-        // Names of this crate's own for the signatures that a version changed.
+        // This crate's own names for signatures that a version changed.
         name => !name.ends_with("_13"),
     };
     let changed = match name {

@@ -1,4 +1,4 @@
-//! The last error, and names and texts of errors: functions that return something other than a status.
+//! The last error, and names and texts of errors: functions that do not return a status.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -45,7 +45,7 @@ fn runtime_name(code: u32, name: &str) -> String {
     "cudaError".to_owned() + &words.collect::<String>()
 }
 
-/// The driver names some codes otherwise.
+/// The driver has other names for some codes.
 fn driver_name(code: u32, name: &str) -> String {
     let name = match code {
         0 => return "CUDA_SUCCESS".to_owned(),
@@ -77,8 +77,8 @@ fn last_error(slot: usize, clear: bool) -> u32 {
     let Some(core) = slot::core(slot) else {
         return Code::CUDART_UNLOADING.0;
     };
-    // A sticky error stays, whoever asks.
-    if let Some(poison) = core.state.lock().poison {
+    // A query does not clear a sticky error.
+    if let Some(poison) = core.context.poison() {
         return poison.0;
     }
     ThreadState::with(core.id, |thread| {

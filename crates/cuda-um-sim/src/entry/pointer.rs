@@ -1,15 +1,15 @@
 //! Pointers as C passes them.
 //!
-//! These types stand in the signatures of the entry points in place of raw pointers. A value comes into being only when C
-//! calls such a function, which is `unsafe`: the caller vouches for what CUDA documents of that argument.
-// Reading and writing through the caller's pointers happens here and nowhere else.
+//! The signatures of the entry points have these types in place of raw pointers. A value exists only if C calls such a function, which is
+//! `unsafe`: the caller vouches for the properties that CUDA documents of that argument.
+// Only this file reads and writes through the caller's pointers.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_void};
 
 use crate::engine::Code;
 
-/// Where a result goes; null is an invalid value.
+/// The address for a result; null is an invalid value.
 #[repr(transparent)]
 pub(crate) struct Out<T>(*mut T);
 
@@ -42,7 +42,7 @@ impl<T> Out<T> {
         Ok(())
     }
 
-    /// Reads what is there.
+    /// Reads the value at the address.
     pub(crate) fn get(self) -> Result<T, Code>
     where
         T: Copy,
@@ -54,13 +54,13 @@ impl<T> Out<T> {
         Ok(unsafe { self.0.read_unaligned() })
     }
 
-    /// The same place as another type, for arguments whose type depends on another argument.
+    /// The same address with another type, for arguments whose type depends on another argument.
     pub(crate) fn cast<U>(self) -> Out<U> {
         Out(self.0.cast())
     }
 }
 
-/// An array that the caller lends.
+/// An array of the caller.
 #[repr(transparent)]
 pub(crate) struct Array<T>(*const T);
 
@@ -125,8 +125,8 @@ pub(crate) struct HostFunction(Option<unsafe extern "C" fn(*mut c_void)>);
 #[repr(transparent)]
 pub(crate) struct UserData(*mut c_void);
 
-// SAFETY: the pointer is handed back to the caller's function on another thread; whoever enqueues a host function vouches
-// for that, as CUDA documents.
+// SAFETY: the pointer is passed only to the caller's function, on another thread. The caller that enqueues a host function vouches for
+// that, as CUDA documents.
 unsafe impl Send for UserData {}
 
 impl HostFunction {

@@ -59,18 +59,18 @@ fn allocate(
             if bytes == 0 {
                 Ok(0)
             } else {
-                state.pool_allocate(&core.machine, pool, bytes)
+                state.allocate_from_pool(pool, bytes)
             }
         })
     };
     let base = match try_it() {
-        // Frees that streams have not come to yet may make room.
+        // Frees that streams have not run yet may make room.
         Err(Code::MEMORY_ALLOCATION)
             if core
                 .state
                 .lock()
-                .allocations
-                .values()
+                .memory
+                .iter()
                 .any(|allocation| allocation.freeing.is_some()) =>
         {
             core.wait_device(None)?;
@@ -81,15 +81,15 @@ fn allocate(
     pointer.put(base)
 }
 
-/// A location and kind that name a device's default pool.
+/// The device of a location and kind that name a pool.
 fn located(core: &Core, location: Out<cudaMemLocation>, kind: u32) -> Result<usize, Code> {
     supported(core)?;
     let location = location.get()?;
     if location.type_.0 != 1 || kind != PINNED {
-        // Managed default pools and host pools have properties that nobody has measured: not played.
+        // Managed default pools and host pools are not simulated: their properties were not measured.
         return Err(Code::NOT_SUPPORTED);
     }
-    core.state.lock().ordinal(location.id)
+    core.state.lock().devices.ordinal(location.id)
 }
 
 entry_points! { Runtime;
@@ -117,53 +117,56 @@ entry_points! { Runtime;
         }
         with_state(core, |state, device| {
             let device = match (props.location.type_.0, managed) {
-                (1, _) => state.ordinal(props.location.id).map_err(|_| Code::INVALID_VALUE)?,
+                (1, _) => state.devices.ordinal(props.location.id).map_err(|_| Code::INVALID_VALUE)?,
                 // A managed pool may have no preferred place.
                 (0 | 2..=4, true) => device,
                 _ => return Err(Code::INVALID_VALUE),
             };
-            pool.put(state.add_pool(Pool::new(device, managed, max_bytes as u64)))
+            pool.put(state.pools.add(Pool::new(device, managed, max_bytes as u64)))
         })
     }
 
-    fn cudaMemPoolDestroy(core, pool: usize) { core.state.lock().destroy_pool(pool) }
+    fn cudaMemPoolDestroy(core, pool: usize) {
+        with_state(core, |state, _| state.pools.destroy(pool, &mut state.devices))
+    }
 
     fn cudaMemPoolTrimTo(core, pool: usize, keep: usize) {
-        let mut state = core.state.lock();
-        state.pool(pool)?;
-        state.trim(pool, keep as u64);
-        Ok(())
+        with_state(core, |state, _| {
+            state.pools.get(pool)?;
+            state.pools.trim(pool, keep as u64, &mut state.devices);
+            Ok(())
+        })
     }
 
     fn cudaMemPoolSetAttribute(core, pool: usize, attribute: u32, value: Out<u64>) {
         let attribute = PoolAttribute::from_raw(attribute)?;
         let value = if matches!(attribute, PoolAttribute::Reuse(_)) { value.cast::<i32>().get()? as u64 } else { value.get()? };
-        core.state.lock().pool(pool)?.set(attribute, value)
+        core.state.lock().pools.get(pool)?.set(attribute, value)
     }
 
     fn cudaMemPoolGetAttribute(core, pool: usize, attribute: u32, value: Out<u64>) {
         let attribute = PoolAttribute::from_raw(attribute)?;
-        let found = core.state.lock().pool(pool)?.get(attribute);
+        let found = core.state.lock().pools.get(pool)?.get(attribute);
         if matches!(attribute, PoolAttribute::Reuse(_)) { value.cast::<i32>().put(found as i32) } else { value.put(found) }
     }
 
     fn cudaMemPoolSetAccess(core, pool: usize, descriptions: Array<AccessDescription>, count: usize) {
         let descriptions = descriptions.to_vec(count)?;
         let mut state = core.state.lock();
-        let owner = state.pool(pool)?.device;
+        let owner = state.pools.get(pool)?.device;
         for description in descriptions {
-            let device = state.ordinal(description.location.id)?;
+            let device = state.devices.ordinal(description.location.id)?;
             let reachable = device == owner || core.machine.profile.peers;
-            // None 0, read and write 3.
+            // 0 is no access, 3 is read and write.
             let known = matches!(description.flags, 0 | 3);
             if description.location.type_.0 != 1 || !reachable || !known {
                 return Err(Code::INVALID_VALUE);
             }
-            // The owner always has both.
+            // The owner always has read and write access.
             if device == owner && description.flags == 0 {
                 return Err(Code::INVALID_DEVICE);
             }
-            state.pool(pool)?.set_access(device, description.flags == 3);
+            state.pools.get(pool)?.set_access(device, description.flags == 3);
         }
         Ok(())
     }
@@ -171,20 +174,20 @@ entry_points! { Runtime;
     fn cudaDeviceGetDefaultMemPool(core, pool: Out<usize>, device: i32) {
         supported(core)?;
         let state = core.state.lock();
-        pool.put(state.devices[state.ordinal(device)?].default_pool)
+        pool.put(state.devices[state.devices.ordinal(device)?].default_pool)
     }
 
     fn cudaDeviceGetMemPool(core, pool: Out<usize>, device: i32) {
         supported(core)?;
         let state = core.state.lock();
-        pool.put(state.devices[state.ordinal(device)?].pool)
+        pool.put(state.devices[state.devices.ordinal(device)?].pool)
     }
 
     fn cudaDeviceSetMemPool(core, device: i32, pool: usize) {
         supported(core)?;
         let mut state = core.state.lock();
-        let device = state.ordinal(device)?;
-        if state.pool(pool)?.device != device {
+        let device = state.devices.ordinal(device)?;
+        if state.pools.get(pool)?.device != device {
             return Err(Code::INVALID_VALUE);
         }
         state.devices[device].pool = pool;
@@ -204,7 +207,7 @@ entry_points! { Runtime;
     fn cudaMemSetMemPool(core, location: Out<cudaMemLocation>, kind: u32, pool: usize) {
         let device = located(core, location, kind)?;
         let mut state = core.state.lock();
-        if state.pool(pool)?.device != device {
+        if state.pools.get(pool)?.device != device {
             return Err(Code::INVALID_VALUE);
         }
         state.devices[device].pool = pool;

@@ -1,4 +1,4 @@
-//! Activity records in the layouts of the played CUPTI.
+//! Activity records in the layouts of the simulated CUPTI.
 
 use std::mem::size_of;
 use std::time::Duration;
@@ -13,7 +13,10 @@ type MigrationCause = sys::CUpti_ActivityUnifiedMemoryMigrationCause;
 type RemoteMapCause = sys::CUpti_ActivityUnifiedMemoryRemoteMapCause;
 type AccessType = sys::CUpti_ActivityUnifiedMemoryAccessType;
 
-/// The layouts of a version.
+/// CUPTI's number for the host: `cudaCpuDeviceId`.
+const HOST_ID: u32 = u32::MAX;
+
+/// The layouts of a CUDA version.
 #[derive(Clone, Copy)]
 pub(super) struct Layout(pub(super) CudaVersion);
 
@@ -59,113 +62,135 @@ impl Layout {
     }
 }
 
-/// CUPTI's number for a processor: devices by their ordinals, and the host as `cudaCpuDeviceId`.
+/// CUPTI's number for a processor: a device's ordinal.
 fn id(processor: Processor) -> u32 {
     processor
         .ordinal()
-        .map_or(u32::MAX, |ordinal| ordinal as u32)
+        .map_or(HOST_ID, |ordinal| ordinal as u32)
 }
 
 fn nanoseconds(time: Duration) -> u64 {
     time.as_nanos() as u64
 }
 
-fn counter(record: &Record) -> sys::CUpti_ActivityUnifiedMemoryCounter2 {
-    let host = u32::MAX;
-    let (kind, value, src, dst, flags) = match record.what {
-        What::Transfer {
-            from,
-            to,
-            bytes,
-            cause,
-        } => {
-            let kind = match (from.ordinal(), to.ordinal()) {
-                (None, _) => {
-                    CounterKind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD
-                }
-                (Some(_), None) => {
-                    CounterKind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH
-                }
-                _ => CounterKind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOD,
-            };
-            let cause = match cause {
-                Cause::User => MigrationCause::CUPTI_ACTIVITY_UNIFIED_MEMORY_MIGRATION_CAUSE_USER,
-                Cause::Coherence => {
-                    MigrationCause::CUPTI_ACTIVITY_UNIFIED_MEMORY_MIGRATION_CAUSE_COHERENCE
-                }
-                Cause::Density => {
-                    MigrationCause::CUPTI_ACTIVITY_UNIFIED_MEMORY_MIGRATION_CAUSE_PREFETCH
-                }
-                Cause::Eviction => {
-                    MigrationCause::CUPTI_ACTIVITY_UNIFIED_MEMORY_MIGRATION_CAUSE_EVICTION
-                }
-            };
-            (kind, bytes, id(from), id(to), cause.0)
-        }
-        // The value is the address of the instruction, which the simulator does not tell.
-        What::CpuFault => (
-            CounterKind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_CPU_PAGE_FAULT_COUNT,
-            0,
-            host,
-            0,
-            0,
-        ),
-        What::GpuFaults {
-            device,
-            faults,
-            write,
-        } => {
-            let access = match write {
-                true => AccessType::CUPTI_ACTIVITY_UNIFIED_MEMORY_ACCESS_TYPE_WRITE,
-                false => AccessType::CUPTI_ACTIVITY_UNIFIED_MEMORY_ACCESS_TYPE_READ,
-            };
-            (
-                CounterKind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_GPU_PAGE_FAULT,
-                u64::from(faults),
-                device as u32,
-                0,
-                access.0,
-            )
-        }
-        What::RemoteMap {
-            by,
-            at,
-            bytes,
-            cause,
-        } => {
-            let cause = match cause {
-                MapCause::Coherence => {
-                    RemoteMapCause::CUPTI_ACTIVITY_UNIFIED_MEMORY_REMOTE_MAP_CAUSE_COHERENCE
-                }
-                MapCause::Policy => {
-                    RemoteMapCause::CUPTI_ACTIVITY_UNIFIED_MEMORY_REMOTE_MAP_CAUSE_POLICY
-                }
-                MapCause::OutOfMemory => {
-                    RemoteMapCause::CUPTI_ACTIVITY_UNIFIED_MEMORY_REMOTE_MAP_CAUSE_OUT_OF_MEMORY
-                }
-            };
-            (
-                CounterKind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_REMOTE_MAP,
+/// The fields of a counter that depend on the kind of its record.
+struct CounterFields {
+    kind: CounterKind,
+    value: u64,
+    source: u32,
+    target: u32,
+    flags: u32,
+}
+
+impl CounterFields {
+    fn of(what: &What) -> CounterFields {
+        match *what {
+            What::Transfer {
+                from,
+                to,
                 bytes,
-                id(by),
-                id(at),
-                cause.0,
-            )
+                cause,
+            } => CounterFields {
+                kind: transfer_kind(from, to),
+                value: bytes,
+                source: id(from),
+                target: id(to),
+                flags: migration_cause(cause).0,
+            },
+            // CUPTI's value is the address of the instruction, which the simulator does not give.
+            What::CpuFault => CounterFields {
+                kind: CounterKind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_CPU_PAGE_FAULT_COUNT,
+                value: 0,
+                source: HOST_ID,
+                target: 0,
+                flags: 0,
+            },
+            What::GpuFaults {
+                device,
+                faults,
+                write,
+            } => CounterFields {
+                kind: CounterKind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_GPU_PAGE_FAULT,
+                value: u64::from(faults),
+                source: device as u32,
+                target: 0,
+                flags: access_type(write).0,
+            },
+            What::RemoteMap {
+                by,
+                at,
+                bytes,
+                cause,
+            } => CounterFields {
+                kind: CounterKind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_REMOTE_MAP,
+                value: bytes,
+                source: id(by),
+                target: id(at),
+                flags: remote_map_cause(cause).0,
+            },
+            What::Kernel { .. } => CounterFields {
+                kind: sys::CUpti_ActivityUnifiedMemoryCounterKind(0),
+                value: 0,
+                source: 0,
+                target: 0,
+                flags: 0,
+            },
         }
-        What::Kernel { .. } => (sys::CUpti_ActivityUnifiedMemoryCounterKind(0), 0, 0, 0, 0),
-    };
+    }
+}
+
+fn transfer_kind(from: Processor, to: Processor) -> CounterKind {
+    match (from.ordinal(), to.ordinal()) {
+        (None, _) => CounterKind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD,
+        (Some(_), None) => {
+            CounterKind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH
+        }
+        _ => CounterKind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOD,
+    }
+}
+
+fn migration_cause(cause: Cause) -> MigrationCause {
+    match cause {
+        Cause::User => MigrationCause::CUPTI_ACTIVITY_UNIFIED_MEMORY_MIGRATION_CAUSE_USER,
+        Cause::Coherence => MigrationCause::CUPTI_ACTIVITY_UNIFIED_MEMORY_MIGRATION_CAUSE_COHERENCE,
+        Cause::Density => MigrationCause::CUPTI_ACTIVITY_UNIFIED_MEMORY_MIGRATION_CAUSE_PREFETCH,
+        Cause::Eviction => MigrationCause::CUPTI_ACTIVITY_UNIFIED_MEMORY_MIGRATION_CAUSE_EVICTION,
+    }
+}
+
+fn remote_map_cause(cause: MapCause) -> RemoteMapCause {
+    match cause {
+        MapCause::Coherence => {
+            RemoteMapCause::CUPTI_ACTIVITY_UNIFIED_MEMORY_REMOTE_MAP_CAUSE_COHERENCE
+        }
+        MapCause::Policy => RemoteMapCause::CUPTI_ACTIVITY_UNIFIED_MEMORY_REMOTE_MAP_CAUSE_POLICY,
+        MapCause::OutOfMemory => {
+            RemoteMapCause::CUPTI_ACTIVITY_UNIFIED_MEMORY_REMOTE_MAP_CAUSE_OUT_OF_MEMORY
+        }
+    }
+}
+
+fn access_type(write: bool) -> AccessType {
+    match write {
+        true => AccessType::CUPTI_ACTIVITY_UNIFIED_MEMORY_ACCESS_TYPE_WRITE,
+        false => AccessType::CUPTI_ACTIVITY_UNIFIED_MEMORY_ACCESS_TYPE_READ,
+    }
+}
+
+fn counter(record: &Record) -> sys::CUpti_ActivityUnifiedMemoryCounter2 {
+    let fields = CounterFields::of(&record.what);
     sys::CUpti_ActivityUnifiedMemoryCounter2 {
         kind: Kind::CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER,
-        counterKind: kind,
-        value,
+        counterKind: fields.kind,
+        value: fields.value,
         start: nanoseconds(record.start),
         end: nanoseconds(record.end),
         address: record.address as u64,
-        srcId: src,
-        dstId: dst,
+        srcId: fields.source,
+        dstId: fields.target,
         streamId: 0,
         processId: std::process::id(),
-        flags,
+        flags: fields.flags,
         pad: 0,
     }
 }

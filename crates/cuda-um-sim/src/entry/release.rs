@@ -1,4 +1,4 @@
-//! Giving memory back.
+//! Release of memory.
 
 use super::guard::{entry_points, with_stream};
 use crate::engine::{Code, Kind};
@@ -11,15 +11,15 @@ entry_points! { Release;
         }
         {
             let mut state = core.state.lock();
-            if matches!(state.freeable(pointer)?.kind, Kind::Pinned { .. }) {
+            if matches!(state.memory.freeable(pointer)?.kind, Kind::Pinned { .. }) {
                 return Err(Code::INVALID_VALUE);
             }
         }
-        // Memory in use stays until its users are done.
+        // The memory is released after all work that may use it has ended.
         core.wait_device(None)?;
         let mut state = core.state.lock();
-        state.freeable(pointer)?;
-        state.free(&core.machine, pointer);
+        state.memory.freeable(pointer)?;
+        state.free(pointer);
         Ok(())
     }
 
@@ -28,13 +28,13 @@ entry_points! { Release;
         if pointer == 0 {
             return Ok(());
         }
-        if !matches!(core.state.lock().freeable(pointer)?.kind, Kind::Pinned { .. }) {
+        if !matches!(core.state.lock().memory.freeable(pointer)?.kind, Kind::Pinned { .. }) {
             return Err(Code::INVALID_VALUE);
         }
         core.wait_device(None)?;
         let mut state = core.state.lock();
-        state.freeable(pointer)?;
-        state.release(&core.machine, pointer);
+        state.memory.freeable(pointer)?;
+        state.free(pointer);
         Ok(())
     }
 
@@ -44,7 +44,7 @@ entry_points! { Release;
             if pointer == 0 {
                 return Ok(());
             }
-            if state.freeable(pointer)?.pool.is_none() {
+            if state.memory.freeable(pointer)?.pool.is_none() {
                 return Err(Code::INVALID_VALUE);
             }
             state.free_async(core, stream, pointer).map(drop)

@@ -2,8 +2,7 @@
 
 use super::guard::{entry_points, with_state, with_stream};
 use super::pointer::{HostFunction, Out, UserData};
-use crate::engine::{Code, Core, StreamKind, forbid_calls};
-use std::sync::Arc;
+use crate::engine::{Code, StreamKind, forbid_calls};
 
 fn kind(flags: u32) -> Result<StreamKind, Code> {
     match flags {
@@ -20,19 +19,19 @@ entry_points! { Runtime;
             if stream.is_null() {
                 return Err(Code::INVALID_VALUE);
             }
-            stream.put(state.create_stream(device, kind).handle)
+            stream.put(state.streams.create(device, kind).handle)
         })
     }
 
     fn cudaStreamCreateWithPriority(core, stream: Out<usize>, flags: u32, priority: i32) {
         with_state(core, |state, device| {
-            // Streams run on threads of equal standing: the priority orders nothing.
+            // All streams run on threads of the same priority: the argument has no effect.
             let _ = priority;
             let kind = kind(flags)?;
             if stream.is_null() {
                 return Err(Code::INVALID_VALUE);
             }
-            stream.put(state.create_stream(device, kind).handle)
+            stream.put(state.streams.create(device, kind).handle)
         })
     }
 
@@ -40,7 +39,7 @@ entry_points! { Runtime;
         with_stream(core, stream, |_, stream| device.put(stream.device as i32))
     }
 
-    fn cudaStreamDestroy(core, stream: usize) { core.state.lock().destroy_stream(stream) }
+    fn cudaStreamDestroy(core, stream: usize) { core.state.lock().streams.destroy(stream) }
 
     fn cudaStreamSynchronize(core, stream: usize) {
         let last = with_stream(core, stream, |_, stream| Ok(stream.last()))?;
@@ -61,7 +60,7 @@ entry_points! { Runtime;
             if flags > 1 {
                 return Err(Code::INVALID_VALUE);
             }
-            state.wait_event(core, stream, event)
+            state.wait_event(stream, event)
         })
     }
 
@@ -71,12 +70,12 @@ entry_points! { Runtime;
                 return Err(Code::INVALID_VALUE);
             }
             state.now += core.machine.cost.enqueue;
-            let work = Box::new(move |core: &Arc<Core>, start| {
+            let context = core.context.clone();
+            state.enqueue(stream, move |start| {
                 let data = data;
-                core.leave_to_host(|| forbid_calls(|| function.call(data)));
+                context.leave_to_host(|| forbid_calls(|| function.call(data)));
                 start
             });
-            state.enqueue(core, stream, Vec::new(), work);
             Ok(())
         })
     }

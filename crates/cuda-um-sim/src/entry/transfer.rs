@@ -5,10 +5,10 @@ use super::pointer::{Array, Out};
 use crate::engine::{Code, Core, Direction};
 use std::sync::Arc;
 
-/// `cudaStreamLegacy`'s place: synchronous calls use the default stream.
+/// The default stream, which synchronous calls use.
 const DEFAULT_STREAM: usize = 0;
 
-/// A copy on a stream; the caller waits where it asked to, or where pageable memory is written.
+/// Copies on a stream. The call waits for the copy if it is synchronous, or if it writes pageable memory.
 fn copy(
     core: &Arc<Core>,
     stream: usize,
@@ -20,7 +20,7 @@ fn copy(
 ) -> Result<(), Code> {
     let (stream, mut checked) = with_stream(core, stream, |state, stream| {
         let direction = Direction::from_raw(direction)?;
-        let checked = state.check_copy(&core.machine, to, from, bytes, direction)?;
+        let checked = state.check_copy(to, from, bytes, direction)?;
         Ok((stream.clone(), checked))
     })?;
     if !synchronous {
@@ -44,7 +44,7 @@ fn batch(
     stream: usize,
 ) -> Result<(), (usize, Code)> {
     let whole = |code| (usize::MAX, code);
-    // The default streams are refused, and so is a batch without attributes.
+    // CUDA refuses the default streams, and a batch without attributes.
     if stream <= 2 || count == 0 || attributes == 0 {
         return Err(whole(Code::INVALID_VALUE));
     }
@@ -73,16 +73,16 @@ entry_points! { Runtime;
 
     fn cudaMemcpyPeer(core, to: usize, to_device: i32, from: usize, from_device: i32, bytes: usize) {
         with_state(core, |state, _| {
-            state.ordinal(to_device)?;
-            state.ordinal(from_device)
+            state.devices.ordinal(to_device)?;
+            state.devices.ordinal(from_device)
         })?;
         copy(core, DEFAULT_STREAM, to, from, bytes, 3, true)
     }
 
     fn cudaMemcpyPeerAsync(core, to: usize, to_device: i32, from: usize, from_device: i32, bytes: usize, stream: usize) {
         with_state(core, |state, _| {
-            state.ordinal(to_device)?;
-            state.ordinal(from_device)
+            state.devices.ordinal(to_device)?;
+            state.devices.ordinal(from_device)
         })?;
         copy(core, stream, to, from, bytes, 3, false)
     }
@@ -93,7 +93,7 @@ entry_points! { Runtime;
     ) {
         let attributes = if attributes.is_null() || attribute_indices.is_null() { 0 } else { attribute_count };
         batch(core, &to, &from, &sizes, count, attributes, stream).map_err(|(index, code)| {
-            // Where to report is optional.
+            // The address for the index is optional.
             let _ = failed.put(index);
             code
         })

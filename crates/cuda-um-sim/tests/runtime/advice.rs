@@ -1,4 +1,4 @@
-//! The six advices and what they change.
+//! The six pieces of advice and their effects.
 
 use std::ptr::null_mut;
 
@@ -25,7 +25,7 @@ fn filled(cuda: &Cuda, len: usize) -> *mut u8 {
 }
 
 fn sum(data: *mut u8, len: usize) -> u64 {
-    // Opaque: a sum that nobody uses must still be read.
+    // `black_box`: the memory must be read, although the sum is not used.
     std::hint::black_box(bytes(data, len).iter().map(|byte| u64::from(*byte)).sum())
 }
 
@@ -60,7 +60,7 @@ fn read_mostly_memory_is_duplicated_by_readers_and_collapsed_by_a_write() {
             counters.bytes_to_host
         ),
         (1, 1, 0),
-        "the host's page is alone now"
+        "only the host has the page now"
     );
     cuda.sim.reset_counters();
     cuda.run("write", data, MIB);

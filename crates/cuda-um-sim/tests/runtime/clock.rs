@@ -1,4 +1,4 @@
-//! The virtual clock: what advances it, and its times against what was measured on an H200.
+//! The virtual clock: the events that advance it, and its times compared with measurements on an H200.
 
 mod rows;
 mod table;
@@ -11,7 +11,7 @@ use cuda_um_sys::cudaError;
 
 use crate::support::{Cuda, MIB, bytes, call, h200, ok, with_kernel};
 
-/// What a piece of work costs on the virtual clock, in microseconds.
+/// The time of a piece of work on the virtual clock, in microseconds.
 fn cost(cuda: &Cuda, work: impl FnOnce()) -> f64 {
     let start = cuda.sim.now();
     work();
@@ -141,7 +141,7 @@ fn prices_that_no_machine_has_are_refused() {
 }
 
 #[test]
-fn a_twin_says_how_long_its_kernel_computes() {
+fn a_reference_sets_how_long_its_kernel_computes() {
     let cuda = Cuda::new(with_kernel(Sim::builder(), "custom", |launch| {
         launch.lasts(Duration::from_micros(700));
         Ok(())

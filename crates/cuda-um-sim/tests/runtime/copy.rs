@@ -251,7 +251,7 @@ fn a_batch_copies_many_ranges() {
     let mut index = 0;
     let function = cuda.table.cudaMemcpyBatchAsync_v13.unwrap();
     let (to, from) = (to.as_mut_ptr().cast(), from.as_mut_ptr().cast());
-    // SAFETY: every array has the length told.
+    // SAFETY: every array has the length that the call gets.
     ok(unsafe {
         function(
             to,
@@ -302,7 +302,7 @@ fn in_12_9_a_batch_says_which_copy_failed() {
         from.as_mut_ptr().cast(),
         sizes.as_mut_ptr(),
     );
-    // SAFETY: every array has the length told.
+    // SAFETY: every array has the length that the call gets.
     let error = unsafe {
         function(
             to,

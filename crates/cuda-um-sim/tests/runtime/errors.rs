@@ -188,7 +188,7 @@ fn when_a_sticky_error_is_told_no_work_runs() {
     assert!(ENDED.load(Ordering::Relaxed));
 }
 
-/// What is the host's is not waited for: here it ends only after the call.
+/// A sticky error does not wait for host functions: here one ends only after the call.
 #[test]
 fn a_sticky_error_does_not_wait_for_a_host_function() {
     static BEGAN: Barrier = Barrier::new(2);

@@ -1,4 +1,4 @@
-//! Page faults and what they move.
+//! Page faults and the pages that they move.
 
 use std::ptr::null_mut;
 
@@ -151,21 +151,17 @@ fn too_much_for_the_device_evicts_what_was_used_longest_ago() {
     cuda.run("write", b, half);
     assert_eq!(cuda.sim.counters().evicted_bytes, 0);
     cuda.run("write", c, half);
-    assert_eq!(
-        cuda.sim.counters().evicted_bytes,
-        half as u64,
-        "a, and nothing else"
-    );
+    assert_eq!(cuda.sim.counters().evicted_bytes, half as u64, "only a");
     cuda.sim.reset_counters();
     cuda.run("read", b, half);
     assert_eq!(cuda.sim.counters().gpu_faults, 0, "b stayed");
     assert!(
         bytes(a, half).iter().all(|byte| *byte == 7),
-        "what was evicted is whole"
+        "the evicted data is intact"
     );
 }
 
-/// The block's own pages were used longest ago, and are the ones that must stay: the rest of the block is on its way to them.
+/// The pages of the block were used longest ago, and must stay: the rest of the block is being brought to them.
 #[test]
 fn a_block_that_grows_on_a_full_device_does_not_evict_itself() {
     let cuda =
@@ -186,6 +182,20 @@ fn a_block_that_grows_on_a_full_device_does_not_evict_itself() {
     cuda.run("read", block, 2 * MIB);
     let counters = cuda.sim.counters();
     assert_eq!((counters.gpu_faults, counters.evicted_bytes), (0, 0));
+}
+
+/// Only pages of the same block could make room: they stay, and the new pages are mapped over the link.
+#[test]
+fn a_block_does_not_make_room_for_itself() {
+    let cuda =
+        crate::support::Cuda::new(cuda_um_sim::Sim::builder().total_memory_bytes(2 * MIB as u64));
+    let block = cuda.managed(2 * MIB);
+    cuda.run("write", block, MIB);
+    cuda.run("write", block.wrapping_add(MIB), MIB);
+    let counters = cuda.sim.counters();
+    assert_eq!(counters.evicted_bytes, 0);
+    assert!(counters.remote_accesses > 0);
+    assert!(bytes(block, 2 * MIB).iter().all(|byte| *byte == 7));
 }
 
 #[test]

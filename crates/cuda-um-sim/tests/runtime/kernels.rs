@@ -1,4 +1,4 @@
-//! Modules, launches and twins.
+//! Modules, launches and CPU references.
 
 use std::ffi::CString;
 use std::ptr::null_mut;
@@ -53,7 +53,7 @@ fn a_module_newer_than_the_driver_or_the_device_is_refused() {
 }
 
 #[test]
-fn a_kernel_without_a_name_or_a_twin_is_refused() {
+fn a_kernel_without_a_name_or_a_reference_is_refused() {
     let cuda = h200();
     let driver = cuda.table.driver().unwrap();
     let mut module = null_mut();
@@ -74,7 +74,7 @@ fn a_kernel_without_a_name_or_a_twin_is_refused() {
     assert_eq!(
         call!(
             driver,
-            cuModuleGetFunction(&mut function, module, c"untwinned".as_ptr())
+            cuModuleGetFunction(&mut function, module, c"unreferenced".as_ptr())
         )
         .0,
         801
@@ -82,7 +82,7 @@ fn a_kernel_without_a_name_or_a_twin_is_refused() {
     assert_eq!(
         cuda.sim.misuse(),
         [Misuse::NoTwin {
-            kernel: "untwinned".to_owned()
+            kernel: "unreferenced".to_owned()
         }]
     );
     assert_eq!(call!(driver, cuModuleUnload(module)).0, 0);
@@ -180,7 +180,7 @@ fn a_launch_outside_the_limits_is_refused() {
     assert_eq!(
         call!(driver, cuFuncSetAttribute(function, dynamic, 228 << 10)).0,
         1,
-        "beyond what the device has"
+        "more than the device has"
     );
     assert_eq!(
         call!(driver, cuFuncSetAttribute(function, dynamic, 100 << 10)).0,
@@ -264,9 +264,9 @@ fn arguments_are_copied_when_the_launch_is_enqueued() {
     assert_eq!(out, [2, 3, 4, 5, 6, 7, 8, 77]);
 }
 
-/// Runs a twin over 16 bytes of each kind of memory and gives the error that the context is poisoned with.
-fn poison_of(twin: cuda_um_sim::Twin) -> Option<cudaError> {
-    let cuda = Cuda::new(with_kernel(Sim::builder(), "custom", twin));
+/// Runs a reference on 16 bytes of memory; returns the sticky error of the context.
+fn poison_of(reference: cuda_um_sim::Twin) -> Option<cudaError> {
+    let cuda = Cuda::new(with_kernel(Sim::builder(), "custom", reference));
     let data = cuda.managed(MIB);
     cuda.launch("custom", data, MIB, null_mut());
     let _ = call!(cuda.table, cudaDeviceSynchronize());
@@ -274,7 +274,7 @@ fn poison_of(twin: cuda_um_sim::Twin) -> Option<cudaError> {
 }
 
 #[test]
-fn what_a_twin_does_wrong_is_a_fault_of_the_kernel() {
+fn an_error_of_a_reference_is_a_fault_of_the_kernel() {
     assert_eq!(
         poison_of(|launch| launch.slice::<u8>(0, MIB).map(drop)),
         None
@@ -296,7 +296,7 @@ fn what_a_twin_does_wrong_is_a_fault_of_the_kernel() {
         Some(cudaError::cudaErrorAssert)
     );
     assert_eq!(
-        poison_of(|_| panic!("a twin may panic")),
+        poison_of(|_| panic!("a reference may panic")),
         Some(cudaError::cudaErrorLaunchFailure)
     );
     let overlap: cuda_um_sim::Twin = |launch| {
@@ -352,7 +352,7 @@ fn a_misaligned_pointer_is_its_own_error() {
 }
 
 #[test]
-fn twins_can_be_registered_for_the_whole_process() {
+fn references_can_be_registered_for_the_whole_process() {
     let reference: cuda_um_sim::Twin = |launch| {
         launch.slice_mut::<u8>(0, 1)?[0] = 99;
         Ok(())

@@ -1,4 +1,4 @@
-//! Touches that end the process, in children; and faults that are none of the simulator's business.
+//! Touches that end the process, in children; and faults at addresses that are not the simulator's.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
@@ -9,25 +9,25 @@ use crate::support::{Cuda, MIB, bytes, h200};
 
 const CHILD: &str = "CUDA_UM_SIM_CRASH";
 
-/// Runs one crime in a child.
-fn child(crime: &str) -> Output {
+/// Runs one misuse in a child.
+fn child(misuse: &str) -> Output {
     let this = std::env::current_exe().unwrap();
     Command::new(this)
-        .args(["--exact", "misuse::crimes", "--nocapture"])
-        .env(CHILD, crime)
+        .args(["--exact", "misuse::in_a_child", "--nocapture"])
+        .env(CHILD, misuse)
         .output()
         .unwrap()
 }
 
-fn assert_dies(crime: &str, last_words: &str) {
-    let output = child(crime);
+fn assert_dies(misuse: &str, last_words: &str) {
+    let output = child(misuse);
     assert_eq!(
         output.status.signal(),
         Some(libc_sigsegv()),
-        "{crime}: {output:?}"
+        "{misuse}: {output:?}"
     );
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains(last_words), "{crime}: {text}");
+    assert!(text.contains(last_words), "{misuse}: {text}");
 }
 
 /// SIGSEGV's number on Linux.
@@ -55,9 +55,9 @@ fn a_fault_elsewhere_still_kills() {
     assert_dies("elsewhere", "");
 }
 
-/// The crimes; without a parent there is none to commit, and ordinary touches do not disturb anyone.
+/// The body of the children. Without a parent it does nothing.
 #[test]
-fn crimes() {
+fn in_a_child() {
     let cuda = h200();
     let data = match std::env::var(CHILD).as_deref() {
         Ok("device") => cuda.device(16),

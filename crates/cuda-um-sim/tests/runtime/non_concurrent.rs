@@ -96,7 +96,7 @@ fn an_event_shows_the_host_that_a_kernel_ended() {
     assert_eq!(
         cuda.sim.misuse(),
         [],
-        "what the second stream waited for is seen too"
+        "the host has also seen the work complete that the second stream waited for"
     );
 }
 

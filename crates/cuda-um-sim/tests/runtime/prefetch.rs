@@ -22,7 +22,7 @@ fn prefetch_moves_each_block_at_once_both_ways() {
     );
     ok(cuda.prefetch(data, 8 * MIB, 0, null_mut()));
     cuda.sync(null_mut());
-    assert_eq!(cuda.sim.counters(), counters, "what is there stays");
+    assert_eq!(cuda.sim.counters(), counters, "resident pages stay");
     ok(cuda.prefetch(data, 8 * MIB, -1, null_mut()));
     cuda.sync(null_mut());
     assert_eq!(bytes(data, 8 * MIB)[8 * MIB - 1], 1);
@@ -86,7 +86,7 @@ fn prefetch_is_ordered_on_its_stream() {
     assert_eq!(
         cuda.attribute(data, MIB, 4),
         0,
-        "the attribute says where the last prefetch was told to go"
+        "the attribute is the target of the last prefetch"
     );
     drop(pause);
     cuda.sync(stream);
@@ -191,7 +191,7 @@ fn batch(
     } else {
         cuda.table.cudaMemPrefetchBatchAsync.unwrap()
     };
-    // SAFETY: every array has the length told.
+    // SAFETY: every array has the length that the call gets.
     unsafe {
         function(
             pointers,
@@ -241,7 +241,7 @@ fn discarded_memory_moves_nowhere_and_holds_anything() {
     cuda.sync(stream);
     assert!(
         bytes(data, MIB).iter().all(|byte| *byte == 0xff),
-        "a pattern, so that nobody relies on the old contents"
+        "a pattern, so that no program relies on the old contents"
     );
     bytes(data, MIB).fill(1);
     assert_eq!(cuda.sim.counters().bytes_to_host, 0);

@@ -1,4 +1,4 @@
-//! CPU references: which one runs, what memory it gets, and what becomes of one that misbehaves.
+//! CPU references: their choice, the memory that they get, and the consequences of wrong ones.
 
 use std::ffi::CString;
 use std::ptr::null_mut;
@@ -13,14 +13,14 @@ const SUCCESS: cudaError = cudaError::cudaSuccess;
 const ILLEGAL: cudaError = cudaError::cudaErrorIllegalAddress;
 const MISALIGNED: cudaError = cudaError::cudaErrorMisalignedAddress;
 
-/// Runs a reference on a pointer and a number; what waiting for it gives.
+/// Runs a reference on a pointer and a number; returns the result of the wait for it.
 fn outcome(gpu: Gpu, reference: Twin, pointer: *mut u8, number: usize) -> cudaError {
     let cuda = Cuda::new(with_kernel(Sim::builder().gpu(gpu), "custom", reference));
     cuda.launch("custom", pointer, number, null_mut());
     call!(cuda.table, cudaDeviceSynchronize())
 }
 
-/// What looking a kernel up gives, in a module of its own.
+/// Looks a kernel up in a module of its own; returns the result.
 fn look_up(cuda: &Cuda, name: &str) -> u32 {
     let driver = cuda.table.driver().unwrap();
     let text = format!(".version 6.4\n.target sm_60\n.entry {name}(.param .u64 out) {{ ret; }}");
@@ -247,7 +247,7 @@ fn a_child_that_a_reference_makes_has_no_memory_and_ends() {
     static STATUS: Mutex<Option<i32>> = Mutex::new(None);
     const NOT_REFUSED: i32 = 42;
     let forks: Twin = |launch| {
-        // SAFETY: the child does nothing but ask for a slice, and end.
+        // SAFETY: the child only requests a slice, and ends.
         let child = unsafe { libc::fork() };
         assert!(child >= 0, "no child");
         if child == 0 {

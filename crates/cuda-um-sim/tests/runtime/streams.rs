@@ -18,7 +18,7 @@ unsafe extern "C" fn until_set(flag: *mut c_void) {
     }
 }
 
-/// Counts up, and remembers nothing else.
+/// Counts calls.
 unsafe extern "C" fn count(counter: *mut c_void) {
     // SAFETY: every test passes a counter that outlives the stream's work.
     unsafe { &*counter.cast::<AtomicU32>() }.fetch_add(1, Ordering::AcqRel);
@@ -80,7 +80,7 @@ fn work_on_a_stream_runs_later_and_in_order() {
     );
 }
 
-/// What is left by a write on one stream and an addition on another: with an event in between, and without.
+/// The result of a write on one stream and an addition on another: with an event between them, and without.
 fn held_write_and_add(order: u64, ordered: bool) -> u8 {
     let cuda = h200();
     let (first, second, event) = (cuda.stream(), cuda.stream(), cuda.event());

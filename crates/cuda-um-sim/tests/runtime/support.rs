@@ -34,7 +34,7 @@ pub(crate) fn h200() -> Cuda {
 
 /// A simulator with a reference of its own for a kernel.
 pub(crate) fn with_kernel(builder: Builder, name: &str, reference: Twin) -> Builder {
-    // SAFETY: the kernels of the tests are what their references do; tests launch them on memory that nothing else uses then.
+    // SAFETY: the kernels of the tests exist only as these references; tests launch them on memory that nothing else uses meanwhile.
     unsafe { builder.kernel(name, reference) }
 }
 
@@ -258,7 +258,7 @@ pub(crate) const PTX: &str = "
 .entry wild(.param .u64 data, .param .u64 bytes) { ret; }
 .entry scale(.param .u64 input, .param .u64 output, .param .u64 bytes) { ret; }
 .entry custom(.param .u64 data, .param .u64 bytes) { ret; }
-.entry untwinned(.param .u64 data) { ret; }
+.entry unreferenced(.param .u64 data) { ret; }
 ";
 
 fn read(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
@@ -274,7 +274,7 @@ fn write(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
 
 fn add(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
     let len = launch.value::<u64>(1)? as usize;
-    // SAFETY: tests launch it on memory of at least `len` bytes that nothing else uses then.
+    // SAFETY: tests launch it on memory of at least `len` bytes that nothing else uses meanwhile.
     for byte in unsafe { launch.system_slice_mut::<u8>(0, len)? } {
         *byte = byte.wrapping_add(1);
     }

@@ -1,4 +1,4 @@
-//! Work that names memory which is freed: before the work runs, or while it runs. And what CUDA allows.
+//! Work on memory that is freed before the work runs, or while it runs; and orders that CUDA allows.
 
 use std::ptr::null_mut;
 use std::sync::Barrier;
@@ -50,7 +50,8 @@ impl Use {
     }
 }
 
-/// Uses memory on one stream and frees it on another; what the simulator says, and whether the use came first. `ordered`: the free waits.
+/// Uses memory on one stream and frees it on another; returns the simulator's report, and whether the use ran first. With `ordered`, the
+/// free waits for the use.
 fn beside_a_free(work: Use, order: u64, ordered: bool) -> (Vec<Misuse>, Option<cudaError>) {
     let cuda = h200();
     let (uses, frees) = (cuda.stream(), cuda.stream());

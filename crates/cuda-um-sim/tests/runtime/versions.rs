@@ -119,7 +119,7 @@ fn pointer_attributes_grow_with_13() {
 
 #[test]
 fn the_environment_chooses_machine_and_version() {
-    // The variables are read once by each call; this test alone sets them, in a process of its own.
+    // Each call reads the variables once; only this test sets them, in a process of its own.
     let run = |name: &str, value: &str| {
         let this = std::env::current_exe().unwrap();
         let arguments = ["--exact", "versions::from_env_in_a_child", "--nocapture"];
@@ -138,7 +138,7 @@ fn the_environment_chooses_machine_and_version() {
     assert!(run("CUDA_UM_SIM_GPU", "voodoo").contains("CUDA_UM_SIM_GPU=voodoo: expected h200"));
 }
 
-/// Prints what the environment gives; without its parent it checks that the defaults build.
+/// Prints the settings of the environment; without its parent it checks that the defaults build.
 #[test]
 fn from_env_in_a_child() {
     if std::env::var_os("CUDA_UM_SIM_CHILD").is_none() {

@@ -1,6 +1,7 @@
-//! Activity: what the driver did to managed memory and which kernels ran, one record each, while somebody collects them.
+//! Activity: records of migrations, page faults and kernels, for a client of CUPTI.
 //!
-//! Nothing is recorded, and nothing allocated, until a kind is enabled. It does not know of CUPTI's layouts: `entry::cupti` writes those.
+//! Until a kind of record is enabled, nothing is recorded and nothing is allocated. CUPTI's layouts are not part of this module:
+//! `entry::records` writes them.
 
 mod schedule;
 
@@ -10,12 +11,12 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::address_space::PAGE;
-use super::page::{HOST, Processor, Processors};
+use super::managed::{HOST, Processor, Processors};
 
-/// Records that wait to be delivered; more are dropped, and counted.
+/// The most records that wait for delivery; further ones are dropped and counted.
 const MOST_PENDING: usize = 1 << 20;
 
-/// Why pages move.
+/// The reason for which pages migrate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Cause {
     /// A call of the program: prefetch.
@@ -23,13 +24,13 @@ pub(crate) enum Cause {
     /// A touch.
     #[default]
     Coherence,
-    /// They lie around a touch: the density rule.
+    /// A touch of pages near them: the density rule.
     Density,
-    /// Room was needed.
+    /// Other pages needed the memory.
     Eviction,
 }
 
-/// Why memory is reached where it lies.
+/// The reason for which memory is mapped over the link and does not migrate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum MapCause {
     Coherence,
@@ -37,7 +38,7 @@ pub(crate) enum MapCause {
     OutOfMemory,
 }
 
-/// What happened.
+/// The kind of a record, with its own values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum What {
     Transfer {
@@ -47,7 +48,7 @@ pub(crate) enum What {
         cause: Cause,
     },
     CpuFault,
-    /// A group of faults that is served as one.
+    /// A group of faults that is served together.
     GpuFaults {
         device: usize,
         faults: u32,
@@ -67,6 +68,13 @@ pub(crate) enum What {
     },
 }
 
+impl What {
+    /// Whether pages moved to make room.
+    fn is_eviction(&self) -> bool {
+        matches!(self, What::Transfer { cause, .. } if *cause == Cause::Eviction)
+    }
+}
+
 /// A record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Record {
@@ -76,26 +84,26 @@ pub(crate) struct Record {
     pub(crate) end: Duration,
 }
 
-/// What is collected, and what was collected and not delivered yet.
+/// The records that wait for delivery, and the kinds of records that are collected.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
-    /// Records of managed memory are collected.
+    /// Whether records of managed memory are collected.
     pub(crate) memory: bool,
-    /// Records of kernels are.
+    /// Whether records of kernels are collected.
     pub(crate) kernels: bool,
-    /// When what is being done now begins on the virtual clock.
+    /// The start of the current work on the virtual clock.
     pub(crate) now: Duration,
-    /// Why pages move now.
+    /// The reason for which the current work migrates pages.
     pub(crate) cause: Cause,
     pending: Vec<Record>,
     dropped: u64,
-    /// The records of the groups of faults that blocks share now.
+    /// Positions of the records of groups of faults with which the faults of the next block may be served.
     groups: Vec<usize>,
     launches: u32,
 }
 
 impl Activity {
-    /// Records that wait.
+    /// The number of records that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.pending.len()
     }
@@ -104,12 +112,12 @@ impl Activity {
         std::mem::take(&mut self.pending)
     }
 
-    /// Counts records that nobody had room for.
+    /// Counts records for which the client had no room.
     pub(crate) fn drop_records(&mut self, count: u64) {
         self.dropped += count;
     }
 
-    /// How many were dropped since the last time that this was asked.
+    /// The number of records that were dropped since the last call.
     pub(crate) fn take_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.dropped)
     }
@@ -127,7 +135,7 @@ impl Activity {
         });
     }
 
-    /// Pages move. They have no times yet: `serve` and `transfers_end` give them some.
+    /// Records that pages migrate. `serve` and `transfers_end` set the times.
     pub(crate) fn transfer(
         &mut self,
         from: Processors,
@@ -154,7 +162,7 @@ impl Activity {
         self.push(what, base + pages.start * PAGE, now, now);
     }
 
-    /// Pages are mapped where they lie.
+    /// Records that pages are mapped over the link.
     pub(crate) fn remote_map(
         &mut self,
         by: Processor,
@@ -176,13 +184,13 @@ impl Activity {
         self.push(what, base + pages.start * PAGE, now, now);
     }
 
-    /// A kernel was launched: its number, in the order of the calls.
+    /// Counts a launch; returns its number, in the order of the calls.
     pub(crate) fn launched(&mut self) -> u32 {
         self.launches = self.launches.wrapping_add(1);
         self.launches
     }
 
-    /// A kernel ran.
+    /// Records that a kernel ran.
     pub(crate) fn kernel(
         &mut self,
         name: &str,
@@ -203,7 +211,7 @@ impl Activity {
     }
 }
 
-/// A name that lives as long as the process, for records hold its address. There are as many as kernels.
+/// A copy of a kernel's name that is never freed, because records hold its address. There is one for each kernel.
 fn intern(name: &str) -> &'static std::ffi::CStr {
     use std::collections::HashMap;
     use std::ffi::{CStr, CString};

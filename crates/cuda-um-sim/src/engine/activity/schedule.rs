@@ -1,117 +1,138 @@
-//! Gives records their times: the engine knows what a piece of work costs in all, and here it is dealt out.
+//! The times of records: distributes the time that a piece of work takes among its records.
 
 use std::ops::Range;
 use std::time::Duration;
 
-use super::{Activity, Cause, What};
+use super::{Activity, Cause, Record, What};
 use crate::engine::address_space::PAGE;
-use crate::engine::page::{HOST, LEAF_PAGES, Processor};
+use crate::engine::managed::{HOST, LEAF_PAGES, Processor};
 use cuda_um_cost::{CostModel, at_rate};
+
+/// Bytes of a 64 KiB page.
+const LEAF_BYTES: usize = LEAF_PAGES * PAGE;
 
 /// How the faults of one block were served.
 pub(crate) struct Service<'a> {
     pub(crate) cost: &'a CostModel,
     pub(crate) processor: Processor,
-    /// Faults are raised at all.
+    /// The processor raises faults.
     pub(crate) faults: bool,
     pub(crate) write: bool,
     /// Address of the block.
     pub(crate) block: usize,
-    /// The pages that were touched, from the block's begin.
+    /// The pages that were touched, numbered from the start of the block.
     pub(crate) touched: Range<usize>,
-    /// Each group of faults: the 64 KiB pages that faulted, and those that came in, one bit each.
+    /// Each group of faults: the 64 KiB pages that faulted, and those that it brought, one bit each.
     pub(crate) groups: &'a [(u32, u32)],
-    /// So many of them are served along with groups of the blocks before.
+    /// The number of groups that are served together with groups of earlier blocks.
     pub(crate) shared: usize,
 }
 
+impl Service<'_> {
+    /// The bit of the 64 KiB page that holds an address; 0 if the block does not hold it.
+    fn leaf_bit(&self, address: usize) -> u32 {
+        let leaf = address.checked_sub(self.block).map(|at| at / LEAF_BYTES);
+        leaf.filter(|leaf| *leaf < 32)
+            .map_or(0, |leaf| 1u32 << leaf)
+    }
+
+    /// The first address that was touched in a 64 KiB page.
+    fn fault_address(&self, leaf: usize) -> usize {
+        let touched = self.block + self.touched.start * PAGE;
+        (self.block + leaf * LEAF_BYTES).max(touched)
+    }
+
+    /// The time for a group of so many faults, besides the copies that they cause.
+    fn fault_time(&self, faults: u32, shared: bool) -> Duration {
+        if !self.faults {
+            return Duration::ZERO;
+        }
+        match self.processor {
+            HOST => self.cost.cpu_fault * faults,
+            _ if shared => self.cost.gpu_fault * faults,
+            _ => self.cost.gpu_fault * faults + self.cost.gpu_fault_group,
+        }
+    }
+}
+
 impl Activity {
-    /// Where the records of the next piece of work begin.
+    /// The number of records so far: the records of the next piece of work begin there.
     pub(crate) fn mark(&self) -> usize {
         self.pending.len()
     }
 
-    /// The records since `mark` are what faults of one block brought: adds the faults, and times all of them from `begin` on. A group
-    /// lasts until what it brought is there.
+    /// Times the records since `mark`, which are of pages that the faults of one block brought, from `begin` on, and adds records of the
+    /// faults. A group lasts until the pages that it brought are there.
     pub(crate) fn serve(&mut self, mark: usize, begin: Duration, service: &Service<'_>) {
         if !self.memory {
             return;
         }
         let mut moved = self.pending.split_off(mark.min(self.pending.len()));
-        let leaf_bytes = LEAF_PAGES * PAGE;
-        let bit = |address: usize| {
-            let leaf = address.checked_sub(service.block).map(|at| at / leaf_bytes);
-            leaf.filter(|leaf| *leaf < 32)
-                .map_or(0, |leaf| 1u32 << leaf)
-        };
-        // What was evicted to make room went before, and takes no time on this clock.
-        let evicted = |what: &What| {
-            matches!(
-                what,
-                What::Transfer {
-                    cause: Cause::Eviction,
-                    ..
-                }
-            )
-        };
-        for record in moved.extract_if(.., |record| evicted(&record.what)) {
+        // Evictions that made room come first, and take no time on this clock.
+        for record in moved.extract_if(.., |record| record.what.is_eviction()) {
             self.push(record.what, record.address, begin, begin);
         }
-        let mut cursor = begin;
         if service.shared == 0 {
             self.groups.clear();
         }
-        for (group, &(faulting, brought)) in service.groups.iter().enumerate() {
-            let start = cursor;
-            let first = service.block + faulting.trailing_zeros() as usize * leaf_bytes;
-            let touched = service.block + service.touched.start * PAGE;
-            if !service.faults {
-            } else if service.processor == HOST {
-                cursor += service.cost.cpu_fault * faulting.count_ones();
-                for leaf in (0..32).filter(|leaf| faulting & (1 << leaf) != 0) {
-                    let address = (service.block + leaf * leaf_bytes).max(touched);
-                    self.push(What::CpuFault, address, start, start);
-                }
-            } else {
-                let faults = faulting.count_ones();
-                cursor += service.cost.gpu_fault * faults;
-                if group >= service.shared {
-                    cursor += service.cost.gpu_fault_group;
-                }
-            }
-            let brought = brought | faulting;
-            for mut record in moved.extract_if(.., |record| bit(record.address) & brought != 0) {
-                let from = cursor;
-                if let What::Transfer { bytes, cause, .. } = &mut record.what {
-                    cursor += at_rate(*bytes, service.cost.fault_rate);
-                    *cause = match bit(record.address) & faulting {
-                        0 => Cause::Density,
-                        _ => Cause::Coherence,
-                    };
-                }
-                self.push(record.what, record.address, from, cursor);
-            }
-            if let Some(device) = service.processor.ordinal().filter(|_| service.faults) {
-                let raised = faulting.count_ones();
-                if group < service.shared {
-                    self.join_group(group, raised, cursor);
-                    continue;
-                }
-                let what = What::GpuFaults {
-                    device,
-                    faults: raised,
-                    write: service.write,
-                };
-                self.groups.push(self.pending.len());
-                self.push(what, first.max(touched), start, cursor);
-            }
+        let mut now = begin;
+        for group in 0..service.groups.len() {
+            now = self.serve_group(group, now, &mut moved, service);
         }
         for record in moved {
-            self.push(record.what, record.address, cursor, cursor);
+            self.push(record.what, record.address, now, now);
         }
     }
 
-    /// Adds faults to a group that has a record already (or had none, for want of room).
+    /// Times the records of one group, which begins at `begin`, and adds records of its faults; returns its end.
+    fn serve_group(
+        &mut self,
+        group: usize,
+        begin: Duration,
+        moved: &mut Vec<Record>,
+        service: &Service<'_>,
+    ) -> Duration {
+        let (faulting, brought) = service.groups[group];
+        let shared = group < service.shared;
+        if service.faults && service.processor == HOST {
+            for leaf in (0..32).filter(|leaf| faulting & (1 << leaf) != 0) {
+                self.push(What::CpuFault, service.fault_address(leaf), begin, begin);
+            }
+        }
+        let mut now = begin + service.fault_time(faulting.count_ones(), shared);
+        let brought = brought | faulting;
+        let in_group = |record: &mut Record| service.leaf_bit(record.address) & brought != 0;
+        for mut record in moved.extract_if(.., in_group) {
+            let start = now;
+            if let What::Transfer { bytes, cause, .. } = &mut record.what {
+                now += at_rate(*bytes, service.cost.fault_rate);
+                *cause = match service.leaf_bit(record.address) & faulting {
+                    0 => Cause::Density,
+                    _ => Cause::Coherence,
+                };
+            }
+            self.push(record.what, record.address, start, now);
+        }
+        if let Some(device) = service.processor.ordinal().filter(|_| service.faults) {
+            let faults = faulting.count_ones();
+            if shared {
+                self.join_group(group, faults, now);
+            } else {
+                let write = service.write;
+                let what = What::GpuFaults {
+                    device,
+                    faults,
+                    write,
+                };
+                self.groups.push(self.pending.len());
+                let address = service.fault_address(faulting.trailing_zeros() as usize);
+                self.push(what, address, begin, now);
+            }
+        }
+        now
+    }
+
+    /// Adds faults to a group that has a record already, unless that record was dropped.
     fn join_group(&mut self, group: usize, raised: u32, until: Duration) {
         let record = self
             .groups
@@ -125,7 +146,7 @@ impl Activity {
         }
     }
 
-    /// The transfers since `mark` follow one another and end at `end`.
+    /// Times the transfers since `mark`: they follow one another and end at `end`.
     pub(crate) fn transfers_end(
         &mut self,
         mark: usize,
@@ -133,11 +154,7 @@ impl Activity {
         cost: impl Fn(Processor, u64) -> Duration,
     ) {
         let takes = |what: &What| match *what {
-            What::Transfer {
-                cause: Cause::Eviction,
-                ..
-            } => Duration::ZERO,
-            What::Transfer { to, bytes, .. } => cost(to, bytes),
+            What::Transfer { to, bytes, .. } if !what.is_eviction() => cost(to, bytes),
             _ => Duration::ZERO,
         };
         let records = self.pending.get_mut(mark..).unwrap_or_default();

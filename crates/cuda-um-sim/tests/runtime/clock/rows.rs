@@ -183,7 +183,7 @@ fn on_host(len: usize) -> (Cuda, *mut u8) {
     written(h200(), len)
 }
 
-/// The same, in a simulator that knows `scale`.
+/// The same, in a simulator that has the kernel `scale`.
 fn scaled_on_host(len: usize) -> (Cuda, *mut u8) {
     written(scaling(), len)
 }
@@ -212,7 +212,7 @@ fn touch(data: *mut u8, len: usize) {
         .for_each(|page| page[0] = 1);
 }
 
-/// The host writes everything: the clock sees the faults, and is told of the rest.
+/// The host writes everything: the simulator counts the faults, and `host_wrote` adds the rest.
 fn write(cuda: &Cuda, data: *mut u8, len: usize) {
     touch(data, len);
     cuda.sim.host_wrote(data.cast(), len);

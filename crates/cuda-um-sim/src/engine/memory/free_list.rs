@@ -1,4 +1,4 @@
-//! Free addresses, handed out round and round, so that a freed address is reused as late as possible.
+//! Free addresses. Allocations take them in rotation, so that a freed address is reused as late as possible.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,14 @@ impl FreeList {
         }
     }
 
-    /// Takes `len` bytes at a multiple of `align`, the first place at or after the last one taken.
+    /// Takes `len` bytes at a multiple of `align`: the first that fit after the range that was taken last.
     pub(crate) fn take(&mut self, len: usize, align: usize) -> Option<usize> {
         let fits = |(&start, &end): (&usize, &usize), from: usize| {
             let at = start.max(from).next_multiple_of(align);
             (at.checked_add(len)? <= end).then_some((start, end, at))
         };
         let cursor = self.cursor;
-        // The piece that the cursor is inside of starts before it.
+        // The piece that contains the cursor starts before it.
         let inside = self
             .free
             .range(..cursor)
@@ -46,7 +46,7 @@ impl FreeList {
         Some(at)
     }
 
-    /// Gives a taken range back.
+    /// Returns a range that was taken.
     pub(crate) fn give(&mut self, at: usize, len: usize) {
         let (mut start, mut end) = (at, at + len);
         if let Some((&before, &before_end)) = self.free.range(..at).next_back()

@@ -1,8 +1,8 @@
-//! Failures injected into calls.
+//! Failures that tests inject into calls.
 
 use cuda_um_sys::cudaError;
 
-/// A failure to inject: which call, which time, what it returns.
+/// A failure to inject into a call of one C function.
 ///
 /// ```
 /// use cuda_um_sim::{Fail, Sim};
@@ -13,19 +13,19 @@ use cuda_um_sys::cudaError;
 /// # Ok::<(), cuda_um_sim::SimError>(())
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "hand it to `Sim::fail`"]
+#[must_use = "pass it to `Sim::fail`"]
 pub struct Fail {
-    pub(crate) call: String,
-    pub(crate) skip: u64,
-    pub(crate) times: Option<u64>,
+    call: String,
+    skip: u64,
+    times: Option<u64>,
     pub(crate) code: u32,
     pub(crate) sticky: bool,
     pub(crate) after: bool,
 }
 
 impl Fail {
-    /// The next call of the C function of this name (the exported name, for example `cudaMemPrefetchAsync_v2`) returns
-    /// `cudaErrorUnknown` instead of running.
+    /// The next call of the C function of this name does not run and returns `cudaErrorUnknown`. The name is the exported one, for example
+    /// `cudaMemPrefetchAsync_v2`.
     pub fn call(name: &str) -> Fail {
         Fail {
             call: name.to_owned(),
@@ -37,7 +37,7 @@ impl Fail {
         }
     }
 
-    /// Not the next but the n-th call from now, counted from 1.
+    /// The n-th call from now fails, counted from 1, instead of the next one.
     pub fn nth(self, n: u64) -> Fail {
         Fail {
             skip: n.saturating_sub(1),
@@ -45,7 +45,7 @@ impl Fail {
         }
     }
 
-    /// That call and every later one.
+    /// Every later call fails, too.
     pub fn from_then_on(self) -> Fail {
         Fail {
             times: None,
@@ -53,18 +53,18 @@ impl Fail {
         }
     }
 
-    /// What the call returns. A sticky error, such as `cudaErrorIllegalAddress`, poisons the context as on hardware. So does the loss of
-    /// a device that has streams: `cudaErrorDevicesUnavailable` and `cudaErrorNoDevice`. It is the thread's current device, or any one if
-    /// the call is `cudaSetDevice` or `cudaGetDevice`.
+    /// Sets the error that the call returns. A sticky error, such as `cudaErrorIllegalAddress`, poisons the context, as on hardware. So does
+    /// the loss of a device that has streams: `cudaErrorDevicesUnavailable` and `cudaErrorNoDevice`. The lost device is the thread's current
+    /// one, or any device if the call is `cudaSetDevice` or `cudaGetDevice`.
     ///
     /// # Panics
-    /// The error is `cudaSuccess`: a call that claims to have done its work, and has not, is no failure.
+    /// The error is `cudaSuccess`: a call that returns success without its work is not a failure that CUDA has.
     #[track_caller]
     pub fn with(self, error: cudaError) -> Fail {
         self.with_code(error.0)
     }
 
-    /// The same by its number, for CUPTI: 35 is `CUPTI_ERROR_INSUFFICIENT_PRIVILEGES`.
+    /// Sets the number that the call returns, for CUPTI: 35 is `CUPTI_ERROR_INSUFFICIENT_PRIVILEGES`.
     ///
     /// # Panics
     /// The number is 0, which is success.
@@ -77,7 +77,7 @@ impl Fail {
         Fail { code, ..self }
     }
 
-    /// Poisons the context, whatever the error is: every later call fails with it.
+    /// The failure poisons the context, also with an error that is not sticky: every later call returns the error.
     pub fn sticky(self) -> Fail {
         Fail {
             sticky: true,
@@ -85,8 +85,7 @@ impl Fail {
         }
     }
 
-    /// The call does its work and then reports the failure, as a call does that returns the error of earlier
-    /// asynchronous work.
+    /// The call runs and then returns the error, as a call that returns the error of earlier asynchronous work.
     pub fn after_the_call(self) -> Fail {
         Fail {
             after: true,
@@ -94,8 +93,8 @@ impl Fail {
         }
     }
 
-    /// Counts one call; whether it fails.
-    pub(crate) fn strikes(&mut self) -> bool {
+    /// Counts one call; returns whether it fails.
+    fn strikes(&mut self) -> bool {
         if self.skip > 0 {
             self.skip -= 1;
             return false;
@@ -108,6 +107,31 @@ impl Fail {
                 true
             }
         }
+    }
+}
+
+/// The failures that are to be injected.
+#[derive(Debug, Default)]
+pub(crate) struct Failures(Vec<Fail>);
+
+impl Failures {
+    pub(crate) fn add(&mut self, failure: Fail) {
+        self.0.push(failure);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Counts a call of this name; returns its failure. If several failures apply, it is the one that was added first.
+    pub(crate) fn strike(&mut self, call: &str) -> Option<Fail> {
+        let mut struck = None;
+        for failure in self.0.iter_mut().filter(|failure| failure.call == call) {
+            if failure.strikes() && struck.is_none() {
+                struck = Some(failure.clone());
+            }
+        }
+        struck
     }
 }
 

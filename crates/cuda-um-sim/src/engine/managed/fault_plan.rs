@@ -1,97 +1,16 @@
-//! What is known of one page, and how a fault grows. Pure rules; `residency` applies them.
+//! The faults of one block of 2 MiB: how many are raised, in which groups, and the pages that they bring. Pure rules.
 
-/// A place that memory can be resident at: the host, or one device.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
-pub(crate) struct Processor(u8);
-
-/// The host.
-pub(crate) const HOST: Processor = Processor(0);
-
-impl Processor {
-    /// The device of this ordinal (up to 15 devices).
-    pub(crate) fn device(ordinal: usize) -> Processor {
-        debug_assert!(ordinal < 15);
-        Processor(ordinal as u8 + 1)
-    }
-
-    /// The ordinal, where it is a device.
-    pub(crate) fn ordinal(self) -> Option<usize> {
-        (self.0 > 0).then(|| self.0 as usize - 1)
-    }
-}
-
-/// A set of processors.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
-pub(crate) struct Processors(u16);
-
-impl Processors {
-    pub(crate) const NONE: Processors = Processors(0);
-
-    pub(crate) fn only(processor: Processor) -> Processors {
-        Processors(1 << processor.0)
-    }
-
-    pub(crate) fn contains(self, processor: Processor) -> bool {
-        self.0 & (1 << processor.0) != 0
-    }
-
-    pub(crate) fn with(self, processor: Processor) -> Processors {
-        Processors(self.0 | (1 << processor.0))
-    }
-
-    pub(crate) fn without(self, processor: Processor) -> Processors {
-        Processors(self.0 & !(1 << processor.0))
-    }
-
-    pub(crate) fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    pub(crate) fn len(self) -> u32 {
-        self.0.count_ones()
-    }
-
-    pub(crate) fn intersection(self, other: Processors) -> Processors {
-        Processors(self.0 & other.0)
-    }
-
-    pub(crate) fn iter(self) -> impl Iterator<Item = Processor> {
-        (0..16u8)
-            .filter(move |bit| self.0 & (1 << bit) != 0)
-            .map(Processor)
-    }
-
-    /// The first device of the set, or the host where it holds no device.
-    pub(crate) fn device_first(self) -> Option<Processor> {
-        self.iter()
-            .find(|processor| *processor != HOST)
-            .or_else(|| self.iter().next())
-    }
-}
-
-/// Where a page's bytes are. More than one holder: read-duplicated. None: never touched, reads as zero.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Page {
-    pub(crate) resident: Processors,
-    /// Who reaches it over the link, having faulted once to map it.
-    pub(crate) mapped: Processors,
-}
-
-/// Pages of 4 KiB in a 64 KiB page of the GPU.
-pub(crate) const LEAF_PAGES: usize = 16;
-/// Pages of 4 KiB in a block of 2 MiB, the unit of copies and of the density rule.
-pub(crate) const BLOCK_PAGES: usize = 512;
-/// The density rule brings a part of a block in when more than this share of it is there or faulting.
+/// The density rule brings in a part of a block if more than this share of it is resident or faulting.
 const DENSITY_PERCENT: u32 = 51;
-/// 64 KiB pages of a block that a running kernel has faults open on at the same time. Fitted, with [`GPU_FAULT_BLOCKS`], to a kernel
-/// over 3 MiB that raised 15 faults in 5 groups, and to how times grow from 1 to 256 MiB.
+/// 64 KiB pages of a block on which a running kernel has faults open at the same time. Fitted, with [`GPU_FAULT_BLOCKS`], to a kernel
+/// over 3 MiB that raised 15 faults in 5 groups, and to measured times from 1 to 256 MiB.
 pub(crate) const GPU_FAULT_WIDTH: u32 = 2;
-/// Blocks that a running kernel has faults open in at the same time; the driver serves them in one group.
+/// Blocks in which a running kernel has faults open at the same time; the driver serves them in one group.
 pub(crate) const GPU_FAULT_BLOCKS: u32 = 4;
-/// A thread has one fault open.
+/// A host thread has one fault open at a time.
 pub(crate) const CPU_FAULT_WIDTH: u32 = 1;
 
-/// What serving the faults of one block takes.
+/// The faults of one block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct FaultPlan {
     /// Faults raised.
@@ -102,9 +21,9 @@ pub(crate) struct FaultPlan {
     pub(crate) bring: u32,
 }
 
-/// Serves the faults of one block: `need` are the 64 KiB pages touched and absent, `have` those wholly there, of `leaves`
-/// in the block. Faults come in address order, `width` at a time; after each group the density rule looks at the
-/// power-of-two neighbourhoods of every faulting page.
+/// Plans the faults of one block of `leaves` 64 KiB pages: `need` are the pages that are touched and absent, `have` the pages that are
+/// wholly resident. Faults are raised in address order, `width` at a time; after each group the density rule looks at the power-of-two
+/// neighbourhoods of every faulting page.
 pub(crate) fn plan_faults(
     need: u32,
     have: u32,
@@ -115,7 +34,7 @@ pub(crate) fn plan_faults(
     plan_faults_with(need, have, leaves, width, density, |_, _| {})
 }
 
-/// The same, and tells each group: what faulted, and what came in.
+/// As [`plan_faults`], and calls `on_group` for each group with the pages that faulted and the pages that it brought.
 pub(crate) fn plan_faults_with(
     need: u32,
     have: u32,
@@ -151,7 +70,7 @@ pub(crate) fn plan_faults_with(
     plan
 }
 
-/// The largest power-of-two neighbourhood of `leaf` that is dense enough.
+/// The largest power-of-two neighbourhood of `leaf` that is dense enough to be brought as a whole.
 fn grow(occupied: u32, leaf: u32, leaves: u32) -> u32 {
     let mut region = 1 << leaf;
     for level in 1..=5 {

@@ -1,21 +1,21 @@
-//! Misuse of the CUDA API that a GPU would punish with a crash, a hang, or silence.
+//! Misuse of the CUDA API: on a GPU it leads to a crash, a hang, or wrong data without an error.
 
 /// One misuse.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Misuse {
-    /// The host touched managed memory while a kernel that may use it had not been waited for, on a device without
-    /// concurrent managed access. On hardware: a segmentation fault.
+    /// The host touched managed memory before it had waited for a kernel that may use it, on a device without concurrent managed access.
+    /// On hardware this is a segmentation fault.
     HostTouchDuringKernel {
         /// The address touched.
         address: usize,
     },
-    /// The host touched device memory, or addresses that belong to no allocation. The process ends as on hardware.
+    /// The host touched device memory, or addresses that belong to no allocation. The process ends, as on hardware.
     HostTouchOfDeviceMemory {
         /// The address touched.
         address: usize,
     },
-    /// Memory was used after it was freed, or freed in the order of one stream while another one used it.
+    /// Memory was used after it was freed, or was freed in the order of one stream while another stream used it.
     UseAfterFree {
         /// The address used.
         address: usize,
@@ -25,41 +25,42 @@ pub enum Misuse {
         /// The address.
         address: usize,
     },
-    /// Something was freed that is no allocation's start.
+    /// The freed address is not the start of an allocation.
     InvalidFree {
         /// The address.
         address: usize,
     },
-    /// A kernel was looked up for which two different references are registered.
+    /// A kernel was looked up that has two different CPU references.
     AmbiguousReference {
         /// Its name.
         kernel: String,
     },
-    /// A kernel was looked up that has no reference to run.
+    /// A kernel was looked up that has no CPU reference.
     NoTwin {
         /// Its name.
         kernel: String,
     },
-    /// A kernel touched what it may not, or its reference failed.
+    /// A kernel made an access that it may not make, or its CPU reference failed.
     KernelFault {
         /// Its name.
         kernel: String,
-        /// What it did.
+        /// The failure.
         text: String,
     },
-    /// A module was unloaded while launches of its kernels had not ended. On hardware the code goes away under them; CUDA promises no wait.
+    /// A module was unloaded while launches of its kernels had not ended. CUDA does not promise to wait for them: on hardware their code
+    /// can vanish while they run.
     ModuleUnloadedInUse {
         /// Launches that were enqueued and had not ended.
         launches: usize,
     },
-    /// A call into CUDA from a host function on a stream, or from a kernel's reference.
+    /// A host function on a stream, or the CPU reference of a kernel, called CUDA.
     CallInHostFunction {
         /// The call.
         call: String,
     },
 }
 
-/// Something that was made and never given back.
+/// Memory or a handle that was created and not released.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Leak {
@@ -69,7 +70,7 @@ pub enum Leak {
         address: usize,
         /// Its size.
         bytes: usize,
-        /// The call that gives such memory.
+        /// The call that allocates such memory.
         kind: &'static str,
     },
     /// A stream.

@@ -1,0 +1,51 @@
+//! The memory of a kernel: a launch, as its CPU reference sees it, and the accesses that it makes.
+
+use std::time::Duration;
+
+/// Shape of a launch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LaunchShape {
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) shared_bytes: u32,
+}
+
+/// The launch that accesses memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Launch {
+    pub(crate) device: usize,
+    pub(crate) stream: usize,
+    /// Its number, as `Handles` counts.
+    pub(crate) number: usize,
+    /// The time of its next access, on the virtual clock.
+    pub(crate) now: Duration,
+}
+
+/// An access that a kernel requests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) address: usize,
+    pub(crate) bytes: usize,
+    pub(crate) write: bool,
+    /// The reference vouches for the range, even if it is system-allocated memory.
+    pub(crate) system: bool,
+}
+
+/// An access that a kernel may make.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    /// The address at which its bytes are read and written.
+    pub(crate) view: usize,
+    /// Time for the faults that it raised.
+    pub(crate) time: Duration,
+    pub(crate) remote_bytes: u64,
+}
+
+/// The memory that kernels access.
+pub(crate) trait KernelMemory: Sync {
+    /// Makes an access; the error says why the kernel may not make it.
+    fn access(&self, launch: Launch, request: &Request) -> Result<Access, &'static str>;
+
+    /// Whether this process is a child made by `fork`, which has no simulated memory.
+    fn is_inherited(&self) -> bool;
+}

@@ -1,0 +1,41 @@
+//! The simulated machine: its properties, which never change.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::address_space::AddressSpace;
+use crate::kernel::Twin;
+use crate::preset::{CudaVersion, Cupti, Profile};
+use cuda_um_cost::{CostModel, at_rate};
+
+/// The simulated machine.
+pub(crate) struct Machine {
+    pub(crate) space: AddressSpace,
+    pub(crate) profile: Profile,
+    pub(crate) cost: CostModel,
+    pub(crate) cuda: CudaVersion,
+    /// Devices raise page faults on managed memory, so the host and kernels may use it at the same time.
+    pub(crate) concurrent: bool,
+    /// The host and devices reach each other's memory without a migration.
+    pub(crate) coherent: bool,
+    /// End the process when the host touches managed memory during a kernel, as hardware does.
+    pub(crate) crash_on_misuse: bool,
+    pub(crate) cupti: Cupti,
+    /// CPU references that only this simulator has, by kernel.
+    pub(crate) references: HashMap<String, Twin>,
+}
+
+impl Machine {
+    /// The time that a kernel takes in addition if it reads or writes so many bytes over the link.
+    pub(crate) fn over_link(&self, bytes: u64) -> Duration {
+        match bytes {
+            0 => Duration::ZERO,
+            _ => self.cost.remote + at_rate(bytes, self.cost.remote_rate),
+        }
+    }
+
+    /// Whether batch prefetch, discard and managed pools are supported: every device must raise page faults.
+    pub(crate) fn batch_calls(&self) -> bool {
+        self.concurrent
+    }
+}

@@ -1,0 +1,377 @@
+//! Page faults: an access of managed pages, the faults that it raises, and the pages that they bring.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use super::allocation::{Managed, Run};
+use super::driver::UvmDriver;
+use super::fault_plan::{
+    CPU_FAULT_WIDTH, FaultPlan, GPU_FAULT_BLOCKS, GPU_FAULT_WIDTH, mask, plan_faults,
+    plan_faults_with,
+};
+use super::migration::Moved;
+use super::page::{BLOCK_PAGES, HOST, LEAF_PAGES, Page, Processor, Processors, blocks, common};
+use super::reach::Reach;
+use crate::engine::activity::{Cause, MapCause, Service};
+use crate::engine::address_space::PAGE;
+use cuda_um_cost::at_rate;
+
+/// The price of an access.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Price {
+    /// Time for faults and the copies that they caused.
+    pub(crate) time: Duration,
+    /// Bytes reached over the link.
+    pub(crate) remote_bytes: u64,
+}
+
+impl UvmDriver<'_> {
+    /// `processor` touches `pages` of the managed allocation at `base`.
+    pub(crate) fn touch(
+        &mut self,
+        processor: Processor,
+        base: usize,
+        pages: Range<usize>,
+        write: bool,
+    ) -> Price {
+        self.records.activity.cause = Cause::Coherence;
+        let mut touch = Touch {
+            driver: self,
+            processor,
+            base,
+            write,
+            price: Price::default(),
+            window: Window::default(),
+        };
+        for (block, part) in blocks(pages) {
+            touch.block(block, part);
+        }
+        touch.price
+    }
+}
+
+/// Groups of faults that a kernel has open in several blocks at the same time. The driver serves them together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    blocks: u32,
+    groups: u32,
+}
+
+impl Window {
+    /// The number of groups with which groups of the next block are served.
+    fn open_groups(self) -> u32 {
+        match self.blocks {
+            GPU_FAULT_BLOCKS.. => 0,
+            _ => self.groups,
+        }
+    }
+
+    /// Adds a block with so many groups; returns how many of them are not served together with groups of earlier blocks.
+    fn add_block(&mut self, groups: u32) -> u32 {
+        if self.blocks >= GPU_FAULT_BLOCKS {
+            *self = Window::default();
+        }
+        let open = self.groups;
+        self.blocks += u32::from(groups > 0);
+        self.groups = open.max(groups);
+        groups.saturating_sub(open)
+    }
+}
+
+/// An access of managed pages by one processor.
+struct Touch<'t, 's> {
+    driver: &'t mut UvmDriver<'s>,
+    processor: Processor,
+    base: usize,
+    write: bool,
+    price: Price,
+    window: Window,
+}
+
+/// A block of 2 MiB, of which a part is touched. Pages are numbered from the start of the allocation.
+struct Block {
+    pages: Range<usize>,
+    touched: Range<usize>,
+}
+
+impl Block {
+    /// The 64 KiB page that holds a page.
+    fn leaf(&self, page: usize) -> u32 {
+        ((page - self.pages.start) / LEAF_PAGES) as u32
+    }
+
+    /// The number of its 64 KiB pages.
+    fn leaves(&self) -> u32 {
+        self.leaf(self.pages.end - 1) + 1
+    }
+
+    /// The 64 KiB pages that hold some page of a range, one bit each.
+    fn leaf_mask(&self, pages: &Range<usize>) -> u32 {
+        mask(self.leaf(pages.start), self.leaf(pages.end - 1) + 1)
+    }
+
+    /// The pages of a 64 KiB page.
+    fn leaf_pages(&self, leaf: u32) -> Range<usize> {
+        let start = self.pages.start + leaf as usize * LEAF_PAGES;
+        start..(start + LEAF_PAGES).min(self.pages.end)
+    }
+}
+
+/// How the processor reaches the touched pages of a block. Masks have one bit for each 64 KiB page.
+#[derive(Default)]
+struct Classes {
+    /// Pages that fault and are brought.
+    faulting: u32,
+    /// Pages that fault and are mapped over the link.
+    mapping: u32,
+    /// Pages that are not wholly resident at the processor, touched or not.
+    absent: u32,
+    /// A block that prefers the host is not completed by the faults of a device.
+    no_density: bool,
+    /// Pages of 4 KiB that are reached over the link.
+    remote_pages: u64,
+    /// Pages to map at this processor, over the link.
+    to_map: Vec<(Run, Processor)>,
+    /// Pages that are mapped already, and the state to which the access changes them.
+    to_update: Vec<(Run, Page)>,
+}
+
+/// The faults of a block: those that bring pages, and those that map them.
+struct Plans {
+    /// 64 KiB pages that are wholly resident.
+    have: u32,
+    leaves: u32,
+    width: u32,
+    density: bool,
+    bring: FaultPlan,
+    map: FaultPlan,
+}
+
+impl Touch<'_, '_> {
+    fn block(&mut self, block: usize, touched: Range<usize>) {
+        self.driver.managed.mark_used(self.base, block);
+        let Some(managed) = self.driver.managed.get(self.base) else {
+            return;
+        };
+        let first = block * BLOCK_PAGES;
+        let block = Block {
+            pages: first..(first + BLOCK_PAGES).min(managed.count),
+            touched,
+        };
+        let classes = self.classify(&block, managed);
+        let plans = self.plan(&block, &classes);
+
+        let first_record = self.driver.records.activity.mark();
+        let begin = self.driver.records.activity.now + self.price.time;
+        let served_before = match self.processor {
+            HOST => 0,
+            _ => self.window.open_groups() as usize,
+        };
+        self.count(&plans, classes.remote_pages);
+        let (faulting, mapping) = (classes.faulting, classes.mapping & !classes.faulting);
+        self.map(classes);
+        let moved = self.bring(&block, plans.bring.bring);
+        if self.driver.records.activity.memory {
+            let groups = plans.groups(faulting, mapping);
+            let service = Service {
+                cost: &self.driver.machine.cost,
+                processor: self.processor,
+                faults: self.processor == HOST || self.driver.machine.concurrent,
+                write: self.write,
+                block: self.base + block.pages.start * PAGE,
+                touched: block.touched.start - block.pages.start
+                    ..block.touched.end - block.pages.start,
+                groups: &groups,
+                shared: served_before,
+            };
+            let activity = &mut self.driver.records.activity;
+            activity.serve(first_record, begin, &service);
+        }
+        self.bill(&moved);
+    }
+
+    /// Finds how the processor reaches each page of a block.
+    fn classify(&self, block: &Block, managed: &Managed) -> Classes {
+        let mut classes = Classes::default();
+        for mut run in managed.runs(&block.pages) {
+            if !run.page.resident.contains(self.processor) {
+                classes.absent |= block.leaf_mask(&run.pages);
+            }
+            run.pages = common(&run.pages, &block.touched);
+            if run.pages.is_empty() {
+                continue;
+            }
+            let prefers_host = run
+                .advice
+                .preferred
+                .is_some_and(|place| place.processor() == HOST);
+            classes.no_density |= self.processor != HOST && prefers_host;
+            match self.driver.reach(self.processor, &run, self.write) {
+                Reach::Local => {}
+                Reach::Collapse | Reach::Fault => classes.faulting |= block.leaf_mask(&run.pages),
+                Reach::Remote => {
+                    classes.remote_pages += run.pages.len() as u64;
+                    classes.to_update.extend(self.update_of(run));
+                }
+                Reach::MapRemote(holder) => {
+                    classes.mapping |= block.leaf_mask(&run.pages);
+                    classes.remote_pages += run.pages.len() as u64;
+                    classes.to_map.push((run, holder));
+                }
+            }
+        }
+        classes
+    }
+
+    /// The new state of pages that are reached over the link without a fault, if it changes.
+    fn update_of(&self, run: Run) -> Option<(Run, Page)> {
+        let mut page = run.page;
+        if self.processor == HOST {
+            // The pages may be mapped by advice only, which a migration does not end: the host's view follows now.
+            page.mapped = page.mapped.with(HOST);
+        }
+        if self.write && page.resident.len() > 1 {
+            let keep = page.resident.device_first().unwrap_or(HOST);
+            page.resident = Processors::only(keep);
+        }
+        (page != run.page).then_some((run, page))
+    }
+
+    fn plan(&self, block: &Block, classes: &Classes) -> Plans {
+        let width = match self.processor {
+            HOST => CPU_FAULT_WIDTH,
+            _ => GPU_FAULT_WIDTH,
+        };
+        let (leaves, density) = (block.leaves(), !classes.no_density);
+        let have = !classes.absent & mask(0, leaves) & !classes.faulting;
+        let mapping = classes.mapping & !classes.faulting;
+        Plans {
+            have,
+            leaves,
+            width,
+            density,
+            bring: plan_faults(classes.faulting, have, leaves, width, density),
+            map: plan_faults(mapping, 0, leaves, width, false),
+        }
+    }
+
+    /// Counts the faults of a block, and adds their time to the price.
+    fn count(&mut self, plans: &Plans, remote_pages: u64) {
+        let faults = plans.bring.faults + plans.map.faults;
+        let machine = self.driver.machine;
+        let counters = &mut self.driver.records.counters;
+        if self.processor == HOST {
+            counters.cpu_faults += u64::from(faults);
+            self.price.time += machine.cost.cpu_fault * faults;
+        } else if machine.concurrent {
+            let groups = plans.bring.groups + plans.map.groups;
+            let groups = self.window.add_block(groups);
+            counters.gpu_faults += u64::from(faults);
+            counters.gpu_fault_groups += u64::from(groups);
+            self.price.time +=
+                machine.cost.gpu_fault * faults + machine.cost.gpu_fault_group * groups;
+        }
+        counters.remote_accesses += remote_pages;
+        self.price.remote_bytes += remote_pages * PAGE as u64;
+    }
+
+    /// Maps the pages that stay where they are.
+    fn map(&mut self, classes: Classes) {
+        for (run, holder) in classes.to_map {
+            self.map_remote(run, holder);
+        }
+        for (run, page) in classes.to_update {
+            if page.resident != run.page.resident {
+                self.driver.records.counters.collapses += run.pages.len() as u64;
+            }
+            self.driver.place(self.base, run.pages, page);
+        }
+    }
+
+    /// Maps pages at this processor that stay at `holder`. Fresh pages are populated there.
+    fn map_remote(&mut self, run: Run, holder: Processor) {
+        let Run { pages, page, .. } = run;
+        let mut resident = page.resident;
+        if resident.is_empty() {
+            resident = Processors::only(holder);
+            self.driver.records.counters.populated_bytes += (pages.len() * PAGE) as u64;
+        }
+        let cause = if self.driver.machine.coherent {
+            MapCause::Coherence
+        } else {
+            MapCause::Policy
+        };
+        let activity = &mut self.driver.records.activity;
+        activity.remote_map(self.processor, holder, cause, self.base, &pages);
+        let mapped = page.mapped.with(self.processor);
+        self.driver
+            .place(self.base, pages, Page { resident, mapped });
+    }
+
+    /// Brings the 64 KiB pages of a mask.
+    fn bring(&mut self, block: &Block, leaves: u32) -> Moved {
+        let mut moved = Moved::default();
+        for leaf in (0..block.leaves()).filter(|leaf| leaves & (1 << leaf) != 0) {
+            self.bring_leaf(block.leaf_pages(leaf), &block.touched, &mut moved);
+        }
+        moved
+    }
+
+    fn bring_leaf(&mut self, leaf: Range<usize>, touched: &Range<usize>, moved: &mut Moved) {
+        let Some(managed) = self.driver.managed.get(self.base) else {
+            return;
+        };
+        for run in managed.runs(&leaf) {
+            // Only the touched part of a run is written; the rest is brought as if it were read.
+            let inside = common(&run.pages, touched);
+            let parts = if self.write && !inside.is_empty() {
+                vec![
+                    (run.pages.start..inside.start, false),
+                    (inside.clone(), true),
+                    (inside.end..run.pages.end, false),
+                ]
+            } else {
+                vec![(run.pages.clone(), false)]
+            };
+            for (pages, write) in parts.into_iter().filter(|(pages, _)| !pages.is_empty()) {
+                let part = Run {
+                    pages,
+                    ..run.clone()
+                };
+                match self.driver.reach(self.processor, &part, write) {
+                    Reach::Fault | Reach::Collapse => {
+                        let duplicate = part.advice.read_mostly && !write;
+                        self.driver
+                            .bring(self.processor, self.base, part, duplicate, moved);
+                    }
+                    Reach::Local | Reach::Remote | Reach::MapRemote(_) => {}
+                }
+            }
+        }
+    }
+
+    /// Adds the time of the pages that a block's faults brought.
+    fn bill(&mut self, moved: &Moved) {
+        let cost = &self.driver.machine.cost;
+        self.price.time += at_rate(moved.bytes(), cost.fault_rate);
+        self.price.time += match self.processor {
+            HOST => {
+                let discarded = (moved.discarded / PAGE as u64) as u32;
+                moved.populated_on_host(cost) + cost.host_discarded_page * discarded
+            }
+            _ => at_rate(moved.populated, cost.device_populate_rate),
+        };
+    }
+}
+
+impl Plans {
+    /// Each group of faults: the 64 KiB pages that faulted, and those that it brought.
+    fn groups(&self, faulting: u32, mapping: u32) -> Vec<(u32, u32)> {
+        let mut groups = Vec::new();
+        let mut add = |faulting, brought| groups.push((faulting, brought));
+        let (leaves, width) = (self.leaves, self.width);
+        plan_faults_with(faulting, self.have, leaves, width, self.density, &mut add);
+        plan_faults_with(mapping, 0, leaves, width, false, &mut add);
+        groups
+    }
+}

@@ -1,0 +1,235 @@
+//! The memory map: which allocation holds an address.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::allocation::{Allocation, Kind};
+use super::free_list::FreeList;
+use super::registration::Registrations;
+use super::span::{Memory, Span};
+use crate::engine::address_space::HostAccess;
+use crate::engine::handle::Handles;
+use crate::engine::machine::Machine;
+use crate::engine::misuse_log::MisuseLog;
+use crate::engine::status::Code;
+use crate::misuse::Misuse;
+
+/// Allocations of this size and above take whole 2 MiB blocks of address space; smaller ones share blocks by 64 KiB granules.
+const BLOCK: usize = 2 << 20;
+const GRANULE: usize = 64 << 10;
+/// The most freed ranges that are remembered for reports.
+const REMEMBERED: usize = 4096;
+
+/// Address space and allocations.
+pub(crate) struct MemoryMap {
+    machine: Arc<Machine>,
+    handles: Handles,
+    pub(super) misuse: MisuseLog,
+    free: FreeList,
+    pub(super) allocations: BTreeMap<usize, Allocation>,
+    /// Ranges of allocations that were freed, the latest last.
+    pub(super) freed: VecDeque<Range<usize>>,
+    /// Addresses that the program tried to free in a poisoned context.
+    pub(super) refused_frees: BTreeSet<usize>,
+    pub(crate) registered: Registrations,
+    /// Ranges that running work uses, with the number of the work.
+    pub(super) in_use: Vec<(usize, Range<usize>)>,
+}
+
+/// A request for memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) bytes: usize,
+    pub(crate) kind: Kind,
+    pub(crate) device: usize,
+    /// The pool that has the memory.
+    pub(crate) pool: Option<usize>,
+    /// The device has less free memory for as long as the allocation exists.
+    pub(crate) charged: bool,
+}
+
+impl Request {
+    fn granule(&self) -> usize {
+        match self.bytes {
+            ..BLOCK => GRANULE,
+            _ => BLOCK,
+        }
+    }
+
+    /// Bytes of address space that the allocation takes.
+    pub(crate) fn reserved(&self) -> Option<usize> {
+        self.bytes.checked_next_multiple_of(self.granule())
+    }
+}
+
+impl MemoryMap {
+    pub(crate) fn new(machine: Arc<Machine>, handles: Handles, misuse: MisuseLog) -> MemoryMap {
+        MemoryMap {
+            free: FreeList::new(machine.space.len()),
+            registered: Registrations::new(machine.clone()),
+            machine,
+            handles,
+            misuse,
+            allocations: BTreeMap::new(),
+            freed: VecDeque::new(),
+            refused_frees: BTreeSet::new(),
+            in_use: Vec::new(),
+        }
+    }
+
+    /// Adds an allocation; returns its first address.
+    pub(crate) fn add(&mut self, request: Request) -> Result<usize, Code> {
+        let reserved = request.reserved().ok_or(Code::MEMORY_ALLOCATION)?;
+        let taken = self.free.take(reserved, request.granule());
+        let base = self.machine.space.base() + taken.ok_or(Code::MEMORY_ALLOCATION)?;
+        let Request {
+            bytes,
+            kind,
+            device,
+            pool,
+            charged,
+        } = request;
+        if kind != Kind::Managed {
+            self.machine.space.poison(base..base + bytes);
+        }
+        let allocation = Allocation {
+            id: self.handles.fresh(),
+            base,
+            bytes,
+            reserved,
+            kind,
+            pool,
+            device,
+            charged: if charged { reserved as u64 } else { 0 },
+            freeing: None,
+        };
+        if matches!(kind, Kind::Pinned { .. }) {
+            let pages = allocation.page_addresses();
+            self.machine.space.protect(pages, HostAccess::ReadWrite);
+        }
+        self.allocations.insert(base, allocation);
+        Ok(base)
+    }
+
+    /// Removes an allocation: its memory is released, and its addresses fault from now on.
+    pub(crate) fn remove(&mut self, base: usize) -> Option<Allocation> {
+        let allocation = self.allocations.remove(&base)?;
+        self.check_not_in_use(&allocation);
+        let space = &self.machine.space;
+        let pages = allocation.page_addresses();
+        if matches!(allocation.kind, Kind::Pinned { .. }) {
+            space.protect(pages.clone(), HostAccess::None);
+        }
+        space.discard(pages);
+        self.free.give(base - space.base(), allocation.reserved);
+        self.freed.push_back(base..base + allocation.reserved);
+        if self.freed.len() > REMEMBERED {
+            self.freed.pop_front();
+        }
+        Some(allocation)
+    }
+
+    /// The allocation that begins at `base`.
+    pub(crate) fn get(&self, base: usize) -> Option<&Allocation> {
+        self.allocations.get(&base)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Allocation> {
+        self.allocations.values()
+    }
+
+    /// The allocation that holds an address.
+    pub(crate) fn holding(&self, address: usize) -> Option<&Allocation> {
+        let (_, allocation) = self.allocations.range(..=address).next_back()?;
+        (address < allocation.end()).then_some(allocation)
+    }
+
+    /// The allocation whose pages hold an address.
+    pub(crate) fn holding_page(&self, address: usize) -> Option<&Allocation> {
+        let (_, allocation) = self.allocations.range(..=address).next_back()?;
+        allocation
+            .page_addresses()
+            .contains(&address)
+            .then_some(allocation)
+    }
+
+    /// Checks that `bytes` bytes at `address` lie inside one allocation, or outside all of them.
+    pub(crate) fn find(&self, address: usize, bytes: usize) -> Result<Span, Code> {
+        let end = address.checked_add(bytes).ok_or(Code::INVALID_VALUE)?;
+        if !self.machine.space.contains(address) {
+            let memory = if self.registered.covers(address, end) {
+                Memory::Pinned
+            } else {
+                Memory::Pageable
+            };
+            return Ok(Span {
+                memory,
+                address,
+                view: address,
+                bytes,
+                allocation: None,
+            });
+        }
+        let holding = self.holding(address);
+        let Some(allocation) = holding.filter(|allocation| end <= allocation.end()) else {
+            if self.was_freed(address) {
+                self.misuse.report(Misuse::UseAfterFree { address });
+            }
+            return Err(Code::INVALID_VALUE);
+        };
+        let memory = match allocation.kind {
+            Kind::Managed => Memory::Managed(allocation.base),
+            Kind::Device(ordinal) => Memory::Device(ordinal),
+            Kind::Pinned { .. } => Memory::Pinned,
+        };
+        Ok(Span {
+            memory,
+            address,
+            view: self.machine.space.device_address(address),
+            bytes,
+            allocation: Some(allocation.id),
+        })
+    }
+
+    /// The managed allocation and the pages of a range, all of which must be managed.
+    pub(crate) fn managed_range(
+        &self,
+        address: usize,
+        bytes: usize,
+    ) -> Result<(usize, Range<usize>), Code> {
+        if bytes == 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let span = self.find(address, bytes)?;
+        let Memory::Managed(base) = span.memory else {
+            return Err(Code::INVALID_VALUE);
+        };
+        Ok((base, self.pages_of(base, &span)))
+    }
+
+    /// The managed pages of a range; `None` if it is system memory that this device can move by itself.
+    pub(crate) fn prefetchable(
+        &self,
+        address: usize,
+        bytes: usize,
+    ) -> Result<Option<(usize, Range<usize>)>, Code> {
+        if bytes > 0
+            && self.machine.profile.pageable_memory_access
+            && self.find(address, bytes)?.memory == Memory::Pageable
+        {
+            return Ok(None);
+        }
+        self.managed_range(address, bytes).map(Some)
+    }
+
+    /// The pages that hold a span of the allocation at `base`.
+    pub(crate) fn pages_of(&self, base: usize, span: &Span) -> Range<usize> {
+        match self.allocations.get(&base) {
+            Some(allocation) if span.bytes > 0 => {
+                allocation.pages(&(span.address..span.address + span.bytes))
+            }
+            _ => 0..0,
+        }
+    }
+}

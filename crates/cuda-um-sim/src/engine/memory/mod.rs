@@ -1,0 +1,14 @@
+//! Memory of every kind: addresses, allocations, registrations, and the work that uses them.
+
+mod allocation;
+mod free;
+mod free_list;
+mod map;
+mod registration;
+mod span;
+mod use_check;
+
+pub(crate) use allocation::Kind;
+pub(crate) use map::{MemoryMap, Request};
+pub(crate) use registration::READ_ONLY;
+pub(crate) use span::{Memory, Span};
