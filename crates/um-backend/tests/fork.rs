@@ -27,7 +27,7 @@ fn all_refused(backend: &CudaBackend) -> i32 {
     let runtime = backend.device().as_cuda_um().runtime().clone();
     let given = CudaBackendConfig::default().runtime(RuntimeChoice::Given(runtime));
     backend.stop_counting();
-    assert!(backend.migration_counters().is_none());
+    assert!(backend.migration_counts().is_none());
     first_not_refused([
         CudaBackend::initialize_blocking(simulated()).map(drop),
         pollster::block_on(CudaBackend::initialize(simulated())).map(drop),
@@ -61,7 +61,7 @@ fn a_child_is_refused_backends_old_and_new() {
     assert_eq!(code, 0, "the call with this number was not refused");
     let (backend, buffer) = inherited.unwrap();
     assert_eq!(buffer.as_slice().unwrap()[99], 2.0);
-    assert!(backend.migration_counters().is_some());
+    assert!(backend.migration_counts().is_some());
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn locks_of_other_threads_hold_no_child_up() {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
                     CudaBackend::initialize_blocking(simulated()).unwrap();
-                    backend.migration_counters().unwrap();
+                    backend.migration_counts().unwrap();
                 }
             });
         }

@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use um_backend::sim::{Gpu, Sim};
 use um_backend::{
-    Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, DType, MemoryPlacement,
-    PinnedBuffer, PoolOptions, PoolStats, UnifiedBuffer, UnifiedOptions,
+    Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, PinnedBuffer, Placement,
+    PoolOptions, PoolStats, UnifiedBuffer, UnifiedOptions,
 };
 
 /// Elements of each buffer.
@@ -33,7 +33,7 @@ pub struct Case {
     /// What is wrong.
     pub given: String,
     pub call: Box<Call>,
-    /// The variant of the error.
+    /// The variant of the error, of this crate or of `cuda_um`.
     pub is: &'static str,
     /// What its text holds.
     pub says: Vec<String>,
@@ -88,10 +88,10 @@ impl World {
             .map(|kind| (kind, filled(backend.create(kind, LEN).unwrap())))
             .collect();
         let device = backend.device().clone();
-        let mapped = UnifiedOptions::default().placement(MemoryPlacement::Mapped);
+        let mapped = UnifiedOptions::default().placement(Placement::Mapped);
         let mut world = Self {
-            mapped: UnifiedBuffer::with_options(device.clone(), LEN, DType::F32, mapped).unwrap(),
-            unified: UnifiedBuffer::new(device, LEN, DType::F32).unwrap(),
+            mapped: UnifiedBuffer::zeroed_with(device.clone(), LEN, mapped).unwrap(),
+            unified: UnifiedBuffer::zeroed(device, LEN).unwrap(),
             pinned: backend.create_pinned(LEN).unwrap(),
             buffers,
             backend,
@@ -118,7 +118,7 @@ impl World {
     fn state(&self) -> State {
         let device = self.backend.device();
         let free = |device: &um_backend::CudaDevice| device.memory_info().unwrap().free_bytes;
-        let managed = self.unified.as_managed().unwrap();
+        let managed = self.unified.as_cuda_um();
         let mut alive: Vec<_> = self
             .sim
             .leaks()
@@ -142,7 +142,8 @@ impl World {
         assert!(after == before, "changed: {before:#?} became {after:#?}");
         self.check_contents();
         let (text, debug) = (error.to_string(), format!("{error:?}"));
-        assert!(debug.starts_with(case.is), "{debug}");
+        let variant = debug.strip_prefix("Cuda(").unwrap_or(&debug);
+        assert!(variant.starts_with(case.is), "{debug}");
         assert_eq!(text.lines().count(), 1, "{text}");
         for said in &case.says {
             assert!(text.contains(said), "{said:?} is not in {text:?}");

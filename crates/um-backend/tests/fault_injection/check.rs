@@ -9,7 +9,7 @@ use crate::workers::Report;
 use crate::world::{Machine, World};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use um_backend::CudaError;
+use um_backend::{CudaError, cuda_um::ErrorKind};
 
 /// One failure of one call in one scenario.
 pub struct Combination {
@@ -36,7 +36,7 @@ fn is_typed(error: &CudaError, failure: &Failure) -> bool {
     let one_line = error.to_string().lines().count() == 1;
     one_line
         && match error {
-            CudaError::DeviceLost(error) => failure.broke(error),
+            CudaError::Cuda(error) if error.kind() == ErrorKind::Sticky => failure.broke(error),
             CudaError::Cuda(error) => failure.is_told_by(error),
             CudaError::OutOfMemory { subject, .. } => {
                 let call = format!("{}: ", failure.name());

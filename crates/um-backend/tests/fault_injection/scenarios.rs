@@ -3,8 +3,8 @@
 use crate::support::opaque::OpaqueBuffer;
 use crate::world::{LEN, World};
 use um_backend::{
-    AccessPattern, Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, DType,
-    MemoryAdvice,
+    AccessPattern, Advice, Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, DType,
+    Location, MemoryAdvice, PrefetchBatch,
 };
 
 type Result<T = ()> = std::result::Result<T, CudaError>;
@@ -89,11 +89,11 @@ fn advised_and_prefetched(world: &World) -> Result {
     let mut buffer = backend.allocate_unified::<f32>(LEN)?;
     buffer.as_slice_mut()?.fill(2.0);
     backend.set_memory_advice(&buffer, MemoryAdvice::SetPreferredLocation, Some(0))?;
-    buffer.set_read_mostly()?;
+    buffer.advise(Advice::SetReadMostly)?;
     buffer.prefetch_to_device(None)?;
     world.double.launch(backend.device(), &mut buffer)?;
     buffer.prefetch_to_host()?;
-    buffer.unset_read_mostly()?;
+    buffer.advise(Advice::UnsetReadMostly)?;
     assert_eq!(buffer.as_slice()?[..], [4.0; LEN]);
     let scores = backend.allocate_unified_for::<f32>(LEN, AccessPattern::ReadBack)?;
     assert_eq!(scores.as_slice()?[..], [0.0; LEN]);
@@ -112,10 +112,11 @@ fn a_pool_and_a_batch(world: &World) -> Result {
         let [first, second] = buffers;
         let (first, second) = (first?, second?);
         let alone = world.backend.allocate_unified::<u32>(LEN)?;
-        let mut batch = backend.prefetch_batch();
+        let stream = backend.device().stream();
+        let mut batch = PrefetchBatch::new();
         batch.add(&first).add(&second).add(&alone);
-        batch.to_device(None)?;
-        batch.to_host()?;
+        batch.prefetch(Location::Device(0), stream)?;
+        batch.prefetch(Location::Host, stream)?;
         assert_eq!(first.as_slice()?[..], [f32::from(round); LEN]);
         assert_eq!(second.as_slice()?[..], [f32::from(round + 1); LEN]);
     }

@@ -4,6 +4,7 @@ use std::any::Any;
 
 use um_backend::{
     Buffer, BufferDevice, BufferKind, BufferMemory, BufferMemoryMut, CudaError, HostBuffer, Result,
+    cuda_um::Error,
 };
 
 use crate::support::on_each;
@@ -53,8 +54,8 @@ fn refused<R>(outcome: Result<R>, way: &str) {
         panic!("{way}: went through")
     };
     let is_told = match &error {
-        CudaError::RangeOutOfBounds { len, .. } => *len == THERE,
-        CudaError::TooLarge { .. } => true,
+        CudaError::Cuda(Error::RangeOutOfBounds { len, .. }) => *len == THERE,
+        CudaError::Cuda(Error::TooLarge { .. }) => true,
         _ => false,
     };
     assert!(is_told, "{way}: {error}");

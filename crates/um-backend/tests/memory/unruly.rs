@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use um_backend::{
     Buffer, BufferDevice, BufferKind, BufferMemory, BufferMemoryMut, CudaBackend, DType,
-    HostBuffer, Result, conformance,
+    HostBuffer, Location, PrefetchBatch, Result, conformance,
 };
 
 use crate::support::on_each;
@@ -148,9 +148,12 @@ fn a_buffer_that_answers_as_it_likes_harms_no_other() {
                     ))
                 }),
                 Box::new(|u| {
-                    let mut batch = backend.prefetch_batch();
+                    let stream = backend.device().stream();
+                    let mut batch = PrefetchBatch::new();
                     batch.add::<f32>(u);
-                    let _ = (batch.to_device(None), batch.to_host());
+                    for location in [Location::Device(0), Location::Host] {
+                        let _ = batch.prefetch(location, stream);
+                    }
                 }),
             ];
             for attempt in &mut tries {

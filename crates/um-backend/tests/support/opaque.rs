@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::thread::{self, ThreadId};
 
+use um_backend::cuda_um::Error;
 use um_backend::{Buffer, BufferDevice, BufferMemory, BufferMemoryMut, CudaError, DType, Element};
 
 /// What is wrong with an [`OpaqueBuffer`].
@@ -111,16 +112,17 @@ impl<T: Element> OpaqueBuffer<T> {
             return Ok(offset..end);
         }
         Err(match self.fault {
-            Fault::OtherError => CudaError::TooLarge {
+            Fault::OtherError => Error::TooLarge {
                 len,
                 element_bytes: 1,
             },
-            _ => CudaError::RangeOutOfBounds {
+            _ => Error::RangeOutOfBounds {
                 start: offset,
                 end,
                 len,
             },
-        })
+        }
+        .into())
     }
 }
 
@@ -173,7 +175,7 @@ impl<T: Element> Buffer<T> for OpaqueBuffer<T> {
             _ if self.fault == Fault::ShortClone => 1,
             _ => {
                 let element_bytes = size_of::<T>();
-                return Err(CudaError::TooLarge { len, element_bytes });
+                return Err(Error::TooLarge { len, element_bytes }.into());
             }
         };
         let mut clone = Self::with(self.fault, len);
@@ -197,11 +199,12 @@ impl<T: Element> Buffer<T> for OpaqueBuffer<T> {
     fn copy_from_host(&mut self, source: &[T]) -> Result<(), CudaError> {
         let count = self.len().min(source.len());
         if count != source.len().max(self.len()) && self.fault != Fault::CutsLengths {
-            return Err(CudaError::LengthMismatch {
+            return Err(Error::LengthMismatch {
                 what: "copy_from_host",
-                buffer_len: self.len(),
-                other_len: source.len(),
-            });
+                expected: self.len(),
+                found: source.len(),
+            }
+            .into());
         }
         self.copy_from_host_at(0, &source[..count])
     }
@@ -266,11 +269,12 @@ impl<T: Element> Buffer<T> for OpaqueBuffer<T> {
             if self.fault == Fault::UncheckedPair {
                 return Ok(());
             }
-            return Err(CudaError::RangeOutOfBounds {
+            return Err(Error::RangeOutOfBounds {
                 start: range.start,
                 end: range.end,
                 len: source_len,
-            });
+            }
+            .into());
         }
         let start = if self.fault == Fault::ForgetsSourceRange {
             0
