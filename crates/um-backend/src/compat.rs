@@ -229,65 +229,43 @@ impl CudaBackend {
     }
 }
 
-/// A capability, for [`CudaDevice::supports_feature`]. Each is a field of [`Capabilities`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum CudaFeature {
-    /// [`Capabilities::managed_memory`].
-    ManagedMemory,
-    /// [`Capabilities::concurrent_managed_access`].
-    ConcurrentManagedAccess,
-    /// [`Capabilities::pageable_memory_access`].
-    PageableMemoryAccess,
-    /// [`Capabilities::pageable_uses_host_page_tables`].
-    PageableUsesHostPageTables,
-    /// [`Capabilities::direct_host_access`].
-    DirectHostAccess,
-    /// [`Capabilities::unified_addressing`].
-    UnifiedAddressing,
-    /// [`Capabilities::host_register`].
-    HostRegister,
-    /// [`Capabilities::map_host_memory`].
-    MapHostMemory,
-    /// [`Capabilities::host_pointer_for_registered`].
-    HostPointerForRegistered,
-    /// [`Capabilities::memory_pools`].
-    MemoryPools,
-    /// [`Capabilities::integrated`].
-    Integrated,
+macro_rules! features {
+    ($($feature:ident: $field:ident),* $(,)?) => {
+        /// A capability, for [`CudaDevice::supports_feature`]. Each is a field of [`Capabilities`].
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum CudaFeature {
+            $(
+                #[doc = concat!("[`Capabilities::", stringify!($field), "`].")]
+                $feature,
+            )*
+        }
+
+        impl CudaFeature {
+            /// Every feature.
+            pub const ALL: [Self; [$(stringify!($feature)),*].len()] = [$(Self::$feature),*];
+
+            fn is_among(self, capabilities: &Capabilities) -> bool {
+                match self {
+                    $(Self::$feature => capabilities.$field,)*
+                }
+            }
+        }
+    };
 }
 
-impl CudaFeature {
-    /// Every feature.
-    pub const ALL: [Self; 11] = [
-        Self::ManagedMemory,
-        Self::ConcurrentManagedAccess,
-        Self::PageableMemoryAccess,
-        Self::PageableUsesHostPageTables,
-        Self::DirectHostAccess,
-        Self::UnifiedAddressing,
-        Self::HostRegister,
-        Self::MapHostMemory,
-        Self::HostPointerForRegistered,
-        Self::MemoryPools,
-        Self::Integrated,
-    ];
-
-    fn is_among(self, capabilities: &Capabilities) -> bool {
-        match self {
-            Self::ManagedMemory => capabilities.managed_memory,
-            Self::ConcurrentManagedAccess => capabilities.concurrent_managed_access,
-            Self::PageableMemoryAccess => capabilities.pageable_memory_access,
-            Self::PageableUsesHostPageTables => capabilities.pageable_uses_host_page_tables,
-            Self::DirectHostAccess => capabilities.direct_host_access,
-            Self::UnifiedAddressing => capabilities.unified_addressing,
-            Self::HostRegister => capabilities.host_register,
-            Self::MapHostMemory => capabilities.map_host_memory,
-            Self::HostPointerForRegistered => capabilities.host_pointer_for_registered,
-            Self::MemoryPools => capabilities.memory_pools,
-            Self::Integrated => capabilities.integrated,
-        }
-    }
+features! {
+    ManagedMemory: managed_memory,
+    ConcurrentManagedAccess: concurrent_managed_access,
+    PageableMemoryAccess: pageable_memory_access,
+    PageableUsesHostPageTables: pageable_uses_host_page_tables,
+    DirectHostAccess: direct_host_access,
+    UnifiedAddressing: unified_addressing,
+    HostRegister: host_register,
+    MapHostMemory: map_host_memory,
+    HostPointerForRegistered: host_pointer_for_registered,
+    MemoryPools: memory_pools,
+    Integrated: integrated,
 }
 
 impl CudaDevice {

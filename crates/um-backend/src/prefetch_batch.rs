@@ -73,7 +73,7 @@ impl<'a> PrefetchBatch<'a> {
                 HintOutcome::Applied
             }
             memory => {
-                // A `UnifiedBuffer` of this crate knows the reason for its mapped memory.
+                // The placement of a `UnifiedBuffer` has the reason for its mapped memory.
                 let unified = buffer.as_any().downcast_ref::<UnifiedBuffer<T>>();
                 let have = unified.map_or_else(
                     || memory.in_words(),

@@ -1,4 +1,4 @@
-//! Every implementation of `Buffer`, and copies between any two of them, against the contract.
+//! The contract of `Buffer` for every implementation, and for copies between any two of them.
 
 mod support;
 
@@ -24,7 +24,7 @@ fn check(what: &str, verdict: conformance::Verdict) {
     }
 }
 
-/// A unified buffer in mapped memory, for which was asked.
+/// A unified buffer in mapped memory, as requested.
 fn mapped<T: Element>(backend: &CudaBackend, len: usize) -> Result<Box<dyn Buffer<T>>, CudaError> {
     let device = Arc::clone(backend.device());
     let options = UnifiedOptions::default().placement(Placement::Mapped);
@@ -112,7 +112,7 @@ fn every_pair_on_two_devices() {
     });
 }
 
-/// Two backends that were opened apart: their buffers meet on the host.
+/// Two backends with two runtimes: copies between their buffers go through the host.
 #[test]
 fn every_pair_of_two_runtimes() {
     on_each(|machine| every_pair(&[machine.backend(), machine.backend()]));
@@ -218,7 +218,7 @@ fn the_suite_finds_faults() {
     }
 }
 
-/// What fails to be made is a failure with the cause.
+/// A failed allocation is a failure with its cause.
 #[test]
 fn the_suite_passes_errors_on() {
     let make = |len| -> Result<Box<dyn Buffer<f32>>, CudaError> {

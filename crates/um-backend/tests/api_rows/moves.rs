@@ -66,7 +66,7 @@ fn move_() {
     });
 }
 
-/// A prefetch moves the memory: kernels and the CPU then find it where they are.
+/// After a prefetch, neither the kernel nor the CPU has page faults.
 #[test]
 fn move_saves_faults() {
     on_preset(

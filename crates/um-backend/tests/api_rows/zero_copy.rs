@@ -32,7 +32,7 @@ fn zero_copy() {
         assert_eq!(registered.host().unwrap()[..], doubled);
         assert_eq!(registered.into_vec().unwrap(), doubled);
 
-        // A slice that the caller lends; when the call returns, the kernel is done with it.
+        // A slice that the caller lends. When the call returns, the kernel is done.
         let mut lent = data.clone();
         let launched = backend.with_registered(&mut lent, |registered| {
             assert!(registered.device_ptr().is_some());
@@ -40,15 +40,11 @@ fn zero_copy() {
         });
         launched.unwrap().unwrap();
         assert_eq!(lent, doubled);
-        assert_eq!(
-            data.as_ptr(),
-            address,
-            "the data itself is still the caller's"
-        );
+        assert_eq!(data.as_ptr(), address, "the data have not moved");
     });
 }
 
-/// No bytes are copied: the kernel goes to the host's memory.
+/// No bytes are copied: the kernel accesses the host's memory.
 #[test]
 fn zero_copy_copies_nothing() {
     on_each_preset(

@@ -1,4 +1,4 @@
-//! Opening a backend with what is not there.
+//! Opening a backend with an invalid device or pool.
 
 use um_backend::{CudaBackend, CudaBackendConfig, CudaDevice, PoolOptions};
 

@@ -82,7 +82,7 @@ fn parts_of_other_buffers_outside() {
     outside("Buffer::copy_from_buffer_at", 4..6, 5, |b| {
         b.copy_from_buffer_at(0, &host(5), 4..6)
     });
-    #[allow(clippy::reversed_empty_ranges, reason = "what is wrong")]
+    #[allow(clippy::reversed_empty_ranges, reason = "the wrong input")]
     outside("Buffer::copy_from_buffer_at", 4..3, 5, |b| {
         b.copy_from_buffer_at(0, &host(5), 4..3)
     });

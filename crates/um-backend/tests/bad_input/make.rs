@@ -1,4 +1,4 @@
-//! Making buffers: lengths that cannot be, types that do not match, memory that is CUDA's already.
+//! Allocations with invalid lengths and types, and registration of memory that CUDA already has.
 
 use um_backend::{
     AccessPattern, Buffer, BufferKind, CudaBuffer, DType, HostBuffer, PinnedBuffer, UnifiedBuffer,
@@ -52,7 +52,7 @@ fn more_than_there_is() {
             => OutOfMemory, ["oversubscribe", "68157440 bytes requested", "of 67108864"];
         "CudaBackend::create_buffer", "more than the device has": |w| w.backend.create_buffer::<f32>(BEYOND, DType::F32)
             => OutOfMemory, ["cudaMalloc", "68157440 bytes requested", "of 67108864"];
-        "HostBuffer::zeroed", "all that can be addressed": |_w| HostBuffer::<f32>::zeroed(TOO_MANY - 1).map(std::hint::black_box) // else never allocated
+        "HostBuffer::zeroed", "all that can be addressed": |_w| HostBuffer::<f32>::zeroed(TOO_MANY - 1).map(std::hint::black_box) // otherwise the allocation is optimized away
             => OutOfMemory, ["host buffer of 2305843009213693951 f32", "9223372036854775804 bytes requested"];
     });
 }

@@ -1,4 +1,4 @@
-//! Devices that are not there, for advice and prefetches.
+//! Advice and prefetches for devices that do not exist.
 
 use um_backend::{Advice, Buffer, CudaError, Location, MemoryAdvice, PrefetchBatch};
 
@@ -24,7 +24,7 @@ const FUNCTIONS: [(&str, Placed); 8] = [
         w.unified.unset_accessed_by(at).map(drop)
     }),
     ("CudaBackend::set_memory_advice", |w, at| {
-        // Not used with this advice, and refused all the same.
+        // This advice does not use the ordinal, which is checked nevertheless.
         let advice = MemoryAdvice::SetReadMostly;
         w.backend
             .set_memory_advice(&w.unified, advice, Some(at))
@@ -40,7 +40,7 @@ const FUNCTIONS: [(&str, Placed); 8] = [
 
 #[test]
 fn devices_that_are_not_there() {
-    // The third is device 0 to who cuts it to 32 bits.
+    // Cut to 32 bits, the third one would be device 0.
     for ordinal in [2, u32::MAX as usize, 1 << 32, usize::MAX] {
         let case = |(of, call): (&'static str, Placed)| Case {
             of,

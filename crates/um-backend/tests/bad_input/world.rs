@@ -1,4 +1,4 @@
-//! A backend with a buffer of each kind; and the check that a refused call has changed nothing of it.
+//! A backend with a buffer of each kind, and the check that a refused call has changed nothing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,7 +13,7 @@ pub const LEN: usize = 1000;
 /// Memory of each device.
 const DEVICE_BYTES: u64 = 64 << 20;
 
-/// What the calls are made on.
+/// The objects for the calls.
 pub struct World {
     pub sim: Sim,
     pub backend: CudaBackend,
@@ -26,20 +26,20 @@ pub struct World {
 
 type Call = dyn Fn(&mut World) -> Result<(), CudaError>;
 
-/// A call with something wrong in it.
+/// A call with a wrong input.
 pub struct Case {
     /// The function, as in `functions.txt`.
     pub of: &'static str,
-    /// What is wrong.
+    /// The wrong input.
     pub given: String,
     pub call: Box<Call>,
     /// The variant of the error, of this crate or of `cuda_um`.
     pub is: &'static str,
-    /// What its text holds.
+    /// The parts of its text.
     pub says: Vec<String>,
 }
 
-/// `"function", "what is wrong": |world| call => Variant, ["text", …];`
+/// `"function", "wrong input": |world| call => Variant, ["text", …];`
 macro_rules! cases {
     ($($of:literal, $given:literal: |$world:ident| $call:expr => $is:ident, [$($says:expr),* $(,)?];)*) => {
         vec![$($crate::world::Case {
@@ -56,7 +56,7 @@ macro_rules! cases {
 }
 pub(crate) use cases;
 
-/// What a refused call leaves as it was.
+/// The state that a refused call must not change.
 #[derive(Debug, PartialEq)]
 struct State {
     free_bytes: [usize; 2],
@@ -100,7 +100,7 @@ impl World {
         world.mapped.copy_from_host(&contents()).unwrap();
         world.unified.copy_from_host(&contents()).unwrap();
         world.pinned.copy_from_host(&contents()).unwrap();
-        // What is made once is there from here on: the chunks that stage copies, the second device's stream.
+        // Allocates now what is allocated only once: the chunks for staged copies, the stream of the second device.
         drop(world.backend.device().sibling(1).unwrap());
         world.check_contents();
         world.backend.synchronize().unwrap();
@@ -162,7 +162,7 @@ impl World {
     }
 }
 
-/// Makes each call in a world of its own. All that fail are told together.
+/// Makes each call in a new world, and reports all failures together.
 pub fn run(cases: Vec<Case>) {
     assert!(!cases.is_empty());
     let mut failed = Vec::new();

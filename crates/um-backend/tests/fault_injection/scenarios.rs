@@ -1,4 +1,4 @@
-//! What a tensor framework does: through `dyn Buffer` wherever that serves.
+//! Typical work of a tensor framework, through `dyn Buffer` if possible.
 
 use crate::support::opaque::OpaqueBuffer;
 use crate::world::{LEN, World};
@@ -9,7 +9,7 @@ use um_backend::{
 
 type Result<T = ()> = std::result::Result<T, CudaError>;
 
-/// A scenario. It asserts what it finds, also where a failed call did no harm.
+/// A scenario. It checks its results, also if a failed call had no effect.
 pub struct Scenario {
     pub name: &'static str,
     pub run: fn(&World) -> Result,
@@ -56,7 +56,7 @@ fn every_kind_by_its_trait(world: &World) -> Result {
     Ok(())
 }
 
-/// Between any two kinds; the target is on the last device.
+/// Copies between any two kinds. The target is on the last device.
 fn every_pair_copied(world: &World) -> Result {
     for from in BufferKind::ALL {
         let source = make(&world.backend, from, 3.0)?;
@@ -70,7 +70,7 @@ fn every_pair_copied(world: &World) -> Result {
     Ok(())
 }
 
-/// A buffer from outside of the crate: every copy goes in pieces through memory of the host.
+/// A buffer of another implementation: every copy is staged through host memory.
 fn through_a_stranger(world: &World) -> Result {
     let mut stranger = OpaqueBuffer::<f32>::new(LEN);
     for kind in BufferKind::ALL {
@@ -83,7 +83,7 @@ fn through_a_stranger(world: &World) -> Result {
     Ok(())
 }
 
-/// The same code on a GPU that cannot: there it is not applied, and nothing else changes.
+/// The same code also runs on a GPU without migration. Advice and prefetches are then not applied.
 fn advised_and_prefetched(world: &World) -> Result {
     let backend = &world.backend;
     let mut buffer = backend.allocate_unified::<f32>(LEN)?;
@@ -124,7 +124,7 @@ fn a_pool_and_a_batch(world: &World) -> Result {
     Ok(())
 }
 
-/// Work on every kind of buffer, each dropped while it is enqueued.
+/// Work on every kind of buffer, each of which is dropped while its work is enqueued.
 fn one_after_the_other(world: &World) -> Result {
     let device = world.backend.device();
     let mut last = world.backend.create_host::<f32>(LEN)?;
@@ -161,7 +161,7 @@ fn the_callers_own_memory(world: &World) -> Result {
     target.close()
 }
 
-/// A backend of its own: what is called when it is opened, and at its very end.
+/// Opens and drops a backend, to cover the calls of both.
 fn from_open_to_end(world: &World) -> Result {
     let config = CudaBackendConfig::default().simulator(world.sim.clone());
     let backend = CudaBackend::initialize_blocking(config)?;

@@ -1,4 +1,4 @@
-//! Prefetches of many buffers at once.
+//! Prefetches of many buffers together.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::support::kernel::Double;
 use crate::support::opaque::OpaqueBuffer;
 use crate::support::{on_each, on_preset};
 
-/// The calls of the driver that prefetch, so far.
+/// The number of prefetch calls of the driver so far.
 fn calls(sim: &Sim) -> usize {
     let trace = sim.trace();
     let prefetch = |name: &str| name.starts_with("cudaMemPrefetch");
@@ -36,7 +36,7 @@ fn cuda(version: CudaVersion) -> impl Fn(Builder) -> Builder {
     move |builder| builder.cuda(version)
 }
 
-/// Thirty-two buffers out of a pool lie side by side: one call moves them, and none moves what is there.
+/// Thirty-two adjacent buffers of a pool need one call, and none if they are already there.
 #[test]
 fn neighbours_take_one_call() {
     for version in [CudaVersion::V12_2, CudaVersion::V13_0] {
@@ -68,15 +68,15 @@ fn neighbours_take_one_call() {
                 double.launch(backend.device(), buffer).unwrap();
             }
             backend.synchronize().unwrap();
-            assert_eq!(sim.counters().gpu_faults, 0, "all of it was there");
+            assert_eq!(sim.counters().gpu_faults, 0, "all buffers were there");
         });
     }
 }
 
-/// Buffers of every kind and of several element types, some behind `dyn`: those that cannot migrate are left out, and named.
+/// Buffers of every kind and of several element types, some behind `dyn`. Those that cannot migrate are skipped and reported.
 #[test]
 fn a_mixed_list_says_what_was_left_out() {
-    // Three buffers of managed memory of their own: one call where the runtime takes batches.
+    // Three buffers that are not adjacent: one call if the runtime supports batches.
     for (version, expected) in [(CudaVersion::V12_9, 3), (CudaVersion::V13_0, 1)] {
         on_preset(Gpu::H200, cuda(version), |machine| {
             let (backend, sim) = (machine.backend(), machine.sim.as_ref().unwrap());
@@ -125,7 +125,7 @@ fn a_mixed_list_says_what_was_left_out() {
     }
 }
 
-/// On each machine there is an answer for each buffer, the same as for one by itself, and no error.
+/// On each machine the outcome of each buffer is the same as that of a separate prefetch, and there is no error.
 #[test]
 fn every_machine_answers() {
     on_each(|machine| {
@@ -139,7 +139,7 @@ fn every_machine_answers() {
                 assert_eq!(outcome.is_applied(), machine.is_concurrent());
             }
             if let Some(obstacle) = backend.device().unified_memory_obstacle() {
-                assert_eq!(prefetched.outcomes[0], alone, "as for one by itself");
+                assert_eq!(prefetched.outcomes[0], alone, "as for a separate prefetch");
                 assert!(alone.to_string().contains(&obstacle), "{alone}");
             }
         }
@@ -188,7 +188,7 @@ fn errors_stay_errors() {
             let error = prefetch(&backend, &[&buffer], Location::Host);
             assert!(matches!(error, Err(CudaError::Cuda(_))), "{error:?}");
             sim.clear_failures();
-            // What failed is not taken to be there.
+            // The failed prefetch is not recorded as done.
             let prefetched = prefetch(&backend, &[&buffer], Location::Host).unwrap();
             assert_eq!(prefetched.calls, 1);
         },

@@ -1,4 +1,4 @@
-//! Buffers whose memory code has exchanged for another one's, through what `memory_mut` lends.
+//! Buffers whose memory was exchanged through `memory_mut`.
 
 use std::mem::swap;
 
@@ -9,7 +9,7 @@ use um_backend::{
 
 use crate::support::{Machine, on_each, on_each_preset};
 
-/// Exchanges what is behind two buffers of one kind.
+/// Exchanges the memory of two buffers of one kind.
 fn exchange(one: &mut dyn Buffer<f32>, other: &mut dyn Buffer<f32>) {
     use CudaMemoryMut::{Device, Pinned, Unified};
     match (one.memory_mut(), other.memory_mut()) {
@@ -23,7 +23,7 @@ fn exchange(one: &mut dyn Buffer<f32>, other: &mut dyn Buffer<f32>) {
     }
 }
 
-/// Every call of the trait works on the memory that is there.
+/// Checks that every call of the trait works on the new memory.
 fn works(buffer: &mut dyn Buffer<f32>, len: usize, value: f32) {
     assert_eq!((buffer.len(), buffer.capacity()), (len, len));
     assert_eq!(buffer.read_back().unwrap(), vec![value; len]);

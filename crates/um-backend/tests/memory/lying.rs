@@ -1,4 +1,4 @@
-//! Implementations of others whose length is not that of their memory: an error that says so, on every way.
+//! Implementations whose length is not that of their memory: every copy fails with an error that has the real length.
 
 use std::any::Any;
 
@@ -9,7 +9,7 @@ use um_backend::{
 
 use crate::support::on_each;
 
-/// Memory of the host, of three elements.
+/// Three elements of host memory.
 #[derive(Debug)]
 struct Lying {
     says: usize,
@@ -48,7 +48,7 @@ impl Buffer<f32> for Lying {
     }
 }
 
-/// Refused, for what the memory is.
+/// Checks that a call fails because of the real length.
 fn refused<R>(outcome: Result<R>, way: &str) {
     let Err(error) = outcome else {
         panic!("{way}: went through")

@@ -1,4 +1,4 @@
-//! A pattern or a placement decides what memory a buffer has, and the buffer says why.
+//! The memory of a buffer for each pattern and placement, and its reason.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn a_small_result_is_mapped() {
             assert_eq!(placed.placement, Placement::Mapped);
             assert_eq!(placed.pattern, AccessPattern::ReadBack);
             assert!(placed.reason.contains("cost model"), "{placed}");
-            // Mapped memory does not migrate, and the answer says that it is mapped.
+            // Mapped memory does not migrate, and the outcome has that reason.
             let stream = backend.device().stream();
             match scores.prefetch(Location::Host, stream).unwrap() {
                 HintOutcome::NotApplied { have, .. } => assert_eq!(have, placed.to_string()),
@@ -46,7 +46,7 @@ fn a_small_result_is_mapped() {
     );
 }
 
-/// Kernels and the host use each pattern's memory alike.
+/// Kernels and the host use the memory of each pattern in the same way.
 #[test]
 fn every_pattern_works_in_place() {
     use AccessPattern::*;
@@ -67,7 +67,7 @@ fn every_pattern_works_in_place() {
     });
 }
 
-/// Who asks for a placement gets it, also where managed memory is poor; nobody else does there.
+/// A requested placement is granted, even if managed memory is poor. Otherwise poor managed memory is not used.
 #[test]
 fn what_is_asked_for_is_given() {
     on_each(|machine| {
