@@ -98,7 +98,7 @@ impl Job<'_> {
         let shape = self.shape();
         let results = shape.queries * shape.k;
         let mut notes = Notes::default();
-        let before = backend.migration_counters();
+        let before = backend.migration_counts();
         let mut laps = Laps::start(simulator);
 
         let mut targets = backend.create::<T>(kind.into(), values.len())?;
@@ -167,13 +167,14 @@ impl Job<'_> {
         if kind != BufferKind::Host {
             run.predicted_us = predicted(place, compute, read_back);
         }
-        if let (Some(before), Some(now)) = (before, backend.migration_counters()) {
-            let counted = now.since(before);
-            let (to_device, to_host) = (Some(counted.bytes_to_device), Some(counted.bytes_to_host));
-            run.migrated_bytes = BothWays { to_device, to_host };
+        if let (Some(before), Some(now)) = (before, backend.migration_counts()) {
+            run.migrated_bytes = BothWays {
+                to_device: Some(now.bytes_to_device - before.bytes_to_device),
+                to_host: Some(now.bytes_to_host - before.bytes_to_host),
+            };
             run.page_faults = Faults {
-                device: Some(counted.device_faults),
-                host: Some(counted.host_faults),
+                device: Some(now.gpu_faults - before.gpu_faults),
+                host: Some(now.cpu_faults - before.cpu_faults),
             };
         }
         Ok(run)

@@ -1,12 +1,12 @@
-//! Puts the vectors where a buffer implementation wants them.
+//! Fills the buffers of vectors and results.
 //!
 //! Unified memory gets the three-role recipe: queries are read-mostly, targets prefer the device, results are
 //! accessed by both; vectors are prefetched. Without hints the CPU writes through the pointer, and the kernel
-//! faults what it needs in.
+//! faults its data in.
 
-use um_backend::{Buffer, CudaError, Element, MemoryAdvice, Placement, UnifiedBuffer};
+use um_backend::{Advice, Buffer, CudaError, Element, HintOutcome, Location, UnifiedBuffer};
 
-/// What a buffer is for.
+/// The use of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Read by every part of the kernel.
@@ -15,28 +15,28 @@ pub enum Role {
     Targets,
 }
 
-/// Where the two halves of the recipe note what did not apply.
+/// The advice and prefetches that were not applied.
 #[derive(Debug, Default)]
 pub struct Notes(Vec<String>);
 
 impl Notes {
-    fn add(&mut self, placement: &Placement) {
-        let text = placement.to_string();
-        if !placement.is_applied() && !self.0.contains(&text) {
+    fn add(&mut self, outcome: &HintOutcome) {
+        let text = outcome.to_string();
+        if !outcome.is_applied() && !self.0.contains(&text) {
             self.0.push(text);
         }
     }
 
-    /// What did not apply, and why.
+    /// Each of them with its reason.
     pub fn into_vec(self) -> Vec<String> {
         self.0
     }
 }
 
-/// Fills a buffer; unified memory with the recipe for its role, or with no hints at all.
+/// Fills a buffer; unified memory with the recipe for its role, or without hints.
 ///
 /// # Errors
-/// What the buffer reports.
+/// Errors of the buffer.
 pub fn place_vectors<T: Element>(
     buffer: &mut dyn Buffer<T>,
     values: &[T],
@@ -47,26 +47,29 @@ pub fn place_vectors<T: Element>(
         return buffer.copy_from_host(values);
     };
     let Some(role) = role else {
-        unified.as_slice_mut()?.copy_from_slice(values);
+        unified.host_mut()?.copy_from_slice(values);
         return Ok(());
     };
+    let memory = unified.as_cuda_um();
+    let here = Location::from(memory.device());
+    let stream = memory.device().default_stream()?;
     if role == Role::Targets {
-        // Before the copy: it then goes straight there.
-        notes.add(&unified.set_preferred_location(0)?);
+        // Before the copy, which then goes directly to the device.
+        notes.add(&unified.advise(Advice::SetPreferredLocation(here))?);
     }
     unified.copy_from_host(values)?;
     if role == Role::Queries {
-        // After the copy: a write would end the duplicates.
-        notes.add(&unified.set_memory_advice(MemoryAdvice::SetReadMostly, None)?);
+        // After the copy, because a write discards the duplicates.
+        notes.add(&unified.advise(Advice::SetReadMostly)?);
     }
-    notes.add(&unified.prefetch_to_device(None)?);
+    notes.add(&unified.prefetch(here, &stream)?);
     Ok(())
 }
 
-/// Prepares a buffer of results; only unified memory needs it.
+/// Prepares a buffer of results. Only unified memory needs it.
 ///
 /// # Errors
-/// What the buffer reports.
+/// Errors of the buffer.
 pub fn place_results<T: Element>(
     buffer: &mut dyn Buffer<T>,
     notes: &mut Notes,
@@ -74,7 +77,9 @@ pub fn place_results<T: Element>(
     let Some(unified) = buffer.as_any_mut().downcast_mut::<UnifiedBuffer<T>>() else {
         return Ok(());
     };
-    notes.add(&unified.set_accessed_by(0)?);
-    notes.add(&unified.set_memory_advice(MemoryAdvice::SetAccessedBy, None)?);
+    let here = Location::from(unified.as_cuda_um().device());
+    for location in [here, Location::Host] {
+        notes.add(&unified.advise(Advice::SetAccessedBy(location))?);
+    }
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! The way in: a device, and the buffers that it makes.
+//! The backend: a device, and functions that allocate buffers for it.
 
+#[cfg(feature = "profile")]
 mod counting;
-mod prefetch;
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,26 +14,25 @@ use crate::buffer::Buffer;
 use crate::config::CudaBackendConfig;
 use crate::cuda_buffer::CudaBuffer;
 use crate::device::CudaDevice;
-use crate::dtype::{DType, Element};
+use crate::dtype::Element;
 use crate::error::Result;
 use crate::host_buffer::HostBuffer;
 use crate::pinned_buffer::PinnedBuffer;
-use crate::placement::{MemoryAdvice, Placement};
 use crate::runtime;
 use crate::unified_buffer::{Origin, UnifiedBuffer};
 
-/// A CUDA device, real or simulated, that makes buffers. A clone is the same backend.
+/// A CUDA device, real or simulated, that allocates buffers. A clone is the same backend.
 ///
 /// # Examples
 /// ```
-/// use um_backend::{Buffer, CudaBackend, CudaBackendConfig, CudaError};
+/// use um_backend::{Buffer, CudaBackend, CudaBackendConfig, CudaError, Location};
 ///
 /// async fn sum() -> Result<f32, CudaError> {
 ///     let backend = CudaBackend::initialize(CudaBackendConfig::default()).await?;
 ///     let mut buffer = backend.allocate_unified(3)?;
 ///     buffer.copy_from_host(&[1.0, 2.0, 3.0])?;
-///     backend.prefetch_to_device(&buffer, Some(0))?;
-///     Ok(buffer.as_slice()?.iter().sum())
+///     buffer.prefetch(Location::Device(0), backend.device().stream())?;
+///     Ok(buffer.host()?.iter().sum())
 /// }
 ///
 /// assert_eq!(pollster::block_on(sum())?, 6.0);
@@ -48,7 +47,7 @@ pub struct CudaBackend {
     counter: Arc<parking_lot::Mutex<Option<Arc<cuda_um::profile::MigrationCounter>>>>,
 }
 
-/// The kinds of buffers, to choose one at run time: [`CudaBackend::create`].
+/// The kinds of buffers, for [`CudaBackend::create`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BufferKind {
     /// [`UnifiedBuffer`].
@@ -78,12 +77,12 @@ impl fmt::Display for BufferKind {
 }
 
 impl CudaBackend {
-    /// Opens the runtime and the device. Works on any executor: the opening is done on a thread of its own.
+    /// Opens the runtime and the device. Works on any executor: a separate thread opens them.
     ///
     /// # Errors
     /// As for [`initialize_blocking`](Self::initialize_blocking).
     pub async fn initialize(config: CudaBackendConfig) -> Result<Self> {
-        // Here: the thread that would find out is not in a child made by `fork`.
+        // Checked here, because a child made by `fork` does not have the thread that opens the runtime.
         runtime::check_process(&config.runtime)?;
         cuda_um::unblock(move || Ok(Self::initialize_blocking(config))).await?
     }
@@ -91,15 +90,15 @@ impl CudaBackend {
     /// Opens the runtime and the device.
     ///
     /// # Errors
-    /// [`CudaError::NoGpu`](crate::CudaError::NoGpu) with the reason in one line where a GPU is needed and there is none;
+    /// [`CudaError::NoGpu`](crate::CudaError::NoGpu) if a GPU is required and there is none;
     /// [`CudaError::NoSuchDevice`](crate::CudaError::NoSuchDevice);
-    /// [`CudaError::InvalidSetting`](crate::CudaError::InvalidSetting); [`CudaError::Cuda`](crate::CudaError::Cuda) for a pool's
-    /// options that cannot be; and what CUDA reports.
+    /// [`CudaError::InvalidSetting`](crate::CudaError::InvalidSetting); [`CudaError::Cuda`](crate::CudaError::Cuda) for invalid options
+    /// of the pool; and errors of CUDA.
     pub fn initialize_blocking(config: CudaBackendConfig) -> Result<Self> {
         let opened = runtime::open(config.runtime)?;
         let device = Arc::new(CudaDevice::open(opened, config.device)?);
         let oversubscription = config.oversubscription;
-        // Where managed memory is poor, unified buffers have mapped memory.
+        // If managed memory is poor, unified buffers have mapped memory, which the pool does not have.
         let options = config
             .unified_pool
             .filter(|_| device.unified_memory_obstacle().is_none())
@@ -123,47 +122,39 @@ impl CudaBackend {
         &self.device
     }
 
-    /// One line: which runtime, which device, and, where `auto` chose the simulator, why.
+    /// One line with the runtime, the device and, if `auto` selected the simulator, the reason.
     #[must_use]
     pub fn runtime_description(&self) -> String {
         self.device.opened().describe(self.device.as_cuda_um())
     }
 
-    /// Whether this is the simulator.
+    /// Whether the runtime is the simulator.
     #[must_use]
     pub fn is_simulated(&self) -> bool {
         self.device.opened().is_simulated()
     }
 
-    /// The simulator, where it is one: its clock, its call trace, failures to inject.
+    /// The simulator, if the runtime is one: its clock, its call log, failures to inject.
     #[cfg(feature = "sim")]
     #[must_use]
     pub fn simulator(&self) -> Option<&cuda_um_sim::Sim> {
         self.device.opened().sim.as_ref()
     }
 
-    /// Whether [`allocate_unified`](Self::allocate_unified) gives managed memory. Where not, it gives mapped pinned memory.
-    ///
-    /// # Errors
-    /// None today: what the device can do is read when it is opened.
-    pub fn supports_unified_memory(&self) -> Result<bool> {
-        Ok(self.device.unified_memory_obstacle().is_none())
-    }
-
-    /// A unified buffer of `len` zeros: managed memory, of the pool if there is one ([`CudaBackendConfig::unified_pool`]); or, where that
-    /// is poor, mapped pinned memory ([`UnifiedBuffer::placed`] says which).
+    /// Allocates a unified buffer of `len` zeros: managed memory, from the pool if there is one ([`CudaBackendConfig::unified_pool`]); or
+    /// mapped pinned memory if managed memory is poor. [`UnifiedBuffer::placement`] tells which.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory), also beyond the pool's limit, and for more than the device has free
-    /// unless [`CudaBackendConfig::oversubscription`] allows it; and what CUDA reports.
+    /// unless [`CudaBackendConfig::oversubscription`] allows it; and errors of CUDA.
     #[doc(alias = "cudaMallocManaged")]
     #[track_caller]
     pub fn allocate_unified<T: Element>(&self, len: usize) -> Result<UnifiedBuffer<T>> {
         self.allocate_unified_for(len, AccessPattern::General)
     }
 
-    /// A unified buffer of `len` zeros that will be used like this: in managed memory, with or without advice, or in mapped memory,
-    /// whichever the pattern, the size and the machine's costs speak for. Memory of the pool is for [`AccessPattern::General`].
+    /// Allocates a unified buffer of `len` zeros for an access pattern. The pattern, the size and the machine's cost model select
+    /// managed memory, with or without advice, or mapped memory. Only [`AccessPattern::General`] uses the pool.
     ///
     /// # Examples
     /// ```
@@ -172,8 +163,8 @@ impl CudaBackend {
     /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
     /// let scores = backend.allocate_unified_for::<f32>(1000, AccessPattern::ReadBack)?;
     /// // mapped pinned memory (ReadBack), since a use takes about … in mapped and … in managed memory (cost model: …)
-    /// println!("{}", scores.placed());
-    /// # assert!(!scores.placed().reason.is_empty());
+    /// println!("{}", scores.placement());
+    /// # assert!(!scores.placement().reason.is_empty());
     /// # Ok::<(), um_backend::CudaError>(())
     /// ```
     ///
@@ -197,41 +188,31 @@ impl CudaBackend {
         UnifiedBuffer::allocate(Arc::clone(&self.device), len, origin)
     }
 
-    /// What the pool of unified buffers holds; `None` where there is none.
+    /// The contents of the pool of unified buffers; `None` without a pool.
     #[must_use]
     pub fn pool_stats(&self) -> Option<PoolStats> {
         self.pool.as_ref().map(UnifiedPool::stats)
     }
 
-    /// Gives the pool's memory back to CUDA that no buffer has a part of, and returns how many bytes that is; 0 without a pool.
+    /// Releases the pool's unused memory to CUDA and returns its bytes; 0 without a pool.
     ///
     /// # Ordering
-    /// It does not wait: what former work still uses is freed when that is done.
+    /// Does not wait: memory in use by earlier work is freed when that work is done.
     pub fn trim(&self) -> usize {
         self.pool.as_ref().map_or(0, UnifiedPool::trim)
     }
 
-    /// A buffer of `len` zeros in device memory; `dtype` must be that of `T`.
+    /// Allocates a buffer of `len` zeros in pinned host memory, which kernels access in place.
     ///
     /// # Errors
-    /// As for [`CudaBuffer::new`].
-    #[doc(alias = "cudaMalloc")]
-    #[track_caller]
-    pub fn create_buffer<T: Element>(&self, len: usize, dtype: DType) -> Result<CudaBuffer<T>> {
-        CudaBuffer::new(Arc::clone(&self.device), len, dtype)
-    }
-
-    /// A buffer of `len` zeros in pinned host memory that kernels use in place.
-    ///
-    /// # Errors
-    /// As for [`PinnedBuffer::new`].
+    /// As for [`PinnedBuffer::zeroed`].
     #[doc(alias = "cudaHostAlloc")]
     #[track_caller]
     pub fn create_pinned<T: Element>(&self, len: usize) -> Result<PinnedBuffer<T>> {
-        PinnedBuffer::new(Arc::clone(&self.device), len, T::DTYPE)
+        PinnedBuffer::zeroed(Arc::clone(&self.device), len)
     }
 
-    /// A buffer of `len` zeros in plain host memory.
+    /// Allocates a buffer of `len` zeros in plain host memory.
     ///
     /// # Errors
     /// As for [`HostBuffer::zeroed`].
@@ -239,24 +220,24 @@ impl CudaBackend {
         HostBuffer::zeroed(len)
     }
 
-    /// A buffer of `len` zeros of the kind that is asked for.
+    /// Allocates a buffer of `len` zeros of the given kind.
     ///
     /// # Errors
-    /// As for the function of that kind.
+    /// As for the constructor of that kind.
     #[track_caller]
     pub fn create<T: Element>(&self, kind: BufferKind, len: usize) -> Result<Box<dyn Buffer<T>>> {
         Ok(match kind {
             BufferKind::Unified => Box::new(self.allocate_unified(len)?),
-            BufferKind::Cuda => Box::new(self.create_buffer(len, T::DTYPE)?),
+            BufferKind::Cuda => Box::new(CudaBuffer::zeroed(Arc::clone(&self.device), len)?),
             BufferKind::Host => Box::new(self.create_host(len)?),
             BufferKind::Pinned => Box::new(self.create_pinned(len)?),
         })
     }
 
-    /// Pins a vector that the caller owns, so that kernels use it in place; [`RegisteredBuffer::into_vec`] gives it back.
+    /// Pins a vector, so that kernels access it in place; [`RegisteredBuffer::into_vec`] returns it.
     ///
     /// # Errors
-    /// [`CudaError::NotSupported`](crate::CudaError::NotSupported) on a device that cannot, and what CUDA reports.
+    /// [`NotSupported`](cuda_um::Error::NotSupported) if the device cannot register host memory, and errors of CUDA.
     #[doc(alias = "cudaHostRegister")]
     #[track_caller]
     pub fn register<T: Element>(&self, elements: Vec<T>) -> Result<RegisteredBuffer<'static, T>> {
@@ -266,10 +247,10 @@ impl CudaBackend {
         )?)
     }
 
-    /// Pins memory that the caller borrows, so that kernels use it in place, for the time of `body`.
+    /// Pins a slice while `body` runs, so that kernels access it in place.
     ///
     /// # Errors
-    /// As for [`register`](Self::register), and what waiting for the work on it reports.
+    /// As for [`register`](Self::register), and errors of the work on the slice.
     #[doc(alias = "cudaHostRegister")]
     pub fn with_registered<T: Element, R>(
         &self,
@@ -283,24 +264,10 @@ impl CudaBackend {
         )?)
     }
 
-    /// [`UnifiedBuffer::set_memory_advice`].
+    /// Waits for all work on the device.
     ///
     /// # Errors
-    /// As there.
-    #[doc(alias = "cudaMemAdvise")]
-    pub fn set_memory_advice<T: Element>(
-        &self,
-        buffer: &UnifiedBuffer<T>,
-        advice: MemoryAdvice,
-        device: Option<usize>,
-    ) -> Result<Placement> {
-        buffer.set_memory_advice(advice, device)
-    }
-
-    /// Waits for everything on the device.
-    ///
-    /// # Errors
-    /// What `cudaDeviceSynchronize` reports: failures of earlier work as well.
+    /// Errors of `cudaDeviceSynchronize`, also of earlier work.
     #[doc(alias = "cudaDeviceSynchronize")]
     pub fn synchronize(&self) -> Result<()> {
         self.device.synchronize()

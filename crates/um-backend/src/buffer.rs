@@ -1,4 +1,4 @@
-//! The trait that a tensor framework programs against.
+//! The trait for tensor frameworks.
 
 use std::any::Any;
 use std::fmt;
@@ -8,32 +8,33 @@ use crate::device::BufferDevice;
 use crate::dtype::{DType, Element};
 use crate::error::Result;
 use crate::host_memory;
-use crate::memory::{BufferMemory, BufferMemoryMut, same_length};
+use crate::memory::{BufferMemory, BufferMemoryMut};
+use crate::range::same_length;
 use crate::transfer;
 
-/// A buffer of elements, wherever they live. Object safe: frameworks hold a `Box<dyn Buffer<T>>`.
+/// A buffer of elements in any kind of memory. The trait is object safe: frameworks hold a `Box<dyn Buffer<T>>`.
 ///
-/// The contract, which the module `conformance` (a feature) checks:
+/// The contract, which the module `conformance` (feature `conformance`) checks:
 ///
-/// - A new buffer holds zeros. Its length, its memory and the device of the memory stay the same, unless code that borrows them by
-///   [`memory_mut`](Self::memory_mut) puts another buffer's memory in their place.
+/// - A new buffer holds zeros. Its length, its memory and the device of the memory stay the same, unless the caller exchanges the
+///   memory that [`memory_mut`](Self::memory_mut) lends.
 /// - Every call sees the effect of every earlier call on the buffer, and of every kernel that was launched on it, on any stream.
 /// - Copies to host slices are done when the call returns. Copies from them, [`fill`](Self::fill), [`set_zero`](Self::set_zero) and
-///   [`copy_from_buffer`](Self::copy_from_buffer) may be only enqueued; the source of a copy may be written or dropped at once.
-/// - Lengths and ranges are checked before anything is touched: a call that returns
-///   [`CudaError::LengthMismatch`](crate::CudaError::LengthMismatch) or
-///   [`CudaError::RangeOutOfBounds`](crate::CudaError::RangeOutOfBounds) has changed nothing.
-/// - Any two implementations can be copied from one to the other, on one device or on two.
-/// - It can be sent to another thread and shared; writing takes `&mut`, so safe code cannot race the CPU with a kernel.
-/// - Dropping it never frees memory under a running kernel and never waits for one.
+///   [`copy_from_buffer`](Self::copy_from_buffer) may be only enqueued; the caller may write or drop the source of a copy at once.
+/// - Lengths and ranges are checked first: a call that returns [`LengthMismatch`](cuda_um::Error::LengthMismatch) or
+///   [`RangeOutOfBounds`](cuda_um::Error::RangeOutOfBounds) has changed nothing.
+/// - A buffer can be copied to a buffer of any other implementation, on the same device or on another one.
+/// - A buffer can be sent to another thread and shared. Writes take `&mut`, so safe code cannot cause a data race between the CPU and
+///   a kernel.
+/// - A drop never frees memory that a kernel uses, and never waits for a kernel.
 ///
-/// To implement it, give [`memory`](Self::memory) and [`memory_mut`](Self::memory_mut): the copies, `fill` and `set_zero` have
-/// default implementations over them. An implementation whose memory is [`BufferMemory::Opaque`] must give
-/// [`copy_from_host_at`](Self::copy_from_host_at), [`copy_to_host_at`](Self::copy_to_host_at) and [`fill`](Self::fill) itself.
+/// An implementation must have [`memory`](Self::memory) and [`memory_mut`](Self::memory_mut), which the default copies, `fill` and
+/// `set_zero` use. If its memory is [`BufferMemory::Opaque`], it must also have
+/// [`copy_from_host_at`](Self::copy_from_host_at), [`copy_to_host_at`](Self::copy_to_host_at) and [`fill`](Self::fill).
 ///
 /// # Examples
 /// ```
-/// use um_backend::{Buffer, CudaBackend, CudaBackendConfig, CudaError, DType};
+/// use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError};
 ///
 /// fn process(buffer: &mut dyn Buffer<f32>) -> Result<f32, CudaError> {
 ///     buffer.fill(0.5)?;
@@ -41,58 +42,57 @@ use crate::transfer;
 /// }
 ///
 /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
-/// assert_eq!(process(&mut backend.allocate_unified(8)?)?, 4.0);
-/// assert_eq!(process(&mut backend.create_buffer(8, DType::F32)?)?, 4.0);
-/// assert_eq!(process(&mut backend.create_host(8)?)?, 4.0);
+/// for kind in BufferKind::ALL {
+///     assert_eq!(process(&mut *backend.create(kind, 8)?)?, 4.0);
+/// }
 /// # Ok::<(), CudaError>(())
 /// ```
 pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
-    /// How many elements it has.
+    /// The number of elements.
     fn len(&self) -> usize;
 
-    /// Where it was made, and where [`clone_empty`](Self::clone_empty) makes others.
+    /// The place where the buffer was allocated, and where [`clone_empty`](Self::clone_empty) allocates.
     fn device(&self) -> &BufferDevice;
 
-    /// What is behind it: for kernels, and for copies to other implementations.
+    /// The memory, for kernels and for copies to other implementations.
     fn memory(&self) -> BufferMemory<'_, T>;
 
-    /// What is behind it, to be written.
+    /// The memory, to be written.
     ///
-    /// A buffer of the layer below that is lent here can be exchanged for another one (`std::mem::swap`). Then this buffer has the other
-    /// one's elements and length: [`len`](Self::len), copies, fills, prefetches and advice all ask the memory that is there.
-    /// [`device`](Self::device) goes on naming the device that the buffer was made on; the memory's own is in
-    /// [`memory`](Self::memory).
+    /// The caller can exchange a buffer of `cuda_um` that is lent here for another one (`std::mem::swap`). This buffer then has the
+    /// elements and the length of the other one, and copies, fills, prefetches and advice use the new memory. [`device`](Self::device)
+    /// still is the device on which the buffer was allocated.
     fn memory_mut(&mut self) -> BufferMemoryMut<'_, T>;
 
-    /// A new buffer of the same kind on the same device, with `len` zeros.
+    /// Allocates a buffer of `len` zeros of the same kind on the same device.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory), or another failure to allocate.
     fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>>;
 
-    /// The implementation, to be downcast.
+    /// The buffer as a value that can be downcast to its implementation.
     fn as_any(&self) -> &dyn Any;
 
-    /// The implementation, to be downcast.
+    /// The buffer as a value that can be downcast to its implementation.
     fn as_any_mut(&mut self) -> &mut dyn Any;
 
-    /// Names the buffer, for traces (feature `profile`); else it goes by its type and length. An implementation without traces does
+    /// Names the buffer in traces (feature `profile`). Without a name, a trace shows its type and length. The default implementation does
     /// nothing.
     fn set_name(&mut self, name: &str) {
         let _ = name;
     }
 
-    /// Whether it has no elements.
+    /// Whether the buffer has no elements.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// For how many elements there is memory: at least [`len`](Self::len).
+    /// The number of elements that fit into the memory: at least [`len`](Self::len).
     fn capacity(&self) -> usize {
         self.len()
     }
 
-    /// The type of its elements.
+    /// The type of the elements.
     fn dtype(&self) -> DType {
         T::DTYPE
     }
@@ -100,12 +100,11 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// Copies all elements from the host.
     ///
     /// # Ordering
-    /// After earlier work on the buffer. When it returns, `source` may be used again, though the copy may be only enqueued; later calls
-    /// and launches come after it.
+    /// After earlier work on the buffer. The copy may be only enqueued when this returns, but the caller may write or drop `source`. Later
+    /// calls and launches are ordered after it.
     ///
     /// # Errors
-    /// [`CudaError::LengthMismatch`](crate::CudaError::LengthMismatch) unless `source` is as long as the buffer, and what CUDA
-    /// reports.
+    /// [`LengthMismatch`](cuda_um::Error::LengthMismatch) unless `source` is as long as the buffer, and errors of CUDA.
     #[doc(alias = "cudaMemcpy")]
     fn copy_from_host(&mut self, source: &[T]) -> Result<()> {
         same_length("copy_from_host", self.len(), source.len())?;
@@ -115,51 +114,50 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// Copies all elements to the host.
     ///
     /// # Ordering
-    /// After earlier writes of the buffer, for which it waits; `target` holds the elements when it returns.
+    /// Waits for earlier writes of the buffer. `target` holds the elements when this returns.
     ///
     /// # Errors
-    /// [`CudaError::LengthMismatch`](crate::CudaError::LengthMismatch) unless `target` is as long as the buffer, and what CUDA
-    /// reports.
+    /// [`LengthMismatch`](cuda_um::Error::LengthMismatch) unless `target` is as long as the buffer, and errors of CUDA.
     #[doc(alias = "cudaMemcpy")]
     fn copy_to_host(&self, target: &mut [T]) -> Result<()> {
         same_length("copy_to_host", self.len(), target.len())?;
         self.copy_to_host_at(0, target)
     }
 
-    /// Copies elements from the host to `offset` and on.
+    /// Copies elements from the host to the range that starts at `offset`.
     ///
     /// # Ordering
     /// As for [`copy_from_host`](Self::copy_from_host).
     ///
     /// # Errors
-    /// [`CudaError::RangeOutOfBounds`](crate::CudaError::RangeOutOfBounds), and what CUDA reports.
+    /// [`RangeOutOfBounds`](cuda_um::Error::RangeOutOfBounds), and errors of CUDA.
     fn copy_from_host_at(&mut self, offset: usize, source: &[T]) -> Result<()> {
         self.memory_mut().copy_from_host_at(offset, source)
     }
 
-    /// The elements, in new memory of the host.
+    /// Copies all elements to new memory of the host.
     ///
-    /// Who reads often copies into memory that is there already ([`copy_to_host`](Self::copy_to_host)): the first touch of new memory
-    /// takes longer than the copy.
+    /// To read repeatedly, reuse a destination with [`copy_to_host`](Self::copy_to_host): the first access to new memory takes longer
+    /// than the copy.
     ///
     /// # Ordering
     /// As for [`copy_to_host`](Self::copy_to_host).
     ///
     /// # Errors
-    /// [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory) for the host's memory, and what CUDA reports.
+    /// [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory) for host memory, and errors of CUDA.
     fn read_back(&self) -> Result<Vec<T>> {
         let mut elements = host_memory::zeroed(self.len())?;
         self.copy_to_host(&mut elements)?;
         Ok(elements.into_vec())
     }
 
-    /// Copies elements from `offset` and on to the host.
+    /// Copies elements from the range that starts at `offset` to the host.
     ///
     /// # Ordering
     /// As for [`copy_to_host`](Self::copy_to_host).
     ///
     /// # Errors
-    /// [`CudaError::RangeOutOfBounds`](crate::CudaError::RangeOutOfBounds), and what CUDA reports.
+    /// [`RangeOutOfBounds`](cuda_um::Error::RangeOutOfBounds), and errors of CUDA.
     fn copy_to_host_at(&self, offset: usize, target: &mut [T]) -> Result<()> {
         self.memory().copy_to_host_at(offset, target)
     }
@@ -167,10 +165,10 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// Sets every element to `value`.
     ///
     /// # Ordering
-    /// May be only enqueued; later calls and launches come after it.
+    /// May be only enqueued when this returns. Later calls and launches are ordered after it.
     ///
     /// # Errors
-    /// What CUDA reports.
+    /// Errors of CUDA.
     #[doc(alias = "cudaMemset")]
     fn fill(&mut self, value: T) -> Result<()> {
         self.memory_mut().fill(value)
@@ -179,10 +177,10 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// Sets every element to zero.
     ///
     /// # Ordering
-    /// May be only enqueued; later calls and launches come after it.
+    /// May be only enqueued when this returns. Later calls and launches are ordered after it.
     ///
     /// # Errors
-    /// What CUDA reports.
+    /// Errors of CUDA.
     #[doc(alias = "cudaMemset")]
     fn set_zero(&mut self) -> Result<()> {
         self.fill(bytemuck::Zeroable::zeroed())
@@ -191,24 +189,23 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// Copies all elements of another buffer, of any implementation and on any device.
     ///
     /// # Ordering
-    /// May be only enqueued; `source` may be written or dropped at once.
+    /// May be only enqueued when this returns, but the caller may write or drop `source`.
     ///
     /// # Errors
-    /// [`CudaError::LengthMismatch`](crate::CudaError::LengthMismatch) unless the buffers are equally long, and what CUDA reports.
+    /// [`LengthMismatch`](cuda_um::Error::LengthMismatch) unless the buffers have the same length, and errors of CUDA.
     #[doc(alias = "cudaMemcpy")]
     fn copy_from_buffer(&mut self, source: &dyn Buffer<T>) -> Result<()> {
         same_length("copy_from_buffer", self.len(), source.len())?;
         self.copy_from_buffer_at(0, source, 0..source.len())
     }
 
-    /// Copies a range of another buffer to `offset` and on.
+    /// Copies a range of another buffer to the range that starts at `offset`.
     ///
     /// # Ordering
-    /// May be only enqueued; `source` may be written or dropped at once.
+    /// May be only enqueued when this returns, but the caller may write or drop `source`.
     ///
     /// # Errors
-    /// [`CudaError::RangeOutOfBounds`](crate::CudaError::RangeOutOfBounds) for a range outside of its buffer, and what CUDA
-    /// reports.
+    /// [`RangeOutOfBounds`](cuda_um::Error::RangeOutOfBounds), and errors of CUDA.
     fn copy_from_buffer_at(
         &mut self,
         offset: usize,

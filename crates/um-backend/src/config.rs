@@ -1,10 +1,10 @@
-//! What a backend is opened with.
+//! The configuration of a backend.
 
 use cuda_um::{Oversubscription, PoolOptions};
 
 use crate::runtime::RuntimeChoice;
 
-/// What a [`CudaBackend`](crate::CudaBackend) is opened with. Every knob has a default.
+/// The configuration of a [`CudaBackend`](crate::CudaBackend).
 ///
 /// # Examples
 /// ```
@@ -13,21 +13,21 @@ use crate::runtime::RuntimeChoice;
 ///
 /// let sim = Sim::builder().gpu(Gpu::Maxwell).build()?;
 /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default().simulator(sim))?;
-/// assert!(!backend.supports_unified_memory()?);
+/// assert!(backend.device().unified_memory_obstacle().is_some());
 /// # Ok::<(), um_backend::CudaError>(())
 /// ```
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct CudaBackendConfig {
-    /// The device's ordinal; 0 unless set.
+    /// The device's ordinal. Default: 0.
     pub device: usize,
-    /// Which CUDA runtime; what `CUDA_UM_RUNTIME` says unless set.
+    /// The CUDA runtime. Default: the value of `CUDA_UM_RUNTIME`.
     pub runtime: RuntimeChoice,
-    /// Whether unified buffers may take more memory than the device has free; refused unless set, since an oversubscribed GPU can
-    /// hang for every process on it.
+    /// Whether unified buffers may use more memory than the device has free. Default: refused, because an oversubscribed GPU can hang for
+    /// every process on it.
     pub oversubscription: Oversubscription,
-    /// The pool of which [`CudaBackend::allocate_unified`](crate::CudaBackend::allocate_unified) takes memory; none unless set. It may
-    /// oversubscribe if its options or [`oversubscription`](Self::oversubscription) say so. Where managed memory is poor there is none.
+    /// The pool for [`CudaBackend::allocate_unified`](crate::CudaBackend::allocate_unified). Default: none. The pool may oversubscribe if
+    /// its options or [`oversubscription`](Self::oversubscription) allow it. On a device whose managed memory is poor there is no pool.
     pub unified_pool: Option<PoolOptions>,
 }
 
@@ -41,7 +41,7 @@ impl CudaBackendConfig {
         }
     }
 
-    /// Sets which CUDA runtime is used.
+    /// Sets the CUDA runtime.
     #[must_use]
     pub fn runtime(self, runtime: RuntimeChoice) -> Self {
         Self { runtime, ..self }
@@ -54,7 +54,7 @@ impl CudaBackendConfig {
         self.runtime(RuntimeChoice::Simulator(sim))
     }
 
-    /// Sets whether unified buffers may take more memory than the device has free.
+    /// Sets whether unified buffers may use more memory than the device has free.
     #[must_use]
     pub fn oversubscription(self, oversubscription: Oversubscription) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl CudaBackendConfig {
         }
     }
 
-    /// Sets the pool that unified buffers come from: worth it for those who allocate often.
+    /// Sets the pool for unified buffers, which makes frequent allocations faster.
     #[must_use]
     pub fn unified_pool(self, options: impl Into<Option<PoolOptions>>) -> Self {
         Self {

@@ -1,11 +1,11 @@
-//! The contract of [`Buffer`](crate::Buffer) as a suite that any implementation can run.
+//! A test suite for the contract of [`Buffer`](crate::Buffer), for any implementation.
 //!
-//! [`all`] checks one implementation by itself, and [`pair`] the copies from one to another; each rule is also a function of its
-//! own. What an implementation breaks comes back as a [`Failure`], which names the [`Rule`] and the values.
+//! [`all`] checks one implementation, and [`pair`] the copies from one implementation to another; each rule is also a function. A
+//! [`Failure`] has the [`Rule`] and the values.
 //!
 //! # Examples
 //! ```
-//! use um_backend::{Buffer, CudaBackend, CudaBackendConfig, CudaError, DType, HostBuffer, conformance};
+//! use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, HostBuffer, conformance};
 //!
 //! fn host(len: usize) -> Result<Box<dyn Buffer<f32>>, CudaError> {
 //!     Ok(Box::new(HostBuffer::zeroed(len)?))
@@ -13,9 +13,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
-//! let cuda = |len| -> Result<Box<dyn Buffer<f32>>, CudaError> {
-//!     Ok(Box::new(backend.create_buffer(len, DType::F32)?))
-//! };
+//! let cuda = |len| backend.create::<f32>(BufferKind::Cuda, len);
 //!
 //! conformance::all(&host)?;
 //! conformance::all(&cuda)?;
@@ -53,10 +51,10 @@ pub use threads::other_threads;
 
 use crate::dtype::Element;
 
-/// Every rule for one implementation by itself, and for copies between two buffers of it.
+/// Checks every rule for one implementation, and for copies between two of its buffers.
 ///
 /// # Errors
-/// The first rule that is broken.
+/// The first rule that fails.
 pub fn all<T: Element>(make: Make<'_, T>) -> Verdict {
     new_holds_zeros(make)?;
     properties(make)?;
@@ -73,10 +71,10 @@ pub fn all<T: Element>(make: Make<'_, T>) -> Verdict {
     pair(make, make)
 }
 
-/// Every rule for copies to one implementation from another.
+/// Checks every rule for copies from one implementation to another.
 ///
 /// # Errors
-/// The first rule that is broken.
+/// The first rule that fails.
 pub fn pair<T: Element>(target: Make<'_, T>, source: Make<'_, T>) -> Verdict {
     copy_whole(target, source)?;
     copy_range(target, source)?;

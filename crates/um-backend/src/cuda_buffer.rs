@@ -1,22 +1,23 @@
-//! Device memory: explicit copies.
+//! Buffers in device memory.
 
 use std::any::Any;
 use std::sync::Arc;
 
 use crate::buffer::Buffer;
+use crate::cuda_memory::{CudaMemory, CudaMemoryMut};
 use crate::device::{BufferDevice, CudaDevice};
-use crate::dtype::{DType, Element};
+use crate::dtype::Element;
 use crate::error::Result;
 use crate::memory::{BufferMemory, BufferMemoryMut};
 
-/// A buffer in device memory (`cudaMalloc`): the host sees it through copies alone.
+/// A buffer in device memory (`cudaMalloc`). The host accesses it only by copies.
 ///
 /// # Examples
 /// ```
-/// use um_backend::{Buffer, CudaBackend, CudaBackendConfig, DType};
+/// use um_backend::{Buffer, CudaBackend, CudaBackendConfig, CudaBuffer};
 ///
 /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
-/// let mut buffer = backend.create_buffer::<f32>(4, DType::F32)?;
+/// let mut buffer = CudaBuffer::<f32>::zeroed(backend.device().clone(), 4)?;
 /// buffer.copy_from_host(&[1.0, 2.0, 3.0, 4.0])?;
 /// let mut middle = [0.0; 2];
 /// buffer.copy_to_host_at(1, &mut middle)?;
@@ -30,15 +31,13 @@ pub struct CudaBuffer<T> {
 }
 
 impl<T: Element> CudaBuffer<T> {
-    /// A buffer of `len` zeros; `dtype` must be that of `T`.
+    /// Allocates a buffer of `len` zeros.
     ///
     /// # Errors
-    /// [`CudaError::DTypeMismatch`](crate::CudaError::DTypeMismatch),
-    /// [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory), and what CUDA reports.
+    /// [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory), and errors of CUDA.
     #[doc(alias = "cudaMalloc")]
     #[track_caller]
-    pub fn new(device: Arc<CudaDevice>, len: usize, dtype: DType) -> Result<Self> {
-        dtype.check::<T>()?;
+    pub fn zeroed(device: Arc<CudaDevice>, len: usize) -> Result<Self> {
         let memory = cuda_um::DeviceBuffer::zeroed(device.as_cuda_um(), len)?;
         Ok(Self {
             memory,
@@ -52,16 +51,15 @@ impl<T: Element> CudaBuffer<T> {
         &self.memory
     }
 
-    /// The buffer of the safe layer below. Another one may be put in its place, of another length and device: see
-    /// [`Buffer::memory_mut`].
+    /// The buffer of the safe layer below. It can be exchanged for a buffer of another length and device: see [`Buffer::memory_mut`].
     pub fn as_cuda_um_mut(&mut self) -> &mut cuda_um::DeviceBuffer<T> {
         &mut self.memory
     }
 
-    /// Waits for the buffer's work and frees it, with the error that dropping it would swallow.
+    /// Waits for the buffer's work, frees it, and returns the error that a drop would ignore.
     ///
     /// # Errors
-    /// What CUDA reports: a failure of earlier work as well.
+    /// Errors of CUDA, also of earlier work.
     #[doc(alias = "cudaFree")]
     pub fn close(self) -> Result<()> {
         Ok(self.memory.close()?)
@@ -78,11 +76,11 @@ impl<T: Element> Buffer<T> for CudaBuffer<T> {
     }
 
     fn memory(&self) -> BufferMemory<'_, T> {
-        BufferMemory::Device(&self.memory)
+        BufferMemory::Cuda(CudaMemory::Device(&self.memory))
     }
 
     fn memory_mut(&mut self) -> BufferMemoryMut<'_, T> {
-        BufferMemoryMut::Device(&mut self.memory)
+        BufferMemoryMut::Cuda(CudaMemoryMut::Device(&mut self.memory))
     }
 
     fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {

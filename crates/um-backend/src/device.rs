@@ -1,4 +1,4 @@
-//! A device, and where a buffer lives.
+//! Devices, and the place of a buffer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,23 +6,22 @@ use std::sync::Arc;
 use cuda_um::{Capabilities, MemoryInfo, Stream};
 
 use crate::error::{CudaError, Result};
-use crate::feature::CudaFeature;
 use crate::runtime::{self, Opened, RuntimeChoice};
 
-/// Managed memory migrates on access from this compute capability on (Pascal).
+/// The first compute capability with page faults on the GPU (Pascal).
 const FIRST_WITH_PAGE_FAULTS: (u32, u32) = (6, 0);
 
-/// A CUDA device, real or simulated. Put it in an [`Arc`] and share it.
+/// A CUDA device, real or simulated. Share it in an [`Arc`].
 ///
 /// # Examples
 /// ```
 /// use std::sync::Arc;
-/// use um_backend::{CudaDevice, CudaFeature, DType, UnifiedBuffer};
+/// use um_backend::{CudaDevice, UnifiedBuffer};
 ///
 /// let device = Arc::new(CudaDevice::new(0)?);
-/// if device.supports_feature(CudaFeature::ManagedMemory)? {
-///     let buffer = UnifiedBuffer::<f32>::new(device, 1024, DType::F32)?;
-///     assert_eq!(buffer.as_slice()?.len(), 1024);
+/// if device.capabilities().managed_memory {
+///     let buffer = UnifiedBuffer::<f32>::zeroed(device, 1024)?;
+///     assert_eq!(buffer.host()?.len(), 1024);
 /// }
 /// # Ok::<(), um_backend::CudaError>(())
 /// ```
@@ -34,7 +33,7 @@ pub struct CudaDevice {
 }
 
 impl CudaDevice {
-    /// The device with this ordinal, of the runtime that `CUDA_UM_RUNTIME` chooses ([`RuntimeChoice::Environment`]).
+    /// Opens the device with this ordinal, of the runtime that `CUDA_UM_RUNTIME` selects ([`RuntimeChoice::Environment`]).
     ///
     /// # Errors
     /// [`CudaError::NoGpu`], [`CudaError::NoSuchDevice`], or another failure to open the runtime.
@@ -43,7 +42,7 @@ impl CudaDevice {
         Self::open(runtime::open(RuntimeChoice::Environment)?, ordinal)
     }
 
-    /// Another device of the same runtime.
+    /// Opens another device of the same runtime.
     ///
     /// # Errors
     /// [`CudaError::NoSuchDevice`], or another failure to open the device.
@@ -52,11 +51,8 @@ impl CudaDevice {
     }
 
     pub(crate) fn open(opened: Opened, ordinal: usize) -> Result<Self> {
-        let count = opened.runtime.device_count()?;
-        let within = u32::try_from(ordinal).ok().filter(|_| ordinal < count);
-        let device = opened
-            .runtime
-            .device(within.ok_or(CudaError::NoSuchDevice { ordinal, count })?)?;
+        let ordinal = checked_ordinal(&opened.runtime, ordinal)?;
+        let device = opened.runtime.device(ordinal)?;
         let stream = device.default_stream()?;
         Ok(Self {
             device,
@@ -69,29 +65,21 @@ impl CudaDevice {
         &self.opened
     }
 
-    /// The device's number.
+    /// The device's ordinal.
     #[must_use]
     pub fn ordinal(&self) -> usize {
         self.device.ordinal() as usize
     }
 
-    /// The device's name, as the driver gives it.
+    /// The device's name, from the driver.
     #[must_use]
     pub fn name(&self) -> &str {
         self.device.name()
     }
 
-    /// Whether the device has this capability.
-    ///
-    /// # Errors
-    /// None today: what the device can do is read when it is opened.
-    #[doc(alias = "cudaDeviceGetAttribute")]
-    pub fn supports_feature(&self, feature: CudaFeature) -> Result<bool> {
-        Ok(feature.is_among(self.capabilities()))
-    }
-
-    /// Everything the device can do, and its limits.
+    /// The capabilities and limits of the device.
     #[must_use]
+    #[doc(alias = "cudaDeviceGetAttribute")]
     pub fn capabilities(&self) -> &Capabilities {
         self.device.capabilities()
     }
@@ -99,35 +87,35 @@ impl CudaDevice {
     /// Free and total memory of the device.
     ///
     /// # Errors
-    /// What `cudaMemGetInfo` reports.
+    /// Errors of `cudaMemGetInfo`.
     #[doc(alias = "cudaMemGetInfo")]
     pub fn memory_info(&self) -> Result<MemoryInfo> {
         Ok(self.device.memory_info()?)
     }
 
-    /// Waits for everything on the device.
+    /// Waits for all work on the device.
     ///
     /// # Errors
-    /// What `cudaDeviceSynchronize` reports: failures of earlier work as well.
+    /// Errors of `cudaDeviceSynchronize`, also of earlier work.
     #[doc(alias = "cudaDeviceSynchronize")]
     pub fn synchronize(&self) -> Result<()> {
         Ok(self.device.synchronize()?)
     }
 
-    /// The stream that this crate's copies, fills and prefetches use. Launch on it or on a stream of your own: work on one
-    /// buffer is ordered either way.
+    /// The stream that this crate's copies and fills use. Kernels can use this or any other stream: the work on one buffer is ordered
+    /// across streams.
     #[must_use]
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// The device of the safe layer below: to load kernels and to make streams.
+    /// The device of the safe layer below, for modules and streams.
     #[must_use]
     pub fn as_cuda_um(&self) -> &cuda_um::Device {
         &self.device
     }
 
-    /// Why unified memory on this device is better served by pinned memory; `None` where managed memory is good.
+    /// The reason why unified buffers on this device use mapped pinned memory, or `None` if its managed memory is good.
     #[must_use]
     pub fn unified_memory_obstacle(&self) -> Option<String> {
         let capabilities = self.capabilities();
@@ -144,14 +132,9 @@ impl CudaDevice {
             None
         }
     }
-
-    /// Checks the ordinal of a device of the same runtime.
-    pub(crate) fn checked_ordinal(&self, ordinal: usize) -> Result<u32> {
-        checked_ordinal(&self.opened.runtime, ordinal)
-    }
 }
 
-/// Checks the ordinal of a device of a runtime.
+/// Checks that a runtime has a device with this ordinal.
 pub(crate) fn checked_ordinal(runtime: &cuda_um::Runtime, ordinal: usize) -> Result<u32> {
     let count = runtime.device_count()?;
     let within = u32::try_from(ordinal).ok().filter(|_| ordinal < count);
@@ -167,12 +150,12 @@ impl fmt::Debug for CudaDevice {
     }
 }
 
-/// Where a buffer lives: [`Buffer::device`](crate::Buffer::device).
+/// The place of a buffer: [`Buffer::device`](crate::Buffer::device).
 #[derive(Debug, Clone)]
 pub enum BufferDevice {
     /// Plain memory of the CPU.
     Host,
-    /// Memory of, or for, a CUDA device.
+    /// Memory of a CUDA device, or host memory allocated for one.
     Cuda(Arc<CudaDevice>),
 }
 

@@ -1,10 +1,10 @@
-//! Element types: what a buffer holds, as a value and as a trait.
+//! Element types, as a value and as a trait.
 
 mod check;
 
 use std::fmt;
 
-/// The type of a buffer's elements, as a value that a tensor framework can store and compare.
+/// The element type as a value, which a tensor framework can store and compare.
 ///
 /// # Examples
 /// ```
@@ -79,9 +79,9 @@ impl fmt::Display for DType {
     }
 }
 
-/// What a [`Buffer`](crate::Buffer) can hold: plain old data with a [`DType`].
+/// An element of a [`Buffer`](crate::Buffer): plain old data with a [`DType`].
 ///
-/// Sealed: a `DType` names exactly one Rust type, so a checked `DType` says what the bytes are.
+/// The trait is sealed, so that each `DType` is exactly one Rust type.
 pub trait Element: cuda_um::Element + Copy + fmt::Debug + PartialEq + sealed::Sealed {
     /// The type as a value.
     const DTYPE: DType;

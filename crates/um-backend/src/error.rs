@@ -1,11 +1,11 @@
-//! What can go wrong, in the words of a tensor framework.
+//! Errors of the backend.
 
 use crate::dtype::DType;
 
 /// The result of nearly every call of this crate.
 pub type Result<T, E = CudaError> = std::result::Result<T, E>;
 
-/// What went wrong. Every message is one line.
+/// An error of the backend: one of its own, or an error of the safe layer below ([`CudaError::Cuda`]). Every message is one line.
 ///
 /// # Examples
 /// ```
@@ -22,63 +22,22 @@ pub type Result<T, E = CudaError> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CudaError {
-    /// Not enough memory on the device (or, for host memory, in the machine).
+    /// Not enough memory on the device, or, for host memory, in the machine.
     #[error(
         "out of memory: {subject}: {requested_bytes} bytes requested, {free_bytes} free of {total_bytes}"
     )]
     OutOfMemory {
-        /// What the memory was for.
+        /// The call and the buffer that needed the memory.
         subject: String,
-        /// The bytes that were asked for; 0 where a call asks for none by itself.
+        /// The bytes that were requested; 0 if the call requests no memory itself.
         requested_bytes: usize,
-        /// The bytes that were free (0 where unknown).
+        /// The bytes that were free; 0 if unknown.
         free_bytes: usize,
-        /// The bytes there are in all (0 where unknown).
+        /// All bytes of the device or the machine; 0 if unknown.
         total_bytes: usize,
     },
-    /// The runtime, the device, this build or this buffer cannot do it.
-    #[error("{what} is not supported: it needs {needs}, and there is {have}")]
-    NotSupported {
-        /// What was asked for.
-        what: String,
-        /// The version, capability or feature that it needs.
-        needs: String,
-        /// What there is instead.
-        have: String,
-    },
-    /// Two lengths that must be equal are not.
-    #[error("{what}: the buffer has {buffer_len} elements, and {other_len} were given")]
-    LengthMismatch {
-        /// Which call.
-        what: &'static str,
-        /// The length of the buffer (of its range, where a range was given).
-        buffer_len: usize,
-        /// The length of the slice or of the other buffer.
-        other_len: usize,
-    },
-    /// A range of elements that is not within the buffer.
-    #[error("range {start}..{end} is not within the buffer's {len} elements")]
-    RangeOutOfBounds {
-        /// The range's first element.
-        start: usize,
-        /// The element after the range's last one.
-        end: usize,
-        /// The buffer's length.
-        len: usize,
-    },
-    /// A length whose size in bytes does not fit the address space.
-    #[error(
-        "{len} elements of {element_bytes} bytes are more than can be addressed: {} bytes",
-        isize::MAX
-    )]
-    TooLarge {
-        /// The length that was asked for.
-        len: usize,
-        /// The size of one element.
-        element_bytes: usize,
-    },
-    /// The [`DType`] that was given is not the element type's.
-    #[error("dtype {requested} was asked for, but the element type is {element}")]
+    /// The given [`DType`] is not that of the element type.
+    #[error("dtype {requested} was requested, but the element type is {element}")]
     DTypeMismatch {
         /// The `DType` that was given.
         requested: DType,
@@ -88,43 +47,32 @@ pub enum CudaError {
     /// No device has this ordinal.
     #[error("there is no device {ordinal}: the runtime has {count}")]
     NoSuchDevice {
-        /// The ordinal that was asked for.
+        /// The ordinal that was requested.
         ordinal: usize,
-        /// How many devices there are.
+        /// The number of devices.
         count: usize,
     },
-    /// There is no GPU to run on.
+    /// There is no GPU.
     #[error("no GPU: {reason}")]
     NoGpu {
-        /// Why not, in one line: no library, no driver, or no device.
+        /// The reason in one line: no library, no driver, or no device.
         reason: String,
     },
-    /// Migrations cannot be counted here.
+    /// Migrations cannot be recorded or counted.
     #[cfg(feature = "profile")]
     #[error(transparent)]
     Profile(#[from] cuda_um::profile::ProfileError),
-    /// An environment variable holds something else than its documentation lists.
+    /// An environment variable has a value that its documentation does not list.
     #[error("{name}={value}: expected {expected}")]
     InvalidSetting {
         /// The variable.
         name: &'static str,
-        /// What it holds.
+        /// Its value.
         value: String,
-        /// What it may hold.
+        /// The values that are allowed.
         expected: &'static str,
     },
-    /// It is in use now: on devices without concurrent managed access, a host view keeps kernels and copies off.
-    #[error("{what} is busy: {by}")]
-    Busy {
-        /// What is in use.
-        what: String,
-        /// By what.
-        by: String,
-    },
-    /// The device's context is broken: every later call fails until the process ends.
-    #[error(transparent)]
-    DeviceLost(cuda_um::Error),
-    /// Any other failure below.
+    /// Any other error of the safe layer below.
     #[error(transparent)]
     Cuda(cuda_um::Error),
     /// The simulator could not be built.
@@ -143,11 +91,7 @@ impl CudaError {
     /// Whether every later call will fail too, until the process ends: the device is lost, or the process is a child made by `fork`.
     #[must_use]
     pub fn is_sticky(&self) -> bool {
-        match self {
-            Self::DeviceLost(_) => true,
-            Self::Cuda(error) => error.is_sticky(),
-            _ => false,
-        }
+        matches!(self, Self::Cuda(error) if error.is_sticky())
     }
 }
 
@@ -167,27 +111,10 @@ impl From<cuda_um::Error> for CudaError {
                 free_bytes,
                 total_bytes,
             },
-            Below::NotSupported { what, needs, have } => Self::NotSupported { what, needs, have },
-            Below::LengthMismatch {
-                what,
-                expected,
-                found,
-            } => Self::LengthMismatch {
-                what,
-                buffer_len: expected,
-                other_len: found,
-            },
-            Below::RangeOutOfBounds { start, end, len } => {
-                Self::RangeOutOfBounds { start, end, len }
-            }
-            Below::TooLarge { len, element_bytes } => Self::TooLarge { len, element_bytes },
             Below::DeviceOutOfRange { ordinal, count } => Self::NoSuchDevice {
                 ordinal: ordinal as usize,
                 count,
             },
-            Below::Busy { what, by } => Self::Busy { what, by },
-            // Half-way through a copy, too.
-            sticky if sticky.kind() == cuda_um::ErrorKind::Sticky => Self::DeviceLost(sticky),
             none @ (Below::Load(_) | Below::NoDriver { .. } | Below::NoDevice { .. }) => {
                 Self::NoGpu {
                     reason: one_line(&none),

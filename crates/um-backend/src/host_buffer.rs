@@ -1,10 +1,10 @@
-//! Plain memory of the CPU behind the same trait.
+//! Buffers in plain memory of the CPU.
 
 use std::any::Any;
 
 use crate::buffer::Buffer;
 use crate::device::BufferDevice;
-use crate::dtype::{DType, Element};
+use crate::dtype::Element;
 #[cfg(doc)]
 use crate::error::CudaError;
 use crate::error::Result;
@@ -15,9 +15,9 @@ use crate::memory::{BufferMemory, BufferMemoryMut};
 ///
 /// # Examples
 /// ```
-/// use um_backend::{Buffer, DType, HostBuffer};
+/// use um_backend::{Buffer, HostBuffer};
 ///
-/// let mut buffer = HostBuffer::<i32>::new(4, DType::I32)?;
+/// let mut buffer = HostBuffer::<i32>::zeroed(4)?;
 /// buffer.copy_from_host_at(1, &[7, 8])?;
 /// assert_eq!(buffer.as_slice(), [0, 7, 8, 0]);
 /// # Ok::<(), um_backend::CudaError>(())
@@ -28,25 +28,16 @@ pub struct HostBuffer<T> {
 }
 
 impl<T: Element> HostBuffer<T> {
-    /// A buffer of `len` zeros; `dtype` must be that of `T`.
+    /// Allocates a buffer of `len` zeros.
     ///
     /// # Errors
-    /// [`CudaError::DTypeMismatch`], [`CudaError::TooLarge`], [`CudaError::OutOfMemory`].
-    pub fn new(len: usize, dtype: DType) -> Result<Self> {
-        dtype.check::<T>()?;
-        Self::zeroed(len)
-    }
-
-    /// A buffer of `len` zeros.
-    ///
-    /// # Errors
-    /// [`CudaError::TooLarge`], [`CudaError::OutOfMemory`].
+    /// [`TooLarge`](cuda_um::Error::TooLarge), [`CudaError::OutOfMemory`].
     pub fn zeroed(len: usize) -> Result<Self> {
         let elements = zeroed(len)?;
         Ok(Self { elements })
     }
 
-    /// A buffer with these elements.
+    /// Makes a buffer of these elements.
     #[must_use]
     pub fn from_vec(elements: Vec<T>) -> Self {
         Self {

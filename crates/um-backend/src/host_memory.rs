@@ -1,15 +1,15 @@
-//! Memory of the host, and how much of it the machine has: for the message of an allocation that failed.
+//! Host memory, and its size for errors.
 
 use crate::dtype::Element;
 use crate::error::{CudaError, Result};
 
-/// As many zeros.
+/// Allocates `len` zeros.
 pub(crate) fn zeroed<T: Element>(len: usize) -> Result<Box<[T]>> {
     let element_bytes = size_of::<T>();
     let bytes = len
         .checked_mul(element_bytes)
         .filter(|&bytes| isize::try_from(bytes).is_ok());
-    let requested_bytes = bytes.ok_or(CudaError::TooLarge { len, element_bytes })?;
+    let requested_bytes = bytes.ok_or(cuda_um::Error::TooLarge { len, element_bytes })?;
     bytemuck::allocation::try_zeroed_slice_box(len).map_err(|()| {
         let (free_bytes, total_bytes) = host_memory();
         let subject = format!("host buffer of {len} {}", T::DTYPE);
@@ -22,7 +22,7 @@ pub(crate) fn zeroed<T: Element>(len: usize) -> Result<Box<[T]>> {
     })
 }
 
-/// Available and total bytes of host memory; 0 where unknown.
+/// Available and total bytes of host memory; 0 if unknown.
 fn host_memory() -> (usize, usize) {
     let report = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     (field(&report, "MemAvailable:"), field(&report, "MemTotal:"))
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_the_kernel_writes() {
+    fn reads_the_lines_of_meminfo() {
         let report = "MemTotal:       16384 kB\nMemFree: 1 kB\nMemAvailable:    512 kB\n";
         assert_eq!(field(report, "MemTotal:"), 16384 * 1024);
         assert_eq!(field(report, "MemAvailable:"), 512 * 1024);

@@ -1,4 +1,4 @@
-//! Pinned host memory that kernels use in place: zero-copy.
+//! Buffers in pinned host memory (zero-copy).
 
 use std::any::Any;
 use std::sync::Arc;
@@ -6,12 +6,13 @@ use std::sync::Arc;
 use cuda_um::{HostMut, HostRef};
 
 use crate::buffer::Buffer;
+use crate::cuda_memory::{CudaMemory, CudaMemoryMut};
 use crate::device::{BufferDevice, CudaDevice};
-use crate::dtype::{DType, Element};
+use crate::dtype::Element;
 use crate::error::Result;
 use crate::memory::{BufferMemory, BufferMemoryMut};
 
-/// A buffer in pinned host memory, mapped into the device's address space where the device can (`cudaHostAlloc`).
+/// A buffer in pinned host memory (`cudaHostAlloc`), mapped into the device's address space if the device supports it.
 ///
 /// # Examples
 /// ```
@@ -19,8 +20,8 @@ use crate::memory::{BufferMemory, BufferMemoryMut};
 ///
 /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
 /// let mut buffer = backend.create_pinned::<f32>(4)?;
-/// buffer.as_slice_mut()?.copy_from_slice(&[1.0, 2.0, 3.0, 4.0]);
-/// assert!(buffer.device_ptr().is_some(), "kernels read and write it in place");
+/// buffer.host_mut()?.copy_from_slice(&[1.0, 2.0, 3.0, 4.0]);
+/// assert!(buffer.device_ptr().is_some(), "kernels access it in place");
 /// # Ok::<(), um_backend::CudaError>(())
 /// ```
 #[derive(Debug)]
@@ -30,15 +31,13 @@ pub struct PinnedBuffer<T> {
 }
 
 impl<T: Element> PinnedBuffer<T> {
-    /// A buffer of `len` zeros; `dtype` must be that of `T`.
+    /// Allocates a buffer of `len` zeros.
     ///
     /// # Errors
-    /// [`CudaError::DTypeMismatch`](crate::CudaError::DTypeMismatch),
-    /// [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory), and what CUDA reports.
+    /// [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory), and errors of CUDA.
     #[doc(alias = "cudaHostAlloc")]
     #[track_caller]
-    pub fn new(device: Arc<CudaDevice>, len: usize, dtype: DType) -> Result<Self> {
-        dtype.check::<T>()?;
+    pub fn zeroed(device: Arc<CudaDevice>, len: usize) -> Result<Self> {
         let memory = cuda_um::PinnedBuffer::zeroed(device.as_cuda_um(), len)?;
         Ok(Self {
             memory,
@@ -46,36 +45,36 @@ impl<T: Element> PinnedBuffer<T> {
         })
     }
 
-    /// The address at which kernels use it; `None` where the device cannot map host memory.
+    /// The address for kernels; `None` if the device cannot map host memory.
     #[must_use]
     #[doc(alias = "cudaHostGetDevicePointer")]
     pub fn device_ptr(&self) -> Option<*const T> {
         self.memory.device_ptr()
     }
 
-    /// The elements, for the host. Waits for what writes the buffer.
+    /// The elements, for the host to read. Waits only for the work that writes this buffer.
     ///
     /// # Errors
-    /// What CUDA reports: a failure of that work as well.
-    pub fn as_slice(&self) -> Result<HostRef<'_, T>> {
+    /// Errors of CUDA, also of the work that it waits for.
+    pub fn host(&self) -> Result<HostRef<'_, T>> {
         Ok(self.memory.host()?)
     }
 
-    /// The elements, for the host to write. Waits for what uses the buffer.
+    /// The elements, for the host to write. Waits only for the work that uses this buffer.
     ///
     /// # Errors
-    /// What CUDA reports: a failure of that work as well.
-    pub fn as_slice_mut(&mut self) -> Result<HostMut<'_, T>> {
+    /// Errors of CUDA, also of the work that it waits for.
+    pub fn host_mut(&mut self) -> Result<HostMut<'_, T>> {
         Ok(self.memory.host_mut()?)
     }
 
-    /// The host's address of the first element.
+    /// The address for the host.
     #[must_use]
     pub fn as_ptr(&self) -> *const T {
         self.memory.as_ptr()
     }
 
-    /// The host's address of the first element.
+    /// The address for the host.
     #[must_use]
     pub fn as_mut_ptr(&mut self) -> *mut T {
         self.memory.as_mut_ptr()
@@ -87,16 +86,15 @@ impl<T: Element> PinnedBuffer<T> {
         &self.memory
     }
 
-    /// The buffer of the safe layer below. Another one may be put in its place, of another length and device: see
-    /// [`Buffer::memory_mut`].
+    /// The buffer of the safe layer below. It can be exchanged for a buffer of another length and device: see [`Buffer::memory_mut`].
     pub fn as_cuda_um_mut(&mut self) -> &mut cuda_um::PinnedBuffer<T> {
         &mut self.memory
     }
 
-    /// Waits for the buffer's work and frees it, with the error that dropping it would swallow.
+    /// Waits for the buffer's work, frees it, and returns the error that a drop would ignore.
     ///
     /// # Errors
-    /// What CUDA reports: a failure of earlier work as well.
+    /// Errors of CUDA, also of earlier work.
     #[doc(alias = "cudaFreeHost")]
     pub fn close(self) -> Result<()> {
         Ok(self.memory.close()?)
@@ -113,11 +111,11 @@ impl<T: Element> Buffer<T> for PinnedBuffer<T> {
     }
 
     fn memory(&self) -> BufferMemory<'_, T> {
-        BufferMemory::Pinned(&self.memory)
+        BufferMemory::Cuda(CudaMemory::Pinned(&self.memory))
     }
 
     fn memory_mut(&mut self) -> BufferMemoryMut<'_, T> {
-        BufferMemoryMut::Pinned(&mut self.memory)
+        BufferMemoryMut::Cuda(CudaMemoryMut::Pinned(&mut self.memory))
     }
 
     fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {

@@ -1,4 +1,4 @@
-//! Which CUDA runtime serves: a real one, or the simulator.
+//! The choice of the CUDA runtime: a real one, or the simulator.
 
 use cuda_um::Runtime;
 #[cfg(feature = "sim")]
@@ -11,39 +11,39 @@ use crate::error::{CudaError, Result, one_line};
 /// The variable that [`RuntimeChoice::Environment`] reads.
 const VARIABLE: &str = "CUDA_UM_RUNTIME";
 
-/// Which CUDA runtime to use.
+/// The CUDA runtime to use.
 ///
-/// The first three choices share one runtime a process, so that buffers made through different backends can be copied on the
-/// device. A simulator of your own is `RuntimeChoice::Simulator`. A child made by `fork` of a process that has opened one is refused all
-/// of them ([`cuda_um::Error::Forked`]).
+/// `Cuda` and `Sim` each open one runtime per process, so that buffers of different backends can be copied on the device;
+/// `Environment` and `Auto` select one of them. Every choice fails with [`cuda_um::Error::Forked`] in a child made by `fork` of a process
+/// that has opened a runtime.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub enum RuntimeChoice {
-    /// What `CUDA_UM_RUNTIME` says: `cuda`, `sim` or `auto`. Unset or empty, it is `auto` with the feature `sim` and `cuda`
+    /// The value of `CUDA_UM_RUNTIME`: `cuda`, `sim` or `auto`. If it is unset or empty, `auto` with the feature `sim`, and `cuda`
     /// without it.
     #[default]
     Environment,
-    /// The libcudart of this machine (`CUDA_UM_CUDART`, then the usual names and places). No GPU is an error.
+    /// The libcudart of this machine (`CUDA_UM_CUDART`, then the usual names and paths). Fails if there is no GPU.
     Cuda,
     /// The simulator, as `CUDA_UM_SIM_GPU`, `CUDA_UM_SIM_CUDA` and `CUDA_UM_SIM_DEVICES` describe it.
     Sim,
-    /// The GPU if there is one, else the simulator; which one and why is in
-    /// [`CudaBackend::runtime_description`](crate::CudaBackend::runtime_description).
+    /// The GPU if there is one, otherwise the simulator:
+    /// [`CudaBackend::runtime_description`](crate::CudaBackend::runtime_description) has the choice and the reason.
     Auto,
-    /// A runtime that is open already.
+    /// An open runtime.
     Given(Runtime),
-    /// This simulator.
+    /// The given simulator.
     #[cfg(feature = "sim")]
     Simulator(Sim),
 }
 
-/// A runtime with what is known of where it comes from.
+/// A runtime and its source.
 #[derive(Debug, Clone)]
 pub(crate) struct Opened {
     pub(crate) runtime: Runtime,
     #[cfg(feature = "sim")]
     pub(crate) sim: Option<Sim>,
-    /// Why this one and not another, where that is worth a word.
+    /// The reason for this runtime, if `auto` selected the simulator.
     why: Option<String>,
 }
 
@@ -96,10 +96,11 @@ impl Opened {
     }
 }
 
-/// The process that opened the first one; 0 before.
+/// The process that opened the first runtime; 0 before that.
 static HOME: AtomicU32 = AtomicU32::new(0);
 
-/// Refuses a child made by `fork` of a process that has opened a runtime, before any lock: another thread of the parent may have had it.
+/// Fails in a child made by `fork` of a process that has opened a runtime. Takes no lock, because a thread of the parent may have held it
+/// at the time of the fork.
 pub(crate) fn check_process(choice: &RuntimeChoice) -> Result<()> {
     let here = std::process::id();
     let home = HOME.compare_exchange(0, here, Ordering::Relaxed, Ordering::Relaxed);
@@ -111,7 +112,7 @@ pub(crate) fn check_process(choice: &RuntimeChoice) -> Result<()> {
     Ok(())
 }
 
-/// Opens what is asked for.
+/// Opens a runtime.
 pub(crate) fn open(choice: RuntimeChoice) -> Result<Opened> {
     check_process(&choice)?;
     match choice {
@@ -144,12 +145,13 @@ fn from_environment(value: Option<&std::ffi::OsStr>) -> Result<RuntimeChoice> {
     }
 }
 
-/// A runtime that the process shares.
+/// A runtime that all backends of the process share.
 type Shared = Mutex<Option<Opened>>;
 
-/// The shared one, which is made if there is none. Failures are not kept: a later call tries again.
+/// The shared runtime, which is opened by the first call. A failure is not kept: a later call tries again.
 ///
-/// It is made without the lock, for a subscriber of `tracing` may open a backend meanwhile. Of two that are made at a time, one stays.
+/// It is opened without the lock, because a subscriber of `tracing` may open a backend meanwhile. If two threads open one each, the first
+/// is kept.
 fn shared(shared: &Shared, make: impl FnOnce() -> Result<Opened>) -> Result<Opened> {
     let known = shared.lock().clone();
     if let Some(opened) = known {
@@ -179,11 +181,12 @@ fn simulator() -> Result<Opened> {
 
 #[cfg(not(feature = "sim"))]
 fn simulator() -> Result<Opened> {
-    Err(CudaError::NotSupported {
+    Err(cuda_um::Error::NotSupported {
         what: "the simulator".into(),
         needs: "um-backend with the feature `sim`".into(),
         have: "a build without it".into(),
-    })
+    }
+    .into())
 }
 
 fn auto() -> Result<Opened> {

@@ -1,4 +1,4 @@
-//! Every implementation of `Buffer`, and copies between any two of them, against the contract.
+//! The contract of `Buffer` for every implementation, and for copies between any two of them.
 
 mod support;
 
@@ -7,8 +7,8 @@ use std::sync::Arc;
 use um_backend::conformance::{self, Make};
 use um_backend::sim::{Builder, Leak};
 use um_backend::{
-    Buffer, BufferKind, CudaBackend, CudaBuffer, CudaError, Element, HostBuffer, MemoryPlacement,
-    PinnedBuffer, UnifiedBuffer, UnifiedOptions,
+    Buffer, BufferKind, CudaBackend, CudaBuffer, CudaError, Element, HostBuffer, PinnedBuffer,
+    Placement, UnifiedBuffer, UnifiedOptions, cuda_um::Error,
 };
 
 use support::opaque::{Fault, OpaqueBuffer};
@@ -24,12 +24,12 @@ fn check(what: &str, verdict: conformance::Verdict) {
     }
 }
 
-/// A unified buffer in mapped memory, for which was asked.
+/// A unified buffer in mapped memory, as requested.
 fn mapped<T: Element>(backend: &CudaBackend, len: usize) -> Result<Box<dyn Buffer<T>>, CudaError> {
     let device = Arc::clone(backend.device());
-    let options = UnifiedOptions::default().placement(MemoryPlacement::Mapped);
-    let buffer = UnifiedBuffer::with_options(device, len, T::DTYPE, options)?;
-    assert_eq!(buffer.placed().placement, MemoryPlacement::Mapped);
+    let options = UnifiedOptions::default().placement(Placement::Mapped);
+    let buffer = UnifiedBuffer::zeroed_with(device, len, options)?;
+    assert_eq!(buffer.placement().placement, Placement::Mapped);
     Ok(Box::new(buffer))
 }
 
@@ -112,7 +112,7 @@ fn every_pair_on_two_devices() {
     });
 }
 
-/// Two backends that were opened apart: their buffers meet on the host.
+/// Two backends with two runtimes: copies between their buffers go through the host.
 #[test]
 fn every_pair_of_two_runtimes() {
     on_each(|machine| every_pair(&[machine.backend(), machine.backend()]));
@@ -218,15 +218,19 @@ fn the_suite_finds_faults() {
     }
 }
 
-/// What fails to be made is a failure with the cause.
+/// A failed allocation is a failure with its cause.
 #[test]
 fn the_suite_passes_errors_on() {
     let make = |len| -> Result<Box<dyn Buffer<f32>>, CudaError> {
-        Err(CudaError::TooLarge {
+        Err(Error::TooLarge {
             len,
             element_bytes: 4,
-        })
+        }
+        .into())
     };
     let failure = conformance::all::<f32>(&make).unwrap_err();
-    assert!(matches!(failure.cause(), Some(CudaError::TooLarge { .. })));
+    assert!(matches!(
+        failure.cause(),
+        Some(CudaError::Cuda(Error::TooLarge { .. }))
+    ));
 }

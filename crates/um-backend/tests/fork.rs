@@ -1,4 +1,4 @@
-//! Children made by `fork`: a backend that they inherit refuses work, and so does opening another one; nothing there waits.
+//! Children made by `fork`: an inherited backend refuses work, opening another one fails, and no call waits.
 #![cfg(unix)]
 
 #[path = "../../cuda-um/tests/support/child.rs"]
@@ -8,7 +8,7 @@ use child::in_child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use um_backend::{Buffer, CudaBackend, CudaBackendConfig, CudaDevice, CudaError, RuntimeChoice};
 
-/// 0 if every result is the refusal, else the number of the first one that is not.
+/// 0 if every result is `Forked`, otherwise the number of the first other result.
 fn first_not_refused(results: impl IntoIterator<Item = Result<(), CudaError>>) -> i32 {
     let is_refusal = |result: Result<(), CudaError>| match result {
         Err(error) => error.is_sticky() && error.to_string().contains("made by fork"),
@@ -22,12 +22,12 @@ fn simulated() -> CudaBackendConfig {
     CudaBackendConfig::default().runtime(RuntimeChoice::Sim)
 }
 
-/// What a child may not do, and what it may and gets nothing of.
+/// Calls that a child may not make, and calls that return nothing in a child.
 fn all_refused(backend: &CudaBackend) -> i32 {
     let runtime = backend.device().as_cuda_um().runtime().clone();
     let given = CudaBackendConfig::default().runtime(RuntimeChoice::Given(runtime));
     backend.stop_counting();
-    assert!(backend.migration_counters().is_none());
+    assert!(backend.migration_counts().is_none());
     first_not_refused([
         CudaBackend::initialize_blocking(simulated()).map(drop),
         pollster::block_on(CudaBackend::initialize(simulated())).map(drop),
@@ -47,7 +47,7 @@ fn all_refused(backend: &CudaBackend) -> i32 {
 
 #[test]
 fn a_child_is_refused_backends_old_and_new() {
-    // Starts the threads on which backends are opened; a child has none.
+    // Starts the threads that open backends. A child does not have them.
     let backend = pollster::block_on(CudaBackend::initialize(simulated())).unwrap();
     let mut buffer = backend.allocate_unified::<f32>(100).unwrap();
     buffer.copy_from_host(&[2.0; 100]).unwrap();
@@ -61,7 +61,7 @@ fn a_child_is_refused_backends_old_and_new() {
     assert_eq!(code, 0, "the call with this number was not refused");
     let (backend, buffer) = inherited.unwrap();
     assert_eq!(buffer.as_slice().unwrap()[99], 2.0);
-    assert!(backend.migration_counters().is_some());
+    assert!(backend.migration_counts().is_some());
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn locks_of_other_threads_hold_no_child_up() {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
                     CudaBackend::initialize_blocking(simulated()).unwrap();
-                    backend.migration_counters().unwrap();
+                    backend.migration_counts().unwrap();
                 }
             });
         }
@@ -84,7 +84,7 @@ fn locks_of_other_threads_hold_no_child_up() {
     });
 }
 
-/// Ends the other threads, also by a panic.
+/// Ends the other threads, also after a panic.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {

@@ -74,11 +74,14 @@ fn measure(
     // Counting costs time on a GPU, so the timed rounds and the counted rounds are different.
     let times = (0..ROUNDS).map(&mut round).collect::<Result<_, _>>()?;
     let _ = machine.backend.start_counting();
-    let before = machine.backend.migration_counters();
+    let before = machine.backend.migration_counts();
     (0..ROUNDS).try_for_each(|index| round(ROUNDS + index).map(drop))?;
     let counted = before
-        .zip(machine.backend.migration_counters())
-        .map(|(before, now)| now.since(before));
+        .zip(machine.backend.migration_counts())
+        .map(|(before, now)| {
+            let gpu = now.gpu_faults - before.gpu_faults;
+            (gpu, now.cpu_faults - before.cpu_faults)
+        });
     machine.backend.stop_counting();
     let show = |faults: Option<u64>| {
         faults.map_or_else(
@@ -87,8 +90,8 @@ fn measure(
         )
     };
     let (device, host) = (
-        show(counted.map(|c| c.device_faults)),
-        show(counted.map(|c| c.host_faults)),
+        show(counted.map(|(gpu, _)| gpu)),
+        show(counted.map(|(_, cpu)| cpu)),
     );
     let mut row = String::new();
     writeln!(

@@ -1,96 +1,89 @@
-//! Counting what managed memory costs.
+//! Counts and traces of migrations.
 
-use super::CudaBackend;
-use crate::counters::MigrationCounters;
-use crate::error::Result;
-#[cfg(feature = "profile")]
 use std::sync::Arc;
 
+use cuda_um::profile::{MigrationCounter, MigrationCounts, Trace};
+
+use super::CudaBackend;
+use crate::error::Result;
+
 impl CudaBackend {
-    /// Starts counting what managed memory costs, for [`migration_counters`](Self::migration_counters). The simulator always counts; on
-    /// a GPU this needs the feature `profile` and CUPTI, of which a process has one, and which overlooks managed memory that was
-    /// allocated before its first start (seen with CUDA 13.0 on an H200).
+    /// Starts counting migrations and page faults, for [`migration_counts`](Self::migration_counts). The simulator always counts. On a
+    /// GPU this uses CUPTI, which serves one collector per process and misses managed memory that was allocated before its first start
+    /// (seen with CUDA 13.0 on an H200).
     ///
     /// # Errors
-    /// [`CudaError::NotSupported`](crate::CudaError::NotSupported) without the feature, and why CUPTI does not count. The backend goes
-    /// on without.
+    /// [`CudaError::Profile`](crate::CudaError::Profile) if CUPTI does not count. The backend still works.
     #[doc(alias = "cuptiActivityConfigureUnifiedMemoryCounter")]
     pub fn start_counting(&self) -> Result<()> {
         if self.is_inherited() {
             let call = "start_counting";
             return Err(cuda_um::Error::Forked { call }.into());
         }
-        if self.is_simulated() {
+        // The counter starts, counts and stops without the lock, because a subscriber of `tracing` may read the counts meanwhile.
+        if self.is_simulated() || self.counter.lock().is_some() {
             return Ok(());
         }
-        #[cfg(feature = "profile")]
-        {
-            // It starts, counts and ends without the lock: a subscriber of `tracing` may ask for the counts meanwhile.
-            if self.counter.lock().is_some() {
-                return Ok(());
-            }
-            let runtime = self.device.as_cuda_um().runtime();
-            match cuda_um::profile::MigrationCounter::start(runtime) {
-                Ok(started) => *self.counter.lock() = Some(Arc::new(started)),
-                // One at a time a process: another thread was faster.
-                Err(_) if self.counter.lock().is_some() => {}
-                Err(error) => return Err(error.into()),
-            }
-            Ok(())
+        match MigrationCounter::start(self.device.as_cuda_um().runtime()) {
+            Ok(started) => *self.counter.lock() = Some(Arc::new(started)),
+            // A process has one counter at a time: another thread started it first.
+            Err(_) if self.counter.lock().is_some() => {}
+            Err(error) => return Err(error.into()),
         }
-        #[cfg(not(feature = "profile"))]
-        Err(crate::CudaError::NotSupported {
-            what: "counting migrations on a GPU".into(),
-            needs: "um-backend with the feature `profile`".into(),
-            have: "a build without it".into(),
-        })
+        Ok(())
     }
 
-    /// Ends what [`start_counting`](Self::start_counting) began on a GPU: collecting costs a little time. Does nothing in a child made by
-    /// `fork`: it is the parent that counts.
+    /// Stops the counting that [`start_counting`](Self::start_counting) started on a GPU, which costs a little time. Does nothing in a
+    /// child made by `fork`: the parent counts.
     pub fn stop_counting(&self) {
-        #[cfg(feature = "profile")]
         if !self.is_inherited() {
             let counter = self.counter.lock().take();
             drop(counter);
         }
     }
 
-    /// Whether this process is a child made by `fork`, where locks of its parent may stay locked.
+    /// Whether this process is a child made by `fork`, in which locks of the parent may stay locked.
     fn is_inherited(&self) -> bool {
         self.device.as_cuda_um().runtime().is_inherited()
     }
 
-    /// What managed memory cost so far, on all devices of the runtime. `None` on a GPU where nothing counts
-    /// ([`start_counting`](Self::start_counting)), and in a child made by `fork`.
+    /// Migrations and page faults of all devices of the runtime: on a GPU since [`start_counting`](Self::start_counting), on the
+    /// simulator since it was built. `None` on a GPU that does not count, and in a child made by `fork`.
     ///
     /// # Ordering
-    /// Work that the device has not done yet is not counted yet: [`synchronize`](Self::synchronize) first.
+    /// Work that the device has not done yet is not counted yet: call [`synchronize`](Self::synchronize) first.
     #[must_use]
-    pub fn migration_counters(&self) -> Option<MigrationCounters> {
+    pub fn migration_counts(&self) -> Option<MigrationCounts> {
         if self.is_inherited() {
             return None;
         }
-        #[cfg(feature = "profile")]
-        {
-            let counter = self.counter.lock().clone();
-            if let Some(counter) = counter {
-                return counter.read().ok().map(Into::into);
-            }
+        let counter = self.counter.lock().clone();
+        if let Some(counter) = counter {
+            return counter.read().ok();
         }
         #[cfg(feature = "sim")]
-        return self.simulator().map(|sim| sim.counters().into());
+        return self.simulator().map(|sim| {
+            let counters = sim.counters();
+            MigrationCounts {
+                bytes_to_device: counters.bytes_to_device,
+                bytes_to_host: counters.bytes_to_host,
+                bytes_device_to_device: counters.bytes_device_to_device,
+                gpu_faults: counters.gpu_faults,
+                gpu_fault_groups: counters.gpu_fault_groups,
+                cpu_faults: counters.cpu_faults,
+                dropped_records: 0,
+            }
+        });
         #[cfg(not(feature = "sim"))]
-        return None;
+        None
     }
 
-    /// Does `work` and gives what it gave, with a trace of what migrated meanwhile, when and why: see [`cuda_um::profile`]. It works on the
-    /// simulator too. Not while [`start_counting`](Self::start_counting) counts on a GPU: CUPTI serves one at a time.
+    /// Runs `work` and returns its result with a trace of the migrations meanwhile: see [`cuda_um::profile`]. It works on the simulator
+    /// too. CUPTI serves one collector at a time: on a GPU, call [`stop_counting`](Self::stop_counting) first.
     ///
     /// # Errors
     /// As for [`cuda_um::Runtime::profile`].
-    #[cfg(feature = "profile")]
-    pub fn profile<R>(&self, work: impl FnOnce() -> R) -> Result<(R, cuda_um::profile::Trace)> {
+    pub fn profile<R>(&self, work: impl FnOnce() -> R) -> Result<(R, Trace)> {
         Ok(self.device.as_cuda_um().runtime().profile(work)?)
     }
 }

@@ -1,4 +1,6 @@
-//! Lengths and ranges that are refused.
+//! Lengths and ranges that must be refused.
+
+use cuda_um::Error;
 
 use super::failure::{Rule, Verdict};
 use super::sample::{made_with, samples};
@@ -9,7 +11,7 @@ use crate::error::CudaError;
 /// [`Rule::LengthsMustMatch`].
 ///
 /// # Errors
-/// The rule is broken.
+/// The implementation does not keep the rule.
 pub fn lengths_must_match<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::LengthsMustMatch;
     for len in LENGTHS {
@@ -40,7 +42,7 @@ pub fn lengths_must_match<T: Element>(make: Make<'_, T>) -> Verdict {
 /// [`Rule::RangesMustBeWithin`].
 ///
 /// # Errors
-/// The rule is broken.
+/// The implementation does not keep the rule.
 pub fn ranges_must_be_within<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::RangesMustBeWithin;
     for len in LENGTHS {
@@ -73,22 +75,22 @@ pub fn ranges_must_be_within<T: Element>(make: Make<'_, T>) -> Verdict {
     Ok(())
 }
 
-/// [`CudaError::LengthMismatch`] with these lengths.
+/// [`Error::LengthMismatch`] with these lengths.
 pub(super) fn names_lengths(buffer: usize, other: usize) -> impl FnOnce(&CudaError) -> bool {
     move |error| {
-        matches!(*error, CudaError::LengthMismatch { buffer_len, other_len, .. }
-            if (buffer_len, other_len) == (buffer, other))
+        matches!(*error, CudaError::Cuda(Error::LengthMismatch { expected, found, .. })
+            if (expected, found) == (buffer, other))
     }
 }
 
-/// [`CudaError::RangeOutOfBounds`] with these values.
+/// [`Error::RangeOutOfBounds`] with these values.
 pub(super) fn names_range(
     offset: usize,
     count: usize,
     of: usize,
 ) -> impl FnOnce(&CudaError) -> bool {
     move |error| {
-        matches!(*error, CudaError::RangeOutOfBounds { start, end, len }
+        matches!(*error, CudaError::Cuda(Error::RangeOutOfBounds { start, end, len })
             if (start, end, len) == (offset, offset.saturating_add(count), of))
     }
 }

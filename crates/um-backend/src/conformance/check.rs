@@ -1,4 +1,4 @@
-//! How the rules look at a buffer.
+//! Checks that the rules share.
 
 use std::fmt::Debug;
 
@@ -8,7 +8,7 @@ use crate::buffer::Buffer;
 use crate::dtype::Element;
 use crate::error::{CudaError, Result};
 
-/// Marks host memory that a copy has not reached.
+/// The index of the sample that marks host memory before a copy.
 const UNTOUCHED: usize = 977;
 
 impl Rule {
@@ -34,7 +34,7 @@ impl Rule {
         })
     }
 
-    /// A call that should work.
+    /// Requires that a call succeeds.
     pub(super) fn works<R>(self, call: &str, result: Result<R>) -> Verdict<R> {
         result.map_err(|error| Failure {
             rule: self,
@@ -43,7 +43,7 @@ impl Rule {
         })
     }
 
-    /// A call that should be refused with the error that `expected` knows.
+    /// Requires that a call fails with an error that `expected` accepts.
     pub(super) fn refused(
         self,
         call: &str,
@@ -54,21 +54,21 @@ impl Rule {
             Err(error) if expected(&error) => Ok(()),
             Err(error) => Err(Failure {
                 rule: self,
-                what: format!("{call} was refused with another error: {error:?}"),
+                what: format!("{call} failed with another error: {error:?}"),
                 cause: Some(Box::new(error)),
             }),
             Ok(()) => Err(self.broken(format!("{call} was not refused"))),
         }
     }
 
-    /// The buffer's elements.
+    /// Reads the buffer's elements.
     pub(super) fn read<T: Element>(self, buffer: &dyn Buffer<T>) -> Verdict<Vec<T>> {
         let mut found = vec![sample(UNTOUCHED); buffer.len()];
         self.works("copy_to_host", buffer.copy_to_host(&mut found))?;
         Ok(found)
     }
 
-    /// The buffer holds these elements.
+    /// Requires that the buffer holds these elements.
     pub(super) fn has<T: Element>(
         self,
         buffer: &dyn Buffer<T>,
@@ -78,7 +78,7 @@ impl Rule {
         self.equal(&self.read(buffer)?, expected, when)
     }
 
-    /// Two runs of elements are the same.
+    /// Requires that two slices are equal.
     pub(super) fn equal<T: Element>(self, found: &[T], expected: &[T], when: &str) -> Verdict {
         self.same(
             &format!("number of elements {when}"),

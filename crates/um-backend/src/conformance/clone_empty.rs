@@ -1,4 +1,4 @@
-//! Another buffer of the same kind.
+//! Clones without elements.
 
 use super::failure::{Rule, Verdict};
 use super::sample::{made_with, samples, zeros};
@@ -9,7 +9,7 @@ use crate::error::CudaError;
 /// [`Rule::CloneEmpty`].
 ///
 /// # Errors
-/// The rule is broken.
+/// The implementation does not keep the rule.
 pub fn clone_empty<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::CloneEmpty;
     for original_len in [0, 3, 1000] {
@@ -28,21 +28,25 @@ pub fn clone_empty<T: Element>(make: Make<'_, T>) -> Verdict {
 
             let others = samples(70, len);
             rule.works("copy_from_host", clone.copy_from_host(&others))?;
-            rule.has(&*clone, &others, "in the clone, once written")?;
+            rule.has(&*clone, &others, "in the clone, after it was written")?;
             rule.has(
                 &*original,
                 &elements,
-                "in the original, once the clone is written",
+                "in the original, after the clone was written",
             )?;
         }
         let refused = original.clone_empty(usize::MAX).map(drop);
         rule.refused("clone_empty(usize::MAX)", refused, |error| {
             matches!(
                 error,
-                CudaError::TooLarge { .. } | CudaError::OutOfMemory { .. }
+                CudaError::Cuda(cuda_um::Error::TooLarge { .. }) | CudaError::OutOfMemory { .. }
             )
         })?;
-        rule.has(&*original, &elements, "after that was refused")?;
+        rule.has(
+            &*original,
+            &elements,
+            "after clone_empty(usize::MAX) was refused",
+        )?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What an implementation broke.
+//! Rules, and failures to keep them.
 
 use std::fmt;
 
@@ -13,33 +13,33 @@ pub type Verdict<R = ()> = std::result::Result<R, Failure>;
 pub enum Rule {
     /// A new buffer holds zeros.
     NewHoldsZeros,
-    /// Length, capacity, dtype, device and memory are what they were made to be, and stay so.
+    /// Length, capacity, dtype, device and memory are correct, and do not change.
     Properties,
-    /// What was copied from the host comes back.
+    /// Elements that were copied from the host can be read back.
     RoundTrip,
-    /// The same for a part of the buffer.
+    /// Elements that were copied to a range can be read back.
     RoundTripAt,
-    /// A length that does not match is the typed error that names both, and has changed nothing.
+    /// A copy with another length fails with an error that has both lengths, and changes nothing.
     LengthsMustMatch,
-    /// A range outside of the buffer is the typed error that names both, and has changed nothing.
+    /// A copy of a range outside the buffer fails with an error that has the range and the length, and changes nothing.
     RangesMustBeWithin,
     /// `fill` sets every element.
     Fill,
     /// `set_zero` sets every element to zero.
     SetZero,
-    /// `clone_empty` gives the same kind on the same device, with zeros and the length that was asked for.
+    /// `clone_empty` returns a buffer of the same kind on the same device, with zeros and the requested length.
     CloneEmpty,
-    /// `as_any` and `as_any_mut` are the buffer itself.
+    /// `as_any` and `as_any_mut` return the buffer itself.
     Downcasts,
     /// Every call sees the effect of every earlier one.
     InOrder,
-    /// A buffer works on whichever thread it is, and can be read by several.
+    /// A buffer works on any thread, and several threads can read it.
     OtherThreads,
     /// All elements of another buffer can be copied.
     CopyWhole,
-    /// A range of another buffer can be copied, and nothing else changes.
+    /// A range of another buffer can be copied, and no other element changes.
     CopyRange,
-    /// The source of a copy may be written or dropped at once.
+    /// The caller may write or drop the source of a copy at once.
     SourceIsFree,
     /// Copies between buffers check lengths and ranges first.
     PairBounds,
@@ -51,20 +51,20 @@ impl Rule {
     pub fn name(self) -> &'static str {
         match self {
             Self::NewHoldsZeros => "a new buffer holds zeros",
-            Self::Properties => "length, capacity, dtype, device and memory stay what they are",
-            Self::RoundTrip => "what was copied from the host comes back",
-            Self::RoundTripAt => "what was copied to a part comes back",
-            Self::LengthsMustMatch => "a length that does not match is refused",
-            Self::RangesMustBeWithin => "a range outside of the buffer is refused",
+            Self::Properties => "length, capacity, dtype, device and memory do not change",
+            Self::RoundTrip => "copied elements can be read back",
+            Self::RoundTripAt => "elements copied to a range can be read back",
+            Self::LengthsMustMatch => "a copy with another length fails",
+            Self::RangesMustBeWithin => "a copy of a range outside the buffer fails",
             Self::Fill => "fill sets every element",
             Self::SetZero => "set_zero sets every element to zero",
-            Self::CloneEmpty => "clone_empty gives an empty buffer of the same kind",
-            Self::Downcasts => "as_any is the buffer itself",
+            Self::CloneEmpty => "clone_empty returns a buffer of the same kind with zeros",
+            Self::Downcasts => "as_any returns the buffer itself",
             Self::InOrder => "every call sees the effect of every earlier one",
             Self::OtherThreads => "a buffer works on any thread",
             Self::CopyWhole => "a whole buffer can be copied",
             Self::CopyRange => "a range of a buffer can be copied",
-            Self::SourceIsFree => "the source of a copy may be written or dropped at once",
+            Self::SourceIsFree => "the source of a copy can be written or dropped at once",
             Self::PairBounds => "copies between buffers check lengths and ranges first",
         }
     }
@@ -76,7 +76,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// A rule that an implementation broke.
+/// A rule that an implementation does not keep.
 #[derive(Debug, thiserror::Error)]
 #[error("broken: {rule}: {what}")]
 pub struct Failure {
@@ -93,13 +93,13 @@ impl Failure {
         self.rule
     }
 
-    /// What was done, what was expected, and what there was instead.
+    /// The call, the expected result, and the found result.
     #[must_use]
     pub fn what(&self) -> &str {
         &self.what
     }
 
-    /// The error that a call returned which should have worked.
+    /// The unexpected error of a call.
     #[must_use]
     pub fn cause(&self) -> Option<&CudaError> {
         self.cause.as_deref()

@@ -8,7 +8,7 @@ use crate::dtype::Element;
 /// [`Rule::Fill`].
 ///
 /// # Errors
-/// The rule is broken.
+/// The implementation does not keep the rule.
 pub fn fill<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::Fill;
     for len in LENGTHS {
@@ -25,7 +25,7 @@ pub fn fill<T: Element>(make: Make<'_, T>) -> Verdict {
 /// [`Rule::SetZero`].
 ///
 /// # Errors
-/// The rule is broken.
+/// The implementation does not keep the rule.
 pub fn set_zero<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::SetZero;
     for len in LENGTHS {

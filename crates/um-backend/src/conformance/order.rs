@@ -1,4 +1,4 @@
-//! Calls one after the other, with nothing that waits in between.
+//! A sequence of calls without waits in between.
 
 use super::Make;
 use super::failure::{Rule, Verdict};
@@ -8,10 +8,10 @@ use crate::dtype::Element;
 const LEN: usize = 257;
 const STEPS: usize = 200;
 
-/// [`Rule::InOrder`]: a row of random calls leaves what the same calls leave in a `Vec`.
+/// [`Rule::InOrder`]: random calls have the same effect on a buffer as on a `Vec`.
 ///
 /// # Errors
-/// The rule is broken.
+/// The implementation does not keep the rule.
 pub fn in_order<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::InOrder;
     let (mut buffer, mut model) = made_with(rule, make, 1, LEN)?;
@@ -57,7 +57,7 @@ pub fn in_order<T: Element>(make: Make<'_, T>) -> Verdict {
     rule.has(&*other, &other_model, "at the end, in the other buffer")
 }
 
-/// Xorshift: the same row of calls each time.
+/// A xorshift generator with a fixed seed, so that each run makes the same calls.
 struct Dice(u64);
 
 impl Dice {

@@ -2,16 +2,19 @@
 
 use std::ops::Range;
 
+use cuda_um::Error;
+
 use super::bounds::{names_lengths, names_range};
 use super::failure::{Rule, Verdict};
 use super::sample::{made_with, samples};
 use super::{LENGTHS, Make};
 use crate::dtype::Element;
+use crate::error::CudaError;
 
 /// [`Rule::CopyWhole`].
 ///
 /// # Errors
-/// The rule is broken.
+/// The implementation does not keep the rule.
 pub fn copy_whole<T: Element>(target: Make<'_, T>, source: Make<'_, T>) -> Verdict {
     let rule = Rule::CopyWhole;
     for len in LENGTHS {
@@ -19,7 +22,7 @@ pub fn copy_whole<T: Element>(target: Make<'_, T>, source: Make<'_, T>) -> Verdi
         let (source, elements) = made_with(rule, source, 1, len)?;
         rule.works("copy_from_buffer", target.copy_from_buffer(&*source))?;
         rule.has(&*target, &elements, "in the target")?;
-        rule.has(&*source, &elements, "in the source, once copied")?;
+        rule.has(&*source, &elements, "in the source, after the copy")?;
     }
     Ok(())
 }
@@ -27,7 +30,7 @@ pub fn copy_whole<T: Element>(target: Make<'_, T>, source: Make<'_, T>) -> Verdi
 /// [`Rule::CopyRange`].
 ///
 /// # Errors
-/// The rule is broken.
+/// The implementation does not keep the rule.
 pub fn copy_range<T: Element>(target: Make<'_, T>, source: Make<'_, T>) -> Verdict {
     let rule = Rule::CopyRange;
     let (target_len, source_len) = (1000, 4097);
@@ -48,13 +51,13 @@ pub fn copy_range<T: Element>(target: Make<'_, T>, source: Make<'_, T>) -> Verdi
         expected[offset..offset + range.len()].copy_from_slice(&elements[range]);
         rule.has(&*target, &expected, &when)?;
     }
-    rule.has(&*source, &elements, "in the source, once copied")
+    rule.has(&*source, &elements, "in the source, after the copy")
 }
 
 /// [`Rule::SourceIsFree`].
 ///
 /// # Errors
-/// The rule is broken.
+/// The implementation does not keep the rule.
 pub fn source_is_free<T: Element>(target: Make<'_, T>, source: Make<'_, T>) -> Verdict {
     let rule = Rule::SourceIsFree;
     for len in LENGTHS {
@@ -76,7 +79,7 @@ pub fn source_is_free<T: Element>(target: Make<'_, T>, source: Make<'_, T>) -> V
 /// [`Rule::PairBounds`].
 ///
 /// # Errors
-/// The rule is broken.
+/// The implementation does not keep the rule.
 pub fn pair_bounds<T: Element>(target: Make<'_, T>, source: Make<'_, T>) -> Verdict {
     let rule = Rule::PairBounds;
     let (target_len, source_len) = (3, 5);
@@ -93,7 +96,7 @@ pub fn pair_bounds<T: Element>(target: Make<'_, T>, source: Make<'_, T>) -> Verd
         let call = format!("copying {start}..{end} of {source_len}");
         let outcome = target.copy_from_buffer_at(0, &*source, Range { start, end });
         rule.refused(&call, outcome, |error| {
-            matches!(*error, crate::CudaError::RangeOutOfBounds { start: s, end: e, len }
+            matches!(*error, CudaError::Cuda(Error::RangeOutOfBounds { start: s, end: e, len })
                 if (s, e, len) == (start, end, source_len))
         })?;
         rule.has(&*target, &unchanged, &format!("after {call}"))?;

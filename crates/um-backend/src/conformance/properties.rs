@@ -1,20 +1,21 @@
-//! What a buffer says of itself.
+//! The properties of a buffer.
 
 use super::failure::{Rule, Verdict};
 use super::sample::{samples, zeros};
 use super::{LENGTHS, Make};
 use crate::buffer::Buffer;
+use crate::cuda_memory::{CudaMemory, with_buffer};
 use crate::dtype::Element;
-use crate::memory::{BufferMemory, BufferMemoryMut};
+use crate::memory::BufferMemory;
 
 /// [`Rule::NewHoldsZeros`].
 ///
 /// # Errors
-/// The rule is broken.
+/// The implementation does not keep the rule.
 pub fn new_holds_zeros<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::NewHoldsZeros;
     for len in LENGTHS {
-        // Twice, with samples in between: memory that comes from a free list is not zero by itself.
+        // Twice, with samples in between: memory from a free list is not zero.
         for _ in 0..2 {
             let mut buffer = rule.works("making a buffer", make(len))?;
             rule.has(&*buffer, &zeros(len), "in a new buffer")?;
@@ -27,7 +28,7 @@ pub fn new_holds_zeros<T: Element>(make: Make<'_, T>) -> Verdict {
 /// [`Rule::Properties`].
 ///
 /// # Errors
-/// The rule is broken.
+/// The implementation does not keep the rule.
 pub fn properties<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::Properties;
     for len in LENGTHS {
@@ -61,36 +62,27 @@ fn unchanged<T: Element>(
         buffer.device().to_string().as_str(),
         device,
     )?;
-    let shared = of_memory(buffer.memory());
-    let exclusive = of_memory_mut(buffer.memory_mut());
+    let (kind, found) = of_memory(buffer.memory());
+    let exclusive = of_memory(buffer.memory_mut().as_shared());
     rule.same(
         &format!("memory() beside memory_mut() {when}"),
-        shared,
+        (kind, found),
         exclusive,
     )?;
-    match shared.1 {
+    match found {
         Some(found) => rule.same(&format!("elements in memory() {when}"), found, len),
         None => Ok(()),
     }
 }
 
-/// The kind and the length of what is behind a buffer.
-fn of_memory<T>(memory: BufferMemory<'_, T>) -> (&'static str, Option<usize>) {
-    match memory {
-        BufferMemory::Host(elements) => ("host", Some(elements.len())),
-        BufferMemory::Device(buffer) => ("device", Some(buffer.len())),
-        BufferMemory::Unified(buffer) => ("unified", Some(buffer.len())),
-        BufferMemory::Pinned(buffer) => ("pinned", Some(buffer.len())),
-        BufferMemory::Opaque => ("opaque", None),
-    }
-}
-
-fn of_memory_mut<T>(memory: BufferMemoryMut<'_, T>) -> (&'static str, Option<usize>) {
-    match memory {
-        BufferMemoryMut::Host(elements) => ("host", Some(elements.len())),
-        BufferMemoryMut::Device(buffer) => ("device", Some(buffer.len())),
-        BufferMemoryMut::Unified(buffer) => ("unified", Some(buffer.len())),
-        BufferMemoryMut::Pinned(buffer) => ("pinned", Some(buffer.len())),
-        BufferMemoryMut::Opaque => ("opaque", None),
-    }
+/// The kind of memory in words, and the number of its elements.
+fn of_memory<T: Element>(memory: BufferMemory<'_, T>) -> (String, Option<usize>) {
+    let len = match memory {
+        BufferMemory::Host(elements) => Some(elements.len()),
+        BufferMemory::Cuda(memory) => {
+            Some(with_buffer!(CudaMemory, memory, buffer => buffer.len()))
+        }
+        BufferMemory::Opaque => None,
+    };
+    (memory.in_words(), len)
 }

@@ -8,7 +8,7 @@ use crate::dtype::Element;
 /// [`Rule::RoundTrip`].
 ///
 /// # Errors
-/// The rule is broken.
+/// The implementation does not keep the rule.
 pub fn round_trip<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::RoundTrip;
     for len in LENGTHS {
@@ -16,7 +16,7 @@ pub fn round_trip<T: Element>(make: Make<'_, T>) -> Verdict {
         rule.has(&*buffer, &elements, "after copy_from_host")?;
         rule.has(&*buffer, &elements, "when read again")?;
         let read_back = rule.works("read_back", buffer.read_back())?;
-        rule.equal(&read_back, &elements, "in what read_back gave")?;
+        rule.equal(&read_back, &elements, "in the result of read_back")?;
         let others = samples(500, len);
         rule.works("copy_from_host", buffer.copy_from_host(&others))?;
         rule.has(&*buffer, &others, "after a second copy_from_host")?;
@@ -27,12 +27,12 @@ pub fn round_trip<T: Element>(make: Make<'_, T>) -> Verdict {
 /// [`Rule::RoundTripAt`].
 ///
 /// # Errors
-/// The rule is broken.
+/// The implementation does not keep the rule.
 pub fn round_trip_at<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::RoundTripAt;
     for len in LENGTHS {
         let (mut buffer, mut elements) = made_with(rule, make, 1, len)?;
-        // The front, the middle, the end, everything, nothing.
+        // The start, the middle, the end, all elements, none.
         let parts = [
             0..len / 2,
             len / 3..len - len / 3,

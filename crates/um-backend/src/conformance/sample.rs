@@ -1,14 +1,14 @@
-//! Elements to tell apart.
+//! Distinct elements.
 
 use super::Make;
 use super::failure::{Rule, Verdict};
 use crate::buffer::Buffer;
 use crate::dtype::Element;
 
-/// The largest byte of a sample: of no type is this a NaN, which would not equal itself.
+/// The largest byte of a sample. Small enough that no sample is a NaN, which is not equal to itself.
 const LARGEST_BYTE: usize = 100;
 
-/// An element that is not zero. Of types with several bytes, ten thousand in a row all differ; of others, a hundred.
+/// An element that is not zero. Ten thousand consecutive samples differ if the type has several bytes, otherwise a hundred.
 pub(super) fn sample<T: Element>(index: usize) -> T {
     let mut element = T::zeroed();
     let bytes = bytemuck::bytes_of_mut(&mut element);
@@ -19,7 +19,7 @@ pub(super) fn sample<T: Element>(index: usize) -> T {
     element
 }
 
-/// Elements from this seed on.
+/// The samples `seed..seed + len`.
 pub(super) fn samples<T: Element>(seed: usize, len: usize) -> Vec<T> {
     (seed..seed + len).map(sample).collect()
 }
@@ -28,7 +28,7 @@ pub(super) fn zeros<T: Element>(len: usize) -> Vec<T> {
     vec![T::zeroed(); len]
 }
 
-/// A new buffer with samples, and what it holds.
+/// A new buffer with samples, and the samples.
 pub(super) fn made_with<T: Element>(
     rule: Rule,
     make: Make<'_, T>,

@@ -1,4 +1,4 @@
-//! Buffers that move between threads.
+//! Buffers on several threads.
 
 use std::panic::resume_unwind;
 use std::thread;
@@ -11,20 +11,24 @@ use crate::dtype::Element;
 
 const LEN: usize = 1000;
 
-/// [`Rule::OtherThreads`]: written here, read and written there, read by two at a time, and dropped elsewhere.
+/// [`Rule::OtherThreads`]: one thread writes, another reads and writes, two read at a time, and another one drops the buffer.
 ///
 /// # Errors
-/// The rule is broken.
+/// The implementation does not keep the rule.
 pub fn other_threads<T: Element>(make: Make<'_, T>) -> Verdict {
     let rule = Rule::OtherThreads;
     let (buffer, elements) = made_with(rule, make, 1, LEN)?;
     let mut buffer = on_another(move || -> Verdict<Box<dyn Buffer<T>>> {
         let mut buffer = buffer;
-        rule.has(&*buffer, &elements, "on the thread it was sent to")?;
+        rule.has(&*buffer, &elements, "on another thread")?;
         rule.works("fill", buffer.fill(sample(40)))?;
         Ok(buffer)
     })?;
-    rule.has(&*buffer, &[sample(40); LEN], "back from the other thread")?;
+    rule.has(
+        &*buffer,
+        &[sample(40); LEN],
+        "after the other thread wrote it",
+    )?;
 
     rule.works("fill", buffer.fill(sample(41)))?;
     let shared = &*buffer;

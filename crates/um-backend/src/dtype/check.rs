@@ -1,4 +1,4 @@
-//! Whether a type as a value is that of the elements.
+//! Comparison of a `DType` with an element type.
 
 use super::{DType, Element};
 use crate::error::{CudaError, Result};
@@ -7,7 +7,7 @@ impl DType {
     /// Checks that this is the type of `T`.
     ///
     /// # Errors
-    /// [`CudaError::DTypeMismatch`] when it is not.
+    /// [`CudaError::DTypeMismatch`] if it is not.
     pub fn check<T: Element>(self) -> Result<()> {
         if self == T::DTYPE {
             Ok(())

@@ -1,7 +1,6 @@
 //! Advice for unified memory.
 
-use cuda_um::Location;
-use um_backend::{Buffer, CudaError, MemoryAdvice};
+use um_backend::{Buffer, CudaError, Location, MemoryAdvice};
 
 use crate::support::on_each;
 use crate::{applied_if, contents, numbers};
@@ -15,9 +14,9 @@ fn advise() {
         let mut buffer = backend.allocate_unified(data.len()).unwrap();
         buffer.copy_from_host(&data).unwrap();
         let concurrent = machine.is_concurrent();
-        let held = || buffer.as_managed().unwrap().range_attributes().unwrap();
+        let held = || buffer.as_cuda_um().range_attributes().unwrap();
 
-        // Where the device cannot fault, advice that names it is not applied; every call has an answer nevertheless.
+        // If the device cannot fault, advice with its location is not applied, which is not an error.
         applied_if(
             concurrent,
             &buffer

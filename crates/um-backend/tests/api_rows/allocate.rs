@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use um_backend::{
-    Buffer, CudaBuffer, CudaDevice, CudaError, DType, HostBuffer, PinnedBuffer, UnifiedBuffer,
-};
+use um_backend::{Buffer, CudaDevice, CudaError, DType, UnifiedBuffer, cuda_um::Error};
 
 use crate::contents;
 use crate::support::on_each;
@@ -41,9 +39,6 @@ fn allocate() {
         let mismatches = [
             backend.create_buffer::<f32>(4, DType::F64).err(),
             UnifiedBuffer::<f32>::new(Arc::clone(&device), 4, DType::F64).err(),
-            CudaBuffer::<f32>::new(Arc::clone(&device), 4, DType::F64).err(),
-            PinnedBuffer::<f32>::new(Arc::clone(&device), 4, DType::F64).err(),
-            HostBuffer::<f32>::new(4, DType::F64).err(),
         ];
         for mismatch in mismatches {
             match mismatch {
@@ -62,7 +57,7 @@ fn allocate() {
         ];
         for error in too_large {
             match error {
-                Some(CudaError::TooLarge { len, element_bytes }) => {
+                Some(CudaError::Cuda(Error::TooLarge { len, element_bytes })) => {
                     assert_eq!((len, element_bytes), (usize::MAX, 8));
                 }
                 other => panic!("{other:?}"),

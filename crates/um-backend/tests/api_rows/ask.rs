@@ -1,4 +1,4 @@
-//! What the device can do.
+//! The capabilities of the device.
 
 use std::sync::Arc;
 use std::thread;
@@ -42,7 +42,7 @@ fn ask() {
             }
             None => assert!(has(CudaFeature::UnifiedAddressing)),
         }
-        // From another thread, through the `Arc`, the answers are the same.
+        // Another thread gets the same answers through the `Arc`.
         let answers = |device: &CudaDevice| {
             CudaFeature::ALL.map(|feature| device.supports_feature(feature).unwrap())
         };

@@ -1,4 +1,4 @@
-//! Out of memory can be told apart.
+//! Out of memory is an error of its own.
 
 use cuda_um::sys::cudaError;
 use um_backend::sim::{Builder, Fail, Gpu};
@@ -7,7 +7,7 @@ use um_backend::{Buffer, CudaBuffer, CudaError, DType};
 use crate::contents;
 use crate::support::{on_each, on_each_preset, on_preset};
 
-/// More than the device has free; what the error says is what the device says.
+/// A request beyond the free memory: the error has the numbers of the device.
 #[test]
 fn fail() {
     on_each(|machine| {
@@ -41,11 +41,11 @@ fn fail() {
         let small = backend.create_buffer::<f32>(10, DType::F32).unwrap();
         let error = small.clone_empty(len).unwrap_err();
         assert!(error.is_out_of_memory(), "{error:?}");
-        assert_eq!(contents(&small), [0.0; 10], "the device goes on working");
+        assert_eq!(contents(&small), [0.0; 10], "the device still works");
     });
 }
 
-/// The same for unified memory, on a device with little of it.
+/// The same for unified memory, on a device with little memory.
 #[test]
 fn fail_on_a_small_device() {
     for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
@@ -72,7 +72,7 @@ fn fail_on_a_small_device() {
     }
 }
 
-/// Failures that CUDA reports, one by one.
+/// Failures of one call of CUDA each.
 #[test]
 fn fail_as_cuda_reports() {
     on_each_preset(
@@ -120,7 +120,7 @@ fn fail_as_cuda_reports() {
                     other => panic!("{other:?}"),
                 }
             }
-            // Another failure is told apart; the next call works.
+            // Another failure is another variant, and the next call works.
             sim.fail(Fail::call(unified_call).with(cudaError::cudaErrorInvalidValue));
             let error = backend.allocate_unified::<f32>(100).unwrap_err();
             assert!(matches!(error, CudaError::Cuda(_)), "{error:?}");

@@ -1,7 +1,7 @@
-//! Unified memory where managed memory is poor.
+//! Unified memory on a device whose managed memory is poor.
 
 use um_backend::sim::Gpu;
-use um_backend::{Buffer, Placement, UnifiedBacking, UnifiedBuffer};
+use um_backend::{Buffer, HintOutcome, Placement, UnifiedBuffer};
 
 use crate::support::kernel::Double;
 use crate::support::{on_each, on_preset};
@@ -13,20 +13,16 @@ fn fall_back() {
         let backend = machine.backend();
         let double = Double::load(backend.device());
         let mut buffer = backend.allocate_unified::<f32>(5000).unwrap();
-        match buffer.backing() {
-            UnifiedBacking::Managed => {
-                assert!(machine.has_good_managed_memory());
-                assert!(buffer.as_managed().is_some() && !buffer.is_fallback());
-            }
-            UnifiedBacking::PinnedFallback { reason } => {
-                assert!(!machine.has_good_managed_memory());
-                assert!(reason.contains(backend.device().name()), "{reason}");
-                assert_eq!(backend.device().unified_memory_obstacle(), Some(reason));
-                assert!(buffer.as_managed().is_none() && buffer.is_fallback());
-            }
-            mapped @ UnifiedBacking::Mapped { .. } => panic!("nobody asked for {mapped:?}"),
+        let placed = buffer.placement();
+        if machine.has_good_managed_memory() {
+            assert_eq!(placed.placement, Placement::Managed);
+        } else {
+            assert_eq!(placed.placement, Placement::Mapped);
+            let obstacle = backend.device().unified_memory_obstacle().unwrap();
+            assert!(obstacle.contains(backend.device().name()), "{obstacle}");
+            assert_eq!(placed.reason, format!("since {obstacle}"));
         }
-        // The same calls, whichever it is.
+        // The same calls for either memory.
         assert_eq!(contents(&buffer), vec![0.0; 5000]);
         buffer.copy_from_host(&numbers(5000)).unwrap();
         buffer.as_slice_mut().unwrap()[0] = 21.0;
@@ -38,12 +34,12 @@ fn fall_back() {
         assert_eq!(buffer.as_slice().unwrap()[..], expected);
         let clone = buffer.clone_empty(3).unwrap();
         let clone = clone.as_any().downcast_ref::<UnifiedBuffer<f32>>().unwrap();
-        assert_eq!(clone.backing(), buffer.backing());
+        assert_eq!(clone.placement(), buffer.placement());
         buffer.close().unwrap();
     });
 }
 
-/// Each call that only managed memory knows says why it was not applied.
+/// The outcome of each call for managed memory has the reason why it was not applied.
 #[test]
 fn fall_back_says_so() {
     on_preset(
@@ -53,9 +49,7 @@ fn fall_back_says_so() {
             let backend = machine.backend();
             assert!(!backend.supports_unified_memory().unwrap());
             let buffer = backend.allocate_unified::<f32>(100).unwrap();
-            let UnifiedBacking::PinnedFallback { reason } = buffer.backing() else {
-                panic!("{:?}", buffer.backing());
-            };
+            let reason = buffer.placement().reason;
             assert!(reason.contains("5.2") && reason.contains("6.0"), "{reason}");
             let answers = [
                 buffer.prefetch_to_host(),
@@ -69,8 +63,10 @@ fn fall_back_says_so() {
             ];
             for answer in answers {
                 match answer.unwrap() {
-                    Placement::NotApplied { have, .. } => assert!(have.contains(&reason), "{have}"),
-                    Placement::Applied => panic!("applied to pinned memory"),
+                    HintOutcome::NotApplied { have, .. } => {
+                        assert!(have.contains(&reason), "{have}")
+                    }
+                    HintOutcome::Applied => panic!("applied to pinned memory"),
                 }
             }
         },

@@ -3,7 +3,7 @@
 use std::thread;
 
 use um_backend::sim::Gpu;
-use um_backend::{Buffer, CudaError, DType};
+use um_backend::{Buffer, CudaError, DType, cuda_um::Error};
 
 use crate::support::kernel::Double;
 use crate::support::{on_each, on_each_preset, on_preset};
@@ -20,7 +20,7 @@ fn host_view() {
             view.copy_from_slice(&numbers(5000));
             view[3] = 30.0;
         }
-        // The view waits for the kernel, which was only enqueued.
+        // The view waits for the kernel, which may be only enqueued.
         double.launch(backend.device(), &mut buffer).unwrap();
         {
             let view = buffer.as_slice().unwrap();
@@ -42,7 +42,7 @@ fn host_view() {
     });
 }
 
-/// A host view waits for the work on its buffer, however long that takes.
+/// A host view waits for all work on its buffer.
 #[test]
 fn host_view_waits_for_work_in_flight() {
     on_each_preset(
@@ -63,7 +63,7 @@ fn host_view_waits_for_work_in_flight() {
     );
 }
 
-/// While a view of managed memory lives on such a device, nothing can be enqueued; that is a typed error, not a crash.
+/// On a device without concurrent managed access, work fails with a typed error while a view of managed memory lives.
 #[test]
 fn host_view_keeps_the_device_off() {
     on_preset(
@@ -84,7 +84,7 @@ fn host_view_keeps_the_device_off() {
             ];
             for outcome in refused {
                 match outcome.unwrap_err() {
-                    CudaError::Busy { what, by } => {
+                    CudaError::Cuda(Error::Busy { what, by }) => {
                         assert!(
                             what.contains("device 0") && by.contains("guard"),
                             "{what}: {by}"
@@ -98,7 +98,7 @@ fn host_view_keeps_the_device_off() {
             assert_eq!(
                 contents(&other),
                 [1.0; 100],
-                "what was refused changed nothing"
+                "the refused work changed nothing"
             );
             double.launch(backend.device(), &mut other).unwrap();
             assert_eq!(contents(&other), [2.0; 100]);

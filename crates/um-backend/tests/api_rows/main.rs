@@ -15,7 +15,7 @@ mod open;
 mod swap;
 mod zero_copy;
 
-use um_backend::{Buffer, CudaError, Placement};
+use um_backend::{Buffer, CudaError, HintOutcome, cuda_um::Error};
 
 fn numbers(len: usize) -> Vec<f32> {
     (0..len).map(|number| number as f32).collect()
@@ -27,17 +27,18 @@ fn contents(buffer: &dyn Buffer<f32>) -> Vec<f32> {
     found
 }
 
-/// Applied where managed memory can be moved; elsewhere an answer with a reason, and no error.
-fn applied_if(expected: bool, placement: &Placement) {
-    match placement {
-        Placement::Applied => assert!(expected, "applied where it cannot be"),
-        Placement::NotApplied { what, needs, have } => {
-            assert!(!expected, "{placement}");
+/// Applied if managed memory can migrate; otherwise an outcome with a reason, and no error.
+fn applied_if(expected: bool, outcome: &HintOutcome) {
+    match outcome {
+        HintOutcome::Applied => assert!(expected, "applied where it cannot be"),
+        HintOutcome::NotApplied { what, needs, have } => {
+            assert!(!expected, "{outcome}");
             assert!(!what.is_empty() && !needs.is_empty() && !have.is_empty());
-            let text = placement.to_string();
+            let text = outcome.to_string();
             assert!(text.contains(needs) && text.contains(have), "{text}");
-            let error = placement.clone().require().unwrap_err();
-            assert!(matches!(error, CudaError::NotSupported { .. }), "{error:?}");
+            let error = outcome.clone().require().unwrap_err();
+            let not_supported = matches!(error, CudaError::Cuda(Error::NotSupported { .. }));
+            assert!(not_supported, "{error:?}");
         }
     }
 }

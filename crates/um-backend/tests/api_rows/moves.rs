@@ -1,7 +1,7 @@
 //! Copies and prefetches.
 
 use um_backend::sim::Gpu;
-use um_backend::{Buffer, CudaError};
+use um_backend::{Buffer, CudaError, cuda_um::Error};
 
 use crate::support::kernel::Double;
 use crate::support::{on_each, on_preset};
@@ -26,7 +26,7 @@ fn move_() {
         for mismatch in mismatches {
             let error = mismatch.unwrap_err();
             assert!(
-                matches!(error, CudaError::LengthMismatch { buffer_len, other_len: 10, .. } if buffer_len == data.len()),
+                matches!(error, CudaError::Cuda(Error::LengthMismatch { expected, found: 10, .. }) if expected == data.len()),
                 "{error:?}"
             );
             let text = error.to_string();
@@ -36,7 +36,7 @@ fn move_() {
         assert_eq!(out[..10], data[100..110]);
 
         let movable = machine.is_concurrent();
-        let placements = [
+        let outcomes = [
             buffer.prefetch_to_host(),
             buffer.prefetch_to_device(Some(0)),
             buffer.prefetch_to_host(),
@@ -46,8 +46,8 @@ fn move_() {
             backend.prefetch_to_host(&buffer),
             backend.prefetch_to_device(&buffer, None),
         ];
-        for placement in placements {
-            applied_if(movable, &placement.unwrap());
+        for outcome in outcomes {
+            applied_if(movable, &outcome.unwrap());
         }
         backend.synchronize().unwrap();
         assert_eq!(contents(&buffer), data);
@@ -66,7 +66,7 @@ fn move_() {
     });
 }
 
-/// A prefetch moves the memory: kernels and the CPU then find it where they are.
+/// After a prefetch, neither the kernel nor the CPU has page faults.
 #[test]
 fn move_saves_faults() {
     on_preset(
@@ -77,24 +77,24 @@ fn move_saves_faults() {
             let double = Double::load(backend.device());
             let mut buffer = backend.allocate_unified(1 << 20).unwrap();
             let bytes = 4 << 20;
-            let counters = || backend.migration_counters().unwrap();
+            let sim = machine.sim.as_ref().unwrap();
             buffer.as_slice_mut().unwrap().fill(1.0);
 
-            let start = counters();
+            sim.reset_counters();
             buffer.prefetch_to_device(Some(0)).unwrap();
             double.launch(backend.device(), &mut buffer).unwrap();
             buffer.prefetch_to_host().unwrap();
             assert_eq!(buffer.as_slice().unwrap()[77], 2.0);
-            let moved = counters().since(start);
-            assert_eq!((moved.device_faults, moved.host_faults), (0, 0));
+            let moved = sim.counters();
+            assert_eq!((moved.gpu_faults, moved.cpu_faults), (0, 0));
             assert_eq!((moved.bytes_to_device, moved.bytes_to_host), (bytes, bytes));
 
-            let start = counters();
+            sim.reset_counters();
             double.launch(backend.device(), &mut buffer).unwrap();
             assert_eq!(buffer.as_slice().unwrap()[77], 4.0);
-            let moved = counters().since(start);
+            let moved = sim.counters();
             assert!(
-                moved.device_faults > 0,
+                moved.gpu_faults > 0,
                 "without a prefetch the kernel faults: {moved:?}"
             );
         },

@@ -44,7 +44,7 @@ fn open() {
     });
 }
 
-/// The process was aborted: a waker was called in a place where no panic may come out.
+/// A panic of the waker must not abort the process.
 #[test]
 fn open_with_a_waker_that_panics() {
     struct Panics(mpsc::Sender<()>);
@@ -69,7 +69,7 @@ fn open_with_a_waker_that_panics() {
     });
 }
 
-/// Without a choice, the backend and the device of its own open the same runtime.
+/// By default, `CudaBackend` and `CudaDevice::new` open the same runtime.
 #[test]
 fn open_by_default() {
     let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default()).unwrap();
@@ -82,7 +82,7 @@ fn open_by_default() {
     assert_eq!(contents(&one), [2.5; 5]);
 }
 
-/// A GPU that is not there is one line; the simulator is always there.
+/// The error without a GPU is one line. The simulator always opens.
 #[test]
 fn open_what_is_asked_for() {
     let open =
@@ -98,7 +98,7 @@ fn open_what_is_asked_for() {
             let auto = open(RuntimeChoice::Auto).unwrap();
             assert!(auto.is_simulated());
             let line = auto.runtime_description();
-            assert!(line.contains('('), "it says why: {line}");
+            assert!(line.contains('('), "no reason: {line}");
         }
         Err(other) => panic!("{other:?}"),
     }

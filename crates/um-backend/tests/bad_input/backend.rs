@@ -1,4 +1,4 @@
-//! Opening a backend with what is not there.
+//! Opening a backend with an invalid device or pool.
 
 use um_backend::{CudaBackend, CudaBackendConfig, CudaDevice, PoolOptions};
 
@@ -26,8 +26,8 @@ fn devices_that_are_not_there() {
 fn pools_that_cannot_be() {
     run(cases! {
         "CudaBackend::initialize_blocking", "slabs of 3 bytes": |w| CudaBackend::initialize_blocking(config(w).unified_pool(PoolOptions::default().slab_bytes(3)))
-            => Cuda, ["slabs cannot be 3 bytes", "multiple of 2 MiB"];
+            => InvalidArgument, ["slabs cannot be 3 bytes", "multiple of 2 MiB"];
         "CudaBackend::initialize_blocking", "slabs of usize::MAX": |w| CudaBackend::initialize_blocking(config(w).unified_pool(PoolOptions::default().slab_bytes(usize::MAX)))
-            => Cuda, ["slabs cannot be 18446744073709551615 bytes"];
+            => InvalidArgument, ["slabs cannot be 18446744073709551615 bytes"];
     });
 }

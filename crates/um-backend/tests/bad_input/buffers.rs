@@ -38,15 +38,15 @@ fn host(len: usize) -> HostBuffer<f32> {
 
 #[test]
 fn slices_of_another_length() {
-    let says = "copy_from_host: the buffer has 1000 elements, and 999 were given";
+    let says = "copy_from_host: 1000 elements expected, 999 found";
     mismatch("Buffer::copy_from_host", says, |b| {
         b.copy_from_host(&[9.0; LEN - 1])
     });
-    let says = "copy_to_host: the buffer has 1000 elements, and 1001 were given";
+    let says = "copy_to_host: 1000 elements expected, 1001 found";
     mismatch("Buffer::copy_to_host", says, |b| {
         b.copy_to_host(&mut [9.0; LEN + 1])
     });
-    let says = "copy_to_host: the buffer has 1000 elements, and 0 were given";
+    let says = "copy_to_host: 1000 elements expected, 0 found";
     mismatch("Buffer::copy_to_host", says, |b| b.copy_to_host(&mut []));
 }
 
@@ -71,7 +71,7 @@ fn parts_outside() {
 
 #[test]
 fn buffers_of_another_length() {
-    let says = "copy_from_buffer: the buffer has 1000 elements, and 5 were given";
+    let says = "copy_from_buffer: 1000 elements expected, 5 found";
     mismatch("Buffer::copy_from_buffer", says, |b| {
         b.copy_from_buffer(&host(5))
     });
@@ -82,7 +82,7 @@ fn parts_of_other_buffers_outside() {
     outside("Buffer::copy_from_buffer_at", 4..6, 5, |b| {
         b.copy_from_buffer_at(0, &host(5), 4..6)
     });
-    #[allow(clippy::reversed_empty_ranges, reason = "what is wrong")]
+    #[allow(clippy::reversed_empty_ranges, reason = "the wrong input")]
     outside("Buffer::copy_from_buffer_at", 4..3, 5, |b| {
         b.copy_from_buffer_at(0, &host(5), 4..3)
     });

@@ -1,4 +1,4 @@
-//! `functions.txt` has every public function that can fail, and every case that it names is there.
+//! Checks that `functions.txt` has every public function that can fail, and that every case in it exists.
 
 #[path = "../../../cuda-um/tests/support/fallible.rs"]
 mod fallible;

@@ -1,4 +1,4 @@
-//! `CUDA_UM_RUNTIME` holds nonsense: read in a process of its own, which is this test, run again.
+//! Invalid values of `CUDA_UM_RUNTIME`, in child processes that run this test again.
 
 use std::process::Command;
 

@@ -1,7 +1,7 @@
-//! Every public function that can fail, called with the wrong thing: the error names the value and what was allowed, and nothing changed.
+//! Every public function that can fail, called with wrong input: the error names the value and the allowed values, and nothing changes.
 //!
-//! `functions.txt` says for each of them which cases there are, or why there is nothing wrong to give it; `complete.rs` compares it with
-//! the sources. On the simulator alone: some cases would oversubscribe a GPU.
+//! `functions.txt` lists the cases of each function, or the reason why it takes no wrong input; `complete.rs` compares it with the
+//! sources. The tests run only on the simulator, because some cases would oversubscribe a GPU.
 
 mod backend;
 mod buffers;

@@ -1,13 +1,12 @@
-//! Devices that are not there, for advice and prefetches.
+//! Advice and prefetches for devices that do not exist.
 
-use um_backend::{Buffer, MemoryAdvice};
+use um_backend::{Advice, Buffer, CudaError, Location, MemoryAdvice, PrefetchBatch};
 
 use crate::world::{Case, World, cases, run};
-use um_backend::CudaError;
 
 type Placed = fn(&mut World, usize) -> Result<(), CudaError>;
 
-const FUNCTIONS: [(&str, Placed); 10] = [
+const FUNCTIONS: [(&str, Placed); 8] = [
     ("UnifiedBuffer::prefetch_to_device", |w, at| {
         w.unified.prefetch_to_device(Some(at)).map(drop)
     }),
@@ -25,7 +24,7 @@ const FUNCTIONS: [(&str, Placed); 10] = [
         w.unified.unset_accessed_by(at).map(drop)
     }),
     ("CudaBackend::set_memory_advice", |w, at| {
-        // Not used with this advice, and refused all the same.
+        // This advice does not use the ordinal, which is checked nevertheless.
         let advice = MemoryAdvice::SetReadMostly;
         w.backend
             .set_memory_advice(&w.unified, advice, Some(at))
@@ -34,15 +33,6 @@ const FUNCTIONS: [(&str, Placed); 10] = [
     ("CudaBackend::prefetch_to_device", |w, at| {
         w.backend.prefetch_to_device(&w.unified, Some(at)).map(drop)
     }),
-    ("CudaBackend::prefetch_all_to_device", |w, at| {
-        let all = [&w.unified];
-        w.backend.prefetch_all_to_device(&all, Some(at)).map(drop)
-    }),
-    ("PrefetchBatch::to_device", |w, at| {
-        let mut batch = w.backend.prefetch_batch();
-        batch.add(&w.unified as &dyn Buffer<f32>);
-        batch.to_device(Some(at)).map(drop)
-    }),
     ("CudaDevice::sibling", |w, at| {
         w.backend.device().sibling(at).map(drop)
     }),
@@ -50,7 +40,7 @@ const FUNCTIONS: [(&str, Placed); 10] = [
 
 #[test]
 fn devices_that_are_not_there() {
-    // The third is device 0 to who cuts it to 32 bits.
+    // Cut to 32 bits, the third one would be device 0.
     for ordinal in [2, u32::MAX as usize, 1 << 32, usize::MAX] {
         let case = |(of, call): (&'static str, Placed)| Case {
             of,
@@ -64,9 +54,24 @@ fn devices_that_are_not_there() {
 }
 
 #[test]
+fn locations_that_are_not_there() {
+    run(cases! {
+        "UnifiedBuffer::prefetch", "a device too many": |w| w.unified.prefetch(Location::Device(2), w.backend.device().stream())
+            => NoSuchDevice, ["there is no device 2: the runtime has 2"];
+        "UnifiedBuffer::advise", "u32::MAX": |w| w.unified.advise(Advice::SetAccessedBy(Location::Device(u32::MAX)))
+            => NoSuchDevice, ["there is no device 4294967295: the runtime has 2"];
+        "PrefetchBatch::prefetch", "u32::MAX": |w| {
+            let mut batch = PrefetchBatch::new();
+            batch.add(&w.unified as &dyn Buffer<f32>);
+            batch.prefetch(Location::Device(u32::MAX), w.backend.device().stream())
+        } => NoSuchDevice, ["there is no device 4294967295: the runtime has 2"];
+    });
+}
+
+#[test]
 fn what_was_not_applied_and_is_required() {
     run(cases! {
-        "Placement::require", "advice for mapped memory": |w| w.mapped.set_read_mostly()?.require()
+        "HintOutcome::require", "advice for mapped memory": |w| w.mapped.advise(Advice::SetReadMostly)?.require()
             => NotSupported, ["SetReadMostly", "managed memory", "mapped pinned memory"];
     });
 }

@@ -1,11 +1,11 @@
-//! A backend with a buffer of each kind; and the check that a refused call has changed nothing of it.
+//! A backend with a buffer of each kind, and the check that a refused call has changed nothing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use um_backend::sim::{Gpu, Sim};
 use um_backend::{
-    Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, DType, MemoryPlacement,
-    PinnedBuffer, PoolOptions, PoolStats, UnifiedBuffer, UnifiedOptions,
+    Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, PinnedBuffer, Placement,
+    PoolOptions, PoolStats, UnifiedBuffer, UnifiedOptions,
 };
 
 /// Elements of each buffer.
@@ -13,7 +13,7 @@ pub const LEN: usize = 1000;
 /// Memory of each device.
 const DEVICE_BYTES: u64 = 64 << 20;
 
-/// What the calls are made on.
+/// The objects for the calls.
 pub struct World {
     pub sim: Sim,
     pub backend: CudaBackend,
@@ -26,20 +26,20 @@ pub struct World {
 
 type Call = dyn Fn(&mut World) -> Result<(), CudaError>;
 
-/// A call with something wrong in it.
+/// A call with a wrong input.
 pub struct Case {
     /// The function, as in `functions.txt`.
     pub of: &'static str,
-    /// What is wrong.
+    /// The wrong input.
     pub given: String,
     pub call: Box<Call>,
-    /// The variant of the error.
+    /// The variant of the error, of this crate or of `cuda_um`.
     pub is: &'static str,
-    /// What its text holds.
+    /// The parts of its text.
     pub says: Vec<String>,
 }
 
-/// `"function", "what is wrong": |world| call => Variant, ["text", …];`
+/// `"function", "wrong input": |world| call => Variant, ["text", …];`
 macro_rules! cases {
     ($($of:literal, $given:literal: |$world:ident| $call:expr => $is:ident, [$($says:expr),* $(,)?];)*) => {
         vec![$($crate::world::Case {
@@ -56,7 +56,7 @@ macro_rules! cases {
 }
 pub(crate) use cases;
 
-/// What a refused call leaves as it was.
+/// The state that a refused call must not change.
 #[derive(Debug, PartialEq)]
 struct State {
     free_bytes: [usize; 2],
@@ -88,10 +88,10 @@ impl World {
             .map(|kind| (kind, filled(backend.create(kind, LEN).unwrap())))
             .collect();
         let device = backend.device().clone();
-        let mapped = UnifiedOptions::default().placement(MemoryPlacement::Mapped);
+        let mapped = UnifiedOptions::default().placement(Placement::Mapped);
         let mut world = Self {
-            mapped: UnifiedBuffer::with_options(device.clone(), LEN, DType::F32, mapped).unwrap(),
-            unified: UnifiedBuffer::new(device, LEN, DType::F32).unwrap(),
+            mapped: UnifiedBuffer::zeroed_with(device.clone(), LEN, mapped).unwrap(),
+            unified: UnifiedBuffer::zeroed(device, LEN).unwrap(),
             pinned: backend.create_pinned(LEN).unwrap(),
             buffers,
             backend,
@@ -100,7 +100,7 @@ impl World {
         world.mapped.copy_from_host(&contents()).unwrap();
         world.unified.copy_from_host(&contents()).unwrap();
         world.pinned.copy_from_host(&contents()).unwrap();
-        // What is made once is there from here on: the chunks that stage copies, the second device's stream.
+        // Allocates now what is allocated only once: the chunks for staged copies, the stream of the second device.
         drop(world.backend.device().sibling(1).unwrap());
         world.check_contents();
         world.backend.synchronize().unwrap();
@@ -118,7 +118,7 @@ impl World {
     fn state(&self) -> State {
         let device = self.backend.device();
         let free = |device: &um_backend::CudaDevice| device.memory_info().unwrap().free_bytes;
-        let managed = self.unified.as_managed().unwrap();
+        let managed = self.unified.as_cuda_um();
         let mut alive: Vec<_> = self
             .sim
             .leaks()
@@ -142,7 +142,8 @@ impl World {
         assert!(after == before, "changed: {before:#?} became {after:#?}");
         self.check_contents();
         let (text, debug) = (error.to_string(), format!("{error:?}"));
-        assert!(debug.starts_with(case.is), "{debug}");
+        let variant = debug.strip_prefix("Cuda(").unwrap_or(&debug);
+        assert!(variant.starts_with(case.is), "{debug}");
         assert_eq!(text.lines().count(), 1, "{text}");
         for said in &case.says {
             assert!(text.contains(said), "{said:?} is not in {text:?}");
@@ -161,7 +162,7 @@ impl World {
     }
 }
 
-/// Makes each call in a world of its own. All that fail are told together.
+/// Makes each call in a new world, and reports all failures together.
 pub fn run(cases: Vec<Case>) {
     assert!(!cases.is_empty());
     let mut failed = Vec::new();

@@ -1,4 +1,4 @@
-//! One run with one failure, and what must hold after it.
+//! One run with one failure, and the checks after it.
 
 use crate::bomb::{self, Plan};
 use crate::failure::{self, Failure, Kind};
@@ -9,14 +9,14 @@ use crate::workers::Report;
 use crate::world::{Machine, World};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use um_backend::CudaError;
+use um_backend::{CudaError, cuda_um::ErrorKind};
 
 /// One failure of one call in one scenario.
 pub struct Combination {
     pub scenario: &'static Scenario,
     pub machine: Machine,
     pub failure: Failure,
-    /// When the subscriber of `tracing` panics on the thread of the scenario.
+    /// The events at which the subscriber of `tracing` panics on the thread of the scenario.
     pub subscriber: Plan,
 }
 
@@ -31,12 +31,12 @@ impl fmt::Display for Combination {
     }
 }
 
-/// Whether the error is what a framework can tell this failure by.
+/// Whether the type and the fields of the error identify the failure.
 fn is_typed(error: &CudaError, failure: &Failure) -> bool {
     let one_line = error.to_string().lines().count() == 1;
     one_line
         && match error {
-            CudaError::DeviceLost(error) => failure.broke(error),
+            CudaError::Cuda(error) if error.kind() == ErrorKind::Sticky => failure.broke(error),
             CudaError::Cuda(error) => failure.is_told_by(error),
             CudaError::OutOfMemory { subject, .. } => {
                 let call = format!("{}: ", failure.name());
@@ -62,7 +62,7 @@ pub fn run(combination: &Combination, rules: &Rules) -> Report {
     failure.inject(&sim);
     let work = || {
         let result = catch_unwind(AssertUnwindSafe(|| (scenario.run)(&world)));
-        // The payload of a subscriber is not to be dropped.
+        // The payload of the subscriber's panic must not be dropped.
         let result = result.map_err(std::mem::forget);
         (result, runtime.reclaim().map_err(CudaError::from))
     };
@@ -128,7 +128,7 @@ pub fn run(combination: &Combination, rules: &Rules) -> Report {
     }
 }
 
-/// The calls of a run without failures, with how often each is made.
+/// The calls of a run without failures, and the number of each.
 pub fn calls_of(scenario: &Scenario, machine: Machine) -> Vec<(&'static str, u64)> {
     let mut world = World::new(machine);
     (scenario.run)(&world).unwrap_or_else(|error| panic!("{}: {error}", scenario.name));

@@ -1,17 +1,20 @@
-//! Every CUDA call behind the buffers of this crate fails once, in every way: a typed error that names it, no leak, and whatever else
-//! there is goes on. Meanwhile a subscriber of `tracing` panics: at every warning, or always. How calls fail, what may leak and who runs it
-//! all is `cuda-um`'s; this crate's are the machines and the scenarios.
+//! Every CUDA call behind the buffers of this crate fails once, in every way. Each failure is a typed error that names the call, nothing
+//! leaks, and all other buffers still work. Meanwhile a subscriber of `tracing` panics, at every warning or at every event. The failures, the
+//! rules for leaks and the runner are those of `cuda-um`; the machines and the scenarios are in this folder.
 
 #[path = "../../../cuda-um/tests/support/bomb.rs"]
 mod bomb;
 mod check;
 #[path = "../../../cuda-um/tests/fault_injection/failure.rs"]
-#[allow(dead_code, reason = "pairs of failures need more of it")]
+#[allow(dead_code, reason = "only pairs of failures need all of it")]
 mod failure;
 #[path = "../../../cuda-um/tests/fault_injection/leaks.rs"]
 mod leaks;
 #[path = "../../../cuda-um/tests/fault_injection/rules.rs"]
-#[allow(dead_code, reason = "whether all rules are needed is seen there")]
+#[allow(
+    dead_code,
+    reason = "the tests of `cuda-um` check that all rules are needed"
+)]
 mod rules;
 mod scenarios;
 #[path = "../support/mod.rs"]
@@ -28,7 +31,7 @@ use std::time::Instant;
 use workers::Summary;
 use world::MACHINES;
 
-/// Of a call that is made often, the first so many times and the last one.
+/// The number of first occurrences of a call that fail. The last one fails, too.
 const FIRST: u64 = 3;
 
 #[test]

@@ -1,15 +1,15 @@
-//! What a tensor framework does: through `dyn Buffer` wherever that serves.
+//! Typical work of a tensor framework, through `dyn Buffer` if possible.
 
 use crate::support::opaque::OpaqueBuffer;
 use crate::world::{LEN, World};
 use um_backend::{
-    AccessPattern, Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, DType,
-    MemoryAdvice,
+    AccessPattern, Advice, Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, DType,
+    Location, MemoryAdvice, PrefetchBatch,
 };
 
 type Result<T = ()> = std::result::Result<T, CudaError>;
 
-/// A scenario. It asserts what it finds, also where a failed call did no harm.
+/// A scenario. It checks its results, also if a failed call had no effect.
 pub struct Scenario {
     pub name: &'static str,
     pub run: fn(&World) -> Result,
@@ -56,7 +56,7 @@ fn every_kind_by_its_trait(world: &World) -> Result {
     Ok(())
 }
 
-/// Between any two kinds; the target is on the last device.
+/// Copies between any two kinds. The target is on the last device.
 fn every_pair_copied(world: &World) -> Result {
     for from in BufferKind::ALL {
         let source = make(&world.backend, from, 3.0)?;
@@ -70,7 +70,7 @@ fn every_pair_copied(world: &World) -> Result {
     Ok(())
 }
 
-/// A buffer from outside of the crate: every copy goes in pieces through memory of the host.
+/// A buffer of another implementation: every copy is staged through host memory.
 fn through_a_stranger(world: &World) -> Result {
     let mut stranger = OpaqueBuffer::<f32>::new(LEN);
     for kind in BufferKind::ALL {
@@ -83,17 +83,17 @@ fn through_a_stranger(world: &World) -> Result {
     Ok(())
 }
 
-/// The same code on a GPU that cannot: there it is not applied, and nothing else changes.
+/// The same code also runs on a GPU without migration. Advice and prefetches are then not applied.
 fn advised_and_prefetched(world: &World) -> Result {
     let backend = &world.backend;
     let mut buffer = backend.allocate_unified::<f32>(LEN)?;
     buffer.as_slice_mut()?.fill(2.0);
     backend.set_memory_advice(&buffer, MemoryAdvice::SetPreferredLocation, Some(0))?;
-    buffer.set_read_mostly()?;
+    buffer.advise(Advice::SetReadMostly)?;
     buffer.prefetch_to_device(None)?;
     world.double.launch(backend.device(), &mut buffer)?;
     buffer.prefetch_to_host()?;
-    buffer.unset_read_mostly()?;
+    buffer.advise(Advice::UnsetReadMostly)?;
     assert_eq!(buffer.as_slice()?[..], [4.0; LEN]);
     let scores = backend.allocate_unified_for::<f32>(LEN, AccessPattern::ReadBack)?;
     assert_eq!(scores.as_slice()?[..], [0.0; LEN]);
@@ -112,10 +112,11 @@ fn a_pool_and_a_batch(world: &World) -> Result {
         let [first, second] = buffers;
         let (first, second) = (first?, second?);
         let alone = world.backend.allocate_unified::<u32>(LEN)?;
-        let mut batch = backend.prefetch_batch();
+        let stream = backend.device().stream();
+        let mut batch = PrefetchBatch::new();
         batch.add(&first).add(&second).add(&alone);
-        batch.to_device(None)?;
-        batch.to_host()?;
+        batch.prefetch(Location::Device(0), stream)?;
+        batch.prefetch(Location::Host, stream)?;
         assert_eq!(first.as_slice()?[..], [f32::from(round); LEN]);
         assert_eq!(second.as_slice()?[..], [f32::from(round + 1); LEN]);
     }
@@ -123,7 +124,7 @@ fn a_pool_and_a_batch(world: &World) -> Result {
     Ok(())
 }
 
-/// Work on every kind of buffer, each dropped while it is enqueued.
+/// Work on every kind of buffer, each of which is dropped while its work is enqueued.
 fn one_after_the_other(world: &World) -> Result {
     let device = world.backend.device();
     let mut last = world.backend.create_host::<f32>(LEN)?;
@@ -160,7 +161,7 @@ fn the_callers_own_memory(world: &World) -> Result {
     target.close()
 }
 
-/// A backend of its own: what is called when it is opened, and at its very end.
+/// Opens and drops a backend, to cover the calls of both.
 fn from_open_to_end(world: &World) -> Result {
     let config = CudaBackendConfig::default().simulator(world.sim.clone());
     let backend = CudaBackend::initialize_blocking(config)?;

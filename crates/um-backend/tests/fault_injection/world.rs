@@ -1,4 +1,4 @@
-//! Backends of one simulated machine, and a buffer of each kind that must survive what fails.
+//! Backends of one simulated machine, and a buffer of each kind that must survive every failure.
 
 use crate::support::kernel::Double;
 use cuda_um::Runtime;
@@ -7,7 +7,7 @@ use um_backend::{
     Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, PoolOptions, RuntimeChoice,
 };
 
-/// The GPU, and how many of them.
+/// The GPU, and the number of devices.
 pub type Machine = (Gpu, usize);
 pub const MACHINES: [Machine; 4] = [
     (Gpu::H200, 1),
@@ -22,12 +22,12 @@ pub const LEN: usize = 3000;
 pub struct World {
     pub sim: Sim,
     pub backend: CudaBackend,
-    /// The same device; unified buffers come from a pool, where managed memory is good.
+    /// The same device, with a pool for unified buffers if managed memory is good.
     pub pooled: CudaBackend,
-    /// The last device: the same one, or another.
+    /// The last device, which can be the same one.
     pub far: CudaBackend,
     pub double: Double,
-    /// One of each kind, on the host and the device.
+    /// One buffer of each kind.
     witnesses: Vec<Box<dyn Buffer<f32>>>,
 }
 
@@ -67,7 +67,7 @@ impl World {
         self.backend.device().as_cuda_um().runtime().clone()
     }
 
-    /// The witnesses hold what they held, and can be used in every way.
+    /// Checks that the witnesses are unchanged and still work.
     pub fn still_works(&mut self) -> Result<(), CudaError> {
         let backend = &self.backend;
         for witness in &mut self.witnesses {
@@ -85,7 +85,7 @@ impl World {
         self.far.synchronize()
     }
 
-    /// What does not fail at once in a broken context.
+    /// The calls that do not fail at once in a broken context.
     pub fn not_sticky(&mut self) -> Vec<String> {
         let mut outcomes = vec![("synchronize".to_owned(), self.backend.synchronize())];
         for kind in BufferKind::ALL {

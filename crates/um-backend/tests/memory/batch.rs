@@ -1,29 +1,42 @@
-//! Prefetches of many buffers at once.
+//! Prefetches of many buffers together.
 
 use std::sync::Arc;
 
 use um_backend::sim::{Builder, CudaVersion, Fail, Gpu, Sim};
 use um_backend::{
-    Buffer, BufferKind, CudaError, DType, MemoryPlacement, Placement, Prefetched, UnifiedBuffer,
-    UnifiedOptions,
+    Buffer, BufferKind, CudaBackend, CudaError, HintOutcome, Location, Placement, PrefetchBatch,
+    Prefetched, Result, UnifiedBuffer, UnifiedOptions,
 };
 
 use crate::support::kernel::Double;
 use crate::support::opaque::OpaqueBuffer;
 use crate::support::{on_each, on_preset};
 
-/// The calls of the driver that prefetch, so far.
+/// The number of prefetch calls of the driver so far.
 fn calls(sim: &Sim) -> usize {
     let trace = sim.trace();
     let prefetch = |name: &str| name.starts_with("cudaMemPrefetch");
     trace.iter().filter(|call| prefetch(call.name)).count()
 }
 
+/// Prefetches buffers together, on the backend's stream.
+fn prefetch(
+    backend: &CudaBackend,
+    buffers: &[&UnifiedBuffer<f32>],
+    location: Location,
+) -> Result<Prefetched> {
+    let mut batch = PrefetchBatch::new();
+    for &buffer in buffers {
+        batch.add(buffer);
+    }
+    batch.prefetch(location, backend.device().stream())
+}
+
 fn cuda(version: CudaVersion) -> impl Fn(Builder) -> Builder {
     move |builder| builder.cuda(version)
 }
 
-/// Thirty-two buffers out of a pool lie side by side: one call moves them, and none moves what is there.
+/// Thirty-two adjacent buffers of a pool need one call, and none if they are already there.
 #[test]
 fn neighbours_take_one_call() {
     for version in [CudaVersion::V12_2, CudaVersion::V13_0] {
@@ -33,41 +46,37 @@ fn neighbours_take_one_call() {
                 .map(|_| backend.allocate_unified(16 << 10).unwrap())
                 .collect();
             let all: Vec<_> = buffers.iter().collect();
-            let moves: [(&dyn Fn() -> Prefetched, usize); 4] = [
-                (&|| backend.prefetch_all_to_host(&all).unwrap(), 1),
-                (&|| backend.prefetch_all_to_host(&all).unwrap(), 0),
-                (
-                    &|| backend.prefetch_all_to_device(&all, Some(0)).unwrap(),
-                    1,
-                ),
-                (&|| backend.prefetch_all_to_device(&all, None).unwrap(), 0),
+            let moves = [
+                (Location::Host, 1),
+                (Location::Host, 0),
+                (Location::Device(0), 1),
+                (Location::Device(0), 0),
             ];
-            for (prefetch, expected) in moves {
+            for (location, expected) in moves {
                 let before = calls(sim);
-                let prefetched = prefetch();
+                let prefetched = prefetch(&backend, &all, location).unwrap();
                 assert_eq!(
                     (prefetched.calls, calls(sim) - before),
                     (expected, expected)
                 );
-                assert_eq!(prefetched.placements, vec![Placement::Applied; 32]);
+                assert_eq!(prefetched.outcomes, vec![HintOutcome::Applied; 32]);
             }
             backend.synchronize().unwrap();
-            let start = backend.migration_counters().unwrap();
+            sim.reset_counters();
             let double = Double::load(backend.device());
             for buffer in &mut buffers {
                 double.launch(backend.device(), buffer).unwrap();
             }
             backend.synchronize().unwrap();
-            let moved = backend.migration_counters().unwrap().since(start);
-            assert_eq!(moved.device_faults, 0, "all of it was there");
+            assert_eq!(sim.counters().gpu_faults, 0, "all buffers were there");
         });
     }
 }
 
-/// Buffers of every kind and of several element types, some behind `dyn`: those that cannot migrate are left out, and named.
+/// Buffers of every kind and of several element types, some behind `dyn`. Those that cannot migrate are skipped and reported.
 #[test]
 fn a_mixed_list_says_what_was_left_out() {
-    // Three buffers of managed memory of their own: one call where the runtime takes batches.
+    // Three buffers that are not adjacent: one call if the runtime supports batches.
     for (version, expected) in [(CudaVersion::V12_9, 3), (CudaVersion::V13_0, 1)] {
         on_preset(Gpu::H200, cuda(version), |machine| {
             let (backend, sim) = (machine.backend(), machine.sim.as_ref().unwrap());
@@ -76,23 +85,27 @@ fn a_mixed_list_says_what_was_left_out() {
             let indices = backend.allocate_unified::<u32>(1000).unwrap();
             let bytes = backend.create::<u8>(BufferKind::Unified, 1000).unwrap();
             let empty = backend.allocate_unified::<u8>(0).unwrap();
-            let options = UnifiedOptions::default().placement(MemoryPlacement::Mapped);
-            let mapped =
-                UnifiedBuffer::<u64>::with_options(device(), 10, DType::U64, options).unwrap();
+            let options = UnifiedOptions::default().placement(Placement::Mapped);
+            let mapped = UnifiedBuffer::<u64>::zeroed_with(device(), 10, options).unwrap();
             let host = backend.create_host::<f64>(10).unwrap();
             let pinned = backend.create_pinned::<f32>(10).unwrap();
-            let on_device = backend.create_buffer::<i32>(10, DType::I32).unwrap();
+            let on_device = backend.create::<i32>(BufferKind::Cuda, 10).unwrap();
             let opaque = OpaqueBuffer::<f32>::new(10);
 
-            let mut batch = backend.prefetch_batch();
+            let mut batch = PrefetchBatch::new();
             batch.add(&*weights).add(&mapped).add(&indices).add(&host);
-            batch.add(&pinned).add(&*bytes).add(&on_device).add(&opaque);
+            batch
+                .add(&pinned)
+                .add(&*bytes)
+                .add(&*on_device)
+                .add(&opaque);
             batch.add(&empty);
             let before = calls(sim);
-            let prefetched = batch.to_host().unwrap();
+            let stream = backend.device().stream();
+            let prefetched = batch.prefetch(Location::Host, stream).unwrap();
             assert_eq!(prefetched.calls, expected);
             assert_eq!(calls(sim) - before, expected);
-            assert_eq!(prefetched.placements.len(), 9);
+            assert_eq!(prefetched.outcomes.len(), 9);
             let skipped: Vec<_> = prefetched.skipped().map(|(index, _)| index).collect();
             assert_eq!(skipped, [1, 3, 4, 6, 7]);
             for (index, have) in [
@@ -100,41 +113,38 @@ fn a_mixed_list_says_what_was_left_out() {
                 (3, "host memory"),
                 (4, "pinned memory"),
                 (6, "device memory"),
-                (7, "own"),
+                (7, "opaque memory"),
             ] {
-                let text = prefetched.placements[index].to_string();
+                let text = prefetched.outcomes[index].to_string();
                 assert!(text.contains(have), "{index}: {text}");
             }
-            assert_eq!(batch.to_host().unwrap().calls, 0, "they are there");
-            assert_eq!(batch.to_device(None).unwrap().calls, expected);
+            let again = |location| batch.prefetch(location, stream).unwrap().calls;
+            assert_eq!(again(Location::Host), 0, "they are there");
+            assert_eq!(again(Location::Device(0)), expected);
         });
     }
 }
 
-/// On each machine there is an answer for each buffer, the same as for one by itself, and no error.
+/// On each machine the outcome of each buffer is the same as that of a separate prefetch, and there is no error.
 #[test]
 fn every_machine_answers() {
     on_each(|machine| {
         let backend = machine.backend();
         let buffers = [10, 5000].map(|len| backend.allocate_unified::<f32>(len).unwrap());
         let alone = buffers[1].prefetch_to_host().unwrap();
-        for prefetched in [
-            backend.prefetch_all_to_host(&buffers.each_ref()).unwrap(),
-            backend
-                .prefetch_all_to_device(&buffers.each_ref(), None)
-                .unwrap(),
-        ] {
-            assert_eq!(prefetched.placements.len(), 2);
-            for placement in &prefetched.placements {
-                assert_eq!(placement.is_applied(), machine.is_concurrent());
+        for location in [Location::Host, Location::Device(0)] {
+            let prefetched = prefetch(&backend, &buffers.each_ref(), location).unwrap();
+            assert_eq!(prefetched.outcomes.len(), 2);
+            for outcome in &prefetched.outcomes {
+                assert_eq!(outcome.is_applied(), machine.is_concurrent());
             }
             if let Some(obstacle) = backend.device().unified_memory_obstacle() {
-                assert_eq!(prefetched.placements[0], alone, "as for one by itself");
+                assert_eq!(prefetched.outcomes[0], alone, "as for a separate prefetch");
                 assert!(alone.to_string().contains(&obstacle), "{alone}");
             }
         }
-        let nothing = backend.prefetch_batch().to_host().unwrap();
-        assert_eq!((nothing.calls, nothing.placements.len()), (0, 0));
+        let nothing = prefetch(&backend, &[], Location::Host).unwrap();
+        assert_eq!((nothing.calls, nothing.outcomes.len()), (0, 0));
         assert_eq!(buffers[1].read_back().unwrap(), vec![0.0; 5000]);
     });
 }
@@ -147,7 +157,7 @@ fn errors_stay_errors() {
         |machine| {
             let (backend, sim) = (machine.backend(), machine.sim.as_ref().unwrap());
             let buffer = backend.allocate_unified::<f32>(5000).unwrap();
-            let error = backend.prefetch_all_to_device(&[&buffer], Some(1));
+            let error = prefetch(&backend, &[&buffer], Location::Device(1));
             assert!(
                 matches!(
                     error,
@@ -161,7 +171,7 @@ fn errors_stay_errors() {
 
             // A buffer of another runtime.
             let other = machine.backend().allocate_unified::<f32>(10).unwrap();
-            let error = backend.prefetch_all_to_host(&[&buffer, &other]);
+            let error = prefetch(&backend, &[&buffer, &other], Location::Host);
             assert!(
                 matches!(
                     &error,
@@ -175,11 +185,12 @@ fn errors_stay_errors() {
             for name in names {
                 sim.fail(Fail::call(name).nth(1).with(invalid));
             }
-            let error = backend.prefetch_all_to_host(&[&buffer]);
+            let error = prefetch(&backend, &[&buffer], Location::Host);
             assert!(matches!(error, Err(CudaError::Cuda(_))), "{error:?}");
             sim.clear_failures();
-            // What failed is not taken to be there.
-            assert_eq!(backend.prefetch_all_to_host(&[&buffer]).unwrap().calls, 1);
+            // The failed prefetch is not recorded as done.
+            let prefetched = prefetch(&backend, &[&buffer], Location::Host).unwrap();
+            assert_eq!(prefetched.calls, 1);
         },
     );
 }

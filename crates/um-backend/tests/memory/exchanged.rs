@@ -1,22 +1,29 @@
-//! Buffers whose memory code has exchanged for another one's, through what `memory_mut` lends.
+//! Buffers whose memory was exchanged through `memory_mut`.
 
 use std::mem::swap;
 
-use um_backend::{Buffer, BufferMemoryMut, CudaBuffer, MemoryAdvice, Placement, UnifiedBuffer};
+use um_backend::{
+    Advice, Buffer, BufferMemoryMut, CudaBuffer, CudaMemoryMut, HintOutcome, Location,
+    UnifiedBuffer,
+};
 
 use crate::support::{Machine, on_each, on_each_preset};
 
-/// Exchanges what is behind two buffers of one kind.
+/// Exchanges the memory of two buffers of one kind.
 fn exchange(one: &mut dyn Buffer<f32>, other: &mut dyn Buffer<f32>) {
+    use CudaMemoryMut::{Device, Pinned, Unified};
     match (one.memory_mut(), other.memory_mut()) {
-        (BufferMemoryMut::Device(one), BufferMemoryMut::Device(other)) => swap(one, other),
-        (BufferMemoryMut::Unified(one), BufferMemoryMut::Unified(other)) => swap(one, other),
-        (BufferMemoryMut::Pinned(one), BufferMemoryMut::Pinned(other)) => swap(one, other),
-        kinds => panic!("two kinds: {kinds:?}"),
+        (BufferMemoryMut::Cuda(one), BufferMemoryMut::Cuda(other)) => match (one, other) {
+            (Device(one), Device(other)) => swap(one, other),
+            (Unified(one), Unified(other)) => swap(one, other),
+            (Pinned(one), Pinned(other)) => swap(one, other),
+            kinds => panic!("two kinds: {kinds:?}"),
+        },
+        kinds => panic!("not of CUDA: {kinds:?}"),
     }
 }
 
-/// Every call of the trait works on the memory that is there.
+/// Checks that every call of the trait works on the new memory.
 fn works(buffer: &mut dyn Buffer<f32>, len: usize, value: f32) {
     assert_eq!((buffer.len(), buffer.capacity()), (len, len));
     assert_eq!(buffer.read_back().unwrap(), vec![value; len]);
@@ -95,19 +102,17 @@ fn prefetch_and_advice_go_to_the_memory_that_is_there() {
             let mut here: UnifiedBuffer<f32> = first.allocate_unified(8).unwrap();
             let mut there = second.allocate_unified(100).unwrap();
             exchange(&mut here, &mut there);
-            assert_eq!(here.backing(), there.backing());
-            assert_eq!(here.is_fallback(), there.is_fallback());
+            assert_eq!(here.placement(), there.placement());
             let own = here.prefetch_to_device(None).unwrap();
             assert_eq!(own.is_applied(), machine.is_concurrent(), "{own}");
             here.prefetch_to_device(Some(2)).unwrap_err();
-            if own == Placement::Applied {
+            if own == HintOutcome::Applied {
                 second.synchronize().unwrap();
                 first.synchronize().unwrap();
-                let memory = here.as_managed().unwrap();
-                let prefetched = memory.range_attributes().unwrap().last_prefetch;
-                assert_eq!(prefetched, Some(cuda_um::Location::Device(1)));
+                let attributes = here.as_cuda_um().range_attributes().unwrap();
+                assert_eq!(attributes.last_prefetch, Some(Location::Device(1)));
             }
-            let advice = here.set_memory_advice(MemoryAdvice::SetPreferredLocation, Some(1));
+            let advice = here.advise(Advice::SetPreferredLocation(Location::Device(1)));
             assert_eq!(advice.unwrap().is_applied(), own.is_applied());
         },
     );
@@ -117,7 +122,7 @@ fn prefetch_and_advice_go_to_the_memory_that_is_there() {
 fn a_device_buffer_lends_its_memory_too() {
     on_each(|machine| {
         let device = machine.backend().device().clone();
-        let new = |len| CudaBuffer::<f32>::new(device.clone(), len, um_backend::DType::F32);
+        let new = |len| CudaBuffer::<f32>::zeroed(device.clone(), len);
         let (mut short, mut long) = (new(8).unwrap(), new(100).unwrap());
         swap(short.as_cuda_um_mut(), long.as_cuda_um_mut());
         works(&mut short, 100, 0.0);

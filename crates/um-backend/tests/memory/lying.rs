@@ -1,14 +1,15 @@
-//! Implementations of others whose length is not that of their memory: an error that says so, on every way.
+//! Implementations whose length is not that of their memory: every copy fails with an error that has the real length.
 
 use std::any::Any;
 
 use um_backend::{
     Buffer, BufferDevice, BufferKind, BufferMemory, BufferMemoryMut, CudaError, HostBuffer, Result,
+    cuda_um::Error,
 };
 
 use crate::support::on_each;
 
-/// Memory of the host, of three elements.
+/// Three elements of host memory.
 #[derive(Debug)]
 struct Lying {
     says: usize,
@@ -47,14 +48,14 @@ impl Buffer<f32> for Lying {
     }
 }
 
-/// Refused, for what the memory is.
+/// Checks that a call fails because of the real length.
 fn refused<R>(outcome: Result<R>, way: &str) {
     let Err(error) = outcome else {
         panic!("{way}: went through")
     };
     let is_told = match &error {
-        CudaError::RangeOutOfBounds { len, .. } => *len == THERE,
-        CudaError::TooLarge { .. } => true,
+        CudaError::Cuda(Error::RangeOutOfBounds { len, .. }) => *len == THERE,
+        CudaError::Cuda(Error::TooLarge { .. }) => true,
         _ => false,
     };
     assert!(is_told, "{way}: {error}");

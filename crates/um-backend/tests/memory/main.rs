@@ -1,5 +1,5 @@
-//! What memory unified buffers have: by pattern, from a pool; prefetches of many at once; memory that was exchanged,
-//! or is not what its buffer says.
+//! The memory of unified buffers: by pattern, from a pool; prefetches of many buffers; memory that was exchanged, or that does not match
+//! its buffer.
 
 #[path = "../support/mod.rs"]
 mod support;

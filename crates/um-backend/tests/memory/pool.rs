@@ -1,7 +1,7 @@
 //! A backend whose unified buffers come from a pool.
 
 use um_backend::{
-    AccessPattern, Buffer, CudaBackend, CudaError, MemoryPlacement, Oversubscription, PoolOptions,
+    AccessPattern, Buffer, CudaBackend, CudaError, Oversubscription, Placement, PoolOptions,
     UnifiedBuffer,
 };
 
@@ -12,39 +12,39 @@ fn open(machine: &Machine, options: PoolOptions) -> Result<CudaBackend, CudaErro
     Ok(machine.keep(CudaBackend::initialize_blocking(config)?))
 }
 
-/// Memory comes back to the next buffer, with zeros; and, trimmed, to CUDA.
+/// Memory is reused for the next buffer, with zeros, and is freed by `trim`.
 #[test]
 fn memory_is_reused() {
     on_each(|machine| {
         let backend = machine.pooled();
         if !machine.has_good_managed_memory() {
-            // There unified buffers have mapped memory, of no pool.
+            // Unified buffers have mapped memory, which the pool does not have.
             let buffer = backend.allocate_unified::<f32>(1000).unwrap();
-            assert!(buffer.is_fallback());
+            assert_eq!(buffer.placement().placement, Placement::Mapped);
             assert_eq!((backend.pool_stats(), backend.trim()), (None, 0));
             return;
         }
         let live = || backend.pool_stats().unwrap().live_buffers;
         let mut first = backend.allocate_unified::<f32>(1000).unwrap();
         assert!(
-            first.placed().reason.contains("pool"),
+            first.placement().reason.contains("pool"),
             "{}",
-            first.placed().reason
+            first.placement().reason
         );
         first.fill(1.5).unwrap();
         let clone = first.clone_empty(10).unwrap();
-        assert_eq!(live(), 2, "clones come from the pool too");
+        assert_eq!(live(), 2, "clones use the pool too");
         let address = first.as_ptr();
         drop(first);
         let second = backend.allocate_unified::<f32>(1000).unwrap();
         assert_eq!(second.as_ptr(), address);
         assert_eq!(second.read_back().unwrap(), [0.0; 1000]);
 
-        // A pattern but the general one has memory of its own.
+        // Only the general pattern uses the pool.
         let own = backend
             .allocate_unified_for::<f32>(1000, AccessPattern::DeviceResident)
             .unwrap();
-        assert_eq!(own.placed().placement, MemoryPlacement::Managed);
+        assert_eq!(own.placement().placement, Placement::Managed);
         assert_eq!(live(), 2);
 
         let reserved = backend.pool_stats().unwrap().reserved_bytes;
@@ -68,7 +68,7 @@ fn without_a_pool_there_is_nothing_to_say() {
     });
 }
 
-/// A pool's buffer outlives the backend.
+/// A buffer of a pool can outlive the backend.
 #[test]
 fn a_buffer_keeps_its_pool() {
     on_each(|machine| {
@@ -107,11 +107,15 @@ fn a_pool_has_a_limit_and_options_that_can_be() {
             }) => assert!(requested_bytes >= 64 << 20 && total_bytes == 32 << 20),
             other => panic!("{other:?}"),
         }
-        assert_eq!(buffer.read_back().unwrap(), [0; 1000], "the rest goes on");
+        assert_eq!(
+            buffer.read_back().unwrap(),
+            [0; 1000],
+            "the other buffer still works"
+        );
     });
 }
 
-/// What the backend allows, its pool may do.
+/// The pool may oversubscribe if the backend allows it.
 #[test]
 fn oversubscription_concerns_the_pool() {
     on_each_preset(

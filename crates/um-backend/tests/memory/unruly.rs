@@ -1,4 +1,5 @@
-//! Implementations of others that answer differently each time, call back, and panic at any call: errors and panics of theirs, nothing else.
+//! Implementations that return different values each time, use other buffers inside calls, and panic: they can only cause their own errors
+//! and panics.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -6,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use um_backend::{
     Buffer, BufferDevice, BufferKind, BufferMemory, BufferMemoryMut, CudaBackend, DType,
-    HostBuffer, Result, conformance,
+    HostBuffer, Location, PrefetchBatch, Result, conformance,
 };
 
 use crate::support::on_each;
 
-/// Host, device, managed and pinned memory of different lengths, of which each call shows one.
+/// Host, device, managed and pinned memory of different lengths. Each call returns one of them.
 #[derive(Debug)]
 struct Unruly {
     backend: CudaBackend,
@@ -19,7 +20,7 @@ struct Unruly {
     others: [Box<dyn Buffer<f32>>; 3],
     device: BufferDevice,
     state: AtomicU64,
-    /// One call in so many panics.
+    /// One call in `panics` panics.
     panics: u64,
 }
 
@@ -40,7 +41,7 @@ impl Unruly {
         }
     }
 
-    /// A number below `end`; or a panic, or work of another buffer first.
+    /// A number below `end`. Before that it may panic, or use another buffer.
     fn number(&self, end: u64) -> u64 {
         let next = |state: u64| {
             Some(
@@ -148,9 +149,12 @@ fn a_buffer_that_answers_as_it_likes_harms_no_other() {
                     ))
                 }),
                 Box::new(|u| {
-                    let mut batch = backend.prefetch_batch();
+                    let stream = backend.device().stream();
+                    let mut batch = PrefetchBatch::new();
                     batch.add::<f32>(u);
-                    let _ = (batch.to_device(None), batch.to_host());
+                    for location in [Location::Device(0), Location::Host] {
+                        let _ = batch.prefetch(location, stream);
+                    }
                 }),
             ];
             for attempt in &mut tries {
@@ -167,7 +171,7 @@ fn a_buffer_that_answers_as_it_likes_harms_no_other() {
                 Ok(Box::new(Unruly::new(&backend, seed + len as u64, panics)))
             };
             let told = catch_unwind(AssertUnwindSafe(|| conformance::all(&make).is_err()));
-            assert!(told.unwrap_or(true), "it keeps the contract");
+            assert!(told.unwrap_or(true), "the contract holds");
             drop(unruly);
             assert_eq!(honest.read_back().unwrap().len(), 1000);
             assert_eq!(bystander.read_back().unwrap(), [9.0; 1000]);

@@ -1,4 +1,4 @@
-//! A second executor: polls on a thread of its own, and sleeps between wake-ups.
+//! A second executor, which polls on a new thread and sleeps between wake-ups.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! What the tests run on: each preset of the simulator, or, with `CUDA_UM_TEST_RUNTIME=cuda`, the machine's GPU.
+//! The machines for the tests: each preset of the simulator, or the GPU with `CUDA_UM_TEST_RUNTIME=cuda`.
 //!
-//! `CUDA_UM_SIM_CUDA` is the CUDA version that the simulator plays.
+//! `CUDA_UM_SIM_CUDA` is the CUDA version of the simulator.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 #[path = "../../../cuda-um/tests/support/at_exit.rs"]
@@ -34,7 +34,7 @@ pub struct Machine {
     pub gpu: Option<Gpu>,
     /// The simulator; `None` on a GPU.
     pub sim: Option<Sim>,
-    /// The simulator, or a runtime of the test's own: the shared one keeps its memory for staging until the process ends.
+    /// The simulator, or a new runtime: the shared runtime keeps its staging memory until the process ends.
     runtime: RuntimeChoice,
     opened: RefCell<Vec<CudaBackend>>,
 }
@@ -48,7 +48,7 @@ impl Machine {
         self.keep(CudaBackend::initialize_blocking(self.config()).expect("the machine opens"))
     }
 
-    /// A backend whose unified buffers come from a pool, where managed memory is good.
+    /// A backend with a pool for unified buffers, if managed memory is good.
     pub fn pooled(&self) -> CudaBackend {
         let config = self.config().unified_pool(PoolOptions::default());
         self.keep(CudaBackend::initialize_blocking(config).expect("the machine opens"))
@@ -67,7 +67,7 @@ impl Machine {
         (0..count).map(open).collect()
     }
 
-    /// Remembers a backend, to wait at the end for what it has in flight.
+    /// Keeps a backend until the end of the test, which waits for its work.
     pub fn keep(&self, backend: CudaBackend) -> CudaBackend {
         if self.sim.is_none() {
             at_exit::wait_for_frees();
@@ -76,24 +76,24 @@ impl Machine {
         backend
     }
 
-    /// Whether managed memory is good here.
+    /// Whether managed memory is good on this machine.
     pub fn has_good_managed_memory(&self) -> bool {
         let device = self.backend().device().clone();
         device.capabilities().managed_memory && device.capabilities().compute_capability >= (6, 0)
     }
 
-    /// Whether the CPU may use managed memory while kernels run; then it can be prefetched too.
+    /// Whether the CPU may use managed memory while kernels run. Only then can it be prefetched.
     pub fn is_concurrent(&self) -> bool {
         let device = self.backend().device().clone();
         device.capabilities().concurrent_managed_access
     }
 
-    /// Waits for everything; then nothing may be left, and nothing may have been done wrong.
+    /// Waits for all work, and checks for leaks and misuse.
     fn ends_clean(&self) {
         for backend in self.opened.take() {
             backend.synchronize().expect("nothing failed on the device");
             let runtime = backend.device().as_cuda_um().runtime().clone();
-            // With its pool.
+            // Also drops its pool.
             drop(backend);
             runtime.reclaim().expect("everything dropped was freed");
         }
@@ -104,7 +104,7 @@ impl Machine {
     }
 }
 
-/// Runs a test on each machine; a failure names the machine.
+/// Runs a test on each machine. A failure names the machine.
 pub fn on_each(test: impl Fn(&Machine)) {
     if on_gpu() {
         run(None, |builder| builder, &test);
@@ -115,7 +115,7 @@ pub fn on_each(test: impl Fn(&Machine)) {
     }
 }
 
-/// Runs a test on one preset, with settings. A GPU is no preset: there the test is skipped, and says so.
+/// Runs a test on one preset, with settings. On a GPU the test is skipped with a message.
 pub fn on_preset(gpu: Gpu, settings: impl FnOnce(Builder) -> Builder, test: impl Fn(&Machine)) {
     if on_gpu() {
         eprintln!("skipped on a GPU: this part needs the preset {gpu:?}");
@@ -124,7 +124,7 @@ pub fn on_preset(gpu: Gpu, settings: impl FnOnce(Builder) -> Builder, test: impl
     }
 }
 
-/// Runs a test on each preset, with settings; skipped on a GPU.
+/// Runs a test on each preset, with settings. On a GPU the test is skipped with a message.
 pub fn on_each_preset(settings: impl Fn(Builder) -> Builder, test: impl Fn(&Machine)) {
     PRESETS
         .iter()

@@ -1,33 +1,34 @@
-//! An implementation from outside of the crate, which can be made to break each rule.
+//! An implementation outside the crate, which can break each rule on purpose.
 
 use std::any::Any;
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::thread::{self, ThreadId};
 
+use um_backend::cuda_um::Error;
 use um_backend::{Buffer, BufferDevice, BufferMemory, BufferMemoryMut, CudaError, DType, Element};
 
-/// What is wrong with an [`OpaqueBuffer`].
+/// The fault of an [`OpaqueBuffer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     Nothing,
-    /// New buffers hold something.
+    /// New buffers are not zero.
     Dirty,
-    /// It says that it has less memory than elements.
+    /// The capacity is less than the length.
     SmallCapacity,
-    /// It says that its elements are others.
+    /// The dtype is wrong.
     OtherDType,
     /// A copy from the host misses the last element of long buffers.
     ShortWrite,
-    /// A copy of a part goes to the front.
+    /// A copy to a range goes to the start.
     ForgetsOffset,
-    /// A length that does not match is cut to fit.
+    /// A copy with another length is cut.
     CutsLengths,
-    /// A range outside is an error, but what fits has been written.
+    /// A copy of a range outside is an error, but its first elements are written.
     WritesBeforeChecking,
-    /// A range outside is the wrong error.
+    /// A copy of a range outside is the wrong error.
     OtherError,
-    /// What is read back lacks the last element of long buffers.
+    /// `read_back` of a long buffer misses its last elements.
     ShortReadBack,
     /// `fill` misses the last element of long buffers.
     ShortFill,
@@ -35,21 +36,21 @@ pub enum Fault {
     NoZero,
     /// Clones have the original's length.
     CloneLength,
-    /// Clones hold something.
+    /// Clones are not zero.
     DirtyClone,
-    /// A clone that cannot be is a short one.
+    /// A clone of an impossible length is a short buffer.
     ShortClone,
-    /// `as_any` is a part of the buffer.
+    /// `as_any` returns a part of the buffer.
     AnyOfPart,
-    /// A copy of a range starts at the source's front.
+    /// A copy of a range starts at the start of the source.
     ForgetsSourceRange,
-    /// Copies between buffers do not check.
+    /// Copies between buffers do not check ranges.
     UncheckedPair,
-    /// A copy of a whole buffer misses the last element of long ones.
+    /// A copy of a whole long buffer misses the last element.
     ShortCopy,
-    /// A copy of a whole long buffer is one of what it held when it was first copied.
+    /// A copy of a whole long buffer has the elements of the first copy.
     StaleSource,
-    /// `fill` does nothing on threads other than the one that made the buffer.
+    /// `fill` does nothing on other threads than that of the allocation.
     OneThread,
 }
 
@@ -78,7 +79,7 @@ impl Fault {
     ];
 }
 
-/// Elements in a vector that the crate cannot see.
+/// Elements in a vector, which the crate cannot access.
 #[derive(Debug)]
 pub struct OpaqueBuffer<T> {
     elements: Vec<T>,
@@ -111,16 +112,17 @@ impl<T: Element> OpaqueBuffer<T> {
             return Ok(offset..end);
         }
         Err(match self.fault {
-            Fault::OtherError => CudaError::TooLarge {
+            Fault::OtherError => Error::TooLarge {
                 len,
                 element_bytes: 1,
             },
-            _ => CudaError::RangeOutOfBounds {
+            _ => Error::RangeOutOfBounds {
                 start: offset,
                 end,
                 len,
             },
-        })
+        }
+        .into())
     }
 }
 
@@ -173,7 +175,7 @@ impl<T: Element> Buffer<T> for OpaqueBuffer<T> {
             _ if self.fault == Fault::ShortClone => 1,
             _ => {
                 let element_bytes = size_of::<T>();
-                return Err(CudaError::TooLarge { len, element_bytes });
+                return Err(Error::TooLarge { len, element_bytes }.into());
             }
         };
         let mut clone = Self::with(self.fault, len);
@@ -197,11 +199,12 @@ impl<T: Element> Buffer<T> for OpaqueBuffer<T> {
     fn copy_from_host(&mut self, source: &[T]) -> Result<(), CudaError> {
         let count = self.len().min(source.len());
         if count != source.len().max(self.len()) && self.fault != Fault::CutsLengths {
-            return Err(CudaError::LengthMismatch {
+            return Err(Error::LengthMismatch {
                 what: "copy_from_host",
-                buffer_len: self.len(),
-                other_len: source.len(),
-            });
+                expected: self.len(),
+                found: source.len(),
+            }
+            .into());
         }
         self.copy_from_host_at(0, &source[..count])
     }
@@ -266,11 +269,12 @@ impl<T: Element> Buffer<T> for OpaqueBuffer<T> {
             if self.fault == Fault::UncheckedPair {
                 return Ok(());
             }
-            return Err(CudaError::RangeOutOfBounds {
+            return Err(Error::RangeOutOfBounds {
                 start: range.start,
                 end: range.end,
                 len: source_len,
-            });
+            }
+            .into());
         }
         let start = if self.fault == Fault::ForgetsSourceRange {
             0
