@@ -2,7 +2,7 @@
 
 mod support;
 
-use cuda_um::{Advice, Error, Location, UnifiedBuffer};
+use cuda_um::{Advice, Error, Location, Placement, UnifiedBuffer, UnifiedOptions};
 use cuda_um_sim::{CudaVersion, Gpu};
 use support::{Add, device, simulated, simulated_with};
 
@@ -148,7 +148,8 @@ fn later_work_on_any_stream_comes_after_a_prefetch() {
 #[test]
 fn what_is_not_there_is_named() {
     let (_sim, device, stream) = device();
-    let buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    let managed = UnifiedOptions::default().placement(Placement::Managed);
+    let buffer = UnifiedBuffer::<u32>::zeroed_with(&device, 100, managed).unwrap();
     let error = buffer.prefetch(Location::Device(99), &stream).unwrap_err();
     assert!(
         matches!(error, Error::DeviceOutOfRange { ordinal: 99, .. }),

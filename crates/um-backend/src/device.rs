@@ -8,9 +8,6 @@ use cuda_um::{Capabilities, MemoryInfo, Stream};
 use crate::error::{CudaError, Result};
 use crate::runtime::{self, Opened, RuntimeChoice};
 
-/// The first compute capability with page faults on the GPU (Pascal).
-const FIRST_WITH_PAGE_FAULTS: (u32, u32) = (6, 0);
-
 /// A CUDA device, real or simulated. Share it in an [`Arc`].
 ///
 /// # Examples
@@ -118,19 +115,7 @@ impl CudaDevice {
     /// The reason why unified buffers on this device use mapped pinned memory, or `None` if its managed memory is good.
     #[must_use]
     pub fn unified_memory_obstacle(&self) -> Option<String> {
-        let capabilities = self.capabilities();
-        let (major, minor) = capabilities.compute_capability;
-        if !capabilities.managed_memory {
-            Some(format!("{} has no managed memory", self.name()))
-        } else if capabilities.compute_capability < FIRST_WITH_PAGE_FAULTS {
-            let reason = "managed memory cannot migrate on access before compute capability 6.0";
-            Some(format!(
-                "{} has compute capability {major}.{minor}: {reason}",
-                self.name()
-            ))
-        } else {
-            None
-        }
+        self.device.managed_memory_obstacle()
     }
 }
 

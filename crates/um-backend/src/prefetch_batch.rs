@@ -8,7 +8,8 @@ use crate::dtype::Element;
 use crate::error::Result;
 use crate::hint::HintOutcome;
 use crate::memory::BufferMemory;
-use crate::unified_buffer::{UnifiedBuffer, is_managed};
+#[cfg(doc)]
+use crate::unified_buffer::UnifiedBuffer;
 
 /// Buffers of any kinds and element types that are prefetched together.
 ///
@@ -68,19 +69,11 @@ impl<'a> PrefetchBatch<'a> {
     /// Adds a buffer of any kind. A buffer without managed memory is skipped, and its outcome is [`HintOutcome::NotApplied`].
     pub fn add<T: Element>(&mut self, buffer: &'a dyn Buffer<T>) -> &mut Self {
         self.outcomes.push(match buffer.memory() {
-            BufferMemory::Cuda(CudaMemory::Unified(memory)) if is_managed(memory) => {
+            BufferMemory::Cuda(CudaMemory::Unified(memory)) if memory.is_managed() => {
                 self.managed.add(memory);
                 HintOutcome::Applied
             }
-            memory => {
-                // The placement of a `UnifiedBuffer` has the reason for its mapped memory.
-                let unified = buffer.as_any().downcast_ref::<UnifiedBuffer<T>>();
-                let have = unified.map_or_else(
-                    || memory.in_words(),
-                    |unified| unified.placement().to_string(),
-                );
-                HintOutcome::not_managed("prefetch", have)
-            }
+            memory => HintOutcome::not_managed("prefetch", memory.in_words()),
         });
         self
     }

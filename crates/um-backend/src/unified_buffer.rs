@@ -4,9 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use cuda_um::{
-    Advice, HostMut, HostRef, Location, Placed, Placement, Stream, UnifiedOptions, UnifiedPool,
-};
+use cuda_um::{Advice, HostMut, HostRef, Location, Placed, Stream, UnifiedOptions, UnifiedPool};
 
 use crate::buffer::Buffer;
 use crate::cuda_memory::{CudaMemory, CudaMemoryMut};
@@ -51,19 +49,6 @@ pub(crate) enum Origin {
     Pool(UnifiedPool),
 }
 
-impl Origin {
-    /// The reason why a buffer of this origin has mapped memory that the caller did not request. A caller that requests managed memory
-    /// gets it, even if it is poor.
-    fn fallback(&self, device: &CudaDevice) -> Option<String> {
-        match *self {
-            Self::Own(options) if options == options.placement(Placement::Auto) => {
-                device.unified_memory_obstacle()
-            }
-            _ => None,
-        }
-    }
-}
-
 impl<T: Element> UnifiedBuffer<T> {
     /// Allocates a buffer of `len` zeros.
     ///
@@ -78,7 +63,7 @@ impl<T: Element> UnifiedBuffer<T> {
     /// Allocates a buffer of `len` zeros with options: its access pattern, or the memory that it must have.
     ///
     /// On a device whose managed memory is poor ([`CudaDevice::unified_memory_obstacle`]) it has mapped memory, unless the options
-    /// request [`Placement::Managed`].
+    /// request [`Placement::Managed`](cuda_um::Placement::Managed).
     ///
     /// # Examples
     /// ```
@@ -110,11 +95,7 @@ impl<T: Element> UnifiedBuffer<T> {
         let memory = match &origin {
             Origin::Pool(pool) => pool.zeroed(len)?,
             Origin::Own(options) => {
-                let options = match origin.fallback(&device) {
-                    Some(_) => options.placement(Placement::Mapped),
-                    None => *options,
-                };
-                cuda_um::UnifiedBuffer::zeroed_with(device.as_cuda_um(), len, options)?
+                cuda_um::UnifiedBuffer::zeroed_with(device.as_cuda_um(), len, *options)?
             }
         };
         Ok(Self {
@@ -128,13 +109,7 @@ impl<T: Element> UnifiedBuffer<T> {
     /// The memory of the buffer, its access pattern and advice, and the reason for that memory.
     #[must_use]
     pub fn placement(&self) -> Placed {
-        let mut placed = self.memory.placement();
-        if placed.placement == Placement::Mapped
-            && let Some(reason) = self.origin.fallback(&self.device)
-        {
-            placed.reason = format!("since {reason}");
-        }
-        placed
+        self.memory.placement()
     }
 
     /// The elements, for the host to read. Waits only for the work that writes or moves this buffer.
@@ -202,7 +177,7 @@ impl<T: Element> UnifiedBuffer<T> {
         what: fmt::Arguments<'_>,
         give: impl FnOnce(&cuda_um::UnifiedBuffer<T>) -> cuda_um::Result<()>,
     ) -> Result<HintOutcome> {
-        if is_managed(&self.memory) {
+        if self.memory.is_managed() {
             HintOutcome::from_result(give(&self.memory))
         } else {
             Ok(HintOutcome::not_managed(what, self.placement()))
@@ -223,11 +198,6 @@ impl<T: Element> UnifiedBuffer<T> {
     pub fn close(self) -> Result<()> {
         Ok(self.memory.close()?)
     }
-}
-
-/// Whether the buffer has managed memory, whose pages migrate.
-pub(crate) fn is_managed<T>(memory: &cuda_um::UnifiedBuffer<T>) -> bool {
-    memory.placement().placement == Placement::Managed
 }
 
 impl<T: Element> Buffer<T> for UnifiedBuffer<T> {

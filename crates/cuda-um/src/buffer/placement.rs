@@ -89,7 +89,8 @@ enum Why {
     AskedMapped,
     /// Managed, since the pattern says so.
     Pattern,
-    NoManagedMemory,
+    /// Mapped, since managed memory is poor: [`Device::managed_memory_obstacle`].
+    Poor,
     CannotMap,
     Cost {
         managed: Duration,
@@ -127,8 +128,7 @@ impl Chosen {
                     "a device that maps host memory, with unified addressing",
                 ));
             }
-            // Who asks for it is told why not.
-            Placement::Auto if !can.managed_memory && can_map => Why::NoManagedMemory,
+            Placement::Auto if can_map && device.managed_memory_obstacle().is_some() => Why::Poor,
             Placement::Auto => match cost_of_a_use(device, pattern, bytes) {
                 None => Why::Pattern,
                 Some(_) if !can_map => Why::CannotMap,
@@ -140,7 +140,7 @@ impl Chosen {
 
     pub(crate) fn is_mapped(&self) -> bool {
         match self.why {
-            Why::AskedMapped | Why::NoManagedMemory => true,
+            Why::AskedMapped | Why::Poor => true,
             Why::Cost { managed, mapped } => mapped < managed,
             _ => false,
         }
@@ -164,9 +164,10 @@ impl Chosen {
         let reason = match (self.why, advice) {
             (Why::Resource, _) => "of the resource that it was allocated from".to_owned(),
             (Why::AskedManaged | Why::AskedMapped, _) => "as asked for".to_owned(),
-            (Why::NoManagedMemory, _) => {
-                format!("since {} has no managed memory", device.name())
-            }
+            (Why::Poor, _) => match device.managed_memory_obstacle() {
+                Some(obstacle) => format!("since {obstacle}"),
+                None => "since managed memory is poor".to_owned(),
+            },
             (Why::CannotMap, _) => format!("since {} cannot map host memory", device.name()),
             (Why::Pattern, Some(advice)) => format!("with the advice {advice:?}"),
             (Why::Pattern, None) if self.pattern == AccessPattern::General => {
@@ -191,6 +192,27 @@ impl Chosen {
             pattern: self.pattern,
             advice,
             reason,
+        }
+    }
+}
+
+/// The first compute capability with page faults on the GPU (Pascal).
+const FIRST_WITH_PAGE_FAULTS: (u32, u32) = (6, 0);
+
+impl Device {
+    /// The reason why [`Placement::Auto`] uses mapped memory on this device for every pattern, or `None` if its managed memory is good.
+    #[must_use]
+    pub fn managed_memory_obstacle(&self) -> Option<String> {
+        let capabilities = self.capabilities();
+        let (name, (major, minor)) = (self.name(), capabilities.compute_capability);
+        if !capabilities.managed_memory {
+            Some(format!("{name} has no managed memory"))
+        } else if capabilities.compute_capability < FIRST_WITH_PAGE_FAULTS {
+            Some(format!(
+                "{name} has compute capability {major}.{minor}: managed memory cannot migrate on access before compute capability 6.0"
+            ))
+        } else {
+            None
         }
     }
 }

@@ -307,6 +307,11 @@ impl<T> UnifiedBuffer<T> {
         self.chosen.in_words(self.device())
     }
 
+    /// Whether it has managed memory, whose pages migrate. A pool has only managed memory.
+    pub fn is_managed(&self) -> bool {
+        !self.chosen.is_mapped()
+    }
+
     /// Waits for the buffer's own work and frees it, with the error that dropping it would swallow.
     ///
     /// # Errors

@@ -3,13 +3,15 @@
 use super::{COUNT, pools::options};
 use crate::world::{Post, World};
 use cuda_um::{
-    Advice, DeviceBuffer, DevicePool, Location, PinnedBuffer, PrefetchBatch, Result, UnifiedBuffer,
-    UnifiedPool,
+    Advice, DeviceBuffer, DevicePool, Location, PinnedBuffer, Placement, PrefetchBatch, Result,
+    UnifiedBuffer, UnifiedOptions, UnifiedPool,
 };
 
 /// A managed buffer is prefetched from device to device, and each device uses it in turn.
 pub fn one_buffer_on_all_devices(world: &World) -> Result<()> {
-    let mut data = UnifiedBuffer::from_slice(&world.posts[0].device, &[1u32; COUNT])?;
+    // Mapped memory belongs to one device.
+    let managed = UnifiedOptions::default().placement(Placement::Managed);
+    let mut data = UnifiedBuffer::from_slice_with(&world.posts[0].device, &[1u32; COUNT], managed)?;
     for (round, post) in world.posts.iter().chain(&world.posts).enumerate() {
         if world.migrates() {
             data.prefetch(&post.device, &post.stream)?;
