@@ -8,7 +8,7 @@ pub(crate) mod device;
 pub(crate) mod fill;
 pub(crate) mod future;
 pub(crate) mod guard;
-pub(crate) mod host_vec;
+pub mod host_vec;
 pub(crate) mod overwrite;
 pub(crate) mod pinned;
 pub(crate) mod placement;

@@ -55,7 +55,8 @@ mod element;
 mod error;
 mod fork;
 mod label;
-mod range;
+#[doc(hidden)]
+pub mod range;
 mod sync;
 mod telemetry;
 mod unblock;
@@ -73,6 +74,8 @@ mod resource;
 pub use buffer::any::Memory;
 pub use buffer::device::DeviceBuffer;
 pub use buffer::guard::{HostMut, HostRef};
+#[doc(hidden)]
+pub use buffer::host_vec;
 pub use buffer::overwrite::{Filled, Slots};
 pub use buffer::pinned::PinnedBuffer;
 pub use buffer::placement::{AccessPattern, Placed, Placement};

@@ -4,7 +4,11 @@ use crate::error::{Error, Result};
 use std::ops::{Bound, Range, RangeBounds};
 
 /// `len` elements in bytes.
-pub(crate) fn size_bytes<T>(len: usize) -> Result<usize> {
+///
+/// # Errors
+///
+/// [`Error::TooLarge`].
+pub fn size_bytes<T>(len: usize) -> Result<usize> {
     // Rust's own limit of an object: slices over the memory must be possible.
     len.checked_mul(size_of::<T>())
         .filter(|&bytes| isize::try_from(bytes).is_ok())
@@ -15,7 +19,11 @@ pub(crate) fn size_bytes<T>(len: usize) -> Result<usize> {
 }
 
 /// A range of elements within `0..len`.
-pub(crate) fn check(range: impl RangeBounds<usize>, len: usize) -> Result<Range<usize>> {
+///
+/// # Errors
+///
+/// [`Error::RangeOutOfBounds`].
+pub fn check(range: impl RangeBounds<usize>, len: usize) -> Result<Range<usize>> {
     let start = match range.start_bound() {
         Bound::Included(&start) => Some(start),
         Bound::Excluded(&before) => before.checked_add(1),
@@ -38,7 +46,11 @@ pub(crate) fn check(range: impl RangeBounds<usize>, len: usize) -> Result<Range<
 }
 
 /// The range `offset..offset + count` within `0..len`.
-pub(crate) fn check_at(offset: usize, count: usize, len: usize) -> Result<Range<usize>> {
+///
+/// # Errors
+///
+/// [`Error::RangeOutOfBounds`].
+pub fn check_at(offset: usize, count: usize, len: usize) -> Result<Range<usize>> {
     match offset.checked_add(count) {
         Some(end) => check(offset..end, len),
         None => Err(Error::RangeOutOfBounds {
@@ -54,7 +66,7 @@ pub(crate) fn check_at(offset: usize, count: usize, len: usize) -> Result<Range<
 /// # Panics
 ///
 /// No `usize` can name the bytes: the range was not checked against the length of a buffer, which [`size_bytes`] has let pass.
-pub(crate) fn to_bytes<T>(range: &Range<usize>) -> Range<usize> {
+pub fn to_bytes<T>(range: &Range<usize>) -> Range<usize> {
     let bytes = |elements: usize| {
         let bytes = elements.checked_mul(size_of::<T>());
         bytes.expect("a range within a buffer")
@@ -63,7 +75,11 @@ pub(crate) fn to_bytes<T>(range: &Range<usize>) -> Range<usize> {
 }
 
 /// Refuses two lengths that differ.
-pub(crate) fn same_length(what: &'static str, expected: usize, found: usize) -> Result<()> {
+///
+/// # Errors
+///
+/// [`Error::LengthMismatch`].
+pub fn same_length(what: &'static str, expected: usize, found: usize) -> Result<()> {
     if expected == found {
         Ok(())
     } else {

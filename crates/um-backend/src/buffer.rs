@@ -4,12 +4,13 @@ use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 
+use cuda_um::host_vec;
+use cuda_um::range::same_length;
+
 use crate::device::BufferDevice;
 use crate::dtype::{DType, Element};
 use crate::error::Result;
-use crate::host_memory;
 use crate::memory::{BufferMemory, BufferMemoryMut};
-use crate::range::same_length;
 use crate::transfer;
 
 /// A buffer of elements in any kind of memory. The trait is object safe: frameworks hold a `Box<dyn Buffer<T>>`.
@@ -146,9 +147,9 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory) for host memory, and errors of CUDA.
     fn read_back(&self) -> Result<Vec<T>> {
-        let mut elements = host_memory::zeroed(self.len())?;
+        let mut elements = host_vec::zeroed("read_back", self.len())?;
         self.copy_to_host(&mut elements)?;
-        Ok(elements.into_vec())
+        Ok(elements)
     }
 
     /// Copies elements from the range that starts at `offset` to the host.

@@ -8,7 +8,6 @@ use crate::dtype::Element;
 #[cfg(doc)]
 use crate::error::CudaError;
 use crate::error::Result;
-use crate::host_memory::zeroed;
 use crate::memory::{BufferMemory, BufferMemoryMut};
 
 /// A buffer in plain memory of the CPU. It needs no device and no CUDA runtime.
@@ -33,8 +32,8 @@ impl<T: Element> HostBuffer<T> {
     /// # Errors
     /// [`TooLarge`](cuda_um::Error::TooLarge), [`CudaError::OutOfMemory`].
     pub fn zeroed(len: usize) -> Result<Self> {
-        let elements = zeroed(len)?;
-        Ok(Self { elements })
+        let elements = cuda_um::host_vec::zeroed("HostBuffer::zeroed", len)?;
+        Ok(Self::from_vec(elements))
     }
 
     /// Makes a buffer of these elements.

@@ -1,11 +1,10 @@
 //! The memory behind a `dyn Buffer`, for kernels and for copies between implementations.
 
-use cuda_um::{View, ViewMut};
+use cuda_um::{View, ViewMut, range};
 
 use crate::cuda_memory::{CudaMemory, CudaMemoryMut};
 use crate::dtype::Element;
 use crate::error::{CudaError, Result};
-use crate::range;
 
 /// The memory of a [`Buffer`](crate::Buffer), to be read.
 ///

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
+use cuda_um::{host_vec, range};
+
 use crate::dtype::Element;
 use crate::error::Result;
-use crate::host_memory;
 use crate::memory::{BufferMemory, BufferMemoryMut};
-use crate::range;
 
 /// Bytes of host memory for a copy that has no direct way.
 const STAGE_BYTES: usize = 4 << 20;
@@ -54,7 +54,7 @@ pub(crate) fn staged<T: Element>(
     mut write: impl FnMut(usize, &[T]) -> Result<()>,
 ) -> Result<()> {
     let piece = (STAGE_BYTES / size_of::<T>()).min(range.len());
-    let mut stage = host_memory::zeroed(piece)?;
+    let mut stage = host_vec::zeroed("copy_from_buffer", piece)?;
     let mut from = range.start;
     while from < range.end {
         let stage = &mut stage[..piece.min(range.end - from)];

@@ -3,15 +3,21 @@
 use crate::Element;
 use crate::driver::host_memory;
 use crate::error::{Error, Result};
+use crate::range;
 
-/// So many zeros, for `call`.
-pub(crate) fn zeroed<T: Element>(call: &'static str, len: usize) -> Result<Vec<T>> {
+/// `len` zeros, for `call`.
+///
+/// # Errors
+///
+/// [`Error::TooLarge`], [`Error::OutOfMemory`].
+pub fn zeroed<T: Element>(call: &'static str, len: usize) -> Result<Vec<T>> {
+    let requested_bytes = range::size_bytes::<T>(len)?;
     bytemuck::allocation::try_zeroed_vec(len).map_err(|()| {
         let (free_bytes, total_bytes) = host_memory();
         Error::OutOfMemory {
             call,
             subject: format!("host memory for {len} elements"),
-            requested_bytes: len.saturating_mul(size_of::<T>()),
+            requested_bytes,
             free_bytes,
             total_bytes,
         }

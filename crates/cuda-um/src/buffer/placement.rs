@@ -41,7 +41,8 @@ pub enum AccessPattern {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Placement {
-    /// What the [`AccessPattern`], the size and the machine's cost model speak for.
+    /// Selected by the [`AccessPattern`], the size and the machine's cost model; mapped memory on a device whose managed memory is poor
+    /// ([`Device::managed_memory_obstacle`]).
     #[default]
     Auto,
     /// Managed memory (`cudaMallocManaged`): pages migrate to who uses them.

@@ -53,7 +53,7 @@ fn more_than_there_is() {
         "CudaBackend::create_buffer", "more than the device has": |w| w.backend.create_buffer::<f32>(BEYOND, DType::F32)
             => OutOfMemory, ["cudaMalloc", "68157440 bytes requested", "of 67108864"];
         "HostBuffer::zeroed", "all that can be addressed": |_w| HostBuffer::<f32>::zeroed(TOO_MANY - 1).map(std::hint::black_box) // otherwise the allocation is optimized away
-            => OutOfMemory, ["host buffer of 2305843009213693951 f32", "9223372036854775804 bytes requested"];
+            => OutOfMemory, ["HostBuffer::zeroed: host memory for 2305843009213693951 elements", "9223372036854775804 bytes requested"];
     });
 }
 
