@@ -53,9 +53,9 @@ impl Fail {
         }
     }
 
-    /// Sets the error that the call returns. A sticky error, such as `cudaErrorIllegalAddress`, poisons the context, as on hardware. So does
-    /// the loss of a device that has streams: `cudaErrorDevicesUnavailable` and `cudaErrorNoDevice`. The lost device is the thread's current
-    /// one, or any device if the call is `cudaSetDevice` or `cudaGetDevice`.
+    /// Sets the error that the call returns. A sticky error, such as `cudaErrorIllegalAddress`, poisons the context, as on hardware. So
+    /// does the loss of a device that has streams: `cudaErrorDevicesUnavailable` and `cudaErrorNoDevice`. The lost device is the thread's
+    /// current one, or any device if the call is `cudaSetDevice` or `cudaGetDevice`.
     ///
     /// # Panics
     /// The error is `cudaSuccess`: a call that returns success without its work is not a failure that CUDA has.

@@ -114,9 +114,9 @@ static REGISTERED: LazyLock<RwLock<HashMap<String, Registered>>> = LazyLock::new
 /// # Safety
 ///
 /// Launchers trust the kernel's source, and on a simulator the reference runs in its place. For every kernel of this name that is looked up
-/// in this process, `reference` touches no memory that the kernel does not touch in the same way: it takes [`slice`](LaunchContext::slice) only
-/// of memory that the kernel reads, and [`slice_mut`](LaunchContext::slice_mut) only of memory that the kernel writes. So with `cuda_um` it
-/// reads only memory that the launch borrows by `&` or `&mut`, and writes only memory that the launch borrows by `&mut`.
+/// in this process, `reference` touches no memory that the kernel does not touch in the same way: it takes [`slice`](LaunchContext::slice)
+/// only of memory that the kernel reads, and [`slice_mut`](LaunchContext::slice_mut) only of memory that the kernel writes. So with
+/// `cuda_um` it reads only memory that the launch borrows by `&` or `&mut`, and writes only memory that the launch borrows by `&mut`.
 pub unsafe fn register_kernel(name: &str, reference: Twin) {
     let mut registered = REGISTERED.write();
     match registered.get_mut(name) {

@@ -1,7 +1,7 @@
 //! The memory itself: one memory file, mapped twice.
 //!
-//! Pointers that callers get are addresses of the host view; its pages are inaccessible while the host may not touch them. The device view is
-//! always readable and writable; copies and CPU references use it, so the simulator never faults on its own memory.
+//! Pointers that callers get are addresses of the host view; its pages are inaccessible while the host may not touch them. The device view
+//! is always readable and writable; copies and CPU references use it, so the simulator never faults on its own memory.
 // Memory is mapped, protected and punched by system calls.
 #![allow(unsafe_code)]
 

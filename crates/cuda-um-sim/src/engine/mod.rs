@@ -1,8 +1,8 @@
 //! The simulated machine, without C types: decides the effect of each call. `entry` only translates.
 //!
-//! [`State`] consists of parts, each with its own file or folder and its own methods: `memory` (addresses and allocations), `managed` (pages,
-//! and the driver that migrates them), `device`, `pool`, `stream`, `module`, `records`. A call that changes several parts is a method of
-//! `State`, in a file named after the call: `allocate`, `copy`, `prefetch`, `launch` and so on.
+//! [`State`] consists of parts, each with its own file or folder and its own methods: `memory` (addresses and allocations), `managed`
+//! (pages, and the driver that migrates them), `device`, `pool`, `stream`, `module`, `records`. A call that changes several parts is a
+//! method of `State`, in a file named after the call: `allocate`, `copy`, `prefetch`, `launch` and so on.
 
 mod access;
 mod activity;

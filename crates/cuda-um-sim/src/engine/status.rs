@@ -69,8 +69,8 @@ codes! {
 }
 
 impl Code {
-    /// Whether the code poisons the context: every later call fails with it. After such an error a program may assume that the device runs no
-    /// work, so all work must end.
+    /// Whether the code poisons the context: every later call fails with it. After such an error a program may assume that the device runs
+    /// no work, so all work must end.
     pub(crate) fn is_sticky(self) -> bool {
         matches!(
             self.0,

@@ -136,9 +136,12 @@ struct Classes {
     to_update: Vec<(Run, Page)>,
 }
 
-/// The faults of a block: those that bring pages, and those that map them.
+/// The faults of a block: those that bring pages, and those that map them. Masks have one bit for each 64 KiB page.
 struct Plans {
-    /// 64 KiB pages that are wholly resident.
+    faulting: u32,
+    /// Pages that fault only to be mapped.
+    mapping: u32,
+    /// Pages that are wholly resident.
     have: u32,
     leaves: u32,
     width: u32,
@@ -147,7 +150,15 @@ struct Plans {
     map: FaultPlan,
 }
 
+/// The records, the time and the open groups of faults before a block.
+struct Before {
+    records: usize,
+    time: Duration,
+    groups: usize,
+}
+
 impl Touch<'_, '_> {
+    /// The processor touches a part of a block.
     fn block(&mut self, block: usize, touched: Range<usize>) {
         self.driver.managed.mark_used(self.base, block);
         let Some(managed) = self.driver.managed.get(self.base) else {
@@ -161,32 +172,18 @@ impl Touch<'_, '_> {
         let classes = self.classify(&block, managed);
         let plans = self.plan(&block, &classes);
 
-        let first_record = self.driver.records.activity.mark();
-        let begin = self.driver.records.activity.now + self.price.time;
-        let served_before = match self.processor {
-            HOST => 0,
-            _ => self.window.open_groups() as usize,
+        let before = Before {
+            records: self.driver.records.activity.mark(),
+            time: self.driver.records.activity.now + self.price.time,
+            groups: match self.processor {
+                HOST => 0,
+                _ => self.window.open_groups() as usize,
+            },
         };
         self.count(&plans, classes.remote_pages);
-        let (faulting, mapping) = (classes.faulting, classes.mapping & !classes.faulting);
         self.map(classes);
         let moved = self.bring(&block, plans.bring.bring);
-        if self.driver.records.activity.memory {
-            let groups = plans.groups(faulting, mapping);
-            let service = Service {
-                cost: &self.driver.machine.cost,
-                processor: self.processor,
-                faults: self.processor == HOST || self.driver.machine.concurrent,
-                write: self.write,
-                block: self.base + block.pages.start * PAGE,
-                touched: block.touched.start - block.pages.start
-                    ..block.touched.end - block.pages.start,
-                groups: &groups,
-                shared: served_before,
-            };
-            let activity = &mut self.driver.records.activity;
-            activity.serve(first_record, begin, &service);
-        }
+        self.record(&block, &plans, &before);
         self.bill(&moved);
     }
 
@@ -246,6 +243,8 @@ impl Touch<'_, '_> {
         let have = !classes.absent & mask(0, leaves) & !classes.faulting;
         let mapping = classes.mapping & !classes.faulting;
         Plans {
+            faulting: classes.faulting,
+            mapping,
             have,
             leaves,
             width,
@@ -350,6 +349,27 @@ impl Touch<'_, '_> {
         }
     }
 
+    /// Records the faults of a block, and times the records of the pages that they brought.
+    fn record(&mut self, block: &Block, plans: &Plans, before: &Before) {
+        if !self.driver.records.activity.memory {
+            return;
+        }
+        let first = block.pages.start;
+        let groups = plans.groups();
+        let service = Service {
+            cost: &self.driver.machine.cost,
+            processor: self.processor,
+            faults: self.processor == HOST || self.driver.machine.concurrent,
+            write: self.write,
+            block: self.base + first * PAGE,
+            touched: block.touched.start - first..block.touched.end - first,
+            groups: &groups,
+            shared: before.groups,
+        };
+        let activity = &mut self.driver.records.activity;
+        activity.serve(before.records, before.time, &service);
+    }
+
     /// Adds the time of the pages that a block's faults brought.
     fn bill(&mut self, moved: &Moved) {
         let cost = &self.driver.machine.cost;
@@ -366,11 +386,19 @@ impl Touch<'_, '_> {
 
 impl Plans {
     /// Each group of faults: the 64 KiB pages that faulted, and those that it brought.
-    fn groups(&self, faulting: u32, mapping: u32) -> Vec<(u32, u32)> {
+    fn groups(&self) -> Vec<(u32, u32)> {
+        let &Plans {
+            faulting,
+            mapping,
+            have,
+            leaves,
+            width,
+            density,
+            ..
+        } = self;
         let mut groups = Vec::new();
         let mut add = |faulting, brought| groups.push((faulting, brought));
-        let (leaves, width) = (self.leaves, self.width);
-        plan_faults_with(faulting, self.have, leaves, width, self.density, &mut add);
+        plan_faults_with(faulting, have, leaves, width, density, &mut add);
         plan_faults_with(mapping, 0, leaves, width, false, &mut add);
         groups
     }
