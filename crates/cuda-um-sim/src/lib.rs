@@ -86,6 +86,7 @@ pub use builder::Builder;
 pub use call_log::CallRecord;
 pub use counters::Counters;
 pub use cuda_um_cost::CostModel;
+pub use entry::is_in_call;
 pub use error::SimError;
 pub use inject::Fail;
 pub use kernel::{LaunchContext, Twin, TwinError, register_kernel};

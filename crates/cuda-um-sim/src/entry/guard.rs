@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cuda_um_sys::cudaError;
 
 use super::client::deliver_many;
+use super::in_call;
 use crate::call_log::CallRecord;
 use crate::engine::{
     Code, Core, State, Stream, ThreadState, begin_call, calls_are_forbidden, contain, send_events,
@@ -36,6 +37,7 @@ pub(crate) fn enter(
     level: Level,
     call: impl FnOnce(&Arc<Core>) -> Outcome,
 ) -> u32 {
+    let _inside = in_call::begin();
     let Some(core) = slot::core(slot) else {
         return Code::CUDART_UNLOADING.0;
     };

@@ -11,6 +11,7 @@ mod driver_symbol;
 mod error;
 mod event;
 mod guard;
+mod in_call;
 mod managed;
 mod memory;
 mod names;
@@ -23,6 +24,7 @@ mod transfer;
 
 pub(crate) use client::forget_client as forget_cupti_client;
 pub(crate) use cupti::symbol as cupti_symbol;
+pub use in_call::is_in_call;
 
 use crate::preset::CudaVersion;
 use crate::slot::SLOTS;

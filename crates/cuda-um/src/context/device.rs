@@ -158,35 +158,6 @@ impl Device {
         Ok(())
     }
 
-    /// Refuses a device without managed memory.
-    pub(crate) fn check_managed_memory(&self) -> Result<()> {
-        let has = self.capabilities().managed_memory;
-        self.check_attribute(has, "managedMemory", || "managed memory".to_owned())
-    }
-
-    /// Refuses a device whose managed pages do not migrate on request.
-    pub(crate) fn check_concurrent_access(&self, what: impl FnOnce() -> String) -> Result<()> {
-        let has = self.capabilities().concurrent_managed_access;
-        self.check_attribute(has, "concurrentManagedAccess", what)
-    }
-
-    fn check_attribute(
-        &self,
-        has: bool,
-        attribute: &str,
-        what: impl FnOnce() -> String,
-    ) -> Result<()> {
-        if has {
-            return Ok(());
-        }
-        let (ordinal, name) = (self.ordinal(), self.name());
-        Err(Error::NotSupported {
-            what: what(),
-            needs: format!("a device with the attribute {attribute}"),
-            have: format!("device {ordinal} ({name}), which does not have it"),
-        })
-    }
-
     pub(crate) fn state(&self) -> &Arc<DeviceState> {
         &self.handle.state
     }
@@ -217,6 +188,35 @@ impl DeviceState {
             transfers: Slot::default(),
             cost: RwLock::new(Arc::new(cost)),
             orphaned: AtomicBool::new(false),
+        })
+    }
+
+    /// Refuses a device without managed memory.
+    pub(crate) fn check_managed_memory(&self) -> Result<()> {
+        let has = self.capabilities.managed_memory;
+        self.check_attribute(has, "managedMemory", || "managed memory".to_owned())
+    }
+
+    /// Refuses a device whose managed pages do not migrate on request.
+    pub(crate) fn check_concurrent_access(&self, what: impl FnOnce() -> String) -> Result<()> {
+        let has = self.capabilities.concurrent_managed_access;
+        self.check_attribute(has, "concurrentManagedAccess", what)
+    }
+
+    fn check_attribute(
+        &self,
+        has: bool,
+        attribute: &str,
+        what: impl FnOnce() -> String,
+    ) -> Result<()> {
+        if has {
+            return Ok(());
+        }
+        let Self { ordinal, name, .. } = self;
+        Err(Error::NotSupported {
+            what: what(),
+            needs: format!("a device with the attribute {attribute}"),
+            have: format!("device {ordinal} ({name}), which does not have it"),
         })
     }
 

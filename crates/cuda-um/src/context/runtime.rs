@@ -113,11 +113,15 @@ impl Runtime {
     ///
     /// [`Error::DeviceOutOfRange`], and as for [`Runtime::device_count`].
     pub fn device(&self, ordinal: u32) -> Result<Device> {
+        Ok(Device::new(self.clone(), self.device_state(ordinal)?))
+    }
+
+    fn device_state(&self, ordinal: u32) -> Result<Arc<DeviceState>> {
         let devices = self.devices_of_driver()?;
         let slot = devices.slot(ordinal)?;
         let mut state = slot.state.lock();
-        let state = match &*state {
-            Some(open) => Arc::clone(open),
+        match &*state {
+            Some(open) => Ok(Arc::clone(open)),
             None => {
                 let Inner { api, reclaim, .. } = &*self.inner;
                 let driver = Arc::clone(&devices.driver);
@@ -129,10 +133,9 @@ impl Runtime {
                 )?);
                 let opened: Arc<dyn Pending> = Arc::clone(&open) as _;
                 devices.driver.add_device(&opened);
-                Arc::clone(state.insert(open))
+                Ok(Arc::clone(state.insert(open)))
             }
-        };
-        Ok(Device::new(self.clone(), state))
+        }
     }
 
     /// All devices.
@@ -169,7 +172,7 @@ impl Runtime {
     /// Refuses what no machine has: a device beyond the runtime's, a negative NUMA node. Whether a node is there, CUDA knows.
     pub(crate) fn check_location(&self, location: Location) -> Result<()> {
         match location {
-            Location::Device(ordinal) => self.device(ordinal).map(drop),
+            Location::Device(ordinal) => self.device_state(ordinal).map(drop),
             Location::HostNuma(node) if node < 0 => Err(Error::InvalidArgument {
                 what: "the NUMA node",
                 value: node.to_string(),
@@ -185,7 +188,7 @@ impl Runtime {
             return self.check_location(location);
         };
         let what = || format!("{what} for managed memory at device {ordinal}");
-        self.device(ordinal)?.check_concurrent_access(what)
+        self.device_state(ordinal)?.check_concurrent_access(what)
     }
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {

@@ -143,8 +143,8 @@ pub(crate) fn check_places(device: &Device, location: Location, stream: &Stream)
     device
         .runtime()
         .check_migration_to(location, "a prefetch")?;
-    for device in [device, &stream.device()] {
-        let ordinal = device.ordinal();
+    for device in [device.state(), stream.inner().device()] {
+        let ordinal = device.ordinal;
         let what = || format!("a prefetch to {location} on a stream of device {ordinal}");
         device.check_concurrent_access(what)?;
     }

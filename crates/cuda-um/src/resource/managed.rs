@@ -54,7 +54,7 @@ impl Upstream for ManagedMemory {
     /// Unless [`Oversubscription::Allowed`], never more than is free, and never more in all than the device has.
     fn try_allocate(&self, bytes: usize) -> Result<RawBuffer> {
         let device = &self.device;
-        device.check_managed_memory()?;
+        device.state().check_managed_memory()?;
         let info = match self.oversubscription {
             Oversubscription::Allowed => None,
             Oversubscription::Refused => Some(device.memory_info()?),

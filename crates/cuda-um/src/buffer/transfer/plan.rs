@@ -2,12 +2,13 @@
 
 use crate::buffer::transfer::options::PAGE;
 use crate::buffer::transfer::request::{Direction, Staged};
+use smallvec::{SmallVec, smallvec};
 
 /// How a copy is cut.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Plan {
     /// Where each piece begins, and where the last one ends.
-    pub(crate) bounds: Vec<usize>,
+    pub(crate) bounds: SmallVec<[usize; 4]>,
     pub(crate) threads: usize,
 }
 
@@ -42,7 +43,7 @@ impl Plan {
             (bytes - bytes % copy.unit_bytes).max(copy.unit_bytes)
         };
         let fair = piece_bytes(copy.bytes);
-        let (mut sizes, mut left) = (Vec::new(), copy.bytes);
+        let (mut sizes, mut left) = (SmallVec::<[usize; 4]>::new(), copy.bytes);
         while left > 0 {
             let share = [4, 2]
                 .get(sizes.len() / threads)
@@ -54,7 +55,7 @@ impl Plan {
         if copy.direction == Direction::ToHost {
             sizes.reverse();
         }
-        let mut bounds = vec![0];
+        let mut bounds = smallvec![0];
         bounds.extend(sizes.iter().scan(0, |end, size| {
             *end += size;
             Some(*end)

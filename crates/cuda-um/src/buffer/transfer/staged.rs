@@ -12,6 +12,7 @@ use crate::context::stream::StreamInner;
 use crate::error::{Error, Result};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Mutex, after_unlock};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Copies through the ring, if the copy is large enough, the memory pageable and there is a ring that nobody uses now; else says `None`
@@ -103,7 +104,7 @@ struct Job<'a> {
     /// Something failed: no new pieces.
     stopped: AtomicBool,
     /// The pieces that were enqueued (to the device) or have arrived (at the host).
-    done: Vec<AtomicBool>,
+    done: SmallVec<[AtomicBool; 4]>,
     error: Mutex<Option<Error>>,
 }
 
@@ -191,7 +192,7 @@ impl Job<'_> {
             // The first thread has a chunk.
             return Ok(());
         };
-        let mut waiting = std::collections::VecDeque::with_capacity(chunks);
+        let mut waiting = SmallVec::<[Waiting; CHUNKS_PER_THREAD]>::new();
         loop {
             if waiting.len() < chunks
                 && let Some(piece) = self.take()
@@ -202,12 +203,13 @@ impl Job<'_> {
                 // SAFETY: the piece is within the source. The chunk is this thread's and was emptied; a copy from it to the device is
                 // before this one on the same stream.
                 unsafe { self.enqueue(chunk, chunk.address(), start, bytes) }?;
-                waiting.push_back(Waiting { piece, number });
+                waiting.push(Waiting { piece, number });
                 continue;
             }
-            let Some(Waiting { piece, number }) = waiting.pop_front() else {
+            if waiting.is_empty() {
                 return Ok(());
-            };
+            }
+            let Waiting { piece, number } = waiting.remove(0);
             let chunk = lane.chunk(number);
             chunk.wait()?;
             let (start, bytes) = self.range(piece);

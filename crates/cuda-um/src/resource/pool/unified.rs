@@ -74,7 +74,7 @@ impl UnifiedPool {
     /// [`Error::InvalidArgument`] for slabs that are not a multiple of 2 MiB, or 0; [`Error::NotSupported`] on a device without managed
     /// memory.
     pub fn new(device: &Device, options: PoolOptions) -> Result<Self> {
-        device.check_managed_memory()?;
+        device.state().check_managed_memory()?;
         let slabs = ManagedMemory::new(device).oversubscription(options.oversubscription);
         Ok(Self {
             memory: Slabs::new(Box::new(slabs), options)?,
