@@ -80,10 +80,7 @@ pub fn cost_model(bytes: &[u8]) {
 pub fn ptx(bytes: &[u8]) {
     static DEVICE: LazyLock<Device> = LazyLock::new(|| {
         // SAFETY: `twin` accesses no memory.
-        #[allow(
-            unsafe_code,
-            reason = "guarantees that the reference matches its kernel"
-        )]
+        #[allow(unsafe_code, reason = "the reference matches its kernel")]
         unsafe {
             register_kernel("add", twin);
         }

@@ -23,10 +23,7 @@ fn three_rounds(prefetch: bool) -> Trace {
         Ok(())
     }
     // SAFETY: the only kernel of this simulator is launched below, on buffers of LEN elements that it writes.
-    #[allow(
-        unsafe_code,
-        reason = "guarantees that the reference matches its kernel"
-    )]
+    #[allow(unsafe_code, reason = "the reference matches its kernel")]
     let builder = unsafe { Sim::builder().kernel("add", add) };
     let sim = builder.build().unwrap();
     let runtime = Runtime::from_table(sim.table()).unwrap();

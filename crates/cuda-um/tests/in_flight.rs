@@ -104,10 +104,7 @@ fn note(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
 /// Two kernels on two streams, with no buffer in common; returns the order in which they ran.
 fn two_kernels(order: u64, wait: bool) -> Vec<u32> {
     // SAFETY: `note` accesses no memory.
-    #[allow(
-        unsafe_code,
-        reason = "guarantees that the reference matches its kernel"
-    )]
+    #[allow(unsafe_code, reason = "the reference matches its kernel")]
     let (sim, device, first) = simulated_with(|builder| unsafe { builder.kernel("add", note) });
     let second = device.stream().unwrap();
     let add = Add::load(&device);
@@ -360,10 +357,7 @@ fn work_that_is_done_is_seen_though_later_work_of_the_stream_is_asked_for_all_th
         Ok(())
     }
     let (sim, device, stream) = simulated_with(|builder| {
-        #[allow(
-            unsafe_code,
-            reason = "guarantees that the reference matches its kernel"
-        )]
+        #[allow(unsafe_code, reason = "the reference matches its kernel")]
         // SAFETY: it accesses no memory.
         unsafe {
             builder.gpu(Gpu::H200).kernel("add", until_told)

@@ -54,10 +54,7 @@ impl World {
         let builder = Sim::builder().gpu(machine.gpu).cuda(machine.cuda);
         let builder = builder.devices(machine.devices);
         // SAFETY: `twin` does the same as `add.ptx` on the memory of its parameters.
-        #[allow(
-            unsafe_code,
-            reason = "guarantees that the reference matches its kernel"
-        )]
+        #[allow(unsafe_code, reason = "the reference matches its kernel")]
         let builder = unsafe { builder.kernel("add", twin) };
         let sim = builder.build().unwrap();
         let runtime = open(&sim);

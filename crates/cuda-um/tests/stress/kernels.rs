@@ -32,10 +32,7 @@ pub struct Kernels {
 impl Kernels {
     pub fn load(device: &Device) -> Self {
         // SAFETY: each reference does the same as its kernel in `stress.ptx` on the memory of its parameters.
-        #[allow(
-            unsafe_code,
-            reason = "guarantees that the references match their kernels"
-        )]
+        #[allow(unsafe_code, reason = "the references match their kernels")]
         unsafe {
             register_kernel("stress_affine", in_place);
             register_kernel("stress_affine_of", of_another);

@@ -109,10 +109,7 @@ pub struct Add(pub cuda_um::Kernel);
 impl Add {
     pub fn load(device: &Device) -> Self {
         // SAFETY: `twin` does the same as `add.ptx` on the memory of its parameters.
-        #[allow(
-            unsafe_code,
-            reason = "guarantees that the reference matches its kernel"
-        )]
+        #[allow(unsafe_code, reason = "the reference matches its kernel")]
         unsafe {
             register_kernel("add", twin);
         }
