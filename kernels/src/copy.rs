@@ -19,7 +19,7 @@ impl CopyKernels {
     /// # Errors
     /// The device refuses the module.
     pub fn load(device: &Device) -> Result<Self> {
-        crate::load(
+        crate::load::load(
             device,
             include_str!("../ptx/copy.ptx"),
             |module: &Module| {

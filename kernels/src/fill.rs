@@ -25,7 +25,7 @@ impl Fill {
     /// # Errors
     /// The device refuses the module.
     pub fn load(device: &Device) -> Result<Self> {
-        crate::load(
+        crate::load::load(
             device,
             include_str!("../ptx/fill.ptx"),
             |module: &Module| {

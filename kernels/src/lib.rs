@@ -37,10 +37,13 @@
 mod chain;
 mod copy;
 mod cosine_top_k;
+mod cpu;
 mod error;
 mod exact;
 mod fill;
 mod grid;
+mod load;
+mod metric;
 mod reduce;
 mod saxpy;
 mod scale;
@@ -52,21 +55,13 @@ pub use copy::CopyKernels;
 pub use cosine_top_k::{
     CosineTopK, Scalar, TargetScalar, TopKShape, cosine_top_k_cpu, row_inverse_norms_cpu,
 };
+pub use cpu::{reduce_sum_cpu, saxpy_cpu, scale_cpu};
 pub use error::{KernelError, Result};
 pub use exact::{
-    ExactTopK, Filter, FilterKernels, Format, Metric, Path, PreparedTargets, SearchBuffers,
-    SearchCounts,
+    ExactTopK, Filter, FilterKernels, Format, Path, PreparedTargets, SearchBuffers, SearchCounts,
 };
 pub use fill::{Fill, FillElement};
-pub use reduce::{Reduce, reduce_sum_cpu};
-pub use saxpy::{Saxpy, saxpy_cpu};
-pub use scale::{Scale, scale_cpu};
-
-use cuda_um::{Device, Module};
-
-/// Loads a module and gets its kernels. With the feature `sim` their CPU references are registered first.
-fn load<K>(device: &Device, ptx: &str, kernels: impl FnOnce(&Module) -> Result<K>) -> Result<K> {
-    #[cfg(feature = "sim")]
-    sim::register();
-    kernels(&Module::load(device, ptx)?)
-}
+pub use metric::Metric;
+pub use reduce::Reduce;
+pub use saxpy::Saxpy;
+pub use scale::Scale;

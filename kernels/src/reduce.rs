@@ -1,13 +1,9 @@
 //! The sum of an array: in shared memory, and with a naive kernel.
 
+use crate::cpu::{THREADS, blocks};
 use crate::error::{KernelError, Result, length};
 use crate::workspace::Workspace;
 use cuda_um::{Device, Kernel, LaunchConfig, Module, ReadArg, Stream, WriteArg};
-
-/// Threads of a block; cuda/reduce.cu uses the same number.
-pub(crate) const THREADS: usize = 256;
-/// Limit on the blocks of the first stage: one block of the second stage adds their sums.
-const BLOCKS: usize = 1024;
 
 /// The kernels `reduce_sum_f32` and `reduce_sum_naive_f32`, loaded on a device.
 #[derive(Debug)]
@@ -23,7 +19,7 @@ impl Reduce {
     /// # Errors
     /// The device refuses the module.
     pub fn load(device: &Device) -> Result<Self> {
-        crate::load(
+        crate::load::load(
             device,
             include_str!("../ptx/reduce.ptx"),
             |module: &Module| {
@@ -38,7 +34,7 @@ impl Reduce {
 
     /// Enqueues `output[0]` = the sum of `input`, for `input [n]` and `output [1]`. Each block adds in shared memory, then one
     /// block adds the sums of the blocks. The order of the additions depends only on the length, so every run gives the same
-    /// bits as [`reduce_sum_cpu`].
+    /// bits as [`reduce_sum_cpu`](crate::reduce_sum_cpu).
     ///
     /// # Ordering
     /// Stream-ordered: enqueued when this returns, after all earlier uses of the buffers on any stream.
@@ -108,45 +104,10 @@ impl Reduce {
     }
 }
 
-/// Blocks of the first stage: 4 elements for each thread.
-fn blocks(count: usize) -> usize {
-    count.div_ceil(THREADS * 4).clamp(1, BLOCKS)
-}
-
 fn shape(blocks: usize) -> LaunchConfig {
     LaunchConfig {
         grid: [blocks as u32, 1, 1],
         block: [THREADS as u32, 1, 1],
         shared_bytes: 0,
     }
-}
-
-/// The CPU reference of [`Reduce::sum`] for `input [n]`, bit-identical to the kernel.
-pub fn reduce_sum_cpu(input: &[f32]) -> f32 {
-    let blocks = blocks(input.len());
-    let sums: Vec<f32> = (0..blocks)
-        .map(|block| block_sum(input, block, blocks))
-        .collect();
-    block_sum(&sums, 0, 1)
-}
-
-/// The result of one block of `blocks`: the sums of its threads, then halves added to halves.
-pub(crate) fn block_sum(input: &[f32], block: usize, blocks: usize) -> f32 {
-    let mut sums = [0.0f32; THREADS];
-    for (thread, sum) in sums.iter_mut().enumerate() {
-        let first = block * THREADS + thread;
-        *sum = input
-            .iter()
-            .skip(first)
-            .step_by(blocks * THREADS)
-            .fold(0.0, |sum, value| sum + value);
-    }
-    let mut half = THREADS / 2;
-    while half > 0 {
-        for thread in 0..half {
-            sums[thread] += sums[thread + half];
-        }
-        half /= 2;
-    }
-    sums[0]
 }

@@ -17,7 +17,7 @@ impl Saxpy {
     /// # Errors
     /// The device refuses the module.
     pub fn load(device: &Device) -> Result<Self> {
-        crate::load(
+        crate::load::load(
             device,
             include_str!("../ptx/saxpy.ptx"),
             |module: &Module| {
@@ -58,16 +58,5 @@ impl Saxpy {
             )?
         };
         Ok(())
-    }
-}
-
-/// The CPU reference of [`Saxpy`] for `x [n]` and `y [n]`, bit-identical to the kernel.
-///
-/// # Panics
-/// If the slices differ in length.
-pub fn saxpy_cpu(a: f32, x: &[f32], y: &mut [f32]) {
-    assert_eq!(x.len(), y.len());
-    for (y, x) in y.iter_mut().zip(x) {
-        *y = a.mul_add(*x, *y);
     }
 }

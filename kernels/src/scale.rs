@@ -17,7 +17,7 @@ impl Scale {
     /// # Errors
     /// The device refuses the module.
     pub fn load(device: &Device) -> Result<Self> {
-        crate::load(
+        crate::load::load(
             device,
             include_str!("../ptx/scale.ptx"),
             |module: &Module| {
@@ -58,16 +58,5 @@ impl Scale {
             )?
         };
         Ok(())
-    }
-}
-
-/// The CPU reference of [`Scale`] for `input [n]` and `output [n]`, bit-identical to the kernel.
-///
-/// # Panics
-/// If the slices differ in length.
-pub fn scale_cpu(input: &[f32], output: &mut [f32], factor: f32) {
-    assert_eq!(input.len(), output.len());
-    for (output, input) in output.iter_mut().zip(input) {
-        *output = input * factor;
     }
 }

@@ -5,8 +5,7 @@
 )]
 
 use crate::cosine_top_k::sim as cosine_top_k;
-use crate::reduce::{THREADS, block_sum};
-use crate::{saxpy_cpu, scale_cpu};
+use crate::cpu::{THREADS, block_sum, saxpy_cpu, scale_cpu};
 use bytemuck::Pod;
 use cuda_um_sim::{LaunchContext, TwinError, register_kernel};
 use half::f16;

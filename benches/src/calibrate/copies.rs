@@ -1,6 +1,6 @@
 //! Kernels, and explicit copies.
 
-use super::{Bench, SMALL, fresh, slope, verify};
+use super::bench::{Bench, SMALL, fresh, slope, verify};
 use crate::raw::{Kind, Memory, Raw};
 use anyhow::Result;
 use cuda_um::UnifiedBuffer;

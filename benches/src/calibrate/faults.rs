@@ -1,7 +1,7 @@
 //! Page faults. The times come from the machine. A driver reports no fault counts without a profiler, so the simulator does the
 //! same work and counts the faults. The resulting values make the simulator's times match the measured ones.
 
-use super::{Bench, SMALL, fresh, verify};
+use super::bench::{Bench, SMALL, fresh, verify};
 use crate::raw::{Kind, Memory, Raw};
 use anyhow::Result;
 use cuda_um_sim::{Counters, Sim};

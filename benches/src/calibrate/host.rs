@@ -1,6 +1,6 @@
 //! Calls, allocations, and copies by one host thread.
 
-use super::{Bench, SMALL, fresh, verify};
+use super::bench::{Bench, SMALL, fresh, verify};
 use crate::raw::Kind;
 use anyhow::{Result, ensure};
 use std::hint::black_box;

@@ -1,6 +1,6 @@
 //! Prefetches, fresh managed memory, advice.
 
-use super::{Bench, SMALL, fresh, slope, verify};
+use super::bench::{Bench, SMALL, fresh, slope, verify};
 use crate::raw::Kind;
 use anyhow::Result;
 

@@ -4,7 +4,7 @@
     reason = "`assume_init` of a buffer with one used element"
 )]
 
-use super::{KIB, MIB, Measurement};
+use super::measurement::{KIB, MIB, Measurement};
 use crate::Bench;
 use crate::measure::{Case, Round};
 use crate::peer::{CUDA_CPP, CUDARC, CUPY, OXICUDA, RMM, TORCH};

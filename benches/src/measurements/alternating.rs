@@ -1,6 +1,6 @@
 //! The GPU and the CPU read a buffer in turn.
 
-use super::{FACTOR, MIB, Measurement};
+use super::measurement::{FACTOR, MIB, Measurement};
 use crate::Bench;
 use crate::measure::{Case, Round};
 use crate::raw::Kind;

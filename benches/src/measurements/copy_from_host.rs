@@ -1,6 +1,6 @@
 //! Copies a slice of the program's memory into an existing buffer.
 
-use super::{Measurement, SIZES};
+use super::measurement::{Measurement, SIZES};
 use crate::Bench;
 use crate::measure::{Case, repeats};
 use crate::peer::{CUDA_CPP, CUDARC, CUPY, OXICUDA, TORCH};
@@ -16,14 +16,14 @@ pub(super) const RETURNED: Measurement = Measurement {
            slice may be used again. The data may not have arrived then: cudaMemcpy does not wait for small ones. The pinned \
            contenders have their data in pinned memory, and the host waits for them, because the call returns at once.",
     run: |bench, cases| run(bench, cases, false),
-    notes: super::no_notes,
+    notes: super::measurement::no_notes,
 };
 
 pub(super) const ARRIVED: Measurement = Measurement {
     name: "copy_from_host_arrived",
     what: "The same, until the data have arrived: after each call the host waits for the device.",
     run: |bench, cases| run(bench, cases, true),
-    notes: super::no_notes,
+    notes: super::measurement::no_notes,
 };
 
 fn run(bench: &Bench, cases: &mut Vec<CaseReport>, wait: bool) -> Result<()> {

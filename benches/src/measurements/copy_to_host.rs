@@ -1,6 +1,6 @@
 //! Copies a buffer on the GPU into a slice of the program's memory.
 
-use super::{Measurement, SIZES};
+use super::measurement::{Measurement, SIZES};
 use crate::Bench;
 use crate::measure::{Case, repeats};
 use crate::peer::{CUDA_CPP, CUDARC, CUPY, OXICUDA, TORCH};
@@ -15,7 +15,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     what: "Copies a buffer that lives on the GPU into a slice of ordinary (pageable) memory with populated pages. The pinned \
            contender copies its data only to pinned memory.",
     run,
-    notes: super::no_notes,
+    notes: super::measurement::no_notes,
 };
 
 fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {

@@ -1,6 +1,6 @@
 //! A new buffer with the contents of a slice.
 
-use super::{Measurement, SIZES};
+use super::measurement::{Measurement, SIZES};
 use crate::Bench;
 use crate::measure::Case;
 use crate::peer::{CUDARC, CUPY, OXICUDA, TORCH};
@@ -15,7 +15,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     what: "Makes a new buffer on the GPU with the contents of a slice of ordinary memory: allocation and copy are timed, freeing is \
            not. PyTorch and CuPy take memory from their caches, cudarc from the device's pool.",
     run,
-    notes: super::no_notes,
+    notes: super::measurement::no_notes,
 };
 
 fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {

@@ -1,6 +1,6 @@
 //! The cost of buffer tracking for a launch.
 
-use super::{FACTOR, Measurement};
+use super::measurement::{FACTOR, Measurement};
 use crate::Bench;
 use crate::measure::Case;
 use crate::raw::{Kind, Raw};
@@ -14,7 +14,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     what: "Host time of one launch of a kernel that does almost nothing (256 elements), over 500 launches in a row on one stream, \
            which fit into the driver's queue; the wait at the end is not timed. The raw stream is non-blocking, like ours.",
     run,
-    notes: super::no_notes,
+    notes: super::measurement::no_notes,
 };
 
 /// Fewer than fit into the driver's queue; beyond that the host waits.

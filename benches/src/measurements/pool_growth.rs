@@ -4,7 +4,7 @@
     reason = "`assume_init` of a buffer with one used element"
 )]
 
-use super::Measurement;
+use super::measurement::Measurement;
 use crate::Bench;
 use crate::measure::{Case, Round};
 use crate::report::CaseReport;

@@ -1,6 +1,6 @@
 //! Prefetches, through the library and with raw CUDA.
 
-use super::{Measurement, SIZES};
+use super::measurement::{Measurement, SIZES};
 use crate::Bench;
 use crate::measure::Case;
 use crate::peer::CUDA_CPP;
@@ -14,14 +14,14 @@ pub(super) const MOVING: Measurement = Measurement {
     name: "prefetch_moving",
     what: "The host has just written the buffer; a prefetch to the GPU and the wait for it.",
     run: |bench, cases| run(bench, cases, must_move),
-    notes: super::no_notes,
+    notes: super::measurement::no_notes,
 };
 
 pub(super) const THERE: Measurement = Measurement {
     name: "prefetch_there",
     what: "64 prefetches to the GPU of data that are already there; the time of one, with its share of the wait at the end.",
     run: |bench, cases| run(bench, cases, already_there),
-    notes: super::no_notes,
+    notes: super::measurement::no_notes,
 };
 
 /// Number of prefetches in a sample with data in place.

@@ -1,6 +1,6 @@
 //! Many small tensors to the GPU at once.
 
-use super::Measurement;
+use super::measurement::Measurement;
 use crate::Bench;
 use crate::measure::{Case, Round};
 use crate::raw::{Kind, Memory, Raw};
@@ -18,7 +18,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
         cases.push(case(bench)?);
         Ok(())
     },
-    notes: super::no_notes,
+    notes: super::measurement::no_notes,
 };
 
 /// Tensors of a batch, and elements of each.

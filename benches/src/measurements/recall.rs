@@ -1,6 +1,6 @@
 //! Batch recall: the ten nearest of many vectors for each of a thousand queries.
 
-use super::Measurement;
+use super::measurement::Measurement;
 use crate::Bench;
 use crate::data;
 use crate::measure::{Case, Round};
@@ -22,7 +22,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
            verified with the CPU reference, and the lists found with a filter are compared bit for bit with those found without. \
            Prepared targets are converted before the timed part.",
     run,
-    notes: super::no_notes,
+    notes: super::measurement::no_notes,
 };
 
 const DIM: usize = 768;

@@ -1,6 +1,6 @@
 //! The host replaces a buffer that lives on the GPU, and a kernel reads it.
 
-use super::{FACTOR, Measurement, SIZES};
+use super::measurement::{FACTOR, Measurement, SIZES};
 use crate::Bench;
 use crate::measure::Case;
 use crate::raw::Kind;
@@ -15,7 +15,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     what: "A buffer lives on the GPU. The host replaces all of it with the contents of a slice, a kernel reads it (out = 2 × in, out in \
            device memory), and the host waits for the stream.",
     run,
-    notes: super::no_notes,
+    notes: super::measurement::no_notes,
 };
 
 fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {

@@ -1,6 +1,6 @@
 //! The host writes, one kernel processes the data, and the host reads.
 
-use super::{FACTOR, Measurement, POWERS};
+use super::measurement::{FACTOR, Measurement, POWERS};
 use crate::Bench;
 use crate::measure::{Case, repeats};
 use crate::peer::TORCH;

@@ -1,7 +1,8 @@
 //! Advice, memset and events.
 #![allow(unsafe_code, reason = "calls raw CUDA")]
 
-use super::{Kind, Memory, Raw, check};
+use super::memory::{Kind, Memory};
+use super::{Raw, check};
 use anyhow::{Result, bail, ensure};
 use cuda_um::sys;
 use std::ptr::null_mut;

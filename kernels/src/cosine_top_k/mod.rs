@@ -7,7 +7,7 @@ pub(crate) mod sim;
 pub use cpu::{Scalar, cosine_top_k_cpu, row_inverse_norms_cpu};
 
 use crate::error::{KernelError, Result, length};
-use crate::exact::Metric;
+use crate::metric::Metric;
 use crate::workspace::Workspace;
 use cuda_um::{
     Device, DeviceBuffer, Kernel, KernelArg, LaunchConfig, Module, ReadArg, Stream, WriteArg,
@@ -84,7 +84,7 @@ pub(crate) struct SomeKernels {
 impl SomeKernels {
     pub(crate) fn load(device: &Device) -> Result<Self> {
         let ptx = include_str!("../../ptx/cosine_top_k_some.ptx");
-        crate::load(device, ptx, |module: &Module| {
+        crate::load::load(device, ptx, |module: &Module| {
             Ok(Self {
                 partial: [
                     module.kernel("cosine_top_k_partial_some_f32")?,
@@ -117,7 +117,7 @@ impl CosineTopK {
     /// # Errors
     /// The device refuses the module.
     pub fn load(device: &Device) -> Result<Self> {
-        crate::load(
+        crate::load::load(
             device,
             include_str!("../../ptx/cosine_top_k.ptx"),
             |module: &Module| {

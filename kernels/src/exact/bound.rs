@@ -1,7 +1,7 @@
 //! The largest difference between the filter's scores and the exact scores: the arithmetic of docs/exact-search.md, for the
 //! host's part and as the CPU reference of the device's part.
 
-use super::Metric;
+use crate::metric::Metric;
 
 /// Longest row for which the filter is used: the bound grows with the length.
 pub(crate) const LONGEST_ROW: usize = 1 << 16;
@@ -49,7 +49,8 @@ impl Bound {
 /// The CPU reference of the device's part.
 #[cfg(any(feature = "sim", test))]
 mod reference {
-    use super::{Bound, Metric, RowBound, up};
+    use super::{Bound, RowBound, up};
+    use crate::metric::Metric;
 
     /// Rows with squared norms outside of these limits are special.
     const LEAST: f32 = f32::from_bits((127 - 80) << 23);

@@ -1,13 +1,15 @@
 //! Searches.
 
 use super::bound::{Bound, TILE_K};
+use super::filter::{Filter, MOST_SPECIAL};
 use super::modules::{Modules, rescore_bytes};
-use super::plan::{Filter, MOST_SPECIAL, Path, Plan};
+use super::plan::{Path, Plan};
 use super::prepared::{PreparedTargets, padded_queries};
 use super::tiles::{BLOCK, TILE, room};
-use super::{ExactTopK, Format, Metric, NAME, unsupported};
+use super::{ExactTopK, Format, NAME, unsupported};
 use crate::cosine_top_k::{Fallback, TargetScalar, TopKShape, half_precision, warps};
 use crate::error::{KernelError, Result, length};
+use crate::metric::Metric;
 use cuda_um::{Arguments, LaunchConfig, Stream, View, ViewMut};
 
 /// Groups of targets in a block; the sample keeps the best of each group.

@@ -3,17 +3,20 @@
 //! `docs/exact-search.md` describes the method and proves that no result is lost.
 
 pub(crate) mod bound;
+mod filter;
 mod launch;
 mod modules;
 mod plan;
+mod prepare;
 mod prepared;
 #[cfg(feature = "sim")]
 pub(crate) mod sim;
 mod tiles;
 
+pub use filter::Filter;
 pub use launch::SearchBuffers;
 pub use modules::FilterKernels;
-pub use plan::{Filter, Path};
+pub use plan::Path;
 pub use prepared::PreparedTargets;
 pub use tiles::Format;
 
@@ -25,15 +28,6 @@ use cuda_um::{Device, DeviceBuffer};
 use modules::{Modules, Support};
 use parking_lot::Mutex;
 use std::sync::Arc;
-
-/// The similarity measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Metric {
-    /// The rows' cosine.
-    Cosine,
-    /// The sum of the elements' products.
-    InnerProduct,
-}
 
 /// Exact top-k of each query, loaded on a device.
 ///

@@ -123,7 +123,7 @@ impl Modules {
         };
         let formats = [Format::Bf16, Format::F16].map(Format::name);
         let types = ["f32", "f16"];
-        let [sample, filter] = crate::load(device, ptx, |module: &Module| {
+        let [sample, filter] = crate::load::load(device, ptx, |module: &Module| {
             Ok([
                 both(module, "exact_sample", formats)?,
                 both(module, "exact_filter", formats)?,
@@ -134,10 +134,11 @@ impl Modules {
         }
         let some = SomeKernels::load(device)?;
         let ptx = include_str!("../../ptx/exact_top_k.ptx");
-        crate::load(device, ptx, |module: &Module| {
+        crate::load::load(device, ptx, |module: &Module| {
             let rescore = both(module, "exact_rescore", types)?;
             for kernel in &rescore {
-                kernel.allow_shared_bytes(rescore_bytes(super::plan::MOST_SURVIVORS).min(optin))?;
+                kernel
+                    .allow_shared_bytes(rescore_bytes(super::filter::MOST_SURVIVORS).min(optin))?;
             }
             Ok(Self {
                 support,

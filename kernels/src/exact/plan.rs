@@ -1,34 +1,18 @@
 //! Decides if the filter is used, and chooses its parameters.
 
+use super::ExactTopK;
 use super::bound::LONGEST_ROW;
+use super::filter::{Filter, MOST_SURVIVORS};
 use super::modules::FilterKernels;
 use super::tiles::{BLOCK, Format};
-use super::{ExactTopK, Metric};
 use crate::cosine_top_k::TopKShape;
+use crate::metric::Metric;
 
-/// Limit on special rows, which are scored for every query; with more of them, nothing is filtered.
-pub(super) const MOST_SPECIAL: usize = 256;
-/// Limit on survivors that one block can score.
-pub(super) const MOST_SURVIVORS: usize = 4096;
 /// For fewer targets, or less work, the ten launches of the filter take too long.
 const FEWEST_TARGETS: usize = 16 << 10;
 const LEAST_PRODUCTS: u64 = 1 << 30;
 /// One of every `PERIOD` blocks of targets is filtered first, for a better threshold.
 const PERIOD: usize = 8;
-
-/// The filter that a caller requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Filter {
-    /// Chosen by the expected time: half precision for cosines, bf16 for inner products.
-    #[default]
-    Auto,
-    /// No filter: every pair is scored in single precision.
-    Off,
-    /// Rows rounded to bf16.
-    Bf16,
-    /// Rows rounded to half precision. Inner products need rows within its range.
-    F16,
-}
 
 /// The method of a launch, and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]

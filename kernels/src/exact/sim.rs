@@ -1,10 +1,10 @@
 //! The exact search's kernels for the simulator: CPU references with the same bounds, and bit-identical lists.
 
-use super::Metric;
 use super::bound::{Bound, RowBound, TILE_K, is_special, minus_down, plus_up};
 use super::tiles::{BLOCK, Format, TILE, place, room};
 use crate::chain;
 use crate::cosine_top_k::cpu::{NONE, Scalar, insert, row_inverse_norms_cpu, square_sum};
+use crate::metric::Metric;
 use cuda_um_sim::{LaunchContext, TwinError, register_kernel};
 use half::f16;
 use rayon::prelude::*;

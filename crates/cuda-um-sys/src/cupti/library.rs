@@ -14,7 +14,29 @@ const CUPTI: &str = "CUDA_UM_CUPTI";
 /// The folders of a toolkit that may contain it.
 const FOLDERS: [&str; 3] = ["extras/CUPTI/lib64", "lib64", "lib"];
 
-pub(super) fn open(major: u32) -> Result<Cupti, CuptiError> {
+impl Cupti {
+    /// Opens the libcupti for a runtime of this major version. If `CUDA_UM_CUPTI` (a trusted path) is set, only this path is
+    /// tried. Otherwise it is searched by the name for the system's loader, and in `CUDA_HOME`, `CUDA_PATH` and
+    /// `/usr/local/cuda*`.
+    pub(crate) fn open(major: u32) -> Result<Self, CuptiError> {
+        let cupti = open(major)?;
+        Ok(Self {
+            library: true,
+            ..cupti
+        })
+    }
+}
+
+/// Opens the libcupti for a runtime of this major version, in the same way as [`Table::cupti`](crate::Table::cupti) for a
+/// loaded runtime.
+///
+/// # Errors
+/// As for [`Table::cupti`](crate::Table::cupti).
+pub fn open_cupti(major: u32) -> Result<Cupti, CuptiError> {
+    Cupti::open(major)
+}
+
+fn open(major: u32) -> Result<Cupti, CuptiError> {
     let toolkits: Vec<PathBuf> = ["CUDA_HOME", "CUDA_PATH"]
         .into_iter()
         .filter_map(std::env::var_os)

@@ -8,6 +8,7 @@ mod library;
 mod types;
 
 pub use error::CuptiError;
+pub use library::open_cupti;
 pub use types::*;
 
 use crate::symbols::{Resolve, function};
@@ -137,17 +138,6 @@ impl Cupti {
         })
     }
 
-    /// Opens the libcupti for a runtime of this major version. If `CUDA_UM_CUPTI` (a trusted path) is set, only this path is
-    /// tried. Otherwise it is searched by the name for the system's loader, and in `CUDA_HOME`, `CUDA_PATH` and
-    /// `/usr/local/cuda*`.
-    pub(crate) fn open(major: u32) -> Result<Self, CuptiError> {
-        let cupti = library::open(major)?;
-        Ok(Self {
-            library: true,
-            ..cupti
-        })
-    }
-
     /// True for a real libcupti; false if the functions come from the same symbols as the table.
     pub fn is_library(&self) -> bool {
         self.library
@@ -158,15 +148,6 @@ impl Cupti {
     pub fn version(&self) -> u32 {
         self.version
     }
-}
-
-/// Opens the libcupti for a runtime of this major version, in the same way as [`Table::cupti`](crate::Table::cupti) for a
-/// loaded runtime.
-///
-/// # Errors
-/// As for [`Table::cupti`](crate::Table::cupti).
-pub fn open_cupti(major: u32) -> Result<Cupti, CuptiError> {
-    Cupti::open(major)
 }
 
 impl std::ops::Deref for Cupti {

@@ -1,0 +1,20 @@
+//! The filter that a caller requests, and its limits.
+
+/// Limit on special rows, which are scored for every query; with more of them, nothing is filtered.
+pub(super) const MOST_SPECIAL: usize = 256;
+/// Limit on survivors that one block can score.
+pub(super) const MOST_SURVIVORS: usize = 4096;
+
+/// The filter that a caller requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Filter {
+    /// Chosen by the expected time: half precision for cosines, bf16 for inner products.
+    #[default]
+    Auto,
+    /// No filter: every pair is scored in single precision.
+    Off,
+    /// Rows rounded to bf16.
+    Bf16,
+    /// Rows rounded to half precision. Inner products need rows within its range.
+    F16,
+}

@@ -1,0 +1,10 @@
+//! Similarity measures.
+
+/// The similarity measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Metric {
+    /// The rows' cosine.
+    Cosine,
+    /// The sum of the elements' products.
+    InnerProduct,
+}
