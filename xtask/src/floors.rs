@@ -11,9 +11,6 @@
 //!   not an import, independent of the location of the method.
 //! - In a crate with rooms (`floors.toml` beside its `Cargo.toml`) an import of another room must go to a lower floor.
 //! - In every crate the imports must have no cycle; the files of one concept (`one_concept`) count as one file.
-//!
-//! `floors.toml` lists the imports that still break a rule. The list can only shrink: the check fails on an import that is not
-//! on it, and on a listed import that is no longer in the sources or no longer breaks a rule.
 
 mod check;
 mod graph;
@@ -38,10 +35,6 @@ pub struct Args {
     /// Check only this package.
     #[arg(long, value_name = "NAME")]
     package: Option<String>,
-    /// Print the lists for `floors.toml` from the present sources, and check nothing. This is for renamed files; it must not be
-    /// used to add an import.
-    #[arg(long)]
-    list: bool,
     /// Print every import: the importing file, the imported file, and the names.
     #[arg(long)]
     imports: bool,
@@ -51,7 +44,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let mut failures = Vec::new();
     let packages = packages(args.package.as_deref())?;
-    if !args.list && !args.imports {
+    if !args.imports {
         println!("{}", report::HEAD);
     }
     for package in &packages {
@@ -59,8 +52,6 @@ pub fn run(args: &Args) -> Result<()> {
         let imports = imports(package)?;
         if args.imports {
             report::print_imports(&package.name, &imports);
-        } else if args.list {
-            report::print_lists(&package.name, &imports, &table)?;
         } else {
             let outcome = check::check(&imports, &table);
             report::print_summary(&package.name, &imports, &outcome);

@@ -1,7 +1,7 @@
-//! Checks the imports of a package against the rules, and the table against the imports.
+//! Checks the imports of a package against the rules.
 
 use super::graph::{Edges, Graph, Imports, Names};
-use super::table::{Known, Table, key};
+use super::table::Table;
 use std::collections::BTreeSet;
 
 /// The result: numbers, and one line for each failure.
@@ -20,15 +20,13 @@ pub fn check(imports: &Imports, table: &Table) -> Outcome {
     rooms(imports, table, &mut failures);
     let upward = upward(imports, table);
     for (edge, names) in &upward {
-        let new = new_names(&table.upward, edge, names);
-        if !new.is_empty() {
-            let (from, to) = (place(table, &edge.0), place(table, &edge.1));
-            failures.push(format!(
-                "{from} imports {new} of {to}: imports point down only"
-            ));
-        }
+        let (from, to) = (place(table, &edge.0), place(table, &edge.1));
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        failures.push(format!(
+            "{from} imports {} of {to}: imports point down only",
+            names.join(", ")
+        ));
     }
-    gone(&table.upward, &upward, "upward", &mut failures);
     cycles(imports, table, &upward, &mut failures);
 
     let concepts = table.concepts();
@@ -56,7 +54,7 @@ fn rooms(imports: &Imports, table: &Table, failures: &mut Vec<String>) {
 }
 
 /// The imports between rooms that do not point down.
-pub fn upward(imports: &Imports, table: &Table) -> Edges {
+fn upward(imports: &Imports, table: &Table) -> Edges {
     let points_up = |(from, to): &(String, String)| {
         let (Some(from), Some(to)) = (table.room(from), table.room(to)) else {
             return false;
@@ -76,59 +74,12 @@ fn place(table: &Table, file: &str) -> String {
     }
 }
 
-/// The names that are not in the list.
-fn new_names(known: &Known, edge: &(String, String), names: &Names) -> String {
-    let known = known.get(&key(edge));
-    let new = names
-        .iter()
-        .filter(|name| known.is_none_or(|known| !known.contains(*name)));
-    new.map(String::as_str).collect::<Vec<_>>().join(", ")
-}
-
-/// Lines of the list with an import that is no longer in the sources.
-fn gone(known: &Known, edges: &Edges, list: &str, failures: &mut Vec<String>) {
-    for (line, names) in known {
-        let found = edges.iter().find(|(edge, _)| key(edge) == *line);
-        let gone: Vec<&str> = names
-            .iter()
-            .filter(|name| found.is_none_or(|(_, found)| !found.contains(*name)))
-            .map(String::as_str)
-            .collect();
-        if !gone.is_empty() {
-            let gone = gone.join(", ");
-            failures.push(format!(
-                "[{list}] of floors.toml lists {gone} of \"{line}\", which is gone: remove it"
-            ));
-        }
-    }
-}
-
-/// Checks that every cycle contains an upward import or a listed import, and that every listed import closes a cycle.
+/// Checks that there is no cycle without an import that points up.
 fn cycles(imports: &Imports, table: &Table, upward: &Edges, failures: &mut Vec<String>) {
+    let others = imports.edges.keys();
+    let others = others.filter(|edge| !upward.contains_key(*edge));
     let concepts = table.concepts();
-    let (listed, other): (Vec<_>, Vec<_>) = imports
-        .edges
-        .iter()
-        .filter(|(edge, _)| !upward.contains_key(*edge))
-        .partition(|(edge, _)| table.cyclic.contains_key(&key(edge)));
-    let mut graph = Graph::new(other.iter().map(|(edge, _)| *edge), &concepts);
-
-    let mut in_cycles = Edges::new();
-    for (edge, names) in listed {
-        if graph.path(&edge.1, &edge.0).is_some() {
-            in_cycles.insert(edge.clone(), names.clone());
-            let new = new_names(&table.cyclic, edge, names);
-            if !new.is_empty() {
-                failures.push(format!(
-                    "{} imports {new} of {}, which closes a cycle",
-                    edge.0, edge.1
-                ));
-            }
-        } else {
-            graph.insert(edge);
-        }
-    }
-    gone(&table.cyclic, &in_cycles, "cyclic", failures);
+    let graph = Graph::new(others, &concepts);
 
     // One cycle for each group of connected files is sufficient.
     let mut told = BTreeSet::new();

@@ -62,7 +62,7 @@ impl<'a> Graph<'a> {
         self.concept.get(file).unwrap_or(file)
     }
 
-    pub fn insert(&mut self, (from, to): &(String, String)) {
+    fn insert(&mut self, (from, to): &(String, String)) {
         let (from, to) = (self.node(from).clone(), self.node(to).clone());
         if from != to {
             self.out.entry(from).or_default().insert(to);
@@ -97,12 +97,6 @@ impl<'a> Graph<'a> {
             }
         }
         None
-    }
-
-    /// The shortest cycle.
-    pub fn cycle(&self) -> Option<Vec<String>> {
-        let cycles = self.out.keys().filter_map(|node| self.path(node, node));
-        cycles.min_by_key(Vec::len)
     }
 
     /// The files that are on a cycle, with their names in the graph.

@@ -1,26 +1,19 @@
-//! `floors.toml` beside a package's `Cargo.toml`: its rooms and their floors, and the known imports that break a rule.
+//! `floors.toml` beside a package's `Cargo.toml`: the rooms and their floors.
 
-use super::graph::Names;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Without this file a package has no rooms and no known imports.
+/// Without this file a package has no rooms.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub struct Table {
     /// Files that count as one.
     one_concept: Vec<Vec<String>>,
     room: Vec<Room>,
-    /// Imports from a room that is not on a lower floor: `"from.rs -> to.rs" = ["Name"]`.
-    pub upward: Known,
-    /// Imports that close a cycle. Without them there is no cycle.
-    pub cyclic: Known,
 }
-
-pub type Known = BTreeMap<String, Names>;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -87,9 +80,4 @@ impl Table {
         }
         names
     }
-}
-
-/// The name of an import in the table.
-pub fn key((from, to): &(String, String)) -> String {
-    format!("{from} -> {to}")
 }
