@@ -1,4 +1,4 @@
-//! Prefetch, advice and range attributes, in the form that the version takes.
+//! Prefetch, advice and range attributes, in the form that the runtime's version supports.
 
 use crate::driver::api::Api;
 use crate::driver::check::Subject;
@@ -8,7 +8,7 @@ use cuda_um_sys as sys;
 use std::ops::Range;
 
 impl Api {
-    /// Whether locations beyond "the host" and "a device" can be told.
+    /// The error for a location that this version does not support.
     fn missing_location(&self, location: Location) -> Error {
         Error::NotSupported {
             what: format!("memory at {location}"),
@@ -27,7 +27,7 @@ impl Api {
 
     /// # Safety
     ///
-    /// The range lies in one live managed allocation, and the stream lives.
+    /// The range lies in one live managed allocation, and the stream is live.
     pub(crate) unsafe fn prefetch(
         &self,
         ordinal: u32,
@@ -61,7 +61,7 @@ impl Api {
     ///
     /// # Safety
     ///
-    /// Each range lies in one live managed allocation, and the stream lives.
+    /// Each range lies in one live managed allocation, and the stream is live.
     pub(crate) unsafe fn prefetch_batch(
         &self,
         ordinal: u32,
@@ -86,12 +86,12 @@ impl Api {
             ))
             .bytes(bytes)
         };
-        // One location, from the first range on.
+        // One location, which applies from the first range on.
         let (mut place, mut first) = (location.to_sys(), 0);
         let (starts, count) = (starts.as_mut_ptr(), ranges.len());
         let sizes_at = sizes.as_ptr().cast_mut();
         self.on(ordinal, "cudaMemPrefetchBatchAsync", subject, |_| {
-            // SAFETY: the arrays have the lengths given, and CUDA only reads them; the rest is the caller's promise.
+            // SAFETY: the arrays have the lengths given, and CUDA only reads them; the rest is guaranteed by the caller.
             unsafe {
                 prefetch(
                     starts, sizes_at, count, &mut place, &mut first, 1, 0, stream,
@@ -141,11 +141,11 @@ impl Api {
         })
     }
 
-    /// Reads one range attribute into `values`, whose size the attribute must have.
+    /// Reads one range attribute into `values`.
     ///
     /// # Safety
     ///
-    /// The range lies in one live managed allocation; `values` has the size that the attribute takes.
+    /// The range lies in one live managed allocation; `values` has the size that the attribute requires.
     pub(crate) unsafe fn range_attribute(
         &self,
         ordinal: u32,
@@ -173,7 +173,7 @@ impl Api {
         self.table.cudaMemGetLocationInfo.is_some()
     }
 
-    /// Where most pages of a range are, of those that the driver looks at; `None` for nowhere.
+    /// The location of most pages that the driver samples in a range; `None` if they have no location.
     ///
     /// # Safety
     ///

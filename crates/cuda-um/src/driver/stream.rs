@@ -8,7 +8,7 @@ use cuda_um_sys as sys;
 use std::time::Duration;
 
 impl Api {
-    /// A stream that does not wait for the legacy default stream.
+    /// Creates a stream that does not synchronize with the legacy default stream.
     pub(crate) fn stream_create(&self, ordinal: u32) -> Result<sys::cudaStream_t> {
         let mut stream = std::ptr::null_mut();
         self.on(
@@ -31,7 +31,7 @@ impl Api {
 
     /// # Safety
     ///
-    /// A live stream, destroyed once. Work on it goes on to its end.
+    /// The stream is live and destroyed once. Enqueued work still completes.
     pub(crate) unsafe fn stream_destroy(
         &self,
         ordinal: u32,
@@ -50,7 +50,7 @@ impl Api {
 
     /// # Safety
     ///
-    /// A live stream.
+    /// The stream is live.
     pub(crate) unsafe fn stream_synchronize(
         &self,
         ordinal: u32,
@@ -68,11 +68,11 @@ impl Api {
         )
     }
 
-    /// Whether the stream has nothing left to do.
+    /// Returns true if all enqueued work is done.
     ///
     /// # Safety
     ///
-    /// A live stream.
+    /// The stream is live.
     pub(crate) unsafe fn stream_query(
         &self,
         ordinal: u32,
@@ -93,7 +93,7 @@ impl Api {
 
     /// # Safety
     ///
-    /// A live stream and a live event that has been recorded.
+    /// The stream and the event are live, and the event has been recorded.
     pub(crate) unsafe fn stream_wait_event(
         &self,
         ordinal: u32,
@@ -111,7 +111,7 @@ impl Api {
         )
     }
 
-    /// An event; without timing, waiting for it yields the processor.
+    /// Creates an event. A wait for an event without timing yields the processor.
     pub(crate) fn event_create(&self, ordinal: u32, timed: bool) -> Result<sys::cudaEvent_t> {
         let flags = sys::cudaEventBlockingSync
             | if timed {
@@ -134,7 +134,7 @@ impl Api {
 
     /// # Safety
     ///
-    /// A live event, destroyed once.
+    /// The event is live and destroyed once.
     pub(crate) unsafe fn event_destroy(&self, ordinal: u32, event: sys::cudaEvent_t) -> Result<()> {
         self.on_release(
             ordinal,
@@ -149,7 +149,7 @@ impl Api {
 
     /// # Safety
     ///
-    /// A live event and a live stream of the same device.
+    /// The event and the stream are live and belong to one device.
     pub(crate) unsafe fn event_record(
         &self,
         ordinal: u32,
@@ -167,11 +167,11 @@ impl Api {
         )
     }
 
-    /// Whether all work before the event's record is done.
+    /// Returns true if all work before the event's last record is done.
     ///
     /// # Safety
     ///
-    /// A live event.
+    /// The event is live.
     pub(crate) unsafe fn event_query(&self, ordinal: u32, event: sys::cudaEvent_t) -> Result<bool> {
         let mut ready = true;
         self.on(
@@ -188,7 +188,7 @@ impl Api {
 
     /// # Safety
     ///
-    /// A live event.
+    /// The event is live.
     pub(crate) unsafe fn event_synchronize(
         &self,
         ordinal: u32,
@@ -208,7 +208,7 @@ impl Api {
 
     /// # Safety
     ///
-    /// Two live events with timing, of one device.
+    /// Both events are live, have timing, and belong to one device.
     pub(crate) unsafe fn event_elapsed(
         &self,
         ordinal: u32,
@@ -228,7 +228,7 @@ impl Api {
         Ok(Duration::try_from_secs_f64(f64::from(milliseconds) / 1e3).unwrap_or_default())
     }
 
-    /// "Not ready" is an answer, not a failure.
+    /// Converts "not ready" to a success, because it is not a failure.
     fn not_ready(&self, code: sys::cudaError_t, ready: &mut bool) -> sys::cudaError_t {
         if code == sys::cudaError::cudaErrorNotReady {
             self.clear_last_error();
