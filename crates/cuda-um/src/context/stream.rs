@@ -395,7 +395,7 @@ impl StreamInner {
 /// The stream is live and is never used again.
 #[allow(unsafe_code, reason = "passes the handle to CUDA")]
 unsafe fn destroy(api: &Api, device: u32, raw: cudaStream_t) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     if let Err(error) = unsafe { api.stream_destroy(device, raw) } {
         after_unlock(move || {
             crate::telemetry::warn!(device, %error, "a stream could not be destroyed");
@@ -441,8 +441,7 @@ impl Drop for StreamInner {
         let is_left = matches!(remains, Remains::Stream(_));
         let _ = self.remains.set(remains);
         if !is_left {
-            // SAFETY: no other code has the stream. Work on it continues, and the buffers that it uses are freed only when it is
-            // done.
+            // SAFETY: no other code has the stream. Enqueued work completes, and buffers that track its work would keep the stream live.
             unsafe { destroy(self.api(), self.ordinal(), self.raw()) };
         }
         // A stream may be dropped under a lock. If this is the last handle of the device, its drop waits for copies, so it is

@@ -214,7 +214,7 @@ pub(crate) unsafe fn text(pointer: *const c_char) -> String {
     if pointer.is_null() {
         return "unknown".to_owned();
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { CStr::from_ptr(pointer) }
         .to_string_lossy()
         .into_owned()

@@ -40,7 +40,7 @@ impl Api {
         let start = range.start.cast();
         if let Some(prefetch) = self.table.cudaMemPrefetchAsync_v13 {
             return self.on(ordinal, "cudaMemPrefetchAsync", subject, |_| {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { prefetch(start, bytes, location.to_sys(), 0, stream) }
             });
         }
@@ -52,7 +52,7 @@ impl Api {
             .to_ordinal()
             .ok_or_else(|| self.missing_location(location))?;
         self.on(ordinal, "cudaMemPrefetchAsync", subject, |_| {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { prefetch(start, bytes, destination, stream) }
         })
     }
@@ -124,7 +124,7 @@ impl Api {
         let start = range.start.cast();
         if let Some(advise) = self.table.cudaMemAdvise_v13 {
             return self.on(ordinal, "cudaMemAdvise", subject, |_| {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { advise(start, bytes, advice, location.to_sys()) }
             });
         }
@@ -136,7 +136,7 @@ impl Api {
             .to_ordinal()
             .ok_or_else(|| self.missing_location(location))?;
         self.on(ordinal, "cudaMemAdvise", subject, |_| {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { advise(start, bytes, advice, place) }
         })
     }
@@ -156,7 +156,7 @@ impl Api {
         let bytes = range.end as usize - range.start as usize;
         let subject = || Subject::new(format_args!("attribute {} of {bytes} bytes", attribute.0));
         self.on(ordinal, "cudaMemRangeGetAttribute", subject, |table| {
-            // SAFETY: `values` is valid for the size given; the rest is the caller's promise.
+            // SAFETY: `values` is valid for the size given; the rest is guaranteed by the caller.
             unsafe {
                 (table.cudaMemRangeGetAttribute)(
                     values.as_mut_ptr().cast(),
@@ -190,7 +190,7 @@ impl Api {
         let mut location = Location::Host.to_sys();
         let subject = || Subject::new(format_args!("the location of {bytes} bytes"));
         self.on(ordinal, call, subject, |_| {
-            // SAFETY: one summary of the whole range, so one location is written; the rest is the caller's promise.
+            // SAFETY: one summary of the whole range, so one location is written; the rest is guaranteed by the caller.
             unsafe { ask(range.start.cast(), bytes, bytes, 0, &mut location) }
         })?;
         Ok(Location::from_sys(location.type_.0, location.id))

@@ -103,7 +103,7 @@ impl Api {
             .host_memory()
         };
         let registered = self.on(ordinal, "cudaHostRegister", subject, |table| {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { (table.cudaHostRegister)(pointer.as_ptr().cast(), bytes, flags) }
         });
         if let Err(error) = &registered
@@ -159,7 +159,7 @@ impl Api {
             "cudaFree",
             || Subject::device(ordinal),
             |table| {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { (table.cudaFree)(pointer.as_ptr().cast()) }
             },
         )
@@ -174,7 +174,7 @@ impl Api {
             "cudaFreeHost",
             || Subject::new("pinned host memory"),
             |table| {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { (table.cudaFreeHost)(pointer.as_ptr().cast()) }
             },
         )
@@ -190,7 +190,7 @@ impl Api {
                 "cudaHostUnregister",
                 || Subject::new("registered host memory"),
                 |table| {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { (table.cudaHostUnregister)(pointer.as_ptr().cast()) }
                 },
             )
@@ -218,7 +218,7 @@ impl Api {
     ) -> Result<()> {
         let subject = || Subject::new(format_args!("{bytes} bytes, device {from} to device {to}"));
         self.on(ordinal, "cudaMemcpyPeerAsync", subject, |table| {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 (table.cudaMemcpyPeerAsync)(
                     destination.cast(),
@@ -254,7 +254,7 @@ impl Api {
         let subject =
             || Subject::new(format_args!("copy of {bytes} bytes on device {ordinal}")).bytes(bytes);
         self.on(ordinal, "cudaMemcpyAsync", subject, |table| {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 (table.cudaMemcpyAsync)(destination.cast(), source.cast(), bytes, kind, stream)
             }
@@ -274,7 +274,7 @@ impl Api {
     ) -> Result<()> {
         let subject = || Subject::new(format_args!("memset of {bytes} bytes on device {ordinal}"));
         self.on(ordinal, "cudaMemsetAsync", subject, |table| {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { (table.cudaMemsetAsync)(pointer.cast(), i32::from(value), bytes, stream) }
         })
     }
@@ -301,7 +301,7 @@ impl Api {
                     "memset of {count} 2-byte values on device {ordinal}"
                 ))
             },
-            // SAFETY: the caller's promise; the runtime's and the driver's streams are the same handles.
+            // SAFETY: guaranteed by the caller; the runtime's and the driver's streams are the same handles.
             || unsafe { memset(pointer as usize as _, value, count, stream.cast()) },
         )
     }
@@ -328,7 +328,7 @@ impl Api {
                     "memset of {count} 4-byte values on device {ordinal}"
                 ))
             },
-            // SAFETY: the caller's promise; the runtime's and the driver's streams are the same handles.
+            // SAFETY: guaranteed by the caller; the runtime's and the driver's streams are the same handles.
             || unsafe { memset(pointer as usize as _, value, count, stream.cast()) },
         )
     }

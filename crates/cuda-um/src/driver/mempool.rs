@@ -34,7 +34,7 @@ impl Api {
     ) -> Result<()> {
         let subject = || Subject::new(format_args!("a memory pool of device {ordinal}"));
         self.on_release(ordinal, "cudaMemPoolDestroy", subject, |table| {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { (table.cudaMemPoolDestroy)(pool) }
         })
     }
@@ -52,7 +52,7 @@ impl Api {
     ) -> Result<()> {
         let subject = || Subject::new(format_args!("a memory pool of device {ordinal}"));
         self.on(ordinal, "cudaMemPoolTrimTo", subject, |table| {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { (table.cudaMemPoolTrimTo)(pool, keep) }
         })
     }
@@ -69,7 +69,7 @@ impl Api {
     ) -> Result<()> {
         let subject = || Subject::new(format_args!("a memory pool of device {ordinal}"));
         self.on(ordinal, "cudaMemPoolSetAttribute", subject, |table| {
-            // SAFETY: the caller's promise; the value is valid for one read.
+            // SAFETY: guaranteed by the caller; the value is valid for one read.
             unsafe { (table.cudaMemPoolSetAttribute)(pool, attribute, (&raw mut value).cast()) }
         })
     }
@@ -86,7 +86,7 @@ impl Api {
         let mut value = 0u64;
         let subject = || Subject::new(format_args!("a memory pool of device {ordinal}"));
         self.on(ordinal, "cudaMemPoolGetAttribute", subject, |table| {
-            // SAFETY: the caller's promise; the value is valid for one write.
+            // SAFETY: guaranteed by the caller; the value is valid for one write.
             unsafe { (table.cudaMemPoolGetAttribute)(pool, attribute, (&raw mut value).cast()) }
         })?;
         Ok(value)
@@ -108,7 +108,7 @@ impl Api {
         let subject =
             || Subject::new(format_args!("pooled memory of device {ordinal}")).bytes(bytes);
         self.on(ordinal, "cudaMallocFromPoolAsync", subject, |table| {
-            // SAFETY: the pointer is valid for one write; the rest is the caller's promise.
+            // SAFETY: the pointer is valid for one write; the rest is guaranteed by the caller.
             unsafe { (table.cudaMallocFromPoolAsync)(&mut pointer, bytes, pool, stream) }
         })?;
         self.allocated("cudaMallocFromPoolAsync", pointer, bytes)
@@ -128,7 +128,7 @@ impl Api {
     ) -> Result<()> {
         let subject = || Subject::new(format_args!("pooled memory of device {ordinal}"));
         self.on_release(ordinal, "cudaFreeAsync", subject, |table| {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { (table.cudaFreeAsync)(pointer.as_ptr().cast(), stream) }
         })
     }

@@ -67,7 +67,7 @@ impl Api {
             ordinal,
             "cuModuleLoadData",
             || Subject::new(format_args!("module on device {ordinal}")),
-            // SAFETY: the first pointer is valid for one write; the image is the caller's promise.
+            // SAFETY: the first pointer is valid for one write; the image is guaranteed by the caller.
             || unsafe { load(&mut module, image) },
         )?;
         Ok(module)
@@ -84,7 +84,7 @@ impl Api {
             ordinal,
             "cuModuleUnload",
             || Subject::device(ordinal),
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             || unsafe { unload(module) },
         )
     }
@@ -104,7 +104,7 @@ impl Api {
             ordinal,
             "cuModuleGetFunction",
             || Subject::new(format_args!("kernel {}", name.to_string_lossy())),
-            // SAFETY: the first pointer is valid for one write, the name is NUL-terminated, the module is the caller's promise.
+            // SAFETY: the first pointer is valid for one write, the name is NUL-terminated, the module is guaranteed by the caller.
             || unsafe { get(&mut function, module, name.as_ptr()) },
         )?;
         Ok(function)
@@ -125,7 +125,7 @@ impl Api {
             ordinal,
             "cuFuncGetAttribute",
             || Subject::new(format_args!("attribute {}", attribute.0)),
-            // SAFETY: the first pointer is valid for one write; the function is the caller's promise.
+            // SAFETY: the first pointer is valid for one write; the function is guaranteed by the caller.
             || unsafe { get(&mut value, attribute, function) },
         )?;
         Ok(value)
@@ -146,7 +146,7 @@ impl Api {
             ordinal,
             "cuFuncSetAttribute",
             || Subject::new(format_args!("attribute {} = {value}", attribute.0)),
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             || unsafe { set(function, attribute, value) },
         )
     }
@@ -169,7 +169,7 @@ impl Api {
             ordinal,
             "cuOccupancyMaxActiveBlocksPerMultiprocessor",
             || Subject::new(format_args!("blocks of {block} threads")),
-            // SAFETY: the first pointer is valid for one write; the function is the caller's promise.
+            // SAFETY: the first pointer is valid for one write; the function is guaranteed by the caller.
             || unsafe { ask(&mut blocks, function, block, shared_bytes) },
         )?;
         Ok(blocks)

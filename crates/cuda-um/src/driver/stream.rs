@@ -42,7 +42,7 @@ impl Api {
             "cudaStreamDestroy",
             || Subject::device(ordinal),
             |table| {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { (table.cudaStreamDestroy)(stream) }
             },
         )
@@ -62,7 +62,7 @@ impl Api {
             "cudaStreamSynchronize",
             || Subject::device(ordinal),
             |table| {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { (table.cudaStreamSynchronize)(stream) }
             },
         )
@@ -84,7 +84,7 @@ impl Api {
             "cudaStreamQuery",
             || Subject::device(ordinal),
             |table| {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 self.not_ready(unsafe { (table.cudaStreamQuery)(stream) }, &mut ready)
             },
         )?;
@@ -105,7 +105,7 @@ impl Api {
             "cudaStreamWaitEvent",
             || Subject::device(ordinal),
             |table| {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { (table.cudaStreamWaitEvent)(stream, event, 0) }
             },
         )
@@ -141,7 +141,7 @@ impl Api {
             "cudaEventDestroy",
             || Subject::device(ordinal),
             |table| {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { (table.cudaEventDestroy)(event) }
             },
         )
@@ -161,7 +161,7 @@ impl Api {
             "cudaEventRecord",
             || Subject::device(ordinal),
             |table| {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { (table.cudaEventRecord)(event, stream) }
             },
         )
@@ -179,7 +179,7 @@ impl Api {
             "cudaEventQuery",
             || Subject::device(ordinal),
             |table| {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 self.not_ready(unsafe { (table.cudaEventQuery)(event) }, &mut ready)
             },
         )?;
@@ -200,7 +200,7 @@ impl Api {
             "cudaEventSynchronize",
             || Subject::device(ordinal),
             |table| {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { (table.cudaEventSynchronize)(event) }
             },
         )
@@ -221,7 +221,7 @@ impl Api {
             "cudaEventElapsedTime",
             || Subject::device(ordinal),
             |table| {
-                // SAFETY: the first pointer is valid for one write; the events are the caller's promise.
+                // SAFETY: the first pointer is valid for one write; the events are guaranteed by the caller.
                 unsafe { (table.cudaEventElapsedTime)(&mut milliseconds, start, end) }
             },
         )?;
