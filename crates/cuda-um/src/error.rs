@@ -148,8 +148,7 @@ pub enum Error {
         /// The current use.
         by: String,
     },
-    /// The device's context is corrupted (an illegal address, a hardware fault), or a device is lost that worked before. Every later
-    /// call
+    /// The device's context is corrupted (an illegal address, a hardware fault), or a device is lost that worked before. Every later call
     /// fails until the process ends.
     ///
     /// The call that reports the error is often not the call that caused it.

@@ -1,10 +1,8 @@
 //! Detects that this process is a child made by `fork`, in which CUDA cannot be used.
 //!
 //! The child has copies of all handles, but neither the driver's state nor managed memory, and only one thread. A lock that another
-//! thread
-//! held during the fork is never released in the child. For objects made before the fork, the library therefore takes no lock and
-//! calls no
-//! CUDA function in the child: calls are refused ([`Error::Forked`]), and drops do nothing.
+//! thread held during the fork is never released in the child. For objects made before the fork, the library therefore takes no lock and
+//! calls no CUDA function in the child: calls are refused ([`Error::Forked`]), and drops do nothing.
 #![allow(unsafe_code, reason = "registers a fork handler")]
 
 use crate::error::{Error, Result};

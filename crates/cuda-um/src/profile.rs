@@ -71,12 +71,10 @@ fn cupti_of(runtime: &Runtime) -> Result<Arc<Cupti>, ProfileError> {
 
 /// Collects a [`Trace`] from its start until [`stop`](Self::stop).
 ///
-/// - A process has at most one profiler or [`MigrationCounter`] at a time, because CUPTI has one set of callbacks. It can be started
-///   and
-/// stopped repeatedly. A profiler that is dropped without `stop` ends and discards its records.
-/// - Start it before the first managed buffer is made: CUPTI does not record memory that was allocated before its first start (seen
-///   with
-/// CUDA 13.0 on an H200). A buffer that was made earlier appears in the trace with the first operation that uses it.
+/// - A process has at most one profiler or [`MigrationCounter`] at a time, because CUPTI has one set of callbacks. It can be started and
+///   stopped repeatedly. A profiler that is dropped without `stop` ends and discards its records.
+/// - Start it before the first managed buffer is made: CUPTI does not record memory that was allocated before its first start (seen with
+///   CUDA 13.0 on an H200). A buffer that was made earlier appears in the trace with the first operation that uses it.
 /// - It records CUPTI's activity of the whole process, and the operations of the given runtime and of other runtimes over the same
 ///   driver.
 /// - Memory is bounded ([`ProfileOptions`]). The trace counts the records that were dropped.
@@ -93,15 +91,12 @@ impl Profiler {
     /// Opens CUPTI and starts to collect.
     ///
     /// The library is the one that `CUDA_UM_CUPTI` names (a trusted path), otherwise the one that matches the runtime's version. The
-    /// simulator
-    /// has its own.
+    /// simulator has its own.
     ///
     /// # Errors
     /// [`ProfileError::Missing`] and [`ProfileError::TooOld`] if no suitable CUPTI is found, [`ProfileError::Refused`] if it does not
-    /// collect
-    /// (the permission for profiling is missing, or another profiler uses it), [`ProfileError::AlreadyRunning`],
-    /// [`ProfileError::NoDevice`].
-    /// The program can continue without a profile.
+    /// collect (the permission for profiling is missing, or another profiler uses it), [`ProfileError::AlreadyRunning`],
+    /// [`ProfileError::NoDevice`]. The program can continue without a profile.
     pub fn start(runtime: &Runtime) -> Result<Self, ProfileError> {
         Self::start_with(runtime, ProfileOptions::default())
     }
@@ -142,9 +137,8 @@ impl Profiler {
     /// Stops and returns the trace.
     ///
     /// # Ordering
-    /// Waits for all work on the runtime's devices, so that its records are complete. If that work fails, the trace has the records
-    /// so far, and
-    /// the next call on the device reports the error.
+    /// Waits for all work on the runtime's devices, so that its records are complete. If that work fails, the trace has the records so
+    /// far, and the next call on the device reports the error.
     ///
     /// # Errors
     /// [`ProfileError::Refused`] if CUPTI cannot deliver its records; [`ProfileError::NoDevice`] in a child made by `fork`.

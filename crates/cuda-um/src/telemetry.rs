@@ -1,7 +1,7 @@
 //! Events and spans of `tracing`. A subscriber is foreign code: if it panics, the panic is caught here.
 //!
-//! Otherwise it would unwind through drops, through cleanup, and between an enqueue and the record of its uses.
-//! Therefore nothing else in this crate calls `tracing` (`unwind::one_file_calls_tracing`).
+//! Otherwise it would unwind through drops, through cleanup, and between an enqueue and the record of its uses. Therefore nothing else in
+//! this crate calls `tracing` (`unwind::one_file_calls_tracing`).
 
 use crate::sync::caught;
 use std::marker::PhantomData;

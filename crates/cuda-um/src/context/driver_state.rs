@@ -58,8 +58,7 @@ impl DriverState {
     }
 
     /// Returns true if all work that this library enqueued on any device is known to be done; freeing waits for all devices. Makes no
-    /// CUDA
-    /// call.
+    /// CUDA call.
     pub(crate) fn is_known_idle(&self) -> bool {
         // Upgrade first: the last handle of a device must not be dropped under the lock.
         let devices: Vec<_> = {

@@ -24,8 +24,7 @@ pub(crate) fn enqueue<'a>(
 }
 
 impl Started {
-    /// Like [`enqueue`], and notifies the observer if it succeeds. The work of a kernel is also a use of its module, which stays
-    /// loaded
+    /// Like [`enqueue`], and notifies the observer if it succeeds. The work of a kernel is also a use of its module, which stays loaded
     /// until the kernel is done.
     pub(crate) fn enqueue<'a>(
         self,

@@ -1,10 +1,8 @@
 //! Mutual exclusion of the CPU and devices without concurrent managed access.
 //!
 //! While a kernel runs on such a device, the CPU must not access *any* managed memory: an access can be a segmentation fault. A host
-//! guard of
-//! managed memory therefore closes the gate. It first waits for those devices, and while the gate is closed nothing can be enqueued
-//! on them. A
-//! guard that is leaked (`mem::forget`) leaves the gate closed: launches are refused, and memory stays safe.
+//! guard of managed memory therefore closes the gate. It first waits for those devices, and while the gate is closed nothing can be
+//! enqueued on them. A guard that is leaked (`mem::forget`) leaves the gate closed: launches are refused, and memory stays safe.
 
 use crate::context::stream::{Remains, StreamInner};
 use crate::driver::Api;
@@ -103,8 +101,7 @@ impl Gate {
 
     /// Closes the gate if the devices behind it are idle now.
     ///
-    /// A successful `cudaStreamQuery` is equivalent to `cudaStreamSynchronize` for managed memory, and a successful `cudaEventQuery`
-    /// to
+    /// A successful `cudaStreamQuery` is equivalent to `cudaStreamSynchronize` for managed memory, and a successful `cudaEventQuery` to
     /// `cudaEventSynchronize`, if nothing was enqueued after the event. So no wait is needed first.
     pub(crate) fn try_close(self: &Arc<Self>, buffer: u64) -> Result<Closed> {
         // Declared first, so dropped last: the last handle of an `Api` must not be dropped under the lock.

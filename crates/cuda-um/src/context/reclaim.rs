@@ -16,8 +16,7 @@ use std::time::{Duration, Instant};
 
 /// A resource to be released when its uses are done.
 ///
-/// If waiting fails, the device may still use the resource, which is then leaked. `release` must therefore do nothing if it is
-/// dropped
+/// If waiting fails, the device may still use the resource, which is then leaked. `release` must therefore do nothing if it is dropped
 /// without being called.
 pub(crate) struct Deferred {
     pub(crate) uses: SmallVec<[Use; 2]>,
@@ -147,13 +146,11 @@ impl Reclaim {
         self.shared.settled.notify_all();
     }
 
-    /// Must be called before memory is allocated with CUDA. If another thread has been in `flush` for some time, this waits briefly
-    /// until
+    /// Must be called before memory is allocated with CUDA. If another thread has been in `flush` for some time, this waits briefly until
     /// an entry is released.
     ///
     /// CUDA's functions that free wait for all work of the device. If other threads continued to enqueue, each free would take longer
-    /// than the
-    /// one before.
+    /// than the one before.
     pub(crate) fn give_way(&self) {
         if self.shared.flushing.load(Ordering::Acquire) == 0 {
             return;

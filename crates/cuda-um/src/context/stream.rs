@@ -37,8 +37,7 @@ pub struct Stream {
 
 /// CUDA's stream, and a count of the work enqueued on it.
 ///
-/// Each piece of work gets a number after it is enqueued. An event that is recorded after the count was read covers all work up to
-/// that
+/// Each piece of work gets a number after it is enqueued. An event that is recorded after the count was read covers all work up to that
 /// count, so an event is recorded only when code waits for the work.
 pub(crate) struct StreamInner {
     /// A number for traces that identifies the stream.

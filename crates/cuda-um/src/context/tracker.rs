@@ -198,9 +198,8 @@ impl State {
         self.writer.is_none() && self.others.is_empty()
     }
 
-    /// Removes uses that are done, except the first `kept` of the others. Queries the device only if there are many. Uses that are
-    /// not done
-    /// keep their positions.
+    /// Removes uses that are done, except the first `kept` of the others. Queries the device only if there are many. Uses that are not
+    /// done keep their positions.
     fn take_done(&mut self, kept: usize) -> Finished {
         let ask = self.others.len() >= MANY + kept;
         let is_done = |used: &Use| {

@@ -39,8 +39,7 @@ impl Api {
     /// # Errors
     ///
     /// The driver's functions cannot be looked up. There is no fallback: a second runtime over the same driver whose look-up succeeds
-    /// would get
-    /// another identity.
+    /// would get another identity.
     pub(crate) fn driver_identity(&self) -> Result<usize> {
         Ok(self.driver()?.cuLaunchKernel as usize)
     }

@@ -107,8 +107,7 @@ impl Api {
         self.on_current(current, name, subject, call)
     }
 
-    /// Like [`on`](Self::on), for a function that releases a resource. If the device cannot be made current, nothing is released, so
-    /// it
+    /// Like [`on`](Self::on), for a function that releases a resource. If the device cannot be made current, nothing is released, so it
     /// is tried once more: no later call would release it.
     pub(super) fn on_release(
         &self,

@@ -5,8 +5,7 @@ use std::fmt;
 
 /// A location of managed memory: `cudaMemLocation`.
 ///
-/// A runtime before CUDA 12.2 supports only [`Host`](Location::Host) and [`Device`](Location::Device). For another location it
-/// returns
+/// A runtime before CUDA 12.2 supports only [`Host`](Location::Host) and [`Device`](Location::Device). For another location it returns
 /// [`Error::NotSupported`](crate::Error::NotSupported).
 #[doc(alias = "cudaMemLocation")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

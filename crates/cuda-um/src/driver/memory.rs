@@ -109,9 +109,8 @@ impl Api {
         if let Err(error) = &registered
             && !matches!(error, Error::Call { code, .. } if *code == ALREADY_REGISTERED)
         {
-            // The error may come from earlier work although the memory was registered. It must not stay registered when the caller
-            // gets it
-            // back. If it is not registered, this call fails without effect.
+            // The error may come from earlier work although the memory was registered. It must not stay registered when the caller gets
+            // it back. If it is not registered, this call fails without effect.
             // SAFETY: only the caller uses the memory, and no device has its address.
             let _ = unsafe { self.host_unregister(ordinal, pointer) };
         }
@@ -234,9 +233,8 @@ impl Api {
 
     /// # Safety
     ///
-    /// Both pointers are valid for `bytes` until the copy is done on the live stream. Until then, no other code writes either or
-    /// reads the
-    /// destination. They do not overlap, and the kind is correct.
+    /// Both pointers are valid for `bytes` until the copy is done on the live stream. Until then, no other code writes either or reads
+    /// the destination. They do not overlap, and the kind is correct.
     pub(crate) unsafe fn memcpy_async(
         &self,
         ordinal: u32,

@@ -17,11 +17,9 @@ impl Api {
 
     /// Calls a function of the driver while device `ordinal` is current.
     ///
-    /// A thread without a context (it has made no runtime call that needs one) gets one, and the call is repeated, launches included.
-    /// The
-    /// repetition is safe: the driver returns "invalid context" for its arguments before it does anything, and failed work does not
-    /// leave this
-    /// error for a later call (a corrupted context reports the cause, a destroyed one 709).
+    /// A thread without a context (it has made no runtime call that needs one) gets one, and the call is repeated, launches included. The
+    /// repetition is safe: the driver returns "invalid context" for its arguments before it does anything, and failed work does not leave
+    /// this error for a later call (a corrupted context reports the cause, a destroyed one 709).
     pub(crate) fn on_driver(
         &self,
         ordinal: u32,
@@ -178,8 +176,7 @@ impl Api {
     /// # Safety
     ///
     /// The function's module is loaded and the stream is live. The number, sizes and values of `parameters` match the kernel's. The
-    /// memory that
-    /// they point to stays valid until the kernel is done, and no other code uses it in a data race until then.
+    /// memory that they point to stays valid until the kernel is done, and no other code uses it in a data race until then.
     pub(crate) unsafe fn launch(
         &self,
         ordinal: u32,

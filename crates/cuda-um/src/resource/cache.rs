@@ -128,8 +128,7 @@ impl Cache {
     }
 
     /// Records that the prefetch of a range to a place was enqueued. Unless it `is_last`, a read of the buffer may run after it and move
-    /// the
-    /// pages, so the location is not known.
+    /// the pages, so the location is not known.
     pub(crate) fn moved(&self, extent: &Extent, range: Range<usize>, place: Place, is_last: bool) {
         let mut state = self.state.lock();
         state.changes += 1;

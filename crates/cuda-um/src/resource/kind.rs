@@ -41,8 +41,7 @@ impl MemoryKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Oversubscription {
     /// An allocation is refused as out of memory if it exceeds the free memory, or if all live managed memory of the device would exceed
-    /// the
-    /// device. An oversubscribed device can hang for every process that uses it.
+    /// the device. An oversubscribed device can hang for every process that uses it.
     #[default]
     Refused,
     /// The allocation succeeds, and the driver evicts pages to the host as needed.

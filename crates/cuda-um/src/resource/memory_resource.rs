@@ -43,8 +43,7 @@ mod sealed {
     /// The part of a resource that this crate calls.
     pub trait Allocate {
         /// Allocates `bytes`, which is not 0; the memory is uninitialised. If there is not enough memory, waits until memory that was
-        /// dropped in
-        /// use is freed, and tries once more.
+        /// dropped in use is freed, and tries once more.
         #[doc(hidden)]
         fn allocate(&self, bytes: usize) -> Result<RawBuffer>;
     }

@@ -52,8 +52,7 @@ pub struct PoolStats {
     /// The number of slabs, each an allocation from CUDA.
     pub slabs: usize,
     /// The largest block that the pool can allocate without a new slab, in bytes. Adjacent small blocks are counted separately, although
-    /// the
-    /// pool coalesces them when it needs to.
+    /// the pool coalesces them when it needs to.
     pub largest_free_bytes: usize,
 }
 

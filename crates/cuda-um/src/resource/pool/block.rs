@@ -134,8 +134,7 @@ impl FreeBlock {
         let Range { start: from, end } = advised.range.clone();
         let range = start.with_addr(from)..start.with_addr(end);
         // SAFETY: the range was checked when the advice was set for a buffer in this block's slab. The slab is live managed memory: it is
-        // freed
-        // only when all its blocks are free, and this one is not.
+        // freed only when all its blocks are free, and this one is not.
         unsafe { api.advise(ordinal, range, advised.undo(), advised.location) }
     }
 }

@@ -45,10 +45,9 @@ use std::sync::Arc;
 /// # Ordering
 ///
 /// With slabs, as for [`UnifiedPool`](crate::UnifiedPool). With the driver's pool, allocations and frees are work on the device's
-/// [default stream](Device::default_stream): a buffer's first use on another stream runs after its allocation, its free after all its uses.
-/// So
-/// **a buffer that is dropped while a long kernel uses it delays that stream until the kernel is done**, and with it the buffers allocated
-/// later.
+/// [default stream](Device::default_stream): a buffer's first use on another stream runs after its allocation, its free after all its
+/// uses. So **a buffer that is dropped while a long kernel uses it delays that stream until the kernel is done**, and with it the buffers
+/// allocated later.
 ///
 /// Only this device can access the memory: by default the driver lets no other device access its pools, and the library does not change
 /// that. A copy to or from device memory of another device works on a stream of either device; other work needs a stream of the pool's

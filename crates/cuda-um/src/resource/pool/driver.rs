@@ -263,9 +263,8 @@ impl Drop for DriverPool {
             // SAFETY: no handle of the pool and no buffer is live.
             unsafe { api.mem_pool_destroy(ordinal, handle.0) }
         };
-        // CUDA documents that it keeps memory whose frees are pending. With driver 580 on an H200, destroying a pool before its last frees
-        // had
-        // run made a later allocation from another pool crash inside the driver. So the frees are waited for.
+        // CUDA documents that it keeps memory whose frees are pending. With driver 580 on an H200, destroying a pool before its last
+        // frees had run made a later allocation from another pool crash inside the driver. So the frees are waited for.
         if frees.is_done().unwrap_or(false) {
             if let Err(error) = destroy() {
                 crate::telemetry::warn!(device = ordinal, %error, "a pool could not be destroyed");

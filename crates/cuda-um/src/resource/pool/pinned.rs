@@ -12,8 +12,7 @@ use crate::resource::pool::slabs::Slabs;
 /// A pool of pinned host memory. A clone is the same pool.
 ///
 /// Its buffers are ordinary [`PinnedBuffer`]s in large slabs (`cudaHostAlloc`), because page-locking is slow: 77 ms for 256 MiB, measured
-/// on
-/// a machine with an H200. A buffer that is dropped returns to the pool at once, in use or not:
+/// on a machine with an H200. A buffer that is dropped returns to the pool at once, in use or not:
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -41,8 +40,7 @@ use crate::resource::pool::slabs::Slabs;
 ///
 /// Sizes are rounded up as by [`UnifiedPool`](crate::UnifiedPool), and small buffers share pages, which has no effect for pinned memory.
 /// Blocks begin at multiples of 256 bytes. A buffer of more than half a slab has a dedicated slab, which is kept for the next buffer of
-/// about
-/// the same size.
+/// about the same size.
 ///
 /// # Lifetime
 ///

@@ -43,12 +43,10 @@ use crate::resource::pool::slabs::Slabs;
 /// Sizes are rounded up: to multiples of 256 bytes up to 4 KiB, above to whole pages of 4 KiB, and to multiples of 2 MiB for more than
 /// 2 MiB; in all cases to one of four steps between two powers of two. So small buffers share pages, but buffers of more than 3840 bytes do
 /// not. Prefetch and advice apply to whole pages: **advice or a prefetch for a small buffer also applies to other buffers on the page**,
-/// and
-/// an access by the CPU may migrate them. Their contents are never changed. The driver migrates up to 64 KiB or 2 MiB at once.
+/// and an access by the CPU may migrate them. Their contents are never changed. The driver migrates up to 64 KiB or 2 MiB at once.
 ///
 /// Blocks of 2 MiB and more begin at multiples of 2 MiB within their slab, and blocks of 64 KiB and more at multiples of 16 KiB or more.
-/// Their
-/// addresses are aligned in the same way if CUDA aligns slabs to 2 MiB; it does so on GPUs, but does not promise it.
+/// Their addresses are aligned in the same way if CUDA aligns slabs to 2 MiB; it does so on GPUs, but does not promise it.
 ///
 /// A buffer of more than half a slab has a dedicated slab, which is kept for the next buffer of about the same size.
 ///
@@ -57,8 +55,7 @@ use crate::resource::pool::slabs::Slabs;
 /// # Lifetime
 ///
 /// The slabs return to CUDA when the last handle and the last buffer are dropped, or by [`trim`](Self::trim). A slab in use is freed when
-/// its
-/// work is done; no thread waits for it. Free memory of a pool may keep streams live that worked on it.
+/// its work is done; no thread waits for it. Free memory of a pool may keep streams live that worked on it.
 ///
 /// All methods may be called from any thread.
 #[derive(Clone)]
