@@ -99,7 +99,7 @@ impl Api {
                 (driver.cuGetErrorString)(code, &mut message);
             }
         }
-        // SAFETY: null, or static texts of the driver, which is never unloaded.
+        // SAFETY: each is null or a static text of the driver, which is never unloaded.
         let (name, message) = unsafe { (text(name), text(message)) };
         Err(self.classify(
             call,

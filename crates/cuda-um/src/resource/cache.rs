@@ -1,5 +1,5 @@
-//! The residency cache: the location of a buffer's pages, as far as the library's own calls tell. A prefetch of pages that are there already is
-//! elided.
+//! The residency cache: the location of a buffer's pages, as known from the library's own calls. A prefetch of pages that are at their
+//! destination is elided.
 //!
 //! A mistake costs only time: the cache only decides which prefetches are elided. Prefetches fill it; host guards, kernels on other
 //! devices, copies and advice clear it, in part or completely. Work outside the library is not tracked;
