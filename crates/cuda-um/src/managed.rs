@@ -1,4 +1,4 @@
-//! The location of managed memory: advice, prefetches and residency.
+//! Where managed memory is: advice, prefetches, and what is known of it.
 
 pub(crate) mod advice;
 pub(crate) mod batch;

@@ -1,5 +1,4 @@
-//! Collects migrations, page faults, kernels and operations in a [`Trace`]. On a GPU, CUPTI records them; the simulator has its own
-//! records.
+//! Migrations, page faults, kernels and operations as a [`Trace`]: on a GPU as CUPTI records them, on the simulator as its own.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -18,7 +17,7 @@
 //! # }
 //! ```
 //!
-//! This module does not analyse or draw the records: `cuda_um_trace` does.
+//! What this module does not do: say which of it was avoidable, or draw it (`cuda_um_trace` does).
 
 mod counter;
 mod counts;
@@ -45,7 +44,7 @@ use cuda_um_trace::{DeviceInfo, Source};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Held while this process collects: one profiler or counter can exist at a time.
+/// That this process collects: one profiler or counter at a time.
 struct Running;
 
 static RUNNING: AtomicBool = AtomicBool::new(false);
@@ -71,13 +70,12 @@ fn cupti_of(runtime: &Runtime) -> Result<Arc<Cupti>, ProfileError> {
 
 /// Collects a [`Trace`] from its start until [`stop`](Self::stop).
 ///
-/// - A process has at most one profiler or [`MigrationCounter`] at a time, because CUPTI has one set of callbacks. It can be started and
-///   stopped repeatedly. A profiler that is dropped without `stop` ends and discards its records.
-/// - Start it before the first managed buffer is made: CUPTI does not record memory that was allocated before its first start (seen with
-///   CUDA 13.0 on an H200). A buffer that was made earlier appears in the trace with the first operation that uses it.
-/// - It records CUPTI's activity of the whole process, and the operations of the given runtime and of other runtimes over the same
-///   driver.
-/// - Memory is bounded ([`ProfileOptions`]). The trace counts the records that were dropped.
+/// - One profiler or [`MigrationCounter`] at a time a process, for CUPTI has one set of callbacks. It can be started and stopped again and
+///   again. Dropped without a stop, it ends and gives nothing.
+/// - Start it before the first managed buffer: CUPTI overlooks memory that was allocated before its first start (seen with CUDA 13.0 on
+///   an H200). Buffers that were made before are in the trace from the first operation on that uses them.
+/// - It sees the records of the whole process, and the operations of the given runtime (and of others over the same driver).
+/// - Memory is bounded ([`ProfileOptions`]); what was left out is counted in the trace.
 #[doc(alias = "cuptiActivityEnable")]
 pub struct Profiler {
     collection: Option<Collection>,
@@ -88,20 +86,19 @@ pub struct Profiler {
 }
 
 impl Profiler {
-    /// Opens CUPTI and starts to collect.
+    /// Opens CUPTI and begins to collect.
     ///
-    /// The library is the one that `CUDA_UM_CUPTI` names (a trusted path), otherwise the one that matches the runtime's version. The
-    /// simulator has its own.
+    /// CUPTI is `CUDA_UM_CUPTI` (a trusted path), else the library that goes with the runtime's version; the simulator has its own.
     ///
     /// # Errors
-    /// [`ProfileError::Missing`] and [`ProfileError::TooOld`] if no suitable CUPTI is found, [`ProfileError::Refused`] if it does not
-    /// collect (the permission for profiling is missing, or another profiler uses it), [`ProfileError::AlreadyRunning`],
-    /// [`ProfileError::NoDevice`]. The program can continue without a profile.
+    /// [`ProfileError::Missing`] and [`ProfileError::TooOld`] where there is no CUPTI that serves, [`ProfileError::Refused`] where it does
+    /// not collect (the rights for profiling are missing, or another profiler has it), [`ProfileError::AlreadyRunning`],
+    /// [`ProfileError::NoDevice`]. The program goes on without.
     pub fn start(runtime: &Runtime) -> Result<Self, ProfileError> {
         Self::start_with(runtime, ProfileOptions::default())
     }
 
-    /// Starts to collect, as [`start`](Self::start) does, with other limits.
+    /// The same, with other limits.
     ///
     /// # Errors
     /// As for [`start`](Self::start).
@@ -134,11 +131,11 @@ impl Profiler {
         })
     }
 
-    /// Stops and returns the trace.
+    /// Ends, and gives what was collected.
     ///
     /// # Ordering
-    /// Waits for all work on the runtime's devices, so that its records are complete. If that work fails, the trace has the records so
-    /// far, and the next call on the device reports the error.
+    /// Waits for all work on the runtime's devices, so that its records are complete. If that work fails, the trace has what was recorded;
+    /// the error stays with the device, whose next call reports it.
     ///
     /// # Errors
     /// [`ProfileError::Refused`] if CUPTI cannot deliver its records; [`ProfileError::NoDevice`] in a child made by `fork`.
@@ -148,7 +145,7 @@ impl Profiler {
         let devices = self.runtime.open_devices();
         for device in &devices {
             if let Err(error) = device.synchronize() {
-                crate::telemetry::warn!(device = device.ordinal(), %error, "profile may be incomplete: work failed");
+                crate::telemetry::warn!(device = device.ordinal(), %error, "a profile may be short: work failed");
             }
         }
         let Some((mut session, collection)) = session::end().zip(self.collection.take()) else {
@@ -164,14 +161,14 @@ impl Profiler {
             kernels_over,
         } = collection.finish()?;
         records.sort_by_key(|record| record.start);
-        // The entry of a live guard has the time at which the guard began, which may be before the previous entry.
+        // A guard that lives on has its begin, which is before what came later.
         session.operations.sort_by_key(|operation| operation.start);
         for (id, operation) in session.operations.iter_mut().enumerate() {
             operation.id = id as u64;
             if operation.end == session::OPEN {
                 operation.end = end;
             }
-            // CUPTI uses the system clock, which can be set back.
+            // CUPTI's clock is the system's, which can be set back.
             operation.end = operation.end.max(operation.start);
         }
         for buffer in &mut session.buffers {
@@ -202,7 +199,7 @@ impl Profiler {
             crate::telemetry::warn!(
                 records = trace.dropped_records,
                 operations = trace.dropped_operations,
-                "profile truncated: record limit reached"
+                "a profile is short of what there was no room for"
             );
         }
         Ok(trace)
@@ -214,7 +211,7 @@ impl Drop for Profiler {
         if self.runtime.api().origin.is_inherited() {
             return;
         }
-        // After `stop` no session is left. Otherwise the records are discarded.
+        // Nothing is left after a stop; else nobody wants it.
         drop(session::end());
         drop(self.collection.take());
     }
@@ -229,13 +226,13 @@ impl std::fmt::Debug for Profiler {
 }
 
 impl Runtime {
-    /// Runs `work` under a [`Profiler`], and returns its result with the [`Trace`].
+    /// Does `work` and gives what it gave, with a [`Trace`] of it: a [`Profiler`] around a closure.
     ///
     /// # Ordering
     /// As for [`Profiler::stop`].
     ///
     /// # Errors
-    /// As for [`Profiler::start`], before `work` runs; and as for [`Profiler::stop`], in which case the result of `work` is lost.
+    /// As for [`Profiler::start`], before `work` is begun; and as for [`Profiler::stop`], after which the result of `work` is lost.
     pub fn profile<R>(&self, work: impl FnOnce() -> R) -> Result<(R, Trace), ProfileError> {
         let profiler = Profiler::start(self)?;
         let result = work();
