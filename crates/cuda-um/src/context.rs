@@ -14,7 +14,7 @@ pub(crate) mod exclusion;
 pub(crate) mod observer;
 mod parts;
 pub(crate) mod reclaim;
-// Not in `reclaim`: `tests/loom` compiles that file with the locks of loom.
+// Not in `reclaim`: `tests/loom` compiles that file with loom's locks.
 #[cfg(test)]
 mod reclaim_tests;
 pub(crate) mod runtime;

@@ -1,9 +1,9 @@
-//! What a buffer may hold.
+//! The trait of element types.
 
-/// An element of a buffer: plain old data, for a kernel may write any bit pattern.
+/// An element of a buffer: plain old data, because a kernel may write any bit pattern.
 ///
-/// Every [`bytemuck::Pod`] type that may be shared between threads is one. References, `bool`, `char`, `NonZero` types and
-/// anything with padding are not. Types of size zero are refused when a buffer of them is made, at compile time.
+/// Every [`bytemuck::Pod`] type that may be shared between threads is an element. References, `bool`, `char`, `NonZero` types and
+/// types with padding are not. Making a buffer of a type of size zero fails to compile.
 ///
 /// ```
 /// use bytemuck::{Pod, Zeroable};
@@ -29,10 +29,10 @@ pub trait Element: bytemuck::Pod + Send + Sync {}
 
 impl<T: bytemuck::Pod + Send + Sync> Element for T {}
 
-/// What CUDA's allocators promise of an address.
+/// The alignment of addresses from CUDA's allocators, in bytes.
 pub(crate) const ALIGNMENT: usize = 256;
 
-/// Refuses, at compile time, what no buffer can hold.
+/// Refuses, at compile time, types that a buffer cannot hold.
 pub(crate) const fn assert_element<T>() {
     assert!(
         size_of::<T>() > 0,

@@ -1,18 +1,18 @@
-//! What can go wrong, with the failing call and its subject.
+//! Errors, each with the failing call and its subject.
 
 use cuda_um_sys::LoadError;
 
 /// The result of nearly every call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong. [`Error::kind`] is the short form, to match on.
+/// An error of this crate. [`Error::kind`] gives its kind, to match on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// No usable CUDA runtime library was found.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// There is a runtime library, but no driver, or one too old for it.
+    /// A runtime library is installed, but no driver, or the driver is too old for the library.
     #[error("{call}: no CUDA driver that serves this runtime ({name}: {message})")]
     NoDriver {
         /// The function that failed.
@@ -22,7 +22,7 @@ pub enum Error {
         /// CUDA's text for the error.
         message: String,
     },
-    /// The driver works, but shows no device.
+    /// The driver works, but reports no device.
     #[error("{call}: there is no CUDA device")]
     NoDevice {
         /// The function that failed.
@@ -31,9 +31,9 @@ pub enum Error {
     /// No device has this ordinal.
     #[error("there is no device {ordinal}: the runtime has {count}")]
     DeviceOutOfRange {
-        /// The ordinal that was asked for.
+        /// The requested ordinal.
         ordinal: u32,
-        /// How many devices there are.
+        /// The number of devices.
         count: usize,
     },
     /// Not enough memory, or not enough without oversubscribing the device.
@@ -43,136 +43,136 @@ pub enum Error {
     OutOfMemory {
         /// The function that failed, or that was not called because it would oversubscribe the device.
         call: &'static str,
-        /// What the memory was for.
+        /// The purpose of the memory.
         subject: String,
-        /// The bytes that were asked for; 0 where the call asks for none.
+        /// The requested bytes; 0 if the call requests none.
         requested_bytes: usize,
-        /// The bytes free on the device (for host memory: of the machine; 0 where unknown).
+        /// Free bytes of the device, or of the machine for host memory; 0 if unknown.
         free_bytes: usize,
-        /// The bytes there are in all (0 where unknown).
+        /// Total bytes of the device, or of the machine for host memory; 0 if unknown.
         total_bytes: usize,
     },
-    /// The runtime, the driver or the device cannot do this.
+    /// The runtime, the driver or the device does not support the operation.
     #[error("{what} is not supported: it needs {needs}, and there is {have}")]
     NotSupported {
-        /// What was asked for.
+        /// The operation.
         what: String,
-        /// The version or capability that it needs.
+        /// The version or capability that the operation requires.
         needs: String,
-        /// What there is instead.
+        /// The version or capability that was found.
         have: String,
     },
-    /// Two lengths that must be equal are not.
+    /// Two lengths differ that must be equal.
     #[error("{what}: {expected} elements expected, {found} found")]
     LengthMismatch {
-        /// Which lengths.
+        /// The name of the lengths.
         what: &'static str,
-        /// The length that it had to be.
+        /// The required length, in elements.
         expected: usize,
-        /// The length that it was.
+        /// The length that was given, in elements.
         found: usize,
     },
-    /// A range of elements that is not within the buffer.
+    /// A range of elements exceeds the buffer.
     #[error("range {start}..{end} is not within the buffer's {len} elements")]
     RangeOutOfBounds {
         /// The range's first element.
         start: usize,
         /// The element after the range's last one.
         end: usize,
-        /// The buffer's length.
+        /// The buffer's length, in elements.
         len: usize,
     },
-    /// A length whose size in bytes does not fit the address space.
+    /// The size of a length in bytes exceeds the address space.
     #[error(
         "{len} elements of {element_bytes} bytes are more than can be addressed: {} bytes",
         isize::MAX
     )]
     TooLarge {
-        /// The length that was asked for.
+        /// The requested length, in elements.
         len: usize,
-        /// The size of one element.
+        /// The size of one element, in bytes.
         element_bytes: usize,
     },
-    /// A copy ended half-way.
+    /// A copy stopped before its end.
     #[error("{copied_bytes} of {total_bytes} bytes were copied: {cause}")]
     Incomplete {
-        /// From the first byte on, as many are certainly copied; what comes behind them may be or not.
+        /// Length of the prefix that is known to be copied. Later bytes may or may not have been copied.
         copied_bytes: usize,
-        /// The bytes that were to be copied.
+        /// The size of the whole copy.
         total_bytes: usize,
-        /// Why.
+        /// The error that stopped the copy.
         #[source]
         cause: Box<Error>,
     },
-    /// A value beyond what the device can do.
+    /// A value exceeds a limit of the device.
     #[error("{what} is {value}, and the limit is {limit}")]
     LimitExceeded {
-        /// Which value.
+        /// The name of the value.
         what: &'static str,
-        /// The value.
+        /// The value that was given.
         value: u64,
-        /// The largest value that is allowed.
+        /// The largest allowed value.
         limit: u64,
     },
-    /// A value that has no meaning here.
+    /// A value is not valid for this call.
     #[error("{what} cannot be {value}: {reason}")]
     InvalidArgument {
-        /// Which value.
+        /// The name of the value.
         what: &'static str,
-        /// The value.
+        /// The value that was given.
         value: String,
-        /// Why not.
+        /// The reason why the value is refused.
         reason: String,
     },
-    /// Two things that must belong to one device do not.
+    /// Two objects belong to different devices, but must belong to one.
     #[error("{what} belongs to device {found}, not to device {expected}")]
     DeviceMismatch {
-        /// What belongs to another device.
+        /// The object that belongs to another device.
         what: &'static str,
-        /// The device that it must belong to.
+        /// The ordinal of the required device.
         expected: u32,
-        /// The device that it belongs to.
+        /// The ordinal of the object's device.
         found: u32,
     },
-    /// Two things that must belong to one [`Runtime`](crate::Runtime) do not.
+    /// Two objects belong to different [`Runtime`](crate::Runtime)s, but must belong to one.
     #[error("{what} belongs to another runtime")]
     RuntimeMismatch {
-        /// What belongs to another runtime.
+        /// The object that belongs to another runtime.
         what: &'static str,
     },
-    /// It is in use now.
+    /// The object is in use.
     #[error("{what} is busy: {by}")]
     Busy {
-        /// What is in use.
+        /// The object.
         what: String,
-        /// By what.
+        /// The current use.
         by: String,
     },
-    /// The device's context is broken (an illegal address, a hardware fault), or a device that worked is gone: every later call fails
-    /// until the process ends.
+    /// The device's context is corrupted (an illegal address, a hardware fault), or a device is lost that worked before. Every later call
+    /// fails until the process ends.
     ///
-    /// The call that reports it is often not the one that caused it.
+    /// The call that reports the error is often not the call that caused it.
     #[error(
         "{call}: {subject}: {name} ({code}): {message}; the device is unusable until the process ends"
     )]
     Sticky {
         /// The function that reported it.
         call: &'static str,
-        /// What it was called for.
+        /// The subject of the call.
         subject: String,
-        /// CUDA's number of the error.
+        /// CUDA's error code.
         code: u32,
         /// CUDA's name of the error.
         name: String,
         /// CUDA's text for the error.
         message: String,
     },
-    /// This process is a child made by `fork`, and what was called belongs to its parent: CUDA cannot be used in such a child.
+    /// This process is a child made by `fork`, and the object belongs to the parent. CUDA cannot be used in such a child.
     ///
     /// Start the child with `exec` (as `std::process::Command` does), or fork before the first use of CUDA.
     #[error("{call}: this process was made by fork, and CUDA cannot be used in a child of fork")]
     Forked {
-        /// The function that was not called, or what needs it.
+        /// The function that was not called, or the operation that needs it.
         call: &'static str,
     },
     /// Any other failure of a CUDA function.
@@ -180,9 +180,9 @@ pub enum Error {
     Call {
         /// The function that failed.
         call: &'static str,
-        /// What it was called for.
+        /// The subject of the call.
         subject: String,
-        /// CUDA's number of the error.
+        /// CUDA's error code.
         code: u32,
         /// CUDA's name of the error.
         name: String,
@@ -195,30 +195,30 @@ pub enum Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// No usable CUDA runtime library.
+    /// No usable CUDA runtime library was found.
     Load,
-    /// No driver, or one too old.
+    /// There is no driver, or it is too old.
     NoDriver,
-    /// No device at all, or none with that ordinal.
+    /// There is no device, or none with the requested ordinal.
     NoDevice,
-    /// Not enough memory.
+    /// There is not enough memory.
     OutOfMemory,
-    /// Needs a newer version or another device.
+    /// The operation needs a newer version or another device.
     NotSupported,
-    /// An argument that cannot be: a length, a range, a limit, the wrong device.
+    /// An argument is not valid: a length, a range, a limit, the wrong device.
     InvalidArgument,
-    /// In use now.
+    /// The object is in use.
     Busy,
     /// The device is unusable until the process ends.
     Sticky,
     /// This process is a child made by `fork`.
     Forked,
-    /// Another failure of a CUDA function.
+    /// Any other failure of a CUDA function.
     Call,
 }
 
 impl Error {
-    /// The kind of the error.
+    /// The kind of this error.
     ///
     /// ```
     /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -250,7 +250,7 @@ impl Error {
         }
     }
 
-    /// Whether every later call will fail too, until the process ends.
+    /// Returns true if every later call will fail too, until the process ends.
     pub fn is_sticky(&self) -> bool {
         matches!(self.kind(), ErrorKind::Sticky | ErrorKind::Forked)
     }

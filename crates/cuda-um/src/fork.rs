@@ -1,9 +1,9 @@
-//! Knowing that this process is a child made by `fork`, where CUDA cannot be used.
+//! Detects that this process is a child made by `fork`, in which CUDA cannot be used.
 //!
-//! The child has copies of all handles, but neither the driver's state nor managed memory, nor any thread but one; and locks that other
-//! threads held at that moment are never given back. So in a child whatever was made before the fork asks for no lock and calls no
-//! CUDA: calls are refused ([`Error::Forked`]), and drops do nothing.
-#![allow(unsafe_code, reason = "asks to be told of forks")]
+//! The child has copies of all handles, but neither the driver's state nor managed memory, and only one thread. A lock that another
+//! thread held during the fork is never released in the child. For objects made before the fork, the library therefore takes no lock and
+//! calls no CUDA function in the child: calls are refused ([`Error::Forked`]), and drops do nothing.
+#![allow(unsafe_code, reason = "registers a fork handler")]
 
 use crate::error::{Error, Result};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -11,18 +11,18 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 #[cfg(test)]
 pub(crate) use pretend::{as_child, assert_no_child};
 
-/// How often this process and its ancestors were forked off.
+/// The number of forks between the first process and this one.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// The process in which something was made.
+/// The process in which an object was made.
 #[derive(Clone, Copy)]
 pub(crate) struct Origin(u32);
 
 impl Origin {
     pub(crate) fn here() -> Self {
         static TOLD: AtomicBool = AtomicBool::new(false);
-        // No `Once`: a child would wait for the thread of its parent that is at it. Threads that ask at the same time are told twice, and
-        // a child counts two forks for one, which is another number all the same.
+        // Not a `Once`: a child would wait for the parent's thread that runs it. Two threads may register the handler twice; the
+        // generation then grows by two for one fork, which still differs from the parent's.
         if !TOLD.load(Ordering::Acquire) {
             ask_to_be_told();
             TOLD.store(true, Ordering::Release);
@@ -37,19 +37,19 @@ impl Origin {
         Self(generation)
     }
 
-    /// Differs between a process and its children.
+    /// A number that differs between a process and its children.
     pub(crate) fn number(self) -> u32 {
         self.0
     }
 
-    /// Whether this is another process, made by `fork`.
+    /// Returns true if this process is a child made by `fork` after the origin.
     pub(crate) fn is_inherited(self) -> bool {
         self.0 != Self::now().0
     }
 
     /// # Errors
     ///
-    /// This is another process.
+    /// [`Error::Forked`] if this process is a child made by `fork` after the origin.
     pub(crate) fn check(self, call: &'static str) -> Result<()> {
         match self.is_inherited() {
             true => Err(Error::Forked { call }),
@@ -63,13 +63,13 @@ fn ask_to_be_told() {
     extern "C" fn in_child() {
         GENERATION.fetch_add(1, Ordering::Relaxed);
     }
-    // SAFETY: the handler counts, which any child may do whatever its parent's other threads were at. Where the library that this is part
-    // of is unloaded, the C library forgets the handler.
+    // SAFETY: the handler only increments an atomic, which is permitted in a child whatever the parent's other threads did. If the
+    // library that contains it is unloaded, the C library removes the handler.
     let result = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     if result != 0 {
         crate::telemetry::warn!(
             result,
-            "children of this process will not know that they are"
+            "pthread_atfork failed: forked children will not be detected"
         );
     }
 }
@@ -77,7 +77,8 @@ fn ask_to_be_told() {
 #[cfg(not(unix))]
 fn ask_to_be_told() {}
 
-/// Unit tests play a child on a thread of their own process: with all that the parent has, and no code that must not run after `fork`.
+/// Unit tests simulate a child on a thread of their own process. The thread has the parent's objects, but runs no code that is
+/// forbidden after `fork`.
 #[cfg(test)]
 mod pretend {
     use std::cell::Cell;
@@ -88,7 +89,7 @@ mod pretend {
         FORKS.get()
     }
 
-    /// Does `body` as a child made by `fork` would. Locks of the library (`crate::sync`) panic there.
+    /// Runs `body` as if in a child made by `fork`. Locks of the library (`crate::sync`) panic there.
     pub(crate) fn as_child<R>(body: impl FnOnce() -> R) -> R {
         struct Back;
         impl Drop for Back {
@@ -102,7 +103,7 @@ mod pretend {
     }
 
     pub(crate) fn assert_no_child(what: &str) {
-        // A panic on top of a panic would end the process, and say less.
+        // A second panic would abort the process and hide the first message.
         if !std::thread::panicking() {
             assert_eq!(forks(), 0, "a child made by fork waits for {what}");
         }

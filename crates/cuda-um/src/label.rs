@@ -1,17 +1,17 @@
-//! What a buffer is called in errors, events and traces.
+//! The names of buffers in errors, events and traces.
 
 use std::panic::Location;
 use std::sync::Arc;
 
-/// What is known of a buffer from its making on.
+/// The properties of a buffer that are fixed when it is made.
 #[derive(Clone, Copy)]
 pub(crate) struct Label {
-    /// The type that has it: `"UnifiedBuffer"`.
+    /// The type of the buffer: `"UnifiedBuffer"`.
     pub(crate) what: &'static str,
-    /// The type of its elements.
+    /// The name of the element type.
     pub(crate) element: &'static str,
     pub(crate) element_bytes: usize,
-    /// Where the program made it; none for slabs.
+    /// The caller that made the buffer; `None` for slabs.
     pub(crate) site: Option<&'static Location<'static>>,
 }
 
@@ -38,7 +38,7 @@ impl Label {
 
     /// `UnifiedBuffer<f32>[1024]`
     pub(crate) fn describe(&self, bytes: usize) -> String {
-        // `MaybeUninit<T>` goes by T, for its contents come.
+        // `MaybeUninit<T>` is shown as `T`: the elements will be initialised.
         let inner = self
             .element
             .split_once("MaybeUninit<")
@@ -49,7 +49,7 @@ impl Label {
     }
 }
 
-/// A name that the program gave.
+/// A name that the program sets.
 #[derive(Clone, Debug)]
 pub(crate) enum Name {
     Static(&'static str),

@@ -18,37 +18,37 @@
 //! # Ok::<(), cuda_um::Error>(())
 //! ```
 //!
-//! # What is where
+//! # Overview
 //!
 //! - [`Runtime`], [`Device`] with its [`Capabilities`], [`Stream`], [`Event`].
 //! - Buffers: [`UnifiedBuffer`] (managed or mapped memory), [`DeviceBuffer`], [`PinnedBuffer`], [`RegisteredBuffer`].
-//! - [`AccessPattern`] and [`Placement`]: what memory a unified buffer has.
-//! - [`UnifiedPool`], [`PinnedPool`], [`DevicePool`]: buffers of each kind without a call to CUDA for each, for those who allocate often.
-//! - Where managed memory lives: [`Advice`], [`Location`], [`UnifiedBuffer::prefetch`], [`PrefetchBatch`], [`Residency`], [`RangeAttributes`].
+//! - [`AccessPattern`] and [`Placement`]: the kind of memory of a unified buffer.
+//! - [`UnifiedPool`], [`PinnedPool`], [`DevicePool`]: buffers of each kind without a CUDA call for each allocation.
+//! - Managed memory: [`Advice`], [`Location`], [`UnifiedBuffer::prefetch`], [`PrefetchBatch`], [`Residency`], [`RangeAttributes`].
 //! - Kernels: [`Module`], [`Kernel`], [`LaunchConfig`], [`KernelArg`].
 //!
-//! # What the library orders
+//! # Ordering
 //!
-//! Every buffer knows the work that uses it: which stream, up to where. From that
+//! Every buffer tracks the work that uses it: the streams, and the position on each. Therefore
 //!
-//! - host guards ([`UnifiedBuffer::host`] and its kin) wait for just that work;
-//! - work on another stream runs after it, where the two must not overlap;
+//! - host guards ([`UnifiedBuffer::host`] and similar methods) wait only for that work;
+//! - work on another stream runs after it, if the two must not overlap;
 //! - a drop never frees memory in use, and never waits for work that was enqueued through this [`Runtime`]: a thread frees it later
 //!   ([`Runtime::reclaim`]).
 //!
-//! Work that is enqueued past the library, through [`Stream::as_raw`], no buffer knows of.
+//! Work enqueued directly through [`Stream::as_raw`] is not tracked.
 //!
 //! # Threads, processes, tracing
 //!
-//! All types are `Send` and `Sync`, but host guards stay on their thread. Allocations, frees, prefetches, advice, launches and host
-//! guards are [`tracing`] events of the target `cuda_um` at the level DEBUG, within spans of the operations: `docs/observing.md` lists
-//! their fields. The feature `profile` collects traces.
+//! All types are `Send` and `Sync`, except host guards, which stay on their thread. Allocations, frees, prefetches, advice, launches and host
+//! guards emit [`tracing`] events with the target `cuda_um` at the level DEBUG, within spans of the operations: `docs/observing.md` lists
+//! their fields. The feature `profile` adds the profiler.
 //!
-//! A child made by `fork` cannot use CUDA, and has no managed memory. There, what the parent had made refuses every CUDA call
-//! ([`Error::Forked`]), and dropping it does nothing; a guard that the child inherits must not be read. A process may end with buffers
-//! alive: the driver takes all memory back.
+//! A child made by `fork` cannot use CUDA, and has no managed memory. There, the parent's objects refuse every CUDA call
+//! ([`Error::Forked`]), and dropping them does nothing. The child must not read through an inherited guard. A process may end with live
+//! buffers: the driver frees all memory.
 
-// Floor 0: no CUDA. `floors.toml` lists which file is on which floor; an import goes to a lower floor only.
+// Floor 0: no CUDA. `floors.toml` lists the floor of each file; a file imports only from lower floors.
 #[cfg(test)]
 mod cases;
 mod element;
@@ -61,7 +61,7 @@ mod sync;
 mod telemetry;
 mod unblock;
 
-// From floor 1 on upwards.
+// Floor 1 and above.
 mod buffer;
 mod context;
 mod driver;
@@ -108,7 +108,7 @@ pub use resource::pool::{DevicePool, PinnedPool, PoolOptions, PoolStats, Unified
 #[doc(hidden)]
 pub use unblock::unblock;
 
-/// What things cost on a machine.
+/// The cost model: prices of copies, migrations and page faults.
 pub use cuda_um_cost as cost;
-/// The functions and types of CUDA itself.
+/// The functions and types of CUDA.
 pub use cuda_um_sys as sys;

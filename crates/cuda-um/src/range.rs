@@ -1,15 +1,15 @@
-//! The one place where lengths and ranges are checked, before any pointer arithmetic.
+//! Checks of lengths and ranges, which all pointer arithmetic of this crate relies on.
 
 use crate::error::{Error, Result};
 use std::ops::{Bound, Range, RangeBounds};
 
-/// `len` elements in bytes.
+/// The size of `len` elements in bytes.
 ///
 /// # Errors
 ///
 /// [`Error::TooLarge`].
 pub fn size_bytes<T>(len: usize) -> Result<usize> {
-    // Rust's own limit of an object: slices over the memory must be possible.
+    // Rust's limit for the size of an object: the memory must be usable as a slice.
     len.checked_mul(size_of::<T>())
         .filter(|&bytes| isize::try_from(bytes).is_ok())
         .ok_or(Error::TooLarge {
@@ -18,7 +18,7 @@ pub fn size_bytes<T>(len: usize) -> Result<usize> {
         })
 }
 
-/// A range of elements within `0..len`.
+/// Checks that a range of elements is within `0..len`.
 ///
 /// # Errors
 ///
@@ -36,7 +36,7 @@ pub fn check(range: impl RangeBounds<usize>, len: usize) -> Result<Range<usize>>
     };
     match (start, end) {
         (Some(start), Some(end)) if start <= end && end <= len => Ok(start..end),
-        // A bound that no `usize` can name is reported as the largest one.
+        // A bound that exceeds `usize` is reported as `usize::MAX`.
         _ => Err(Error::RangeOutOfBounds {
             start: start.unwrap_or(usize::MAX),
             end: end.unwrap_or(usize::MAX),
@@ -45,7 +45,7 @@ pub fn check(range: impl RangeBounds<usize>, len: usize) -> Result<Range<usize>>
     }
 }
 
-/// The range `offset..offset + count` within `0..len`.
+/// Checks that `offset..offset + count` is within `0..len`, and returns it.
 ///
 /// # Errors
 ///
@@ -61,11 +61,11 @@ pub fn check_at(offset: usize, count: usize, len: usize) -> Result<Range<usize>>
     }
 }
 
-/// A checked range of elements, in bytes.
+/// Converts a checked range of elements to bytes.
 ///
 /// # Panics
 ///
-/// No `usize` can name the bytes: the range was not checked against the length of a buffer, which [`size_bytes`] has let pass.
+/// If the bytes exceed `usize`: the range was not checked against the length of a buffer that [`size_bytes`] accepted.
 pub fn to_bytes<T>(range: &Range<usize>) -> Range<usize> {
     let bytes = |elements: usize| {
         let bytes = elements.checked_mul(size_of::<T>());
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Small numbers, and those near the ends of what there is.
+    /// Small numbers, and numbers near the limits.
     fn number() -> impl Strategy<Value = usize> {
         let near = |end: usize| (0..5_usize).prop_map(move |by| end.saturating_sub(by));
         prop_oneof![
@@ -167,7 +167,7 @@ mod tests {
                 };
                 prop_assert!(bytes <= isize::MAX as u128);
                 prop_assert_eq!(found as u128, bytes);
-                // Within a buffer that can be, no range in bytes overflows.
+                // Within a valid buffer, no range in bytes overflows.
                 if let Ok(range) = check(start..end, len) {
                     let in_bytes = to_bytes::<T>(&range);
                     prop_assert_eq!(in_bytes.start as u128, range.start as u128 * size_of::<T>() as u128);
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(check(1..=3, 4).unwrap(), 1..4);
         assert_eq!(check(4.., 4).unwrap(), 4..4);
         assert_eq!(check_at(2, 2, 4).unwrap(), 2..4);
-        #[allow(clippy::reversed_empty_ranges)] // The very thing that must be refused.
+        #[allow(clippy::reversed_empty_ranges)] // Must be refused.
         let reversed = 3..2;
         for bad in [3..5, reversed, 5..5, 0..usize::MAX] {
             assert!(matches!(

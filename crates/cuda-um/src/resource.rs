@@ -1,4 +1,4 @@
-//! Memory: where it comes from, the work that uses it, and where it goes back to. Nothing here knows the type of an element.
+//! Memory without an element type: its allocation, the work that uses it, and its release.
 
 pub(crate) mod allocation;
 pub(crate) mod backing;

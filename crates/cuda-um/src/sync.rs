@@ -1,7 +1,7 @@
-//! Locks, atomics and threads. `tests/loom` models some of the modules: there, loom's take their place. In unit tests, a lock that a child
-//! made by `fork` takes is a panic: in such a child it may be locked for good.
+//! Locks, atomics and threads. `tests/loom` compiles some of the modules with loom's types instead. In unit tests, taking a lock in a child
+//! made by `fork` panics, because another thread of the parent may have held it during the fork.
 //!
-//! **No foreign code runs while a lock is held** (see [`held`]). The locks count themselves, so that this can be checked.
+//! **No foreign code runs while a lock is held** (see [`held`]). Each thread counts its locks, so that this can be checked.
 
 mod held;
 
@@ -22,7 +22,7 @@ pub(crate) struct RwLock<T>(parking_lot::RwLock<T>);
 #[derive(Default)]
 pub(crate) struct Condvar(parking_lot::Condvar);
 
-/// The guard of a lock, which is counted. The fields are dropped in this order: what was put off runs without the lock.
+/// The guard of a lock, which is counted. The fields are dropped in this order, so that deferred events run without the lock.
 pub(crate) struct Guard<G> {
     guard: G,
     _held: Held,
@@ -77,7 +77,7 @@ impl Condvar {
         self.0.wait(&mut guard.guard);
     }
 
-    /// Returns after this time at the latest.
+    /// Returns when notified, or after `time`.
     pub(crate) fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, time: Duration) {
         held::assert_only_one_held();
         self.0.wait_for(&mut guard.guard, time);

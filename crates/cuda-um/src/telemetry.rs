@@ -1,7 +1,7 @@
-//! Events and spans of `tracing`. A subscriber is not the library's code: if it panics, the panic ends here.
+//! Events and spans of `tracing`. A subscriber is foreign code: if it panics, the panic is caught here.
 //!
-//! Otherwise it would unwind through drops, through cleanup, and through the time between work that is enqueued and the note of it.
-//! So nothing else in this crate calls `tracing` (`unwind::one_file_calls_tracing`).
+//! Otherwise it would unwind through drops, through cleanup, and between an enqueue and the record of its uses. Therefore nothing else in
+//! this crate calls `tracing` (`unwind::one_file_calls_tracing`).
 
 use crate::sync::caught;
 use std::marker::PhantomData;
@@ -37,12 +37,12 @@ macro_rules! span_ {
     };
 }
 
-// `warn` alone is an attribute of the compiler's.
+// The name `warn` would conflict with the built-in attribute.
 pub(crate) use {debug_ as debug, span_ as span, warn_ as warn};
 
 /// A span that the thread is in until this is dropped.
 pub(crate) struct Entered {
-    /// None if no subscriber has it.
+    /// `None` if no subscriber enables the span.
     span: Option<Span>,
     _on_this_thread: PhantomData<*const ()>,
 }
@@ -54,7 +54,7 @@ impl Entered {
         caught(|| {
             let made = make();
             if !made.is_disabled() {
-                // Not dropped here if the subscriber panics.
+                // If the subscriber panics, the span is not dropped here.
                 let span = span.insert(made);
                 span.with_subscriber(|(id, subscriber)| subscriber.enter(id));
             }
@@ -69,7 +69,7 @@ impl Entered {
 impl Drop for Entered {
     #[inline]
     fn drop(&mut self) {
-        // Two calls of the subscriber: in `tracing`'s own guard a panic of the first would meet that of the second, and abort.
+        // Two calls of the subscriber: with `tracing`'s own guard, panics in both would abort.
         if let Some(span) = self.span.take() {
             caught(|| span.with_subscriber(|(id, subscriber)| subscriber.exit(id)));
             caught(|| drop(span));

@@ -1,4 +1,4 @@
-//! Waiting on another thread, for futures on any executor.
+//! Runs waiting work on another thread, for futures on any executor.
 
 use crate::error::Result;
 use crate::fork::Origin;
@@ -8,11 +8,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 
-/// Does `work`, which waits, on a thread of `blocking`. Not part of the interface: `um-backend` has it, too.
+/// Runs `work`, which may block, on a thread of `blocking`. Not part of the public interface: `um-backend` uses it.
 ///
 /// # Errors
 ///
-/// That of `work`; [`Error::Forked`](crate::Error::Forked) in a child made by `fork` meanwhile, where there is no such thread.
+/// Errors of `work`; [`Error::Forked`](crate::Error::Forked) in a child made by `fork` after the call, because the thread does not
+/// exist there.
 #[doc(hidden)]
 pub async fn unblock<R: Send + 'static>(
     work: impl FnOnce() -> Result<R> + Send + 'static,
@@ -27,7 +28,7 @@ pub async fn unblock<R: Send + 'static>(
     .await
 }
 
-/// A waker, which is foreign code: `blocking` ends the process where one panics, so the panic ends here.
+/// A waker is foreign code. A panic in it is caught here, because `blocking` would abort the process.
 struct Contained(Option<Waker>);
 
 impl Wake for Contained {

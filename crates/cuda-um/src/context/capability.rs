@@ -1,10 +1,10 @@
-//! What a device can do.
+//! The capabilities of a device.
 
 use crate::driver::Api;
 use crate::error::{Error, Result};
 use cuda_um_sys::cudaDeviceAttr as Attribute;
 
-/// What one device can do, asked once and kept.
+/// The capabilities of one device, queried once and cached.
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -17,49 +17,50 @@ use cuda_um_sys::cudaDeviceAttr as Attribute;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
-    /// Major and minor compute capability.
+    /// The compute capability: major and minor.
     pub compute_capability: (u32, u32),
-    /// Managed memory can be allocated.
+    /// True if managed memory can be allocated.
     pub managed_memory: bool,
-    /// The CPU may use managed memory while kernels run; without it there is no prefetch, and host guards hold launches off.
+    /// True if the CPU may access managed memory while kernels run. Otherwise there is no prefetch, and host guards block launches.
     pub concurrent_managed_access: bool,
-    /// Kernels may use memory that was never given to CUDA.
+    /// True if kernels may access pageable host memory, which was not allocated or registered with CUDA.
     pub pageable_memory_access: bool,
-    /// They do so through the CPU's own page tables.
+    /// True if kernels access pageable memory through the CPU's page tables.
     pub pageable_uses_host_page_tables: bool,
-    /// The CPU reads managed memory on the device without migrating it.
+    /// True if the CPU reads managed memory on the device without migrating it.
     pub direct_host_access: bool,
-    /// One address space for the host and all devices.
+    /// True if the host and all devices share one address space.
     pub unified_addressing: bool,
-    /// Host memory that the caller owns can be registered.
+    /// True if host memory of the caller can be registered.
     pub host_register: bool,
-    /// Host memory can be mapped into the device's address space.
+    /// True if host memory can be mapped into the device's address space.
     pub map_host_memory: bool,
-    /// A kernel can use registered host memory at the host's own address.
+    /// True if a kernel can access registered host memory at the host's address.
     pub host_pointer_for_registered: bool,
-    /// Stream-ordered memory pools.
+    /// True if the device supports stream-ordered memory pools.
     pub memory_pools: bool,
-    /// The device shares its memory with the CPU.
+    /// True if the device shares its memory with the CPU.
     pub integrated: bool,
-    /// The NUMA node nearest to the device, where the runtime says.
+    /// The NUMA node nearest to the device; `None` if the runtime does not report it.
     pub host_numa_id: Option<i32>,
-    /// Streaming multiprocessors.
+    /// The number of streaming multiprocessors.
     pub multiprocessors: u32,
-    /// Threads in a warp.
+    /// The number of threads in a warp.
     pub warp_size: u32,
-    /// Most threads in a block.
+    /// The largest number of threads in a block.
     pub max_threads_per_block: u32,
-    /// Largest block in each dimension.
+    /// The largest block in each dimension, in threads.
     pub max_block: [u32; 3],
-    /// Largest grid in each dimension.
+    /// The largest grid in each dimension, in blocks.
     pub max_grid: [u32; 3],
-    /// Shared memory that every kernel may ask for.
+    /// Shared memory that every kernel may use, in bytes per block.
     pub shared_bytes_per_block: u32,
-    /// Shared memory that a kernel may ask for after [`Kernel::allow_shared_bytes`](crate::Kernel::allow_shared_bytes).
+    /// Shared memory that a kernel may use after [`Kernel::allow_shared_bytes`](crate::Kernel::allow_shared_bytes), in bytes per
+    /// block.
     pub shared_bytes_per_block_optin: u32,
-    /// Copy engines that work beside kernels.
+    /// The number of copy engines, which run concurrently with kernels.
     pub copy_engines: u32,
-    /// Bytes of the device's second-level cache.
+    /// The size of the device's L2 cache, in bytes.
     pub l2_cache_bytes: u32,
 }
 
@@ -68,7 +69,7 @@ impl Capabilities {
         let number = |attribute| {
             Ok::<_, crate::Error>(u32::try_from(api.attribute(ordinal, attribute)?).unwrap_or(0))
         };
-        // Every supported version knows these: a failure is no answer, and must not be kept as "no".
+        // Every supported version has these attributes, so a failure is an error and must not be cached as "no".
         let flag = |attribute| Ok::<_, crate::Error>(api.attribute(ordinal, attribute)? != 0);
         Ok(Self {
             compute_capability: (
@@ -109,14 +110,14 @@ impl Capabilities {
             )?,
             copy_engines: number(Attribute::cudaDevAttrAsyncEngineCount)?,
             l2_cache_bytes: number(Attribute::cudaDevAttrL2CacheSize)?,
-            // The one that older runtimes and drivers do not know.
+            // Older runtimes and drivers do not support this attribute.
             host_numa_id: api
                 .late_attribute(ordinal, Attribute(HOST_NUMA_ID))?
                 .filter(|&node| node >= 0),
         })
     }
 
-    /// Refuses a grid, a block or shared memory of a block, in bytes, that the device cannot have.
+    /// Refuses a grid, a block, or shared memory (in bytes per block) beyond the limits of the device.
     pub(crate) fn check_launch(
         &self,
         (grid, block, shared_bytes): ([u32; 3], [u32; 3], u32),
@@ -135,7 +136,7 @@ impl Capabilities {
         self.check_block(threads, u64::from(shared_bytes))
     }
 
-    /// Refuses a block that the device cannot have.
+    /// Refuses a block beyond the limits of the device.
     pub(crate) fn check_block(&self, threads: u64, shared_bytes: u64) -> Result<()> {
         const THREADS: &str = "threads of a block";
         if threads == 0 {
@@ -149,7 +150,7 @@ impl Capabilities {
     }
 }
 
-/// A size of a launch that is 0.
+/// The error for a launch size of 0.
 fn nothing(what: &'static str) -> Error {
     Error::InvalidArgument {
         what,
@@ -158,7 +159,7 @@ fn nothing(what: &'static str) -> Error {
     }
 }
 
-/// Refuses a size of a launch beyond the device's limit.
+/// Refuses a launch size beyond the device's limit.
 fn within(what: &'static str, value: u64, limit: u32) -> Result<()> {
     let limit = u64::from(limit);
     if value <= limit {
@@ -168,5 +169,5 @@ fn within(what: &'static str, value: u64, limit: u32) -> Result<()> {
     }
 }
 
-/// `cudaDevAttrHostNumaId`: not in the headers of 11.8, where asking for it is an error.
+/// `cudaDevAttrHostNumaId`: missing in the headers of 11.8, whose runtime returns an error for it.
 const HOST_NUMA_ID: u32 = 134;

@@ -1,4 +1,4 @@
-//! A device and what is known of it.
+//! A device and its shared state.
 
 use crate::context::capability::Capabilities;
 use crate::context::driver_state::{DriverState, Pending};
@@ -25,7 +25,7 @@ use std::sync::{Arc, Weak};
 /// ```
 #[derive(Clone)]
 pub struct Device {
-    /// One count for both: every buffer has a handle.
+    /// One reference count for both, because every buffer has a handle.
     handle: Arc<Handle>,
 }
 
@@ -34,22 +34,22 @@ struct Handle {
     state: Arc<DeviceState>,
 }
 
-/// What all handles of one device share.
+/// The state that all handles of one device share.
 pub(crate) struct DeviceState {
     pub(crate) api: Arc<Api>,
-    /// Of memory that is freed later; one for the runtime.
+    /// The memory that is freed later; one slot for the runtime.
     pub(crate) reclaim: Arc<Slot>,
     pub(crate) ordinal: u32,
     pub(crate) name: String,
     pub(crate) capabilities: Capabilities,
     pub(crate) driver: Arc<DriverState>,
-    /// Host guards of managed memory must keep some device idle.
+    /// True if host guards of managed memory must keep a device of the runtime idle.
     pub(crate) is_gated: bool,
     streams: Mutex<Vec<Weak<StreamInner>>>,
-    /// Of the copies from and to pageable memory.
+    /// The state of copies from and to pageable memory.
     pub(crate) transfers: Slot,
     cost: RwLock<Arc<CostModel>>,
-    /// A stream was dropped with work on it: nobody counts that work any more.
+    /// True if a stream was dropped with work on it, which is no longer tracked.
     orphaned: AtomicBool,
 }
 
@@ -60,52 +60,52 @@ impl Device {
         }
     }
 
-    /// The device's number in its runtime.
+    /// The ordinal of the device in its runtime.
     pub fn ordinal(&self) -> u32 {
         self.handle.state.ordinal
     }
 
-    /// The runtime that it belongs to.
+    /// The runtime of the device.
     pub fn runtime(&self) -> &Runtime {
         &self.handle.runtime
     }
 
-    /// Its name, as in "NVIDIA H200".
+    /// The name of the device, such as "NVIDIA H200".
     #[doc(alias = "cuDeviceGetName")]
     pub fn name(&self) -> &str {
         &self.handle.state.name
     }
 
-    /// What it can do.
+    /// The capabilities of the device, queried when it was opened.
     pub fn capabilities(&self) -> &Capabilities {
         &self.handle.state.capabilities
     }
 
-    /// Free and total memory.
+    /// Free and total memory of the device, in bytes.
     ///
     /// # Errors
     ///
-    /// What `cudaMemGetInfo` reports.
+    /// Errors of `cudaMemGetInfo`.
     #[doc(alias = "cudaMemGetInfo")]
     pub fn memory_info(&self) -> Result<MemoryInfo> {
         self.handle.state.api.memory_info(self.handle.state.ordinal)
     }
 
-    /// Waits for all work of the device, other libraries' too.
+    /// Waits for all work of the device, including the work of other libraries.
     ///
     /// # Errors
     ///
-    /// What `cudaDeviceSynchronize` reports: a failure of earlier work as well.
+    /// Errors of `cudaDeviceSynchronize`, which include failures of earlier work.
     #[doc(alias = "cudaDeviceSynchronize")]
     pub fn synchronize(&self) -> Result<()> {
         self.handle.state.synchronize()
     }
 
-    /// A new stream, which does not wait for the legacy default stream.
+    /// Creates a stream, which does not synchronize with the legacy default stream.
     ///
     /// # Errors
     ///
-    /// What `cudaStreamCreateWithFlags` reports.
+    /// Errors of `cudaStreamCreateWithFlags`.
     #[doc(alias = "cudaStreamCreateWithFlags")]
     pub fn stream(&self) -> Result<Stream> {
         Ok(Stream::new(
@@ -114,11 +114,11 @@ impl Device {
         ))
     }
 
-    /// The library's own stream of this device, on which copies run that name no stream.
+    /// The library's own stream of this device. Copies that name no stream run on it.
     ///
     /// # Errors
     ///
-    /// What `cudaStreamCreateWithFlags` reports, the first time.
+    /// Errors of `cudaStreamCreateWithFlags`, on the first call.
     pub fn default_stream(&self) -> Result<Stream> {
         Ok(Stream::new(
             self.handle.runtime.clone(),
@@ -126,27 +126,28 @@ impl Device {
         ))
     }
 
-    /// What things cost on this device: what the file that `CUDA_UM_COST_MODEL` names says (`cargo xtask calibrate` writes one), else
-    /// built-in values for the link that such a device usually has.
+    /// The cost model of this device: from the file that `CUDA_UM_COST_MODEL` names (`cargo xtask calibrate` writes one), otherwise
+    /// built-in values for the usual link of such a device.
     ///
-    /// A child made by `fork` while another thread of its parent set them gets the built-in ones.
+    /// In a child made by `fork` while another thread of its parent set the model, this returns the built-in values.
     pub fn cost_model(&self) -> Arc<CostModel> {
         let state = &self.handle.state;
         if !state.api.origin.is_inherited() {
             return Arc::clone(&state.cost.read());
         }
-        // That thread is not here to unlock it.
+        // In the child, the thread that holds the lock does not exist.
         match state.cost.try_read() {
             Some(cost) => Arc::clone(&cost),
             None => Arc::new(built_in_costs(&state.capabilities)),
         }
     }
 
-    /// Sets what things cost, for all handles of this device. It decides where new buffers live ([`Placement::Auto`](crate::Placement)).
+    /// Sets the cost model, for all handles of this device. It determines the location of new buffers
+    /// ([`Placement::Auto`](crate::Placement)).
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] for a model with a value that no machine can have; the one before stays.
+    /// [`Error::InvalidArgument`] if a value of the model is impossible; the previous model stays.
     pub fn set_cost_model(&self, model: CostModel) -> Result<()> {
         self.api().origin.check("set_cost_model")?;
         model.check().map_err(|error| Error::InvalidArgument {
@@ -197,7 +198,7 @@ impl DeviceState {
         self.check_attribute(has, "managedMemory", || "managed memory".to_owned())
     }
 
-    /// Refuses a device whose managed pages do not migrate on request.
+    /// Refuses a device without concurrent managed access: its pages do not migrate on request.
     pub(crate) fn check_concurrent_access(&self, what: impl FnOnce() -> String) -> Result<()> {
         let has = self.capabilities.concurrent_managed_access;
         self.check_attribute(has, "concurrentManagedAccess", what)
@@ -220,7 +221,7 @@ impl DeviceState {
         })
     }
 
-    /// Holds the lock of the cost model, as who sets it does.
+    /// Holds the lock of the cost model, as `set_cost_model` does.
     #[cfg(test)]
     pub(crate) fn hold_cost(&self) -> impl Sized + '_ {
         self.cost.write()
@@ -268,7 +269,7 @@ impl Pending for DeviceState {
     }
 }
 
-/// Names the file of a calibration.
+/// The environment variable that names the file of a calibration.
 const COST_MODEL: &str = "CUDA_UM_COST_MODEL";
 
 fn cost_model(capabilities: &Capabilities) -> Result<CostModel> {

@@ -1,4 +1,4 @@
-//! Waiting to the very end, also where waiting itself fails: before memory that is not ours is given back.
+//! Drains the work that uses memory before the memory is returned to its owner, even if a wait fails.
 
 use crate::context::stream::StreamInner;
 use crate::context::tracker::Use;
@@ -6,10 +6,10 @@ use crate::error::{Error, Result};
 use std::fmt::Display;
 use std::io::Write;
 
-/// Waiting failed.
+/// The error of a wait that failed.
 pub(crate) struct Unsettled {
     error: Error,
-    /// The work is over nevertheless: another way of waiting worked, or the context is broken and runs nothing any more.
+    /// True if the work is over nevertheless: another way of waiting succeeded, or the context is corrupted and runs nothing.
     over: bool,
 }
 
@@ -20,9 +20,10 @@ impl Use {
 }
 
 impl StreamInner {
-    /// After a wait for this stream failed: whether its work is over nevertheless.
+    /// After a wait for this stream failed: determines if its work is over nevertheless.
     fn settle(&self, error: Error) -> Result<(), Unsettled> {
-        // Also after a sticky error: one word of a lost device may be a mistake, and CUDA says of none that all work is over.
+        // This also applies after a sticky error: the report that a device is lost may be wrong, and CUDA does not document for any
+        // error that all work is over.
         let over = self.synchronize().is_ok()
             || self
                 .api()
@@ -31,11 +32,11 @@ impl StreamInner {
         Err(Unsettled { error, over })
     }
 
-    /// Waits for all work of the stream, which may use memory of the caller's.
+    /// Waits for all work of the stream, which may use memory of the caller.
     ///
     /// # Errors
     ///
-    /// The error of waiting; the work is over nevertheless.
+    /// The error of the wait; the work is over nevertheless.
     pub(crate) fn finish(&self) -> Result<()> {
         let to_its_end = ToItsEnd;
         let finished = match self.synchronize().or_else(|error| self.settle(error)) {
@@ -47,10 +48,10 @@ impl StreamInner {
     }
 }
 
-/// Lives while the library waits for work that may use the caller's memory. A panic there would give that memory back to its owner, who
-/// does not know that a device may still use it: the process is aborted, as if the wait had failed.
+/// Aborts the process if a panic unwinds while the library waits for work that may use the caller's memory. The unwind would return
+/// the memory to its owner while a device may still use it.
 ///
-/// The wait calls CUDA, and sends events, whose panics are caught: this is for mistakes of the library's own.
+/// The wait calls CUDA and sends events; panics of these are caught. This guard protects against mistakes in the library.
 struct ToItsEnd;
 
 impl Drop for ToItsEnd {
@@ -60,7 +61,7 @@ impl Drop for ToItsEnd {
 }
 
 fn abort(why: impl Display) -> ! {
-    // Fails where nobody reads it.
+    // The write may fail; the process is aborted in any case.
     let _ = writeln!(
         std::io::stderr(),
         "cuda-um: a device may still use memory that goes back to its owner, and {why}"
@@ -69,11 +70,11 @@ fn abort(why: impl Display) -> ! {
 }
 
 impl Unsettled {
-    /// The error, if the work is over.
+    /// Returns the error, if the work is over.
     ///
     /// # Aborts
     ///
-    /// If it may not be: the caller's memory is about to be used again, by somebody who does not know.
+    /// If the work may not be over: otherwise the caller would reuse memory that a device may still access.
     fn or_abort(self) -> Error {
         if !self.over {
             abort(format_args!(
@@ -85,11 +86,11 @@ impl Unsettled {
     }
 }
 
-/// Waits for all uses of memory that is somebody else's. When it returns, with an error or without, they are over.
+/// Drains all uses of memory that the library does not own. When it returns, with an error or without, they are over.
 ///
 /// # Errors
 ///
-/// The first error of waiting.
+/// The first error of the waits.
 pub(crate) fn settle_or_abort(uses: &[Use]) -> Result<()> {
     let to_its_end = ToItsEnd;
     let mut first = Ok(());
@@ -102,7 +103,7 @@ pub(crate) fn settle_or_abort(uses: &[Use]) -> Result<()> {
     first
 }
 
-/// Waits for all uses. The flag says whether they are over.
+/// Drains all uses. The flag is true if they are over.
 pub(crate) fn settle(uses: &[Use]) -> (bool, Result<()>) {
     let (mut over, mut first) = (true, Ok(()));
     for used in uses {

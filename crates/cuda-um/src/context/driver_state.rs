@@ -1,4 +1,4 @@
-//! What belongs to the driver, so that several runtimes over it share it.
+//! State of the driver, which all runtimes over it share.
 
 use crate::context::slot::Slot;
 use crate::driver::MemoryInfo;
@@ -11,21 +11,21 @@ use std::sync::{Arc, Weak};
 /// The state that all runtimes over one driver share.
 #[derive(Default)]
 pub(crate) struct DriverState {
-    /// Of the gate that keeps the host and devices without concurrent managed access apart.
+    /// The gate that separates the host from devices without concurrent managed access.
     pub(crate) gate: Slot,
-    /// Live managed bytes, for each device.
+    /// Live managed bytes of each device.
     managed: Mutex<HashMap<u32, usize>>,
-    /// Of all runtimes.
+    /// The open devices of all runtimes.
     devices: Mutex<Vec<Weak<dyn Pending>>>,
 }
 
-/// A device, as far as its work is concerned.
+/// The work of a device.
 pub(crate) trait Pending: Send + Sync {
-    /// Whether all work that this library gave the device is known to be done. Asks the device nothing.
+    /// Returns true if all work that this library enqueued on the device is known to be done. Makes no CUDA call.
     fn is_known_idle(&self) -> bool;
 }
 
-/// Managed bytes that count against a device until dropped.
+/// Managed bytes that are counted for a device until dropped.
 pub(crate) struct ManagedBytes {
     state: Arc<DriverState>,
     ordinal: u32,
@@ -34,7 +34,7 @@ pub(crate) struct ManagedBytes {
 }
 
 impl DriverState {
-    /// The state of the driver with this identity (see `Api::driver_identity`).
+    /// The state for the driver with this identity (see `Api::driver_identity`).
     pub(crate) fn of(identity: usize) -> Arc<Self> {
         static STATES: Mutex<Vec<(usize, Weak<DriverState>)>> = Mutex::new(Vec::new());
         let mut states = STATES.lock();
@@ -57,9 +57,10 @@ impl DriverState {
         devices.push(Arc::downgrade(device));
     }
 
-    /// Whether all work that this library gave any device is known to be done: freeing waits for all of them. Asks no device.
+    /// Returns true if all work that this library enqueued on any device is known to be done; freeing waits for all devices. Makes no
+    /// CUDA call.
     pub(crate) fn is_known_idle(&self) -> bool {
-        // Upgraded first: the last handle of a device must not go under the lock.
+        // Upgrade first: the last handle of a device must not be dropped under the lock.
         let devices: Vec<_> = {
             let devices = self.devices.lock();
             devices.iter().filter_map(Weak::upgrade).collect()
@@ -67,7 +68,8 @@ impl DriverState {
         devices.iter().all(|device| device.is_known_idle())
     }
 
-    /// Counts `bytes` more on the device; beyond `limit` (live and new bytes together) it is refused with the bytes live now.
+    /// Counts `bytes` more for the device. If live and new bytes together exceed `limit`, returns the bytes that are live as the
+    /// error.
     pub(crate) fn reserve(
         self: &Arc<Self>,
         ordinal: u32,
@@ -91,7 +93,7 @@ impl DriverState {
 }
 
 impl ManagedBytes {
-    /// Counts them for good: the memory could not be freed.
+    /// Counts the bytes permanently, because the memory could not be freed.
     pub(crate) fn keep(mut self) {
         self.bytes = 0;
     }
@@ -108,7 +110,7 @@ impl Drop for ManagedBytes {
     }
 }
 
-/// The refusal to oversubscribe.
+/// The error for an allocation that would oversubscribe the device.
 pub(crate) fn would_oversubscribe(
     ordinal: u32,
     requested_bytes: usize,

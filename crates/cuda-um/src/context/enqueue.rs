@@ -1,4 +1,4 @@
-//! The one way onto a stream: checks, gate, order, work, record, observer.
+//! Enqueues work on a stream: checks, gate, order, work, record, observer.
 
 use crate::context::device::Device;
 use crate::context::observer::{Started, What};
@@ -9,11 +9,12 @@ use crate::error::{Error, Result};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Enqueues `work`, which uses parts of memory, on the stream: after all work that it must not overlap, and recorded as a use of each memory.
+/// Enqueues `work`, which uses parts of memory, on the stream. The work runs after all work that it must not overlap, and each memory
+/// records it as a use.
 ///
 /// # Ordering
 ///
-/// The uses are recorded even if `work` fails: part of it may have been enqueued.
+/// The uses are recorded even if `work` fails, because a part of it may have been enqueued.
 pub(crate) fn enqueue<'a>(
     stream: &Stream,
     parts: impl Iterator<Item = Part<'a>> + Clone,
@@ -23,7 +24,7 @@ pub(crate) fn enqueue<'a>(
 }
 
 impl Started {
-    /// The same as [`enqueue`], and tells the observer if it succeeds. The work of a kernel is a use of its module too, which stays loaded
+    /// Like [`enqueue`], and notifies the observer if it succeeds. The work of a kernel is also a use of its module, which stays loaded
     /// until the kernel is done.
     pub(crate) fn enqueue<'a>(
         self,
@@ -45,8 +46,8 @@ fn enqueue_of<'a>(
     parts: impl Iterator<Item = Part<'a>> + Clone,
     work: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
-    // Of earlier work. Declared first, so dropped last, when all uses are recorded and the gate is unlocked: to drop one may destroy its
-    // stream.
+    // Finished uses of earlier work. Declared first, so dropped last, when all uses are recorded and the gate is unlocked: a drop may
+    // destroy a stream.
     let mut finished = Finished::new();
     let inner = stream.inner();
     inner.api().origin.check("enqueue")?;
@@ -71,7 +72,7 @@ fn enqueue_of<'a>(
     work()
 }
 
-/// Records the uses when it is dropped: after the work is enqueued, and also if that failed or panicked half-way.
+/// Records the uses when dropped: after the work is enqueued, and also if the enqueue fails or panics half-way.
 struct Noted<'s, 'a, I: Iterator<Item = Part<'a>> + Clone> {
     module: Option<&'s InFlight>,
     inner: &'s Arc<StreamInner>,
@@ -79,7 +80,7 @@ struct Noted<'s, 'a, I: Iterator<Item = Part<'a>> + Clone> {
     finished: &'s mut Finished,
 }
 
-/// Uses that are over.
+/// Uses whose work is done.
 type Finished = SmallVec<[Use; 16]>;
 
 impl<'a, I: Iterator<Item = Part<'a>> + Clone> Drop for Noted<'_, 'a, I> {
@@ -94,7 +95,7 @@ impl<'a, I: Iterator<Item = Part<'a>> + Clone> Drop for Noted<'_, 'a, I> {
         for Part { memory, access, .. } in self.parts.clone() {
             finished.extend(memory.uses().record(inner, seq, access));
         }
-        // After all uses are recorded: a mistake there costs time, and nothing else.
+        // After all uses are recorded, because a mistake in the residency cache costs only time.
         for Part { memory, access, .. } in self.parts.clone() {
             memory.used_by(inner, access);
         }

@@ -1,4 +1,4 @@
-//! Events: points on a stream that can be waited for.
+//! Events: points on a stream.
 #![allow(unsafe_code, reason = "passes event handles to CUDA")]
 
 use crate::context::device::DeviceState;
@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A point on a [`Stream`]: done once everything is done that was enqueued before it. A clone is the same event.
+/// A point on a [`Stream`]. It is complete when all work that was enqueued before it is done. A clone is the same event.
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -34,27 +34,27 @@ pub struct Event {
     timed: bool,
 }
 
-/// The event itself; recorded before anyone else sees it.
+/// CUDA's event. It is recorded before other code can see it.
 pub(crate) struct RawEvent {
     api: Arc<Api>,
     ordinal: u32,
     raw: cudaEvent_t,
 }
 
-// SAFETY: CUDA's events may be used from any thread; the handle is only ever passed to CUDA.
+// SAFETY: CUDA's events may be used from any thread; the handle is only passed to CUDA.
 unsafe impl Send for RawEvent {}
 // SAFETY: as above.
 unsafe impl Sync for RawEvent {}
 
-/// How long a wait asks before it sleeps.
+/// How long a wait polls before it sleeps.
 const SPIN: Duration = Duration::from_micros(50);
 
 impl Event {
-    /// An event with a time, recorded on the stream now.
+    /// Creates an event with a time and records it on the stream.
     ///
     /// # Errors
     ///
-    /// What `cudaEventCreateWithFlags` and `cudaEventRecord` report.
+    /// Errors of `cudaEventCreateWithFlags` and `cudaEventRecord`.
     #[doc(alias = "cudaEventRecord")]
     pub fn timed(stream: &Stream) -> Result<Self> {
         Self::record(stream, true)
@@ -70,32 +70,32 @@ impl Event {
         })
     }
 
-    /// Waits until the event is done.
+    /// Waits until the event is complete.
     ///
     /// # Errors
     ///
-    /// What `cudaEventSynchronize` reports: a failure of earlier work as well.
+    /// Errors of `cudaEventSynchronize`, which include failures of earlier work.
     #[doc(alias = "cudaEventSynchronize")]
     pub fn synchronize(&self) -> Result<()> {
         self.raw.synchronize()
     }
 
-    /// Whether the event is done.
+    /// Returns true if the event is complete. Does not wait.
     ///
     /// # Errors
     ///
-    /// What `cudaEventQuery` reports: a failure of earlier work as well.
+    /// Errors of `cudaEventQuery`, which include failures of earlier work.
     #[doc(alias = "cudaEventQuery")]
     pub fn is_complete(&self) -> Result<bool> {
         self.raw.is_complete()
     }
 
-    /// The device's time from `earlier` to this event. Waits for both.
+    /// The device's time from `earlier` to this event. Waits until both are complete.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidArgument`] if one of them has no time (see [`Event::timed`]), [`Error::DeviceMismatch`] and
-    /// [`Error::RuntimeMismatch`], and what the CUDA functions report.
+    /// [`Error::RuntimeMismatch`], and errors of the CUDA functions.
     #[doc(alias = "cudaEventElapsedTime")]
     pub fn elapsed_since(&self, earlier: &Self) -> Result<Duration> {
         if !self.runtime.is_same(&earlier.runtime) {
@@ -120,7 +120,7 @@ impl Event {
         }
         earlier.synchronize()?;
         self.synchronize()?;
-        // SAFETY: both live, have timing, and belong to this device.
+        // SAFETY: both events are live, have timing, and belong to this device.
         unsafe {
             self.raw
                 .api
@@ -146,16 +146,16 @@ impl RawEvent {
         })
     }
 
-    /// Records it at the stream's end. Nobody else has the event, so nobody waits for an older record.
+    /// Records the event at the stream's end. Only the caller has the event, so no other code waits for an older record.
     pub(crate) fn record(self, stream: &StreamInner) -> Result<Self> {
-        // SAFETY: both live; the event was made on the stream's device.
+        // SAFETY: both are live; the event was made on the stream's device.
         unsafe { self.api.event_record(self.ordinal, self.raw, stream.raw()) }?;
         Ok(self)
     }
 
-    /// Records it once more. Who waits for an older record is not disturbed, but `self` is done when the new one is.
+    /// Records the event again. Waits for an older record are not affected, but `self` is complete when the new record is.
     pub(crate) fn record_again(&self, stream: &StreamInner) -> Result<()> {
-        // SAFETY: both live; the event was made on the stream's device.
+        // SAFETY: both are live; the event was made on the stream's device.
         unsafe { self.api.event_record(self.ordinal, self.raw, stream.raw()) }
     }
 
@@ -163,7 +163,7 @@ impl RawEvent {
         self.raw
     }
 
-    /// Waits: asks again and again at first, since waking up costs more than most work takes.
+    /// Waits for the event. Polls at first, because waking up takes longer than most work.
     pub(crate) fn wait(&self) -> Result<()> {
         let start = Instant::now();
         while !self.is_complete()? {
@@ -176,12 +176,12 @@ impl RawEvent {
     }
 
     pub(crate) fn synchronize(&self) -> Result<()> {
-        // SAFETY: the event lives as long as `self`.
+        // SAFETY: the event is live as long as `self`.
         unsafe { self.api.event_synchronize(self.ordinal, self.raw) }
     }
 
     pub(crate) fn is_complete(&self) -> Result<bool> {
-        // SAFETY: the event lives as long as `self`.
+        // SAFETY: the event is live as long as `self`.
         unsafe { self.api.event_query(self.ordinal, self.raw) }
     }
 }
@@ -191,7 +191,7 @@ impl Drop for RawEvent {
         if self.api.origin.is_inherited() {
             return;
         }
-        // SAFETY: nobody else has the event; CUDA keeps what streams still wait for.
+        // SAFETY: no other code has the event; CUDA keeps the state that streams still wait for.
         if let Err(error) = unsafe { self.api.event_destroy(self.ordinal, self.raw) } {
             let device = self.ordinal;
             after_unlock(move || {

@@ -1,8 +1,8 @@
-//! Keeps the CPU and devices without concurrent managed access apart.
+//! Mutual exclusion of the CPU and devices without concurrent managed access.
 //!
-//! While a kernel runs on such a device, the CPU must not touch *any* managed memory: a touch can be a segmentation fault. So a
-//! host guard of managed memory closes the gate, which first waits for those devices, and while it is closed nothing can be
-//! enqueued on them. A guard that is forgotten (`mem::forget`) leaves the gate closed: launches are refused, nothing breaks.
+//! While a kernel runs on such a device, the CPU must not access *any* managed memory: an access can be a segmentation fault. A host
+//! guard of managed memory therefore closes the gate. It first waits for those devices, and while the gate is closed nothing can be
+//! enqueued on them. A guard that is leaked (`mem::forget`) leaves the gate closed: launches are refused, and memory stays safe.
 
 use crate::context::stream::{Remains, StreamInner};
 use crate::driver::Api;
@@ -11,7 +11,7 @@ use crate::fork::Origin;
 use crate::sync::{Condvar, Mutex, Turn, assert_may_wait, has_turn};
 use std::sync::{Arc, OnceLock, Weak};
 
-/// One for all devices of a driver, whichever [`Runtime`](crate::Runtime) they were opened through.
+/// The gate of all devices of a driver, for all [`Runtime`](crate::Runtime)s over it.
 #[derive(Default)]
 pub(crate) struct Gate {
     state: Mutex<State>,
@@ -21,44 +21,44 @@ pub(crate) struct Gate {
 #[derive(Default)]
 struct State {
     guards: usize,
-    /// Threads that enqueue now. They may wait for the device meanwhile, so they do not hold the lock.
+    /// The number of threads that are enqueuing. They do not hold the lock, because they may wait for the device.
     turns: usize,
-    /// Turns that are over.
+    /// The number of turns that have ended.
     ended: u64,
     /// The buffer of the newest guard.
     buffer: u64,
-    /// What may still run on devices without concurrent access.
+    /// Work that may still run on devices without concurrent access.
     busy: Vec<Busy>,
 }
 
-/// A device that may be at work.
+/// A device that may have pending work.
 struct Busy {
     api: Arc<Api>,
     ordinal: u32,
     streams: Vec<Listed>,
 }
 
-/// A stream that may be at work, and what it leaves behind when it is dropped.
+/// A stream that may have pending work, and the tombstone event that it leaves when it is dropped.
 struct Listed {
     stream: Weak<StreamInner>,
     remains: Arc<OnceLock<Remains>>,
 }
 
-/// Holds the gate open while something is enqueued: a guard that closes it waits until this is dropped.
+/// Keeps the gate open during an enqueue: a guard that closes it waits until this is dropped.
 pub(crate) struct Enqueue<'a> {
     gate: &'a Gate,
     origin: Origin,
     _turn: Turn,
 }
 
-/// Holds the gate closed.
+/// Keeps the gate closed until dropped.
 pub(crate) struct Closed {
     gate: Arc<Gate>,
     origin: Origin,
 }
 
 impl Gate {
-    /// To be held while work is enqueued on `stream`.
+    /// Opens a turn, which the caller holds while it enqueues work on `stream`.
     pub(crate) fn enqueue(&self, stream: &Arc<StreamInner>) -> Result<Enqueue<'_>> {
         let mut state = self.state.lock();
         let ordinal = stream.ordinal();
@@ -86,7 +86,7 @@ impl Gate {
         debug_assert!(!has_turn(), "a thread would wait for itself");
         let (closed, devices) = {
             let mut state = self.state.lock();
-            // From here on no turn begins.
+            // From here on no new turn begins.
             let closed = self.shut(&mut state, buffer);
             while state.turns > 0 {
                 self.turn_over.wait(&mut state);
@@ -94,17 +94,17 @@ impl Gate {
             (closed, devices(&state.busy))
         };
         synchronize(&devices)?;
-        // While the gate is closed nothing is added to the list, so all of it has been waited for.
+        // While the gate is closed nothing is added to the list, so all its work has been waited for.
         let _waited_for = std::mem::take(&mut self.state.lock().busy);
         Ok(closed)
     }
 
     /// Closes the gate if the devices behind it are idle now.
     ///
-    /// To be told so by `cudaStreamQuery` and `cudaEventQuery` is, by CUDA's rules for managed memory, as good as having waited
-    /// (`cudaStreamSynchronize`, `cudaEventSynchronize`); of an event, if nothing came after it. So no wait is needed first.
+    /// A successful `cudaStreamQuery` is equivalent to `cudaStreamSynchronize` for managed memory, and a successful `cudaEventQuery` to
+    /// `cudaEventSynchronize`, if nothing was enqueued after the event. So no wait is needed first.
     pub(crate) fn try_close(self: &Arc<Self>, buffer: u64) -> Result<Closed> {
-        // Declared first, so dropped last: the last handle of an `Api` does not go under the lock.
+        // Declared first, so dropped last: the last handle of an `Api` must not be dropped under the lock.
         let _idle;
         let mut state = self.state.lock();
         let refused = |by| {
@@ -129,12 +129,12 @@ impl Gate {
         Ok(self.shut(&mut state, buffer))
     }
 
-    /// Waits for what the devices behind the gate do now, and leaves it as it is.
+    /// Waits for the current work of the devices behind the gate. Does not change the gate.
     pub(crate) fn wait(&self) -> Result<()> {
         assert_may_wait();
         let (devices, gone) = {
             let mut state = self.state.lock();
-            // As many as there are now: new ones may begin meanwhile, and are not waited for.
+            // Wait for the current turns only: later turns are not waited for.
             let end = state.ended + state.turns as u64;
             while state.ended < end {
                 self.turn_over.wait(&mut state);
@@ -153,7 +153,7 @@ impl Gate {
         Ok(())
     }
 
-    /// From here on nothing is enqueued; what was enqueued before is in the list.
+    /// From here on nothing is enqueued; the list has all work that was enqueued before.
     fn shut(self: &Arc<Self>, state: &mut State, buffer: u64) -> Closed {
         state.guards += 1;
         state.buffer = buffer;
@@ -187,7 +187,7 @@ impl State {
         if busy.streams.iter().any(is_it) {
             return;
         }
-        // Else the list grows with every stream that ever was.
+        // Prune, so that dropped streams do not accumulate.
         let is_over = |listed: &Listed| listed.is_gone() && listed.is_idle().unwrap_or(false);
         busy.streams.retain(|listed| !is_over(listed));
         busy.streams.push(Listed {
@@ -204,7 +204,7 @@ fn devices(busy: &[Busy]) -> Vec<(Arc<Api>, u32)> {
 }
 
 impl Busy {
-    /// Asks the device, without waiting.
+    /// Queries the device, without waiting.
     fn is_idle(&self) -> Result<bool> {
         for listed in &self.streams {
             if !listed.is_idle()? {
@@ -216,12 +216,12 @@ impl Busy {
 }
 
 impl Listed {
-    /// Whether the stream was dropped, and has said what it left behind.
+    /// Returns true if the stream was dropped and left its tombstone event.
     fn is_gone(&self) -> bool {
         self.remains.get().is_some()
     }
 
-    /// Asks for the work, without waiting.
+    /// Queries the work, without waiting.
     fn is_idle(&self) -> Result<bool> {
         if let Some(stream) = self.stream.upgrade() {
             return stream.is_idle();
@@ -230,7 +230,7 @@ impl Listed {
             Some(Remains::Nothing) => Ok(true),
             Some(Remains::Event(event)) => event.is_complete(),
             Some(Remains::Stream(left)) => left.is_idle(),
-            // It is being dropped just now.
+            // The stream is being dropped by another thread.
             None => Ok(false),
         }
     }
@@ -238,7 +238,7 @@ impl Listed {
 
 impl Drop for Enqueue<'_> {
     fn drop(&mut self) {
-        // In a child made by `fork` meanwhile, the lock may be another thread's for good.
+        // In a child made by `fork`, another thread of the parent may have held the lock during the fork.
         if self.origin.is_inherited() {
             return;
         }

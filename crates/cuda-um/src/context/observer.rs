@@ -1,6 +1,6 @@
-//! Tells an observer, if one is installed, of buffers that are made and dropped and of operations. The profiler is one.
+//! Notifies an observer, if one is installed, of operations and of buffers that are made and dropped. The profiler is an observer.
 //!
-//! While no observer collects, each of these functions is one relaxed load.
+//! While no observer collects, each of these functions costs one relaxed load.
 
 use crate::context::device::Device;
 use crate::context::stream::StreamInner;
@@ -17,7 +17,7 @@ pub(crate) enum What<'a> {
     Launch(&'a str),
     Prefetch {
         to: Location,
-        /// All pages were there: CUDA was not called.
+        /// True if all pages were at the destination and CUDA was not called.
         elided: bool,
     },
     /// CUDA's name of the advice, without its prefix.
@@ -26,18 +26,18 @@ pub(crate) enum What<'a> {
     Fill,
 }
 
-/// An operation that an observer has begun to see: its number there.
+/// The observer's number for an operation that has begun.
 pub(crate) struct Token {
     pub(crate) session: u64,
     pub(crate) operation: usize,
 }
 
-/// Sees what the library does. The functions are only called between [`start`] and [`stop`].
+/// An observer of the library's operations. The functions are called only between [`start`] and [`stop`].
 pub(crate) trait Observer: Sync {
-    /// The time; `None` if the device is not observed.
+    /// The current time; `None` if the device is not observed.
     fn now(&self, device: &Device) -> Option<u64>;
 
-    /// An operation that began at `start` is done, or enqueued on `stream`.
+    /// Called when an operation that began at `start` is done, or enqueued on `stream`.
     fn operation(
         &self,
         start: u64,
@@ -47,28 +47,28 @@ pub(crate) trait Observer: Sync {
         parts: &mut dyn Iterator<Item = Part<'_>>,
     );
 
-    /// The host may touch memory, until [`Observer::host_ends`].
+    /// Called when the host may access memory, until [`Observer::host_ends`].
     fn host_begins(&self, part: Part<'_>) -> Option<Token>;
 
     fn host_ends(&self, token: Token);
 
-    /// Memory was allocated, or got a label or a name.
+    /// Called when memory is allocated, or gets a label or a name.
     fn made(&self, memory: &dyn Tracked);
 
     fn dropped(&self, memory: &dyn Tracked);
 }
 
 static OBSERVER: OnceLock<&'static dyn Observer> = OnceLock::new();
-/// The process in which the observer collects, as [`Origin::number`] and one; 0 while it does not. A child made by `fork` has none.
+/// [`Origin::number`] + 1 of the process in which the observer collects; 0 while it does not. A child made by `fork` has no observer.
 static COLLECTS_IN: AtomicU64 = AtomicU64::new(0);
 
-/// Calls the observer from now on. A process has one.
+/// Starts to call the observer. A process has at most one.
 pub(crate) fn start(observer: &'static dyn Observer) {
     OBSERVER.get_or_init(|| observer);
     COLLECTS_IN.store(this_process(), Ordering::Release);
 }
 
-/// Ends what [`start`] began. A call of another thread may still be under way.
+/// Stops calling the observer. A call on another thread may still run.
 pub(crate) fn stop() {
     COLLECTS_IN.store(0, Ordering::Relaxed);
 }
@@ -94,14 +94,14 @@ fn this_process() -> u64 {
     u64::from(Origin::here().number()) + 1
 }
 
-/// An operation that has begun. If it fails, this is just dropped.
+/// An operation that has begun. If it fails, this is dropped without a call.
 #[must_use = "say when it is done"]
 pub(crate) struct Started {
     at: Option<u64>,
 }
 
 impl Started {
-    /// An operation on the device begins.
+    /// Begins an operation on the device.
     #[inline]
     pub(crate) fn now(device: &Device) -> Self {
         Self {
@@ -109,7 +109,7 @@ impl Started {
         }
     }
 
-    /// It was done, or enqueued on the stream.
+    /// Reports the operation as done, or as enqueued on the stream.
     #[inline]
     pub(crate) fn done<'p>(
         self,
@@ -126,7 +126,7 @@ impl Started {
     }
 }
 
-/// The host may touch a buffer from when this is made until it is dropped.
+/// Reports that the host may access a buffer, from its creation until it is dropped.
 pub(crate) struct HostUse {
     token: Option<Token>,
 }
@@ -157,7 +157,7 @@ impl Drop for HostUse {
     }
 }
 
-/// Memory was allocated, or got its label or name.
+/// Reports that memory was allocated, or got its label or name.
 #[inline]
 pub(crate) fn made(memory: &dyn Tracked) {
     if let Some(observer) = observer() {
@@ -165,7 +165,7 @@ pub(crate) fn made(memory: &dyn Tracked) {
     }
 }
 
-/// Memory is dropped.
+/// Reports that memory is dropped.
 #[inline]
 pub(crate) fn dropped(memory: &dyn Tracked) {
     if let Some(observer) = observer() {

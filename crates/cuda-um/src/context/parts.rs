@@ -1,4 +1,4 @@
-//! The parts of devices and runtimes that are defined on top of streams: each is in a slot of its owner.
+//! Parts of devices and runtimes that are defined on top of streams. Each is in a slot of its owner.
 
 use crate::context::device::{Device, DeviceState};
 use crate::context::exclusion::Gate;
@@ -8,23 +8,24 @@ use crate::error::Result;
 use std::sync::Arc;
 
 impl Device {
-    /// The queue of memory to be freed later, of the device's runtime.
+    /// The queue of deferred frees of the device's runtime.
     pub(crate) fn reclaim(&self) -> &Reclaim {
         self.state().reclaim.get()
     }
 }
 
 impl DeviceState {
-    /// The gate, if host guards of managed memory must keep some device idle.
+    /// The gate, if host guards of managed memory must keep a device idle.
     pub(crate) fn gate(&self) -> Option<&Arc<Gate>> {
         self.is_gated.then(|| self.driver.gate.get())
     }
 }
 
 impl Runtime {
-    /// Waits until everything that was dropped while a device used it has been freed.
+    /// Waits until all buffers that were dropped while in use are freed.
     ///
-    /// Dropping a buffer in use hands it to a thread that waits for the device; this waits for that thread.
+    /// Dropping a buffer in use passes its memory to a thread that waits for the device and then frees it. This function waits for
+    /// that thread.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Frees, on a thread of its own, what was dropped while a device still used it.
+//! Deferred frees: a thread frees memory that was dropped while a device still used it.
 
 use crate::context::drain::settle;
 use crate::context::tracker::Use;
@@ -14,10 +14,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Something to be released once its uses are done.
+/// A resource to be released when its uses are done.
 ///
-/// If waiting fails, it is unknown whether the device still uses it: then it is leaked, not released. So `release` must do nothing
-/// when it is dropped without being called.
+/// If waiting fails, the device may still use the resource, which is then leaked. `release` must therefore do nothing if it is dropped
+/// without being called.
 pub(crate) struct Deferred {
     pub(crate) uses: SmallVec<[Use; 2]>,
     pub(crate) what: String,
@@ -33,13 +33,13 @@ pub(crate) struct Reclaim {
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// The thread waits for this.
+    /// Notifies the thread.
     queued: Condvar,
-    /// Who waits for the thread waits for this.
+    /// Notifies the callers that wait for the thread.
     settled: Condvar,
-    /// How many entries are released or leaked.
+    /// The number of entries that were released or leaked.
     released: AtomicU64,
-    /// Threads in `flush`.
+    /// The number of threads in `flush`.
     flushing: AtomicU64,
 }
 
@@ -51,32 +51,32 @@ struct State {
     /// The numbers of all entries that are neither released nor leaked.
     pending: BTreeSet<u64>,
     thread: Option<ThreadId>,
-    /// Since when there is always a thread in `flush`.
+    /// The start of the period in which at least one thread is in `flush`.
     flushing_since: Option<Instant>,
     closing: bool,
     first_error: Option<Error>,
 }
 
-/// An entry, and its place in the order. The fields are dropped in this order.
+/// An entry, and its position in the queue. The fields are dropped in this order.
 struct Entry {
     deferred: Deferred,
     ticket: Ticket,
 }
 
-/// An entry is pending until this is dropped, whatever becomes of it.
+/// Keeps an entry pending until dropped, on all paths.
 struct Ticket {
     shared: Arc<Shared>,
     number: u64,
 }
 
-/// Streams, by address, and the first work of each that was not done when it was asked for.
+/// Streams, by address, and the number of the first work of each that was not done when it was queried.
 type Busy = SmallVec<[(usize, u64); 4]>;
 
-/// How long a flush takes before other threads give way to it, and how long they do.
+/// How long a flush takes before other threads give way to it, and how long they wait.
 const FLUSH_ALONE: Duration = Duration::from_millis(50);
 const GIVES_WAY: Duration = Duration::from_millis(20);
 
-/// How long the thread sleeps between two looks at work that is not done: from the first to the second, doubling.
+/// How long the thread sleeps between two queries of pending work: doubles from the first value to the second.
 const SLEEP: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(2));
 
 impl Default for Reclaim {
@@ -89,7 +89,7 @@ impl Default for Reclaim {
 }
 
 impl Reclaim {
-    /// Releases `entry` when its uses are done, without making the caller wait.
+    /// Releases the resource when its uses are done, without blocking the caller.
     pub(crate) fn defer(&self, deferred: Deferred) {
         let mut state = self.shared.state.lock();
         let number = state.next;
@@ -110,7 +110,7 @@ impl Reclaim {
                     let shared = Arc::clone(&self.shared);
                     // The caller may hold a lock.
                     return after_unlock(move || {
-                        crate::telemetry::warn!(%error, "no thread to free on: waiting here");
+                        crate::telemetry::warn!(%error, "cannot start the reclaim thread: waiting instead");
                         shared.finish(entry);
                     });
                 }
@@ -121,9 +121,9 @@ impl Reclaim {
         self.shared.queued.notify_one();
     }
 
-    /// Waits until everything that is pending now is released or leaked. What is added meanwhile is not waited for.
+    /// Waits until all entries that are pending now are released or leaked. Later entries are not waited for.
     ///
-    /// On the thread that releases, where only foreign code calls this, it returns at once: that thread cannot wait for itself.
+    /// On the reclaim thread, on which only foreign code can call this, it returns at once: the thread cannot wait for itself.
     pub(crate) fn flush(&self) {
         assert_may_wait();
         let mut state = self.shared.state.lock();
@@ -146,11 +146,11 @@ impl Reclaim {
         self.shared.settled.notify_all();
     }
 
-    /// To be called before memory is asked of CUDA. If another thread has been in `flush` for a while, this waits until something is freed, but
-    /// for a moment only.
+    /// Must be called before memory is allocated with CUDA. If another thread has been in `flush` for some time, this waits briefly until
+    /// an entry is released.
     ///
-    /// CUDA's functions that free wait for all work of the device. If other threads gave it ever more work meanwhile, each free would
-    /// take longer than the one before.
+    /// CUDA's functions that free wait for all work of the device. If other threads continued to enqueue, each free would take longer
+    /// than the one before.
     pub(crate) fn give_way(&self) {
         if self.shared.flushing.load(Ordering::Acquire) == 0 {
             return;
@@ -164,12 +164,12 @@ impl Reclaim {
         }
     }
 
-    /// How many entries were released or leaked so far.
+    /// The number of entries that were released or leaked so far.
     pub(crate) fn released(&self) -> u64 {
         self.shared.released.load(Ordering::Acquire)
     }
 
-    /// The first error since the last call.
+    /// Takes the first error since the last call.
     pub(crate) fn take_error(&self) -> Option<Error> {
         self.shared.state.lock().first_error.take()
     }
@@ -180,7 +180,7 @@ impl Drop for Reclaim {
         if self.origin.is_inherited() {
             return;
         }
-        // The thread ends when it has released what is left.
+        // The thread ends after it has released the remaining entries.
         self.shared.state.lock().closing = true;
         self.shared.queued.notify_one();
     }
@@ -215,12 +215,12 @@ impl Shared {
         }
     }
 
-    /// Releases the entry if its uses are done; otherwise gives it back.
+    /// Releases the entry if its uses are done; otherwise returns it.
     fn poll(&self, entry: Entry, busy: &mut Busy) -> Option<Entry> {
         match caught(|| entry.deferred.is_done(busy)) {
             Some(Ok(true)) => self.end(entry, true, Ok(())),
             Some(Ok(false)) => return Some(entry),
-            // Asking may have failed, and not the work.
+            // The query may have failed rather than the work.
             Some(Err(_)) | None => self.finish(entry),
         }
         None
@@ -233,7 +233,8 @@ impl Shared {
         self.end(entry, over, waited);
     }
 
-    /// Releases the entry if its uses are over; otherwise leaks it. No panic in that ends the thread: others wait for it.
+    /// Releases the entry if its uses are over; otherwise leaks it. A panic does not end the thread, because other threads wait for
+    /// it.
     fn end(&self, entry: Entry, over: bool, waited: Result<()>) {
         let Entry { deferred, ticket } = entry;
         let Deferred {
@@ -251,7 +252,7 @@ impl Shared {
         } else {
             caught(|| drop(release));
         }
-        // The last handle of a stream may go.
+        // This may drop the last handle of a stream.
         caught(|| drop(uses));
         let events = failures.into_iter().map(|(outcome, error)| {
             let text = error.to_string();
@@ -259,16 +260,11 @@ impl Shared {
             (outcome, text)
         });
         let events: SmallVec<[_; 2]> = events.collect();
-        // Before the events: foreign code may wait for what is pending.
+        // Before the events: foreign code may wait for pending entries.
         drop(ticket);
         for (outcome, error) in events {
             caught(|| {
-                crate::telemetry::warn!(
-                    what,
-                    outcome,
-                    error,
-                    "a drop in use was not completed as it should"
-                );
+                crate::telemetry::warn!(what, outcome, error, "deferred free failed");
             });
         }
     }
@@ -285,7 +281,7 @@ fn panicked(what: &str) -> Error {
 }
 
 impl Deferred {
-    /// Whether all uses are done. Work that comes after work in `busy` is not asked for.
+    /// Returns true if all uses are done. Does not query work that is ordered after work in `busy`.
     fn is_done(&self, busy: &mut Busy) -> Result<bool> {
         for used in &self.uses {
             let stream = Arc::as_ptr(&used.stream).addr();

@@ -1,4 +1,4 @@
-//! The thread that frees: what waits for it, and what must not end it. `tests/loom` tries every order of threads.
+//! Tests of the reclaim thread: waits for it, and panics that must not end it. `tests/loom` tries every interleaving of threads.
 
 #[path = "../../tests/support/watchdog.rs"]
 #[allow(dead_code, reason = "a part is used")]
@@ -27,7 +27,7 @@ fn reclaim() -> Arc<Reclaim> {
 #[test]
 fn flush_does_not_wait_for_what_is_added_meanwhile() {
     let _watchdog = watch();
-    // Each entry adds the next one before it is released: there is always one, until the flush has returned.
+    // Each entry adds the next one before it is released, so one is always pending until the flush has returned.
     fn add(reclaim: &Arc<Reclaim>, is_over: &Arc<AtomicBool>) {
         let (its, over) = (Arc::clone(reclaim), Arc::clone(is_over));
         reclaim.defer(entry(move || {
@@ -76,9 +76,9 @@ fn no_panic_ends_the_thread_or_leaves_a_count_behind() {
     let (reclaim, freed) = (reclaim(), Arc::new(AtomicUsize::new(0)));
     for round in 1..=3 {
         reclaim.defer(entry(|| panic!("on purpose")));
-        // What catches this one must not drop it.
+        // The handler that catches this panic must not drop its payload.
         reclaim.defer(entry(|| panic_any(Bomb)));
-        // What is released panics when it goes.
+        // The released resource panics when it is dropped.
         let bomb = Bomb;
         reclaim.defer(entry(move || {
             let _bomb = bomb;
@@ -103,7 +103,7 @@ fn the_thread_does_not_wait_for_itself() {
     let reclaim = reclaim();
     let its = Arc::downgrade(&reclaim);
     reclaim.defer(entry(move || {
-        // As a subscriber may that allocates, and is refused.
+        // A subscriber may do the same if it allocates and the allocation is refused.
         its.upgrade().iter().for_each(|reclaim| reclaim.flush());
         Ok(())
     }));
@@ -119,14 +119,14 @@ fn others_give_way_to_a_wait_for_a_moment_only() {
     let its = Arc::downgrade(&reclaim);
     reclaim.defer(entry(move || {
         receiver.recv().unwrap();
-        // The thread that frees gives way to nobody: all wait for it.
+        // The reclaim thread gives way to no thread, because all wait for it.
         its.upgrade().iter().for_each(|reclaim| reclaim.give_way());
         Ok(())
     }));
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| reclaim.flush());
         let start = Instant::now();
-        // Longer than a wait lasts before others give way to it. This ends though that one does not.
+        // Longer than a flush takes before other threads give way to it. This loop ends although that flush does not.
         while start.elapsed() < Duration::from_millis(200) {
             reclaim.give_way();
         }

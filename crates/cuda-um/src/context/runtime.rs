@@ -1,4 +1,4 @@
-//! The CUDA runtime: the way in.
+//! The CUDA runtime, the entry point of the library.
 
 use crate::context::device::{Device, DeviceState};
 use crate::context::driver_state::{DriverState, Pending};
@@ -33,15 +33,15 @@ pub struct Runtime {
 
 struct Inner {
     api: Arc<Api>,
-    /// Of memory that is freed later.
+    /// The memory that is freed later.
     reclaim: Arc<Slot>,
     devices: Mutex<Option<Arc<Devices>>>,
 }
 
-/// The devices of a runtime, each opened when it is first asked for.
+/// The devices of a runtime, each opened on first use.
 struct Devices {
     driver: Arc<DriverState>,
-    /// Some device has no concurrent managed access.
+    /// True if a device has no concurrent managed access.
     gated: bool,
     slots: Vec<Entry>,
 }
@@ -53,22 +53,22 @@ struct Entry {
 }
 
 impl Runtime {
-    /// Opens the runtime library of the machine, as [`cuda_um_sys::load`] finds it.
+    /// Opens the CUDA runtime library of the machine, which [`cuda_um_sys::load`] finds.
     ///
-    /// It opens without a driver too; then the devices say [`Error::NoDriver`].
+    /// It succeeds without a driver; then functions that open devices return [`Error::NoDriver`].
     ///
     /// # Errors
     ///
-    /// [`Error::Load`] if there is no library, or one that is too old.
+    /// [`Error::Load`] if there is no library, or it is too old.
     pub fn open() -> Result<Self> {
         Self::from_table(sys::load()?)
     }
 
-    /// A runtime over a table of functions, such as the simulator's.
+    /// Opens a runtime over a table of functions, such as the simulator's.
     ///
     /// # Errors
     ///
-    /// None today; a later version may refuse a table.
+    /// None in this version; a later version may refuse a table.
     pub fn from_table(table: Arc<sys::Table>) -> Result<Self> {
         let api = Api::new(table);
         Ok(Self {
@@ -86,28 +86,28 @@ impl Runtime {
         self.api().version()
     }
 
-    /// The newest CUDA version that the driver serves; 0.0 where there is no driver.
+    /// The newest CUDA version that the driver supports; 0.0 if there is no driver.
     ///
     /// # Errors
     ///
-    /// What `cudaDriverGetVersion` reports.
+    /// Errors of `cudaDriverGetVersion`.
     #[doc(alias = "cudaDriverGetVersion")]
     pub fn driver_version(&self) -> Result<RuntimeVersion> {
         self.api().driver_version()
     }
 
-    /// How many devices there are.
+    /// The number of devices.
     ///
     /// # Errors
     ///
-    /// [`Error::NoDriver`], [`Error::NoDevice`], [`Error::Load`] if a function of the driver cannot be looked up, and what
-    /// `cudaGetDeviceCount` and `cudaDeviceGetAttribute` report. A failure is not kept: the next call asks again.
+    /// [`Error::NoDriver`], [`Error::NoDevice`], [`Error::Load`] if a function of the driver cannot be looked up, and errors of
+    /// `cudaGetDeviceCount` and `cudaDeviceGetAttribute`. A failure is not cached: the next call tries again.
     #[doc(alias = "cudaGetDeviceCount")]
     pub fn device_count(&self) -> Result<usize> {
         Ok(self.devices_of_driver()?.slots.len())
     }
 
-    /// The device with this ordinal.
+    /// Opens the device with this ordinal, or returns the open one.
     ///
     /// # Errors
     ///
@@ -138,7 +138,7 @@ impl Runtime {
         }
     }
 
-    /// All devices.
+    /// All devices, in the order of their ordinals.
     ///
     /// # Errors
     ///
@@ -149,8 +149,8 @@ impl Runtime {
             .collect()
     }
 
-    /// Whether this process is a child made by `fork`, and the runtime its parent's: then CUDA cannot be used through it
-    /// ([`Error::Forked`]). Takes no lock and calls no CUDA.
+    /// Returns true if this process is a child made by `fork` after the runtime was opened, so that CUDA cannot be used through it
+    /// ([`Error::Forked`]). Takes no lock and makes no CUDA call.
     ///
     /// ```
     /// let runtime = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?;
@@ -169,7 +169,7 @@ impl Runtime {
         &self.inner.reclaim
     }
 
-    /// Refuses what no machine has: a device beyond the runtime's, a negative NUMA node. Whether a node is there, CUDA knows.
+    /// Refuses a device beyond the runtime's count and a negative NUMA node. CUDA checks that the node exists.
     pub(crate) fn check_location(&self, location: Location) -> Result<()> {
         match location {
             Location::Device(ordinal) => self.device_state(ordinal).map(drop),
@@ -182,7 +182,7 @@ impl Runtime {
         }
     }
 
-    /// The same, and refuses a device whose managed pages do not migrate.
+    /// Like [`check_location`](Self::check_location), and refuses a device whose managed pages do not migrate.
     pub(crate) fn check_migration_to(&self, location: Location, what: &str) -> Result<()> {
         let Location::Device(ordinal) = location else {
             return self.check_location(location);
@@ -206,13 +206,13 @@ impl Runtime {
         Ok(Arc::clone(slot.own_stream.get_or_init(|| made)))
     }
 
-    /// What all runtimes over this driver share.
+    /// The state that all runtimes over this driver share.
     #[cfg(feature = "profile")]
     pub(crate) fn driver_state(&self) -> Result<Arc<DriverState>> {
         Ok(Arc::clone(&self.devices_of_driver()?.driver))
     }
 
-    /// The devices that were asked for so far: opening another one would make a context on it.
+    /// The devices that are open. Opening another device would create a context on it.
     #[cfg(feature = "profile")]
     pub(crate) fn open_devices(&self) -> Vec<Device> {
         let Ok(devices) = self.devices_of_driver() else {

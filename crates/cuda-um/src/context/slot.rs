@@ -1,18 +1,19 @@
-//! A place for a value of a higher floor.
+//! A slot for a value of a higher floor.
 
 use std::any::Any;
 use std::sync::OnceLock;
 
-/// A value that a higher floor keeps with an object of this one, whose floor does not know its type. The first call makes the value.
+/// A value that a higher floor stores in an object of this floor, which does not know the value's type. The first call makes the
+/// value.
 #[derive(Default)]
 pub(crate) struct Slot(OnceLock<Box<dyn Any + Send + Sync>>);
 
 impl Slot {
-    /// The value.
+    /// The value, made on the first call.
     ///
     /// # Panics
     ///
-    /// If the slot holds another type: each slot is for one type.
+    /// If the slot holds another type: each slot has one type.
     pub(crate) fn get<T: Default + Send + Sync + 'static>(&self) -> &T {
         let value = self.0.get_or_init(|| Box::new(T::default()));
         value

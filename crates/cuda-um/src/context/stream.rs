@@ -1,4 +1,4 @@
-//! Streams: work in order, beside other streams.
+//! Streams: work on one stream runs in order, concurrently with other streams.
 
 use crate::context::device::{Device, DeviceState};
 use crate::context::event::{Event, RawEvent};
@@ -12,10 +12,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-/// A stream: what is enqueued on it runs in order, one after the other. A clone is the same stream.
+/// A stream: work that is enqueued on it runs in order. A clone is the same stream.
 ///
-/// Work on different streams that uses one buffer is ordered by the library: a write waits for earlier uses, a read for the
-/// earlier write. A stream lives as long as anything that was enqueued on it is tracked by a buffer.
+/// The library orders work on different streams that uses one buffer: a write waits for earlier uses, a read for the earlier write. A
+/// stream stays live as long as a buffer tracks work on it.
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -35,35 +35,35 @@ pub struct Stream {
     inner: Arc<StreamInner>,
 }
 
-/// The stream itself, and a count of what went on it.
+/// CUDA's stream, and a count of the work enqueued on it.
 ///
-/// Each piece of work gets a number once it is enqueued. An event that is recorded after the count was read covers all work up to
-/// that count; so an event is needed only where somebody waits.
+/// Each piece of work gets a number after it is enqueued. An event that is recorded after the count was read covers all work up to that
+/// count, so an event is recorded only when code waits for the work.
 pub(crate) struct StreamInner {
-    /// A number of its own, for traces.
+    /// A number for traces that identifies the stream.
     id: u64,
     device: Arc<DeviceState>,
     raw: Handle,
     submitted: AtomicU64,
     completed: AtomicU64,
     tails: Mutex<Tails>,
-    /// Up to where this stream has been told to wait for others. The address identifies: a `Weak` keeps it from reuse.
+    /// The positions on other streams that this stream waits for. The address identifies the stream: a `Weak` keeps it from reuse.
     waited: Mutex<SmallVec<[Waited; 4]>>,
-    /// Filled when the stream is dropped, if anybody else holds it.
+    /// The slot for the tombstone event. It is filled when the stream is dropped, if other code holds the slot.
     remains: Arc<OnceLock<Remains>>,
 }
 
-/// What a stream leaves to those who must know whether its work is done.
+/// The tombstone event: it shows if the work of a dropped stream is done.
 pub(crate) enum Remains {
-    /// All of it was done.
+    /// All work was done at the drop.
     Nothing,
-    /// Done with the last work: nothing came after it.
+    /// An event after the last work; it is complete when all work is done.
     Event(RawEvent),
-    /// The stream itself, where there is no event to ask.
+    /// The stream itself, if no event could be recorded.
     Stream(Left),
 }
 
-/// A stream that is destroyed later: with the list that it is in.
+/// A stream whose destruction is deferred until the list that contains it is dropped.
 pub(crate) struct Left {
     api: Arc<Api>,
     ordinal: u32,
@@ -72,14 +72,15 @@ pub(crate) struct Left {
 
 type Waited = (Weak<StreamInner>, u64);
 
-/// Events of the stream. If each were replaced by a newer one before it is done, none would ever be seen to be done: one is kept until it is.
+/// Events of the stream. One event is kept until it is complete: if newer events always replaced it, no event would be seen to
+/// complete.
 #[derive(Default)]
 struct Tails {
     kept: Option<Tail>,
     newest: Option<Tail>,
 }
 
-/// An event, and the work that it covers.
+/// An event, and the number of the last work that it covers.
 struct Tail {
     covers: u64,
     event: Arc<RawEvent>,
@@ -87,10 +88,10 @@ struct Tail {
 
 struct Handle(cudaStream_t);
 
-#[allow(unsafe_code, reason = "a handle is not a pointer to us")]
-// SAFETY: CUDA's streams may be used from any thread; the handle is only ever passed to CUDA.
+#[allow(unsafe_code, reason = "sends a handle between threads")]
+// SAFETY: CUDA's streams may be used from any thread; the handle is only passed to CUDA.
 unsafe impl Send for Handle {}
-#[allow(unsafe_code, reason = "a handle is not a pointer to us")]
+#[allow(unsafe_code, reason = "shares a handle between threads")]
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
 
@@ -99,35 +100,35 @@ impl Stream {
         Self { runtime, inner }
     }
 
-    /// Waits for everything that is enqueued now.
+    /// Waits for all work that is enqueued on this stream when the call begins.
     ///
     /// # Errors
     ///
-    /// What `cudaStreamSynchronize` reports: a failure of the work itself as well.
+    /// Errors of `cudaStreamSynchronize`, which include failures of the work itself.
     #[doc(alias = "cudaStreamSynchronize")]
     pub fn synchronize(&self) -> Result<()> {
         self.inner.synchronize()
     }
 
-    /// Whether everything that was enqueued is done.
+    /// Returns true if all enqueued work is done. Does not wait.
     ///
     /// # Errors
     ///
-    /// What `cudaStreamQuery` reports: a failure of the work itself as well.
+    /// Errors of `cudaStreamQuery`, which include failures of the work itself.
     #[doc(alias = "cudaStreamQuery")]
     pub fn is_idle(&self) -> Result<bool> {
         self.inner.is_idle()
     }
 
-    /// Makes later work on this stream wait for the event, without waiting here.
+    /// Makes later work on this stream wait for the event. Does not block the caller.
     ///
     /// # Ordering
     ///
-    /// What is enqueued on this stream after the call runs after what was enqueued before the event's record.
+    /// Work that is enqueued on this stream after the call runs after the work that was enqueued before the event's record.
     ///
     /// # Errors
     ///
-    /// [`Error::RuntimeMismatch`], or what `cudaStreamWaitEvent` reports.
+    /// [`Error::RuntimeMismatch`], or errors of `cudaStreamWaitEvent`.
     #[doc(alias = "cudaStreamWaitEvent")]
     pub fn wait(&self, event: &Event) -> Result<()> {
         if !self.runtime.is_same(event.runtime()) {
@@ -136,7 +137,7 @@ impl Stream {
         self.inner.enqueue_wait(event.raw())
     }
 
-    /// Refuses a device of another runtime, whose ordinals have nothing to do with those of this one.
+    /// Refuses a device of another runtime, whose ordinals have another meaning.
     pub(crate) fn check_runtime(&self, device: &Device, what: &'static str) -> Result<()> {
         match self.runtime.is_same(device.runtime()) {
             true => Ok(()),
@@ -144,11 +145,11 @@ impl Stream {
         }
     }
 
-    /// An event that is done once everything enqueued so far is. For times, see [`Event::timed`].
+    /// Records an event that is complete when all work enqueued so far is done. For times, see [`Event::timed`].
     ///
     /// # Errors
     ///
-    /// What `cudaEventCreateWithFlags` and `cudaEventRecord` report.
+    /// Errors of `cudaEventCreateWithFlags` and `cudaEventRecord`.
     #[doc(alias = "cudaEventRecord")]
     pub fn record(&self) -> Result<Event> {
         Event::record(self, false)
@@ -159,7 +160,7 @@ impl Stream {
         Device::new(self.runtime.clone(), Arc::clone(&self.inner.device))
     }
 
-    /// CUDA's handle. It is valid while a clone of this stream lives; what is enqueued through it, no buffer knows of.
+    /// CUDA's handle. It is valid while a clone of this stream is live. Work enqueued directly through it is not tracked.
     pub fn as_raw(&self) -> cudaStream_t {
         self.inner.raw()
     }
@@ -212,12 +213,12 @@ impl StreamInner {
         &self.device
     }
 
-    /// Where it is told what the stream left behind, once it is gone.
+    /// The slot that is filled with the tombstone event when the stream is dropped.
     pub(crate) fn remains(&self) -> &Arc<OnceLock<Remains>> {
         &self.remains
     }
 
-    /// For who outlives the stream, before it is destroyed.
+    /// Makes the tombstone event, before the stream is destroyed.
     fn leave(&self) -> Remains {
         let last_event = || match self.is_idle()? {
             true => Ok(Remains::Nothing),
@@ -228,7 +229,7 @@ impl StreamInner {
         last_event().unwrap_or_else(|error: Error| {
             let device = self.ordinal();
             after_unlock(move || {
-                crate::telemetry::debug!(device, %error, "a stream is destroyed later: no event tells when its work is done");
+                crate::telemetry::debug!(device, %error, "stream destruction deferred: no event could be recorded after its work");
             });
             Remains::Stream(Left {
                 api: Arc::clone(self.api()),
@@ -238,18 +239,19 @@ impl StreamInner {
         })
     }
 
-    /// The number of the last piece of work.
+    /// The number of the last work.
     pub(crate) fn submitted(&self) -> u64 {
         self.submitted.load(Ordering::Acquire)
     }
 
-    /// Numbers what has just been enqueued. Not before: an event recorded in between would not cover it.
+    /// Numbers work that has just been enqueued. It must not be called earlier: an event recorded in between would not cover the
+    /// work.
     pub(crate) fn number(&self) -> u64 {
         self.submitted.fetch_add(1, Ordering::AcqRel) + 1
     }
 
     pub(crate) fn completed_to(&self, seq: u64) {
-        // Not `fetch_max`: LLVM does not tell ThreadSanitizer of that.
+        // Not `fetch_max`: ThreadSanitizer does not see LLVM's code for it.
         let later = |done| (done < seq).then_some(seq);
         let _ = self
             .completed
@@ -266,7 +268,7 @@ impl StreamInner {
 
     pub(crate) fn synchronize(&self) -> Result<()> {
         let seq = self.submitted();
-        // SAFETY: the stream lives as long as `self`.
+        // SAFETY: the stream is live as long as `self`.
         unsafe { self.api().stream_synchronize(self.ordinal(), self.raw()) }?;
         self.completed_to(seq);
         Ok(())
@@ -274,7 +276,7 @@ impl StreamInner {
 
     pub(crate) fn is_idle(&self) -> Result<bool> {
         let seq = self.submitted();
-        // SAFETY: the stream lives as long as `self`.
+        // SAFETY: the stream is live as long as `self`.
         let idle = unsafe { self.api().stream_query(self.ordinal(), self.raw()) }?;
         if idle {
             self.completed_to(seq);
@@ -288,7 +290,7 @@ impl StreamInner {
             return Ok(());
         }
         if seq == self.submitted() {
-            // Nothing came after it: no event is needed.
+            // No work was enqueued after it, so no event is needed.
             return self.synchronize();
         }
         let (covers, event) = self.cover(seq)?;
@@ -297,7 +299,7 @@ impl StreamInner {
         Ok(())
     }
 
-    /// Whether the work up to `seq` is done.
+    /// Returns true if the work up to `seq` is done. Does not wait.
     pub(crate) fn is_done(&self, seq: u64) -> Result<bool> {
         if self.is_known_done(seq) {
             return Ok(true);
@@ -312,7 +314,7 @@ impl StreamInner {
         Ok(done)
     }
 
-    /// Looks whether the kept event is done, if it is older than this: then a newer one is kept next.
+    /// Queries the kept event, if it is older than `than`. If it is complete, a newer one is kept next.
     fn ask_kept(&self, than: u64) -> Result<()> {
         let kept = match &self.tails.lock().kept {
             Some(Tail { covers, event }) if *covers < than => (*covers, Arc::clone(event)),
@@ -325,7 +327,7 @@ impl StreamInner {
         Ok(())
     }
 
-    /// Makes later work on this stream run after the work of another one up to `seq`, without waiting here.
+    /// Orders later work on this stream after the work of another stream up to `seq`. Does not block the caller.
     pub(crate) fn order_after(self: &Arc<Self>, other: &Arc<Self>, seq: u64) -> Result<()> {
         if Arc::ptr_eq(self, other) || other.is_known_done(seq) {
             return Ok(());
@@ -341,7 +343,7 @@ impl StreamInner {
         }
         let (covers, event) = other.cover(seq)?;
         self.enqueue_wait(&event)?;
-        // Noted after the wait is enqueued: who sees the note is behind the wait.
+        // Stored after the wait is enqueued: a thread that reads the entry enqueues after the wait.
         let mut waited = self.waited.lock();
         waited.retain(|(stream, _)| stream.strong_count() > 0);
         match waited.iter_mut().find(|(stream, _)| is_other(stream)) {
@@ -352,21 +354,21 @@ impl StreamInner {
     }
 
     pub(crate) fn enqueue_wait(&self, event: &RawEvent) -> Result<()> {
-        // SAFETY: both live; every `RawEvent` is recorded when it is made.
+        // SAFETY: both are live; every `RawEvent` is recorded when it is made.
         unsafe {
             self.api()
                 .stream_wait_event(self.ordinal(), self.raw(), event.raw())
         }
     }
 
-    /// An event that covers the work up to `seq` at least, and the number up to which it does.
+    /// An event that covers at least the work up to `seq`, and the number of the last work that it covers.
     fn cover(&self, seq: u64) -> Result<(u64, Arc<RawEvent>)> {
         let mut tails = self.tails.lock();
         let mut known = tails.kept.iter().chain(&tails.newest);
         if let Some(Tail { covers, event }) = known.find(|tail| tail.covers >= seq) {
             return Ok((*covers, Arc::clone(event)));
         }
-        // Read before the record: the event covers all that was numbered by now.
+        // Read before the record: the event covers all work that is numbered by now.
         let covers = self.submitted();
         let newest = tails.newest.take();
         let replaced = match &tails.kept {
@@ -389,10 +391,10 @@ impl StreamInner {
 
 /// # Safety
 ///
-/// A live stream, which is never used again.
+/// The stream is live and is never used again.
 #[allow(unsafe_code, reason = "passes the handle to CUDA")]
 unsafe fn destroy(api: &Api, device: u32, raw: cudaStream_t) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     if let Err(error) = unsafe { api.stream_destroy(device, raw) } {
         after_unlock(move || {
             crate::telemetry::warn!(device, %error, "a stream could not be destroyed");
@@ -402,9 +404,9 @@ unsafe fn destroy(api: &Api, device: u32, raw: cudaStream_t) {
 
 #[allow(unsafe_code, reason = "passes the handle to CUDA")]
 impl Left {
-    /// Whether the stream's work is done.
+    /// Returns true if the stream's work is done.
     pub(crate) fn is_idle(&self) -> Result<bool> {
-        // SAFETY: the stream lives as long as `self`.
+        // SAFETY: the stream is live as long as `self`.
         unsafe { self.api.stream_query(self.ordinal, self.raw.0) }
     }
 }
@@ -413,7 +415,7 @@ impl Left {
 impl Drop for Left {
     fn drop(&mut self) {
         if !self.api.origin.is_inherited() {
-            // SAFETY: it has the stream alone.
+            // SAFETY: only `self` has the stream.
             unsafe { destroy(&self.api, self.ordinal, self.raw.0) };
         }
     }
@@ -428,7 +430,7 @@ impl Drop for StreamInner {
         if !self.is_known_idle() {
             self.device.orphan_work();
         }
-        // Before the stream goes; nobody can take another handle of it any more.
+        // Check before the stream is destroyed; no other code can take a new handle of the slot.
         let is_listed = Arc::strong_count(&self.remains) > 1;
         let remains = if is_listed {
             self.leave()
@@ -438,10 +440,11 @@ impl Drop for StreamInner {
         let is_left = matches!(remains, Remains::Stream(_));
         let _ = self.remains.set(remains);
         if !is_left {
-            // SAFETY: nobody else has the stream any more; work on it goes on, and buffers that it uses keep it alive.
+            // SAFETY: no other code has the stream. Enqueued work completes, and buffers that track its work would keep the stream live.
             unsafe { destroy(self.api(), self.ordinal(), self.raw()) };
         }
-        // A stream may go under a lock. The device, if this is its last handle, waits for its copies: later.
+        // A stream may be dropped under a lock. If this is the last handle of the device, its drop waits for copies, so it is
+        // deferred.
         let device = Arc::clone(&self.device);
         after_unlock(move || drop(device));
     }

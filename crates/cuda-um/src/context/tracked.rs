@@ -1,4 +1,4 @@
-//! Memory as streams and observers see it.
+//! The view of memory that streams and observers have.
 
 use crate::context::device::Device;
 use crate::context::stream::StreamInner;
@@ -7,33 +7,33 @@ use crate::label::Label;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Memory that work on streams uses. The resources implement it.
+/// Memory that work on streams uses. The buffers implement it.
 pub(crate) trait Tracked {
     fn device(&self) -> &Device;
 
     fn uses(&self) -> &InFlight;
 
-    /// Called when a use is recorded: the pages may follow the work.
+    /// Called when a use is recorded: the work may migrate the pages.
     fn used_by(&self, stream: &Arc<StreamInner>, access: Access);
 
     fn describe(&self) -> Description<'_>;
 }
 
-/// A part of memory, and how an operation uses it.
+/// A part of memory, and how an operation accesses it.
 #[derive(Clone)]
 pub(crate) struct Part<'a> {
     pub(crate) memory: &'a dyn Tracked,
-    /// Bytes from the beginning of the memory.
+    /// The range in bytes from the beginning of the memory.
     pub(crate) bytes: Range<usize>,
     pub(crate) access: Access,
 }
 
-/// Facts about tracked memory, for observers.
+/// Properties of tracked memory, for observers.
 pub(crate) struct Description<'a> {
     pub(crate) id: u64,
     pub(crate) address: usize,
     pub(crate) bytes: usize,
-    /// The kind of memory, in words.
+    /// The name of the memory's kind.
     pub(crate) kind: &'static str,
     pub(crate) is_managed: bool,
     pub(crate) name: Option<&'a str>,
@@ -41,12 +41,12 @@ pub(crate) struct Description<'a> {
     pub(crate) slab: Option<SlabId>,
 }
 
-/// The slab of a pool that memory is a part of.
+/// The slab of a pool that contains the memory.
 #[derive(Clone, Copy)]
 pub(crate) struct SlabId {
-    /// The number of its buffer.
+    /// The number of the slab's buffer.
     pub(crate) buffer: u64,
-    /// The first address.
+    /// The first address of the slab.
     pub(crate) start: usize,
     pub(crate) bytes: usize,
 }

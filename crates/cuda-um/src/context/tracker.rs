@@ -1,4 +1,4 @@
-//! What a device may still do with a buffer: who wrote it last, and who has read or moved it since.
+//! Tracks the uses of a buffer: the last write, and the reads and moves since.
 
 use crate::context::stream::StreamInner;
 use crate::error::Result;
@@ -6,7 +6,7 @@ use crate::sync::Mutex;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Work on a stream, up to a number. It keeps the stream alive.
+/// A tracked use: work on a stream, up to a number. It keeps the stream live.
 #[derive(Clone)]
 pub(crate) struct Use {
     pub(crate) stream: Arc<StreamInner>,
@@ -22,7 +22,7 @@ impl Use {
         self.stream.is_done(self.seq)
     }
 
-    /// Makes later work on `stream` run after it, without waiting here.
+    /// Orders later work on `stream` after this use. Does not block the caller.
     pub(crate) fn order(&self, stream: &Arc<StreamInner>) -> Result<()> {
         stream.order_after(&self.stream, self.seq)
     }
@@ -31,11 +31,12 @@ impl Use {
 /// How work uses a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Reads; beside other reads.
+    /// The work reads; it may run concurrently with other reads.
     Read,
-    /// Changes where it lives, not what it holds (a prefetch). Later users are better off after it.
+    /// The work changes the location, not the contents (a prefetch). Later uses are ordered after it, so that they find the pages in
+    /// place.
     Move,
-    /// Writes. The caller has the buffer exclusively (`&mut`).
+    /// The work writes. The caller has exclusive access to the buffer (`&mut`).
     Write,
 }
 
@@ -48,13 +49,13 @@ pub(crate) struct InFlight {
 #[derive(Default)]
 struct State {
     writer: Option<Use>,
-    /// One entry a stream.
+    /// The uses since the last write, one entry for each stream.
     others: SmallVec<[Other; 2]>,
 }
 
 struct Other {
     used: Use,
-    /// The last move on this stream; 0 for none.
+    /// The number of the last move on this stream; 0 for none.
     moved: u64,
 }
 
@@ -68,7 +69,7 @@ impl Other {
 }
 
 impl InFlight {
-    /// Makes later work on `stream` run after what it must not overlap.
+    /// Orders later work on `stream` after the uses that it must not overlap.
     pub(crate) fn order(&self, stream: &Arc<StreamInner>, access: Access) -> Result<()> {
         let state = self.state.lock();
         if let Some(writer) = &state.writer {
@@ -84,9 +85,9 @@ impl InFlight {
         Ok(())
     }
 
-    /// Notes work that is enqueued on `stream`, as number `seq`, after `order`.
+    /// Records work that is enqueued on `stream` as number `seq`, after a call of `order`.
     ///
-    /// Gives the uses that are over. To drop one may destroy its stream, so the caller drops them when everything is noted.
+    /// Returns uses that are done. The caller drops them when everything is recorded, because a drop may destroy a stream.
     pub(crate) fn record(&self, stream: &Arc<StreamInner>, seq: u64, access: Access) -> Finished {
         let mut state = self.state.lock();
         let new = || Use {
@@ -94,7 +95,7 @@ impl InFlight {
             seq,
         };
         if access == Access::Write {
-            // It runs after all others, and is exclusive: nothing was added since `order`.
+            // The work runs after all others and has exclusive access: no use was added since `order`.
             let before = match &mut state.writer {
                 Some(writer) if Arc::ptr_eq(&writer.stream, stream) => {
                     writer.seq = seq;
@@ -116,13 +117,13 @@ impl InFlight {
             other.moved = other.moved.max(moved);
             return Finished::new();
         }
-        // Noted before anything else is looked at.
+        // Recorded before the other entries are queried.
         state.others.insert(0, Other { used: new(), moved });
-        // Otherwise a buffer that is only read would keep every stream that it was ever read on.
+        // Otherwise a buffer that is only read would keep every stream live on which it was read.
         state.take_done(1)
     }
 
-    /// What the host must wait for before it reads (or, with `Write`, writes).
+    /// The uses that the host must wait for before it reads (or, with `Write`, writes).
     pub(crate) fn before(&self, access: Access) -> SmallVec<[Use; 2]> {
         let state = self.state.lock();
         let others = state.others.iter().filter_map(|other| match access {
@@ -132,7 +133,7 @@ impl InFlight {
         state.writer.iter().cloned().chain(others).collect()
     }
 
-    /// Whether reads that may still run are not ordered with what a stream, or the host, does after all writes and moves.
+    /// Returns true if pending reads are not ordered with a use by a stream, or by the host, that runs after all writes and moves.
     pub(crate) fn is_read_beside(&self, stream: Option<&Arc<StreamInner>>) -> bool {
         self.state
             .lock()
@@ -144,7 +145,7 @@ impl InFlight {
             })
     }
 
-    /// Adds what may still use the same memory for others: everything here comes after all of that.
+    /// Adds uses of the same memory by a former owner: all uses of this buffer are ordered after them.
     pub(crate) fn inherit(&self, former: &Self) {
         let uses = former.before(Access::Write);
         if uses.is_empty() {
@@ -156,7 +157,7 @@ impl InFlight {
                 continue;
             }
             let same = |other: &&mut Other| Arc::ptr_eq(&other.used.stream, &used.stream);
-            // As a move: reads come after it, too.
+            // Recorded as a move: reads are ordered after it, too.
             match state.others.iter_mut().find(same) {
                 Some(other) => {
                     other.used.seq = other.used.seq.max(used.seq);
@@ -170,7 +171,7 @@ impl InFlight {
         }
     }
 
-    /// Takes all that is not known to be done, at the buffer's end; most often that is nothing.
+    /// Takes all uses that are not known to be done, when the buffer is dropped. Most buffers have none.
     pub(crate) fn take(&mut self) -> Option<Box<Self>> {
         let state = self.state.get_mut();
         if state.is_empty() {
@@ -180,16 +181,16 @@ impl InFlight {
         (!state.is_empty()).then(|| Box::new(std::mem::take(self)))
     }
 
-    /// Forgets what is known to be done, so that idle buffers hold no streams.
+    /// Removes uses that are known to be done, so that idle buffers keep no stream live.
     pub(crate) fn prune(&self) {
-        // Declared first, so dropped last: streams that nothing uses any more are destroyed without the lock.
+        // Declared first, so dropped last: unused streams are destroyed outside the lock.
         let _finished;
         let mut state = self.state.lock();
         _finished = state.take_done(0);
     }
 }
 
-/// Uses that are over.
+/// Uses that are done.
 pub(crate) type Finished = SmallVec<[Use; 2]>;
 
 impl State {
@@ -197,8 +198,8 @@ impl State {
         self.writer.is_none() && self.others.is_empty()
     }
 
-    /// Takes out what is done, but for the first `kept` of the others; asks the device only when there is much. What is not done stays in
-    /// its place all the while.
+    /// Removes uses that are done, except the first `kept` of the others. Queries the device only if there are many. Uses that are not
+    /// done keep their positions.
     fn take_done(&mut self, kept: usize) -> Finished {
         let ask = self.others.len() >= MANY + kept;
         let is_done = |used: &Use| {
@@ -215,5 +216,5 @@ impl State {
     }
 }
 
-/// Streams that a buffer is used on before the device is asked which of them are done with it.
+/// The number of streams of a buffer's uses above which the device is queried for finished uses.
 const MANY: usize = 8;

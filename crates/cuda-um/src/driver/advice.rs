@@ -1,9 +1,9 @@
-//! Advice on the use of managed memory, as CUDA takes it.
+//! Advice on the use of managed memory, in CUDA's terms.
 
 use crate::driver::location::Location;
 use cuda_um_sys::cudaMemoryAdvise;
 
-/// How managed memory will be used. It changes where pages live and how they are mapped, never what they hold.
+/// Advice to the driver on the future use of managed memory. It changes the location and the mapping of pages, never their contents.
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -17,19 +17,19 @@ use cuda_um_sys::cudaMemoryAdvise;
 #[doc(alias = "cudaMemoryAdvise")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Advice {
-    /// Mostly read: who reads it gets a copy of its own, and a write ends the copies.
+    /// The memory is mostly read: each processor that reads a page gets a read-only copy, and a write invalidates the copies.
     #[doc(alias = "cudaMemAdviseSetReadMostly")]
     SetReadMostly,
-    /// Undoes [`SetReadMostly`](Self::SetReadMostly); one copy stays.
+    /// Undoes [`SetReadMostly`](Self::SetReadMostly); one copy of each page remains.
     #[doc(alias = "cudaMemAdviseUnsetReadMostly")]
     UnsetReadMostly,
-    /// It should live there: others map it rather than migrate it, where they can.
+    /// The location is preferred: other processors map the pages, if they can, instead of migrating them.
     #[doc(alias = "cudaMemAdviseSetPreferredLocation")]
     SetPreferredLocation(Location),
     /// Undoes [`SetPreferredLocation`](Self::SetPreferredLocation).
     #[doc(alias = "cudaMemAdviseUnsetPreferredLocation")]
     UnsetPreferredLocation,
-    /// That processor will use it: it stays mapped there, so that no access faults.
+    /// The processor will access the memory: the pages stay mapped for it, so that its accesses do not fault.
     #[doc(alias = "cudaMemAdviseSetAccessedBy")]
     SetAccessedBy(Location),
     /// Undoes [`SetAccessedBy`](Self::SetAccessedBy).
@@ -38,7 +38,7 @@ pub enum Advice {
 }
 
 impl Advice {
-    /// CUDA's name without the prefix, and the location that it names.
+    /// CUDA's name without the prefix, and the location that the advice names.
     pub(crate) fn in_cudas_words(self) -> (&'static str, Option<Location>) {
         match self {
             Self::SetReadMostly => ("SetReadMostly", None),
@@ -50,7 +50,7 @@ impl Advice {
         }
     }
 
-    /// CUDA's number, and the location; where that has no meaning any will do.
+    /// CUDA's constant, and the location. If the advice names no location, CUDA ignores the value.
     pub(crate) fn to_sys(self) -> (cudaMemoryAdvise, Location) {
         match self {
             Self::SetReadMostly => (cudaMemoryAdvise::cudaMemAdviseSetReadMostly, Location::Host),

@@ -1,4 +1,4 @@
-//! The function table of a runtime.
+//! The function table of a runtime, with its state.
 
 use crate::error::Result;
 use crate::fork::Origin;
@@ -9,9 +9,9 @@ use std::sync::Arc;
 /// The function table of one runtime.
 pub(crate) struct Api {
     pub(super) table: Arc<sys::Table>,
-    /// The process that it works in.
+    /// The process that opened the runtime.
     pub(crate) origin: Origin,
-    /// The devices that a stream was made on: from then on one that is not there any more is lost.
+    /// The devices on which a stream was made. If such a device is later reported missing, it is lost.
     pub(super) worked: Mutex<Vec<u32>>,
 }
 
@@ -24,7 +24,7 @@ impl Api {
         })
     }
 
-    /// The CUPTI of this runtime.
+    /// The CUPTI library of this runtime.
     #[cfg(feature = "profile")]
     pub(crate) fn cupti(&self) -> std::result::Result<Arc<sys::Cupti>, sys::CuptiError> {
         self.table.cupti()
@@ -34,12 +34,12 @@ impl Api {
         self.table.version()
     }
 
-    /// An address that is the same for every table of one driver, and differs between drivers (and simulators).
+    /// An address that is equal for all tables of one driver, and differs between drivers (and simulators).
     ///
     /// # Errors
     ///
-    /// The driver's functions cannot be looked up. There is no other identity to fall back on: a second runtime over the same driver,
-    /// whose look-up works, would not have it.
+    /// The driver's functions cannot be looked up. There is no fallback: a second runtime over the same driver whose look-up succeeds
+    /// would get another identity.
     pub(crate) fn driver_identity(&self) -> Result<usize> {
         Ok(self.driver()?.cuLaunchKernel as usize)
     }

@@ -1,4 +1,4 @@
-//! Turns codes into errors.
+//! Converts CUDA's codes into errors.
 
 use crate::driver::api::Api;
 use crate::error::{Error, Result};
@@ -6,7 +6,7 @@ use cuda_um_sys as sys;
 use std::ffi::{CStr, c_char};
 use std::fmt::Display;
 
-/// What a call was about.
+/// The subject of a call, for its error.
 pub(crate) struct Subject {
     text: String,
     requested_bytes: usize,
@@ -37,7 +37,7 @@ impl Subject {
     }
 }
 
-/// CUDA's number, name and text of an error.
+/// CUDA's number, name and message for an error.
 struct Code {
     number: u32,
     name: String,
@@ -45,7 +45,8 @@ struct Code {
 }
 
 impl Api {
-    /// `Ok` for success; else the error, and the runtime's last error is cleared. `device` is the one that the call was made on or about.
+    /// Returns `Ok` for success. Otherwise clears the runtime's last error and returns the error. `device` is the device of the call,
+    /// if any.
     pub(crate) fn check(
         &self,
         call: &'static str,
@@ -57,7 +58,7 @@ impl Api {
             return Ok(());
         }
         self.clear_last_error();
-        // SAFETY: both functions take any number and return a text that lives as long as the library.
+        // SAFETY: both functions accept any number and return a text that lives as long as the library.
         let (name, message) = unsafe {
             (
                 (self.table.cudaGetErrorName)(code),
@@ -78,7 +79,7 @@ impl Api {
         ))
     }
 
-    /// The same for a function of the driver.
+    /// Like [`check`](Self::check), for a function of the driver.
     pub(crate) fn check_driver(
         &self,
         call: &'static str,
@@ -98,7 +99,7 @@ impl Api {
                 (driver.cuGetErrorString)(code, &mut message);
             }
         }
-        // SAFETY: null, or static texts of the driver, which is never unloaded.
+        // SAFETY: each is null or a static text of the driver, which is never unloaded.
         let (name, message) = unsafe { (text(name), text(message)) };
         Err(self.classify(
             call,
@@ -113,11 +114,11 @@ impl Api {
     }
 
     pub(crate) fn clear_last_error(&self) {
-        // SAFETY: takes nothing; clears this thread's last error.
+        // SAFETY: no preconditions; clears this thread's last error.
         unsafe { (self.table.cudaGetLastError)() };
     }
 
-    /// Whether a stream was made on the device (without one: on any).
+    /// Returns true if a stream was made on the device, or on any device for `None`.
     fn has_worked(&self, device: Option<u32>) -> bool {
         let worked = self.worked.lock();
         device.map_or(!worked.is_empty(), |device| worked.contains(&device))
@@ -135,7 +136,8 @@ impl Api {
             name,
             message,
         } = code;
-        // Before a device has worked, it may be another process's for a while, whatever other devices do.
+        // Before its first work, a device may be unavailable temporarily because another process uses it. This is tracked for each
+        // device.
         let is_lost = matches!(number, DEVICES_UNAVAILABLE | NO_DEVICE) && self.has_worked(device);
         match number {
             OUT_OF_MEMORY => {
@@ -183,7 +185,7 @@ impl Api {
         }
     }
 
-    /// Free and total bytes of the current device; zeros where that fails too.
+    /// Free and total bytes of the current device; zeros if the query fails.
     fn current_memory_info(&self) -> (usize, usize) {
         let (mut free, mut total) = (0, 0);
         // SAFETY: both pointers are valid for one write.
@@ -196,7 +198,7 @@ impl Api {
         }
     }
 
-    /// "CUDA 12.9".
+    /// The version as text, such as "CUDA 12.9".
     pub(crate) fn version_text(&self) -> String {
         let version = self.version();
         format!("CUDA {}.{}", version.major, version.minor)
@@ -207,18 +209,18 @@ impl Api {
 ///
 /// # Safety
 ///
-/// Null, or a NUL-terminated text.
+/// `pointer` is null or points to a NUL-terminated text.
 pub(crate) unsafe fn text(pointer: *const c_char) -> String {
     if pointer.is_null() {
         return "unknown".to_owned();
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { CStr::from_ptr(pointer) }
         .to_string_lossy()
         .into_owned()
 }
 
-// The numbers are the same for the runtime and the driver, and stable.
+// The runtime and the driver use the same numbers, which are stable.
 const OUT_OF_MEMORY: u32 = 2;
 const STUB_LIBRARY: u32 = 34;
 const INSUFFICIENT_DRIVER: u32 = 35;
@@ -246,7 +248,7 @@ const STICKY: &[u32] = &[
     721, // TensorMemoryLeak
 ];
 
-/// Available and total bytes of the machine's own memory; zeros where the system does not say.
+/// Available and total bytes of host memory; zeros if the system does not report them.
 pub(crate) fn host_memory() -> (usize, usize) {
     let Ok(info) = std::fs::read_to_string("/proc/meminfo") else {
         return (0, 0);

@@ -1,4 +1,4 @@
-//! The thread's current device, for the time of one call.
+//! Makes a device current for the duration of one call.
 
 use crate::driver::api::Api;
 use crate::driver::check::Subject;
@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::sync::after_unlock;
 use cuda_um_sys as sys;
 
-/// Makes a device current until dropped; then the caller's is current again.
+/// Makes a device current until dropped. The drop makes the caller's device current again.
 pub(crate) struct Current<'a> {
     api: &'a Api,
     ordinal: u32,
@@ -14,7 +14,7 @@ pub(crate) struct Current<'a> {
 }
 
 impl<'a> Current<'a> {
-    /// For `call`, which is refused in a child of `fork`.
+    /// Makes the device current for `call`, which is refused in a child made by `fork`.
     pub(crate) fn set(api: &'a Api, ordinal: u32, call: &'static str) -> Result<Self> {
         api.origin.check(call)?;
         let wanted = ordinal as i32;
@@ -36,7 +36,7 @@ impl<'a> Current<'a> {
             ordinal,
             restore: Some(before),
         };
-        // An error may be that of earlier work, and the device set nevertheless: then the drop gives the caller's back.
+        // The error may come from earlier work although the device was set. In that case the drop restores the caller's device.
         api.set_device(wanted)?;
         Ok(current)
     }
@@ -47,7 +47,7 @@ impl<'a> Current<'a> {
 }
 
 impl<'a> Current<'a> {
-    /// Tries once more.
+    /// Like [`set`](Self::set), with one more try, because no later call would release the resource.
     pub(crate) fn set_for_release(api: &'a Api, ordinal: u32, call: &'static str) -> Result<Self> {
         Self::set(api, ordinal, call).or_else(|error| match error.is_sticky() {
             true => Err(error),
@@ -62,15 +62,15 @@ impl Drop for Current<'_> {
             return;
         };
         let restored = self.api.set_device(before);
-        // Nobody else will try: the caller's own calls would go to the wrong device.
+        // Try twice: otherwise the caller's later calls would go to the wrong device.
         let restored = restored.or_else(|error| match error.is_sticky() {
             true => Err(error),
             false => self.api.set_device(before),
         });
         if let Err(error) = restored {
-            // Calls are made under locks, too.
+            // This call may be under a lock.
             after_unlock(move || {
-                crate::telemetry::warn!(%error, "the caller's device could not be made current again");
+                crate::telemetry::warn!(%error, "the caller's current device could not be restored");
             });
         }
     }
@@ -78,17 +78,18 @@ impl Drop for Current<'_> {
 
 impl Api {
     pub(crate) fn set_device(&self, ordinal: i32) -> Result<()> {
-        // SAFETY: takes a number; an unknown one is an error.
+        // SAFETY: any number is permitted; an unknown one is an error.
         let code = unsafe { (self.table.cudaSetDevice)(ordinal) };
         self.check("cudaSetDevice", code, u32::try_from(ordinal).ok(), || {
             Subject::new(format_args!("device {ordinal}"))
         })
     }
 
-    /// Binds the device's primary context to this thread: the driver's functions need that, the runtime's do it themselves.
+    /// Binds the device's primary context to this thread. Functions of the driver require that; functions of the runtime bind it
+    /// themselves.
     pub(crate) fn bind(&self, ordinal: u32) -> Result<()> {
         self.set_device(ordinal as i32)?;
-        // Before CUDA 12 `cudaSetDevice` alone does not make a context.
+        // Before CUDA 12, `cudaSetDevice` does not create a context.
         // SAFETY: freeing null does nothing.
         let code = unsafe { (self.table.cudaFree)(std::ptr::null_mut()) };
         self.check("cudaFree", code, Some(ordinal), || Subject::device(ordinal))
@@ -106,8 +107,8 @@ impl Api {
         self.on_current(current, name, subject, call)
     }
 
-    /// The same for a function that gives something back. If the device cannot be made current, nothing is given back yet, so that is
-    /// tried once more: nobody else will.
+    /// Like [`on`](Self::on), for a function that releases a resource. If the device cannot be made current, nothing is released, so it
+    /// is tried once more: no later call would release it.
     pub(super) fn on_release(
         &self,
         ordinal: u32,

@@ -7,17 +7,17 @@ use crate::error::{Error, Result};
 use crate::sync::assert_may_wait;
 use cuda_um_sys as sys;
 
-/// The memory of a device.
+/// Free and total memory of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryInfo {
-    /// Bytes that are free now.
+    /// Free bytes at the time of the call.
     pub free_bytes: usize,
-    /// Bytes in all.
+    /// Total bytes.
     pub total_bytes: usize,
 }
 
 impl Api {
-    /// Major and minor; zeros where there is no driver.
+    /// Major and minor version; zeros if there is no driver.
     pub(crate) fn driver_version(&self) -> Result<sys::RuntimeVersion> {
         self.origin.check("cudaDriverGetVersion")?;
         let mut version = 0;
@@ -57,7 +57,7 @@ impl Api {
         Ok(value)
     }
 
-    /// An attribute that older runtimes do not know: `None` there.
+    /// An attribute that older runtimes do not support; `None` there.
     pub(crate) fn late_attribute(
         &self,
         ordinal: u32,
@@ -82,13 +82,13 @@ impl Api {
             Subject::device(ordinal)
         })?;
         let mut name = [0; 256];
-        // SAFETY: the pointer is valid for the length given, and the driver ends the text within it.
+        // SAFETY: the pointer is valid for the length given, and the driver terminates the text within it.
         let code =
             unsafe { (driver.cuDeviceGetName)(name.as_mut_ptr(), name.len() as i32 - 1, device) };
         self.check_driver("cuDeviceGetName", code, Some(ordinal), || {
             Subject::device(ordinal)
         })?;
-        // SAFETY: the last byte was never given away, so there is a NUL.
+        // SAFETY: the last byte was not passed to the driver, so it is NUL.
         Ok(unsafe { text(name.as_ptr()) })
     }
 
@@ -116,7 +116,7 @@ impl Api {
             "cudaDeviceSynchronize",
             || Subject::device(ordinal),
             |table| {
-                // SAFETY: takes nothing.
+                // SAFETY: no preconditions.
                 unsafe { (table.cudaDeviceSynchronize)() }
             },
         )

@@ -1,12 +1,12 @@
-//! Where memory can live.
+//! Locations of managed memory.
 
 use cuda_um_sys as sys;
 use std::fmt;
 
-/// A place where managed memory can live: `cudaMemLocation`.
+/// A location of managed memory: `cudaMemLocation`.
 ///
-/// A runtime before CUDA 12.2 knows [`Host`](Location::Host) and [`Device`](Location::Device) alone; asked for another, the
-/// answer is [`Error::NotSupported`](crate::Error::NotSupported).
+/// A runtime before CUDA 12.2 supports only [`Host`](Location::Host) and [`Device`](Location::Device). For another location it returns
+/// [`Error::NotSupported`](crate::Error::NotSupported).
 #[doc(alias = "cudaMemLocation")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Location {
@@ -21,12 +21,12 @@ pub enum Location {
 }
 
 impl Location {
-    /// Whether it is a part of the host's memory, not a processor.
+    /// Returns true for a NUMA node of the host, which is not a processor.
     pub(crate) fn is_numa(self) -> bool {
         matches!(self, Self::HostNuma(_) | Self::HostNumaCurrent)
     }
 
-    /// The form that CUDA 12.2 and later take.
+    /// The form for CUDA 12.2 and later.
     pub(crate) fn to_sys(self) -> sys::cudaMemLocation {
         use sys::cudaMemLocationType as Type;
         let (type_, id) = match self {
@@ -38,7 +38,7 @@ impl Location {
         sys::cudaMemLocation { type_, id }
     }
 
-    /// The form before CUDA 12.2; `None` for what did not exist.
+    /// The form for versions before CUDA 12.2; `None` if they do not support the location.
     pub(crate) fn to_ordinal(self) -> Option<i32> {
         match self {
             Self::Host => Some(CPU),
@@ -47,7 +47,7 @@ impl Location {
         }
     }
 
-    /// What the older range attributes hold; `None` for "no location".
+    /// Converts the value of an older range attribute; `None` for "no location".
     pub(crate) fn from_ordinal(ordinal: i32) -> Option<Self> {
         if ordinal == CPU {
             Some(Self::Host)
@@ -56,7 +56,7 @@ impl Location {
         }
     }
 
-    /// What the newer range attributes hold; `None` for "no location".
+    /// Converts the value of a newer range attribute; `None` for "no location".
     pub(crate) fn from_sys(type_: u32, id: i32) -> Option<Self> {
         use sys::cudaMemLocationType as Type;
         match Type(type_ as _) {

@@ -1,4 +1,4 @@
-//! Prefetch, advice and range attributes, in the form that the version takes.
+//! Prefetch, advice and range attributes, in the form that the runtime's version supports.
 
 use crate::driver::api::Api;
 use crate::driver::check::Subject;
@@ -8,7 +8,7 @@ use cuda_um_sys as sys;
 use std::ops::Range;
 
 impl Api {
-    /// Whether locations beyond "the host" and "a device" can be told.
+    /// The error for a location that this version does not support.
     fn missing_location(&self, location: Location) -> Error {
         Error::NotSupported {
             what: format!("memory at {location}"),
@@ -27,7 +27,7 @@ impl Api {
 
     /// # Safety
     ///
-    /// The range lies in one live managed allocation, and the stream lives.
+    /// The range lies in one live managed allocation, and the stream is live.
     pub(crate) unsafe fn prefetch(
         &self,
         ordinal: u32,
@@ -40,7 +40,7 @@ impl Api {
         let start = range.start.cast();
         if let Some(prefetch) = self.table.cudaMemPrefetchAsync_v13 {
             return self.on(ordinal, "cudaMemPrefetchAsync", subject, |_| {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { prefetch(start, bytes, location.to_sys(), 0, stream) }
             });
         }
@@ -52,7 +52,7 @@ impl Api {
             .to_ordinal()
             .ok_or_else(|| self.missing_location(location))?;
         self.on(ordinal, "cudaMemPrefetchAsync", subject, |_| {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { prefetch(start, bytes, destination, stream) }
         })
     }
@@ -61,7 +61,7 @@ impl Api {
     ///
     /// # Safety
     ///
-    /// Each range lies in one live managed allocation, and the stream lives.
+    /// Each range lies in one live managed allocation, and the stream is live.
     pub(crate) unsafe fn prefetch_batch(
         &self,
         ordinal: u32,
@@ -86,12 +86,12 @@ impl Api {
             ))
             .bytes(bytes)
         };
-        // One location, from the first range on.
+        // One location, which applies from the first range on.
         let (mut place, mut first) = (location.to_sys(), 0);
         let (starts, count) = (starts.as_mut_ptr(), ranges.len());
         let sizes_at = sizes.as_ptr().cast_mut();
         self.on(ordinal, "cudaMemPrefetchBatchAsync", subject, |_| {
-            // SAFETY: the arrays have the lengths given, and CUDA only reads them; the rest is the caller's promise.
+            // SAFETY: the arrays have the lengths given, and CUDA only reads them; the rest is guaranteed by the caller.
             unsafe {
                 prefetch(
                     starts, sizes_at, count, &mut place, &mut first, 1, 0, stream,
@@ -124,7 +124,7 @@ impl Api {
         let start = range.start.cast();
         if let Some(advise) = self.table.cudaMemAdvise_v13 {
             return self.on(ordinal, "cudaMemAdvise", subject, |_| {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { advise(start, bytes, advice, location.to_sys()) }
             });
         }
@@ -136,16 +136,16 @@ impl Api {
             .to_ordinal()
             .ok_or_else(|| self.missing_location(location))?;
         self.on(ordinal, "cudaMemAdvise", subject, |_| {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { advise(start, bytes, advice, place) }
         })
     }
 
-    /// Reads one range attribute into `values`, whose size the attribute must have.
+    /// Reads one range attribute into `values`.
     ///
     /// # Safety
     ///
-    /// The range lies in one live managed allocation; `values` has the size that the attribute takes.
+    /// The range lies in one live managed allocation; `values` has the size that the attribute requires.
     pub(crate) unsafe fn range_attribute(
         &self,
         ordinal: u32,
@@ -156,7 +156,7 @@ impl Api {
         let bytes = range.end as usize - range.start as usize;
         let subject = || Subject::new(format_args!("attribute {} of {bytes} bytes", attribute.0));
         self.on(ordinal, "cudaMemRangeGetAttribute", subject, |table| {
-            // SAFETY: `values` is valid for the size given; the rest is the caller's promise.
+            // SAFETY: `values` is valid for the size given; the rest is guaranteed by the caller.
             unsafe {
                 (table.cudaMemRangeGetAttribute)(
                     values.as_mut_ptr().cast(),
@@ -173,7 +173,7 @@ impl Api {
         self.table.cudaMemGetLocationInfo.is_some()
     }
 
-    /// Where most pages of a range are, of those that the driver looks at; `None` for nowhere.
+    /// The location of most pages that the driver samples in a range; `None` if they have no location.
     ///
     /// # Safety
     ///
@@ -190,7 +190,7 @@ impl Api {
         let mut location = Location::Host.to_sys();
         let subject = || Subject::new(format_args!("the location of {bytes} bytes"));
         self.on(ordinal, call, subject, |_| {
-            // SAFETY: one summary of the whole range, so one location is written; the rest is the caller's promise.
+            // SAFETY: one summary of the whole range, so one location is written; the rest is guaranteed by the caller.
             unsafe { ask(range.start.cast(), bytes, bytes, 0, &mut location) }
         })?;
         Ok(Location::from_sys(location.type_.0, location.id))

@@ -1,4 +1,4 @@
-//! Allocation, copies, memset.
+//! Allocation, registration, copies and memset.
 
 use crate::driver::api::Api;
 use crate::driver::check::Subject;
@@ -7,18 +7,18 @@ use cuda_um_sys as sys;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-/// Who is on either side of a copy.
+/// The source and the destination of a copy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CopyKind {
     HostToDevice,
     DeviceToHost,
-    /// Both are known to CUDA, which tells them apart by their addresses.
+    /// CUDA determines the kinds of both from their addresses.
     ByAddress,
 }
 
-/// What unregistering says of memory that is not registered (any more).
+/// The result of unregistering memory that is not registered.
 const NOT_REGISTERED: u32 = sys::cudaError::cudaErrorHostMemoryNotRegistered.0;
-/// What registering says of memory that somebody else has registered.
+/// The result of registering memory that other code has registered.
 const ALREADY_REGISTERED: u32 = sys::cudaError::cudaErrorHostMemoryAlreadyRegistered.0;
 
 impl Api {
@@ -81,7 +81,7 @@ impl Api {
 
     /// # Safety
     ///
-    /// The memory is valid and stays so until it is unregistered.
+    /// The memory is valid until it is unregistered.
     pub(crate) unsafe fn host_register(
         &self,
         ordinal: u32,
@@ -103,25 +103,25 @@ impl Api {
             .host_memory()
         };
         let registered = self.on(ordinal, "cudaHostRegister", subject, |table| {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { (table.cudaHostRegister)(pointer.as_ptr().cast(), bytes, flags) }
         });
         if let Err(error) = &registered
             && !matches!(error, Error::Call { code, .. } if *code == ALREADY_REGISTERED)
         {
-            // The error may be that of earlier work, and the memory registered: it must not stay so when it is its owner's again. If it is
-            // not registered, the call says so, and does nothing.
-            // SAFETY: it is the caller's alone, and no device has been told of it.
+            // The error may come from earlier work although the memory was registered. It must not stay registered when the caller gets
+            // it back. If it is not registered, this call fails without effect.
+            // SAFETY: only the caller uses the memory, and no device has its address.
             let _ = unsafe { self.host_unregister(ordinal, pointer) };
         }
         registered
     }
 
-    /// The address that kernels on the device see mapped host memory at.
+    /// The address at which kernels on the device access mapped host memory.
     ///
     /// # Safety
     ///
-    /// Memory from `host_alloc` or registered, and mapped.
+    /// The memory is from `host_alloc` or registered, and mapped.
     pub(crate) unsafe fn host_device_pointer(
         &self,
         ordinal: u32,
@@ -130,7 +130,7 @@ impl Api {
         let mut device_pointer = std::ptr::null_mut();
         let subject = || Subject::new(format_args!("mapped host memory on device {ordinal}"));
         self.on(ordinal, "cudaHostGetDevicePointer", subject, |table| {
-            // SAFETY: the first pointer is valid for one write; the second is the caller's promise.
+            // SAFETY: the first pointer is valid for one write; the second is guaranteed by the caller.
             unsafe {
                 (table.cudaHostGetDevicePointer)(&mut device_pointer, pointer.as_ptr().cast(), 0)
             }
@@ -138,12 +138,12 @@ impl Api {
         self.allocated("cudaHostGetDevicePointer", device_pointer, 0)
     }
 
-    /// Whether CUDA knows the memory at this address: pinned, registered, managed or a device's.
+    /// Returns true if the memory at this address is pinned, registered, managed or device memory.
     pub(crate) fn is_registered(&self, ordinal: u32, address: *const u8) -> Result<bool> {
         let mut attributes = sys::PointerAttributes::default();
         let subject = || Subject::new("an address of the host");
         self.on(ordinal, "cudaPointerGetAttributes", subject, |table| {
-            // SAFETY: there is room for what any version writes; the address is not read through.
+            // SAFETY: the attributes have room for the structure of any version; CUDA does not read through the address.
             unsafe { (table.cudaPointerGetAttributes)(&mut attributes.fields, address.cast()) }
         })?;
         Ok(attributes.fields.type_ != sys::cudaMemoryType::cudaMemoryTypeUnregistered)
@@ -151,14 +151,14 @@ impl Api {
 
     /// # Safety
     ///
-    /// From `malloc`, `malloc_managed` or `malloc_from_pool`, freed once, and used by nothing any more.
+    /// The memory is from `malloc`, `malloc_managed` or `malloc_from_pool`, is freed once, and is no longer in use.
     pub(crate) unsafe fn free(&self, ordinal: u32, pointer: NonNull<u8>) -> Result<()> {
         self.on_release(
             ordinal,
             "cudaFree",
             || Subject::device(ordinal),
             |table| {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { (table.cudaFree)(pointer.as_ptr().cast()) }
             },
         )
@@ -166,14 +166,14 @@ impl Api {
 
     /// # Safety
     ///
-    /// From `host_alloc`, freed once, and used by nothing any more.
+    /// The memory is from `host_alloc`, is freed once, and is no longer in use.
     pub(crate) unsafe fn free_host(&self, ordinal: u32, pointer: NonNull<u8>) -> Result<()> {
         self.on_release(
             ordinal,
             "cudaFreeHost",
             || Subject::new("pinned host memory"),
             |table| {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { (table.cudaFreeHost)(pointer.as_ptr().cast()) }
             },
         )
@@ -181,7 +181,7 @@ impl Api {
 
     /// # Safety
     ///
-    /// Registered by `host_register`, unregistered once, and used by no device any more.
+    /// The memory was registered by `host_register`, is unregistered once, and is no longer in use by a device.
     pub(crate) unsafe fn host_unregister(&self, ordinal: u32, pointer: NonNull<u8>) -> Result<()> {
         let unregister = || {
             self.on_release(
@@ -189,12 +189,12 @@ impl Api {
                 "cudaHostUnregister",
                 || Subject::new("registered host memory"),
                 |table| {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { (table.cudaHostUnregister)(pointer.as_ptr().cast()) }
                 },
             )
         };
-        // The address is still the caller's alone, so a second try cannot meet anybody else's memory.
+        // The caller still owns the address, so a second try cannot unregister other memory.
         unregister().or_else(|first| match unregister() {
             Err(Error::Call { code, .. }) if code == NOT_REGISTERED => Ok(()),
             Err(_) => Err(first),
@@ -202,11 +202,11 @@ impl Api {
         })
     }
 
-    /// A copy between memory of two devices, neither of which can reach the other's: an ordinal with each address.
+    /// Copies between the memory of two devices without peer access. Each address has the ordinal of its device.
     ///
     /// # Safety
     ///
-    /// As for `memcpy_async`; each address is memory of the device beside it.
+    /// As for `memcpy_async`; each address is memory of its device.
     pub(crate) unsafe fn memcpy_peer_async(
         &self,
         ordinal: u32,
@@ -217,7 +217,7 @@ impl Api {
     ) -> Result<()> {
         let subject = || Subject::new(format_args!("{bytes} bytes, device {from} to device {to}"));
         self.on(ordinal, "cudaMemcpyPeerAsync", subject, |table| {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 (table.cudaMemcpyPeerAsync)(
                     destination.cast(),
@@ -233,8 +233,8 @@ impl Api {
 
     /// # Safety
     ///
-    /// Both pointers are valid for `bytes` until the copy is done on the live stream, nobody else writes either or reads the
-    /// destination until then, they do not overlap, and the kind tells the truth.
+    /// Both pointers are valid for `bytes` until the copy is done on the live stream. Until then, no other code writes either or reads
+    /// the destination. They do not overlap, and the kind is correct.
     pub(crate) unsafe fn memcpy_async(
         &self,
         ordinal: u32,
@@ -252,7 +252,7 @@ impl Api {
         let subject =
             || Subject::new(format_args!("copy of {bytes} bytes on device {ordinal}")).bytes(bytes);
         self.on(ordinal, "cudaMemcpyAsync", subject, |table| {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 (table.cudaMemcpyAsync)(destination.cast(), source.cast(), bytes, kind, stream)
             }
@@ -261,7 +261,7 @@ impl Api {
 
     /// # Safety
     ///
-    /// The memory is valid for `bytes` and nobody else uses it until this is done on the live stream.
+    /// The memory is valid for `bytes`, and no other code uses it until the memset is done on the live stream.
     pub(crate) unsafe fn memset_async(
         &self,
         ordinal: u32,
@@ -272,7 +272,7 @@ impl Api {
     ) -> Result<()> {
         let subject = || Subject::new(format_args!("memset of {bytes} bytes on device {ordinal}"));
         self.on(ordinal, "cudaMemsetAsync", subject, |table| {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { (table.cudaMemsetAsync)(pointer.cast(), i32::from(value), bytes, stream) }
         })
     }
@@ -299,7 +299,7 @@ impl Api {
                     "memset of {count} 2-byte values on device {ordinal}"
                 ))
             },
-            // SAFETY: the caller's promise; the runtime's and the driver's streams are the same handles.
+            // SAFETY: guaranteed by the caller; the runtime's and the driver's streams are the same handles.
             || unsafe { memset(pointer as usize as _, value, count, stream.cast()) },
         )
     }
@@ -326,7 +326,7 @@ impl Api {
                     "memset of {count} 4-byte values on device {ordinal}"
                 ))
             },
-            // SAFETY: the caller's promise; the runtime's and the driver's streams are the same handles.
+            // SAFETY: guaranteed by the caller; the runtime's and the driver's streams are the same handles.
             || unsafe { memset(pointer as usize as _, value, count, stream.cast()) },
         )
     }

@@ -1,4 +1,4 @@
-//! Pools of the driver's.
+//! Memory pools of the driver.
 
 use crate::driver::api::Api;
 use crate::driver::check::Subject;
@@ -7,9 +7,9 @@ use cuda_um_sys as sys;
 use std::ptr::NonNull;
 
 impl Api {
-    /// A pool of the device's own memory, for this process alone.
+    /// Creates a pool of the device's memory, for this process only.
     pub(crate) fn mem_pool_create(&self, ordinal: u32) -> Result<sys::cudaMemPool_t> {
-        // Zeros: no handles to export, no limit; the rest is reserved.
+        // Zeros: no handles to export, no limit; the other fields are reserved.
         let properties = sys::cudaMemPoolProps {
             allocType: sys::cudaMemAllocationType::cudaMemAllocationTypePinned,
             location: crate::Location::Device(ordinal).to_sys(),
@@ -26,7 +26,7 @@ impl Api {
 
     /// # Safety
     ///
-    /// A live pool, destroyed once, of which nothing is allocated but what streams are to free.
+    /// The pool is live and destroyed once. All its allocations are freed, or their frees are enqueued on streams.
     pub(crate) unsafe fn mem_pool_destroy(
         &self,
         ordinal: u32,
@@ -34,16 +34,16 @@ impl Api {
     ) -> Result<()> {
         let subject = || Subject::new(format_args!("a memory pool of device {ordinal}"));
         self.on_release(ordinal, "cudaMemPoolDestroy", subject, |table| {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { (table.cudaMemPoolDestroy)(pool) }
         })
     }
 
-    /// Gives back what the pool holds beyond `keep` bytes and does not use.
+    /// Releases free memory of the pool, so that at least `keep` bytes stay reserved.
     ///
     /// # Safety
     ///
-    /// A live pool.
+    /// The pool is live.
     pub(crate) unsafe fn mem_pool_trim(
         &self,
         ordinal: u32,
@@ -52,14 +52,14 @@ impl Api {
     ) -> Result<()> {
         let subject = || Subject::new(format_args!("a memory pool of device {ordinal}"));
         self.on(ordinal, "cudaMemPoolTrimTo", subject, |table| {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { (table.cudaMemPoolTrimTo)(pool, keep) }
         })
     }
 
     /// # Safety
     ///
-    /// A live pool, and an attribute of 64 bits.
+    /// The pool is live, and the attribute has 64 bits.
     pub(crate) unsafe fn mem_pool_set(
         &self,
         ordinal: u32,
@@ -69,14 +69,14 @@ impl Api {
     ) -> Result<()> {
         let subject = || Subject::new(format_args!("a memory pool of device {ordinal}"));
         self.on(ordinal, "cudaMemPoolSetAttribute", subject, |table| {
-            // SAFETY: the caller's promise; the value is valid for one read.
+            // SAFETY: guaranteed by the caller; the value is valid for one read.
             unsafe { (table.cudaMemPoolSetAttribute)(pool, attribute, (&raw mut value).cast()) }
         })
     }
 
     /// # Safety
     ///
-    /// A live pool, and an attribute of 64 bits.
+    /// The pool is live, and the attribute has 64 bits.
     pub(crate) unsafe fn mem_pool_get(
         &self,
         ordinal: u32,
@@ -86,17 +86,17 @@ impl Api {
         let mut value = 0u64;
         let subject = || Subject::new(format_args!("a memory pool of device {ordinal}"));
         self.on(ordinal, "cudaMemPoolGetAttribute", subject, |table| {
-            // SAFETY: the caller's promise; the value is valid for one write.
+            // SAFETY: guaranteed by the caller; the value is valid for one write.
             unsafe { (table.cudaMemPoolGetAttribute)(pool, attribute, (&raw mut value).cast()) }
         })?;
         Ok(value)
     }
 
-    /// Memory that may be used behind this on the stream.
+    /// Allocates memory that later work on the stream may use.
     ///
     /// # Safety
     ///
-    /// A live pool of the device, and a live stream of it.
+    /// The pool and the stream are live and belong to the device.
     pub(crate) unsafe fn malloc_from_pool(
         &self,
         ordinal: u32,
@@ -108,17 +108,18 @@ impl Api {
         let subject =
             || Subject::new(format_args!("pooled memory of device {ordinal}")).bytes(bytes);
         self.on(ordinal, "cudaMallocFromPoolAsync", subject, |table| {
-            // SAFETY: the pointer is valid for one write; the rest is the caller's promise.
+            // SAFETY: the pointer is valid for one write; the rest is guaranteed by the caller.
             unsafe { (table.cudaMallocFromPoolAsync)(&mut pointer, bytes, pool, stream) }
         })?;
         self.allocated("cudaMallocFromPoolAsync", pointer, bytes)
     }
 
-    /// Frees in the order of the stream.
+    /// Frees memory in stream order.
     ///
     /// # Safety
     ///
-    /// From `malloc_from_pool`, freed once, and used by nothing any more but work that this comes after on the live stream.
+    /// The memory is from `malloc_from_pool`, is freed once, and is used only by work that is ordered before this free. The stream is
+    /// live.
     pub(crate) unsafe fn free_async(
         &self,
         ordinal: u32,
@@ -127,7 +128,7 @@ impl Api {
     ) -> Result<()> {
         let subject = || Subject::new(format_args!("pooled memory of device {ordinal}"));
         self.on_release(ordinal, "cudaFreeAsync", subject, |table| {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { (table.cudaFreeAsync)(pointer.as_ptr().cast(), stream) }
         })
     }

@@ -1,4 +1,4 @@
-//! Functions of the driver: modules, launches.
+//! Functions of the driver: modules, kernel launches.
 
 use crate::driver::api::Api;
 use crate::driver::check::Subject;
@@ -8,18 +8,18 @@ use cuda_um_sys as sys;
 use std::ffi::{CStr, c_void};
 
 impl Api {
-    /// The driver's functions.
+    /// The table of the driver's functions.
     pub(crate) fn driver(&self) -> Result<&sys::DriverTable> {
-        // Before they are looked up, which another thread of the parent may have been at.
+        // Check before the look-up: during the fork, another thread of the parent may have been in it.
         self.origin.check("a function of the driver")?;
         Ok(self.table.driver()?)
     }
 
     /// Calls a function of the driver while device `ordinal` is current.
     ///
-    /// A thread that has made no runtime call that needs a context has none; then it gets it, and the call is made again, a launch too.
-    /// That does nothing twice: the driver says "invalid context" of what it is given, before it does anything, and no work that fails
-    /// leaves that error to a later call (a broken context says why it broke, a destroyed one 709).
+    /// A thread without a context (it has made no runtime call that needs one) gets one, and the call is repeated, launches included. The
+    /// repetition is safe: the driver returns "invalid context" for its arguments before it does anything, and failed work does not leave
+    /// this error for a later call (a corrupted context reports the cause, a destroyed one 709).
     pub(crate) fn on_driver(
         &self,
         ordinal: u32,
@@ -40,7 +40,7 @@ impl Api {
         mut call: impl FnMut() -> sys::CUresult,
     ) -> Result<()> {
         let mut code = call();
-        // This code alone: any other may be that of earlier work, and the call done nevertheless.
+        // Only for this code: any other may come from earlier work, although the call succeeded.
         if code == sys::CUresult::CUDA_ERROR_INVALID_CONTEXT {
             self.bind(ordinal)?;
             code = call();
@@ -52,7 +52,8 @@ impl Api {
 
     /// # Safety
     ///
-    /// `image` is an image that the driver's loader may read: PTX text, or a whole binary image of which it begins the first byte.
+    /// `image` points to an image that the driver's loader may read: PTX text with a NUL at its end, or the first byte of a complete
+    /// binary image.
     pub(crate) unsafe fn module_load(
         &self,
         ordinal: u32,
@@ -64,7 +65,7 @@ impl Api {
             ordinal,
             "cuModuleLoadData",
             || Subject::new(format_args!("module on device {ordinal}")),
-            // SAFETY: the first pointer is valid for one write; the image is the caller's promise.
+            // SAFETY: the first pointer is valid for one write; the image is guaranteed by the caller.
             || unsafe { load(&mut module, image) },
         )?;
         Ok(module)
@@ -72,7 +73,7 @@ impl Api {
 
     /// # Safety
     ///
-    /// From `module_load`, unloaded once, and no kernel of it runs any more or will be launched.
+    /// The module is from `module_load` and is unloaded once. None of its kernels runs or will be launched.
     pub(crate) unsafe fn module_unload(&self, ordinal: u32, module: sys::CUmodule) -> Result<()> {
         let unload = self.driver()?.cuModuleUnload;
         let current = Current::set_for_release(self, ordinal, "cuModuleUnload")?;
@@ -81,7 +82,7 @@ impl Api {
             ordinal,
             "cuModuleUnload",
             || Subject::device(ordinal),
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             || unsafe { unload(module) },
         )
     }
@@ -101,7 +102,7 @@ impl Api {
             ordinal,
             "cuModuleGetFunction",
             || Subject::new(format_args!("kernel {}", name.to_string_lossy())),
-            // SAFETY: the first pointer is valid for one write, the name is NUL-terminated, the module is the caller's promise.
+            // SAFETY: the first pointer is valid for one write, the name is NUL-terminated, the module is guaranteed by the caller.
             || unsafe { get(&mut function, module, name.as_ptr()) },
         )?;
         Ok(function)
@@ -122,7 +123,7 @@ impl Api {
             ordinal,
             "cuFuncGetAttribute",
             || Subject::new(format_args!("attribute {}", attribute.0)),
-            // SAFETY: the first pointer is valid for one write; the function is the caller's promise.
+            // SAFETY: the first pointer is valid for one write; the function is guaranteed by the caller.
             || unsafe { get(&mut value, attribute, function) },
         )?;
         Ok(value)
@@ -143,12 +144,12 @@ impl Api {
             ordinal,
             "cuFuncSetAttribute",
             || Subject::new(format_args!("attribute {} = {value}", attribute.0)),
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             || unsafe { set(function, attribute, value) },
         )
     }
 
-    /// Resident blocks of the kernel on one multiprocessor.
+    /// The number of blocks of the kernel that one multiprocessor can run at once.
     ///
     /// # Safety
     ///
@@ -166,7 +167,7 @@ impl Api {
             ordinal,
             "cuOccupancyMaxActiveBlocksPerMultiprocessor",
             || Subject::new(format_args!("blocks of {block} threads")),
-            // SAFETY: the first pointer is valid for one write; the function is the caller's promise.
+            // SAFETY: the first pointer is valid for one write; the function is guaranteed by the caller.
             || unsafe { ask(&mut blocks, function, block, shared_bytes) },
         )?;
         Ok(blocks)
@@ -174,8 +175,8 @@ impl Api {
 
     /// # Safety
     ///
-    /// The function's module is loaded, the stream lives, `parameters` are as many, of such sizes and such values as the kernel
-    /// takes, and what they point to stays valid, and is used by nobody who would race, until the kernel is done.
+    /// The function's module is loaded and the stream is live. The number, sizes and values of `parameters` match the kernel's. The
+    /// memory that they point to stays valid until the kernel is done, and no other code uses it in a data race until then.
     pub(crate) unsafe fn launch(
         &self,
         ordinal: u32,
@@ -195,7 +196,7 @@ impl Api {
                     "kernel {name}, grid {grid:?}, block {block:?}"
                 ))
             },
-            // SAFETY: the caller's promise; no extra options are given.
+            // SAFETY: guaranteed by the caller; no extra options are passed.
             || unsafe {
                 launch(
                     function,
@@ -213,7 +214,7 @@ impl Api {
             },
         )
         .map_err(|error| match error {
-            // Out of resources: the launch, not the memory, is too large.
+            // Out of resources: the launch is too large, not the memory.
             Error::Call {
                 call,
                 subject,

@@ -8,7 +8,7 @@ use cuda_um_sys as sys;
 use std::time::Duration;
 
 impl Api {
-    /// A stream that does not wait for the legacy default stream.
+    /// Creates a stream that does not synchronize with the legacy default stream.
     pub(crate) fn stream_create(&self, ordinal: u32) -> Result<sys::cudaStream_t> {
         let mut stream = std::ptr::null_mut();
         self.on(
@@ -31,7 +31,7 @@ impl Api {
 
     /// # Safety
     ///
-    /// A live stream, destroyed once. Work on it goes on to its end.
+    /// The stream is live and destroyed once. Enqueued work still completes.
     pub(crate) unsafe fn stream_destroy(
         &self,
         ordinal: u32,
@@ -42,7 +42,7 @@ impl Api {
             "cudaStreamDestroy",
             || Subject::device(ordinal),
             |table| {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { (table.cudaStreamDestroy)(stream) }
             },
         )
@@ -50,7 +50,7 @@ impl Api {
 
     /// # Safety
     ///
-    /// A live stream.
+    /// The stream is live.
     pub(crate) unsafe fn stream_synchronize(
         &self,
         ordinal: u32,
@@ -62,17 +62,17 @@ impl Api {
             "cudaStreamSynchronize",
             || Subject::device(ordinal),
             |table| {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { (table.cudaStreamSynchronize)(stream) }
             },
         )
     }
 
-    /// Whether the stream has nothing left to do.
+    /// Returns true if all enqueued work is done.
     ///
     /// # Safety
     ///
-    /// A live stream.
+    /// The stream is live.
     pub(crate) unsafe fn stream_query(
         &self,
         ordinal: u32,
@@ -84,7 +84,7 @@ impl Api {
             "cudaStreamQuery",
             || Subject::device(ordinal),
             |table| {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 self.not_ready(unsafe { (table.cudaStreamQuery)(stream) }, &mut ready)
             },
         )?;
@@ -93,7 +93,7 @@ impl Api {
 
     /// # Safety
     ///
-    /// A live stream and a live event that has been recorded.
+    /// The stream and the event are live, and the event has been recorded.
     pub(crate) unsafe fn stream_wait_event(
         &self,
         ordinal: u32,
@@ -105,13 +105,13 @@ impl Api {
             "cudaStreamWaitEvent",
             || Subject::device(ordinal),
             |table| {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { (table.cudaStreamWaitEvent)(stream, event, 0) }
             },
         )
     }
 
-    /// An event; without timing, waiting for it yields the processor.
+    /// Creates an event. A wait for an event without timing yields the processor.
     pub(crate) fn event_create(&self, ordinal: u32, timed: bool) -> Result<sys::cudaEvent_t> {
         let flags = sys::cudaEventBlockingSync
             | if timed {
@@ -134,14 +134,14 @@ impl Api {
 
     /// # Safety
     ///
-    /// A live event, destroyed once.
+    /// The event is live and destroyed once.
     pub(crate) unsafe fn event_destroy(&self, ordinal: u32, event: sys::cudaEvent_t) -> Result<()> {
         self.on_release(
             ordinal,
             "cudaEventDestroy",
             || Subject::device(ordinal),
             |table| {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { (table.cudaEventDestroy)(event) }
             },
         )
@@ -149,7 +149,7 @@ impl Api {
 
     /// # Safety
     ///
-    /// A live event and a live stream of the same device.
+    /// The event and the stream are live and belong to one device.
     pub(crate) unsafe fn event_record(
         &self,
         ordinal: u32,
@@ -161,17 +161,17 @@ impl Api {
             "cudaEventRecord",
             || Subject::device(ordinal),
             |table| {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { (table.cudaEventRecord)(event, stream) }
             },
         )
     }
 
-    /// Whether all work before the event's record is done.
+    /// Returns true if all work before the event's last record is done.
     ///
     /// # Safety
     ///
-    /// A live event.
+    /// The event is live.
     pub(crate) unsafe fn event_query(&self, ordinal: u32, event: sys::cudaEvent_t) -> Result<bool> {
         let mut ready = true;
         self.on(
@@ -179,7 +179,7 @@ impl Api {
             "cudaEventQuery",
             || Subject::device(ordinal),
             |table| {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 self.not_ready(unsafe { (table.cudaEventQuery)(event) }, &mut ready)
             },
         )?;
@@ -188,7 +188,7 @@ impl Api {
 
     /// # Safety
     ///
-    /// A live event.
+    /// The event is live.
     pub(crate) unsafe fn event_synchronize(
         &self,
         ordinal: u32,
@@ -200,7 +200,7 @@ impl Api {
             "cudaEventSynchronize",
             || Subject::device(ordinal),
             |table| {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { (table.cudaEventSynchronize)(event) }
             },
         )
@@ -208,7 +208,7 @@ impl Api {
 
     /// # Safety
     ///
-    /// Two live events with timing, of one device.
+    /// Both events are live, have timing, and belong to one device.
     pub(crate) unsafe fn event_elapsed(
         &self,
         ordinal: u32,
@@ -221,14 +221,14 @@ impl Api {
             "cudaEventElapsedTime",
             || Subject::device(ordinal),
             |table| {
-                // SAFETY: the first pointer is valid for one write; the events are the caller's promise.
+                // SAFETY: the first pointer is valid for one write; the events are guaranteed by the caller.
                 unsafe { (table.cudaEventElapsedTime)(&mut milliseconds, start, end) }
             },
         )?;
         Ok(Duration::try_from_secs_f64(f64::from(milliseconds) / 1e3).unwrap_or_default())
     }
 
-    /// "Not ready" is an answer, not a failure.
+    /// Converts "not ready" to a success, because it is not a failure.
     fn not_ready(&self, code: sys::cudaError_t, ready: &mut bool) -> sys::cudaError_t {
         if code == sys::cudaError::cudaErrorNotReady {
             self.clear_last_error();

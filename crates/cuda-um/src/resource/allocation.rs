@@ -1,4 +1,4 @@
-//! The untyped buffer that all typed ones stand on: address, size, uses in flight, and what happens at its end.
+//! The untyped buffer under all typed ones: its address, its size, its tracked uses, and its release.
 #![allow(unsafe_code, reason = "owns memory by its address")]
 
 use crate::context::device::Device;
@@ -25,30 +25,30 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Memory of any kind, with the work that still uses it.
+/// Memory of any kind, with its tracked uses.
 pub struct RawBuffer {
     source: Source,
     id: u64,
-    /// Valid for `bytes` while there is a backing other than `Nothing`; dangling else.
+    /// Valid for `bytes` unless the backing is `Nothing`; otherwise dangling.
     pointer: NonNull<u8>,
-    /// The address for kernels, where they can use it.
+    /// The address for kernels; `None` if they cannot access the memory.
     device_pointer: Option<NonNull<u8>>,
     bytes: usize,
     pub(crate) in_flight: InFlight,
-    /// Of managed memory.
+    /// The residency cache, for managed memory.
     pub(crate) cache: Cache,
     label: Option<Label>,
     name: Option<Name>,
 }
 
-// SAFETY: the pointer is the buffer's own memory. Nothing here reads or writes through it; the typed buffers do, under the rules of
+// SAFETY: the pointer is the buffer's own memory. This type does not read or write through it. The typed buffers do, under the rules of
 // `&` and `&mut`, and only for elements that are `Send` and `Sync`.
 unsafe impl Send for RawBuffer {}
 // SAFETY: as above.
 unsafe impl Sync for RawBuffer {}
 
 impl RawBuffer {
-    /// A buffer of `bytes` at `pointer`, freed as `backing` says.
+    /// Makes a buffer of `bytes` at `pointer`, which `backing` frees.
     pub(crate) fn new(
         device: &Device,
         (pointer, backing): (NonNull<u8>, Backing),
@@ -60,7 +60,7 @@ impl RawBuffer {
         Self::from_source(source, pointer, device_pointer, bytes, in_flight)
     }
 
-    /// The first `bytes` of a pool's block, which former work may still use.
+    /// Makes a buffer of the first `bytes` of a pool's block, which work of its former owners may still use.
     pub(crate) fn pooled(
         block: PoolBlock,
         (pointer, device_pointer): (NonNull<u8>, Option<NonNull<u8>>),
@@ -91,13 +91,13 @@ impl RawBuffer {
         }
     }
 
-    /// The same buffer, which kernels reach at `device_pointer`.
+    /// Sets the address at which kernels access the buffer.
     pub(crate) fn mapped_at(mut self, device_pointer: NonNull<u8>) -> Self {
         self.device_pointer = Some(device_pointer);
         self
     }
 
-    /// The same buffer, with what it is called. One that has a label keeps it.
+    /// Sets the label, unless the buffer has one.
     pub(crate) fn labelled(mut self, label: Label) -> Self {
         if self.label.is_none() {
             self.label = Some(label);
@@ -116,7 +116,7 @@ impl RawBuffer {
             };
             match label.site {
                 Some(_) => event(),
-                // A pool makes its slabs under a lock.
+                // A pool allocates its slabs under a lock.
                 None => after_unlock(event),
             }
             observer::made(&self);
@@ -124,7 +124,7 @@ impl RawBuffer {
         self
     }
 
-    /// Names it.
+    /// Sets the name.
     pub(crate) fn set_name(&mut self, name: Name) {
         self.name = Some(name);
         observer::made(self);
@@ -134,7 +134,7 @@ impl RawBuffer {
         self.name.as_ref().map(Name::as_str)
     }
 
-    /// The slab that it is a part of, if it is of a pool of slabs.
+    /// The slab that contains the buffer, if a pool of slabs owns the memory.
     pub(crate) fn slab(&self) -> Option<SlabId> {
         match &self.source {
             Source::Pool(block) => Some(block.slab()),
@@ -142,7 +142,8 @@ impl RawBuffer {
         }
     }
 
-    /// To be called before CUDA takes advice for a range of its addresses: a pool undoes the advice before the memory has another owner.
+    /// Must be called before CUDA receives advice for a range of the buffer's addresses: a pool undoes the advice before the memory has
+    /// another owner.
     pub(crate) fn note_advice(
         &self,
         addresses: &Range<*mut u8>,
@@ -155,7 +156,7 @@ impl RawBuffer {
         }
     }
 
-    /// A buffer of no bytes, for which CUDA is never called.
+    /// Makes a buffer of no bytes, for which no CUDA function is called.
     pub(crate) fn empty<T>(device: &Device) -> Self {
         Self::new(
             device,
@@ -169,12 +170,12 @@ impl RawBuffer {
         self.source.device()
     }
 
-    /// All of the memory, as an operation uses it.
+    /// The whole memory as a part of an operation.
     pub(crate) fn part(&self, access: Access) -> Part<'_> {
         self.part_of(0..self.bytes, access)
     }
 
-    /// A range of bytes, as an operation uses it.
+    /// A range of bytes as a part of an operation.
     pub(crate) fn part_of(&self, bytes: Range<usize>, access: Access) -> Part<'_> {
         Part {
             memory: self,
@@ -195,7 +196,7 @@ impl RawBuffer {
         self.pointer
     }
 
-    /// The addresses for the residency cache.
+    /// The addresses, for the residency cache.
     pub(crate) fn extent(&self) -> Extent {
         let start = self.pointer.as_ptr().addr();
         let reserved_bytes = match &self.source {
@@ -205,7 +206,7 @@ impl RawBuffer {
         Extent::new(start..start + self.bytes, start + reserved_bytes)
     }
 
-    /// A range of bytes moves to a place, in the order of a stream.
+    /// Updates the residency cache for a range of bytes that moves to a place, in stream order.
     pub(crate) fn moved(&self, bytes: &Range<usize>, place: Place, stream: &Arc<StreamInner>) {
         let extent = self.extent();
         let start = extent.addresses.start;
@@ -214,7 +215,7 @@ impl RawBuffer {
         self.cache.moved(&extent, range, place, is_last);
     }
 
-    /// The addresses of a range of bytes that was checked.
+    /// The addresses of a checked range of bytes.
     pub(crate) fn address_range(&self, bytes: &Range<usize>) -> Range<*mut u8> {
         let start = self.pointer.as_ptr();
         start.wrapping_add(bytes.start)..start.wrapping_add(bytes.end)
@@ -228,22 +229,22 @@ impl RawBuffer {
         self.source.is_managed()
     }
 
-    /// Whether the host may use the address, once nothing else does.
+    /// Returns true if the host may use the address when no other work does.
     pub(crate) fn is_host_memory(&self) -> bool {
         self.source.is_host_memory()
     }
 
-    /// Whether it is memory of the buffer's device alone, however it was allocated.
+    /// Returns true for memory of the buffer's device only, from any allocation function.
     pub(crate) fn is_device_memory(&self) -> bool {
         !self.is_managed() && !self.is_host_memory()
     }
 
-    /// Whether it is of a pool of the driver's, which no other device can reach: not even one that may reach `cudaMalloc`'s.
+    /// Returns true for memory of a driver pool, which no other device can access, even a device that can access memory from `cudaMalloc`.
     pub(crate) fn is_of_drivers_pool(&self) -> bool {
         matches!(self.source, Source::Own(_, Backing::Ordered(_)))
     }
 
-    /// Whether kernels of any device of the runtime may use it.
+    /// Returns true if kernels of any device of the runtime may use the memory.
     pub(crate) fn is_for_all_devices(&self) -> bool {
         self.is_managed() || matches!(self.source, Source::Own(_, Backing::Nothing))
     }
@@ -252,12 +253,12 @@ impl RawBuffer {
         self.source.kind()
     }
 
-    /// The gate, if host access to this buffer must keep some device idle.
+    /// The gate, if host access to this buffer must keep a device idle.
     pub(crate) fn gate(&self) -> Option<&Arc<Gate>> {
         self.device().state().gate().filter(|_| self.is_managed())
     }
 
-    /// Waits for the buffer's own work and frees it. What it owned comes out.
+    /// Waits for the uses of this buffer, frees it, and returns the object that it owned.
     pub(crate) fn close(mut self) -> Result<Option<Box<dyn Any + Send + Sync>>> {
         self.device().api().origin.check("close")?;
         let uses = self.in_flight.before(Access::Write);
@@ -270,31 +271,31 @@ impl RawBuffer {
             Backing::Borrowed => settle_or_abort(&uses),
             _ => match settle(&uses) {
                 (true, waited) => waited,
-                // A device may still use it: leaked.
+                // A device may still use the memory, so it is leaked.
                 (false, waited) => return waited.map(|()| None),
             },
         };
         let backing = backing.into_inner();
-        // SAFETY: it is this buffer's memory, all work on it is over, and the buffer is gone.
+        // SAFETY: the memory belongs to this buffer, all work on it is over, and the buffer is not used again.
         let freed = unsafe { backing.release(device.api(), device.ordinal(), self.pointer) };
         crate::telemetry::debug!(buffer = self.id, bytes = self.bytes, "free");
         waited.and(freed)
     }
 
-    /// Never frees it, and lets go of everything else.
+    /// Leaks the memory, and releases everything else.
     pub(crate) fn leak(mut self) {
         if let Source::Own(_, backing) = &mut self.source {
             drop(Kept::new(std::mem::replace(backing, Backing::Nothing)));
         }
     }
 
-    /// `close` for a pool's block, which goes back to the pool.
+    /// `close` for a pool's block, which returns to the pool.
     fn close_pooled(mut self, uses: &[Use]) -> Result<()> {
         let (over, waited) = settle(uses);
         if over {
             self.in_flight = InFlight::default();
         } else {
-            // A device may still use it: lost to the pool, which never frees its slab.
+            // A device may still use the block. The pool loses it and never frees its slab.
             self.source = Source::Own(self.device().clone(), Backing::Nothing);
         }
         waited
@@ -311,7 +312,7 @@ impl Tracked for RawBuffer {
     }
 
     fn used_by(&self, stream: &Arc<StreamInner>, access: Access) {
-        // A prefetch records by itself where the pages go.
+        // A prefetch records the destination of the pages itself.
         if let Some(by) = By::of(Place::Device(stream.ordinal()), access)
             && self.is_managed()
         {
@@ -338,20 +339,20 @@ impl Drop for RawBuffer {
         if self.device().api().origin.is_inherited() {
             return;
         }
-        // From here on not freed, and what it owns neither, unless `release` is reached: not even by a panic.
+        // From here on, neither the memory nor the object that it owns is freed unless `release` is reached, even if a panic unwinds.
         let backing = match &mut self.source {
             Source::Own(_, backing) => Kept::new(std::mem::replace(backing, Backing::Nothing)),
             Source::Pool(_) => Kept::new(Backing::Nothing),
         };
         let mut waited = Ok(());
         if let Backing::Borrowed = backing.get() {
-            // The memory is its owner's as soon as this ends, in whatever way: so it waits, and does that first.
+            // The owner may use the memory as soon as this drop returns or unwinds, so drain its uses first.
             waited = settle_or_abort(&self.in_flight.before(Access::Write));
         }
         observer::dropped(self);
         let device = match &self.source {
             Source::Own(device, _) => device,
-            // Its next owner comes after the uses.
+            // The next owner's work is ordered after the uses.
             Source::Pool(block) => {
                 let in_flight = self.in_flight.take();
                 block.give_back((self.pointer, self.device_pointer), in_flight);
@@ -362,7 +363,7 @@ impl Drop for RawBuffer {
         let (id, pointer, ordinal) = (self.id, self.pointer, device.ordinal());
         let uses = self.in_flight.before(Access::Write);
         if let Backing::Ordered(block) = backing.get() {
-            // SAFETY: it is this buffer's memory, these are all its uses, and the buffer is gone.
+            // SAFETY: the memory belongs to this buffer, these are all its uses, and the buffer is not used again.
             match unsafe { block.free_in_order(pointer, &uses) } {
                 Freed::InOrder => {
                     drop(backing.into_inner());
@@ -381,7 +382,7 @@ impl Drop for RawBuffer {
         let free_now = match backing.get() {
             Backing::Nothing => return,
             Backing::Borrowed => true,
-            // Freeing waits for all devices, so it is done here only if they are idle.
+            // Freeing waits for all devices, so it happens here only if they are idle.
             _ => {
                 uses.iter().all(|used| used.is_done().unwrap_or(false))
                     && device.state().driver.is_known_idle()
@@ -389,7 +390,7 @@ impl Drop for RawBuffer {
         };
         if free_now {
             let backing = backing.into_inner();
-            // SAFETY: it is this buffer's memory, all work on it is over, and the buffer is gone.
+            // SAFETY: the memory belongs to this buffer, all work on it is over, and the buffer is not used again.
             let freed = unsafe { backing.release(device.api(), ordinal, pointer) };
             // A pool drops its slabs under a lock.
             let (bytes, outcome) = (self.bytes, waited.and(freed));
@@ -402,12 +403,12 @@ impl Drop for RawBuffer {
             return;
         }
         let api = Arc::clone(device.api());
-        // Neither is freed if this is dropped without being called.
+        // If `release` is dropped without being called, neither the memory nor its owned object is freed.
         let parts = SendParts(backing, pointer);
         let what = format!("buffer {id} ({} bytes)", self.bytes);
         let release = Box::new(move || {
             let SendParts(backing, pointer) = { parts };
-            // SAFETY: it was the buffer's memory; the reclaim thread has waited for all work on it, and the buffer is gone.
+            // SAFETY: the memory belonged to the buffer, which is dropped; the reclaim thread has waited for all work on it.
             unsafe { backing.into_inner().release(&api, ordinal, pointer) }.map(drop)
         });
         device.reclaim().defer(Deferred {
@@ -422,8 +423,8 @@ impl Drop for RawBuffer {
     }
 }
 
-/// Memory on its way to the reclaim thread.
+/// Memory that is sent to the reclaim thread.
 struct SendParts(Kept, NonNull<u8>);
 
-// SAFETY: nobody else has the memory any more; see `RawBuffer`.
+// SAFETY: no other code has the memory; see `RawBuffer`.
 unsafe impl Send for SendParts {}

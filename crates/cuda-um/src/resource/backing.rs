@@ -1,4 +1,4 @@
-//! Where a buffer's bytes come from and go back to.
+//! The source of a buffer's memory, and its release.
 #![allow(unsafe_code, reason = "frees memory")]
 
 use crate::context::device::Device;
@@ -11,26 +11,26 @@ use crate::resource::pool::driver::DriverBlock;
 use std::any::Any;
 use std::ptr::NonNull;
 
-/// Whose memory a buffer has.
+/// The owner of a buffer's memory.
 pub(crate) enum Source {
-    /// Its own, on the device.
+    /// The buffer owns the memory, which is on the device.
     Own(Device, Backing),
-    /// A pool's, which lends it.
+    /// A pool owns the memory.
     Pool(PoolBlock),
 }
 
-/// What kind of memory of its own a buffer has, and whom it belongs to.
+/// The kind of a buffer's own memory, and the data that its release needs.
 pub(crate) enum Backing {
     Managed(ManagedBytes),
     Device,
-    /// Device memory of a pool of the driver's.
+    /// Device memory of a driver pool.
     Ordered(DriverBlock),
     Pinned,
     /// Registered memory that the buffer owns: a `Vec<T>`.
     Owned(Box<dyn Any + Send + Sync>),
-    /// Registered memory of somebody else.
+    /// Registered memory of another owner.
     Borrowed,
-    /// Nothing to free: no elements, or given back already.
+    /// Nothing to free: the buffer has no elements, or was freed.
     Nothing,
 }
 
@@ -49,7 +49,7 @@ impl Source {
         }
     }
 
-    /// Whether the host may use the address. It may use that of no bytes.
+    /// Returns true if the host may use the address. It also does for no bytes.
     pub(crate) fn is_host_memory(&self) -> bool {
         match self {
             Self::Own(_, Backing::Managed(_) | Backing::Device | Backing::Ordered(_)) => false,
@@ -59,7 +59,7 @@ impl Source {
         }
     }
 
-    /// For traces and errors.
+    /// The name of the kind, for traces and errors.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Own(_, Backing::Managed(_)) => "managed",
@@ -77,7 +77,7 @@ impl Source {
     }
 }
 
-/// Memory that is never freed unless it is taken out: dropped, it is leaked, and holds on to nothing but itself.
+/// Memory that is leaked if this is dropped, unless `into_inner` took it out. The leak keeps no other object live.
 pub(crate) struct Kept(Option<Backing>);
 
 impl Kept {
@@ -97,7 +97,7 @@ impl Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         match self.0.take() {
-            // They still take their place.
+            // The leaked bytes still occupy the device.
             Some(Backing::Managed(counted)) => counted.keep(),
             Some(Backing::Ordered(block)) => block.keep(),
             Some(Backing::Owned(owner)) => std::mem::forget(owner),
@@ -107,11 +107,12 @@ impl Drop for Kept {
 }
 
 impl Backing {
-    /// Gives the memory back. What the buffer owned comes out; on an error it is leaked, for a device may still use it.
+    /// Frees the memory and returns the object that the buffer owned. On an error the object is leaked, because a device may still use the
+    /// memory.
     ///
     /// # Safety
     ///
-    /// `pointer` is the memory that this backing was made with, and nobody uses it any more, no device either.
+    /// `pointer` is the memory that this backing was made with, and neither the host nor a device still uses it.
     pub(crate) unsafe fn release(
         self,
         api: &Api,
@@ -120,29 +121,29 @@ impl Backing {
     ) -> Result<Option<Box<dyn Any + Send + Sync>>> {
         match self {
             Self::Managed(counted) => {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 let freed = unsafe { api.free(ordinal, pointer) };
                 if freed.is_err() {
-                    // It still takes its place on the device.
+                    // The bytes still occupy the device.
                     counted.keep();
                 }
                 freed.map(|()| None)
             }
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             Self::Device => unsafe { api.free(ordinal, pointer) }.map(|()| None),
             Self::Ordered(block) => {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 let freed = unsafe { api.free(ordinal, pointer) };
                 if freed.is_err() {
-                    // It still counts.
+                    // The block is still counted.
                     block.keep();
                 }
                 freed.map(|()| None)
             }
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             Self::Pinned => unsafe { api.free_host(ordinal, pointer) }.map(|()| None),
             Self::Owned(owner) => {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 match unsafe { api.host_unregister(ordinal, pointer) } {
                     Ok(()) => Ok(Some(owner)),
                     Err(error) => {
@@ -151,7 +152,7 @@ impl Backing {
                     }
                 }
             }
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             Self::Borrowed => unsafe { api.host_unregister(ordinal, pointer) }.map(|()| None),
             Self::Nothing => Ok(None),
         }

@@ -1,12 +1,12 @@
-//! The residency cache: the location of a buffer's pages, as far as the library's own calls tell. A prefetch of pages that are there already is
-//! elided.
+//! The residency cache: the location of a buffer's pages, as known from the library's own calls. A prefetch of pages that are at their
+//! destination is elided.
 //!
-//! A mistake costs time, and nothing else: the cache only decides which prefetches are elided. Prefetches fill it; host guards, kernels on
-//! other devices, copies and advice clear it, in part or wholly. Work outside the library is not seen; `UnifiedBuffer::forget_residency` clears
-//! the cache after such work.
+//! A mistake costs only time: the cache only decides which prefetches are elided. Prefetches fill it; host guards, kernels on other
+//! devices, copies and advice clear it, in part or completely. Work outside the library is not tracked;
+//! `UnifiedBuffer::forget_residency` clears the cache after such work.
 //!
-//! It tracks the blocks of 2 MiB that belong wholly to the buffer. In a block that buffers share, each of them may move the pages of the
-//! others, so nothing is known of it. The prefetch of such a block is enqueued each time, which takes about 2 microseconds.
+//! It tracks the blocks of 2 MiB that belong completely to the buffer. The location of a shared block is never known, because other buffers
+//! may move its pages. The prefetch of such a block is enqueued each time, which takes about 2 microseconds.
 
 pub(crate) mod extent;
 #[cfg(test)]
@@ -21,7 +21,7 @@ use crate::sync::Mutex;
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
-/// A place that pages are known to be in.
+/// A known location of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Host,
@@ -29,7 +29,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// `None` for NUMA nodes: they are not told apart from the host.
+    /// `None` for NUMA nodes, which the cache does not distinguish from the host.
     pub(crate) fn of(location: Location) -> Option<Self> {
         match location {
             Location::Host => Some(Self::Host),
@@ -51,7 +51,7 @@ pub(crate) enum By {
 }
 
 impl By {
-    /// The use of a processor; `None` for a prefetch, which moves the pages itself.
+    /// The use by a processor; `None` for a prefetch, which moves the pages itself.
     pub(crate) fn of(place: Place, access: Access) -> Option<Self> {
         match access {
             Access::Read => Some(Self::Reader(place)),
@@ -61,7 +61,7 @@ impl By {
     }
 }
 
-/// The cache of one buffer.
+/// The residency cache of one buffer.
 #[derive(Default)]
 pub(crate) struct Cache {
     state: Mutex<State>,
@@ -70,11 +70,11 @@ pub(crate) struct Cache {
 #[derive(Default)]
 struct State {
     known: Known,
-    /// Counts all that happens to the buffer.
+    /// Counts all changes of the cache.
     changes: u64,
-    /// All of it is read-mostly: reads leave the pages where they are.
+    /// True if the whole buffer is read-mostly: reads leave the pages in place.
     read_mostly: bool,
-    /// Host guards that live.
+    /// The number of live host guards.
     guards: usize,
 }
 
@@ -83,20 +83,20 @@ struct State {
 enum Known {
     #[default]
     Nothing,
-    /// All of them.
+    /// All blocks are at one place.
     Whole(Place),
     Blocks(Vec<Option<Place>>),
 }
 
-/// The state of a buffer when the driver was asked for its location.
+/// The state of a buffer when the driver was queried for its location.
 pub(crate) struct Asked {
     changes: u64,
-    /// No other use of the buffer may still run.
+    /// True if no other use of the buffer may still run.
     is_last: bool,
 }
 
 impl Cache {
-    /// The parts of a range of addresses in the buffer that are not known to be at the place: neighbouring blocks joined.
+    /// The parts of a range of addresses in the buffer that are not known to be at the place. Adjacent blocks are joined.
     pub(crate) fn missing(
         &self,
         extent: &Extent,
@@ -127,8 +127,8 @@ impl Cache {
         missing
     }
 
-    /// A range moves to a place: the prefetch is enqueued. Unless it `is_last`, a read of the buffer may run after it and take the pages
-    /// elsewhere, so the range is not known to be there.
+    /// Records that the prefetch of a range to a place was enqueued. Unless it `is_last`, a read of the buffer may run after it and move
+    /// the pages, so the location is not known.
     pub(crate) fn moved(&self, extent: &Extent, range: Range<usize>, place: Place, is_last: bool) {
         let mut state = self.state.lock();
         state.changes += 1;
@@ -150,33 +150,33 @@ impl Cache {
         }
     }
 
-    /// A use of the buffer may move any part of it.
+    /// Records a use of the buffer that may move any part of it.
     pub(crate) fn touched(&self, by: By) {
         self.state.lock().touched(by);
     }
 
-    /// The host may touch the buffer from now on, until `let_go`.
+    /// Records that the host may access the buffer from now on, until `let_go`.
     pub(crate) fn held(&self, by: By) {
         let mut state = self.state.lock();
         state.guards += 1;
         state.touched(by);
     }
 
-    /// A host guard is dropped.
+    /// Records that a host guard was dropped.
     pub(crate) fn let_go(&self) {
         let mut state = self.state.lock();
         state.changes += 1;
         state.guards -= 1;
     }
 
-    /// All of the buffer is read-mostly from now on.
+    /// Records that the whole buffer is read-mostly.
     pub(crate) fn set_read_mostly(&self) {
         let mut state = self.state.lock();
         state.changes += 1;
         state.read_mostly = true;
     }
 
-    /// Some of the buffer may no longer be read-mostly, and may be anywhere.
+    /// Records that a part of the buffer may no longer be read-mostly, and may be at any place.
     pub(crate) fn unset_read_mostly(&self) {
         let mut state = self.state.lock();
         state.read_mostly = false;
@@ -188,7 +188,7 @@ impl Cache {
         self.state.lock().known.at(extent, block)
     }
 
-    /// To be called before the driver is asked for the location of each block.
+    /// Must be called before the driver is queried for the location of each block.
     pub(crate) fn ask(&self, is_last: bool) -> Asked {
         Asked {
             changes: self.state.lock().changes,
@@ -196,7 +196,7 @@ impl Cache {
         }
     }
 
-    /// Takes the driver's answer for each block of the extent, unless the buffer was used since it was asked.
+    /// Stores the driver's answer for each block of the extent, unless the buffer was used after the query.
     pub(crate) fn correct(&self, extent: &Extent, asked: &Asked, places: &[Option<Place>]) {
         let mut state = self.state.lock();
         if state.changes != asked.changes {
@@ -213,7 +213,7 @@ impl Cache {
 }
 
 impl State {
-    /// Whether pages that go to a place stay there while the host has its guards.
+    /// Returns true if pages that move to a place stay there while the host has its guards.
     fn stays(&self, place: Place) -> bool {
         place == Place::Host || self.guards == 0 || self.read_mostly
     }
@@ -251,7 +251,7 @@ impl Known {
         }
     }
 
-    /// Forgets all that is not at this place.
+    /// Clears all blocks that are not at this place.
     fn keep(&mut self, place: Option<Place>) {
         match self {
             Self::Nothing => {}

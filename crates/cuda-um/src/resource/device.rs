@@ -1,4 +1,4 @@
-//! Device memory, an allocation for each buffer.
+//! Device memory, with one allocation for each buffer.
 
 use crate::context::device::Device;
 use crate::error::Result;
@@ -7,7 +7,7 @@ use crate::resource::backing::Backing;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::{Allocate, MemoryResource, Upstream, with_retry};
 
-/// Memory of a device: each buffer is an allocation of its own (`cudaMalloc`).
+/// Memory of a device: each buffer is a separate allocation (`cudaMalloc`).
 #[derive(Clone, Debug)]
 #[doc(alias = "cudaMalloc")]
 pub struct DeviceMemory {
@@ -15,7 +15,7 @@ pub struct DeviceMemory {
 }
 
 impl DeviceMemory {
-    /// The memory for this device.
+    /// Makes the resource for a device.
     pub fn new(device: &Device) -> Self {
         Self {
             device: device.clone(),

@@ -1,4 +1,4 @@
-//! What the host keeps while it may touch a buffer's memory.
+//! The state that the host keeps while it may access a buffer's memory.
 
 use crate::context::exclusion::Closed;
 use crate::context::tracker::{Access, Use};
@@ -6,15 +6,15 @@ use crate::error::{Error, Result};
 use crate::resource::allocation::RawBuffer;
 use crate::resource::cache::{By, Place};
 
-/// The host may touch the memory while this lives, and nothing new is enqueued that it must not overlap.
+/// Permits the host to access the memory while this is live and no new overlapping work is enqueued.
 pub(crate) struct HostAccess<'a> {
-    /// Managed memory, whose pages the host takes along.
+    /// The buffer, if its memory is managed: the host's accesses may migrate its pages.
     held: Option<&'a RawBuffer>,
     _closed: Option<Closed>,
 }
 
 impl<'a> HostAccess<'a> {
-    /// From now on, once nothing is in the host's way.
+    /// Begins the access, when no work is in its way.
     fn begin(raw: &'a RawBuffer, access: Access, closed: Option<Closed>) -> Self {
         let held = raw.is_managed().then_some(raw);
         if let Some(raw) = held {
@@ -39,7 +39,7 @@ impl Drop for HostAccess<'_> {
 }
 
 impl RawBuffer {
-    /// Waits until the host may use the memory. It may as long as the result lives and nothing new is enqueued.
+    /// Waits until the host may access the memory. It may do so while the result is live and no new work is enqueued.
     pub(crate) fn wait_for_host(&self, access: Access) -> Result<HostAccess<'_>> {
         self.device().api().origin.check("access by the host")?;
         let _span = crate::telemetry::span!("host wait", buffer = self.id(), ?access);
@@ -58,7 +58,7 @@ impl RawBuffer {
         Ok(HostAccess::begin(self, access, closed))
     }
 
-    /// The same without waiting: [`Error::Busy`] where that would.
+    /// Like [`wait_for_host`](Self::wait_for_host), without waiting: returns [`Error::Busy`] if a wait is needed.
     pub(crate) fn try_for_host(&self, access: Access) -> Result<HostAccess<'_>> {
         self.device().api().origin.check("access by the host")?;
         for used in self.in_flight.before(access) {

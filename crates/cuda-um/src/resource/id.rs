@@ -3,13 +3,13 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many a thread takes at once, so that threads that allocate all the time do not share a counter.
+/// The number of IDs that a thread takes at once, so that threads that allocate often do not contend for a counter.
 const AT_ONCE: u64 = 256;
 
-/// A number that no other buffer has; never 0. Those of one thread grow, those of two threads say nothing of who was first.
+/// Returns a number that no other buffer has; never 0. Numbers of one thread increase; numbers of different threads have no order.
 pub(crate) fn next() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    // The next one of this thread; at a multiple of `AT_ONCE` it needs more.
+    // The next number of this thread. At a multiple of `AT_ONCE`, the thread takes new numbers.
     thread_local!(static OWN: Cell<u64> = const { Cell::new(0) });
     let block = || NEXT.fetch_add(1, Ordering::Relaxed) * AT_ONCE;
     let own = OWN.try_with(|own| {
@@ -20,7 +20,7 @@ pub(crate) fn next() -> u64 {
         own.set(id + 1);
         id
     });
-    // While the thread ends it keeps nothing.
+    // A thread that is exiting has no thread-local storage.
     own.unwrap_or_else(|_| block())
 }
 

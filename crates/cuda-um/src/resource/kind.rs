@@ -1,11 +1,11 @@
-//! Kinds of memory, and whether it may be more than the device has.
+//! Kinds of memory, and oversubscription.
 
 /// The kind of memory of a buffer or a [`MemoryResource`](crate::MemoryResource).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[doc(alias = "cudaMemoryType")]
 pub enum MemoryKind {
-    /// Managed memory (`cudaMallocManaged`): one pointer for the CPU and all GPUs, pages migrate.
+    /// Managed memory (`cudaMallocManaged`): the CPU and all GPUs use one pointer, and pages migrate.
     Managed,
     /// Memory of one GPU (`cudaMalloc`).
     Device,
@@ -16,7 +16,7 @@ pub enum MemoryKind {
 }
 
 impl MemoryKind {
-    /// CUDA's function that makes memory of the kind.
+    /// The CUDA function that allocates or registers memory of the kind.
     pub(crate) fn call(self) -> &'static str {
         match self {
             Self::Managed => "cudaMallocManaged",
@@ -37,13 +37,13 @@ impl MemoryKind {
     }
 }
 
-/// Whether managed memory may be more than the device has.
+/// Determines if managed memory may exceed the memory of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Oversubscription {
-    /// No: an allocation larger than what is free, or than the device together with the managed memory that lives there already,
-    /// is refused as out of memory. An oversubscribed device can hang for every process that uses it.
+    /// An allocation is refused as out of memory if it exceeds the free memory, or if all live managed memory of the device would exceed
+    /// the device. An oversubscribed device can hang for every process that uses it.
     #[default]
     Refused,
-    /// Yes: the driver evicts pages to the host as needed.
+    /// The allocation succeeds, and the driver evicts pages to the host as needed.
     Allowed,
 }

@@ -1,4 +1,4 @@
-//! Managed memory, an allocation for each buffer.
+//! Managed memory, with one allocation for each buffer.
 
 use crate::context::device::Device;
 use crate::context::driver_state::would_oversubscribe;
@@ -8,7 +8,7 @@ use crate::resource::backing::Backing;
 use crate::resource::kind::{MemoryKind, Oversubscription};
 use crate::resource::memory_resource::{Allocate, MemoryResource, Upstream, with_retry};
 
-/// Managed memory of a device: each buffer is an allocation of its own (`cudaMallocManaged`).
+/// Managed memory of a device: each buffer is a separate allocation (`cudaMallocManaged`).
 #[derive(Clone, Debug)]
 #[doc(alias = "cudaMallocManaged")]
 #[doc(alias = "managed_memory_resource")]
@@ -18,7 +18,7 @@ pub struct ManagedMemory {
 }
 
 impl ManagedMemory {
-    /// Managed memory whose first location is the device. A device without managed memory refuses each allocation.
+    /// Makes the resource for a device, where the memory is first located. A device without managed memory refuses each allocation.
     pub fn new(device: &Device) -> Self {
         Self {
             device: device.clone(),
@@ -26,7 +26,7 @@ impl ManagedMemory {
         }
     }
 
-    /// Sets whether buffers may have more memory than the device. The default is [`Oversubscription::Refused`].
+    /// Sets if managed memory may exceed the memory of the device. The default is [`Oversubscription::Refused`].
     #[must_use]
     pub fn oversubscription(mut self, oversubscription: Oversubscription) -> Self {
         self.oversubscription = oversubscription;
@@ -51,7 +51,7 @@ impl Allocate for ManagedMemory {
 }
 
 impl Upstream for ManagedMemory {
-    /// Unless [`Oversubscription::Allowed`], never more than is free, and never more in all than the device has.
+    /// Unless [`Oversubscription::Allowed`], refuses more than the free memory, and more in total than the device has.
     fn try_allocate(&self, bytes: usize) -> Result<RawBuffer> {
         let device = &self.device;
         device.state().check_managed_memory()?;

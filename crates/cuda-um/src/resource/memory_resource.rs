@@ -1,15 +1,15 @@
-//! The trait of everything that memory is allocated from.
+//! The trait of memory resources.
 
 use crate::context::device::Device;
 use crate::error::{Error, Result};
 use crate::resource::allocation::RawBuffer;
 use crate::resource::kind::MemoryKind;
 
-/// Memory to allocate buffers from: [`ManagedMemory`](crate::ManagedMemory), [`DeviceMemory`](crate::DeviceMemory),
+/// A source of memory for buffers: [`ManagedMemory`](crate::ManagedMemory), [`DeviceMemory`](crate::DeviceMemory),
 /// [`PinnedMemory`](crate::PinnedMemory), and the pools [`UnifiedPool`](crate::UnifiedPool), [`DevicePool`](crate::DevicePool) and
 /// [`PinnedPool`](crate::PinnedPool).
 ///
-/// Each type of buffer has constructors that take a resource of its kind. A function that takes `&dyn MemoryResource` leaves the choice to
+/// Each buffer type has constructors that take a resource of its kind. A function that takes `&dyn MemoryResource` leaves the choice to
 /// its caller:
 ///
 /// ```
@@ -25,14 +25,14 @@ use crate::resource::kind::MemoryKind;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 ///
-/// A resource lives as long as its buffers need it. It cannot be implemented outside this crate.
+/// A resource stays live as long as its buffers need it. The trait cannot be implemented outside this crate.
 #[doc(alias = "memory_resource")]
 #[doc(alias = "device_memory_resource")]
 pub trait MemoryResource: Allocate + Send + Sync {
-    /// The device that the memory is for.
+    /// The device for which the resource allocates.
     fn device(&self) -> &Device;
 
-    /// The kind of its memory.
+    /// The kind of the memory.
     fn kind(&self) -> MemoryKind;
 }
 
@@ -42,22 +42,22 @@ mod sealed {
 
     /// The part of a resource that this crate calls.
     pub trait Allocate {
-        /// Allocates `bytes`, not 0, which are not initialised. If there is not enough memory, it waits until memory that was dropped in
-        /// use is freed, and tries again.
+        /// Allocates `bytes`, which is not 0; the memory is uninitialised. If there is not enough memory, waits until memory that was
+        /// dropped in use is freed, and tries once more.
         #[doc(hidden)]
         fn allocate(&self, bytes: usize) -> Result<RawBuffer>;
     }
 }
 pub(crate) use sealed::Allocate;
 
-/// A resource that calls CUDA for each allocation. Pools take their slabs from one.
+/// A resource that calls CUDA for each allocation. A pool allocates its slabs from one.
 pub(crate) trait Upstream: MemoryResource {
-    /// Allocates `bytes`, not 0, and waits for nothing: it may be called with locks held.
+    /// Allocates `bytes`, which is not 0. Never waits, so it may be called with locks held.
     fn try_allocate(&self, bytes: usize) -> Result<RawBuffer>;
 }
 
-/// Allocates; if there is not enough, waits until memory that was dropped in use by now is freed, and tries once more. To be called without
-/// locks.
+/// Allocates. If there is not enough memory, waits until memory that was dropped in use by now is freed, and tries once more. Must be
+/// called without locks.
 pub(crate) fn with_retry(
     device: &Device,
     mut allocate: impl FnMut() -> Result<RawBuffer>,

@@ -1,8 +1,5 @@
-//! Pinned memory, an allocation for each buffer.
-#![allow(
-    unsafe_code,
-    reason = "asks for the address of its memory on the device"
-)]
+//! Pinned memory, with one allocation for each buffer.
+#![allow(unsafe_code, reason = "queries the device address of its memory")]
 
 use crate::context::device::Device;
 use crate::error::Result;
@@ -11,7 +8,7 @@ use crate::resource::backing::Backing;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::{Allocate, MemoryResource, Upstream, with_retry};
 
-/// Page-locked memory of the host, mapped for the device if the device can map it: each buffer is an allocation of its own
+/// Page-locked host memory, which is mapped for the device if the device supports it. Each buffer is a separate allocation
 /// (`cudaHostAlloc`).
 #[derive(Clone, Debug)]
 #[doc(alias = "cudaHostAlloc")]
@@ -20,7 +17,7 @@ pub struct PinnedMemory {
 }
 
 impl PinnedMemory {
-    /// The memory for this device.
+    /// Makes the resource for a device.
     pub fn new(device: &Device) -> Self {
         Self {
             device: device.clone(),
@@ -49,12 +46,12 @@ impl Upstream for PinnedMemory {
         let device = &self.device;
         let mapped = device.capabilities().map_host_memory;
         let pointer = device.api().host_alloc(device.ordinal(), bytes, mapped)?;
-        // Owns the memory from here on, whatever the next call says.
+        // The buffer owns the memory from here on, also if the next call fails.
         let unmapped = RawBuffer::new(device, (pointer, Backing::Pinned), None, bytes);
         if !mapped {
             return Ok(unmapped);
         }
-        // SAFETY: it is mapped, for the device can.
+        // SAFETY: the memory is mapped, because the device supports it.
         let device_pointer =
             unsafe { device.api().host_device_pointer(device.ordinal(), pointer) }?;
         Ok(unmapped.mapped_at(device_pointer))

@@ -1,4 +1,4 @@
-//! Pools: buffers without a call to CUDA for each.
+//! Pools: allocation without a CUDA call for each buffer.
 
 #[macro_use]
 mod methods;
@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::resource::kind::Oversubscription;
 use crate::resource::pool::class::CHUNK;
 
-/// How a pool allocates: [`UnifiedPool`], [`PinnedPool`], [`DevicePool`].
+/// Options of a pool: [`UnifiedPool`], [`PinnedPool`], [`DevicePool`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolOptions {
     slab_bytes: usize,
@@ -33,31 +33,31 @@ pub struct PoolOptions {
     oversubscription: Oversubscription,
 }
 
-/// What a pool holds.
+/// Statistics of a pool.
 ///
-/// Where threads allocate and free meanwhile, the numbers may be off by what they do.
+/// If other threads allocate and free during the call, the numbers may differ by their changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolStats {
-    /// Bytes of the blocks that buffers own: their sizes, rounded up.
+    /// Bytes of the blocks that buffers own: the buffers' sizes, rounded up.
     pub live_bytes: usize,
-    /// The most that `live_bytes` has been. Where several threads allocate it may be up to 16 MiB too high.
+    /// The maximum of `live_bytes` so far. If several threads allocate, it may be up to 16 MiB too high.
     pub peak_bytes: usize,
     /// Bytes of all slabs.
     pub reserved_bytes: usize,
     /// Bytes of slabs that no buffer owns.
     pub free_bytes: usize,
-    /// Buffers that are not dropped.
+    /// The number of live buffers.
     pub live_buffers: usize,
-    /// Allocations from CUDA.
+    /// The number of slabs, each an allocation from CUDA.
     pub slabs: usize,
-    /// The largest block that could be had without a new slab. Small ones that lie side by side are counted apart, though the
-    /// pool joins them when it needs to.
+    /// The largest block that the pool can allocate without a new slab, in bytes. Adjacent small blocks are counted separately, although
+    /// the pool coalesces them when it needs to.
     pub largest_free_bytes: usize,
 }
 
 impl PoolStats {
-    /// How much of the free memory is not in one piece: 0 where all of it is (or none is free), nearly 1 for many small pieces.
+    /// The fraction of free memory outside the largest free block: 0 if it is one block (or none is free), nearly 1 for many small blocks.
     pub fn fragmentation(&self) -> f64 {
         match self.free_bytes {
             0 => 0.0,
@@ -77,21 +77,21 @@ impl Default for PoolOptions {
 }
 
 impl PoolOptions {
-    /// Sets how many bytes are allocated from CUDA at once, a multiple of 2 MiB. The default is 32 MiB.
+    /// Sets the size of a slab, in bytes, a multiple of 2 MiB. The default is 32 MiB.
     #[must_use]
     pub fn slab_bytes(mut self, bytes: usize) -> Self {
         self.slab_bytes = bytes;
         self
     }
 
-    /// Sets how many bytes the slabs may have in all. The default is no limit.
+    /// Sets the limit for the total size of the slabs, in bytes. The default is no limit.
     #[must_use]
     pub fn limit_bytes(mut self, bytes: impl Into<Option<usize>>) -> Self {
         self.limit_bytes = bytes.into();
         self
     }
 
-    /// Sets whether managed memory may be more than the device has. The default is [`Oversubscription::Refused`].
+    /// Sets if managed memory may exceed the memory of the device. The default is [`Oversubscription::Refused`].
     #[must_use]
     pub fn oversubscription(mut self, oversubscription: Oversubscription) -> Self {
         self.oversubscription = oversubscription;
@@ -117,7 +117,7 @@ impl PoolOptions {
     }
 }
 
-/// The refusal to take more than `room` bytes, which a pool's limit leaves.
+/// The error for an allocation that exceeds the headroom below the pool's limit, `room` bytes.
 fn beyond_limit(
     call: &'static str,
     what: &str,

@@ -1,10 +1,10 @@
-//! What each thread holds of the library: its locks, and its turns at the gate of devices without concurrent managed access.
+//! The locks of the library that each thread holds, and its turns at the gate of devices without concurrent managed access.
 //!
-//! Foreign code (subscribers of `tracing`, closures, wakers, destructors of panic payloads) may call back into the library, or wait for a
-//! thread that does. With a lock of the library held, that thread would wait for itself. So:
+//! Foreign code (subscribers of `tracing`, closures, wakers, destructors of panic payloads) may call the library, or wait for a thread that
+//! does. If the thread held a lock of the library, it would deadlock. Therefore:
 //!
 //! - Foreign code is called without locks; in debug builds, [`assert_no_lock_held`] panics otherwise.
-//! - An event that is sent from deep inside, where a caller may hold a lock, goes through [`after_unlock`].
+//! - An event sent by code whose caller may hold a lock goes through [`after_unlock`].
 //! - A wait for a device or for another thread holds no lock; in debug builds, [`assert_may_wait`] panics otherwise.
 
 use std::cell::{Cell, RefCell};
@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 thread_local! {
     static LOCKS: Cell<usize> = const { Cell::new(0) };
     static TURNS: Cell<usize> = const { Cell::new(0) };
-    /// Whether `PUT_OFF` is not empty. Has no destructor, so it can be asked while a thread ends.
+    /// True if `PUT_OFF` is not empty. It has no destructor, so it can be read while a thread exits.
     static IS_PUT_OFF: Cell<bool> = const { Cell::new(false) };
     static PUT_OFF: RefCell<Vec<Box<dyn FnOnce()>>> = const { RefCell::new(Vec::new()) };
 }
@@ -40,8 +40,8 @@ impl Drop for Held {
     }
 }
 
-/// A turn at the gate: until it is dropped, host guards of managed memory wait for this thread. It is no lock: the thread may wait for a
-/// device meanwhile. But foreign code that asks for such a guard would wait for its own thread.
+/// A turn at the gate: until it is dropped, host guards of managed memory wait for this thread. It is not a lock: the thread may wait for a
+/// device meanwhile. But foreign code that requests such a guard on this thread would deadlock.
 pub(crate) struct Turn {
     _on_this_thread: PhantomData<*const ()>,
 }
@@ -62,7 +62,7 @@ impl Drop for Turn {
     }
 }
 
-/// Whether this thread has a turn at the gate.
+/// Returns true if this thread has a turn at the gate.
 pub(crate) fn has_turn() -> bool {
     TURNS.get() > 0
 }
@@ -71,19 +71,19 @@ fn is_free() -> bool {
     LOCKS.get() == 0 && TURNS.get() == 0
 }
 
-/// Runs `event` as soon as this thread holds no lock and no turn: now, if it holds none. A panic in it ends there.
+/// Runs `event` as soon as this thread holds no lock and no turn: now, if it holds none. A panic in `event` is caught.
 pub(crate) fn after_unlock(event: impl FnOnce() + 'static) {
     if is_free() {
         caught(event);
         return;
     }
-    // A thread that ends may have no list any more: then the event is lost.
+    // A thread that is exiting may have no list: then the event is lost.
     let put_off = PUT_OFF.try_with(|list| list.borrow_mut().push(Box::new(event)));
     IS_PUT_OFF.set(put_off.is_ok());
 }
 
 fn run_what_was_put_off() {
-    // What runs here may put off more, or run what was put off since.
+    // An event that runs here may defer more events, or run deferred ones.
     while IS_PUT_OFF.get() && is_free() {
         IS_PUT_OFF.set(false);
         let events = PUT_OFF.try_with(RefCell::take).unwrap_or_default();
@@ -93,19 +93,19 @@ fn run_what_was_put_off() {
     }
 }
 
-/// Runs `body`; nothing if it panics.
+/// Runs `body`; returns `None` if it panics.
 pub(crate) fn caught<R>(body: impl FnOnce() -> R) -> Option<R> {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(result) => Some(result),
         Err(panic) => {
-            // Its destructor is foreign code, which may panic as well.
+            // The payload's destructor is foreign code, which may panic as well.
             std::mem::forget(panic);
             None
         }
     }
 }
 
-/// To be called before foreign code runs.
+/// Must be called before foreign code runs.
 ///
 /// # Panics
 ///
@@ -121,7 +121,7 @@ pub(crate) fn assert_no_lock_held(before: &str) {
     }
 }
 
-/// To be called before a wait for a device or another thread.
+/// Must be called before a wait for a device or another thread.
 ///
 /// # Panics
 ///
@@ -134,7 +134,7 @@ pub(crate) fn assert_may_wait() {
     }
 }
 
-/// The same, where one lock is released for the time of the wait.
+/// Like [`assert_may_wait`], for a wait that releases one lock.
 #[track_caller]
 pub(crate) fn assert_only_one_held() {
     if cfg!(debug_assertions) && !std::thread::panicking() {

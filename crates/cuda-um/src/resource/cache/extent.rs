@@ -1,11 +1,11 @@
-//! The addresses of a buffer, cut into blocks of 2 MiB, the most that the driver migrates together.
+//! The addresses of a buffer, in blocks of 2 MiB, the largest unit that the driver migrates at once.
 
 use std::ops::Range;
 
-/// Bytes of a block.
+/// The size of a block, in bytes.
 pub(crate) const BLOCK: usize = 2 << 20;
 
-/// The addresses of a buffer, and the blocks that belong to it wholly. Blocks are numbered by their address.
+/// The addresses of a buffer, and the blocks that belong to it completely. A block's number is its address divided by its size.
 #[derive(Clone)]
 pub(crate) struct Extent {
     pub(crate) addresses: Range<usize>,
@@ -13,7 +13,7 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// The extent of a buffer at these addresses, whose memory goes on to `reserved_end`: no other buffer has memory before that.
+    /// The extent of a buffer at these addresses. No other buffer has memory between their end and `reserved_end`.
     pub(crate) fn new(addresses: Range<usize>, reserved_end: usize) -> Self {
         let first = addresses.start.div_ceil(BLOCK);
         let end = (reserved_end / BLOCK).min(addresses.end.div_ceil(BLOCK));
@@ -23,27 +23,27 @@ impl Extent {
         }
     }
 
-    /// Whether all of these blocks are tracked.
+    /// Returns true if all of these blocks are tracked.
     pub(crate) fn tracks(&self, blocks: &Range<usize>) -> bool {
         self.tracked.start <= blocks.start && blocks.end <= self.tracked.end
     }
 
-    /// Those of these blocks that are tracked.
+    /// The tracked blocks among these.
     pub(crate) fn tracked_of(&self, blocks: &Range<usize>) -> Range<usize> {
         blocks.start.max(self.tracked.start)..blocks.end.min(self.tracked.end)
     }
 
-    /// How many blocks are tracked.
+    /// The number of tracked blocks.
     pub(crate) fn tracked_blocks(&self) -> usize {
         self.tracked.len()
     }
 
-    /// The place of a tracked block among the tracked ones.
+    /// The index of a tracked block among the tracked ones.
     pub(crate) fn index(&self, block: usize) -> usize {
         block - self.tracked.start
     }
 
-    /// The numbers of all blocks that have a part of the buffer.
+    /// The numbers of all blocks that overlap the buffer.
     pub(crate) fn blocks(&self) -> Range<usize> {
         blocks_of(&self.addresses)
     }
@@ -55,7 +55,7 @@ impl Extent {
     }
 }
 
-/// The numbers of the blocks that have a part of a range.
+/// The numbers of the blocks that overlap a range.
 pub(crate) fn blocks_of(range: &Range<usize>) -> Range<usize> {
     range.start / BLOCK..range.end.div_ceil(BLOCK)
 }

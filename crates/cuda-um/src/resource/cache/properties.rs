@@ -1,5 +1,4 @@
-//! The cache never claims a location of a block that is not sure: random steps are compared with a `world` that knows the order of all
-//! work.
+//! The cache never reports a location that is uncertain: random steps are compared with a `world` that simulates the order of all work.
 
 mod step;
 mod world;
@@ -20,7 +19,7 @@ fn config(cases: u32) -> ProptestConfig {
 proptest! {
     #![proptest_config(config(10_000))]
 
-    /// On several streams of two devices, with host guards that live for long, and answers of the driver that come late.
+    /// Uses several streams of two devices, long-lived host guards, and late answers of the driver.
     #[test]
     fn what_is_said_to_be_there_is_there(steps in steps(40)) {
         let mut world = World::default();
@@ -39,7 +38,7 @@ proptest! {
         }
     }
 
-    /// A prefetch is told to move all that is not known to be there, and nothing that was not asked for; once and in order.
+    /// A prefetch moves every part that is not known to be at the place, and nothing outside the requested range, once and in order.
     #[test]
     fn what_is_missing_is_what_is_not_known(
         steps in steps(12),
@@ -71,13 +70,13 @@ proptest! {
             prop_assert_eq!(named, touched, "half of {:?} is named", part);
             prop_assert!(named || at == Some(place), "{:?} is not named", part);
         }
-        // Where nothing is known of the whole, or all of it, the whole is asked for; else nothing is asked for in vain.
+        // A prefetch of the whole buffer is elided exactly if every block is known to be at the place.
         let in_vain = world.cache(buffer).missing(&extent, all, place);
         let mut known = extent.blocks().map(|block| world.cache(buffer).location(&extent, block));
         prop_assert_eq!(in_vain.is_empty(), known.all(|at| at == Some(place)));
     }
 
-    /// With one stream and no guard that lives, a prefetch that was just made is elided, but for shared blocks.
+    /// With one stream and no live guard, repeating a prefetch is elided, except for shared blocks.
     #[test]
     fn what_was_just_moved_is_known(steps in prop::collection::vec(step::on_one_stream(), 1..30)) {
         let mut world = World::default();

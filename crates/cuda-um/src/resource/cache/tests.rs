@@ -1,4 +1,4 @@
-//! The cache after a few uses, one by one; `properties` tries many.
+//! Single cases of the residency cache; `properties` tests random ones.
 #![allow(
     clippy::single_range_in_vec_init,
     reason = "ranges are what is compared"

@@ -1,4 +1,4 @@
-//! The advice that holds for blocks of pools, so that the next owner does not inherit it.
+//! Tracks advice for blocks of pools, so that the next owner does not inherit it.
 
 use crate::driver::location::Location;
 use crate::resource::pool::class::PAGE;
@@ -8,34 +8,34 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Advice that was given to a buffer of a pool.
+/// Advice for a buffer of a pool.
 #[derive(Clone, Debug)]
 pub(crate) struct Advised {
-    /// Addresses.
+    /// The addresses of the advice.
     pub(crate) range: Range<usize>,
     pub(crate) location: Location,
     set: cudaMemoryAdvise,
 }
 
-/// What was advised in one pool.
+/// All advice in one pool.
 #[derive(Default)]
 pub(crate) struct AdvisedRanges {
     ranges: Mutex<Ranges>,
-    // How many there are of each, so that a pool without advice looks no further.
+    // The sizes of the two collections, so that a pool without advice takes no lock.
     live: AtomicUsize,
     stale: AtomicUsize,
 }
 
 #[derive(Default)]
 struct Ranges {
-    /// Of buffers, by the address of the first byte.
+    /// Advice for live buffers, by the address of its first byte.
     live: BTreeMap<usize, Vec<Advised>>,
-    /// Of buffers that are gone.
+    /// Advice for buffers that were dropped.
     stale: Vec<Advised>,
 }
 
 impl Advised {
-    /// The advice that undoes it: always the number after.
+    /// The advice that undoes this one. Its number is always one more.
     pub(crate) fn undo(&self) -> cudaMemoryAdvise {
         cudaMemoryAdvise(self.set.0 + 1)
     }
@@ -45,7 +45,7 @@ impl Advised {
     }
 }
 
-/// A range and the rest of its pages: what prefetch and advice take it for.
+/// The range extended to whole pages, on which prefetch and advice operate.
 pub(crate) fn pages(range: &Range<usize>) -> Range<usize> {
     range.start / PAGE * PAGE..range.end.next_multiple_of(PAGE)
 }
@@ -54,21 +54,21 @@ impl AdvisedRanges {
     fn change<R>(&self, change: impl FnOnce(&mut Ranges) -> R) -> R {
         let mut ranges = self.ranges.lock();
         let result = change(&mut ranges);
-        // The lock that the block goes through orders this with who has the block next.
+        // Relaxed: the lock that the block passes through orders this store before the next owner's load.
         self.live.store(ranges.live.len(), Ordering::Relaxed);
         self.stale.store(ranges.stale.len(), Ordering::Relaxed);
         result
     }
 
-    /// Notes advice that is given. What undoes some is no matter: it may fail, and undoing twice does no harm.
+    /// Tracks advice. Unset advice is not recorded: undoing twice is harmless.
     pub(crate) fn note(&self, range: Range<usize>, set: cudaMemoryAdvise, location: Location) {
-        // Odd numbers set, the even ones after them undo.
+        // Odd numbers set advice; the even number that follows unsets it.
         if set.0.is_multiple_of(2) {
             return;
         }
         let by_location = set == cudaMemoryAdvise::cudaMemAdviseSetAccessedBy;
         self.change(|ranges| {
-            // The same advice for the same memory need not be undone twice.
+            // Drop older entries of the same advice for memory inside the range, which need not be undone twice.
             for (_, old) in ranges.live.range_mut(range.clone()) {
                 old.retain(|old| {
                     let same = old.set == set && (!by_location || old.location == location);
@@ -83,7 +83,7 @@ impl AdvisedRanges {
         });
     }
 
-    /// The buffer that had this block is gone.
+    /// Marks the advice of a dropped buffer's block as stale.
     pub(crate) fn retire(&self, block: Range<usize>) {
         if self.live.load(Ordering::Relaxed) == 0 {
             return;
@@ -95,7 +95,7 @@ impl AdvisedRanges {
         });
     }
 
-    /// Takes what former owners left on the pages of a block.
+    /// Takes the stale advice on the pages of a block.
     pub(crate) fn take_stale(&self, block: &Range<usize>) -> Vec<Advised> {
         if self.stale.load(Ordering::Relaxed) == 0 {
             return Vec::new();
@@ -108,12 +108,12 @@ impl AdvisedRanges {
         self.change(|ranges| ranges.stale.extract_if(.., touches).collect())
     }
 
-    /// Puts back what could not be undone.
+    /// Puts back advice that could not be undone.
     pub(crate) fn put_back(&self, advised: impl IntoIterator<Item = Advised>) {
         self.change(|ranges| ranges.stale.extend(advised));
     }
 
-    /// The slab is gone, and its advice with it.
+    /// Removes the advice of a slab that is freed.
     pub(crate) fn forget(&self, slab: &Range<usize>) {
         if self.stale.load(Ordering::Relaxed) > 0 {
             let within = |advised: &Advised| slab.contains(&advised.range.start);

@@ -1,7 +1,7 @@
-//! Blocks: free ones with the work that still uses them, and the pool's part of a buffer.
+//! Blocks: free blocks with the work that still uses them, and the part of a buffer that belongs to a pool.
 #![allow(
     unsafe_code,
-    reason = "sends addresses, and gives CUDA those of blocks"
+    reason = "sends addresses, and passes those of blocks to CUDA"
 )]
 
 use crate::context::device::Device;
@@ -20,23 +20,23 @@ use std::sync::Arc;
 /// Memory of a slab that no buffer owns.
 pub(crate) struct FreeBlock {
     pub(crate) address: Address,
-    /// What its former owners' work may still do with it; most have none.
+    /// Uses by the former owners' work; `None` for most blocks.
     pub(crate) in_flight: Option<Box<InFlight>>,
 }
 
-/// Where a block starts.
+/// The start of a block.
 #[derive(Clone, Copy)]
 pub(crate) struct Address {
     pub(crate) host: NonNull<u8>,
-    /// For kernels; none in host memory that is not mapped.
+    /// The address for kernels; `None` for host memory that is not mapped.
     pub(crate) device: Option<NonNull<u8>>,
     pub(crate) slab: SlabId,
 }
 
 impl Address {
-    /// So many bytes further, in the same slab.
+    /// The address `bytes` further, in the same slab.
     pub(crate) fn offset(self, bytes: usize) -> Self {
-        // Within a slab, so never null.
+        // The address is within a slab, so it is never null.
         let offset = |from: NonNull<u8>| NonNull::new(from.as_ptr().wrapping_add(bytes));
         Self {
             host: offset(self.host).unwrap_or(self.host),
@@ -46,7 +46,7 @@ impl Address {
     }
 }
 
-// SAFETY: an address alone; who has the block decides who reads and writes there.
+// SAFETY: this is only an address; the owner of the block controls the access to its memory.
 unsafe impl Send for Address {}
 // SAFETY: as above.
 unsafe impl Sync for Address {}
@@ -57,27 +57,27 @@ pub(crate) trait BlockOwner: Send + Sync {
 
     fn kind(&self) -> MemoryKind;
 
-    /// Takes a block back, of a class or, with `None`, a slab of its own.
+    /// Takes a block back: one of a class, or a dedicated slab for `None`.
     fn take_back(&self, block: FreeBlock, class: Option<u16>, bytes: usize);
 
-    /// Notes advice that CUDA is about to take for a range of addresses.
+    /// Tracks advice that CUDA is about to receive for a range of addresses.
     fn note_advice(&self, range: Range<usize>, advice: cudaMemoryAdvise, location: Location);
 }
 
-/// What a buffer keeps of its block: where it goes when the buffer is gone.
+/// The pool's data for a buffer: returns the block when the buffer is dropped.
 ///
-/// It must go through `give_back` once, or is lost: then its slab is never freed.
+/// It must go through `give_back` once. Otherwise the block is lost, and its slab is never freed.
 pub(crate) struct PoolBlock {
     pub(crate) owner: Arc<dyn BlockOwner>,
-    /// Its size, which may be more than the buffer's.
+    /// The block's size in bytes, which may exceed the buffer's.
     pub(crate) bytes: usize,
-    /// Its class; none for a slab of its own.
+    /// The block's class; `None` for a dedicated slab.
     pub(crate) class: Option<u16>,
     pub(crate) slab: SlabId,
 }
 
 impl PoolBlock {
-    /// Gives the block back, with the work that may still use it.
+    /// Returns the block to the pool, with the work that may still use it.
     pub(crate) fn give_back(
         &self,
         (host, device): (NonNull<u8>, Option<NonNull<u8>>),
@@ -107,7 +107,7 @@ impl PoolBlock {
         self.slab
     }
 
-    /// Notes advice that CUDA is about to take for a range of its addresses: it is undone before the block has another owner.
+    /// Tracks advice that CUDA is about to receive for a range of the block's addresses. It is undone before the block has another owner.
     pub(crate) fn note_advice(
         &self,
         range: Range<usize>,
@@ -119,7 +119,7 @@ impl PoolBlock {
 }
 
 impl FreeBlock {
-    /// What its former owners' work may still do with it.
+    /// Uses by the former owners' work.
     pub(crate) fn left(self) -> InFlight {
         self.in_flight.map_or_else(InFlight::default, |left| *left)
     }
@@ -133,8 +133,8 @@ impl FreeBlock {
         let start = self.address.host.as_ptr();
         let Range { start: from, end } = advised.range.clone();
         let range = start.with_addr(from)..start.with_addr(end);
-        // SAFETY: the range was checked when the advice was given, to a buffer in this block's slab. That is live managed memory:
-        // it is freed only when all its blocks are free, and this one is taken.
+        // SAFETY: the range was checked when the advice was set for a buffer in this block's slab. The slab is live managed memory: it is
+        // freed only when all its blocks are free, and this one is not.
         unsafe { api.advise(ordinal, range, advised.undo(), advised.location) }
     }
 }

@@ -1,22 +1,22 @@
-//! Sizes of blocks: powers of two with four steps between, none finer than what it must be a multiple of.
+//! Block sizes: powers of two with four steps between, rounded up to the required alignment.
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// Slabs, and the blocks that are as large, are multiples of this: the driver's own unit of migration.
+/// Slabs and blocks of this size or more are multiples of it: the driver's unit of migration, in bytes.
 pub(crate) const CHUNK: usize = 2 * MIB;
-/// Pages of the host.
+/// The size of a host page, in bytes.
 pub(crate) const PAGE: usize = 4 * KIB;
-/// The smallest block, and what every address is a multiple of.
+/// The smallest block, and the alignment of every address, in bytes.
 const SMALLEST: usize = 256;
 
-/// The sizes of blocks that are carved from slabs, in order.
+/// The sizes of blocks into which slabs are split, in increasing order.
 pub(crate) struct Classes {
     sizes: Vec<usize>,
 }
 
 impl Classes {
-    /// Those up to half a slab; what is larger has a slab of its own.
+    /// Classes up to half a slab; larger buffers get a dedicated slab.
     pub(crate) fn new(slab_bytes: usize) -> Self {
         let next = |&size: &usize| Some(round(size + 1)).filter(|&next| next <= slab_bytes / 2);
         Self {
@@ -32,13 +32,13 @@ impl Classes {
         self.sizes[class]
     }
 
-    /// The smallest class that holds so many bytes.
+    /// The smallest class whose blocks have at least `bytes`.
     pub(crate) fn of(&self, bytes: usize) -> Option<usize> {
         let class = self.sizes.partition_point(|&size| size < bytes);
         (class < self.sizes.len()).then_some(class)
     }
 
-    /// How many bytes of a slab are carved at once for a class, into how many blocks, and what their start is a multiple of.
+    /// The run that is split off a slab at once for a class: its size, its number of blocks, and its alignment.
     pub(crate) fn run(&self, class: usize) -> Run {
         let size = self.sizes[class];
         let bytes = match size {
@@ -55,7 +55,7 @@ impl Classes {
     }
 }
 
-/// A piece of a slab that is carved into blocks of one size.
+/// A piece of a slab that is split into blocks of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) class: usize,
@@ -64,7 +64,7 @@ pub(crate) struct Run {
     pub(crate) align: usize,
 }
 
-/// The size of the block that holds `bytes`, 1 or more.
+/// The size of the block for `bytes`, which is at least 1.
 fn round(bytes: usize) -> usize {
     let grain = match bytes {
         bytes if bytes <= PAGE => SMALLEST,
@@ -84,7 +84,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: crate::cases::cases(5_000), failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Slabs of any size that a pool can have, and blocks of any size below: nothing overflows, and every block holds its bytes.
+        /// For slabs of any size that a pool can have and blocks of any smaller size, nothing overflows, and every block has its bytes.
         #[test]
         fn classes_of_any_slab_hold_their_bytes(
             slab_chunks in prop_oneof![1..100_usize, 1..=(isize::MAX as usize / CHUNK)],
@@ -99,7 +99,7 @@ mod tests {
                     let (size, run) = (classes.size(class), classes.run(class));
                     prop_assert!(bytes <= size && size <= slab_bytes / 2);
                     prop_assert!(run.count as u128 * size as u128 <= run.bytes as u128);
-                    // A run fits a slab of its own, wherever its alignment puts it.
+                    // A run fits in an empty slab, at any alignment.
                     prop_assert!(run.bytes <= slab_bytes && slab_bytes.is_multiple_of(run.align));
                 }
             }

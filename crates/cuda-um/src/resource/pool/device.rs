@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 /// A pool of a device's memory. A clone is the same pool.
 ///
-/// Its buffers are ordinary [`DeviceBuffer`]s. One that is dropped goes back to the pool at once, in use or not, and neither
-/// allocating nor dropping waits:
+/// Its buffers are ordinary [`DeviceBuffer`]s. A buffer that is dropped returns to the pool at once, in use or not. Neither allocating nor
+/// dropping waits:
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -32,31 +32,32 @@ use std::sync::Arc;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 ///
-/// # Where the memory is
+/// # Location of the memory
 ///
-/// In a pool of the driver's (`cudaMemPoolCreate`) where the device has them
-/// ([`Capabilities::memory_pools`](crate::Capabilities::memory_pools)), which keeps its memory until it is [trimmed](Self::trim). Elsewhere in
-/// slabs (`cudaMalloc`), as those of [`UnifiedPool`](crate::UnifiedPool). [`is_stream_ordered`](Self::is_stream_ordered) says which.
+/// If the device supports driver pools ([`Capabilities::memory_pools`](crate::Capabilities::memory_pools)), the memory is in one
+/// (`cudaMemPoolCreate`), which keeps its memory until it is [trimmed](Self::trim). Otherwise it is in slabs (`cudaMalloc`), as in
+/// [`UnifiedPool`](crate::UnifiedPool). [`is_stream_ordered`](Self::is_stream_ordered) tells which.
 ///
-/// The driver does not say how it divides its pool: [`PoolOptions::slab_bytes`] has no meaning there; in [`PoolStats`] `live_bytes` counts
-/// multiples of 256 bytes, `slabs` is 0, and all that is free counts as one piece. [`PoolOptions::limit_bytes`] holds for what buffers
-/// own, and the driver gives back what it has beyond it as soon as it is free; how much it takes at a time is its own affair.
+/// The driver does not report how it divides its pool. [`PoolOptions::slab_bytes`] therefore has no effect; in [`PoolStats`], `live_bytes`
+/// counts multiples of 256 bytes, `slabs` is 0, and all free memory counts as one block. [`PoolOptions::limit_bytes`] limits the bytes that
+/// buffers own, and the driver releases memory beyond the limit as soon as it is free. The driver chooses how much it reserves at a time.
 ///
 /// # Ordering
 ///
-/// With slabs as for [`UnifiedPool`](crate::UnifiedPool). With the driver's pool, allocating and freeing are work on the device's
-/// [default stream](Device::default_stream): a buffer's first use on another stream comes after its allocation, its free after all
-/// its uses. So **a buffer that is dropped under a long kernel holds up that stream until the kernel is done**, and with it the
-/// buffers allocated later.
+/// With slabs, as for [`UnifiedPool`](crate::UnifiedPool). With the driver's pool, allocations and frees are work on the device's
+/// [default stream](Device::default_stream): a buffer's first use on another stream runs after its allocation, its free after all its
+/// uses. So **a buffer that is dropped while a long kernel uses it delays that stream until the kernel is done**, and with it the buffers
+/// allocated later.
 ///
-/// That memory is for this device alone: by default the driver lets no other device reach its pools, and the library does not change
-/// that. Copies to and from device memory of another device work on a stream of either; others need a stream of the pool's device.
+/// Only this device can access the memory: by default the driver lets no other device access its pools, and the library does not change
+/// that. A copy to or from device memory of another device works on a stream of either device; other work needs a stream of the pool's
+/// device.
 ///
-/// # Life
+/// # Lifetime
 ///
-/// The memory goes back to CUDA when the last handle and the last buffer are gone.
+/// The memory returns to CUDA when the last handle and the last buffer are dropped.
 ///
-/// All methods may be called from any number of threads.
+/// All methods may be called from any thread.
 #[derive(Clone)]
 pub struct DevicePool {
     memory: Memory,
@@ -71,11 +72,11 @@ enum Memory {
 pool_methods!(DevicePool);
 
 impl DevicePool {
-    /// A pool that holds nothing yet. [`PoolOptions::oversubscription`] has no meaning for it.
+    /// Makes a pool without memory. [`PoolOptions::oversubscription`] has no effect.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] for slabs that are not a multiple of 2 MiB, or 0; and what the CUDA functions report.
+    /// [`Error::InvalidArgument`] if the slab size is 0 or not a multiple of 2 MiB; and errors of the CUDA functions.
     #[doc(alias = "cudaMemPoolCreate")]
     pub fn new(device: &Device, options: PoolOptions) -> Result<Self> {
         options.check()?;
@@ -85,7 +86,7 @@ impl DevicePool {
         };
         let memory = match driver {
             Ok(Some(pool)) => Memory::Driver(Arc::new(pool)),
-            // Some say that they have pools, and make none (virtual GPUs).
+            // Some devices report pools but cannot create one (virtual GPUs).
             Ok(None) | Err(Error::NotSupported { .. }) => {
                 Memory::Slabs(Slabs::new(Box::new(DeviceMemory::new(device)), options)?)
             }
@@ -94,7 +95,7 @@ impl DevicePool {
         Ok(Self { memory })
     }
 
-    /// Whether a pool of the driver's serves, which allocates and frees in the order of the default stream; else slabs do.
+    /// Returns true for a driver pool, which allocates and frees in the order of the default stream; false for slabs.
     pub fn is_stream_ordered(&self) -> bool {
         matches!(self.memory, Memory::Driver(_))
     }

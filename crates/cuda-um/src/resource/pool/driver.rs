@@ -1,4 +1,4 @@
-//! A pool of the driver's: device memory that is allocated and freed in the order of a stream.
+//! A driver pool: device memory that is allocated and freed in stream order.
 #![allow(unsafe_code, reason = "owns the driver's pool by its handle")]
 
 use crate::context::device::Device;
@@ -13,7 +13,7 @@ use cuda_um_sys::{cudaMemPool_t, cudaMemPoolAttr};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A pool of the driver's, which all allocations and frees of one stream are from.
+/// A driver pool. All its allocations and frees are enqueued on one stream.
 pub(crate) struct DriverPool {
     device: Device,
     /// The device's default stream.
@@ -25,12 +25,12 @@ pub(crate) struct DriverPool {
 
 struct Handle(cudaMemPool_t);
 
-// SAFETY: CUDA's pools may be used from any thread; the handle is only ever passed to CUDA.
+// SAFETY: CUDA's pools may be used from any thread; the handle is only passed to CUDA.
 unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
 
-/// What buffers own.
+/// The memory that buffers own.
 #[derive(Default)]
 struct Live {
     buffers: usize,
@@ -38,32 +38,32 @@ struct Live {
     peak_bytes: usize,
 }
 
-/// A buffer's part of the pool: counted until it is dropped.
+/// A buffer's part of the pool, counted until it is dropped.
 pub(crate) struct DriverBlock {
     pool: Arc<DriverPool>,
     bytes: usize,
-    /// Counted for good.
+    /// True if the block stays counted when it is dropped.
     is_kept: bool,
 }
 
-/// What became of a free.
+/// The result of a free.
 pub(crate) enum Freed {
-    /// It is enqueued.
+    /// The free is enqueued.
     InOrder,
-    /// It could not be put after the uses: nothing was freed.
+    /// The free could not be ordered after the uses, so nothing was freed.
     NotOrdered(Error),
-    /// It was refused: nobody knows whether the memory is freed.
+    /// CUDA refused the free. The memory may or may not be freed.
     Failed(Error),
 }
 
-/// Blocks are counted in multiples of this, which CUDA aligns them to at least.
+/// The unit in which blocks are counted, in bytes; CUDA aligns blocks at least to it.
 const GRAIN: usize = 256;
 
 impl DriverPool {
     pub(crate) fn new(device: &Device, options: PoolOptions) -> Result<Self> {
         let stream = device.default_stream()?;
         let raw = device.api().mem_pool_create(device.ordinal())?;
-        // Owns the handle from here on, whatever the next call says.
+        // Owns the handle from here on, also if the next call fails.
         let pool = Self {
             device: device.clone(),
             stream,
@@ -71,10 +71,10 @@ impl DriverPool {
             raw: Handle(raw),
             live: Mutex::default(),
         };
-        // By default the driver gives everything back whenever a stream is waited for.
+        // By default the driver releases all free memory at each synchronization of a stream.
         let keep = options.limit_bytes.map_or(u64::MAX, |limit| limit as u64);
         let threshold = cudaMemPoolAttr::cudaMemPoolAttrReleaseThreshold;
-        // SAFETY: the pool is live; the attribute is one of 64 bits.
+        // SAFETY: the pool is live; the attribute has 64 bits.
         unsafe {
             let api = device.api();
             api.mem_pool_set(device.ordinal(), pool.raw.0, threshold, keep)?;
@@ -90,7 +90,7 @@ impl DriverPool {
         &self.options
     }
 
-    /// Allocates so many bytes, not 0. The allocation is work on the pool's stream: the given use.
+    /// Allocates `bytes`, which is not 0. The allocation is work on the pool's stream, which the returned use covers.
     pub(crate) fn allocate(
         self: &Arc<Self>,
         bytes: usize,
@@ -105,12 +105,12 @@ impl DriverPool {
             result => result?,
         };
         {
-            // Not before: what is refused was never live.
+            // Count after the allocation: a refused one was never live.
             let mut live = self.live.lock();
             live.peak_bytes = live.peak_bytes.max(live.bytes);
         }
         let stream = Arc::clone(self.stream.inner());
-        // Numbered after it was enqueued: this covers the allocation.
+        // Numbered after it was enqueued, so this covers the allocation.
         let seq = stream.submitted();
         Ok((pointer, block, Use { stream, seq }))
     }
@@ -146,17 +146,17 @@ impl DriverPool {
         })
     }
 
-    /// Gives back what no buffer uses, and waits until it is free.
+    /// Releases memory that no buffer uses, after waiting for its frees.
     fn make_room(&self) {
         self.device.reclaim().flush();
-        // If this fails, what has not been freed by now is not given back.
+        // If this fails, memory whose free is pending is not released.
         if let Err(error) = self.stream.synchronize() {
             crate::telemetry::warn!(%error, "the frees of a pool could not be waited for");
         }
         self.trim();
     }
 
-    /// Gives back what is free by now. How many bytes that is.
+    /// Releases the memory that is free now. Returns the released bytes.
     pub(crate) fn trim(&self) -> usize {
         let before = self.reserved_bytes().unwrap_or(0);
         let (api, ordinal) = (self.device.api(), self.device.ordinal());
@@ -167,15 +167,15 @@ impl DriverPool {
         before.saturating_sub(self.reserved_bytes().unwrap_or(before))
     }
 
-    /// What the driver holds for the pool; none where it does not say.
+    /// The bytes that the driver reserves for the pool; `None` if it does not report them.
     fn reserved_bytes(&self) -> Option<usize> {
         let reserved = cudaMemPoolAttr::cudaMemPoolAttrReservedMemCurrent;
         let (api, ordinal) = (self.device.api(), self.device.ordinal());
-        // SAFETY: the pool is live; the attribute is one of 64 bits.
+        // SAFETY: the pool is live; the attribute has 64 bits.
         match unsafe { api.mem_pool_get(ordinal, self.raw.0, reserved) } {
             Ok(bytes) => usize::try_from(bytes).ok(),
             Err(error) => {
-                crate::telemetry::warn!(device = ordinal, %error, "a pool does not say what it holds");
+                crate::telemetry::warn!(device = ordinal, %error, "the reserved bytes of a pool could not be read");
                 None
             }
         }
@@ -202,16 +202,16 @@ impl DriverPool {
 }
 
 impl DriverBlock {
-    /// Counts it for good: the memory could not be freed.
+    /// Counts the block permanently, because its memory could not be freed.
     pub(crate) fn keep(mut self) {
         self.is_kept = true;
     }
 
-    /// Enqueues the free after the uses. Waits for nothing.
+    /// Enqueues the free after the uses. Does not wait.
     ///
     /// # Safety
     ///
-    /// `pointer` is the memory that this block was made for; it is not freed yet, and used by nobody but these uses.
+    /// `pointer` is the memory that this block was made for. It is not freed yet, and has no other uses than these.
     pub(crate) unsafe fn free_in_order(&self, pointer: NonNull<u8>, uses: &[Use]) -> Freed {
         let DriverPool { device, stream, .. } = &*self.pool;
         let mut is_ordered = false;
@@ -220,7 +220,7 @@ impl DriverBlock {
                 used.order(stream.inner())?;
             }
             is_ordered = true;
-            // SAFETY: the caller's promise; the stream is live, and behind all uses.
+            // SAFETY: guaranteed by the caller; the stream is live, and ordered after all uses.
             unsafe {
                 let api = device.api();
                 api.free_async(device.ordinal(), pointer, stream.as_raw())
@@ -258,13 +258,13 @@ impl Drop for DriverPool {
         };
         let raw = Handle(self.raw.0);
         let destroy = move || {
-            // The whole handle: its field alone may not change threads.
+            // Capture the whole handle, because its raw field is not `Send`.
             let handle = raw;
-            // SAFETY: no handle and no buffer is left.
+            // SAFETY: no handle of the pool and no buffer is live.
             unsafe { api.mem_pool_destroy(ordinal, handle.0) }
         };
-        // CUDA documents that it keeps what streams have not freed yet. With driver 580 on an H200, a pool that was destroyed before its
-        // last frees had run made a later allocation from another pool crash inside the driver; so they are waited for.
+        // CUDA documents that it keeps memory whose frees are pending. With driver 580 on an H200, destroying a pool before its last
+        // frees had run made a later allocation from another pool crash inside the driver. So the frees are waited for.
         if frees.is_done().unwrap_or(false) {
             if let Err(error) = destroy() {
                 crate::telemetry::warn!(device = ordinal, %error, "a pool could not be destroyed");

@@ -1,4 +1,4 @@
-//! The slabs of a pool, and which parts of them are carved into blocks.
+//! The slabs of a pool, and how they are split into blocks.
 
 use crate::context::tracked::SlabId;
 use crate::context::tracker::InFlight;
@@ -11,18 +11,18 @@ use std::ops::Range;
 /// All slabs.
 #[derive(Default)]
 pub(crate) struct Heap {
-    /// By address.
+    /// The slabs, by address.
     slabs: BTreeMap<usize, Slab>,
-    /// Those with extents that are not carved.
+    /// The addresses of slabs with unsplit extents.
     open: BTreeSet<usize>,
-    /// Free slabs that are one block each, by size.
+    /// Free dedicated slabs, by size.
     whole: BTreeMap<usize, Vec<FreeBlock>>,
     pub(crate) reserved_bytes: usize,
-    /// Of the blocks that are whole slabs, those that buffers own.
+    /// The dedicated slabs that buffers own.
     pub(crate) live_whole: Live,
 }
 
-/// How many, and how large.
+/// A number of blocks, and their total size.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Live {
     pub(crate) count: usize,
@@ -32,7 +32,7 @@ pub(crate) struct Live {
 /// Memory from CUDA.
 struct Slab {
     raw: RawBuffer,
-    /// By offset. No two touch.
+    /// The unsplit extents, by offset. Adjacent extents are joined.
     extents: BTreeMap<usize, Extent>,
     runs: BTreeMap<usize, Run>,
 }
@@ -42,14 +42,14 @@ struct Extent {
     in_flight: InFlight,
 }
 
-/// A run that was carved: its first block, and the work that may use any of its blocks.
+/// A run that was split off: its first block, and the work that may use any of its blocks.
 pub(crate) struct Carved {
     start: Address,
     in_flight: InFlight,
 }
 
 impl Carved {
-    /// One of its blocks.
+    /// The free block at `index` in the run.
     pub(crate) fn block(&self, index: usize, size: usize) -> FreeBlock {
         let mut in_flight = InFlight::default();
         in_flight.inherit(&self.in_flight);
@@ -72,13 +72,13 @@ fn address(raw: &RawBuffer) -> Address {
     }
 }
 
-/// Where a slab lies.
+/// The addresses of a slab.
 pub(crate) fn addresses(raw: &RawBuffer) -> Range<usize> {
     let start = raw.pointer().as_ptr().addr();
     start..start + raw.bytes()
 }
 
-/// Never frees its slabs: what is not taken out before is not empty, or was not come to by a panic. Lets go of everything else.
+/// Leaks the slabs that are left: a slab that was not taken out before has lost a block, or a panic came first. Releases everything else.
 impl Drop for Heap {
     fn drop(&mut self) {
         let slabs = std::mem::take(&mut self.slabs);
@@ -87,7 +87,7 @@ impl Drop for Heap {
 }
 
 impl Heap {
-    /// Adds a slab to be carved.
+    /// Adds a slab to be split into blocks.
     pub(crate) fn add(&mut self, raw: RawBuffer) {
         let (range, bytes) = (addresses(&raw), raw.bytes());
         let all = Extent {
@@ -98,7 +98,7 @@ impl Heap {
         self.insert(range.start, raw, BTreeMap::from([(0, all)]));
     }
 
-    /// Adds a slab that is one block, and taken.
+    /// Adds a dedicated slab and takes it.
     pub(crate) fn add_whole(&mut self, raw: RawBuffer) -> FreeBlock {
         let (at, address, bytes) = (addresses(&raw).start, address(&raw), raw.bytes());
         self.insert(at, raw, BTreeMap::new());
@@ -116,7 +116,7 @@ impl Heap {
         self.slabs.insert(at, Slab { raw, extents, runs });
     }
 
-    /// Takes a free whole slab that is as large, but not much larger.
+    /// Takes a free dedicated slab of at least `bytes`, and at most a quarter more.
     pub(crate) fn take_whole(&mut self, bytes: usize) -> Option<(usize, FreeBlock)> {
         let most = bytes.saturating_add(bytes / 4);
         let (&size, blocks) = self.whole.range_mut(bytes..=most).next()?;
@@ -135,7 +135,7 @@ impl Heap {
         self.whole.entry(bytes).or_default().push(block);
     }
 
-    /// Carves a run out of the first extent that has room for it.
+    /// Splits a run off the first extent that has room for it.
     pub(crate) fn carve(&mut self, run: Run) -> Option<Carved> {
         let (slab_at, extent_at) = self.open.iter().find_map(|slab_at| {
             let fits = |(at, extent): &(&usize, &Extent)| {
@@ -168,7 +168,7 @@ impl Heap {
         })
     }
 
-    /// Makes extents of the runs whose blocks are all here; gives the other blocks back.
+    /// Coalesces the runs whose blocks are all in the list into extents; returns the other blocks.
     pub(crate) fn uncarve(&mut self, mut blocks: Vec<FreeBlock>) -> Vec<FreeBlock> {
         blocks.sort_unstable_by_key(FreeBlock::at);
         let mut rest = Vec::new();
@@ -228,7 +228,7 @@ impl Heap {
         self.open.insert(slab_at);
     }
 
-    /// Takes out the slabs that no buffer has any part of. Each knows the work that may still use it.
+    /// Takes out the slabs of which no buffer has a part. Each keeps the uses that may still run.
     pub(crate) fn take_empty(&mut self) -> Vec<RawBuffer> {
         let mut empty: Vec<_> = std::mem::take(&mut self.whole)
             .into_values()
@@ -256,7 +256,7 @@ impl Heap {
         self.slabs.len()
     }
 
-    /// The largest piece that is not carved, or is a slab of its own.
+    /// The largest extent or free dedicated slab, in bytes.
     pub(crate) fn largest_free(&self) -> usize {
         let extents = self.slabs.values().flat_map(|slab| slab.extents.values());
         let whole = self.whole.last_key_value().map_or(0, |(&bytes, _)| bytes);

@@ -1,4 +1,4 @@
-//! Whatever is carved, given back and trimmed, the heap is what a list of blocks and gaps says it is.
+//! After any sequence of splits, returns and trims, the heap equals a simple list of blocks and gaps.
 
 mod world;
 
@@ -7,7 +7,7 @@ use crate::resource::pool::heap_properties::world::World;
 use cuda_um_sim::Sim;
 use proptest::prelude::*;
 
-/// One call of the heap. Numbers are taken modulo what there is.
+/// One call of the heap. Numbers are taken modulo the current counts.
 #[derive(Clone, Debug)]
 enum Step {
     AddSlab {
@@ -19,7 +19,7 @@ enum Step {
     Carve {
         class: usize,
     },
-    /// A buffer takes a free block, or gives its own back, used on one of the streams meanwhile.
+    /// A buffer takes a free block, or returns its block, which a stream has used.
     Take {
         block: usize,
     },
@@ -30,7 +30,7 @@ enum Step {
     TakeWhole {
         chunks: usize,
     },
-    /// As many of the free blocks as a pool has in its lists at the time.
+    /// Coalesces a part of the free blocks, as a pool would have it in its lists.
     Uncarve {
         keep_every: usize,
     },

@@ -1,13 +1,13 @@
-//! The methods that every pool has.
+//! The methods of all pools.
 
 macro_rules! pool_methods {
     ($pool:ident) => {
         impl $pool {
-            /// Gives the memory back to CUDA that no buffer has a part of, and returns how many bytes that is.
+            /// Releases the memory of which no buffer has a part to CUDA, and returns the released bytes.
             ///
             /// # Ordering
             ///
-            /// It does not wait: memory that former buffers' work still uses is freed when that is done
+            /// Does not wait. Memory that former buffers' work still uses is freed when that work is done
             /// ([`Runtime::reclaim`](crate::Runtime::reclaim) waits for slabs of that kind), or stays in the driver's pool.
             #[doc(alias = "cudaMemPoolTrimTo")]
             pub fn trim(&self) -> usize {
@@ -17,7 +17,7 @@ macro_rules! pool_methods {
                 }
             }
 
-            /// What the pool holds now. In a child made by `fork`, nothing.
+            /// The current statistics of the pool. In a child made by `fork`, all zeros.
             pub fn stats(&self) -> $crate::PoolStats {
                 match self.device().api().origin.is_inherited() {
                     true => $crate::PoolStats::default(),
@@ -25,7 +25,7 @@ macro_rules! pool_methods {
                 }
             }
 
-            /// The device that it was made for.
+            /// The device of the pool.
             pub fn device(&self) -> &$crate::Device {
                 self.memory.device()
             }

@@ -9,10 +9,10 @@ use crate::resource::pinned::PinnedMemory;
 use crate::resource::pool::PoolOptions;
 use crate::resource::pool::slabs::Slabs;
 
-/// A pool of pinned memory of the host. A clone is the same pool.
+/// A pool of pinned host memory. A clone is the same pool.
 ///
-/// Its buffers are ordinary [`PinnedBuffer`]s, cut out of large slabs (`cudaHostAlloc`), for page-locking is slow: 77 ms for 256 MiB,
-/// measured on a machine with an H200. A buffer that is dropped goes back to the pool at once, in use or not:
+/// Its buffers are ordinary [`PinnedBuffer`]s in large slabs (`cudaHostAlloc`), because page-locking is slow: 77 ms for 256 MiB, measured
+/// on a machine with an H200. A buffer that is dropped returns to the pool at once, in use or not:
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -33,20 +33,20 @@ use crate::resource::pool::slabs::Slabs;
 ///
 /// # Ordering
 ///
-/// A buffer begins with the uses that its memory's former owner left: the host writes it only once they are done, so
-/// [`zeroed`](Self::zeroed) and [`from_slice`](Self::from_slice) may wait for a device where a fresh buffer would not.
+/// A new buffer inherits the uses of its memory's former owner. The host writes only when they are done, so [`zeroed`](Self::zeroed) and
+/// [`from_slice`](Self::from_slice) may wait for a device, which a new allocation would not.
 ///
 /// # Sizes
 ///
-/// Sizes are rounded up as by [`UnifiedPool`](crate::UnifiedPool), and small buffers share pages; for pinned memory that has no effect on
-/// anybody. Blocks begin at multiples of 256 bytes. Buffers of more than half a slab have a slab of their own, which is kept for the
-/// next buffer about as large.
+/// Sizes are rounded up as by [`UnifiedPool`](crate::UnifiedPool), and small buffers share pages, which has no effect for pinned memory.
+/// Blocks begin at multiples of 256 bytes. A buffer of more than half a slab has a dedicated slab, which is kept for the next buffer of
+/// about the same size.
 ///
-/// # Life
+/// # Lifetime
 ///
-/// The slabs go back to CUDA when the last handle and the last buffer are gone, or [trimmed](Self::trim), when their work is done.
+/// The slabs return to CUDA when the last handle and the last buffer are dropped, or by [`trim`](Self::trim), when their work is done.
 ///
-/// All methods may be called from any number of threads.
+/// All methods may be called from any thread.
 #[derive(Clone)]
 pub struct PinnedPool {
     memory: Slabs,
@@ -55,11 +55,11 @@ pub struct PinnedPool {
 pool_methods!(PinnedPool);
 
 impl PinnedPool {
-    /// A pool that holds nothing yet. [`PoolOptions::oversubscription`] has no meaning for it.
+    /// Makes a pool without memory. [`PoolOptions::oversubscription`] has no effect.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for slabs that are not a multiple of 2 MiB, or 0.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the slab size is 0 or not a multiple of 2 MiB.
     pub fn new(device: &Device, options: PoolOptions) -> Result<Self> {
         Ok(Self {
             memory: Slabs::new(Box::new(PinnedMemory::new(device)), options)?,

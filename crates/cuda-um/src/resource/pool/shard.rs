@@ -1,26 +1,26 @@
-//! Free blocks, kept apart so that threads seldom meet.
+//! Free blocks in shards, so that threads seldom contend for a lock.
 
 use crate::sync::{Mutex, MutexGuard};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many there are in a pool. More threads share them.
+/// The number of shards in a pool. More threads share them.
 pub(crate) const SHARDS: usize = 16;
 
-/// Free blocks of a pool; a thread uses those of one shard, and of others where that has none.
+/// Free blocks of a pool. A thread uses the blocks of one shard, and takes from others if that shard has none.
 pub(crate) struct Shards<B, const N: usize = SHARDS>([Shard<B>; N]);
 
-/// On cache lines of its own.
+/// Aligned, so that each shard has its own cache lines.
 #[repr(align(128))]
 struct Shard<B>(Mutex<Blocks<B>>);
 
 pub(crate) struct Blocks<B> {
-    /// For each class.
+    /// The free blocks of each class.
     pub(crate) free: Vec<Vec<B>>,
-    // Taken here less given back here: the sums over the shards are what buffers own.
+    // Blocks taken from this shard minus blocks returned to it: the sums over the shards are the live blocks of buffers.
     pub(crate) live_buffers: isize,
     pub(crate) live_bytes: isize,
-    /// Charged, given back, and not discharged: so that who allocates and frees in turn touches no counter of the pool's.
+    /// Bytes that are charged, returned, and not yet discharged: a thread that allocates and frees in turn touches no counter of the pool.
     pub(crate) spare_bytes: usize,
 }
 
@@ -33,14 +33,14 @@ impl<B, const N: usize> Shards<B, N> {
         self.0[shard].0.lock()
     }
 
-    /// Locks one after the other.
+    /// Locks one shard after the other.
     pub(crate) fn iter(&self) -> impl Iterator<Item = MutexGuard<'_, Blocks<B>>> {
         (0..N).map(|shard| self.lock(shard))
     }
 
-    /// Takes a free block, from another thread's shard if need be: then half of what that has.
+    /// Takes a free block from this shard or, if it has none, half of the free blocks of another shard.
     ///
-    /// The heap is locked, so that nobody thinks there are none while they are on their way.
+    /// The heap is locked, so that no thread finds the shards empty while blocks move between them.
     pub(crate) fn steal<H>(&self, _heap: &mut H, own: usize, class: usize) -> Option<B> {
         if let Some(block) = self.lock(own).free[class].pop() {
             return Some(block);
@@ -85,7 +85,7 @@ impl<B> Shard<B> {
 pub(crate) fn own() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local!(static OWN: Cell<usize> = const { Cell::new(usize::MAX) });
-    // While the thread ends it has none.
+    // A thread that is exiting has no thread-local storage.
     let own = OWN.try_with(|own| {
         if own.get() == usize::MAX {
             own.set(NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS);

@@ -1,4 +1,4 @@
-//! What all handles and buffers of a pool share: free blocks by size, and the way to more.
+//! The state that all handles and buffers of a pool share: free blocks by size, and the growth of the pool.
 
 use crate::context::device::Device;
 use crate::error::{Error, Result};
@@ -16,8 +16,8 @@ use crate::resource::pool::{PoolOptions, PoolStats};
 use crate::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Locks are taken in the order `growing`, `heap`, a shard, advice. `growing` is held while CUDA allocates or frees, and none while something
-/// is waited for.
+/// The order of the locks is `growing`, `heap`, a shard, advice. `growing` is held while CUDA allocates or frees. No lock is held during a
+/// wait.
 pub(crate) struct Shared {
     upstream: Box<dyn Upstream>,
     options: PoolOptions,
@@ -26,20 +26,20 @@ pub(crate) struct Shared {
     heap: Mutex<Heap>,
     growing: Mutex<()>,
     pub(crate) advised: AdvisedRanges,
-    /// Live bytes, and what the shards have to spare.
+    /// Live bytes, and the spare bytes of the shards.
     charged_bytes: AtomicUsize,
     peak_bytes: AtomicUsize,
 }
 
-/// A block that a buffer gets.
+/// A block for a new buffer.
 pub(crate) struct Taken {
     pub(crate) block: FreeBlock,
     pub(crate) bytes: usize,
-    /// None for a slab of its own.
+    /// The block's class; `None` for a dedicated slab.
     pub(crate) class: Option<u16>,
 }
 
-/// More than that is discharged.
+/// The spare bytes of a shard above which they are discharged.
 const MOST_SPARE: usize = 1 << 20;
 
 impl Shared {
@@ -70,13 +70,13 @@ impl Shared {
         self.upstream.kind()
     }
 
-    /// A block of so many bytes or more, not 0, with the work that its former owners left.
+    /// Takes a block of at least `bytes`, which is not 0, with the uses of its former owners.
     pub(crate) fn take(&self, shard: usize, bytes: usize) -> Result<Taken> {
         let taken = match self.classes.of(bytes) {
             Some(class) => Taken {
                 block: self.take_class(shard, class)?,
                 bytes: self.classes.size(class),
-                // At most a few hundred classes.
+                // There are at most a few hundred classes.
                 class: Some(class as u16),
             },
             None => self.take_whole(bytes)?,
@@ -133,7 +133,7 @@ impl Shared {
         Ok(block)
     }
 
-    /// A block from another thread's list, or from a slab.
+    /// A block from another thread's shard, or from a slab.
     fn refill(&self, shard: usize, class: usize) -> Result<FreeBlock> {
         if let Some(block) = self.carve(shard, class) {
             return Ok(block);
@@ -149,7 +149,7 @@ impl Shared {
         )
     }
 
-    /// Takes a free block, or carves some out of a slab that is there.
+    /// Takes a free block, or splits blocks off an existing slab.
     fn carve(&self, shard: usize, class: usize) -> Option<FreeBlock> {
         let (run, size) = (self.classes.run(class), self.classes.size(class));
         let mut heap = self.heap.lock();
@@ -160,13 +160,13 @@ impl Shared {
             self.uncarve(&mut heap, shard);
             heap.carve(run)
         })?;
-        // The next one is taken from the end: in the order of addresses.
+        // Later calls take from the end of the list, so the blocks are used in the order of their addresses.
         let rest = (1..run.count).rev().map(|index| carved.block(index, size));
         self.shards.lock(shard).free[class].extend(rest);
         Some(carved.block(0, size))
     }
 
-    /// Makes blocks of other sizes possible where all blocks of a run are free.
+    /// Coalesces runs whose blocks are all free, so that they can be split into other sizes.
     fn uncarve(&self, heap: &mut Heap, into: usize) {
         for class in 0..self.classes.count() {
             let free = self.shards.take_all(heap, class);
@@ -177,7 +177,7 @@ impl Shared {
         }
     }
 
-    /// A block that is a slab, for what is larger than half of one.
+    /// Takes a dedicated slab, for a buffer larger than half a slab.
     fn take_whole(&self, bytes: usize) -> Result<Taken> {
         let size = bytes.next_multiple_of(CHUNK);
         let free = self.heap.lock().take_whole(size);
@@ -197,8 +197,8 @@ impl Shared {
         })
     }
 
-    /// What `find` finds now that no other thread grows the pool, or else what `add` takes of a new slab: one of `wanted` bytes or, if there
-    /// is no room for them, of fewer.
+    /// Returns the result of `find`, called again while no other thread can grow the pool. Otherwise adds a slab and returns the result of
+    /// `add`. The slab has `wanted` bytes or, if there is no headroom for them, fewer.
     fn grow<R>(
         &self,
         (wanted, needed): (usize, usize),
@@ -229,7 +229,7 @@ impl Shared {
                     Err(Error::OutOfMemory { .. }) if !was_refused => was_refused = true,
                     slab => match add(slab?) {
                         Some(found) => return Ok(found),
-                        // Other threads have taken all of it.
+                        // Other threads have taken all of the new slab.
                         None => continue,
                     },
                 }
@@ -237,12 +237,12 @@ impl Shared {
             has_trimmed = true;
             self.free_empty();
             drop(growing);
-            // Until what was dropped in use is free. Other threads may use the pool meanwhile.
+            // Wait until memory that was dropped in use is free. Meanwhile other threads may use the pool.
             self.device().reclaim().flush();
         }
     }
 
-    /// What the limit leaves.
+    /// The headroom below the limit, in bytes.
     fn room(&self) -> usize {
         match self.options.limit_bytes {
             Some(limit) => limit.saturating_sub(self.heap.lock().reserved_bytes),
@@ -250,14 +250,14 @@ impl Shared {
         }
     }
 
-    /// A new slab. To be called while `growing` is held.
+    /// Allocates a new slab. Must be called while `growing` is held.
     fn slab(&self, bytes: usize) -> Result<RawBuffer> {
         Ok(self.upstream.try_allocate(bytes)?.labelled(Label::slab()))
     }
 
-    /// Gives back the slabs that no buffer has any part of: now, or once their work is done. How many bytes they are.
+    /// Frees the slabs of which no buffer has a part: now, or when their work is done. Returns their size in bytes.
     pub(crate) fn trim(&self) -> usize {
-        // Else who needs a slab meanwhile would be refused memory that is about to be freed.
+        // Otherwise a thread that needs a slab meanwhile would be refused memory that is about to be freed.
         let _growing = self.growing.lock();
         self.free_empty()
     }
@@ -269,7 +269,7 @@ impl Shared {
             self.uncarve(&mut heap, shard::own());
             heap.take_empty()
         };
-        // Dropping a slab is dropping a buffer: it is never freed under work, and nobody waits.
+        // A slab is dropped as a buffer: it is never freed in use, and the drop does not wait.
         self.let_go(empty)
     }
 
@@ -301,7 +301,7 @@ impl Shared {
         let heap = self.heap.lock();
         let (mut live_buffers, mut live_bytes) = (heap.live_whole.count, heap.live_whole.bytes);
         let mut largest_free_bytes = heap.largest_free();
-        // While other threads take and give, the sums may be off by a few.
+        // While other threads take and return blocks, the sums may be slightly off.
         let (mut buffers, mut bytes) = (0, 0);
         for shard in self.shards.iter() {
             buffers += shard.live_buffers;
@@ -329,8 +329,8 @@ impl Drop for Shared {
         if self.device().api().origin.is_inherited() {
             return;
         }
-        // No handle and no buffer is left, so every block is free, and every slab empty.
+        // No handle and no buffer is live, so every block is free and every slab is empty.
         self.trim();
-        // A slab that is not empty now has lost a block, which work may still use: the heap's drop leaks it.
+        // A slab that is not empty has lost a block, which work may still use, so the heap's drop leaks the slab.
     }
 }

@@ -18,11 +18,11 @@ use std::sync::Arc;
 /// A pool of slabs. A clone is the same pool.
 #[derive(Clone)]
 pub(crate) struct Slabs {
-    /// For each shard one, which its buffers hold: threads of different shards write no common count.
+    /// One home for each shard, which its buffers hold: threads of different shards write no common reference count.
     homes: Arc<[Arc<Home>; SHARDS]>,
 }
 
-/// What the buffers of a shard hold of the pool. The pool lives as long as one of its homes.
+/// The reference from the buffers of a shard to the pool. The pool is live as long as one of its homes.
 #[repr(align(128))]
 pub(crate) struct Home {
     pub(crate) pool: Arc<Shared>,
@@ -72,12 +72,12 @@ impl Slabs {
         self.pool().options()
     }
 
-    /// What it is made of.
+    /// The name of the pool's slabs.
     pub(crate) fn name(&self) -> &'static str {
         self.pool().kind().name()
     }
 
-    /// A buffer of so many bytes, not 0, with the work that its memory's former owners left.
+    /// Allocates a buffer of `bytes`, which is not 0, with the uses of its memory's former owners.
     pub(crate) fn allocate(&self, bytes: usize) -> Result<RawBuffer> {
         let shard = shard::own();
         let home = &self.homes[shard];

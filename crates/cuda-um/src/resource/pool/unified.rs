@@ -13,8 +13,8 @@ use crate::resource::pool::slabs::Slabs;
 
 /// A pool of managed memory. A clone is the same pool.
 ///
-/// Its buffers are ordinary [`UnifiedBuffer`]s, cut out of large slabs. A buffer that is dropped goes back to the pool at once, in
-/// use or not, and the next one of its size takes its place:
+/// Its buffers are ordinary [`UnifiedBuffer`]s in large slabs. A buffer that is dropped returns to the pool at once, in use or not, and the
+/// next buffer of its size class reuses its memory:
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -34,31 +34,30 @@ use crate::resource::pool::slabs::Slabs;
 ///
 /// # Ordering
 ///
-/// A buffer begins with the uses that its memory's former owner left: its first work on another stream is enqueued after them, and
-/// its first host access waits for them; on the same stream nothing needs to be done. No event is recorded, and nobody waits,
-/// before that. If former work failed, who waits for it gets its error.
+/// A new buffer inherits the uses of its memory's former owner: its first work on another stream is ordered after them, and its first host
+/// access waits for them. Work on the same stream needs no order. Before that, no event is recorded and no thread waits. If the former
+/// owner's work failed, the wait for it returns its error.
 ///
 /// # Pages
 ///
-/// Sizes are rounded up: to multiples of 256 bytes up to 4 KiB, and of whole 4 KiB pages from there on (of 2 MiB for more than
-/// 2 MiB); in any case to one of four steps between two powers of two. So small buffers share pages, but those of more than
-/// 3840 bytes do not. Prefetch and advice work on whole pages: **advice or a prefetch for a small buffer also concerns its neighbours
-/// on the page**, and what the CPU touches may take a neighbour along. Contents are never concerned. The driver itself migrates
-/// up to 64 KiB or 2 MiB together.
+/// Sizes are rounded up: to multiples of 256 bytes up to 4 KiB, above to whole pages of 4 KiB, and to multiples of 2 MiB for more than
+/// 2 MiB; in all cases to one of four steps between two powers of two. So small buffers share pages, but buffers of more than 3840 bytes do
+/// not. Prefetch and advice apply to whole pages: **advice or a prefetch for a small buffer also applies to other buffers on the page**,
+/// and an access by the CPU may migrate them. Their contents are never changed. The driver migrates up to 64 KiB or 2 MiB at once.
 ///
-/// Blocks of 2 MiB and more begin at multiples of 2 MiB within their slab, those of 64 KiB and more at multiples of 16 KiB or more; so
-/// they are aligned where CUDA aligns slabs to 2 MiB, which GPUs do but CUDA does not promise.
+/// Blocks of 2 MiB and more begin at multiples of 2 MiB within their slab, and blocks of 64 KiB and more at multiples of 16 KiB or more.
+/// Their addresses are aligned in the same way if CUDA aligns slabs to 2 MiB; it does so on GPUs, but does not promise it.
 ///
-/// Buffers of more than half a slab have a slab of their own, which is kept for the next buffer about as large.
+/// A buffer of more than half a slab has a dedicated slab, which is kept for the next buffer of about the same size.
 ///
 /// Advice for a buffer is undone before its memory has a new owner.
 ///
-/// # Life
+/// # Lifetime
 ///
-/// The slabs go back to CUDA when the last handle and the last buffer are gone, or [trimmed](Self::trim), as any buffer does: when
-/// their work is done, without anybody waiting. Free memory of a pool may keep streams from being destroyed that worked on it.
+/// The slabs return to CUDA when the last handle and the last buffer are dropped, or by [`trim`](Self::trim). A slab in use is freed when
+/// its work is done; no thread waits for it. Free memory of a pool may keep streams live that worked on it.
 ///
-/// All methods may be called from any number of threads.
+/// All methods may be called from any thread.
 #[derive(Clone)]
 pub struct UnifiedPool {
     memory: Slabs,
@@ -67,11 +66,11 @@ pub struct UnifiedPool {
 pool_methods!(UnifiedPool);
 
 impl UnifiedPool {
-    /// A pool that holds nothing yet.
+    /// Makes a pool without memory.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] for slabs that are not a multiple of 2 MiB, or 0; [`Error::NotSupported`] on a device without managed
+    /// [`Error::InvalidArgument`] if the slab size is 0 or not a multiple of 2 MiB; [`Error::NotSupported`] on a device without managed
     /// memory.
     pub fn new(device: &Device, options: PoolOptions) -> Result<Self> {
         device.state().check_managed_memory()?;
