@@ -35,9 +35,9 @@ fn called(source: &str) -> BTreeSet<String> {
 #[test]
 fn every_function_that_the_library_calls_has_a_case() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/cuda-um/src");
-    let mut sources = vec![folder.join("call.rs")];
+    let mut sources = vec![folder.join("driver.rs")];
     sources.extend(
-        fs::read_dir(folder.join("call"))
+        fs::read_dir(folder.join("driver"))
             .unwrap()
             .map(|entry| entry.unwrap().path()),
     );
