@@ -230,7 +230,7 @@ impl Runtime {
     /// Runs `work`, and returns its result and a [`Trace`] of it: a [`Profiler`] around a closure.
     ///
     /// # Ordering
-    /// As for [`Profiler::stop`].
+    /// The same as for [`Profiler::stop`].
     ///
     /// # Errors
     /// The errors of [`Profiler::start`], before `work` runs; and the errors of [`Profiler::stop`], after which the result of `work` is

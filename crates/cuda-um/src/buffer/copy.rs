@@ -206,7 +206,7 @@ impl Stream {
     ///
     /// # Ordering
     ///
-    /// As for [`copy`](Self::copy).
+    /// The same as for [`copy`](Self::copy).
     ///
     /// # Errors
     ///

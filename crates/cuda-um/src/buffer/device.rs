@@ -58,7 +58,7 @@ impl<T: Element> DeviceBuffer<T> {
     ///
     /// # Errors
     ///
-    /// As for [`zeroed`](Self::zeroed).
+    /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn from_slice(device: &Device, elements: &[T]) -> Result<Self> {
         Self::from_slice_in(&DeviceMemory::new(device), elements)
@@ -68,7 +68,7 @@ impl<T: Element> DeviceBuffer<T> {
     ///
     /// # Errors
     ///
-    /// As for [`zeroed`](Self::zeroed).
+    /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn uninit(device: &Device, len: usize) -> Result<DeviceBuffer<MaybeUninit<T>>> {
         Self::uninit_in(&DeviceMemory::new(device), len)
@@ -78,11 +78,11 @@ impl<T: Element> DeviceBuffer<T> {
     ///
     /// # Ordering
     ///
-    /// As for [`zeroed`](Self::zeroed); the zeros are ordered after earlier work that still uses the memory.
+    /// The same as for [`zeroed`](Self::zeroed); the zeros are ordered after earlier work that still uses the memory.
     ///
     /// # Errors
     ///
-    /// As for [`uninit_in`](Self::uninit_in).
+    /// The errors of [`uninit_in`](Self::uninit_in).
     #[track_caller]
     pub fn zeroed_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
         let mut buffer = Self::allocate_in(resource, len)?;
@@ -95,7 +95,7 @@ impl<T: Element> DeviceBuffer<T> {
     ///
     /// # Errors
     ///
-    /// As for [`uninit_in`](Self::uninit_in).
+    /// The errors of [`uninit_in`](Self::uninit_in).
     #[track_caller]
     pub fn from_slice_in(resource: &dyn MemoryResource, elements: &[T]) -> Result<Self> {
         let mut buffer = Self::allocate_in(resource, elements.len())?;

@@ -9,7 +9,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// Calls `attempt` again until its result is not "busy".
+/// Calls `attempt` until its result is not [`Error::Busy`], and awaits the uses of the buffer between the calls.
 ///
 /// Threads of `blocking` wait, each with handles that it owns: a future that is dropped leaves only that wait behind. No lock or guard is
 /// held across an await.

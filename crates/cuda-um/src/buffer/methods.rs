@@ -93,7 +93,7 @@ macro_rules! buffer_methods {
             ///
             /// # Ordering
             ///
-            /// As for [`copy_from_host`](Self::copy_from_host).
+            /// The same as for [`copy_from_host`](Self::copy_from_host).
             ///
             /// # Errors
             ///
@@ -196,7 +196,7 @@ macro_rules! buffer_methods {
             ///
             /// # Ordering
             ///
-            /// As for [`copy_from_host`](Self::copy_from_host); `make` is not called after this returns.
+            /// The same as for [`copy_from_host`](Self::copy_from_host); `make` is not called after this returns.
             ///
             /// # Errors
             ///
@@ -236,7 +236,7 @@ macro_rules! buffer_methods {
             ///
             /// # Errors
             ///
-            /// As for [`fill`](Self::fill).
+            /// The errors of [`fill`](Self::fill).
             #[doc(alias = "cudaMemset")]
             pub fn set_zero(&mut self, stream: &$crate::Stream) -> $crate::Result<()> {
                 $crate::buffer::fill::fill(&mut self.raw, &[0], stream)
@@ -311,7 +311,7 @@ macro_rules! host_methods {
             ///
             /// # Errors
             ///
-            /// As for [`host`](Self::host).
+            /// The errors of [`host`](Self::host).
             pub async fn host_async(&self) -> $crate::Result<$crate::HostRef<'_, T>> {
                 let access = $crate::context::tracker::Access::Read;
                 $crate::buffer::future::until_free(&self.raw, access, || self.try_host()).await
@@ -323,7 +323,7 @@ macro_rules! host_methods {
             ///
             /// # Errors
             ///
-            /// As for [`host_mut`](Self::host_mut).
+            /// The errors of [`host_mut`](Self::host_mut).
             pub async fn host_mut_async(&mut self) -> $crate::Result<$crate::HostMut<'_, T>> {
                 let access = $crate::context::tracker::Access::Write;
                 // SAFETY: as for `try_host_mut`; the exclusive borrow lasts as long as the guard.

@@ -57,7 +57,7 @@ impl<T: Element> PinnedBuffer<T> {
     ///
     /// # Errors
     ///
-    /// As for [`zeroed`](Self::zeroed).
+    /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn from_slice(device: &Device, elements: &[T]) -> Result<Self> {
         Self::from_slice_in(&PinnedMemory::new(device), elements)
@@ -85,11 +85,11 @@ impl<T: Element> PinnedBuffer<T> {
     ///
     /// # Ordering
     ///
-    /// As for [`zeroed_in`](Self::zeroed_in).
+    /// The same as for [`zeroed_in`](Self::zeroed_in).
     ///
     /// # Errors
     ///
-    /// As for [`zeroed_in`](Self::zeroed_in).
+    /// The errors of [`zeroed_in`](Self::zeroed_in).
     #[track_caller]
     pub fn from_slice_in(resource: &dyn MemoryResource, elements: &[T]) -> Result<Self> {
         let mut buffer = Self::allocate_in(resource, elements.len())?;

@@ -34,7 +34,7 @@ impl UnifiedPool {
     ///
     /// # Errors
     ///
-    /// As for [`zeroed`](Self::zeroed).
+    /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn from_slice<T: Element>(&self, elements: &[T]) -> Result<UnifiedBuffer<T>> {
         UnifiedBuffer::from_slice_in(self, elements)
@@ -73,7 +73,7 @@ impl DevicePool {
     ///
     /// # Errors
     ///
-    /// As for [`uninit`](Self::uninit).
+    /// The errors of [`uninit`](Self::uninit).
     #[track_caller]
     pub fn zeroed<T: Element>(&self, len: usize) -> Result<DeviceBuffer<T>> {
         DeviceBuffer::zeroed_in(self, len)
@@ -83,7 +83,7 @@ impl DevicePool {
     ///
     /// # Errors
     ///
-    /// As for [`uninit`](Self::uninit).
+    /// The errors of [`uninit`](Self::uninit).
     #[track_caller]
     pub fn from_slice<T: Element>(&self, elements: &[T]) -> Result<DeviceBuffer<T>> {
         DeviceBuffer::from_slice_in(self, elements)
@@ -124,11 +124,11 @@ impl PinnedPool {
     ///
     /// # Ordering
     ///
-    /// As for [`zeroed`](Self::zeroed).
+    /// The same as for [`zeroed`](Self::zeroed).
     ///
     /// # Errors
     ///
-    /// As for [`zeroed`](Self::zeroed).
+    /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn from_slice<T: Element>(&self, elements: &[T]) -> Result<PinnedBuffer<T>> {
         PinnedBuffer::from_slice_in(self, elements)

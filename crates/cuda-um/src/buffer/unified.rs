@@ -125,7 +125,7 @@ impl<T: Element> UnifiedBuffer<T> {
     ///
     /// # Errors
     ///
-    /// As for [`zeroed`](Self::zeroed).
+    /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn zeroed_with(device: &Device, len: usize, options: UnifiedOptions) -> Result<Self> {
         let mut buffer = Self::allocate(device, len, options)?;
@@ -138,7 +138,7 @@ impl<T: Element> UnifiedBuffer<T> {
     ///
     /// # Errors
     ///
-    /// As for [`zeroed`](Self::zeroed).
+    /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn from_slice(device: &Device, elements: &[T]) -> Result<Self> {
         Self::from_slice_with(device, elements, UnifiedOptions::default())
@@ -148,7 +148,7 @@ impl<T: Element> UnifiedBuffer<T> {
     ///
     /// # Errors
     ///
-    /// As for [`zeroed`](Self::zeroed).
+    /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn from_slice_with(
         device: &Device,
@@ -165,7 +165,7 @@ impl<T: Element> UnifiedBuffer<T> {
     ///
     /// # Errors
     ///
-    /// As for [`zeroed`](Self::zeroed).
+    /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn uninit(
         device: &Device,
@@ -184,7 +184,7 @@ impl<T: Element> UnifiedBuffer<T> {
     ///
     /// # Ordering
     ///
-    /// As for [`zeroed`](Self::zeroed); the zeros are ordered after earlier work that still uses the memory.
+    /// The same as for [`zeroed`](Self::zeroed); the zeros are ordered after earlier work that still uses the memory.
     ///
     /// # Errors
     ///
@@ -203,7 +203,7 @@ impl<T: Element> UnifiedBuffer<T> {
     ///
     /// # Errors
     ///
-    /// As for [`zeroed_in`](Self::zeroed_in).
+    /// The errors of [`zeroed_in`](Self::zeroed_in).
     #[track_caller]
     pub fn from_slice_in(resource: &dyn MemoryResource, elements: &[T]) -> Result<Self> {
         let mut buffer = Self::allocate_in(resource, elements.len())?;

@@ -33,7 +33,7 @@ impl<T> UnifiedBuffer<T> {
     ///
     /// # Ordering
     ///
-    /// As for [`advise`](Self::advise).
+    /// The same as for [`advise`](Self::advise).
     ///
     /// # Errors
     ///

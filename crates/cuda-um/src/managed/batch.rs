@@ -224,11 +224,11 @@ impl fmt::Debug for PrefetchBatch<'_> {
 ///
 /// # Ordering
 ///
-/// As for [`PrefetchBatch::prefetch`].
+/// The same as for [`PrefetchBatch::prefetch`].
 ///
 /// # Errors
 ///
-/// As for [`PrefetchBatch::prefetch`].
+/// The errors of [`PrefetchBatch::prefetch`].
 pub fn prefetch_all<T>(
     buffers: &[&UnifiedBuffer<T>],
     location: impl Into<Location>,

@@ -41,7 +41,7 @@ impl<T> UnifiedBuffer<T> {
     ///
     /// # Ordering
     ///
-    /// As for [`prefetch`](Self::prefetch).
+    /// The same as for [`prefetch`](Self::prefetch).
     ///
     /// # Errors
     ///

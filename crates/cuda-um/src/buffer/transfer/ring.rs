@@ -32,7 +32,7 @@ pub(crate) struct Lane {
     current: usize,
 }
 
-/// Takes the chunks of one thread until it is dropped. It is not a lock, because closures of the caller run meanwhile.
+/// Holds the chunks of one thread until it is dropped. It is not a lock, because closures of the caller run meanwhile.
 pub(crate) struct LaneTurn<'a> {
     home: &'a Mutex<Lane>,
     lane: Lane,

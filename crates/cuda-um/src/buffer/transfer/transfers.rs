@@ -24,7 +24,7 @@ struct State {
     is_taken: bool,
 }
 
-/// Gives the ring to one copy until this is dropped; copies share one link anyway. It is not a lock, because closures of the caller run
+/// Holds the ring for one copy until it is dropped; copies share one link anyway. It is not a lock, because closures of the caller run
 /// meanwhile, and may copy and set options.
 pub(crate) struct RingTurn<'a> {
     transfers: &'a Transfers,
