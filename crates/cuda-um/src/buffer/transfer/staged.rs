@@ -108,7 +108,7 @@ struct Job<'a> {
     error: Mutex<Option<Error>>,
 }
 
-/// Its drop, after an error or a panic, prevents the threads from beginning new pieces.
+/// A guard: its drop, after an error or a panic, prevents the threads from beginning new pieces.
 struct StopOthers<'a>(&'a AtomicBool);
 
 impl Drop for StopOthers<'_> {

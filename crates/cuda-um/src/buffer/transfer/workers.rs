@@ -53,7 +53,7 @@ struct Joined {
     has_turn: bool,
 }
 
-/// Its drop tells the waiting thread that the helper has left the work.
+/// Marks a helper that runs the work; its drop tells the waiting thread that the helper has left.
 struct Leave<'a>(&'a Shared);
 
 // SAFETY: the pointer's target is `Sync`, and lives until the work is closed and no helper runs it (see `run`).
