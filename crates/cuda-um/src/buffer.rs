@@ -1,4 +1,4 @@
-//! Typed buffers over memory of every kind, and their copies.
+//! Typed buffers over memory of each kind, and copies between them.
 
 #[macro_use]
 mod methods;

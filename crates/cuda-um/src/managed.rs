@@ -1,4 +1,4 @@
-//! Where managed memory is: advice, prefetches, and what is known of it.
+//! The location of managed memory: advice, prefetches, and the residency cache.
 
 pub(crate) mod advice;
 pub(crate) mod batch;

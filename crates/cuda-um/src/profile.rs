@@ -1,4 +1,4 @@
-//! Migrations, page faults, kernels and operations as a [`Trace`]: on a GPU as CUPTI records them, on the simulator as its own.
+//! Migrations, page faults, kernels and operations as a [`Trace`]: CUPTI records them on a GPU, the simulator records its own.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -17,7 +17,7 @@
 //! # }
 //! ```
 //!
-//! What this module does not do: say which of it was avoidable, or draw it (`cuda_um_trace` does).
+//! This module does not find avoidable migrations and draws nothing; `cuda_um_trace` does.
 
 mod counter;
 mod counts;
@@ -44,7 +44,7 @@ use cuda_um_trace::{DeviceInfo, Source};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// That this process collects: one profiler or counter at a time.
+/// The mark that this process collects. At most one profiler or counter exists at a time.
 struct Running;
 
 static RUNNING: AtomicBool = AtomicBool::new(false);
@@ -70,12 +70,12 @@ fn cupti_of(runtime: &Runtime) -> Result<Arc<Cupti>, ProfileError> {
 
 /// Collects a [`Trace`] from its start until [`stop`](Self::stop).
 ///
-/// - One profiler or [`MigrationCounter`] at a time a process, for CUPTI has one set of callbacks. It can be started and stopped again and
-///   again. Dropped without a stop, it ends and gives nothing.
-/// - Start it before the first managed buffer: CUPTI overlooks memory that was allocated before its first start (seen with CUDA 13.0 on
-///   an H200). Buffers that were made before are in the trace from the first operation on that uses them.
-/// - It sees the records of the whole process, and the operations of the given runtime (and of others over the same driver).
-/// - Memory is bounded ([`ProfileOptions`]); what was left out is counted in the trace.
+/// - A process has at most one profiler or [`MigrationCounter`] at a time, because CUPTI has one set of callbacks. A profiler can be
+///   started and stopped repeatedly. A drop without a stop ends the profile and discards it.
+/// - Start it before the first managed buffer: CUPTI omits memory that was allocated before its first start (seen with CUDA 13.0 on an
+///   H200). Buffers that already exist are in the trace from the first operation that uses them.
+/// - It collects the records of the whole process, and the operations of the given runtime (and of others over the same driver).
+/// - Its memory is bounded ([`ProfileOptions`]); the trace counts the omitted records and operations.
 #[doc(alias = "cuptiActivityEnable")]
 pub struct Profiler {
     collection: Option<Collection>,
@@ -88,20 +88,21 @@ pub struct Profiler {
 impl Profiler {
     /// Opens CUPTI and begins to collect.
     ///
-    /// CUPTI is `CUDA_UM_CUPTI` (a trusted path), else the library that goes with the runtime's version; the simulator has its own.
+    /// The CUPTI library is `CUDA_UM_CUPTI` (a trusted path) if it is set, otherwise the library for the runtime's version; the simulator
+    /// has its own.
     ///
     /// # Errors
-    /// [`ProfileError::Missing`] and [`ProfileError::TooOld`] where there is no CUPTI that serves, [`ProfileError::Refused`] where it does
-    /// not collect (the rights for profiling are missing, or another profiler has it), [`ProfileError::AlreadyRunning`],
-    /// [`ProfileError::NoDevice`]. The program goes on without.
+    /// [`ProfileError::Missing`] and [`ProfileError::TooOld`] if there is no usable CUPTI; [`ProfileError::Refused`] if CUPTI does not
+    /// collect (the process has no profiling permission, or another profiler uses CUPTI); [`ProfileError::AlreadyRunning`];
+    /// [`ProfileError::NoDevice`]. The program can continue without a profile.
     pub fn start(runtime: &Runtime) -> Result<Self, ProfileError> {
         Self::start_with(runtime, ProfileOptions::default())
     }
 
-    /// The same, with other limits.
+    /// Does the same as [`start`](Self::start), with options.
     ///
     /// # Errors
-    /// As for [`start`](Self::start).
+    /// The errors of [`start`](Self::start).
     pub fn start_with(runtime: &Runtime, options: ProfileOptions) -> Result<Self, ProfileError> {
         let devices = runtime.device_count().map_err(Box::new)?;
         let running = Running::take()?;
@@ -131,11 +132,11 @@ impl Profiler {
         })
     }
 
-    /// Ends, and gives what was collected.
+    /// Ends the profile and returns the trace.
     ///
     /// # Ordering
-    /// Waits for all work on the runtime's devices, so that its records are complete. If that work fails, the trace has what was recorded;
-    /// the error stays with the device, whose next call reports it.
+    /// Waits for all work on the runtime's devices, so that its records are complete. If that work fails, the trace has the records up to
+    /// then; the error stays with the device, whose next call reports it.
     ///
     /// # Errors
     /// [`ProfileError::Refused`] if CUPTI cannot deliver its records; [`ProfileError::NoDevice`] in a child made by `fork`.
@@ -145,7 +146,7 @@ impl Profiler {
         let devices = self.runtime.open_devices();
         for device in &devices {
             if let Err(error) = device.synchronize() {
-                crate::telemetry::warn!(device = device.ordinal(), %error, "a profile may be short: work failed");
+                crate::telemetry::warn!(device = device.ordinal(), %error, "profile may be incomplete: work failed");
             }
         }
         let Some((mut session, collection)) = session::end().zip(self.collection.take()) else {
@@ -161,7 +162,7 @@ impl Profiler {
             kernels_over,
         } = collection.finish()?;
         records.sort_by_key(|record| record.start);
-        // A guard that lives on has its begin, which is before what came later.
+        // An operation of a guard that still lives has its start time, so sort by start time.
         session.operations.sort_by_key(|operation| operation.start);
         for (id, operation) in session.operations.iter_mut().enumerate() {
             operation.id = id as u64;
@@ -199,7 +200,7 @@ impl Profiler {
             crate::telemetry::warn!(
                 records = trace.dropped_records,
                 operations = trace.dropped_operations,
-                "a profile is short of what there was no room for"
+                "profile truncated: record limit reached"
             );
         }
         Ok(trace)
@@ -211,7 +212,7 @@ impl Drop for Profiler {
         if self.runtime.api().origin.is_inherited() {
             return;
         }
-        // Nothing is left after a stop; else nobody wants it.
+        // There is no session after a stop; without a stop the session is discarded.
         drop(session::end());
         drop(self.collection.take());
     }
@@ -226,13 +227,14 @@ impl std::fmt::Debug for Profiler {
 }
 
 impl Runtime {
-    /// Does `work` and gives what it gave, with a [`Trace`] of it: a [`Profiler`] around a closure.
+    /// Runs `work`, and returns its result and a [`Trace`] of it: a [`Profiler`] around a closure.
     ///
     /// # Ordering
-    /// As for [`Profiler::stop`].
+    /// The same as for [`Profiler::stop`].
     ///
     /// # Errors
-    /// As for [`Profiler::start`], before `work` is begun; and as for [`Profiler::stop`], after which the result of `work` is lost.
+    /// The errors of [`Profiler::start`], before `work` runs; and the errors of [`Profiler::stop`], after which the result of `work` is
+    /// lost.
     pub fn profile<R>(&self, work: impl FnOnce() -> R) -> Result<(R, Trace), ProfileError> {
         let profiler = Profiler::start(self)?;
         let result = work();

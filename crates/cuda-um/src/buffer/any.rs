@@ -1,4 +1,4 @@
-//! What all buffers have in common.
+//! The trait that all buffer types implement.
 
 use crate::error::{Error, Result};
 use crate::resource::allocation::RawBuffer;
@@ -11,14 +11,14 @@ use crate::{element, range};
 ///
 /// It cannot be implemented outside this crate.
 pub trait Memory<T>: sealed::Raw {
-    /// How many elements it has.
+    /// Returns the number of elements.
     fn element_count(&self) -> usize {
         self.raw().bytes() / size_of::<T>()
     }
 }
 
 mod sealed {
-    /// The way to the untyped buffer.
+    /// Access to the untyped buffer.
     pub trait Raw {
         #[doc(hidden)]
         fn raw(&self) -> &crate::resource::allocation::RawBuffer;
@@ -26,7 +26,7 @@ mod sealed {
 }
 pub(crate) use sealed::Raw;
 
-/// Memory of a resource for `len` elements that are not initialised. The resource must be of the kind that the buffer needs.
+/// Allocates memory for `len` uninitialised elements from a resource. The resource must be of the kind that the buffer needs.
 pub(crate) fn allocate_in<T>(
     resource: &dyn MemoryResource,
     kind: MemoryKind,

@@ -1,5 +1,5 @@
 //! Copies between host slices and buffers, and between buffers.
-#![allow(unsafe_code, reason = "gives CUDA the addresses of slices and buffers")]
+#![allow(unsafe_code, reason = "passes addresses of slices and buffers to CUDA")]
 
 use crate::buffer::any::Memory;
 use crate::buffer::transfer;
@@ -14,7 +14,8 @@ use crate::range;
 use crate::resource::allocation::RawBuffer;
 use std::ops::RangeBounds;
 
-/// Copies `source` to the buffer's byte `offset` and on. The source is free when it returns, and what uses the buffer comes after.
+/// Copies `source` to the buffer, from byte `offset` on. The caller may reuse `source` when this returns; later uses of the buffer are
+/// ordered after the copy.
 pub(crate) fn from_host(target: &mut RawBuffer, offset: usize, source: &[u8]) -> Result<()> {
     if source.is_empty() {
         return Ok(());
@@ -31,7 +32,7 @@ pub(crate) fn put(target: &mut RawBuffer, offset: usize, source: &[u8]) -> Resul
     if target.is_host_memory() {
         let _closed = target.wait_for_host(Access::Write)?;
         let to = target.pointer().as_ptr().wrapping_add(offset);
-        // SAFETY: the range was checked, no device uses the buffer any more, and `source` is not part of an exclusive borrow.
+        // SAFETY: the range was checked, no device uses the buffer now, and `source` does not overlap memory that is borrowed exclusively.
         unsafe {
             transfer::copy_on_host(target.device().state(), source.as_ptr(), to, source.len())
         };
@@ -49,7 +50,7 @@ pub(crate) fn put(target: &mut RawBuffer, offset: usize, source: &[u8]) -> Resul
     unsafe { with_host(target, Access::Write, staged) }.map(drop)
 }
 
-/// Copies from the buffer's byte `offset` on to `target`. Done when it returns.
+/// Copies the buffer's bytes from `offset` on to `target`. The copy is complete when this returns.
 pub(crate) fn to_host(source: &RawBuffer, offset: usize, target: &mut [u8]) -> Result<()> {
     if target.is_empty() {
         return Ok(());
@@ -66,7 +67,7 @@ fn get(source: &RawBuffer, offset: usize, target: &mut [u8]) -> Result<()> {
     if source.is_host_memory() {
         let _closed = source.wait_for_host(Access::Read)?;
         let from = source.pointer().as_ptr().wrapping_add(offset);
-        // SAFETY: the range was checked, no device writes the buffer, and an exclusive borrow is not part of it.
+        // SAFETY: the range was checked, no device writes the buffer, and `target`, which is borrowed exclusively, does not overlap it.
         unsafe {
             transfer::copy_on_host(
                 source.device().state(),
@@ -89,7 +90,7 @@ fn get(source: &RawBuffer, offset: usize, target: &mut [u8]) -> Result<()> {
     unsafe { with_host(source, Access::Read, staged) }.map(drop)
 }
 
-/// CUDA finds out where managed memory is.
+/// Managed memory may be on either side: CUDA derives the kind of the copy from the addresses.
 pub(crate) fn kind(buffer: &RawBuffer, explicit: CopyKind) -> CopyKind {
     match buffer.is_managed() {
         true => CopyKind::ByAddress,
@@ -97,14 +98,14 @@ pub(crate) fn kind(buffer: &RawBuffer, explicit: CopyKind) -> CopyKind {
     }
 }
 
-/// Copies between a buffer and the host, after earlier uses of the buffer. Nothing uses the host's memory any more when it returns; a copy
-/// to the device may still go on, as a use of the buffer.
+/// Copies between a buffer and the host on the device's default stream, after earlier uses of the buffer. When this returns, nothing uses
+/// the host's memory; a copy to the device may still run, as a tracked use of the buffer.
 ///
-/// `None`: the bytes are to be produced, and cannot be on the way; nothing was done.
+/// Returns `None`, and does nothing, if a closure produces the bytes and the copy cannot be staged.
 ///
 /// # Safety
 ///
-/// Both sides are valid for the bytes, and borrowed as the direction needs.
+/// Both sides are valid for `copy.bytes`, and borrowed as the direction requires: the target exclusively.
 pub(crate) unsafe fn with_host(
     buffer: &RawBuffer,
     access: Access,
@@ -118,7 +119,7 @@ pub(crate) unsafe fn with_host(
         if copy.direction == Direction::ToHost {
             in_use.0 = Some(stream.inner());
         }
-        // SAFETY: the caller's promise; what the stream was told to wait for comes before.
+        // SAFETY: the caller's promise; `enqueue` made the stream wait for the earlier uses of the buffer.
         if let Some(outcome) = unsafe { transfer::copy(device.state(), stream.inner(), copy) } {
             return outcome;
         }
@@ -131,7 +132,7 @@ pub(crate) unsafe fn with_host(
             Direction::ToHost => (host, copy.device),
         };
         in_use.0 = Some(stream.inner());
-        // SAFETY: the caller's promise; the stream is waited for below, also if this panics.
+        // SAFETY: the caller's promise; the code below waits for the stream, also after a panic.
         unsafe {
             device.api().memcpy_async(
                 device.ordinal(),
@@ -143,12 +144,12 @@ pub(crate) unsafe fn with_host(
             )
         }
     });
-    // Whatever went wrong: the memory is the caller's, and nothing may use it any more.
+    // Also wait after an error: the host's memory belongs to the caller, so no copy may use it after the return.
     enqueued.and(in_use.finish())?;
     Ok(copied)
 }
 
-/// The stream that may use the caller's memory, if one does. It is waited for, at the latest when this is dropped.
+/// The stream that may use the caller's memory, if any. The wait for it happens at the latest when this is dropped.
 struct HostInUse<'a>(Option<&'a StreamInner>);
 
 impl HostInUse<'_> {
@@ -160,14 +161,14 @@ impl HostInUse<'_> {
 impl Drop for HostInUse<'_> {
     fn drop(&mut self) {
         if let Some(stream) = self.0.take() {
-            // On the way of a panic: there is no way to tell an error.
+            // Only a panic leads here, so the error cannot be returned.
             let _ = stream.finish();
         }
     }
 }
 
 impl Stream {
-    /// Copies all elements from one buffer to another, of any two kinds.
+    /// Copies all elements from one buffer to another. The two buffers may be of different kinds.
     ///
     /// ```
     /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -185,30 +186,31 @@ impl Stream {
     ///
     /// # Ordering
     ///
-    /// Enqueued when this returns, after earlier uses of both on any stream. Host guards and later work wait for it.
+    /// The copy is enqueued on this stream when this returns, after earlier uses of both buffers on any stream. Host guards and later work
+    /// on the buffers wait for it.
     ///
     /// # Errors
     ///
     /// [`Error::LengthMismatch`](crate::Error::LengthMismatch); [`Error::RuntimeMismatch`](crate::Error::RuntimeMismatch);
-    /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch) for memory of a stream-ordered [`DevicePool`](crate::DevicePool), which other
-    /// devices cannot reach, and a stream of another device (a copy between device memory of two devices may be on a stream of either);
-    /// [`Error::Busy`](crate::Error::Busy) on a device without concurrent managed access while host guards live; and what
-    /// `cudaMemcpyAsync` or `cudaMemcpyPeerAsync` reports.
+    /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch) if the stream's device cannot reach the memory: memory of a stream-ordered
+    /// [`DevicePool`](crate::DevicePool) is accessible only to its own device, but a copy between device memory of two devices may use a
+    /// stream of either; [`Error::Busy`](crate::Error::Busy) on a device without concurrent managed access while host guards live; and the
+    /// errors of `cudaMemcpyAsync` and `cudaMemcpyPeerAsync`.
     #[doc(alias = "cudaMemcpyAsync")]
     pub fn copy<T>(&self, source: &impl Memory<T>, target: &mut impl Memory<T>) -> Result<()> {
         range::same_length("copy", target.element_count(), source.element_count())?;
         self.copy_range(source, .., target, 0)
     }
 
-    /// Copies the elements in `range` to `offset` and on of another buffer, of any two kinds.
+    /// Copies the elements in `range` to another buffer, from its element `offset` on. The two buffers may be of different kinds.
     ///
     /// # Ordering
     ///
-    /// As for [`copy`](Self::copy).
+    /// The same as for [`copy`](Self::copy).
     ///
     /// # Errors
     ///
-    /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and as for [`copy`](Self::copy).
+    /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and the errors of [`copy`](Self::copy).
     #[doc(alias = "cudaMemcpyAsync")]
     pub fn copy_range<T>(
         &self,
@@ -242,8 +244,8 @@ impl Stream {
         ];
         let device = (source.device(), None);
         started.enqueue(What::Copy, device, self, parts.into_iter(), || {
-            // SAFETY: both ranges were checked; the buffers are two, for one is borrowed exclusively; they note this use, so
-            // neither is freed or used by the host before it is done.
+            // SAFETY: both ranges were checked; the buffers are distinct, because one is borrowed exclusively; they track this use, so they
+            // are neither freed nor used by the host before it is complete.
             unsafe {
                 let (to, from_at) = (
                     target.pointer().as_ptr().add(to.start),
@@ -265,11 +267,11 @@ impl Stream {
     }
 }
 
-/// The devices of source and target, if the driver must be told them for a copy on a stream of the device `on`.
+/// The devices of source and target, if a copy on a stream of the device `on` must name them to the driver.
 ///
-/// Memory of a pool of the driver's is for its own device alone: peer access does not extend to it. Access to the pool
-/// (`cudaMemPoolSetAccess`) could be given to peers alone, and there are reports of drivers whose peer copies then lose data
-/// (github.com/JuliaGPU/CUDA.jl/pull/3112). `cudaMemcpyPeerAsync` needs neither.
+/// Peer access does not extend to memory of the driver's pools: by default only the pool's own device may use it. `cudaMemPoolSetAccess`
+/// works only for peers, and some drivers are reported to lose data in peer copies after it (github.com/JuliaGPU/CUDA.jl/pull/3112).
+/// `cudaMemcpyPeerAsync` needs neither.
 fn peers(on: u32, source: &RawBuffer, target: &RawBuffer) -> Result<Option<[u32; 2]>> {
     let both = [source, target];
     let devices = both.map(|raw| raw.device().ordinal());

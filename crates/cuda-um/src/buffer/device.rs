@@ -13,7 +13,8 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::panic::Location;
 
-/// Memory of one device (`cudaMalloc`), which the host reaches by copies alone.
+/// Memory of one device ([`cudaMalloc`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html)). The host reaches it
+/// only by copies.
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -28,7 +29,7 @@ use std::panic::Location;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 ///
-/// Dropping it while a device uses it neither waits nor frees too early: a thread of the library frees it later.
+/// Dropping a buffer that a device still uses does not wait: a thread of the library frees the memory when the work is complete.
 #[doc(alias = "cudaMalloc")]
 pub struct DeviceBuffer<T> {
     pub(crate) raw: RawBuffer,
@@ -38,50 +39,50 @@ pub struct DeviceBuffer<T> {
 buffer_methods!([] DeviceBuffer);
 
 impl<T: Element> DeviceBuffer<T> {
-    /// `len` zeros.
+    /// Allocates `len` zeros.
     ///
     /// # Ordering
     ///
-    /// The zeros are enqueued on the device's [default stream](Device::default_stream); whatever uses the buffer comes after.
+    /// The zeros are enqueued on the device's [default stream](Device::default_stream); later uses of the buffer are ordered after them.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::TooLarge`](crate::Error::TooLarge), and what the CUDA
-    /// functions report.
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::TooLarge`](crate::Error::TooLarge), and the errors of the CUDA
+    /// functions.
     #[track_caller]
     pub fn zeroed(device: &Device, len: usize) -> Result<Self> {
         Self::zeroed_in(&DeviceMemory::new(device), len)
     }
 
-    /// A copy of a slice of the host, which may be used again when it returns; whatever uses the buffer comes after the copy.
+    /// Allocates a copy of a host slice. The slice may be reused when this returns; later uses of the buffer are ordered after the copy.
     ///
     /// # Errors
     ///
-    /// As for [`zeroed`](Self::zeroed).
+    /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn from_slice(device: &Device, elements: &[T]) -> Result<Self> {
         Self::from_slice_in(&DeviceMemory::new(device), elements)
     }
 
-    /// `len` elements that are not initialised: for kernels to write.
+    /// Allocates `len` uninitialised elements, for kernels to write.
     ///
     /// # Errors
     ///
-    /// As for [`zeroed`](Self::zeroed).
+    /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn uninit(device: &Device, len: usize) -> Result<DeviceBuffer<MaybeUninit<T>>> {
         Self::uninit_in(&DeviceMemory::new(device), len)
     }
 
-    /// `len` zeros in device memory of a resource.
+    /// Allocates `len` zeros in device memory of a resource.
     ///
     /// # Ordering
     ///
-    /// As for [`zeroed`](Self::zeroed); the zeros come after all work that uses the memory still.
+    /// The same as for [`zeroed`](Self::zeroed); the zeros are ordered after earlier work that still uses the memory.
     ///
     /// # Errors
     ///
-    /// As for [`uninit_in`](Self::uninit_in).
+    /// The errors of [`uninit_in`](Self::uninit_in).
     #[track_caller]
     pub fn zeroed_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
         let mut buffer = Self::allocate_in(resource, len)?;
@@ -89,12 +90,12 @@ impl<T: Element> DeviceBuffer<T> {
         Ok(buffer)
     }
 
-    /// A copy of a slice of the host, in device memory of a resource. The slice may be used again when this returns; later uses of the
-    /// buffer come after the copy.
+    /// Allocates a copy of a host slice in device memory of a resource. The slice may be reused when this returns; later uses of the buffer
+    /// are ordered after the copy.
     ///
     /// # Errors
     ///
-    /// As for [`uninit_in`](Self::uninit_in).
+    /// The errors of [`uninit_in`](Self::uninit_in).
     #[track_caller]
     pub fn from_slice_in(resource: &dyn MemoryResource, elements: &[T]) -> Result<Self> {
         let mut buffer = Self::allocate_in(resource, elements.len())?;
@@ -102,13 +103,13 @@ impl<T: Element> DeviceBuffer<T> {
         Ok(buffer)
     }
 
-    /// `len` elements of device memory of a resource that are not initialised: for kernels to write.
+    /// Allocates `len` uninitialised elements in device memory of a resource, for kernels to write.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a resource of another kind than [`MemoryKind::Device`];
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), also beyond the limit of a pool; [`Error::TooLarge`](crate::Error::TooLarge); and
-    /// what the CUDA functions report.
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), also above the limit of a pool; [`Error::TooLarge`](crate::Error::TooLarge); and
+    /// the errors of the CUDA functions.
     #[track_caller]
     pub fn uninit_in(
         resource: &dyn MemoryResource,
@@ -118,13 +119,13 @@ impl<T: Element> DeviceBuffer<T> {
     }
 }
 
-#[allow(unsafe_code, reason = "the caller's promise is needed")]
+#[allow(unsafe_code, reason = "the caller's promise is required")]
 impl<T: Element> DeviceBuffer<MaybeUninit<T>> {
-    /// The same buffer, initialised.
+    /// Converts the buffer to one whose elements are initialised.
     ///
     /// # Safety
     ///
-    /// Work that was enqueued before writes every element.
+    /// Work that was enqueued before this call writes every element.
     pub unsafe fn assume_init(self) -> DeviceBuffer<T> {
         DeviceBuffer {
             raw: self.raw,
@@ -143,21 +144,21 @@ impl<T> DeviceBuffer<T> {
         })
     }
 
-    /// The address of the first element, for the device alone.
+    /// Returns the address of the first element. Only the device may use it.
     pub fn as_device_ptr(&self) -> *const T {
         self.raw.pointer().as_ptr().cast()
     }
 
-    /// The address of the first element, for the device alone.
+    /// Returns the address of the first element. Only the device may use it.
     pub fn as_device_mut_ptr(&mut self) -> *mut T {
         self.raw.pointer().as_ptr().cast()
     }
 
-    /// Waits for the buffer's own work and frees it, with the error that dropping it would swallow.
+    /// Waits for the buffer's own work, frees the memory, and returns the error that a drop cannot return.
     ///
     /// # Errors
     ///
-    /// What the CUDA functions report: a failure of that work as well. The memory is then leaked.
+    /// The errors of the CUDA functions, including a failure of that work. The memory is then leaked.
     #[doc(alias = "cudaFree")]
     pub fn close(self) -> Result<()> {
         self.raw.close().map(drop)

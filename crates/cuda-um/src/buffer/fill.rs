@@ -1,5 +1,5 @@
-//! One value everywhere.
-#![allow(unsafe_code, reason = "gives CUDA the addresses of buffers")]
+//! Setting every element of a buffer to one value.
+#![allow(unsafe_code, reason = "passes addresses of buffers to CUDA")]
 
 use crate::context::observer::{Started, What};
 use crate::context::stream::Stream;
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::resource::allocation::RawBuffer;
 use cuda_um_sys::cudaStream_t;
 
-/// Repeats `pattern`, whose length divides the buffer's, in the whole buffer.
+/// Fills the whole buffer with repetitions of `pattern`. The pattern's length divides the buffer's.
 pub(crate) fn fill(buffer: &mut RawBuffer, pattern: &[u8], stream: &Stream) -> Result<()> {
     stream.check_runtime(buffer.device(), "the buffer")?;
     let bytes = buffer.bytes();
@@ -20,7 +20,7 @@ pub(crate) fn fill(buffer: &mut RawBuffer, pattern: &[u8], stream: &Stream) -> R
     let _span = crate::telemetry::span!("fill", buffer = buffer.id(), bytes);
     let (expected, found) = (buffer.device().ordinal(), stream.inner().ordinal());
     let own_device = expected == found;
-    // Host memory may have no address on the device, or another one on another device.
+    // Host memory may have no address on the device, or a different one on another device.
     let start = match buffer.is_host_memory() {
         true => buffer.device_pointer().filter(|_| own_device),
         false => Some(buffer.pointer()),
@@ -46,14 +46,15 @@ pub(crate) fn fill(buffer: &mut RawBuffer, pattern: &[u8], stream: &Stream) -> R
             ordinal: stream.inner().ordinal(),
             stream: stream.as_raw(),
         };
-        // SAFETY: the buffer's memory, borrowed exclusively; it notes this use, so it is not freed or used before it is done.
+        // SAFETY: the buffer's memory is borrowed exclusively; the buffer tracks this use, so it is not freed or used before the fill is
+        // complete.
         unsafe { fill.pattern(start.as_ptr(), bytes, pattern) }
     })
 }
 
 fn fill_on_host(buffer: &mut RawBuffer, pattern: &[u8]) -> Result<()> {
     let _closed = buffer.wait_for_host(Access::Write)?;
-    // SAFETY: initialised or not, the memory is valid for `bytes`, and no device uses it any more; u8 may hold anything.
+    // SAFETY: the memory is valid for `bytes`, no device uses it now, and u8 has no invalid values.
     let memory =
         unsafe { std::slice::from_raw_parts_mut(buffer.pointer().as_ptr(), buffer.bytes()) };
     memory
@@ -71,13 +72,13 @@ struct Fill<'a> {
 impl Fill<'_> {
     /// # Safety
     ///
-    /// The memory is valid for `bytes`, a multiple of the pattern's length, and nobody else uses it until this is done.
+    /// The memory is valid for `bytes`, a multiple of the pattern's length, and nothing else uses it until the fill is complete.
     unsafe fn pattern(&self, start: *mut u8, bytes: usize, pattern: &[u8]) -> Result<()> {
         if let Some(word) = Word::repeating(pattern, start as usize) {
             // SAFETY: the caller's promise; the word's size divides the pattern's, and the address is aligned to it.
             return unsafe { self.word(start, bytes, word) };
         }
-        // No memset has a value as long: the first element word by word, then copies that double what is there.
+        // CUDA has no memset for values of this length: set the first element word by word, then double the filled part with copies.
         let width = [4, 2, 1]
             .into_iter()
             .find(|width| {
@@ -85,13 +86,13 @@ impl Fill<'_> {
             })
             .unwrap_or(1);
         for (at, piece) in pattern.chunks_exact(width).enumerate() {
-            // SAFETY: within the first element; aligned, as the start is and the width divides every offset.
+            // SAFETY: within the first element; aligned, because the start is and the width divides every offset.
             unsafe { self.word(start.add(at * width), width, Word::new(piece)) }?;
         }
         let mut done = pattern.len();
         while done < bytes {
             let next = done.min(bytes - done);
-            // SAFETY: `done` bytes are enqueued before this, and `next` of them fit behind them: no overlap.
+            // SAFETY: `done` bytes are enqueued before this copy, and its `next` bytes follow them without overlap.
             unsafe {
                 self.api.memcpy_async(
                     self.ordinal,
@@ -109,7 +110,7 @@ impl Fill<'_> {
 
     /// # Safety
     ///
-    /// As for `pattern`; the word's size divides `bytes` and the address.
+    /// The promise of `pattern`; the word's size divides `bytes` and the address.
     unsafe fn word(&self, start: *mut u8, bytes: usize, word: Word) -> Result<()> {
         let Self {
             api,
@@ -127,7 +128,7 @@ impl Fill<'_> {
     }
 }
 
-/// A value that CUDA has a memset for.
+/// A value that a CUDA memset can repeat.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Word {
     One(u8),
@@ -136,7 +137,7 @@ enum Word {
 }
 
 impl Word {
-    /// 1, 2 or 4 bytes.
+    /// `bytes` has a length of 1, 2 or 4.
     fn new(bytes: &[u8]) -> Self {
         match *bytes {
             [a, b] => Self::Two(u16::from_ne_bytes([a, b])),
@@ -145,7 +146,7 @@ impl Word {
         }
     }
 
-    /// The shortest word that makes up the pattern, if there is one that may be written at the address.
+    /// Returns the shortest word that repeats to the pattern and that is aligned at the address, if there is one.
     fn repeating(pattern: &[u8], address: usize) -> Option<Self> {
         [1, 2, 4].into_iter().find_map(|width| {
             let fits = pattern.len().is_multiple_of(width) && address.is_multiple_of(width);

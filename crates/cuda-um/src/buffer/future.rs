@@ -1,4 +1,4 @@
-//! Waiting for a buffer, and copying, without keeping the thread for long, on any executor.
+//! Waiting and copying without blocking the executor's thread for long, on any executor.
 
 use crate::buffer::copy;
 use crate::context::tracker::{Access, Use};
@@ -9,10 +9,10 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// Returns once `attempt` no longer says that the buffer is busy.
+/// Calls `attempt` until its result is not [`Error::Busy`], and awaits the uses of the buffer between the calls.
 ///
-/// The waiting is done on the threads of `blocking`, with handles of their own: when the future is dropped, nothing is left behind
-/// but that wait. Nothing is held across an await.
+/// Threads of `blocking` wait, each with handles that it owns: a future that is dropped leaves only that wait behind. No lock or guard is
+/// held across an await.
 pub(crate) async fn until_free<G>(
     raw: &RawBuffer,
     access: Access,
@@ -33,10 +33,10 @@ pub(crate) async fn until_free<G>(
     }
 }
 
-/// Copied between two chances for other tasks.
+/// Bytes that are copied between two yields to the executor.
 const PIECE: usize = 4 << 20;
 
-/// Copies `source`, which is as long as the buffer; ready when all has arrived.
+/// Copies `source`, which is as long as the buffer. The future is ready when all bytes have arrived.
 pub(crate) async fn copy_from_host(target: &mut RawBuffer, source: &[u8]) -> Result<()> {
     let mut own = None;
     for (index, piece) in source.chunks(PIECE).enumerate() {
@@ -64,7 +64,7 @@ pub(crate) async fn copy_to_host(source: &RawBuffer, target: &mut [u8]) -> Resul
     Ok(())
 }
 
-/// The last work of the stream on which the buffer's copies run, if they run on one.
+/// Returns the last use of the stream on which the buffer's copies run; `None` for host memory, whose copies use no stream.
 fn last_of_copies(raw: &RawBuffer) -> Result<Option<Use>> {
     if raw.is_host_memory() {
         return Ok(None);
@@ -74,7 +74,8 @@ fn last_of_copies(raw: &RawBuffer) -> Result<Option<Use>> {
     Ok(Some(Use { stream, seq }))
 }
 
-/// Awaits what the next piece would wait for: the buffer's work, and what others gave the stream of the copies since the piece before.
+/// Awaits the work that the next piece would wait for: the buffer's uses, and work that others enqueued on the copy stream after the
+/// previous piece.
 async fn may_copy(raw: &RawBuffer, access: Access, own: Option<Use>) -> Result<()> {
     let last = last_of_copies(raw)?;
     match (&own, &last) {
@@ -83,7 +84,7 @@ async fn may_copy(raw: &RawBuffer, access: Access, own: Option<Use>) -> Result<(
     }
 }
 
-/// Awaits the buffer's work, and another one.
+/// Awaits the uses of the buffer, and one other use.
 async fn settled(raw: &RawBuffer, access: Access, other: Option<Use>) -> Result<()> {
     raw.device().api().origin.check("access by the host")?;
     let mut uses = raw.in_flight.before(access);
@@ -96,7 +97,7 @@ async fn settled(raw: &RawBuffer, access: Access, other: Option<Use>) -> Result<
     Ok(())
 }
 
-/// The error of a piece, as that of the whole.
+/// Converts the error of a piece to the error of the whole copy.
 fn cut(error: Error, start: usize, total_bytes: usize) -> Error {
     match error {
         Error::Incomplete {
@@ -117,7 +118,7 @@ fn cut(error: Error, start: usize, total_bytes: usize) -> Error {
     }
 }
 
-/// Gives the executor a turn.
+/// Yields once to the executor.
 async fn let_others_run() {
     let mut had_turn = false;
     poll_fn(|context| {

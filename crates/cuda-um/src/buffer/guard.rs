@@ -1,4 +1,4 @@
-//! Host guards: the CPU's view of a buffer, while no device is in its way.
+//! Host guards: access to a buffer by the CPU, while no device uses it in a conflicting way.
 #![allow(unsafe_code, reason = "makes slices of a buffer's memory")]
 
 use crate::context::observer::HostUse;
@@ -10,12 +10,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-/// The elements of a buffer, to be read by the host: derefs to `&[T]`.
+/// Read access to the elements of a buffer for the host: derefs to `&[T]`.
 ///
-/// - While it lives, nothing that writes the buffer compiles; kernels that read it may run.
+/// - While the guard lives, code that writes the buffer does not compile; kernels that read the buffer may run.
 /// - On a system with a device that has no concurrent managed access, launches, copies and prefetches on that device are refused
 ///   ([`Error::Busy`](crate::Error::Busy)) while a guard of managed memory lives.
-/// - It stays on its thread; the slice behind it may be shared as any slice.
+/// - The guard stays on its thread; the slice behind it may be shared as any slice.
 ///
 /// ```compile_fail
 /// # let device = cuda_um::Runtime::open().unwrap().device(0).unwrap();
@@ -30,12 +30,12 @@ pub struct HostRef<'a, T> {
     _on_this_thread: PhantomData<*const ()>,
 }
 
-/// The elements of a buffer, to be read and written by the host: derefs to `&mut [T]`.
+/// Read and write access to the elements of a buffer for the host: derefs to `&mut [T]`.
 ///
-/// - While it lives, nothing else that uses the buffer compiles.
+/// - While the guard lives, other code that uses the buffer does not compile.
 /// - On a system with a device that has no concurrent managed access, launches, copies and prefetches on that device are refused
 ///   ([`Error::Busy`](crate::Error::Busy)) while a guard of managed memory lives.
-/// - It stays on its thread; the slice behind it may be split and shared as any slice.
+/// - The guard stays on its thread; the slice behind it may be split and shared as any slice.
 ///
 /// ```compile_fail
 /// # let device = cuda_um::Runtime::open().unwrap().device(0).unwrap();
@@ -53,7 +53,7 @@ pub struct HostMut<'a, T> {
 }
 
 impl<'a, T> HostRef<'a, T> {
-    /// Waits for what writes or moves the buffer.
+    /// Waits for work that writes or moves the buffer.
     ///
     /// # Safety
     ///
@@ -61,30 +61,30 @@ impl<'a, T> HostRef<'a, T> {
     pub(crate) unsafe fn wait(raw: &'a RawBuffer, len: usize) -> Result<Self> {
         let observed = HostUse::begin(raw, Access::Read);
         let access = raw.wait_for_host(Access::Read)?;
-        // SAFETY: the caller's promise, and nothing writes any more.
+        // SAFETY: the caller's promise, and no device writes the buffer now.
         Ok(unsafe { Self::new(raw, len, access, observed) })
     }
 
     /// # Safety
     ///
-    /// As for `wait`.
+    /// The promise of `wait`.
     pub(crate) unsafe fn try_now(raw: &'a RawBuffer, len: usize) -> Result<Self> {
         let access = raw.try_for_host(Access::Read)?;
         let observed = HostUse::begin(raw, Access::Read);
-        // SAFETY: the caller's promise, and nothing writes any more.
+        // SAFETY: the caller's promise, and no device writes the buffer now.
         Ok(unsafe { Self::new(raw, len, access, observed) })
     }
 
     /// # Safety
     ///
-    /// As for `wait`, and no device writes the buffer; none will while it is borrowed, for that takes `&mut`.
+    /// The promise of `wait`, and no device writes the buffer: a new write would need `&mut` while it is borrowed.
     unsafe fn new(
         raw: &'a RawBuffer,
         len: usize,
         access: HostAccess<'a>,
         observed: HostUse,
     ) -> Self {
-        // SAFETY: `len` initialised elements, aligned (the allocator's promise), unchanged while borrowed (the caller's).
+        // SAFETY: `len` initialised elements, aligned (the allocator's promise), unchanged while borrowed (the caller's promise).
         let elements =
             unsafe { std::slice::from_raw_parts(raw.pointer().cast::<T>().as_ptr(), len) };
         Self {
@@ -106,30 +106,30 @@ impl<'a, T> HostMut<'a, T> {
     pub(crate) unsafe fn wait(raw: &'a RawBuffer, len: usize) -> Result<Self> {
         let observed = HostUse::begin(raw, Access::Write);
         let access = raw.wait_for_host(Access::Write)?;
-        // SAFETY: the caller's promise, and no device uses it any more.
+        // SAFETY: the caller's promise, and no device uses the buffer now.
         Ok(unsafe { Self::new(raw, len, access, observed) })
     }
 
     /// # Safety
     ///
-    /// As for `wait`.
+    /// The promise of `wait`.
     pub(crate) unsafe fn try_now(raw: &'a RawBuffer, len: usize) -> Result<Self> {
         let access = raw.try_for_host(Access::Write)?;
         let observed = HostUse::begin(raw, Access::Write);
-        // SAFETY: the caller's promise, and no device uses it any more.
+        // SAFETY: the caller's promise, and no device uses the buffer now.
         Ok(unsafe { Self::new(raw, len, access, observed) })
     }
 
     /// # Safety
     ///
-    /// As for `wait`, and no device uses the buffer; none will while it is borrowed.
+    /// The promise of `wait`, and no device uses the buffer: a new use would need a borrow.
     unsafe fn new(
         raw: &'a RawBuffer,
         len: usize,
         access: HostAccess<'a>,
         observed: HostUse,
     ) -> Self {
-        // SAFETY: `len` initialised elements, aligned (the allocator's promise), exclusive while borrowed (the caller's).
+        // SAFETY: `len` initialised elements, aligned (the allocator's promise), exclusive while borrowed (the caller's promise).
         let elements =
             unsafe { std::slice::from_raw_parts_mut(raw.pointer().cast::<T>().as_ptr(), len) };
         Self {

@@ -1,11 +1,11 @@
-//! Memory of the host for as many elements as a buffer has: where there is not enough, that is an error like any other.
+//! Host vectors of a buffer's length. A failed allocation is an error, not an abort.
 
 use crate::Element;
 use crate::driver::host_memory;
 use crate::error::{Error, Result};
 use crate::range;
 
-/// `len` zeros, for `call`.
+/// Allocates `len` zeros on behalf of `call`.
 ///
 /// # Errors
 ///

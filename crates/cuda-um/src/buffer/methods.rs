@@ -1,6 +1,6 @@
-//! The methods that several kinds of buffers have.
+//! The methods that several buffer types share.
 
-/// Methods of every buffer: `buffer_methods!([T] UnifiedBuffer<T>)`.
+/// Methods of every buffer type: `buffer_methods!([T] UnifiedBuffer<T>)`.
 macro_rules! buffer_methods {
     ([$($life:lifetime)?] $buffer:ident) => {
         impl<$($life,)? T> $crate::buffer::any::Raw for $buffer<$($life,)? T> {
@@ -12,42 +12,43 @@ macro_rules! buffer_methods {
         impl<$($life,)? T> $crate::buffer::any::Memory<T> for $buffer<$($life,)? T> {}
 
         impl<$($life,)? T> $buffer<$($life,)? T> {
-            /// How many elements it has.
+            /// Returns the number of elements.
             pub fn len(&self) -> usize {
                 self.raw.bytes() / size_of::<T>()
             }
 
-            /// Whether it has no elements.
+            /// Returns true if the buffer has no elements.
             pub fn is_empty(&self) -> bool {
                 self.raw.bytes() == 0
             }
 
-            /// Its size in bytes.
+            /// Returns the size in bytes.
             pub fn size_bytes(&self) -> usize {
                 self.raw.bytes()
             }
 
-            /// The device that it was made for.
+            /// Returns the device for which the buffer was allocated.
             pub fn device(&self) -> &$crate::Device {
                 self.raw.device()
             }
 
-            /// A number of its own, which errors and traces name.
+            /// Returns the buffer's identifier, which errors and traces use. No two buffers of the process have the same one.
             pub fn id(&self) -> u64 {
                 self.raw.id()
             }
 
-            /// Names it, for traces; else it goes by its type and length. A buffer of a pool has the name until it is dropped.
+            /// Sets the buffer's name for traces; the default is its type and length. The memory of a pool loses the name when the buffer
+            /// is dropped.
             pub fn set_name(&mut self, name: impl Into<std::sync::Arc<str>>) {
                 self.raw.set_name($crate::label::Name::Shared(name.into()));
             }
 
-            /// The name that it was given.
+            /// Returns the name that was set.
             pub fn name(&self) -> Option<&str> {
                 self.raw.name()
             }
 
-            /// A range of elements, to be read by a kernel.
+            /// Returns a view of a range of elements, for a kernel to read.
             ///
             /// # Errors
             ///
@@ -56,7 +57,7 @@ macro_rules! buffer_methods {
                 $crate::View::new(&self.raw, range)
             }
 
-            /// A range of elements, to be read and written by a kernel.
+            /// Returns a view of a range of elements, for a kernel to read and write.
             ///
             /// # Errors
             ///
@@ -74,66 +75,67 @@ macro_rules! buffer_methods {
             ///
             /// # Ordering
             ///
-            /// After earlier uses of the buffer. When it returns, `source` may be used again; later uses of the buffer, on any
-            /// stream, and host guards come after the copy, whose last part may still be on its way.
+            /// The copy is ordered after earlier uses of the buffer, on any stream. When this returns, `source` may be reused, but the last
+            /// part of the copy may still run on the device's default stream; later uses of the buffer, on any stream, and host guards are
+            /// ordered after the copy.
             ///
             /// # Errors
             ///
-            /// [`Error::LengthMismatch`](crate::Error::LengthMismatch) unless `source` is as long as the buffer, and what the CUDA
-            /// functions report.
+            /// [`Error::LengthMismatch`](crate::Error::LengthMismatch) unless `source` is as long as the buffer, and the errors of the CUDA
+            /// functions.
             #[doc(alias = "cudaMemcpy")]
             pub fn copy_from_host(&mut self, source: &[T]) -> $crate::Result<()> {
                 $crate::range::same_length("copy_from_host", self.len(), source.len())?;
                 self.copy_from_host_at(0, source)
             }
 
-            /// Copies elements from the host to `offset` and on.
+            /// Copies elements from the host to the buffer, from element `offset` on.
             ///
             /// # Ordering
             ///
-            /// As for [`copy_from_host`](Self::copy_from_host).
+            /// The same as for [`copy_from_host`](Self::copy_from_host).
             ///
             /// # Errors
             ///
-            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and what the CUDA functions report.
+            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and the errors of the CUDA functions.
             pub fn copy_from_host_at(&mut self, offset: usize, source: &[T]) -> $crate::Result<()> {
                 let range = $crate::range::check_at(offset, source.len(), self.len())?;
                 let bytes = $crate::range::to_bytes::<T>(&range);
                 $crate::buffer::copy::from_host(&mut self.raw, bytes.start, bytemuck::cast_slice(source))
             }
 
-            /// Copies all elements to the host. Waits for what writes the buffer, and until it is done.
+            /// Copies all elements to the host. Waits for work that writes the buffer; the copy is complete when this returns.
             ///
             /// # Errors
             ///
-            /// [`Error::LengthMismatch`](crate::Error::LengthMismatch) unless `target` is as long as the buffer, and what the CUDA
-            /// functions report.
+            /// [`Error::LengthMismatch`](crate::Error::LengthMismatch) unless `target` is as long as the buffer, and the errors of the CUDA
+            /// functions.
             #[doc(alias = "cudaMemcpy")]
             pub fn copy_to_host(&self, target: &mut [T]) -> $crate::Result<()> {
                 $crate::range::same_length("copy_to_host", self.len(), target.len())?;
                 self.copy_to_host_at(0, target)
             }
 
-            /// Copies elements from `offset` on to the host. Waits for what writes the buffer, and until it is done.
+            /// Copies elements to the host, from element `offset` on. Waits for work that writes the buffer; the copy is complete when this
+            /// returns.
             ///
             /// # Errors
             ///
-            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and what the CUDA functions report.
+            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and the errors of the CUDA functions.
             pub fn copy_to_host_at(&self, offset: usize, target: &mut [T]) -> $crate::Result<()> {
                 let range = $crate::range::check_at(offset, target.len(), self.len())?;
                 let bytes = $crate::range::to_bytes::<T>(&range);
                 $crate::buffer::copy::to_host(&self.raw, bytes.start, bytemuck::cast_slice_mut(target))
             }
 
-            /// The elements in new memory of the host. Waits for what writes the buffer, and until the copy is done.
+            /// Copies all elements to a new vector. Waits for work that writes the buffer; the copy is complete when this returns.
             ///
-            /// Nothing migrates: a copy from the device is about twice as fast as a prefetch to the host. Who reads often copies into
-            /// memory that is there already ([`copy_to_host`](Self::copy_to_host)): the first touch of new memory takes longer than
-            /// the copy.
+            /// No page migrates: a copy from the device is about twice as fast as a prefetch to the host. To read repeatedly, reuse a
+            /// destination with [`copy_to_host`](Self::copy_to_host): the first touch of new memory takes longer than the copy.
             ///
             /// # Errors
             ///
-            /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if the host has not enough memory, and as for
+            /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if the host has too little memory, and the errors of
             /// [`copy_to_host`](Self::copy_to_host).
             pub fn read_back(&self) -> $crate::Result<Vec<T>> {
                 let mut elements = $crate::buffer::host_vec::zeroed("read_back", self.len())?;
@@ -141,42 +143,44 @@ macro_rules! buffer_methods {
                 Ok(elements)
             }
 
-            /// The same as [`copy_from_host`](Self::copy_from_host), for tasks that share a thread: awaits what uses the buffer and what is on
-            /// the device's default stream, copies a few MiB at a time, lets other tasks run in between, and is ready when all has arrived.
-            /// Works on any executor.
+            /// Does the same as [`copy_from_host`](Self::copy_from_host), without blocking the thread for long: awaits work that uses the
+            /// buffer and work on the device's default stream, copies a few MiB at a time, and lets other tasks run between these pieces.
+            /// The future is ready when all elements have arrived. Works on any executor.
             ///
-            /// The source is borrowed until then. Dropping the future before leaves the beginning copied, and nothing going on that
-            /// uses the source.
+            /// The future borrows the source. A future that is dropped early leaves the first part copied, and no work that uses the
+            /// source.
             ///
             /// # Errors
             ///
-            /// As for [`copy_from_host`](Self::copy_from_host); [`Error::Incomplete`](crate::Error::Incomplete) if it ended half-way.
+            /// The errors of [`copy_from_host`](Self::copy_from_host); [`Error::Incomplete`](crate::Error::Incomplete) after a partial
+            /// copy.
             pub async fn copy_from_host_async(&mut self, source: &[T]) -> $crate::Result<()> {
                 $crate::range::same_length("copy_from_host_async", self.len(), source.len())?;
                 let source = bytemuck::cast_slice(source);
                 $crate::buffer::future::copy_from_host(&mut self.raw, source).await
             }
 
-            /// The same as [`copy_to_host`](Self::copy_to_host), for tasks that share a thread: awaits what writes the buffer and what is on
-            /// the device's default stream, and copies a few MiB at a time, letting other tasks run in between. Works on any executor.
+            /// Does the same as [`copy_to_host`](Self::copy_to_host), without blocking the thread for long: awaits work that writes the
+            /// buffer and work on the device's default stream, copies a few MiB at a time, and lets other tasks run between these pieces.
+            /// Works on any executor.
             ///
-            /// The target is borrowed until then. Dropping the future before leaves the beginning copied, and nothing going on that
-            /// uses the target.
+            /// The future borrows the target. A future that is dropped early leaves the first part copied, and no work that uses the
+            /// target.
             ///
             /// # Errors
             ///
-            /// As for [`copy_to_host`](Self::copy_to_host); [`Error::Incomplete`](crate::Error::Incomplete) if it ended half-way.
+            /// The errors of [`copy_to_host`](Self::copy_to_host); [`Error::Incomplete`](crate::Error::Incomplete) after a partial copy.
             pub async fn copy_to_host_async(&self, target: &mut [T]) -> $crate::Result<()> {
                 $crate::range::same_length("copy_to_host_async", self.len(), target.len())?;
                 let target = bytemuck::cast_slice_mut(target);
                 $crate::buffer::future::copy_to_host(&self.raw, target).await
             }
 
-            /// Replaces a range of elements by what `make` writes, without moving the old ones to the host.
+            /// Replaces a range of elements with values that `make` writes, without a migration of the old ones to the host.
             ///
-            /// `make(first, slots)` writes the elements from number `first` on, a piece at a time; for large ranges it is called on
-            /// several threads at once, and the pieces go through pinned memory of the library. It cannot read what was there, and
-            /// has to write all of it:
+            /// `make(first, slots)` writes the elements from index `first` on, one piece at a time. For large ranges several threads call
+            /// it at the same time, and the pieces go through pinned memory of the library. It cannot read the old elements, and must write
+            /// all of the slots:
             ///
             /// ```
             /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -192,14 +196,13 @@ macro_rules! buffer_methods {
             ///
             /// # Ordering
             ///
-            /// As for [`copy_from_host`](Self::copy_from_host); `make` is not called any more when it returns.
+            /// The same as for [`copy_from_host`](Self::copy_from_host); `make` is not called after this returns.
             ///
             /// # Errors
             ///
             /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds);
-            /// [`Error::Incomplete`](crate::Error::Incomplete) if it ended half-way;
-            /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if the range cannot be staged and the host has not enough memory for
-            /// all of it; and what the CUDA functions report.
+            /// [`Error::Incomplete`](crate::Error::Incomplete) after a partial copy; [`Error::OutOfMemory`](crate::Error::OutOfMemory) if
+            /// the range cannot be staged and the host has too little memory for all of it; and the errors of the CUDA functions.
             pub fn host_overwrite(
                 &mut self,
                 range: impl std::ops::RangeBounds<usize>,
@@ -212,13 +215,13 @@ macro_rules! buffer_methods {
             ///
             /// # Ordering
             ///
-            /// Enqueued on the stream, after earlier uses of the buffer on any stream.
+            /// The fill is enqueued on the stream when this returns, after earlier uses of the buffer on any stream.
             ///
             /// # Errors
             ///
             /// [`Error::Busy`](crate::Error::Busy) on a device without concurrent managed access while host guards live,
             /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch) for device memory and a stream of another device,
-            /// [`Error::RuntimeMismatch`](crate::Error::RuntimeMismatch), and what the CUDA functions report.
+            /// [`Error::RuntimeMismatch`](crate::Error::RuntimeMismatch), and the errors of the CUDA functions.
             #[doc(alias = "cudaMemset")]
             #[doc(alias = "cuMemsetD32Async")]
             pub fn fill(&mut self, value: T, stream: &$crate::Stream) -> $crate::Result<()> {
@@ -229,11 +232,11 @@ macro_rules! buffer_methods {
             ///
             /// # Ordering
             ///
-            /// Enqueued on the stream, after earlier uses of the buffer on any stream.
+            /// The fill is enqueued on the stream when this returns, after earlier uses of the buffer on any stream.
             ///
             /// # Errors
             ///
-            /// As for [`fill`](Self::fill).
+            /// The errors of [`fill`](Self::fill).
             #[doc(alias = "cudaMemset")]
             pub fn set_zero(&mut self, stream: &$crate::Stream) -> $crate::Result<()> {
                 $crate::buffer::fill::fill(&mut self.raw, &[0], stream)
@@ -253,74 +256,74 @@ macro_rules! buffer_methods {
     };
 }
 
-/// Methods of buffers that the host can use in place.
+/// Methods of buffers whose memory the host can use in place.
 macro_rules! host_methods {
     ([$($life:lifetime)?] $buffer:ident) => {
-        #[allow(unsafe_code, reason = "the guards need promises that the buffer's type makes")]
+        #[allow(unsafe_code, reason = "the buffer's type makes the guards' promises")]
         impl<$($life,)? T: $crate::Element> $buffer<$($life,)? T> {
-            /// The elements, to be read by the host. Waits for just the work that writes or moves this buffer.
+            /// Returns a guard for the host to read the elements. Waits only for work that writes or moves this buffer.
             ///
             /// # Errors
             ///
-            /// What the CUDA functions report: a failure of that work as well.
+            /// The errors of the CUDA functions, including a failure of that work.
             pub fn host(&self) -> $crate::Result<$crate::HostRef<'_, T>> {
                 // SAFETY: the buffer's elements are initialised and at an address for the host.
                 unsafe { $crate::HostRef::wait(&self.raw, self.len()) }
             }
 
-            /// The elements, to be read and written by the host. Waits for just the work that uses this buffer.
+            /// Returns a guard for the host to read and write the elements. Waits only for work that uses this buffer.
             ///
             /// # Errors
             ///
-            /// What the CUDA functions report: a failure of that work as well.
+            /// The errors of the CUDA functions, including a failure of that work.
             pub fn host_mut(&mut self) -> $crate::Result<$crate::HostMut<'_, T>> {
                 // SAFETY: the buffer's elements are initialised and at an address for the host; it is borrowed exclusively.
                 unsafe { $crate::HostMut::wait(&self.raw, self.len()) }
             }
 
-            /// The same as [`host`](Self::host) without waiting: asks the streams and events that matter. Nobody has to have waited
-            /// before; that CUDA says "done" is enough, for managed memory too.
+            /// Does the same as [`host`](Self::host) without waiting: queries the streams and events of the buffer's work. No earlier wait
+            /// is necessary: CUDA's success is sufficient, also for managed memory.
             ///
-            /// On a system with a device that has no concurrent managed access, managed memory is busy while *any* work of such a
-            /// device runs.
+            /// On a system with a device that has no concurrent managed access, managed memory is busy while *any* work of such a device
+            /// runs.
             ///
             /// # Errors
             ///
-            /// [`Error::Busy`](crate::Error::Busy) if that would wait, and what the CUDA functions report.
+            /// [`Error::Busy`](crate::Error::Busy) if `host` would wait, and the errors of the CUDA functions.
             pub fn try_host(&self) -> $crate::Result<$crate::HostRef<'_, T>> {
                 // SAFETY: the buffer's elements are initialised and at an address for the host.
                 unsafe { $crate::HostRef::try_now(&self.raw, self.len()) }
             }
 
-            /// The same as [`host_mut`](Self::host_mut) without waiting.
+            /// Does the same as [`host_mut`](Self::host_mut) without waiting.
             ///
             /// # Errors
             ///
-            /// [`Error::Busy`](crate::Error::Busy) if that would wait, and what the CUDA functions report.
+            /// [`Error::Busy`](crate::Error::Busy) if `host_mut` would wait, and the errors of the CUDA functions.
             pub fn try_host_mut(&mut self) -> $crate::Result<$crate::HostMut<'_, T>> {
                 // SAFETY: the buffer's elements are initialised and at an address for the host; it is borrowed exclusively.
                 unsafe { $crate::HostMut::try_now(&self.raw, self.len()) }
             }
 
-            /// The same as [`host`](Self::host), awaiting instead of blocking. Works on any executor.
+            /// Does the same as [`host`](Self::host), but awaits instead of blocking. Works on any executor.
             ///
-            /// Dropping the future before it is ready leaves nothing held.
+            /// A future that is dropped before it is ready holds nothing.
             ///
             /// # Errors
             ///
-            /// As for [`host`](Self::host).
+            /// The errors of [`host`](Self::host).
             pub async fn host_async(&self) -> $crate::Result<$crate::HostRef<'_, T>> {
                 let access = $crate::context::tracker::Access::Read;
                 $crate::buffer::future::until_free(&self.raw, access, || self.try_host()).await
             }
 
-            /// The same as [`host_mut`](Self::host_mut), awaiting instead of blocking. Works on any executor.
+            /// Does the same as [`host_mut`](Self::host_mut), but awaits instead of blocking. Works on any executor.
             ///
-            /// Dropping the future before it is ready leaves nothing held.
+            /// A future that is dropped before it is ready holds nothing.
             ///
             /// # Errors
             ///
-            /// As for [`host_mut`](Self::host_mut).
+            /// The errors of [`host_mut`](Self::host_mut).
             pub async fn host_mut_async(&mut self) -> $crate::Result<$crate::HostMut<'_, T>> {
                 let access = $crate::context::tracker::Access::Write;
                 // SAFETY: as for `try_host_mut`; the exclusive borrow lasts as long as the guard.
@@ -328,12 +331,12 @@ macro_rules! host_methods {
                 $crate::buffer::future::until_free(&self.raw, access, attempt).await
             }
 
-            /// The address of the first element, for the host and (where it is mapped) the device.
+            /// Returns the address of the first element, for the host and, if the memory is mapped there, for the device.
             pub fn as_ptr(&self) -> *const T {
                 self.raw.pointer().as_ptr().cast()
             }
 
-            /// The address of the first element, for the host and (where it is mapped) the device.
+            /// Returns the address of the first element, for the host and, if the memory is mapped there, for the device.
             pub fn as_mut_ptr(&mut self) -> *mut T {
                 self.raw.pointer().as_ptr().cast()
             }

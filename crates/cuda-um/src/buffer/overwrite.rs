@@ -1,7 +1,7 @@
-//! Replacing elements from the host without looking at the old ones.
+//! Replacing elements from the host without reading the old ones.
 #![allow(
     unsafe_code,
-    reason = "makes slices of chunks and buffers, and gives CUDA their addresses"
+    reason = "makes slices of chunks and buffers, and passes addresses to CUDA"
 )]
 
 use crate::Element;
@@ -19,9 +19,9 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::{Range, RangeBounds};
 
-/// Elements to be written, all of them and once: what `host_overwrite` of a buffer gives to its closure.
+/// Elements that the closure of a buffer's `host_overwrite` must write, all of them and each once.
 ///
-/// What they held before cannot be read. Both methods give the proof that all are written; a closure that has none does not compile:
+/// Their old values cannot be read. Both methods return the proof that all are written; a closure that does not return it does not compile:
 ///
 /// ```compile_fail
 /// # let device = cuda_um::Runtime::open().unwrap().device(0).unwrap();
@@ -33,21 +33,21 @@ pub struct Slots<'c, T> {
     _this: Brand<'c>,
 }
 
-/// The proof that the [`Slots`] of the same `'c` are written.
+/// The proof that all [`Slots`] of the same `'c` are written.
 pub struct Filled<'c> {
     _this: Brand<'c>,
 }
 
-/// Invariant, so that the proof for other slots does not fit.
+/// Invariant, so that the proof of other slots does not fit.
 type Brand<'c> = PhantomData<fn(&'c ()) -> &'c ()>;
 
 impl<'c, T: Copy> Slots<'c, T> {
-    /// How many there are.
+    /// Returns the number of elements to write.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no elements to write.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -64,7 +64,7 @@ impl<'c, T: Copy> Slots<'c, T> {
     ///
     /// # Panics
     ///
-    /// If there are not as many.
+    /// If `elements` has another length than the slots.
     pub fn copy_from_slice(self, elements: &[T]) -> Filled<'c> {
         assert_eq!(
             self.slots.len(),
@@ -92,7 +92,8 @@ impl std::fmt::Debug for Filled<'_> {
     }
 }
 
-/// Writes a range of elements, in pieces on several threads; done when it returns.
+/// Writes a range of elements, in pieces on several threads. All closure calls have returned when this returns; a copy to the device may
+/// still run.
 pub(crate) fn overwrite<T: Element>(
     target: &mut RawBuffer,
     elements: impl RangeBounds<usize>,
@@ -120,9 +121,9 @@ fn write<T: Element>(
     let produce = |start: usize, to: *mut u8, count: usize| {
         assert_no_lock_held("a closure of host_overwrite");
         let to = to.cast::<MaybeUninit<T>>();
-        // Room in the ring, a vector of T, or an element of the buffer.
+        // `to` points into a chunk of the ring, a vector of T, or the buffer.
         assert!(to.is_aligned(), "a piece is aligned for its elements");
-        // SAFETY: `to` is for this call alone, valid for `count` bytes, and aligned. `start` and `count` are whole elements.
+        // SAFETY: only this call uses `to`, which is valid for `count` bytes, and aligned. `start` and `count` are whole elements.
         let slots = unsafe { std::slice::from_raw_parts_mut(to, count / size_of::<T>()) };
         make(
             elements.start + start / size_of::<T>(),
@@ -152,7 +153,7 @@ fn write<T: Element>(
             return outcome;
         }
     }
-    // In one piece, and before the gate is locked: what makes the elements may look at other buffers.
+    // Make all elements in one piece before the gate is locked: the closure may use other buffers.
     let mut made: Vec<T> = host_vec::zeroed("host_overwrite", elements.len())?;
     produce(0, made.as_mut_ptr().cast(), bytes.len());
     put(target, bytes.start, bytemuck::cast_slice(&made))

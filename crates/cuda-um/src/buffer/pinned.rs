@@ -1,7 +1,7 @@
 //! Pinned host memory.
 #![allow(
     unsafe_code,
-    reason = "initialises memory of the runtime, and asks for its address on the device"
+    reason = "initialises pinned memory, and looks up its address on the device"
 )]
 
 use crate::Element;
@@ -17,8 +17,8 @@ use crate::resource::pinned::PinnedMemory;
 use std::marker::PhantomData;
 use std::panic::Location;
 
-/// Page-locked memory of the host (`cudaHostAlloc`): fast to copy from and to, and, where the device can map it, used by kernels
-/// in place (zero-copy).
+/// Page-locked host memory ([`cudaHostAlloc`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html)). Copies from and
+/// to it are fast, and kernels use it in place (zero-copy) if the device can map it.
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -42,38 +42,38 @@ buffer_methods!([] PinnedBuffer);
 host_methods!([] PinnedBuffer);
 
 impl<T: Element> PinnedBuffer<T> {
-    /// `len` zeros.
+    /// Allocates `len` zeros.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::TooLarge`](crate::Error::TooLarge), and what the CUDA
-    /// functions report.
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::TooLarge`](crate::Error::TooLarge), and the errors of the CUDA
+    /// functions.
     #[track_caller]
     pub fn zeroed(device: &Device, len: usize) -> Result<Self> {
         Self::zeroed_in(&PinnedMemory::new(device), len)
     }
 
-    /// A copy of a slice.
+    /// Allocates a copy of a slice.
     ///
     /// # Errors
     ///
-    /// As for [`zeroed`](Self::zeroed).
+    /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn from_slice(device: &Device, elements: &[T]) -> Result<Self> {
         Self::from_slice_in(&PinnedMemory::new(device), elements)
     }
 
-    /// `len` zeros in pinned memory of a resource, written by the host.
+    /// Allocates `len` zeros in pinned memory of a resource. The host writes them.
     ///
     /// # Ordering
     ///
-    /// Waits for the work of earlier owners that uses the memory still.
+    /// Waits for work of earlier owners that still uses the memory. The zeros are written when this returns.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a resource of another kind than [`MemoryKind::Pinned`];
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), also beyond the limit of a pool; [`Error::TooLarge`](crate::Error::TooLarge); and
-    /// what the CUDA functions report: a failure of that work as well.
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), also above the limit of a pool; [`Error::TooLarge`](crate::Error::TooLarge); and
+    /// the errors of the CUDA functions, including a failure of that work.
     #[track_caller]
     pub fn zeroed_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
         let mut buffer = Self::allocate_in(resource, len)?;
@@ -81,15 +81,15 @@ impl<T: Element> PinnedBuffer<T> {
         Ok(buffer)
     }
 
-    /// A copy of a slice, in pinned memory of a resource.
+    /// Allocates a copy of a slice in pinned memory of a resource.
     ///
     /// # Ordering
     ///
-    /// As for [`zeroed_in`](Self::zeroed_in).
+    /// The same as for [`zeroed_in`](Self::zeroed_in).
     ///
     /// # Errors
     ///
-    /// As for [`zeroed_in`](Self::zeroed_in).
+    /// The errors of [`zeroed_in`](Self::zeroed_in).
     #[track_caller]
     pub fn from_slice_in(resource: &dyn MemoryResource, elements: &[T]) -> Result<Self> {
         let mut buffer = Self::allocate_in(resource, elements.len())?;
@@ -97,10 +97,10 @@ impl<T: Element> PinnedBuffer<T> {
         Ok(buffer)
     }
 
-    /// Zeros, written by the host once no work uses the memory any more.
+    /// Waits for work that uses the memory, then writes zeros on the host.
     fn zero_on_host(&mut self) -> Result<()> {
         let _closed = self.raw.wait_for_host(Access::Write)?;
-        // SAFETY: the memory is valid for its bytes, borrowed exclusively, and no device uses it any more.
+        // SAFETY: the memory is valid for its bytes, borrowed exclusively, and no device uses it now.
         unsafe { self.raw.pointer().as_ptr().write_bytes(0, self.raw.bytes()) };
         Ok(())
     }
@@ -116,7 +116,7 @@ impl<T> PinnedBuffer<T> {
         })
     }
 
-    /// The address of the first element for kernels; `None` if the device cannot map host memory.
+    /// Returns the address of the first element for kernels; `None` if the device cannot map host memory.
     #[doc(alias = "cudaHostGetDevicePointer")]
     pub fn device_ptr(&self) -> Option<*const T> {
         self.raw
@@ -124,11 +124,11 @@ impl<T> PinnedBuffer<T> {
             .map(|pointer| pointer.as_ptr().cast_const().cast())
     }
 
-    /// Waits for the buffer's own work and frees it, with the error that dropping it would swallow.
+    /// Waits for the buffer's own work, frees the memory, and returns the error that a drop cannot return.
     ///
     /// # Errors
     ///
-    /// What the CUDA functions report: a failure of that work as well. The memory is then leaked.
+    /// The errors of the CUDA functions, including a failure of that work. The memory is then leaked.
     #[doc(alias = "cudaFreeHost")]
     pub fn close(self) -> Result<()> {
         self.raw.close().map(drop)

@@ -1,4 +1,5 @@
-//! Where a unified buffer lives: in managed memory, or in pinned memory that the device has mapped. One pointer either way.
+//! The memory of a unified buffer: managed memory, or pinned memory that is mapped for the device. Both have one address for host and
+//! device.
 
 use crate::buffer::transfer::{Direction, Transfers};
 use crate::context::device::Device;
@@ -9,7 +10,7 @@ use cuda_um_cost::at_rate;
 use std::fmt;
 use std::time::Duration;
 
-/// How a buffer will be used, as far as the caller can say.
+/// The expected use of a buffer, as far as the caller knows it.
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -24,44 +25,45 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AccessPattern {
-    /// Nothing is known: managed memory, without advice.
+    /// No expectation: managed memory, without advice.
     #[default]
     General,
-    /// Written seldom, and read by the host and the device again and again: managed memory, of which each side keeps a copy.
+    /// Written rarely, and read often by both host and device: managed memory, of which each side keeps a copy.
     ReadMostly,
-    /// Used by the device nearly always: managed memory, which stays there.
+    /// Used almost only by the device: managed memory that stays there.
     DeviceResident,
-    /// Written by a kernel once, and then read by the host.
+    /// Written once by a kernel, then read by the host.
     ReadBack,
-    /// Written by the host once, and read by a kernel once.
+    /// Written once by the host, then read once by a kernel.
     StreamOnce,
 }
 
-/// What memory a unified buffer is to have.
+/// The kind of memory that a unified buffer requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Placement {
-    /// Selected by the [`AccessPattern`], the size and the machine's cost model; mapped memory on a device whose managed memory is poor
-    /// ([`Device::managed_memory_obstacle`]).
+    /// The library selects the memory by the [`AccessPattern`], the size and the machine's cost model; it selects mapped memory on a device
+    /// whose managed memory is poor ([`Device::managed_memory_obstacle`]).
     #[default]
     Auto,
-    /// Managed memory (`cudaMallocManaged`): pages migrate to who uses them.
+    /// Managed memory ([`cudaMallocManaged`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html)): pages migrate to
+    /// the processor that uses them.
     Managed,
-    /// Pinned memory of the host, mapped for the device (`cudaHostAlloc`): nothing migrates, and kernels use it over the link.
+    /// Pinned host memory, mapped for the device (`cudaHostAlloc`): nothing migrates, and kernels use it over the link.
     Mapped,
 }
 
-/// What memory a unified buffer has, and why: [`UnifiedBuffer::placement`](crate::UnifiedBuffer::placement).
+/// The kind of memory that a unified buffer has, and the reason: [`UnifiedBuffer::placement`](crate::UnifiedBuffer::placement).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Placed {
     /// [`Placement::Managed`] or [`Placement::Mapped`].
     pub placement: Placement,
-    /// The pattern that was stated.
+    /// The pattern that the options stated.
     pub pattern: AccessPattern,
-    /// Advice that was given with it.
+    /// The advice that was given at the allocation.
     pub advice: Option<Advice>,
-    /// Why, in words.
+    /// The reason for the placement, in words.
     pub reason: String,
 }
 
@@ -75,7 +77,7 @@ impl fmt::Display for Placed {
     }
 }
 
-/// The choice as a buffer keeps it.
+/// The placement decision that a buffer stores.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chosen {
     pattern: AccessPattern,
@@ -84,13 +86,13 @@ pub(crate) struct Chosen {
 
 #[derive(Clone, Copy, Debug)]
 enum Why {
-    /// Managed memory of a resource that the caller named.
+    /// Managed memory of a resource that the caller passed.
     Resource,
     AskedManaged,
     AskedMapped,
-    /// Managed, since the pattern says so.
+    /// Managed memory, because the pattern requires it.
     Pattern,
-    /// Mapped, since managed memory is poor: [`Device::managed_memory_obstacle`].
+    /// Mapped memory, because managed memory is poor: [`Device::managed_memory_obstacle`].
     Poor,
     CannotMap,
     Cost {
@@ -100,17 +102,17 @@ enum Why {
 }
 
 impl Chosen {
-    /// Of a buffer in memory of a resource.
+    /// The decision for a buffer in memory of a resource.
     pub(crate) const OF_A_RESOURCE: Self = Self {
         pattern: AccessPattern::General,
         why: Why::Resource,
     };
 
-    /// Decides for a buffer of so many bytes.
+    /// Decides for a buffer of `bytes` bytes.
     ///
     /// # Errors
     ///
-    /// [`Error::NotSupported`] for what was asked for and cannot be had.
+    /// [`Error::NotSupported`] if the requested memory is not available on the device.
     pub(crate) fn new(
         device: &Device,
         bytes: usize,
@@ -147,7 +149,7 @@ impl Chosen {
         }
     }
 
-    /// The advice that goes with it, where the device takes any.
+    /// Returns the advice that the decision implies, if the device accepts advice.
     pub(crate) fn advice(&self, device: &Device) -> Option<Advice> {
         let takes = !self.is_mapped() && device.capabilities().concurrent_managed_access;
         match self.pattern {
@@ -197,11 +199,12 @@ impl Chosen {
     }
 }
 
-/// The first compute capability with page faults on the GPU (Pascal).
+/// The first compute capability that has page faults on the GPU (Pascal).
 const FIRST_WITH_PAGE_FAULTS: (u32, u32) = (6, 0);
 
 impl Device {
-    /// The reason why [`Placement::Auto`] uses mapped memory on this device for every pattern, or `None` if its managed memory is good.
+    /// Returns the reason for which [`Placement::Auto`] uses mapped memory on this device for every pattern, or `None` if its managed
+    /// memory is good.
     #[must_use]
     pub fn managed_memory_obstacle(&self) -> Option<String> {
         let capabilities = self.capabilities();
@@ -230,10 +233,10 @@ fn cannot(device: &Device, what: &str, needs: &str) -> Error {
     }
 }
 
-/// The time of one use in managed and in mapped memory; `None` where the pattern alone decides.
+/// Returns the time of one use in managed and in mapped memory; `None` if only the pattern decides.
 ///
-/// A use is what the pattern says, with the host's data in memory of its own: in managed memory a staged copy and a kernel that finds
-/// everything on the device, in mapped memory a copy by the CPU and a kernel that works over the link.
+/// The pattern defines a use; the host's data is in separate memory. In managed memory a use is a staged copy, and a kernel that finds all
+/// pages on the device. In mapped memory it is a copy by the CPU, and a kernel that works over the link.
 fn cost_of_a_use(
     device: &Device,
     pattern: AccessPattern,

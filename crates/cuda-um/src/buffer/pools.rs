@@ -15,33 +15,32 @@ use crate::resource::pool::{DevicePool, PinnedPool, UnifiedPool};
 use std::mem::MaybeUninit;
 
 impl UnifiedPool {
-    /// `len` zeros.
+    /// Allocates `len` zeros.
     ///
     /// # Ordering
     ///
-    /// The zeros are enqueued on the device's [default stream](Device::default_stream), after what uses the memory still; whatever
-    /// uses the buffer comes after.
+    /// The zeros are enqueued on the device's [default stream](Device::default_stream), after earlier work that still uses the memory;
+    /// later uses of the buffer are ordered after them.
     ///
     /// # Errors
     ///
-    /// As for [`uninit`](Self::uninit); [`Error::Busy`] on a device without concurrent managed access while host guards live; and
-    /// what the CUDA functions report.
+    /// The errors of [`uninit`](Self::uninit), and [`Error::Busy`] on a device without concurrent managed access while host guards live.
     #[track_caller]
     pub fn zeroed<T: Element>(&self, len: usize) -> Result<UnifiedBuffer<T>> {
         UnifiedBuffer::zeroed_in(self, len)
     }
 
-    /// A copy of a slice, which may be used again when it returns; whatever uses the buffer comes after the copy.
+    /// Allocates a copy of a slice. The slice may be reused when this returns; later uses of the buffer are ordered after the copy.
     ///
     /// # Errors
     ///
-    /// As for [`zeroed`](Self::zeroed).
+    /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn from_slice<T: Element>(&self, elements: &[T]) -> Result<UnifiedBuffer<T>> {
         UnifiedBuffer::from_slice_in(self, elements)
     }
 
-    /// `len` elements that are not initialised: for kernels to write. Warm, it calls no function of CUDA.
+    /// Allocates `len` uninitialised elements, for kernels to write. Makes no CUDA call if the pool has a free block.
     ///
     /// ```
     /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -56,9 +55,8 @@ impl UnifiedPool {
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfMemory`] beyond the pool's limit, or where a slab cannot be allocated even after the pool gave back what it
-    /// does not use (also for more than the device has free, see [`Oversubscription`]); [`Error::TooLarge`]; and what the CUDA
-    /// functions report.
+    /// [`Error::OutOfMemory`] above the pool's limit, or if a slab cannot be allocated even after the pool freed its unused slabs (also for
+    /// more than the device has free, see [`Oversubscription`]); [`Error::TooLarge`]; and the errors of the CUDA functions.
     #[track_caller]
     pub fn uninit<T: Element>(&self, len: usize) -> Result<UnifiedBuffer<MaybeUninit<T>>> {
         UnifiedBuffer::uninit_in(self, len)
@@ -66,38 +64,38 @@ impl UnifiedPool {
 }
 
 impl DevicePool {
-    /// `len` zeros.
+    /// Allocates `len` zeros.
     ///
     /// # Ordering
     ///
-    /// The zeros are enqueued on the device's [default stream](Device::default_stream), after what uses the memory still; whatever
-    /// uses the buffer comes after.
+    /// The zeros are enqueued on the device's [default stream](Device::default_stream), after earlier work that still uses the memory;
+    /// later uses of the buffer are ordered after them.
     ///
     /// # Errors
     ///
-    /// As for [`uninit`](Self::uninit).
+    /// The errors of [`uninit`](Self::uninit).
     #[track_caller]
     pub fn zeroed<T: Element>(&self, len: usize) -> Result<DeviceBuffer<T>> {
         DeviceBuffer::zeroed_in(self, len)
     }
 
-    /// A copy of a slice of the host, which may be used again when it returns; whatever uses the buffer comes after the copy.
+    /// Allocates a copy of a host slice. The slice may be reused when this returns; later uses of the buffer are ordered after the copy.
     ///
     /// # Errors
     ///
-    /// As for [`uninit`](Self::uninit).
+    /// The errors of [`uninit`](Self::uninit).
     #[track_caller]
     pub fn from_slice<T: Element>(&self, elements: &[T]) -> Result<DeviceBuffer<T>> {
         DeviceBuffer::from_slice_in(self, elements)
     }
 
-    /// `len` elements that are not initialised: for kernels to write.
+    /// Allocates `len` uninitialised elements, for kernels to write.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfMemory`] beyond the pool's limit, or where CUDA has not enough memory even after the pool gave back what it
-    /// does not use (it waits for the default stream then); [`Error::Busy`] on a device without concurrent managed access while host
-    /// guards live; [`Error::TooLarge`]; and what the CUDA functions report.
+    /// [`Error::OutOfMemory`] above the pool's limit, or if CUDA has too little memory even after the pool freed its unused memory (it then
+    /// waits for the default stream); [`Error::Busy`] on a device without concurrent managed access while host guards live;
+    /// [`Error::TooLarge`]; and the errors of the CUDA functions.
     #[doc(alias = "cudaMallocFromPoolAsync")]
     #[track_caller]
     pub fn uninit<T: Element>(&self, len: usize) -> Result<DeviceBuffer<MaybeUninit<T>>> {
@@ -106,31 +104,31 @@ impl DevicePool {
 }
 
 impl PinnedPool {
-    /// `len` zeros, written by the host.
+    /// Allocates `len` zeros. The host writes them.
     ///
     /// # Ordering
     ///
-    /// Waits for the work that uses the memory still.
+    /// Waits for earlier work that still uses the memory. The zeros are written when this returns.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) beyond the pool's limit, or where a slab cannot be allocated even after the
-    /// pool gave back what it does not use; [`Error::TooLarge`](crate::Error::TooLarge); and what the CUDA functions report: a
-    /// failure of that work as well.
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) above the pool's limit, or if a slab cannot be allocated even after the pool freed
+    /// its unused slabs; [`Error::TooLarge`](crate::Error::TooLarge); and the errors of the CUDA functions, including a failure of that
+    /// work.
     #[track_caller]
     pub fn zeroed<T: Element>(&self, len: usize) -> Result<PinnedBuffer<T>> {
         PinnedBuffer::zeroed_in(self, len)
     }
 
-    /// A copy of a slice.
+    /// Allocates a copy of a slice.
     ///
     /// # Ordering
     ///
-    /// As for [`zeroed`](Self::zeroed).
+    /// The same as for [`zeroed`](Self::zeroed).
     ///
     /// # Errors
     ///
-    /// As for [`zeroed`](Self::zeroed).
+    /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn from_slice<T: Element>(&self, elements: &[T]) -> Result<PinnedBuffer<T>> {
         PinnedBuffer::from_slice_in(self, elements)

@@ -1,5 +1,5 @@
-//! Host memory of the caller, registered with CUDA.
-#![allow(unsafe_code, reason = "gives CUDA memory of the caller")]
+//! Host memory of the caller that is registered with CUDA.
+#![allow(unsafe_code, reason = "passes memory of the caller to CUDA")]
 
 use crate::Element;
 use crate::context::device::Device;
@@ -14,9 +14,11 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::ptr::NonNull;
 
-/// Memory that the caller owns, page-locked (`cudaHostRegister`) and, where the device can, mapped for kernels.
+/// Host memory of the caller, page-locked ([`cudaHostRegister`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html))
+/// and, if the device supports it, mapped for kernels.
 ///
-/// A vector is moved in and comes out again; a slice that is only borrowed is registered for the time of a closure:
+/// The buffer takes ownership of a vector, and [`into_vec`](Self::into_vec) returns it. A borrowed slice is registered for the time of a
+/// closure:
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -36,12 +38,12 @@ use std::ptr::NonNull;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 ///
-/// Why a closure: a value that merely borrowed the slice could be forgotten (`mem::forget`), and the device would write to memory
-/// that is somebody else's by then.
+/// A closure is necessary: a value that only borrowed the slice could be forgotten (`mem::forget`), and the device would write to memory
+/// that is then used for something different.
 #[doc(alias = "cudaHostRegister")]
 pub struct RegisteredBuffer<'m, T> {
     pub(crate) raw: RawBuffer,
-    /// Invariant, so that buffers of two scopes cannot be swapped.
+    /// Invariant, so that the buffers of two scopes cannot be swapped.
     _memory: PhantomData<&'m mut &'m mut [T]>,
 }
 
@@ -49,16 +51,15 @@ buffer_methods!(['m] RegisteredBuffer);
 host_methods!(['m] RegisteredBuffer);
 
 impl<T: Element> RegisteredBuffer<'static, T> {
-    /// Registers a vector's memory (its length, not its spare capacity).
+    /// Registers the memory of a vector (its length, not its spare capacity).
     ///
     /// # Errors
     ///
-    /// [`Error::NotSupported`] where the device cannot register memory, and what `cudaHostRegister` reports. The vector is then
-    /// lost; copy it before if that matters.
+    /// [`Error::NotSupported`] if the device cannot register memory, and the errors of `cudaHostRegister`. The vector is lost after an error.
     #[track_caller]
     pub fn from_vec(device: &Device, mut elements: Vec<T>) -> Result<Self> {
         let memory: *mut [T] = &raw mut elements[..];
-        // SAFETY: the vector's heap memory stays where it is while the buffer owns the vector.
+        // SAFETY: the vector's heap memory does not move while the buffer owns the vector.
         let raw = unsafe { register(device, memory, Backing::Owned(Box::new(elements))) }?;
         Ok(Self {
             raw,
@@ -66,11 +67,11 @@ impl<T: Element> RegisteredBuffer<'static, T> {
         })
     }
 
-    /// Waits for the buffer's own work, unregisters the memory and gives the vector back.
+    /// Waits for the buffer's own work, unregisters the memory and returns the vector.
     ///
     /// # Errors
     ///
-    /// What the CUDA functions report: a failure of that work as well. The vector is then leaked, for a device may still use it.
+    /// The errors of the CUDA functions, including a failure of that work. The vector is then leaked, because a device may still use it.
     ///
     /// # Panics
     ///
@@ -86,20 +87,20 @@ impl<T: Element> RegisteredBuffer<'static, T> {
 }
 
 impl<T: Element> RegisteredBuffer<'_, T> {
-    /// Registers a slice for the time of `body`. When this returns, all work on the buffer is done and it is unregistered.
+    /// Registers a slice for the time of `body`. When this returns, all work on the buffer is complete and the slice is unregistered.
     ///
     /// # Errors
     ///
-    /// [`Error::NotSupported`] where the device cannot register memory, what `cudaHostRegister` reports, and what waiting and
-    /// unregistering report after `body`, whose result is then lost.
+    /// [`Error::NotSupported`] if the device cannot register memory, the errors of `cudaHostRegister`, and the errors of the wait and of
+    /// `cudaHostUnregister` after `body`, whose result is then lost.
     #[track_caller]
     pub fn scope<R>(
         device: &Device,
         memory: &mut [T],
         body: impl for<'s> FnOnce(&mut RegisteredBuffer<'s, T>) -> R,
     ) -> Result<R> {
-        // SAFETY: the slice is borrowed until this function returns, and by then the buffer is closed; if `body` panics, it is
-        // dropped, which waits for this kind. `body` cannot keep it: it gets a reference, and no other value of its type.
+        // SAFETY: the slice is borrowed until this function returns, and the buffer is closed by then; if `body` panics, the buffer is
+        // dropped, which waits for this kind. `body` cannot keep the buffer: it gets a reference, and no other value of its type.
         let raw = unsafe { register(device, memory, Backing::Borrowed) }?;
         let mut buffer = RegisteredBuffer {
             raw,
@@ -113,7 +114,7 @@ impl<T: Element> RegisteredBuffer<'_, T> {
 }
 
 impl<T> RegisteredBuffer<'_, T> {
-    /// The address of the first element for kernels; `None` if the device cannot map host memory.
+    /// Returns the address of the first element for kernels; `None` if the device cannot map host memory.
     #[doc(alias = "cudaHostGetDevicePointer")]
     pub fn device_ptr(&self) -> Option<*const T> {
         self.raw
@@ -122,12 +123,12 @@ impl<T> RegisteredBuffer<'_, T> {
     }
 }
 
-/// What registering says of memory that is registered already, or a part of it.
+/// The error code for memory that is already registered, in whole or in part.
 const ALREADY_REGISTERED: u32 = cudaError::cudaErrorHostMemoryAlreadyRegistered.0;
 
 /// # Safety
 ///
-/// The memory is valid, and nobody else uses it, until the buffer is closed or dropped.
+/// The memory is valid, and nothing else uses it, until the buffer is closed or dropped.
 #[track_caller]
 unsafe fn register<T>(device: &Device, memory: *mut [T], backing: Backing) -> Result<RawBuffer> {
     const { element::assert_element::<T>() };
@@ -157,17 +158,17 @@ unsafe fn register<T>(device: &Device, memory: *mut [T], backing: Backing) -> Re
         },
     ) = registered
     {
-        // By other code, whose registration stays.
+        // Other code registered this memory; its registration stays.
         return Err(error);
     }
-    // Unregisters from here on: also where the call says that it failed, for it may report a failure of earlier work, and be done.
+    // From here on the drop unregisters, also after an error: CUDA may report a failure of earlier work although the call succeeded.
     let raw = RawBuffer::new(device, (pointer, backing), None, bytes);
     registered?;
     let raw = raw.labelled(Label::of::<T>("RegisteredBuffer", Location::caller()));
     if !mapped {
         return Ok(raw);
     }
-    // SAFETY: it is registered and mapped.
+    // SAFETY: the memory is registered and mapped.
     let device_pointer = unsafe { device.api().host_device_pointer(device.ordinal(), pointer) }?;
     Ok(raw.mapped_at(device_pointer))
 }

@@ -1,4 +1,4 @@
-//! Managed memory: one pointer for the CPU and the GPU.
+//! Unified buffers: one pointer for the CPU and the GPU.
 
 use crate::Element;
 use crate::buffer::any::allocate_in;
@@ -16,9 +16,10 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::panic::Location;
 
-/// Memory with one pointer for the CPU and the device: managed memory (`cudaMallocManaged`), which every device of the runtime uses and
-/// whose pages migrate to who uses them; or, where an [`AccessPattern`] or a [`Placement`] says so, pinned memory that the buffer's
-/// device has mapped.
+/// Memory with one pointer for the CPU and the device. By default it is managed memory
+/// ([`cudaMallocManaged`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html)), which every device of the runtime can
+/// use and whose pages migrate to the processor that uses them. An [`AccessPattern`] or a [`Placement`] can select pinned memory that is
+/// mapped for the buffer's device.
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -33,8 +34,8 @@ use std::panic::Location;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 ///
-/// It knows the work that still uses it: host guards wait for just that, work on another stream is ordered after it, and dropping
-/// it in use neither waits nor frees too early. A buffer that was closed is gone:
+/// A buffer tracks the work that still uses it: host guards wait only for that work, work on another stream is ordered after it, and the
+/// drop of a buffer in use neither waits nor frees too early. A closed buffer cannot be used:
 ///
 /// ```compile_fail
 /// # let device = cuda_um::Runtime::open().unwrap().device(0).unwrap();
@@ -49,7 +50,7 @@ pub struct UnifiedBuffer<T> {
     _elements: PhantomData<T>,
 }
 
-/// How a unified buffer is allocated.
+/// Options for the allocation of a unified buffer.
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -69,28 +70,28 @@ pub struct UnifiedOptions {
 }
 
 impl UnifiedOptions {
-    /// Sets whether the memory may be more than the device has. The default is [`Oversubscription::Refused`].
+    /// Sets whether the memory may exceed the device's memory. The default is [`Oversubscription::Refused`].
     #[must_use]
     pub fn oversubscription(mut self, oversubscription: Oversubscription) -> Self {
         self.oversubscription = oversubscription;
         self
     }
 
-    /// Names the buffer, for traces; [`UnifiedBuffer::set_name`] names it later. Else it goes by its type and length.
+    /// Sets the buffer's name for traces; the default is its type and length. [`UnifiedBuffer::set_name`] sets it later.
     #[must_use]
     pub fn name(mut self, name: &'static str) -> Self {
         self.name = Some(name);
         self
     }
 
-    /// Sets what memory it is to have. The default is [`Placement::Auto`].
+    /// Sets the kind of memory. The default is [`Placement::Auto`].
     #[must_use]
     pub fn placement(mut self, placement: Placement) -> Self {
         self.placement = placement;
         self
     }
 
-    /// States how it will be used. The default is [`AccessPattern::General`].
+    /// States the expected use of the buffer. The default is [`AccessPattern::General`].
     #[must_use]
     pub fn pattern(mut self, pattern: AccessPattern) -> Self {
         self.pattern = pattern;
@@ -102,30 +103,29 @@ buffer_methods!([] UnifiedBuffer);
 host_methods!([] UnifiedBuffer);
 
 impl<T: Element> UnifiedBuffer<T> {
-    /// `len` zeros.
+    /// Allocates `len` zeros.
     ///
     /// # Ordering
     ///
-    /// The zeros are enqueued on the device's [default stream](Device::default_stream), so they are first resident on the device;
-    /// whatever uses the buffer comes after.
+    /// The zeros are enqueued on the device's [default stream](Device::default_stream), so the pages are first resident on the device;
+    /// later uses of the buffer are ordered after them.
     ///
     /// # Errors
     ///
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), also for more than the device has free (see [`Oversubscription`]);
-    /// [`Error::NotSupported`](crate::Error::NotSupported) on a device without the memory that was asked for (without managed memory,
-    /// [`Placement::Auto`] takes mapped memory);
-    /// [`Error::Busy`](crate::Error::Busy) on a device without concurrent managed access while host guards live;
-    /// [`Error::TooLarge`](crate::Error::TooLarge); and what the CUDA functions report.
+    /// [`Error::NotSupported`](crate::Error::NotSupported) if the device lacks the requested memory (without managed memory,
+    /// [`Placement::Auto`] selects mapped memory); [`Error::Busy`](crate::Error::Busy) on a device without concurrent managed access while
+    /// host guards live; [`Error::TooLarge`](crate::Error::TooLarge); and the errors of the CUDA functions.
     #[track_caller]
     pub fn zeroed(device: &Device, len: usize) -> Result<Self> {
         Self::zeroed_with(device, len, UnifiedOptions::default())
     }
 
-    /// `len` zeros, with options.
+    /// Allocates `len` zeros, with options.
     ///
     /// # Errors
     ///
-    /// As for [`zeroed`](Self::zeroed).
+    /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn zeroed_with(device: &Device, len: usize, options: UnifiedOptions) -> Result<Self> {
         let mut buffer = Self::allocate(device, len, options)?;
@@ -134,21 +134,21 @@ impl<T: Element> UnifiedBuffer<T> {
         Ok(buffer)
     }
 
-    /// A copy of a slice, which may be used again when it returns; whatever uses the buffer comes after the copy.
+    /// Allocates a copy of a slice. The slice may be reused when this returns; later uses of the buffer are ordered after the copy.
     ///
     /// # Errors
     ///
-    /// As for [`zeroed`](Self::zeroed).
+    /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn from_slice(device: &Device, elements: &[T]) -> Result<Self> {
         Self::from_slice_with(device, elements, UnifiedOptions::default())
     }
 
-    /// A copy of a slice, with options.
+    /// Allocates a copy of a slice, with options.
     ///
     /// # Errors
     ///
-    /// As for [`zeroed`](Self::zeroed).
+    /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn from_slice_with(
         device: &Device,
@@ -161,11 +161,11 @@ impl<T: Element> UnifiedBuffer<T> {
         Ok(buffer)
     }
 
-    /// `len` elements that are not initialised: for kernels to write. No page is resident anywhere yet.
+    /// Allocates `len` uninitialised elements, for kernels to write. No page is resident on any processor yet.
     ///
     /// # Errors
     ///
-    /// As for [`zeroed`](Self::zeroed).
+    /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn uninit(
         device: &Device,
@@ -180,16 +180,16 @@ impl<T: Element> UnifiedBuffer<T> {
         })
     }
 
-    /// `len` zeros in managed memory of a resource.
+    /// Allocates `len` zeros in managed memory of a resource.
     ///
     /// # Ordering
     ///
-    /// As for [`zeroed`](Self::zeroed); the zeros come after all work that uses the memory still.
+    /// The same as for [`zeroed`](Self::zeroed); the zeros are ordered after earlier work that still uses the memory.
     ///
     /// # Errors
     ///
-    /// As for [`uninit_in`](Self::uninit_in); [`Error::Busy`](crate::Error::Busy) on a device without concurrent managed access while host
-    /// guards live.
+    /// The errors of [`uninit_in`](Self::uninit_in), and [`Error::Busy`](crate::Error::Busy) on a device without concurrent managed access
+    /// while host guards live.
     #[track_caller]
     pub fn zeroed_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
         let mut buffer = Self::allocate_in(resource, len)?;
@@ -198,12 +198,12 @@ impl<T: Element> UnifiedBuffer<T> {
         Ok(buffer)
     }
 
-    /// A copy of a slice, in managed memory of a resource. The slice may be used again when this returns; later uses of the buffer come
-    /// after the copy.
+    /// Allocates a copy of a slice in managed memory of a resource. The slice may be reused when this returns; later uses of the buffer are
+    /// ordered after the copy.
     ///
     /// # Errors
     ///
-    /// As for [`zeroed_in`](Self::zeroed_in).
+    /// The errors of [`zeroed_in`](Self::zeroed_in).
     #[track_caller]
     pub fn from_slice_in(resource: &dyn MemoryResource, elements: &[T]) -> Result<Self> {
         let mut buffer = Self::allocate_in(resource, elements.len())?;
@@ -212,14 +212,14 @@ impl<T: Element> UnifiedBuffer<T> {
         Ok(buffer)
     }
 
-    /// `len` elements of managed memory of a resource that are not initialised: for kernels to write. A pool with a free block makes no
-    /// CUDA call.
+    /// Allocates `len` uninitialised elements in managed memory of a resource, for kernels to write. Makes no CUDA call if the resource is
+    /// a pool that has a free block.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a resource of another kind than [`MemoryKind::Managed`];
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), also beyond the limit of a pool and for more than the device has free (see
-    /// [`Oversubscription`]); [`Error::TooLarge`](crate::Error::TooLarge); and what the CUDA functions report.
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), also above the limit of a pool and for more than the device has free (see
+    /// [`Oversubscription`]); [`Error::TooLarge`](crate::Error::TooLarge); and the errors of the CUDA functions.
     #[track_caller]
     pub fn uninit_in(
         resource: &dyn MemoryResource,
@@ -228,7 +228,7 @@ impl<T: Element> UnifiedBuffer<T> {
         UnifiedBuffer::allocate_in(resource, len)
     }
 
-    /// Makes the pages resident on the device at once: a memset or copy would fault them in one after the other.
+    /// Makes the pages resident on the device with one prefetch: a memset or copy would fault them in one by one.
     fn populate(&self) -> Result<()> {
         let device = self.device();
         if !device.capabilities().concurrent_managed_access || !self.raw.is_managed() {
@@ -241,7 +241,7 @@ impl<T: Element> UnifiedBuffer<T> {
     fn allocate(device: &Device, len: usize, options: UnifiedOptions) -> Result<Self> {
         const { element::assert_element::<T>() };
         let bytes = range::size_bytes::<T>(len)?;
-        // Before the choice of memory looks at settings, which are behind locks.
+        // Check before the placement decision, which reads settings that locks protect.
         device.api().origin.check("allocation")?;
         let UnifiedOptions {
             oversubscription,
@@ -275,13 +275,13 @@ impl<T: Element> UnifiedBuffer<T> {
     }
 }
 
-#[allow(unsafe_code, reason = "the caller's promise is needed")]
+#[allow(unsafe_code, reason = "the caller's promise is required")]
 impl<T: Element> UnifiedBuffer<MaybeUninit<T>> {
-    /// The same buffer, initialised.
+    /// Converts the buffer to one whose elements are initialised.
     ///
     /// # Safety
     ///
-    /// Work that was enqueued before writes every element.
+    /// Work that was enqueued before this call writes every element.
     pub unsafe fn assume_init(self) -> UnifiedBuffer<T> {
         UnifiedBuffer {
             raw: self.raw,
@@ -302,21 +302,21 @@ impl<T> UnifiedBuffer<T> {
         })
     }
 
-    /// What memory it has, and why.
+    /// Returns the kind of memory that the buffer has, and the reason.
     pub fn placement(&self) -> Placed {
         self.chosen.in_words(self.device())
     }
 
-    /// Whether it has managed memory, whose pages migrate. A pool has only managed memory.
+    /// Returns true if the buffer has managed memory, whose pages migrate. A pool has only managed memory.
     pub fn is_managed(&self) -> bool {
         !self.chosen.is_mapped()
     }
 
-    /// Waits for the buffer's own work and frees it, with the error that dropping it would swallow.
+    /// Waits for the buffer's own work, frees the memory, and returns the error that a drop cannot return.
     ///
     /// # Errors
     ///
-    /// What the CUDA functions report: a failure of that work as well. The memory is then leaked.
+    /// The errors of the CUDA functions, including a failure of that work. The memory is then leaked.
     #[doc(alias = "cudaFree")]
     pub fn close(self) -> Result<()> {
         self.raw.close().map(drop)

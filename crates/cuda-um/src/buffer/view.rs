@@ -1,4 +1,4 @@
-//! Parts of buffers, as arguments of kernels.
+//! Views: parts of buffers, as arguments of kernels.
 
 use crate::error::Result;
 use crate::range;
@@ -7,7 +7,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 
-/// A range of a buffer's elements, to be read by a kernel.
+/// A range of a buffer's elements that a kernel reads.
 pub struct View<'a, T> {
     pub(crate) raw: &'a RawBuffer,
     start: usize,
@@ -15,7 +15,7 @@ pub struct View<'a, T> {
     _elements: PhantomData<&'a [T]>,
 }
 
-/// A range of a buffer's elements, to be read and written by a kernel.
+/// A range of a buffer's elements that a kernel reads and writes.
 pub struct ViewMut<'a, T> {
     pub(crate) raw: &'a RawBuffer,
     start: usize,
@@ -48,7 +48,8 @@ impl<'a, T> ViewMut<'a, T> {
 }
 
 impl<T> ViewMut<'_, T> {
-    /// A part of it, counted from its own first element, for as long as it is borrowed: to pass it to several launches.
+    /// Returns a part of the view for as long as the view is borrowed, so that several launches can use it. Index 0 is the view's first
+    /// element.
     ///
     /// # Errors
     ///
@@ -67,17 +68,17 @@ impl<T> ViewMut<'_, T> {
 macro_rules! view {
     ($view:ident) => {
         impl<T> $view<'_, T> {
-            /// How many elements it has.
+            /// Returns the number of elements.
             pub fn len(&self) -> usize {
                 self.len
             }
 
-            /// Whether it has no elements.
+            /// Returns true if the view has no elements.
             pub fn is_empty(&self) -> bool {
                 self.len == 0
             }
 
-            /// A part of it, counted from its own first element.
+            /// Returns a part of the view. Index 0 is the view's first element.
             ///
             /// # Errors
             ///
@@ -91,7 +92,7 @@ macro_rules! view {
                 })
             }
 
-            /// Its bytes in the buffer.
+            /// The view's range of bytes in the buffer.
             pub(crate) fn bytes(&self) -> std::ops::Range<usize> {
                 range::to_bytes::<T>(&(self.start..self.start + self.len))
             }

@@ -1,6 +1,7 @@
-//! What a child made by `fork` has of its parent: nothing of it takes a lock, calls CUDA, or leaves a trace when it goes.
+//! Tests of objects that a child made by `fork` inherits from its parent: they take no lock, make no CUDA call, and leave no trace when
+//! they are dropped.
 //!
-//! The child is played (`as_child`), so that a lock is seen even where nobody holds it. `tests/fork.rs` forks for real.
+//! The tests only simulate the child (`as_child`), so that they detect a lock even if no thread holds it. `tests/fork.rs` forks processes.
 
 mod drops;
 mod functions;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tracing::{Event, Metadata, span};
 
-/// A simulated device of this generation, and a stream on it.
+/// Returns a simulated device of this generation, and a stream on it.
 fn simulated(gpu: Gpu) -> (Sim, Device, Stream) {
     let sim = Sim::builder().gpu(gpu).build().unwrap();
     let device = Runtime::from_table(sim.table()).unwrap().device(0).unwrap();
@@ -22,7 +23,7 @@ fn simulated(gpu: Gpu) -> (Sim, Device, Stream) {
     (sim, device, stream)
 }
 
-/// Does `body` as a child would, and sees that it calls no CUDA.
+/// Runs `body` as a child would, and checks that it makes no CUDA call.
 fn without_cuda<R>(sim: &Sim, body: impl FnOnce() -> R) -> R {
     let before = sim.trace().len();
     let result = as_child(body);
@@ -30,7 +31,7 @@ fn without_cuda<R>(sim: &Sim, body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Drops something as a child would, and sees that it calls no CUDA and says nothing: a call that was refused would.
+/// Drops a value as a child would, and checks that it makes no CUDA call and sends no event: a refused call would send one.
 fn gone_without_a_trace(sim: &Sim, what: impl Sized) {
     let said = Said::default();
     tracing::subscriber::with_default(said.clone(), || without_cuda(sim, || drop(what)));

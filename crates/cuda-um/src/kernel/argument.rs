@@ -1,4 +1,4 @@
-//! What a kernel can be given.
+//! The types that a kernel accepts as arguments.
 
 use crate::buffer::any::{Memory, Raw};
 use crate::buffer::view::{View, ViewMut};
@@ -17,10 +17,10 @@ pub trait KernelArg: Pass {}
 
 /// An argument that a kernel reads as an array of `T`: `&` of any buffer, or a [`View`].
 pub trait ReadArg<T>: KernelArg {
-    /// How many elements it has.
+    /// Returns the number of elements.
     fn len(&self) -> usize;
 
-    /// Whether it has no elements.
+    /// Returns true if the argument has no elements.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -28,10 +28,10 @@ pub trait ReadArg<T>: KernelArg {
 
 /// An argument that a kernel reads and writes as an array of `T`: `&mut` of any buffer, or a [`ViewMut`].
 pub trait WriteArg<T>: KernelArg {
-    /// How many elements it has.
+    /// Returns the number of elements.
     fn len(&self) -> usize;
 
-    /// Whether it has no elements.
+    /// Returns true if the argument has no elements.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -45,7 +45,7 @@ pub(crate) use sealed::{Parameters, Pass};
 mod sealed {
     use super::*;
 
-    /// Puts itself in line.
+    /// Appends arguments to a launch.
     pub trait Pass {
         #[doc(hidden)]
         fn pass<'a>(&'a self, parameters: &mut Parameters<'a>);
@@ -54,10 +54,10 @@ mod sealed {
     /// The arguments of one launch, in order.
     #[derive(Default)]
     pub struct Parameters<'a> {
-        /// Numbers and addresses; the driver reads as many bytes as the kernel's parameter has, and all have at most 8.
+        /// Numbers and addresses; the driver reads as many bytes as the kernel's parameter has, at most 8.
         pub(crate) values: SmallVec<[[u8; 8]; 16]>,
         pub(crate) buffers: SmallVec<[(&'a RawBuffer, Access); 16]>,
-        /// The bytes of each buffer that are given.
+        /// The buffers, with the range of bytes that the kernel gets of each.
         pub(crate) bytes: SmallVec<[Range<usize>; 16]>,
     }
 }
@@ -76,12 +76,12 @@ impl<'a> Parameters<'a> {
         self.bytes.push(bytes);
     }
 
-    /// Where each value is. The driver only reads.
+    /// Returns the address of each value. The driver only reads them.
     pub(crate) fn values(&mut self) -> impl Iterator<Item = *mut [u8; 8]> {
         self.values.iter_mut().map(|value| &raw mut *value)
     }
 
-    /// The parts of buffers that it is given.
+    /// Returns the parts of buffers that the kernel gets.
     pub(crate) fn parts(&self) -> impl Iterator<Item = Part<'a>> + Clone {
         let parts = self.buffers.iter().zip(&self.bytes);
         parts.map(|((raw, access), bytes)| raw.part_of(bytes.clone(), *access))

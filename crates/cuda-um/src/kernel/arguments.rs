@@ -1,9 +1,9 @@
-//! Arguments whose number is known at run time.
+//! Argument lists whose length is known only at run time.
 
 use crate::kernel::argument::{KernelArg, KernelArgs, Parameters, Pass};
 use std::fmt;
 
-/// The arguments of a launch, in order, as a list: for kernels whose parameters are known at run time only.
+/// The arguments of a launch, in order, as a list: for kernels whose parameters are known only at run time.
 ///
 /// A tuple does the same without allocating.
 ///
@@ -24,7 +24,7 @@ pub struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// None yet.
+    /// Creates an empty list.
     pub fn new() -> Self {
         Self::default()
     }
@@ -34,12 +34,12 @@ impl<'a> Arguments<'a> {
         self.list.push(Box::new(argument));
     }
 
-    /// How many there are.
+    /// Returns the number of arguments.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no arguments.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

@@ -1,5 +1,5 @@
 //! Launches, with typed arguments that borrow the buffers.
-#![allow(unsafe_code, reason = "gives the driver the arguments of kernels")]
+#![allow(unsafe_code, reason = "passes the arguments of kernels to the driver")]
 
 use crate::context::observer::{Started, What};
 use crate::context::stream::Stream;
@@ -9,19 +9,19 @@ use crate::kernel::module::Kernel;
 use smallvec::SmallVec;
 use std::ffi::c_void;
 
-/// The shape of a launch.
+/// The grid, block and shared memory of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchConfig {
-    /// Blocks in each dimension, x first.
+    /// The number of blocks in each dimension, x first.
     pub grid: [u32; 3],
-    /// Threads of a block in each dimension, x first.
+    /// The number of threads of a block in each dimension, x first.
     pub block: [u32; 3],
-    /// Shared memory of a block beyond what the source declares, in bytes.
+    /// Dynamic shared memory of a block in bytes, in addition to the shared memory that the source declares.
     pub shared_bytes: u32,
 }
 
 impl LaunchConfig {
-    /// At least `count` threads in one dimension, in blocks of `block` threads (one block where `count` is 0).
+    /// Returns a launch of at least `count` threads in one dimension, in blocks of `block` threads (one block if `count` is 0).
     ///
     /// # Panics
     ///
@@ -40,33 +40,32 @@ impl LaunchConfig {
 }
 
 impl Kernel {
-    /// Enqueues the kernel on a stream.
+    /// Enqueues the kernel on a stream ([`cuLaunchKernel`](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html)).
     ///
-    /// `arguments` is a tuple of up to 16 [`KernelArg`]s: `&buffer` (or a [`View`](crate::View)) for what the kernel reads,
-    /// `&mut buffer` (or a [`ViewMut`](crate::ViewMut)) for what it may write, and numbers; or [`Arguments`], where how many there are
-    /// is known at run time only.
+    /// `arguments` is a tuple of up to 16 [`KernelArg`]s: `&buffer` (or a [`View`](crate::View)) if the kernel only reads the buffer,
+    /// `&mut buffer` (or a [`ViewMut`](crate::ViewMut)) if it may write it, and numbers. [`Arguments`] is for kernels whose parameters are
+    /// known only at run time.
     ///
     /// # Ordering
     ///
-    /// Enqueued when this returns, after whatever used the buffers before on any stream in a way that it must not overlap. Host
-    /// guards, later work and the buffers' drops wait for it.
+    /// The kernel is enqueued on the stream when this returns, after earlier uses of the buffers on any stream that it must not overlap.
+    /// Host guards, later work and the drops of the buffers are ordered after it.
     ///
     /// # Errors
     ///
     /// - [`Error::DeviceMismatch`] for a stream of another device, or device memory of another device.
     /// - [`Error::NotSupported`] for pinned memory that the device cannot map.
-    /// - [`Error::LimitExceeded`], [`Error::InvalidArgument`] for a shape that the device cannot run.
+    /// - [`Error::LimitExceeded`] and [`Error::InvalidArgument`] for a grid, block or shared memory that the device cannot run.
     /// - [`Error::Busy`] on a device without concurrent managed access while host guards of managed memory live.
-    /// - [`Error::RuntimeMismatch`], and what `cuLaunchKernel` reports.
+    /// - [`Error::RuntimeMismatch`], and the errors of `cuLaunchKernel`.
     ///
-    /// What goes wrong in the kernel itself is reported by a later call, as [`Error::Sticky`].
+    /// A later call reports a failure inside the kernel, as [`Error::Sticky`].
     ///
     /// # Safety
     ///
-    /// - The arguments are as many, and of the types, that the kernel takes, in its order; a buffer is the address of its first
-    ///   element.
-    /// - With these arguments and this shape the kernel stays inside the buffers, and writes only those that are given by `&mut`.
-    /// - It is done with them when it ends: it keeps no address for later.
+    /// - The number, types and order of the arguments are those of the kernel's parameters; a buffer is the address of its first element.
+    /// - With these arguments and this configuration the kernel stays within the buffers, and writes only those that are passed by `&mut`.
+    /// - The kernel does not use the buffers after it ends: it stores no address for later.
     ///
     /// ```no_run
     /// # let device = cuda_um::Runtime::open()?.device(0)?;
@@ -117,8 +116,8 @@ impl Kernel {
             stream,
             parameters.parts(),
             || {
-                // SAFETY: the kernel's side is the caller's promise; the buffers note this use, so they are neither freed nor used by
-                // the host in its way before it is done; the module stays loaded, for it notes the use as well.
+                // SAFETY: the caller promises the kernel's side; the buffers track this use, so they are neither freed nor used by the host
+                // in conflict with it before it is complete; the module tracks it as well, so it stays loaded.
                 unsafe {
                     device.api().launch(
                         device.ordinal(),

@@ -1,5 +1,5 @@
 //! Modules: compiled kernels, loaded on a device.
-#![allow(unsafe_code, reason = "gives the driver images and handles")]
+#![allow(unsafe_code, reason = "passes images and handles to the driver")]
 
 use crate::context::device::Device;
 use crate::context::reclaim::Deferred;
@@ -10,8 +10,8 @@ use std::ffi::{CString, c_void};
 use std::fmt;
 use std::sync::Arc;
 
-/// Kernels loaded on a device. A clone is the same module; it stays loaded while a clone, a [`Kernel`] of it, or a launch of one
-/// lives.
+/// Kernels that are loaded on a device. A clone is the same module. The module stays loaded while a clone, a [`Kernel`] of it, or a launch
+/// of such a kernel lives.
 ///
 /// ```no_run
 /// # let device = cuda_um::Runtime::open()?.device(0)?;
@@ -27,7 +27,7 @@ pub struct Module {
     pub(crate) inner: Arc<Loaded>,
 }
 
-/// A kernel of a [`Module`], to be launched. A clone is the same kernel.
+/// A kernel of a [`Module`]. A clone is the same kernel.
 #[doc(alias = "CUfunction")]
 #[derive(Clone)]
 pub struct Kernel {
@@ -36,7 +36,7 @@ pub struct Kernel {
     pub(crate) name: Arc<str>,
 }
 
-/// The module itself, and the launches that still use it.
+/// The module's handle, and the launches that still use it.
 pub(crate) struct Loaded {
     pub(crate) device: Device,
     raw: sys::CUmodule,
@@ -46,7 +46,7 @@ pub(crate) struct Loaded {
 #[derive(Clone, Copy)]
 pub(crate) struct Function(pub(crate) sys::CUfunction);
 
-// SAFETY: the driver's handles may be used from any thread; they are only ever passed to the driver.
+// SAFETY: the driver's handles may be used from any thread; they are only passed to the driver.
 unsafe impl Send for Function {}
 // SAFETY: as above.
 unsafe impl Sync for Function {}
@@ -55,30 +55,31 @@ unsafe impl Send for Loaded {}
 // SAFETY: as above.
 unsafe impl Sync for Loaded {}
 
-/// What a kernel needs.
+/// The resources and limits of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KernelAttributes {
-    /// Most threads of a block, given the registers that it uses.
+    /// The largest number of threads of a block, given the registers of the kernel.
     pub max_threads_per_block: u32,
     /// Shared memory that the source declares, in bytes.
     pub static_shared_bytes: u32,
-    /// Memory of each thread's own, in bytes.
+    /// Local memory of each thread, in bytes.
     pub local_bytes: u32,
-    /// Registers of each thread.
+    /// The number of registers of each thread.
     pub registers: u32,
 }
 
 impl Module {
-    /// Loads PTX, which the driver compiles for the device.
+    /// Loads PTX, which the driver compiles for the device
+    /// ([`cuModuleLoadData`](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html)). The call uses no stream.
     ///
-    /// The text is trusted: what its kernels do is promised at each launch, but the driver's compiler reads it here. It is written for
-    /// what nvcc and other compilers write; load no text of strangers.
+    /// The text must be trusted: each launch promises the behaviour of a kernel, but the driver's compiler reads the text here. That
+    /// compiler expects the output of nvcc and other compilers; do not load text from untrusted sources.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] for text with a NUL in it, and what `cuModuleLoadData` reports: PTX that is newer than the
-    /// driver or the device, or is not PTX.
+    /// [`Error::InvalidArgument`] for text that contains a NUL, and the errors of `cuModuleLoadData`: for PTX that is newer than the driver
+    /// or the device, and for text that is not PTX.
     #[doc(alias = "cuModuleLoadData")]
     pub fn load(device: &Device, ptx: &str) -> Result<Self> {
         let text = CString::new(ptx).map_err(|error| Error::InvalidArgument {
@@ -94,20 +95,20 @@ impl Module {
                     .to_owned(),
             });
         }
-        // SAFETY: the text ends with a NUL, and the driver reads it during the call alone; it does not begin like an image, so it is
-        // compiled as PTX.
+        // SAFETY: the text ends with a NUL, and the driver reads it only during the call; it does not begin like an image, so the driver
+        // compiles it as PTX.
         unsafe { Self::load_at(device, text.as_ptr().cast()) }
     }
 
-    /// Loads a binary image: a cubin or a fat binary.
+    /// Loads a binary image: a cubin or a fat binary. The call uses no stream.
     ///
     /// # Safety
     ///
-    /// The bytes are a whole image, as nvcc or ptxas wrote it: the driver believes the sizes in it.
+    /// The bytes are a complete image from nvcc or ptxas: the driver does not check the sizes in it.
     ///
     /// # Errors
     ///
-    /// What `cuModuleLoadData` reports: no code for the device, or not an image.
+    /// The errors of `cuModuleLoadData`: for an image without code for the device, and for bytes that are not an image.
     #[doc(alias = "cuModuleLoadData")]
     pub unsafe fn load_image(device: &Device, image: &[u8]) -> Result<Self> {
         // SAFETY: the caller's promise.
@@ -116,7 +117,7 @@ impl Module {
 
     /// # Safety
     ///
-    /// A text with a NUL at its end, or a whole image.
+    /// `image` is a text with a NUL at its end, or a complete image.
     unsafe fn load_at(device: &Device, image: *const c_void) -> Result<Self> {
         // SAFETY: the caller's promise.
         let raw = unsafe { device.api().module_load(device.ordinal(), image) }?;
@@ -129,12 +130,12 @@ impl Module {
         })
     }
 
-    /// The kernel with this name: the name after `.entry` in the PTX (with C++ linkage, the mangled one).
+    /// Returns the kernel with this name: the name after `.entry` in the PTX (with C++ linkage, the mangled one).
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] for a name with a NUL in it, and what `cuModuleGetFunction` reports, for a name that the module
-    /// has not.
+    /// [`Error::InvalidArgument`] for a name that contains a NUL, and the errors of `cuModuleGetFunction` for a name that the module does
+    /// not have.
     #[doc(alias = "cuModuleGetFunction")]
     pub fn kernel(&self, name: &str) -> Result<Kernel> {
         let text = CString::new(name).map_err(|_| Error::InvalidArgument {
@@ -156,28 +157,28 @@ impl Module {
         })
     }
 
-    /// The device that it is loaded on.
+    /// Returns the device on which the module is loaded.
     pub fn device(&self) -> &Device {
         &self.inner.device
     }
 }
 
 impl Kernel {
-    /// Its name.
+    /// Returns the kernel's name, as in [`Module::kernel`].
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The device that it is loaded on.
+    /// Returns the device on which the kernel is loaded.
     pub fn device(&self) -> &Device {
         &self.module.device
     }
 
-    /// What it needs.
+    /// Returns the kernel's resources and limits.
     ///
     /// # Errors
     ///
-    /// What `cuFuncGetAttribute` reports.
+    /// The errors of `cuFuncGetAttribute`.
     #[doc(alias = "cuFuncGetAttribute")]
     pub fn attributes(&self) -> Result<KernelAttributes> {
         use sys::CUfunction_attribute_enum as Attribute;
@@ -199,11 +200,11 @@ impl Kernel {
         })
     }
 
-    /// Lets launches ask for more shared memory than every kernel may have.
+    /// Allows launches with more dynamic shared memory than the default limit, up to `bytes` bytes.
     ///
     /// # Errors
     ///
-    /// [`Error::LimitExceeded`] beyond what the device has, and what `cuFuncSetAttribute` reports.
+    /// [`Error::LimitExceeded`] if the device has less, and the errors of `cuFuncSetAttribute`.
     #[doc(alias = "cuFuncSetAttribute")]
     pub fn allow_shared_bytes(&self, bytes: u32) -> Result<()> {
         let device = self.device();
@@ -229,12 +230,12 @@ impl Kernel {
         }
     }
 
-    /// How many blocks of this size run on one multiprocessor at once.
+    /// Returns the number of blocks of this size that run on one multiprocessor at the same time.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] and [`Error::LimitExceeded`] for a block that the device cannot have, and what
-    /// `cuOccupancyMaxActiveBlocksPerMultiprocessor` reports.
+    /// [`Error::InvalidArgument`] and [`Error::LimitExceeded`] for a block that the device cannot run, and the errors of
+    /// `cuOccupancyMaxActiveBlocksPerMultiprocessor`.
     #[doc(alias = "cuOccupancyMaxActiveBlocksPerMultiprocessor")]
     pub fn resident_blocks(&self, threads_per_block: u32, shared_bytes: usize) -> Result<u32> {
         let device = self.device();
@@ -265,7 +266,7 @@ impl Drop for Loaded {
         );
         let release = move || {
             let raw = { raw };
-            // SAFETY: the launches of its kernels were waited for, and nobody has the module any more.
+            // SAFETY: the launches of its kernels are complete, and no handle of the module exists.
             unsafe { api.module_unload(ordinal, raw.0.cast()) }
         };
         if uses.iter().all(|used| used.is_done().unwrap_or(false)) {

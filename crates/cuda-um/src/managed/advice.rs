@@ -1,5 +1,5 @@
 //! Advice for buffers of managed memory.
-#![allow(unsafe_code, reason = "gives CUDA the addresses of buffers")]
+#![allow(unsafe_code, reason = "passes addresses of buffers to CUDA")]
 
 use crate::buffer::unified::UnifiedBuffer;
 use crate::context::observer::{Started, What};
@@ -11,32 +11,33 @@ use crate::resource::cache::By;
 use std::ops::RangeBounds;
 
 impl<T> UnifiedBuffer<T> {
-    /// Gives advice for the whole buffer.
+    /// Sets or unsets advice for the whole buffer
+    /// ([`cudaMemAdvise`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__UNIFIED.html)).
     ///
     /// # Ordering
     ///
-    /// At once, on no stream: work that runs now may see it or not. It changes no contents. [`Advice::SetReadMostly`] first waits for what
-    /// writes or moves the buffer, since a write would end the duplicates.
+    /// Takes effect before this returns, on no stream: work that runs meanwhile may or may not see it. It does not change the contents.
+    /// [`Advice::SetReadMostly`] first waits for work that writes or moves the buffer, because a write would end the duplicates.
     ///
     /// # Errors
     ///
-    /// [`Error::NotSupported`] for mapped memory, a device without concurrent managed access, or a location that the runtime is too old for;
-    /// [`Error::DeviceOutOfRange`]; [`Error::InvalidArgument`] for NUMA nodes with `SetAccessedBy`; and what `cudaMemAdvise`
-    /// reports.
+    /// [`Error::NotSupported`] for mapped memory, for a device without concurrent managed access, or if the runtime is too old for the
+    /// location; [`Error::DeviceOutOfRange`]; [`Error::InvalidArgument`] for NUMA nodes with `SetAccessedBy`; and the errors of
+    /// `cudaMemAdvise`.
     #[doc(alias = "cudaMemAdvise")]
     pub fn advise(&self, advice: Advice) -> Result<()> {
         self.advise_range(.., advice)
     }
 
-    /// Gives advice for a range of elements. CUDA rounds it outwards to whole pages.
+    /// Sets or unsets advice for a range of elements. CUDA rounds the range outwards to whole pages.
     ///
     /// # Ordering
     ///
-    /// As for [`advise`](Self::advise).
+    /// The same as for [`advise`](Self::advise).
     ///
     /// # Errors
     ///
-    /// [`Error::RangeOutOfBounds`], and as for [`advise`](Self::advise).
+    /// [`Error::RangeOutOfBounds`], and the errors of [`advise`](Self::advise).
     #[doc(alias = "cudaMemAdvise")]
     pub fn advise_range(&self, range: impl RangeBounds<usize>, advice: Advice) -> Result<()> {
         let range = range::check(range, self.len())?;
@@ -67,16 +68,16 @@ impl<T> UnifiedBuffer<T> {
         let started = Started::now(self.device());
         let _span = crate::telemetry::span!("advise", buffer = self.id(), ?advice);
         if advice == Advice::SetReadMostly {
-            // A write that is under way would end the duplicates, fault by fault.
+            // A write that still runs would end the duplicates, page by page.
             for used in self.raw.in_flight.before(Access::Read) {
                 used.wait()?;
             }
         }
         let device = self.device();
         let addresses = self.raw.address_range(&range::to_bytes::<T>(&range));
-        // Before the call: what fails half-way must be undone as well.
+        // Record the advice before the call: a call that fails half-way must be undone as well.
         self.raw.note_advice(&addresses, number, location);
-        // SAFETY: the range was checked, and lies in this buffer's live managed memory.
+        // SAFETY: the range was checked, and is within this buffer's live managed memory.
         unsafe {
             device
                 .api()

@@ -1,5 +1,5 @@
-//! Many buffers to one place, with few calls.
-#![allow(unsafe_code, reason = "gives CUDA the addresses of buffers")]
+//! Prefetches of many buffers to one location, with few driver calls.
+#![allow(unsafe_code, reason = "passes addresses of buffers to CUDA")]
 
 #[cfg(test)]
 mod properties;
@@ -19,8 +19,8 @@ use std::ops::{Range, RangeBounds};
 
 /// Ranges of buffers that are prefetched together.
 ///
-/// A call of the driver takes longer than most small migrations. So ranges that lie side by side in one allocation, as buffers of a
-/// [`UnifiedPool`](crate::UnifiedPool) often do, are prefetched as one.
+/// A driver call takes longer than most small migrations. So ranges that are adjacent in one allocation, as buffers of a
+/// [`UnifiedPool`](crate::UnifiedPool) often are, are prefetched as one.
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -49,7 +49,7 @@ struct Part<'a> {
 }
 
 impl<'a> PrefetchBatch<'a> {
-    /// A batch of nothing.
+    /// Creates an empty batch.
     pub fn new() -> Self {
         Self::default()
     }
@@ -81,29 +81,30 @@ impl<'a> PrefetchBatch<'a> {
         }
     }
 
-    /// How many ranges it has that are not empty.
+    /// Returns the number of ranges, without empty ones.
     pub fn len(&self) -> usize {
         self.parts.len()
     }
 
-    /// Whether it has nothing to prefetch.
+    /// Returns true if the batch has no ranges.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
-    /// Migrates all ranges to a location, on a stream, and returns how many calls of the driver that took. The batch can be used again.
+    /// Prefetches all ranges to a location, on a stream, and returns the number of driver calls
+    /// ([`cudaMemPrefetchAsync`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__UNIFIED.html)). The batch can be used again.
     ///
-    /// Ranges of one allocation are joined where, rounded outwards to pages of 4 KiB, they touch or overlap. If more than one is left,
-    /// a runtime that has `cudaMemPrefetchBatchAsync` (from CUDA 13.0 on) takes them in one call. Where all is known to be there already,
-    /// it takes none.
+    /// Ranges of one allocation are joined if they touch or overlap after they were rounded outwards to pages of 4 KiB. If several joined
+    /// ranges remain, a runtime that has `cudaMemPrefetchBatchAsync` (CUDA 13.0 and newer) prefetches them in one call. If the residency
+    /// cache has all pages at the location, the prefetch is elided and the result is 0.
     ///
     /// # Ordering
     ///
-    /// For each buffer as for [`UnifiedBuffer::prefetch`].
+    /// For each buffer as for [`UnifiedBuffer::prefetch`]: the migrations are enqueued on the stream when this returns.
     ///
     /// # Errors
     ///
-    /// As for [`UnifiedBuffer::prefetch`]. If a function of CUDA fails, some ranges may be on their way nevertheless.
+    /// The errors of [`UnifiedBuffer::prefetch`]. If a CUDA function fails, some ranges may be enqueued nevertheless.
     #[doc(alias = "cudaMemPrefetchAsync")]
     #[doc(alias = "cudaMemPrefetchBatchAsync")]
     pub fn prefetch(&self, location: impl Into<Location>, stream: &Stream) -> Result<usize> {
@@ -111,7 +112,7 @@ impl<'a> PrefetchBatch<'a> {
         stream.inner().api().origin.check("prefetch")?;
         let mut checked: Option<&RawBuffer> = None;
         for Part { raw, .. } in &self.parts {
-            // Most are of one device.
+            // A batch usually has buffers of one device.
             let same = |before: &RawBuffer| {
                 before.device().ordinal() == raw.device().ordinal()
                     && before.device().runtime().is_same(raw.device().runtime())
@@ -138,13 +139,13 @@ impl<'a> PrefetchBatch<'a> {
         };
         if self.is_there(location, stream) {
             started.done(what(true), device, Some(stream.inner()), parts);
-            crate::telemetry::debug!(ranges = self.len(), %location, "prefetch of a batch that is there");
+            crate::telemetry::debug!(ranges = self.len(), %location, "prefetch of a batch elided");
             return Ok(0);
         }
         let ranges = self.merged();
         let (inner, raw_stream) = (stream.inner(), stream.as_raw());
         let (api, ordinal) = (inner.api(), inner.ordinal());
-        // The driver takes batches only where every device has concurrent managed access.
+        // The driver accepts batches only if every device has concurrent managed access.
         let one_call = ranges.len() > 1 && !inner.device().is_gated && api.has_prefetch_batch();
         let enqueued = started.enqueue(what(false), (device, None), stream, parts, || {
             if one_call {
@@ -152,9 +153,9 @@ impl<'a> PrefetchBatch<'a> {
                 return unsafe { api.prefetch_batch(ordinal, &ranges, location, raw_stream) };
             }
             ranges.iter().try_for_each(|range| {
-                // SAFETY: the ranges were checked. A joined one begins in a buffer and ends in another of the same slab, which is one
-                // managed allocation, and has nothing but the rest of a page in between; every buffer notes this use, so the memory
-                // lives until it is done.
+                // SAFETY: the ranges were checked. A joined range begins in one buffer and ends in another of the same slab, which is one
+                // managed allocation; only the rest of a page is between them. Every buffer tracks this use, so the memory lives until it
+                // is complete.
                 unsafe { api.prefetch(ordinal, range.clone(), location, raw_stream) }
             })
         });
@@ -167,7 +168,7 @@ impl<'a> PrefetchBatch<'a> {
         Ok(calls)
     }
 
-    /// Whether nothing would move.
+    /// Returns true if the residency cache has all ranges at the location.
     fn is_there(&self, location: Location, stream: &Stream) -> bool {
         self.parts.iter().all(|Part { raw, bytes }| {
             stream.runtime().is_same(raw.device().runtime())
@@ -175,7 +176,7 @@ impl<'a> PrefetchBatch<'a> {
         })
     }
 
-    /// The ranges in the order of their addresses, those joined that share or touch pages of one allocation.
+    /// Returns the ranges in the order of their addresses. Ranges that share or touch pages of one allocation are joined.
     fn merged(&self) -> Vec<Range<*mut u8>> {
         let allocation = |raw: &RawBuffer| raw.slab().map_or(raw.id(), |slab| slab.buffer);
         let mut ranges: Vec<_> = self
@@ -208,7 +209,7 @@ impl fmt::Debug for PrefetchBatch<'_> {
     }
 }
 
-/// Migrates buffers to a location, on a stream, with as few calls of the driver as a [`PrefetchBatch`] takes; returns how many.
+/// Prefetches buffers to a location, on a stream, with a [`PrefetchBatch`]. Returns the number of driver calls.
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -223,11 +224,11 @@ impl fmt::Debug for PrefetchBatch<'_> {
 ///
 /// # Ordering
 ///
-/// As for [`PrefetchBatch::prefetch`].
+/// The same as for [`PrefetchBatch::prefetch`].
 ///
 /// # Errors
 ///
-/// As for [`PrefetchBatch::prefetch`].
+/// The errors of [`PrefetchBatch::prefetch`].
 pub fn prefetch_all<T>(
     buffers: &[&UnifiedBuffer<T>],
     location: impl Into<Location>,

@@ -1,5 +1,5 @@
-//! Prefetch: migration on a stream, before it is needed.
-#![allow(unsafe_code, reason = "gives CUDA the addresses of buffers")]
+//! Prefetch: migration on a stream, before the first use.
+#![allow(unsafe_code, reason = "passes addresses of buffers to CUDA")]
 
 use crate::buffer::unified::UnifiedBuffer;
 use crate::context::device::Device;
@@ -17,35 +17,35 @@ use smallvec::SmallVec;
 use std::ops::{Range, RangeBounds};
 
 impl<T> UnifiedBuffer<T> {
-    /// Migrates the whole buffer to a location, on a stream.
+    /// Migrates the whole buffer to a location, on a stream
+    /// ([`cudaMemPrefetchAsync`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__UNIFIED.html)).
     ///
-    /// What is known to be there already is left out: then the driver is called for the rest, or not at all (see
-    /// [`residency`](Self::residency)). Of mapped memory nothing migrates, so nothing is done.
+    /// The prefetch leaves out the parts that the residency cache already has at the location; if no part is left, it is elided and makes
+    /// no CUDA call (see [`residency`](Self::residency)). Mapped memory does not migrate, so this does nothing for it.
     ///
     /// # Ordering
     ///
-    /// Enqueued when this returns, after earlier writes and migrations of the buffer on any stream; later work on the buffer, on
-    /// any stream, and host guards come after it. It changes no contents.
+    /// The migration is enqueued on the stream when this returns, after earlier writes and migrations of the buffer on any stream; later
+    /// work on the buffer, on any stream, and host guards are ordered after it. It does not change the contents.
     ///
     /// # Errors
     ///
-    /// [`Error::NotSupported`] where the device (or, for the host, the buffer's device) has no concurrent managed access, or the
-    /// runtime is too old for the location; [`Error::DeviceOutOfRange`]; [`Error::RuntimeMismatch`]; and what
-    /// `cudaMemPrefetchAsync` reports.
+    /// [`Error::NotSupported`] if the device (or, for the host, the buffer's device) has no concurrent managed access, or if the runtime is
+    /// too old for the location; [`Error::DeviceOutOfRange`]; [`Error::RuntimeMismatch`]; and the errors of `cudaMemPrefetchAsync`.
     #[doc(alias = "cudaMemPrefetchAsync")]
     pub fn prefetch(&self, location: impl Into<Location>, stream: &Stream) -> Result<()> {
         self.prefetch_range(.., location, stream)
     }
 
-    /// Migrates a range of elements to a location, on a stream. CUDA rounds it outwards to whole pages.
+    /// Migrates a range of elements to a location, on a stream. CUDA rounds the range outwards to whole pages.
     ///
     /// # Ordering
     ///
-    /// As for [`prefetch`](Self::prefetch).
+    /// The same as for [`prefetch`](Self::prefetch).
     ///
     /// # Errors
     ///
-    /// [`Error::RangeOutOfBounds`], and as for [`prefetch`](Self::prefetch).
+    /// [`Error::RangeOutOfBounds`], and the errors of [`prefetch`](Self::prefetch).
     #[doc(alias = "cudaMemPrefetchAsync")]
     pub fn prefetch_range(
         &self,
@@ -56,7 +56,7 @@ impl<T> UnifiedBuffer<T> {
         let location = location.into();
         let range = range::check(range, self.len())?;
         let bytes = range::to_bytes::<T>(&range);
-        // What is there is known without asking CUDA, but behind a lock.
+        // Check before the residency cache is read, which needs a lock but no CUDA call.
         self.device().api().origin.check("prefetch")?;
         let started = Started::now(self.device());
         let _span =
@@ -68,12 +68,12 @@ impl<T> UnifiedBuffer<T> {
             elided: missing.is_empty(),
         };
         if missing.is_empty() && stream.runtime().is_same(self.device().runtime()) {
-            // The cache vouches for the location of what is there, and for no other.
+            // A part in the cache proves that the location exists. Without such a part, check the location.
             if bytes.is_empty() || !self.raw.is_managed() {
                 self.device().runtime().check_location(location)?;
             }
             started.done(what, self.device(), Some(stream.inner()), [part]);
-            crate::telemetry::debug!(buffer = self.id(), ?range, %location, "prefetch of what is there");
+            crate::telemetry::debug!(buffer = self.id(), ?range, %location, "prefetch elided");
             return Ok(());
         }
         let device = self.device();
@@ -86,8 +86,8 @@ impl<T> UnifiedBuffer<T> {
         let enqueued = started.enqueue(what, (device, None), stream, part, || {
             missing.iter().try_for_each(|part| {
                 let addresses = start.with_addr(part.start)..start.with_addr(part.end);
-                // SAFETY: the range was checked, and lies in this buffer's managed memory; the buffer notes this use, so the memory
-                // lives until it is done.
+                // SAFETY: the range was checked, and is within this buffer's managed memory; the buffer tracks this use, so the memory
+                // lives until it is complete.
                 unsafe {
                     device.api().prefetch(
                         stream.inner().ordinal(),
@@ -105,7 +105,8 @@ impl<T> UnifiedBuffer<T> {
     }
 }
 
-/// The addresses of the parts of a range that are not known to be at the location. None for memory that does not migrate.
+/// Returns the addresses of the parts of a range that the residency cache does not have at the location; none for memory that does not
+/// migrate.
 pub(crate) fn missing(
     raw: &RawBuffer,
     bytes: &Range<usize>,
@@ -123,7 +124,8 @@ pub(crate) fn missing(
     }
 }
 
-/// Remembers a prefetch that was enqueued, or may have been in part.
+/// Updates the residency cache after a prefetch. If the call failed (`enqueued` is false), a part may be enqueued, so the locations are
+/// unknown.
 pub(crate) fn note_move(
     raw: &RawBuffer,
     bytes: &Range<usize>,
@@ -137,7 +139,7 @@ pub(crate) fn note_move(
     }
 }
 
-/// Refuses a prefetch of the device's managed memory that cannot be: to a device that is not there, or where pages do not migrate.
+/// Refuses an impossible prefetch of the device's managed memory: to a device that does not exist, or without concurrent managed access.
 pub(crate) fn check_places(device: &Device, location: Location, stream: &Stream) -> Result<()> {
     stream.check_runtime(device, "the stream")?;
     device

@@ -1,5 +1,5 @@
-//! Where managed memory is, as far as is known, and what CUDA says of a range: the advice that holds, and where it was last prefetched to.
-#![allow(unsafe_code, reason = "gives CUDA the addresses of buffers")]
+//! The location of managed memory from the residency cache, and the attributes of a range from CUDA: its advice and its last prefetch.
+#![allow(unsafe_code, reason = "passes addresses of buffers to CUDA")]
 
 use crate::buffer::unified::UnifiedBuffer;
 use crate::context::tracker::Access;
@@ -11,41 +11,43 @@ use crate::resource::cache::{By, Place};
 use cuda_um_sys::cudaMemRangeAttribute as Attribute;
 use std::ops::{Range, RangeBounds};
 
-/// What CUDA says of a range of managed memory. Where the pages of a range differ, CUDA answers for what they have in common.
+/// Attributes of a range of managed memory
+/// ([`cudaMemRangeGetAttribute`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__UNIFIED.html)). If the pages differ, CUDA
+/// returns the value that they have in common.
 #[doc(alias = "cudaMemRangeAttribute")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RangeAttributes {
-    /// All pages are read-mostly.
+    /// True if all pages are read-mostly.
     pub read_mostly: bool,
-    /// The preferred location of all pages.
+    /// The preferred location of all pages; `None` if there is none or the pages differ.
     pub preferred_location: Option<Location>,
-    /// The processors that all pages are accessed by.
+    /// The processors for which `SetAccessedBy` applies to all pages.
     pub accessed_by: Vec<Location>,
-    /// The location that all pages were last prefetched to. It does not say that the prefetch is done, or that they are still there.
+    /// The location to which all pages were last prefetched. The prefetch may still run, and the pages may have moved since.
     pub last_prefetch: Option<Location>,
 }
 
-/// Where a part of a buffer is.
+/// The location of a part of a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Residency {
-    /// The part, in bytes from the buffer's beginning.
+    /// The part, in bytes from the start of the buffer.
     pub bytes: Range<usize>,
-    /// The location after all work that is enqueued. `None` if it is not known: the block is shared with other buffers, its pages are in
+    /// The location after all enqueued work. `None` if it is unknown: the part is in a 2 MiB block that buffers share, its pages are in
     /// different places, or pending work or a host guard may still move it.
     pub location: Option<Location>,
 }
 
-/// CUDA's mark for "no further processor".
+/// The value with which CUDA marks the absence of a further processor.
 const NO_DEVICE: i32 = -2;
 
 impl<T> UnifiedBuffer<T> {
-    /// Where the pages are, as far as is known: parts of one location, in order.
+    /// Returns the known locations of the pages: parts with one location each, in order.
     ///
-    /// The library remembers the effect of its own calls for the blocks of 2 MiB that belong wholly to the buffer, and elides prefetches
-    /// that would move nothing. The location of a block that buffers share is not remembered. From CUDA 13.4 on this asks the driver
-    /// (`cudaMemGetLocationInfo`, which looks at some pages of each block), after the work that moves the buffer is done, and corrects
-    /// the remembered locations.
+    /// The residency cache records the effect of the library's own calls on the blocks of 2 MiB that belong wholly to the buffer;
+    /// prefetches that would move nothing are elided. It does not record the location of shared 2 MiB blocks. With CUDA 13.4 and newer this
+    /// first waits for the work that moves the buffer, then asks the driver (`cudaMemGetLocationInfo`, which checks some pages of each
+    /// block), and corrects the cache.
     ///
     /// ```
     /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -59,7 +61,7 @@ impl<T> UnifiedBuffer<T> {
     ///
     /// # Errors
     ///
-    /// What `cudaMemGetLocationInfo` reports.
+    /// The errors of `cudaMemGetLocationInfo`.
     #[doc(alias = "cudaMemGetLocationInfo")]
     pub fn residency(&self) -> Result<Vec<Residency>> {
         self.device().api().origin.check("residency")?;
@@ -114,28 +116,28 @@ impl<T> UnifiedBuffer<T> {
         Ok(parts)
     }
 
-    /// Forgets what is known of where the pages are, so that the next prefetch asks the driver: after the buffer was used past the
-    /// library, by its address. Does nothing in a child made by `fork`, where nothing is prefetched.
+    /// Clears the residency cache of the buffer, so that the next prefetch calls the driver. Call it after other code used the buffer by
+    /// its address. Does nothing in a child made by `fork`, which cannot prefetch.
     pub fn forget_residency(&self) {
         if self.raw.is_managed() && !self.device().api().origin.is_inherited() {
             self.raw.cache.touched(By::Unknown);
         }
     }
 
-    /// Where the driver says that each block is.
+    /// Asks the driver for the location of each block.
     fn ask(&self, extent: &Extent) -> Result<Vec<Option<Place>>> {
         let (device, start) = (self.device(), self.raw.pointer().as_ptr());
         let mut places = Vec::with_capacity(extent.blocks().len());
         for part in extent.blocks().map(|block| extent.part(block)) {
             let range = start.with_addr(part.start)..start.with_addr(part.end);
-            // SAFETY: a part of this buffer's live managed memory.
+            // SAFETY: the range is a part of this buffer's live managed memory.
             let location = unsafe { device.api().location_info(device.ordinal(), range) }?;
             places.push(location.and_then(Place::of));
         }
         Ok(places)
     }
 
-    /// What CUDA says of the whole buffer.
+    /// Returns CUDA's attributes of the whole buffer.
     ///
     /// ```
     /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -150,17 +152,17 @@ impl<T> UnifiedBuffer<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] for a buffer without elements, and what `cudaMemRangeGetAttribute` reports.
+    /// [`Error::InvalidArgument`] for a buffer without elements, and the errors of `cudaMemRangeGetAttribute`.
     #[doc(alias = "cudaMemRangeGetAttribute")]
     pub fn range_attributes(&self) -> Result<RangeAttributes> {
         self.range_attributes_of(..)
     }
 
-    /// What CUDA says of a range of elements, rounded outwards to whole pages.
+    /// Returns CUDA's attributes of a range of elements, rounded outwards to whole pages.
     ///
     /// # Errors
     ///
-    /// [`Error::RangeOutOfBounds`], [`Error::InvalidArgument`] for an empty range, and what `cudaMemRangeGetAttribute` reports.
+    /// [`Error::RangeOutOfBounds`], [`Error::InvalidArgument`] for an empty range, and the errors of `cudaMemRangeGetAttribute`.
     #[doc(alias = "cudaMemRangeGetAttribute")]
     pub fn range_attributes_of(&self, range: impl RangeBounds<usize>) -> Result<RangeAttributes> {
         let range = range::check(range, self.len())?;
@@ -186,7 +188,7 @@ impl<T> UnifiedBuffer<T> {
             Attribute::cudaMemRangeAttributeAccessedBy,
             devices + 1,
         )?;
-        // Since 12.2 there are attributes that tell NUMA nodes apart.
+        // CUDA 12.2 and newer have attributes that distinguish NUMA nodes.
         let location = |ordinal, kind, id| match self.device().api().version() {
             version if (version.major, version.minor) < (12, 2) => {
                 Ok(Location::from_ordinal(one(ordinal)?))
@@ -221,8 +223,8 @@ impl<T> UnifiedBuffer<T> {
     ) -> Result<Vec<i32>> {
         let mut values = vec![NO_DEVICE; count];
         let (device, addresses) = (self.device(), self.raw.address_range(bytes));
-        // SAFETY: the range was checked, and lies in this buffer's managed memory. Accessed-by takes any number of values, the
-        // other attributes take one.
+        // SAFETY: the range was checked, and is within this buffer's managed memory. Accessed-by takes any number of values, the other
+        // attributes take one.
         unsafe {
             device
                 .api()

@@ -1,4 +1,4 @@
-//! Sums of what migrated, without the records.
+//! Sums of migrations and page faults, without the records.
 
 use crate::profile::counts::MigrationCounts;
 use crate::profile::cupti::{Collection, Keep};
@@ -7,9 +7,9 @@ use crate::profile::{ProfileError, Running, cupti_of};
 
 /// Counts migrations and page faults of this process through CUPTI's unified-memory counters; the simulator has them as well.
 ///
-/// It keeps sums alone: see [`Profiler`](super::Profiler) for each record. One of the two at a time a process. Counting stops when it
-/// is dropped. Start one before the first managed buffer: CUPTI overlooks memory that was allocated before its first start (seen with
-/// CUDA 13.0 on an H200); the first managed memory after it takes some 20 ms longer.
+/// It stores only sums; a [`Profiler`](super::Profiler) stores each record. A process has at most one of the two at a time. The drop ends
+/// the counting. Start it before the first managed buffer: CUPTI omits memory that was allocated before its first start (seen with CUDA
+/// 13.0 on an H200). The first managed allocation after the start takes about 20 ms longer.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -24,7 +24,7 @@ use crate::profile::{ProfileError, Running, cupti_of};
 pub struct MigrationCounter {
     collection: Collection,
     marker: Option<Marker>,
-    // After the collection, which must have ended when the next one starts.
+    // Declared after the collection, which must end before the next one starts.
     _running: Running,
 }
 
@@ -32,7 +32,7 @@ impl MigrationCounter {
     /// Opens CUPTI and starts counting.
     ///
     /// # Errors
-    /// As for [`Profiler::start`](super::Profiler::start).
+    /// The errors of [`Profiler::start`](super::Profiler::start).
     pub fn start(runtime: &crate::Runtime) -> Result<Self, ProfileError> {
         let origin = runtime.api().origin;
         origin.check("MigrationCounter::start").map_err(Box::new)?;
@@ -50,7 +50,7 @@ impl MigrationCounter {
         })
     }
 
-    /// What was counted since the start. Synchronize the streams of interest first: work that still runs is counted later.
+    /// Returns the sums since the start. Synchronize the relevant streams first: pending work is not in the sums.
     ///
     /// # Errors
     /// [`ProfileError::Refused`] if CUPTI cannot deliver its records; [`ProfileError::NoDevice`] in a child made by `fork`.

@@ -11,10 +11,10 @@ pub struct MigrationCounts {
     pub bytes_device_to_device: u64,
     /// Page faults of kernels.
     pub gpu_faults: u64,
-    /// Groups in which the driver served them: one record each.
+    /// Groups in which the driver served the faults of kernels; CUPTI has one record for each.
     pub gpu_fault_groups: u64,
     /// Page faults of host code.
     pub cpu_faults: u64,
-    /// Records that CUPTI had no room for; when not zero, the other numbers are too low.
+    /// Records that CUPTI dropped because its buffers were full; if it is not zero, the other numbers are too low.
     pub dropped_records: u64,
 }

@@ -1,9 +1,9 @@
-//! CUPTI's records, from its buffers into memory of ours.
+//! CUPTI's records, copied from its buffers into the library's memory.
 //!
-//! A real CUPTI hands full buffers over on a thread of its own, so their records are read off the program's threads.
+//! A real CUPTI returns full buffers on its own thread, so the program's threads do not read the records.
 #![allow(
     unsafe_code,
-    reason = "calls CUPTI, and reads the records that it hands over"
+    reason = "calls CUPTI, and reads the records that it returns"
 )]
 
 use crate::fork::Origin;
@@ -22,7 +22,7 @@ use sys::{CUpti_ActivityKind, CUptiResult, Cupti};
 const MEMORY: CUpti_ActivityKind = CUpti_ActivityKind::CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER;
 const KERNEL: CUpti_ActivityKind = CUpti_ActivityKind::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
 
-/// Collected, and whether CUPTI must be able to: the others are not known to every system.
+/// The kinds of counters that are enabled. The flag is true if CUPTI must support the kind: some systems do not support the others.
 const COUNTERS: [(Kind, bool); 8] = [
     (
         Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD,
@@ -63,50 +63,50 @@ const BUFFER: Layout = match Layout::from_size_align(256 * 1024, 8) {
     Err(_) => unreachable!(),
 };
 
-/// How much is kept.
+/// Limits of the stored records.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Keep {
     pub(crate) records: usize,
     pub(crate) kernels: usize,
-    /// Buffers that CUPTI may hold.
+    /// The number of buffers that CUPTI may hold.
     pub(crate) buffers: usize,
 }
 
-/// What came out of CUPTI's buffers.
+/// The content of CUPTI's buffers.
 #[derive(Default)]
 pub(crate) struct Collected {
     pub(crate) records: Vec<Record>,
-    /// With CUPTI's number of the launch: later calls have higher ones.
+    /// Runs of kernels, with CUPTI's number of the launch: later calls have higher numbers.
     pub(crate) kernels: Vec<(u32, KernelRun)>,
-    /// Of all records, kept or not.
+    /// The sums over all records, including those above the limit.
     pub(crate) counts: MigrationCounts,
-    /// Records that were more than are kept.
+    /// The number of records above the limit, which are not stored.
     pub(crate) records_over: u64,
     pub(crate) kernels_over: u64,
 }
 
-/// Takes the records of one CUPTI. A process has one, for CUPTI's callbacks are not told whose they are.
+/// Stores the records of one CUPTI. A process has one sink, because CUPTI's callbacks have no argument that identifies it.
 struct Sink {
     cupti: Arc<Cupti>,
     keep: Keep,
     collected: Collected,
-    /// Addresses whose records are a sign, and not kept; and how many there were.
+    /// Addresses whose migrations are marks and are not stored; and the number of marks.
     marked: Range<u64>,
     marks: u64,
 }
 
 static SINK: Mutex<Option<Sink>> = Mutex::new(None);
-/// Buffers that CUPTI holds, and how many it may; apart from the sink, which may be locked while CUPTI asks for one.
+/// The number of buffers that CUPTI holds, and its limit. Separate from the sink, which may be locked while CUPTI requests a buffer.
 static BUFFERS: Mutex<(usize, usize)> = Mutex::new((0, 0));
 
-/// CUPTI, collecting into the process's sink until this is dropped.
+/// A running collection into the process's sink. The drop ends it.
 pub(crate) struct Collection {
     cupti: Arc<Cupti>,
     origin: Origin,
 }
 
 impl Collection {
-    /// Begins. The caller sees to it that there is one in the process.
+    /// Starts collecting. The caller ensures that the process has only one collection.
     pub(crate) fn start(cupti: Arc<Cupti>, devices: u32, keep: Keep) -> Result<Self, ProfileError> {
         *SINK.lock() = Some(Sink {
             cupti: Arc::clone(&cupti),
@@ -116,11 +116,11 @@ impl Collection {
             marks: 0,
         });
         BUFFERS.lock().1 = keep.buffers;
-        // Ends everything again when something is refused.
+        // Its drop disables everything if CUPTI refuses a call below.
         let origin = Origin::here();
         let collection = Self { cupti, origin };
         let functions = &*collection.cupti;
-        // SAFETY: both callbacks have the documented signatures, and live as long as the program.
+        // SAFETY: both callbacks have the documented signatures, and live until the end of the program.
         check(functions, "cuptiActivityRegisterCallbacks", unsafe {
             (functions.cuptiActivityRegisterCallbacks)(requested, completed)
         })?;
@@ -151,35 +151,35 @@ impl Collection {
             if kind == KERNEL && keep.kernels == 0 {
                 continue;
             }
-            // SAFETY: one of CUPTI's kinds.
+            // SAFETY: `kind` is one of CUPTI's kinds.
             let code = unsafe { (functions.cuptiActivityEnable)(kind) };
             check(functions, "cuptiActivityEnable", code)?;
         }
         Ok(collection)
     }
 
-    /// The process that collects.
+    /// Returns the process that collects.
     pub(crate) fn origin(&self) -> Origin {
         self.origin
     }
 
-    /// The clock of the records.
+    /// Returns the clock of the records.
     pub(crate) fn clock(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
         let cupti = Arc::clone(&self.cupti);
         move || {
             let mut now = 0;
-            // SAFETY: the place is valid for the call.
+            // SAFETY: the address is valid for the call.
             unsafe { (cupti.cuptiGetTimestamp)(&mut now) };
             now
         }
     }
 
-    /// Takes what CUPTI has.
+    /// Reads the records that CUPTI has buffered.
     pub(crate) fn flush(&self) -> Result<(), ProfileError> {
         let forced = sys::CUpti_ActivityFlag::CUPTI_ACTIVITY_FLAG_FLUSH_FORCED.0;
-        // SAFETY: no preconditions; it calls `completed` for each buffer.
+        // SAFETY: no preconditions; CUPTI calls `completed` for each buffer.
         let code = unsafe { (self.cupti.cuptiActivityFlushAll)(forced) };
-        // What was dropped before there was a buffer is told to nobody else.
+        // Only this query counts the records that CUPTI dropped before it had a buffer.
         let dropped = dropped(&self.cupti, std::ptr::null_mut(), 0);
         if let Some(sink) = &mut *SINK.lock() {
             sink.collected.counts.dropped_records += dropped;
@@ -187,38 +187,38 @@ impl Collection {
         check(&self.cupti, "cuptiActivityFlushAll", code)
     }
 
-    /// From here on migrations to the host at these addresses are counted as marks, and nothing there is kept.
+    /// Counts later migrations to the host at these addresses as marks, and does not store their records.
     pub(crate) fn mark(&self, addresses: Range<u64>) {
         if let Some(sink) = &mut *SINK.lock() {
             (sink.marked, sink.marks) = (addresses, 0);
         }
     }
 
-    /// Counts marks from zero.
+    /// Resets the number of marks to zero.
     pub(crate) fn forget_marks(&self) {
         if let Some(sink) = &mut *SINK.lock() {
             sink.marks = 0;
         }
     }
 
-    /// How many marks have come since.
+    /// Returns the number of marks since the last reset.
     pub(crate) fn marks(&self) -> u64 {
         SINK.lock().as_ref().map_or(0, |sink| sink.marks)
     }
 
-    /// Whether it is a real CUPTI, which delivers late.
+    /// Returns true for a real CUPTI, which delivers records late.
     pub(crate) fn is_late(&self) -> bool {
         self.cupti.is_library()
     }
 
-    /// The sums so far.
+    /// Returns the sums so far.
     pub(crate) fn counts(&self) -> MigrationCounts {
         let sink = SINK.lock();
         sink.as_ref()
             .map_or_else(MigrationCounts::default, |sink| sink.collected.counts)
     }
 
-    /// Ends, and gives what was collected.
+    /// Ends the collection and returns its records.
     pub(crate) fn finish(self) -> Result<Collected, ProfileError> {
         self.disable();
         self.flush()?;
@@ -228,7 +228,7 @@ impl Collection {
 
     fn disable(&self) {
         for kind in [MEMORY, KERNEL] {
-            // SAFETY: one of CUPTI's kinds; what was not enabled stays so. Nothing can be done about a failure.
+            // SAFETY: both are CUPTI's kinds; a kind that was not enabled stays disabled. A failure has no remedy.
             unsafe { (self.cupti.cuptiActivityDisable)(kind) };
         }
     }
@@ -241,9 +241,9 @@ impl Drop for Collection {
         }
         self.disable();
         let forced = sys::CUpti_ActivityFlag::CUPTI_ACTIVITY_FLAG_FLUSH_FORCED.0;
-        // SAFETY: no preconditions; so that CUPTI gives its buffers back.
+        // SAFETY: no preconditions; the flush makes CUPTI return its buffers.
         unsafe { (self.cupti.cuptiActivityFlushAll)(forced) };
-        // Dropped without the lock: the last of CUPTI may be a whole simulator.
+        // Dropped without the lock: the last handle of CUPTI may own a whole simulator.
         let _sink = SINK.lock().take();
     }
 }
@@ -253,7 +253,7 @@ fn check(cupti: &Cupti, call: &'static str, code: CUptiResult) -> Result<(), Pro
         return Ok(());
     }
     let mut text = std::ptr::null();
-    // SAFETY: `text` is written with a static string, or left alone for an unknown code.
+    // SAFETY: CUPTI sets `text` to a static string, or does not change it for an unknown code.
     let message = unsafe {
         (cupti.cuptiGetResultString)(code, &mut text);
         if text.is_null() {
@@ -271,7 +271,7 @@ fn check(cupti: &Cupti, call: &'static str, code: CUptiResult) -> Result<(), Pro
 
 fn dropped(cupti: &Cupti, context: *mut c_void, stream: u32) -> u64 {
     let mut dropped = 0;
-    // SAFETY: the place is valid for the call; the context is one that CUPTI named, or null for all.
+    // SAFETY: the address is valid for the call; the context is one that CUPTI named, or null for all.
     let code = unsafe { (cupti.cuptiActivityGetNumDroppedRecords)(context, stream, &mut dropped) };
     match code {
         CUptiResult::CUPTI_SUCCESS => dropped as u64,
@@ -289,7 +289,7 @@ unsafe extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, most_reco
         std::ptr::null_mut()
     };
     *held += usize::from(!memory.is_null());
-    // SAFETY: CUPTI passes three valid places; a null buffer of size 0 tells it that there is no memory.
+    // SAFETY: CUPTI passes three valid addresses; a null buffer of size 0 means that there is no memory.
     unsafe {
         *buffer = memory;
         *size = if memory.is_null() { 0 } else { BUFFER.size() };
@@ -308,12 +308,12 @@ unsafe extern "C" fn completed(
         return;
     }
     if let Some(sink) = &mut *SINK.lock() {
-        // SAFETY: the buffer is one that `requested` gave, with `valid` bytes of records.
+        // SAFETY: `requested` allocated the buffer, which has `valid` bytes of records.
         unsafe { sink.read(buffer, valid) };
         sink.collected.counts.dropped_records += dropped(&sink.cupti, context, stream);
     }
     BUFFERS.lock().0 -= 1;
-    // SAFETY: allocated by `requested` with the same layout, and CUPTI is done with it.
+    // SAFETY: `requested` allocated the buffer with the same layout, and CUPTI no longer uses it.
     unsafe { dealloc(buffer, BUFFER) };
 }
 
@@ -322,8 +322,8 @@ impl Sink {
     /// The buffer has `valid` bytes of CUPTI's records.
     unsafe fn read(&mut self, buffer: *mut u8, valid: usize) {
         let mut at: *mut sys::CUpti_Activity = std::ptr::null_mut();
-        // SAFETY: the caller's promise; CUPTI walks the records and sets `at` to each. A record's kind tells what it begins with, and it
-        // is aligned to 8.
+        // SAFETY: the caller's promise; CUPTI iterates over the records and sets `at` to each. A record's kind determines the struct at its
+        // start, and the record is aligned to 8.
         unsafe {
             while (self.cupti.cuptiActivityGetNextRecord)(buffer, valid, &mut at)
                 == CUptiResult::CUPTI_SUCCESS

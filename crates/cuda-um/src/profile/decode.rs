@@ -1,10 +1,10 @@
-//! CUPTI's records as a trace's.
+//! Conversion of CUPTI's records to those of a trace.
 
 use cuda_um_sys as sys;
 use cuda_um_trace::{Cause, FaultAccess, Place, Record, RecordKind};
 use sys::CUpti_ActivityUnifiedMemoryCounterKind as Kind;
 
-/// A record, if it is of a kind that a trace has.
+/// Converts a record; `None` for a kind that a trace does not have.
 pub(crate) fn record(raw: &sys::CUpti_ActivityUnifiedMemoryCounter2) -> Option<Record> {
     let migration = |from, to| RecordKind::Migration {
         from,
@@ -44,7 +44,7 @@ pub(crate) fn record(raw: &sys::CUpti_ActivityUnifiedMemoryCounter2) -> Option<R
         },
         _ => return None,
     };
-    // CUPTI leaves the end of some kinds undefined.
+    // CUPTI leaves the end time of some kinds undefined.
     let has_end = matches!(
         kind,
         RecordKind::Migration { .. } | RecordKind::GpuFault { .. } | RecordKind::Throttling { .. }
@@ -61,7 +61,7 @@ pub(crate) fn record(raw: &sys::CUpti_ActivityUnifiedMemoryCounter2) -> Option<R
     })
 }
 
-/// A processor of a record where it may be the CPU; CUPTI's number for that is none of a device.
+/// Converts a processor that may be the CPU, for which CUPTI uses an id that no device has.
 fn place(id: u32) -> Place {
     match i32::try_from(id) {
         Ok(_) => Place::Device(id),

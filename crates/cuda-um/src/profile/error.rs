@@ -1,28 +1,28 @@
-//! Why there is no profile.
+//! Reasons for which a profile is not possible.
 
 use cuda_um_sys::CuptiError;
 
-/// Why nothing is collected here; the program runs on without.
+/// The reason for which the library collects nothing; the program can continue without a profile.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfileError {
     /// No CUPTI was found.
     #[error("no CUPTI: {0}")]
     Missing(CuptiError),
-    /// There is a CUPTI from before CUDA 11.8, or one that lacks a function.
+    /// The CUPTI library is older than CUDA 11.8, or lacks a function.
     #[error("CUPTI is too old: {0}")]
     TooOld(CuptiError),
-    /// CUPTI is there and said no.
+    /// CUPTI refused a call.
     #[error("CUPTI: {call} was refused: {message} (result {code}){}", advice(*.code))]
     Refused {
         /// The CUPTI function.
         call: &'static str,
-        /// Its result code.
+        /// The function's result code.
         code: u32,
-        /// CUPTI's own name for the code.
+        /// CUPTI's name for the code.
         message: String,
     },
-    /// CUPTI has one set of callbacks a process, and somebody is using it.
+    /// The process already has a profiler or counter: CUPTI has one set of callbacks in a process.
     #[error("a Profiler or MigrationCounter is running in this process already: stop it first")]
     AlreadyRunning,
     /// There is no device to profile.
@@ -30,7 +30,7 @@ pub enum ProfileError {
     NoDevice(#[from] Box<crate::Error>),
 }
 
-/// What helps.
+/// Returns a hint for the user.
 fn advice(code: u32) -> &'static str {
     match code {
         35 => "; an administrator allows it with NVreg_RestrictProfilingToAdminUsers=0",

@@ -1,11 +1,11 @@
-//! Which launch a run of a kernel came from.
+//! Matching of kernel runs to launches.
 
 use cuda_um_trace::{KernelRun, Operation, OperationKind};
 use std::collections::{HashMap, VecDeque};
 
-/// Names the launch of each run. Both come in the order of their calls: runs by CUPTI's number of the call, launches as they began. Those
-/// of one kernel on one device pair up in that order. A run that began before the next launch is somebody else's: of a launch before the
-/// profile, or past the library.
+/// Assigns a launch to each run. Both are in the order of their calls: runs by CUPTI's number of the call, launches by start time. The runs
+/// and launches of one kernel on one device are paired in that order. A run that began before the next launch gets none: its launch was
+/// earlier than the profile, or did not use the library.
 pub(crate) fn match_launches(
     mut runs: Vec<(u32, KernelRun)>,
     operations: &[Operation],

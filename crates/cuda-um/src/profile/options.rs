@@ -1,6 +1,6 @@
-//! How much a profiler keeps.
+//! Limits of a profiler.
 
-/// How much a [`Profiler`](super::Profiler) keeps; what is over is counted, and the profile goes on.
+/// Limits of the records that a [`Profiler`](super::Profiler) stores. It counts records above a limit, and continues.
 ///
 /// ```
 /// let small = cuda_um::profile::ProfileOptions::default().max_records(10_000);
@@ -24,24 +24,24 @@ impl Default for ProfileOptions {
 }
 
 impl ProfileOptions {
-    /// Sets how many records of managed memory are kept, of some 64 bytes each. The default is 1,000,000. Those over are counted in
-    /// [`Trace::dropped_records`](cuda_um_trace::Trace::dropped_records).
+    /// Sets the largest number of records of managed memory, about 64 bytes each. The default is 1,000,000.
+    /// [`Trace::dropped_records`](cuda_um_trace::Trace::dropped_records) counts the others.
     #[must_use]
     pub fn max_records(mut self, count: usize) -> Self {
         self.max_records = count;
         self
     }
 
-    /// Sets how many operations are kept, and how many buffers, and how many runs of kernels. The default is 1,000,000. Those over are
-    /// counted in [`Trace::dropped_operations`](cuda_um_trace::Trace::dropped_operations).
+    /// Sets the largest number of operations, of buffers, and of runs of kernels (each). The default is 1,000,000.
+    /// [`Trace::dropped_operations`](cuda_um_trace::Trace::dropped_operations) counts the others.
     #[must_use]
     pub fn max_operations(mut self, count: usize) -> Self {
         self.max_operations = count;
         self
     }
 
-    /// Sets how many buffers of 256 KiB CUPTI may hold at one time. The default is 64. With too few it drops records, which are
-    /// counted in [`Trace::dropped_records`](cuda_um_trace::Trace::dropped_records).
+    /// Sets the largest number of buffers, of 256 KiB each, that CUPTI may hold at one time. The default is 64. If there are too few, CUPTI
+    /// drops records, and [`Trace::dropped_records`](cuda_um_trace::Trace::dropped_records) counts them.
     #[must_use]
     pub fn cupti_buffers(mut self, count: usize) -> Self {
         self.max_buffers = count;

@@ -1,4 +1,4 @@
-//! The calls of the program while a profiler runs: buffers and operations, with times of the clock of the records.
+//! The program's calls while a profiler runs: buffers and operations, with times of the records' clock.
 
 use crate::context::device::Device;
 use crate::context::driver_state::DriverState;
@@ -19,26 +19,26 @@ static SESSION: Mutex<Option<Session>> = Mutex::new(None);
 /// The clock of the records, in nanoseconds.
 pub(crate) type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
 
-/// What was collected so far.
+/// The buffers and operations of the running profile.
 pub(crate) struct Session {
-    /// One for each start, so that a guard of an earlier profile says nothing to this one.
+    /// The number of the start: a guard of an earlier profile does not end an operation of this one.
     number: u64,
-    /// Operations of other drivers (other simulators) are none of its business.
+    /// The session ignores operations of other drivers (other simulators).
     driver: Arc<DriverState>,
     clock: Clock,
     most: usize,
     pub(crate) start: u64,
     pub(crate) buffers: Vec<Buffer>,
-    /// Where each buffer is in `buffers`.
+    /// The index of each buffer in `buffers`.
     known: HashMap<u64, usize>,
     pub(crate) operations: Vec<Operation>,
     pub(crate) dropped: u64,
 }
 
-/// A host guard that was not dropped yet.
+/// The end time of a host guard that is not dropped yet.
 pub(crate) const OPEN: u64 = u64::MAX;
 
-/// Begins to collect.
+/// Starts a session.
 pub(crate) fn begin(driver: Arc<DriverState>, clock: Clock, options: &ProfileOptions) {
     static NUMBER: Mutex<u64> = Mutex::new(0);
     let mut number = NUMBER.lock();
@@ -57,13 +57,13 @@ pub(crate) fn begin(driver: Arc<DriverState>, clock: Clock, options: &ProfileOpt
     observer::start(&Collects);
 }
 
-/// Ends it.
+/// Ends the session and returns it.
 pub(crate) fn end() -> Option<Session> {
     observer::stop();
     SESSION.lock().take()
 }
 
-/// Uses the session, if there is one for the driver of this device.
+/// Calls `use_it` with the session, if there is one for the driver of this device.
 fn with<R>(device: &Device, use_it: impl FnOnce(&mut Session) -> R) -> Option<R> {
     let mut session = SESSION.lock();
     let session = session.as_mut()?;
@@ -123,7 +123,7 @@ impl Observer for Collects {
 
     fn host_ends(&self, token: Token) {
         let mut session = SESSION.lock();
-        // Otherwise the profile that it belongs to is over.
+        // For a token of an earlier session, do nothing.
         if let Some(session) = session
             .as_mut()
             .filter(|session| session.number == token.session)
@@ -178,7 +178,8 @@ impl Session {
         })
     }
 
-    /// The index of the buffer in the list. One that is seen for the first time in an operation was made before the profile began.
+    /// Returns the index of the buffer in the list. A buffer that an operation uses before its creation was seen existed before the
+    /// profile.
     fn buffer(&mut self, memory: &dyn Tracked, allocated: Option<u64>) -> Option<usize> {
         let described = memory.describe();
         if let Some(&at) = self.known.get(&described.id) {
@@ -208,7 +209,7 @@ impl Session {
         })
     }
 
-    /// The slab that a buffer is a part of, which was made before the profile began if it is not known.
+    /// Returns the slab of which a buffer is a part. A slab that is not in the list existed before the profile.
     fn slab(&mut self, slab: &SlabId, managed: bool, device: u32) -> Option<u64> {
         if !self.known.contains_key(&slab.buffer) {
             self.add(Buffer {
@@ -240,7 +241,7 @@ impl Session {
     }
 }
 
-/// The name that the program gave, or one of its type and length.
+/// Returns the name that the program set, or one from the type and length.
 fn name(described: &Description<'_>) -> String {
     match (described.name, described.label) {
         (Some(name), _) => fitting_name(name).to_owned(),

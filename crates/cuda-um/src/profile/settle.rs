@@ -1,7 +1,7 @@
-//! Waits until CUPTI has delivered everything.
+//! Waits until CUPTI has delivered all records.
 //!
-//! The driver queues records of managed memory, and CUPTI takes them from the queue when it likes: a flush leaves out the last milliseconds
-//! (seen with CUDA 13.0 on an H200). So a page of our own migrates to the host, and when its record is there, so is everything before.
+//! The driver queues records of managed memory, and CUPTI reads the queue at times of its choice: a flush omits the last milliseconds (seen
+//! with CUDA 13.0 on an H200). So a page of the library migrates to the host; when its record arrives, all earlier records have arrived.
 
 use crate::buffer::placement::Placement;
 use crate::buffer::unified::{UnifiedBuffer, UnifiedOptions};
@@ -12,21 +12,21 @@ use crate::profile::ProfileError;
 use crate::profile::cupti::Collection;
 use std::time::{Duration, Instant};
 
-/// A block that the driver manages as one, so that nothing else of the program migrates along.
+/// The size of a block that the driver manages as one, so that no other memory of the program migrates with the page.
 const BLOCK_BYTES: usize = 2 << 20;
 const STEP: Duration = Duration::from_micros(200);
-/// Longer than any queue was seen to take.
+/// Longer than any delay of the queue that was seen.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Where no page can migrate: so long without a record is the end.
+/// If no page can migrate: this time without a new record counts as the end.
 const QUIET: Duration = Duration::from_millis(20);
 
-/// A page of our own, made when collecting begins: one that is made later may lie where memory was whose records are still to come.
+/// A page of the library, allocated at the start of the collection: a later one could reuse addresses whose records are still queued.
 pub(crate) struct Marker {
     page: UnifiedBuffer<u8>,
 }
 
 impl Marker {
-    /// Makes the page; `None` where CUPTI delivers at once, or no page can migrate.
+    /// Allocates the page; `None` if CUPTI delivers at once, or no page can migrate.
     pub(crate) fn new(collection: &Collection, runtime: &Runtime) -> Option<Self> {
         if !collection.is_late() {
             return None;
@@ -46,7 +46,7 @@ impl Marker {
                 Some(Self { page })
             }
             Err(error) => {
-                crate::telemetry::debug!(%error, "no page to mark the end of CUPTI's records");
+                crate::telemetry::debug!(%error, "the page that marks the end of CUPTI's records could not be allocated");
                 None
             }
         }
@@ -64,10 +64,10 @@ impl Marker {
     }
 }
 
-/// Takes what CUPTI has of all that happened before.
+/// Reads all of CUPTI's records of earlier work.
 ///
 /// # Errors
-/// CUPTI refuses to deliver.
+/// The errors of CUPTI's flush.
 pub(crate) fn settle(
     collection: &Collection,
     marker: Option<&Marker>,
@@ -96,7 +96,7 @@ fn until_marked(collection: &Collection) -> std::result::Result<(), ProfileError
         }
         if start.elapsed() > PATIENCE {
             crate::telemetry::warn!(
-                "CUPTI has not delivered a record for {PATIENCE:?}: a profile may be short"
+                "CUPTI has not delivered a record for {PATIENCE:?}: profile may be incomplete"
             );
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Copies within the host's memory, on several threads.
+//! Copies within host memory, on several threads.
 #![allow(unsafe_code, reason = "copies by address, on several threads")]
 
 use crate::buffer::transfer::plan::copy_threads;
@@ -7,7 +7,7 @@ use crate::buffer::transfer::transfers::Transfers;
 use crate::context::device::DeviceState;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many of the threads a copy within the host's memory is worth.
+/// Returns the number of threads, at most `threads`, that make a copy within host memory faster.
 pub(crate) fn threads_on_host(bytes: usize, threads: usize) -> usize {
     match bytes {
         ..streaming::FROM => 1,
@@ -15,11 +15,11 @@ pub(crate) fn threads_on_host(bytes: usize, threads: usize) -> usize {
     }
 }
 
-/// Copies within the host's memory, on several threads if that pays and nobody else uses them now.
+/// Copies within host memory. Uses several threads if that is faster and no other copy uses them now.
 ///
 /// # Safety
 ///
-/// Both are valid for `bytes`, do not overlap, and nobody else uses them meanwhile.
+/// Both ranges are valid for `bytes`, do not overlap, and nothing else uses them until this returns.
 pub(crate) unsafe fn copy_on_host(
     device: &DeviceState,
     from: *const u8,
@@ -43,7 +43,7 @@ pub(crate) unsafe fn copy_on_host(
             if start >= bytes {
                 return;
             }
-            // SAFETY: within both; each piece is taken once.
+            // SAFETY: the piece is within both ranges; only one thread takes each piece.
             unsafe {
                 streaming::copy(
                     from.add(start),
@@ -55,11 +55,11 @@ pub(crate) unsafe fn copy_on_host(
     });
 }
 
-/// What one thread copies at a time within the host's memory.
+/// Bytes that one thread copies at a time within host memory.
 const HOST_PIECE: usize = 256 << 10;
 
-/// Where to copy from and to.
+/// Source and target of the copy.
 struct SendMemory(*const u8, *mut u8);
 
-// SAFETY: who makes one promises that the memory may be used meanwhile, on whatever thread.
+// SAFETY: the code that makes this value promises that any thread may use the memory meanwhile.
 unsafe impl Sync for SendMemory {}

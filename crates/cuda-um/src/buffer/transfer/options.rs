@@ -1,6 +1,7 @@
-//! How copies are staged.
+//! Options for staged copies.
 
-/// How copies from and to pageable memory of the host are staged: [`Device::set_transfer_options`](crate::Device::set_transfer_options).
+/// Options for copies from and to pageable host memory, which the library stages:
+/// [`Device::set_transfer_options`](crate::Device::set_transfer_options).
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -17,15 +18,15 @@ pub struct TransferOptions {
     from_bytes: usize,
 }
 
-/// Chunks that each thread has: it fills one while the other is on its way.
+/// Chunks of each thread: it fills one while the copy engine reads the other.
 pub(crate) const CHUNKS_PER_THREAD: usize = 2;
-/// Each has chunks and a place in the ring; far fewer saturate any link.
+/// The upper limit of threads, because each has chunks and a lane in the ring. Far fewer saturate any link.
 const MOST_THREADS: usize = 256;
 const MIB: usize = 1 << 20;
 
 impl Default for TransferOptions {
-    /// Half of the machine's cores, but at most 6, with two chunks of 2 MiB each, which are allocated as copies need them: one for
-    /// small copies, all for large ones. Every copy is staged.
+    /// Half of the machine's cores, but at most 6 threads, with two chunks of 2 MiB each. Chunks are allocated when copies need them: one
+    /// for small copies, all for large ones. Every copy is staged.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         let threads = (cores / 2).clamp(1, 6);
@@ -38,7 +39,7 @@ impl Default for TransferOptions {
 }
 
 impl TransferOptions {
-    /// Sets how many threads copy, the calling one among them; 0 counts as 1, and more than 256 as 256.
+    /// Sets the number of threads that copy, including the calling one; 0 means 1, and more than 256 means 256.
     #[must_use]
     pub fn threads(self, threads: usize) -> Self {
         Self {
@@ -47,8 +48,8 @@ impl TransferOptions {
         }
     }
 
-    /// Sets how much pinned memory the ring has; it is rounded down to chunks of whole pages, two for each thread. 0 turns staging
-    /// off: the driver copies by itself.
+    /// Sets the size of the ring's pinned memory in bytes; it is rounded down to chunks of whole pages, two for each thread. 0 disables
+    /// staging: the driver then copies without the ring.
     #[must_use]
     pub fn ring_bytes(self, bytes: usize) -> Self {
         Self {
@@ -57,7 +58,7 @@ impl TransferOptions {
         }
     }
 
-    /// Sets from how many bytes on a copy is staged; smaller ones are left to the driver. The default is 0.
+    /// Sets the size in bytes from which copies are staged; the driver does smaller ones. The default is 0.
     #[must_use]
     pub fn from_bytes(self, bytes: usize) -> Self {
         Self {
@@ -66,19 +67,19 @@ impl TransferOptions {
         }
     }
 
-    /// Whether a copy of this size is staged.
+    /// Returns true if a copy of this size is staged.
     pub(crate) fn stages(self, bytes: usize) -> bool {
         bytes > 0 && bytes >= self.from_bytes && self.chunk_bytes() > 0
     }
 
-    /// The largest chunk; 0 if nothing is to be staged.
+    /// Returns the size of the largest chunk in bytes; 0 if staging is disabled.
     pub(crate) fn chunk_bytes(self) -> usize {
         let bytes = self.ring_bytes / (self.threads * CHUNKS_PER_THREAD);
         bytes - bytes % PAGE
     }
 }
 
-/// Chunks begin and end at whole pages.
+/// Chunks begin and end at page boundaries.
 pub(crate) const PAGE: usize = 4096;
 
 #[cfg(test)]

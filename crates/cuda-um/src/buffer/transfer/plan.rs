@@ -1,13 +1,13 @@
-//! How a staged copy is cut: into which pieces, for how many threads.
+//! The plan of a staged copy: its pieces and its number of threads.
 
 use crate::buffer::transfer::options::PAGE;
 use crate::buffer::transfer::request::{Direction, Staged};
 use smallvec::{SmallVec, smallvec};
 
-/// How a copy is cut.
+/// The pieces and threads of a copy.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Plan {
-    /// Where each piece begins, and where the last one ends.
+    /// The offset of each piece, and the end of the last one.
     pub(crate) bounds: SmallVec<[usize; 4]>,
     pub(crate) threads: usize,
 }
@@ -15,9 +15,9 @@ pub(crate) struct Plan {
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// How many of the threads a staged copy is worth.
+/// Returns the number of threads, at most `threads`, that make a staged copy faster.
 pub(crate) fn copy_threads(bytes: usize, threads: usize) -> usize {
-    // A thread that sleeps comes too late for a smaller one.
+    // For a smaller copy, a sleeping thread would wake too late.
     match bytes / MIB {
         0..2 => 1,
         2..4 => threads.min(2),
@@ -26,16 +26,16 @@ pub(crate) fn copy_threads(bytes: usize, threads: usize) -> usize {
     }
 }
 
-/// How large a piece of a staged copy is, in the middle of it: 256 KiB for 1 MiB, twice as much for four times as many bytes, and at most
-/// 2 MiB.
+/// Returns the size of the pieces in the middle of a staged copy: 256 KiB for 1 MiB, twice as much for four times as many bytes, and at
+/// most 2 MiB.
 pub(crate) fn piece_bytes(bytes: usize) -> usize {
     let fair = bytes.saturating_mul(64 * KIB).isqrt();
     fair.next_multiple_of(PAGE).clamp(256 * KIB, 2 * MIB)
 }
 
 impl Plan {
-    /// Threads and pieces as an H200's host liked them (`docs/results/h200-cuda-13.0/staging.md`). The first pieces to the device, and
-    /// the last ones to the host, are small, for nothing else goes on while the CPU copies them.
+    /// The thread and piece counts are those that were fastest on an H200's host (`docs/results/h200-cuda-13.0/staging.md`). The first
+    /// pieces to the device, and the last ones to the host, are small, because the link is idle while the CPU copies them.
     pub(crate) fn new(copy: &Staged<'_>, chunk_bytes: usize, threads: usize) -> Self {
         let threads = copy_threads(copy.bytes, threads);
         let whole = |bytes: usize| {

@@ -1,35 +1,35 @@
-//! A copy that may be staged.
-#![allow(unsafe_code, reason = "sends addresses")]
+//! The description of a copy that may be staged.
+#![allow(unsafe_code, reason = "sends addresses to other threads")]
 
 use crate::driver::CopyKind;
 
-/// Which way.
+/// The direction of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     ToDevice,
     ToHost,
 }
 
-/// A copy between the host and memory of a device.
+/// A copy between the host and a device's memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Staged<'a> {
     pub(crate) direction: Direction,
     pub(crate) host: Host<'a>,
     pub(crate) device: *mut u8,
     pub(crate) bytes: usize,
-    /// Bytes that stay together in one piece.
+    /// The bytes of one element, which a piece may not split.
     pub(crate) unit_bytes: usize,
-    /// How CUDA is told what the two are.
+    /// The kind of copy that CUDA gets.
     pub(crate) kind: CopyKind,
 }
 
-/// The host's side.
+/// The host's side of a copy.
 #[derive(Clone, Copy)]
 pub(crate) enum Host<'a> {
     Memory(*mut u8),
-    /// Bytes that are made as they are needed: from which byte on, where to, how many.
+    /// A closure that produces the bytes: its arguments are the first byte, the target address, and the number of bytes.
     Produced(&'a (dyn Fn(usize, *mut u8, usize) + Sync)),
 }
 
-// SAFETY: whoever makes one promises `copy` that the memory is its own for that time, on whatever thread.
+// SAFETY: the caller of `copy` promises that any thread may use the memory for that time.
 unsafe impl Sync for Staged<'_> {}

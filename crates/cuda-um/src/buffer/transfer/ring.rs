@@ -1,4 +1,4 @@
-//! The ring: chunks of pinned memory, two for each thread, and the threads.
+//! The staging ring: chunks of pinned memory, two for each thread, and the threads.
 
 use crate::buffer::transfer::options::{CHUNKS_PER_THREAD, TransferOptions};
 use crate::buffer::transfer::workers::Workers;
@@ -16,23 +16,23 @@ use std::sync::Arc;
 pub(crate) struct Ring {
     options: TransferOptions,
     lanes: Vec<Mutex<Lane>>,
-    /// The threads beside the calling one.
+    /// The helper threads; the calling thread is not one of them.
     workers: Workers,
 }
 
 /// The chunks of one thread.
 ///
-/// All copies through the ring are enqueued on one stream. So memory of a chunk may be given to the next copy *to the host* at once,
-/// but the CPU must not write there before the copies from it are done.
+/// All copies through the ring are enqueued on one stream. So the next copy *to the host* may use memory of a chunk at once, but the CPU
+/// must not write there before the copies from it are complete.
 #[derive(Default)]
 pub(crate) struct Lane {
     chunk_bytes: usize,
-    /// Allocated when they are first needed.
+    /// Allocated at the first use.
     chunks: Vec<Chunk>,
     current: usize,
 }
 
-/// The chunks of one thread, which it has until this is dropped. It is no lock: closures of the caller run meanwhile.
+/// Holds the chunks of one thread until it is dropped. It is not a lock, because closures of the caller run meanwhile.
 pub(crate) struct LaneTurn<'a> {
     home: &'a Mutex<Lane>,
     lane: Lane,
@@ -40,9 +40,9 @@ pub(crate) struct LaneTurn<'a> {
 
 pub(crate) struct Chunk {
     memory: Pinned,
-    /// Recorded behind the last copy that uses the chunk.
+    /// The event after the last copy that uses the chunk.
     pub(crate) event: RawEvent,
-    /// Bytes at the beginning that copies use.
+    /// The number of bytes at the start of the chunk that copies use.
     used: usize,
 }
 
@@ -50,16 +50,16 @@ struct Pinned {
     api: Arc<Api>,
     ordinal: u32,
     address: NonNull<u8>,
-    /// A copy may still use it, and nobody can wait for that: it is never freed.
+    /// True if a copy may still use the memory and the wait for it failed: then the memory is never freed.
     is_kept: bool,
 }
 
-#[allow(unsafe_code, reason = "the pinned memory is the chunk's own")]
-// SAFETY: the memory is the chunk's own, and only the thread that has its lane uses it (see `staged::copy`).
+#[allow(unsafe_code, reason = "only the chunk uses its pinned memory")]
+// SAFETY: the chunk owns the memory, and only the thread that has its lane uses it (see `staged::copy`).
 unsafe impl Send for Pinned {}
 
-/// A piece begins at an address that any element may have (`host_overwrite` makes slices of elements of pieces), and so on cache lines of
-/// its own.
+/// Pieces begin at addresses that are aligned for any element, because `host_overwrite` makes slices of elements of them. So no two pieces
+/// share a cache line.
 const ALIGN: usize = ALIGNMENT;
 
 impl Ring {
@@ -84,14 +84,15 @@ impl Ring {
         self.options.threads
     }
 
-    /// The chunks of a thread. To be called for each thread once at a time.
+    /// Takes the chunks of a thread. The caller must not call this twice at a time for one thread.
     pub(crate) fn lane(&self, thread: usize) -> LaneTurn<'_> {
         let home = &self.lanes[thread];
         let lane = std::mem::take(&mut *home.lock());
         LaneTurn { home, lane }
     }
 
-    /// Runs `work(0)`, and `work` with other numbers below `count` on threads that come in time; returns when nobody is at it any more.
+    /// Runs `work(0)` on this thread, and `work` with other numbers below `count` on helpers that start in time. All of them have ended
+    /// when this returns.
     pub(crate) fn run(&self, count: usize, work: impl Fn(usize) + Sync) {
         self.workers.run(count, &work);
     }
@@ -118,11 +119,11 @@ impl Drop for LaneTurn<'_> {
 }
 
 impl Lane {
-    /// Makes sure that there are so many chunks, or at least one; says how many there are.
+    /// Allocates chunks until there are `count`, and returns the number of chunks, at least one.
     ///
     /// # Errors
     ///
-    /// There is no memory for any chunk.
+    /// The first chunk cannot be allocated.
     pub(crate) fn prepare(&mut self, device: &DeviceState, count: usize) -> Result<usize> {
         while self.chunks.len() < count.min(CHUNKS_PER_THREAD) {
             match Chunk::new(device, self.chunk_bytes) {
@@ -130,7 +131,7 @@ impl Lane {
                 Err(error) if self.chunks.is_empty() => return Err(error),
                 Err(error) => {
                     after_unlock(move || {
-                        crate::telemetry::debug!(%error, "one chunk to stage copies instead of two");
+                        crate::telemetry::debug!(%error, "copies are staged through one chunk: the second could not be allocated");
                     });
                     break;
                 }
@@ -139,12 +140,12 @@ impl Lane {
         Ok(self.chunks.len())
     }
 
-    /// Room for a piece, which the CPU may write: behind what the copies before use, or, when they are done, in their place. It is aligned
-    /// for any element.
+    /// Returns space for a piece, which the CPU may write: behind the space that earlier copies use or, when these are complete, in the
+    /// same place. It is aligned for any element.
     ///
     /// # Errors
     ///
-    /// There is no memory for any chunk, or those copies cannot be waited for.
+    /// No chunk can be allocated, or the wait for the earlier copies fails.
     pub(crate) fn room(&mut self, device: &DeviceState, bytes: usize) -> Result<(&Chunk, *mut u8)> {
         let fits = |chunk: &Chunk| chunk.free_from() + bytes <= self.chunk_bytes;
         if !self.chunks.get(self.current).is_some_and(fits) {
@@ -157,15 +158,15 @@ impl Lane {
         Ok((chunk, chunk.address().wrapping_add(start)))
     }
 
-    /// Takes the chunks in turn, for copies to the host; the number of the next one of those that are prepared.
+    /// Takes the prepared chunks in turn, for copies to the host, and returns the index of the next one.
     pub(crate) fn next(&mut self) -> usize {
         self.current = (self.current + 1) % self.chunks.len().max(1);
-        // Until it is waited for, all of it is in use.
+        // The whole chunk is in use until the wait for its event.
         self.chunks[self.current].used = self.chunk_bytes;
         self.current
     }
 
-    /// A chunk by its number, which `next` gave.
+    /// Returns the chunk with an index that `next` returned.
     pub(crate) fn chunk(&mut self, index: usize) -> &mut Chunk {
         &mut self.chunks[index]
     }
@@ -189,12 +190,12 @@ impl Chunk {
         self.memory.address.as_ptr()
     }
 
-    /// Where the next piece may begin.
+    /// The offset at which the next piece may begin.
     fn free_from(&self) -> usize {
         self.used.next_multiple_of(ALIGN)
     }
 
-    /// Waits until no copy uses it.
+    /// Waits until no copy uses the chunk.
     pub(crate) fn wait(&mut self) -> Result<()> {
         if self.used > 0 {
             self.event.wait()?;
@@ -212,7 +213,7 @@ impl Drop for Chunk {
         let Err(error) = self.wait() else {
             return;
         };
-        // The event may be what failed, and not the copies. In a broken context nothing runs any more, and freeing says so, too.
+        // The event may have failed, and not the copies. In a broken context nothing runs, and freeing fails as well.
         let Pinned { api, ordinal, .. } = &self.memory;
         let is_over = error.is_sticky() || api.device_synchronize(*ordinal).is_ok();
         if is_over {
@@ -223,7 +224,7 @@ impl Drop for Chunk {
         }
         self.memory.is_kept = true;
         after_unlock(move || {
-            crate::telemetry::warn!(%error, "a chunk of pinned memory is leaked: its copies could not be waited for");
+            crate::telemetry::warn!(%error, "pinned memory is leaked: the wait for its copies failed");
         });
     }
 }
@@ -234,7 +235,7 @@ impl Drop for Pinned {
         if self.is_kept || self.api.origin.is_inherited() {
             return;
         }
-        // SAFETY: the chunk's own memory; the chunk has waited for the copies that use it.
+        // SAFETY: this value owns the memory; the chunk waited for the copies that use it.
         if let Err(error) = unsafe { self.api.free_host(self.ordinal, self.address) } {
             after_unlock(move || {
                 crate::telemetry::warn!(%error, "pinned memory for staging could not be freed");

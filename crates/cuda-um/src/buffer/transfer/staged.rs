@@ -15,26 +15,25 @@ use crate::sync::{Mutex, after_unlock};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Copies through the ring, if the copy is large enough, the memory pageable and there is a ring that nobody uses now; else says `None`
-/// and has done nothing. When it returns, nothing uses the host's memory any more; a copy to the device may still go on, on the
-/// stream.
+/// Copies through the ring. Returns `None`, and does nothing, if the copy is too small, the memory is not pageable, or another copy has the
+/// ring. When this returns, nothing uses the host's memory; a copy to the device may still run on the stream.
 ///
-/// The stream is always the same one for a device: chunks count on it.
+/// All copies of a device use the same stream: the chunks rely on its order.
 ///
 /// # Errors
 ///
-/// [`Error::Incomplete`] with the bytes that are certainly copied. Nothing of the copy goes on then.
+/// [`Error::Incomplete`] with the number of bytes that are known to be copied. No part of the copy then still runs.
 ///
 /// # Safety
 ///
-/// Both sides are valid for `bytes`, nobody else uses them meanwhile (the device's side: until the stream is done with it), and what the
-/// stream runs before makes that so for the device.
+/// Both sides are valid for `bytes`. Nothing else uses the host's side until this returns, nor the device's side until the stream's work is
+/// complete; the stream's earlier work ensures this on the device.
 pub(crate) unsafe fn copy(
     device: &Arc<DeviceState>,
     stream: &StreamInner,
     staged: Staged<'_>,
 ) -> Option<Result<()>> {
-    // Not waited for: what produces the bytes may copy, too.
+    // Do not wait for the ring: the closure that produces the bytes may copy as well.
     let ring = Transfers::of(device).take()?;
     let options = ring.options();
     if !options.stages(staged.bytes) || staged.unit_bytes > options.chunk_bytes() {
@@ -48,7 +47,7 @@ pub(crate) unsafe fn copy(
     }
     let plan = Plan::new(&staged, options.chunk_bytes(), ring.threads());
     let threads = plan.threads;
-    // All at once, so that later copies meet no allocation, whichever threads come first.
+    // Allocate all chunks at once, so that later copies allocate none, whichever threads come first.
     let chunks = if threads > 1 { CHUNKS_PER_THREAD } else { 1 };
     for thread in 0..threads {
         match ring.lane(thread).prepare(device, chunks) {
@@ -58,7 +57,7 @@ pub(crate) unsafe fn copy(
                 });
                 return None;
             }
-            // That thread leaves the pieces to the others.
+            // That thread leaves its pieces to the others.
             _ => {}
         }
     }
@@ -74,16 +73,17 @@ pub(crate) unsafe fn copy(
         error: Mutex::new(None),
     };
     let on_panic = FinishOnPanic(stream);
-    // SAFETY: the caller's promise; each thread has chunks of its own, and no other copy has the ring.
+    // SAFETY: the caller's promise; each thread has separate chunks, and no other copy has the ring.
     ring.run(threads, |thread| unsafe { job.work(thread) });
     drop(on_panic);
     Some(job.outcome())
 }
 
-/// From so many bytes on it is worth asking whether the memory is pinned: the answer costs as much as copying some KiB.
+/// From this number of bytes on, check whether the memory is pinned: the query takes as long as copying some KiB.
 const ASKED: usize = 64 << 10;
 
-/// Waits for the stream even if a thread panics (a subscriber of `tracing` may): the ring and the caller's memory outlive the copy.
+/// Waits for the stream even if a thread panics (a subscriber of `tracing` may panic), so the ring and the caller's memory outlive the
+/// copy.
 struct FinishOnPanic<'a>(&'a StreamInner);
 
 impl Drop for FinishOnPanic<'_> {
@@ -101,14 +101,14 @@ struct Job<'a> {
     staged: Staged<'a>,
     plan: Plan,
     next: AtomicUsize,
-    /// Something failed: no new pieces.
+    /// Set after a failure: no thread begins a new piece.
     stopped: AtomicBool,
-    /// The pieces that were enqueued (to the device) or have arrived (at the host).
+    /// The pieces that were enqueued (to the device) or that have arrived (at the host).
     done: SmallVec<[AtomicBool; 4]>,
     error: Mutex<Option<Error>>,
 }
 
-/// Lets no thread begin a new piece once this is dropped: by an error or a panic.
+/// A guard: its drop, after an error or a panic, prevents the threads from beginning new pieces.
 struct StopOthers<'a>(&'a AtomicBool);
 
 impl Drop for StopOthers<'_> {
@@ -117,19 +117,19 @@ impl Drop for StopOthers<'_> {
     }
 }
 
-/// A piece on its way to the host, in one of the thread's chunks.
+/// A piece that a copy moves to the host, in one of the thread's chunks.
 struct Waiting {
     piece: usize,
-    /// The chunk's.
+    /// The index of the chunk.
     number: usize,
 }
 
 impl Job<'_> {
-    /// What one thread does.
+    /// Does one thread's part of the copy.
     ///
     /// # Safety
     ///
-    /// As for `copy`; no other thread has this number.
+    /// The promise of `copy`; no other thread has this number.
     unsafe fn work(&self, thread: usize) {
         let stop = StopOthers(&self.stopped);
         let result = match self.staged.direction {
@@ -146,13 +146,13 @@ impl Job<'_> {
         }
     }
 
-    /// The next piece that nobody has taken.
+    /// Takes the next piece.
     fn take(&self) -> Option<usize> {
         let piece = self.next.fetch_add(1, Ordering::AcqRel);
         (piece < self.done.len() && !self.stopped.load(Ordering::Acquire)).then_some(piece)
     }
 
-    /// Where a piece begins, and its bytes.
+    /// Returns the offset of a piece, and its size in bytes.
     fn range(&self, piece: usize) -> (usize, usize) {
         let (start, end) = (self.plan.bounds[piece], self.plan.bounds[piece + 1]);
         (start, end - start)
@@ -160,22 +160,23 @@ impl Job<'_> {
 
     /// # Safety
     ///
-    /// As for `work`.
+    /// The promise of `work`.
     unsafe fn fill(&self, thread: usize) -> Result<()> {
         let mut lane = self.ring.lane(thread);
         if lane.prepare(self.device, 1).is_err() {
-            // The first thread has a chunk.
+            // `prepare` gave at least the first thread a chunk.
             return Ok(());
         }
         while let Some(piece) = self.take() {
             let (start, bytes) = self.range(piece);
             let (chunk, to) = lane.room(self.device, bytes)?;
             match self.staged.host {
-                // SAFETY: the piece is within the source; the room is this thread's, and the copy engine is done with it.
+                // SAFETY: the piece is within the source; only this thread uses the space in the chunk, and the copy engine no longer reads
+                // it.
                 Host::Memory(from) => unsafe { self.copy(from.add(start), to, bytes) },
                 Host::Produced(produce) => produce(start, to, bytes),
             }
-            // SAFETY: the piece is within the target; the room is left alone until the chunk's event is done.
+            // SAFETY: the piece is within the target; nothing writes the space until the chunk's event is complete.
             unsafe { self.enqueue(chunk, to, start, bytes) }?;
             self.done[piece].store(true, Ordering::Release);
         }
@@ -184,12 +185,12 @@ impl Job<'_> {
 
     /// # Safety
     ///
-    /// As for `work`.
+    /// The promise of `work`.
     unsafe fn empty(&self, thread: usize) -> Result<()> {
         let mut lane = self.ring.lane(thread);
         let wanted = self.plan.pieces().div_ceil(self.plan.threads);
         let Ok(chunks) = lane.prepare(self.device, wanted) else {
-            // The first thread has a chunk.
+            // `prepare` gave at least the first thread a chunk.
             return Ok(());
         };
         let mut waiting = SmallVec::<[Waiting; CHUNKS_PER_THREAD]>::new();
@@ -200,8 +201,8 @@ impl Job<'_> {
                 let (start, bytes) = self.range(piece);
                 let number = lane.next();
                 let chunk = lane.chunk(number);
-                // SAFETY: the piece is within the source. The chunk is this thread's and was emptied; a copy from it to the device is
-                // before this one on the same stream.
+                // SAFETY: the piece is within the source. Only this thread uses the chunk, which it emptied; a copy from the chunk to the
+                // device is earlier on the same stream.
                 unsafe { self.enqueue(chunk, chunk.address(), start, bytes) }?;
                 waiting.push(Waiting { piece, number });
                 continue;
@@ -214,7 +215,7 @@ impl Job<'_> {
             chunk.wait()?;
             let (start, bytes) = self.range(piece);
             if let Host::Memory(to) = self.staged.host {
-                // SAFETY: the piece is within the target, which nobody else uses; the copy engine is done with the chunk.
+                // SAFETY: the piece is within the target, which nothing else uses; the copy engine no longer writes the chunk.
                 unsafe { self.copy(chunk.address(), to.add(start), bytes) };
             }
             self.done[piece].store(true, Ordering::Release);
@@ -223,7 +224,7 @@ impl Job<'_> {
 
     /// # Safety
     ///
-    /// Both are valid for `bytes`, and do not overlap.
+    /// Both ranges are valid for `bytes`, and do not overlap.
     unsafe fn copy(&self, from: *const u8, to: *mut u8, bytes: usize) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -238,7 +239,7 @@ impl Job<'_> {
     ///
     /// # Safety
     ///
-    /// The range is within the device's memory, and the pinned memory is left alone until the event is done.
+    /// The range is within the device's memory, and nothing else uses the pinned memory until the event is complete.
     unsafe fn enqueue(
         &self,
         chunk: &Chunk,
@@ -270,7 +271,7 @@ impl Job<'_> {
         let Some(cause) = self.error.into_inner() else {
             return Ok(());
         };
-        // Something may be enqueued behind which no event was recorded.
+        // A piece may be enqueued although the record of its event failed.
         let finished = self.stream.finish();
         let sticky = cause.is_sticky() || finished.is_err_and(|error| error.is_sticky());
         let whole = self
@@ -279,7 +280,7 @@ impl Job<'_> {
             .take_while(|done| done.load(Ordering::Acquire))
             .count();
         let copied_bytes = match self.staged.direction {
-            // Enqueued is not done, if the context broke.
+            // If the context broke, enqueued pieces may not be complete.
             Direction::ToDevice if sticky => 0,
             _ => self.plan.bounds[whole],
         };

@@ -1,21 +1,21 @@
-//! Copying memory past the CPU's caches.
+//! Copies that bypass the CPU's caches.
 //!
-//! A copy engine reads faster from memory than from lines that a core has just written and still holds: staging 64 MiB on an H200's host
-//! took 1.66 ms with such stores and 2.0 ms without (`docs/results/h200-cuda-13.0/staging.md`).
+//! A copy engine reads faster from memory than from cache lines that a core has just written: staging 64 MiB on an H200's host took 1.66 ms
+//! with such stores and 2.0 ms without (`docs/results/h200-cuda-13.0/staging.md`).
 #![allow(unsafe_code, reason = "intrinsics of the CPU, on addresses")]
 
-/// Pays for copies of so many bytes, and more.
+/// The size in bytes from which such copies are faster.
 pub(crate) const FROM: usize = 1 << 20;
 
-/// Copies as `std::ptr::copy_nonoverlapping`, with stores past the caches where the CPU has them.
+/// Does the same as `std::ptr::copy_nonoverlapping`, with stores that bypass the caches if the CPU supports them.
 ///
 /// # Safety
 ///
-/// Both are valid for `bytes`, and do not overlap.
+/// Both ranges are valid for `bytes`, and do not overlap.
 pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx512f") {
-        // SAFETY: the CPU can do it; the rest is the caller's promise.
+        // SAFETY: the CPU has the instructions; the caller promises the rest.
         return unsafe { x86::copy(from, to, bytes) };
     }
     // SAFETY: the caller's promise.
@@ -26,19 +26,19 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
 mod x86 {
     use std::arch::x86_64::{__m512i, _mm_sfence, _mm512_loadu_si512, _mm512_stream_si512};
 
-    /// A cache line, which one store writes.
+    /// A cache line. One store writes it.
     const LINE: usize = size_of::<__m512i>();
     const LINES: usize = 4;
 
     /// # Safety
     ///
-    /// As for `crate::buffer::transfer::copy`, on a CPU with AVX-512.
+    /// The promise of `crate::buffer::transfer::copy`, on a CPU with AVX-512.
     #[target_feature(enable = "avx512f")]
     pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
         let head = to.align_offset(LINE).min(bytes);
         let lines = (bytes - head) / (LINE * LINES) * LINES;
         let tail = head + lines * LINE;
-        // SAFETY: within both, as all offsets are at most `bytes`; what is stored past the cache begins at a line.
+        // SAFETY: within both ranges, because all offsets are at most `bytes`; the stores that bypass the cache begin at a line.
         unsafe {
             std::ptr::copy_nonoverlapping(from, to, head);
             let (source, target) = (
@@ -46,7 +46,7 @@ mod x86 {
                 to.add(head).cast::<__m512i>(),
             );
             for line in (0..lines).step_by(LINES) {
-                // Not in an inner loop: a compiler that does not unroll it stores each line for itself.
+                // Not an inner loop: a compiler that does not unroll it would load and store line by line.
                 let a = _mm512_loadu_si512(source.add(line));
                 let b = _mm512_loadu_si512(source.add(line + 1));
                 let c = _mm512_loadu_si512(source.add(line + 2));
@@ -56,7 +56,7 @@ mod x86 {
                 _mm512_stream_si512(target.add(line + 2), c);
                 _mm512_stream_si512(target.add(line + 3), d);
             }
-            // Such stores are in no order with others; whoever is told that the copy is done must see it.
+            // Such stores are not ordered with others. After this fence, code that sees the end of the copy sees its bytes.
             _mm_sfence();
             std::ptr::copy_nonoverlapping(from.add(tail), to.add(tail), bytes - tail);
         }

@@ -1,4 +1,4 @@
-//! The ring of a device and its options: one copy at a time has the ring, and new options take effect between two.
+//! The ring of a device and its options: one copy at a time has the ring, and new options apply from the next copy on.
 
 use crate::buffer::transfer::options::TransferOptions;
 use crate::buffer::transfer::ring::Ring;
@@ -7,7 +7,7 @@ use crate::fork::Origin;
 use crate::sync::{Mutex, after_unlock};
 use std::ops::Deref;
 
-/// What the transfers of one device share.
+/// The state that all transfers of one device share.
 #[derive(Default)]
 pub(crate) struct Transfers {
     state: Mutex<State>,
@@ -16,33 +16,33 @@ pub(crate) struct Transfers {
 #[derive(Default)]
 struct State {
     options: TransferOptions,
-    /// How often they were set.
+    /// The number of times that the options were set.
     changes: u64,
     /// Made by the first copy.
     ring: Option<Ring>,
-    /// A copy has the ring.
+    /// True while a copy has the ring.
     is_taken: bool,
 }
 
-/// The ring, which one copy has until this is dropped: copies share one link anyway. It is no lock: closures of the caller run meanwhile,
-/// and may copy and set options.
+/// Holds the ring for one copy until it is dropped; copies share one link anyway. It is not a lock, because closures of the caller run
+/// meanwhile, and may copy and set options.
 pub(crate) struct RingTurn<'a> {
     transfers: &'a Transfers,
-    /// None only while this is dropped.
+    /// `None` only during the drop.
     ring: Option<Ring>,
-    /// Of its options.
+    /// The generation of the ring's options.
     changes: u64,
     origin: Origin,
 }
 
 impl Transfers {
-    /// Those of a device.
+    /// Returns the transfers of a device.
     pub(crate) fn of(device: &DeviceState) -> &Self {
         device.transfers.get()
     }
 
-    /// Sets the options for the copies that begin from now on. The ring is freed: now, which waits for what still uses its memory, or when
-    /// the copy that has it ends.
+    /// Sets the options for copies that begin after this call. Frees the ring: at once, which waits for work that still uses its memory, or
+    /// at the end of the copy that has the ring.
     pub(crate) fn configure(&self, options: TransferOptions) {
         let _unused = {
             let mut state = self.state.lock();
@@ -52,12 +52,12 @@ impl Transfers {
         };
     }
 
-    /// How many threads copy at most.
+    /// Returns the largest number of threads that copy.
     pub(crate) fn threads(&self) -> usize {
         self.state.lock().options.threads
     }
 
-    /// The ring, if no copy has it now.
+    /// Takes the ring; `None` if another copy has it.
     pub(crate) fn take(&self) -> Option<RingTurn<'_>> {
         let mut state = self.state.lock();
         if state.is_taken {
@@ -86,7 +86,7 @@ impl Deref for RingTurn<'_> {
 
 impl Drop for RingTurn<'_> {
     fn drop(&mut self) {
-        // A child made by `fork` in a closure: another thread of its parent may hold the lock for good.
+        // In a child made by `fork` in a closure, a thread that exists only in the parent may hold the lock for ever.
         if self.origin.is_inherited() {
             return;
         }
@@ -96,8 +96,8 @@ impl Drop for RingTurn<'_> {
         if state.changes == self.changes {
             state.ring = ring;
         } else {
-            // With other options it is freed. That waits for what still uses its memory, and for its threads, where a subscriber may wait
-            // for this thread's turn at the gate: after both.
+            // With new options the old ring is freed. Do this after the lock and the turn at the gate are released: the drop waits for work
+            // that uses the memory, and for threads on which a subscriber may wait for this thread's turn.
             after_unlock(move || drop(ring));
         }
     }

@@ -1,8 +1,8 @@
 //! Threads that help with copies.
 //!
 //! A copy often ends before a sleeping thread is awake, which takes 145 us on an H200's host (`thread_wake_us` in
-//! `docs/results/h200-cuda-13.0/calibration.json`). So nobody waits for a helper that has not begun: who comes too late finds the work
-//! closed. A pool of `rayon` waits for all that was spawned.
+//! `docs/results/h200-cuda-13.0/calibration.json`). So a copy does not wait for a helper that has not begun: a helper that is too late
+//! finds the work closed. In contrast, a pool of `rayon` waits for all spawned tasks.
 #![allow(unsafe_code, reason = "lends work to threads that live longer")]
 
 use crate::fork::Origin;
@@ -13,7 +13,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-/// Threads that start with the first work that is worth them.
+/// Helper threads, which start with the first work that is large enough for them.
 pub(crate) struct Workers {
     shared: Arc<Shared>,
     origin: Origin,
@@ -30,7 +30,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     work: Option<Work>,
-    /// Helpers that are at it.
+    /// The number of helpers that run the work now.
     running: usize,
     panic: Option<Panic>,
     closing: bool,
@@ -38,11 +38,11 @@ struct State {
 
 type Panic = Box<dyn Any + Send>;
 
-/// Work that helpers may join, and the numbers that are left for them.
+/// Work that helpers may join, and the numbers that no helper has taken yet.
 struct Work {
     run: *const (dyn Fn(usize) + Sync),
     numbers: std::ops::Range<usize>,
-    /// The thread that waits for it has a turn at the gate.
+    /// True if the thread that waits for the work has a turn at the gate.
     has_turn: bool,
 }
 
@@ -53,10 +53,10 @@ struct Joined {
     has_turn: bool,
 }
 
-/// A helper is at the work until this is dropped.
+/// Marks a helper that runs the work; its drop tells the waiting thread that the helper has left.
 struct Leave<'a>(&'a Shared);
 
-// SAFETY: what is pointed to is `Sync`, and lives until the work is closed and nobody is at it (see `run`).
+// SAFETY: the pointer's target is `Sync`, and lives until the work is closed and no helper runs it (see `run`).
 unsafe impl Send for Work {}
 
 impl Workers {
@@ -68,16 +68,16 @@ impl Workers {
         }
     }
 
-    /// Runs `work(0)` here, and `work` with other numbers below `count` on helpers that come in time. When it returns, or panics, nobody
-    /// is at it any more. To be called by one thread at a time.
+    /// Runs `work(0)` on this thread, and `work` with other numbers below `count` on helpers that start in time. When this returns or
+    /// panics, no helper runs the work. Only one thread at a time may call this.
     pub(crate) fn run(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
         let helpers = self.start(count.saturating_sub(1));
         if helpers == 0 {
             return work(0);
         }
         let lent: *const (dyn Fn(usize) + Sync + '_) = work;
-        // SAFETY: of the same type but for the lifetime. It is used while the work is open or a helper is at it, and this function
-        // closes it and waits for them before it ends, whatever `work` does.
+        // SAFETY: the two types differ only in the lifetime. The pointer is used while the work is open or a helper runs it, and this
+        // function closes the work and waits for the helpers before it ends, also if `work` panics.
         let run = unsafe {
             std::mem::transmute::<
                 *const (dyn Fn(usize) + Sync + '_),
@@ -110,13 +110,13 @@ impl Workers {
         }
     }
 
-    /// Helpers that are at it now.
+    /// Returns the number of helpers that run the work now.
     #[cfg(test)]
     pub(crate) fn running(&self) -> usize {
         self.shared.state.lock().running
     }
 
-    /// Makes sure that there are so many helpers; fewer if the system has none to give. How many there are, of those.
+    /// Starts helpers until there are `wanted`, or fewer if the system refuses a thread. Returns the number of helpers, at most `wanted`.
     fn start(&self, wanted: usize) -> usize {
         let mut threads = self.threads.lock();
         while threads.len() < wanted {
@@ -139,7 +139,7 @@ impl Workers {
 impl Shared {
     fn help(&self) {
         while let Some(joined) = self.join() {
-            // Until this thread has left, so that what is put off runs after that.
+            // Dropped after this thread has left the work, so that deferred events are sent after that.
             let _turn = joined.has_turn.then(Turn::begin);
             let leave = Leave(self);
             // SAFETY: the work was open when this thread joined it, and `Workers::run` waits until it has left.
@@ -152,7 +152,7 @@ impl Shared {
         }
     }
 
-    /// Waits for work to help with; none if there will be no more.
+    /// Waits for work to help with; `None` at the end of the ring.
     fn join(&self) -> Option<Joined> {
         let mut state = self.state.lock();
         loop {
@@ -175,7 +175,7 @@ impl Shared {
     }
 }
 
-/// The destructor of a payload is foreign code, which may panic as well: one that does not come out is forgotten.
+/// The destructor of a panic's payload is foreign code, which may panic as well: every payload except the first is forgotten.
 fn keep_first(first: &mut Option<Panic>, panic: Panic) {
     match first {
         None => *first = Some(panic),
@@ -196,7 +196,7 @@ impl Drop for Leave<'_> {
 impl Drop for Workers {
     fn drop(&mut self) {
         if self.origin.is_inherited() {
-            // The threads are not in this process.
+            // The threads do not exist in this process.
             std::mem::take(self.threads.get_mut())
                 .into_iter()
                 .for_each(std::mem::forget);
@@ -206,9 +206,9 @@ impl Drop for Workers {
         self.shared.opened.notify_all();
         let own = thread::current().id();
         for thread in self.threads.get_mut().drain(..) {
-            // A helper that runs foreign code, after its work, may drop this: it cannot wait for itself.
+            // A helper can drop this in foreign code after its work: it cannot wait for itself.
             if thread.thread().id() != own {
-                // Panics of work were caught.
+                // The panics of the work were already caught.
                 let _ = thread.join();
             }
         }

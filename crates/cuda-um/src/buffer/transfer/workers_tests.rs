@@ -1,4 +1,4 @@
-//! The threads that help with copies, as they come; `tests/loom` tries every order.
+//! Tests of the helper threads in one real order; `tests/loom` checks every order.
 
 use crate::buffer::transfer::workers::Workers;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,7 +27,7 @@ fn every_number_runs_at_most_once_and_nobody_stays() {
 fn helpers_really_help() {
     let workers = Workers::new();
     let joined = AtomicUsize::new(0);
-    // Returns only if somebody else comes.
+    // Returns only if another thread comes.
     workers.run(3, &|_| {
         joined.fetch_add(1, Ordering::AcqRel);
         while joined.load(Ordering::Acquire) < 3 {

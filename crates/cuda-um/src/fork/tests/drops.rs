@@ -1,4 +1,4 @@
-//! Each type that has a `Drop` of its own, dropped by a child.
+//! Each type with its own `Drop`, dropped by a child.
 
 use crate::context::event::RawEvent;
 use crate::fork::tests::{gone_without_a_trace, simulated};
@@ -11,8 +11,8 @@ use cuda_um_sim::{Fail, Gpu, Leak};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Every `impl Drop` of the sources, and the test that fails if it no longer asks whether this is a child. Or `-` and why there is
-/// nothing to ask.
+/// Every `impl Drop` of the sources, with the test that fails if the drop no longer checks for a child; or `-` and the reason for which no
+/// check is needed.
 const DROPS: &str = "
 driver/current.rs Current: - lives for the time of one call, which a child does not begin
 context/driver_state.rs ManagedBytes: buffers_of_every_kind
@@ -20,7 +20,7 @@ context/event.rs RawEvent: events
 context/exclusion.rs Closed: host_guards_that_hold_the_gate
 context/exclusion.rs Enqueue: - lives while work is enqueued, which a child does not begin
 context/enqueue.rs Noted: - lives while work is enqueued, which a child does not begin
-resource/backing.rs Kept: - leaks, and what it counts for good is the business of ManagedBytes and DriverBlock
+resource/backing.rs Kept: - leaks; ManagedBytes and DriverBlock count the bytes
 buffer/copy.rs HostInUse: - lives while a copy is enqueued, which a child does not begin
 resource/host_access.rs HostAccess: host_guards_that_hold_the_gate
 resource/allocation.rs RawBuffer: buffers_of_every_kind
@@ -62,7 +62,7 @@ fn every_drop_is_here() {
                 continue;
             }
             let text = std::fs::read_to_string(&path).unwrap();
-            // As it is formatted, and not in a test.
+            // The formatted form, outside of tests.
             let heads = text.lines().filter(|line| line.starts_with("impl"));
             for (_, of) in heads.filter_map(|line| line.split_once("Drop for ")) {
                 let name = of.split(['<', ' ']).next().unwrap();
@@ -93,7 +93,7 @@ fn buffers_of_every_kind() {
     let pinned = PinnedPool::new(&device, options()).unwrap();
     let unified = UnifiedPool::new(&device, options()).unwrap();
     let on_device = DevicePool::new(&device, options()).unwrap();
-    // Both at first: what the child frees stays registered, and may be had again.
+    // Register both first: memory that the child frees stays registered, and the allocator may return its address again.
     let vectors = [(); 2].map(|()| RegisteredBuffer::from_vec(&device, vec![0u32; 1000]).unwrap());
     for (in_flight, registered) in [false, true].into_iter().zip(vectors) {
         let mut managed = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
@@ -120,7 +120,7 @@ fn buffers_of_every_kind() {
         gone_without_a_trace(&sim, of_host);
         gone_without_a_trace(&sim, memory);
         gone_without_a_trace(&sim, page_locked);
-        // Never in flight: a real child frees a vector of its own.
+        // Never in flight: a real child frees its own copy of the vector.
         gone_without_a_trace(&sim, registered);
         gone_without_a_trace(&sim, pooled);
         gone_without_a_trace(&sim, whole);
@@ -139,7 +139,7 @@ fn the_slice_of_a_scope() {
     RegisteredBuffer::scope(&device, &mut memory, |registered| {
         registered.fill(1, &stream).unwrap();
         let _paused = sim.pause();
-        // Instead of the child's copy of it.
+        // Replace the buffer, so that the test drops it in place of the child's copy.
         let nothing = RawBuffer::empty::<u32>(&device);
         gone_without_a_trace(&sim, std::mem::replace(&mut registered.raw, nothing));
     })
@@ -170,10 +170,10 @@ fn events() {
     gone_without_a_trace(&sim, raw.record(stream.inner()).unwrap());
 }
 
-/// The reference of the kernel in `add.ptx`, for tests that launch none.
+/// Registers a CPU reference for the kernel of `add.ptx`, for tests that do not launch it.
 pub(crate) fn register_add() {
-    // SAFETY: it touches no memory.
-    #[allow(unsafe_code, reason = "vouches for the reference")]
+    // SAFETY: the reference touches no memory.
+    #[allow(unsafe_code, reason = "registers a CPU reference")]
     unsafe {
         cuda_um_sim::register_kernel("add", |_| Ok(()));
     }
@@ -226,7 +226,7 @@ fn streams_that_left_no_event() {
     let paused = sim.pause();
     let gone = device.stream().unwrap();
     buffer.fill(1, &gone).unwrap();
-    // From here on the buffer notes this one.
+    // From here on the buffer tracks this use.
     buffer.fill(2, &stream).unwrap();
     sim.fail(Fail::call("cudaEventCreateWithFlags"));
     drop(gone);
@@ -274,7 +274,7 @@ fn the_ring_and_its_threads() {
 #[test]
 fn chunks_that_copies_may_use() {
     let (sim, device, stream) = simulated(Gpu::H200);
-    // Nobody has asked for the end of the last pieces yet.
+    // The library has not yet waited for the last pieces.
     let staged = stage(&device, 1);
     gone_without_a_trace(&sim, (staged, device, stream));
 }
@@ -284,7 +284,7 @@ fn the_runtime_itself() {
     let (sim, device, stream) = simulated(Gpu::H200);
     let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
     buffer.fill(1, &stream).unwrap();
-    // Starts the thread that frees.
+    // Starts the reclaim thread.
     drop(buffer);
     device.runtime().reclaim().unwrap();
     gone_without_a_trace(&sim, (device, stream));

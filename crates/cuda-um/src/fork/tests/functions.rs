@@ -1,4 +1,4 @@
-//! Each public function that takes a lock in the process that it belongs to, called by a child.
+//! Each public function that takes a lock of its process, called by a child.
 
 use crate::fork::tests::drops::register_add;
 use crate::fork::tests::{simulated, without_cuda};
@@ -9,7 +9,7 @@ use crate::{
 };
 use cuda_um_sim::{Gpu, Sim};
 
-/// A child is refused this, with no lock and no call.
+/// The child's call is refused, without a lock and without a CUDA call.
 #[track_caller]
 fn refused<R>(sim: &Sim, what: &str, call: impl FnOnce() -> Result<R>) {
     match without_cuda(sim, || call().map(drop)) {

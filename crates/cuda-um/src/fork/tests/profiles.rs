@@ -1,4 +1,4 @@
-//! Profilers and what they listen to, in a child. A process has one profiler at a time, so there is one test.
+//! Profilers and their observers, in a child. A process has one profiler at a time, so there is one test.
 
 use crate::context::observer;
 use crate::fork::tests::{gone_without_a_trace, simulated, without_cuda};
@@ -31,7 +31,7 @@ fn a_profiler_and_a_counter() {
         assert!(is_refused(MigrationCounter::start(runtime)));
     });
     buffer.fill(1, &stream).unwrap();
-    // Instead of the child's copy of it: the session goes on.
+    // The profiler is dropped in place of the child's copy: the session continues.
     gone_without_a_trace(&sim, profiler);
     assert!(observer::observer().is_some());
 
@@ -43,7 +43,7 @@ fn a_profiler_and_a_counter() {
     assert!(without_cuda(&sim, || is_refused(counter.read())));
     counter.read().unwrap();
     gone_without_a_trace(&sim, counter);
-    // The parent's goes on, too.
+    // The parent's session continues, too.
     buffer.host().unwrap();
     assert!(MigrationCounter::start(runtime).is_ok());
 }

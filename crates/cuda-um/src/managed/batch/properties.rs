@@ -1,4 +1,4 @@
-//! Whatever a batch is asked for, its joined ranges are the pages that were asked for: compared with a set of pages.
+//! Property test: the joined ranges of any batch cover exactly the requested pages, compared with a set of pages.
 
 use crate::buffer::unified::UnifiedBuffer;
 use crate::context::runtime::Runtime;
@@ -12,7 +12,7 @@ use std::ops::Range;
 
 const PAGE: usize = 4096;
 const SLAB: usize = 2 << 20;
-/// In pools: neighbours on a page, side by side, and far apart. The two large ones have a slab each.
+/// Sizes in pools: buffers that share a page, adjacent ones, and distant ones. The two large ones have a slab each.
 const POOLED: [usize; 10] = [
     1000,
     1000,
@@ -27,7 +27,7 @@ const POOLED: [usize; 10] = [
 ];
 const OWN: [usize; 4] = [1, 5000, 2 << 20, 2 << 20];
 
-/// Buffers, and for each the number of its allocation.
+/// Buffers, and the number of each buffer's allocation.
 struct Buffers {
     buffers: Vec<UnifiedBuffer<u8>>,
     allocations: Vec<usize>,
@@ -40,7 +40,7 @@ fn range() -> impl Strategy<Value = (usize, usize, usize)> {
     (0..POOLED.len() + OWN.len(), end.clone(), end)
 }
 
-/// Turns any two numbers into a range of a buffer; all of it is as likely as a part.
+/// Converts any two numbers to a range of a buffer; the whole buffer is as likely as a part.
 fn within(len: usize, one: usize, other: usize) -> Range<usize> {
     let clip = |number: usize| {
         if number == usize::MAX {
@@ -58,7 +58,7 @@ impl Buffers {
         self.buffers[buffer].as_ptr().addr()
     }
 
-    /// Pages that are prefetched for an asked range.
+    /// Returns the pages that a prefetch of the requested ranges moves.
     fn pages(&self, asked: &[(usize, Range<usize>)]) -> BTreeSet<(usize, usize)> {
         let pages = asked
             .iter()
@@ -90,7 +90,7 @@ impl Buffers {
         };
         let mut found = BTreeSet::new();
         for range in &merged {
-            // It begins and ends where somebody asked it to: within buffers of one allocation.
+            // A joined range begins and ends at bounds of requested ranges, within buffers of one allocation.
             let begins = asked.iter().find(|(buffer, part)| {
                 !part.is_empty() && self.address(*buffer) + part.start == range.start
             });
@@ -111,17 +111,13 @@ impl Buffers {
             }
         }
         let pages = self.pages(asked);
-        prop_assert_eq!(
-            &found,
-            &pages,
-            "the pages that were asked for, and no others"
-        );
+        prop_assert_eq!(&found, &pages, "exactly the requested pages");
         let begins =
             |(allocation, page): &&(usize, usize)| !pages.contains(&(*allocation, page - 1));
         prop_assert_eq!(
             merged.len(),
             pages.iter().filter(begins).count(),
-            "as few ranges as there can be"
+            "the smallest possible number of ranges"
         );
         prop_assert!(merged.len() <= asked.len());
         prop_assert!(merged.is_sorted_by(|one, next| one.end <= next.start));
@@ -163,7 +159,7 @@ fn what_is_joined_is_what_was_asked_for() {
         buffers.check(&asked)?;
         let reversed: Vec<_> = asked.iter().rev().cloned().collect();
         buffers.check(&reversed)?;
-        // And to the place it goes.
+        // A prefetch moves the ranges to the location.
         let location = if to_host { Location::Host } else { Location::Device(0) };
         let calls = buffers.batch(&asked).prefetch(location, &stream).unwrap();
         prop_assert!(calls <= asked.len());
