@@ -165,7 +165,9 @@ impl Chosen {
     pub(crate) fn in_words(&self, device: &Device) -> Placed {
         let advice = self.advice(device);
         let reason = match (self.why, advice) {
-            (Why::Resource, _) => "of the pool or memory resource that it was allocated from".to_owned(),
+            (Why::Resource, _) => {
+                "of the pool or memory resource that it was allocated from".to_owned()
+            }
             (Why::AskedManaged | Why::AskedMapped, _) => "as asked for".to_owned(),
             (Why::Poor, _) => match device.managed_memory_obstacle() {
                 Some(obstacle) => format!("since {obstacle}"),
