@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 /// memory.
 ///
 /// The original rows are still needed, in any memory that a kernel can read (device, unified or pinned memory): a search reads
-/// the few rows that it scores in single precision. Made by [`ExactTopK::prepare`].
+/// the few rows that it scores in single precision. Made by [`ExactTopK::prepare`](crate::ExactTopK::prepare).
 #[derive(Debug)]
 pub struct PreparedTargets {
     pub(super) rows: usize,

@@ -23,11 +23,8 @@ fn lines(files: &[(&str, &str)]) -> Vec<String> {
     let imports = imports(files);
     let line = |(edge, names): (&(String, String), &super::graph::Names)| {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        format!(
-            "{}: {}",
-            format!("{} -> {}", edge.0, edge.1),
-            names.join(", ")
-        )
+        let (from, to) = edge;
+        format!("{from} -> {to}: {}", names.join(", "))
     };
     imports.edges.iter().map(line).collect()
 }

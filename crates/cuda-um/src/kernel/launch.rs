@@ -42,8 +42,8 @@ impl LaunchConfig {
 impl Kernel {
     /// Enqueues the kernel on a stream ([`cuLaunchKernel`](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html)).
     ///
-    /// `arguments` is a tuple of up to 16 [`KernelArg`]s: `&buffer` (or a [`View`](crate::View)) if the kernel only reads the buffer,
-    /// `&mut buffer` (or a [`ViewMut`](crate::ViewMut)) if it may write it, and numbers. [`Arguments`] is for kernels whose parameters are
+    /// `arguments` is a tuple of up to 16 [`KernelArg`](crate::KernelArg)s: `&buffer` (or a [`View`](crate::View)) if the kernel only reads the buffer,
+    /// `&mut buffer` (or a [`ViewMut`](crate::ViewMut)) if it may write it, and numbers. [`Arguments`](crate::Arguments) is for kernels whose parameters are
     /// known only at run time.
     ///
     /// # Ordering

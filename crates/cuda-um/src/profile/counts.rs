@@ -1,6 +1,6 @@
 //! Sums of migrations and page faults.
 
-/// Sums over all managed memory of this process since [`MigrationCounter::start`].
+/// Sums over all managed memory of this process since [`MigrationCounter::start`](super::MigrationCounter::start).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MigrationCounts {
     /// Bytes migrated from the host to a device.

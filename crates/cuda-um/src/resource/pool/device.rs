@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// A pool of a device's memory. A clone is the same pool.
 ///
-/// Its buffers are ordinary [`DeviceBuffer`]s. A buffer that is dropped returns to the pool at once, in use or not. Neither allocating nor
+/// Its buffers are ordinary [`DeviceBuffer`](crate::DeviceBuffer)s. A buffer that is dropped returns to the pool at once, in use or not. Neither allocating nor
 /// dropping waits:
 ///
 /// ```

@@ -11,7 +11,7 @@ use crate::resource::pool::slabs::Slabs;
 
 /// A pool of pinned host memory. A clone is the same pool.
 ///
-/// Its buffers are ordinary [`PinnedBuffer`]s in large slabs (`cudaHostAlloc`), because page-locking is slow: 77 ms for 256 MiB, measured
+/// Its buffers are ordinary [`PinnedBuffer`](crate::PinnedBuffer)s in large slabs (`cudaHostAlloc`), because page-locking is slow: 77 ms for 256 MiB, measured
 /// on a machine with an H200. A buffer that is dropped returns to the pool at once, in use or not:
 ///
 /// ```

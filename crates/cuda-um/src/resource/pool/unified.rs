@@ -13,7 +13,7 @@ use crate::resource::pool::slabs::Slabs;
 
 /// A pool of managed memory. A clone is the same pool.
 ///
-/// Its buffers are ordinary [`UnifiedBuffer`]s in large slabs. A buffer that is dropped returns to the pool at once, in use or not, and the
+/// Its buffers are ordinary [`UnifiedBuffer`](crate::UnifiedBuffer)s in large slabs. A buffer that is dropped returns to the pool at once, in use or not, and the
 /// next buffer of its size class reuses its memory:
 ///
 /// ```
