@@ -1,6 +1,6 @@
 //! Notifies an observer, if one is installed, of operations and of buffers that are made and dropped. The profiler is an observer.
 //!
-//! While no observer collects, each of these functions costs one relaxed load.
+//! While no observer collects, each of these functions costs one atomic load.
 
 use crate::context::device::Device;
 use crate::context::stream::StreamInner;
