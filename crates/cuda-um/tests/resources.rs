@@ -1,0 +1,137 @@
+//! The same rules for every memory resource: contents, order, drops in use, limits.
+
+mod support;
+
+use cuda_um::{
+    Device, DeviceBuffer, DeviceMemory, DevicePool, ErrorKind, ManagedMemory, MemoryKind,
+    MemoryResource, PinnedBuffer, PinnedMemory, PinnedPool, PoolOptions, Result, Stream,
+    UnifiedBuffer, UnifiedPool,
+};
+use cuda_um_sim::Gpu;
+use support::simulated;
+
+/// A buffer of any type.
+trait Elements {
+    fn fill_with(&mut self, value: u32, stream: &Stream) -> Result<()>;
+    fn contents(&self) -> Vec<u32>;
+}
+
+macro_rules! elements {
+    ($($buffer:ident)*) => {$(
+        impl Elements for $buffer<u32> {
+            fn fill_with(&mut self, value: u32, stream: &Stream) -> Result<()> {
+                self.fill(value, stream)
+            }
+
+            fn contents(&self) -> Vec<u32> {
+                self.read_back().unwrap()
+            }
+        }
+    )*};
+}
+elements! { UnifiedBuffer DeviceBuffer PinnedBuffer }
+
+fn resources(device: &Device) -> Vec<(&'static str, Box<dyn MemoryResource>)> {
+    let options = PoolOptions::default();
+    vec![
+        ("managed", Box::new(ManagedMemory::new(device))),
+        ("device", Box::new(DeviceMemory::new(device))),
+        ("pinned", Box::new(PinnedMemory::new(device))),
+        (
+            "unified pool",
+            Box::new(UnifiedPool::new(device, options).unwrap()),
+        ),
+        (
+            "device pool",
+            Box::new(DevicePool::new(device, options).unwrap()),
+        ),
+        (
+            "pinned pool",
+            Box::new(PinnedPool::new(device, options).unwrap()),
+        ),
+    ]
+}
+
+fn zeroed(memory: &dyn MemoryResource, len: usize) -> Result<Box<dyn Elements>> {
+    Ok(match memory.kind() {
+        MemoryKind::Managed => Box::new(UnifiedBuffer::zeroed_in(memory, len)?),
+        MemoryKind::Device => Box::new(DeviceBuffer::zeroed_in(memory, len)?),
+        _ => Box::new(PinnedBuffer::zeroed_in(memory, len)?),
+    })
+}
+
+fn from_slice(memory: &dyn MemoryResource, elements: &[u32]) -> Result<Box<dyn Elements>> {
+    Ok(match memory.kind() {
+        MemoryKind::Managed => Box::new(UnifiedBuffer::from_slice_in(memory, elements)?),
+        MemoryKind::Device => Box::new(DeviceBuffer::from_slice_in(memory, elements)?),
+        _ => Box::new(PinnedBuffer::from_slice_in(memory, elements)?),
+    })
+}
+
+/// Runs a test on each resource of each machine.
+fn on_each(test: impl Fn(&str, &dyn MemoryResource, &Device, &Stream)) {
+    for gpu in [Gpu::H200, Gpu::Gh200, Gpu::Pascal, Gpu::NoConcurrentAccess] {
+        let (_sim, device, stream) = simulated(gpu);
+        for (name, memory) in resources(&device) {
+            assert_eq!(memory.device().ordinal(), device.ordinal());
+            test(&format!("{name} on {gpu:?}"), &*memory, &device, &stream);
+        }
+    }
+}
+
+#[test]
+fn buffers_hold_zeros_or_the_slice() {
+    on_each(|name, memory, _, _| {
+        for len in [0, 1, 1000, 300_000] {
+            let elements: Vec<u32> = (0..len as u32).collect();
+            // The second round reuses memory of the first, if the resource does.
+            for _ in 0..2 {
+                let zeros = zeroed(memory, len).unwrap();
+                let copy = from_slice(memory, &elements).unwrap();
+                assert_eq!(zeros.contents(), vec![0; len], "{name}");
+                assert_eq!(copy.contents(), elements, "{name}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_buffer_that_is_dropped_in_use_does_not_disturb_the_next() {
+    on_each(|name, memory, _, stream| {
+        for round in 0..20 {
+            let mut in_use = zeroed(memory, 5000).unwrap();
+            in_use.fill_with(round, stream).unwrap();
+            drop(in_use);
+            let next = from_slice(memory, &vec![!round; 5000]).unwrap();
+            assert_eq!(next.contents(), vec![!round; 5000], "{name}");
+        }
+    });
+}
+
+#[test]
+fn work_on_another_stream_comes_after() {
+    on_each(|name, memory, device, stream| {
+        let other = device.stream().unwrap();
+        let mut buffer = zeroed(memory, 5000).unwrap();
+        for round in 0..10 {
+            buffer.fill_with(2 * round, stream).unwrap();
+            buffer.fill_with(2 * round + 1, &other).unwrap();
+        }
+        assert_eq!(buffer.contents(), vec![19; 5000], "{name}");
+    });
+}
+
+#[test]
+fn more_than_there_is_is_refused_and_changes_nothing() {
+    on_each(|name, memory, device, _| {
+        // Memory of the resource before this one may be freed later.
+        device.runtime().reclaim().unwrap();
+        let before = device.memory_info().unwrap();
+        let huge = zeroed(memory, 1 << 44)
+            .err()
+            .expect("no machine has 64 TiB");
+        assert_eq!(huge.kind(), ErrorKind::OutOfMemory, "{name}: {huge}");
+        assert_eq!(device.memory_info().unwrap(), before, "{name}");
+        assert_eq!(zeroed(memory, 10).unwrap().contents(), [0; 10], "{name}");
+    });
+}
