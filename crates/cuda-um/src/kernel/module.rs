@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// # let device = cuda_um::Runtime::open()?.device(0)?;
 /// use cuda_um::Module;
 ///
-/// let module = Module::load(&device, include_str!("../tests/support/add.ptx"))?;
+/// let module = Module::load(&device, include_str!("../../tests/support/add.ptx"))?;
 /// let kernel = module.kernel("add")?;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
