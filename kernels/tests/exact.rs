@@ -1,6 +1,6 @@
 //! The exact search: for any rows, its lists are bit-identical to those of the kernel without a filter.
 //!
-//! With `CUDA_UM_TEST_EXACT=large` it searches many more rows; this needs a GPU.
+//! With `CUDA_UM_TEST_EXACT=large` the tests search many more rows, which needs a GPU.
 
 mod support;
 

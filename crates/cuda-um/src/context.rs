@@ -1,5 +1,6 @@
 //! Devices, streams, and the order of the work on them.
 
+mod attached;
 pub(crate) mod capability;
 pub(crate) mod device;
 pub(crate) mod drain;
@@ -12,7 +13,6 @@ pub(crate) mod exclusion;
     allow(dead_code, reason = "the profiler is the only observer")
 )]
 pub(crate) mod observer;
-mod parts;
 pub(crate) mod reclaim;
 // Not in `reclaim`: `tests/loom` compiles that file with loom's locks.
 #[cfg(test)]

@@ -85,7 +85,7 @@ mod pretend {
 
     thread_local!(static FORKS: Cell<u32> = const { Cell::new(0) });
 
-    pub(crate) fn forks() -> u32 {
+    pub(super) fn forks() -> u32 {
         FORKS.get()
     }
 

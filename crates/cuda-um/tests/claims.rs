@@ -29,7 +29,7 @@ fn guarding(document: &str) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// What nobody guards: rows of such tables without a test.
+/// Rows of such tables that name no test.
 fn unguarded(document: &str) -> Vec<&str> {
     let mut is_table = false;
     let rows = document.lines().filter(|line| {
@@ -41,7 +41,7 @@ fn unguarded(document: &str) -> Vec<&str> {
     rows.filter(|row| !row.ends_with("` |")).collect()
 }
 
-/// Whether the sources of a test binary (a file, or a folder) or of a module hold this test.
+/// Returns true if the sources of a test binary (a file, or a folder) or of a module have this test.
 fn is_test(root: &Path, file: &str, test: &str) -> bool {
     let crate_root = root.join("crates/cuda-um");
     if file == "compile_fail" {

@@ -7,7 +7,7 @@ use std::cell::Cell;
 
 use cuda_um::{Advice, DeviceBuffer, DevicePool, Location, PinnedPool, PoolOptions, UnifiedPool};
 use support::kernel::Double;
-use um_backend::sim::{Gpu, is_in_call};
+use um_backend::sim::{Gpu, Sim, is_in_call};
 use um_backend::{Buffer, CudaBackend};
 
 const KIB: usize = 1 << 10;
@@ -43,6 +43,13 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
+/// Prefetches that reached CUDA.
+fn prefetches(sim: &Sim) -> usize {
+    let calls = sim.trace();
+    let is_prefetch = |name: &str| name.starts_with("cudaMemPrefetch");
+    calls.iter().filter(|call| is_prefetch(call.name)).count()
+}
+
 /// Allocations of this thread in `ROUNDS` repetitions of an operation, after as many that do not count.
 fn allocations(mut operation: impl FnMut(usize)) -> usize {
     (0..ROUNDS).for_each(&mut operation);
@@ -52,7 +59,7 @@ fn allocations(mut operation: impl FnMut(usize)) -> usize {
 }
 
 /// The name of each operation, and its allocations.
-fn measure(backend: &CudaBackend) -> Vec<(&'static str, usize)> {
+fn measure(backend: &CudaBackend, sim: &Sim) -> Vec<(&'static str, usize)> {
     let device = backend.device();
     let (inner, stream) = (device.as_cuda_um(), device.stream());
     let gpu = Location::from(inner);
@@ -85,19 +92,23 @@ fn measure(backend: &CudaBackend) -> Vec<(&'static str, usize)> {
             "copy of 4 KiB to managed memory",
             allocations(|_| unified.copy_from_host_at(0, &source).unwrap()),
         ),
-        (
-            "prefetch that moves",
-            allocations(|round| {
+        ("prefetch that moves", {
+            let before = prefetches(sim);
+            let count = allocations(|round| {
                 let to = [Location::Host, gpu][round % 2];
                 assert!(unified.prefetch(to, stream).unwrap().is_applied());
-            }),
-        ),
-        (
-            "elided prefetch",
-            allocations(|_| {
+            });
+            assert_eq!(prefetches(sim) - before, 2 * ROUNDS);
+            count
+        }),
+        ("elided prefetch", {
+            let before = prefetches(sim);
+            let count = allocations(|_| {
                 assert!(unified.prefetch(gpu, stream).unwrap().is_applied());
-            }),
-        ),
+            });
+            assert_eq!(prefetches(sim), before);
+            count
+        }),
         (
             "advice",
             allocations(|round| {
@@ -134,7 +145,7 @@ fn hot_calls_allocate_nothing() {
         Gpu::H200,
         |builder| builder,
         |machine| {
-            let counted = measure(&machine.backend());
+            let counted = measure(&machine.backend(), machine.sim.as_ref().unwrap());
             let allocating: Vec<_> = counted.iter().filter(|(_, count)| *count > 0).collect();
             assert!(
                 allocating.is_empty(),

@@ -2,6 +2,7 @@
 
 use super::Filter;
 use super::bound::TILE_K;
+#[cfg(any(test, feature = "sim"))]
 use half::{bf16, f16};
 
 /// Rows of a tile, and queries of a block.

@@ -27,7 +27,7 @@ fn discard(payload: Box<dyn Any + Send>) {
 
 /// Keeps an event for `tracing` until [`send_events`].
 pub(crate) fn event(event: impl FnOnce() + 'static) {
-    // A thread that is ending has no list any more: the event is lost.
+    // The list of a thread that is ending is destroyed already: the event is lost.
     let _ = EVENTS.try_with(|events| events.borrow_mut().push(Box::new(event)));
 }
 

@@ -53,7 +53,7 @@ impl ThreadState {
         });
         match (done, use_it) {
             (Ok(Some(result)), _) => result,
-            // A thread that is ending has no state any more.
+            // The state of a thread that is ending is destroyed already.
             (_, Some(use_it)) => use_it(&mut fresh()),
             _ => unreachable!("the closure was either used or kept"),
         }

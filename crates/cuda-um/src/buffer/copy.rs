@@ -16,7 +16,7 @@ use std::ops::RangeBounds;
 
 /// Copies `source` to the buffer, from byte `offset` on. The caller may reuse `source` when this returns; later uses of the buffer are
 /// ordered after the copy.
-pub(crate) fn from_host(target: &mut RawBuffer, offset: usize, source: &[u8]) -> Result<()> {
+pub(super) fn from_host(target: &mut RawBuffer, offset: usize, source: &[u8]) -> Result<()> {
     if source.is_empty() {
         return Ok(());
     }
@@ -28,7 +28,7 @@ pub(crate) fn from_host(target: &mut RawBuffer, offset: usize, source: &[u8]) ->
     Ok(())
 }
 
-pub(crate) fn put(target: &mut RawBuffer, offset: usize, source: &[u8]) -> Result<()> {
+pub(super) fn put(target: &mut RawBuffer, offset: usize, source: &[u8]) -> Result<()> {
     if target.is_host_memory() {
         let _closed = target.wait_for_host(Access::Write)?;
         let to = target.pointer().as_ptr().wrapping_add(offset);
@@ -51,7 +51,7 @@ pub(crate) fn put(target: &mut RawBuffer, offset: usize, source: &[u8]) -> Resul
 }
 
 /// Copies the buffer's bytes from `offset` on to `target`. The copy is complete when this returns.
-pub(crate) fn to_host(source: &RawBuffer, offset: usize, target: &mut [u8]) -> Result<()> {
+pub(super) fn to_host(source: &RawBuffer, offset: usize, target: &mut [u8]) -> Result<()> {
     if target.is_empty() {
         return Ok(());
     }
@@ -91,7 +91,7 @@ fn get(source: &RawBuffer, offset: usize, target: &mut [u8]) -> Result<()> {
 }
 
 /// Managed memory may be on either side: CUDA derives the kind of the copy from the addresses.
-pub(crate) fn kind(buffer: &RawBuffer, explicit: CopyKind) -> CopyKind {
+pub(super) fn kind(buffer: &RawBuffer, explicit: CopyKind) -> CopyKind {
     match buffer.is_managed() {
         true => CopyKind::ByAddress,
         false => explicit,
@@ -106,7 +106,7 @@ pub(crate) fn kind(buffer: &RawBuffer, explicit: CopyKind) -> CopyKind {
 /// # Safety
 ///
 /// Both sides are valid for `copy.bytes`, and borrowed as the direction requires: the target exclusively.
-pub(crate) unsafe fn with_host(
+pub(super) unsafe fn with_host(
     buffer: &RawBuffer,
     access: Access,
     copy: Staged<'_>,

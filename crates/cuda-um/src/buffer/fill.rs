@@ -10,7 +10,7 @@ use crate::resource::allocation::RawBuffer;
 use cuda_um_sys::cudaStream_t;
 
 /// Fills the whole buffer with repetitions of `pattern`. The pattern's length divides the buffer's.
-pub(crate) fn fill(buffer: &mut RawBuffer, pattern: &[u8], stream: &Stream) -> Result<()> {
+pub(super) fn fill(buffer: &mut RawBuffer, pattern: &[u8], stream: &Stream) -> Result<()> {
     stream.check_runtime(buffer.device(), "the buffer")?;
     let bytes = buffer.bytes();
     if bytes == 0 {

@@ -13,7 +13,7 @@ use std::task::Poll;
 ///
 /// Threads of `blocking` wait, each with handles that it owns: a future that is dropped leaves only that wait behind. No lock or guard is
 /// held across an await.
-pub(crate) async fn until_free<G>(
+pub(super) async fn until_free<G>(
     raw: &RawBuffer,
     access: Access,
     mut attempt: impl FnMut() -> Result<G>,
@@ -37,7 +37,7 @@ pub(crate) async fn until_free<G>(
 const PIECE: usize = 4 << 20;
 
 /// Copies `source`, which is as long as the buffer. The future is ready when all bytes have arrived.
-pub(crate) async fn copy_from_host(target: &mut RawBuffer, source: &[u8]) -> Result<()> {
+pub(super) async fn copy_from_host(target: &mut RawBuffer, source: &[u8]) -> Result<()> {
     let mut own = None;
     for (index, piece) in source.chunks(PIECE).enumerate() {
         let start = index * PIECE;
@@ -51,7 +51,7 @@ pub(crate) async fn copy_from_host(target: &mut RawBuffer, source: &[u8]) -> Res
 }
 
 /// Copies to `target`, which is as long as the buffer.
-pub(crate) async fn copy_to_host(source: &RawBuffer, target: &mut [u8]) -> Result<()> {
+pub(super) async fn copy_to_host(source: &RawBuffer, target: &mut [u8]) -> Result<()> {
     let (total, mut own) = (target.len(), None);
     for (index, piece) in target.chunks_mut(PIECE).enumerate() {
         let start = index * PIECE;

@@ -94,7 +94,7 @@ impl std::fmt::Debug for Filled<'_> {
 
 /// Writes a range of elements, in pieces on several threads. All closure calls have returned when this returns; a copy to the device may
 /// still run.
-pub(crate) fn overwrite<T: Element>(
+pub(super) fn overwrite<T: Element>(
     target: &mut RawBuffer,
     elements: impl RangeBounds<usize>,
     make: impl for<'c> Fn(usize, Slots<'c, T>) -> Filled<'c> + Sync,

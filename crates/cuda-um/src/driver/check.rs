@@ -47,7 +47,7 @@ struct Code {
 impl Api {
     /// Returns `Ok` for success. Otherwise clears the runtime's last error and returns the error. `device` is the device of the call,
     /// if any.
-    pub(crate) fn check(
+    pub(super) fn check(
         &self,
         call: &'static str,
         code: sys::cudaError_t,
@@ -80,7 +80,7 @@ impl Api {
     }
 
     /// Like [`check`](Self::check), for a function of the driver.
-    pub(crate) fn check_driver(
+    pub(super) fn check_driver(
         &self,
         call: &'static str,
         code: sys::CUresult,
@@ -113,7 +113,7 @@ impl Api {
         ))
     }
 
-    pub(crate) fn clear_last_error(&self) {
+    pub(super) fn clear_last_error(&self) {
         // SAFETY: no preconditions; clears this thread's last error.
         unsafe { (self.table.cudaGetLastError)() };
     }
@@ -210,7 +210,7 @@ impl Api {
 /// # Safety
 ///
 /// `pointer` is null or points to a NUL-terminated text.
-pub(crate) unsafe fn text(pointer: *const c_char) -> String {
+pub(super) unsafe fn text(pointer: *const c_char) -> String {
     if pointer.is_null() {
         return "unknown".to_owned();
     }

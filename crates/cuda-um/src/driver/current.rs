@@ -7,7 +7,7 @@ use crate::sync::after_unlock;
 use cuda_um_sys as sys;
 
 /// Makes a device current until dropped. The drop makes the caller's device current again.
-pub(crate) struct Current<'a> {
+pub(super) struct Current<'a> {
     api: &'a Api,
     ordinal: u32,
     restore: Option<i32>,
@@ -15,7 +15,7 @@ pub(crate) struct Current<'a> {
 
 impl<'a> Current<'a> {
     /// Makes the device current for `call`, which is refused in a child made by `fork`.
-    pub(crate) fn set(api: &'a Api, ordinal: u32, call: &'static str) -> Result<Self> {
+    pub(super) fn set(api: &'a Api, ordinal: u32, call: &'static str) -> Result<Self> {
         api.origin.check(call)?;
         let wanted = ordinal as i32;
         let mut before = 0;
@@ -41,14 +41,14 @@ impl<'a> Current<'a> {
         Ok(current)
     }
 
-    pub(crate) fn ordinal(&self) -> u32 {
+    pub(super) fn ordinal(&self) -> u32 {
         self.ordinal
     }
 }
 
 impl<'a> Current<'a> {
     /// Like [`set`](Self::set), with one more try, because no later call would release the resource.
-    pub(crate) fn set_for_release(api: &'a Api, ordinal: u32, call: &'static str) -> Result<Self> {
+    pub(super) fn set_for_release(api: &'a Api, ordinal: u32, call: &'static str) -> Result<Self> {
         Self::set(api, ordinal, call).or_else(|error| match error.is_sticky() {
             true => Err(error),
             false => Self::set(api, ordinal, call),
@@ -77,7 +77,7 @@ impl Drop for Current<'_> {
 }
 
 impl Api {
-    pub(crate) fn set_device(&self, ordinal: i32) -> Result<()> {
+    pub(super) fn set_device(&self, ordinal: i32) -> Result<()> {
         // SAFETY: any number is permitted; an unknown one is an error.
         let code = unsafe { (self.table.cudaSetDevice)(ordinal) };
         self.check("cudaSetDevice", code, u32::try_from(ordinal).ok(), || {
@@ -87,7 +87,7 @@ impl Api {
 
     /// Binds the device's primary context to this thread. Functions of the driver require that; functions of the runtime bind it
     /// themselves.
-    pub(crate) fn bind(&self, ordinal: u32) -> Result<()> {
+    pub(super) fn bind(&self, ordinal: u32) -> Result<()> {
         self.set_device(ordinal as i32)?;
         // Before CUDA 12, `cudaSetDevice` does not create a context.
         // SAFETY: freeing null does nothing.

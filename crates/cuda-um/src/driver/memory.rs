@@ -22,7 +22,7 @@ const NOT_REGISTERED: u32 = sys::cudaError::cudaErrorHostMemoryNotRegistered.0;
 const ALREADY_REGISTERED: u32 = sys::cudaError::cudaErrorHostMemoryAlreadyRegistered.0;
 
 impl Api {
-    pub(crate) fn allocated(
+    pub(super) fn allocated(
         &self,
         call: &'static str,
         pointer: *mut c_void,

@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_void};
 
 impl Api {
     /// The table of the driver's functions.
-    pub(crate) fn driver(&self) -> Result<&sys::DriverTable> {
+    pub(super) fn driver(&self) -> Result<&sys::DriverTable> {
         // Check before the look-up: during the fork, another thread of the parent may have been in it.
         self.origin.check("a function of the driver")?;
         Ok(self.table.driver()?)
@@ -20,7 +20,7 @@ impl Api {
     /// A thread without a context (it has made no runtime call that needs one) gets one, and the call is repeated, launches included. The
     /// repetition is safe: the driver returns "invalid context" for its arguments before it does anything, and failed work does not leave
     /// this error for a later call (a corrupted context reports the cause, a destroyed one 709).
-    pub(crate) fn on_driver(
+    pub(super) fn on_driver(
         &self,
         ordinal: u32,
         name: &'static str,

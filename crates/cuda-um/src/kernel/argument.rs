@@ -40,7 +40,7 @@ pub trait WriteArg<T>: KernelArg {
 /// A tuple of up to 16 [`KernelArg`]s, or a list of them ([`Arguments`](crate::Arguments)).
 pub trait KernelArgs: Pass {}
 
-pub(crate) use sealed::{Parameters, Pass};
+pub(super) use sealed::{Parameters, Pass};
 
 mod sealed {
     use super::*;
@@ -55,10 +55,10 @@ mod sealed {
     #[derive(Default)]
     pub struct Parameters<'a> {
         /// Numbers and addresses; the driver reads as many bytes as the kernel's parameter has, at most 8.
-        pub(crate) values: SmallVec<[[u8; 8]; 16]>,
-        pub(crate) buffers: SmallVec<[(&'a RawBuffer, Access); 16]>,
+        pub(super) values: SmallVec<[[u8; 8]; 16]>,
+        pub(super) buffers: SmallVec<[(&'a RawBuffer, Access); 16]>,
         /// The buffers, with the range of bytes that the kernel gets of each.
-        pub(crate) bytes: SmallVec<[Range<usize>; 16]>,
+        pub(super) bytes: SmallVec<[Range<usize>; 16]>,
     }
 }
 
@@ -77,18 +77,18 @@ impl<'a> Parameters<'a> {
     }
 
     /// Returns the address of each value. The driver only reads them.
-    pub(crate) fn values(&mut self) -> impl Iterator<Item = *mut [u8; 8]> {
+    pub(super) fn values(&mut self) -> impl Iterator<Item = *mut [u8; 8]> {
         self.values.iter_mut().map(|value| &raw mut *value)
     }
 
     /// Returns the parts of buffers that the kernel gets.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = Part<'a>> + Clone {
+    pub(super) fn parts(&self) -> impl Iterator<Item = Part<'a>> + Clone {
         let parts = self.buffers.iter().zip(&self.bytes);
         parts.map(|((raw, access), bytes)| raw.part_of(bytes.clone(), *access))
     }
 
     /// Refuses buffers that a kernel on the device cannot reach.
-    pub(crate) fn check(&self, device: &Device) -> Result<()> {
+    pub(super) fn check(&self, device: &Device) -> Result<()> {
         for (raw, _) in &self.buffers {
             if !device.runtime().is_same(raw.device().runtime()) {
                 return Err(Error::RuntimeMismatch { what: "the buffer" });

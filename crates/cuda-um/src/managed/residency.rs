@@ -94,11 +94,10 @@ impl<T> UnifiedBuffer<T> {
         }
         let start = extent.addresses.start;
         let mut parts: Vec<Residency> = Vec::new();
-        for (index, block) in extent.blocks().enumerate() {
-            let shared = || of_driver.as_ref()?[index];
-            let place = match extent.tracks(&(block..block + 1)) {
-                true => cache.location(&extent, block),
-                false => shared(),
+        for (index, (block, known)) in extent.blocks().zip(cache.locations(&extent)).enumerate() {
+            let place = match &of_driver {
+                Some(places) if !extent.tracks(&(block..block + 1)) => places[index],
+                _ => known,
             };
             let location = place.map(|place| match place {
                 Place::Host => Location::Host,

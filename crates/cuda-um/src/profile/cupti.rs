@@ -65,24 +65,24 @@ const BUFFER: Layout = match Layout::from_size_align(256 * 1024, 8) {
 
 /// Limits of the stored records.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Keep {
-    pub(crate) records: usize,
-    pub(crate) kernels: usize,
+pub(super) struct Keep {
+    pub(super) records: usize,
+    pub(super) kernels: usize,
     /// The number of buffers that CUPTI may hold.
-    pub(crate) buffers: usize,
+    pub(super) buffers: usize,
 }
 
 /// The content of CUPTI's buffers.
 #[derive(Default)]
-pub(crate) struct Collected {
-    pub(crate) records: Vec<Record>,
+pub(super) struct Collected {
+    pub(super) records: Vec<Record>,
     /// Runs of kernels, with CUPTI's number of the launch: later calls have higher numbers.
-    pub(crate) kernels: Vec<(u32, KernelRun)>,
+    pub(super) kernels: Vec<(u32, KernelRun)>,
     /// The sums over all records, including those above the limit.
-    pub(crate) counts: MigrationCounts,
+    pub(super) counts: MigrationCounts,
     /// The number of records above the limit, which are not stored.
-    pub(crate) records_over: u64,
-    pub(crate) kernels_over: u64,
+    pub(super) records_over: u64,
+    pub(super) kernels_over: u64,
 }
 
 /// Stores the records of one CUPTI. A process has one sink, because CUPTI's callbacks have no argument that identifies it.
@@ -100,14 +100,14 @@ static SINK: Mutex<Option<Sink>> = Mutex::new(None);
 static BUFFERS: Mutex<(usize, usize)> = Mutex::new((0, 0));
 
 /// A running collection into the process's sink. The drop ends it.
-pub(crate) struct Collection {
+pub(super) struct Collection {
     cupti: Arc<Cupti>,
     origin: Origin,
 }
 
 impl Collection {
     /// Starts collecting. The caller ensures that the process has only one collection.
-    pub(crate) fn start(cupti: Arc<Cupti>, devices: u32, keep: Keep) -> Result<Self, ProfileError> {
+    pub(super) fn start(cupti: Arc<Cupti>, devices: u32, keep: Keep) -> Result<Self, ProfileError> {
         *SINK.lock() = Some(Sink {
             cupti: Arc::clone(&cupti),
             keep,
@@ -159,12 +159,12 @@ impl Collection {
     }
 
     /// Returns the process that collects.
-    pub(crate) fn origin(&self) -> Origin {
+    pub(super) fn origin(&self) -> Origin {
         self.origin
     }
 
     /// Returns the clock of the records.
-    pub(crate) fn clock(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
+    pub(super) fn clock(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
         let cupti = Arc::clone(&self.cupti);
         move || {
             let mut now = 0;
@@ -175,7 +175,7 @@ impl Collection {
     }
 
     /// Reads the records that CUPTI has buffered.
-    pub(crate) fn flush(&self) -> Result<(), ProfileError> {
+    pub(super) fn flush(&self) -> Result<(), ProfileError> {
         let forced = sys::CUpti_ActivityFlag::CUPTI_ACTIVITY_FLAG_FLUSH_FORCED.0;
         // SAFETY: no preconditions; CUPTI calls `completed` for each buffer.
         let code = unsafe { (self.cupti.cuptiActivityFlushAll)(forced) };
@@ -188,38 +188,38 @@ impl Collection {
     }
 
     /// Counts later migrations to the host at these addresses as marks, and does not store their records.
-    pub(crate) fn mark(&self, addresses: Range<u64>) {
+    pub(super) fn mark(&self, addresses: Range<u64>) {
         if let Some(sink) = &mut *SINK.lock() {
             (sink.marked, sink.marks) = (addresses, 0);
         }
     }
 
     /// Resets the number of marks to zero.
-    pub(crate) fn forget_marks(&self) {
+    pub(super) fn forget_marks(&self) {
         if let Some(sink) = &mut *SINK.lock() {
             sink.marks = 0;
         }
     }
 
     /// Returns the number of marks since the last reset.
-    pub(crate) fn marks(&self) -> u64 {
+    pub(super) fn marks(&self) -> u64 {
         SINK.lock().as_ref().map_or(0, |sink| sink.marks)
     }
 
     /// Returns true for a real CUPTI, which delivers records late.
-    pub(crate) fn is_late(&self) -> bool {
+    pub(super) fn is_late(&self) -> bool {
         self.cupti.is_library()
     }
 
     /// Returns the sums so far.
-    pub(crate) fn counts(&self) -> MigrationCounts {
+    pub(super) fn counts(&self) -> MigrationCounts {
         let sink = SINK.lock();
         sink.as_ref()
             .map_or_else(MigrationCounts::default, |sink| sink.collected.counts)
     }
 
     /// Ends the collection and returns its records.
-    pub(crate) fn finish(self) -> Result<Collected, ProfileError> {
+    pub(super) fn finish(self) -> Result<Collected, ProfileError> {
         self.disable();
         self.flush()?;
         let sink = SINK.lock().take();

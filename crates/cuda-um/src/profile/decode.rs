@@ -5,7 +5,7 @@ use cuda_um_trace::{Cause, FaultAccess, Place, Record, RecordKind};
 use sys::CUpti_ActivityUnifiedMemoryCounterKind as Kind;
 
 /// Converts a record; `None` for a kind that a trace does not have.
-pub(crate) fn record(raw: &sys::CUpti_ActivityUnifiedMemoryCounter2) -> Option<Record> {
+pub(super) fn record(raw: &sys::CUpti_ActivityUnifiedMemoryCounter2) -> Option<Record> {
     let migration = |from, to| RecordKind::Migration {
         from,
         to,

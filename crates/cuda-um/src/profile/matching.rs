@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 /// Assigns a launch to each run. Both are in the order of their calls: runs by CUPTI's number of the call, launches by start time. The runs
 /// and launches of one kernel on one device are paired in that order. A run that began before the next launch gets none: its launch was
 /// earlier than the profile, or did not use the library.
-pub(crate) fn match_launches(
+pub(super) fn match_launches(
     mut runs: Vec<(u32, KernelRun)>,
     operations: &[Operation],
 ) -> Vec<KernelRun> {

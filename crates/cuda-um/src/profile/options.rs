@@ -8,9 +8,9 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProfileOptions {
-    pub(crate) max_records: usize,
-    pub(crate) max_operations: usize,
-    pub(crate) max_buffers: usize,
+    pub(super) max_records: usize,
+    pub(super) max_operations: usize,
+    pub(super) max_buffers: usize,
 }
 
 impl Default for ProfileOptions {

@@ -17,29 +17,29 @@ use std::sync::Arc;
 static SESSION: Mutex<Option<Session>> = Mutex::new(None);
 
 /// The clock of the records, in nanoseconds.
-pub(crate) type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
+pub(super) type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
 
 /// The buffers and operations of the running profile.
-pub(crate) struct Session {
+pub(super) struct Session {
     /// The number of the start: a guard of an earlier profile does not end an operation of this one.
     number: u64,
     /// The session ignores operations of other drivers (other simulators).
     driver: Arc<DriverState>,
     clock: Clock,
     most: usize,
-    pub(crate) start: u64,
-    pub(crate) buffers: Vec<Buffer>,
+    pub(super) start: u64,
+    pub(super) buffers: Vec<Buffer>,
     /// The index of each buffer in `buffers`.
     known: HashMap<u64, usize>,
-    pub(crate) operations: Vec<Operation>,
-    pub(crate) dropped: u64,
+    pub(super) operations: Vec<Operation>,
+    pub(super) dropped: u64,
 }
 
 /// The end time of a host guard that is not dropped yet.
-pub(crate) const OPEN: u64 = u64::MAX;
+pub(super) const OPEN: u64 = u64::MAX;
 
 /// Starts a session.
-pub(crate) fn begin(driver: Arc<DriverState>, clock: Clock, options: &ProfileOptions) {
+pub(super) fn begin(driver: Arc<DriverState>, clock: Clock, options: &ProfileOptions) {
     static NUMBER: Mutex<u64> = Mutex::new(0);
     let mut number = NUMBER.lock();
     *number += 1;
@@ -58,7 +58,7 @@ pub(crate) fn begin(driver: Arc<DriverState>, clock: Clock, options: &ProfileOpt
 }
 
 /// Ends the session and returns it.
-pub(crate) fn end() -> Option<Session> {
+pub(super) fn end() -> Option<Session> {
     observer::stop();
     SESSION.lock().take()
 }
@@ -152,7 +152,7 @@ impl Observer for Collects {
 }
 
 impl Session {
-    pub(crate) fn now(&self) -> u64 {
+    pub(super) fn now(&self) -> u64 {
         (self.clock)()
     }
 

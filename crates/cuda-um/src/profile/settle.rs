@@ -21,13 +21,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const QUIET: Duration = Duration::from_millis(20);
 
 /// A page of the library, allocated at the start of the collection: a later one could reuse addresses whose records are still queued.
-pub(crate) struct Marker {
+pub(super) struct Marker {
     page: UnifiedBuffer<u8>,
 }
 
 impl Marker {
     /// Allocates the page; `None` if CUPTI delivers at once, or no page can migrate.
-    pub(crate) fn new(collection: &Collection, runtime: &Runtime) -> Option<Self> {
+    pub(super) fn new(collection: &Collection, runtime: &Runtime) -> Option<Self> {
         if !collection.is_late() {
             return None;
         }
@@ -68,7 +68,7 @@ impl Marker {
 ///
 /// # Errors
 /// The errors of CUPTI's flush.
-pub(crate) fn settle(
+pub(super) fn settle(
     collection: &Collection,
     marker: Option<&Marker>,
 ) -> std::result::Result<(), ProfileError> {

@@ -71,7 +71,7 @@ impl Source {
             Self::Pool(block) => match block.kind() {
                 MemoryKind::Managed => "pooled managed",
                 MemoryKind::Pinned => "pooled pinned",
-                MemoryKind::Device | MemoryKind::Registered => "pooled device",
+                MemoryKind::Device => "pooled device",
             },
         }
     }

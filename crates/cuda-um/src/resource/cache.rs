@@ -183,9 +183,11 @@ impl Cache {
         state.touched(By::Unknown);
     }
 
-    /// The known location of a block.
-    pub(crate) fn location(&self, extent: &Extent, block: usize) -> Option<Place> {
-        self.state.lock().known.at(extent, block)
+    /// The known location of each block of the extent, tracked or not.
+    pub(crate) fn locations(&self, extent: &Extent) -> Vec<Option<Place>> {
+        let state = self.state.lock();
+        let blocks = extent.blocks();
+        blocks.map(|block| state.known.at(extent, block)).collect()
     }
 
     /// Must be called before the driver is queried for the location of each block.

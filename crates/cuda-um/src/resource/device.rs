@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::resource::allocation::RawBuffer;
 use crate::resource::backing::Backing;
 use crate::resource::kind::MemoryKind;
-use crate::resource::memory_resource::{Allocate, MemoryResource, Upstream, with_retry};
+use crate::resource::memory_resource::{MemoryResource, Upstream};
 
 /// Memory of a device: each buffer is a separate allocation (`cudaMalloc`).
 #[derive(Clone, Debug)]
@@ -30,12 +30,6 @@ impl MemoryResource for DeviceMemory {
 
     fn kind(&self) -> MemoryKind {
         MemoryKind::Device
-    }
-}
-
-impl Allocate for DeviceMemory {
-    fn allocate(&self, bytes: usize) -> Result<RawBuffer> {
-        with_retry(&self.device, || self.try_allocate(bytes))
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const AT_ONCE: u64 = 256;
 
 /// Returns a number that no other buffer has; never 0. Numbers of one thread increase; numbers of different threads have no order.
-pub(crate) fn next() -> u64 {
+pub(super) fn next() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     // The next number of this thread. At a multiple of `AT_ONCE`, the thread takes new numbers.
     thread_local!(static OWN: Cell<u64> = const { Cell::new(0) });

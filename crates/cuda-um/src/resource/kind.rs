@@ -11,8 +11,6 @@ pub enum MemoryKind {
     Device,
     /// Page-locked memory of the host (`cudaHostAlloc`).
     Pinned,
-    /// Page-locked memory that the caller allocated (`cudaHostRegister`).
-    Registered,
 }
 
 impl MemoryKind {
@@ -22,7 +20,6 @@ impl MemoryKind {
             Self::Managed => "cudaMallocManaged",
             Self::Device => "cudaMalloc",
             Self::Pinned => "cudaHostAlloc",
-            Self::Registered => "cudaHostRegister",
         }
     }
 
@@ -32,7 +29,6 @@ impl MemoryKind {
             Self::Managed => "managed memory",
             Self::Device => "device memory",
             Self::Pinned => "pinned memory",
-            Self::Registered => "registered memory",
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::resource::allocation::RawBuffer;
 use crate::resource::backing::Backing;
 use crate::resource::kind::{MemoryKind, Oversubscription};
-use crate::resource::memory_resource::{Allocate, MemoryResource, Upstream, with_retry};
+use crate::resource::memory_resource::{MemoryResource, Upstream};
 
 /// Managed memory of a device: each buffer is a separate allocation (`cudaMallocManaged`).
 #[derive(Clone, Debug)]
@@ -41,12 +41,6 @@ impl MemoryResource for ManagedMemory {
 
     fn kind(&self) -> MemoryKind {
         MemoryKind::Managed
-    }
-}
-
-impl Allocate for ManagedMemory {
-    fn allocate(&self, bytes: usize) -> Result<RawBuffer> {
-        with_retry(&self.device, || self.try_allocate(bytes))
     }
 }
 

@@ -56,23 +56,21 @@ pub(crate) trait Upstream: MemoryResource {
     fn try_allocate(&self, bytes: usize) -> Result<RawBuffer>;
 }
 
-/// Allocates. If there is not enough memory, waits until memory that was dropped in use by now is freed, and tries once more. Must be
-/// called without locks.
-pub(crate) fn with_retry(
-    device: &Device,
-    mut allocate: impl FnMut() -> Result<RawBuffer>,
-) -> Result<RawBuffer> {
-    let reclaim = device.reclaim();
-    reclaim.give_way();
-    let released = reclaim.released();
-    let outcome = allocate();
-    if !matches!(outcome, Err(Error::OutOfMemory { .. })) {
-        return outcome;
-    }
-    reclaim.flush();
-    // Memory that was released between the refusal and the wait counts, too.
-    match reclaim.released() == released {
-        true => outcome,
-        false => allocate(),
+impl<R: Upstream> Allocate for R {
+    /// Must be called without locks.
+    fn allocate(&self, bytes: usize) -> Result<RawBuffer> {
+        let reclaim = self.device().reclaim();
+        reclaim.give_way();
+        let released = reclaim.released();
+        let outcome = self.try_allocate(bytes);
+        if !matches!(outcome, Err(Error::OutOfMemory { .. })) {
+            return outcome;
+        }
+        reclaim.flush();
+        // Memory that was released between the refusal and the wait counts, too.
+        match reclaim.released() == released {
+            true => outcome,
+            false => self.try_allocate(bytes),
+        }
     }
 }

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::resource::allocation::RawBuffer;
 use crate::resource::backing::Backing;
 use crate::resource::kind::MemoryKind;
-use crate::resource::memory_resource::{Allocate, MemoryResource, Upstream, with_retry};
+use crate::resource::memory_resource::{MemoryResource, Upstream};
 
 /// Page-locked host memory, which is mapped for the device if the device supports it. Each buffer is a separate allocation
 /// (`cudaHostAlloc`).
@@ -32,12 +32,6 @@ impl MemoryResource for PinnedMemory {
 
     fn kind(&self) -> MemoryKind {
         MemoryKind::Pinned
-    }
-}
-
-impl Allocate for PinnedMemory {
-    fn allocate(&self, bytes: usize) -> Result<RawBuffer> {
-        with_retry(&self.device, || self.try_allocate(bytes))
     }
 }
 

@@ -20,12 +20,12 @@ thread_local! {
 }
 
 /// A lock that this thread holds, counted until dropped.
-pub(crate) struct Held {
+pub(super) struct Held {
     _on_this_thread: PhantomData<*const ()>,
 }
 
 impl Held {
-    pub(crate) fn one_more() -> Self {
+    pub(super) fn one_more() -> Self {
         LOCKS.set(LOCKS.get() + 1);
         Self {
             _on_this_thread: PhantomData,
@@ -136,7 +136,7 @@ pub(crate) fn assert_may_wait() {
 
 /// Like [`assert_may_wait`], for a wait that releases one lock.
 #[track_caller]
-pub(crate) fn assert_only_one_held() {
+pub(super) fn assert_only_one_held() {
     if cfg!(debug_assertions) && !std::thread::panicking() {
         let locks = LOCKS.get();
         assert_eq!(locks, 1, "a wait: this thread holds other lock(s), too");

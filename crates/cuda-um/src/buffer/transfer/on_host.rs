@@ -8,7 +8,7 @@ use crate::context::device::DeviceState;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Returns the number of threads, at most `threads`, that make a copy within host memory faster.
-pub(crate) fn threads_on_host(bytes: usize, threads: usize) -> usize {
+pub(super) fn threads_on_host(bytes: usize, threads: usize) -> usize {
     match bytes {
         ..streaming::FROM => 1,
         _ => copy_threads(bytes, threads),

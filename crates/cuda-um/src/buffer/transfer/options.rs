@@ -13,13 +13,13 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransferOptions {
-    pub(crate) threads: usize,
-    pub(crate) ring_bytes: usize,
+    pub(super) threads: usize,
+    pub(super) ring_bytes: usize,
     from_bytes: usize,
 }
 
 /// Chunks of each thread: it fills one while the copy engine reads the other.
-pub(crate) const CHUNKS_PER_THREAD: usize = 2;
+pub(super) const CHUNKS_PER_THREAD: usize = 2;
 /// The upper limit of threads, because each has chunks and a lane in the ring. Far fewer saturate any link.
 const MOST_THREADS: usize = 256;
 const MIB: usize = 1 << 20;
@@ -68,19 +68,19 @@ impl TransferOptions {
     }
 
     /// Returns true if a copy of this size is staged.
-    pub(crate) fn stages(self, bytes: usize) -> bool {
+    pub(super) fn stages(self, bytes: usize) -> bool {
         bytes > 0 && bytes >= self.from_bytes && self.chunk_bytes() > 0
     }
 
     /// Returns the size of the largest chunk in bytes; 0 if staging is disabled.
-    pub(crate) fn chunk_bytes(self) -> usize {
+    pub(super) fn chunk_bytes(self) -> usize {
         let bytes = self.ring_bytes / (self.threads * CHUNKS_PER_THREAD);
         bytes - bytes % PAGE
     }
 }
 
 /// Chunks begin and end at page boundaries.
-pub(crate) const PAGE: usize = 4096;
+pub(super) const PAGE: usize = 4096;
 
 #[cfg(test)]
 mod tests {

@@ -6,17 +6,17 @@ use smallvec::{SmallVec, smallvec};
 
 /// The pieces and threads of a copy.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Plan {
+pub(super) struct Plan {
     /// The offset of each piece, and the end of the last one.
-    pub(crate) bounds: SmallVec<[usize; 4]>,
-    pub(crate) threads: usize,
+    pub(super) bounds: SmallVec<[usize; 4]>,
+    pub(super) threads: usize,
 }
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
 /// Returns the number of threads, at most `threads`, that make a staged copy faster.
-pub(crate) fn copy_threads(bytes: usize, threads: usize) -> usize {
+pub(super) fn copy_threads(bytes: usize, threads: usize) -> usize {
     // For a smaller copy, a sleeping thread would wake too late.
     match bytes / MIB {
         0..2 => 1,
@@ -28,7 +28,7 @@ pub(crate) fn copy_threads(bytes: usize, threads: usize) -> usize {
 
 /// Returns the size of the pieces in the middle of a staged copy: 256 KiB for 1 MiB, twice as much for four times as many bytes, and at
 /// most 2 MiB.
-pub(crate) fn piece_bytes(bytes: usize) -> usize {
+pub(super) fn piece_bytes(bytes: usize) -> usize {
     let fair = bytes.saturating_mul(64 * KIB).isqrt();
     fair.next_multiple_of(PAGE).clamp(256 * KIB, 2 * MIB)
 }
@@ -36,7 +36,7 @@ pub(crate) fn piece_bytes(bytes: usize) -> usize {
 impl Plan {
     /// The thread and piece counts are those that were fastest on an H200's host (`docs/results/h200-cuda-13.0/staging.md`). The first
     /// pieces to the device, and the last ones to the host, are small, because the link is idle while the CPU copies them.
-    pub(crate) fn new(copy: &Staged<'_>, chunk_bytes: usize, threads: usize) -> Self {
+    pub(super) fn new(copy: &Staged<'_>, chunk_bytes: usize, threads: usize) -> Self {
         let threads = copy_threads(copy.bytes, threads);
         let whole = |bytes: usize| {
             let bytes = bytes.clamp((256 * KIB).min(chunk_bytes), chunk_bytes);
@@ -66,7 +66,7 @@ impl Plan {
         }
     }
 
-    pub(crate) fn pieces(&self) -> usize {
+    pub(super) fn pieces(&self) -> usize {
         self.bounds.len() - 1
     }
 }

@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// The chunks of all threads, and the threads.
-pub(crate) struct Ring {
+pub(super) struct Ring {
     options: TransferOptions,
     lanes: Vec<Mutex<Lane>>,
     /// The helper threads; the calling thread is not one of them.
@@ -25,7 +25,7 @@ pub(crate) struct Ring {
 /// All copies through the ring are enqueued on one stream. So the next copy *to the host* may use memory of a chunk at once, but the CPU
 /// must not write there before the copies from it are complete.
 #[derive(Default)]
-pub(crate) struct Lane {
+pub(super) struct Lane {
     chunk_bytes: usize,
     /// Allocated at the first use.
     chunks: Vec<Chunk>,
@@ -33,15 +33,15 @@ pub(crate) struct Lane {
 }
 
 /// Holds the chunks of one thread until it is dropped. It is not a lock, because closures of the caller run meanwhile.
-pub(crate) struct LaneTurn<'a> {
+pub(super) struct LaneTurn<'a> {
     home: &'a Mutex<Lane>,
     lane: Lane,
 }
 
-pub(crate) struct Chunk {
+pub(super) struct Chunk {
     memory: Pinned,
     /// The event after the last copy that uses the chunk.
-    pub(crate) event: RawEvent,
+    pub(super) event: RawEvent,
     /// The number of bytes at the start of the chunk that copies use.
     used: usize,
 }
@@ -63,7 +63,7 @@ unsafe impl Send for Pinned {}
 const ALIGN: usize = ALIGNMENT;
 
 impl Ring {
-    pub(crate) fn new(options: TransferOptions) -> Self {
+    pub(super) fn new(options: TransferOptions) -> Self {
         let lane = || Lane {
             chunk_bytes: options.chunk_bytes(),
             chunks: Vec::new(),
@@ -76,16 +76,16 @@ impl Ring {
         }
     }
 
-    pub(crate) fn options(&self) -> TransferOptions {
+    pub(super) fn options(&self) -> TransferOptions {
         self.options
     }
 
-    pub(crate) fn threads(&self) -> usize {
+    pub(super) fn threads(&self) -> usize {
         self.options.threads
     }
 
     /// Takes the chunks of a thread. The caller must not call this twice at a time for one thread.
-    pub(crate) fn lane(&self, thread: usize) -> LaneTurn<'_> {
+    pub(super) fn lane(&self, thread: usize) -> LaneTurn<'_> {
         let home = &self.lanes[thread];
         let lane = std::mem::take(&mut *home.lock());
         LaneTurn { home, lane }
@@ -93,7 +93,7 @@ impl Ring {
 
     /// Runs `work(0)` on this thread, and `work` with other numbers below `count` on helpers that start in time. All of them have ended
     /// when this returns.
-    pub(crate) fn run(&self, count: usize, work: impl Fn(usize) + Sync) {
+    pub(super) fn run(&self, count: usize, work: impl Fn(usize) + Sync) {
         self.workers.run(count, &work);
     }
 }
@@ -124,7 +124,7 @@ impl Lane {
     /// # Errors
     ///
     /// The first chunk cannot be allocated.
-    pub(crate) fn prepare(&mut self, device: &DeviceState, count: usize) -> Result<usize> {
+    pub(super) fn prepare(&mut self, device: &DeviceState, count: usize) -> Result<usize> {
         while self.chunks.len() < count.min(CHUNKS_PER_THREAD) {
             match Chunk::new(device, self.chunk_bytes) {
                 Ok(chunk) => self.chunks.push(chunk),
@@ -146,7 +146,7 @@ impl Lane {
     /// # Errors
     ///
     /// No chunk can be allocated, or the wait for the earlier copies fails.
-    pub(crate) fn room(&mut self, device: &DeviceState, bytes: usize) -> Result<(&Chunk, *mut u8)> {
+    pub(super) fn room(&mut self, device: &DeviceState, bytes: usize) -> Result<(&Chunk, *mut u8)> {
         let fits = |chunk: &Chunk| chunk.free_from() + bytes <= self.chunk_bytes;
         if !self.chunks.get(self.current).is_some_and(fits) {
             self.current = (self.current + 1) % self.prepare(device, CHUNKS_PER_THREAD)?;
@@ -159,7 +159,7 @@ impl Lane {
     }
 
     /// Takes the prepared chunks in turn, for copies to the host, and returns the index of the next one.
-    pub(crate) fn next(&mut self) -> usize {
+    pub(super) fn next(&mut self) -> usize {
         self.current = (self.current + 1) % self.chunks.len().max(1);
         // The whole chunk is in use until the wait for its event.
         self.chunks[self.current].used = self.chunk_bytes;
@@ -167,7 +167,7 @@ impl Lane {
     }
 
     /// Returns the chunk with an index that `next` returned.
-    pub(crate) fn chunk(&mut self, index: usize) -> &mut Chunk {
+    pub(super) fn chunk(&mut self, index: usize) -> &mut Chunk {
         &mut self.chunks[index]
     }
 }
@@ -186,7 +186,7 @@ impl Chunk {
         })
     }
 
-    pub(crate) fn address(&self) -> *mut u8 {
+    pub(super) fn address(&self) -> *mut u8 {
         self.memory.address.as_ptr()
     }
 
@@ -196,7 +196,7 @@ impl Chunk {
     }
 
     /// Waits until no copy uses the chunk.
-    pub(crate) fn wait(&mut self) -> Result<()> {
+    pub(super) fn wait(&mut self) -> Result<()> {
         if self.used > 0 {
             self.event.wait()?;
             self.used = 0;

@@ -5,14 +5,14 @@
 #![allow(unsafe_code, reason = "intrinsics of the CPU, on addresses")]
 
 /// The size in bytes from which such copies are faster.
-pub(crate) const FROM: usize = 1 << 20;
+pub(super) const FROM: usize = 1 << 20;
 
 /// Does the same as `std::ptr::copy_nonoverlapping`, with stores that bypass the caches if the CPU supports them.
 ///
 /// # Safety
 ///
 /// Both ranges are valid for `bytes`, and do not overlap.
-pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+pub(super) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx512f") {
         // SAFETY: the CPU has the instructions; the caller promises the rest.
@@ -34,7 +34,7 @@ mod x86 {
     ///
     /// The promise of `crate::buffer::transfer::copy`, on a CPU with AVX-512.
     #[target_feature(enable = "avx512f")]
-    pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+    pub(super) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
         let head = to.align_offset(LINE).min(bytes);
         let lines = (bytes - head) / (LINE * LINES) * LINES;
         let tail = head + lines * LINE;

@@ -26,7 +26,7 @@ struct State {
 
 /// Holds the ring for one copy until it is dropped; copies share one link anyway. It is not a lock, because closures of the caller run
 /// meanwhile, and may copy and set options.
-pub(crate) struct RingTurn<'a> {
+pub(super) struct RingTurn<'a> {
     transfers: &'a Transfers,
     /// `None` only during the drop.
     ring: Option<Ring>,
@@ -53,12 +53,12 @@ impl Transfers {
     }
 
     /// Returns the largest number of threads that copy.
-    pub(crate) fn threads(&self) -> usize {
+    pub(super) fn threads(&self) -> usize {
         self.state.lock().options.threads
     }
 
     /// Takes the ring; `None` if another copy has it.
-    pub(crate) fn take(&self) -> Option<RingTurn<'_>> {
+    pub(super) fn take(&self) -> Option<RingTurn<'_>> {
         let mut state = self.state.lock();
         if state.is_taken {
             return None;

@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 /// Helper threads, which start with the first work that is large enough for them.
-pub(crate) struct Workers {
+pub(super) struct Workers {
     shared: Arc<Shared>,
     origin: Origin,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -60,7 +60,7 @@ struct Leave<'a>(&'a Shared);
 unsafe impl Send for Work {}
 
 impl Workers {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             shared: Arc::default(),
             origin: Origin::here(),
@@ -70,7 +70,7 @@ impl Workers {
 
     /// Runs `work(0)` on this thread, and `work` with other numbers below `count` on helpers that start in time. When this returns or
     /// panics, no helper runs the work. Only one thread at a time may call this.
-    pub(crate) fn run(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
+    pub(super) fn run(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
         let helpers = self.start(count.saturating_sub(1));
         if helpers == 0 {
             return work(0);
@@ -112,7 +112,7 @@ impl Workers {
 
     /// Returns the number of helpers that run the work now.
     #[cfg(test)]
-    pub(crate) fn running(&self) -> usize {
+    pub(super) fn running(&self) -> usize {
         self.shared.state.lock().running
     }
 

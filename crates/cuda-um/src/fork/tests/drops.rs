@@ -171,7 +171,7 @@ fn events() {
 }
 
 /// Registers a CPU reference for the kernel of `add.ptx`, for tests that do not launch it.
-pub(crate) fn register_add() {
+pub(super) fn register_add() {
     // SAFETY: the reference touches no memory.
     #[allow(unsafe_code, reason = "registers a CPU reference")]
     unsafe {

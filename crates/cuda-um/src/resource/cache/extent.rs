@@ -39,7 +39,7 @@ impl Extent {
     }
 
     /// The index of a tracked block among the tracked ones.
-    pub(crate) fn index(&self, block: usize) -> usize {
+    pub(super) fn index(&self, block: usize) -> usize {
         block - self.tracked.start
     }
 
@@ -56,6 +56,6 @@ impl Extent {
 }
 
 /// The numbers of the blocks that overlap a range.
-pub(crate) fn blocks_of(range: &Range<usize>) -> Range<usize> {
+pub(super) fn blocks_of(range: &Range<usize>) -> Range<usize> {
     range.start / BLOCK..range.end.div_ceil(BLOCK)
 }

@@ -27,10 +27,8 @@ proptest! {
             world.run(step);
             for buffer in 0..BUFFERS {
                 let extent = world.extent(buffer);
-                for block in extent.blocks() {
-                    let Some(place) = world.cache(buffer).location(&extent, block) else {
-                        continue;
-                    };
+                for (block, place) in extent.blocks().zip(world.cache(buffer).locations(&extent)) {
+                    let Some(place) = place else { continue };
                     let sure = world.is_sure(buffer, block, place);
                     prop_assert!(sure, "step {}: buffer {} in block {} at {:?}", number, buffer, block, place);
                 }
@@ -59,8 +57,8 @@ proptest! {
         for part in &missing {
             prop_assert!(asked.start <= part.start && part.start < part.end && part.end <= asked.end, "{:?}", missing);
         }
-        for block in extent.blocks() {
-            let (part, at) = (extent.part(block), world.cache(buffer).location(&extent, block));
+        for (block, at) in extent.blocks().zip(world.cache(buffer).locations(&extent)) {
+            let part = extent.part(block);
             let part = part.start.max(asked.start)..part.end.min(asked.end);
             if part.is_empty() {
                 continue;
@@ -72,8 +70,8 @@ proptest! {
         }
         // A prefetch of the whole buffer is elided exactly if every block is known to be at the place.
         let in_vain = world.cache(buffer).missing(&extent, all, place);
-        let mut known = extent.blocks().map(|block| world.cache(buffer).location(&extent, block));
-        prop_assert_eq!(in_vain.is_empty(), known.all(|at| at == Some(place)));
+        let known = world.cache(buffer).locations(&extent);
+        prop_assert_eq!(in_vain.is_empty(), known.iter().all(|at| *at == Some(place)));
     }
 
     /// With one stream and no live guard, repeating a prefetch is elided, except for shared blocks.

@@ -10,16 +10,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Advice for a buffer of a pool.
 #[derive(Clone, Debug)]
-pub(crate) struct Advised {
+pub(super) struct Advised {
     /// The addresses of the advice.
-    pub(crate) range: Range<usize>,
-    pub(crate) location: Location,
+    pub(super) range: Range<usize>,
+    pub(super) location: Location,
     set: cudaMemoryAdvise,
 }
 
 /// All advice in one pool.
 #[derive(Default)]
-pub(crate) struct AdvisedRanges {
+pub(super) struct AdvisedRanges {
     ranges: Mutex<Ranges>,
     // The sizes of the two collections, so that a pool without advice takes no lock.
     live: AtomicUsize,
@@ -36,7 +36,7 @@ struct Ranges {
 
 impl Advised {
     /// The advice that undoes this one. Its number is always one more.
-    pub(crate) fn undo(&self) -> cudaMemoryAdvise {
+    pub(super) fn undo(&self) -> cudaMemoryAdvise {
         cudaMemoryAdvise(self.set.0 + 1)
     }
 
@@ -61,7 +61,7 @@ impl AdvisedRanges {
     }
 
     /// Tracks advice. Unset advice is not recorded: undoing twice is harmless.
-    pub(crate) fn note(&self, range: Range<usize>, set: cudaMemoryAdvise, location: Location) {
+    pub(super) fn note(&self, range: Range<usize>, set: cudaMemoryAdvise, location: Location) {
         // Odd numbers set advice; the even number that follows unsets it.
         if set.0.is_multiple_of(2) {
             return;
@@ -84,7 +84,7 @@ impl AdvisedRanges {
     }
 
     /// Marks the advice of a dropped buffer's block as stale.
-    pub(crate) fn retire(&self, block: Range<usize>) {
+    pub(super) fn retire(&self, block: Range<usize>) {
         if self.live.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -96,7 +96,7 @@ impl AdvisedRanges {
     }
 
     /// Takes the stale advice on the pages of a block.
-    pub(crate) fn take_stale(&self, block: &Range<usize>) -> Vec<Advised> {
+    pub(super) fn take_stale(&self, block: &Range<usize>) -> Vec<Advised> {
         if self.stale.load(Ordering::Relaxed) == 0 {
             return Vec::new();
         }
@@ -109,12 +109,12 @@ impl AdvisedRanges {
     }
 
     /// Puts back advice that could not be undone.
-    pub(crate) fn put_back(&self, advised: impl IntoIterator<Item = Advised>) {
+    pub(super) fn put_back(&self, advised: impl IntoIterator<Item = Advised>) {
         self.change(|ranges| ranges.stale.extend(advised));
     }
 
     /// Removes the advice of a slab that is freed.
-    pub(crate) fn forget(&self, slab: &Range<usize>) {
+    pub(super) fn forget(&self, slab: &Range<usize>) {
         if self.stale.load(Ordering::Relaxed) > 0 {
             let within = |advised: &Advised| slab.contains(&advised.range.start);
             self.change(|ranges| ranges.stale.retain(|advised| !within(advised)));

@@ -19,23 +19,23 @@ use std::sync::Arc;
 
 /// Memory of a slab that no buffer owns.
 pub(crate) struct FreeBlock {
-    pub(crate) address: Address,
+    pub(super) address: Address,
     /// Uses by the former owners' work; `None` for most blocks.
-    pub(crate) in_flight: Option<Box<InFlight>>,
+    pub(super) in_flight: Option<Box<InFlight>>,
 }
 
 /// The start of a block.
 #[derive(Clone, Copy)]
-pub(crate) struct Address {
-    pub(crate) host: NonNull<u8>,
+pub(super) struct Address {
+    pub(super) host: NonNull<u8>,
     /// The address for kernels; `None` for host memory that is not mapped.
-    pub(crate) device: Option<NonNull<u8>>,
-    pub(crate) slab: SlabId,
+    pub(super) device: Option<NonNull<u8>>,
+    pub(super) slab: SlabId,
 }
 
 impl Address {
     /// The address `bytes` further, in the same slab.
-    pub(crate) fn offset(self, bytes: usize) -> Self {
+    pub(super) fn offset(self, bytes: usize) -> Self {
         // The address is within a slab, so it is never null.
         let offset = |from: NonNull<u8>| NonNull::new(from.as_ptr().wrapping_add(bytes));
         Self {
@@ -70,10 +70,10 @@ pub(crate) trait BlockOwner: Send + Sync {
 pub(crate) struct PoolBlock {
     pub(crate) owner: Arc<dyn BlockOwner>,
     /// The block's size in bytes, which may exceed the buffer's.
-    pub(crate) bytes: usize,
+    pub(super) bytes: usize,
     /// The block's class; `None` for a dedicated slab.
-    pub(crate) class: Option<u16>,
-    pub(crate) slab: SlabId,
+    pub(super) class: Option<u16>,
+    pub(super) slab: SlabId,
 }
 
 impl PoolBlock {
@@ -95,6 +95,7 @@ impl PoolBlock {
         self.owner.device()
     }
 
+    /// The size in bytes, which may exceed the buffer's.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -120,16 +121,16 @@ impl PoolBlock {
 
 impl FreeBlock {
     /// Uses by the former owners' work.
-    pub(crate) fn left(self) -> InFlight {
+    pub(super) fn left(self) -> InFlight {
         self.in_flight.map_or_else(InFlight::default, |left| *left)
     }
 
-    pub(crate) fn at(&self) -> usize {
+    pub(super) fn at(&self) -> usize {
         self.address.host.as_ptr().addr()
     }
 
     /// Undoes advice for a range that began in a block of the same slab.
-    pub(crate) fn undo(&self, api: &Api, ordinal: u32, advised: &Advised) -> Result<()> {
+    pub(super) fn undo(&self, api: &Api, ordinal: u32, advised: &Advised) -> Result<()> {
         let start = self.address.host.as_ptr();
         let Range { start: from, end } = advised.range.clone();
         let range = start.with_addr(from)..start.with_addr(end);

@@ -4,42 +4,42 @@ const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
 /// Slabs and blocks of this size or more are multiples of it: the driver's unit of migration, in bytes.
-pub(crate) const CHUNK: usize = 2 * MIB;
+pub(super) const CHUNK: usize = 2 * MIB;
 /// The size of a host page, in bytes.
 pub(crate) const PAGE: usize = 4 * KIB;
 /// The smallest block, and the alignment of every address, in bytes.
 const SMALLEST: usize = 256;
 
 /// The sizes of blocks into which slabs are split, in increasing order.
-pub(crate) struct Classes {
+pub(super) struct Classes {
     sizes: Vec<usize>,
 }
 
 impl Classes {
     /// Classes up to half a slab; larger buffers get a dedicated slab.
-    pub(crate) fn new(slab_bytes: usize) -> Self {
+    pub(super) fn new(slab_bytes: usize) -> Self {
         let next = |&size: &usize| Some(round(size + 1)).filter(|&next| next <= slab_bytes / 2);
         Self {
             sizes: std::iter::successors(Some(SMALLEST), next).collect(),
         }
     }
 
-    pub(crate) fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.sizes.len()
     }
 
-    pub(crate) fn size(&self, class: usize) -> usize {
+    pub(super) fn size(&self, class: usize) -> usize {
         self.sizes[class]
     }
 
     /// The smallest class whose blocks have at least `bytes`.
-    pub(crate) fn of(&self, bytes: usize) -> Option<usize> {
+    pub(super) fn of(&self, bytes: usize) -> Option<usize> {
         let class = self.sizes.partition_point(|&size| size < bytes);
         (class < self.sizes.len()).then_some(class)
     }
 
     /// The run that is split off a slab at once for a class: its size, its number of blocks, and its alignment.
-    pub(crate) fn run(&self, class: usize) -> Run {
+    pub(super) fn run(&self, class: usize) -> Run {
         let size = self.sizes[class];
         let bytes = match size {
             ..=PAGE => 64 * KIB,
@@ -57,11 +57,11 @@ impl Classes {
 
 /// A piece of a slab that is split into blocks of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
-    pub(crate) class: usize,
-    pub(crate) bytes: usize,
-    pub(crate) count: usize,
-    pub(crate) align: usize,
+pub(super) struct Run {
+    pub(super) class: usize,
+    pub(super) bytes: usize,
+    pub(super) count: usize,
+    pub(super) align: usize,
 }
 
 /// The size of the block for `bytes`, which is at least 1.

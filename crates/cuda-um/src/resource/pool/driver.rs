@@ -60,7 +60,7 @@ pub(crate) enum Freed {
 const GRAIN: usize = 256;
 
 impl DriverPool {
-    pub(crate) fn new(device: &Device, options: PoolOptions) -> Result<Self> {
+    pub(super) fn new(device: &Device, options: PoolOptions) -> Result<Self> {
         let stream = device.default_stream()?;
         let raw = device.api().mem_pool_create(device.ordinal())?;
         // Owns the handle from here on, also if the next call fails.
@@ -82,16 +82,16 @@ impl DriverPool {
         Ok(pool)
     }
 
-    pub(crate) fn device(&self) -> &Device {
+    pub(super) fn device(&self) -> &Device {
         &self.device
     }
 
-    pub(crate) fn options(&self) -> &PoolOptions {
+    pub(super) fn options(&self) -> &PoolOptions {
         &self.options
     }
 
     /// Allocates `bytes`, which is not 0. The allocation is work on the pool's stream, which the returned use covers.
-    pub(crate) fn allocate(
+    pub(super) fn allocate(
         self: &Arc<Self>,
         bytes: usize,
     ) -> Result<(NonNull<u8>, DriverBlock, Use)> {
@@ -157,7 +157,7 @@ impl DriverPool {
     }
 
     /// Releases the memory that is free now. Returns the released bytes.
-    pub(crate) fn trim(&self) -> usize {
+    pub(super) fn trim(&self) -> usize {
         let before = self.reserved_bytes().unwrap_or(0);
         let (api, ordinal) = (self.device.api(), self.device.ordinal());
         // SAFETY: the pool is live.
@@ -181,7 +181,7 @@ impl DriverPool {
         }
     }
 
-    pub(crate) fn stats(&self) -> PoolStats {
+    pub(super) fn stats(&self) -> PoolStats {
         let Live {
             buffers,
             bytes,

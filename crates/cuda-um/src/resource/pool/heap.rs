@@ -10,23 +10,23 @@ use std::ops::Range;
 
 /// All slabs.
 #[derive(Default)]
-pub(crate) struct Heap {
+pub(super) struct Heap {
     /// The slabs, by address.
     slabs: BTreeMap<usize, Slab>,
     /// The addresses of slabs with unsplit extents.
     open: BTreeSet<usize>,
     /// Free dedicated slabs, by size.
     whole: BTreeMap<usize, Vec<FreeBlock>>,
-    pub(crate) reserved_bytes: usize,
+    pub(super) reserved_bytes: usize,
     /// The dedicated slabs that buffers own.
-    pub(crate) live_whole: Live,
+    pub(super) live_whole: Live,
 }
 
 /// A number of blocks, and their total size.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Live {
-    pub(crate) count: usize,
-    pub(crate) bytes: usize,
+pub(super) struct Live {
+    pub(super) count: usize,
+    pub(super) bytes: usize,
 }
 
 /// Memory from CUDA.
@@ -43,14 +43,14 @@ struct Extent {
 }
 
 /// A run that was split off: its first block, and the work that may use any of its blocks.
-pub(crate) struct Carved {
+pub(super) struct Carved {
     start: Address,
     in_flight: InFlight,
 }
 
 impl Carved {
     /// The free block at `index` in the run.
-    pub(crate) fn block(&self, index: usize, size: usize) -> FreeBlock {
+    pub(super) fn block(&self, index: usize, size: usize) -> FreeBlock {
         let mut in_flight = InFlight::default();
         in_flight.inherit(&self.in_flight);
         FreeBlock {
@@ -73,7 +73,7 @@ fn address(raw: &RawBuffer) -> Address {
 }
 
 /// The addresses of a slab.
-pub(crate) fn addresses(raw: &RawBuffer) -> Range<usize> {
+pub(super) fn addresses(raw: &RawBuffer) -> Range<usize> {
     let start = raw.pointer().as_ptr().addr();
     start..start + raw.bytes()
 }
@@ -88,7 +88,7 @@ impl Drop for Heap {
 
 impl Heap {
     /// Adds a slab to be split into blocks.
-    pub(crate) fn add(&mut self, raw: RawBuffer) {
+    pub(super) fn add(&mut self, raw: RawBuffer) {
         let (range, bytes) = (addresses(&raw), raw.bytes());
         let all = Extent {
             bytes,
@@ -99,7 +99,7 @@ impl Heap {
     }
 
     /// Adds a dedicated slab and takes it.
-    pub(crate) fn add_whole(&mut self, raw: RawBuffer) -> FreeBlock {
+    pub(super) fn add_whole(&mut self, raw: RawBuffer) -> FreeBlock {
         let (at, address, bytes) = (addresses(&raw).start, address(&raw), raw.bytes());
         self.insert(at, raw, BTreeMap::new());
         self.live_whole.count += 1;
@@ -117,7 +117,7 @@ impl Heap {
     }
 
     /// Takes a free dedicated slab of at least `bytes`, and at most a quarter more.
-    pub(crate) fn take_whole(&mut self, bytes: usize) -> Option<(usize, FreeBlock)> {
+    pub(super) fn take_whole(&mut self, bytes: usize) -> Option<(usize, FreeBlock)> {
         let most = bytes.saturating_add(bytes / 4);
         let (&size, blocks) = self.whole.range_mut(bytes..=most).next()?;
         let block = blocks.pop();
@@ -129,14 +129,14 @@ impl Heap {
         block.map(|block| (size, block))
     }
 
-    pub(crate) fn give_whole(&mut self, bytes: usize, block: FreeBlock) {
+    pub(super) fn give_whole(&mut self, bytes: usize, block: FreeBlock) {
         self.live_whole.count -= 1;
         self.live_whole.bytes -= bytes;
         self.whole.entry(bytes).or_default().push(block);
     }
 
     /// Splits a run off the first extent that has room for it.
-    pub(crate) fn carve(&mut self, run: Run) -> Option<Carved> {
+    pub(super) fn carve(&mut self, run: Run) -> Option<Carved> {
         let (slab_at, extent_at) = self.open.iter().find_map(|slab_at| {
             let fits = |(at, extent): &(&usize, &Extent)| {
                 at.next_multiple_of(run.align) + run.bytes <= **at + extent.bytes
@@ -169,7 +169,7 @@ impl Heap {
     }
 
     /// Coalesces the runs whose blocks are all in the list into extents; returns the other blocks.
-    pub(crate) fn uncarve(&mut self, mut blocks: Vec<FreeBlock>) -> Vec<FreeBlock> {
+    pub(super) fn uncarve(&mut self, mut blocks: Vec<FreeBlock>) -> Vec<FreeBlock> {
         blocks.sort_unstable_by_key(FreeBlock::at);
         let mut rest = Vec::new();
         let mut blocks = blocks.into_iter().peekable();
@@ -229,7 +229,7 @@ impl Heap {
     }
 
     /// Takes out the slabs of which no buffer has a part. Each keeps the uses that may still run.
-    pub(crate) fn take_empty(&mut self) -> Vec<RawBuffer> {
+    pub(super) fn take_empty(&mut self) -> Vec<RawBuffer> {
         let mut empty: Vec<_> = std::mem::take(&mut self.whole)
             .into_values()
             .flatten()
@@ -252,12 +252,12 @@ impl Heap {
         empty.into_iter().filter_map(take).collect()
     }
 
-    pub(crate) fn slab_count(&self) -> usize {
+    pub(super) fn slab_count(&self) -> usize {
         self.slabs.len()
     }
 
     /// The largest extent or free dedicated slab, in bytes.
-    pub(crate) fn largest_free(&self) -> usize {
+    pub(super) fn largest_free(&self) -> usize {
         let extents = self.slabs.values().flat_map(|slab| slab.extents.values());
         let whole = self.whole.last_key_value().map_or(0, |(&bytes, _)| bytes);
         extents.map(|extent| extent.bytes).fold(whole, usize::max)

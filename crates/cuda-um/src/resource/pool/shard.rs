@@ -5,43 +5,43 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The number of shards in a pool. More threads share them.
-pub(crate) const SHARDS: usize = 16;
+pub(super) const SHARDS: usize = 16;
 
 /// Free blocks of a pool. A thread uses the blocks of one shard, and takes from others if that shard has none.
-pub(crate) struct Shards<B, const N: usize = SHARDS>([Shard<B>; N]);
+pub(super) struct Shards<B, const N: usize = SHARDS>([Shard<B>; N]);
 
 /// Aligned, so that each shard has its own cache lines.
 #[repr(align(128))]
 struct Shard<B>(Mutex<Blocks<B>>);
 
-pub(crate) struct Blocks<B> {
+pub(super) struct Blocks<B> {
     /// The free blocks of each class.
-    pub(crate) free: Vec<Vec<B>>,
+    pub(super) free: Vec<Vec<B>>,
     // Blocks taken from this shard minus blocks returned to it: the sums over the shards are the live blocks of buffers.
-    pub(crate) live_buffers: isize,
-    pub(crate) live_bytes: isize,
+    pub(super) live_buffers: isize,
+    pub(super) live_bytes: isize,
     /// Bytes that are charged, returned, and not yet discharged: a thread that allocates and frees in turn touches no counter of the pool.
-    pub(crate) spare_bytes: usize,
+    pub(super) spare_bytes: usize,
 }
 
 impl<B, const N: usize> Shards<B, N> {
-    pub(crate) fn new(classes: usize) -> Self {
+    pub(super) fn new(classes: usize) -> Self {
         Self(std::array::from_fn(|_| Shard::new(classes)))
     }
 
-    pub(crate) fn lock(&self, shard: usize) -> MutexGuard<'_, Blocks<B>> {
+    pub(super) fn lock(&self, shard: usize) -> MutexGuard<'_, Blocks<B>> {
         self.0[shard].0.lock()
     }
 
     /// Locks one shard after the other.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = MutexGuard<'_, Blocks<B>>> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = MutexGuard<'_, Blocks<B>>> {
         (0..N).map(|shard| self.lock(shard))
     }
 
     /// Takes a free block from this shard or, if it has none, half of the free blocks of another shard.
     ///
     /// The heap is locked, so that no thread finds the shards empty while blocks move between them.
-    pub(crate) fn steal<H>(&self, _heap: &mut H, own: usize, class: usize) -> Option<B> {
+    pub(super) fn steal<H>(&self, _heap: &mut H, own: usize, class: usize) -> Option<B> {
         if let Some(block) = self.lock(own).free[class].pop() {
             return Some(block);
         }
@@ -60,7 +60,7 @@ impl<B, const N: usize> Shards<B, N> {
     }
 
     /// Takes all free blocks of a class. The heap is locked, as for `steal`.
-    pub(crate) fn take_all<H>(&self, _heap: &mut H, class: usize) -> Vec<B> {
+    pub(super) fn take_all<H>(&self, _heap: &mut H, class: usize) -> Vec<B> {
         let mut all = Vec::new();
         for mut shard in self.iter() {
             all.append(&mut shard.free[class]);
@@ -82,7 +82,7 @@ impl<B> Shard<B> {
     }
 }
 /// The shard that this thread uses, in every pool.
-pub(crate) fn own() -> usize {
+pub(super) fn own() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local!(static OWN: Cell<usize> = const { Cell::new(usize::MAX) });
     // A thread that is exiting has no thread-local storage.

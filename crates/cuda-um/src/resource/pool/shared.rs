@@ -18,32 +18,32 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The order of the locks is `growing`, `heap`, a shard, advice. `growing` is held while CUDA allocates or frees. No lock is held during a
 /// wait.
-pub(crate) struct Shared {
+pub(super) struct Shared {
     upstream: Box<dyn Upstream>,
     options: PoolOptions,
     classes: Classes,
     shards: Shards<FreeBlock>,
     heap: Mutex<Heap>,
     growing: Mutex<()>,
-    pub(crate) advised: AdvisedRanges,
+    pub(super) advised: AdvisedRanges,
     /// Live bytes, and the spare bytes of the shards.
     charged_bytes: AtomicUsize,
     peak_bytes: AtomicUsize,
 }
 
 /// A block for a new buffer.
-pub(crate) struct Taken {
-    pub(crate) block: FreeBlock,
-    pub(crate) bytes: usize,
+pub(super) struct Taken {
+    pub(super) block: FreeBlock,
+    pub(super) bytes: usize,
     /// The block's class; `None` for a dedicated slab.
-    pub(crate) class: Option<u16>,
+    pub(super) class: Option<u16>,
 }
 
 /// The spare bytes of a shard above which they are discharged.
 const MOST_SPARE: usize = 1 << 20;
 
 impl Shared {
-    pub(crate) fn new(upstream: Box<dyn Upstream>, options: PoolOptions) -> Self {
+    pub(super) fn new(upstream: Box<dyn Upstream>, options: PoolOptions) -> Self {
         let classes = Classes::new(options.slab_bytes);
         Self {
             upstream,
@@ -58,20 +58,20 @@ impl Shared {
         }
     }
 
-    pub(crate) fn device(&self) -> &Device {
+    pub(super) fn device(&self) -> &Device {
         self.upstream.device()
     }
 
-    pub(crate) fn options(&self) -> &PoolOptions {
+    pub(super) fn options(&self) -> &PoolOptions {
         &self.options
     }
 
-    pub(crate) fn kind(&self) -> MemoryKind {
+    pub(super) fn kind(&self) -> MemoryKind {
         self.upstream.kind()
     }
 
     /// Takes a block of at least `bytes`, which is not 0, with the uses of its former owners.
-    pub(crate) fn take(&self, shard: usize, bytes: usize) -> Result<Taken> {
+    pub(super) fn take(&self, shard: usize, bytes: usize) -> Result<Taken> {
         let taken = match self.classes.of(bytes) {
             Some(class) => Taken {
                 block: self.take_class(shard, class)?,
@@ -89,7 +89,7 @@ impl Shared {
     }
 
     /// Takes a block back.
-    pub(crate) fn give(&self, shard: usize, block: FreeBlock, class: Option<u16>, size: usize) {
+    pub(super) fn give(&self, shard: usize, block: FreeBlock, class: Option<u16>, size: usize) {
         self.advised.retire(block.at()..block.at() + size);
         let Some(class) = class else {
             self.charged_bytes.fetch_sub(size, Ordering::Relaxed);
@@ -256,7 +256,7 @@ impl Shared {
     }
 
     /// Frees the slabs of which no buffer has a part: now, or when their work is done. Returns their size in bytes.
-    pub(crate) fn trim(&self) -> usize {
+    pub(super) fn trim(&self) -> usize {
         // Otherwise a thread that needs a slab meanwhile would be refused memory that is about to be freed.
         let _growing = self.growing.lock();
         self.free_empty()
@@ -297,7 +297,7 @@ impl Shared {
         Ok(())
     }
 
-    pub(crate) fn stats(&self) -> PoolStats {
+    pub(super) fn stats(&self) -> PoolStats {
         let heap = self.heap.lock();
         let (mut live_buffers, mut live_bytes) = (heap.live_whole.count, heap.live_whole.bytes);
         let mut largest_free_bytes = heap.largest_free();

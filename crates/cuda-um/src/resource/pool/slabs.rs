@@ -17,15 +17,15 @@ use std::sync::Arc;
 
 /// A pool of slabs. A clone is the same pool.
 #[derive(Clone)]
-pub(crate) struct Slabs {
+pub(super) struct Slabs {
     /// One home for each shard, which its buffers hold: threads of different shards write no common reference count.
     homes: Arc<[Arc<Home>; SHARDS]>,
 }
 
 /// The reference from the buffers of a shard to the pool. The pool is live as long as one of its homes.
 #[repr(align(128))]
-pub(crate) struct Home {
-    pub(crate) pool: Arc<Shared>,
+pub(super) struct Home {
+    pub(super) pool: Arc<Shared>,
 }
 
 impl BlockOwner for Home {
@@ -47,7 +47,7 @@ impl BlockOwner for Home {
 }
 
 impl Slabs {
-    pub(crate) fn new(upstream: Box<dyn Upstream>, options: PoolOptions) -> Result<Self> {
+    pub(super) fn new(upstream: Box<dyn Upstream>, options: PoolOptions) -> Result<Self> {
         options.check()?;
         let pool = Arc::new(Shared::new(upstream, options));
         let home = |_| {
@@ -64,21 +64,21 @@ impl Slabs {
         &self.homes[0].pool
     }
 
-    pub(crate) fn device(&self) -> &Device {
+    pub(super) fn device(&self) -> &Device {
         self.pool().device()
     }
 
-    pub(crate) fn options(&self) -> &PoolOptions {
+    pub(super) fn options(&self) -> &PoolOptions {
         self.pool().options()
     }
 
     /// The name of the pool's slabs.
-    pub(crate) fn name(&self) -> &'static str {
+    pub(super) fn name(&self) -> &'static str {
         self.pool().kind().name()
     }
 
     /// Allocates a buffer of `bytes`, which is not 0, with the uses of its memory's former owners.
-    pub(crate) fn allocate(&self, bytes: usize) -> Result<RawBuffer> {
+    pub(super) fn allocate(&self, bytes: usize) -> Result<RawBuffer> {
         let shard = shard::own();
         let home = &self.homes[shard];
         let taken = home.pool.take(shard, bytes)?;
@@ -94,11 +94,11 @@ impl Slabs {
         Ok(RawBuffer::pooled(block, pointers, bytes, in_flight))
     }
 
-    pub(crate) fn trim(&self) -> usize {
+    pub(super) fn trim(&self) -> usize {
         self.pool().trim()
     }
 
-    pub(crate) fn stats(&self) -> PoolStats {
+    pub(super) fn stats(&self) -> PoolStats {
         self.pool().stats()
     }
 }

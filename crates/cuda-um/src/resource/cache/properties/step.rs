@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 /// One call of the library. Numbers are of buffers, streams and `PLACES`.
 #[derive(Clone, Debug)]
-pub(crate) enum Step {
+pub(super) enum Step {
     Kernel {
         buffer: usize,
         stream: usize,
@@ -64,7 +64,7 @@ fn is_unsure() -> impl Strategy<Value = bool> {
     prop::bool::weighted(0.1)
 }
 
-pub(crate) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
+pub(super) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
     let (buffer, stream, place) = (0..BUFFERS, 0..STREAMS.len(), 0..PLACES.len());
     let some = prop::option::of((0..4_usize, 1..4_usize, any::<bool>()));
     let kernel =
@@ -117,7 +117,7 @@ pub(crate) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// Of one stream, of which the library knows all there is to know.
-pub(crate) fn on_one_stream() -> impl Strategy<Value = Step> {
+pub(super) fn on_one_stream() -> impl Strategy<Value = Step> {
     let (buffer, place) = (0..BUFFERS, 0..PLACES.len());
     let some = prop::option::of((0..4_usize, 1..4_usize, any::<bool>()));
     prop_oneof![

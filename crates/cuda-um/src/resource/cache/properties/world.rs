@@ -6,9 +6,9 @@ use crate::resource::cache::properties::step::Step;
 use crate::resource::cache::{Asked, By, Cache, Place};
 use std::ops::Range;
 
-pub(crate) const PLACES: [Place; 3] = [Place::Host, Place::Device(0), Place::Device(1)];
+pub(super) const PLACES: [Place; 3] = [Place::Host, Place::Device(0), Place::Device(1)];
 /// The devices of the streams.
-pub(crate) const STREAMS: [u32; 4] = [0, 0, 1, 1];
+pub(super) const STREAMS: [u32; 4] = [0, 0, 1, 1];
 /// The first two share a block. The memory of the third goes on to the end of its last block, as that of a pool's block does.
 const ADDRESSES: [Range<usize>; BUFFERS] = [
     BLOCK..3 * BLOCK + BLOCK / 2,
@@ -16,7 +16,7 @@ const ADDRESSES: [Range<usize>; BUFFERS] = [
     6 * BLOCK..8 * BLOCK + 100,
 ];
 const RESERVED_END: [usize; BUFFERS] = [ADDRESSES[0].end, ADDRESSES[1].end, 9 * BLOCK];
-pub(crate) const BUFFERS: usize = 3;
+pub(super) const BUFFERS: usize = 3;
 
 /// Events as bits.
 type Set = u128;
@@ -49,7 +49,7 @@ struct Buffer {
 }
 
 #[derive(Default)]
-pub(crate) struct World {
+pub(super) struct World {
     buffers: [Buffer; BUFFERS],
     events: Vec<Event>,
     /// What the next work of each stream comes after.
@@ -64,7 +64,7 @@ fn blocks(addresses: &Range<usize>) -> Range<usize> {
 }
 
 impl World {
-    pub(crate) fn extent(&self, buffer: usize) -> Extent {
+    pub(super) fn extent(&self, buffer: usize) -> Extent {
         Extent::new(ADDRESSES[buffer].clone(), RESERVED_END[buffer])
     }
 
@@ -74,7 +74,7 @@ impl World {
 
     /// Whether a prefetch of this part of a buffer to the place, enqueued now on any stream, would move nothing, in whatever order the
     /// streams run: something put it there, and whatever may take it elsewhere comes before something that put it there.
-    pub(crate) fn is_sure(&self, buffer: usize, block: usize, place: Place) -> bool {
+    pub(super) fn is_sure(&self, buffer: usize, block: usize, place: Place) -> bool {
         let before = self.done | self.buffers[buffer].written;
         let put: Vec<usize> = (0..self.events.len())
             .filter(|&event| before >> event & 1 == 1 && self.events[event].buffer == buffer)
@@ -102,7 +102,7 @@ impl World {
         guard.writes || !self.buffers[guard.buffer].read_mostly
     }
 
-    pub(crate) fn run(&mut self, step: &Step) {
+    pub(super) fn run(&mut self, step: &Step) {
         match *step {
             Step::Kernel {
                 buffer,

@@ -45,7 +45,7 @@ struct Run {
     blocks: Vec<usize>,
 }
 
-pub(crate) struct World<'a> {
+pub(super) struct World<'a> {
     device: &'a Device,
     streams: &'a [Stream; 3],
     heap: Heap,
@@ -58,7 +58,7 @@ pub(crate) struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    pub(crate) fn new(device: &'a Device, streams: &'a [Stream; 3]) -> Self {
+    pub(super) fn new(device: &'a Device, streams: &'a [Stream; 3]) -> Self {
         Self {
             device,
             streams,
@@ -72,7 +72,7 @@ impl<'a> World<'a> {
     }
 
     /// All goes back: then every slab is one piece again, and can be freed.
-    pub(crate) fn end(&mut self) -> Result<(), TestCaseError> {
+    pub(super) fn end(&mut self) -> Result<(), TestCaseError> {
         let taken = self.blocks.iter().filter(|(_, block)| block.free.is_none());
         let taken: Vec<usize> = taken.map(|(at, _)| *at).collect();
         taken.into_iter().for_each(|at| self.give(at, at % 3));
@@ -174,7 +174,7 @@ impl<'a> World<'a> {
         left.record(stream, self.number, Access::Move);
     }
 
-    pub(crate) fn run(&mut self, step: &Step) -> Result<(), TestCaseError> {
+    pub(super) fn run(&mut self, step: &Step) -> Result<(), TestCaseError> {
         match *step {
             Step::AddSlab { chunks } => {
                 let raw = self.slab(chunks, false);

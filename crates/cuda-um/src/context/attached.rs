@@ -1,4 +1,4 @@
-//! Parts of devices and runtimes that are defined on top of streams. Each is in a slot of its owner.
+//! The reclaim queue and the gate, which are defined on top of streams. Each is in a slot of its device, runtime or driver.
 
 use crate::context::device::{Device, DeviceState};
 use crate::context::exclusion::Gate;
