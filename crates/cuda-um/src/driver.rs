@@ -15,6 +15,7 @@ mod managed;
 mod memory;
 mod mempool;
 mod module;
+pub(crate) mod owned;
 mod stream;
 
 pub(crate) use crate::driver::api::Api;

@@ -1,13 +1,16 @@
 //! Memory without an element type: its allocation, the work that uses it, and its release.
 
 pub(crate) mod allocation;
-pub(crate) mod backing;
+mod block;
 pub(crate) mod cache;
 pub(crate) mod device;
+mod empty;
 pub(crate) mod host_access;
 mod id;
 pub(crate) mod kind;
 pub(crate) mod managed;
 pub(crate) mod memory_resource;
+pub(crate) mod owner;
 pub(crate) mod pinned;
 pub(crate) mod pool;
+pub(crate) mod registered;

@@ -1,7 +1,7 @@
 //! The trait that all buffer types implement.
 
 use crate::error::{Error, Result};
-use crate::resource::allocation::RawBuffer;
+use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::MemoryResource;
 use crate::{element, range};
@@ -21,7 +21,7 @@ mod sealed {
     /// Access to the untyped buffer.
     pub trait Raw {
         #[doc(hidden)]
-        fn raw(&self) -> &crate::resource::allocation::RawBuffer;
+        fn raw(&self) -> &crate::resource::allocation::Allocation;
     }
 }
 pub(crate) use sealed::Raw;
@@ -32,7 +32,7 @@ pub(crate) fn allocate_in<T>(
     kind: MemoryKind,
     buffer: &str,
     len: usize,
-) -> Result<RawBuffer> {
+) -> Result<Allocation> {
     const { element::assert_element::<T>() };
     if resource.kind() != kind {
         return Err(Error::InvalidArgument {
@@ -42,7 +42,7 @@ pub(crate) fn allocate_in<T>(
         });
     }
     match range::size_bytes::<T>(len)? {
-        0 => Ok(RawBuffer::empty::<T>(resource.device())),
+        0 => Ok(Allocation::empty::<T>(resource.device())),
         bytes => {
             resource.device().api().origin.check("allocation")?;
             resource.allocate(bytes)

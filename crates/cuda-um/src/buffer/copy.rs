@@ -11,12 +11,12 @@ use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::{Error, Result};
 use crate::range;
-use crate::resource::allocation::RawBuffer;
+use crate::resource::allocation::Allocation;
 use std::ops::RangeBounds;
 
 /// Copies `source` to the buffer, from byte `offset` on. The caller may reuse `source` when this returns; later uses of the buffer are
 /// ordered after the copy.
-pub(super) fn from_host(target: &mut RawBuffer, offset: usize, source: &[u8]) -> Result<()> {
+pub(super) fn from_host(target: &mut Allocation, offset: usize, source: &[u8]) -> Result<()> {
     if source.is_empty() {
         return Ok(());
     }
@@ -28,7 +28,7 @@ pub(super) fn from_host(target: &mut RawBuffer, offset: usize, source: &[u8]) ->
     Ok(())
 }
 
-pub(super) fn put(target: &mut RawBuffer, offset: usize, source: &[u8]) -> Result<()> {
+pub(super) fn put(target: &mut Allocation, offset: usize, source: &[u8]) -> Result<()> {
     if target.is_host_memory() {
         let _closed = target.wait_for_host(Access::Write)?;
         let to = target.pointer().as_ptr().wrapping_add(offset);
@@ -51,7 +51,7 @@ pub(super) fn put(target: &mut RawBuffer, offset: usize, source: &[u8]) -> Resul
 }
 
 /// Copies the buffer's bytes from `offset` on to `target`. The copy is complete when this returns.
-pub(super) fn to_host(source: &RawBuffer, offset: usize, target: &mut [u8]) -> Result<()> {
+pub(super) fn to_host(source: &Allocation, offset: usize, target: &mut [u8]) -> Result<()> {
     if target.is_empty() {
         return Ok(());
     }
@@ -63,7 +63,7 @@ pub(super) fn to_host(source: &RawBuffer, offset: usize, target: &mut [u8]) -> R
     Ok(())
 }
 
-fn get(source: &RawBuffer, offset: usize, target: &mut [u8]) -> Result<()> {
+fn get(source: &Allocation, offset: usize, target: &mut [u8]) -> Result<()> {
     if source.is_host_memory() {
         let _closed = source.wait_for_host(Access::Read)?;
         let from = source.pointer().as_ptr().wrapping_add(offset);
@@ -91,7 +91,7 @@ fn get(source: &RawBuffer, offset: usize, target: &mut [u8]) -> Result<()> {
 }
 
 /// Managed memory may be on either side: CUDA derives the kind of the copy from the addresses.
-pub(super) fn kind(buffer: &RawBuffer, explicit: CopyKind) -> CopyKind {
+pub(super) fn kind(buffer: &Allocation, explicit: CopyKind) -> CopyKind {
     match buffer.is_managed() {
         true => CopyKind::ByAddress,
         false => explicit,
@@ -107,7 +107,7 @@ pub(super) fn kind(buffer: &RawBuffer, explicit: CopyKind) -> CopyKind {
 ///
 /// Both sides are valid for `copy.bytes`, and borrowed as the direction requires: the target exclusively.
 pub(super) unsafe fn with_host(
-    buffer: &RawBuffer,
+    buffer: &Allocation,
     access: Access,
     copy: Staged<'_>,
 ) -> Result<Option<()>> {
@@ -272,13 +272,13 @@ impl Stream {
 /// Peer access does not extend to memory of the driver's pools: by default only the pool's own device may use it. `cudaMemPoolSetAccess`
 /// works only for peers, and some drivers are reported to lose data in peer copies after it (github.com/JuliaGPU/CUDA.jl/pull/3112).
 /// `cudaMemcpyPeerAsync` needs neither.
-fn peers(on: u32, source: &RawBuffer, target: &RawBuffer) -> Result<Option<[u32; 2]>> {
+fn peers(on: u32, source: &Allocation, target: &Allocation) -> Result<Option<[u32; 2]>> {
     let both = [source, target];
     let devices = both.map(|raw| raw.device().ordinal());
-    let out_of_reach = |raw: &&RawBuffer| raw.is_of_drivers_pool() && raw.device().ordinal() != on;
+    let out_of_reach = |raw: &&Allocation| !raw.is_open_to_peers() && raw.device().ordinal() != on;
     let is_between_devices = devices[0] != devices[1]
         && both.iter().all(|raw| raw.is_device_memory())
-        && both.iter().any(|raw| raw.is_of_drivers_pool());
+        && both.iter().any(|raw| !raw.is_open_to_peers());
     if is_between_devices && devices.contains(&on) {
         return Ok(Some(devices));
     }

@@ -5,7 +5,7 @@ use crate::buffer::any::allocate_in;
 use crate::context::device::Device;
 use crate::error::Result;
 use crate::label::Label;
-use crate::resource::allocation::RawBuffer;
+use crate::resource::allocation::Allocation;
 use crate::resource::device::DeviceMemory;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::MemoryResource;
@@ -32,7 +32,7 @@ use std::panic::Location;
 /// Dropping a buffer that a device still uses does not wait: a thread of the library frees the memory when the work is complete.
 #[doc(alias = "cudaMalloc")]
 pub struct DeviceBuffer<T> {
-    pub(crate) raw: RawBuffer,
+    pub(crate) raw: Allocation,
     _elements: PhantomData<T>,
 }
 

@@ -6,11 +6,11 @@ use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::{Api, CopyKind};
 use crate::error::{Error, Result};
-use crate::resource::allocation::RawBuffer;
+use crate::resource::allocation::Allocation;
 use cuda_um_sys::cudaStream_t;
 
 /// Fills the whole buffer with repetitions of `pattern`. The pattern's length divides the buffer's.
-pub(super) fn fill(buffer: &mut RawBuffer, pattern: &[u8], stream: &Stream) -> Result<()> {
+pub(super) fn fill(buffer: &mut Allocation, pattern: &[u8], stream: &Stream) -> Result<()> {
     stream.check_runtime(buffer.device(), "the buffer")?;
     let bytes = buffer.bytes();
     if bytes == 0 {
@@ -52,7 +52,7 @@ pub(super) fn fill(buffer: &mut RawBuffer, pattern: &[u8], stream: &Stream) -> R
     })
 }
 
-fn fill_on_host(buffer: &mut RawBuffer, pattern: &[u8]) -> Result<()> {
+fn fill_on_host(buffer: &mut Allocation, pattern: &[u8]) -> Result<()> {
     let _closed = buffer.wait_for_host(Access::Write)?;
     // SAFETY: the memory is valid for `bytes`, no device uses it now, and u8 has no invalid values.
     let memory =

@@ -3,7 +3,7 @@
 use crate::buffer::copy;
 use crate::context::tracker::{Access, Use};
 use crate::error::{Error, Result};
-use crate::resource::allocation::RawBuffer;
+use crate::resource::allocation::Allocation;
 use crate::unblock::unblock;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::task::Poll;
 /// Threads of `blocking` wait, each with handles that it owns: a future that is dropped leaves only that wait behind. No lock or guard is
 /// held across an await.
 pub(super) async fn until_free<G>(
-    raw: &RawBuffer,
+    raw: &Allocation,
     access: Access,
     mut attempt: impl FnMut() -> Result<G>,
 ) -> Result<G> {
@@ -37,7 +37,7 @@ pub(super) async fn until_free<G>(
 const PIECE: usize = 4 << 20;
 
 /// Copies `source`, which is as long as the buffer. The future is ready when all bytes have arrived.
-pub(super) async fn copy_from_host(target: &mut RawBuffer, source: &[u8]) -> Result<()> {
+pub(super) async fn copy_from_host(target: &mut Allocation, source: &[u8]) -> Result<()> {
     let mut own = None;
     for (index, piece) in source.chunks(PIECE).enumerate() {
         let start = index * PIECE;
@@ -51,7 +51,7 @@ pub(super) async fn copy_from_host(target: &mut RawBuffer, source: &[u8]) -> Res
 }
 
 /// Copies to `target`, which is as long as the buffer.
-pub(super) async fn copy_to_host(source: &RawBuffer, target: &mut [u8]) -> Result<()> {
+pub(super) async fn copy_to_host(source: &Allocation, target: &mut [u8]) -> Result<()> {
     let (total, mut own) = (target.len(), None);
     for (index, piece) in target.chunks_mut(PIECE).enumerate() {
         let start = index * PIECE;
@@ -65,7 +65,7 @@ pub(super) async fn copy_to_host(source: &RawBuffer, target: &mut [u8]) -> Resul
 }
 
 /// Returns the last use of the stream on which the buffer's copies run; `None` for host memory, whose copies use no stream.
-fn last_of_copies(raw: &RawBuffer) -> Result<Option<Use>> {
+fn last_of_copies(raw: &Allocation) -> Result<Option<Use>> {
     if raw.is_host_memory() {
         return Ok(None);
     }
@@ -76,7 +76,7 @@ fn last_of_copies(raw: &RawBuffer) -> Result<Option<Use>> {
 
 /// Awaits the work that the next piece would wait for: the buffer's uses, and work that others enqueued on the copy stream after the
 /// previous piece.
-async fn may_copy(raw: &RawBuffer, access: Access, own: Option<Use>) -> Result<()> {
+async fn may_copy(raw: &Allocation, access: Access, own: Option<Use>) -> Result<()> {
     let last = last_of_copies(raw)?;
     match (&own, &last) {
         (Some(own), Some(last)) if own.seq == last.seq => Ok(()),
@@ -85,7 +85,7 @@ async fn may_copy(raw: &RawBuffer, access: Access, own: Option<Use>) -> Result<(
 }
 
 /// Awaits the uses of the buffer, and one other use.
-async fn settled(raw: &RawBuffer, access: Access, other: Option<Use>) -> Result<()> {
+async fn settled(raw: &Allocation, access: Access, other: Option<Use>) -> Result<()> {
     raw.device().api().origin.check("access by the host")?;
     let mut uses = raw.in_flight.before(access);
     uses.extend(other);

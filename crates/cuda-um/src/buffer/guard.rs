@@ -4,7 +4,7 @@
 use crate::context::observer::HostUse;
 use crate::context::tracker::Access;
 use crate::error::Result;
-use crate::resource::allocation::RawBuffer;
+use crate::resource::allocation::Allocation;
 use crate::resource::host_access::HostAccess;
 use std::fmt;
 use std::marker::PhantomData;
@@ -58,7 +58,7 @@ impl<'a, T> HostRef<'a, T> {
     /// # Safety
     ///
     /// The buffer holds `len` initialised elements of `T` at an address that the host may use.
-    pub(super) unsafe fn wait(raw: &'a RawBuffer, len: usize) -> Result<Self> {
+    pub(super) unsafe fn wait(raw: &'a Allocation, len: usize) -> Result<Self> {
         let observed = HostUse::begin(raw, Access::Read);
         let access = raw.wait_for_host(Access::Read)?;
         // SAFETY: the caller's promise, and no device writes the buffer now.
@@ -68,7 +68,7 @@ impl<'a, T> HostRef<'a, T> {
     /// # Safety
     ///
     /// The promise of `wait`.
-    pub(super) unsafe fn try_now(raw: &'a RawBuffer, len: usize) -> Result<Self> {
+    pub(super) unsafe fn try_now(raw: &'a Allocation, len: usize) -> Result<Self> {
         let access = raw.try_for_host(Access::Read)?;
         let observed = HostUse::begin(raw, Access::Read);
         // SAFETY: the caller's promise, and no device writes the buffer now.
@@ -79,7 +79,7 @@ impl<'a, T> HostRef<'a, T> {
     ///
     /// The promise of `wait`, and no device writes the buffer: a new write would need `&mut` while it is borrowed.
     unsafe fn new(
-        raw: &'a RawBuffer,
+        raw: &'a Allocation,
         len: usize,
         access: HostAccess<'a>,
         observed: HostUse,
@@ -103,7 +103,7 @@ impl<'a, T> HostMut<'a, T> {
     ///
     /// The buffer holds `len` initialised elements of `T` at an address that the host may use, and `raw` is borrowed from an
     /// exclusive borrow of its owner that lasts for `'a`.
-    pub(super) unsafe fn wait(raw: &'a RawBuffer, len: usize) -> Result<Self> {
+    pub(super) unsafe fn wait(raw: &'a Allocation, len: usize) -> Result<Self> {
         let observed = HostUse::begin(raw, Access::Write);
         let access = raw.wait_for_host(Access::Write)?;
         // SAFETY: the caller's promise, and no device uses the buffer now.
@@ -113,7 +113,7 @@ impl<'a, T> HostMut<'a, T> {
     /// # Safety
     ///
     /// The promise of `wait`.
-    pub(super) unsafe fn try_now(raw: &'a RawBuffer, len: usize) -> Result<Self> {
+    pub(super) unsafe fn try_now(raw: &'a Allocation, len: usize) -> Result<Self> {
         let access = raw.try_for_host(Access::Write)?;
         let observed = HostUse::begin(raw, Access::Write);
         // SAFETY: the caller's promise, and no device uses the buffer now.
@@ -124,7 +124,7 @@ impl<'a, T> HostMut<'a, T> {
     ///
     /// The promise of `wait`, and no device uses the buffer: a new use would need a borrow.
     unsafe fn new(
-        raw: &'a RawBuffer,
+        raw: &'a Allocation,
         len: usize,
         access: HostAccess<'a>,
         observed: HostUse,

@@ -4,7 +4,7 @@
 macro_rules! buffer_methods {
     ([$($life:lifetime)?] $buffer:ident) => {
         impl<$($life,)? T> $crate::buffer::any::Raw for $buffer<$($life,)? T> {
-            fn raw(&self) -> &$crate::resource::allocation::RawBuffer {
+            fn raw(&self) -> &$crate::resource::allocation::Allocation {
                 &self.raw
             }
         }

@@ -13,7 +13,7 @@ use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::Result;
 use crate::range;
-use crate::resource::allocation::RawBuffer;
+use crate::resource::allocation::Allocation;
 use crate::sync::assert_no_lock_held;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -95,7 +95,7 @@ impl std::fmt::Debug for Filled<'_> {
 /// Writes a range of elements, in pieces on several threads. All closure calls have returned when this returns; a copy to the device may
 /// still run.
 pub(super) fn overwrite<T: Element>(
-    target: &mut RawBuffer,
+    target: &mut Allocation,
     elements: impl RangeBounds<usize>,
     make: impl for<'c> Fn(usize, Slots<'c, T>) -> Filled<'c> + Sync,
 ) -> Result<()> {
@@ -113,7 +113,7 @@ pub(super) fn overwrite<T: Element>(
 }
 
 fn write<T: Element>(
-    target: &mut RawBuffer,
+    target: &mut Allocation,
     elements: &Range<usize>,
     bytes: &Range<usize>,
     make: &(impl for<'c> Fn(usize, Slots<'c, T>) -> Filled<'c> + Sync),

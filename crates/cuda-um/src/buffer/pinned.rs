@@ -10,7 +10,7 @@ use crate::context::device::Device;
 use crate::context::tracker::Access;
 use crate::error::Result;
 use crate::label::Label;
-use crate::resource::allocation::RawBuffer;
+use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::MemoryResource;
 use crate::resource::pinned::PinnedMemory;
@@ -34,7 +34,7 @@ use std::panic::Location;
 #[doc(alias = "cudaHostAlloc")]
 #[doc(alias = "cudaMallocHost")]
 pub struct PinnedBuffer<T> {
-    pub(crate) raw: RawBuffer,
+    pub(crate) raw: Allocation,
     _elements: PhantomData<T>,
 }
 

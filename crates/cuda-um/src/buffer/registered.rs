@@ -3,13 +3,15 @@
 
 use crate::Element;
 use crate::context::device::Device;
-use crate::error::{Error, Result};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
 use crate::label::Label;
-use crate::resource::allocation::RawBuffer;
-use crate::resource::backing::Backing;
+use crate::resource::allocation::Allocation;
+use crate::resource::owner::Held;
+use crate::resource::registered;
 use crate::sync::assert_no_lock_held;
 use crate::{element, range};
-use cuda_um_sys::cudaError;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::ptr::NonNull;
@@ -42,7 +44,7 @@ use std::ptr::NonNull;
 /// that is then used for something different.
 #[doc(alias = "cudaHostRegister")]
 pub struct RegisteredBuffer<'m, T> {
-    pub(crate) raw: RawBuffer,
+    pub(crate) raw: Allocation,
     /// Invariant, so that the buffers of two scopes cannot be swapped.
     _memory: PhantomData<&'m mut &'m mut [T]>,
 }
@@ -60,7 +62,7 @@ impl<T: Element> RegisteredBuffer<'static, T> {
     pub fn from_vec(device: &Device, mut elements: Vec<T>) -> Result<Self> {
         let memory: *mut [T] = &raw mut elements[..];
         // SAFETY: the vector's heap memory does not move while the buffer owns the vector.
-        let raw = unsafe { register(device, memory, Backing::Owned(Box::new(elements))) }?;
+        let raw = unsafe { register(device, memory, Some(Box::new(elements))) }?;
         Ok(Self {
             raw,
             _memory: PhantomData,
@@ -101,7 +103,7 @@ impl<T: Element> RegisteredBuffer<'_, T> {
     ) -> Result<R> {
         // SAFETY: the slice is borrowed until this function returns, and the buffer is closed by then; if `body` panics, the buffer is
         // dropped, which waits for this kind. `body` cannot keep the buffer: it gets a reference, and no other value of its type.
-        let raw = unsafe { register(device, memory, Backing::Borrowed) }?;
+        let raw = unsafe { register(device, memory, None) }?;
         let mut buffer = RegisteredBuffer {
             raw,
             _memory: PhantomData,
@@ -123,52 +125,17 @@ impl<T> RegisteredBuffer<'_, T> {
     }
 }
 
-/// The error code for memory that is already registered, in whole or in part.
-const ALREADY_REGISTERED: u32 = cudaError::cudaErrorHostMemoryAlreadyRegistered.0;
-
 /// # Safety
 ///
 /// The memory is valid, and nothing else uses it, until the buffer is closed or dropped.
 #[track_caller]
-unsafe fn register<T>(device: &Device, memory: *mut [T], backing: Backing) -> Result<RawBuffer> {
+unsafe fn register<T>(device: &Device, memory: *mut [T], held: Held) -> Result<Allocation> {
     const { element::assert_element::<T>() };
     let bytes = range::size_bytes::<T>(memory.len())?;
     let Some(pointer) = NonNull::new(memory.cast::<u8>()).filter(|_| bytes > 0) else {
-        return Ok(RawBuffer::empty::<T>(device));
+        return Ok(Allocation::empty::<T>(device));
     };
-    let capabilities = device.capabilities();
-    if !capabilities.host_register {
-        return Err(Error::NotSupported {
-            what: "registered host memory".to_owned(),
-            needs: "a device with the attribute hostRegisterSupported".to_owned(),
-            have: format!("device {} ({})", device.ordinal(), device.name()),
-        });
-    }
-    let mapped = capabilities.map_host_memory;
-    // SAFETY: the caller's promise.
-    let registered = unsafe {
-        device
-            .api()
-            .host_register(device.ordinal(), pointer, bytes, mapped)
-    };
-    if let Err(
-        error @ Error::Call {
-            code: ALREADY_REGISTERED,
-            ..
-        },
-    ) = registered
-    {
-        // Other code registered this memory; its registration stays.
-        return Err(error);
-    }
-    // From here on the drop unregisters, also after an error: CUDA may report a failure of earlier work although the call succeeded.
-    let raw = RawBuffer::new(device, (pointer, backing), None, bytes);
-    registered?;
-    let raw = raw.labelled(Label::of::<T>("RegisteredBuffer", Location::caller()));
-    if !mapped {
-        return Ok(raw);
-    }
-    // SAFETY: the memory is registered and mapped.
-    let device_pointer = unsafe { device.api().host_device_pointer(device.ordinal(), pointer) }?;
-    Ok(raw.mapped_at(device_pointer))
+    // SAFETY: guaranteed by the caller.
+    let raw = unsafe { registered::register(device, (pointer, bytes), held) }?;
+    Ok(raw.labelled(Label::of::<T>("RegisteredBuffer", Location::caller())))
 }

@@ -6,7 +6,7 @@ use crate::buffer::placement::{AccessPattern, Chosen, Placed, Placement};
 use crate::context::device::Device;
 use crate::error::Result;
 use crate::label::{Label, Name};
-use crate::resource::allocation::RawBuffer;
+use crate::resource::allocation::Allocation;
 use crate::resource::kind::{MemoryKind, Oversubscription};
 use crate::resource::managed::ManagedMemory;
 use crate::resource::memory_resource::{Allocate, MemoryResource};
@@ -45,7 +45,7 @@ use std::panic::Location;
 /// ```
 #[doc(alias = "cudaMallocManaged")]
 pub struct UnifiedBuffer<T> {
-    pub(crate) raw: RawBuffer,
+    pub(crate) raw: Allocation,
     chosen: Chosen,
     _elements: PhantomData<T>,
 }
@@ -251,7 +251,7 @@ impl<T: Element> UnifiedBuffer<T> {
         } = options;
         let chosen = Chosen::new(device, bytes, placement, pattern)?;
         let raw = if bytes == 0 {
-            RawBuffer::empty::<T>(device)
+            Allocation::empty::<T>(device)
         } else if chosen.is_mapped() {
             PinnedMemory::new(device).allocate(bytes)?
         } else {

@@ -2,14 +2,14 @@
 
 use crate::error::Result;
 use crate::range;
-use crate::resource::allocation::RawBuffer;
+use crate::resource::allocation::Allocation;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 
 /// A range of a buffer's elements that a kernel reads.
 pub struct View<'a, T> {
-    pub(crate) raw: &'a RawBuffer,
+    pub(crate) raw: &'a Allocation,
     start: usize,
     len: usize,
     _elements: PhantomData<&'a [T]>,
@@ -17,14 +17,14 @@ pub struct View<'a, T> {
 
 /// A range of a buffer's elements that a kernel reads and writes.
 pub struct ViewMut<'a, T> {
-    pub(crate) raw: &'a RawBuffer,
+    pub(crate) raw: &'a Allocation,
     start: usize,
     len: usize,
     _elements: PhantomData<&'a mut [T]>,
 }
 
 impl<'a, T> View<'a, T> {
-    pub(crate) fn new(raw: &'a RawBuffer, range: impl RangeBounds<usize>) -> Result<Self> {
+    pub(crate) fn new(raw: &'a Allocation, range: impl RangeBounds<usize>) -> Result<Self> {
         let range = range::check(range, raw.bytes() / size_of::<T>())?;
         Ok(Self {
             raw,
@@ -36,7 +36,7 @@ impl<'a, T> View<'a, T> {
 }
 
 impl<'a, T> ViewMut<'a, T> {
-    pub(crate) fn new(raw: &'a mut RawBuffer, range: impl RangeBounds<usize>) -> Result<Self> {
+    pub(crate) fn new(raw: &'a mut Allocation, range: impl RangeBounds<usize>) -> Result<Self> {
         let range = range::check(range, raw.bytes() / size_of::<T>())?;
         Ok(Self {
             raw,

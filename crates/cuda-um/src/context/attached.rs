@@ -2,15 +2,36 @@
 
 use crate::context::device::{Device, DeviceState};
 use crate::context::exclusion::Gate;
-use crate::context::reclaim::Reclaim;
+use crate::context::reclaim::{Deferred, Reclaim};
 use crate::context::runtime::Runtime;
+use crate::context::tracker::Use;
+use crate::driver::owned::{Handle, Owned};
 use crate::error::Result;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 impl Device {
     /// The queue of deferred frees of the device's runtime.
     pub(crate) fn reclaim(&self) -> &Reclaim {
         self.state().reclaim.get()
+    }
+
+    /// Destroys an object when its uses are done. Does not wait.
+    pub(crate) fn destroy_after<H: Handle + 'static>(
+        &self,
+        uses: SmallVec<[Use; 2]>,
+        object: Owned<H>,
+    ) {
+        if uses.iter().all(|used| used.is_done().unwrap_or(false)) {
+            return drop(object);
+        }
+        // If the wait fails, the closure is dropped without a call, and the object is leaked.
+        let object = object.kept();
+        self.reclaim().defer(Deferred {
+            uses,
+            what: format!("{} on device {}", H::NAME, self.ordinal()),
+            release: Box::new(move || object.destroy()),
+        });
     }
 }
 

@@ -3,7 +3,6 @@
 use crate::context::slot::Slot;
 use crate::driver::MemoryInfo;
 use crate::error::{Error, Result};
-use crate::fork::Origin;
 use crate::sync::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -25,12 +24,11 @@ pub(crate) trait Pending: Send + Sync {
     fn is_known_idle(&self) -> bool;
 }
 
-/// Managed bytes that are counted for a device until dropped.
+/// Managed bytes that are counted for a device until dropped, or permanently.
 pub(crate) struct ManagedBytes {
     state: Arc<DriverState>,
     ordinal: u32,
     bytes: usize,
-    origin: Origin,
 }
 
 impl DriverState {
@@ -87,13 +85,19 @@ impl DriverState {
             state: Arc::clone(self),
             ordinal,
             bytes,
-            origin: Origin::here(),
         })
+    }
+
+    /// Counts `bytes` less for the device, because they were freed.
+    pub(crate) fn discharge(&self, ordinal: u32, bytes: usize) {
+        if let Some(live) = self.managed.lock().get_mut(&ordinal) {
+            *live = live.saturating_sub(bytes);
+        }
     }
 }
 
 impl ManagedBytes {
-    /// Counts the bytes permanently, because the memory could not be freed.
+    /// Counts the bytes until they are discharged.
     pub(crate) fn keep(mut self) {
         self.bytes = 0;
     }
@@ -101,12 +105,7 @@ impl ManagedBytes {
 
 impl Drop for ManagedBytes {
     fn drop(&mut self) {
-        if self.origin.is_inherited() {
-            return;
-        }
-        if let Some(live) = self.state.managed.lock().get_mut(&self.ordinal) {
-            *live = live.saturating_sub(self.bytes);
-        }
+        self.state.discharge(self.ordinal, self.bytes);
     }
 }
 

@@ -4,9 +4,8 @@
 use crate::context::device::DeviceState;
 use crate::context::runtime::Runtime;
 use crate::context::stream::{Stream, StreamInner};
-use crate::driver::Api;
+use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
-use crate::sync::after_unlock;
 use cuda_um_sys::cudaEvent_t;
 use std::fmt;
 use std::sync::Arc;
@@ -35,16 +34,7 @@ pub struct Event {
 }
 
 /// CUDA's event. It is recorded before other code can see it.
-pub(crate) struct RawEvent {
-    api: Arc<Api>,
-    ordinal: u32,
-    raw: cudaEvent_t,
-}
-
-// SAFETY: CUDA's events may be used from any thread; the handle is only passed to CUDA.
-unsafe impl Send for RawEvent {}
-// SAFETY: as above.
-unsafe impl Sync for RawEvent {}
+pub(crate) struct RawEvent(Owned<cudaEvent_t>);
 
 /// How long a wait polls before it sleeps.
 const SPIN: Duration = Duration::from_micros(50);
@@ -103,7 +93,7 @@ impl Event {
                 what: "the earlier event",
             });
         }
-        let (expected, found) = (self.raw.ordinal, earlier.raw.ordinal);
+        let (expected, found) = (self.raw.0.ordinal(), earlier.raw.0.ordinal());
         if expected != found {
             return Err(Error::DeviceMismatch {
                 what: "the earlier event",
@@ -122,9 +112,8 @@ impl Event {
         self.synchronize()?;
         // SAFETY: both events are live, have timing, and belong to this device.
         unsafe {
-            self.raw
-                .api
-                .event_elapsed(expected, earlier.raw.raw, self.raw.raw)
+            let api = self.raw.0.api();
+            api.event_elapsed(expected, earlier.raw.raw(), self.raw.raw())
         }
     }
 
@@ -139,28 +128,30 @@ impl Event {
 
 impl RawEvent {
     pub(crate) fn create(device: &DeviceState, timed: bool) -> Result<Self> {
-        Ok(Self {
-            api: Arc::clone(&device.api),
-            ordinal: device.ordinal,
-            raw: device.api.event_create(device.ordinal, timed)?,
-        })
+        let raw = device.api.event_create(device.ordinal, timed)?;
+        // SAFETY: the event is new. CUDA keeps the state that streams still wait for when an event is destroyed.
+        Ok(Self(unsafe {
+            Owned::new(&device.api, device.ordinal, raw)
+        }))
     }
 
     /// Records the event at the stream's end. Only the caller has the event, so no other code waits for an older record.
     pub(crate) fn record(self, stream: &StreamInner) -> Result<Self> {
-        // SAFETY: both are live; the event was made on the stream's device.
-        unsafe { self.api.event_record(self.ordinal, self.raw, stream.raw()) }?;
+        self.record_again(stream)?;
         Ok(self)
     }
 
     /// Records the event again. Waits for an older record are not affected, but `self` is complete when the new record is.
     pub(crate) fn record_again(&self, stream: &StreamInner) -> Result<()> {
         // SAFETY: both are live; the event was made on the stream's device.
-        unsafe { self.api.event_record(self.ordinal, self.raw, stream.raw()) }
+        unsafe {
+            let api = self.0.api();
+            api.event_record(self.0.ordinal(), self.raw(), stream.raw())
+        }
     }
 
     pub(crate) fn raw(&self) -> cudaEvent_t {
-        self.raw
+        self.0.raw()
     }
 
     /// Waits for the event. Polls at first, because waking up takes longer than most work.
@@ -177,27 +168,12 @@ impl RawEvent {
 
     pub(crate) fn synchronize(&self) -> Result<()> {
         // SAFETY: the event is live as long as `self`.
-        unsafe { self.api.event_synchronize(self.ordinal, self.raw) }
+        unsafe { self.0.api().event_synchronize(self.0.ordinal(), self.raw()) }
     }
 
     pub(crate) fn is_complete(&self) -> Result<bool> {
         // SAFETY: the event is live as long as `self`.
-        unsafe { self.api.event_query(self.ordinal, self.raw) }
-    }
-}
-
-impl Drop for RawEvent {
-    fn drop(&mut self) {
-        if self.api.origin.is_inherited() {
-            return;
-        }
-        // SAFETY: no other code has the event; CUDA keeps the state that streams still wait for.
-        if let Err(error) = unsafe { self.api.event_destroy(self.ordinal, self.raw) } {
-            let device = self.ordinal;
-            after_unlock(move || {
-                crate::telemetry::warn!(device, %error, "an event could not be destroyed");
-            });
-        }
+        unsafe { self.0.api().event_query(self.0.ordinal(), self.raw()) }
     }
 }
 
@@ -205,7 +181,7 @@ impl fmt::Debug for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { raw, timed, .. } = self;
         f.debug_struct("Event")
-            .field("device", &raw.ordinal)
+            .field("device", &raw.0.ordinal())
             .field("timed", timed)
             .finish_non_exhaustive()
     }

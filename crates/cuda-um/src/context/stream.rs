@@ -4,6 +4,7 @@ use crate::context::device::{Device, DeviceState};
 use crate::context::event::{Event, RawEvent};
 use crate::context::runtime::Runtime;
 use crate::driver::Api;
+use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
 use crate::sync::{Mutex, after_unlock};
 use cuda_um_sys::cudaStream_t;
@@ -43,7 +44,7 @@ pub(crate) struct StreamInner {
     /// A number for traces that identifies the stream.
     id: u64,
     device: Arc<DeviceState>,
-    raw: Handle,
+    raw: Arc<Owned<cudaStream_t>>,
     submitted: AtomicU64,
     completed: AtomicU64,
     tails: Mutex<Tails>,
@@ -59,15 +60,8 @@ pub(crate) enum Remains {
     Nothing,
     /// An event after the last work; it is complete when all work is done.
     Event(RawEvent),
-    /// The stream itself, if no event could be recorded.
-    Stream(Left),
-}
-
-/// A stream whose destruction is deferred until the list that contains it is dropped.
-pub(crate) struct Left {
-    api: Arc<Api>,
-    ordinal: u32,
-    raw: Handle,
+    /// The stream itself, if no event could be recorded. It is destroyed with the list that contains it.
+    Stream(Arc<Owned<cudaStream_t>>),
 }
 
 type Waited = (Weak<StreamInner>, u64);
@@ -85,15 +79,6 @@ struct Tail {
     covers: u64,
     event: Arc<RawEvent>,
 }
-
-struct Handle(cudaStream_t);
-
-#[allow(unsafe_code, reason = "sends a handle between threads")]
-// SAFETY: CUDA's streams may be used from any thread; the handle is only passed to CUDA.
-unsafe impl Send for Handle {}
-#[allow(unsafe_code, reason = "shares a handle between threads")]
-// SAFETY: as above.
-unsafe impl Sync for Handle {}
 
 impl Stream {
     pub(crate) fn new(runtime: Runtime, inner: Arc<StreamInner>) -> Self {
@@ -177,12 +162,14 @@ impl Stream {
 #[allow(unsafe_code, reason = "passes the handle to CUDA")]
 impl StreamInner {
     pub(crate) fn create(device: &Arc<DeviceState>) -> Result<Arc<Self>> {
-        let raw = Handle(device.api.stream_create(device.ordinal)?);
+        let raw = device.api.stream_create(device.ordinal)?;
+        // SAFETY: the stream is new. It is dropped with the last reference, and its enqueued work completes nevertheless.
+        let raw = unsafe { Owned::new(&device.api, device.ordinal, raw) };
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let stream = Arc::new(Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             device: Arc::clone(device),
-            raw,
+            raw: Arc::new(raw),
             submitted: AtomicU64::new(0),
             completed: AtomicU64::new(0),
             tails: Mutex::default(),
@@ -198,7 +185,7 @@ impl StreamInner {
     }
 
     pub(crate) fn raw(&self) -> cudaStream_t {
-        self.raw.0
+        self.raw.raw()
     }
 
     pub(crate) fn ordinal(&self) -> u32 {
@@ -231,11 +218,7 @@ impl StreamInner {
             after_unlock(move || {
                 crate::telemetry::debug!(device, %error, "stream destruction deferred: no event could be recorded after its work");
             });
-            Remains::Stream(Left {
-                api: Arc::clone(self.api()),
-                ordinal: self.ordinal(),
-                raw: Handle(self.raw()),
-            })
+            Remains::Stream(Arc::clone(&self.raw))
         })
     }
 
@@ -276,8 +259,7 @@ impl StreamInner {
 
     pub(crate) fn is_idle(&self) -> Result<bool> {
         let seq = self.submitted();
-        // SAFETY: the stream is live as long as `self`.
-        let idle = unsafe { self.api().stream_query(self.ordinal(), self.raw()) }?;
+        let idle = self.raw.is_idle()?;
         if idle {
             self.completed_to(seq);
         }
@@ -389,39 +371,15 @@ impl StreamInner {
     }
 }
 
-/// # Safety
-///
-/// The stream is live and is never used again.
 #[allow(unsafe_code, reason = "passes the handle to CUDA")]
-unsafe fn destroy(api: &Api, device: u32, raw: cudaStream_t) {
-    // SAFETY: guaranteed by the caller.
-    if let Err(error) = unsafe { api.stream_destroy(device, raw) } {
-        after_unlock(move || {
-            crate::telemetry::warn!(device, %error, "a stream could not be destroyed");
-        });
-    }
-}
-
-#[allow(unsafe_code, reason = "passes the handle to CUDA")]
-impl Left {
+impl Owned<cudaStream_t> {
     /// Returns true if the stream's work is done.
     pub(crate) fn is_idle(&self) -> Result<bool> {
         // SAFETY: the stream is live as long as `self`.
-        unsafe { self.api.stream_query(self.ordinal, self.raw.0) }
+        unsafe { self.api().stream_query(self.ordinal(), self.raw()) }
     }
 }
 
-#[allow(unsafe_code, reason = "passes the handle to CUDA")]
-impl Drop for Left {
-    fn drop(&mut self) {
-        if !self.api.origin.is_inherited() {
-            // SAFETY: only `self` has the stream.
-            unsafe { destroy(&self.api, self.ordinal, self.raw.0) };
-        }
-    }
-}
-
-#[allow(unsafe_code, reason = "passes the handle to CUDA")]
 impl Drop for StreamInner {
     fn drop(&mut self) {
         if self.api().origin.is_inherited() {
@@ -430,19 +388,14 @@ impl Drop for StreamInner {
         if !self.is_known_idle() {
             self.device.orphan_work();
         }
-        // Check before the stream is destroyed; no other code can take a new handle of the slot.
+        // No other code can take a new handle of the slot.
         let is_listed = Arc::strong_count(&self.remains) > 1;
         let remains = if is_listed {
             self.leave()
         } else {
             Remains::Nothing
         };
-        let is_left = matches!(remains, Remains::Stream(_));
         let _ = self.remains.set(remains);
-        if !is_left {
-            // SAFETY: no other code has the stream. Enqueued work completes, and buffers that track its work would keep the stream live.
-            unsafe { destroy(self.api(), self.ordinal(), self.raw()) };
-        }
         // A stream may be dropped under a lock. If this is the last handle of the device, its drop waits for copies, so it is
         // deferred.
         let device = Arc::clone(&self.device);

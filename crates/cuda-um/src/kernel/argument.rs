@@ -6,7 +6,7 @@ use crate::context::device::Device;
 use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::error::{Error, Result};
-use crate::resource::allocation::RawBuffer;
+use crate::resource::allocation::Allocation;
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -56,7 +56,7 @@ mod sealed {
     pub struct Parameters<'a> {
         /// Numbers and addresses; the driver reads as many bytes as the kernel's parameter has, at most 8.
         pub(super) values: SmallVec<[[u8; 8]; 16]>,
-        pub(super) buffers: SmallVec<[(&'a RawBuffer, Access); 16]>,
+        pub(super) buffers: SmallVec<[(&'a Allocation, Access); 16]>,
         /// The buffers, with the range of bytes that the kernel gets of each.
         pub(super) bytes: SmallVec<[Range<usize>; 16]>,
     }
@@ -69,7 +69,7 @@ impl<'a> Parameters<'a> {
         self.values.push(value);
     }
 
-    fn push_buffer(&mut self, raw: &'a RawBuffer, bytes: Range<usize>, access: Access) {
+    fn push_buffer(&mut self, raw: &'a Allocation, bytes: Range<usize>, access: Access) {
         let start = raw.device_pointer().unwrap_or(raw.pointer()).as_ptr() as usize;
         self.push(&((start + bytes.start) as u64).to_ne_bytes());
         self.buffers.push((raw, access));
@@ -97,7 +97,7 @@ impl<'a> Parameters<'a> {
                 return Err(Error::NotSupported {
                     what: format!(
                         "a kernel's use of {} memory (buffer {})",
-                        raw.kind(),
+                        raw.name_of_kind(),
                         raw.id()
                     ),
                     needs: "a device that maps host memory".to_owned(),

@@ -2,12 +2,13 @@
 #![allow(unsafe_code, reason = "passes images and handles to the driver")]
 
 use crate::context::device::Device;
-use crate::context::reclaim::Deferred;
 use crate::context::tracker::{Access, InFlight};
+use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
 use cuda_um_sys as sys;
 use std::ffi::{CString, c_void};
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 /// Kernels that are loaded on a device. A clone is the same module. The module stays loaded while a clone, a [`Kernel`] of it, or a launch
@@ -39,7 +40,7 @@ pub struct Kernel {
 /// The module's handle, and the launches that still use it.
 pub(crate) struct Loaded {
     pub(crate) device: Device,
-    raw: sys::CUmodule,
+    raw: ManuallyDrop<Owned<sys::CUmodule>>,
     pub(crate) in_flight: InFlight,
 }
 
@@ -50,10 +51,6 @@ pub(crate) struct Function(pub(crate) sys::CUfunction);
 unsafe impl Send for Function {}
 // SAFETY: as above.
 unsafe impl Sync for Function {}
-// SAFETY: as above.
-unsafe impl Send for Loaded {}
-// SAFETY: as above.
-unsafe impl Sync for Loaded {}
 
 /// The resources and limits of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,10 +118,12 @@ impl Module {
     unsafe fn load_at(device: &Device, image: *const c_void) -> Result<Self> {
         // SAFETY: the caller's promise.
         let raw = unsafe { device.api().module_load(device.ordinal(), image) }?;
+        // SAFETY: the module is new, and `Loaded` waits for the launches of its kernels.
+        let raw = unsafe { Owned::new(device.api(), device.ordinal(), raw) };
         Ok(Self {
             inner: Arc::new(Loaded {
                 device: device.clone(),
-                raw,
+                raw: ManuallyDrop::new(raw),
                 in_flight: InFlight::default(),
             }),
         })
@@ -148,7 +147,7 @@ impl Module {
         let function = unsafe {
             device
                 .api()
-                .module_function(device.ordinal(), self.inner.raw, &text)
+                .module_function(device.ordinal(), self.inner.raw.raw(), &text)
         }?;
         Ok(Kernel {
             module: Arc::clone(&self.inner),
@@ -259,28 +258,9 @@ impl Drop for Loaded {
             return;
         }
         let uses = self.in_flight.before(Access::Write);
-        let (api, ordinal, raw) = (
-            Arc::clone(self.device.api()),
-            self.device.ordinal(),
-            Function(self.raw.cast()),
-        );
-        let release = move || {
-            let raw = { raw };
-            // SAFETY: the launches of its kernels are complete, and no handle of the module exists.
-            unsafe { api.module_unload(ordinal, raw.0.cast()) }
-        };
-        if uses.iter().all(|used| used.is_done().unwrap_or(false)) {
-            if let Err(error) = release() {
-                crate::telemetry::warn!(device = ordinal, %error, "a module could not be unloaded");
-            }
-            return;
-        }
-        let what = format!("a module on device {ordinal}");
-        self.device.reclaim().defer(Deferred {
-            uses,
-            what,
-            release: Box::new(release),
-        });
+        // SAFETY: the handle is not used again.
+        let raw = unsafe { ManuallyDrop::take(&mut self.raw) };
+        self.device.destroy_after(uses, raw);
     }
 }
 

@@ -12,7 +12,7 @@ use crate::driver::location::Location;
 use crate::error::Result;
 use crate::managed::prefetch::{check_places, missing, note_move};
 use crate::range;
-use crate::resource::allocation::RawBuffer;
+use crate::resource::allocation::Allocation;
 use crate::resource::pool::advised::pages;
 use std::fmt;
 use std::ops::{Range, RangeBounds};
@@ -43,7 +43,7 @@ pub struct PrefetchBatch<'a> {
 
 #[derive(Clone)]
 struct Part<'a> {
-    raw: &'a RawBuffer,
+    raw: &'a Allocation,
     /// Not empty, and within the buffer.
     bytes: Range<usize>,
 }
@@ -75,7 +75,7 @@ impl<'a> PrefetchBatch<'a> {
         Ok(self)
     }
 
-    fn push(&mut self, raw: &'a RawBuffer, bytes: Range<usize>) {
+    fn push(&mut self, raw: &'a Allocation, bytes: Range<usize>) {
         if !bytes.is_empty() {
             self.parts.push(Part { raw, bytes });
         }
@@ -110,10 +110,10 @@ impl<'a> PrefetchBatch<'a> {
     pub fn prefetch(&self, location: impl Into<Location>, stream: &Stream) -> Result<usize> {
         let location = location.into();
         stream.inner().api().origin.check("prefetch")?;
-        let mut checked: Option<&RawBuffer> = None;
+        let mut checked: Option<&Allocation> = None;
         for Part { raw, .. } in &self.parts {
             // A batch usually has buffers of one device.
-            let same = |before: &RawBuffer| {
+            let same = |before: &Allocation| {
                 before.device().ordinal() == raw.device().ordinal()
                     && before.device().runtime().is_same(raw.device().runtime())
             };
@@ -178,7 +178,7 @@ impl<'a> PrefetchBatch<'a> {
 
     /// Returns the ranges in the order of their addresses. Ranges that share or touch pages of one allocation are joined.
     fn merged(&self) -> Vec<Range<*mut u8>> {
-        let allocation = |raw: &RawBuffer| raw.slab().map_or(raw.id(), |slab| slab.buffer);
+        let allocation = |raw: &Allocation| raw.slab().map_or(raw.id(), |slab| slab.buffer);
         let mut ranges: Vec<_> = self
             .parts
             .iter()

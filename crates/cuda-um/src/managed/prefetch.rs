@@ -11,7 +11,7 @@ use crate::driver::location::Location;
 use crate::error::Error;
 use crate::error::Result;
 use crate::range;
-use crate::resource::allocation::RawBuffer;
+use crate::resource::allocation::Allocation;
 use crate::resource::cache::{By, Place};
 use smallvec::SmallVec;
 use std::ops::{Range, RangeBounds};
@@ -108,7 +108,7 @@ impl<T> UnifiedBuffer<T> {
 /// Returns the addresses of the parts of a range that the residency cache does not have at the location; none for memory that does not
 /// migrate.
 pub(crate) fn missing(
-    raw: &RawBuffer,
+    raw: &Allocation,
     bytes: &Range<usize>,
     location: Location,
 ) -> SmallVec<[Range<usize>; 1]> {
@@ -127,7 +127,7 @@ pub(crate) fn missing(
 /// Updates the residency cache after a prefetch. If the call failed (`enqueued` is false), a part may be enqueued, so the locations are
 /// unknown.
 pub(crate) fn note_move(
-    raw: &RawBuffer,
+    raw: &Allocation,
     bytes: &Range<usize>,
     location: Location,
     stream: &Stream,

@@ -1,11 +1,14 @@
 //! Device memory, with one allocation for each buffer.
+#![allow(unsafe_code, reason = "frees memory")]
 
 use crate::context::device::Device;
 use crate::error::Result;
-use crate::resource::allocation::RawBuffer;
-use crate::resource::backing::Backing;
+use crate::resource::allocation::Allocation;
+use crate::resource::block::{Address, Block};
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::{MemoryResource, Upstream};
+use crate::resource::owner::{Held, Owner};
+use std::sync::Arc;
 
 /// Memory of a device: each buffer is a separate allocation (`cudaMalloc`).
 #[derive(Clone, Debug)]
@@ -23,7 +26,17 @@ impl DeviceMemory {
     }
 }
 
-impl MemoryResource for DeviceMemory {
+impl MemoryResource for DeviceMemory {}
+
+impl Upstream for DeviceMemory {
+    fn try_allocate(&self, bytes: usize) -> Result<Allocation> {
+        let pointer = self.device.api().malloc(self.device.ordinal(), bytes)?;
+        let owner = Arc::new(self.clone());
+        Ok(Allocation::new(owner, Address::shared(pointer), bytes))
+    }
+}
+
+impl Owner for DeviceMemory {
     fn device(&self) -> &Device {
         &self.device
     }
@@ -31,12 +44,14 @@ impl MemoryResource for DeviceMemory {
     fn kind(&self) -> MemoryKind {
         MemoryKind::Device
     }
-}
 
-impl Upstream for DeviceMemory {
-    fn try_allocate(&self, bytes: usize) -> Result<RawBuffer> {
-        let pointer = self.device.api().malloc(self.device.ordinal(), bytes)?;
-        let memory = (pointer, Backing::Device);
-        Ok(RawBuffer::new(&self.device, memory, Some(pointer), bytes))
+    fn name(&self) -> &'static str {
+        "device"
+    }
+
+    unsafe fn free(&self, block: &Block) -> Result<Held> {
+        let (api, ordinal) = (self.device.api(), self.device.ordinal());
+        // SAFETY: guaranteed by the caller.
+        unsafe { api.free(ordinal, block.address.host) }.map(|()| None)
     }
 }

@@ -3,19 +3,19 @@
 use crate::context::exclusion::Closed;
 use crate::context::tracker::{Access, Use};
 use crate::error::{Error, Result};
-use crate::resource::allocation::RawBuffer;
+use crate::resource::allocation::Allocation;
 use crate::resource::cache::{By, Place};
 
 /// Permits the host to access the memory while this is live and no new overlapping work is enqueued.
 pub(crate) struct HostAccess<'a> {
     /// The buffer, if its memory is managed: the host's accesses may migrate its pages.
-    held: Option<&'a RawBuffer>,
+    held: Option<&'a Allocation>,
     _closed: Option<Closed>,
 }
 
 impl<'a> HostAccess<'a> {
     /// Begins the access, when no work is in its way.
-    fn begin(raw: &'a RawBuffer, access: Access, closed: Option<Closed>) -> Self {
+    fn begin(raw: &'a Allocation, access: Access, closed: Option<Closed>) -> Self {
         let held = raw.is_managed().then_some(raw);
         if let Some(raw) = held {
             let by = By::of(Place::Host, access).unwrap_or(By::Unknown);
@@ -38,7 +38,7 @@ impl Drop for HostAccess<'_> {
     }
 }
 
-impl RawBuffer {
+impl Allocation {
     /// Waits until the host may access the memory. It may do so while the result is live and no new work is enqueued.
     pub(crate) fn wait_for_host(&self, access: Access) -> Result<HostAccess<'_>> {
         self.device().api().origin.check("access by the host")?;

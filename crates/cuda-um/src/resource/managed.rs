@@ -1,12 +1,15 @@
 //! Managed memory, with one allocation for each buffer.
+#![allow(unsafe_code, reason = "frees memory")]
 
 use crate::context::device::Device;
 use crate::context::driver_state::would_oversubscribe;
 use crate::error::Result;
-use crate::resource::allocation::RawBuffer;
-use crate::resource::backing::Backing;
+use crate::resource::allocation::Allocation;
+use crate::resource::block::{Address, Block};
 use crate::resource::kind::{MemoryKind, Oversubscription};
 use crate::resource::memory_resource::{MemoryResource, Upstream};
+use crate::resource::owner::{Held, Owner};
+use std::sync::Arc;
 
 /// Managed memory of a device: each buffer is a separate allocation (`cudaMallocManaged`).
 #[derive(Clone, Debug)]
@@ -34,19 +37,11 @@ impl ManagedMemory {
     }
 }
 
-impl MemoryResource for ManagedMemory {
-    fn device(&self) -> &Device {
-        &self.device
-    }
-
-    fn kind(&self) -> MemoryKind {
-        MemoryKind::Managed
-    }
-}
+impl MemoryResource for ManagedMemory {}
 
 impl Upstream for ManagedMemory {
     /// Unless [`Oversubscription::Allowed`], refuses more than the free memory, and more in total than the device has.
-    fn try_allocate(&self, bytes: usize) -> Result<RawBuffer> {
+    fn try_allocate(&self, bytes: usize) -> Result<Allocation> {
         let device = &self.device;
         device.state().check_managed_memory()?;
         let info = match self.oversubscription {
@@ -66,7 +61,31 @@ impl Upstream for ManagedMemory {
             return Err(would_oversubscribe(ordinal, bytes, used, info));
         }
         let pointer = device.api().malloc_managed(ordinal, bytes)?;
-        let memory = (pointer, Backing::Managed(reserved));
-        Ok(RawBuffer::new(device, memory, Some(pointer), bytes))
+        // The bytes occupy the device until a free succeeds.
+        reserved.keep();
+        let owner = Arc::new(self.clone());
+        Ok(Allocation::new(owner, Address::shared(pointer), bytes))
+    }
+}
+
+impl Owner for ManagedMemory {
+    fn device(&self) -> &Device {
+        &self.device
+    }
+
+    fn kind(&self) -> MemoryKind {
+        MemoryKind::Managed
+    }
+
+    fn name(&self) -> &'static str {
+        "managed"
+    }
+
+    unsafe fn free(&self, block: &Block) -> Result<Held> {
+        let (state, ordinal) = (self.device.state(), self.device.ordinal());
+        // SAFETY: guaranteed by the caller.
+        unsafe { state.api.free(ordinal, block.address.host) }?;
+        state.driver.discharge(ordinal, block.bytes);
+        Ok(None)
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::context::device::Device;
 use crate::error::{Error, Result};
-use crate::resource::allocation::RawBuffer;
+use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
+use crate::resource::owner::Owner;
 
 /// A source of memory for buffers: [`ManagedMemory`](crate::ManagedMemory), [`DeviceMemory`](crate::DeviceMemory),
 /// [`PinnedMemory`](crate::PinnedMemory), and the pools [`UnifiedPool`](crate::UnifiedPool), [`DevicePool`](crate::DevicePool) and
@@ -30,35 +31,44 @@ use crate::resource::kind::MemoryKind;
 #[doc(alias = "device_memory_resource")]
 pub trait MemoryResource: Allocate + Send + Sync {
     /// The device for which the resource allocates.
-    fn device(&self) -> &Device;
+    fn device(&self) -> &Device {
+        self.owner().device()
+    }
 
     /// The kind of the memory.
-    fn kind(&self) -> MemoryKind;
+    fn kind(&self) -> MemoryKind {
+        self.owner().kind()
+    }
 }
 
 mod sealed {
     use crate::error::Result;
-    use crate::resource::allocation::RawBuffer;
+    use crate::resource::allocation::Allocation;
+    use crate::resource::owner::Owner;
 
     /// The part of a resource that this crate calls.
     pub trait Allocate {
         /// Allocates `bytes`, which is not 0; the memory is uninitialised. If there is not enough memory, waits until memory that was
         /// dropped in use is freed, and tries once more.
         #[doc(hidden)]
-        fn allocate(&self, bytes: usize) -> Result<RawBuffer>;
+        fn allocate(&self, bytes: usize) -> Result<Allocation>;
+
+        /// The resource as its allocations hold it.
+        #[doc(hidden)]
+        fn owner(&self) -> &dyn Owner;
     }
 }
 pub(crate) use sealed::Allocate;
 
 /// A resource that calls CUDA for each allocation. A pool allocates its slabs from one.
-pub(crate) trait Upstream: MemoryResource {
+pub(crate) trait Upstream: Owner {
     /// Allocates `bytes`, which is not 0. Never waits, so it may be called with locks held.
-    fn try_allocate(&self, bytes: usize) -> Result<RawBuffer>;
+    fn try_allocate(&self, bytes: usize) -> Result<Allocation>;
 }
 
 impl<R: Upstream> Allocate for R {
     /// Must be called without locks.
-    fn allocate(&self, bytes: usize) -> Result<RawBuffer> {
+    fn allocate(&self, bytes: usize) -> Result<Allocation> {
         let reclaim = self.device().reclaim();
         reclaim.give_way();
         let released = reclaim.released();
@@ -72,5 +82,9 @@ impl<R: Upstream> Allocate for R {
             true => outcome,
             false => self.try_allocate(bytes),
         }
+    }
+
+    fn owner(&self) -> &dyn Owner {
+        self
     }
 }

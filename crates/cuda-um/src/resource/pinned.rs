@@ -1,12 +1,17 @@
 //! Pinned memory, with one allocation for each buffer.
-#![allow(unsafe_code, reason = "queries the device address of its memory")]
+#![allow(
+    unsafe_code,
+    reason = "queries the device address of its memory, and frees it"
+)]
 
 use crate::context::device::Device;
 use crate::error::Result;
-use crate::resource::allocation::RawBuffer;
-use crate::resource::backing::Backing;
+use crate::resource::allocation::Allocation;
+use crate::resource::block::{Address, Block};
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::{MemoryResource, Upstream};
+use crate::resource::owner::{Held, Owner};
+use std::sync::Arc;
 
 /// Page-locked host memory, which is mapped for the device if the device supports it. Each buffer is a separate allocation
 /// (`cudaHostAlloc`).
@@ -25,7 +30,26 @@ impl PinnedMemory {
     }
 }
 
-impl MemoryResource for PinnedMemory {
+impl MemoryResource for PinnedMemory {}
+
+impl Upstream for PinnedMemory {
+    fn try_allocate(&self, bytes: usize) -> Result<Allocation> {
+        let (api, ordinal) = (self.device.api(), self.device.ordinal());
+        let mapped = self.device.capabilities().map_host_memory;
+        let pointer = api.host_alloc(ordinal, bytes, mapped)?;
+        // The allocation owns the memory from here on, also if the next call fails.
+        let owner = Arc::new(self.clone());
+        let unmapped = Allocation::new(owner, Address::of_host(pointer), bytes);
+        if !mapped {
+            return Ok(unmapped);
+        }
+        // SAFETY: the memory is mapped, because the device supports it.
+        let for_kernels = unsafe { api.host_device_pointer(ordinal, pointer) }?;
+        Ok(unmapped.mapped_at(for_kernels))
+    }
+}
+
+impl Owner for PinnedMemory {
     fn device(&self) -> &Device {
         &self.device
     }
@@ -33,21 +57,14 @@ impl MemoryResource for PinnedMemory {
     fn kind(&self) -> MemoryKind {
         MemoryKind::Pinned
     }
-}
 
-impl Upstream for PinnedMemory {
-    fn try_allocate(&self, bytes: usize) -> Result<RawBuffer> {
-        let device = &self.device;
-        let mapped = device.capabilities().map_host_memory;
-        let pointer = device.api().host_alloc(device.ordinal(), bytes, mapped)?;
-        // The buffer owns the memory from here on, also if the next call fails.
-        let unmapped = RawBuffer::new(device, (pointer, Backing::Pinned), None, bytes);
-        if !mapped {
-            return Ok(unmapped);
-        }
-        // SAFETY: the memory is mapped, because the device supports it.
-        let device_pointer =
-            unsafe { device.api().host_device_pointer(device.ordinal(), pointer) }?;
-        Ok(unmapped.mapped_at(device_pointer))
+    fn name(&self) -> &'static str {
+        "pinned"
+    }
+
+    unsafe fn free(&self, block: &Block) -> Result<Held> {
+        let (api, ordinal) = (self.device.api(), self.device.ordinal());
+        // SAFETY: guaranteed by the caller.
+        unsafe { api.free_host(ordinal, block.address.host) }.map(|()| None)
     }
 }

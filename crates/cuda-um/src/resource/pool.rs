@@ -3,10 +3,10 @@
 #[macro_use]
 mod methods;
 pub(crate) mod advised;
-pub(crate) mod block;
 mod class;
 mod device;
-pub(crate) mod driver;
+mod driver;
+mod free_block;
 mod heap;
 #[cfg(test)]
 mod heap_properties;

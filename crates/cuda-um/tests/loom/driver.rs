@@ -41,7 +41,8 @@ struct Engine {
     /// Enqueued on the one stream that copies have, and not done.
     copies: VecDeque<Copy>,
     done: u64,
-    pinned: BTreeMap<usize, Box<[u8]>>,
+    /// Vectors, because a move of a box would invalidate the addresses that copies have.
+    pinned: BTreeMap<usize, Vec<u8>>,
     /// What fails, and how often it works before.
     fails: Option<(Call, usize)>,
 }
@@ -152,8 +153,8 @@ impl Api {
     pub(crate) fn host_alloc(&self, _: u32, bytes: usize, _: bool) -> Result<NonNull<u8>> {
         let mut engine = self.engine.lock();
         engine.check(Call::Allocate)?;
-        let mut memory = vec![0; bytes].into_boxed_slice();
-        let address = NonNull::from(&mut *memory).cast::<u8>();
+        let mut memory = vec![0; bytes];
+        let address = NonNull::from(&mut memory[..]).cast::<u8>();
         engine.pinned.insert(address.as_ptr().addr(), memory);
         Ok(address)
     }

@@ -79,6 +79,8 @@ mod context {
 
 mod resource {
     pub(crate) mod allocation;
+    #[path = "../../../src/resource/block.rs"]
+    pub(crate) mod block;
     pub(crate) mod memory_resource;
     pub(crate) mod kind {
         pub(crate) use super::memory_resource::MemoryKind;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[test]
 fn every_number_runs_at_most_once_and_nobody_stays() {
     let workers = Workers::new();
-    for round in 0..500 {
+    for round in 0..crate::cases::cases(500).max(6) as usize {
         let count = round % 6;
         let seen: Vec<AtomicUsize> = (0..count.max(1)).map(|_| AtomicUsize::new(0)).collect();
         let pieces = AtomicUsize::new(0);

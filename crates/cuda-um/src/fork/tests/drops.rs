@@ -2,7 +2,7 @@
 
 use crate::context::event::RawEvent;
 use crate::fork::tests::{gone_without_a_trace, simulated};
-use crate::resource::allocation::RawBuffer;
+use crate::resource::allocation::Allocation;
 use crate::{
     Device, DeviceBuffer, DevicePool, Event, Module, PinnedBuffer, PinnedPool, Placement,
     PoolOptions, RegisteredBuffer, TransferOptions, UnifiedBuffer, UnifiedOptions, UnifiedPool,
@@ -15,29 +15,26 @@ use std::path::Path;
 /// check is needed.
 const DROPS: &str = "
 driver/current.rs Current: - lives for the time of one call, which a child does not begin
-context/driver_state.rs ManagedBytes: buffers_of_every_kind
-context/event.rs RawEvent: events
+context/driver_state.rs ManagedBytes: - lives for the time of one allocation, which a child does not begin
 context/exclusion.rs Closed: host_guards_that_hold_the_gate
 context/exclusion.rs Enqueue: - lives while work is enqueued, which a child does not begin
 context/enqueue.rs Noted: - lives while work is enqueued, which a child does not begin
-resource/backing.rs Kept: - leaks; ManagedBytes and DriverBlock count the bytes
 buffer/copy.rs HostInUse: - lives while a copy is enqueued, which a child does not begin
 resource/host_access.rs HostAccess: host_guards_that_hold_the_gate
-resource/allocation.rs RawBuffer: buffers_of_every_kind
+resource/allocation.rs Allocation: buffers_of_every_kind
 context/drain.rs ToItsEnd: - lives for the time of one wait, which a child does not begin
 kernel/module.rs Loaded: modules
 context/observer.rs HostUse: profiles::a_profiler_and_a_counter
-resource/pool/driver.rs DriverBlock: a_pool_of_the_driver
 resource/pool/driver.rs DriverPool: a_pool_of_the_driver
-resource/pool/heap.rs Heap: - leaks, as Kept does
+resource/pool/heap.rs Heap: - leaks
 resource/pool/shared.rs Shared: pools_of_slabs
 profile.rs Profiler: profiles::a_profiler_and_a_counter
 profile.rs Running: - sets a flag of the child's own
 profile/cupti.rs Collection: profiles::a_profiler_and_a_counter
 context/reclaim.rs Reclaim: the_runtime_itself
 context/reclaim.rs Ticket: - of the thread that frees, or in the queue of a runtime that is never dropped in a child
-context/stream.rs Left: streams_that_left_no_event
 context/stream.rs StreamInner: streams
+driver/owned.rs Owned: events, modules, streams_that_left_no_event
 sync/held.rs Held: - counts for the child's own thread
 sync/held.rs Turn: - counts for the child's own thread
 telemetry.rs Entered: - lives for the time of one call, which a child does not begin
@@ -140,7 +137,7 @@ fn the_slice_of_a_scope() {
         registered.fill(1, &stream).unwrap();
         let _paused = sim.pause();
         // Replace the buffer, so that the test drops it in place of the child's copy.
-        let nothing = RawBuffer::empty::<u32>(&device);
+        let nothing = Allocation::empty::<u32>(&device);
         gone_without_a_trace(&sim, std::mem::replace(&mut registered.raw, nothing));
     })
     .unwrap();

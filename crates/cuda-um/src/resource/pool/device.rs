@@ -1,13 +1,11 @@
 //! Pools of device memory.
 
 use crate::context::device::Device;
-use crate::context::tracker::{Access, Use};
 use crate::error::{Error, Result};
-use crate::resource::allocation::RawBuffer;
-use crate::resource::backing::Backing;
+use crate::resource::allocation::Allocation;
 use crate::resource::device::DeviceMemory;
-use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::{Allocate, MemoryResource};
+use crate::resource::owner::Owner;
 use crate::resource::pool::driver::DriverPool;
 use crate::resource::pool::slabs::Slabs;
 use crate::resource::pool::{PoolOptions, PoolStats};
@@ -102,16 +100,9 @@ impl DevicePool {
 }
 
 impl Memory {
-    fn allocate(&self, bytes: usize) -> Result<RawBuffer> {
+    fn allocate(&self, bytes: usize) -> Result<Allocation> {
         match self {
-            Self::Driver(pool) => {
-                let (pointer, block, allocated) = pool.allocate(bytes)?;
-                let memory = (pointer, Backing::Ordered(block));
-                let raw = RawBuffer::new(pool.device(), memory, Some(pointer), bytes);
-                let Use { stream, seq } = &allocated;
-                raw.in_flight.record(stream, *seq, Access::Write);
-                Ok(raw)
-            }
+            Self::Driver(pool) => pool.allocate(bytes),
             Self::Slabs(slabs) => slabs.allocate(bytes),
         }
     }
@@ -130,11 +121,15 @@ impl Memory {
         }
     }
 
-    fn device(&self) -> &Device {
+    fn owner(&self) -> &dyn Owner {
         match self {
-            Self::Driver(pool) => pool.device(),
-            Self::Slabs(slabs) => slabs.device(),
+            Self::Driver(pool) => &**pool,
+            Self::Slabs(slabs) => slabs.owner(),
         }
+    }
+
+    fn device(&self) -> &Device {
+        self.owner().device()
     }
 
     fn options(&self) -> &PoolOptions {
@@ -152,18 +147,14 @@ impl Memory {
     }
 }
 
-impl MemoryResource for DevicePool {
-    fn device(&self) -> &Device {
-        self.memory.device()
-    }
-
-    fn kind(&self) -> MemoryKind {
-        MemoryKind::Device
-    }
-}
+impl MemoryResource for DevicePool {}
 
 impl Allocate for DevicePool {
-    fn allocate(&self, bytes: usize) -> Result<RawBuffer> {
+    fn allocate(&self, bytes: usize) -> Result<Allocation> {
         self.memory.allocate(bytes)
+    }
+
+    fn owner(&self) -> &dyn Owner {
+        self.memory.owner()
     }
 }

@@ -3,13 +3,18 @@
 
 use crate::context::device::Device;
 use crate::context::enqueue::enqueue;
-use crate::context::reclaim::Deferred;
 use crate::context::stream::Stream;
-use crate::context::tracker::Use;
+use crate::context::tracker::{Access, InFlight, Use};
+use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
+use crate::resource::allocation::Allocation;
+use crate::resource::block::{Address, Block};
+use crate::resource::kind::MemoryKind;
+use crate::resource::owner::{Held, Owner, Released};
 use crate::resource::pool::{PoolOptions, PoolStats, beyond_limit};
 use crate::sync::Mutex;
 use cuda_um_sys::{cudaMemPool_t, cudaMemPoolAttr};
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -19,16 +24,9 @@ pub(crate) struct DriverPool {
     /// The device's default stream.
     stream: Stream,
     options: PoolOptions,
-    raw: Handle,
+    raw: ManuallyDrop<Owned<cudaMemPool_t>>,
     live: Mutex<Live>,
 }
-
-struct Handle(cudaMemPool_t);
-
-// SAFETY: CUDA's pools may be used from any thread; the handle is only passed to CUDA.
-unsafe impl Send for Handle {}
-// SAFETY: as above.
-unsafe impl Sync for Handle {}
 
 /// The memory that buffers own.
 #[derive(Default)]
@@ -38,24 +36,6 @@ struct Live {
     peak_bytes: usize,
 }
 
-/// A buffer's part of the pool, counted until it is dropped.
-pub(crate) struct DriverBlock {
-    pool: Arc<DriverPool>,
-    bytes: usize,
-    /// True if the block stays counted when it is dropped.
-    is_kept: bool,
-}
-
-/// The result of a free.
-pub(crate) enum Freed {
-    /// The free is enqueued.
-    InOrder,
-    /// The free could not be ordered after the uses, so nothing was freed.
-    NotOrdered(Error),
-    /// CUDA refused the free. The memory may or may not be freed.
-    Failed(Error),
-}
-
 /// The unit in which blocks are counted, in bytes; CUDA aligns blocks at least to it.
 const GRAIN: usize = 256;
 
@@ -63,12 +43,14 @@ impl DriverPool {
     pub(super) fn new(device: &Device, options: PoolOptions) -> Result<Self> {
         let stream = device.default_stream()?;
         let raw = device.api().mem_pool_create(device.ordinal())?;
+        // SAFETY: the pool is new. It is dropped after all its buffers, and waits for their frees.
+        let raw = unsafe { Owned::new(device.api(), device.ordinal(), raw) };
         // Owns the handle from here on, also if the next call fails.
         let pool = Self {
             device: device.clone(),
             stream,
             options,
-            raw: Handle(raw),
+            raw: ManuallyDrop::new(raw),
             live: Mutex::default(),
         };
         // By default the driver releases all free memory at each synchronization of a stream.
@@ -77,42 +59,44 @@ impl DriverPool {
         // SAFETY: the pool is live; the attribute has 64 bits.
         unsafe {
             let api = device.api();
-            api.mem_pool_set(device.ordinal(), pool.raw.0, threshold, keep)?;
+            api.mem_pool_set(device.ordinal(), pool.raw.raw(), threshold, keep)?;
         }
         Ok(pool)
-    }
-
-    pub(super) fn device(&self) -> &Device {
-        &self.device
     }
 
     pub(super) fn options(&self) -> &PoolOptions {
         &self.options
     }
 
-    /// Allocates `bytes`, which is not 0. The allocation is work on the pool's stream, which the returned use covers.
-    pub(super) fn allocate(
-        self: &Arc<Self>,
-        bytes: usize,
-    ) -> Result<(NonNull<u8>, DriverBlock, Use)> {
-        let block = self.charge(bytes.next_multiple_of(GRAIN))?;
+    /// Allocates `bytes`, which is not 0. The allocation is work on the pool's stream, which the first use is ordered after.
+    pub(super) fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Allocation> {
+        let charged = bytes.next_multiple_of(GRAIN);
+        self.charge(charged)?;
         self.device.reclaim().give_way();
-        let pointer = match self.malloc(bytes) {
+        let allocated = match self.malloc(bytes) {
             Err(Error::OutOfMemory { .. }) => {
                 self.make_room();
-                self.malloc(bytes)?
+                self.malloc(bytes)
             }
-            result => result?,
+            result => result,
         };
+        let pointer = allocated.inspect_err(|_| self.discharge(charged))?;
         {
             // Count after the allocation: a refused one was never live.
             let mut live = self.live.lock();
             live.peak_bytes = live.peak_bytes.max(live.bytes);
         }
-        let stream = Arc::clone(self.stream.inner());
+        let block = Block {
+            address: Address::shared(pointer),
+            bytes: charged,
+            class: None,
+        };
+        let in_flight = InFlight::default();
+        let stream = self.stream.inner();
         // Numbered after it was enqueued, so this covers the allocation.
-        let seq = stream.submitted();
-        Ok((pointer, block, Use { stream, seq }))
+        in_flight.record(stream, stream.submitted(), Access::Write);
+        let owner = Arc::clone(self) as Arc<dyn Owner>;
+        Ok(Allocation::of_block(owner, block, bytes, in_flight))
     }
 
     fn malloc(&self, bytes: usize) -> Result<NonNull<u8>> {
@@ -120,14 +104,16 @@ impl DriverPool {
         enqueue(&self.stream, std::iter::empty(), || {
             let (api, ordinal) = (self.device.api(), self.device.ordinal());
             // SAFETY: the pool and the stream are live.
-            pointer =
-                unsafe { api.malloc_from_pool(ordinal, self.raw.0, bytes, self.stream.as_raw()) }?;
+            pointer = unsafe {
+                api.malloc_from_pool(ordinal, self.raw.raw(), bytes, self.stream.as_raw())
+            }?;
             Ok(())
         })?;
         Ok(pointer)
     }
 
-    fn charge(self: &Arc<Self>, bytes: usize) -> Result<DriverBlock> {
+    /// Counts a new block.
+    fn charge(&self, bytes: usize) -> Result<()> {
         let mut live = self.live.lock();
         let limit = self.options.limit_bytes.unwrap_or(usize::MAX);
         let room = limit.saturating_sub(live.bytes);
@@ -139,11 +125,14 @@ impl DriverPool {
         }
         live.buffers += 1;
         live.bytes += bytes;
-        Ok(DriverBlock {
-            pool: Arc::clone(self),
-            bytes,
-            is_kept: false,
-        })
+        Ok(())
+    }
+
+    /// Counts a block that was freed.
+    fn discharge(&self, bytes: usize) {
+        let mut live = self.live.lock();
+        live.buffers -= 1;
+        live.bytes -= bytes;
     }
 
     /// Releases memory that no buffer uses, after waiting for its frees.
@@ -161,7 +150,7 @@ impl DriverPool {
         let before = self.reserved_bytes().unwrap_or(0);
         let (api, ordinal) = (self.device.api(), self.device.ordinal());
         // SAFETY: the pool is live.
-        if let Err(error) = unsafe { api.mem_pool_trim(ordinal, self.raw.0, 0) } {
+        if let Err(error) = unsafe { api.mem_pool_trim(ordinal, self.raw.raw(), 0) } {
             crate::telemetry::warn!(device = ordinal, %error, "a pool could not be trimmed");
         }
         before.saturating_sub(self.reserved_bytes().unwrap_or(before))
@@ -172,7 +161,7 @@ impl DriverPool {
         let reserved = cudaMemPoolAttr::cudaMemPoolAttrReservedMemCurrent;
         let (api, ordinal) = (self.device.api(), self.device.ordinal());
         // SAFETY: the pool is live; the attribute has 64 bits.
-        match unsafe { api.mem_pool_get(ordinal, self.raw.0, reserved) } {
+        match unsafe { api.mem_pool_get(ordinal, self.raw.raw(), reserved) } {
             Ok(bytes) => usize::try_from(bytes).ok(),
             Err(error) => {
                 crate::telemetry::warn!(device = ordinal, %error, "the reserved bytes of a pool could not be read");
@@ -201,80 +190,74 @@ impl DriverPool {
     }
 }
 
-impl DriverBlock {
-    /// Counts the block permanently, because its memory could not be freed.
-    pub(crate) fn keep(mut self) {
-        self.is_kept = true;
+impl Owner for DriverPool {
+    fn device(&self) -> &Device {
+        &self.device
     }
 
-    /// Enqueues the free after the uses. Does not wait.
-    ///
-    /// # Safety
-    ///
-    /// `pointer` is the memory that this block was made for. It is not freed yet, and has no other uses than these.
-    pub(crate) unsafe fn free_in_order(&self, pointer: NonNull<u8>, uses: &[Use]) -> Freed {
-        let DriverPool { device, stream, .. } = &*self.pool;
+    fn kind(&self) -> MemoryKind {
+        MemoryKind::Device
+    }
+
+    fn name(&self) -> &'static str {
+        "pooled device"
+    }
+
+    fn is_open_to_peers(&self) -> bool {
+        false
+    }
+
+    unsafe fn free(&self, block: &Block) -> Result<Held> {
+        let (api, ordinal) = (self.device.api(), self.device.ordinal());
+        // SAFETY: guaranteed by the caller.
+        unsafe { api.free(ordinal, block.address.host) }?;
+        self.discharge(block.bytes);
+        Ok(None)
+    }
+
+    /// Enqueues the free after the uses.
+    unsafe fn release(&self, released: Released<'_>) {
+        let Released { buffer, bytes, .. } = released;
         let mut is_ordered = false;
-        let enqueued = enqueue(stream, std::iter::empty(), || {
-            for used in uses {
-                used.order(stream.inner())?;
+        let enqueued = enqueue(&self.stream, std::iter::empty(), || {
+            for used in &released.in_flight.before(Access::Write) {
+                used.order(self.stream.inner())?;
             }
             is_ordered = true;
+            let (api, ordinal) = (self.device.api(), self.device.ordinal());
             // SAFETY: guaranteed by the caller; the stream is live, and ordered after all uses.
-            unsafe {
-                let api = device.api();
-                api.free_async(device.ordinal(), pointer, stream.as_raw())
-            }
+            unsafe { api.free_async(ordinal, released.block.address.host, self.stream.as_raw()) }
         });
         match enqueued {
-            Ok(()) => Freed::InOrder,
-            Err(error) if is_ordered => Freed::Failed(error),
-            Err(error) => Freed::NotOrdered(error),
+            Ok(()) => {
+                self.discharge(released.block.bytes);
+                crate::telemetry::debug!(buffer, bytes, "free in order");
+            }
+            // CUDA refused the free. The memory may or may not be freed, so it stays counted.
+            Err(error) if is_ordered => {
+                crate::telemetry::warn!(buffer, %error, "a buffer could not be freed");
+            }
+            Err(error) => {
+                crate::telemetry::debug!(buffer, %error, "not freed in order");
+                // SAFETY: guaranteed by the caller; nothing was freed.
+                unsafe { released.free_when_idle() };
+            }
         }
-    }
-}
-
-impl Drop for DriverBlock {
-    fn drop(&mut self) {
-        if self.is_kept || self.pool.device.api().origin.is_inherited() {
-            return;
-        }
-        let mut live = self.pool.live.lock();
-        live.buffers -= 1;
-        live.bytes -= self.bytes;
     }
 }
 
 impl Drop for DriverPool {
     fn drop(&mut self) {
-        let (api, ordinal) = (Arc::clone(self.device.api()), self.device.ordinal());
-        if api.origin.is_inherited() {
+        if self.device.api().origin.is_inherited() {
             return;
         }
         let stream = Arc::clone(self.stream.inner());
-        let frees = Use {
-            seq: stream.submitted(),
-            stream,
-        };
-        let raw = Handle(self.raw.0);
-        let destroy = move || {
-            // Capture the whole handle, because its raw field is not `Send`.
-            let handle = raw;
-            // SAFETY: no handle of the pool and no buffer is live.
-            unsafe { api.mem_pool_destroy(ordinal, handle.0) }
-        };
+        let seq = stream.submitted();
+        // SAFETY: the handle is not used again.
+        let raw = unsafe { ManuallyDrop::take(&mut self.raw) };
         // CUDA documents that it keeps memory whose frees are pending. With driver 580 on an H200, destroying a pool before its last
         // frees had run made a later allocation from another pool crash inside the driver. So the frees are waited for.
-        if frees.is_done().unwrap_or(false) {
-            if let Err(error) = destroy() {
-                crate::telemetry::warn!(device = ordinal, %error, "a pool could not be destroyed");
-            }
-            return;
-        }
-        self.device.reclaim().defer(Deferred {
-            uses: smallvec::smallvec![frees],
-            what: format!("a memory pool of device {ordinal}"),
-            release: Box::new(destroy),
-        });
+        let frees = smallvec::smallvec![Use { stream, seq }];
+        self.device.destroy_after(frees, raw);
     }
 }

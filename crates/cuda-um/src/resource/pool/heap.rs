@@ -2,9 +2,10 @@
 
 use crate::context::tracked::SlabId;
 use crate::context::tracker::InFlight;
-use crate::resource::allocation::RawBuffer;
-use crate::resource::pool::block::{Address, FreeBlock};
+use crate::resource::allocation::Allocation;
+use crate::resource::block::Address;
 use crate::resource::pool::class::Run;
+use crate::resource::pool::free_block::FreeBlock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -31,7 +32,7 @@ pub(super) struct Live {
 
 /// Memory from CUDA.
 struct Slab {
-    raw: RawBuffer,
+    raw: Allocation,
     /// The unsplit extents, by offset. Adjacent extents are joined.
     extents: BTreeMap<usize, Extent>,
     runs: BTreeMap<usize, Run>,
@@ -60,20 +61,20 @@ impl Carved {
     }
 }
 
-fn address(raw: &RawBuffer) -> Address {
+fn address(raw: &Allocation) -> Address {
     Address {
         host: raw.pointer(),
         device: raw.device_pointer(),
-        slab: SlabId {
+        slab: Some(SlabId {
             buffer: raw.id(),
             start: addresses(raw).start,
             bytes: raw.bytes(),
-        },
+        }),
     }
 }
 
 /// The addresses of a slab.
-pub(super) fn addresses(raw: &RawBuffer) -> Range<usize> {
+pub(super) fn addresses(raw: &Allocation) -> Range<usize> {
     let start = raw.pointer().as_ptr().addr();
     start..start + raw.bytes()
 }
@@ -88,7 +89,7 @@ impl Drop for Heap {
 
 impl Heap {
     /// Adds a slab to be split into blocks.
-    pub(super) fn add(&mut self, raw: RawBuffer) {
+    pub(super) fn add(&mut self, raw: Allocation) {
         let (range, bytes) = (addresses(&raw), raw.bytes());
         let all = Extent {
             bytes,
@@ -99,7 +100,7 @@ impl Heap {
     }
 
     /// Adds a dedicated slab and takes it.
-    pub(super) fn add_whole(&mut self, raw: RawBuffer) -> FreeBlock {
+    pub(super) fn add_whole(&mut self, raw: Allocation) -> FreeBlock {
         let (at, address, bytes) = (addresses(&raw).start, address(&raw), raw.bytes());
         self.insert(at, raw, BTreeMap::new());
         self.live_whole.count += 1;
@@ -110,7 +111,7 @@ impl Heap {
         }
     }
 
-    fn insert(&mut self, at: usize, raw: RawBuffer, extents: BTreeMap<usize, Extent>) {
+    fn insert(&mut self, at: usize, raw: Allocation, extents: BTreeMap<usize, Extent>) {
         self.reserved_bytes += raw.bytes();
         let runs = BTreeMap::new();
         self.slabs.insert(at, Slab { raw, extents, runs });
@@ -229,7 +230,7 @@ impl Heap {
     }
 
     /// Takes out the slabs of which no buffer has a part. Each keeps the uses that may still run.
-    pub(super) fn take_empty(&mut self) -> Vec<RawBuffer> {
+    pub(super) fn take_empty(&mut self) -> Vec<Allocation> {
         let mut empty: Vec<_> = std::mem::take(&mut self.whole)
             .into_values()
             .flatten()

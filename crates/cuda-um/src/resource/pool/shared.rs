@@ -3,12 +3,12 @@
 use crate::context::device::Device;
 use crate::error::{Error, Result};
 use crate::label::Label;
-use crate::resource::allocation::RawBuffer;
+use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::Upstream;
 use crate::resource::pool::advised::AdvisedRanges;
-use crate::resource::pool::block::FreeBlock;
 use crate::resource::pool::class::{CHUNK, Classes};
+use crate::resource::pool::free_block::FreeBlock;
 use crate::resource::pool::heap::{Heap, addresses};
 use crate::resource::pool::shard;
 use crate::resource::pool::shard::Shards;
@@ -203,7 +203,7 @@ impl Shared {
         &self,
         (wanted, needed): (usize, usize),
         find: impl Fn() -> Option<R>,
-        add: impl Fn(RawBuffer) -> Option<R>,
+        add: impl Fn(Allocation) -> Option<R>,
     ) -> Result<R> {
         self.device().reclaim().give_way();
         let (mut has_trimmed, mut was_refused) = (false, false);
@@ -251,7 +251,7 @@ impl Shared {
     }
 
     /// Allocates a new slab. Must be called while `growing` is held.
-    fn slab(&self, bytes: usize) -> Result<RawBuffer> {
+    fn slab(&self, bytes: usize) -> Result<Allocation> {
         Ok(self.upstream.try_allocate(bytes)?.labelled(Label::slab()))
     }
 
@@ -273,7 +273,7 @@ impl Shared {
         self.let_go(empty)
     }
 
-    fn let_go(&self, slabs: Vec<RawBuffer>) -> usize {
+    fn let_go(&self, slabs: Vec<Allocation>) -> usize {
         let mut bytes = 0;
         for slab in &slabs {
             let range = addresses(slab);

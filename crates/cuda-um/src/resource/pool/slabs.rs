@@ -1,12 +1,16 @@
 //! A pool of slabs as its handles and its buffers hold it.
+#![allow(unsafe_code, reason = "takes memory back")]
 
 use crate::context::device::Device;
+use crate::context::tracker::InFlight;
 use crate::driver::location::Location;
 use crate::error::Result;
-use crate::resource::allocation::RawBuffer;
+use crate::resource::allocation::Allocation;
+use crate::resource::block::Block;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::Upstream;
-use crate::resource::pool::block::{BlockOwner, FreeBlock, PoolBlock};
+use crate::resource::owner::{Held, Owner, Released};
+use crate::resource::pool::free_block::FreeBlock;
 use crate::resource::pool::shard;
 use crate::resource::pool::shard::SHARDS;
 use crate::resource::pool::shared::Shared;
@@ -28,7 +32,7 @@ pub(super) struct Home {
     pub(super) pool: Arc<Shared>,
 }
 
-impl BlockOwner for Home {
+impl Owner for Home {
     fn device(&self) -> &Device {
         self.pool.device()
     }
@@ -37,12 +41,38 @@ impl BlockOwner for Home {
         self.pool.kind()
     }
 
-    fn take_back(&self, block: FreeBlock, class: Option<u16>, bytes: usize) {
-        self.pool.give(shard::own(), block, class, bytes);
+    fn name(&self) -> &'static str {
+        match self.kind() {
+            MemoryKind::Managed => "pooled managed",
+            MemoryKind::Pinned => "pooled pinned",
+            MemoryKind::Device => "pooled device",
+        }
     }
 
     fn note_advice(&self, range: Range<usize>, advice: cudaMemoryAdvise, location: Location) {
         self.pool.advised.note(range, advice, location);
+    }
+
+    unsafe fn free(&self, block: &Block) -> Result<Held> {
+        self.take_back(block, None);
+        Ok(None)
+    }
+
+    /// The next owner's work is ordered after the uses.
+    unsafe fn release(&self, mut released: Released<'_>) {
+        self.take_back(&released.block, released.in_flight.take());
+        let Released { buffer, bytes, .. } = released;
+        crate::telemetry::debug!(buffer, bytes, "back to the pool");
+    }
+}
+
+impl Home {
+    fn take_back(&self, block: &Block, in_flight: Option<Box<InFlight>>) {
+        let free = FreeBlock {
+            address: block.address,
+            in_flight,
+        };
+        self.pool.give(shard::own(), free, block.class, block.bytes);
     }
 }
 
@@ -64,6 +94,10 @@ impl Slabs {
         &self.homes[0].pool
     }
 
+    pub(super) fn owner(&self) -> &dyn Owner {
+        &*self.homes[0]
+    }
+
     pub(super) fn device(&self) -> &Device {
         self.pool().device()
     }
@@ -78,20 +112,18 @@ impl Slabs {
     }
 
     /// Allocates a buffer of `bytes`, which is not 0, with the uses of its memory's former owners.
-    pub(super) fn allocate(&self, bytes: usize) -> Result<RawBuffer> {
+    pub(super) fn allocate(&self, bytes: usize) -> Result<Allocation> {
         let shard = shard::own();
         let home = &self.homes[shard];
         let taken = home.pool.take(shard, bytes)?;
-        let address = taken.block.address;
-        let block = PoolBlock {
-            owner: Arc::clone(home) as Arc<dyn BlockOwner>,
-            class: taken.class,
+        let block = Block {
+            address: taken.block.address,
             bytes: taken.bytes,
-            slab: address.slab,
+            class: taken.class,
         };
-        let pointers = (address.host, address.device);
+        let owner = Arc::clone(home) as Arc<dyn Owner>;
         let in_flight = taken.block.left();
-        Ok(RawBuffer::pooled(block, pointers, bytes, in_flight))
+        Ok(Allocation::of_block(owner, block, bytes, in_flight))
     }
 
     pub(super) fn trim(&self) -> usize {

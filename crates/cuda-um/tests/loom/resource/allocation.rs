@@ -6,7 +6,7 @@ use crate::raw_memory::RawMemory;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-pub(crate) struct RawBuffer {
+pub(crate) struct Allocation {
     memory: Arc<RawMemory>,
     pointer: NonNull<u8>,
     bytes: usize,
@@ -15,9 +15,9 @@ pub(crate) struct RawBuffer {
 
 #[allow(unsafe_code, reason = "an address")]
 // SAFETY: nobody reads or writes there.
-unsafe impl Send for RawBuffer {}
+unsafe impl Send for Allocation {}
 
-impl RawBuffer {
+impl Allocation {
     /// None if so much is not there.
     pub(crate) fn of(memory: &Arc<RawMemory>, bytes: usize) -> Option<Self> {
         Some(Self {
@@ -53,7 +53,7 @@ impl RawBuffer {
     }
 }
 
-impl Drop for RawBuffer {
+impl Drop for Allocation {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             let start = self.pointer.as_ptr().addr();

@@ -2,7 +2,7 @@
 
 use crate::context::device::Device;
 use crate::error::{Error, Result};
-use crate::resource::allocation::RawBuffer;
+use crate::resource::allocation::Allocation;
 
 #[derive(Clone, Copy)]
 pub(crate) enum MemoryKind {
@@ -26,7 +26,7 @@ pub(crate) trait Upstream: Send + Sync {
         MemoryKind::Device
     }
 
-    fn try_allocate(&self, bytes: usize) -> Result<RawBuffer>;
+    fn try_allocate(&self, bytes: usize) -> Result<Allocation>;
 }
 
 impl Upstream for Device {
@@ -34,8 +34,8 @@ impl Upstream for Device {
         self
     }
 
-    fn try_allocate(&self, bytes: usize) -> Result<RawBuffer> {
-        RawBuffer::of(self.memory(), bytes).ok_or_else(|| Error::OutOfMemory {
+    fn try_allocate(&self, bytes: usize) -> Result<Allocation> {
+        Allocation::of(self.memory(), bytes).ok_or_else(|| Error::OutOfMemory {
             call: self.kind().call(),
             subject: self.kind().name().to_owned(),
             requested_bytes: bytes,

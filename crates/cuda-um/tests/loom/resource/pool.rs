@@ -6,8 +6,8 @@ mod whole;
 
 #[path = "../../../src/resource/pool/advised.rs"]
 mod advised;
-#[path = "../../../src/resource/pool/block.rs"]
-pub(crate) mod block;
+#[path = "../../../src/resource/pool/free_block.rs"]
+mod free_block;
 #[path = "../../../src/resource/pool/heap.rs"]
 mod heap;
 #[path = "../../../src/resource/pool/shard.rs"]

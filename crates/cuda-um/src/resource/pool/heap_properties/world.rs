@@ -2,13 +2,13 @@
 
 use crate::context::device::Device;
 use crate::context::stream::Stream;
-use crate::context::tracked::SlabId;
 use crate::context::tracker::{Access, InFlight};
-use crate::resource::allocation::RawBuffer;
+use crate::resource::allocation::Allocation;
+use crate::resource::block::Address;
 use crate::resource::managed::ManagedMemory;
 use crate::resource::memory_resource::Upstream;
-use crate::resource::pool::block::{Address, FreeBlock};
 use crate::resource::pool::class::{CHUNK, Classes};
+use crate::resource::pool::free_block::FreeBlock;
 use crate::resource::pool::heap::{Heap, addresses};
 use crate::resource::pool::heap_properties::Step;
 use proptest::prelude::*;
@@ -83,7 +83,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn slab(&mut self, chunks: usize, is_whole: bool) -> RawBuffer {
+    fn slab(&mut self, chunks: usize, is_whole: bool) -> Allocation {
         let bytes = chunks * CHUNK;
         let raw = ManagedMemory::new(self.device).try_allocate(bytes).unwrap();
         let slab = Slab {
@@ -303,11 +303,7 @@ impl<'a> World<'a> {
                 host,
                 device: Some(host),
                 // Which slab it is of, the heap finds by the address.
-                slab: SlabId {
-                    buffer: 0,
-                    start: 0,
-                    bytes: 0,
-                },
+                slab: None,
             },
             in_flight: None,
         };

@@ -1,0 +1,122 @@
+//! Handles of CUDA objects, which are destroyed when they are dropped.
+
+use crate::driver::Api;
+use crate::error::Result;
+use crate::sync::after_unlock;
+use cuda_um_sys as sys;
+use std::sync::Arc;
+
+/// A handle of a stream, an event, a module or a memory pool.
+pub(crate) trait Handle: Copy {
+    /// The name of the object in the log.
+    const NAME: &'static str;
+
+    /// # Safety
+    ///
+    /// The object is live, belongs to the device, and is destroyed once.
+    unsafe fn destroy(self, api: &Api, ordinal: u32) -> Result<()>;
+}
+
+impl Handle for sys::cudaStream_t {
+    const NAME: &'static str = "a stream";
+
+    unsafe fn destroy(self, api: &Api, ordinal: u32) -> Result<()> {
+        // SAFETY: guaranteed by the caller.
+        unsafe { api.stream_destroy(ordinal, self) }
+    }
+}
+
+impl Handle for sys::cudaEvent_t {
+    const NAME: &'static str = "an event";
+
+    unsafe fn destroy(self, api: &Api, ordinal: u32) -> Result<()> {
+        // SAFETY: guaranteed by the caller.
+        unsafe { api.event_destroy(ordinal, self) }
+    }
+}
+
+impl Handle for sys::CUmodule {
+    const NAME: &'static str = "a module";
+
+    unsafe fn destroy(self, api: &Api, ordinal: u32) -> Result<()> {
+        // SAFETY: guaranteed by the caller.
+        unsafe { api.module_unload(ordinal, self) }
+    }
+}
+
+impl Handle for sys::cudaMemPool_t {
+    const NAME: &'static str = "a memory pool";
+
+    unsafe fn destroy(self, api: &Api, ordinal: u32) -> Result<()> {
+        // SAFETY: guaranteed by the caller.
+        unsafe { api.mem_pool_destroy(ordinal, self) }
+    }
+}
+
+/// A handle of an object on a device. The drop destroys the object, except in a child made by `fork`.
+pub(crate) struct Owned<H: Handle> {
+    api: Arc<Api>,
+    ordinal: u32,
+    raw: H,
+    /// True if the drop leaves the object as it is.
+    is_kept: bool,
+}
+
+// SAFETY: CUDA's objects may be used from any thread; the handle is only passed to CUDA.
+unsafe impl<H: Handle> Send for Owned<H> {}
+// SAFETY: as above.
+unsafe impl<H: Handle> Sync for Owned<H> {}
+
+impl<H: Handle> Owned<H> {
+    /// # Safety
+    ///
+    /// The object is live and belongs to the device. When the value is dropped, CUDA must accept that the object is destroyed.
+    pub(crate) unsafe fn new(api: &Arc<Api>, ordinal: u32, raw: H) -> Self {
+        Self {
+            api: Arc::clone(api),
+            ordinal,
+            raw,
+            is_kept: false,
+        }
+    }
+
+    /// Makes the drop leak the object. [`destroy`](Self::destroy) still destroys it.
+    pub(crate) fn kept(mut self) -> Self {
+        self.is_kept = true;
+        self
+    }
+
+    pub(crate) fn destroy(self) -> Result<()> {
+        let kept = self.kept();
+        // SAFETY: the object is live, no other value has the handle, and the drop does not destroy the object again.
+        unsafe { kept.raw.destroy(&kept.api, kept.ordinal) }
+    }
+
+    pub(crate) fn raw(&self) -> H {
+        self.raw
+    }
+
+    pub(crate) fn api(&self) -> &Arc<Api> {
+        &self.api
+    }
+
+    pub(crate) fn ordinal(&self) -> u32 {
+        self.ordinal
+    }
+}
+
+impl<H: Handle> Drop for Owned<H> {
+    fn drop(&mut self) {
+        if self.is_kept || self.api.origin.is_inherited() {
+            return;
+        }
+        // SAFETY: the object is live, and no other value has the handle.
+        if let Err(error) = unsafe { self.raw.destroy(&self.api, self.ordinal) } {
+            let device = self.ordinal;
+            // The drop may run under a lock.
+            after_unlock(move || {
+                crate::telemetry::warn!(device, %error, "{} could not be destroyed", H::NAME);
+            });
+        }
+    }
+}

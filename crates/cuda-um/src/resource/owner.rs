@@ -1,0 +1,114 @@
+//! The owner of memory: the part of a memory resource that takes memory back.
+#![allow(unsafe_code, reason = "frees memory")]
+
+use crate::context::device::Device;
+use crate::context::reclaim::Deferred;
+use crate::context::tracker::{Access, InFlight};
+use crate::driver::location::Location;
+use crate::error::Result;
+use crate::resource::block::Block;
+use crate::resource::kind::MemoryKind;
+use crate::sync::after_unlock;
+use cuda_um_sys::cudaMemoryAdvise;
+use std::any::Any;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The object that an allocation held, which goes back to the caller of `close`: the vector of registered memory.
+pub type Held = Option<Box<dyn Any + Send + Sync>>;
+
+/// A memory resource as its allocations hold it.
+pub trait Owner: Send + Sync {
+    fn device(&self) -> &Device;
+
+    fn kind(&self) -> MemoryKind;
+
+    /// The name of the memory in traces and errors.
+    fn name(&self) -> &'static str;
+
+    /// Returns true if the memory belongs to the caller, who may use it as soon as the drop of the allocation returns.
+    fn is_borrowed(&self) -> bool {
+        false
+    }
+
+    /// Returns false if other devices cannot access the memory even if they can access memory from `cudaMalloc`.
+    fn is_open_to_peers(&self) -> bool {
+        true
+    }
+
+    /// Tracks advice that CUDA is about to receive for a range of addresses.
+    fn note_advice(&self, _: Range<usize>, _: cudaMemoryAdvise, _: Location) {}
+
+    /// Frees memory that no work uses. After an error the memory is leaked, because a device may still use it.
+    ///
+    /// # Safety
+    ///
+    /// The block is memory of this owner, it is freed once, and neither the host nor a device still uses it.
+    unsafe fn free(&self, block: &Block) -> Result<Held>;
+
+    /// Takes memory back that work may still use. Does not wait.
+    ///
+    /// # Safety
+    ///
+    /// The memory is of this owner, it is released once, the host does not use it, and it has no uses beside those that it names.
+    unsafe fn release(&self, released: Released<'_>) {
+        // SAFETY: guaranteed by the caller.
+        unsafe { released.free_when_idle() }
+    }
+}
+
+/// Memory on its way back to its owner.
+pub struct Released<'a> {
+    pub(crate) owner: &'a Arc<dyn Owner>,
+    pub(crate) block: Block,
+    pub(crate) in_flight: InFlight,
+    /// The id and the size of the buffer, for events.
+    pub(crate) buffer: u64,
+    pub(crate) bytes: usize,
+}
+
+impl Released<'_> {
+    /// Frees the memory now, if all devices are idle: freeing waits for all of them. Otherwise defers it.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Owner::release`].
+    pub(crate) unsafe fn free_when_idle(self) {
+        let uses = self.in_flight.before(Access::Write);
+        let is_done = uses.iter().all(|used| used.is_done().unwrap_or(false));
+        if is_done && self.owner.device().state().driver.is_known_idle() {
+            // SAFETY: guaranteed by the caller; all work is over.
+            return unsafe { self.free_now(Ok(())) };
+        }
+        let (owner, block) = (Arc::clone(self.owner), self.block);
+        let Self { buffer, bytes, .. } = self;
+        self.owner.device().reclaim().defer(Deferred {
+            uses,
+            what: format!("buffer {buffer} ({bytes} bytes)"),
+            // SAFETY: guaranteed by the caller; the reclaim thread has waited for all work.
+            release: Box::new(move || unsafe { owner.free(&block) }.map(drop)),
+        });
+        after_unlock(move || {
+            crate::telemetry::debug!(buffer, bytes, "free later");
+        });
+    }
+
+    /// Frees the memory, and logs an error: of the free, or of an earlier wait.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Owner::free`].
+    pub(crate) unsafe fn free_now(self, waited: Result<()>) {
+        // SAFETY: guaranteed by the caller.
+        let freed = unsafe { self.owner.free(&self.block) };
+        let Self { buffer, bytes, .. } = self;
+        // A pool drops its slabs under a lock.
+        let outcome = waited.and(freed.map(drop));
+        after_unlock(move || {
+            crate::telemetry::debug!(buffer, bytes, "free");
+            if let Err(error) = outcome {
+                crate::telemetry::warn!(buffer, %error, "a buffer could not be freed");
+            }
+        });
+    }
+}

@@ -1,0 +1,99 @@
+//! Registered memory: host memory of the caller, which the device can access.
+#![allow(unsafe_code, reason = "passes memory of the caller to CUDA")]
+
+use crate::context::device::Device;
+use crate::error::{Error, Result};
+use crate::resource::allocation::Allocation;
+use crate::resource::block::{Address, Block};
+use crate::resource::kind::MemoryKind;
+use crate::resource::owner::{Held, Owner};
+use crate::sync::Mutex;
+use cuda_um_sys::cudaError;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// The registration of one range of memory.
+struct Registered {
+    device: Device,
+    /// The object that contains the memory; `None` if the memory is borrowed. It is leaked unless the memory is unregistered.
+    held: Mutex<Option<ManuallyDrop<Box<dyn std::any::Any + Send + Sync>>>>,
+    is_borrowed: bool,
+}
+
+/// The error code for memory that is already registered, in whole or in part.
+const ALREADY_REGISTERED: u32 = cudaError::cudaErrorHostMemoryAlreadyRegistered.0;
+
+/// Registers memory (`cudaHostRegister`), which `held` contains, or which is borrowed.
+///
+/// # Safety
+///
+/// The memory is valid for `bytes`, and nothing else uses it, until the allocation is closed or dropped.
+pub(crate) unsafe fn register(
+    device: &Device,
+    (pointer, bytes): (NonNull<u8>, usize),
+    held: Held,
+) -> Result<Allocation> {
+    let capabilities = device.capabilities();
+    if !capabilities.host_register {
+        return Err(Error::NotSupported {
+            what: "registered host memory".to_owned(),
+            needs: "a device with the attribute hostRegisterSupported".to_owned(),
+            have: format!("device {} ({})", device.ordinal(), device.name()),
+        });
+    }
+    let mapped = capabilities.map_host_memory;
+    let (api, ordinal) = (device.api(), device.ordinal());
+    // SAFETY: guaranteed by the caller.
+    let registered = unsafe { api.host_register(ordinal, pointer, bytes, mapped) };
+    if let Err(
+        error @ Error::Call {
+            code: ALREADY_REGISTERED,
+            ..
+        },
+    ) = registered
+    {
+        // Other code registered this memory; its registration stays.
+        return Err(error);
+    }
+    let owner = Registered {
+        device: device.clone(),
+        is_borrowed: held.is_none(),
+        held: Mutex::new(held.map(ManuallyDrop::new)),
+    };
+    // From here on the drop unregisters, also after an error: CUDA may report a failure of earlier work although the call succeeded.
+    let allocation = Allocation::new(Arc::new(owner), Address::of_host(pointer), bytes);
+    registered?;
+    if !mapped {
+        return Ok(allocation);
+    }
+    // SAFETY: the memory is registered and mapped.
+    let for_kernels = unsafe { api.host_device_pointer(ordinal, pointer) }?;
+    Ok(allocation.mapped_at(for_kernels))
+}
+
+impl Owner for Registered {
+    fn device(&self) -> &Device {
+        &self.device
+    }
+
+    fn kind(&self) -> MemoryKind {
+        MemoryKind::Pinned
+    }
+
+    fn name(&self) -> &'static str {
+        "registered"
+    }
+
+    fn is_borrowed(&self) -> bool {
+        self.is_borrowed
+    }
+
+    unsafe fn free(&self, block: &Block) -> Result<Held> {
+        let (api, ordinal) = (self.device.api(), self.device.ordinal());
+        // SAFETY: guaranteed by the caller.
+        unsafe { api.host_unregister(ordinal, block.address.host) }?;
+        let held = self.held.lock().take();
+        Ok(held.map(ManuallyDrop::into_inner))
+    }
+}
