@@ -4,8 +4,9 @@
 //!
 //! For each scenario (`scenarios/`: short programs that use the library), on each of its simulated machines, whichever call fails:
 //!
-//! - The library returns a typed error with the call, its subject and the code. It does not panic, abort or hang.
-//! - Other buffers keep their contents and work, and the same scenario works afterwards. The thread's device is that of before.
+//! - The library returns a typed error with the call, its subject and the code, unless `rules.rs` has a reason to continue without an error.
+//!   It does not panic, abort or hang.
+//! - Other buffers keep their contents and work, and the same scenario works afterwards. The thread's current device is the same as before.
 //! - Nothing is leaked and nothing is misused, by the simulator's own report.
 //! - After a sticky failure every operation returns a sticky error within seconds, and all objects can be dropped. Memory is then lost with
 //!   the context, so leaks are not counted.
@@ -22,7 +23,7 @@
 //!
 //! # When it fails
 //!
-//! It prints each problem with its count, and up to six of the runs that had it, for example
+//! The test prints each problem with its count, and up to six of the runs that had it, for example
 //!
 //! ```text
 //! no error: 96 times
@@ -44,8 +45,8 @@
 //!
 //! # What it cannot find
 //!
-//! A call that no scenario makes, three failures in one run, and the behaviour of a real driver: it runs only on simulators. An error that is
-//! swallowed where a rule allows silence: `tests/errors.rs` checks that `close` returns the error of a failed `cudaFree`. Races between threads
+//! A call that no scenario makes, three failures in one run, and the behaviour of a real driver: the test runs only on simulators. An error that
+//! is swallowed where a rule allows silence: `tests/errors.rs` checks that `close` returns the error of a failed `cudaFree`. Races between threads
 //! are for `loom` and `stress`. Calls that only query errors or versions never fail (`failure::is_inquiry`).
 //!
 //! # To add

@@ -4,12 +4,12 @@
 //! # What it proves
 //!
 //! Each test is a model: a few threads, and assertions that must hold in every order of their locks and atomics. `checker::model` tries all
-//! orders, `checker::preempted` those in which threads are preempted at most two or three times, because there are millions of others.
+//! orders, `checker::preempted` those in which threads are preempted at most two or three times, because all orders would be millions.
 //!
 //! # How it works
 //!
 //! The modules are those of the library, compiled here once more with `#[path]`. Below them, `sync.rs` has loom's locks in place of the library's,
-//! and CUDA is played, for it cannot be called here: `driver.rs` does each copy as late as it may; `context/` has devices, streams and events,
+//! and small files play CUDA, which cannot be called here: `driver.rs` does each copy as late as it may; `context/` has devices, streams and events,
 //! `resource/` memory as addresses with owners.
 //!
 //! Read `checker.rs`, then `in_flight.rs`, which has the smallest models. The others are `frees.rs`, `host_and_device.rs`,
@@ -33,8 +33,8 @@
 //!
 //! # What it cannot find
 //!
-//! More preemptions than the bound, and more threads or calls than the model has. Errors in what is played here instead of compiled: the real
-//! streams, events, devices and CUDA itself (`model` and `stress` run them). loom sees only its own locks and atomics, which the modules import
+//! More preemptions than the bound, and more threads or calls than the model has. Errors in the files that are replaced here: the real streams,
+//! events, devices and CUDA itself (`model` and `stress` run them). loom sees only its own locks and atomics, which the modules import
 //! from `crate::sync`: an `Arc`, a `OnceLock`, or an atomic of the standard library is one step. Locks that a thread holds while it waits are not
 //! checked here (`sync::assert_no_lock_held` does nothing); debug builds of the library check them.
 //!
