@@ -101,6 +101,7 @@ pub use managed::batch::{PrefetchBatch, prefetch_all};
 pub use managed::residency::{RangeAttributes, Residency};
 pub use resource::device::DeviceMemory;
 pub use resource::kind::{MemoryKind, Oversubscription};
+pub use resource::limited::{LimitedMemory, MemoryStats};
 pub use resource::managed::ManagedMemory;
 pub use resource::memory_resource::MemoryResource;
 pub use resource::pinned::PinnedMemory;

@@ -8,6 +8,7 @@ mod empty;
 pub(crate) mod host_access;
 mod id;
 pub(crate) mod kind;
+pub(crate) mod limited;
 pub(crate) mod managed;
 pub(crate) mod memory_resource;
 pub(crate) mod owner;

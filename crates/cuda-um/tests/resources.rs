@@ -3,9 +3,9 @@
 mod support;
 
 use cuda_um::{
-    Device, DeviceBuffer, DeviceMemory, DevicePool, ErrorKind, ManagedMemory, MemoryKind,
-    MemoryResource, PinnedBuffer, PinnedMemory, PinnedPool, PoolOptions, Result, Stream,
-    UnifiedBuffer, UnifiedPool,
+    Device, DeviceBuffer, DeviceMemory, DevicePool, ErrorKind, LimitedMemory, ManagedMemory,
+    MemoryKind, MemoryResource, PinnedBuffer, PinnedMemory, PinnedPool, PoolOptions, Result,
+    Stream, UnifiedBuffer, UnifiedPool,
 };
 use cuda_um_sim::Gpu;
 use support::simulated;
@@ -33,7 +33,16 @@ elements! { UnifiedBuffer DeviceBuffer PinnedBuffer }
 
 fn resources(device: &Device) -> Vec<(&'static str, Box<dyn MemoryResource>)> {
     let options = PoolOptions::default();
+    let pool = || DevicePool::new(device, options).unwrap();
     vec![
+        (
+            "counted managed",
+            Box::new(LimitedMemory::new(ManagedMemory::new(device), None)),
+        ),
+        (
+            "limited device pool",
+            Box::new(LimitedMemory::new(pool(), 64 << 20)),
+        ),
         ("managed", Box::new(ManagedMemory::new(device))),
         ("device", Box::new(DeviceMemory::new(device))),
         ("pinned", Box::new(PinnedMemory::new(device))),
@@ -41,10 +50,7 @@ fn resources(device: &Device) -> Vec<(&'static str, Box<dyn MemoryResource>)> {
             "unified pool",
             Box::new(UnifiedPool::new(device, options).unwrap()),
         ),
-        (
-            "device pool",
-            Box::new(DevicePool::new(device, options).unwrap()),
-        ),
+        ("device pool", Box::new(pool())),
         (
             "pinned pool",
             Box::new(PinnedPool::new(device, options).unwrap()),
@@ -133,5 +139,65 @@ fn more_than_there_is_is_refused_and_changes_nothing() {
         assert_eq!(huge.kind(), ErrorKind::OutOfMemory, "{name}: {huge}");
         assert_eq!(device.memory_info().unwrap(), before, "{name}");
         assert_eq!(zeroed(memory, 10).unwrap().contents(), [0; 10], "{name}");
+    });
+}
+
+#[test]
+fn a_limit_counts_live_buffers() {
+    on_each(|name, memory, device, stream| {
+        let name = format!("limited {name}");
+        let limited = match memory.kind() {
+            MemoryKind::Managed => LimitedMemory::new(ManagedMemory::new(device), 40_000),
+            MemoryKind::Device => LimitedMemory::new(DeviceMemory::new(device), 40_000),
+            _ => LimitedMemory::new(PinnedMemory::new(device), 40_000),
+        };
+        let nested = LimitedMemory::new(limited.clone(), None);
+        let mut half = zeroed(&limited, 5000).unwrap();
+        let other = zeroed(&nested, 5000).unwrap();
+        let refused = zeroed(&nested, 1).err().expect("the limit is reached");
+        assert_eq!(refused.kind(), ErrorKind::OutOfMemory, "{name}");
+        let text = refused.to_string();
+        assert!(
+            text.contains("the limit of 40000 bytes (LimitedMemory) leaves 0"),
+            "{name}: {text}"
+        );
+        let empty = zeroed(&limited, 0).unwrap();
+        assert_eq!(
+            (limited.stats().live_bytes, limited.stats().live_buffers),
+            (40_000, 2),
+            "{name}"
+        );
+        // A buffer that is dropped in use counts no more.
+        half.fill_with(1, stream).unwrap();
+        drop(half);
+        let again = zeroed(&limited, 5000).unwrap();
+        drop((other, again, empty));
+        let (stats, through) = (limited.stats(), nested.stats());
+        assert_eq!((stats.live_bytes, stats.live_buffers), (0, 0), "{name}");
+        assert_eq!((stats.peak_bytes, stats.allocations), (40_000, 3), "{name}");
+        assert_eq!(
+            (
+                through.peak_bytes,
+                through.live_buffers,
+                through.allocations
+            ),
+            (20_000, 0, 1),
+            "{name}"
+        );
+    });
+}
+
+#[test]
+fn closing_a_buffer_of_a_limited_resource_returns_its_bytes() {
+    on_each(|name, memory, device, _| {
+        if memory.kind() != MemoryKind::Device {
+            return;
+        }
+        let limited = LimitedMemory::new(DeviceMemory::new(device), 1000);
+        for _ in 0..3 {
+            let buffer = DeviceBuffer::<u8>::zeroed_in(&limited, 1000).unwrap();
+            buffer.close().unwrap();
+        }
+        assert_eq!(limited.stats().live_bytes, 0, "{name}");
     });
 }

@@ -31,7 +31,6 @@ pub struct Allocation {
     /// False once the memory is on its way back to the owner, or is leaked.
     is_owned: bool,
     id: u64,
-    bytes: usize,
     pub(crate) in_flight: InFlight,
     /// The residency cache, for managed memory.
     pub(crate) cache: Cache,
@@ -45,29 +44,30 @@ impl Allocation {
         let block = Block {
             address,
             bytes,
+            reserved_bytes: bytes,
             class: None,
         };
-        Self::of_block(owner, block, bytes, InFlight::default())
+        Self::of_block(owner, block, InFlight::default())
     }
 
-    /// Makes an allocation of the first `bytes` of a block, which work of its former owners may still use.
-    pub(crate) fn of_block(
-        owner: Arc<dyn Owner>,
-        block: Block,
-        bytes: usize,
-        in_flight: InFlight,
-    ) -> Self {
+    /// Makes an allocation of a block, which work of its former owners may still use.
+    pub(crate) fn of_block(owner: Arc<dyn Owner>, block: Block, in_flight: InFlight) -> Self {
         Self {
             owner,
             block,
             is_owned: true,
             id: id::next(),
-            bytes,
             in_flight,
             cache: Cache::default(),
             label: None,
             name: None,
         }
+    }
+
+    /// Replaces the owner by one that wraps it.
+    pub(crate) fn wrapped(mut self, wrap: impl FnOnce(Arc<dyn Owner>) -> Arc<dyn Owner>) -> Self {
+        self.owner = wrap(Arc::clone(&self.owner));
+        self
     }
 
     /// Makes an allocation of no bytes, for which no CUDA function is called.
@@ -88,7 +88,7 @@ impl Allocation {
             self.label = Some(label);
             let (buffer, bytes, device, kind) = (
                 self.id,
-                self.bytes,
+                self.bytes(),
                 self.device().ordinal(),
                 self.name_of_kind(),
             );
@@ -146,7 +146,7 @@ impl Allocation {
 
     /// The whole memory as a part of an operation.
     pub(crate) fn part(&self, access: Access) -> Part<'_> {
-        self.part_of(0..self.bytes, access)
+        self.part_of(0..self.bytes(), access)
     }
 
     /// A range of bytes as a part of an operation.
@@ -163,7 +163,7 @@ impl Allocation {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        self.block.bytes
     }
 
     /// Valid for `bytes`; dangling if there are none.
@@ -174,7 +174,10 @@ impl Allocation {
     /// The addresses, for the residency cache.
     pub(crate) fn extent(&self) -> Extent {
         let start = self.pointer().as_ptr().addr();
-        Extent::new(start..start + self.bytes, start + self.block.bytes)
+        Extent::new(
+            start..start + self.bytes(),
+            start + self.block.reserved_bytes,
+        )
     }
 
     /// Updates the residency cache for a range of bytes that moves to a place, in stream order.
@@ -218,7 +221,7 @@ impl Allocation {
 
     /// Returns true if kernels of any device of the runtime may use the memory.
     pub(crate) fn is_for_all_devices(&self) -> bool {
-        self.is_managed() || self.bytes == 0
+        self.is_managed() || self.bytes() == 0
     }
 
     /// The name of the kind of memory, for traces and errors.
@@ -247,7 +250,7 @@ impl Allocation {
         };
         // SAFETY: the memory belongs to this allocation, all work on it is over, and it is not used again.
         let freed = unsafe { self.owner.free(&self.block) };
-        crate::telemetry::debug!(buffer = self.id, bytes = self.bytes, "free");
+        crate::telemetry::debug!(buffer = self.id, bytes = self.bytes(), "free");
         waited.and(freed)
     }
 
@@ -279,7 +282,7 @@ impl Tracked for Allocation {
         Description {
             id: self.id,
             address: self.pointer().as_ptr().addr(),
-            bytes: self.bytes,
+            bytes: self.bytes(),
             kind: self.name_of_kind(),
             is_managed: self.is_managed(),
             name: self.name(),
@@ -321,7 +324,6 @@ impl Allocation {
             block: self.block,
             in_flight,
             buffer: self.id,
-            bytes: self.bytes,
         }
     }
 }

@@ -42,8 +42,10 @@ impl Address {
 #[derive(Clone, Copy)]
 pub struct Block {
     pub(crate) address: Address,
-    /// The size in bytes, which may exceed the buffer's.
+    /// The size of the buffer, in bytes.
     pub(crate) bytes: usize,
+    /// The size of the memory, in bytes, which may exceed the buffer's.
+    pub(crate) reserved_bytes: usize,
     /// The size class of a pool's block; `None` for a dedicated slab, and outside of pools.
     pub(crate) class: Option<u16>,
 }

@@ -7,8 +7,8 @@ use crate::resource::kind::MemoryKind;
 use crate::resource::owner::Owner;
 
 /// A source of memory for buffers: [`ManagedMemory`](crate::ManagedMemory), [`DeviceMemory`](crate::DeviceMemory),
-/// [`PinnedMemory`](crate::PinnedMemory), and the pools [`UnifiedPool`](crate::UnifiedPool), [`DevicePool`](crate::DevicePool) and
-/// [`PinnedPool`](crate::PinnedPool).
+/// [`PinnedMemory`](crate::PinnedMemory), the pools [`UnifiedPool`](crate::UnifiedPool), [`DevicePool`](crate::DevicePool) and
+/// [`PinnedPool`](crate::PinnedPool), and [`LimitedMemory`](crate::LimitedMemory) over any of them.
 ///
 /// Each buffer type has constructors that take a resource of its kind. A function that takes `&dyn MemoryResource` leaves the choice to
 /// its caller:

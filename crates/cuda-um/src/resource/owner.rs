@@ -62,9 +62,8 @@ pub struct Released<'a> {
     pub(crate) owner: &'a Arc<dyn Owner>,
     pub(crate) block: Block,
     pub(crate) in_flight: InFlight,
-    /// The id and the size of the buffer, for events.
+    /// The id of the buffer, for events.
     pub(crate) buffer: u64,
-    pub(crate) bytes: usize,
 }
 
 impl Released<'_> {
@@ -81,7 +80,7 @@ impl Released<'_> {
             return unsafe { self.free_now(Ok(())) };
         }
         let (owner, block) = (Arc::clone(self.owner), self.block);
-        let Self { buffer, bytes, .. } = self;
+        let (buffer, bytes) = (self.buffer, block.bytes);
         self.owner.device().reclaim().defer(Deferred {
             uses,
             what: format!("buffer {buffer} ({bytes} bytes)"),
@@ -101,7 +100,7 @@ impl Released<'_> {
     pub(crate) unsafe fn free_now(self, waited: Result<()>) {
         // SAFETY: guaranteed by the caller.
         let freed = unsafe { self.owner.free(&self.block) };
-        let Self { buffer, bytes, .. } = self;
+        let (buffer, bytes) = (self.buffer, self.block.bytes);
         // A pool drops its slabs under a lock.
         let outcome = waited.and(freed.map(drop));
         after_unlock(move || {

@@ -88,7 +88,8 @@ impl DriverPool {
         }
         let block = Block {
             address: Address::shared(pointer),
-            bytes: charged,
+            bytes,
+            reserved_bytes: charged,
             class: None,
         };
         let in_flight = InFlight::default();
@@ -96,7 +97,7 @@ impl DriverPool {
         // Numbered after it was enqueued, so this covers the allocation.
         in_flight.record(stream, stream.submitted(), Access::Write);
         let owner = Arc::clone(self) as Arc<dyn Owner>;
-        Ok(Allocation::of_block(owner, block, bytes, in_flight))
+        Ok(Allocation::of_block(owner, block, in_flight))
     }
 
     fn malloc(&self, bytes: usize) -> Result<NonNull<u8>> {
@@ -211,13 +212,13 @@ impl Owner for DriverPool {
         let (api, ordinal) = (self.device.api(), self.device.ordinal());
         // SAFETY: guaranteed by the caller.
         unsafe { api.free(ordinal, block.address.host) }?;
-        self.discharge(block.bytes);
+        self.discharge(block.reserved_bytes);
         Ok(None)
     }
 
     /// Enqueues the free after the uses.
     unsafe fn release(&self, released: Released<'_>) {
-        let Released { buffer, bytes, .. } = released;
+        let (buffer, bytes) = (released.buffer, released.block.bytes);
         let mut is_ordered = false;
         let enqueued = enqueue(&self.stream, std::iter::empty(), || {
             for used in &released.in_flight.before(Access::Write) {
@@ -230,7 +231,7 @@ impl Owner for DriverPool {
         });
         match enqueued {
             Ok(()) => {
-                self.discharge(released.block.bytes);
+                self.discharge(released.block.reserved_bytes);
                 crate::telemetry::debug!(buffer, bytes, "free in order");
             }
             // CUDA refused the free. The memory may or may not be freed, so it stays counted.

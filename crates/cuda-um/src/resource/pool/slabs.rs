@@ -61,7 +61,7 @@ impl Owner for Home {
     /// The next owner's work is ordered after the uses.
     unsafe fn release(&self, mut released: Released<'_>) {
         self.take_back(&released.block, released.in_flight.take());
-        let Released { buffer, bytes, .. } = released;
+        let (buffer, bytes) = (released.buffer, released.block.bytes);
         crate::telemetry::debug!(buffer, bytes, "back to the pool");
     }
 }
@@ -72,7 +72,8 @@ impl Home {
             address: block.address,
             in_flight,
         };
-        self.pool.give(shard::own(), free, block.class, block.bytes);
+        self.pool
+            .give(shard::own(), free, block.class, block.reserved_bytes);
     }
 }
 
@@ -118,12 +119,13 @@ impl Slabs {
         let taken = home.pool.take(shard, bytes)?;
         let block = Block {
             address: taken.block.address,
-            bytes: taken.bytes,
+            bytes,
+            reserved_bytes: taken.bytes,
             class: taken.class,
         };
         let owner = Arc::clone(home) as Arc<dyn Owner>;
         let in_flight = taken.block.left();
-        Ok(Allocation::of_block(owner, block, bytes, in_flight))
+        Ok(Allocation::of_block(owner, block, in_flight))
     }
 
     pub(super) fn trim(&self) -> usize {
