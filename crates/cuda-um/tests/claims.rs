@@ -1,4 +1,5 @@
-//! Every claim of `docs/soundness.md` names the tests that guard it, and they exist.
+//! Every claim of `docs/soundness.md` names the tests that guard it, and they exist. The worked diffs of `docs/architecture.md` are lines of
+//! the sources.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -82,4 +83,36 @@ fn every_claim_is_guarded_by_tests_that_exist() {
         .collect();
     assert!(absent.is_empty(), "no such tests: {absent:#?}");
     assert!(!is_test(&root, "guards", "no_such_test"));
+}
+
+/// All sources below a folder, as one text.
+fn sources(folder: &Path) -> String {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let texts = entries.map(|entry| match entry.path() {
+        path if path.is_dir() => sources(&path),
+        path => fs::read_to_string(path).unwrap_or_default(),
+    });
+    texts.collect()
+}
+
+#[test]
+fn the_worked_diffs_are_lines_of_the_sources() {
+    let Some((root, _)) = workspace() else {
+        return;
+    };
+    let document = fs::read_to_string(root.join("docs/architecture.md")).unwrap();
+    let sources = sources(&root.join("crates"));
+    let lines: std::collections::HashSet<_> = sources.lines().map(str::trim).collect();
+    let diffs = document.split("```diff").skip(1);
+    let added: Vec<_> = diffs
+        .filter_map(|diff| diff.split("```").next())
+        .flat_map(str::lines)
+        .filter_map(|line| line.strip_prefix('+'))
+        .collect();
+    assert!(added.len() > 20, "the diffs were not found: {added:?}");
+    let absent: Vec<_> = added
+        .iter()
+        .filter(|line| !lines.contains(line.trim()))
+        .collect();
+    assert!(absent.is_empty(), "not in the sources: {absent:#?}");
 }
