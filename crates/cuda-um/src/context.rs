@@ -20,6 +20,7 @@ mod reclaim_tests;
 pub(crate) mod runtime;
 pub(crate) mod slot;
 pub(crate) mod stream;
+mod streams;
 #[cfg_attr(
     not(feature = "profile"),
     allow(dead_code, reason = "the profiler is the only observer")

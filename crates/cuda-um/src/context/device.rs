@@ -1,18 +1,18 @@
 //! A device and its shared state.
 
 use crate::context::capability::Capabilities;
-use crate::context::driver_state::{DriverState, Pending};
+use crate::context::driver_state::DriverState;
 use crate::context::runtime::Runtime;
 use crate::context::slot::Slot;
 use crate::context::stream::{Stream, StreamInner};
+use crate::context::streams::Streams;
 use crate::driver::location::Location;
 use crate::driver::{Api, MemoryInfo};
 use crate::error::{Error, Result};
-use crate::sync::{Mutex, RwLock};
+use crate::sync::RwLock;
 use cuda_um_cost::{CostModel, Link};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 /// A device of a [`Runtime`]. A clone is the same device.
 ///
@@ -45,12 +45,10 @@ pub(crate) struct DeviceState {
     pub(crate) driver: Arc<DriverState>,
     /// True if host guards of managed memory must keep a device of the runtime idle.
     pub(crate) is_gated: bool,
-    streams: Mutex<Vec<Weak<StreamInner>>>,
+    pub(crate) streams: Arc<Streams>,
     /// The state of copies from and to pageable memory.
     pub(crate) transfers: Slot,
     cost: RwLock<Arc<CostModel>>,
-    /// True if a stream was dropped with work on it, which is no longer tracked.
-    orphaned: AtomicBool,
 }
 
 impl Device {
@@ -98,7 +96,7 @@ impl Device {
     /// Errors of `cudaDeviceSynchronize`, which include failures of earlier work.
     #[doc(alias = "cudaDeviceSynchronize")]
     pub fn synchronize(&self) -> Result<()> {
-        self.handle.state.synchronize()
+        self.handle.state.streams.synchronize()
     }
 
     /// Creates a stream, which does not synchronize with the legacy default stream.
@@ -185,10 +183,9 @@ impl DeviceState {
             ordinal,
             driver,
             is_gated,
-            streams: Mutex::default(),
+            streams: Arc::new(Streams::new(api, ordinal)),
             transfers: Slot::default(),
             cost: RwLock::new(Arc::new(cost)),
-            orphaned: AtomicBool::new(false),
         })
     }
 
@@ -225,47 +222,6 @@ impl DeviceState {
     #[cfg(test)]
     pub(crate) fn hold_cost(&self) -> impl Sized + '_ {
         self.cost.write()
-    }
-
-    pub(crate) fn add_stream(&self, stream: &Arc<StreamInner>) {
-        let mut streams = self.streams.lock();
-        streams.retain(|stream| stream.strong_count() > 0);
-        streams.push(Arc::downgrade(stream));
-    }
-
-    pub(crate) fn orphan_work(&self) {
-        self.orphaned.store(true, Ordering::Release);
-    }
-
-    pub(crate) fn synchronize(&self) -> Result<()> {
-        self.api.origin.check("cudaDeviceSynchronize")?;
-        self.orphaned.store(false, Ordering::Release);
-        let streams: Vec<_> = self
-            .streams
-            .lock()
-            .iter()
-            .filter_map(Weak::upgrade)
-            .collect();
-        let submitted: Vec<_> = streams.iter().map(|stream| stream.submitted()).collect();
-        let result = self.api.device_synchronize(self.ordinal);
-        match result {
-            Ok(()) => streams
-                .iter()
-                .zip(submitted)
-                .for_each(|(stream, seq)| stream.completed_to(seq)),
-            Err(_) => self.orphan_work(),
-        }
-        result
-    }
-}
-
-impl Pending for DeviceState {
-    fn is_known_idle(&self) -> bool {
-        let is_idle = |stream: &Weak<StreamInner>| {
-            let stream = stream.upgrade();
-            stream.is_none_or(|stream| stream.is_known_idle())
-        };
-        !self.orphaned.load(Ordering::Acquire) && self.streams.lock().iter().all(is_idle)
     }
 }
 

@@ -20,7 +20,8 @@ pub(crate) struct DriverState {
 
 /// The work of a device.
 pub(crate) trait Pending: Send + Sync {
-    /// Returns true if all work that this library enqueued on the device is known to be done. Makes no CUDA call.
+    /// Returns true if all work that this library enqueued on the device is known to be done. Queries only the events of dropped
+    /// streams.
     fn is_known_idle(&self) -> bool;
 }
 
@@ -55,8 +56,8 @@ impl DriverState {
         devices.push(Arc::downgrade(device));
     }
 
-    /// Returns true if all work that this library enqueued on any device is known to be done; freeing waits for all devices. Makes no
-    /// CUDA call.
+    /// Returns true if all work that this library enqueued on any device is known to be done; freeing waits for all devices. Queries only
+    /// the events of dropped streams.
     pub(crate) fn is_known_idle(&self) -> bool {
         // Upgrade first: the last handle of a device must not be dropped under the lock.
         let devices: Vec<_> = {

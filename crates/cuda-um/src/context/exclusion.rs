@@ -4,12 +4,12 @@
 //! guard of managed memory therefore closes the gate. It first waits for those devices, and while the gate is closed nothing can be
 //! enqueued on them. A guard that is leaked (`mem::forget`) leaves the gate closed: launches are refused, and memory stays safe.
 
-use crate::context::stream::{Remains, StreamInner};
-use crate::driver::Api;
+use crate::context::stream::StreamInner;
+use crate::context::streams::Streams;
 use crate::error::{Error, Result};
 use crate::fork::Origin;
 use crate::sync::{Condvar, Mutex, Turn, assert_may_wait, has_turn};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 
 /// The gate of all devices of a driver, for all [`Runtime`](crate::Runtime)s over it.
 #[derive(Default)]
@@ -27,21 +27,8 @@ struct State {
     ended: u64,
     /// The buffer of the newest guard.
     buffer: u64,
-    /// Work that may still run on devices without concurrent access.
-    busy: Vec<Busy>,
-}
-
-/// A device that may have pending work.
-struct Busy {
-    api: Arc<Api>,
-    ordinal: u32,
-    streams: Vec<Listed>,
-}
-
-/// A stream that may have pending work, and the tombstone event that it leaves when it is dropped.
-struct Listed {
-    stream: Weak<StreamInner>,
-    remains: Arc<OnceLock<Remains>>,
+    /// The streams of the devices without concurrent access that may have work.
+    busy: Vec<Arc<Streams>>,
 }
 
 /// Keeps the gate open during an enqueue: a guard that closes it waits until this is dropped.
@@ -71,7 +58,10 @@ impl Gate {
                 ),
             });
         }
-        state.note(stream);
+        let streams = stream.siblings();
+        if !state.busy.iter().any(|busy| Arc::ptr_eq(busy, streams)) {
+            state.busy.push(Arc::clone(streams));
+        }
         state.turns += 1;
         Ok(Enqueue {
             gate: self,
@@ -84,16 +74,16 @@ impl Gate {
     pub(crate) fn close(self: &Arc<Self>, buffer: u64) -> Result<Closed> {
         assert_may_wait();
         debug_assert!(!has_turn(), "a thread would wait for itself");
-        let (closed, devices) = {
+        let (closed, busy) = {
             let mut state = self.state.lock();
             // From here on no new turn begins.
             let closed = self.shut(&mut state, buffer);
             while state.turns > 0 {
                 self.turn_over.wait(&mut state);
             }
-            (closed, devices(&state.busy))
+            (closed, state.busy.clone())
         };
-        synchronize(&devices)?;
+        synchronize(&busy)?;
         // While the gate is closed nothing is added to the list, so all its work has been waited for.
         let _waited_for = std::mem::take(&mut self.state.lock().busy);
         Ok(closed)
@@ -121,7 +111,7 @@ impl Gate {
             if !busy.is_idle()? {
                 return refused(format!(
                     "device {} is at work and has no concurrent managed access",
-                    busy.ordinal
+                    busy.ordinal()
                 ));
             }
         }
@@ -132,25 +122,16 @@ impl Gate {
     /// Waits for the current work of the devices behind the gate. Does not change the gate.
     pub(crate) fn wait(&self) -> Result<()> {
         assert_may_wait();
-        let (devices, gone) = {
+        let busy = {
             let mut state = self.state.lock();
             // Wait for the current turns only: later turns are not waited for.
             let end = state.ended + state.turns as u64;
             while state.ended < end {
                 self.turn_over.wait(&mut state);
             }
-            let busy = &state.busy;
-            let listed = busy.iter().flat_map(|busy| &busy.streams);
-            let gone = listed.filter(|listed| listed.is_gone());
-            let gone: Vec<_> = gone.map(|gone| Arc::clone(&gone.remains)).collect();
-            (devices(busy), gone)
+            state.busy.clone()
         };
-        synchronize(&devices)?;
-        let was_gone = |listed: &Listed| gone.iter().any(|gone| Arc::ptr_eq(gone, &listed.remains));
-        for busy in &mut self.state.lock().busy {
-            busy.streams.retain(|listed| !was_gone(listed));
-        }
-        Ok(())
+        synchronize(&busy)
     }
 
     /// From here on nothing is enqueued; the list has all work that was enqueued before.
@@ -164,76 +145,8 @@ impl Gate {
     }
 }
 
-fn synchronize(devices: &[(Arc<Api>, u32)]) -> Result<()> {
-    devices
-        .iter()
-        .try_for_each(|(api, ordinal)| api.device_synchronize(*ordinal))
-}
-
-impl State {
-    fn note(&mut self, stream: &Arc<StreamInner>) {
-        let ordinal = stream.ordinal();
-        let known = self.busy.iter().position(|busy| busy.ordinal == ordinal);
-        let at = known.unwrap_or_else(|| {
-            self.busy.push(Busy {
-                api: Arc::clone(stream.api()),
-                ordinal,
-                streams: Vec::new(),
-            });
-            self.busy.len() - 1
-        });
-        let busy = &mut self.busy[at];
-        let is_it = |listed: &Listed| Arc::ptr_eq(&listed.remains, stream.remains());
-        if busy.streams.iter().any(is_it) {
-            return;
-        }
-        // Prune, so that dropped streams do not accumulate.
-        let is_over = |listed: &Listed| listed.is_gone() && listed.is_idle().unwrap_or(false);
-        busy.streams.retain(|listed| !is_over(listed));
-        busy.streams.push(Listed {
-            stream: Arc::downgrade(stream),
-            remains: Arc::clone(stream.remains()),
-        });
-    }
-}
-
-fn devices(busy: &[Busy]) -> Vec<(Arc<Api>, u32)> {
-    busy.iter()
-        .map(|busy| (Arc::clone(&busy.api), busy.ordinal))
-        .collect()
-}
-
-impl Busy {
-    /// Queries the device, without waiting.
-    fn is_idle(&self) -> Result<bool> {
-        for listed in &self.streams {
-            if !listed.is_idle()? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-}
-
-impl Listed {
-    /// Returns true if the stream was dropped and left its tombstone event.
-    fn is_gone(&self) -> bool {
-        self.remains.get().is_some()
-    }
-
-    /// Queries the work, without waiting.
-    fn is_idle(&self) -> Result<bool> {
-        if let Some(stream) = self.stream.upgrade() {
-            return stream.is_idle();
-        }
-        match self.remains.get() {
-            Some(Remains::Nothing) => Ok(true),
-            Some(Remains::Event(event)) => event.is_complete(),
-            Some(Remains::Stream(left)) => left.is_idle(),
-            // The stream is being dropped by another thread.
-            None => Ok(false),
-        }
-    }
+fn synchronize(busy: &[Arc<Streams>]) -> Result<()> {
+    busy.iter().try_for_each(|streams| streams.synchronize())
 }
 
 impl Drop for Enqueue<'_> {

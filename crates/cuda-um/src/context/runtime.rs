@@ -131,7 +131,7 @@ impl Runtime {
                     driver,
                     devices.gated,
                 )?);
-                let opened: Arc<dyn Pending> = Arc::clone(&open) as _;
+                let opened: Arc<dyn Pending> = Arc::clone(&open.streams) as _;
                 devices.driver.add_device(&opened);
                 Ok(Arc::clone(state.insert(open)))
             }

@@ -3,6 +3,7 @@
 use crate::context::device::{Device, DeviceState};
 use crate::context::event::{Event, RawEvent};
 use crate::context::runtime::Runtime;
+use crate::context::streams::{Streams, Tombstone};
 use crate::driver::Api;
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
@@ -50,18 +51,8 @@ pub(crate) struct StreamInner {
     tails: Mutex<Tails>,
     /// The positions on other streams that this stream waits for. The address identifies the stream: a `Weak` keeps it from reuse.
     waited: Mutex<SmallVec<[Waited; 4]>>,
-    /// The slot for the tombstone event. It is filled when the stream is dropped, if other code holds the slot.
-    remains: Arc<OnceLock<Remains>>,
-}
-
-/// The tombstone event: it shows if the work of a dropped stream is done.
-pub(crate) enum Remains {
-    /// All work was done at the drop.
-    Nothing,
-    /// An event after the last work; it is complete when all work is done.
-    Event(RawEvent),
-    /// The stream itself, if no event could be recorded. It is destroyed with the list that contains it.
-    Stream(Arc<Owned<cudaStream_t>>),
+    /// The slot for the tombstone event, which is filled when the stream is dropped.
+    tombstone: Arc<OnceLock<Tombstone>>,
 }
 
 type Waited = (Weak<StreamInner>, u64);
@@ -174,9 +165,9 @@ impl StreamInner {
             completed: AtomicU64::new(0),
             tails: Mutex::default(),
             waited: Mutex::default(),
-            remains: Arc::default(),
+            tombstone: Arc::default(),
         });
-        device.add_stream(&stream);
+        device.streams.add(&stream);
         Ok(stream)
     }
 
@@ -201,24 +192,29 @@ impl StreamInner {
     }
 
     /// The slot that is filled with the tombstone event when the stream is dropped.
-    pub(crate) fn remains(&self) -> &Arc<OnceLock<Remains>> {
-        &self.remains
+    pub(crate) fn tombstone(&self) -> &Arc<OnceLock<Tombstone>> {
+        &self.tombstone
+    }
+
+    /// All streams of the device.
+    pub(crate) fn siblings(&self) -> &Arc<Streams> {
+        &self.device.streams
     }
 
     /// Makes the tombstone event, before the stream is destroyed.
-    fn leave(&self) -> Remains {
+    fn leave(&self) -> Tombstone {
         let last_event = || match self.is_idle()? {
-            true => Ok(Remains::Nothing),
+            true => Ok(Tombstone::Idle),
             false => RawEvent::create(&self.device, false)?
                 .record(self)
-                .map(Remains::Event),
+                .map(Tombstone::Event),
         };
         last_event().unwrap_or_else(|error: Error| {
             let device = self.ordinal();
             after_unlock(move || {
                 crate::telemetry::debug!(device, %error, "stream destruction deferred: no event could be recorded after its work");
             });
-            Remains::Stream(Arc::clone(&self.raw))
+            Tombstone::Stream(Arc::clone(&self.raw))
         })
     }
 
@@ -385,17 +381,11 @@ impl Drop for StreamInner {
         if self.api().origin.is_inherited() {
             return;
         }
-        if !self.is_known_idle() {
-            self.device.orphan_work();
-        }
-        // No other code can take a new handle of the slot.
-        let is_listed = Arc::strong_count(&self.remains) > 1;
-        let remains = if is_listed {
-            self.leave()
-        } else {
-            Remains::Nothing
+        let tombstone = match self.is_known_idle() {
+            true => Tombstone::Idle,
+            false => self.leave(),
         };
-        let _ = self.remains.set(remains);
+        let _ = self.tombstone.set(tombstone);
         // A stream may be dropped under a lock. If this is the last handle of the device, its drop waits for copies, so it is
         // deferred.
         let device = Arc::clone(&self.device);

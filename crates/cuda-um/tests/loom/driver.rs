@@ -5,6 +5,18 @@ pub(crate) mod location {
     pub(crate) use cuda_um::Location;
 }
 
+pub(crate) mod owned {
+    /// A handle, of which the models have none.
+    pub(crate) struct Owned<H>(std::marker::PhantomData<H>);
+
+    #[allow(unsafe_code, reason = "as the library declares it")]
+    // SAFETY: there is no value.
+    unsafe impl<H> Send for Owned<H> {}
+    #[allow(unsafe_code, reason = "as the library declares it")]
+    // SAFETY: as above.
+    unsafe impl<H> Sync for Owned<H> {}
+}
+
 use crate::context::stream::Handle;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};

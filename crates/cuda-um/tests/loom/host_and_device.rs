@@ -19,7 +19,7 @@ impl Machine {
     fn new() -> Arc<Self> {
         Arc::new(Self {
             gate: Arc::default(),
-            stream: Arc::new(StreamInner::of(&Arc::new(Api::default()))),
+            stream: StreamInner::of(&Arc::new(Api::default())),
             memory: [0, 1],
         })
     }

@@ -86,6 +86,10 @@ mod fork {
         pub(crate) fn is_inherited(self) -> bool {
             false
         }
+
+        pub(crate) fn check(self, _: &'static str) -> crate::error::Result<()> {
+            Ok(())
+        }
     }
 }
 
@@ -101,10 +105,18 @@ mod context {
     #[path = "../../../src/context/slot.rs"]
     pub(crate) mod slot;
     pub(crate) mod stream;
+    #[path = "../../../src/context/streams.rs"]
+    pub(crate) mod streams;
     #[path = "../../../src/context/tracked.rs"]
     pub(crate) mod tracked;
     #[path = "../../../src/context/tracker.rs"]
     pub(crate) mod tracker;
+
+    pub(crate) mod driver_state {
+        pub(crate) trait Pending {
+            fn is_known_idle(&self) -> bool;
+        }
+    }
 
     /// Every wait works.
     pub(crate) mod drain {

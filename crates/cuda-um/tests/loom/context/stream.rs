@@ -2,9 +2,11 @@
 //! which are `call::Api`'s.
 
 use crate::checker::sync::atomic::{AtomicU64, Ordering};
-use crate::context::event::RawEvent;
+use crate::context::streams::{Streams, Tombstone};
 use crate::driver::Api;
+use crate::driver::owned::Owned;
 use crate::error::Result;
+use cuda_um_sys::cudaStream_t;
 use std::sync::{Arc, OnceLock};
 
 #[derive(Default)]
@@ -14,22 +16,8 @@ pub(crate) struct StreamInner {
     /// Of each other stream, by address, up to where this one waits for it.
     waits: crate::checker::sync::Mutex<Vec<(usize, u64)>>,
     api: Arc<Api>,
-    remains: Arc<OnceLock<Remains>>,
-}
-
-/// The models keep their streams.
-pub(crate) enum Remains {
-    Nothing,
-    Event(RawEvent),
-    Stream(Left),
-}
-
-pub(crate) struct Left;
-
-impl Left {
-    pub(crate) fn is_idle(&self) -> Result<bool> {
-        unreachable!("no stream is dropped")
-    }
+    siblings: OnceLock<Arc<Streams>>,
+    tombstone: Arc<OnceLock<Tombstone>>,
 }
 
 /// There is one stream for copies.
@@ -37,12 +25,14 @@ impl Left {
 pub(crate) struct Handle;
 
 impl StreamInner {
-    /// A stream of that device.
-    pub(crate) fn of(api: &Arc<Api>) -> Self {
-        Self {
+    /// The one stream of a device.
+    pub(crate) fn of(api: &Arc<Api>) -> Arc<Self> {
+        let stream = Arc::new(Self {
             api: Arc::clone(api),
             ..Self::default()
-        }
+        });
+        stream.siblings().add(&stream);
+        stream
     }
 
     pub(crate) fn api(&self) -> &Arc<Api> {
@@ -57,8 +47,25 @@ impl StreamInner {
         Handle
     }
 
-    pub(crate) fn remains(&self) -> &Arc<OnceLock<Remains>> {
-        &self.remains
+    pub(crate) fn tombstone(&self) -> &Arc<OnceLock<Tombstone>> {
+        &self.tombstone
+    }
+
+    pub(crate) fn siblings(&self) -> &Arc<Streams> {
+        let new = || Arc::new(Streams::new(&self.api, 0));
+        self.siblings.get_or_init(new)
+    }
+
+    pub(crate) fn submitted(&self) -> u64 {
+        self.submitted.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn completed_to(&self, seq: u64) {
+        self.runs_to(seq);
+    }
+
+    pub(crate) fn is_known_idle(&self) -> bool {
+        self.is_known_done(self.submitted())
     }
 
     pub(crate) fn is_idle(&self) -> Result<bool> {
@@ -109,5 +116,11 @@ impl StreamInner {
         Arc::ptr_eq(self, stream)
             || stream.is_known_done(seq)
             || waits.iter().any(|(of, to)| *of == at && *to >= seq)
+    }
+}
+
+impl Owned<cudaStream_t> {
+    pub(crate) fn is_idle(&self) -> Result<bool> {
+        unreachable!("no stream is dropped")
     }
 }

@@ -50,7 +50,7 @@ impl Memory {
 /// A device whose ring has two chunks, of one piece each, for each of so many threads.
 struct Machine {
     device: Arc<DeviceState>,
-    stream: StreamInner,
+    stream: Arc<StreamInner>,
 }
 
 impl Machine {
