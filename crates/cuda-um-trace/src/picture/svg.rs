@@ -1,7 +1,8 @@
 //! A static drawing, for example for a README.
 
-use super::data::{Colour, Lane, Map, Picture};
+use super::data::{Map, Picture};
 use super::escape::markup;
+use super::item::{Colour, Lane};
 use super::put::put;
 use crate::residency::State;
 use crate::{MigrationReport, Trace, units};
