@@ -76,22 +76,21 @@ pub(super) fn counted(
         after.to_device - before.to_device,
         after.to_host - before.to_host,
     );
-    let (cpu_faults, gpu_fault_groups) = (
-        after.cpu_faults - before.cpu_faults,
-        after.gpu_fault_groups - before.gpu_fault_groups,
-    );
+    let cpu_faults = after.cpu_faults - before.cpu_faults;
+    let groups = after.gpu_fault_groups - before.gpu_fault_groups;
+    let exact = Value::Number;
     let mut verdict = Ok(());
     for (kind, count, value, allowed) in [
         (
             "bytes to the device",
             to_device,
-            Value::Number(to_device),
+            exact(to_device),
             expected.to_device,
         ),
         (
             "bytes to the host",
             to_host,
-            Value::Number(to_host),
+            exact(to_host),
             expected.to_host,
         ),
         (
@@ -102,8 +101,8 @@ pub(super) fn counted(
         ),
         (
             "GPU fault groups",
-            gpu_fault_groups,
-            about(gpu_fault_groups),
+            groups,
+            about(groups),
             expected.gpu_fault_groups,
         ),
     ] {

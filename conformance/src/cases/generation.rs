@@ -87,58 +87,8 @@ fn capabilities(c: &Cuda<'_>) -> Verdict {
                 return fail(format!("{name} is {flag}, expected 0 or 1"));
             }
         }
-        let [
-            managed,
-            concurrent,
-            pageable,
-            host_tables,
-            from_host,
-            unified,
-            maps_host,
-            registers,
-            same_pointer,
-            _,
-            integrated,
-            kernels,
-        ] = flags.map(|flag| flag == 1);
         let (major, _) = compute_capability(c, device)?;
-        for (what, holds) in [
-            // Every GPU since Kepler, in a 64-bit process.
-            ("managed memory", managed),
-            ("unified addressing", unified),
-            ("mapped host memory", maps_host),
-            ("concurrent kernels", kernels),
-            (
-                "host memory is registered by a discrete GPU",
-                integrated || registers,
-            ),
-            (
-                "its pointer is for both sides only where it is registered",
-                registers || !same_pointer,
-            ),
-            // Page faults exist since Pascal. Integrated GPUs may have them or not.
-            (
-                "concurrent managed access before 6.0",
-                major >= 6 || !concurrent,
-            ),
-            (
-                "concurrent managed access from 6.0 on",
-                major < 6 || integrated || concurrent,
-            ),
-            // Each level of unified memory includes the previous one.
-            (
-                "concurrent managed access with pageable access",
-                concurrent || !pageable,
-            ),
-            (
-                "pageable access with the host's page tables",
-                pageable || !host_tables,
-            ),
-            (
-                "the host's page tables with direct access from the host",
-                host_tables || !from_host,
-            ),
-        ] {
+        for (what, holds) in rules(flags.map(|flag| flag == 1), major) {
             if !holds {
                 return fail(format!(
                     "device {device}, {major}.x: not as documented: {what}"
@@ -147,6 +97,61 @@ fn capabilities(c: &Cuda<'_>) -> Verdict {
         }
     }
     Ok(())
+}
+
+/// The documented rules for [`FLAGS`], and if they hold.
+fn rules(flags: [bool; FLAGS.len()], major: i32) -> [(&'static str, bool); 11] {
+    let [
+        managed,
+        concurrent,
+        pageable,
+        host_tables,
+        from_host,
+        unified,
+        maps_host,
+        registers,
+        same_pointer,
+        _,
+        integrated,
+        kernels,
+    ] = flags;
+    [
+        // Every GPU since Kepler, in a 64-bit process.
+        ("managed memory", managed),
+        ("unified addressing", unified),
+        ("mapped host memory", maps_host),
+        ("concurrent kernels", kernels),
+        (
+            "host memory is registered by a discrete GPU",
+            integrated || registers,
+        ),
+        (
+            "its pointer is for both sides only where it is registered",
+            registers || !same_pointer,
+        ),
+        // Page faults exist since Pascal. Integrated GPUs may have them or not.
+        (
+            "concurrent managed access before 6.0",
+            major >= 6 || !concurrent,
+        ),
+        (
+            "concurrent managed access from 6.0 on",
+            major < 6 || integrated || concurrent,
+        ),
+        // Each level of unified memory includes the previous one.
+        (
+            "concurrent managed access with pageable access",
+            concurrent || !pageable,
+        ),
+        (
+            "pageable access with the host's page tables",
+            pageable || !host_tables,
+        ),
+        (
+            "the host's page tables with direct access from the host",
+            host_tables || !from_host,
+        ),
+    ]
 }
 
 /// The documented value of a limit.

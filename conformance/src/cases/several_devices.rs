@@ -3,9 +3,8 @@
 use super::prelude::*;
 use cuda_um_sys as sys;
 
-const BYTES: usize = 256 * KIB;
+pub(super) const BYTES: usize = 256 * KIB;
 const TWO: &[Need] = &[Need::Devices(2)];
-const PEERS: &[Need] = &[Need::Devices(2), Need::Peers];
 
 pub(super) const CASES: &[Case] = &[
     Case::new(
@@ -88,41 +87,10 @@ pub(super) const CASES: &[Case] = &[
         managed,
     )
     .needs(&[Need::Devices(2), Need::Managed]),
-    Case::new(
-        "several-devices.peer-access",
-        "Peer access can be enabled once and disabled once, but not for the device itself.",
-        sources::PEER,
-        &["cudaDeviceEnablePeerAccess", "cudaDeviceDisablePeerAccess"],
-        peer_access,
-    )
-    .needs(PEERS),
-    Case::new(
-        "several-devices.peer-kernel",
-        "With peer access a kernel uses the other device's memory in place.",
-        sources::GUIDE_DEVICES,
-        &["cudaDeviceEnablePeerAccess", "cuLaunchKernel"],
-        peer_kernel,
-    )
-    .needs(PEERS),
-    Case::new(
-        "several-devices.can-access-peer",
-        "A device is not its own peer, and a device that does not exist is refused.",
-        sources::PEER,
-        &["cudaDeviceCanAccessPeer"],
-        can_access_peer,
-    ),
-    Case::new(
-        "several-devices.pool-access",
-        "With access to a pool, a kernel of another device can use its memory.",
-        sources::POOLS,
-        &["cudaMemPoolSetAccess", "cudaMallocFromPoolAsync"],
-        pool_access,
-    )
-    .needs(&[Need::Devices(2), Need::Peers, Need::Pools]),
 ];
 
 /// Runs a closure while this device is current; afterwards device 0 is current again.
-fn on<T>(
+pub(super) fn on<T>(
     c: &Cuda<'_>,
     device: i32,
     make: impl FnOnce() -> Result<T, Failure>,
@@ -327,79 +295,4 @@ fn managed(c: &Cuda<'_>) -> Verdict {
         }
     }
     Ok(())
-}
-
-fn peer_access(c: &Cuda<'_>) -> Verdict {
-    c.gives("enabled", c.enable_peer(1, 0), Code::SUCCESS)?;
-    let again = c.enable_peer(1, 0);
-    let disabled = c.disable_peer(1);
-    c.gives("enabled again", again, Code::PEER_ALREADY_ENABLED)?;
-    c.gives("disabled", disabled, Code::SUCCESS)?;
-    c.gives("disabled again", c.disable_peer(1), Code::PEER_NOT_ENABLED)?;
-    c.gives(
-        "flags that do not exist",
-        c.enable_peer(1, 1),
-        Code::INVALID_VALUE,
-    )?;
-    c.gives("itself", c.enable_peer(0, 0), Code::PEER_UNSUPPORTED)?;
-    c.gives(
-        "a device that does not exist",
-        c.enable_peer(64, 0),
-        Code::INVALID_DEVICE,
-    )
-}
-
-fn peer_kernel(c: &Cuda<'_>) -> Verdict {
-    let (there, stream) = (on(c, 1, || c.device_memory(BYTES))?, c.stream()?);
-    on(c, 1, || {
-        c.ok("cudaMemset", c.set(&there, 0, BYTES))?;
-        c.ok("cudaDeviceSynchronize", c.synchronize())
-    })?;
-    c.ok("cudaDeviceEnablePeerAccess", c.enable_peer(1, 0))?;
-    let launched = c.add_range(&there, 0, there.len(), 9, &stream);
-    let end = stream.synchronize();
-    c.ok("cudaDeviceDisablePeerAccess", c.disable_peer(1))?;
-    c.gives("cuLaunchKernel", launched?, Code::SUCCESS)?;
-    c.gives("cudaStreamSynchronize", end, Code::SUCCESS)?;
-    c.is("contents", c.device_value(&there)?, 9)
-}
-
-fn can_access_peer(c: &Cuda<'_>) -> Verdict {
-    let (code, can) = c.can_access_peer(0, 0);
-    c.gives("itself", code, Code::SUCCESS)?;
-    c.is("its own peer", can, 0)?;
-    c.gives(
-        "a peer that does not exist",
-        c.can_access_peer(0, 64).0,
-        Code::INVALID_DEVICE,
-    )?;
-    c.gives(
-        "a device that does not exist",
-        c.can_access_peer(64, 0).0,
-        Code::INVALID_DEVICE,
-    )
-}
-
-fn pool_access(c: &Cuda<'_>) -> Verdict {
-    let (pool, stream) = (c.pool()?, c.stream()?);
-    c.gives(
-        "cudaMemPoolSetAccess",
-        pool.set_access(1, true),
-        Code::SUCCESS,
-    )?;
-    let memory = c.malloc_from_pool(&pool, BYTES, &stream, false)?;
-    c.ok("cudaMemsetAsync", c.set_async(&memory, 0, BYTES, &stream))?;
-    c.ok("cudaStreamSynchronize", stream.synchronize())?;
-    on(c, 1, || {
-        let other = c.stream()?;
-        c.add(&memory, 3, &other)?;
-        c.gives(
-            "the other device's kernel",
-            other.synchronize(),
-            Code::SUCCESS,
-        )
-    })?;
-    c.is("contents", c.device_value(&memory)?, 3)?;
-    c.ok("cudaFreeAsync", memory.free())?;
-    c.ok("cudaStreamSynchronize", stream.synchronize())
 }

@@ -47,53 +47,31 @@ fn functions(c: &Cuda<'_>) -> Verdict {
     let table = &c.machine.table;
     let version = table.version();
     let before_13 = version < RuntimeVersion::new(13, 0);
-    let optional = [
-        ("cudaStreamGetDevice", table.cudaStreamGetDevice.is_some()),
-        (
-            "cudaMemPrefetchBatchAsync",
-            table.cudaMemPrefetchBatchAsync.is_some(),
-        ),
-        (
-            "cudaMemDiscardBatchAsync",
-            table.cudaMemDiscardBatchAsync.is_some(),
-        ),
-        (
-            "cudaMemDiscardAndPrefetchBatchAsync",
-            table.cudaMemDiscardAndPrefetchBatchAsync.is_some(),
-        ),
-        (
-            "cudaMemGetDefaultMemPool",
-            table.cudaMemGetDefaultMemPool.is_some(),
-        ),
-        ("cudaMemGetMemPool", table.cudaMemGetMemPool.is_some()),
-        ("cudaMemSetMemPool", table.cudaMemSetMemPool.is_some()),
-        (
-            "cudaMemGetLocationInfo",
-            table.cudaMemGetLocationInfo.is_some(),
-        ),
-        (
-            "cudaMemPrefetchAsync_v13",
-            table.cudaMemPrefetchAsync_v13.is_some(),
-        ),
-        ("cudaMemAdvise_v13", table.cudaMemAdvise_v13.is_some()),
-        (
-            "cudaMemcpyBatchAsync_v13",
-            table.cudaMemcpyBatchAsync_v13.is_some(),
-        ),
-    ];
+    macro_rules! found {
+        ($($name:ident)*) => {
+            [$((stringify!($name), table.$name.is_some())),*]
+        };
+    }
+    let optional = found!(
+        cudaStreamGetDevice
+        cudaMemPrefetchBatchAsync
+        cudaMemDiscardBatchAsync
+        cudaMemDiscardAndPrefetchBatchAsync
+        cudaMemGetDefaultMemPool
+        cudaMemGetMemPool
+        cudaMemSetMemPool
+        cudaMemGetLocationInfo
+        cudaMemPrefetchAsync_v13
+        cudaMemAdvise_v13
+        cudaMemcpyBatchAsync_v13
+    );
     for (name, found) in optional {
         let Some(since) = Table::available_since(name) else {
             return fail(format!("{name} is not known as optional"));
         };
         c.is(name, found, version >= since)?;
     }
-    let old = [
-        (
-            "cudaMemPrefetchAsync_v11",
-            table.cudaMemPrefetchAsync_v11.is_some(),
-        ),
-        ("cudaMemAdvise_v11", table.cudaMemAdvise_v11.is_some()),
-    ];
+    let old = found!(cudaMemPrefetchAsync_v11 cudaMemAdvise_v11);
     for (name, found) in old {
         c.is(name, found, before_13)?;
     }
