@@ -111,20 +111,15 @@ fn none_at_first(c: &Cuda<'_>) -> Verdict {
 
 fn read_mostly(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
-    c.gives(
-        "set",
-        c.advise(&memory, advice::SET_READ_MOSTLY, DEVICE),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("set", c.advise(&memory, advice::SET_READ_MOSTLY, DEVICE))?;
     c.is(
         "read back",
         c.attribute_of(&memory, Attribute::ReadMostly)?,
         1,
     )?;
-    c.gives(
+    c.succeeds(
         "unset",
         c.advise(&memory, advice::UNSET_READ_MOSTLY, DEVICE),
-        Code::SUCCESS,
     )?;
     c.is(
         "read back",
@@ -183,7 +178,7 @@ fn ignores_place(c: &Cuda<'_>) -> Verdict {
             "a device"
         };
         let code = c.advise(&memory, advice, place);
-        c.gives(&format!("{what}, with {of}"), code, Code::SUCCESS)?;
+        c.succeeds(&format!("{what}, with {of}"), code)?;
         c.is(
             &format!("{what}, with {of}: read back"),
             c.attribute_of(&memory, attribute)?,
@@ -195,21 +190,13 @@ fn ignores_place(c: &Cuda<'_>) -> Verdict {
 
 fn preferred_device(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
-    c.gives(
-        "set",
-        c.advise(&memory, advice::SET_PREFERRED, DEVICE),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("set", c.advise(&memory, advice::SET_PREFERRED, DEVICE))?;
     c.is(
         "read back",
         c.attribute_of(&memory, Attribute::Preferred)?,
         0,
     )?;
-    c.gives(
-        "unset",
-        c.advise(&memory, advice::UNSET_PREFERRED, DEVICE),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("unset", c.advise(&memory, advice::UNSET_PREFERRED, DEVICE))?;
     c.is(
         "read back",
         c.attribute_of(&memory, Attribute::Preferred)?,
@@ -219,11 +206,7 @@ fn preferred_device(c: &Cuda<'_>) -> Verdict {
 
 fn preferred_host(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
-    c.gives(
-        "set",
-        c.advise(&memory, advice::SET_PREFERRED, HOST),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("set", c.advise(&memory, advice::SET_PREFERRED, HOST))?;
     c.is(
         "read back",
         c.attribute_of(&memory, Attribute::Preferred)?,
@@ -234,11 +217,7 @@ fn preferred_host(c: &Cuda<'_>) -> Verdict {
 fn preferred_replaced(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
     c.ok("set", c.advise(&memory, advice::SET_PREFERRED, DEVICE))?;
-    c.gives(
-        "set again",
-        c.advise(&memory, advice::SET_PREFERRED, HOST),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("set again", c.advise(&memory, advice::SET_PREFERRED, HOST))?;
     c.is(
         "read back",
         c.attribute_of(&memory, Attribute::Preferred)?,
@@ -248,28 +227,21 @@ fn preferred_replaced(c: &Cuda<'_>) -> Verdict {
 
 fn accessed_by(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
-    c.gives(
+    c.succeeds(
         "the device",
         c.advise(&memory, advice::SET_ACCESSED_BY, DEVICE),
-        Code::SUCCESS,
     )?;
     c.is("read back", c.accessed_by(whole(&memory), 4)?, vec![0])?;
-    c.gives(
-        "the host",
-        c.advise(&memory, advice::SET_ACCESSED_BY, HOST),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("the host", c.advise(&memory, advice::SET_ACCESSED_BY, HOST))?;
     c.is("read back", c.accessed_by(whole(&memory), 4)?, vec![CPU, 0])?;
-    c.gives(
+    c.succeeds(
         "not the device",
         c.advise(&memory, advice::UNSET_ACCESSED_BY, DEVICE),
-        Code::SUCCESS,
     )?;
     c.is("read back", c.accessed_by(whole(&memory), 4)?, vec![CPU])?;
-    c.gives(
+    c.succeeds(
         "not the host",
         c.advise(&memory, advice::UNSET_ACCESSED_BY, HOST),
-        Code::SUCCESS,
     )?;
     c.is("read back", c.accessed_by(whole(&memory), 4)?, vec![])
 }
@@ -285,11 +257,7 @@ fn accessed_by_twice(c: &Cuda<'_>) -> Verdict {
 fn accessed_by_devices(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
     for place in [Place::device(1), DEVICE, HOST] {
-        c.gives(
-            "set",
-            c.advise(&memory, advice::SET_ACCESSED_BY, place),
-            Code::SUCCESS,
-        )?;
+        c.succeeds("set", c.advise(&memory, advice::SET_ACCESSED_BY, place))?;
     }
     c.is(
         "read back",

@@ -71,10 +71,9 @@ fn part(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(4 * MIB)?;
     let middle = memory.address() + 2 * MIB;
     let (first, second) = (memory.address()..middle, middle..memory.address() + 4 * MIB);
-    c.gives(
+    c.succeeds(
         "the second half",
         c.advise_range(second.clone(), advice::SET_READ_MOSTLY, DEVICE),
-        Code::SUCCESS,
     )?;
     c.is(
         "the first",
@@ -91,10 +90,9 @@ fn part(c: &Cuda<'_>) -> Verdict {
 fn rounded_outwards(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
     let at = memory.address() + 8 * KIB + 100;
-    c.gives(
+    c.succeeds(
         "one byte",
         c.advise_range(at..at + 1, advice::SET_READ_MOSTLY, DEVICE),
-        Code::SUCCESS,
     )?;
     let page = memory.address() + 8 * KIB;
     c.is(

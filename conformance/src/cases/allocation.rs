@@ -138,13 +138,13 @@ fn managed(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(256 * KIB)?;
     memory.fill_all(7);
     c.is("read back", memory.value_all()?, 7)?;
-    c.gives("cudaFree", memory.free(), Code::SUCCESS)
+    c.succeeds("cudaFree", memory.free())
 }
 
 fn managed_zero_bytes(c: &Cuda<'_>) -> Verdict {
     let (code, address) = c.try_managed(0, sys::cudaMemAttachGlobal);
-    c.gives("cudaMallocManaged(0)", code, Code::SUCCESS)?;
-    c.gives("cudaFree of it", c.free_address(address), Code::SUCCESS)
+    c.succeeds("cudaMallocManaged(0)", code)?;
+    c.succeeds("cudaFree of it", c.free_address(address))
 }
 
 fn managed_huge(c: &Cuda<'_>) -> Verdict {
@@ -191,7 +191,7 @@ fn managed_distinct(c: &Cuda<'_>) -> Verdict {
 
 fn device_zero_bytes(c: &Cuda<'_>) -> Verdict {
     let (code, address) = c.try_device(0);
-    c.gives("cudaMalloc(0)", code, Code::SUCCESS)?;
+    c.succeeds("cudaMalloc(0)", code)?;
     c.is("null", address, 0)
 }
 
@@ -219,25 +219,21 @@ fn device_alignment(c: &Cuda<'_>) -> Verdict {
 }
 
 fn free_null(c: &Cuda<'_>) -> Verdict {
-    c.gives("cudaFree", c.free_address(0), Code::SUCCESS)?;
-    c.gives("cudaFreeHost", c.free_host_address(0), Code::SUCCESS)
+    c.succeeds("cudaFree", c.free_address(0))?;
+    c.succeeds("cudaFreeHost", c.free_host_address(0))
 }
 
 fn free_twice(c: &Cuda<'_>) -> Verdict {
     let memory = c.device_memory(4 * MIB)?;
     let address = memory.address();
-    c.gives("cudaFree", memory.free(), Code::SUCCESS)?;
+    c.succeeds("cudaFree", memory.free())?;
     c.refuses("cudaFree again", c.free_address(address))
 }
 
 fn free_inside(c: &Cuda<'_>) -> Verdict {
     let memory = c.device_memory(4 * MIB)?;
     c.refuses("cudaFree", c.free_address(memory.address() + 1024))?;
-    c.gives(
-        "still there",
-        c.set(&memory, 1, memory.bytes()),
-        Code::SUCCESS,
-    )
+    c.succeeds("still there", c.set(&memory, 1, memory.bytes()))
 }
 
 fn free_foreign(c: &Cuda<'_>) -> Verdict {
@@ -282,11 +278,7 @@ fn freed_in_use(c: &Cuda<'_>, memory: Memory<'_>, holds: u32) -> Verdict {
     c.read(&memory, &seen, &stream)?;
     let (waited, code) = gate.across(|| memory.free());
     let copied = seen.value_all();
-    c.gives(
-        &format!("cudaFree of {bytes} bytes in use"),
-        code,
-        Code::SUCCESS,
-    )?;
+    c.succeeds(&format!("cudaFree of {bytes} bytes in use"), code)?;
     c.holds(&format!("{bytes} bytes: it waited"), waited)?;
     c.is(
         &format!("{bytes} bytes: what the work has read"),

@@ -125,7 +125,7 @@ fn accessed_by_room(c: &Cuda<'_>) -> Verdict {
     c.is("the first", room[..2].to_vec(), vec![CPU, 0])?;
     let mut one = [7];
     let code = c.range_attribute(whole(&memory), Attribute::AccessedBy, &mut one);
-    c.gives("room for one", code, Code::SUCCESS)?;
+    c.succeeds("room for one", code)?;
     c.holds("it is one of them", [CPU, 0].contains(&one[0]))
 }
 
@@ -219,7 +219,7 @@ fn together(c: &Cuda<'_>) -> Verdict {
         Attribute::Preferred,
     ];
     let (code, values) = c.range_attributes(&memory, &which);
-    c.gives("cudaMemRangeGetAttributes", code, Code::SUCCESS)?;
+    c.succeeds("cudaMemRangeGetAttributes", code)?;
     c.is("the values", values.clone(), vec![0, 1, CPU])?;
     for (attribute, value) in which.into_iter().zip(values) {
         c.is(

@@ -102,7 +102,7 @@ fn prefetch(c: &Cuda<'_>) -> Verdict {
     all.iter().for_each(|memory| memory.fill_all(9));
     let ranges = [whole(&all[0]), whole(&all[1]), whole(&all[2])];
     let code = c.prefetch_batch(&ranges, &[(DEVICE, 0)], false, 0, &stream);
-    c.gives("cudaMemPrefetchBatchAsync", there(code)?, Code::SUCCESS)?;
+    c.succeeds("cudaMemPrefetchBatchAsync", there(code)?)?;
     c.ok("synchronize", stream.synchronize())?;
     for memory in &all {
         c.is(
@@ -124,7 +124,7 @@ fn places(c: &Cuda<'_>) -> Verdict {
     ];
     let ranges = [whole(&all[0]), whole(&all[1]), whole(&all[2])];
     let code = c.prefetch_batch(&ranges, &[(DEVICE, 0), (HOST, 2)], false, 0, &stream);
-    c.gives("cudaMemPrefetchBatchAsync", there(code)?, Code::SUCCESS)?;
+    c.succeeds("cudaMemPrefetchBatchAsync", there(code)?)?;
     c.ok("synchronize", stream.synchronize())?;
     for (memory, place) in all.iter().zip([0, 0, -1]) {
         c.is(
@@ -193,7 +193,7 @@ fn discard(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
     memory.fill_all(5);
     let code = c.discard_batch(&[whole(&memory)], 0, &stream);
-    c.gives("cudaMemDiscardBatchAsync", there(code)?, Code::SUCCESS)?;
+    c.succeeds("cudaMemDiscardBatchAsync", there(code)?)?;
     c.ok(
         "memset behind it",
         c.set_async(&memory, 1, memory.bytes(), &stream),
@@ -208,7 +208,7 @@ fn discard_leaves_the_rest(c: &Cuda<'_>) -> Verdict {
     let start = memory.address() + 2 * MIB;
     let middle = start..start + 2 * MIB;
     let code = c.discard_batch(&[middle], 0, &stream);
-    c.gives("cudaMemDiscardBatchAsync", there(code)?, Code::SUCCESS)?;
+    c.succeeds("cudaMemDiscardBatchAsync", there(code)?)?;
     c.ok("synchronize", stream.synchronize())?;
     let half = MIB / 2;
     c.is("before", memory.value(0..half)?, 5)?;
@@ -219,11 +219,7 @@ fn discard_and_prefetch(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
     memory.fill_all(5);
     let code = c.prefetch_batch(&[whole(&memory)], &[(DEVICE, 0)], true, 0, &stream);
-    c.gives(
-        "cudaMemDiscardAndPrefetchBatchAsync",
-        there(code)?,
-        Code::SUCCESS,
-    )?;
+    c.succeeds("cudaMemDiscardAndPrefetchBatchAsync", there(code)?)?;
     c.ok(
         "memset behind it",
         c.set_async(&memory, 2, memory.bytes(), &stream),

@@ -90,7 +90,7 @@ fn waits(c: &Cuda<'_>, held: &Stream<'_>, other: &Stream<'_>) -> Verdict {
         Code::NOT_READY,
     )?;
     let (waited, code) = gate.across(|| other.synchronize());
-    c.gives("cudaStreamSynchronize", code, Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", code)?;
     c.holds("it waited", waited)?;
     c.is("the work", seen.value_all()?, 2)
 }
@@ -101,7 +101,7 @@ fn passes(c: &Cuda<'_>, held: &Stream<'_>, other: &Stream<'_>) -> Verdict {
     seen.fill_all(1);
     let gate = c.gate(held)?;
     c.add(&seen, 1, other)?;
-    c.gives("cudaStreamSynchronize", other.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", other.synchronize())?;
     c.is("the work", seen.value_all()?, 2)?;
     c.gives("the held stream", held.query(), Code::NOT_READY)?;
     gate.open()
@@ -149,7 +149,7 @@ fn per_thread_is_the_threads(c: &Cuda<'_>) -> Verdict {
     };
     let gate = c.gate(&own)?;
     let code = there(|c| c.default_stream(PER_THREAD).synchronize())?;
-    c.gives("another thread's, synchronized", code, Code::SUCCESS)?;
+    c.succeeds("another thread's, synchronized", code)?;
     c.gives("this thread's", own.query(), Code::NOT_READY)?;
     gate.open()
 }
@@ -164,7 +164,7 @@ fn legacy_between(c: &Cuda<'_>) -> Verdict {
     c.add(&seen, 1, &second)?;
     c.gives("the later stream", second.query(), Code::NOT_READY)?;
     gate.open()?;
-    c.gives("cudaStreamSynchronize", second.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", second.synchronize())?;
     c.is("both", seen.value_all()?, 2)
 }
 
@@ -175,7 +175,7 @@ fn copy_waits_for_blocking(c: &Cuda<'_>) -> Verdict {
     c.add(&memory, 5, &stream)?;
     let mut out = vec![0; memory.len()];
     let (waited, code) = gate.across(|| c.copy_out(&mut out, &memory, kind::DEVICE_TO_HOST));
-    c.gives("cudaMemcpy", code, Code::SUCCESS)?;
+    c.succeeds("cudaMemcpy", code)?;
     c.holds("it waited", waited)?;
     c.holds("what the stream wrote", out.iter().all(|value| *value == 5))
 }

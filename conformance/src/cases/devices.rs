@@ -74,7 +74,7 @@ pub(super) const CASES: &[Case] = &[
 
 fn count(c: &Cuda<'_>) -> Verdict {
     let (code, count) = c.device_count();
-    c.gives("cudaGetDeviceCount", code, Code::SUCCESS)?;
+    c.succeeds("cudaGetDeviceCount", code)?;
     c.holds("at least one", count > 0)?;
     for device in (0..count).rev() {
         c.ok("cudaSetDevice", c.set_device(device))?;
@@ -131,7 +131,7 @@ fn unknown_attribute(c: &Cuda<'_>) -> Verdict {
 
 fn name(c: &Cuda<'_>) -> Verdict {
     let (code, _) = c.driver_device(0)?;
-    c.gives("cuDeviceGet(0)", code, Code::SUCCESS)?;
+    c.succeeds("cuDeviceGet(0)", code)?;
     c.holds("a name", !c.device_name()?.is_empty())?;
     let (code, _) = c.driver_device(64)?;
     c.gives("cuDeviceGet(64)", code, Code::INVALID_DEVICE)
@@ -165,17 +165,9 @@ fn synchronize(c: &Cuda<'_>) -> Verdict {
         c.add(&seen, 1, &stream)?;
         let (waited, code) = gate.across(|| c.synchronize());
         let (done, value) = (stream.query(), seen.value_all());
-        c.gives(
-            &format!("cudaDeviceSynchronize, {what}"),
-            code,
-            Code::SUCCESS,
-        )?;
+        c.succeeds(&format!("cudaDeviceSynchronize, {what}"), code)?;
         c.holds(&format!("{what}: it waited"), waited)?;
-        c.gives(
-            &format!("{what}: cudaStreamQuery behind it"),
-            done,
-            Code::SUCCESS,
-        )?;
+        c.succeeds(&format!("{what}: cudaStreamQuery behind it"), done)?;
         c.is(&format!("{what}: the work"), value?, 1)?;
     }
     Ok(())

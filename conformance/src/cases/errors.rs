@@ -112,12 +112,8 @@ fn not_sticky(c: &Cuda<'_>) -> Verdict {
     let (code, _) = c.try_device(usize::MAX / 2);
     c.is("a huge allocation", code, Code::OUT_OF_MEMORY)?;
     let memory = c.device_memory(64 * KIB)?;
-    c.gives(
-        "cudaMemset",
-        c.set(&memory, 1, memory.bytes()),
-        Code::SUCCESS,
-    )?;
-    c.gives("cudaDeviceSynchronize", c.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaMemset", c.set(&memory, 1, memory.bytes()))?;
+    c.succeeds("cudaDeviceSynchronize", c.synchronize())?;
     c.is("contents", c.device_value(&memory)?, 0x0101_0101)?;
     c.is(
         "the last error is still that of the allocation",

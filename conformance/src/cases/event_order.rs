@@ -75,14 +75,14 @@ fn wait(c: &Cuda<'_>) -> Verdict {
     )?;
     c.add(&memory, 21, &first)?;
     c.ok("cudaEventRecord", event.record(&first))?;
-    c.gives("cudaStreamWaitEvent", second.wait(&event), Code::SUCCESS)?;
+    c.succeeds("cudaStreamWaitEvent", second.wait(&event))?;
     c.ok(
         "cudaMemcpyAsync",
         c.copy_async(&out, &memory, kind::DEFAULT, &second),
     )?;
     c.gives("the second stream", second.query(), Code::NOT_READY)?;
     gate.open()?;
-    c.gives("cudaStreamSynchronize", second.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", second.synchronize())?;
     c.is("what the first wrote", out.value_all()?, 21)
 }
 
@@ -94,26 +94,22 @@ fn wait_does_not_block(c: &Cuda<'_>) -> Verdict {
     c.ok("cudaEventRecord", event.record(&first))?;
     c.add(&seen, 2, &second)?;
     c.ok("cudaEventRecord", before.record(&second))?;
-    c.gives("cudaStreamWaitEvent", second.wait(&event), Code::SUCCESS)?;
-    c.gives(
-        "the work before the wait",
-        before.synchronize(),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("cudaStreamWaitEvent", second.wait(&event))?;
+    c.succeeds("the work before the wait", before.synchronize())?;
     c.is("its result", seen.value_all()?, 2)?;
     c.add(&seen, 3, &second)?;
     c.gives("the waiting stream", second.query(), Code::NOT_READY)?;
     gate.open()?;
-    c.gives("cudaStreamSynchronize", second.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", second.synchronize())?;
     c.is("the work behind it", seen.value_all()?, 5)
 }
 
 fn wait_before_record(c: &Cuda<'_>) -> Verdict {
     let (first, second, event) = (c.stream()?, c.stream()?, c.event(UNTIMED)?);
     let gate = c.gate(&first)?;
-    c.gives("cudaStreamWaitEvent", second.wait(&event), Code::SUCCESS)?;
+    c.succeeds("cudaStreamWaitEvent", second.wait(&event))?;
     c.ok("cudaEventRecord", event.record(&first))?;
-    c.gives("cudaStreamSynchronize", second.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", second.synchronize())?;
     c.gives("the event", event.query(), Code::NOT_READY)?;
     gate.open()
 }
@@ -126,11 +122,7 @@ fn wait_takes_what_was_recorded(c: &Cuda<'_>) -> Verdict {
     let gate = c.gate(&first)?;
     c.ok("cudaStreamWaitEvent", second.wait(&event))?;
     c.ok("cudaEventRecord", event.record(&first))?;
-    c.gives(
-        "recorded done, then not done",
-        second.synchronize(),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("recorded done, then not done", second.synchronize())?;
     // The other way round: the recorded work is not done, and the event is recorded again after finished work.
     c.ok("cudaStreamWaitEvent", second.wait(&event))?;
     c.add(&seen, 1, &second)?;
@@ -142,7 +134,7 @@ fn wait_takes_what_was_recorded(c: &Cuda<'_>) -> Verdict {
         Code::NOT_READY,
     )?;
     gate.open()?;
-    c.gives("cudaStreamSynchronize", second.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", second.synchronize())?;
     c.is("the work", seen.value_all()?, 1)
 }
 
@@ -153,11 +145,11 @@ fn destroyed_event_orders(c: &Cuda<'_>) -> Verdict {
     let gate = c.gate(&first)?;
     c.ok("cudaEventRecord", event.record(&first))?;
     c.ok("cudaStreamWaitEvent", second.wait(&event))?;
-    c.gives("cudaEventDestroy", event.destroy(), Code::SUCCESS)?;
+    c.succeeds("cudaEventDestroy", event.destroy())?;
     c.add(&seen, 1, &second)?;
     c.gives("the waiting stream", second.query(), Code::NOT_READY)?;
     gate.open()?;
-    c.gives("cudaStreamSynchronize", second.synchronize(), Code::SUCCESS)
+    c.succeeds("cudaStreamSynchronize", second.synchronize())
 }
 
 fn chain(c: &Cuda<'_>) -> Verdict {
@@ -178,11 +170,7 @@ fn chain(c: &Cuda<'_>) -> Verdict {
     )?;
     c.gives("the last stream", streams[3].query(), Code::NOT_READY)?;
     gate.open()?;
-    c.gives(
-        "cudaStreamSynchronize",
-        streams[3].synchronize(),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("cudaStreamSynchronize", streams[3].synchronize())?;
     c.is("all were before it", out.value_all()?, 7)
 }
 
@@ -193,15 +181,11 @@ fn default_streams(c: &Cuda<'_>) -> Verdict {
         seen.fill_all(0);
         let gate = c.gate(&held)?;
         c.ok("cudaEventRecord", event.record(&held))?;
-        c.gives("cudaStreamWaitEvent", waiting.wait(&event), Code::SUCCESS)?;
+        c.succeeds("cudaStreamWaitEvent", waiting.wait(&event))?;
         c.add(&seen, 1, &waiting)?;
         c.gives("it waits", waiting.query(), Code::NOT_READY)?;
         gate.open()?;
-        c.gives(
-            "cudaStreamSynchronize",
-            waiting.synchronize(),
-            Code::SUCCESS,
-        )?;
+        c.succeeds("cudaStreamSynchronize", waiting.synchronize())?;
     }
     Ok(())
 }
@@ -211,8 +195,8 @@ fn own_stream(c: &Cuda<'_>) -> Verdict {
     seen.fill_all(0);
     c.add(&seen, 1, &stream)?;
     c.ok("cudaEventRecord", event.record(&stream))?;
-    c.gives("cudaStreamWaitEvent", stream.wait(&event), Code::SUCCESS)?;
+    c.succeeds("cudaStreamWaitEvent", stream.wait(&event))?;
     c.add(&seen, 1, &stream)?;
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
     c.is("the work", seen.value_all()?, 2)
 }

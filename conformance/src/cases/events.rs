@@ -100,11 +100,7 @@ pub(super) const CASES: &[Case] = &[
 fn flags(c: &Cuda<'_>) -> Verdict {
     for flags in 0..=3 {
         let event = c.event(flags)?;
-        c.gives(
-            &format!("cudaEventDestroy, flags {flags}"),
-            event.destroy(),
-            Code::SUCCESS,
-        )?;
+        c.succeeds(&format!("cudaEventDestroy, flags {flags}"), event.destroy())?;
     }
     let (code, _) = c.try_event(64);
     c.gives("flags 64", code, Code::INVALID_VALUE)?;
@@ -115,8 +111,8 @@ fn flags(c: &Cuda<'_>) -> Verdict {
 fn unrecorded(c: &Cuda<'_>) -> Verdict {
     for flags in [0, UNTIMED] {
         let event = c.event(flags)?;
-        c.gives("cudaEventQuery", event.query(), Code::SUCCESS)?;
-        c.gives("cudaEventSynchronize", event.synchronize(), Code::SUCCESS)?;
+        c.succeeds("cudaEventQuery", event.query())?;
+        c.succeeds("cudaEventSynchronize", event.synchronize())?;
     }
     Ok(())
 }
@@ -124,11 +120,11 @@ fn unrecorded(c: &Cuda<'_>) -> Verdict {
 fn query(c: &Cuda<'_>) -> Verdict {
     let (stream, event) = (c.stream()?, c.event(UNTIMED)?);
     let gate = c.gate(&stream)?;
-    c.gives("cudaEventRecord", event.record(&stream), Code::SUCCESS)?;
+    c.succeeds("cudaEventRecord", event.record(&stream))?;
     c.gives("held", event.query(), Code::NOT_READY)?;
     gate.open()?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
-    c.gives("done", event.query(), Code::SUCCESS)
+    c.succeeds("done", event.query())
 }
 
 fn synchronize_waits(c: &Cuda<'_>) -> Verdict {
@@ -140,7 +136,7 @@ fn synchronize_waits(c: &Cuda<'_>) -> Verdict {
         c.add(&seen, 3, &stream)?;
         c.ok("cudaEventRecord", event.record(&stream))?;
         let (waited, code) = gate.across(|| event.synchronize());
-        c.gives("cudaEventSynchronize", code, Code::SUCCESS)?;
+        c.succeeds("cudaEventSynchronize", code)?;
         c.holds("it waited", waited)?;
         c.is("the work", seen.value_all()?, 3)?;
     }
@@ -153,7 +149,7 @@ fn captures_what_was_before(c: &Cuda<'_>) -> Verdict {
     c.add(&seen, 3, &stream)?;
     c.ok("cudaEventRecord", event.record(&stream))?;
     let gate = c.gate(&stream)?;
-    c.gives("cudaEventSynchronize", event.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaEventSynchronize", event.synchronize())?;
     c.is("the work before", seen.value_all()?, 3)?;
     c.gives("the stream", stream.query(), Code::NOT_READY)?;
     gate.open()
@@ -162,23 +158,14 @@ fn captures_what_was_before(c: &Cuda<'_>) -> Verdict {
 fn record_again(c: &Cuda<'_>) -> Verdict {
     let (stream, other, event) = (c.stream()?, c.stream()?, c.event(UNTIMED)?);
     c.ok("cudaEventRecord", event.record(&other))?;
-    c.gives("cudaEventSynchronize", event.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaEventSynchronize", event.synchronize())?;
     let gate = c.gate(&stream)?;
-    c.gives(
-        "cudaEventRecord again",
-        event.record(&stream),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("cudaEventRecord again", event.record(&stream))?;
     c.gives("what it records now", event.query(), Code::NOT_READY)?;
-    c.gives(
-        "cudaEventRecord once more",
-        event.record(&other),
-        Code::SUCCESS,
-    )?;
-    c.gives(
+    c.succeeds("cudaEventRecord once more", event.record(&other))?;
+    c.succeeds(
         "cudaEventSynchronize, while the stream is held",
         event.synchronize(),
-        Code::SUCCESS,
     )?;
     gate.open()
 }
@@ -191,9 +178,9 @@ fn destroy_pending(c: &Cuda<'_>) -> Verdict {
     c.ok("cudaEventRecord", event.record(&stream))?;
     c.add(&seen, 2, &stream)?;
     c.gives("not done", event.query(), Code::NOT_READY)?;
-    c.gives("cudaEventDestroy", event.destroy(), Code::SUCCESS)?;
+    c.succeeds("cudaEventDestroy", event.destroy())?;
     gate.open()?;
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
     c.is("the work", seen.value_all()?, 3)
 }
 
@@ -214,13 +201,13 @@ fn elapsed(c: &Cuda<'_>) -> Verdict {
     c.ok("cudaEventRecord", end.record(&stream))?;
     c.ok("cudaEventSynchronize", end.synchronize())?;
     let (code, milliseconds) = c.elapsed(&start, &end);
-    c.gives("cudaEventElapsedTime", code, Code::SUCCESS)?;
+    c.succeeds("cudaEventElapsedTime", code)?;
     c.holds(
         "a kernel takes time",
         milliseconds > 0.0 && milliseconds < 10_000.0,
     )?;
     let (code, milliseconds) = c.elapsed(&end, &end);
-    c.gives("to itself", code, Code::SUCCESS)?;
+    c.succeeds("to itself", code)?;
     c.holds("none", milliseconds == 0.0)
 }
 
@@ -262,5 +249,5 @@ fn elapsed_pending(c: &Cuda<'_>) -> Verdict {
     c.gives("to it", c.elapsed(&start, &end).0, Code::NOT_READY)?;
     gate.open()?;
     c.ok("cudaEventSynchronize", end.synchronize())?;
-    c.gives("when it is done", c.elapsed(&start, &end).0, Code::SUCCESS)
+    c.succeeds("when it is done", c.elapsed(&start, &end).0)
 }

@@ -21,41 +21,27 @@ pub(super) const CASES: &[Case] = &[
     ),
 ];
 
-const FLAGS: [(&str, Attr); 12] = [
-    ("managedMemory", Attr::cudaDevAttrManagedMemory),
-    (
-        "concurrentManagedAccess",
-        Attr::cudaDevAttrConcurrentManagedAccess,
-    ),
-    (
-        "pageableMemoryAccess",
-        Attr::cudaDevAttrPageableMemoryAccess,
-    ),
-    (
-        "pageableMemoryAccessUsesHostPageTables",
-        Attr::cudaDevAttrPageableMemoryAccessUsesHostPageTables,
-    ),
-    (
-        "directManagedMemAccessFromHost",
-        Attr::cudaDevAttrDirectManagedMemAccessFromHost,
-    ),
-    ("unifiedAddressing", Attr::cudaDevAttrUnifiedAddressing),
-    ("canMapHostMemory", Attr::cudaDevAttrCanMapHostMemory),
-    (
-        "hostRegisterSupported",
-        Attr::cudaDevAttrHostRegisterSupported,
-    ),
-    (
-        "canUseHostPointerForRegisteredMem",
-        Attr::cudaDevAttrCanUseHostPointerForRegisteredMem,
-    ),
-    (
-        "memoryPoolsSupported",
-        Attr::cudaDevAttrMemoryPoolsSupported,
-    ),
-    ("integrated", Attr::cudaDevAttrIntegrated),
-    ("concurrentKernels", Attr::cudaDevAttrConcurrentKernels),
-];
+/// Rows of a name, an attribute and more.
+macro_rules! table {
+    ($($name:ident $attribute:ident $($more:expr)?;)*) => {
+        [$((stringify!($name), Attr::$attribute $(, $more)?)),*]
+    };
+}
+
+const FLAGS: [(&str, Attr); 12] = table! {
+    managedMemory cudaDevAttrManagedMemory;
+    concurrentManagedAccess cudaDevAttrConcurrentManagedAccess;
+    pageableMemoryAccess cudaDevAttrPageableMemoryAccess;
+    pageableMemoryAccessUsesHostPageTables cudaDevAttrPageableMemoryAccessUsesHostPageTables;
+    directManagedMemAccessFromHost cudaDevAttrDirectManagedMemAccessFromHost;
+    unifiedAddressing cudaDevAttrUnifiedAddressing;
+    canMapHostMemory cudaDevAttrCanMapHostMemory;
+    hostRegisterSupported cudaDevAttrHostRegisterSupported;
+    canUseHostPointerForRegisteredMem cudaDevAttrCanUseHostPointerForRegisteredMem;
+    memoryPoolsSupported cudaDevAttrMemoryPoolsSupported;
+    integrated cudaDevAttrIntegrated;
+    concurrentKernels cudaDevAttrConcurrentKernels;
+};
 
 /// Reads an attribute of a device; the value of device 0 is recorded.
 fn read(c: &Cuda<'_>, name: &str, attribute: Attr, device: i32) -> Result<i32, Failure> {
@@ -167,74 +153,22 @@ enum Documented {
     AtLeast(i32),
 }
 
-const LIMITS: &[(&str, Attr, Documented)] = &[
-    (
-        "computeCapabilityMajor",
-        Attr::cudaDevAttrComputeCapabilityMajor,
-        Documented::AtLeast(5),
-    ),
-    (
-        "computeCapabilityMinor",
-        Attr::cudaDevAttrComputeCapabilityMinor,
-        Documented::AtLeast(0),
-    ),
-    (
-        "maxThreadsPerBlock",
-        Attr::cudaDevAttrMaxThreadsPerBlock,
-        Documented::All(1024),
-    ),
-    (
-        "maxBlockDimX",
-        Attr::cudaDevAttrMaxBlockDimX,
-        Documented::All(1024),
-    ),
-    (
-        "maxBlockDimY",
-        Attr::cudaDevAttrMaxBlockDimY,
-        Documented::All(1024),
-    ),
-    (
-        "maxBlockDimZ",
-        Attr::cudaDevAttrMaxBlockDimZ,
-        Documented::All(64),
-    ),
-    (
-        "maxGridDimX",
-        Attr::cudaDevAttrMaxGridDimX,
-        Documented::All(i32::MAX),
-    ),
-    (
-        "maxGridDimY",
-        Attr::cudaDevAttrMaxGridDimY,
-        Documented::All(65_535),
-    ),
-    (
-        "maxGridDimZ",
-        Attr::cudaDevAttrMaxGridDimZ,
-        Documented::All(65_535),
-    ),
-    (
-        "maxSharedMemoryPerBlock",
-        Attr::cudaDevAttrMaxSharedMemoryPerBlock,
-        Documented::All(48 << 10),
-    ),
-    (
-        "maxSharedMemoryPerBlockOptin",
-        Attr::cudaDevAttrMaxSharedMemoryPerBlockOptin,
-        Documented::Shared,
-    ),
-    ("warpSize", Attr::cudaDevAttrWarpSize, Documented::All(32)),
-    (
-        "multiProcessorCount",
-        Attr::cudaDevAttrMultiProcessorCount,
-        Documented::AtLeast(1),
-    ),
-    (
-        "maxThreadsPerMultiProcessor",
-        Attr::cudaDevAttrMaxThreadsPerMultiProcessor,
-        Documented::Threads,
-    ),
-];
+const LIMITS: [(&str, Attr, Documented); 14] = table! {
+    computeCapabilityMajor cudaDevAttrComputeCapabilityMajor Documented::AtLeast(5);
+    computeCapabilityMinor cudaDevAttrComputeCapabilityMinor Documented::AtLeast(0);
+    maxThreadsPerBlock cudaDevAttrMaxThreadsPerBlock Documented::All(1024);
+    maxBlockDimX cudaDevAttrMaxBlockDimX Documented::All(1024);
+    maxBlockDimY cudaDevAttrMaxBlockDimY Documented::All(1024);
+    maxBlockDimZ cudaDevAttrMaxBlockDimZ Documented::All(64);
+    maxGridDimX cudaDevAttrMaxGridDimX Documented::All(i32::MAX);
+    maxGridDimY cudaDevAttrMaxGridDimY Documented::All(65_535);
+    maxGridDimZ cudaDevAttrMaxGridDimZ Documented::All(65_535);
+    maxSharedMemoryPerBlock cudaDevAttrMaxSharedMemoryPerBlock Documented::All(48 << 10);
+    maxSharedMemoryPerBlockOptin cudaDevAttrMaxSharedMemoryPerBlockOptin Documented::Shared;
+    warpSize cudaDevAttrWarpSize Documented::All(32);
+    multiProcessorCount cudaDevAttrMultiProcessorCount Documented::AtLeast(1);
+    maxThreadsPerMultiProcessor cudaDevAttrMaxThreadsPerMultiProcessor Documented::Threads;
+};
 
 /// Compute capability, threads of a multiprocessor, KiB of shared memory that a block may request.
 const GENERATIONS: &[((i32, i32), i32, i32)] = &[
@@ -261,10 +195,10 @@ fn limits(c: &Cuda<'_>) -> Verdict {
         let capability = compute_capability(c, device)?;
         let known = GENERATIONS.iter().find(|(known, ..)| *known == capability);
         for (name, attribute, documented) in LIMITS {
-            let value = read(c, name, *attribute, device)?;
+            let value = read(c, name, attribute, device)?;
             let (least, most) = match (documented, known) {
-                (Documented::All(value), _) => (*value, *value),
-                (Documented::AtLeast(least), _) => (*least, i32::MAX),
+                (Documented::All(value), _) => (value, value),
+                (Documented::AtLeast(least), _) => (least, i32::MAX),
                 (Documented::Threads, Some((_, threads, _))) => (*threads, *threads),
                 (Documented::Shared, Some((.., kib))) => (kib << 10, kib << 10),
                 // A generation that is not listed has at least the smallest listed value.

@@ -106,7 +106,7 @@ fn after_synchronizing(c: &Cuda<'_>) -> Verdict {
     for round in 0..3 {
         memory.fill_all(round);
         c.add(&memory, 1, &stream)?;
-        c.gives("cudaDeviceSynchronize", c.synchronize(), Code::SUCCESS)?;
+        c.succeeds("cudaDeviceSynchronize", c.synchronize())?;
         c.is("contents", memory.value_all()?, round + 1)?;
     }
     Ok(())
@@ -125,10 +125,9 @@ fn attached_to_host(c: &Cuda<'_>) -> Verdict {
         c.managed(64 * KIB)?,
     );
     let (own, other) = (c.stream()?, c.stream()?);
-    c.gives(
+    c.succeeds(
         "cudaMemAttachHost",
         c.attach(&own, &later, sys::cudaMemAttachHost),
-        Code::SUCCESS,
     )?;
     c.ok("synchronize", own.synchronize())?;
     let gate = c.gate(&other)?;
@@ -141,11 +140,7 @@ fn attached_to_host(c: &Cuda<'_>) -> Verdict {
 
 fn attached_to_a_stream(c: &Cuda<'_>) -> Verdict {
     let (memory, own, other) = (c.managed(64 * KIB)?, c.stream()?, c.stream()?);
-    c.gives(
-        "attach",
-        c.attach(&own, &memory, sys::cudaMemAttachSingle),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("attach", c.attach(&own, &memory, sys::cudaMemAttachSingle))?;
     c.ok("synchronize", own.synchronize())?;
     let gate = c.gate(&other)?;
     memory.fill_all(3);
@@ -161,10 +156,9 @@ fn attached_globally_again(c: &Cuda<'_>) -> Verdict {
         c.stream()?,
     );
     memory.fill_all(3);
-    c.gives(
+    c.succeeds(
         "attach",
         c.attach(&stream, &memory, sys::cudaMemAttachGlobal),
-        Code::SUCCESS,
     )?;
     c.ok("synchronize", stream.synchronize())?;
     let other = c.stream()?;

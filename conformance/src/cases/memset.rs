@@ -89,11 +89,7 @@ fn low_byte(c: &Cuda<'_>) -> Verdict {
         (0x1234, 0x3434_3434),
         (-1, u32::MAX),
     ] {
-        c.gives(
-            &format!("cudaMemset {value}"),
-            c.set(&memory, value, BYTES),
-            Code::SUCCESS,
-        )?;
+        c.succeeds(&format!("cudaMemset {value}"), c.set(&memory, value, BYTES))?;
         c.is("contents", c.device_value(&memory)?, seen)?;
     }
     Ok(())
@@ -104,10 +100,9 @@ fn only_its_bytes(c: &Cuda<'_>) -> Verdict {
     for bytes in [1, 3, 5, 1023, 4095] {
         c.ok("cudaMemset", c.set(&memory, 0, memory.bytes()))?;
         c.ok("cudaDeviceSynchronize", c.synchronize())?;
-        c.gives(
+        c.succeeds(
             &format!("{bytes} bytes"),
             c.set_async(&memory, 0xff, bytes, &stream),
-            Code::SUCCESS,
         )?;
         c.ok("cudaStreamSynchronize", stream.synchronize())?;
         let set: Vec<bool> = c
@@ -125,31 +120,19 @@ fn only_its_bytes(c: &Cuda<'_>) -> Verdict {
 fn zero_bytes(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.device_memory(BYTES)?, c.stream()?);
     c.ok("cudaMemset", c.set(&memory, 7, BYTES))?;
-    c.gives("cudaMemset", c.set(&memory, 1, 0), Code::SUCCESS)?;
-    c.gives(
-        "cudaMemsetAsync",
-        c.set_async(&memory, 1, 0, &stream),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("cudaMemset", c.set(&memory, 1, 0))?;
+    c.succeeds("cudaMemsetAsync", c.set_async(&memory, 1, 0, &stream))?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
     c.is("contents", c.device_value(&memory)?, 0x0707_0707)
 }
 
 fn managed(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
-    c.gives(
-        "fresh pages",
-        c.set(&memory, 1, memory.bytes()),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("fresh pages", c.set(&memory, 1, memory.bytes()))?;
     c.ok("cudaDeviceSynchronize", c.synchronize())?;
     c.is("contents", memory.value_all()?, 0x0101_0101)?;
     memory.fill_all(3);
-    c.gives(
-        "pages on the host",
-        c.set_async(&memory, 2, MIB, &stream),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("pages on the host", c.set_async(&memory, 2, MIB, &stream))?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
     c.is(
         "the first half",
@@ -162,10 +145,9 @@ fn managed(c: &Cuda<'_>) -> Verdict {
         3,
     )?;
     c.add(&memory, 0, &stream)?;
-    c.gives(
+    c.succeeds(
         "pages on the device",
         c.set_async(&memory, 4, memory.bytes(), &stream),
-        Code::SUCCESS,
     )?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
     c.is("contents", memory.value_all()?, 0x0404_0404)
@@ -174,7 +156,7 @@ fn managed(c: &Cuda<'_>) -> Verdict {
 fn pinned(c: &Cuda<'_>) -> Verdict {
     let memory = c.pinned(BYTES, 0)?;
     memory.fill_all(0);
-    c.gives("cudaMemset", c.set(&memory, 9, BYTES), Code::SUCCESS)?;
+    c.succeeds("cudaMemset", c.set(&memory, 9, BYTES))?;
     c.is("contents", memory.value_all()?, 0x0909_0909)
 }
 
@@ -185,18 +167,17 @@ fn pageable_refused(c: &Cuda<'_>) -> Verdict {
         c.set_host_async(&mut own, &stream),
         Code::INVALID_VALUE,
     )?;
-    c.gives("the stream", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("the stream", stream.synchronize())?;
     c.holds("nothing is set", own.iter().all(|value| *value == 5))
 }
 
 fn device_does_not_wait(c: &Cuda<'_>) -> Verdict {
     let (memory, legacy) = (c.device_memory(BYTES)?, c.default_stream(LEGACY));
     let gate = c.gate(&legacy)?;
-    c.gives("cudaMemset", c.set(&memory, 1, BYTES), Code::SUCCESS)?;
-    c.gives(
+    c.succeeds("cudaMemset", c.set(&memory, 1, BYTES))?;
+    c.succeeds(
         "cudaMemsetAsync",
         c.set_async(&memory, 2, BYTES / 2, &legacy),
-        Code::SUCCESS,
     )?;
     c.gives("the stream", legacy.query(), Code::NOT_READY)?;
     gate.open()?;
@@ -218,7 +199,7 @@ fn pinned_waits(c: &Cuda<'_>) -> Verdict {
     memory.fill_all(0);
     let gate = c.gate(&legacy)?;
     let (waited, code) = gate.across(|| c.set(&memory, 8, BYTES));
-    c.gives("cudaMemset", code, Code::SUCCESS)?;
+    c.succeeds("cudaMemset", code)?;
     c.holds("it waited", waited)?;
     c.is("contents", memory.value_all()?, 0x0808_0808)
 }
@@ -231,12 +212,12 @@ fn wide(c: &Cuda<'_>) -> Verdict {
         (4, 0xdead_beef, 0xdead_beef),
     ] {
         let code = c.set_wide_async((&memory, 0), width, value, BYTES / width, &stream)?;
-        c.gives(&format!("elements of {width} bytes"), code, Code::SUCCESS)?;
+        c.succeeds(&format!("elements of {width} bytes"), code)?;
         c.ok("cudaStreamSynchronize", stream.synchronize())?;
         c.is("contents", c.device_value(&memory)?, seen)?;
     }
     let code = c.set_wide_async((&memory, 4), 4, 1, 2, &stream)?;
-    c.gives("two in the middle", code, Code::SUCCESS)?;
+    c.succeeds("two in the middle", code)?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
     c.is(
         "contents",

@@ -89,24 +89,16 @@ pub(super) const CASES: &[Case] = &[
 
 fn load(c: &Cuda<'_>) -> Verdict {
     let (code, first) = c.load_module(PTX)?;
-    c.gives("cuModuleLoadData", code, Code::SUCCESS)?;
+    c.succeeds("cuModuleLoadData", code)?;
     let (code, second) = c.load_module(PTX)?;
-    c.gives("cuModuleLoadData again", code, Code::SUCCESS)?;
+    c.succeeds("cuModuleLoadData again", code)?;
     c.is("two modules", first != second, true)?;
     let found = c.module_function(first, c"conf_add")?;
-    c.gives("cuModuleUnload", c.unload_module(first)?, Code::SUCCESS)?;
+    c.succeeds("cuModuleUnload", c.unload_module(first)?)?;
     let still = c.module_function(second, c"conf_add")?;
-    c.gives(
-        "cuModuleUnload of the second",
-        c.unload_module(second)?,
-        Code::SUCCESS,
-    )?;
-    c.gives("a kernel of the first", found, Code::SUCCESS)?;
-    c.gives(
-        "a kernel of the second, when the first was unloaded",
-        still,
-        Code::SUCCESS,
-    )
+    c.succeeds("cuModuleUnload of the second", c.unload_module(second)?)?;
+    c.succeeds("a kernel of the first", found)?;
+    c.succeeds("a kernel of the second, when the first was unloaded", still)
 }
 
 /// Checks that a module is refused.
@@ -121,7 +113,7 @@ fn refused(c: &Cuda<'_>, name: &str, image: &CStr) -> Verdict {
 fn broken(c: &Cuda<'_>) -> Verdict {
     refused(c, "PTX that does not end", BROKEN)?;
     refused(c, "no module", GARBAGE)?;
-    c.gives("the device", c.synchronize(), Code::SUCCESS)
+    c.succeeds("the device", c.synchronize())
 }
 
 fn newer_ptx(c: &Cuda<'_>) -> Verdict {
@@ -197,10 +189,9 @@ fn dynamic_shared_limit(c: &Cuda<'_>) -> Verdict {
         value(c, attribute::MAX_DYNAMIC_SHARED)? == before,
         true,
     )?;
-    c.gives(
+    c.succeeds(
         "the device's",
         c.set_kernel_attribute(attribute::MAX_DYNAMIC_SHARED, most)?,
-        Code::SUCCESS,
     )?;
     let told = value(c, attribute::MAX_DYNAMIC_SHARED);
     let launched = c.launch_limited(&out, super::launch::limited(64, most as u32), &stream);
@@ -210,8 +201,8 @@ fn dynamic_shared_limit(c: &Cuda<'_>) -> Verdict {
         c.set_kernel_attribute(attribute::MAX_DYNAMIC_SHARED, before)?,
     )?;
     c.is("told", told? == most, true)?;
-    c.gives("a launch that uses it", launched?, Code::SUCCESS)?;
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("a launch that uses it", launched?)?;
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
     c.is("it ran", c.contents(&out)?[0], 7)
 }
 
@@ -220,7 +211,7 @@ fn occupancy(c: &Cuda<'_>) -> Verdict {
     let mut least = i32::MAX;
     for shared_bytes in [0, 8 * KIB, 32 * KIB] {
         let (code, blocks) = c.occupancy("conf_add", 256, shared_bytes)?;
-        c.gives(&format!("{shared_bytes} bytes"), code, Code::SUCCESS)?;
+        c.succeeds(&format!("{shared_bytes} bytes"), code)?;
         c.holds("some fit", blocks > 0 && blocks * 256 <= threads)?;
         c.holds("no more than with less", blocks <= least)?;
         least = blocks;

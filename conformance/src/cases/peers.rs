@@ -40,11 +40,11 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 fn peer_access(c: &Cuda<'_>) -> Verdict {
-    c.gives("enabled", c.enable_peer(1, 0), Code::SUCCESS)?;
+    c.succeeds("enabled", c.enable_peer(1, 0))?;
     let again = c.enable_peer(1, 0);
     let disabled = c.disable_peer(1);
     c.gives("enabled again", again, Code::PEER_ALREADY_ENABLED)?;
-    c.gives("disabled", disabled, Code::SUCCESS)?;
+    c.succeeds("disabled", disabled)?;
     c.gives("disabled again", c.disable_peer(1), Code::PEER_NOT_ENABLED)?;
     c.gives(
         "flags that do not exist",
@@ -69,14 +69,14 @@ fn peer_kernel(c: &Cuda<'_>) -> Verdict {
     let launched = c.add_range(&there, 0, there.len(), 9, &stream);
     let end = stream.synchronize();
     c.ok("cudaDeviceDisablePeerAccess", c.disable_peer(1))?;
-    c.gives("cuLaunchKernel", launched?, Code::SUCCESS)?;
-    c.gives("cudaStreamSynchronize", end, Code::SUCCESS)?;
+    c.succeeds("cuLaunchKernel", launched?)?;
+    c.succeeds("cudaStreamSynchronize", end)?;
     c.is("contents", c.device_value(&there)?, 9)
 }
 
 fn can_access_peer(c: &Cuda<'_>) -> Verdict {
     let (code, can) = c.can_access_peer(0, 0);
-    c.gives("itself", code, Code::SUCCESS)?;
+    c.succeeds("itself", code)?;
     c.is("its own peer", can, 0)?;
     c.gives(
         "a peer that does not exist",
@@ -92,22 +92,14 @@ fn can_access_peer(c: &Cuda<'_>) -> Verdict {
 
 fn pool_access(c: &Cuda<'_>) -> Verdict {
     let (pool, stream) = (c.pool()?, c.stream()?);
-    c.gives(
-        "cudaMemPoolSetAccess",
-        pool.set_access(1, true),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("cudaMemPoolSetAccess", pool.set_access(1, true))?;
     let memory = c.malloc_from_pool(&pool, BYTES, &stream, false)?;
     c.ok("cudaMemsetAsync", c.set_async(&memory, 0, BYTES, &stream))?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
     on(c, 1, || {
         let other = c.stream()?;
         c.add(&memory, 3, &other)?;
-        c.gives(
-            "the other device's kernel",
-            other.synchronize(),
-            Code::SUCCESS,
-        )
+        c.succeeds("the other device's kernel", other.synchronize())
     })?;
     c.is("contents", c.device_value(&memory)?, 3)?;
     c.ok("cudaFreeAsync", memory.free())?;

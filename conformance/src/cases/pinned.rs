@@ -78,23 +78,19 @@ fn mapped(c: &Cuda<'_>) -> Verdict {
         sys::cudaHostAllocMapped | sys::cudaHostAllocPortable,
     )?;
     let (code, address) = c.host_device_pointer(memory.address(), 0);
-    c.gives("cudaHostGetDevicePointer", code, Code::SUCCESS)?;
+    c.succeeds("cudaHostGetDevicePointer", code)?;
     c.is("the same address", address == memory.address(), true)?;
     memory.fill_all(5);
     let stream = c.stream()?;
     c.add(&memory, 2, &stream)?;
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
     c.is("contents", memory.value_all()?, 7)
 }
 
 fn zero_bytes(c: &Cuda<'_>) -> Verdict {
     let (code, address) = c.try_pinned(0, 0);
-    c.gives("cudaHostAlloc(0)", code, Code::SUCCESS)?;
-    c.gives(
-        "cudaFreeHost of it",
-        c.free_host_address(address),
-        Code::SUCCESS,
-    )
+    c.succeeds("cudaHostAlloc(0)", code)?;
+    c.succeeds("cudaFreeHost of it", c.free_host_address(address))
 }
 
 fn huge(c: &Cuda<'_>) -> Verdict {
@@ -146,17 +142,13 @@ fn freed_by_its_own(c: &Cuda<'_>) -> Verdict {
         c.free_host_address(device.address()),
     )?;
     pinned.fill_all(1);
-    c.gives(
-        "both are there",
-        c.copy(&device, &pinned, kind::DEFAULT),
-        Code::SUCCESS,
-    )
+    c.succeeds("both are there", c.copy(&device, &pinned, kind::DEFAULT))
 }
 
 fn free_twice(c: &Cuda<'_>) -> Verdict {
     let memory = c.pinned(4 * MIB, 0)?;
     let address = memory.address();
-    c.gives("cudaFreeHost", memory.free(), Code::SUCCESS)?;
+    c.succeeds("cudaFreeHost", memory.free())?;
     c.refuses("cudaFreeHost again", c.free_host_address(address))
 }
 

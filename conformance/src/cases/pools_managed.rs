@@ -84,9 +84,9 @@ fn host_and_kernel(c: &Cuda<'_>) -> Verdict {
         c.add(&memory, 5, &stream)?;
         c.ok("cudaStreamSynchronize", stream.synchronize())?;
         c.is("what the host reads", memory.value_all()?, round + 5)?;
-        c.gives("cudaFreeAsync", memory.free(), Code::SUCCESS)?;
+        c.succeeds("cudaFreeAsync", memory.free())?;
     }
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())
 }
 
 fn pointer(c: &Cuda<'_>) -> Verdict {
@@ -106,18 +106,10 @@ fn prefetch(c: &Cuda<'_>) -> Verdict {
     let memory = c.malloc_from_pool(&pool, BYTES, &stream, true)?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
     memory.fill_all(1);
-    c.gives(
-        "to the device",
-        c.prefetch(&memory, DEVICE, &stream),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("to the device", c.prefetch(&memory, DEVICE, &stream))?;
     c.add(&memory, 1, &stream)?;
-    c.gives(
-        "to the host",
-        c.prefetch(&memory, HOST, &stream),
-        Code::SUCCESS,
-    )?;
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("to the host", c.prefetch(&memory, HOST, &stream))?;
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
     c.is(
         "last prefetched to",
         c.attribute_of(&memory, Attribute::LastPrefetch)?,
@@ -140,7 +132,7 @@ fn counted(c: &Cuda<'_>) -> Verdict {
         pool.get(Attr::cudaMemPoolAttrUsedMemCurrent)?,
         0,
     )?;
-    c.gives("cudaMemPoolTrimTo", pool.trim(0), Code::SUCCESS)
+    c.succeeds("cudaMemPoolTrimTo", pool.trim(0))
 }
 
 fn refused(c: &Cuda<'_>) -> Verdict {

@@ -97,7 +97,7 @@ pub(super) const CASES: &[Case] = &[
 fn reported(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
     for (what, place, number) in [("the device", DEVICE, 0), ("the host", HOST, CPU)] {
-        c.gives(what, c.prefetch(&memory, place, &stream), Code::SUCCESS)?;
+        c.succeeds(what, c.prefetch(&memory, place, &stream))?;
         c.ok("synchronize", stream.synchronize())?;
         c.is(
             "reported",
@@ -111,11 +111,7 @@ fn reported(c: &Cuda<'_>) -> Verdict {
 fn reported_at_once(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
     let gate = c.gate(&stream)?;
-    c.gives(
-        "prefetch",
-        c.prefetch(&memory, DEVICE, &stream),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("prefetch", c.prefetch(&memory, DEVICE, &stream))?;
     c.is(
         "reported",
         c.attribute_of(&memory, Attribute::LastPrefetch)?,
@@ -130,7 +126,7 @@ fn part_reported(c: &Cuda<'_>) -> Verdict {
     memory.fill_all(1);
     let page = memory.address() + 2 * MIB;
     let code = c.prefetch_range(page + 100..page + 200, DEVICE, &stream);
-    c.gives("prefetch of 100 bytes", code, Code::SUCCESS)?;
+    c.succeeds("prefetch of 100 bytes", code)?;
     c.ok("synchronize", stream.synchronize())?;
     c.is(
         "its page",
@@ -149,11 +145,7 @@ fn keeps_contents(c: &Cuda<'_>) -> Verdict {
     memory.fill_all(41);
     memory.fill(100..200, 42);
     for place in [DEVICE, HOST, DEVICE, DEVICE, HOST, HOST] {
-        c.gives(
-            "prefetch",
-            c.prefetch(&memory, place, &stream),
-            Code::SUCCESS,
-        )?;
+        c.succeeds("prefetch", c.prefetch(&memory, place, &stream))?;
     }
     c.ok("synchronize", stream.synchronize())?;
     c.is("before", memory.value(0..100)?, 41)?;
@@ -180,10 +172,9 @@ fn default_streams(c: &Cuda<'_>) -> Verdict {
     for raw in [0, LEGACY, PER_THREAD] {
         let stream = c.default_stream(raw);
         memory.fill_all(raw as u32);
-        c.gives(
+        c.succeeds(
             &format!("stream {raw}"),
             c.prefetch(&memory, DEVICE, &stream),
-            Code::SUCCESS,
         )?;
         c.add(&memory, 1, &stream)?;
         c.ok("synchronize", stream.synchronize())?;
@@ -231,11 +222,7 @@ fn numa_node(c: &Cuda<'_>) -> Verdict {
     memory.fill_all(6);
     c.ok("prefetch", c.prefetch(&memory, DEVICE, &stream))?;
     let node = Place::numa(0);
-    c.gives(
-        "prefetch",
-        c.prefetch(&memory, node, &stream),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("prefetch", c.prefetch(&memory, node, &stream))?;
     c.ok("synchronize", stream.synchronize())?;
     let kind = c.attribute_of(&memory, Attribute::LastPrefetchType)?;
     c.is("kind of place", kind, 3)?;
@@ -247,11 +234,7 @@ fn numa_node(c: &Cuda<'_>) -> Verdict {
 fn other_device(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
     memory.fill_all(6);
-    c.gives(
-        "prefetch",
-        c.prefetch(&memory, Place::device(1), &stream),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("prefetch", c.prefetch(&memory, Place::device(1), &stream))?;
     c.ok("synchronize", stream.synchronize())?;
     c.is(
         "reported",

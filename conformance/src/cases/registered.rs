@@ -102,24 +102,20 @@ fn in_place(c: &Cuda<'_>) -> Verdict {
     own.fill(5);
     let address = own.as_ptr() as usize;
     let flags = sys::cudaHostRegisterPortable | sys::cudaHostRegisterMapped;
-    c.gives(
-        "cudaHostRegister",
-        c.register(&mut own, flags),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("cudaHostRegister", c.register(&mut own, flags))?;
     let work = || {
         let (code, on_device) = c.host_device_pointer(address, 0);
-        c.gives("cudaHostGetDevicePointer", code, Code::SUCCESS)?;
+        c.succeeds("cudaHostGetDevicePointer", code)?;
         let stream = c.stream()?;
         let shape = crate::call::driver::Shape::linear(16 * KIB);
         c.ok(
             "launch",
             c.add_at(on_device, 16 * KIB as u32, 2, shape, &stream)?,
         )?;
-        c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)
+        c.succeeds("cudaStreamSynchronize", stream.synchronize())
     };
     let done = work();
-    c.gives("cudaHostUnregister", c.unregister(address), Code::SUCCESS)?;
+    c.succeeds("cudaHostUnregister", c.unregister(address))?;
     done?;
     c.holds("contents", own.iter().all(|value| *value == 7))
 }
@@ -129,11 +125,7 @@ fn twice(c: &Cuda<'_>) -> Verdict {
     c.ok("cudaHostRegister", c.register(&mut own, 0))?;
     let again = c.register(&mut own, 0);
     c.gives("cudaHostRegister again", again, Code::ALREADY_REGISTERED)?;
-    c.gives(
-        "cudaHostUnregister",
-        c.unregister(own.as_ptr() as usize),
-        Code::SUCCESS,
-    )
+    c.succeeds("cudaHostUnregister", c.unregister(own.as_ptr() as usize))
 }
 
 fn part(c: &Cuda<'_>) -> Verdict {
@@ -146,7 +138,7 @@ fn part(c: &Cuda<'_>) -> Verdict {
         again,
         Code::ALREADY_REGISTERED,
     )?;
-    c.gives("cudaHostUnregister", undone, Code::SUCCESS)
+    c.succeeds("cudaHostUnregister", undone)
 }
 
 fn not_registered(c: &Cuda<'_>) -> Verdict {
@@ -158,7 +150,7 @@ fn not_registered(c: &Cuda<'_>) -> Verdict {
         Code::NOT_REGISTERED,
     )?;
     c.ok("cudaHostRegister", c.register(&mut own, 0))?;
-    c.gives("cudaHostUnregister", c.unregister(address), Code::SUCCESS)?;
+    c.succeeds("cudaHostUnregister", c.unregister(address))?;
     c.gives("again", c.unregister(address), Code::NOT_REGISTERED)
 }
 

@@ -67,7 +67,7 @@ fn host_sees_kernel(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(MIB)?, c.stream()?);
     memory.fill_all(11);
     c.add(&memory, 4, &stream)?;
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
     c.is("what the host reads", memory.value_all()?, 15)
 }
 

@@ -107,20 +107,15 @@ fn copies(c: &Cuda<'_>) -> Verdict {
         on(c, 1, || c.device_memory(BYTES))?,
     );
     c.ok("cudaMemset", c.set(&here, 3, BYTES))?;
-    c.gives(
-        "to the other",
-        c.copy(&there, &here, kind::DEFAULT),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("to the other", c.copy(&there, &here, kind::DEFAULT))?;
     c.ok("cudaDeviceSynchronize", c.synchronize())?;
     c.is("contents there", c.device_value(&there)?, 0x0303_0303)?;
     let stream = c.stream()?;
     c.ok("cudaMemset", c.set(&here, 0, BYTES))?;
     c.ok("cudaDeviceSynchronize", c.synchronize())?;
-    c.gives(
+    c.succeeds(
         "and back",
         c.copy_async(&here, &there, kind::DEFAULT, &stream),
-        Code::SUCCESS,
     )?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
     c.is("contents here", c.device_value(&here)?, 0x0303_0303)
@@ -133,23 +128,17 @@ fn peer_copies(c: &Cuda<'_>) -> Verdict {
     );
     let (other, stream) = (c.device_memory(BYTES)?, c.stream()?);
     c.ok("cudaMemset", c.set(&here, 4, BYTES))?;
-    c.gives(
-        "cudaMemcpyPeer",
-        c.copy_peer((&there, 1), (&here, 0)),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("cudaMemcpyPeer", c.copy_peer((&there, 1), (&here, 0)))?;
     c.ok("cudaDeviceSynchronize", c.synchronize())?;
-    c.gives(
+    c.succeeds(
         "cudaMemcpyPeerAsync",
         c.copy_peer_async((&other, 0), (&there, 1), &stream),
-        Code::SUCCESS,
     )?;
-    c.gives(
+    c.succeeds(
         "within one device",
         c.copy_peer_async((&here, 0), (&other, 0), &stream),
-        Code::SUCCESS,
     )?;
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
     c.is("contents", c.device_value(&other)?, 0x0404_0404)?;
     let refused = c.copy_peer_async((&there, 64), (&here, 0), &stream);
     c.gives(
@@ -165,22 +154,16 @@ fn copy_on_another_devices_stream(c: &Cuda<'_>) -> Verdict {
         c.pinned(BYTES, sys::cudaHostAllocPortable)?,
     );
     let (there, stream) = on(c, 1, || Ok((c.device_memory(BYTES)?, c.stream()?)))?;
-    c.gives(
-        "cudaMemsetAsync",
-        c.set_async(&there, 6, BYTES, &stream),
-        Code::SUCCESS,
-    )?;
-    c.gives(
+    c.succeeds("cudaMemsetAsync", c.set_async(&there, 6, BYTES, &stream))?;
+    c.succeeds(
         "to this device",
         c.copy_async(&here, &there, kind::DEFAULT, &stream),
-        Code::SUCCESS,
     )?;
-    c.gives(
+    c.succeeds(
         "to the host",
         c.copy_async(&out, &here, kind::DEFAULT, &stream),
-        Code::SUCCESS,
     )?;
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
     c.is("contents", out.value_all()?, 0x0606_0606)
 }
 
@@ -192,7 +175,7 @@ fn launch_on_another_devices_stream(c: &Cuda<'_>) -> Verdict {
         "cuLaunchKernel",
         c.add_range(&memory, 0, memory.len(), 1, &stream)?,
     )?;
-    c.gives("the stream", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("the stream", stream.synchronize())?;
     c.is("nothing ran", c.device_value(&memory)?, 0)
 }
 
@@ -203,7 +186,7 @@ fn record_on_another_devices_stream(c: &Cuda<'_>) -> Verdict {
         event.record(&stream),
         Code::INVALID_HANDLE,
     )?;
-    c.gives("the event", event.query(), Code::SUCCESS)
+    c.succeeds("the event", event.query())
 }
 
 fn elapsed_across(c: &Cuda<'_>) -> Verdict {
@@ -231,17 +214,13 @@ fn wait_across(c: &Cuda<'_>) -> Verdict {
         c.ok("cudaEventRecord", event.record(&held))?;
         Ok(gate)
     })?;
-    c.gives("cudaStreamWaitEvent", waiting.wait(&event), Code::SUCCESS)?;
+    c.succeeds("cudaStreamWaitEvent", waiting.wait(&event))?;
     c.add(&seen, 1, &waiting)?;
     c.gives("cudaEventQuery", event.query(), Code::NOT_READY)?;
     c.gives("the waiting stream", waiting.query(), Code::NOT_READY)?;
     gate.release();
-    c.gives("cudaEventSynchronize", event.synchronize(), Code::SUCCESS)?;
-    c.gives(
-        "cudaStreamSynchronize",
-        waiting.synchronize(),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("cudaEventSynchronize", event.synchronize())?;
+    c.succeeds("cudaStreamSynchronize", waiting.synchronize())?;
     c.is("the work", seen.value_all()?, 1)
 }
 
@@ -254,11 +233,7 @@ fn default_streams(c: &Cuda<'_>) -> Verdict {
     let gate = c.gate(&legacy)?;
     on(c, 1, || {
         c.add(&seen, 1, &legacy)?;
-        c.gives(
-            "the other device's, synchronized",
-            legacy.synchronize(),
-            Code::SUCCESS,
-        )
+        c.succeeds("the other device's, synchronized", legacy.synchronize())
     })?;
     c.is("its work", seen.value_all()?, 1)?;
     c.gives("this device's", legacy.query(), Code::NOT_READY)?;
@@ -268,12 +243,10 @@ fn default_streams(c: &Cuda<'_>) -> Verdict {
 fn synchronize_its_own(c: &Cuda<'_>) -> Verdict {
     let stream = c.stream()?;
     let gate = c.gate(&stream)?;
-    on(c, 1, || {
-        c.gives("the other device", c.synchronize(), Code::SUCCESS)
-    })?;
+    on(c, 1, || c.succeeds("the other device", c.synchronize()))?;
     c.gives("this device's stream", stream.query(), Code::NOT_READY)?;
     let (waited, code) = gate.across(|| c.synchronize());
-    c.gives("this device", code, Code::SUCCESS)?;
+    c.succeeds("this device", code)?;
     c.holds("it waited", waited)
 }
 

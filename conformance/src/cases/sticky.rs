@@ -109,7 +109,7 @@ fn illegal_address(c: &Cuda<'_>) -> Verdict {
     let launched = c.add_at(NOWHERE, 1, 1, one(), &stream)?;
     let code = stream.synchronize();
     forget(stream);
-    c.gives("cuLaunchKernel", launched, Code::SUCCESS)?;
+    c.succeeds("cuLaunchKernel", launched)?;
     c.gives("cudaStreamSynchronize", code, Code::ILLEGAL_ADDRESS)?;
     c.gives(
         "cudaDeviceSynchronize",
@@ -132,7 +132,7 @@ fn trap(c: &Cuda<'_>) -> Verdict {
     let launched = c.launch_trap(&stream)?;
     let code = stream.synchronize();
     forget(stream);
-    c.gives("cuLaunchKernel", launched, Code::SUCCESS)?;
+    c.succeeds("cuLaunchKernel", launched)?;
     // The code is not documented.
     c.holds(
         "cudaStreamSynchronize fails",

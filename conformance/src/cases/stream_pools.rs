@@ -100,7 +100,7 @@ fn in_order(c: &Cuda<'_>) -> Verdict {
             "cudaMemcpyAsync",
             c.copy_async(&out, &memory, kind::DEFAULT, &stream),
         )?;
-        c.gives("cudaFreeAsync", memory.free(), Code::SUCCESS)?;
+        c.succeeds("cudaFreeAsync", memory.free())?;
         c.ok("cudaStreamSynchronize", stream.synchronize())?;
         c.is("read back", out.value_all()?, round)?;
     }
@@ -118,11 +118,11 @@ fn do_not_wait(c: &Cuda<'_>) -> Verdict {
         "cudaMemcpyAsync",
         c.copy_async(&out, &memory, kind::DEFAULT, &stream),
     )?;
-    c.gives("cudaFreeAsync", memory.free(), Code::SUCCESS)?;
+    c.succeeds("cudaFreeAsync", memory.free())?;
     c.gives("the stream", stream.query(), Code::NOT_READY)?;
     gate.open()?;
-    c.gives("cudaFreeAsync", first.free(), Code::SUCCESS)?;
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaFreeAsync", first.free())?;
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
     c.is("read back", out.value_all()?, 0x0303_0303)
 }
 
@@ -172,12 +172,8 @@ fn other_stream_behind_event(c: &Cuda<'_>) -> Verdict {
         "cudaMemcpyAsync",
         c.copy_async(&out, &memory, kind::DEFAULT, &second),
     )?;
-    c.gives(
-        "cudaFreeAsync on the other stream",
-        memory.free_on(&second),
-        Code::SUCCESS,
-    )?;
-    c.gives("cudaStreamSynchronize", second.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaFreeAsync on the other stream", memory.free_on(&second))?;
+    c.succeeds("cudaStreamSynchronize", second.synchronize())?;
     c.is("read back", out.value_all()?, 17)
 }
 
@@ -196,13 +192,13 @@ fn free_comes_behind_the_work(c: &Cuda<'_>) -> Verdict {
     let next = c.malloc_async(BYTES, &other)?;
     c.ok("cudaMemsetAsync", c.set_async(&next, 2, BYTES, &other))?;
     gate.release();
-    c.gives("the first stream", held.synchronize(), Code::SUCCESS)?;
+    c.succeeds("the first stream", held.synchronize())?;
     c.ok(
         "cudaMemcpyAsync",
         c.copy_async(&other_out, &next, kind::DEFAULT, &other),
     )?;
     c.ok("cudaFreeAsync", next.free())?;
-    c.gives("the other stream", other.synchronize(), Code::SUCCESS)?;
+    c.succeeds("the other stream", other.synchronize())?;
     c.is("what the first read", out.value_all()?, 0x0101_0101)?;
     c.is("what the other read", other_out.value_all()?, 0x0202_0202)
 }
@@ -212,7 +208,7 @@ fn synchronous_free(c: &Cuda<'_>) -> Verdict {
     let memory = c.malloc_async(BYTES, &stream)?;
     c.add(&memory, 1, &stream)?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
-    c.gives("cudaFree", memory.free_now(), Code::SUCCESS)
+    c.succeeds("cudaFree", memory.free_now())
 }
 
 fn too_much(c: &Cuda<'_>) -> Verdict {
@@ -225,7 +221,7 @@ fn too_much(c: &Cuda<'_>) -> Verdict {
     )?;
     let memory = c.malloc_async(BYTES, &stream)?;
     c.ok("cudaMemsetAsync", c.set_async(&memory, 1, BYTES, &stream))?;
-    c.gives("the stream", stream.synchronize(), Code::SUCCESS)
+    c.succeeds("the stream", stream.synchronize())
 }
 
 fn foreign_not_freed(c: &Cuda<'_>) -> Verdict {
@@ -234,7 +230,7 @@ fn foreign_not_freed(c: &Cuda<'_>) -> Verdict {
         "cudaFreeAsync of pageable memory",
         c.free_async_address(own.as_ptr() as usize, stream.raw()),
     )?;
-    c.gives("the stream", stream.synchronize(), Code::SUCCESS)
+    c.succeeds("the stream", stream.synchronize())
 }
 
 fn default_stream(c: &Cuda<'_>) -> Verdict {
@@ -248,7 +244,7 @@ fn default_stream(c: &Cuda<'_>) -> Verdict {
             "cudaMemcpyAsync",
             c.copy_async(&out, &memory, kind::DEFAULT, &stream),
         )?;
-        c.gives("cudaFreeAsync", memory.free(), Code::SUCCESS)?;
+        c.succeeds("cudaFreeAsync", memory.free())?;
         c.ok("cudaStreamSynchronize", stream.synchronize())?;
         c.is("read back", out.value_all()?, 0x0505_0505)?;
     }

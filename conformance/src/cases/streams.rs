@@ -106,10 +106,9 @@ pub(super) const CASES: &[Case] = &[
 fn flags(c: &Cuda<'_>) -> Verdict {
     for flags in [0, 1] {
         let stream = c.stream_with(flags)?;
-        c.gives(
+        c.succeeds(
             &format!("cudaStreamDestroy, flags {flags}"),
             stream.destroy(),
-            Code::SUCCESS,
         )?;
     }
     for flags in [2, 64] {
@@ -121,13 +120,13 @@ fn flags(c: &Cuda<'_>) -> Verdict {
 
 fn query(c: &Cuda<'_>) -> Verdict {
     let stream = c.stream()?;
-    c.gives("without work", stream.query(), Code::SUCCESS)?;
+    c.succeeds("without work", stream.query())?;
     let gate = c.gate(&stream)?;
     c.gives("held", stream.query(), Code::NOT_READY)?;
     c.gives("still held", stream.query(), Code::NOT_READY)?;
     gate.open()?;
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
-    c.gives("done", stream.query(), Code::SUCCESS)
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
+    c.succeeds("done", stream.query())
 }
 
 fn not_ready_is_no_failure(c: &Cuda<'_>) -> Verdict {
@@ -143,7 +142,7 @@ fn not_ready_is_no_failure(c: &Cuda<'_>) -> Verdict {
     c.gives("held", code, Code::NOT_READY)?;
     c.add(&seen, 4, &stream)?;
     gate.open()?;
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
     c.is("the work", seen.value_all()?, 5)
 }
 
@@ -182,21 +181,18 @@ fn launch_does_not_wait(c: &Cuda<'_>) -> Verdict {
     to.fill_all(0);
     let stream = c.stream()?;
     let gate = c.gate(&stream)?;
-    c.gives(
+    c.succeeds(
         "cudaMemsetAsync",
         c.set_async(&memory, 1, memory.bytes(), &stream),
-        Code::SUCCESS,
     )?;
-    c.gives(
+    c.succeeds(
         "cudaMemcpyAsync in",
         c.copy_async(&memory, &from, kind::HOST_TO_DEVICE, &stream),
-        Code::SUCCESS,
     )?;
     c.add(&memory, 2, &stream)?;
-    c.gives(
+    c.succeeds(
         "cudaMemcpyAsync out",
         c.copy_async(&to, &memory, kind::DEVICE_TO_HOST, &stream),
-        Code::SUCCESS,
     )?;
     c.gives("held", stream.query(), Code::NOT_READY)?;
     // This fails if the kernel reached its time limit before.
@@ -211,7 +207,7 @@ fn synchronize_waits(c: &Cuda<'_>) -> Verdict {
     let gate = c.gate(&stream)?;
     c.add(&seen, 6, &stream)?;
     let (waited, code) = gate.across(|| stream.synchronize());
-    c.gives("cudaStreamSynchronize", code, Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", code)?;
     c.holds("it waited", waited)?;
     c.is("the work", seen.value_all()?, 6)
 }
@@ -221,7 +217,7 @@ fn synchronize_its_own(c: &Cuda<'_>) -> Verdict {
     seen.fill_all(0);
     let gate = c.gate(&held)?;
     c.add(&seen, 6, &free)?;
-    c.gives("cudaStreamSynchronize", free.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", free.synchronize())?;
     c.is("the other stream's work", seen.value_all()?, 6)?;
     c.gives("the held stream", held.query(), Code::NOT_READY)?;
     gate.open()
@@ -233,7 +229,7 @@ fn device_synchronize_waits(c: &Cuda<'_>) -> Verdict {
     let gate = c.gate(&stream)?;
     c.add(&seen, 6, &stream)?;
     let (waited, code) = gate.across(|| c.synchronize());
-    c.gives("cudaDeviceSynchronize", code, Code::SUCCESS)?;
+    c.succeeds("cudaDeviceSynchronize", code)?;
     c.holds("it waited", waited)?;
     c.is("the work", seen.value_all()?, 6)
 }
@@ -243,9 +239,9 @@ fn destroy_with_work(c: &Cuda<'_>) -> Verdict {
     seen.fill_all(0);
     let gate = c.gate(&stream)?;
     c.add(&seen, 8, &stream)?;
-    c.gives("cudaStreamDestroy", stream.destroy(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamDestroy", stream.destroy())?;
     gate.open()?;
-    c.gives("cudaDeviceSynchronize", c.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaDeviceSynchronize", c.synchronize())?;
     c.is("the work", seen.value_all()?, 8)
 }
 
@@ -253,16 +249,12 @@ fn null_not_destroyed(c: &Cuda<'_>) -> Verdict {
     c.refuses("cudaStreamDestroy", c.destroy_null_stream())?;
     let memory = c.device_memory(4 * KIB)?;
     c.add(&memory, 0, &c.default_stream(0))?;
-    c.gives(
-        "it works on",
-        c.default_stream(0).synchronize(),
-        Code::SUCCESS,
-    )
+    c.succeeds("it works on", c.default_stream(0).synchronize())
 }
 
 fn priorities(c: &Cuda<'_>) -> Verdict {
     let (code, least, greatest) = c.priority_range();
-    c.gives("cudaDeviceGetStreamPriorityRange", code, Code::SUCCESS)?;
+    c.succeeds("cudaDeviceGetStreamPriorityRange", code)?;
     c.holds("greatest <= least", greatest <= least)?;
     let seen = c.pinned(4 * KIB, 0)?;
     for (priority, done) in [
@@ -274,7 +266,7 @@ fn priorities(c: &Cuda<'_>) -> Verdict {
         seen.fill_all(done - 1);
         let stream = c.stream_with_priority(priority)?;
         c.add(&seen, 1, &stream)?;
-        c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+        c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
         c.is("the work", seen.value_all()?, done)?;
     }
     Ok(())
@@ -301,13 +293,9 @@ fn device(c: &Cuda<'_>) -> Verdict {
 fn host_function(c: &Cuda<'_>) -> Verdict {
     let (ran, stream) = (Arc::new(AtomicU32::new(0)), c.stream()?);
     let gate = c.gate(&stream)?;
-    c.gives(
-        "cudaLaunchHostFunc",
-        c.count_on(&ran, &stream),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("cudaLaunchHostFunc", c.count_on(&ran, &stream))?;
     c.is("while the stream is held", ran.load(Ordering::SeqCst), 0)?;
     gate.open()?;
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
     c.is("behind it", ran.load(Ordering::SeqCst), 1)
 }
