@@ -81,8 +81,7 @@ impl<'a> Copies<'a> {
             })?;
             device.synchronize()?;
             unified.copy_to_host(round.back)?;
-            round.verify_back(1.0)?;
-            Ok(time)
+            round.verified(time, 1.0)
         });
         case.ours("cuda-um, device buffer", move |round| {
             let source = round.source;
@@ -92,8 +91,7 @@ impl<'a> Copies<'a> {
             })?;
             device.synchronize()?;
             plain.copy_to_host(round.back)?;
-            round.verify_back(1.0)?;
-            Ok(time)
+            round.verified(time, 1.0)
         });
         Ok(())
     }
@@ -116,8 +114,7 @@ impl<'a> Copies<'a> {
             })?;
             raw.wait_for_all()?;
             raw.copy_to_slice(&target, round.back)?;
-            round.verify_back(1.0)?;
-            Ok(time)
+            round.verified(time, 1.0)
         });
         Ok(())
     }
@@ -133,8 +130,7 @@ impl<'a> Copies<'a> {
                 raw.synchronize()
             })?;
             raw.copy_to_slice(&target, round.back)?;
-            round.verify_back(1.0)?;
-            Ok(time)
+            round.verified(time, 1.0)
         });
         Ok(())
     }

@@ -49,8 +49,7 @@ fn ours<'a>(case: &mut Case<'a>, bench: &'a Bench, bytes: usize) -> Result<()> {
         let time = round
             .clock
             .time_each(repeats, || Ok(unified.copy_to_host(back)?))?;
-        round.verify_back(1.0)?;
-        Ok(time)
+        round.verified(time, 1.0)
     });
     case.ours("cuda-um, device buffer", move |round| {
         plain.copy_from_host(round.source)?;
@@ -58,8 +57,7 @@ fn ours<'a>(case: &mut Case<'a>, bench: &'a Bench, bytes: usize) -> Result<()> {
         let time = round
             .clock
             .time_each(repeats, || Ok(plain.copy_to_host(back)?))?;
-        round.verify_back(1.0)?;
-        Ok(time)
+        round.verified(time, 1.0)
     });
     Ok(())
 }
@@ -82,8 +80,7 @@ fn raw<'a>(case: &mut Case<'a>, bench: &'a Bench, bytes: usize) -> Result<()> {
             let time = round
                 .clock
                 .time_each(repeats, || raw.copy_to_slice(&source, back))?;
-            round.verify_back(1.0)?;
-            Ok(time)
+            round.verified(time, 1.0)
         });
     }
     let mut source = raw.allocate(Kind::Device, len)?;

@@ -77,8 +77,7 @@ fn ours<'a>(
                 Ok(stream.synchronize()?)
             })?;
             output.copy_to_host(round.back)?;
-            round.verify_back(FACTOR)?;
-            Ok(time)
+            round.verified(time, FACTOR)
         });
     }
 }
@@ -104,8 +103,7 @@ fn raw<'a>(
             raw.synchronize()
         })?;
         raw.copy_to_slice(output, round.back)?;
-        round.verify_back(FACTOR)?;
-        Ok(time)
+        round.verified(time, FACTOR)
     });
     let through_pinned = move |input: &mut Memory, source: &[f32]| {
         pinned.host_mut().copy_from_slice(source);
@@ -140,7 +138,6 @@ fn copies<'a>(
             raw.synchronize()
         })?;
         raw.copy_to_slice(output, round.back)?;
-        round.verify_back(FACTOR)?;
-        Ok(time)
+        round.verified(time, FACTOR)
     });
 }

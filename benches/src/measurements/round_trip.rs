@@ -135,8 +135,7 @@ impl<'a> Trip<'a> {
                 raw.copy_to_slice(output, back)
             })?;
             raw.synchronize()?;
-            round.verify_back(FACTOR)?;
-            Ok(time)
+            round.verified(time, FACTOR)
         });
         case.raw("pinned", move |round| {
             let [input, output] = &mut *on_device.borrow_mut();
@@ -151,8 +150,7 @@ impl<'a> Trip<'a> {
                 back.copy_from_slice(pinned_output.host());
                 Ok(())
             })?;
-            round.verify_back(FACTOR)?;
-            Ok(time)
+            round.verified(time, FACTOR)
         });
     }
 
@@ -192,8 +190,7 @@ impl<'a> Trip<'a> {
                 back.copy_from_slice(output.host());
                 Ok(())
             })?;
-            round.verify_back(FACTOR)?;
-            Ok(time)
+            round.verified(time, FACTOR)
         });
     }
 }

@@ -35,12 +35,10 @@ pub fn html(trace: &Trace, report: &MigrationReport) -> String {
     page += "<meta http-equiv=\"Content-Security-Policy\" content=\"";
     page += POLICY;
     page += "\">\n";
-    put(
-        &mut page,
-        format_args!(
-            "<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
-            markup(&title)
-        ),
+    put!(
+        page,
+        "<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
+        markup(&title)
     );
     header(&mut page, trace, report);
     findings(&mut page, report);
@@ -48,38 +46,32 @@ pub fn html(trace: &Trace, report: &MigrationReport) -> String {
     pictures(&mut page, &picture);
     tables(&mut page, trace, report);
     let json = json_in_html(&json(&picture));
-    put(
-        &mut page,
-        format_args!(
-            "</main>\n<div id=\"tip\" role=\"status\" hidden></div>\n\
+    put!(
+        page,
+        "</main>\n<div id=\"tip\" role=\"status\" hidden></div>\n\
             <script type=\"application/json\" id=\"data\">{json}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
-        ),
     );
     page
 }
 
 fn header(page: &mut String, trace: &Trace, report: &MigrationReport) {
     let devices: Vec<String> = trace.devices.iter().map(|one| markup(&one.name)).collect();
-    put(
+    put!(
         page,
-        format_args!(
-            "<header>\n<h1>Unified memory migrations</h1>\n<p class=\"sub\">{} on {} · recorded by {} (CUDA {})</p>\n",
-            units::time(report.duration),
-            match devices.is_empty() {
-                true => "no known device".to_owned(),
-                false => devices.join(", "),
-            },
-            markup(&report.source.name),
-            markup(&report.source.cuda),
-        ),
+        "<header>\n<h1>Unified memory migrations</h1>\n<p class=\"sub\">{} on {} · recorded by {} (CUDA {})</p>\n",
+        units::time(report.duration),
+        match devices.is_empty() {
+            true => "no known device".to_owned(),
+            false => devices.join(", "),
+        },
+        markup(&report.source.name),
+        markup(&report.source.cuda)
     );
     if let Some(warning) = report.warning() {
-        put(
+        put!(
             page,
-            format_args!(
-                "<p class=\"warning\" role=\"alert\">{}</p>\n",
-                markup(&warning)
-            ),
+            "<p class=\"warning\" role=\"alert\">{}</p>\n",
+            markup(&warning)
         );
     }
     let total = &report.total;
@@ -101,9 +93,9 @@ fn header(page: &mut String, trace: &Trace, report: &MigrationReport) {
     ];
     page.push_str("<dl class=\"cards\">\n");
     for (name, value, class) in cards {
-        put(
+        put!(
             page,
-            format_args!("<div class=\"card{class}\"><dt>{name}</dt><dd>{value}</dd></div>\n"),
+            "<div class=\"card{class}\"><dt>{name}</dt><dd>{value}</dd></div>\n"
         );
     }
     page.push_str("</dl>\n</header>\n");
@@ -126,28 +118,20 @@ fn findings(page: &mut String, report: &MigrationReport) {
         .split_at(report.findings.len().min(FINDINGS));
     list(page, 1, shown, most);
     if !more.is_empty() {
-        put(
-            page,
-            format_args!("<details><summary>{} more</summary>\n", more.len()),
-        );
+        put!(page, "<details><summary>{} more</summary>\n", more.len());
         list(page, FINDINGS + 1, more, most);
         page.push_str("</details>\n");
     }
-    put(
+    put!(
         page,
-        format_args!(
-            "<p class=\"sub\">Savings are estimates of the cost model: {}.</p>\n</section>\n",
-            markup(&report.cost_model)
-        ),
+        "<p class=\"sub\">Savings are estimates of the cost model: {}.</p>\n</section>\n",
+        markup(&report.cost_model)
     );
 }
 
 /// Findings, numbered from `first` on. The bars are relative to the largest saving, `most`.
 fn list(page: &mut String, first: usize, findings: &[Finding], most: Duration) {
-    put(
-        page,
-        format_args!("<ol class=\"findings\" start=\"{first}\">\n"),
-    );
+    put!(page, "<ol class=\"findings\" start=\"{first}\">\n");
     for finding in findings {
         let share = finding.saves.time.as_secs_f64() / most.as_secs_f64().max(1e-12) * 100.0;
         let (bar, way) = match finding.alternative {
@@ -156,27 +140,20 @@ fn list(page: &mut String, first: usize, findings: &[Finding], most: Duration) {
         };
         page.push_str("<li>");
         if finding.saves.time > Duration::ZERO {
-            put(
+            put!(
                 page,
-                format_args!(
-                    "<p class=\"saves\">saves about {}<span class=\"bar{bar}\" style=\"width:{share:.1}%\"></span></p>",
-                    units::time(finding.saves.time),
-                ),
+                "<p class=\"saves\">saves about {}<span class=\"bar{bar}\" style=\"width:{share:.1}%\"></span></p>",
+                units::time(finding.saves.time)
             );
         }
-        put(
+        put!(
             page,
-            format_args!(
-                "<p><b>{}</b>: {}{way}</p>",
-                code_names(&finding.observation()),
-                markup(finding.advice()),
-            ),
+            "<p><b>{}</b>: {}{way}</p>",
+            code_names(&finding.observation()),
+            markup(finding.advice())
         );
         if let Some(code) = finding.code() {
-            put(
-                page,
-                format_args!("<pre><code>{}</code></pre>", markup(&code)),
-            );
+            put!(page, "<pre><code>{}</code></pre>", markup(&code));
         }
         page.push_str("</li>\n");
     }
@@ -197,17 +174,15 @@ fn movers(page: &mut String, report: &MigrationReport) {
     for line in lines.iter().take(MOVERS) {
         let share = |bytes: u64| bytes as f64 / most as f64 * 100.0;
         let traffic = &line.traffic;
-        put(
+        put!(
             page,
-            format_args!(
-                "<span class=\"name\" title=\"{0}\">{0}</span><span class=\"track\"><span class=\"in\" style=\"width:{1:.2}%\"></span>\
+            "<span class=\"name\" title=\"{0}\">{0}</span><span class=\"track\"><span class=\"in\" style=\"width:{1:.2}%\"></span>\
                 <span class=\"out\" style=\"width:{2:.2}%\"></span></span><span class=\"num\">{3} in, {4} out</span>\n",
-                markup(&line.name),
-                share(traffic.to_device_bytes + traffic.between_devices_bytes),
-                share(traffic.to_host_bytes),
-                units::bytes(traffic.to_device_bytes + traffic.between_devices_bytes),
-                units::bytes(traffic.to_host_bytes),
-            ),
+            markup(&line.name),
+            share(traffic.to_device_bytes + traffic.between_devices_bytes),
+            share(traffic.to_host_bytes),
+            units::bytes(traffic.to_device_bytes + traffic.between_devices_bytes),
+            units::bytes(traffic.to_host_bytes)
         );
     }
     page.push_str(
@@ -229,12 +204,10 @@ fn pictures(page: &mut String, picture: &Picture) {
         <span class=\"swatch both\"></span>on both <span class=\"swatch unknown\"></span>not known</p>\n",
     );
     if picture.maps_left_out > 0 {
-        put(
+        put!(
             page,
-            format_args!(
-                "<p class=\"sub\">{} buffers that moved less are not shown.</p>\n",
-                picture.maps_left_out
-            ),
+            "<p class=\"sub\">{} buffers that moved less are not shown.</p>\n",
+            picture.maps_left_out
         );
     }
     page.push_str("<noscript><p class=\"warning\">Only the pictures need scripts.</p></noscript>\n</section>\n");
