@@ -6,88 +6,38 @@ use crate::call::whole;
 const NONE: i32 = -2;
 const CPU: i32 = -1;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "advice.none-at-first",
+pub(super) const CASES: &[Case] = cases! {
+    "advice.none-at-first" (none_at_first):
         "Fresh managed memory carries no advice and was never prefetched.",
-        sources::MEMORY,
-        &["cudaMemRangeGetAttribute"],
-        none_at_first,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "advice.read-mostly",
+        sources::MEMORY, &["cudaMemRangeGetAttribute"], needs(&[Need::Managed]);
+    "advice.read-mostly" (read_mostly):
         "Read-mostly is set and unset.",
-        sources::MEMORY,
-        &["cudaMemAdvise", "cudaMemRangeGetAttribute"],
-        read_mostly,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "advice.read-mostly-ignores-place",
+        sources::MEMORY, &["cudaMemAdvise", "cudaMemRangeGetAttribute"], needs(&[Need::Concurrent]);
+    "advice.read-mostly-ignores-place" (ignores_place):
         "Read-mostly, and unsetting the preferred location, ignore the location.",
-        sources::MEMORY,
-        &["cudaMemAdvise", "cudaMemRangeGetAttribute"],
-        ignores_place,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "advice.preferred-device",
+        sources::MEMORY, &["cudaMemAdvise", "cudaMemRangeGetAttribute"], needs(&[Need::Concurrent]);
+    "advice.preferred-device" (preferred_device):
         "The preferred location is a device, and is unset.",
-        sources::MEMORY,
-        &["cudaMemAdvise", "cudaMemRangeGetAttribute"],
-        preferred_device,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "advice.preferred-host",
+        sources::MEMORY, &["cudaMemAdvise", "cudaMemRangeGetAttribute"], needs(&[Need::Concurrent]);
+    "advice.preferred-host" (preferred_host):
         "The preferred location is the host.",
-        sources::MEMORY,
-        &["cudaMemAdvise", "cudaMemRangeGetAttribute"],
-        preferred_host,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "advice.preferred-replaced",
+        sources::MEMORY, &["cudaMemAdvise", "cudaMemRangeGetAttribute"], needs(&[Need::Concurrent]);
+    "advice.preferred-replaced" (preferred_replaced):
         "A second preferred location replaces the first.",
-        sources::MEMORY,
-        &["cudaMemAdvise"],
-        preferred_replaced,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "advice.accessed-by",
+        sources::MEMORY, &["cudaMemAdvise"], needs(&[Need::Concurrent]);
+    "advice.accessed-by" (accessed_by):
         "Accessed-by is a set: processors are added and removed one by one.",
-        sources::MEMORY,
-        &["cudaMemAdvise", "cudaMemRangeGetAttribute"],
-        accessed_by,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "advice.accessed-by-twice",
+        sources::MEMORY, &["cudaMemAdvise", "cudaMemRangeGetAttribute"], needs(&[Need::Concurrent]);
+    "advice.accessed-by-twice" (accessed_by_twice):
         "Setting accessed-by twice has the same effect as once.",
-        sources::MEMORY,
-        &["cudaMemAdvise"],
-        accessed_by_twice,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "advice.accessed-by-devices",
+        sources::MEMORY, &["cudaMemAdvise"], needs(&[Need::Concurrent]);
+    "advice.accessed-by-devices" (accessed_by_devices):
         "Several devices, and the host, are set as accessed-by together.",
-        sources::MEMORY,
-        &["cudaMemAdvise", "cudaMemRangeGetAttribute"],
-        accessed_by_devices,
-    )
-    .needs(&[Need::Concurrent, Need::Devices(2)]),
-    Case::new(
-        "advice.independent",
+        sources::MEMORY, &["cudaMemAdvise", "cudaMemRangeGetAttribute"], needs(&[Need::Concurrent, Need::Devices(2)]);
+    "advice.independent" (independent):
         "The three kinds of advice are independent of each other.",
-        sources::MEMORY,
-        &["cudaMemAdvise"],
-        independent,
-    )
-    .needs(&[Need::Concurrent]),
-];
+        sources::MEMORY, &["cudaMemAdvise"], needs(&[Need::Concurrent]);
+};
 
 fn none_at_first(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;

@@ -8,64 +8,29 @@ const CPU: i32 = -1;
 /// A driver returns the lowest free address, which is the one that was just freed.
 const TRIES: usize = 64;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "advice.part",
+pub(super) const CASES: &[Case] = cases! {
+    "advice.part" (part):
         "Advice for a part of an allocation applies only to that part.",
-        sources::MEMORY,
-        &["cudaMemAdvise"],
-        part,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "advice.rounded-outwards",
+        sources::MEMORY, &["cudaMemAdvise"], needs(&[Need::Concurrent]);
+    "advice.rounded-outwards" (rounded_outwards):
         "A range is rounded outwards to pages.",
-        sources::MEMORY,
-        &["cudaMemAdvise"],
-        rounded_outwards,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "advice.survives",
+        sources::MEMORY, &["cudaMemAdvise"], needs(&[Need::Concurrent]);
+    "advice.survives" (survives):
         "Advice survives prefetches, kernels and host accesses.",
-        sources::MEMORY,
-        &["cudaMemAdvise", "cudaMemPrefetchAsync"],
-        survives,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "advice.ends-with-memory",
+        sources::MEMORY, &["cudaMemAdvise", "cudaMemPrefetchAsync"], needs(&[Need::Concurrent]);
+    "advice.ends-with-memory" (ends_with_memory):
         "Advice ends with the memory: new memory has none, also at the same address.",
-        sources::MEMORY,
-        &["cudaMemAdvise", "cudaFree", "cudaMemRangeGetAttribute"],
-        ends_with_memory,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "advice.unknown",
+        sources::MEMORY, &["cudaMemAdvise", "cudaFree", "cudaMemRangeGetAttribute"], needs(&[Need::Concurrent]);
+    "advice.unknown" (unknown):
         "An advice that does not exist is an invalid value.",
-        sources::MEMORY,
-        &["cudaMemAdvise"],
-        unknown,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "advice.unknown-device",
+        sources::MEMORY, &["cudaMemAdvise"], needs(&[Need::Concurrent]);
+    "advice.unknown-device" (unknown_device):
         "Advice that names a device that does not exist is refused.",
-        sources::MEMORY,
-        &["cudaMemAdvise"],
-        unknown_device,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "advice.without-faults",
+        sources::MEMORY, &["cudaMemAdvise"], needs(&[Need::Concurrent]);
+    "advice.without-faults" (without_faults):
         "A device without concurrent managed access is refused as preferred location and as accessed-by.",
-        sources::MEMORY,
-        &["cudaMemAdvise"],
-        without_faults,
-    )
-    .needs(&[Need::NoConcurrent]),
-];
+        sources::MEMORY, &["cudaMemAdvise"], needs(&[Need::NoConcurrent]);
+};
 
 fn part(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(4 * MIB)?;

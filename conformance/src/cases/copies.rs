@@ -5,114 +5,50 @@ use super::prelude::*;
 
 const BYTES: usize = 64 * KIB;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "copies.every-pair",
+pub(super) const CASES: &[Case] = cases! {
+    "copies.every-pair" (every_pair):
         "Copies of the default kind go between device, pinned and managed memory in every pair.",
-        sources::MEMORY,
-        &["cudaMemcpy"],
-        every_pair,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "copies.pageable",
+        sources::MEMORY, &["cudaMemcpy"], needs(&[Need::Managed]);
+    "copies.pageable" (pageable):
         "Copies of the default kind accept pageable memory at either end.",
-        sources::MEMORY,
-        &["cudaMemcpy"],
-        pageable,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "copies.kinds",
+        sources::MEMORY, &["cudaMemcpy"], needs(&[Need::Managed]);
+    "copies.kinds" (kinds):
         "A copy names its ends: host to host, host to device, device to host, device to device.",
-        sources::TYPES,
-        &["cudaMemcpy"],
-        kinds,
-    ),
-    Case::new(
-        "copies.managed-is-either",
+        sources::TYPES, &["cudaMemcpy"];
+    "copies.managed-is-either" (managed_is_either):
         "At either end of a copy, the kind may name managed memory as host or as device memory.",
-        sources::GUIDE_MANAGED,
-        &["cudaMemcpy"],
-        managed_is_either,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "copies.unknown-kind",
+        sources::GUIDE_MANAGED, &["cudaMemcpy"], needs(&[Need::Managed]);
+    "copies.unknown-kind" (unknown_kind):
         "A kind that does not exist is an invalid direction.",
-        sources::MEMORY,
-        &["cudaMemcpy"],
-        unknown_kind,
-    ),
-    Case::new(
-        "copies.pageable-is-no-device",
+        sources::MEMORY, &["cudaMemcpy"];
+    "copies.pageable-is-no-device" (pageable_is_no_device):
         "Pageable memory is refused if the kind names it as device memory.",
-        sources::MEMORY,
-        &["cudaMemcpy"],
-        pageable_is_no_device,
-    )
-    .needs(&[Need::NoPageableAccess]),
-    Case::new(
-        "copies.zero-bytes",
+        sources::MEMORY, &["cudaMemcpy"], needs(&[Need::NoPageableAccess]);
+    "copies.zero-bytes" (zero_bytes):
         "A copy of 0 bytes is not an error for any addresses, and writes nothing.",
-        sources::MEASURED,
-        &["cudaMemcpy", "cudaMemcpyAsync"],
-        zero_bytes,
-    ),
-    Case::new(
-        "copies.within-one-allocation",
+        sources::MEASURED, &["cudaMemcpy", "cudaMemcpyAsync"];
+    "copies.within-one-allocation" (within_one_allocation):
         "A copy can go from one part of an allocation to another part that does not overlap it.",
-        sources::MEMORY,
-        &["cudaMemcpy"],
-        within_one_allocation,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "copies.large",
+        sources::MEMORY, &["cudaMemcpy"], needs(&[Need::Managed]);
+    "copies.large" (large):
         "A copy of many MiB from pageable memory, larger than any staging buffer, arrives completely.",
-        sources::API_SYNC,
-        &["cudaMemcpy"],
-        large,
-    ),
-    Case::new(
-        "copies.managed-after-kernel",
+        sources::API_SYNC, &["cudaMemcpy"];
+    "copies.managed-after-kernel" (managed_after_kernel):
         "A copy from managed memory reads the results of earlier kernels, and later kernels read the result of a copy.",
-        sources::GUIDE_MANAGED,
-        &["cudaMemcpyAsync", "cuLaunchKernel"],
-        managed_after_kernel,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "copies.pinned-read-when-run",
+        sources::GUIDE_MANAGED, &["cudaMemcpyAsync", "cuLaunchKernel"], needs(&[Need::Managed]);
+    "copies.pinned-read-when-run" (pinned_read_when_run):
         "An asynchronous copy from pinned memory reads it when the stream reaches the copy.",
-        sources::API_SYNC,
-        &["cudaMemcpyAsync"],
-        pinned_read_when_run,
-    ),
-    Case::new(
-        "copies.pageable-read-when-called",
+        sources::API_SYNC, &["cudaMemcpyAsync"];
+    "copies.pageable-read-when-called" (pageable_read_when_called):
         "Pageable memory that an asynchronous copy reads may be overwritten when the call returns.",
-        sources::API_SYNC,
-        &["cudaMemcpyAsync"],
-        pageable_read_when_called,
-    )
-    .needs(&[Need::NoPageableAccess]),
-    Case::new(
-        "copies.pageable-written-when-returned",
+        sources::API_SYNC, &["cudaMemcpyAsync"], needs(&[Need::NoPageableAccess]);
+    "copies.pageable-written-when-returned" (pageable_written_when_returned):
         "An asynchronous copy from the device into pageable memory returns when it is done.",
-        sources::API_SYNC,
-        &["cudaMemcpyAsync"],
-        pageable_written_when_returned,
-    )
-    .needs(&[Need::NoPageableAccess]),
-    Case::new(
-        "copies.to-host-waits",
+        sources::API_SYNC, &["cudaMemcpyAsync"], needs(&[Need::NoPageableAccess]);
+    "copies.to-host-waits" (to_host_waits):
         "A synchronous copy to pinned memory returns when it is done.",
-        sources::API_SYNC,
-        &["cudaMemcpy"],
-        to_host_waits,
-    ),
-];
+        sources::API_SYNC, &["cudaMemcpy"];
+};
 
 fn every_pair(c: &Cuda<'_>) -> Verdict {
     let source = [

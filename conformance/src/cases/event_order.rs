@@ -5,64 +5,32 @@ use cuda_um_sys as sys;
 
 const UNTIMED: u32 = sys::cudaEventDisableTiming;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "event-order.wait",
+pub(super) const CASES: &[Case] = cases! {
+    "event-order.wait" (wait):
         "Work after a wait begins when the work before the event is done.",
-        sources::STREAM,
-        &["cudaStreamWaitEvent", "cudaEventRecord"],
-        wait,
-    ),
-    Case::new(
-        "event-order.wait-does-not-block",
+        sources::STREAM, &["cudaStreamWaitEvent", "cudaEventRecord"];
+    "event-order.wait-does-not-block" (wait_does_not_block):
         "The stream waits, not the host, and only later work of the stream is held.",
-        sources::STREAM,
-        &["cudaStreamWaitEvent"],
-        wait_does_not_block,
-    ),
-    Case::new(
-        "event-order.wait-before-record",
+        sources::STREAM, &["cudaStreamWaitEvent"];
+    "event-order.wait-before-record" (wait_before_record):
         "A wait for an event that was never recorded holds no work, also if it is recorded later.",
-        sources::EVENT,
-        &["cudaStreamWaitEvent"],
-        wait_before_record,
-    ),
-    Case::new(
-        "event-order.wait-takes-what-was-recorded",
+        sources::EVENT, &["cudaStreamWaitEvent"];
+    "event-order.wait-takes-what-was-recorded" (wait_takes_what_was_recorded):
         "A wait is for the state of the event when the wait was enqueued; later records do not change it.",
-        sources::EVENT,
-        &["cudaStreamWaitEvent", "cudaEventRecord"],
-        wait_takes_what_was_recorded,
-    ),
-    Case::new(
-        "event-order.destroyed-event-orders",
+        sources::EVENT, &["cudaStreamWaitEvent", "cudaEventRecord"];
+    "event-order.destroyed-event-orders" (destroyed_event_orders):
         "A wait stays valid if its event is destroyed.",
-        sources::EVENT,
-        &["cudaStreamWaitEvent", "cudaEventDestroy"],
-        destroyed_event_orders,
-    ),
-    Case::new(
-        "event-order.chain",
+        sources::EVENT, &["cudaStreamWaitEvent", "cudaEventDestroy"];
+    "event-order.chain" (chain):
         "Order is transitive over several streams.",
-        sources::STREAM,
-        &["cudaStreamWaitEvent"],
-        chain,
-    ),
-    Case::new(
-        "event-order.default-streams",
+        sources::STREAM, &["cudaStreamWaitEvent"];
+    "event-order.default-streams" (default_streams):
         "The default streams also wait for events.",
-        sources::STREAM,
-        &["cudaStreamWaitEvent"],
-        default_streams,
-    ),
-    Case::new(
-        "event-order.own-stream",
+        sources::STREAM, &["cudaStreamWaitEvent"];
+    "event-order.own-stream" (own_stream):
         "A stream that waits for its own event continues.",
-        sources::STREAM,
-        &["cudaStreamWaitEvent"],
-        own_stream,
-    ),
-];
+        sources::STREAM, &["cudaStreamWaitEvent"];
+};
 
 fn wait(c: &Cuda<'_>) -> Verdict {
     let (memory, out) = (c.device_memory(64 * KIB)?, c.pinned(64 * KIB, 0)?);

@@ -5,97 +5,44 @@ use cuda_um_sys as sys;
 
 const UNTIMED: u32 = sys::cudaEventDisableTiming;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "events.flags",
+pub(super) const CASES: &[Case] = cases! {
+    "events.flags" (flags):
         "An event is created with blocking wait, without timing, or both; other flags, and interprocess with timing, are refused.",
-        sources::EVENT,
-        &["cudaEventCreateWithFlags", "cudaEventDestroy"],
-        flags,
-    ),
-    Case::new(
-        "events.unrecorded",
+        sources::EVENT, &["cudaEventCreateWithFlags", "cudaEventDestroy"];
+    "events.unrecorded" (unrecorded):
         "An event that was never recorded is done: queries and waits succeed.",
-        sources::EVENT,
-        &["cudaEventQuery", "cudaEventSynchronize"],
-        unrecorded,
-    ),
-    Case::new(
-        "events.query",
+        sources::EVENT, &["cudaEventQuery", "cudaEventSynchronize"];
+    "events.query" (query):
         "An event is not ready until the work before it is done.",
-        sources::EVENT,
-        &["cudaEventRecord", "cudaEventQuery"],
-        query,
-    ),
-    Case::new(
-        "events.synchronize-waits",
+        sources::EVENT, &["cudaEventRecord", "cudaEventQuery"];
+    "events.synchronize-waits" (synchronize_waits):
         "Waiting for an event returns when the work before it is done, whether the thread sleeps or spins.",
-        sources::EVENT,
-        &["cudaEventSynchronize"],
-        synchronize_waits,
-    ),
-    Case::new(
-        "events.captures-what-was-before",
+        sources::EVENT, &["cudaEventSynchronize"];
+    "events.captures-what-was-before" (captures_what_was_before):
         "An event does not wait for work that was enqueued after it.",
-        sources::EVENT,
-        &["cudaEventRecord", "cudaEventSynchronize"],
-        captures_what_was_before,
-    ),
-    Case::new(
-        "events.record-again",
+        sources::EVENT, &["cudaEventRecord", "cudaEventSynchronize"];
+    "events.record-again" (record_again):
         "Recording an event again replaces its earlier record.",
-        sources::EVENT,
-        &["cudaEventRecord", "cudaEventQuery"],
-        record_again,
-    ),
-    Case::new(
-        "events.destroy-pending",
+        sources::EVENT, &["cudaEventRecord", "cudaEventQuery"];
+    "events.destroy-pending" (destroy_pending):
         "An event that is not done is destroyed at once, and the work continues.",
-        sources::EVENT,
-        &["cudaEventDestroy"],
-        destroy_pending,
-    ),
-    Case::new(
-        "events.null",
+        sources::EVENT, &["cudaEventDestroy"];
+    "events.null" (null):
         "The null event cannot be queried, recorded, waited for or destroyed.",
-        sources::EVENT,
-        &[
-            "cudaEventQuery",
-            "cudaEventRecord",
-            "cudaEventSynchronize",
-            "cudaEventDestroy",
-        ],
-        null,
-    ),
-    Case::new(
-        "events.elapsed",
+        sources::EVENT, &["cudaEventQuery", "cudaEventRecord", "cudaEventSynchronize", "cudaEventDestroy"];
+    "events.elapsed" (elapsed):
         "The time between two events of a stream is not negative, and zero between an event and itself.",
-        sources::EVENT,
-        &["cudaEventElapsedTime"],
-        elapsed,
-    ),
-    Case::new(
-        "events.elapsed-unrecorded",
+        sources::EVENT, &["cudaEventElapsedTime"];
+    "events.elapsed-unrecorded" (elapsed_unrecorded):
         "The time to an event that was never recorded is an invalid handle.",
-        sources::EVENT,
-        &["cudaEventElapsedTime"],
-        elapsed_unrecorded,
-    ),
-    Case::new(
-        "events.elapsed-untimed",
+        sources::EVENT, &["cudaEventElapsedTime"];
+    "events.elapsed-untimed" (elapsed_untimed):
         "The time to an event without timing is an invalid handle.",
-        sources::EVENT,
-        &["cudaEventElapsedTime"],
-        elapsed_untimed,
-    ),
-    Case::new(
-        "events.elapsed-pending",
+        sources::EVENT, &["cudaEventElapsedTime"];
+    "events.elapsed-pending" (elapsed_pending):
         "The time to an event that is not done is not ready.",
-        sources::EVENT,
-        &["cudaEventElapsedTime"],
-        elapsed_pending,
-    ),
-];
+        sources::EVENT, &["cudaEventElapsedTime"];
+};
 
 fn flags(c: &Cuda<'_>) -> Verdict {
     for flags in 0..=3 {

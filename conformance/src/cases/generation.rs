@@ -4,22 +4,14 @@ use super::prelude::*;
 use crate::Value;
 use cuda_um_sys::cudaDeviceAttr as Attr;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "devices.capabilities",
+pub(super) const CASES: &[Case] = cases! {
+    "devices.capabilities" (capabilities):
         "The attributes that the library uses are known for every device, are consistent, and have the values for its compute capability on Linux.",
-        sources::GUIDE_MANAGED,
-        &["cudaDeviceGetAttribute"],
-        capabilities,
-    ),
-    Case::new(
-        "devices.limits",
+        sources::GUIDE_MANAGED, &["cudaDeviceGetAttribute"];
+    "devices.limits" (limits):
         "The launch limits that the library reads are known for every device, and have the documented values for its compute capability.",
-        sources::GUIDE_COMPUTE_CAPABILITIES,
-        &["cudaDeviceGetAttribute"],
-        limits,
-    ),
-];
+        sources::GUIDE_COMPUTE_CAPABILITIES, &["cudaDeviceGetAttribute"];
+};
 
 /// Rows of a name, an attribute and more.
 macro_rules! table {

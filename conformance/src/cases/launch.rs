@@ -4,65 +4,32 @@ use super::prelude::*;
 use crate::call::driver::Shape;
 use cuda_um_sys::cudaDeviceAttr as Attr;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "launch.arguments",
+pub(super) const CASES: &[Case] = cases! {
+    "launch.arguments" (arguments):
         "A kernel gets the values of its arguments at the launch, and accesses only the memory that they describe.",
-        sources::EXEC,
-        &["cuLaunchKernel"],
-        arguments,
-    ),
-    Case::new(
-        "launch.empty-shape",
+        sources::EXEC, &["cuLaunchKernel"];
+    "launch.empty-shape" (empty_shape):
         "A grid or a block with a zero dimension is an invalid value.",
-        sources::EXEC,
-        &["cuLaunchKernel"],
-        empty_shape,
-    ),
-    Case::new(
-        "launch.limits",
+        sources::EXEC, &["cuLaunchKernel"];
+    "launch.limits" (limits):
         "A grid or a block beyond the device's limits is an invalid value.",
-        sources::EXEC,
-        &["cuLaunchKernel"],
-        limits,
-    ),
-    Case::new(
-        "launch.kernels-own-limit",
+        sources::EXEC, &["cuLaunchKernel"];
+    "launch.kernels-own-limit" (kernels_own_limit):
         "The thread limit of a kernel's blocks can be queried; a larger block is refused.",
-        sources::EXEC,
-        &["cuLaunchKernel", "cuFuncGetAttribute"],
-        kernels_own_limit,
-    ),
-    Case::new(
-        "launch.shared-memory",
+        sources::EXEC, &["cuLaunchKernel", "cuFuncGetAttribute"];
+    "launch.shared-memory" (shared_memory):
         "More shared memory than the function's limit, including the static part, is refused.",
-        sources::EXEC,
-        &["cuLaunchKernel"],
-        shared_memory,
-    ),
-    Case::new(
-        "launch.refused-changes-nothing",
+        sources::EXEC, &["cuLaunchKernel"];
+    "launch.refused-changes-nothing" (refused_changes_nothing):
         "A refused launch runs nothing, and the stream can still be used.",
-        sources::EXEC,
-        &["cuLaunchKernel"],
-        refused_changes_nothing,
-    ),
-    Case::new(
-        "launch.host-writes-before",
+        sources::EXEC, &["cuLaunchKernel"];
+    "launch.host-writes-before" (host_writes_before):
         "A kernel sees host writes before the launch, and after a wait the host sees the kernel's writes.",
-        sources::GUIDE_MANAGED,
-        &["cuLaunchKernel", "cudaStreamSynchronize"],
-        host_writes_before,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "launch.many-in-order",
+        sources::GUIDE_MANAGED, &["cuLaunchKernel", "cudaStreamSynchronize"], needs(&[Need::Managed]);
+    "launch.many-in-order" (many_in_order):
         "A thousand launches on one stream run in order, and none is lost.",
-        sources::STREAM,
-        &["cuLaunchKernel"],
-        many_in_order,
-    ),
-];
+        sources::STREAM, &["cuLaunchKernel"];
+};
 
 /// `CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK`
 const MAX_THREADS_PER_BLOCK: u32 = 0;

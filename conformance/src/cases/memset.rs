@@ -4,82 +4,38 @@ use super::prelude::*;
 
 const BYTES: usize = 64 * KIB;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "memset.low-byte",
+pub(super) const CASES: &[Case] = cases! {
+    "memset.low-byte" (low_byte):
         "Every byte is set to the low byte of the value.",
-        sources::MEMORY,
-        &["cudaMemset"],
-        low_byte,
-    ),
-    Case::new(
-        "memset.only-its-bytes",
+        sources::MEMORY, &["cudaMemset"];
+    "memset.only-its-bytes" (only_its_bytes):
         "Exactly the requested number of bytes is set, also for odd numbers.",
-        sources::MEMORY,
-        &["cudaMemset", "cudaMemsetAsync"],
-        only_its_bytes,
-    ),
-    Case::new(
-        "memset.zero-bytes",
+        sources::MEMORY, &["cudaMemset", "cudaMemsetAsync"];
+    "memset.zero-bytes" (zero_bytes):
         "A memset of 0 bytes is not an error, and sets nothing.",
-        sources::MEASURED,
-        &["cudaMemset", "cudaMemsetAsync"],
-        zero_bytes,
-    ),
-    Case::new(
-        "memset.managed",
+        sources::MEASURED, &["cudaMemset", "cudaMemsetAsync"];
+    "memset.managed" (managed):
         "Managed memory is set at any location of its pages, and the host reads the new values.",
-        sources::MEMORY,
-        &["cudaMemset", "cudaMemsetAsync"],
-        managed,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "memset.pinned",
+        sources::MEMORY, &["cudaMemset", "cudaMemsetAsync"], needs(&[Need::Managed]);
+    "memset.pinned" (pinned):
         "Pinned memory is set.",
-        sources::API_SYNC,
-        &["cudaMemset"],
-        pinned,
-    )
-    .needs(&[Need::MappedHost]),
-    Case::new(
-        "memset.pageable-refused",
+        sources::API_SYNC, &["cudaMemset"], needs(&[Need::MappedHost]);
+    "memset.pageable-refused" (pageable_refused):
         "Pageable memory is refused.",
-        sources::MEMORY,
-        &["cudaMemsetAsync"],
-        pageable_refused,
-    )
-    .needs(&[Need::NoPageableAccess]),
-    Case::new(
-        "memset.device-does-not-wait",
+        sources::MEMORY, &["cudaMemsetAsync"], needs(&[Need::NoPageableAccess]);
+    "memset.device-does-not-wait" (device_does_not_wait):
         "Setting device memory is asynchronous for the host, with either function.",
-        sources::API_SYNC,
-        &["cudaMemset", "cudaMemsetAsync"],
-        device_does_not_wait,
-    ),
-    Case::new(
-        "memset.pinned-waits",
+        sources::API_SYNC, &["cudaMemset", "cudaMemsetAsync"];
+    "memset.pinned-waits" (pinned_waits):
         "For pinned memory, the synchronous function returns when the memset is done.",
-        sources::API_SYNC,
-        &["cudaMemset"],
-        pinned_waits,
-    )
-    .needs(&[Need::MappedHost]),
-    Case::new(
-        "memset.wide",
+        sources::API_SYNC, &["cudaMemset"], needs(&[Need::MappedHost]);
+    "memset.wide" (wide):
         "The driver sets elements of 1, 2 and 4 bytes, in the order of a stream.",
-        sources::DRIVER_MEMORY,
-        &["cuMemsetD8Async", "cuMemsetD16Async", "cuMemsetD32Async"],
-        wide,
-    ),
-    Case::new(
-        "memset.wide-misaligned",
+        sources::DRIVER_MEMORY, &["cuMemsetD8Async", "cuMemsetD16Async", "cuMemsetD32Async"];
+    "memset.wide-misaligned" (wide_misaligned):
         "The address must be a multiple of the element's size.",
-        sources::DRIVER_MEMORY,
-        &["cuMemsetD16Async", "cuMemsetD32Async"],
-        wide_misaligned,
-    ),
-];
+        sources::DRIVER_MEMORY, &["cuMemsetD16Async", "cuMemsetD32Async"];
+};
 
 fn low_byte(c: &Cuda<'_>) -> Verdict {
     let memory = c.device_memory(BYTES)?;

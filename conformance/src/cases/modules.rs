@@ -21,71 +21,35 @@ const GARBAGE: &CStr = c"this is no module";
 const NEWER: &CStr =
     c".version 99.0\n.target sm_50\n.address_size 64\n.visible .entry newer()\n{\nret;\n}\n";
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "modules.load",
+pub(super) const CASES: &[Case] = cases! {
+    "modules.load" (load):
         "PTX of an old version and target can be loaded several times, and each module is unloaded separately.",
-        sources::MODULE,
-        &["cuModuleLoadData", "cuModuleGetFunction", "cuModuleUnload"],
-        load,
-    ),
-    Case::new(
-        "modules.broken",
+        sources::MODULE, &["cuModuleLoadData", "cuModuleGetFunction", "cuModuleUnload"];
+    "modules.broken" (broken):
         "PTX that cannot be parsed is refused, and so is text that is not a module.",
-        sources::MODULE,
-        &["cuModuleLoadData"],
-        broken,
-    ),
-    Case::new(
-        "modules.newer-ptx",
+        sources::MODULE, &["cuModuleLoadData"];
+    "modules.newer-ptx" (newer_ptx):
         "PTX of a version that is newer than the driver is refused.",
-        sources::MODULE,
-        &["cuModuleLoadData"],
-        newer_ptx,
-    ),
-    Case::new(
-        "modules.unknown-kernel",
+        sources::MODULE, &["cuModuleLoadData"];
+    "modules.unknown-kernel" (unknown_kernel):
         "A kernel that the module does not have is not found.",
-        sources::MODULE,
-        &["cuModuleGetFunction"],
-        unknown_kernel,
-    ),
-    Case::new(
-        "modules.function-attributes",
+        sources::MODULE, &["cuModuleGetFunction"];
+    "modules.function-attributes" (function_attributes):
         "The thread limit of a block and the static shared memory of a function have the values that its PTX declares.",
-        sources::EXEC,
-        &["cuFuncGetAttribute"],
-        function_attributes,
-    ),
-    Case::new(
-        "modules.function-versions",
+        sources::EXEC, &["cuFuncGetAttribute"];
+    "modules.function-versions" (function_versions):
         "A function has the virtual architecture of its PTX, and a binary architecture that the device can run.",
-        sources::EXEC,
-        &["cuFuncGetAttribute"],
-        function_versions,
-    ),
-    Case::new(
-        "modules.unknown-attribute",
+        sources::EXEC, &["cuFuncGetAttribute"];
+    "modules.unknown-attribute" (unknown_attribute):
         "An attribute that does not exist is an invalid value.",
-        sources::EXEC,
-        &["cuFuncGetAttribute", "cuFuncSetAttribute"],
-        unknown_attribute,
-    ),
-    Case::new(
-        "modules.dynamic-shared-limit",
+        sources::EXEC, &["cuFuncGetAttribute", "cuFuncSetAttribute"];
+    "modules.dynamic-shared-limit" (dynamic_shared_limit):
         "The limit of dynamic shared memory can be raised up to the device's limit, which includes static memory.",
-        sources::EXEC,
-        &["cuFuncSetAttribute", "cuFuncGetAttribute", "cuLaunchKernel"],
-        dynamic_shared_limit,
-    ),
-    Case::new(
-        "modules.occupancy",
+        sources::EXEC, &["cuFuncSetAttribute", "cuFuncGetAttribute", "cuLaunchKernel"];
+    "modules.occupancy" (occupancy):
         "The blocks of a multiprocessor stay within its thread limit, and more shared memory does not allow more blocks.",
-        sources::OCCUPANCY,
-        &["cuOccupancyMaxActiveBlocksPerMultiprocessor"],
-        occupancy,
-    ),
-];
+        sources::OCCUPANCY, &["cuOccupancyMaxActiveBlocksPerMultiprocessor"];
+};
 
 fn load(c: &Cuda<'_>) -> Verdict {
     let (code, first) = c.load_module(PTX)?;

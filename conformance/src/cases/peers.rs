@@ -5,39 +5,21 @@ use super::several_devices::{BYTES, on};
 
 const PEERS: &[Need] = &[Need::Devices(2), Need::Peers];
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "several-devices.peer-access",
+pub(super) const CASES: &[Case] = cases! {
+    "several-devices.peer-access" (peer_access):
         "Peer access can be enabled once and disabled once, but not for the device itself.",
-        sources::PEER,
-        &["cudaDeviceEnablePeerAccess", "cudaDeviceDisablePeerAccess"],
-        peer_access,
-    )
-    .needs(PEERS),
-    Case::new(
-        "several-devices.peer-kernel",
+        sources::PEER, &["cudaDeviceEnablePeerAccess", "cudaDeviceDisablePeerAccess"], needs(PEERS);
+    "several-devices.peer-kernel" (peer_kernel):
         "With peer access a kernel uses the other device's memory in place.",
-        sources::GUIDE_DEVICES,
-        &["cudaDeviceEnablePeerAccess", "cuLaunchKernel"],
-        peer_kernel,
-    )
-    .needs(PEERS),
-    Case::new(
-        "several-devices.can-access-peer",
+        sources::GUIDE_DEVICES, &["cudaDeviceEnablePeerAccess", "cuLaunchKernel"], needs(PEERS);
+    "several-devices.can-access-peer" (can_access_peer):
         "A device is not its own peer, and a device that does not exist is refused.",
-        sources::PEER,
-        &["cudaDeviceCanAccessPeer"],
-        can_access_peer,
-    ),
-    Case::new(
-        "several-devices.pool-access",
+        sources::PEER, &["cudaDeviceCanAccessPeer"];
+    "several-devices.pool-access" (pool_access):
         "With access to a pool, a kernel of another device can use its memory.",
-        sources::POOLS,
-        &["cudaMemPoolSetAccess", "cudaMallocFromPoolAsync"],
-        pool_access,
-    )
-    .needs(&[Need::Devices(2), Need::Peers, Need::Pools]),
-];
+        sources::POOLS, &["cudaMemPoolSetAccess", "cudaMallocFromPoolAsync"], needs(&[Need::Devices(2),
+            Need::Peers, Need::Pools]);
+};
 
 fn peer_access(c: &Cuda<'_>) -> Verdict {
     c.succeeds("enabled", c.enable_peer(1, 0))?;

@@ -13,120 +13,50 @@ const USED: Attr = Attr::cudaMemPoolAttrUsedMemCurrent;
 const USED_HIGH: Attr = Attr::cudaMemPoolAttrUsedMemHigh;
 const THRESHOLD: Attr = Attr::cudaMemPoolAttrReleaseThreshold;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "pools.current-is-default",
+pub(super) const CASES: &[Case] = cases! {
+    "pools.current-is-default" (current_is_default):
         "A device allocates from its default pool until another is set.",
-        sources::POOLS,
-        &["cudaDeviceGetDefaultMemPool", "cudaDeviceGetMemPool"],
-        current_is_default,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "pools.set-current",
+        sources::POOLS, &["cudaDeviceGetDefaultMemPool", "cudaDeviceGetMemPool"], needs(&[Need::Pools]);
+    "pools.set-current" (set_current):
         "Stream-ordered memory comes from the device's current pool.",
-        sources::POOLS,
-        &["cudaDeviceSetMemPool", "cudaMallocAsync", "cudaMemPoolGetAttribute"],
-        set_current,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "pools.default-stays",
+        sources::POOLS, &["cudaDeviceSetMemPool", "cudaMallocAsync", "cudaMemPoolGetAttribute"], needs(&[Need::Pools]);
+    "pools.default-stays" (default_stays):
         "The default pool of a device cannot be destroyed.",
-        sources::POOLS,
-        &["cudaMemPoolDestroy"],
-        default_stays,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "pools.destroy-current",
+        sources::POOLS, &["cudaMemPoolDestroy"], needs(&[Need::Pools]);
+    "pools.destroy-current" (destroy_current):
         "When the current pool is destroyed, the device uses its default pool again.",
-        sources::POOLS,
-        &["cudaMemPoolDestroy", "cudaDeviceGetMemPool"],
-        destroy_current,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "pools.destroy-in-use",
+        sources::POOLS, &["cudaMemPoolDestroy", "cudaDeviceGetMemPool"], needs(&[Need::Pools]);
+    "pools.destroy-in-use" (destroy_in_use):
         "A pool is destroyed at once, but its allocations stay valid until they are freed.",
-        sources::POOLS,
-        &["cudaMemPoolDestroy", "cudaMallocFromPoolAsync"],
-        destroy_in_use,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "pools.no-such-device",
+        sources::POOLS, &["cudaMemPoolDestroy", "cudaMallocFromPoolAsync"], needs(&[Need::Pools]);
+    "pools.no-such-device" (no_such_device):
         "A pool on a device that does not exist is refused.",
-        sources::POOLS,
-        &["cudaMemPoolCreate"],
-        no_such_device,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "pools.defaults",
+        sources::POOLS, &["cudaMemPoolCreate"], needs(&[Need::Pools]);
+    "pools.defaults" (defaults):
         "A new pool is empty, releases all unused memory at a synchronization, and may reuse memory in all three ways.",
-        sources::TYPES,
-        &["cudaMemPoolGetAttribute"],
-        defaults,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "pools.used",
+        sources::TYPES, &["cudaMemPoolGetAttribute"], needs(&[Need::Pools]);
+    "pools.used" (used):
         "A pool counts the used bytes and their maximum, and the maximum can be reset to the present value.",
-        sources::TYPES,
-        &["cudaMemPoolGetAttribute", "cudaMemPoolSetAttribute"],
-        used,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "pools.reserved",
+        sources::TYPES, &["cudaMemPoolGetAttribute", "cudaMemPoolSetAttribute"], needs(&[Need::Pools]);
+    "pools.reserved" (reserved):
         "A pool reserves at least the used bytes.",
-        sources::TYPES,
-        &["cudaMemPoolGetAttribute"],
-        reserved,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "pools.marks-only-reset",
+        sources::TYPES, &["cudaMemPoolGetAttribute"], needs(&[Need::Pools]);
+    "pools.marks-only-reset" (marks_only_reset):
         "The maximum values can be set only to zero.",
-        sources::TYPES,
-        &["cudaMemPoolSetAttribute"],
-        marks_only_reset,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "pools.threshold-keeps",
+        sources::TYPES, &["cudaMemPoolSetAttribute"], needs(&[Need::Pools]);
+    "pools.threshold-keeps" (threshold_keeps):
         "Below the release threshold a pool keeps freed memory until it is trimmed.",
-        sources::GUIDE_POOLS,
-        &["cudaMemPoolSetAttribute", "cudaMemPoolTrimTo"],
-        threshold_keeps,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "pools.threshold-zero-releases",
+        sources::GUIDE_POOLS, &["cudaMemPoolSetAttribute", "cudaMemPoolTrimTo"], needs(&[Need::Pools]);
+    "pools.threshold-zero-releases" (threshold_zero_releases):
         "With a release threshold of 0 a pool releases freed memory when a stream is synchronized.",
-        sources::GUIDE_POOLS,
-        &["cudaFreeAsync", "cudaStreamSynchronize"],
-        threshold_zero_releases,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "pools.trim-keeps-what-is-used",
+        sources::GUIDE_POOLS, &["cudaFreeAsync", "cudaStreamSynchronize"], needs(&[Need::Pools]);
+    "pools.trim-keeps-what-is-used" (trim_keeps_what_is_used):
         "Trimming does not change live allocations, and keeps at least the requested number of bytes.",
-        sources::POOLS,
-        &["cudaMemPoolTrimTo"],
-        trim_keeps_what_is_used,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "pools.access-of-its-own-device",
+        sources::POOLS, &["cudaMemPoolTrimTo"], needs(&[Need::Pools]);
+    "pools.access-of-its-own-device" (access_of_its_own_device):
         "A device's access to its own pool can be granted again, but not revoked.",
-        sources::POOLS,
-        &["cudaMemPoolSetAccess"],
-        access_of_its_own_device,
-    )
-    .needs(&[Need::Pools]),
-];
+        sources::POOLS, &["cudaMemPoolSetAccess"], needs(&[Need::Pools]);
+};
 
 fn current_is_default(c: &Cuda<'_>) -> Verdict {
     c.is(

@@ -5,94 +5,44 @@ use super::prelude::*;
 const NONE: i32 = -2;
 const CPU: i32 = -1;
 
-const fn case(name: &'static str, rule: &'static str, check: fn(&Cuda<'_>) -> Verdict) -> Case {
-    Case::new(
-        name,
-        rule,
-        sources::MEMORY,
-        &["cudaMemPrefetchAsync"],
-        check,
-    )
-    .needs(&[Need::Concurrent])
-}
-
-pub(super) const CASES: &[Case] = &[
-    case(
-        "prefetch.reported",
+pub(super) const CASES: &[Case] = cases! {
+    "prefetch.reported" (reported):
         "The destination of the last prefetch is reported.",
-        reported,
-    ),
-    case(
-        "prefetch.reported-at-once",
+        sources::MEMORY, &["cudaMemPrefetchAsync"], needs(&[Need::Concurrent]);
+    "prefetch.reported-at-once" (reported_at_once):
         "The destination is reported from the call on, before the prefetch has begun.",
-        reported_at_once,
-    ),
-    case(
-        "prefetch.part-reported",
+        sources::MEMORY, &["cudaMemPrefetchAsync"], needs(&[Need::Concurrent]);
+    "prefetch.part-reported" (part_reported):
         "A prefetch of a part is reported only for that part, rounded outwards to pages.",
-        part_reported,
-    ),
-    case(
-        "prefetch.keeps-contents",
+        sources::MEMORY, &["cudaMemPrefetchAsync"], needs(&[Need::Concurrent]);
+    "prefetch.keeps-contents" (keeps_contents):
         "Prefetches do not change the contents, in either direction and with any number of repetitions.",
-        keeps_contents,
-    ),
-    case(
-        "prefetch.in-order",
+        sources::MEMORY, &["cudaMemPrefetchAsync"], needs(&[Need::Concurrent]);
+    "prefetch.in-order" (in_order):
         "A prefetch is ordered in its stream: after earlier work, and before later work.",
-        in_order,
-    ),
-    case(
-        "prefetch.default-streams",
+        sources::MEMORY, &["cudaMemPrefetchAsync"], needs(&[Need::Concurrent]);
+    "prefetch.default-streams" (default_streams):
         "Prefetches can also be enqueued in the default streams.",
-        default_streams,
-    ),
-    case(
-        "prefetch.unknown-device",
+        sources::MEMORY, &["cudaMemPrefetchAsync"], needs(&[Need::Concurrent]);
+    "prefetch.unknown-device" (unknown_device):
         "A prefetch to a device that does not exist is refused, and not reported.",
-        unknown_device,
-    ),
-    Case::new(
-        "prefetch.flags",
+        sources::MEMORY, &["cudaMemPrefetchAsync"], needs(&[Need::Concurrent]);
+    "prefetch.flags" (flags):
         "Flags other than 0 are an invalid value.",
-        sources::MEMORY,
-        &["cudaMemPrefetchAsync"],
-        flags,
-    )
-    .needs(&[Need::Concurrent, Need::Since(13, 0)]),
-    Case::new(
-        "prefetch.unknown-place",
+        sources::MEMORY, &["cudaMemPrefetchAsync"], needs(&[Need::Concurrent, Need::Since(13, 0)]);
+    "prefetch.unknown-place" (unknown_place):
         "A location type that does not exist is an invalid value.",
-        sources::MEMORY,
-        &["cudaMemPrefetchAsync"],
-        unknown_place,
-    )
-    .needs(&[Need::Concurrent, Need::Since(13, 0)]),
-    Case::new(
-        "prefetch.numa-node",
+        sources::MEMORY, &["cudaMemPrefetchAsync"], needs(&[Need::Concurrent, Need::Since(13, 0)]);
+    "prefetch.numa-node" (numa_node):
         "A prefetch to the host's NUMA node works, and is reported with this location.",
-        sources::MEMORY,
-        &["cudaMemPrefetchAsync"],
-        numa_node,
-    )
-    .needs(&[Need::Migration, Need::Since(13, 0)]),
-    Case::new(
-        "prefetch.other-device",
+        sources::MEMORY, &["cudaMemPrefetchAsync"], needs(&[Need::Migration, Need::Since(13, 0)]);
+    "prefetch.other-device" (other_device):
         "The stream may belong to a device other than the destination.",
-        sources::MEMORY,
-        &["cudaMemPrefetchAsync"],
-        other_device,
-    )
-    .needs(&[Need::Concurrent, Need::Devices(2)]),
-    Case::new(
-        "prefetch.without-faults",
+        sources::MEMORY, &["cudaMemPrefetchAsync"], needs(&[Need::Concurrent, Need::Devices(2)]);
+    "prefetch.without-faults" (without_faults):
         "A prefetch to a device without concurrent managed access is refused as an invalid device.",
-        sources::MEMORY,
-        &["cudaMemPrefetchAsync"],
-        without_faults,
-    )
-    .needs(&[Need::NoConcurrent]),
-];
+        sources::MEMORY, &["cudaMemPrefetchAsync"], needs(&[Need::NoConcurrent]);
+};
 
 fn reported(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);

@@ -3,68 +3,30 @@
 use super::prelude::*;
 use cuda_um_sys as sys;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "registered.in-place",
+pub(super) const CASES: &[Case] = cases! {
+    "registered.in-place" (in_place):
         "A kernel reads and writes registered memory in place.",
-        sources::MEMORY,
-        &[
-            "cudaHostRegister",
-            "cudaHostGetDevicePointer",
-            "cudaHostUnregister",
-        ],
-        in_place,
-    )
-    .needs(&[Need::HostRegister, Need::MappedHost]),
-    Case::new(
-        "registered.twice",
+        sources::MEMORY, &["cudaHostRegister", "cudaHostGetDevicePointer", "cudaHostUnregister"],
+            needs(&[Need::HostRegister, Need::MappedHost]);
+    "registered.twice" (twice):
         "Registering registered memory again is refused, and it stays registered.",
-        sources::MEMORY,
-        &["cudaHostRegister"],
-        twice,
-    )
-    .needs(&[Need::HostRegister]),
-    Case::new(
-        "registered.part",
+        sources::MEMORY, &["cudaHostRegister"], needs(&[Need::HostRegister]);
+    "registered.part" (part):
         "Registering a part of registered memory is refused.",
-        sources::MEMORY,
-        &["cudaHostRegister"],
-        part,
-    )
-    .needs(&[Need::HostRegister]),
-    Case::new(
-        "registered.not",
+        sources::MEMORY, &["cudaHostRegister"], needs(&[Need::HostRegister]);
+    "registered.not" (not_registered):
         "Unregistering memory that is not registered, or no longer registered, is refused as not registered.",
-        sources::MEMORY,
-        &["cudaHostUnregister"],
-        not_registered,
-    )
-    .needs(&[Need::HostRegister]),
-    Case::new(
-        "registered.flags",
+        sources::MEMORY, &["cudaHostUnregister"], needs(&[Need::HostRegister]);
+    "registered.flags" (flags):
         "Flags that do not exist are refused.",
-        sources::MEMORY,
-        &["cudaHostRegister"],
-        flags,
-    )
-    .needs(&[Need::HostRegister]),
-    Case::new(
-        "registered.empty",
+        sources::MEMORY, &["cudaHostRegister"], needs(&[Need::HostRegister]);
+    "registered.empty" (empty):
         "Registering 0 bytes is an invalid value.",
-        sources::MEMORY,
-        &["cudaHostRegister"],
-        empty,
-    )
-    .needs(&[Need::HostRegister]),
-    Case::new(
-        "registered.pinned",
+        sources::MEMORY, &["cudaHostRegister"], needs(&[Need::HostRegister]);
+    "registered.pinned" (pinned):
         "Memory that CUDA allocated as pinned cannot be registered.",
-        sources::MEMORY,
-        &["cudaHostRegister", "cudaHostAlloc"],
-        pinned,
-    )
-    .needs(&[Need::HostRegister]),
-];
+        sources::MEMORY, &["cudaHostRegister", "cudaHostAlloc"], needs(&[Need::HostRegister]);
+};
 
 /// Host memory that shares no page with other memory.
 pub(super) struct Pages {

@@ -6,88 +6,38 @@ use cuda_um_sys as sys;
 pub(super) const BYTES: usize = 256 * KIB;
 const TWO: &[Need] = &[Need::Devices(2)];
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "several-devices.copies",
+pub(super) const CASES: &[Case] = cases! {
+    "several-devices.copies" (copies):
         "Copies of the default kind work between the memory of two devices, with and without peer access.",
-        sources::GUIDE_DEVICES,
-        &["cudaMemcpy", "cudaMemcpyAsync"],
-        copies,
-    )
-    .needs(TWO),
-    Case::new(
-        "several-devices.peer-copies",
+        sources::GUIDE_DEVICES, &["cudaMemcpy", "cudaMemcpyAsync"], needs(TWO);
+    "several-devices.peer-copies" (peer_copies):
         "Peer copies work between the memory of two devices, and within one device; a device that does not exist is refused.",
-        sources::MEMORY,
-        &["cudaMemcpyPeer", "cudaMemcpyPeerAsync"],
-        peer_copies,
-    )
-    .needs(TWO),
-    Case::new(
-        "several-devices.copy-on-another-devices-stream",
+        sources::MEMORY, &["cudaMemcpyPeer", "cudaMemcpyPeerAsync"], needs(TWO);
+    "several-devices.copy-on-another-devices-stream" (copy_on_another_devices_stream):
         "A copy and a memset work on a stream of a device that is not current.",
-        sources::GUIDE_DEVICES,
-        &["cudaMemcpyAsync"],
-        copy_on_another_devices_stream,
-    )
-    .needs(TWO),
-    Case::new(
-        "several-devices.launch-on-another-devices-stream",
+        sources::GUIDE_DEVICES, &["cudaMemcpyAsync"], needs(TWO);
+    "several-devices.launch-on-another-devices-stream" (launch_on_another_devices_stream):
         "A kernel of one device is refused on a stream of another.",
-        sources::GUIDE_DEVICES,
-        &["cuLaunchKernel"],
-        launch_on_another_devices_stream,
-    )
-    .needs(TWO),
-    Case::new(
-        "several-devices.record-on-another-devices-stream",
+        sources::GUIDE_DEVICES, &["cuLaunchKernel"], needs(TWO);
+    "several-devices.record-on-another-devices-stream" (record_on_another_devices_stream):
         "An event is not recorded on a stream of another device.",
-        sources::GUIDE_DEVICES,
-        &["cudaEventRecord"],
-        record_on_another_devices_stream,
-    )
-    .needs(TWO),
-    Case::new(
-        "several-devices.elapsed-across",
+        sources::GUIDE_DEVICES, &["cudaEventRecord"], needs(TWO);
+    "several-devices.elapsed-across" (elapsed_across):
         "The time between events of different devices cannot be queried.",
-        sources::GUIDE_DEVICES,
-        &["cudaEventElapsedTime"],
-        elapsed_across,
-    )
-    .needs(TWO),
-    Case::new(
-        "several-devices.wait-across",
+        sources::GUIDE_DEVICES, &["cudaEventElapsedTime"], needs(TWO);
+    "several-devices.wait-across" (wait_across):
         "A stream can wait for an event of another device, and an event can be queried and waited for with any current device.",
-        sources::GUIDE_DEVICES,
-        &["cudaStreamWaitEvent", "cudaEventQuery", "cudaEventSynchronize"],
-        wait_across,
-    )
-    .needs(TWO),
-    Case::new(
-        "several-devices.default-streams",
+        sources::GUIDE_DEVICES, &["cudaStreamWaitEvent", "cudaEventQuery", "cudaEventSynchronize"], needs(TWO);
+    "several-devices.default-streams" (default_streams):
         "Each device has its own legacy default stream, which does not wait for that of another device.",
-        sources::GUIDE_DEVICES,
-        &["cudaStreamSynchronize", "cudaStreamQuery"],
-        default_streams,
-    )
-    .needs(TWO),
-    Case::new(
-        "several-devices.synchronize-its-own",
+        sources::GUIDE_DEVICES, &["cudaStreamSynchronize", "cudaStreamQuery"], needs(TWO);
+    "several-devices.synchronize-its-own" (synchronize_its_own):
         "cudaDeviceSynchronize waits only for the current device.",
-        sources::DEVICE,
-        &["cudaDeviceSynchronize"],
-        synchronize_its_own,
-    )
-    .needs(TWO),
-    Case::new(
-        "several-devices.managed",
+        sources::DEVICE, &["cudaDeviceSynchronize"], needs(TWO);
+    "several-devices.managed" (managed):
         "Managed memory has one address for all devices, and each device sees the writes of the previous one.",
-        sources::GUIDE_MANAGED,
-        &["cudaMallocManaged", "cuLaunchKernel"],
-        managed,
-    )
-    .needs(&[Need::Devices(2), Need::Managed]),
-];
+        sources::GUIDE_MANAGED, &["cudaMallocManaged", "cuLaunchKernel"], needs(&[Need::Devices(2), Need::Managed]);
+};
 
 /// Runs a closure while this device is current; afterwards device 0 is current again.
 pub(super) fn on<T>(

@@ -5,103 +5,47 @@ use crate::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "streams.flags",
+pub(super) const CASES: &[Case] = cases! {
+    "streams.flags" (flags):
         "A stream is created with flags 0 or non-blocking; other flags are an invalid value.",
-        sources::STREAM,
-        &["cudaStreamCreateWithFlags", "cudaStreamDestroy"],
-        flags,
-    ),
-    Case::new(
-        "streams.query",
+        sources::STREAM, &["cudaStreamCreateWithFlags", "cudaStreamDestroy"];
+    "streams.query" (query):
         "A stream without work is done, a stream with pending work is not ready, and after a wait it is done.",
-        sources::STREAM,
-        &["cudaStreamQuery", "cudaStreamSynchronize"],
-        query,
-    ),
-    Case::new(
-        "streams.not-ready-is-no-failure",
+        sources::STREAM, &["cudaStreamQuery", "cudaStreamSynchronize"];
+    "streams.not-ready-is-no-failure" (not_ready_is_no_failure):
         "A not-ready result has no effect: the stream's work continues, and more can be enqueued.",
-        sources::TYPES,
-        &["cudaStreamQuery"],
-        not_ready_is_no_failure,
-    ),
-    Case::new(
-        "streams.in-order",
+        sources::TYPES, &["cudaStreamQuery"];
+    "streams.in-order" (in_order):
         "Work of one stream runs in the order in which it was enqueued: memset, kernels and copies.",
-        sources::STREAM,
-        &["cudaMemsetAsync", "cuLaunchKernel", "cudaMemcpyAsync"],
-        in_order,
-    ),
-    Case::new(
-        "streams.launch-does-not-wait",
+        sources::STREAM, &["cudaMemsetAsync", "cuLaunchKernel", "cudaMemcpyAsync"];
+    "streams.launch-does-not-wait" (launch_does_not_wait):
         "Kernels, and copies between pinned and device memory, are enqueued without waiting for the stream.",
-        sources::API_SYNC,
-        &["cuLaunchKernel", "cudaMemcpyAsync", "cudaMemsetAsync"],
-        launch_does_not_wait,
-    ),
-    Case::new(
-        "streams.synchronize-waits",
+        sources::API_SYNC, &["cuLaunchKernel", "cudaMemcpyAsync", "cudaMemsetAsync"];
+    "streams.synchronize-waits" (synchronize_waits):
         "Synchronizing a stream returns when its work is done.",
-        sources::STREAM,
-        &["cudaStreamSynchronize"],
-        synchronize_waits,
-    ),
-    Case::new(
-        "streams.synchronize-its-own",
+        sources::STREAM, &["cudaStreamSynchronize"];
+    "streams.synchronize-its-own" (synchronize_its_own):
         "Synchronizing a stream does not wait for another stream.",
-        sources::STREAM,
-        &["cudaStreamSynchronize", "cudaStreamQuery"],
-        synchronize_its_own,
-    ),
-    Case::new(
-        "streams.device-synchronize-waits",
+        sources::STREAM, &["cudaStreamSynchronize", "cudaStreamQuery"];
+    "streams.device-synchronize-waits" (device_synchronize_waits):
         "Synchronizing the device also waits for non-blocking streams.",
-        sources::DEVICE,
-        &["cudaDeviceSynchronize"],
-        device_synchronize_waits,
-    ),
-    Case::new(
-        "streams.destroy-with-work",
+        sources::DEVICE, &["cudaDeviceSynchronize"];
+    "streams.destroy-with-work" (destroy_with_work):
         "A stream with work is destroyed at once, and the work is still done.",
-        sources::STREAM,
-        &["cudaStreamDestroy"],
-        destroy_with_work,
-    ),
-    Case::new(
-        "streams.null-not-destroyed",
+        sources::STREAM, &["cudaStreamDestroy"];
+    "streams.null-not-destroyed" (null_not_destroyed):
         "The default stream cannot be destroyed.",
-        sources::STREAM,
-        &["cudaStreamDestroy"],
-        null_not_destroyed,
-    ),
-    Case::new(
-        "streams.priorities",
+        sources::STREAM, &["cudaStreamDestroy"];
+    "streams.priorities" (priorities):
         "A greater priority is a lower number; a stream can be created with any number, inside or outside of the range.",
-        sources::STREAM,
-        &[
-            "cudaDeviceGetStreamPriorityRange",
-            "cudaStreamCreateWithPriority",
-        ],
-        priorities,
-    ),
-    Case::new(
-        "streams.device",
+        sources::STREAM, &["cudaDeviceGetStreamPriorityRange", "cudaStreamCreateWithPriority"];
+    "streams.device" (device):
         "The device of a stream can be queried.",
-        sources::STREAM,
-        &["cudaStreamGetDevice"],
-        device,
-    )
-    .needs(&[Need::Since(12, 8)]),
-    Case::new(
-        "streams.host-function",
+        sources::STREAM, &["cudaStreamGetDevice"], needs(&[Need::Since(12, 8)]);
+    "streams.host-function" (host_function):
         "A host function runs once, when the work before it is done.",
-        sources::EXECUTION,
-        &["cudaLaunchHostFunc"],
-        host_function,
-    ),
-];
+        sources::EXECUTION, &["cudaLaunchHostFunc"];
+};
 
 fn flags(c: &Cuda<'_>) -> Verdict {
     for flags in [0, 1] {

@@ -3,29 +3,17 @@
 use super::prelude::*;
 use cuda_um_sys::{RuntimeVersion, Table};
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "versions.driver-not-older",
+pub(super) const CASES: &[Case] = cases! {
+    "versions.driver-not-older" (driver_not_older):
         "The driver's version is at least that of the runtime, or of its major version.",
-        sources::VERSION,
-        &["cudaDriverGetVersion"],
-        driver_not_older,
-    ),
-    Case::new(
-        "versions.runtime",
+        sources::VERSION, &["cudaDriverGetVersion"];
+    "versions.runtime" (runtime):
         "The runtime reports its version as 1000 times the major plus 10 times the minor version.",
-        sources::VERSION,
-        &["cudaRuntimeGetVersion"],
-        runtime,
-    ),
-    Case::new(
-        "versions.functions",
+        sources::VERSION, &["cudaRuntimeGetVersion"];
+    "versions.functions" (functions):
         "A version has exactly the functions that were added up to this version, with the signatures of this version.",
-        sources::UNIFIED,
-        &[],
-        functions,
-    ),
-];
+        sources::UNIFIED, &[];
+};
 
 fn driver_not_older(c: &Cuda<'_>) -> Verdict {
     let (code, driver) = c.driver_version();
