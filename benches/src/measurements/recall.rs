@@ -7,7 +7,7 @@ use crate::measure::{Case, Round};
 use crate::peer::TORCH;
 use crate::report::{CaseReport, Kind};
 use anyhow::{Context, Result};
-use cuda_um::{DeviceBuffer, UnifiedBuffer};
+use cuda_um::{Device, DeviceBuffer, UnifiedBuffer};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -69,23 +69,11 @@ fn case(bench: &Bench, queries: usize, targets: usize) -> Result<CaseReport> {
     };
     let search = ExactTopK::load(device)?;
     let on_device = DeviceBuffer::from_slice(device, &vectors)?;
+    let rows = on_device.view(..)?;
     let prepared = search
-        .prepare(
-            stream,
-            on_device.view(..)?,
-            DIM,
-            Metric::Cosine,
-            Format::F16,
-        )
+        .prepare(stream, rows, DIM, Metric::Cosine, Format::F16)
         .map_err(|error| error.to_string());
-    let ours = RefCell::new(Ours {
-        asked: UnifiedBuffer::zeroed(device, queries * DIM)?,
-        scores: UnifiedBuffer::zeroed(device, queries * K)?,
-        best: UnifiedBuffer::zeroed(device, queries * K)?,
-        found: vec![0.0; queries * K],
-        places: vec![0; queries * K],
-        unfiltered: None,
-    });
+    let ours = RefCell::new(Ours::new(device, queries)?);
     let file = peer.is_ok().then(|| files.queries());
     let contenders = Contenders {
         bench,
@@ -212,6 +200,17 @@ struct Ours {
 type Lists = (Vec<u32>, Vec<u32>);
 
 impl Ours {
+    fn new(device: &Device, queries: usize) -> Result<Self> {
+        Ok(Self {
+            asked: UnifiedBuffer::zeroed(device, queries * DIM)?,
+            scores: UnifiedBuffer::zeroed(device, queries * K)?,
+            best: UnifiedBuffer::zeroed(device, queries * K)?,
+            found: vec![0.0; queries * K],
+            places: vec![0; queries * K],
+            unfiltered: None,
+        })
+    }
+
     fn sample(
         &mut self,
         bench: &Bench,
