@@ -14,13 +14,13 @@ pub(super) const CASES: &[Case] = cases! {
 };
 
 /// Rows of a name, an attribute and more.
-macro_rules! table {
+macro_rules! named {
     ($($name:ident $attribute:ident $($more:expr)?;)*) => {
         [$((stringify!($name), Attr::$attribute $(, $more)?)),*]
     };
 }
 
-const FLAGS: [(&str, Attr); 12] = table! {
+const FLAGS: [(&str, Attr); 12] = named! {
     managedMemory cudaDevAttrManagedMemory;
     concurrentManagedAccess cudaDevAttrConcurrentManagedAccess;
     pageableMemoryAccess cudaDevAttrPageableMemoryAccess;
@@ -145,7 +145,7 @@ enum Documented {
     AtLeast(i32),
 }
 
-const LIMITS: [(&str, Attr, Documented); 14] = table! {
+const LIMITS: [(&str, Attr, Documented); 14] = named! {
     computeCapabilityMajor cudaDevAttrComputeCapabilityMajor Documented::AtLeast(5);
     computeCapabilityMinor cudaDevAttrComputeCapabilityMinor Documented::AtLeast(0);
     maxThreadsPerBlock cudaDevAttrMaxThreadsPerBlock Documented::All(1024);

@@ -2,9 +2,10 @@
 
 use super::batch::Batch;
 use super::buffers::SearchBuffers;
+use super::choose::Path;
 use super::filter::Filter;
 use super::modules::Modules;
-use super::plan::{Path, Plan};
+use super::plan::Plan;
 use super::prepared::PreparedTargets;
 use super::{ExactTopK, Format, NAME, unsupported};
 use crate::cosine_top_k::{Buffers, TargetScalar, TopKShape};

@@ -5,6 +5,7 @@
 mod batch;
 pub(crate) mod bound;
 mod buffers;
+mod choose;
 mod filter;
 mod launch;
 mod modules;
@@ -17,9 +18,9 @@ pub(crate) mod sim;
 mod tiles;
 
 pub use buffers::SearchBuffers;
+pub use choose::Path;
 pub use filter::Filter;
 pub use modules::FilterKernels;
-pub use plan::Path;
 pub use prepared::PreparedTargets;
 pub use tiles::Format;
 
