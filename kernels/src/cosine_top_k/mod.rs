@@ -78,7 +78,7 @@ impl ListKernels {
     }
 }
 
-/// The rows of a search, and where their lists go.
+/// The rows of a search, and the memory for their lists.
 pub(crate) struct Buffers<Q, T, S, I> {
     pub queries: Q,
     pub targets: T,
@@ -317,7 +317,7 @@ impl CosineTopK {
         Ok(())
     }
 
-    /// Computes the list of each query and chunk of targets. `number` is the number of queries, or where the device has it.
+    /// Computes the list of each query and chunk of targets. `number` is the number of queries, or the device memory that holds it.
     ///
     /// # Safety
     /// `kernel` takes these arguments, and they have the rows of `shape`.

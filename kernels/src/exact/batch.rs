@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::metric::Metric;
 use cuda_um::{Arguments, DeviceBuffer, LaunchConfig, Stream};
 
-/// A batch of queries, and what its kernels need.
+/// A batch of queries, and the inputs of its kernels.
 ///
 /// Each launch has the arguments of its kernel in cuda/exact_top_k.cu and cuda/exact_filter*.cu. The [`HeldRoom`] was made for
 /// at least as many queries; the prepared targets were made for all their rows; the buffers have the lengths of the shape.
@@ -24,7 +24,7 @@ pub(super) struct Batch<'a, T> {
     pub modules: &'a Modules,
     pub prepared: &'a PreparedTargets,
     pub plan: Plan,
-    /// Of the batch.
+    /// The shape of the batch.
     pub shape: TopKShape,
     pub multiprocessors: u32,
     pub buffers: SearchBuffers<'a, T>,

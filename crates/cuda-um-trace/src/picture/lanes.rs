@@ -8,7 +8,7 @@ use crate::{
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
-/// Buffers of an operation that are named.
+/// Limit on the buffers of an operation that are named.
 const NAMED: usize = 6;
 
 /// The lanes, in drawing order.

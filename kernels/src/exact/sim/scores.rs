@@ -100,7 +100,7 @@ impl<'a> Scores<'a> {
         self.tile_bounds.len() * BLOCK
     }
 
-    /// Block by block, and query by query.
+    /// Calls `found` for each block of targets and each query.
     pub fn each(&self, mut found: impl FnMut(Row<'_>)) {
         let mut products = Vec::new();
         for place in 0..self.tiles {
