@@ -47,6 +47,15 @@ impl Round<'_> {
         verify(self.back, self.source, factor)
     }
 
+    /// Returns the time if the result is `factor` times this round's data.
+    ///
+    /// # Errors
+    /// The result is wrong.
+    pub fn verified(&mut self, time: Duration, factor: f32) -> Result<Duration> {
+        self.verify_back(factor)?;
+        Ok(time)
+    }
+
     /// Fails unless another condition is true.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use crate::measurements::OVERVIEW;
 use crate::report::{CaseReport, Kind, MeasurementReport, Report};
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
+use plotters::coord::combinators::LogCoord;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -121,6 +122,9 @@ fn heading(area: &DrawingArea<SVGBackend<'_>, Shift>, report: &Report) -> Result
     Ok(())
 }
 
+/// A plot with logarithmic axes.
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<LogCoord<f64>, LogCoord<f64>>>;
+
 fn draw(area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Panel<'_>) -> Result<()> {
     let all = || panel.lines.iter().chain(&panel.plain);
     let ratios = || all().flat_map(|line| &line.1).map(|p| p.1);
@@ -157,6 +161,12 @@ fn draw(area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Panel<'_>) -> Result<
         .y_label_formatter(&|ratio| ratio_text(*ratio))
         .draw()
         .map_err(wrong)?;
+    reference(&mut chart, (first, last), low)?;
+    lines(&mut chart, panel)
+}
+
+/// The line at 1, and the area below it.
+fn reference(chart: &mut Chart<'_, '_>, (first, last): (f64, f64), low: f64) -> Result<()> {
     let below = Rectangle::new(
         [(first, 1.0), (last, low)],
         RGBColor(0, 150, 70).mix(0.08).filled(),
@@ -176,6 +186,11 @@ fn draw(area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Panel<'_>) -> Result<
         note,
     );
     chart.draw_series([words]).map_err(wrong)?;
+    Ok(())
+}
+
+/// The lines of a panel, and their key.
+fn lines<'a, 'b: 'a>(chart: &mut Chart<'a, 'b>, panel: &Panel<'_>) -> Result<()> {
     if let Some((name, points)) = &panel.plain {
         let gray = RGBColor(130, 130, 130);
         let line = DashedLineSeries::new(points.clone(), 6, 4, gray.stroke_width(2));

@@ -12,8 +12,8 @@ use crate::report::{
     BothWays, Faults, Filtering, Match, PredictedPhases, Report, Run, microseconds,
 };
 use crate::search::{Buffers, batches, search};
-use um_backend::Element;
-use um_kernels::{ExactTopK, Filter, TargetScalar, TopKShape};
+use um_backend::{Buffer, Element};
+use um_kernels::{ExactTopK, Filter, Path, TargetScalar, TopKShape};
 
 /// Runs the search with every buffer implementation that the command line names.
 ///
@@ -84,82 +84,53 @@ struct Job<'a> {
     filter: Filter,
 }
 
+/// The buffers of a run.
+struct Placed<T: Element> {
+    targets: Box<dyn Buffer<T>>,
+    queries: Box<dyn Buffer<f32>>,
+    scores: Box<dyn Buffer<f32>>,
+    indices: Box<dyn Buffer<u32>>,
+}
+
+impl<T: Element + TargetScalar> Placed<T> {
+    /// The results of all queries: cosines and rows of targets.
+    fn read_back(&self) -> Result<(Vec<f32>, Vec<u32>), Failure> {
+        let mut cosines = vec![0.0; self.scores.len()];
+        let mut rows = vec![0; self.indices.len()];
+        self.scores.copy_to_host(&mut cosines)?;
+        self.indices.copy_to_host(&mut rows)?;
+        Ok((cosines, rows))
+    }
+}
+
 impl Job<'_> {
     fn run<T: Element + TargetScalar>(
         &self,
         kind: BufferKind,
         values: &[T],
     ) -> Result<Run, Failure> {
-        let Self {
-            machine, inputs, ..
-        } = *self;
-        let (backend, simulator) = (&machine.backend, machine.simulator());
-        let stream = backend.device().stream();
-        let shape = self.shape();
-        let results = shape.queries * shape.k;
+        let backend = &self.machine.backend;
         let mut notes = Notes::default();
         let before = backend.migration_counts();
-        let mut laps = Laps::start(simulator);
-
-        let mut targets = backend.create::<T>(kind.into(), values.len())?;
-        let mut queries = backend.create::<f32>(kind.into(), inputs.queries.len())?;
-        let mut scores = backend.create::<f32>(kind.into(), results)?;
-        let mut indices = backend.create::<u32>(kind.into(), results)?;
-        targets.set_name("targets");
-        queries.set_name("queries");
-        scores.set_name("scores");
-        indices.set_name("indices");
-        let role = |role| self.hints.then_some(role);
-        place_vectors(&mut *targets, values, role(Role::Targets), &mut notes)?;
-        place_vectors(
-            &mut *queries,
-            &inputs.queries,
-            role(Role::Queries),
-            &mut notes,
-        )?;
-        if self.hints {
-            place_results(&mut *scores, &mut notes)?;
-            place_results(&mut *indices, &mut notes)?;
-        }
-        stream.synchronize()?;
+        let mut laps = Laps::start(self.machine.simulator());
+        let mut placed = self.place(kind, values, &mut notes)?;
         let place = laps.lap();
-
-        let (mut path, counts) = (None, self.kernel.counts()?);
-        let progress = Progress::new(kind, shape.queries);
-        for batch in batches(shape, kind == BufferKind::Host || simulator.is_some()) {
-            let done = batch.end;
-            let (queries, targets) = (&*queries, &*targets);
-            let buffers = Buffers {
-                queries,
-                targets,
-                scores: &mut *scores,
-                indices: &mut *indices,
-            };
-            path = search(self.kernel, self.filter, stream, shape, batch, buffers)?;
-            progress.at(done);
-        }
-        drop(progress);
+        let counts = self.kernel.counts()?;
+        let path = self.search(kind, &mut placed)?;
         let compute = laps.lap();
-
-        let (mut cosines, mut rows) = (vec![0.0; results], vec![0; results]);
-        scores.copy_to_host(&mut cosines)?;
-        indices.copy_to_host(&mut rows)?;
+        let (cosines, rows) = placed.read_back()?;
         let read_back = laps.lap();
 
-        let hits = rows
-            .iter()
-            .zip(&cosines)
-            .map(|(&target, &cosine)| Match { target, cosine });
-        let hits: Vec<Match> = hits.collect();
-        let mut run = Run::new(
-            kind,
-            inputs,
-            hits.chunks_exact(shape.k).map(<[Match]>::to_vec).collect(),
-        );
+        let hits = rows.iter().zip(&cosines);
+        let hits: Vec<Match> = hits
+            .map(|(&target, &cosine)| Match { target, cosine })
+            .collect();
+        let found = hits.chunks_exact(self.shape().k).map(<[Match]>::to_vec);
+        let mut run = Run::new(kind, self.inputs, found.collect());
         run.notes = notes.into_vec();
         if let Some(path) = path {
             let counts = self.kernel.counts()?.since(counts);
-            run.filter = Some(Filtering::new(path, counts, shape.queries));
+            run.filter = Some(Filtering::new(path, counts, self.shape().queries));
         }
         run.phases_us.place = microseconds(place.wall);
         run.phases_us.compute = microseconds(compute.wall);
@@ -178,6 +149,65 @@ impl Job<'_> {
             };
         }
         Ok(run)
+    }
+
+    /// Makes the buffers, and places the vectors.
+    fn place<T: Element + TargetScalar>(
+        &self,
+        kind: BufferKind,
+        values: &[T],
+        notes: &mut Notes,
+    ) -> Result<Placed<T>, Failure> {
+        let (backend, vectors) = (&self.machine.backend, &self.inputs.queries);
+        let shape = self.shape();
+        let results = shape.queries * shape.k;
+        let mut targets = backend.create::<T>(kind.into(), values.len())?;
+        let mut queries = backend.create::<f32>(kind.into(), vectors.len())?;
+        let mut scores = backend.create::<f32>(kind.into(), results)?;
+        let mut indices = backend.create::<u32>(kind.into(), results)?;
+        targets.set_name("targets");
+        queries.set_name("queries");
+        scores.set_name("scores");
+        indices.set_name("indices");
+        let role = |role| self.hints.then_some(role);
+        place_vectors(&mut *targets, values, role(Role::Targets), notes)?;
+        place_vectors(&mut *queries, vectors, role(Role::Queries), notes)?;
+        if self.hints {
+            place_results(&mut *scores, notes)?;
+            place_results(&mut *indices, notes)?;
+        }
+        backend.device().stream().synchronize()?;
+        Ok(Placed {
+            targets,
+            queries,
+            scores,
+            indices,
+        })
+    }
+
+    /// Searches batch by batch, and returns the method of the last.
+    fn search<T: Element + TargetScalar>(
+        &self,
+        kind: BufferKind,
+        placed: &mut Placed<T>,
+    ) -> Result<Option<Path>, Failure> {
+        let (machine, shape) = (self.machine, self.shape());
+        let stream = machine.backend.device().stream();
+        let mut path = None;
+        let progress = Progress::new(kind, shape.queries);
+        let in_batches = kind == BufferKind::Host || machine.simulator().is_some();
+        for batch in batches(shape, in_batches) {
+            let done = batch.end;
+            let buffers = Buffers {
+                queries: &*placed.queries,
+                targets: &*placed.targets,
+                scores: &mut *placed.scores,
+                indices: &mut *placed.indices,
+            };
+            path = search(self.kernel, self.filter, stream, shape, batch, buffers)?;
+            progress.at(done);
+        }
+        Ok(path)
     }
 
     fn shape(&self) -> TopKShape {

@@ -49,6 +49,8 @@ mod saxpy;
 mod scale;
 #[cfg(feature = "sim")]
 pub mod sim;
+#[cfg(feature = "sim")]
+mod twin;
 mod workspace;
 
 pub use copy::CopyKernels;

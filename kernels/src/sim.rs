@@ -6,11 +6,10 @@
 
 use crate::cosine_top_k::sim as cosine_top_k;
 use crate::cpu::{THREADS, block_sum, saxpy_cpu, scale_cpu};
+use crate::twin::{Outcome, size};
 use bytemuck::Pod;
-use cuda_um_sim::{LaunchContext, TwinError, register_kernel};
+use cuda_um_sim::{LaunchContext, register_kernel};
 use half::f16;
-
-type Outcome = Result<(), TwinError>;
 
 /// Registers all references with every simulator of this process. The launchers do this when they are loaded; repeated calls
 /// have no effect.
@@ -47,12 +46,8 @@ pub fn register() {
     crate::exact::sim::register();
 }
 
-fn count(launch: &LaunchContext<'_>, index: usize) -> Result<usize, TwinError> {
-    launch.value::<u64>(index).map(|count| count as usize)
-}
-
 fn fill<T: Pod>(launch: &mut LaunchContext<'_>) -> Outcome {
-    let (count, value) = (count(launch, 2)?, launch.value::<T>(1)?);
+    let (count, value) = (size(launch, 2)?, launch.value::<T>(1)?);
     if (launch.value::<u64>(0)? as usize).is_multiple_of(align_of::<T>()) {
         launch.slice_mut::<T>(0, count)?.fill(value);
         return Ok(());
@@ -66,7 +61,7 @@ fn fill<T: Pod>(launch: &mut LaunchContext<'_>) -> Outcome {
 }
 
 fn scale(launch: &mut LaunchContext<'_>) -> Outcome {
-    let count = count(launch, 3)?;
+    let count = size(launch, 3)?;
     scale_cpu(
         launch.slice(0, count)?,
         launch.slice_mut(1, count)?,
@@ -76,7 +71,7 @@ fn scale(launch: &mut LaunchContext<'_>) -> Outcome {
 }
 
 fn saxpy(launch: &mut LaunchContext<'_>) -> Outcome {
-    let count = count(launch, 3)?;
+    let count = size(launch, 3)?;
     saxpy_cpu(
         launch.value(0)?,
         launch.slice(1, count)?,
@@ -88,7 +83,7 @@ fn saxpy(launch: &mut LaunchContext<'_>) -> Outcome {
 fn reduce_sum(launch: &mut LaunchContext<'_>) -> Outcome {
     let blocks = launch.grid()[0] as usize;
     debug_assert_eq!(launch.block()[0] as usize, THREADS);
-    let input = launch.slice::<f32>(0, count(launch, 2)?)?;
+    let input = launch.slice::<f32>(0, size(launch, 2)?)?;
     for (block, sum) in launch.slice_mut::<f32>(1, blocks)?.iter_mut().enumerate() {
         *sum = block_sum(input, block, blocks);
     }
@@ -96,7 +91,7 @@ fn reduce_sum(launch: &mut LaunchContext<'_>) -> Outcome {
 }
 
 fn reduce_sum_naive(launch: &mut LaunchContext<'_>) -> Outcome {
-    let input = launch.slice::<f32>(0, count(launch, 2)?)?;
+    let input = launch.slice::<f32>(0, size(launch, 2)?)?;
     let sum = &mut launch.slice_mut::<f32>(1, 1)?[0];
     *sum = input.iter().fold(*sum, |sum, value| sum + value);
     Ok(())
@@ -104,7 +99,7 @@ fn reduce_sum_naive(launch: &mut LaunchContext<'_>) -> Outcome {
 
 /// The order of the threads has no effect on the result.
 fn copy(launch: &mut LaunchContext<'_>) -> Outcome {
-    let count = count(launch, 2)?;
+    let count = size(launch, 2)?;
     launch
         .slice_mut::<f32>(1, count)?
         .copy_from_slice(launch.slice(0, count)?);

@@ -60,57 +60,8 @@ pub fn run(args: &Args) -> Result<()> {
 /// The same, into a given folder.
 pub fn pack(out: &Path) -> Result<()> {
     let root = workspace::root();
-    if out.exists() {
-        ensure!(
-            out.join("run.sh").exists() || fs::read_dir(out)?.next().is_none(),
-            "{} exists but is not a bundle; name another folder with --out",
-            out.display()
-        );
-        fs::remove_dir_all(out)?;
-    }
-    for folder in ["tests", "bin"] {
-        fs::create_dir_all(out.join(folder))?;
-    }
-
-    let tests = built(&[
-        "test",
-        "--no-run",
-        "--workspace",
-        "--exclude",
-        "xtask",
-        "--lib",
-        "--test",
-        "*",
-        "--features",
-        FEATURES.trim(),
-    ])?;
-    for binary in tests
-        .iter()
-        .filter(|binary| binary.is_test && belongs(binary))
-    {
-        let name = format!("{}--{}", binary.package, binary.target);
-        pack_binary(binary, &out.join("tests").join(name))?;
-    }
-    let programs = built(&[
-        "build",
-        "-p",
-        "um-examples",
-        "-p",
-        "um-benches",
-        "-p",
-        "um-conformance",
-        "-p",
-        "cuda-um-trace",
-        "-p",
-        "cuda-um-replay",
-        "--features",
-        "cuda-um-trace/cli,cuda-um-replay/cli",
-        "--bins",
-    ])?;
-    for binary in programs.iter().filter(|binary| belongs(binary)) {
-        pack_binary(binary, &out.join("bin").join(&binary.target))?;
-    }
-
+    empty(out)?;
+    pack_binaries(out)?;
     copy_folder(&root.join("data"), &out.join("data"))?;
     fs::copy(
         root.join("conformance/declared.toml"),
@@ -126,6 +77,39 @@ pub fn pack(out: &Path) -> Result<()> {
         out.display(),
         bytes as f64 / (1 << 20) as f64
     );
+    Ok(())
+}
+
+/// Replaces an earlier bundle by empty folders.
+fn empty(out: &Path) -> Result<()> {
+    if out.exists() {
+        ensure!(
+            out.join("run.sh").exists() || fs::read_dir(out)?.next().is_none(),
+            "{} exists but is not a bundle; name another folder with --out",
+            out.display()
+        );
+        fs::remove_dir_all(out)?;
+    }
+    for folder in ["tests", "bin"] {
+        fs::create_dir_all(out.join(folder))?;
+    }
+    Ok(())
+}
+
+fn pack_binaries(out: &Path) -> Result<()> {
+    let tests = "test --no-run --workspace --exclude xtask --lib --test *";
+    for binary in built(tests, FEATURES.trim())? {
+        if binary.is_test && belongs(&binary) {
+            let name = format!("{}--{}", binary.package, binary.target);
+            pack_binary(&binary, &out.join("tests").join(name))?;
+        }
+    }
+    let programs = "build --bins -p um-examples -p um-benches -p um-conformance -p cuda-um-trace -p cuda-um-replay";
+    for binary in built(programs, "cuda-um-trace/cli,cuda-um-replay/cli")? {
+        if belongs(&binary) {
+            pack_binary(&binary, &out.join("bin").join(&binary.target))?;
+        }
+    }
     Ok(())
 }
 
@@ -171,11 +155,15 @@ struct Binary {
 }
 
 /// Runs cargo in release mode and returns the executables that it reports.
-fn built(arguments: &[&str]) -> Result<Vec<Binary>> {
+fn built(arguments: &str, features: &str) -> Result<Vec<Binary>> {
     let mut command = workspace::cargo();
     command
-        .args(arguments)
-        .args(["--release", "--message-format=json-render-diagnostics"])
+        .args(arguments.split(' '))
+        .args([
+            features,
+            "--release",
+            "--message-format=json-render-diagnostics",
+        ])
         .stderr(Stdio::inherit());
     let output = command
         .output()

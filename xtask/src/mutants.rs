@@ -65,23 +65,7 @@ pub fn run(args: &Args) -> Result<()> {
         println!("{} mutants apply", mutants.len());
         return Ok(());
     }
-    let commands: HashSet<&[String]> = mutants.iter().map(|m| &*m.caught_by).collect();
-    for command in commands {
-        println!("without a mutant: cargo {}", command.join(" "));
-        // The first command builds everything.
-        let built = tree.build(command)?;
-        ensure!(
-            built.status.success(),
-            "it does not compile:\n{}",
-            tail(&built)
-        );
-        let output = tree.cargo(command, args.limit)?;
-        ensure!(
-            output.status.success(),
-            "these tests fail without a mutant:\n{}",
-            tail(&output)
-        );
-    }
+    check_unbroken(&tree, &mutants, args.limit)?;
     let mut survivors = Vec::new();
     for (index, mutant) in mutants.iter().enumerate() {
         print!("{}/{} {}: ", index + 1, mutants.len(), mutant.name);
@@ -102,6 +86,28 @@ pub fn run(args: &Args) -> Result<()> {
     );
     let seconds = started.elapsed().as_secs();
     println!("{} mutants, all caught, in {seconds} s", mutants.len());
+    Ok(())
+}
+
+/// Checks that the tests pass without a mutant.
+fn check_unbroken(tree: &Tree, mutants: &[Mutant], limit: u32) -> Result<()> {
+    let commands: HashSet<&[String]> = mutants.iter().map(|m| &*m.caught_by).collect();
+    for command in commands {
+        println!("without a mutant: cargo {}", command.join(" "));
+        // The first command builds everything.
+        let built = tree.build(command)?;
+        ensure!(
+            built.status.success(),
+            "it does not compile:\n{}",
+            tail(&built)
+        );
+        let output = tree.cargo(command, limit)?;
+        ensure!(
+            output.status.success(),
+            "these tests fail without a mutant:\n{}",
+            tail(&output)
+        );
+    }
     Ok(())
 }
 

@@ -68,65 +68,68 @@ const CUPTIS: [(&str, &str, &str, &str, usize); 4] = [
 /// Names of the rows of [`bindgen::HEADERS`].
 const HEADERS: [&str; 4] = ["11.8", "12.9", "13.0", "13.5"];
 
-/// Fetches the wheels and runs the tests that read them.
-pub fn run() -> Result<()> {
-    let mut cudarts = Vec::new();
-    for (version, wheel, library) in RUNTIMES {
-        cudarts.push(format!(
-            "{version}={}",
-            wheels::install(&[wheel])?.join(library).display()
-        ));
-    }
-    let mut includes = Vec::new();
-    for (version, row) in HEADERS.into_iter().zip(bindgen::HEADERS) {
-        let folders: Vec<String> = bindgen::headers(row)?
-            .includes
-            .iter()
-            .map(|folder| folder.display().to_string())
-            .collect();
-        includes.push(format!("{version}={}", folders.join(":")));
-    }
+/// The library of each version.
+fn cudarts() -> Result<String> {
+    let one = |(version, wheel, library): (&str, &str, &str)| -> Result<String> {
+        let library = wheels::install(&[wheel])?.join(library);
+        Ok(format!("{version}={}", library.display()))
+    };
+    let all: Result<Vec<String>> = RUNTIMES.into_iter().map(one).collect();
+    Ok(all?.join(","))
+}
+
+/// The include folders of each row of [`bindgen::HEADERS`].
+fn includes() -> Result<Vec<String>> {
+    let one = |row| -> Result<String> {
+        let folders = bindgen::headers(row)?.includes;
+        let folders = folders.iter().map(|folder| folder.display().to_string());
+        Ok(folders.collect::<Vec<String>>().join(":"))
+    };
+    bindgen::HEADERS.into_iter().map(one).collect()
+}
+
+/// The library and the include folders of each CUPTI.
+fn cuptis(includes: &[String]) -> Result<String> {
     let mut cuptis = Vec::new();
     for (version, wheel, library, include, row) in CUPTIS {
         let site = wheels::install(&[wheel])?;
-        let (_, cuda) = includes[row].split_once('=').expect("version=folders");
         let (library, include) = (site.join(library), site.join(include));
         let (library, include) = (library.display(), include.display());
-        cuptis.push(format!("{version}={library}={include}:{cuda}"));
+        cuptis.push(format!("{version}={library}={include}:{}", includes[row]));
     }
+    Ok(cuptis.join(","))
+}
+
+/// Fetches the wheels and runs the tests that read them.
+pub fn run() -> Result<()> {
+    let (cudarts, includes) = (cudarts()?, includes()?);
+    let named = HEADERS.into_iter().zip(&includes);
+    let named: Vec<String> = named
+        .map(|(version, folders)| format!("{version}={folders}"))
+        .collect();
+    let named = named.join(",");
+    let test = |arguments: &[&str]| {
+        let mut cargo = workspace::cargo();
+        cargo.args(["test", "-p", "cuda-um-sys"]).args(arguments);
+        cargo.env("CUDA_UM_TEST_INCLUDES", &named);
+        cargo
+    };
     workspace::run(
-        workspace::cargo()
-            .args([
-                "test",
-                "-p",
-                "cuda-um-sys",
-                "--test",
-                "real_cudart",
-                "--test",
-                "real_cupti",
-                "--test",
-                "layout",
-            ])
-            .env("CUDA_UM_TEST_CUDARTS", cudarts.join(","))
-            .env("CUDA_UM_TEST_CUPTIS", cuptis.join(","))
-            .env("CUDA_UM_TEST_INCLUDES", includes.join(",")),
+        test(&[
+            "--test",
+            "real_cudart",
+            "--test",
+            "real_cupti",
+            "--test",
+            "layout",
+        ])
+        .env("CUDA_UM_TEST_CUDARTS", cudarts)
+        .env("CUDA_UM_TEST_CUPTIS", cuptis(&includes)?),
     )?;
     // The feature `generate`, as on a machine with toolkit 12.9.
-    let (_, folders) = includes[1].split_once('=').expect("version=folders");
     workspace::run(
-        workspace::cargo()
-            .args([
-                "test",
-                "-p",
-                "cuda-um-sys",
-                "--features",
-                "generate",
-                "--lib",
-                "--test",
-                "layout",
-            ])
+        test(&["--features", "generate", "--lib", "--test", "layout"])
             .env("LIBCLANG_PATH", bindgen::libclang()?)
-            .env("CUDA_UM_INCLUDE", folders)
-            .env("CUDA_UM_TEST_INCLUDES", includes.join(",")),
+            .env("CUDA_UM_INCLUDE", &includes[1]),
     )
 }

@@ -4,9 +4,9 @@
 //! not name an interpreter that has it.
 
 use anyhow::{Context, Result, ensure};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const DIM: usize = 768;
@@ -27,46 +27,21 @@ fn main() -> Result<()> {
         read(&data.join("queries.npy"))?,
         read(&data.join("targets.npy"))?,
     );
-    let mut numpy = Command::new(python(root)?)
-        .arg(root.join("benches/peers/numpy_recall.py"))
-        .args([data.join("queries.npy"), data.join("targets.npy")])
-        .arg(K.to_string())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let mut ask = numpy.stdin.take().context("piped")?;
-    let mut answers = BufReader::new(numpy.stdout.take().context("piped")?).lines();
-
+    let mut numpy = Numpy::start(root, &data)?;
     let rows = queries.len() / DIM;
     let (mut scores, mut best) = (vec![0.0; rows * K], vec![0; rows * K]);
-    let (mut ours, mut theirs, mut version) = (Vec::new(), Vec::new(), String::new());
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for round in 0..WARM_UP + rounds {
         let start = Instant::now();
         um_kernels::cosine_top_k_cpu(&queries, &targets, DIM, K, &mut scores, &mut best);
         let twin = start.elapsed();
-        writeln!(ask)?;
-        let answer: serde_json::Value =
-            serde_json::from_str(&answers.next().context("numpy answers")??)?;
-        version = answer["numpy"].as_str().context("a version")?.to_owned();
-        let numpy_best: Vec<u32> = serde_json::from_value(answer["best"].clone())?;
-        let same = best
-            .iter()
-            .zip(&numpy_best)
-            .filter(|(ours, theirs)| ours == theirs)
-            .count();
-        // Rounding may exchange targets with almost equal cosines.
-        ensure!(
-            same * 1000 >= best.len() * 998,
-            "only {same} of {} places agree with numpy",
-            best.len()
-        );
+        let answer = numpy.search(&best)?;
         if round >= WARM_UP {
             ours.push(twin);
-            theirs.push(um_benches::peer::seconds(&answer)?);
+            theirs.push(answer);
         }
     }
-    drop(ask);
-    numpy.wait()?;
+    let version = numpy.stop()?;
     let (ours, theirs) = (quartiles(ours), quartiles(theirs));
     println!(
         "batch recall {rows} x {} x {DIM}, k = {K}, {rounds} rounds in turn, {} cores",
@@ -86,6 +61,63 @@ fn main() -> Result<()> {
         ours[1].as_secs_f64() / theirs[1].as_secs_f64()
     );
     Ok(())
+}
+
+/// The process that searches with numpy.
+struct Numpy {
+    process: Child,
+    ask: ChildStdin,
+    answers: Lines<BufReader<ChildStdout>>,
+    version: String,
+}
+
+impl Numpy {
+    fn start(root: &Path, data: &Path) -> Result<Self> {
+        let mut process = Command::new(python(root)?)
+            .arg(root.join("benches/peers/numpy_recall.py"))
+            .args([data.join("queries.npy"), data.join("targets.npy")])
+            .arg(K.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        Ok(Self {
+            ask: process.stdin.take().context("piped")?,
+            answers: BufReader::new(process.stdout.take().context("piped")?).lines(),
+            process,
+            version: String::new(),
+        })
+    }
+
+    /// The time of a search, with results that agree with `best`.
+    fn search(&mut self, best: &[u32]) -> Result<Duration> {
+        writeln!(self.ask)?;
+        let answer = self.answers.next().context("numpy answers")??;
+        let answer: serde_json::Value = serde_json::from_str(&answer)?;
+        self.version = answer["numpy"].as_str().context("a version")?.to_owned();
+        let numpy_best: Vec<u32> = serde_json::from_value(answer["best"].clone())?;
+        let pairs = best.iter().zip(&numpy_best);
+        let same = pairs.filter(|(ours, theirs)| ours == theirs).count();
+        // Rounding may exchange targets with almost equal cosines.
+        ensure!(
+            same * 1000 >= best.len() * 998,
+            "only {same} of {} places agree with numpy",
+            best.len()
+        );
+        um_benches::peer::seconds(&answer)
+    }
+
+    /// Returns the version of numpy.
+    fn stop(self) -> Result<String> {
+        let Self {
+            mut process,
+            ask,
+            version,
+            ..
+        } = self;
+        drop(ask);
+        process.wait()?;
+        Ok(version)
+    }
 }
 
 fn quartiles(mut times: Vec<Duration>) -> [Duration; 3] {

@@ -11,6 +11,7 @@ use std::rc::Rc;
 const PAGE: usize = 4096 / size_of::<f32>();
 /// Bytes for the host's first access: more take longer, and give no better result.
 const FIRST_TOUCH: usize = 8 << 20;
+const NO_FIT: &str = "the times fit no number of faults";
 
 /// The host reads every page of memory that is on the device.
 fn host_reads(memory: &Memory) -> f32 {
@@ -109,24 +110,25 @@ pub(super) fn faults(bench: &mut Bench) -> Result<()> {
         }
         return Ok(());
     }
-    let large = bench.plan.large;
     let (small_back, small_in) = back_and_in(bench, SMALL)?;
-    let (whole_back, whole_in) = back_and_in(bench, large)?;
+    let (whole_back, whole_in) = back_and_in(bench, bench.plan.large)?;
     let touched = first_touch(bench)?;
+    host_faults(bench, small_back, whole_back)?;
+    kernel_faults(bench, small_in, whole_in)?;
+    populate(bench, touched)
+}
 
-    // count × fault + bytes × (1 / rate) = seconds, for both sizes.
-    let cpu = |bytes| {
+/// Solves count × fault + bytes × (1 / rate) = seconds, for both sizes.
+fn host_faults(bench: &mut Bench, small: f64, whole: f64) -> Result<()> {
+    let row = |bytes: usize, seconds| {
         let work = |_: &Rc<Raw>, memory: &mut Memory| {
             std::hint::black_box(host_reads(memory));
             Ok(())
         };
         let counters = counted(bytes, to_device, work)?;
-        anyhow::Ok(counters.cpu_faults as f64)
+        anyhow::Ok([counters.cpu_faults as f64, bytes as f64, seconds])
     };
-    let solved = solve(
-        [cpu(SMALL)?, SMALL as f64, small_back],
-        [cpu(large)?, large as f64, whole_back],
-    );
+    let solved = solve(row(SMALL, small)?, row(bench.plan.large, whole)?);
     // If the driver counts in another way, one of them can be negative: then both are invalid.
     match solved {
         Some((fault, inverse_rate)) => {
@@ -134,12 +136,16 @@ pub(super) fn faults(bench: &mut Bench) -> Result<()> {
             bench.rate("fault_bytes_per_s", 1.0 / inverse_rate);
         }
         None => {
-            bench.note("cpu_fault_us", "the times fit no number of faults");
-            bench.note("fault_bytes_per_s", "the times fit no number of faults");
+            bench.note("cpu_fault_us", NO_FIT);
+            bench.note("fault_bytes_per_s", NO_FIT);
         }
     }
+    Ok(())
+}
 
-    let gpu = |bytes: usize| {
+/// Solves count × fault + groups × group = seconds, for both sizes.
+fn kernel_faults(bench: &mut Bench, small: f64, whole: f64) -> Result<()> {
+    let row = |bytes: usize, seconds| {
         let prepare = |_: &Raw, memory: &mut Memory| {
             host_writes(memory);
             Ok(())
@@ -149,32 +155,30 @@ pub(super) fn faults(bench: &mut Bench) -> Result<()> {
             kernel_reads(raw, memory, &mut output)
         };
         let counters = counted(bytes, prepare, work)?;
-        anyhow::Ok((counters.gpu_faults as f64, counters.gpu_fault_groups as f64))
-    };
-    // The remaining time without the kernel itself and the copies.
-    let left = |bytes: usize, seconds: f64| {
-        seconds
+        // The remaining time without the kernel itself and the copies.
+        let left = seconds
             - bench.launch()
             - bench.kernel()
             - (2 * bytes) as f64 / bench.model.kernel_rate
-            - bytes as f64 / bench.model.fault_rate
+            - bytes as f64 / bench.model.fault_rate;
+        let groups = counters.gpu_fault_groups as f64;
+        anyhow::Ok([counters.gpu_faults as f64, groups, left])
     };
-    let ((faults, groups), (all_faults, all_groups)) = (gpu(SMALL)?, gpu(large)?);
-    let solved = solve(
-        [faults, groups, left(SMALL, small_in)],
-        [all_faults, all_groups, left(large, whole_in)],
-    );
-    match solved {
+    match solve(row(SMALL, small)?, row(bench.plan.large, whole)?) {
         Some((fault, group)) => {
             bench.time("gpu_fault_us", fault);
             bench.time("gpu_fault_group_us", group);
         }
         None => {
-            bench.note("gpu_fault_us", "the times fit no number of faults");
-            bench.note("gpu_fault_group_us", "the times fit no number of faults");
+            bench.note("gpu_fault_us", NO_FIT);
+            bench.note("gpu_fault_group_us", NO_FIT);
         }
     }
+    Ok(())
+}
 
+/// The rest of the first access without its faults.
+fn populate(bench: &mut Bench, touched: f64) -> Result<()> {
     let nothing = |_: &Raw, _: &mut Memory| Ok(());
     let writes = |_: &Rc<Raw>, memory: &mut Memory| {
         host_writes(memory);

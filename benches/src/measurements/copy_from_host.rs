@@ -28,89 +28,126 @@ pub(super) const ARRIVED: Measurement = Measurement {
 
 fn run(bench: &Bench, cases: &mut Vec<CaseReport>, wait: bool) -> Result<()> {
     for bytes in bench.settings.sizes(&SIZES) {
-        let (len, repeats) = (bytes / 4, repeats(bytes));
-        let (raw, device, stream) = (&bench.raw, &bench.device, &bench.stream);
-        let arrived = || {
-            if wait {
-                Ok(device.synchronize()?)
-            } else {
-                Ok(())
-            }
-        };
-        let raw_arrived = || if wait { raw.wait_for_all() } else { Ok(()) };
-        let mut unified = UnifiedBuffer::<f32>::zeroed(device, len)?;
-        let mut plain = DeviceBuffer::<f32>::zeroed(device, len)?;
-        let mut target = raw.allocate(Kind::Device, len)?;
-        let mut pinned = raw.allocate(Kind::Pinned, len)?;
-        let mut pinned_target = raw.allocate(Kind::Device, len)?;
-        let mut managed = raw.allocate(Kind::Managed, len)?;
         let mut case = Case::of_bytes(bytes);
-        case.ours("cuda-um, unified buffer", |round| {
-            unified.prefetch(device, stream)?;
-            stream.synchronize()?;
-            let source = round.source;
-            let time = round.clock.time_each(repeats, || {
-                unified.copy_from_host(source)?;
-                arrived()
-            })?;
-            device.synchronize()?;
-            unified.copy_to_host(round.back)?;
-            round.verify_back(1.0)?;
-            Ok(time)
-        });
-        case.ours("cuda-um, device buffer", |round| {
-            let source = round.source;
-            let time = round.clock.time_each(repeats, || {
-                plain.copy_from_host(source)?;
-                arrived()
-            })?;
-            device.synchronize()?;
-            plain.copy_to_host(round.back)?;
-            round.verify_back(1.0)?;
-            Ok(time)
-        });
-        case.raw("cudaMemcpy, pageable to cudaMalloc", |round| {
-            let source = round.source;
-            let time = round.clock.time_each(repeats, || {
-                raw.copy_from_slice(&mut target, source)?;
-                raw_arrived()
-            })?;
-            raw.wait_for_all()?;
-            raw.copy_to_slice(&target, round.back)?;
-            round.verify_back(1.0)?;
-            Ok(time)
-        });
-        case.raw("cudaMemcpy, pageable to managed", |round| {
-            raw.prefetch(&managed, true)?;
-            raw.synchronize()?;
-            let source = round.source;
-            let time = round.clock.time_each(repeats, || {
-                raw.copy_from_slice(&mut managed, source)?;
-                raw_arrived()
-            })?;
-            raw.wait_for_all()?;
-            raw.copy_to_slice(&managed, round.back)?;
-            round.verify_back(1.0)?;
-            Ok(time)
-        });
-        case.raw("cudaMemcpyAsync, pinned to cudaMalloc", |round| {
-            pinned.host_mut().copy_from_slice(round.source);
-            let time = round.clock.time_each(repeats, || {
-                raw.copy(&pinned, &mut pinned_target)?;
-                raw.synchronize()
-            })?;
-            raw.copy_to_slice(&pinned_target, round.back)?;
-            round.verify_back(1.0)?;
-            Ok(time)
-        });
-        let request = |pinned| json!({"do": "copy_from_host", "bytes": bytes, "repeats": repeats, "pinned": pinned, "wait": wait || pinned});
-        case.peer(bench, CUDA_CPP, "CUDA C++ cudaMemcpy", request(false));
-        case.peer(bench, TORCH, "PyTorch copy_, pageable", request(false));
-        case.peer(bench, TORCH, "PyTorch copy_, pinned", request(true));
-        case.peer(bench, CUPY, "CuPy set", request(false));
-        case.peer(bench, CUDARC, "cudarc memcpy_htod", request(false));
-        case.peer(bench, OXICUDA, "oxicuda copy_from_host", request(false));
+        let copies = Copies {
+            bench,
+            bytes,
+            repeats: repeats(bytes),
+            wait,
+        };
+        copies.ours(&mut case)?;
+        copies.pageable(&mut case, "pageable to cudaMalloc", Kind::Device)?;
+        copies.pageable(&mut case, "pageable to managed", Kind::Managed)?;
+        copies.pinned(&mut case)?;
+        copies.peers(&mut case);
         cases.push(case.run(&bench.clock, &bench.settings));
     }
     Ok(())
+}
+
+/// The contenders of one size.
+#[derive(Clone, Copy)]
+struct Copies<'a> {
+    bench: &'a Bench,
+    bytes: usize,
+    repeats: usize,
+    /// Wait for the device after each call.
+    wait: bool,
+}
+
+impl<'a> Copies<'a> {
+    fn len(self) -> usize {
+        self.bytes / 4
+    }
+
+    fn arrived(self) -> Result<()> {
+        match self.wait {
+            true => Ok(self.bench.device.synchronize()?),
+            false => Ok(()),
+        }
+    }
+
+    fn ours(self, case: &mut Case<'a>) -> Result<()> {
+        let (device, stream) = (&self.bench.device, &self.bench.stream);
+        let mut unified = UnifiedBuffer::<f32>::zeroed(device, self.len())?;
+        let mut plain = DeviceBuffer::<f32>::zeroed(device, self.len())?;
+        case.ours("cuda-um, unified buffer", move |round| {
+            unified.prefetch(device, stream)?;
+            stream.synchronize()?;
+            let source = round.source;
+            let time = round.clock.time_each(self.repeats, || {
+                unified.copy_from_host(source)?;
+                self.arrived()
+            })?;
+            device.synchronize()?;
+            unified.copy_to_host(round.back)?;
+            round.verified(time, 1.0)
+        });
+        case.ours("cuda-um, device buffer", move |round| {
+            let source = round.source;
+            let time = round.clock.time_each(self.repeats, || {
+                plain.copy_from_host(source)?;
+                self.arrived()
+            })?;
+            device.synchronize()?;
+            plain.copy_to_host(round.back)?;
+            round.verified(time, 1.0)
+        });
+        Ok(())
+    }
+
+    fn pageable(self, case: &mut Case<'a>, name: &str, kind: Kind) -> Result<()> {
+        let raw = &self.bench.raw;
+        let mut target = raw.allocate(kind, self.len())?;
+        case.raw(&format!("cudaMemcpy, {name}"), move |round| {
+            if kind == Kind::Managed {
+                raw.prefetch(&target, true)?;
+                raw.synchronize()?;
+            }
+            let source = round.source;
+            let time = round.clock.time_each(self.repeats, || {
+                raw.copy_from_slice(&mut target, source)?;
+                match self.wait {
+                    true => raw.wait_for_all(),
+                    false => Ok(()),
+                }
+            })?;
+            raw.wait_for_all()?;
+            raw.copy_to_slice(&target, round.back)?;
+            round.verified(time, 1.0)
+        });
+        Ok(())
+    }
+
+    fn pinned(self, case: &mut Case<'a>) -> Result<()> {
+        let raw = &self.bench.raw;
+        let mut pinned = raw.allocate(Kind::Pinned, self.len())?;
+        let mut target = raw.allocate(Kind::Device, self.len())?;
+        case.raw("cudaMemcpyAsync, pinned to cudaMalloc", move |round| {
+            pinned.host_mut().copy_from_slice(round.source);
+            let time = round.clock.time_each(self.repeats, || {
+                raw.copy(&pinned, &mut target)?;
+                raw.synchronize()
+            })?;
+            raw.copy_to_slice(&target, round.back)?;
+            round.verified(time, 1.0)
+        });
+        Ok(())
+    }
+
+    fn peers(self, case: &mut Case<'a>) {
+        for (peer, name, pinned) in [
+            (CUDA_CPP, "CUDA C++ cudaMemcpy", false),
+            (TORCH, "PyTorch copy_, pageable", false),
+            (TORCH, "PyTorch copy_, pinned", true),
+            (CUPY, "CuPy set", false),
+            (CUDARC, "cudarc memcpy_htod", false),
+            (OXICUDA, "oxicuda copy_from_host", false),
+        ] {
+            let request = json!({
+                "do": "copy_from_host", "bytes": self.bytes, "repeats": self.repeats, "pinned": pinned, "wait": self.wait || pinned,
+            });
+            case.peer(self.bench, peer, name, request);
+        }
+    }
 }

@@ -33,8 +33,7 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
                 buffer.copy_to_host(round.back)?;
                 buffer.close()?;
             }
-            round.verify_back(1.0)?;
-            Ok(time)
+            round.verified(time, 1.0)
         });
         case.raw("cudaMalloc, cudaMemcpy pageable", |round| {
             let (source, mut made) = (round.source, None);
@@ -46,8 +45,7 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
                 raw.copy_to_slice(&memory, round.back)?;
                 memory.free()?;
             }
-            round.verify_back(1.0)?;
-            Ok(time)
+            round.verified(time, 1.0)
         });
         case.raw("cudaMallocManaged, CPU writes, prefetch", |round| {
             let (source, mut made) = (round.source, None);
@@ -61,8 +59,7 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
                 raw.copy_to_slice(&memory, round.back)?;
                 memory.free()?;
             }
-            round.verify_back(1.0)?;
-            Ok(time)
+            round.verified(time, 1.0)
         });
         let request = json!({"do": "from_slice", "bytes": bytes});
         case.peer(bench, TORCH, "PyTorch from_numpy().cuda()", request.clone());

@@ -50,8 +50,7 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
         })?;
         stream.synchronize()?;
         output.copy_to_host(round.back)?;
-        round.verify_back(FACTOR)?;
-        Ok(time / LAUNCHES)
+        round.verified(time / LAUNCHES, FACTOR)
     });
     case.ours("cuda-um, device buffers", |round| {
         let (input, output) = &mut plain;
@@ -63,8 +62,7 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
         })?;
         stream.synchronize()?;
         output.copy_to_host(round.back)?;
-        round.verify_back(FACTOR)?;
-        Ok(time / LAUNCHES)
+        round.verified(time / LAUNCHES, FACTOR)
     });
     case.raw("cuLaunchKernel", |round| {
         let (input, output) = &mut memory;
@@ -75,8 +73,7 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
             .time(|| (0..LAUNCHES).try_for_each(|_| raw.scale(input, output, FACTOR)))?;
         raw.synchronize()?;
         raw.copy_to_slice(output, round.back)?;
-        round.verify_back(FACTOR)?;
-        Ok(time / LAUNCHES)
+        round.verified(time / LAUNCHES, FACTOR)
     });
     cases.push(case.run(&bench.clock, &bench.settings));
     Ok(())

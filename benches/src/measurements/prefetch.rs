@@ -51,8 +51,7 @@ fn must_move(bench: &Bench, bytes: usize) -> Result<CaseReport> {
             Ok(stream.synchronize()?)
         })?;
         unified.copy_to_host(round.back)?;
-        round.verify_back(1.0)?;
-        Ok(time)
+        round.verified(time, 1.0)
     });
     case.raw("cudaMemPrefetchAsync", |round| {
         raw.prefetch(&managed, false)?;
@@ -63,8 +62,7 @@ fn must_move(bench: &Bench, bytes: usize) -> Result<CaseReport> {
             raw.synchronize()
         })?;
         raw.copy_to_slice(&managed, round.back)?;
-        round.verify_back(1.0)?;
-        Ok(time)
+        round.verified(time, 1.0)
     });
     let request = json!({"do": "prefetch", "bytes": bytes});
     case.peer(bench, CUDA_CPP, "CUDA C++ cudaMemPrefetchAsync", request);
@@ -85,8 +83,7 @@ fn already_there(bench: &Bench, bytes: usize) -> Result<CaseReport> {
             Ok(stream.synchronize()?)
         })?;
         unified.copy_to_host(round.back)?;
-        round.verify_back(1.0)?;
-        Ok(time / IDLE as u32)
+        round.verified(time / IDLE as u32, 1.0)
     });
     case.raw("cudaMemPrefetchAsync", |round| {
         raw.copy_from_slice(&mut managed, round.source)?;
@@ -97,8 +94,7 @@ fn already_there(bench: &Bench, bytes: usize) -> Result<CaseReport> {
             raw.synchronize()
         })?;
         raw.copy_to_slice(&managed, round.back)?;
-        round.verify_back(1.0)?;
-        Ok(time / IDLE as u32)
+        round.verified(time / IDLE as u32, 1.0)
     });
     Ok(case.run(&bench.clock, &bench.settings))
 }

@@ -53,8 +53,7 @@ fn case(bench: &Bench) -> Result<CaseReport> {
         for (tensor, back) in pooled.iter().zip(round.back.chunks_mut(TENSOR)) {
             tensor.copy_to_host(back)?;
         }
-        round.verify_back(1.0)?;
-        Ok(time)
+        round.verified(time, 1.0)
     });
     case.raw("cudaMemPrefetchAsync, one by one", |round| {
         sample(raw, &mut one_by_one, round, |all| {
@@ -98,6 +97,5 @@ fn sample(
     for (memory, back) in memories.iter().zip(round.back.chunks_mut(each)) {
         raw.copy_to_slice(memory, back)?;
     }
-    round.verify_back(1.0)?;
-    Ok(time)
+    round.verified(time, 1.0)
 }

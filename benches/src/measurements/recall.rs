@@ -7,12 +7,12 @@ use crate::measure::{Case, Round};
 use crate::peer::TORCH;
 use crate::report::{CaseReport, Kind};
 use anyhow::{Context, Result};
-use cuda_um::{DeviceBuffer, UnifiedBuffer};
-use serde_json::json;
+use cuda_um::{Device, DeviceBuffer, UnifiedBuffer};
+use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use um_kernels::{ExactTopK, Filter, Format, Metric, SearchBuffers, TopKShape};
+use um_kernels::{ExactTopK, Filter, Format, Metric, PreparedTargets, SearchBuffers, TopKShape};
 
 pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "recall",
@@ -69,87 +69,32 @@ fn case(bench: &Bench, queries: usize, targets: usize) -> Result<CaseReport> {
     };
     let search = ExactTopK::load(device)?;
     let on_device = DeviceBuffer::from_slice(device, &vectors)?;
+    let rows = on_device.view(..)?;
     let prepared = search
-        .prepare(
-            stream,
-            on_device.view(..)?,
-            DIM,
-            Metric::Cosine,
-            Format::F16,
-        )
+        .prepare(stream, rows, DIM, Metric::Cosine, Format::F16)
         .map_err(|error| error.to_string());
-    let ours = RefCell::new(Ours {
-        asked: UnifiedBuffer::zeroed(device, queries * DIM)?,
-        scores: UnifiedBuffer::zeroed(device, queries * K)?,
-        best: UnifiedBuffer::zeroed(device, queries * K)?,
-        found: vec![0.0; queries * K],
-        places: vec![0; queries * K],
-        unfiltered: None,
-    });
-    let task = RefCell::new(Task::new(
-        queries,
-        &vectors,
-        peer.is_ok().then(|| files.queries()),
-    ));
-
+    let ours = RefCell::new(Ours::new(device, queries)?);
+    let file = peer.is_ok().then(|| files.queries());
+    let contenders = Contenders {
+        bench,
+        shape,
+        search: &search,
+        targets: &on_device,
+        ours: &ours,
+        task: &RefCell::new(Task::new(queries, &vectors, file)),
+    };
     let bytes = targets * DIM * size_of::<f32>();
     let mut case = Case::new(format!("{queries} × {targets} × {DIM}"), bytes, 1);
-    case.ours("cuda-um, CosineTopK", |round| {
-        let mut ours = ours.borrow_mut();
-        let time = ours.sample(bench, round, &task, &on_device, |buffers| {
-            search
-                .launch(stream, shape, Metric::Cosine, Filter::Off, buffers)
-                .map(drop)
-        })?;
-        ours.unfiltered = Some((round.number, ours.lists()));
-        Ok(time)
-    });
+    contenders.unfiltered(&mut case);
     match (search.kernels(), &prepared) {
         (Ok(kernels), Ok(prepared)) => {
-            let name = |what| format!("cuda-um, ExactTopK, {}, {what}", kernels.name());
-            case.ours(&name("f16"), |round| {
-                ours.borrow_mut()
-                    .sample(bench, round, &task, &on_device, |buffers| {
-                        search
-                            .launch(stream, shape, Metric::Cosine, Filter::F16, buffers)
-                            .map(drop)
-                    })
-            });
-            case.ours(&name("prepared f16"), |round| {
-                ours.borrow_mut()
-                    .sample(bench, round, &task, &on_device, |buffers| {
-                        search
-                            .launch_prepared(stream, shape, prepared, buffers)
-                            .map(drop)
-                    })
-            });
+            let name = format!("cuda-um, ExactTopK, {}", kernels.name());
+            contenders.filtered(&mut case, &name, prepared);
         }
         (Err(why), _) => case.skipped(Kind::Ours, "cuda-um, ExactTopK", why),
         (_, Err(why)) => case.skipped(Kind::Ours, "cuda-um, ExactTopK", why),
     }
-    for (name, precision, tolerance) in [
-        ("PyTorch matmul + topk, fp32", "fp32", SINGLE),
-        ("PyTorch matmul + topk, tf32", "tf32", TF32),
-        ("PyTorch matmul + topk, bf16", "bf16", BF16),
-    ] {
-        let request = json!({
-            "do": "recall", "queries": files.queries(), "dim": DIM, "k": K, "precision": precision,
-        });
-        let task = &task;
-        let prepare = |round: &Round<'_>| task.borrow_mut().at(round);
-        case.peer_with(
-            bench,
-            TORCH,
-            name,
-            request,
-            prepare,
-            move |round, answer| {
-                let found: Vec<f32> = serde_json::from_value(answer["scores"].clone())?;
-                let places: Vec<u32> = serde_json::from_value(answer["best"].clone())?;
-                task.borrow().verify(round, &found, &places, tolerance)
-            },
-        );
-    }
+    contenders.peers(&mut case, &files);
     let mut settings = bench.settings;
     settings.rounds = settings
         .rounds
@@ -159,6 +104,85 @@ fn case(bench: &Bench, queries: usize, targets: usize) -> Result<CaseReport> {
         peer.borrow_mut().ask(&json!({"do": "recall_free"}))?;
     }
     Ok(report)
+}
+
+/// The contenders of one size.
+#[derive(Clone, Copy)]
+struct Contenders<'a> {
+    bench: &'a Bench,
+    shape: TopKShape,
+    search: &'a ExactTopK,
+    targets: &'a DeviceBuffer<f32>,
+    ours: &'a RefCell<Ours>,
+    task: &'a RefCell<Task<'a>>,
+}
+
+impl<'a> Contenders<'a> {
+    fn launch(self, filter: Filter, buffers: SearchBuffers<'_, f32>) -> um_kernels::Result<()> {
+        self.search
+            .launch(
+                &self.bench.stream,
+                self.shape,
+                Metric::Cosine,
+                filter,
+                buffers,
+            )
+            .map(drop)
+    }
+
+    fn unfiltered(self, case: &mut Case<'a>) {
+        case.ours("cuda-um, CosineTopK", move |round| {
+            let mut ours = self.ours.borrow_mut();
+            let time = ours.sample(self.bench, round, self.task, self.targets, |buffers| {
+                self.launch(Filter::Off, buffers)
+            })?;
+            ours.unfiltered = Some((round.number, ours.lists()));
+            Ok(time)
+        });
+    }
+
+    fn filtered(self, case: &mut Case<'a>, name: &str, prepared: &'a PreparedTargets) {
+        let Self {
+            bench,
+            task,
+            targets,
+            ..
+        } = self;
+        case.ours(&format!("{name}, f16"), move |round| {
+            let mut ours = self.ours.borrow_mut();
+            ours.sample(bench, round, task, targets, |buffers| {
+                self.launch(Filter::F16, buffers)
+            })
+        });
+        case.ours(&format!("{name}, prepared f16"), move |round| {
+            let mut ours = self.ours.borrow_mut();
+            ours.sample(bench, round, task, targets, |buffers| {
+                self.search
+                    .launch_prepared(&bench.stream, self.shape, prepared, buffers)
+                    .map(drop)
+            })
+        });
+    }
+
+    fn peers(self, case: &mut Case<'a>, files: &Files) {
+        for (name, precision, tolerance) in [
+            ("PyTorch matmul + topk, fp32", "fp32", SINGLE),
+            ("PyTorch matmul + topk, tf32", "tf32", TF32),
+            ("PyTorch matmul + topk, bf16", "bf16", BF16),
+        ] {
+            let request = json!({
+                "do": "recall", "queries": files.queries(), "dim": DIM, "k": K, "precision": precision,
+            });
+            let prepare = move |round: &Round<'_>| self.task.borrow_mut().at(round);
+            let look = move |round: &mut Round<'_>, answer: &Value| {
+                let found: Vec<f32> = serde_json::from_value(answer["scores"].clone())?;
+                let places: Vec<u32> = serde_json::from_value(answer["best"].clone())?;
+                let task = self.task.borrow();
+                task.verify(round, &found, &places, tolerance)
+            };
+            case.peer_with(self.bench, TORCH, name, request, prepare, look);
+        }
+    }
 }
 
 /// The buffers of our searches, and the latest results.
@@ -176,6 +200,17 @@ struct Ours {
 type Lists = (Vec<u32>, Vec<u32>);
 
 impl Ours {
+    fn new(device: &Device, queries: usize) -> Result<Self> {
+        Ok(Self {
+            asked: UnifiedBuffer::zeroed(device, queries * DIM)?,
+            scores: UnifiedBuffer::zeroed(device, queries * K)?,
+            best: UnifiedBuffer::zeroed(device, queries * K)?,
+            found: vec![0.0; queries * K],
+            places: vec![0; queries * K],
+            unfiltered: None,
+        })
+    }
+
     fn sample(
         &mut self,
         bench: &Bench,

@@ -3,7 +3,7 @@
 use super::measurement::{FACTOR, Measurement, SIZES};
 use crate::Bench;
 use crate::measure::Case;
-use crate::raw::Kind;
+use crate::raw::{Kind, Memory};
 use crate::report::CaseReport;
 use anyhow::Result;
 use cuda_um::{DeviceBuffer, UnifiedBuffer};
@@ -22,102 +22,122 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
     let scale = Scale::load(&bench.device)?;
     for bytes in bench.settings.sizes(&SIZES) {
         let len = bytes / 4;
-        let (raw, device, stream) = (&bench.raw, &bench.device, &bench.stream);
         let unified = RefCell::new((
-            UnifiedBuffer::<f32>::zeroed(device, len)?,
-            DeviceBuffer::<f32>::zeroed(device, len)?,
+            UnifiedBuffer::<f32>::zeroed(&bench.device, len)?,
+            DeviceBuffer::<f32>::zeroed(&bench.device, len)?,
         ));
-        let mut managed = raw.allocate(Kind::Managed, len)?;
-        let mut pinned = raw.allocate(Kind::Pinned, len)?;
         let plain = RefCell::new((
-            raw.allocate(Kind::Device, len)?,
-            raw.allocate(Kind::Device, len)?,
+            bench.raw.allocate(Kind::Device, len)?,
+            bench.raw.allocate(Kind::Device, len)?,
         ));
         let mut case = Case::of_bytes(bytes);
-        case.ours("cuda-um, copy_from_host", |round| {
-            let (input, output) = &mut *unified.borrow_mut();
-            input.prefetch(device, stream)?;
-            stream.synchronize()?;
-            let source = round.source;
-            let time = round.clock.time(|| {
-                input.copy_from_host(source)?;
-                scale.launch(stream, &*input, &mut *output, FACTOR)?;
-                Ok(stream.synchronize()?)
-            })?;
-            output.copy_to_host(round.back)?;
-            round.verify_back(FACTOR)?;
-            Ok(time)
-        });
-        case.ours("cuda-um, host guard and prefetch", |round| {
-            let (input, output) = &mut *unified.borrow_mut();
-            input.prefetch(device, stream)?;
-            stream.synchronize()?;
-            let source = round.source;
-            let time = round.clock.time(|| {
-                input.host_mut()?.copy_from_slice(source);
-                input.prefetch(device, stream)?;
-                scale.launch(stream, &*input, &mut *output, FACTOR)?;
-                Ok(stream.synchronize()?)
-            })?;
-            output.copy_to_host(round.back)?;
-            round.verify_back(FACTOR)?;
-            Ok(time)
-        });
-        case.ours("cuda-um, host_overwrite", |round| {
-            let (input, output) = &mut *unified.borrow_mut();
-            input.prefetch(device, stream)?;
-            stream.synchronize()?;
-            let source = round.source;
-            let time = round.clock.time(|| {
-                input.host_overwrite(.., |first, slots| {
-                    let end = first + slots.len();
-                    slots.copy_from_slice(&source[first..end])
-                })?;
-                scale.launch(stream, &*input, &mut *output, FACTOR)?;
-                Ok(stream.synchronize()?)
-            })?;
-            output.copy_to_host(round.back)?;
-            round.verify_back(FACTOR)?;
-            Ok(time)
-        });
-        case.raw("managed: CPU writes, prefetch", |round| {
-            raw.prefetch(&managed, true)?;
-            raw.synchronize()?;
-            let (source, (_, output)) = (round.source, &mut *plain.borrow_mut());
-            let time = round.clock.time(|| {
-                managed.host_mut().copy_from_slice(source);
-                raw.prefetch(&managed, true)?;
-                raw.scale(&managed, output, FACTOR)?;
-                raw.synchronize()
-            })?;
-            raw.copy_to_slice(output, round.back)?;
-            round.verify_back(FACTOR)?;
-            Ok(time)
-        });
-        case.raw("pinned: CPU writes, cudaMemcpyAsync", |round| {
-            let (source, (input, output)) = (round.source, &mut *plain.borrow_mut());
-            let time = round.clock.time(|| {
-                pinned.host_mut().copy_from_slice(source);
-                raw.copy(&pinned, input)?;
-                raw.scale(input, output, FACTOR)?;
-                raw.synchronize()
-            })?;
-            raw.copy_to_slice(output, round.back)?;
-            round.verify_back(FACTOR)?;
-            Ok(time)
-        });
-        case.raw("pageable: cudaMemcpy", |round| {
-            let (source, (input, output)) = (round.source, &mut *plain.borrow_mut());
-            let time = round.clock.time(|| {
-                raw.copy_from_slice(input, source)?;
-                raw.scale(input, output, FACTOR)?;
-                raw.synchronize()
-            })?;
-            raw.copy_to_slice(output, round.back)?;
-            round.verify_back(FACTOR)?;
-            Ok(time)
-        });
+        ours(&mut case, bench, &scale, &unified);
+        raw(&mut case, bench, len, &plain)?;
         cases.push(case.run(&bench.clock, &bench.settings));
     }
     Ok(())
+}
+
+/// Adds the contenders of cuda-um, with the input and the output of the kernel.
+fn ours<'a>(
+    case: &mut Case<'a>,
+    bench: &'a Bench,
+    scale: &'a Scale,
+    buffers: &'a RefCell<(UnifiedBuffer<f32>, DeviceBuffer<f32>)>,
+) {
+    type Replace = fn(&Bench, &mut UnifiedBuffer<f32>, &[f32]) -> Result<()>;
+    let replace: [(&str, Replace); 3] = [
+        ("cuda-um, copy_from_host", |_, input, source| {
+            Ok(input.copy_from_host(source)?)
+        }),
+        (
+            "cuda-um, host guard and prefetch",
+            |bench, input, source| {
+                input.host_mut()?.copy_from_slice(source);
+                Ok(input.prefetch(&bench.device, &bench.stream)?)
+            },
+        ),
+        ("cuda-um, host_overwrite", |_, input, source| {
+            Ok(input.host_overwrite(.., |first, slots| {
+                let end = first + slots.len();
+                slots.copy_from_slice(&source[first..end])
+            })?)
+        }),
+    ];
+    let (device, stream) = (&bench.device, &bench.stream);
+    for (name, replace) in replace {
+        case.ours(name, move |round| {
+            let (input, output) = &mut *buffers.borrow_mut();
+            input.prefetch(device, stream)?;
+            stream.synchronize()?;
+            let source = round.source;
+            let time = round.clock.time(|| {
+                replace(bench, input, source)?;
+                scale.launch(stream, &*input, &mut *output, FACTOR)?;
+                Ok(stream.synchronize()?)
+            })?;
+            output.copy_to_host(round.back)?;
+            round.verified(time, FACTOR)
+        });
+    }
+}
+
+/// Adds raw CUDA, with device memory for the input and the output of the kernel.
+fn raw<'a>(
+    case: &mut Case<'a>,
+    bench: &'a Bench,
+    len: usize,
+    plain: &'a RefCell<(Memory, Memory)>,
+) -> Result<()> {
+    let raw = &bench.raw;
+    let mut managed = raw.allocate(Kind::Managed, len)?;
+    let mut pinned = raw.allocate(Kind::Pinned, len)?;
+    case.raw("managed: CPU writes, prefetch", move |round| {
+        raw.prefetch(&managed, true)?;
+        raw.synchronize()?;
+        let (source, (_, output)) = (round.source, &mut *plain.borrow_mut());
+        let time = round.clock.time(|| {
+            managed.host_mut().copy_from_slice(source);
+            raw.prefetch(&managed, true)?;
+            raw.scale(&managed, output, FACTOR)?;
+            raw.synchronize()
+        })?;
+        raw.copy_to_slice(output, round.back)?;
+        round.verified(time, FACTOR)
+    });
+    let through_pinned = move |input: &mut Memory, source: &[f32]| {
+        pinned.host_mut().copy_from_slice(source);
+        raw.copy(&pinned, input)
+    };
+    let name = "pinned: CPU writes, cudaMemcpyAsync";
+    copies(case, bench, plain, name, through_pinned);
+    copies(
+        case,
+        bench,
+        plain,
+        "pageable: cudaMemcpy",
+        |input, source| raw.copy_from_slice(input, source),
+    );
+    Ok(())
+}
+
+/// Adds raw CUDA that copies the slice into device memory.
+fn copies<'a>(
+    case: &mut Case<'a>,
+    bench: &'a Bench,
+    plain: &'a RefCell<(Memory, Memory)>,
+    name: &str,
+    mut copy: impl FnMut(&mut Memory, &[f32]) -> Result<()> + 'a,
+) {
+    let raw = &bench.raw;
+    case.raw(name, move |round| {
+        let (source, (input, output)) = (round.source, &mut *plain.borrow_mut());
+        let time = round.clock.time(|| {
+            copy(input, source)?;
+            raw.scale(input, output, FACTOR)?;
+            raw.synchronize()
+        })?;
+        raw.copy_to_slice(output, round.back)?;
+        round.verified(time, FACTOR)
+    });
 }

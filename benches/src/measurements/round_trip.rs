@@ -2,13 +2,16 @@
 
 use super::measurement::{FACTOR, Measurement, POWERS};
 use crate::Bench;
+use crate::clock::Clock;
 use crate::measure::{Case, repeats};
 use crate::peer::TORCH;
-use crate::raw::Kind;
+use crate::raw::{Kind, Memory};
 use crate::report::CaseReport;
 use anyhow::Result;
 use cuda_um::{AccessPattern, Location, Placement, UnifiedBuffer, UnifiedOptions};
 use serde_json::json;
+use std::cell::RefCell;
+use std::time::Duration;
 use um_kernels::Scale;
 
 pub(super) const MEASUREMENT: Measurement = Measurement {
@@ -24,91 +27,121 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
     let scale = Scale::load(&bench.device)?;
     for bytes in bench.settings.sizes(&POWERS) {
         let (len, repeats) = (bytes / 4, repeats(bytes));
-        let (raw, device, stream) = (&bench.raw, &bench.device, &bench.stream);
-        let mut on_device = [
-            raw.allocate(Kind::Device, len)?,
-            raw.allocate(Kind::Device, len)?,
-        ];
-        let mut pinned = [
-            raw.allocate(Kind::Pinned, len)?,
-            raw.allocate(Kind::Pinned, len)?,
-        ];
-        let pair = || -> Result<_> {
-            let input = UnifiedBuffer::<f32>::zeroed(device, len)?;
-            Ok((input, UnifiedBuffer::<f32>::zeroed(device, len)?))
+        let pair = |kind| -> Result<_> {
+            let memory = [
+                bench.raw.allocate(kind, len)?,
+                bench.raw.allocate(kind, len)?,
+            ];
+            Ok(RefCell::new(memory))
         };
+        let (on_device, pinned) = (pair(Kind::Device)?, pair(Kind::Pinned)?);
         let mut case = Case::of_bytes(bytes);
+        let trip = Trip {
+            bench,
+            scale: &scale,
+            len,
+            repeats,
+        };
+        trip.copies(&mut case, "cuda-um, copies", Placement::Managed);
+        trip.copies(&mut case, "cuda-um, Auto", Placement::Auto);
+        trip.copies(&mut case, "cuda-um, mapped", Placement::Mapped);
+        trip.guards(&mut case);
+        trip.raw_copies(&mut case, &on_device, &pinned);
+        trip.raw_managed(&mut case);
+        trip.raw_mapped(&mut case, &pinned);
+        let request = json!({"do": "round_trip", "bytes": bytes, "repeats": repeats});
+        case.peer(bench, TORCH, "PyTorch copy_, mul, copy_", request);
+        cases.push(case.run(&bench.clock, &bench.settings));
+    }
+    Ok(())
+}
 
-        // Managed memory is allocated again in each sample, used once and then timed: only one contender has any at a time.
-        for (name, placement) in [
-            ("cuda-um, copies", Placement::Managed),
-            ("cuda-um, Auto", Placement::Auto),
-            ("cuda-um, mapped", Placement::Mapped),
-        ] {
-            let (stream, scale) = (&stream, &scale);
-            case.ours(name, move |round| {
-                let zeroed = |pattern| {
-                    let options = UnifiedOptions::default()
-                        .pattern(pattern)
-                        .placement(placement);
-                    UnifiedBuffer::<f32>::zeroed_with(device, len, options)
-                };
-                let mut input = zeroed(AccessPattern::StreamOnce)?;
-                let mut output = zeroed(AccessPattern::ReadBack)?;
-                let (source, back) = (round.source, &mut *round.back);
-                let mut trip = || -> Result<()> {
-                    input.copy_from_host(source)?;
-                    scale.launch(stream, &input, &mut output, FACTOR)?;
-                    Ok(output.copy_to_host(back)?)
-                };
-                trip()?;
-                let time = round.clock.time_each(repeats, &mut trip)?;
-                round.verify_back(FACTOR)?;
-                input.close()?;
-                output.close()?;
-                Ok(time)
-            });
-        }
-        case.ours("cuda-um, host guards and prefetch", |round| {
-            let (mut input, mut output) = pair()?;
-            let (source, back) = (round.source, &mut *round.back);
-            let mut trip = || -> Result<()> {
-                input.host_mut()?.copy_from_slice(source);
-                input.prefetch(device, stream)?;
-                output.prefetch(device, stream)?;
-                scale.launch(stream, &input, &mut output, FACTOR)?;
-                output.prefetch(Location::Host, stream)?;
-                back.copy_from_slice(&output.host()?);
-                Ok(())
+/// The input and the output.
+type Pair = RefCell<[Memory; 2]>;
+
+/// The contenders of one size. Managed memory is allocated again in each sample, used once and then timed: only one contender has
+/// any at a time.
+#[derive(Clone, Copy)]
+struct Trip<'a> {
+    bench: &'a Bench,
+    scale: &'a Scale,
+    len: usize,
+    repeats: usize,
+}
+
+impl<'a> Trip<'a> {
+    /// Buffers of cuda-um that the host copies into and from.
+    fn copies(self, case: &mut Case<'a>, name: &str, placement: Placement) {
+        let (device, stream) = (&self.bench.device, &self.bench.stream);
+        case.ours(name, move |round| {
+            let zeroed = |pattern| {
+                let options = UnifiedOptions::default()
+                    .pattern(pattern)
+                    .placement(placement);
+                UnifiedBuffer::<f32>::zeroed_with(device, self.len, options)
             };
-            trip()?;
-            let time = round.clock.time_each(repeats, &mut trip)?;
+            let mut input = zeroed(AccessPattern::StreamOnce)?;
+            let mut output = zeroed(AccessPattern::ReadBack)?;
+            let (source, back) = (round.source, &mut *round.back);
+            let time = self.time_used(round.clock, || {
+                input.copy_from_host(source)?;
+                self.scale.launch(stream, &input, &mut output, FACTOR)?;
+                Ok(output.copy_to_host(back)?)
+            })?;
             round.verify_back(FACTOR)?;
             input.close()?;
             output.close()?;
             Ok(time)
         });
-        let [input, output] = &mut on_device;
-        let shared = std::cell::RefCell::new((input, output));
-        let [pinned_input, pinned_output] = &mut pinned;
-        let staging = std::cell::RefCell::new((pinned_input, pinned_output));
-        case.raw("pageable", |round| {
-            let (input, output) = &mut *shared.borrow_mut();
+    }
+
+    /// Managed buffers of cuda-um that the host writes and reads in place.
+    fn guards(self, case: &mut Case<'a>) {
+        let (device, stream) = (&self.bench.device, &self.bench.stream);
+        case.ours("cuda-um, host guards and prefetch", move |round| {
+            let mut input = UnifiedBuffer::<f32>::zeroed(device, self.len)?;
+            let mut output = UnifiedBuffer::<f32>::zeroed(device, self.len)?;
             let (source, back) = (round.source, &mut *round.back);
-            let time = round.clock.time_each(repeats, || {
+            let time = self.time_used(round.clock, || {
+                input.host_mut()?.copy_from_slice(source);
+                input.prefetch(device, stream)?;
+                output.prefetch(device, stream)?;
+                self.scale.launch(stream, &input, &mut output, FACTOR)?;
+                output.prefetch(Location::Host, stream)?;
+                back.copy_from_slice(&output.host()?);
+                Ok(())
+            })?;
+            round.verify_back(FACTOR)?;
+            input.close()?;
+            output.close()?;
+            Ok(time)
+        });
+    }
+
+    /// Times a trip after one that is not timed.
+    fn time_used(self, clock: &Clock, mut trip: impl FnMut() -> Result<()>) -> Result<Duration> {
+        trip()?;
+        clock.time_each(self.repeats, trip)
+    }
+
+    fn raw_copies(self, case: &mut Case<'a>, on_device: &'a Pair, pinned: &'a Pair) {
+        let raw = &self.bench.raw;
+        case.raw("pageable", move |round| {
+            let [input, output] = &mut *on_device.borrow_mut();
+            let (source, back) = (round.source, &mut *round.back);
+            let time = round.clock.time_each(self.repeats, || {
                 raw.copy_from_slice(input, source)?;
                 raw.scale(input, output, FACTOR)?;
                 raw.copy_to_slice(output, back)
             })?;
             raw.synchronize()?;
-            round.verify_back(FACTOR)?;
-            Ok(time)
+            round.verified(time, FACTOR)
         });
-        case.raw("pinned", |round| {
-            let (input, output) = &mut *shared.borrow_mut();
-            let (pinned_input, pinned_output) = &mut *staging.borrow_mut();
+        case.raw("pinned", move |round| {
+            let [input, output] = &mut *on_device.borrow_mut();
+            let [pinned_input, pinned_output] = &mut *pinned.borrow_mut();
             let (source, back) = (round.source, &mut *round.back);
-            let time = round.clock.time_each(repeats, || {
+            let time = round.clock.time_each(self.repeats, || {
                 pinned_input.host_mut().copy_from_slice(source);
                 raw.copy(pinned_input, input)?;
                 raw.scale(input, output, FACTOR)?;
@@ -117,14 +150,17 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
                 back.copy_from_slice(pinned_output.host());
                 Ok(())
             })?;
-            round.verify_back(FACTOR)?;
-            Ok(time)
+            round.verified(time, FACTOR)
         });
-        case.raw("managed + prefetch", |round| {
-            let mut input = raw.allocate(Kind::Managed, len)?;
-            let mut output = raw.allocate(Kind::Managed, len)?;
+    }
+
+    fn raw_managed(self, case: &mut Case<'a>) {
+        let raw = &self.bench.raw;
+        case.raw("managed + prefetch", move |round| {
+            let mut input = raw.allocate(Kind::Managed, self.len)?;
+            let mut output = raw.allocate(Kind::Managed, self.len)?;
             let (source, back) = (round.source, &mut *round.back);
-            let mut trip = || -> Result<()> {
+            let time = self.time_used(round.clock, || {
                 input.host_mut().copy_from_slice(source);
                 raw.prefetch(&input, true)?;
                 raw.prefetch(&output, true)?;
@@ -133,32 +169,30 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
                 raw.synchronize()?;
                 back.copy_from_slice(output.host());
                 Ok(())
-            };
-            trip()?;
-            let time = round.clock.time_each(repeats, &mut trip)?;
+            })?;
             round.verify_back(FACTOR)?;
             input.free()?;
             output.free()?;
             Ok(time)
         });
-        case.raw("mapped", |round| {
-            let (input, output) = &mut *staging.borrow_mut();
+    }
+
+    /// Pinned memory that the kernel reads and writes over the link.
+    fn raw_mapped(self, case: &mut Case<'a>, pinned: &'a Pair) {
+        let raw = &self.bench.raw;
+        case.raw("mapped", move |round| {
+            let [input, output] = &mut *pinned.borrow_mut();
             let (source, back) = (round.source, &mut *round.back);
-            let time = round.clock.time_each(repeats, || {
+            let time = round.clock.time_each(self.repeats, || {
                 input.host_mut().copy_from_slice(source);
                 raw.scale(input, output, FACTOR)?;
                 raw.synchronize()?;
                 back.copy_from_slice(output.host());
                 Ok(())
             })?;
-            round.verify_back(FACTOR)?;
-            Ok(time)
+            round.verified(time, FACTOR)
         });
-        let request = json!({"do": "round_trip", "bytes": bytes, "repeats": repeats});
-        case.peer(bench, TORCH, "PyTorch copy_, mul, copy_", request);
-        cases.push(case.run(&bench.clock, &bench.settings));
     }
-    Ok(())
 }
 
 /// Compares Auto with the best hand-written version.

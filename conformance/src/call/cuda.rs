@@ -81,6 +81,11 @@ impl<'m> Cuda<'m> {
         ))
     }
 
+    /// For the rule: the call succeeds.
+    pub(crate) fn succeeds(&self, what: &str, code: Code) -> Verdict {
+        self.gives(what, code, Code::SUCCESS)
+    }
+
     /// For the rule: the call is refused. CUDA does not document a single code, so the code is recorded for the comparison.
     pub(crate) fn refuses(&self, what: &str, code: Code) -> Verdict {
         self.note(what, Value::Text(self.text(code)));

@@ -6,88 +6,38 @@ use crate::call::whole;
 const NONE: i32 = -2;
 const CPU: i32 = -1;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "advice.none-at-first",
+pub(super) const CASES: &[Case] = cases! {
+    "advice.none-at-first" (none_at_first):
         "Fresh managed memory carries no advice and was never prefetched.",
-        sources::MEMORY,
-        &["cudaMemRangeGetAttribute"],
-        none_at_first,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "advice.read-mostly",
+        sources::MEMORY, &["cudaMemRangeGetAttribute"], needs(&[Need::Managed]);
+    "advice.read-mostly" (read_mostly):
         "Read-mostly is set and unset.",
-        sources::MEMORY,
-        &["cudaMemAdvise", "cudaMemRangeGetAttribute"],
-        read_mostly,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "advice.read-mostly-ignores-place",
+        sources::MEMORY, &["cudaMemAdvise", "cudaMemRangeGetAttribute"], needs(&[Need::Concurrent]);
+    "advice.read-mostly-ignores-place" (ignores_place):
         "Read-mostly, and unsetting the preferred location, ignore the location.",
-        sources::MEMORY,
-        &["cudaMemAdvise", "cudaMemRangeGetAttribute"],
-        ignores_place,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "advice.preferred-device",
+        sources::MEMORY, &["cudaMemAdvise", "cudaMemRangeGetAttribute"], needs(&[Need::Concurrent]);
+    "advice.preferred-device" (preferred_device):
         "The preferred location is a device, and is unset.",
-        sources::MEMORY,
-        &["cudaMemAdvise", "cudaMemRangeGetAttribute"],
-        preferred_device,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "advice.preferred-host",
+        sources::MEMORY, &["cudaMemAdvise", "cudaMemRangeGetAttribute"], needs(&[Need::Concurrent]);
+    "advice.preferred-host" (preferred_host):
         "The preferred location is the host.",
-        sources::MEMORY,
-        &["cudaMemAdvise", "cudaMemRangeGetAttribute"],
-        preferred_host,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "advice.preferred-replaced",
+        sources::MEMORY, &["cudaMemAdvise", "cudaMemRangeGetAttribute"], needs(&[Need::Concurrent]);
+    "advice.preferred-replaced" (preferred_replaced):
         "A second preferred location replaces the first.",
-        sources::MEMORY,
-        &["cudaMemAdvise"],
-        preferred_replaced,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "advice.accessed-by",
+        sources::MEMORY, &["cudaMemAdvise"], needs(&[Need::Concurrent]);
+    "advice.accessed-by" (accessed_by):
         "Accessed-by is a set: processors are added and removed one by one.",
-        sources::MEMORY,
-        &["cudaMemAdvise", "cudaMemRangeGetAttribute"],
-        accessed_by,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "advice.accessed-by-twice",
+        sources::MEMORY, &["cudaMemAdvise", "cudaMemRangeGetAttribute"], needs(&[Need::Concurrent]);
+    "advice.accessed-by-twice" (accessed_by_twice):
         "Setting accessed-by twice has the same effect as once.",
-        sources::MEMORY,
-        &["cudaMemAdvise"],
-        accessed_by_twice,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "advice.accessed-by-devices",
+        sources::MEMORY, &["cudaMemAdvise"], needs(&[Need::Concurrent]);
+    "advice.accessed-by-devices" (accessed_by_devices):
         "Several devices, and the host, are set as accessed-by together.",
-        sources::MEMORY,
-        &["cudaMemAdvise", "cudaMemRangeGetAttribute"],
-        accessed_by_devices,
-    )
-    .needs(&[Need::Concurrent, Need::Devices(2)]),
-    Case::new(
-        "advice.independent",
+        sources::MEMORY, &["cudaMemAdvise", "cudaMemRangeGetAttribute"], needs(&[Need::Concurrent, Need::Devices(2)]);
+    "advice.independent" (independent):
         "The three kinds of advice are independent of each other.",
-        sources::MEMORY,
-        &["cudaMemAdvise"],
-        independent,
-    )
-    .needs(&[Need::Concurrent]),
-];
+        sources::MEMORY, &["cudaMemAdvise"], needs(&[Need::Concurrent]);
+};
 
 fn none_at_first(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
@@ -111,20 +61,15 @@ fn none_at_first(c: &Cuda<'_>) -> Verdict {
 
 fn read_mostly(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
-    c.gives(
-        "set",
-        c.advise(&memory, advice::SET_READ_MOSTLY, DEVICE),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("set", c.advise(&memory, advice::SET_READ_MOSTLY, DEVICE))?;
     c.is(
         "read back",
         c.attribute_of(&memory, Attribute::ReadMostly)?,
         1,
     )?;
-    c.gives(
+    c.succeeds(
         "unset",
         c.advise(&memory, advice::UNSET_READ_MOSTLY, DEVICE),
-        Code::SUCCESS,
     )?;
     c.is(
         "read back",
@@ -183,7 +128,7 @@ fn ignores_place(c: &Cuda<'_>) -> Verdict {
             "a device"
         };
         let code = c.advise(&memory, advice, place);
-        c.gives(&format!("{what}, with {of}"), code, Code::SUCCESS)?;
+        c.succeeds(&format!("{what}, with {of}"), code)?;
         c.is(
             &format!("{what}, with {of}: read back"),
             c.attribute_of(&memory, attribute)?,
@@ -195,21 +140,13 @@ fn ignores_place(c: &Cuda<'_>) -> Verdict {
 
 fn preferred_device(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
-    c.gives(
-        "set",
-        c.advise(&memory, advice::SET_PREFERRED, DEVICE),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("set", c.advise(&memory, advice::SET_PREFERRED, DEVICE))?;
     c.is(
         "read back",
         c.attribute_of(&memory, Attribute::Preferred)?,
         0,
     )?;
-    c.gives(
-        "unset",
-        c.advise(&memory, advice::UNSET_PREFERRED, DEVICE),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("unset", c.advise(&memory, advice::UNSET_PREFERRED, DEVICE))?;
     c.is(
         "read back",
         c.attribute_of(&memory, Attribute::Preferred)?,
@@ -219,11 +156,7 @@ fn preferred_device(c: &Cuda<'_>) -> Verdict {
 
 fn preferred_host(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
-    c.gives(
-        "set",
-        c.advise(&memory, advice::SET_PREFERRED, HOST),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("set", c.advise(&memory, advice::SET_PREFERRED, HOST))?;
     c.is(
         "read back",
         c.attribute_of(&memory, Attribute::Preferred)?,
@@ -234,11 +167,7 @@ fn preferred_host(c: &Cuda<'_>) -> Verdict {
 fn preferred_replaced(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
     c.ok("set", c.advise(&memory, advice::SET_PREFERRED, DEVICE))?;
-    c.gives(
-        "set again",
-        c.advise(&memory, advice::SET_PREFERRED, HOST),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("set again", c.advise(&memory, advice::SET_PREFERRED, HOST))?;
     c.is(
         "read back",
         c.attribute_of(&memory, Attribute::Preferred)?,
@@ -248,28 +177,21 @@ fn preferred_replaced(c: &Cuda<'_>) -> Verdict {
 
 fn accessed_by(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
-    c.gives(
+    c.succeeds(
         "the device",
         c.advise(&memory, advice::SET_ACCESSED_BY, DEVICE),
-        Code::SUCCESS,
     )?;
     c.is("read back", c.accessed_by(whole(&memory), 4)?, vec![0])?;
-    c.gives(
-        "the host",
-        c.advise(&memory, advice::SET_ACCESSED_BY, HOST),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("the host", c.advise(&memory, advice::SET_ACCESSED_BY, HOST))?;
     c.is("read back", c.accessed_by(whole(&memory), 4)?, vec![CPU, 0])?;
-    c.gives(
+    c.succeeds(
         "not the device",
         c.advise(&memory, advice::UNSET_ACCESSED_BY, DEVICE),
-        Code::SUCCESS,
     )?;
     c.is("read back", c.accessed_by(whole(&memory), 4)?, vec![CPU])?;
-    c.gives(
+    c.succeeds(
         "not the host",
         c.advise(&memory, advice::UNSET_ACCESSED_BY, HOST),
-        Code::SUCCESS,
     )?;
     c.is("read back", c.accessed_by(whole(&memory), 4)?, vec![])
 }
@@ -285,11 +207,7 @@ fn accessed_by_twice(c: &Cuda<'_>) -> Verdict {
 fn accessed_by_devices(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
     for place in [Place::device(1), DEVICE, HOST] {
-        c.gives(
-            "set",
-            c.advise(&memory, advice::SET_ACCESSED_BY, place),
-            Code::SUCCESS,
-        )?;
+        c.succeeds("set", c.advise(&memory, advice::SET_ACCESSED_BY, place))?;
     }
     c.is(
         "read back",

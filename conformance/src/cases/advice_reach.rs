@@ -8,73 +8,37 @@ const CPU: i32 = -1;
 /// A driver returns the lowest free address, which is the one that was just freed.
 const TRIES: usize = 64;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "advice.part",
+pub(super) const CASES: &[Case] = cases! {
+    "advice.part" (part):
         "Advice for a part of an allocation applies only to that part.",
-        sources::MEMORY,
-        &["cudaMemAdvise"],
-        part,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "advice.rounded-outwards",
+        sources::MEMORY, &["cudaMemAdvise"], needs(&[Need::Concurrent]);
+    "advice.rounded-outwards" (rounded_outwards):
         "A range is rounded outwards to pages.",
-        sources::MEMORY,
-        &["cudaMemAdvise"],
-        rounded_outwards,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "advice.survives",
+        sources::MEMORY, &["cudaMemAdvise"], needs(&[Need::Concurrent]);
+    "advice.survives" (survives):
         "Advice survives prefetches, kernels and host accesses.",
-        sources::MEMORY,
-        &["cudaMemAdvise", "cudaMemPrefetchAsync"],
-        survives,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "advice.ends-with-memory",
+        sources::MEMORY, &["cudaMemAdvise", "cudaMemPrefetchAsync"], needs(&[Need::Concurrent]);
+    "advice.ends-with-memory" (ends_with_memory):
         "Advice ends with the memory: new memory has none, also at the same address.",
-        sources::MEMORY,
-        &["cudaMemAdvise", "cudaFree", "cudaMemRangeGetAttribute"],
-        ends_with_memory,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "advice.unknown",
+        sources::MEMORY, &["cudaMemAdvise", "cudaFree", "cudaMemRangeGetAttribute"], needs(&[Need::Concurrent]);
+    "advice.unknown" (unknown):
         "An advice that does not exist is an invalid value.",
-        sources::MEMORY,
-        &["cudaMemAdvise"],
-        unknown,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "advice.unknown-device",
+        sources::MEMORY, &["cudaMemAdvise"], needs(&[Need::Concurrent]);
+    "advice.unknown-device" (unknown_device):
         "Advice that names a device that does not exist is refused.",
-        sources::MEMORY,
-        &["cudaMemAdvise"],
-        unknown_device,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "advice.without-faults",
+        sources::MEMORY, &["cudaMemAdvise"], needs(&[Need::Concurrent]);
+    "advice.without-faults" (without_faults):
         "A device without concurrent managed access is refused as preferred location and as accessed-by.",
-        sources::MEMORY,
-        &["cudaMemAdvise"],
-        without_faults,
-    )
-    .needs(&[Need::NoConcurrent]),
-];
+        sources::MEMORY, &["cudaMemAdvise"], needs(&[Need::NoConcurrent]);
+};
 
 fn part(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(4 * MIB)?;
     let middle = memory.address() + 2 * MIB;
     let (first, second) = (memory.address()..middle, middle..memory.address() + 4 * MIB);
-    c.gives(
+    c.succeeds(
         "the second half",
         c.advise_range(second.clone(), advice::SET_READ_MOSTLY, DEVICE),
-        Code::SUCCESS,
     )?;
     c.is(
         "the first",
@@ -91,10 +55,9 @@ fn part(c: &Cuda<'_>) -> Verdict {
 fn rounded_outwards(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
     let at = memory.address() + 8 * KIB + 100;
-    c.gives(
+    c.succeeds(
         "one byte",
         c.advise_range(at..at + 1, advice::SET_READ_MOSTLY, DEVICE),
-        Code::SUCCESS,
     )?;
     let page = memory.address() + 8 * KIB;
     c.is(

@@ -6,145 +6,68 @@ use cuda_um_sys as sys;
 /// A request that no machine can serve: it is refused by arithmetic, before anything is reserved.
 const HUGE: usize = usize::MAX / 2;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "allocation.managed",
+pub(super) const CASES: &[Case] = cases! {
+    "allocation.managed" (managed):
         "Managed memory has one address, and the host can read and write it.",
-        sources::MEMORY,
-        &["cudaMallocManaged", "cudaFree"],
-        managed,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "allocation.managed-zero-bytes",
+        sources::MEMORY, &["cudaMallocManaged", "cudaFree"], needs(&[Need::Managed]);
+    "allocation.managed-zero-bytes" (managed_zero_bytes):
         "Allocating 0 bytes of managed memory is not an error (NVIDIA documents an invalid value).",
-        sources::MEASURED,
-        &["cudaMallocManaged"],
-        managed_zero_bytes,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "allocation.managed-huge",
+        sources::MEASURED, &["cudaMallocManaged"], needs(&[Need::Managed]);
+    "allocation.managed-huge" (managed_huge):
         "An allocation of managed memory larger than the address space is out of memory, also as the last error.",
-        sources::MEMORY,
-        &["cudaMallocManaged", "cudaGetLastError"],
-        managed_huge,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "allocation.managed-flags",
+        sources::MEMORY, &["cudaMallocManaged", "cudaGetLastError"], needs(&[Need::Managed]);
+    "allocation.managed-flags" (managed_flags):
         "Managed memory is attached globally or to the host; other flags are an invalid value.",
-        sources::MEMORY,
-        &["cudaMallocManaged"],
-        managed_flags,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "allocation.managed-alignment",
+        sources::MEMORY, &["cudaMallocManaged"], needs(&[Need::Managed]);
+    "allocation.managed-alignment" (managed_alignment):
         "Managed memory is aligned to at least 256 bytes, whatever its size.",
-        sources::GUIDE_ALIGNMENT,
-        &["cudaMallocManaged"],
-        managed_alignment,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "allocation.managed-distinct",
+        sources::GUIDE_ALIGNMENT, &["cudaMallocManaged"], needs(&[Need::Managed]);
+    "allocation.managed-distinct" (managed_distinct):
         "Live allocations do not overlap.",
-        sources::MEMORY,
-        &["cudaMallocManaged", "cudaFree"],
-        managed_distinct,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "allocation.device-zero-bytes",
+        sources::MEMORY, &["cudaMallocManaged", "cudaFree"], needs(&[Need::Managed]);
+    "allocation.device-zero-bytes" (device_zero_bytes):
         "Allocating 0 bytes of device memory is not an error, and returns null.",
-        sources::MEASURED,
-        &["cudaMalloc"],
-        device_zero_bytes,
-    ),
-    Case::new(
-        "allocation.device-huge",
+        sources::MEASURED, &["cudaMalloc"];
+    "allocation.device-huge" (device_huge):
         "An allocation larger than the device's memory is out of memory.",
-        sources::MEMORY,
-        &["cudaMalloc"],
-        device_huge,
-    ),
-    Case::new(
-        "allocation.device-over-capacity",
+        sources::MEMORY, &["cudaMalloc"];
+    "allocation.device-over-capacity" (device_over_capacity):
         "An allocation larger than the device's total is out of memory, and the free memory does not change.",
-        sources::MEMORY,
-        &["cudaMalloc", "cudaMemGetInfo"],
-        device_over_capacity,
-    )
-    .needs(&[Need::NoPageableAccess]),
-    Case::new(
-        "allocation.device-alignment",
+        sources::MEMORY, &["cudaMalloc", "cudaMemGetInfo"], needs(&[Need::NoPageableAccess]);
+    "allocation.device-alignment" (device_alignment):
         "Device memory is aligned to at least 256 bytes.",
-        sources::GUIDE_ALIGNMENT,
-        &["cudaMalloc"],
-        device_alignment,
-    ),
-    Case::new(
-        "allocation.free-null",
+        sources::GUIDE_ALIGNMENT, &["cudaMalloc"];
+    "allocation.free-null" (free_null):
         "Freeing null does nothing.",
-        sources::MEMORY,
-        &["cudaFree", "cudaFreeHost"],
-        free_null,
-    ),
-    Case::new(
-        "allocation.free-twice",
+        sources::MEMORY, &["cudaFree", "cudaFreeHost"];
+    "allocation.free-twice" (free_twice):
         "Freeing memory twice is refused.",
-        sources::MEMORY,
-        &["cudaFree"],
-        free_twice,
-    )
-    .misuse(),
-    Case::new(
-        "allocation.free-inside",
+        sources::MEMORY, &["cudaFree"], misuse();
+    "allocation.free-inside" (free_inside):
         "Freeing an address inside an allocation is refused, and the allocation stays valid.",
-        sources::MEMORY,
-        &["cudaFree"],
-        free_inside,
-    )
-    .misuse(),
-    Case::new(
-        "allocation.free-foreign",
+        sources::MEMORY, &["cudaFree"], misuse();
+    "allocation.free-foreign" (free_foreign):
         "Freeing an address that CUDA does not know is refused.",
-        sources::MEMORY,
-        &["cudaFree"],
-        free_foreign,
-    )
-    .misuse(),
-    Case::new(
-        "allocation.free-waits",
+        sources::MEMORY, &["cudaFree"], misuse();
+    "allocation.free-waits" (free_waits):
         "Freeing device memory waits for the work that uses it.",
-        sources::MEMORY,
-        &["cudaMalloc", "cudaFree"],
-        free_waits,
-    )
-    .alone(),
-    Case::new(
-        "allocation.managed-free-waits",
+        sources::MEMORY, &["cudaMalloc", "cudaFree"], alone();
+    "allocation.managed-free-waits" (managed_free_waits):
         "Freeing managed memory waits for the work that uses it.",
-        sources::MEMORY,
-        &["cudaMallocManaged", "cudaFree"],
-        managed_free_waits,
-    )
-    .needs(&[Need::Managed])
-    .alone(),
-];
+        sources::MEMORY, &["cudaMallocManaged", "cudaFree"], needs(&[Need::Managed]), alone();
+};
 
 fn managed(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(256 * KIB)?;
     memory.fill_all(7);
     c.is("read back", memory.value_all()?, 7)?;
-    c.gives("cudaFree", memory.free(), Code::SUCCESS)
+    c.succeeds("cudaFree", memory.free())
 }
 
 fn managed_zero_bytes(c: &Cuda<'_>) -> Verdict {
     let (code, address) = c.try_managed(0, sys::cudaMemAttachGlobal);
-    c.gives("cudaMallocManaged(0)", code, Code::SUCCESS)?;
-    c.gives("cudaFree of it", c.free_address(address), Code::SUCCESS)
+    c.succeeds("cudaMallocManaged(0)", code)?;
+    c.succeeds("cudaFree of it", c.free_address(address))
 }
 
 fn managed_huge(c: &Cuda<'_>) -> Verdict {
@@ -191,7 +114,7 @@ fn managed_distinct(c: &Cuda<'_>) -> Verdict {
 
 fn device_zero_bytes(c: &Cuda<'_>) -> Verdict {
     let (code, address) = c.try_device(0);
-    c.gives("cudaMalloc(0)", code, Code::SUCCESS)?;
+    c.succeeds("cudaMalloc(0)", code)?;
     c.is("null", address, 0)
 }
 
@@ -219,25 +142,21 @@ fn device_alignment(c: &Cuda<'_>) -> Verdict {
 }
 
 fn free_null(c: &Cuda<'_>) -> Verdict {
-    c.gives("cudaFree", c.free_address(0), Code::SUCCESS)?;
-    c.gives("cudaFreeHost", c.free_host_address(0), Code::SUCCESS)
+    c.succeeds("cudaFree", c.free_address(0))?;
+    c.succeeds("cudaFreeHost", c.free_host_address(0))
 }
 
 fn free_twice(c: &Cuda<'_>) -> Verdict {
     let memory = c.device_memory(4 * MIB)?;
     let address = memory.address();
-    c.gives("cudaFree", memory.free(), Code::SUCCESS)?;
+    c.succeeds("cudaFree", memory.free())?;
     c.refuses("cudaFree again", c.free_address(address))
 }
 
 fn free_inside(c: &Cuda<'_>) -> Verdict {
     let memory = c.device_memory(4 * MIB)?;
     c.refuses("cudaFree", c.free_address(memory.address() + 1024))?;
-    c.gives(
-        "still there",
-        c.set(&memory, 1, memory.bytes()),
-        Code::SUCCESS,
-    )
+    c.succeeds("still there", c.set(&memory, 1, memory.bytes()))
 }
 
 fn free_foreign(c: &Cuda<'_>) -> Verdict {
@@ -282,11 +201,7 @@ fn freed_in_use(c: &Cuda<'_>, memory: Memory<'_>, holds: u32) -> Verdict {
     c.read(&memory, &seen, &stream)?;
     let (waited, code) = gate.across(|| memory.free());
     let copied = seen.value_all();
-    c.gives(
-        &format!("cudaFree of {bytes} bytes in use"),
-        code,
-        Code::SUCCESS,
-    )?;
+    c.succeeds(&format!("cudaFree of {bytes} bytes in use"), code)?;
     c.holds(&format!("{bytes} bytes: it waited"), waited)?;
     c.is(
         &format!("{bytes} bytes: what the work has read"),

@@ -7,79 +7,41 @@ const GET: &[&str] = &["cudaMemRangeGetAttribute"];
 const NONE: i32 = -2;
 const CPU: i32 = -1;
 
-const fn case(name: &'static str, rule: &'static str, check: fn(&Cuda<'_>) -> Verdict) -> Case {
-    Case::new(name, rule, sources::MEMORY, GET, check).needs(&[Need::Concurrent])
-}
-
-pub(super) const CASES: &[Case] = &[
-    case(
-        "attributes.size",
+pub(super) const CASES: &[Case] = cases! {
+    "attributes.size" (size):
         "An attribute with a single number requires a result size of exactly 4 bytes.",
-        size,
-    ),
-    case(
-        "attributes.accessed-by-size",
+        sources::MEMORY, GET, needs(&[Need::Concurrent]);
+    "attributes.accessed-by-size" (accessed_by_size):
         "The result size for accessed-by is a multiple of a device number, and not zero.",
-        accessed_by_size,
-    ),
-    case(
-        "attributes.accessed-by-room",
+        sources::MEMORY, GET, needs(&[Need::Concurrent]);
+    "attributes.accessed-by-room" (accessed_by_room):
         "If the result of accessed-by has more places than processors, the rest is -2; if it has fewer, some processors are left out.",
-        accessed_by_room,
-    ),
-    case(
-        "attributes.read-mostly-of-all",
+        sources::MEMORY, GET, needs(&[Need::Concurrent]);
+    "attributes.read-mostly-of-all" (read_mostly_of_all):
         "A range is read-mostly only if all of its pages are.",
-        read_mostly_of_all,
-    ),
-    case(
-        "attributes.preferred-of-all",
+        sources::MEMORY, GET, needs(&[Need::Concurrent]);
+    "attributes.preferred-of-all" (preferred_of_all):
         "A range has a preferred location only if all of its pages have the same one.",
-        preferred_of_all,
-    ),
-    case(
-        "attributes.accessed-by-of-all",
+        sources::MEMORY, GET, needs(&[Need::Concurrent]);
+    "attributes.accessed-by-of-all" (accessed_by_of_all):
         "The accessed-by processors of a range are those that all of its pages have.",
-        accessed_by_of_all,
-    ),
-    case(
-        "attributes.prefetch-of-all",
+        sources::MEMORY, GET, needs(&[Need::Concurrent]);
+    "attributes.prefetch-of-all" (prefetch_of_all):
         "A range has a last prefetch location only if all of its pages were last prefetched there.",
-        prefetch_of_all,
-    ),
-    Case::new(
-        "attributes.together",
+        sources::MEMORY, GET, needs(&[Need::Concurrent]);
+    "attributes.together" (together):
         "A query of several attributes returns the same values as single queries.",
-        sources::MEMORY,
-        &["cudaMemRangeGetAttributes"],
-        together,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "attributes.together-none",
+        sources::MEMORY, &["cudaMemRangeGetAttributes"], needs(&[Need::Concurrent]);
+    "attributes.together-none" (together_none):
         "A query of zero attributes is an invalid value.",
-        sources::MEMORY,
-        &["cudaMemRangeGetAttributes"],
-        together_none,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "attributes.locations",
+        sources::MEMORY, &["cudaMemRangeGetAttributes"], needs(&[Need::Concurrent]);
+    "attributes.locations" (locations):
         "From 12.2 on, preferred location and last prefetch are also reported as type and number.",
-        sources::TYPES,
-        GET,
-        locations,
-    )
-    .needs(&[Need::Concurrent, Need::Since(12, 2)]),
-    Case::new(
-        "attributes.locations-late",
+        sources::TYPES, GET, needs(&[Need::Concurrent, Need::Since(12, 2)]);
+    "attributes.locations-late" (locations_late):
         "Before 12.2 there is no attribute for the type of a location.",
-        sources::TYPES,
-        GET,
-        locations_late,
-    )
-    .needs(&[Need::Concurrent, Need::Before(12, 2)]),
-];
+        sources::TYPES, GET, needs(&[Need::Concurrent, Need::Before(12, 2)]);
+};
 
 fn size(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;
@@ -125,7 +87,7 @@ fn accessed_by_room(c: &Cuda<'_>) -> Verdict {
     c.is("the first", room[..2].to_vec(), vec![CPU, 0])?;
     let mut one = [7];
     let code = c.range_attribute(whole(&memory), Attribute::AccessedBy, &mut one);
-    c.gives("room for one", code, Code::SUCCESS)?;
+    c.succeeds("room for one", code)?;
     c.holds("it is one of them", [CPU, 0].contains(&one[0]))
 }
 
@@ -219,7 +181,7 @@ fn together(c: &Cuda<'_>) -> Verdict {
         Attribute::Preferred,
     ];
     let (code, values) = c.range_attributes(&memory, &which);
-    c.gives("cudaMemRangeGetAttributes", code, Code::SUCCESS)?;
+    c.succeeds("cudaMemRangeGetAttributes", code)?;
     c.is("the values", values.clone(), vec![0, 1, CPU])?;
     for (attribute, value) in which.into_iter().zip(values) {
         c.is(

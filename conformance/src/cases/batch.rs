@@ -8,84 +8,41 @@ const PREFETCH: &[&str] = &["cudaMemPrefetchBatchAsync"];
 const DISCARD: &[&str] = &["cudaMemDiscardBatchAsync"];
 const BOTH: &[&str] = &["cudaMemDiscardAndPrefetchBatchAsync"];
 
-const fn case(
-    name: &'static str,
-    rule: &'static str,
-    calls: &'static [&'static str],
-    check: fn(&Cuda<'_>) -> Verdict,
-) -> Case {
-    Case::new(name, rule, sources::MEMORY, calls, check).needs(NEEDS)
-}
-
-pub(super) const CASES: &[Case] = &[
-    case(
-        "batch.prefetch",
+pub(super) const CASES: &[Case] = cases! {
+    "batch.prefetch" (prefetch):
         "A batch prefetches every range, and keeps the contents.",
-        PREFETCH,
-        prefetch,
-    ),
-    case(
-        "batch.places",
+        sources::MEMORY, PREFETCH, needs(NEEDS);
+    "batch.places" (places):
         "Each location applies to the ranges from its index up to the index of the next location.",
-        PREFETCH,
-        places,
-    ),
-    case(
-        "batch.default-stream",
+        sources::MEMORY, PREFETCH, needs(NEEDS);
+    "batch.default-stream" (default_stream):
         "Batches are refused in the legacy default stream.",
-        &["cudaMemPrefetchBatchAsync", "cudaMemDiscardBatchAsync"],
-        default_stream,
-    ),
-    case(
-        "batch.flags",
+        sources::MEMORY, &["cudaMemPrefetchBatchAsync", "cudaMemDiscardBatchAsync"], needs(NEEDS);
+    "batch.flags" (flags):
         "Flags other than 0 are an invalid value.",
-        PREFETCH,
-        flags,
-    ),
-    case(
-        "batch.empty",
+        sources::MEMORY, PREFETCH, needs(NEEDS);
+    "batch.empty" (empty):
         "A batch without ranges, or without locations, is an invalid value.",
-        PREFETCH,
-        empty,
-    ),
-    case(
-        "batch.indices",
+        sources::MEMORY, PREFETCH, needs(NEEDS);
+    "batch.indices" (indices):
         "The indices of the locations begin at 0 and are below the number of ranges.",
-        PREFETCH,
-        indices,
-    ),
-    case(
-        "batch.foreign",
+        sources::MEMORY, PREFETCH, needs(NEEDS);
+    "batch.foreign" (foreign):
         "A range of device memory is refused.",
-        PREFETCH,
-        foreign,
-    ),
-    case(
-        "batch.discard",
+        sources::MEMORY, PREFETCH, needs(NEEDS);
+    "batch.discard" (discard):
         "Data written after a discard are kept; the discard is ordered in its stream.",
-        DISCARD,
-        discard,
-    ),
-    case(
-        "batch.discard-leaves-the-rest",
+        sources::MEMORY, DISCARD, needs(NEEDS);
+    "batch.discard-leaves-the-rest" (discard_leaves_the_rest):
         "A discard of a part does not change the rest.",
-        DISCARD,
-        discard_leaves_the_rest,
-    ),
-    case(
-        "batch.discard-and-prefetch",
+        sources::MEMORY, DISCARD, needs(NEEDS);
+    "batch.discard-and-prefetch" (discard_and_prefetch):
         "A combined discard and prefetch is reported as a prefetch, and data that a kernel then writes are kept.",
-        BOTH,
-        discard_and_prefetch,
-    ),
-    case(
-        "batch.discard-moves-nothing",
+        sources::MEMORY, BOTH, needs(NEEDS);
+    "batch.discard-moves-nothing" (discard_moves_nothing):
         "Discarded memory is prefetched without moving its bytes.",
-        BOTH,
-        discard_moves_nothing,
-    )
-    .needs(&[Need::Migration, Need::Counters, Need::Since(13, 0)]),
-];
+        sources::MEMORY, BOTH, needs(&[Need::Migration, Need::Counters, Need::Since(13, 0)]);
+};
 
 /// Unwraps a call that this version has.
 fn there(code: Option<Code>) -> Result<Code, Failure> {
@@ -102,7 +59,7 @@ fn prefetch(c: &Cuda<'_>) -> Verdict {
     all.iter().for_each(|memory| memory.fill_all(9));
     let ranges = [whole(&all[0]), whole(&all[1]), whole(&all[2])];
     let code = c.prefetch_batch(&ranges, &[(DEVICE, 0)], false, 0, &stream);
-    c.gives("cudaMemPrefetchBatchAsync", there(code)?, Code::SUCCESS)?;
+    c.succeeds("cudaMemPrefetchBatchAsync", there(code)?)?;
     c.ok("synchronize", stream.synchronize())?;
     for memory in &all {
         c.is(
@@ -124,7 +81,7 @@ fn places(c: &Cuda<'_>) -> Verdict {
     ];
     let ranges = [whole(&all[0]), whole(&all[1]), whole(&all[2])];
     let code = c.prefetch_batch(&ranges, &[(DEVICE, 0), (HOST, 2)], false, 0, &stream);
-    c.gives("cudaMemPrefetchBatchAsync", there(code)?, Code::SUCCESS)?;
+    c.succeeds("cudaMemPrefetchBatchAsync", there(code)?)?;
     c.ok("synchronize", stream.synchronize())?;
     for (memory, place) in all.iter().zip([0, 0, -1]) {
         c.is(
@@ -193,7 +150,7 @@ fn discard(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
     memory.fill_all(5);
     let code = c.discard_batch(&[whole(&memory)], 0, &stream);
-    c.gives("cudaMemDiscardBatchAsync", there(code)?, Code::SUCCESS)?;
+    c.succeeds("cudaMemDiscardBatchAsync", there(code)?)?;
     c.ok(
         "memset behind it",
         c.set_async(&memory, 1, memory.bytes(), &stream),
@@ -208,7 +165,7 @@ fn discard_leaves_the_rest(c: &Cuda<'_>) -> Verdict {
     let start = memory.address() + 2 * MIB;
     let middle = start..start + 2 * MIB;
     let code = c.discard_batch(&[middle], 0, &stream);
-    c.gives("cudaMemDiscardBatchAsync", there(code)?, Code::SUCCESS)?;
+    c.succeeds("cudaMemDiscardBatchAsync", there(code)?)?;
     c.ok("synchronize", stream.synchronize())?;
     let half = MIB / 2;
     c.is("before", memory.value(0..half)?, 5)?;
@@ -219,11 +176,7 @@ fn discard_and_prefetch(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
     memory.fill_all(5);
     let code = c.prefetch_batch(&[whole(&memory)], &[(DEVICE, 0)], true, 0, &stream);
-    c.gives(
-        "cudaMemDiscardAndPrefetchBatchAsync",
-        there(code)?,
-        Code::SUCCESS,
-    )?;
+    c.succeeds("cudaMemDiscardAndPrefetchBatchAsync", there(code)?)?;
     c.ok(
         "memset behind it",
         c.set_async(&memory, 2, memory.bytes(), &stream),

@@ -5,114 +5,50 @@ use super::prelude::*;
 
 const BYTES: usize = 64 * KIB;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "copies.every-pair",
+pub(super) const CASES: &[Case] = cases! {
+    "copies.every-pair" (every_pair):
         "Copies of the default kind go between device, pinned and managed memory in every pair.",
-        sources::MEMORY,
-        &["cudaMemcpy"],
-        every_pair,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "copies.pageable",
+        sources::MEMORY, &["cudaMemcpy"], needs(&[Need::Managed]);
+    "copies.pageable" (pageable):
         "Copies of the default kind accept pageable memory at either end.",
-        sources::MEMORY,
-        &["cudaMemcpy"],
-        pageable,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "copies.kinds",
+        sources::MEMORY, &["cudaMemcpy"], needs(&[Need::Managed]);
+    "copies.kinds" (kinds):
         "A copy names its ends: host to host, host to device, device to host, device to device.",
-        sources::TYPES,
-        &["cudaMemcpy"],
-        kinds,
-    ),
-    Case::new(
-        "copies.managed-is-either",
+        sources::TYPES, &["cudaMemcpy"];
+    "copies.managed-is-either" (managed_is_either):
         "At either end of a copy, the kind may name managed memory as host or as device memory.",
-        sources::GUIDE_MANAGED,
-        &["cudaMemcpy"],
-        managed_is_either,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "copies.unknown-kind",
+        sources::GUIDE_MANAGED, &["cudaMemcpy"], needs(&[Need::Managed]);
+    "copies.unknown-kind" (unknown_kind):
         "A kind that does not exist is an invalid direction.",
-        sources::MEMORY,
-        &["cudaMemcpy"],
-        unknown_kind,
-    ),
-    Case::new(
-        "copies.pageable-is-no-device",
+        sources::MEMORY, &["cudaMemcpy"];
+    "copies.pageable-is-no-device" (pageable_is_no_device):
         "Pageable memory is refused if the kind names it as device memory.",
-        sources::MEMORY,
-        &["cudaMemcpy"],
-        pageable_is_no_device,
-    )
-    .needs(&[Need::NoPageableAccess]),
-    Case::new(
-        "copies.zero-bytes",
+        sources::MEMORY, &["cudaMemcpy"], needs(&[Need::NoPageableAccess]);
+    "copies.zero-bytes" (zero_bytes):
         "A copy of 0 bytes is not an error for any addresses, and writes nothing.",
-        sources::MEASURED,
-        &["cudaMemcpy", "cudaMemcpyAsync"],
-        zero_bytes,
-    ),
-    Case::new(
-        "copies.within-one-allocation",
+        sources::MEASURED, &["cudaMemcpy", "cudaMemcpyAsync"];
+    "copies.within-one-allocation" (within_one_allocation):
         "A copy can go from one part of an allocation to another part that does not overlap it.",
-        sources::MEMORY,
-        &["cudaMemcpy"],
-        within_one_allocation,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "copies.large",
+        sources::MEMORY, &["cudaMemcpy"], needs(&[Need::Managed]);
+    "copies.large" (large):
         "A copy of many MiB from pageable memory, larger than any staging buffer, arrives completely.",
-        sources::API_SYNC,
-        &["cudaMemcpy"],
-        large,
-    ),
-    Case::new(
-        "copies.managed-after-kernel",
+        sources::API_SYNC, &["cudaMemcpy"];
+    "copies.managed-after-kernel" (managed_after_kernel):
         "A copy from managed memory reads the results of earlier kernels, and later kernels read the result of a copy.",
-        sources::GUIDE_MANAGED,
-        &["cudaMemcpyAsync", "cuLaunchKernel"],
-        managed_after_kernel,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "copies.pinned-read-when-run",
+        sources::GUIDE_MANAGED, &["cudaMemcpyAsync", "cuLaunchKernel"], needs(&[Need::Managed]);
+    "copies.pinned-read-when-run" (pinned_read_when_run):
         "An asynchronous copy from pinned memory reads it when the stream reaches the copy.",
-        sources::API_SYNC,
-        &["cudaMemcpyAsync"],
-        pinned_read_when_run,
-    ),
-    Case::new(
-        "copies.pageable-read-when-called",
+        sources::API_SYNC, &["cudaMemcpyAsync"];
+    "copies.pageable-read-when-called" (pageable_read_when_called):
         "Pageable memory that an asynchronous copy reads may be overwritten when the call returns.",
-        sources::API_SYNC,
-        &["cudaMemcpyAsync"],
-        pageable_read_when_called,
-    )
-    .needs(&[Need::NoPageableAccess]),
-    Case::new(
-        "copies.pageable-written-when-returned",
+        sources::API_SYNC, &["cudaMemcpyAsync"], needs(&[Need::NoPageableAccess]);
+    "copies.pageable-written-when-returned" (pageable_written_when_returned):
         "An asynchronous copy from the device into pageable memory returns when it is done.",
-        sources::API_SYNC,
-        &["cudaMemcpyAsync"],
-        pageable_written_when_returned,
-    )
-    .needs(&[Need::NoPageableAccess]),
-    Case::new(
-        "copies.to-host-waits",
+        sources::API_SYNC, &["cudaMemcpyAsync"], needs(&[Need::NoPageableAccess]);
+    "copies.to-host-waits" (to_host_waits):
         "A synchronous copy to pinned memory returns when it is done.",
-        sources::API_SYNC,
-        &["cudaMemcpy"],
-        to_host_waits,
-    ),
-];
+        sources::API_SYNC, &["cudaMemcpy"];
+};
 
 fn every_pair(c: &Cuda<'_>) -> Verdict {
     let source = [
@@ -134,10 +70,9 @@ fn every_pair(c: &Cuda<'_>) -> Verdict {
                 "in",
                 c.copy_in(from, &vec![value; BYTES / 4], kind::DEFAULT),
             )?;
-            c.gives(
+            c.succeeds(
                 &format!("{from_kind} to {to_kind}"),
                 c.copy(to, from, kind::DEFAULT),
-                Code::SUCCESS,
             )?;
             c.is("contents", c.device_value(to)?, value)?;
         }
@@ -152,24 +87,21 @@ fn pageable(c: &Cuda<'_>) -> Verdict {
         ("pinned", c.pinned(BYTES, 0)?),
         ("managed", c.managed(BYTES)?),
     ] {
-        c.gives(
+        c.succeeds(
             &format!("into {name}"),
             c.copy_in(&memory, &own, kind::DEFAULT),
-            Code::SUCCESS,
         )?;
         let mut out = vec![0; own.len()];
-        c.gives(
+        c.succeeds(
             &format!("out of {name}"),
             c.copy_out(&mut out, &memory, kind::DEFAULT),
-            Code::SUCCESS,
         )?;
         c.holds("contents", out == own)?;
     }
     let mut out = vec![0; own.len()];
-    c.gives(
+    c.succeeds(
         "pageable to pageable",
         c.copy_pageable(&mut out, &own, kind::DEFAULT),
-        Code::SUCCESS,
     )?;
     c.holds("contents", out == own)
 }
@@ -177,26 +109,19 @@ fn pageable(c: &Cuda<'_>) -> Verdict {
 fn kinds(c: &Cuda<'_>) -> Verdict {
     let (first, second) = (c.device_memory(BYTES)?, c.device_memory(BYTES)?);
     let (own, pinned) = (vec![0x77; BYTES / 4], c.pinned(BYTES, 0)?);
-    c.gives(
-        "host to host",
-        c.copy_in(&pinned, &own, kind::HOST_TO_HOST),
-        Code::SUCCESS,
-    )?;
-    c.gives(
+    c.succeeds("host to host", c.copy_in(&pinned, &own, kind::HOST_TO_HOST))?;
+    c.succeeds(
         "host to device",
         c.copy(&first, &pinned, kind::HOST_TO_DEVICE),
-        Code::SUCCESS,
     )?;
-    c.gives(
+    c.succeeds(
         "device to device",
         c.copy(&second, &first, kind::DEVICE_TO_DEVICE),
-        Code::SUCCESS,
     )?;
     let mut out = vec![0; own.len()];
-    c.gives(
+    c.succeeds(
         "device to host",
         c.copy_out(&mut out, &second, kind::DEVICE_TO_HOST),
-        Code::SUCCESS,
     )?;
     c.holds("contents", out == own)
 }
@@ -210,11 +135,7 @@ fn managed_is_either(c: &Cuda<'_>) -> Verdict {
         kind::DEVICE_TO_DEVICE,
     ] {
         from.fill_all(kind + 1);
-        c.gives(
-            &format!("kind {kind}"),
-            c.copy(&to, &from, kind),
-            Code::SUCCESS,
-        )?;
+        c.succeeds(&format!("kind {kind}"), c.copy(&to, &from, kind))?;
         c.ok("cudaDeviceSynchronize", c.synchronize())?;
         c.is("contents", to.value_all()?, kind + 1)?;
     }
@@ -261,13 +182,12 @@ fn zero_bytes(c: &Cuda<'_>) -> Verdict {
         ("default", host, device, kind::DEFAULT),
         ("null", 0, 0, kind::DEFAULT),
     ] {
-        c.gives(name, c.copy_nothing(to, from, kind), Code::SUCCESS)?;
+        c.succeeds(name, c.copy_nothing(to, from, kind))?;
     }
     let none: [u32; 0] = [];
-    c.gives(
+    c.succeeds(
         "asynchronous",
         c.copy_in_async(&memory, &none, kind::DEFAULT, &stream),
-        Code::SUCCESS,
     )?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
     c.is("contents", pinned.value_all()?, 3)
@@ -280,11 +200,7 @@ fn within_one_allocation(c: &Cuda<'_>) -> Verdict {
     ] {
         c.ok("cudaMemset", c.set(&memory, 0x11, BYTES))?;
         c.ok("cudaMemset", c.set(&memory, 0x22, BYTES / 2))?;
-        c.gives(
-            name,
-            c.copy_first_half(&memory, kind::DEFAULT),
-            Code::SUCCESS,
-        )?;
+        c.succeeds(name, c.copy_first_half(&memory, kind::DEFAULT))?;
         c.is("contents", c.device_value(&memory)?, 0x2222_2222)?;
     }
     Ok(())
@@ -295,11 +211,7 @@ fn large(c: &Cuda<'_>) -> Verdict {
         .map(|index| index.wrapping_mul(2_654_435_761))
         .collect();
     let memory = c.device_memory(24 * MIB)?;
-    c.gives(
-        "in",
-        c.copy_in(&memory, &own, kind::HOST_TO_DEVICE),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("in", c.copy_in(&memory, &own, kind::HOST_TO_DEVICE))?;
     c.holds("contents", c.contents(&memory)? == own)
 }
 
@@ -308,18 +220,16 @@ fn managed_after_kernel(c: &Cuda<'_>) -> Verdict {
     let (out, stream) = (c.pinned(2 * MIB, 0)?, c.stream()?);
     memory.fill_all(1);
     c.add(&memory, 1, &stream)?;
-    c.gives(
+    c.succeeds(
         "managed to managed",
         c.copy_async(&other, &memory, kind::DEFAULT, &stream),
-        Code::SUCCESS,
     )?;
     c.add(&other, 5, &stream)?;
-    c.gives(
+    c.succeeds(
         "managed to pinned",
         c.copy_async(&out, &other, kind::DEFAULT, &stream),
-        Code::SUCCESS,
     )?;
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
     c.is("read back", out.value_all()?, 7)?;
     c.is("in the managed memory", other.value_all()?, 7)
 }
@@ -334,7 +244,7 @@ fn pinned_read_when_run(c: &Cuda<'_>) -> Verdict {
     )?;
     from.fill_all(2);
     gate.open()?;
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
     c.is("contents", c.device_value(&memory)?, 2)
 }
 
@@ -345,12 +255,8 @@ fn pageable_read_when_called(c: &Cuda<'_>) -> Verdict {
         let code = c.copy_in_async(&memory, &own, kind::HOST_TO_DEVICE, &stream);
         own.fill(2);
         let end = stream.synchronize();
-        c.gives(
-            &format!("cudaMemcpyAsync of {bytes} bytes"),
-            code,
-            Code::SUCCESS,
-        )?;
-        c.gives("cudaStreamSynchronize", end, Code::SUCCESS)?;
+        c.succeeds(&format!("cudaMemcpyAsync of {bytes} bytes"), code)?;
+        c.succeeds("cudaStreamSynchronize", end)?;
         c.is("contents", c.device_value(&memory)?, 1)?;
     }
     Ok(())
@@ -367,7 +273,7 @@ fn pageable_written_when_returned(c: &Cuda<'_>) -> Verdict {
         gate.across(|| c.copy_out_async(&mut out, &memory, kind::DEVICE_TO_HOST, &stream));
     let early = out.clone();
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
-    c.gives("cudaMemcpyAsync", code, Code::SUCCESS)?;
+    c.succeeds("cudaMemcpyAsync", code)?;
     c.holds("it waited for the stream", waited)?;
     c.holds(
         "contents when it returned",
@@ -386,7 +292,7 @@ fn to_host_waits(c: &Cuda<'_>) -> Verdict {
     let gate = c.gate(&legacy)?;
     c.add(&memory, 6, &legacy)?;
     let (waited, code) = gate.across(|| c.copy(&out, &memory, kind::DEVICE_TO_HOST));
-    c.gives("cudaMemcpy", code, Code::SUCCESS)?;
+    c.succeeds("cudaMemcpy", code)?;
     c.holds("it waited", waited)?;
     c.is("contents", out.value_all()?, 6)
 }

@@ -68,45 +68,27 @@ pub(super) fn counted(
     work()?;
     c.ok("synchronize behind", c.synchronize())?;
     let after = counts()?;
-    let about = |about| Value::About {
-        about,
-        factor: FACTOR,
-    };
     let (to_device, to_host) = (
         after.to_device - before.to_device,
         after.to_host - before.to_host,
     );
-    let (cpu_faults, gpu_fault_groups) = (
-        after.cpu_faults - before.cpu_faults,
-        after.gpu_fault_groups - before.gpu_fault_groups,
-    );
+    let cpu_faults = after.cpu_faults - before.cpu_faults;
+    let groups = after.gpu_fault_groups - before.gpu_fault_groups;
     let mut verdict = Ok(());
-    for (kind, count, value, allowed) in [
-        (
-            "bytes to the device",
-            to_device,
-            Value::Number(to_device),
-            expected.to_device,
-        ),
-        (
-            "bytes to the host",
-            to_host,
-            Value::Number(to_host),
-            expected.to_host,
-        ),
-        (
-            "CPU faults",
-            cpu_faults,
-            about(cpu_faults),
-            expected.cpu_faults,
-        ),
-        (
-            "GPU fault groups",
-            gpu_fault_groups,
-            about(gpu_fault_groups),
-            expected.gpu_fault_groups,
-        ),
-    ] {
+    let rows = [
+        ("bytes to the device", true, to_device, expected.to_device),
+        ("bytes to the host", true, to_host, expected.to_host),
+        ("CPU faults", false, cpu_faults, expected.cpu_faults),
+        ("GPU fault groups", false, groups, expected.gpu_fault_groups),
+    ];
+    for (kind, exact, count, allowed) in rows {
+        let value = match exact {
+            true => Value::Number(count),
+            false => Value::About {
+                about: count,
+                factor: FACTOR,
+            },
+        };
         c.note(&format!("{what}: {kind}"), value);
         if verdict.is_ok() && !allowed.contains(&count) {
             verdict = fail(format!(

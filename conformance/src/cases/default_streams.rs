@@ -5,78 +5,38 @@ use super::prelude::*;
 /// Flags of a stream that synchronizes with the legacy default stream.
 const BLOCKING: u32 = 0;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "default-streams.legacy-waits-for-blocking",
+pub(super) const CASES: &[Case] = cases! {
+    "default-streams.legacy-waits-for-blocking" (legacy_waits_for_blocking):
         "Work of the legacy default stream begins when the blocking streams' work before it is done.",
-        sources::STREAM_SYNC,
-        &["cudaStreamCreateWithFlags", "cudaStreamQuery"],
-        legacy_waits_for_blocking,
-    ),
-    Case::new(
-        "default-streams.blocking-waits-for-legacy",
+        sources::STREAM_SYNC, &["cudaStreamCreateWithFlags", "cudaStreamQuery"];
+    "default-streams.blocking-waits-for-legacy" (blocking_waits_for_legacy):
         "Work of a blocking stream begins when the legacy default stream's work before it is done.",
-        sources::STREAM_SYNC,
-        &["cudaStreamCreateWithFlags", "cudaStreamQuery"],
-        blocking_waits_for_legacy,
-    ),
-    Case::new(
-        "default-streams.non-blocking-goes-on",
+        sources::STREAM_SYNC, &["cudaStreamCreateWithFlags", "cudaStreamQuery"];
+    "default-streams.non-blocking-goes-on" (non_blocking_goes_on):
         "A non-blocking stream does not wait for the legacy default stream.",
-        sources::STREAM_SYNC,
-        &["cudaStreamCreateWithFlags", "cudaStreamSynchronize"],
-        non_blocking_goes_on,
-    ),
-    Case::new(
-        "default-streams.legacy-passes-non-blocking",
+        sources::STREAM_SYNC, &["cudaStreamCreateWithFlags", "cudaStreamSynchronize"];
+    "default-streams.legacy-passes-non-blocking" (legacy_passes_non_blocking):
         "The legacy default stream does not wait for a non-blocking stream.",
-        sources::STREAM_SYNC,
-        &["cudaStreamCreateWithFlags", "cudaStreamSynchronize"],
-        legacy_passes_non_blocking,
-    ),
-    Case::new(
-        "default-streams.null-is-legacy",
+        sources::STREAM_SYNC, &["cudaStreamCreateWithFlags", "cudaStreamSynchronize"];
+    "default-streams.null-is-legacy" (null_is_legacy):
         "The null stream and cudaStreamLegacy are the same stream.",
-        sources::STREAM_SYNC,
-        &["cudaStreamQuery"],
-        null_is_legacy,
-    ),
-    Case::new(
-        "default-streams.per-thread-and-legacy",
+        sources::STREAM_SYNC, &["cudaStreamQuery"];
+    "default-streams.per-thread-and-legacy" (per_thread_and_legacy):
         "A per-thread default stream and the legacy default stream synchronize with each other.",
-        sources::STREAM_SYNC,
-        &["cudaStreamQuery"],
-        per_thread_and_legacy,
-    ),
-    Case::new(
-        "default-streams.per-thread-and-blocking",
+        sources::STREAM_SYNC, &["cudaStreamQuery"];
+    "default-streams.per-thread-and-blocking" (per_thread_and_blocking):
         "A per-thread default stream does not synchronize with blocking streams.",
-        sources::STREAM_SYNC,
-        &["cudaStreamSynchronize"],
-        per_thread_and_blocking,
-    ),
-    Case::new(
-        "default-streams.per-thread-is-the-threads",
+        sources::STREAM_SYNC, &["cudaStreamSynchronize"];
+    "default-streams.per-thread-is-the-threads" (per_thread_is_the_threads):
         "Each thread has its own per-thread default stream, which does not wait for another thread's.",
-        sources::STREAM_SYNC,
-        &["cudaStreamQuery", "cudaStreamSynchronize"],
-        per_thread_is_the_threads,
-    ),
-    Case::new(
-        "default-streams.legacy-between",
+        sources::STREAM_SYNC, &["cudaStreamQuery", "cudaStreamSynchronize"];
+    "default-streams.legacy-between" (legacy_between):
         "Blocking streams run concurrently, but with legacy work in between the later work waits for the earlier.",
-        sources::STREAM_SYNC,
-        &["cudaStreamQuery", "cudaStreamSynchronize"],
-        legacy_between,
-    ),
-    Case::new(
-        "default-streams.copy-waits-for-blocking",
+        sources::STREAM_SYNC, &["cudaStreamQuery", "cudaStreamSynchronize"];
+    "default-streams.copy-waits-for-blocking" (copy_waits_for_blocking):
         "A synchronous copy runs after work that was enqueued earlier on blocking streams.",
-        sources::STREAM_SYNC,
-        &["cudaMemcpy"],
-        copy_waits_for_blocking,
-    ),
-];
+        sources::STREAM_SYNC, &["cudaMemcpy"];
+};
 
 /// Holds the first stream, enqueues work on the second, and checks that it waits for the first.
 fn waits(c: &Cuda<'_>, held: &Stream<'_>, other: &Stream<'_>) -> Verdict {
@@ -90,7 +50,7 @@ fn waits(c: &Cuda<'_>, held: &Stream<'_>, other: &Stream<'_>) -> Verdict {
         Code::NOT_READY,
     )?;
     let (waited, code) = gate.across(|| other.synchronize());
-    c.gives("cudaStreamSynchronize", code, Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", code)?;
     c.holds("it waited", waited)?;
     c.is("the work", seen.value_all()?, 2)
 }
@@ -101,7 +61,7 @@ fn passes(c: &Cuda<'_>, held: &Stream<'_>, other: &Stream<'_>) -> Verdict {
     seen.fill_all(1);
     let gate = c.gate(held)?;
     c.add(&seen, 1, other)?;
-    c.gives("cudaStreamSynchronize", other.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", other.synchronize())?;
     c.is("the work", seen.value_all()?, 2)?;
     c.gives("the held stream", held.query(), Code::NOT_READY)?;
     gate.open()
@@ -149,7 +109,7 @@ fn per_thread_is_the_threads(c: &Cuda<'_>) -> Verdict {
     };
     let gate = c.gate(&own)?;
     let code = there(|c| c.default_stream(PER_THREAD).synchronize())?;
-    c.gives("another thread's, synchronized", code, Code::SUCCESS)?;
+    c.succeeds("another thread's, synchronized", code)?;
     c.gives("this thread's", own.query(), Code::NOT_READY)?;
     gate.open()
 }
@@ -164,7 +124,7 @@ fn legacy_between(c: &Cuda<'_>) -> Verdict {
     c.add(&seen, 1, &second)?;
     c.gives("the later stream", second.query(), Code::NOT_READY)?;
     gate.open()?;
-    c.gives("cudaStreamSynchronize", second.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", second.synchronize())?;
     c.is("both", seen.value_all()?, 2)
 }
 
@@ -175,7 +135,7 @@ fn copy_waits_for_blocking(c: &Cuda<'_>) -> Verdict {
     c.add(&memory, 5, &stream)?;
     let mut out = vec![0; memory.len()];
     let (waited, code) = gate.across(|| c.copy_out(&mut out, &memory, kind::DEVICE_TO_HOST));
-    c.gives("cudaMemcpy", code, Code::SUCCESS)?;
+    c.succeeds("cudaMemcpy", code)?;
     c.holds("it waited", waited)?;
     c.holds("what the stream wrote", out.iter().all(|value| *value == 5))
 }

@@ -3,78 +3,39 @@
 use super::prelude::*;
 use cuda_um_sys::cudaDeviceAttr as Attr;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "devices.count",
+pub(super) const CASES: &[Case] = cases! {
+    "devices.count" (count):
         "The number of devices can be queried, and each device has an ordinal below it.",
-        sources::DEVICE,
-        &["cudaGetDeviceCount", "cudaSetDevice", "cudaGetDevice"],
-        count,
-    ),
-    Case::new(
-        "devices.unknown",
+        sources::DEVICE, &["cudaGetDeviceCount", "cudaSetDevice", "cudaGetDevice"];
+    "devices.unknown" (unknown):
         "An ordinal without a device is refused as invalid, and the current device does not change.",
-        sources::DEVICE,
-        &["cudaSetDevice", "cudaGetDevice"],
-        unknown,
-    ),
-    Case::new(
-        "devices.current-is-the-threads",
+        sources::DEVICE, &["cudaSetDevice", "cudaGetDevice"];
+    "devices.current-is-the-threads" (current_is_the_threads):
         "Each thread has its own current device; a new thread begins with device 0.",
-        sources::GUIDE_DEVICES,
-        &["cudaGetDevice", "cudaSetDevice"],
-        current_is_the_threads,
-    )
-    .needs(&[Need::Devices(2)]),
-    Case::new(
-        "devices.late-attribute",
+        sources::GUIDE_DEVICES, &["cudaGetDevice", "cudaSetDevice"], needs(&[Need::Devices(2)]);
+    "devices.late-attribute" (late_attribute):
         "An attribute that is newer than the runtime is refused as an invalid value.",
-        sources::DEVICE,
-        &["cudaDeviceGetAttribute"],
-        late_attribute,
-    )
-    .needs(&[Need::Before(12, 2)]),
-    Case::new(
-        "devices.host-numa",
+        sources::DEVICE, &["cudaDeviceGetAttribute"], needs(&[Need::Before(12, 2)]);
+    "devices.host-numa" (host_numa):
         "From 12.2 on, the host NUMA node that is nearest to the device can be queried.",
-        sources::TYPES,
-        &["cudaDeviceGetAttribute"],
-        host_numa,
-    )
-    .needs(&[Need::Since(12, 2)]),
-    Case::new(
-        "devices.unknown-attribute",
+        sources::TYPES, &["cudaDeviceGetAttribute"], needs(&[Need::Since(12, 2)]);
+    "devices.unknown-attribute" (unknown_attribute):
         "An attribute that does not exist is an invalid value, and a device that does not exist an invalid device.",
-        sources::DEVICE,
-        &["cudaDeviceGetAttribute"],
-        unknown_attribute,
-    ),
-    Case::new(
-        "devices.name",
+        sources::DEVICE, &["cudaDeviceGetAttribute"];
+    "devices.name" (name):
         "The driver returns the name of a device, and refuses a device that does not exist.",
-        sources::DRIVER_DEVICE,
-        &["cuDeviceGet", "cuDeviceGetName"],
-        name,
-    ),
-    Case::new(
-        "devices.memory-info",
+        sources::DRIVER_DEVICE, &["cuDeviceGet", "cuDeviceGetName"];
+    "devices.memory-info" (memory_info):
         "Free memory is at most the total; an allocation reduces it by its size, and a free restores it.",
-        sources::MEMORY,
-        &["cudaMemGetInfo", "cudaMalloc", "cudaFree"],
-        memory_info,
-    ),
-    Case::new(
-        "devices.synchronize",
+        sources::MEMORY, &["cudaMemGetInfo", "cudaMalloc", "cudaFree"];
+    "devices.synchronize" (synchronize):
         "Synchronizing the device waits for all of its streams.",
-        sources::DEVICE,
-        &["cudaDeviceSynchronize"],
-        synchronize,
-    ),
-];
+        sources::DEVICE, &["cudaDeviceSynchronize"];
+};
 
 fn count(c: &Cuda<'_>) -> Verdict {
     let (code, count) = c.device_count();
-    c.gives("cudaGetDeviceCount", code, Code::SUCCESS)?;
+    c.succeeds("cudaGetDeviceCount", code)?;
     c.holds("at least one", count > 0)?;
     for device in (0..count).rev() {
         c.ok("cudaSetDevice", c.set_device(device))?;
@@ -131,7 +92,7 @@ fn unknown_attribute(c: &Cuda<'_>) -> Verdict {
 
 fn name(c: &Cuda<'_>) -> Verdict {
     let (code, _) = c.driver_device(0)?;
-    c.gives("cuDeviceGet(0)", code, Code::SUCCESS)?;
+    c.succeeds("cuDeviceGet(0)", code)?;
     c.holds("a name", !c.device_name()?.is_empty())?;
     let (code, _) = c.driver_device(64)?;
     c.gives("cuDeviceGet(64)", code, Code::INVALID_DEVICE)
@@ -165,17 +126,9 @@ fn synchronize(c: &Cuda<'_>) -> Verdict {
         c.add(&seen, 1, &stream)?;
         let (waited, code) = gate.across(|| c.synchronize());
         let (done, value) = (stream.query(), seen.value_all());
-        c.gives(
-            &format!("cudaDeviceSynchronize, {what}"),
-            code,
-            Code::SUCCESS,
-        )?;
+        c.succeeds(&format!("cudaDeviceSynchronize, {what}"), code)?;
         c.holds(&format!("{what}: it waited"), waited)?;
-        c.gives(
-            &format!("{what}: cudaStreamQuery behind it"),
-            done,
-            Code::SUCCESS,
-        )?;
+        c.succeeds(&format!("{what}: cudaStreamQuery behind it"), done)?;
         c.is(&format!("{what}: the work"), value?, 1)?;
     }
     Ok(())

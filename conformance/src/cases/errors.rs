@@ -2,71 +2,35 @@
 
 use super::prelude::*;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "errors.last-error",
+pub(super) const CASES: &[Case] = cases! {
+    "errors.last-error" (last_error):
         "A failure is the thread's last error until cudaGetLastError returns and resets it; peeking does not reset it.",
-        sources::ERROR,
-        &["cudaGetLastError", "cudaPeekAtLastError"],
-        last_error,
-    ),
-    Case::new(
-        "errors.success-keeps",
+        sources::ERROR, &["cudaGetLastError", "cudaPeekAtLastError"];
+    "errors.success-keeps" (success_keeps):
         "A call that succeeds does not reset the last error.",
-        sources::ERROR,
-        &["cudaGetLastError"],
-        success_keeps,
-    ),
-    Case::new(
-        "errors.newest-wins",
+        sources::ERROR, &["cudaGetLastError"];
+    "errors.newest-wins" (newest_wins):
         "The last error is that of the newest failure.",
-        sources::ERROR,
-        &["cudaGetLastError"],
-        newest_wins,
-    ),
-    Case::new(
-        "errors.threads-own",
+        sources::ERROR, &["cudaGetLastError"];
+    "errors.threads-own" (threads_own):
         "Each host thread has its own last error.",
-        sources::ERROR,
-        &["cudaGetLastError"],
-        threads_own,
-    ),
-    Case::new(
-        "errors.not-sticky",
+        sources::ERROR, &["cudaGetLastError"];
+    "errors.not-sticky" (not_sticky):
         "After a refused argument and after failed allocations the context can still be used.",
-        sources::TYPES,
-        &["cudaMalloc", "cudaGetLastError"],
-        not_sticky,
-    ),
-    Case::new(
-        "errors.names",
+        sources::TYPES, &["cudaMalloc", "cudaGetLastError"];
+    "errors.names" (names):
         "An error's name is its enumerator, and an unknown number's is \"unrecognized error code\".",
-        sources::ERROR,
-        &["cudaGetErrorName"],
-        names,
-    ),
-    Case::new(
-        "errors.texts",
+        sources::ERROR, &["cudaGetErrorName"];
+    "errors.texts" (texts):
         "An error has a text that describes it.",
-        sources::ERROR,
-        &["cudaGetErrorString"],
-        texts,
-    ),
-    Case::new(
-        "errors.driver-names",
+        sources::ERROR, &["cudaGetErrorString"];
+    "errors.driver-names" (driver_names):
         "The driver names its own errors; for an unknown number it returns null and an invalid value.",
-        sources::DRIVER_ERROR,
-        &["cuGetErrorName", "cuGetErrorString"],
-        driver_names,
-    ),
-    Case::new(
-        "errors.driver-failures",
+        sources::DRIVER_ERROR, &["cuGetErrorName", "cuGetErrorString"];
+    "errors.driver-failures" (driver_failures):
         "A failure of a driver function does not become the runtime's last error.",
-        sources::ERROR,
-        &["cuModuleGetFunction", "cudaPeekAtLastError"],
-        driver_failures,
-    ),
-];
+        sources::ERROR, &["cuModuleGetFunction", "cudaPeekAtLastError"];
+};
 
 fn last_error(c: &Cuda<'_>) -> Verdict {
     c.last_error();
@@ -112,12 +76,8 @@ fn not_sticky(c: &Cuda<'_>) -> Verdict {
     let (code, _) = c.try_device(usize::MAX / 2);
     c.is("a huge allocation", code, Code::OUT_OF_MEMORY)?;
     let memory = c.device_memory(64 * KIB)?;
-    c.gives(
-        "cudaMemset",
-        c.set(&memory, 1, memory.bytes()),
-        Code::SUCCESS,
-    )?;
-    c.gives("cudaDeviceSynchronize", c.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaMemset", c.set(&memory, 1, memory.bytes()))?;
+    c.succeeds("cudaDeviceSynchronize", c.synchronize())?;
     c.is("contents", c.device_value(&memory)?, 0x0101_0101)?;
     c.is(
         "the last error is still that of the allocation",

@@ -5,64 +5,32 @@ use cuda_um_sys as sys;
 
 const UNTIMED: u32 = sys::cudaEventDisableTiming;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "event-order.wait",
+pub(super) const CASES: &[Case] = cases! {
+    "event-order.wait" (wait):
         "Work after a wait begins when the work before the event is done.",
-        sources::STREAM,
-        &["cudaStreamWaitEvent", "cudaEventRecord"],
-        wait,
-    ),
-    Case::new(
-        "event-order.wait-does-not-block",
+        sources::STREAM, &["cudaStreamWaitEvent", "cudaEventRecord"];
+    "event-order.wait-does-not-block" (wait_does_not_block):
         "The stream waits, not the host, and only later work of the stream is held.",
-        sources::STREAM,
-        &["cudaStreamWaitEvent"],
-        wait_does_not_block,
-    ),
-    Case::new(
-        "event-order.wait-before-record",
+        sources::STREAM, &["cudaStreamWaitEvent"];
+    "event-order.wait-before-record" (wait_before_record):
         "A wait for an event that was never recorded holds no work, also if it is recorded later.",
-        sources::EVENT,
-        &["cudaStreamWaitEvent"],
-        wait_before_record,
-    ),
-    Case::new(
-        "event-order.wait-takes-what-was-recorded",
+        sources::EVENT, &["cudaStreamWaitEvent"];
+    "event-order.wait-takes-what-was-recorded" (wait_takes_what_was_recorded):
         "A wait is for the state of the event when the wait was enqueued; later records do not change it.",
-        sources::EVENT,
-        &["cudaStreamWaitEvent", "cudaEventRecord"],
-        wait_takes_what_was_recorded,
-    ),
-    Case::new(
-        "event-order.destroyed-event-orders",
+        sources::EVENT, &["cudaStreamWaitEvent", "cudaEventRecord"];
+    "event-order.destroyed-event-orders" (destroyed_event_orders):
         "A wait stays valid if its event is destroyed.",
-        sources::EVENT,
-        &["cudaStreamWaitEvent", "cudaEventDestroy"],
-        destroyed_event_orders,
-    ),
-    Case::new(
-        "event-order.chain",
+        sources::EVENT, &["cudaStreamWaitEvent", "cudaEventDestroy"];
+    "event-order.chain" (chain):
         "Order is transitive over several streams.",
-        sources::STREAM,
-        &["cudaStreamWaitEvent"],
-        chain,
-    ),
-    Case::new(
-        "event-order.default-streams",
+        sources::STREAM, &["cudaStreamWaitEvent"];
+    "event-order.default-streams" (default_streams):
         "The default streams also wait for events.",
-        sources::STREAM,
-        &["cudaStreamWaitEvent"],
-        default_streams,
-    ),
-    Case::new(
-        "event-order.own-stream",
+        sources::STREAM, &["cudaStreamWaitEvent"];
+    "event-order.own-stream" (own_stream):
         "A stream that waits for its own event continues.",
-        sources::STREAM,
-        &["cudaStreamWaitEvent"],
-        own_stream,
-    ),
-];
+        sources::STREAM, &["cudaStreamWaitEvent"];
+};
 
 fn wait(c: &Cuda<'_>) -> Verdict {
     let (memory, out) = (c.device_memory(64 * KIB)?, c.pinned(64 * KIB, 0)?);
@@ -75,14 +43,14 @@ fn wait(c: &Cuda<'_>) -> Verdict {
     )?;
     c.add(&memory, 21, &first)?;
     c.ok("cudaEventRecord", event.record(&first))?;
-    c.gives("cudaStreamWaitEvent", second.wait(&event), Code::SUCCESS)?;
+    c.succeeds("cudaStreamWaitEvent", second.wait(&event))?;
     c.ok(
         "cudaMemcpyAsync",
         c.copy_async(&out, &memory, kind::DEFAULT, &second),
     )?;
     c.gives("the second stream", second.query(), Code::NOT_READY)?;
     gate.open()?;
-    c.gives("cudaStreamSynchronize", second.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", second.synchronize())?;
     c.is("what the first wrote", out.value_all()?, 21)
 }
 
@@ -94,26 +62,22 @@ fn wait_does_not_block(c: &Cuda<'_>) -> Verdict {
     c.ok("cudaEventRecord", event.record(&first))?;
     c.add(&seen, 2, &second)?;
     c.ok("cudaEventRecord", before.record(&second))?;
-    c.gives("cudaStreamWaitEvent", second.wait(&event), Code::SUCCESS)?;
-    c.gives(
-        "the work before the wait",
-        before.synchronize(),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("cudaStreamWaitEvent", second.wait(&event))?;
+    c.succeeds("the work before the wait", before.synchronize())?;
     c.is("its result", seen.value_all()?, 2)?;
     c.add(&seen, 3, &second)?;
     c.gives("the waiting stream", second.query(), Code::NOT_READY)?;
     gate.open()?;
-    c.gives("cudaStreamSynchronize", second.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", second.synchronize())?;
     c.is("the work behind it", seen.value_all()?, 5)
 }
 
 fn wait_before_record(c: &Cuda<'_>) -> Verdict {
     let (first, second, event) = (c.stream()?, c.stream()?, c.event(UNTIMED)?);
     let gate = c.gate(&first)?;
-    c.gives("cudaStreamWaitEvent", second.wait(&event), Code::SUCCESS)?;
+    c.succeeds("cudaStreamWaitEvent", second.wait(&event))?;
     c.ok("cudaEventRecord", event.record(&first))?;
-    c.gives("cudaStreamSynchronize", second.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", second.synchronize())?;
     c.gives("the event", event.query(), Code::NOT_READY)?;
     gate.open()
 }
@@ -126,11 +90,7 @@ fn wait_takes_what_was_recorded(c: &Cuda<'_>) -> Verdict {
     let gate = c.gate(&first)?;
     c.ok("cudaStreamWaitEvent", second.wait(&event))?;
     c.ok("cudaEventRecord", event.record(&first))?;
-    c.gives(
-        "recorded done, then not done",
-        second.synchronize(),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("recorded done, then not done", second.synchronize())?;
     // The other way round: the recorded work is not done, and the event is recorded again after finished work.
     c.ok("cudaStreamWaitEvent", second.wait(&event))?;
     c.add(&seen, 1, &second)?;
@@ -142,7 +102,7 @@ fn wait_takes_what_was_recorded(c: &Cuda<'_>) -> Verdict {
         Code::NOT_READY,
     )?;
     gate.open()?;
-    c.gives("cudaStreamSynchronize", second.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", second.synchronize())?;
     c.is("the work", seen.value_all()?, 1)
 }
 
@@ -153,11 +113,11 @@ fn destroyed_event_orders(c: &Cuda<'_>) -> Verdict {
     let gate = c.gate(&first)?;
     c.ok("cudaEventRecord", event.record(&first))?;
     c.ok("cudaStreamWaitEvent", second.wait(&event))?;
-    c.gives("cudaEventDestroy", event.destroy(), Code::SUCCESS)?;
+    c.succeeds("cudaEventDestroy", event.destroy())?;
     c.add(&seen, 1, &second)?;
     c.gives("the waiting stream", second.query(), Code::NOT_READY)?;
     gate.open()?;
-    c.gives("cudaStreamSynchronize", second.synchronize(), Code::SUCCESS)
+    c.succeeds("cudaStreamSynchronize", second.synchronize())
 }
 
 fn chain(c: &Cuda<'_>) -> Verdict {
@@ -178,11 +138,7 @@ fn chain(c: &Cuda<'_>) -> Verdict {
     )?;
     c.gives("the last stream", streams[3].query(), Code::NOT_READY)?;
     gate.open()?;
-    c.gives(
-        "cudaStreamSynchronize",
-        streams[3].synchronize(),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("cudaStreamSynchronize", streams[3].synchronize())?;
     c.is("all were before it", out.value_all()?, 7)
 }
 
@@ -193,15 +149,11 @@ fn default_streams(c: &Cuda<'_>) -> Verdict {
         seen.fill_all(0);
         let gate = c.gate(&held)?;
         c.ok("cudaEventRecord", event.record(&held))?;
-        c.gives("cudaStreamWaitEvent", waiting.wait(&event), Code::SUCCESS)?;
+        c.succeeds("cudaStreamWaitEvent", waiting.wait(&event))?;
         c.add(&seen, 1, &waiting)?;
         c.gives("it waits", waiting.query(), Code::NOT_READY)?;
         gate.open()?;
-        c.gives(
-            "cudaStreamSynchronize",
-            waiting.synchronize(),
-            Code::SUCCESS,
-        )?;
+        c.succeeds("cudaStreamSynchronize", waiting.synchronize())?;
     }
     Ok(())
 }
@@ -211,8 +163,8 @@ fn own_stream(c: &Cuda<'_>) -> Verdict {
     seen.fill_all(0);
     c.add(&seen, 1, &stream)?;
     c.ok("cudaEventRecord", event.record(&stream))?;
-    c.gives("cudaStreamWaitEvent", stream.wait(&event), Code::SUCCESS)?;
+    c.succeeds("cudaStreamWaitEvent", stream.wait(&event))?;
     c.add(&seen, 1, &stream)?;
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
     c.is("the work", seen.value_all()?, 2)
 }

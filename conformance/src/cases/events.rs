@@ -5,106 +5,49 @@ use cuda_um_sys as sys;
 
 const UNTIMED: u32 = sys::cudaEventDisableTiming;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "events.flags",
+pub(super) const CASES: &[Case] = cases! {
+    "events.flags" (flags):
         "An event is created with blocking wait, without timing, or both; other flags, and interprocess with timing, are refused.",
-        sources::EVENT,
-        &["cudaEventCreateWithFlags", "cudaEventDestroy"],
-        flags,
-    ),
-    Case::new(
-        "events.unrecorded",
+        sources::EVENT, &["cudaEventCreateWithFlags", "cudaEventDestroy"];
+    "events.unrecorded" (unrecorded):
         "An event that was never recorded is done: queries and waits succeed.",
-        sources::EVENT,
-        &["cudaEventQuery", "cudaEventSynchronize"],
-        unrecorded,
-    ),
-    Case::new(
-        "events.query",
+        sources::EVENT, &["cudaEventQuery", "cudaEventSynchronize"];
+    "events.query" (query):
         "An event is not ready until the work before it is done.",
-        sources::EVENT,
-        &["cudaEventRecord", "cudaEventQuery"],
-        query,
-    ),
-    Case::new(
-        "events.synchronize-waits",
+        sources::EVENT, &["cudaEventRecord", "cudaEventQuery"];
+    "events.synchronize-waits" (synchronize_waits):
         "Waiting for an event returns when the work before it is done, whether the thread sleeps or spins.",
-        sources::EVENT,
-        &["cudaEventSynchronize"],
-        synchronize_waits,
-    ),
-    Case::new(
-        "events.captures-what-was-before",
+        sources::EVENT, &["cudaEventSynchronize"];
+    "events.captures-what-was-before" (captures_what_was_before):
         "An event does not wait for work that was enqueued after it.",
-        sources::EVENT,
-        &["cudaEventRecord", "cudaEventSynchronize"],
-        captures_what_was_before,
-    ),
-    Case::new(
-        "events.record-again",
+        sources::EVENT, &["cudaEventRecord", "cudaEventSynchronize"];
+    "events.record-again" (record_again):
         "Recording an event again replaces its earlier record.",
-        sources::EVENT,
-        &["cudaEventRecord", "cudaEventQuery"],
-        record_again,
-    ),
-    Case::new(
-        "events.destroy-pending",
+        sources::EVENT, &["cudaEventRecord", "cudaEventQuery"];
+    "events.destroy-pending" (destroy_pending):
         "An event that is not done is destroyed at once, and the work continues.",
-        sources::EVENT,
-        &["cudaEventDestroy"],
-        destroy_pending,
-    ),
-    Case::new(
-        "events.null",
+        sources::EVENT, &["cudaEventDestroy"];
+    "events.null" (null):
         "The null event cannot be queried, recorded, waited for or destroyed.",
-        sources::EVENT,
-        &[
-            "cudaEventQuery",
-            "cudaEventRecord",
-            "cudaEventSynchronize",
-            "cudaEventDestroy",
-        ],
-        null,
-    ),
-    Case::new(
-        "events.elapsed",
+        sources::EVENT, &["cudaEventQuery", "cudaEventRecord", "cudaEventSynchronize", "cudaEventDestroy"];
+    "events.elapsed" (elapsed):
         "The time between two events of a stream is not negative, and zero between an event and itself.",
-        sources::EVENT,
-        &["cudaEventElapsedTime"],
-        elapsed,
-    ),
-    Case::new(
-        "events.elapsed-unrecorded",
+        sources::EVENT, &["cudaEventElapsedTime"];
+    "events.elapsed-unrecorded" (elapsed_unrecorded):
         "The time to an event that was never recorded is an invalid handle.",
-        sources::EVENT,
-        &["cudaEventElapsedTime"],
-        elapsed_unrecorded,
-    ),
-    Case::new(
-        "events.elapsed-untimed",
+        sources::EVENT, &["cudaEventElapsedTime"];
+    "events.elapsed-untimed" (elapsed_untimed):
         "The time to an event without timing is an invalid handle.",
-        sources::EVENT,
-        &["cudaEventElapsedTime"],
-        elapsed_untimed,
-    ),
-    Case::new(
-        "events.elapsed-pending",
+        sources::EVENT, &["cudaEventElapsedTime"];
+    "events.elapsed-pending" (elapsed_pending):
         "The time to an event that is not done is not ready.",
-        sources::EVENT,
-        &["cudaEventElapsedTime"],
-        elapsed_pending,
-    ),
-];
+        sources::EVENT, &["cudaEventElapsedTime"];
+};
 
 fn flags(c: &Cuda<'_>) -> Verdict {
     for flags in 0..=3 {
         let event = c.event(flags)?;
-        c.gives(
-            &format!("cudaEventDestroy, flags {flags}"),
-            event.destroy(),
-            Code::SUCCESS,
-        )?;
+        c.succeeds(&format!("cudaEventDestroy, flags {flags}"), event.destroy())?;
     }
     let (code, _) = c.try_event(64);
     c.gives("flags 64", code, Code::INVALID_VALUE)?;
@@ -115,8 +58,8 @@ fn flags(c: &Cuda<'_>) -> Verdict {
 fn unrecorded(c: &Cuda<'_>) -> Verdict {
     for flags in [0, UNTIMED] {
         let event = c.event(flags)?;
-        c.gives("cudaEventQuery", event.query(), Code::SUCCESS)?;
-        c.gives("cudaEventSynchronize", event.synchronize(), Code::SUCCESS)?;
+        c.succeeds("cudaEventQuery", event.query())?;
+        c.succeeds("cudaEventSynchronize", event.synchronize())?;
     }
     Ok(())
 }
@@ -124,11 +67,11 @@ fn unrecorded(c: &Cuda<'_>) -> Verdict {
 fn query(c: &Cuda<'_>) -> Verdict {
     let (stream, event) = (c.stream()?, c.event(UNTIMED)?);
     let gate = c.gate(&stream)?;
-    c.gives("cudaEventRecord", event.record(&stream), Code::SUCCESS)?;
+    c.succeeds("cudaEventRecord", event.record(&stream))?;
     c.gives("held", event.query(), Code::NOT_READY)?;
     gate.open()?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
-    c.gives("done", event.query(), Code::SUCCESS)
+    c.succeeds("done", event.query())
 }
 
 fn synchronize_waits(c: &Cuda<'_>) -> Verdict {
@@ -140,7 +83,7 @@ fn synchronize_waits(c: &Cuda<'_>) -> Verdict {
         c.add(&seen, 3, &stream)?;
         c.ok("cudaEventRecord", event.record(&stream))?;
         let (waited, code) = gate.across(|| event.synchronize());
-        c.gives("cudaEventSynchronize", code, Code::SUCCESS)?;
+        c.succeeds("cudaEventSynchronize", code)?;
         c.holds("it waited", waited)?;
         c.is("the work", seen.value_all()?, 3)?;
     }
@@ -153,7 +96,7 @@ fn captures_what_was_before(c: &Cuda<'_>) -> Verdict {
     c.add(&seen, 3, &stream)?;
     c.ok("cudaEventRecord", event.record(&stream))?;
     let gate = c.gate(&stream)?;
-    c.gives("cudaEventSynchronize", event.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaEventSynchronize", event.synchronize())?;
     c.is("the work before", seen.value_all()?, 3)?;
     c.gives("the stream", stream.query(), Code::NOT_READY)?;
     gate.open()
@@ -162,23 +105,14 @@ fn captures_what_was_before(c: &Cuda<'_>) -> Verdict {
 fn record_again(c: &Cuda<'_>) -> Verdict {
     let (stream, other, event) = (c.stream()?, c.stream()?, c.event(UNTIMED)?);
     c.ok("cudaEventRecord", event.record(&other))?;
-    c.gives("cudaEventSynchronize", event.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaEventSynchronize", event.synchronize())?;
     let gate = c.gate(&stream)?;
-    c.gives(
-        "cudaEventRecord again",
-        event.record(&stream),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("cudaEventRecord again", event.record(&stream))?;
     c.gives("what it records now", event.query(), Code::NOT_READY)?;
-    c.gives(
-        "cudaEventRecord once more",
-        event.record(&other),
-        Code::SUCCESS,
-    )?;
-    c.gives(
+    c.succeeds("cudaEventRecord once more", event.record(&other))?;
+    c.succeeds(
         "cudaEventSynchronize, while the stream is held",
         event.synchronize(),
-        Code::SUCCESS,
     )?;
     gate.open()
 }
@@ -191,9 +125,9 @@ fn destroy_pending(c: &Cuda<'_>) -> Verdict {
     c.ok("cudaEventRecord", event.record(&stream))?;
     c.add(&seen, 2, &stream)?;
     c.gives("not done", event.query(), Code::NOT_READY)?;
-    c.gives("cudaEventDestroy", event.destroy(), Code::SUCCESS)?;
+    c.succeeds("cudaEventDestroy", event.destroy())?;
     gate.open()?;
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
     c.is("the work", seen.value_all()?, 3)
 }
 
@@ -214,13 +148,13 @@ fn elapsed(c: &Cuda<'_>) -> Verdict {
     c.ok("cudaEventRecord", end.record(&stream))?;
     c.ok("cudaEventSynchronize", end.synchronize())?;
     let (code, milliseconds) = c.elapsed(&start, &end);
-    c.gives("cudaEventElapsedTime", code, Code::SUCCESS)?;
+    c.succeeds("cudaEventElapsedTime", code)?;
     c.holds(
         "a kernel takes time",
         milliseconds > 0.0 && milliseconds < 10_000.0,
     )?;
     let (code, milliseconds) = c.elapsed(&end, &end);
-    c.gives("to itself", code, Code::SUCCESS)?;
+    c.succeeds("to itself", code)?;
     c.holds("none", milliseconds == 0.0)
 }
 
@@ -262,5 +196,5 @@ fn elapsed_pending(c: &Cuda<'_>) -> Verdict {
     c.gives("to it", c.elapsed(&start, &end).0, Code::NOT_READY)?;
     gate.open()?;
     c.ok("cudaEventSynchronize", end.synchronize())?;
-    c.gives("when it is done", c.elapsed(&start, &end).0, Code::SUCCESS)
+    c.succeeds("when it is done", c.elapsed(&start, &end).0)
 }

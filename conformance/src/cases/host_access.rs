@@ -5,81 +5,35 @@ use cuda_um_sys as sys;
 
 const ATTACH: &[&str] = &["cudaStreamAttachMemAsync"];
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "host_access.while-a-kernel-runs",
+pub(super) const CASES: &[Case] = cases! {
+    "host_access.while-a-kernel-runs" (while_a_kernel_runs):
         "With concurrent managed access the host may access managed memory while a kernel runs.",
-        sources::GUIDE_MANAGED,
-        &["cudaMallocManaged"],
-        while_a_kernel_runs,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "host_access.while-work-waits",
+        sources::GUIDE_MANAGED, &["cudaMallocManaged"], needs(&[Need::Concurrent]);
+    "host_access.while-work-waits" (while_work_waits):
         "With concurrent managed access a kernel sees host writes that were made before it begins.",
-        sources::GUIDE_MANAGED,
-        &["cudaMallocManaged"],
-        while_work_waits,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "host_access.after-synchronizing",
+        sources::GUIDE_MANAGED, &["cudaMallocManaged"], needs(&[Need::Concurrent]);
+    "host_access.after-synchronizing" (after_synchronizing):
         "Without concurrent managed access the host may access managed memory after it has synchronized.",
-        sources::GUIDE_MANAGED,
-        &["cudaDeviceSynchronize"],
-        after_synchronizing,
-    )
-    .needs(&[Need::NoConcurrent]),
-    Case::new(
-        "host_access.during-a-kernel",
+        sources::GUIDE_MANAGED, &["cudaDeviceSynchronize"], needs(&[Need::NoConcurrent]);
+    "host_access.during-a-kernel" (during_a_kernel):
         "Without concurrent managed access a host access to managed memory while a kernel runs is forbidden, and the simulator reports it.",
-        sources::GUIDE_MANAGED,
-        &["cudaMallocManaged"],
-        during_a_kernel,
-    )
-    .needs(&[Need::NoConcurrent, Need::Simulator])
-    .misuse(),
-    Case::new(
-        "host_access.attached-to-host",
+        sources::GUIDE_MANAGED, &["cudaMallocManaged"], needs(&[Need::NoConcurrent, Need::Simulator]), misuse();
+    "host_access.attached-to-host" (attached_to_host):
         "The host may access memory attached to the host, from the start or later, while kernels run that do not use it.",
-        sources::GUIDE_MANAGED,
-        &["cudaStreamAttachMemAsync", "cudaMallocManaged"],
-        attached_to_host,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "host_access.attached-to-a-stream",
+        sources::GUIDE_MANAGED, &["cudaStreamAttachMemAsync", "cudaMallocManaged"], needs(&[Need::Managed]);
+    "host_access.attached-to-a-stream" (attached_to_a_stream):
         "The host may access memory attached to one stream while kernels run in other streams.",
-        sources::GUIDE_MANAGED,
-        ATTACH,
-        attached_to_a_stream,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "host_access.attached-globally-again",
+        sources::GUIDE_MANAGED, ATTACH, needs(&[Need::Managed]);
+    "host_access.attached-globally-again" (attached_globally_again):
         "Memory attached to the host can be attached globally again, and then kernels of any stream can use it.",
-        sources::STREAM,
-        ATTACH,
-        attached_globally_again,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "host_access.attach-to-default",
+        sources::STREAM, ATTACH, needs(&[Need::Managed]);
+    "host_access.attach-to-default" (attach_to_default):
         "Memory cannot be attached only to the legacy default stream.",
-        sources::STREAM,
-        ATTACH,
-        attach_to_default,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "host_access.attach-device-memory",
+        sources::STREAM, ATTACH, needs(&[Need::Managed]);
+    "host_access.attach-device-memory" (attach_device_memory):
         "Device memory cannot be attached.",
-        sources::STREAM,
-        ATTACH,
-        attach_device_memory,
-    )
-    .needs(&[Need::Managed]),
-];
+        sources::STREAM, ATTACH, needs(&[Need::Managed]);
+};
 
 fn while_a_kernel_runs(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
@@ -106,7 +60,7 @@ fn after_synchronizing(c: &Cuda<'_>) -> Verdict {
     for round in 0..3 {
         memory.fill_all(round);
         c.add(&memory, 1, &stream)?;
-        c.gives("cudaDeviceSynchronize", c.synchronize(), Code::SUCCESS)?;
+        c.succeeds("cudaDeviceSynchronize", c.synchronize())?;
         c.is("contents", memory.value_all()?, round + 1)?;
     }
     Ok(())
@@ -125,10 +79,9 @@ fn attached_to_host(c: &Cuda<'_>) -> Verdict {
         c.managed(64 * KIB)?,
     );
     let (own, other) = (c.stream()?, c.stream()?);
-    c.gives(
+    c.succeeds(
         "cudaMemAttachHost",
         c.attach(&own, &later, sys::cudaMemAttachHost),
-        Code::SUCCESS,
     )?;
     c.ok("synchronize", own.synchronize())?;
     let gate = c.gate(&other)?;
@@ -141,11 +94,7 @@ fn attached_to_host(c: &Cuda<'_>) -> Verdict {
 
 fn attached_to_a_stream(c: &Cuda<'_>) -> Verdict {
     let (memory, own, other) = (c.managed(64 * KIB)?, c.stream()?, c.stream()?);
-    c.gives(
-        "attach",
-        c.attach(&own, &memory, sys::cudaMemAttachSingle),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("attach", c.attach(&own, &memory, sys::cudaMemAttachSingle))?;
     c.ok("synchronize", own.synchronize())?;
     let gate = c.gate(&other)?;
     memory.fill_all(3);
@@ -161,10 +110,9 @@ fn attached_globally_again(c: &Cuda<'_>) -> Verdict {
         c.stream()?,
     );
     memory.fill_all(3);
-    c.gives(
+    c.succeeds(
         "attach",
         c.attach(&stream, &memory, sys::cudaMemAttachGlobal),
-        Code::SUCCESS,
     )?;
     c.ok("synchronize", stream.synchronize())?;
     let other = c.stream()?;

@@ -4,65 +4,32 @@ use super::prelude::*;
 use crate::call::driver::Shape;
 use cuda_um_sys::cudaDeviceAttr as Attr;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "launch.arguments",
+pub(super) const CASES: &[Case] = cases! {
+    "launch.arguments" (arguments):
         "A kernel gets the values of its arguments at the launch, and accesses only the memory that they describe.",
-        sources::EXEC,
-        &["cuLaunchKernel"],
-        arguments,
-    ),
-    Case::new(
-        "launch.empty-shape",
+        sources::EXEC, &["cuLaunchKernel"];
+    "launch.empty-shape" (empty_shape):
         "A grid or a block with a zero dimension is an invalid value.",
-        sources::EXEC,
-        &["cuLaunchKernel"],
-        empty_shape,
-    ),
-    Case::new(
-        "launch.limits",
+        sources::EXEC, &["cuLaunchKernel"];
+    "launch.limits" (limits):
         "A grid or a block beyond the device's limits is an invalid value.",
-        sources::EXEC,
-        &["cuLaunchKernel"],
-        limits,
-    ),
-    Case::new(
-        "launch.kernels-own-limit",
+        sources::EXEC, &["cuLaunchKernel"];
+    "launch.kernels-own-limit" (kernels_own_limit):
         "The thread limit of a kernel's blocks can be queried; a larger block is refused.",
-        sources::EXEC,
-        &["cuLaunchKernel", "cuFuncGetAttribute"],
-        kernels_own_limit,
-    ),
-    Case::new(
-        "launch.shared-memory",
+        sources::EXEC, &["cuLaunchKernel", "cuFuncGetAttribute"];
+    "launch.shared-memory" (shared_memory):
         "More shared memory than the function's limit, including the static part, is refused.",
-        sources::EXEC,
-        &["cuLaunchKernel"],
-        shared_memory,
-    ),
-    Case::new(
-        "launch.refused-changes-nothing",
+        sources::EXEC, &["cuLaunchKernel"];
+    "launch.refused-changes-nothing" (refused_changes_nothing):
         "A refused launch runs nothing, and the stream can still be used.",
-        sources::EXEC,
-        &["cuLaunchKernel"],
-        refused_changes_nothing,
-    ),
-    Case::new(
-        "launch.host-writes-before",
+        sources::EXEC, &["cuLaunchKernel"];
+    "launch.host-writes-before" (host_writes_before):
         "A kernel sees host writes before the launch, and after a wait the host sees the kernel's writes.",
-        sources::GUIDE_MANAGED,
-        &["cuLaunchKernel", "cudaStreamSynchronize"],
-        host_writes_before,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "launch.many-in-order",
+        sources::GUIDE_MANAGED, &["cuLaunchKernel", "cudaStreamSynchronize"], needs(&[Need::Managed]);
+    "launch.many-in-order" (many_in_order):
         "A thousand launches on one stream run in order, and none is lost.",
-        sources::STREAM,
-        &["cuLaunchKernel"],
-        many_in_order,
-    ),
-];
+        sources::STREAM, &["cuLaunchKernel"];
+};
 
 /// `CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK`
 const MAX_THREADS_PER_BLOCK: u32 = 0;
@@ -87,10 +54,9 @@ fn arguments(c: &Cuda<'_>) -> Verdict {
     let gate = c.gate(&stream)?;
     // The places of the arguments no longer exist when the kernels run.
     for (start, amount) in [(0, 1), (100, 20), (1000, 300)] {
-        c.gives(
+        c.succeeds(
             "cuLaunchKernel",
             c.add_range(&memory, start, 500, amount, &stream)?,
-            Code::SUCCESS,
         )?;
     }
     c.ok(
@@ -144,7 +110,7 @@ fn empty_shape(c: &Cuda<'_>) -> Verdict {
             Code::INVALID_VALUE,
         )?;
     }
-    c.gives("the stream", stream.synchronize(), Code::SUCCESS)
+    c.succeeds("the stream", stream.synchronize())
 }
 
 fn limits(c: &Cuda<'_>) -> Verdict {
@@ -178,29 +144,27 @@ fn limits(c: &Cuda<'_>) -> Verdict {
     let most = c.attribute(Attr::cudaDevAttrMaxThreadsPerBlock)? as u32;
     let over = shaped(c, &memory, [1; 3], [most / 2, 2, 2], &stream)?;
     c.gives("threads of a block", over, Code::INVALID_VALUE)?;
-    c.gives(
+    c.succeeds(
         "as many as a block may have",
         shaped(c, &memory, [1; 3], [most, 1, 1], &stream)?,
-        Code::SUCCESS,
     )?;
-    c.gives("the stream", stream.synchronize(), Code::SUCCESS)
+    c.succeeds("the stream", stream.synchronize())
 }
 
 fn kernels_own_limit(c: &Cuda<'_>) -> Verdict {
     let (out, stream) = (c.device_memory(4 * KIB)?, c.stream()?);
     let (code, most) = c.kernel_attribute(MAX_THREADS_PER_BLOCK)?;
-    c.gives("cuFuncGetAttribute", code, Code::SUCCESS)?;
+    c.succeeds("cuFuncGetAttribute", code)?;
     c.is("CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK", most, 64)?;
     c.refuses(
         "65 threads",
         c.launch_limited(&out, limited(65, 0), &stream)?,
     )?;
-    c.gives(
+    c.succeeds(
         "64 threads",
         c.launch_limited(&out, limited(64, 0), &stream)?,
-        Code::SUCCESS,
     )?;
-    c.gives("the stream", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("the stream", stream.synchronize())?;
     c.is("it ran", c.contents(&out)?[0], 7)
 }
 
@@ -216,12 +180,11 @@ fn shared_memory(c: &Cuda<'_>) -> Verdict {
         "far too many",
         c.launch_limited(&out, limited(64, 1 << 30), &stream)?,
     )?;
-    c.gives(
+    c.succeeds(
         "all that is left",
         c.launch_limited(&out, limited(64, rest), &stream)?,
-        Code::SUCCESS,
     )?;
-    c.gives("the stream", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("the stream", stream.synchronize())?;
     c.is("it ran", c.contents(&out)?[0], 7)
 }
 
@@ -239,10 +202,10 @@ fn refused_changes_nothing(c: &Cuda<'_>) -> Verdict {
         "refused",
         shaped(c, &memory, [1; 3], [2048, 1, 1], &stream)?,
     )?;
-    c.gives("the stream", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("the stream", stream.synchronize())?;
     c.is("nothing ran", c.device_value(&memory)?, 0)?;
     c.add(&memory, 2, &stream)?;
-    c.gives("the stream, again", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("the stream, again", stream.synchronize())?;
     c.is("it works on", c.device_value(&memory)?, 2)
 }
 
@@ -253,7 +216,7 @@ fn host_writes_before(c: &Cuda<'_>) -> Verdict {
         pinned.fill_all(10 * round);
         c.add(&managed, 1, &stream)?;
         c.add(&pinned, 1, &stream)?;
-        c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+        c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
         c.is("managed", managed.value_all()?, round + 1)?;
         c.is("pinned", pinned.value_all()?, 10 * round + 1)?;
     }
@@ -272,6 +235,6 @@ fn many_in_order(c: &Cuda<'_>) -> Verdict {
         c.add(&second, 1, &stream)?;
         c.read(&second, &first, &stream)?;
     }
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
     c.is("contents", c.device_value(&first)?, 1000)
 }

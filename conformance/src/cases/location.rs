@@ -4,34 +4,17 @@ use super::prelude::*;
 
 const NEEDS: &[Need] = &[Need::Migration, Need::Since(13, 4)];
 
-const fn case(name: &'static str, rule: &'static str, check: fn(&Cuda<'_>) -> Verdict) -> Case {
-    Case::new(
-        name,
-        rule,
-        sources::MEMORY,
-        &["cudaMemGetLocationInfo"],
-        check,
-    )
-    .needs(NEEDS)
-}
-
-pub(super) const CASES: &[Case] = &[
-    case(
-        "location.host",
+pub(super) const CASES: &[Case] = cases! {
+    "location.host" (host):
         "Memory that the host has populated is reported to be on the host.",
-        host,
-    ),
-    case(
-        "location.prefetched",
+        sources::MEMORY, &["cudaMemGetLocationInfo"], needs(NEEDS);
+    "location.prefetched" (prefetched):
         "Prefetched memory is reported to be at the destination.",
-        prefetched,
-    ),
-    case(
-        "location.faulted",
+        sources::MEMORY, &["cudaMemGetLocationInfo"], needs(NEEDS);
+    "location.faulted" (faulted):
         "Memory that migrated by faults is reported to be at its new location.",
-        faulted,
-    ),
-];
+        sources::MEMORY, &["cudaMemGetLocationInfo"], needs(NEEDS);
+};
 
 fn at(c: &Cuda<'_>, what: &str, memory: &Memory<'_>, place: Place) -> Verdict {
     let Some((code, found)) = c.location_info(memory) else {

@@ -4,82 +4,38 @@ use super::prelude::*;
 
 const BYTES: usize = 64 * KIB;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "memset.low-byte",
+pub(super) const CASES: &[Case] = cases! {
+    "memset.low-byte" (low_byte):
         "Every byte is set to the low byte of the value.",
-        sources::MEMORY,
-        &["cudaMemset"],
-        low_byte,
-    ),
-    Case::new(
-        "memset.only-its-bytes",
+        sources::MEMORY, &["cudaMemset"];
+    "memset.only-its-bytes" (only_its_bytes):
         "Exactly the requested number of bytes is set, also for odd numbers.",
-        sources::MEMORY,
-        &["cudaMemset", "cudaMemsetAsync"],
-        only_its_bytes,
-    ),
-    Case::new(
-        "memset.zero-bytes",
+        sources::MEMORY, &["cudaMemset", "cudaMemsetAsync"];
+    "memset.zero-bytes" (zero_bytes):
         "A memset of 0 bytes is not an error, and sets nothing.",
-        sources::MEASURED,
-        &["cudaMemset", "cudaMemsetAsync"],
-        zero_bytes,
-    ),
-    Case::new(
-        "memset.managed",
+        sources::MEASURED, &["cudaMemset", "cudaMemsetAsync"];
+    "memset.managed" (managed):
         "Managed memory is set at any location of its pages, and the host reads the new values.",
-        sources::MEMORY,
-        &["cudaMemset", "cudaMemsetAsync"],
-        managed,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "memset.pinned",
+        sources::MEMORY, &["cudaMemset", "cudaMemsetAsync"], needs(&[Need::Managed]);
+    "memset.pinned" (pinned):
         "Pinned memory is set.",
-        sources::API_SYNC,
-        &["cudaMemset"],
-        pinned,
-    )
-    .needs(&[Need::MappedHost]),
-    Case::new(
-        "memset.pageable-refused",
+        sources::API_SYNC, &["cudaMemset"], needs(&[Need::MappedHost]);
+    "memset.pageable-refused" (pageable_refused):
         "Pageable memory is refused.",
-        sources::MEMORY,
-        &["cudaMemsetAsync"],
-        pageable_refused,
-    )
-    .needs(&[Need::NoPageableAccess]),
-    Case::new(
-        "memset.device-does-not-wait",
+        sources::MEMORY, &["cudaMemsetAsync"], needs(&[Need::NoPageableAccess]);
+    "memset.device-does-not-wait" (device_does_not_wait):
         "Setting device memory is asynchronous for the host, with either function.",
-        sources::API_SYNC,
-        &["cudaMemset", "cudaMemsetAsync"],
-        device_does_not_wait,
-    ),
-    Case::new(
-        "memset.pinned-waits",
+        sources::API_SYNC, &["cudaMemset", "cudaMemsetAsync"];
+    "memset.pinned-waits" (pinned_waits):
         "For pinned memory, the synchronous function returns when the memset is done.",
-        sources::API_SYNC,
-        &["cudaMemset"],
-        pinned_waits,
-    )
-    .needs(&[Need::MappedHost]),
-    Case::new(
-        "memset.wide",
+        sources::API_SYNC, &["cudaMemset"], needs(&[Need::MappedHost]);
+    "memset.wide" (wide):
         "The driver sets elements of 1, 2 and 4 bytes, in the order of a stream.",
-        sources::DRIVER_MEMORY,
-        &["cuMemsetD8Async", "cuMemsetD16Async", "cuMemsetD32Async"],
-        wide,
-    ),
-    Case::new(
-        "memset.wide-misaligned",
+        sources::DRIVER_MEMORY, &["cuMemsetD8Async", "cuMemsetD16Async", "cuMemsetD32Async"];
+    "memset.wide-misaligned" (wide_misaligned):
         "The address must be a multiple of the element's size.",
-        sources::DRIVER_MEMORY,
-        &["cuMemsetD16Async", "cuMemsetD32Async"],
-        wide_misaligned,
-    ),
-];
+        sources::DRIVER_MEMORY, &["cuMemsetD16Async", "cuMemsetD32Async"];
+};
 
 fn low_byte(c: &Cuda<'_>) -> Verdict {
     let memory = c.device_memory(BYTES)?;
@@ -89,11 +45,7 @@ fn low_byte(c: &Cuda<'_>) -> Verdict {
         (0x1234, 0x3434_3434),
         (-1, u32::MAX),
     ] {
-        c.gives(
-            &format!("cudaMemset {value}"),
-            c.set(&memory, value, BYTES),
-            Code::SUCCESS,
-        )?;
+        c.succeeds(&format!("cudaMemset {value}"), c.set(&memory, value, BYTES))?;
         c.is("contents", c.device_value(&memory)?, seen)?;
     }
     Ok(())
@@ -104,10 +56,9 @@ fn only_its_bytes(c: &Cuda<'_>) -> Verdict {
     for bytes in [1, 3, 5, 1023, 4095] {
         c.ok("cudaMemset", c.set(&memory, 0, memory.bytes()))?;
         c.ok("cudaDeviceSynchronize", c.synchronize())?;
-        c.gives(
+        c.succeeds(
             &format!("{bytes} bytes"),
             c.set_async(&memory, 0xff, bytes, &stream),
-            Code::SUCCESS,
         )?;
         c.ok("cudaStreamSynchronize", stream.synchronize())?;
         let set: Vec<bool> = c
@@ -125,31 +76,19 @@ fn only_its_bytes(c: &Cuda<'_>) -> Verdict {
 fn zero_bytes(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.device_memory(BYTES)?, c.stream()?);
     c.ok("cudaMemset", c.set(&memory, 7, BYTES))?;
-    c.gives("cudaMemset", c.set(&memory, 1, 0), Code::SUCCESS)?;
-    c.gives(
-        "cudaMemsetAsync",
-        c.set_async(&memory, 1, 0, &stream),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("cudaMemset", c.set(&memory, 1, 0))?;
+    c.succeeds("cudaMemsetAsync", c.set_async(&memory, 1, 0, &stream))?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
     c.is("contents", c.device_value(&memory)?, 0x0707_0707)
 }
 
 fn managed(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
-    c.gives(
-        "fresh pages",
-        c.set(&memory, 1, memory.bytes()),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("fresh pages", c.set(&memory, 1, memory.bytes()))?;
     c.ok("cudaDeviceSynchronize", c.synchronize())?;
     c.is("contents", memory.value_all()?, 0x0101_0101)?;
     memory.fill_all(3);
-    c.gives(
-        "pages on the host",
-        c.set_async(&memory, 2, MIB, &stream),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("pages on the host", c.set_async(&memory, 2, MIB, &stream))?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
     c.is(
         "the first half",
@@ -162,10 +101,9 @@ fn managed(c: &Cuda<'_>) -> Verdict {
         3,
     )?;
     c.add(&memory, 0, &stream)?;
-    c.gives(
+    c.succeeds(
         "pages on the device",
         c.set_async(&memory, 4, memory.bytes(), &stream),
-        Code::SUCCESS,
     )?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
     c.is("contents", memory.value_all()?, 0x0404_0404)
@@ -174,7 +112,7 @@ fn managed(c: &Cuda<'_>) -> Verdict {
 fn pinned(c: &Cuda<'_>) -> Verdict {
     let memory = c.pinned(BYTES, 0)?;
     memory.fill_all(0);
-    c.gives("cudaMemset", c.set(&memory, 9, BYTES), Code::SUCCESS)?;
+    c.succeeds("cudaMemset", c.set(&memory, 9, BYTES))?;
     c.is("contents", memory.value_all()?, 0x0909_0909)
 }
 
@@ -185,18 +123,17 @@ fn pageable_refused(c: &Cuda<'_>) -> Verdict {
         c.set_host_async(&mut own, &stream),
         Code::INVALID_VALUE,
     )?;
-    c.gives("the stream", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("the stream", stream.synchronize())?;
     c.holds("nothing is set", own.iter().all(|value| *value == 5))
 }
 
 fn device_does_not_wait(c: &Cuda<'_>) -> Verdict {
     let (memory, legacy) = (c.device_memory(BYTES)?, c.default_stream(LEGACY));
     let gate = c.gate(&legacy)?;
-    c.gives("cudaMemset", c.set(&memory, 1, BYTES), Code::SUCCESS)?;
-    c.gives(
+    c.succeeds("cudaMemset", c.set(&memory, 1, BYTES))?;
+    c.succeeds(
         "cudaMemsetAsync",
         c.set_async(&memory, 2, BYTES / 2, &legacy),
-        Code::SUCCESS,
     )?;
     c.gives("the stream", legacy.query(), Code::NOT_READY)?;
     gate.open()?;
@@ -218,7 +155,7 @@ fn pinned_waits(c: &Cuda<'_>) -> Verdict {
     memory.fill_all(0);
     let gate = c.gate(&legacy)?;
     let (waited, code) = gate.across(|| c.set(&memory, 8, BYTES));
-    c.gives("cudaMemset", code, Code::SUCCESS)?;
+    c.succeeds("cudaMemset", code)?;
     c.holds("it waited", waited)?;
     c.is("contents", memory.value_all()?, 0x0808_0808)
 }
@@ -231,12 +168,12 @@ fn wide(c: &Cuda<'_>) -> Verdict {
         (4, 0xdead_beef, 0xdead_beef),
     ] {
         let code = c.set_wide_async((&memory, 0), width, value, BYTES / width, &stream)?;
-        c.gives(&format!("elements of {width} bytes"), code, Code::SUCCESS)?;
+        c.succeeds(&format!("elements of {width} bytes"), code)?;
         c.ok("cudaStreamSynchronize", stream.synchronize())?;
         c.is("contents", c.device_value(&memory)?, seen)?;
     }
     let code = c.set_wide_async((&memory, 4), 4, 1, 2, &stream)?;
-    c.gives("two in the middle", code, Code::SUCCESS)?;
+    c.succeeds("two in the middle", code)?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
     c.is(
         "contents",

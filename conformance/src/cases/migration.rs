@@ -16,115 +16,56 @@ const PREFETCH_AND_KERNEL: &[&str] = &[
 const KERNEL: &[&str] = &["cudaMallocManaged", "cuLaunchKernel"];
 const ADVISED: &[&str] = &["cudaMemAdvise", "cuLaunchKernel"];
 
-const fn migration(
-    name: &'static str,
-    rule: &'static str,
-    calls: &'static [&'static str],
-    check: fn(&Cuda<'_>) -> Verdict,
-) -> Case {
-    Case::new(name, rule, sources::GUIDE_MANAGED, calls, check).needs(NEEDS)
-}
-
-pub(super) const CASES: &[Case] = &[
-    migration(
-        "migration.prefetch-to-device",
+pub(super) const CASES: &[Case] = cases! {
+    "migration.prefetch-to-device" (prefetch_to_device):
         "A prefetch to the device moves all memory that the host has populated, once and without a fault.",
-        PREFETCH_AND_KERNEL,
-        prefetch_to_device,
-    ),
-    migration(
-        "migration.prefetch-to-host",
+        sources::GUIDE_MANAGED, PREFETCH_AND_KERNEL, needs(NEEDS);
+    "migration.prefetch-to-host" (prefetch_to_host):
         "A prefetch to the host moves all memory that is on the device, once and without a fault.",
-        PREFETCH_AND_KERNEL,
-        prefetch_to_host,
-    ),
-    migration(
-        "migration.prefetch-of-what-is-there",
+        sources::GUIDE_MANAGED, PREFETCH_AND_KERNEL, needs(NEEDS);
+    "migration.prefetch-of-what-is-there" (prefetch_of_what_is_there):
         "A prefetch of memory that is already at the destination moves nothing.",
-        PREFETCH,
-        prefetch_of_what_is_there,
-    ),
-    migration(
-        "migration.kernel-writes",
+        sources::GUIDE_MANAGED, PREFETCH, needs(NEEDS);
+    "migration.kernel-writes" (kernel_writes):
         "A kernel that writes memory that the host has populated moves all of it by faults, once.",
-        KERNEL,
-        kernel_writes,
-    ),
-    migration(
-        "migration.kernel-reads",
+        sources::GUIDE_MANAGED, KERNEL, needs(NEEDS);
+    "migration.kernel-reads" (kernel_reads):
         "A kernel that reads memory that the host has populated moves all of it by faults, once.",
-        KERNEL,
-        kernel_reads,
-    ),
-    migration(
-        "migration.host-touches",
+        sources::GUIDE_MANAGED, KERNEL, needs(NEEDS);
+    "migration.host-touches" (host_touches):
         "Host accesses to memory that is on the device move all of it back by faults, once.",
-        PREFETCH_AND_KERNEL,
-        host_touches,
-    ),
-    migration(
-        "migration.fresh-on-device",
+        sources::GUIDE_MANAGED, PREFETCH_AND_KERNEL, needs(NEEDS);
+    "migration.fresh-on-device" (fresh_on_device):
         "If a kernel accesses memory first, the memory is populated on the device, and nothing moves.",
-        KERNEL,
-        fresh_on_device,
-    ),
-    migration(
-        "migration.fresh-on-host",
+        sources::GUIDE_MANAGED, KERNEL, needs(NEEDS);
+    "migration.fresh-on-host" (fresh_on_host):
         "If the host accesses memory first, the memory is populated on the host, and nothing moves.",
-        &["cudaMallocManaged"],
-        fresh_on_host,
-    ),
-    migration(
-        "migration.fresh-prefetched",
+        sources::GUIDE_MANAGED, &["cudaMallocManaged"], needs(NEEDS);
+    "migration.fresh-prefetched" (fresh_prefetched):
         "A prefetch of untouched memory populates it; nothing moves, and a kernel does not fault.",
-        PREFETCH_AND_KERNEL,
-        fresh_prefetched,
-    ),
-    migration(
-        "migration.read-mostly-duplicates",
+        sources::GUIDE_MANAGED, PREFETCH_AND_KERNEL, needs(NEEDS);
+    "migration.read-mostly-duplicates" (read_mostly_duplicates):
         "A prefetch of read-mostly memory makes a copy; then reads on both sides move nothing.",
-        &["cudaMemAdvise", "cudaMemPrefetchAsync", "cuLaunchKernel"],
-        read_mostly_duplicates,
-    ),
-    migration(
-        "migration.read-mostly-collapses",
+        sources::GUIDE_MANAGED, &["cudaMemAdvise", "cudaMemPrefetchAsync", "cuLaunchKernel"], needs(NEEDS);
+    "migration.read-mostly-collapses" (read_mostly_collapses):
         "A host write removes the device's copy, and the next read of a kernel makes a new one.",
-        &["cudaMemAdvise", "cudaMemPrefetchAsync", "cuLaunchKernel"],
-        read_mostly_collapses,
-    ),
-    migration(
-        "migration.preferred-host",
+        sources::GUIDE_MANAGED, &["cudaMemAdvise", "cudaMemPrefetchAsync", "cuLaunchKernel"], needs(NEEDS);
+    "migration.preferred-host" (preferred_host):
         "Memory with the host as preferred location and the device as accessed-by is used over the link, without migrations and faults.",
-        ADVISED,
-        preferred_host,
-    ),
-    migration(
-        "migration.ping-pong",
+        sources::GUIDE_MANAGED, ADVISED, needs(NEEDS);
+    "migration.ping-pong" (ping_pong):
         "Memory that kernels and the host write in turn moves in both directions in every round.",
-        KERNEL,
-        ping_pong,
-    ),
-    migration(
-        "migration.part",
+        sources::GUIDE_MANAGED, KERNEL, needs(NEEDS);
+    "migration.part" (part):
         "A kernel that accesses a part moves that part and the pages that the driver adds, but not the whole memory.",
-        KERNEL,
-        part,
-    ),
-    migration(
-        "migration.part-prefetched",
+        sources::GUIDE_MANAGED, KERNEL, needs(NEEDS);
+    "migration.part-prefetched" (part_prefetched):
         "A prefetch of a part moves only the pages of the part.",
-        PREFETCH,
-        part_prefetched,
-    ),
-    Case::new(
-        "migration.memset",
+        sources::GUIDE_MANAGED, PREFETCH, needs(NEEDS);
+    "migration.memset" (memset):
         "Memset of managed memory that is on the device moves nothing.",
-        sources::GUIDE_MANAGED,
-        &["cudaMemsetAsync"],
-        memset,
-    )
-    .needs(NEEDS),
-];
+        sources::GUIDE_MANAGED, &["cudaMemsetAsync"], needs(NEEDS);
+};
 
 fn size(bytes: usize) -> String {
     match bytes {

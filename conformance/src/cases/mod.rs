@@ -19,6 +19,7 @@ mod location;
 mod memset;
 mod migration;
 mod modules;
+mod peers;
 mod pinned;
 mod pointers;
 mod pools;
@@ -67,6 +68,7 @@ const GROUPS: &[&[Case]] = &[
     modules::CASES,
     launch::CASES,
     several_devices::CASES,
+    peers::CASES,
     migration::CASES,
     sticky::CASES,
 ];

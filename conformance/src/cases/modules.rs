@@ -21,92 +21,48 @@ const GARBAGE: &CStr = c"this is no module";
 const NEWER: &CStr =
     c".version 99.0\n.target sm_50\n.address_size 64\n.visible .entry newer()\n{\nret;\n}\n";
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "modules.load",
+pub(super) const CASES: &[Case] = cases! {
+    "modules.load" (load):
         "PTX of an old version and target can be loaded several times, and each module is unloaded separately.",
-        sources::MODULE,
-        &["cuModuleLoadData", "cuModuleGetFunction", "cuModuleUnload"],
-        load,
-    ),
-    Case::new(
-        "modules.broken",
+        sources::MODULE, &["cuModuleLoadData", "cuModuleGetFunction", "cuModuleUnload"];
+    "modules.broken" (broken):
         "PTX that cannot be parsed is refused, and so is text that is not a module.",
-        sources::MODULE,
-        &["cuModuleLoadData"],
-        broken,
-    ),
-    Case::new(
-        "modules.newer-ptx",
+        sources::MODULE, &["cuModuleLoadData"];
+    "modules.newer-ptx" (newer_ptx):
         "PTX of a version that is newer than the driver is refused.",
-        sources::MODULE,
-        &["cuModuleLoadData"],
-        newer_ptx,
-    ),
-    Case::new(
-        "modules.unknown-kernel",
+        sources::MODULE, &["cuModuleLoadData"];
+    "modules.unknown-kernel" (unknown_kernel):
         "A kernel that the module does not have is not found.",
-        sources::MODULE,
-        &["cuModuleGetFunction"],
-        unknown_kernel,
-    ),
-    Case::new(
-        "modules.function-attributes",
+        sources::MODULE, &["cuModuleGetFunction"];
+    "modules.function-attributes" (function_attributes):
         "The thread limit of a block and the static shared memory of a function have the values that its PTX declares.",
-        sources::EXEC,
-        &["cuFuncGetAttribute"],
-        function_attributes,
-    ),
-    Case::new(
-        "modules.function-versions",
+        sources::EXEC, &["cuFuncGetAttribute"];
+    "modules.function-versions" (function_versions):
         "A function has the virtual architecture of its PTX, and a binary architecture that the device can run.",
-        sources::EXEC,
-        &["cuFuncGetAttribute"],
-        function_versions,
-    ),
-    Case::new(
-        "modules.unknown-attribute",
+        sources::EXEC, &["cuFuncGetAttribute"];
+    "modules.unknown-attribute" (unknown_attribute):
         "An attribute that does not exist is an invalid value.",
-        sources::EXEC,
-        &["cuFuncGetAttribute", "cuFuncSetAttribute"],
-        unknown_attribute,
-    ),
-    Case::new(
-        "modules.dynamic-shared-limit",
+        sources::EXEC, &["cuFuncGetAttribute", "cuFuncSetAttribute"];
+    "modules.dynamic-shared-limit" (dynamic_shared_limit):
         "The limit of dynamic shared memory can be raised up to the device's limit, which includes static memory.",
-        sources::EXEC,
-        &["cuFuncSetAttribute", "cuFuncGetAttribute", "cuLaunchKernel"],
-        dynamic_shared_limit,
-    ),
-    Case::new(
-        "modules.occupancy",
+        sources::EXEC, &["cuFuncSetAttribute", "cuFuncGetAttribute", "cuLaunchKernel"];
+    "modules.occupancy" (occupancy):
         "The blocks of a multiprocessor stay within its thread limit, and more shared memory does not allow more blocks.",
-        sources::OCCUPANCY,
-        &["cuOccupancyMaxActiveBlocksPerMultiprocessor"],
-        occupancy,
-    ),
-];
+        sources::OCCUPANCY, &["cuOccupancyMaxActiveBlocksPerMultiprocessor"];
+};
 
 fn load(c: &Cuda<'_>) -> Verdict {
     let (code, first) = c.load_module(PTX)?;
-    c.gives("cuModuleLoadData", code, Code::SUCCESS)?;
+    c.succeeds("cuModuleLoadData", code)?;
     let (code, second) = c.load_module(PTX)?;
-    c.gives("cuModuleLoadData again", code, Code::SUCCESS)?;
+    c.succeeds("cuModuleLoadData again", code)?;
     c.is("two modules", first != second, true)?;
     let found = c.module_function(first, c"conf_add")?;
-    c.gives("cuModuleUnload", c.unload_module(first)?, Code::SUCCESS)?;
+    c.succeeds("cuModuleUnload", c.unload_module(first)?)?;
     let still = c.module_function(second, c"conf_add")?;
-    c.gives(
-        "cuModuleUnload of the second",
-        c.unload_module(second)?,
-        Code::SUCCESS,
-    )?;
-    c.gives("a kernel of the first", found, Code::SUCCESS)?;
-    c.gives(
-        "a kernel of the second, when the first was unloaded",
-        still,
-        Code::SUCCESS,
-    )
+    c.succeeds("cuModuleUnload of the second", c.unload_module(second)?)?;
+    c.succeeds("a kernel of the first", found)?;
+    c.succeeds("a kernel of the second, when the first was unloaded", still)
 }
 
 /// Checks that a module is refused.
@@ -121,7 +77,7 @@ fn refused(c: &Cuda<'_>, name: &str, image: &CStr) -> Verdict {
 fn broken(c: &Cuda<'_>) -> Verdict {
     refused(c, "PTX that does not end", BROKEN)?;
     refused(c, "no module", GARBAGE)?;
-    c.gives("the device", c.synchronize(), Code::SUCCESS)
+    c.succeeds("the device", c.synchronize())
 }
 
 fn newer_ptx(c: &Cuda<'_>) -> Verdict {
@@ -197,10 +153,9 @@ fn dynamic_shared_limit(c: &Cuda<'_>) -> Verdict {
         value(c, attribute::MAX_DYNAMIC_SHARED)? == before,
         true,
     )?;
-    c.gives(
+    c.succeeds(
         "the device's",
         c.set_kernel_attribute(attribute::MAX_DYNAMIC_SHARED, most)?,
-        Code::SUCCESS,
     )?;
     let told = value(c, attribute::MAX_DYNAMIC_SHARED);
     let launched = c.launch_limited(&out, super::launch::limited(64, most as u32), &stream);
@@ -210,8 +165,8 @@ fn dynamic_shared_limit(c: &Cuda<'_>) -> Verdict {
         c.set_kernel_attribute(attribute::MAX_DYNAMIC_SHARED, before)?,
     )?;
     c.is("told", told? == most, true)?;
-    c.gives("a launch that uses it", launched?, Code::SUCCESS)?;
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("a launch that uses it", launched?)?;
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
     c.is("it ran", c.contents(&out)?[0], 7)
 }
 
@@ -220,7 +175,7 @@ fn occupancy(c: &Cuda<'_>) -> Verdict {
     let mut least = i32::MAX;
     for shared_bytes in [0, 8 * KIB, 32 * KIB] {
         let (code, blocks) = c.occupancy("conf_add", 256, shared_bytes)?;
-        c.gives(&format!("{shared_bytes} bytes"), code, Code::SUCCESS)?;
+        c.succeeds(&format!("{shared_bytes} bytes"), code)?;
         c.holds("some fit", blocks > 0 && blocks * 256 <= threads)?;
         c.holds("no more than with less", blocks <= least)?;
         least = blocks;

@@ -3,74 +3,35 @@
 use super::prelude::*;
 use cuda_um_sys as sys;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "pinned.mapped",
+pub(super) const CASES: &[Case] = cases! {
+    "pinned.mapped" (mapped):
         "A kernel reads and writes mapped pinned memory in place, at the device address that CUDA returns.",
-        sources::MEMORY,
-        &["cudaHostAlloc", "cudaHostGetDevicePointer", "cudaFreeHost"],
-        mapped,
-    )
-    .needs(&[Need::MappedHost]),
-    Case::new(
-        "pinned.zero-bytes",
+        sources::MEMORY, &["cudaHostAlloc", "cudaHostGetDevicePointer", "cudaFreeHost"], needs(&[Need::MappedHost]);
+    "pinned.zero-bytes" (zero_bytes):
         "Allocating 0 bytes of pinned memory is not an error.",
-        sources::MEASURED,
-        &["cudaHostAlloc"],
-        zero_bytes,
-    ),
-    Case::new(
-        "pinned.huge",
+        sources::MEASURED, &["cudaHostAlloc"];
+    "pinned.huge" (huge):
         "An allocation of pinned memory larger than the address space is refused.",
-        sources::MEMORY,
-        &["cudaHostAlloc"],
-        huge,
-    ),
-    Case::new(
-        "pinned.flags",
+        sources::MEMORY, &["cudaHostAlloc"];
+    "pinned.flags" (flags):
         "Portable, mapped and write-combined may be combined; other flags are an invalid value.",
-        sources::MEMORY,
-        &["cudaHostAlloc"],
-        flags,
-    ),
-    Case::new(
-        "pinned.alignment",
+        sources::MEMORY, &["cudaHostAlloc"];
+    "pinned.alignment" (alignment):
         "Pinned memory is aligned to 512 bytes for every size, also with other small allocations.",
-        sources::MEASURED,
-        &["cudaHostAlloc"],
-        alignment,
-    ),
-    Case::new(
-        "pinned.device-pointer-refused",
+        sources::MEASURED, &["cudaHostAlloc"];
+    "pinned.device-pointer-refused" (device_pointer_refused):
         "Memory that is not pinned has no device address, and flags must be 0.",
-        sources::MEMORY,
-        &["cudaHostGetDevicePointer"],
-        device_pointer_refused,
-    ),
-    Case::new(
-        "pinned.freed-by-its-own",
+        sources::MEMORY, &["cudaHostGetDevicePointer"];
+    "pinned.freed-by-its-own" (freed_by_its_own):
         "Freeing pinned memory as device memory, or device memory as pinned memory, is refused.",
-        sources::MEMORY,
-        &["cudaFreeHost", "cudaFree"],
-        freed_by_its_own,
-    ),
-    Case::new(
-        "pinned.free-twice",
+        sources::MEMORY, &["cudaFreeHost", "cudaFree"];
+    "pinned.free-twice" (free_twice):
         "Freeing pinned memory twice is refused.",
-        sources::MEMORY,
-        &["cudaFreeHost"],
-        free_twice,
-    )
-    .misuse(),
-    Case::new(
-        "pinned.not-advised",
+        sources::MEMORY, &["cudaFreeHost"], misuse();
+    "pinned.not-advised" (not_advised):
         "Advice and prefetch are for managed memory: pinned memory is refused.",
-        sources::MEMORY,
-        &["cudaMemPrefetchAsync", "cudaMemAdvise"],
-        not_advised,
-    )
-    .needs(&[Need::Concurrent, Need::NoPageableAccess]),
-];
+        sources::MEMORY, &["cudaMemPrefetchAsync", "cudaMemAdvise"], needs(&[Need::Concurrent, Need::NoPageableAccess]);
+};
 
 fn mapped(c: &Cuda<'_>) -> Verdict {
     let memory = c.pinned(
@@ -78,23 +39,19 @@ fn mapped(c: &Cuda<'_>) -> Verdict {
         sys::cudaHostAllocMapped | sys::cudaHostAllocPortable,
     )?;
     let (code, address) = c.host_device_pointer(memory.address(), 0);
-    c.gives("cudaHostGetDevicePointer", code, Code::SUCCESS)?;
+    c.succeeds("cudaHostGetDevicePointer", code)?;
     c.is("the same address", address == memory.address(), true)?;
     memory.fill_all(5);
     let stream = c.stream()?;
     c.add(&memory, 2, &stream)?;
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
     c.is("contents", memory.value_all()?, 7)
 }
 
 fn zero_bytes(c: &Cuda<'_>) -> Verdict {
     let (code, address) = c.try_pinned(0, 0);
-    c.gives("cudaHostAlloc(0)", code, Code::SUCCESS)?;
-    c.gives(
-        "cudaFreeHost of it",
-        c.free_host_address(address),
-        Code::SUCCESS,
-    )
+    c.succeeds("cudaHostAlloc(0)", code)?;
+    c.succeeds("cudaFreeHost of it", c.free_host_address(address))
 }
 
 fn huge(c: &Cuda<'_>) -> Verdict {
@@ -146,17 +103,13 @@ fn freed_by_its_own(c: &Cuda<'_>) -> Verdict {
         c.free_host_address(device.address()),
     )?;
     pinned.fill_all(1);
-    c.gives(
-        "both are there",
-        c.copy(&device, &pinned, kind::DEFAULT),
-        Code::SUCCESS,
-    )
+    c.succeeds("both are there", c.copy(&device, &pinned, kind::DEFAULT))
 }
 
 fn free_twice(c: &Cuda<'_>) -> Verdict {
     let memory = c.pinned(4 * MIB, 0)?;
     let address = memory.address();
-    c.gives("cudaFreeHost", memory.free(), Code::SUCCESS)?;
+    c.succeeds("cudaFreeHost", memory.free())?;
     c.refuses("cudaFreeHost again", c.free_host_address(address))
 }
 

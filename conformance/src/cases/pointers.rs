@@ -8,65 +8,30 @@ const PINNED: u32 = 1;
 const DEVICE_MEMORY: u32 = 2;
 const MANAGED: u32 = 3;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "pointers.managed",
+pub(super) const CASES: &[Case] = cases! {
+    "pointers.managed" (managed):
         "Every address in managed memory is reported as managed, with one pointer for host and device.",
-        sources::UNIFIED,
-        &["cudaPointerGetAttributes"],
-        managed,
-    )
-    .needs(&[Need::Managed]),
-    Case::new(
-        "pointers.device",
+        sources::UNIFIED, &["cudaPointerGetAttributes"], needs(&[Need::Managed]);
+    "pointers.device" (device):
         "Device memory is reported as device memory, without a host pointer.",
-        sources::UNIFIED,
-        &["cudaPointerGetAttributes"],
-        device,
-    ),
-    Case::new(
-        "pointers.pinned",
+        sources::UNIFIED, &["cudaPointerGetAttributes"];
+    "pointers.pinned" (pinned):
         "Pinned memory is reported as host memory, with a device pointer.",
-        sources::UNIFIED,
-        &["cudaPointerGetAttributes"],
-        pinned,
-    ),
-    Case::new(
-        "pointers.registered",
+        sources::UNIFIED, &["cudaPointerGetAttributes"];
+    "pointers.registered" (registered):
         "Registered memory is reported as host memory, until it is unregistered.",
-        sources::UNIFIED,
-        &[
-            "cudaPointerGetAttributes",
-            "cudaHostRegister",
-            "cudaHostUnregister",
-        ],
-        registered,
-    )
-    .needs(&[Need::HostRegister]),
-    Case::new(
-        "pointers.pageable",
+        sources::UNIFIED, &["cudaPointerGetAttributes", "cudaHostRegister", "cudaHostUnregister"],
+            needs(&[Need::HostRegister]);
+    "pointers.pageable" (pageable):
         "An address that CUDA does not know is reported as unregistered, without an error.",
-        sources::UNIFIED,
-        &["cudaPointerGetAttributes"],
-        pageable,
-    ),
-    Case::new(
-        "pointers.freed",
+        sources::UNIFIED, &["cudaPointerGetAttributes"];
+    "pointers.freed" (freed):
         "Freed device memory is no longer known.",
-        sources::UNIFIED,
-        &["cudaPointerGetAttributes", "cudaFree"],
-        freed,
-    )
-    .misuse(),
-    Case::new(
-        "pointers.second-device",
+        sources::UNIFIED, &["cudaPointerGetAttributes", "cudaFree"], misuse();
+    "pointers.second-device" (second_device):
         "The device of device memory can be queried.",
-        sources::UNIFIED,
-        &["cudaPointerGetAttributes"],
-        second_device,
-    )
-    .needs(&[Need::Devices(2)]),
-];
+        sources::UNIFIED, &["cudaPointerGetAttributes"], needs(&[Need::Devices(2)]);
+};
 
 fn managed(c: &Cuda<'_>) -> Verdict {
     let memory = c.managed(64 * KIB)?;

@@ -13,120 +13,50 @@ const USED: Attr = Attr::cudaMemPoolAttrUsedMemCurrent;
 const USED_HIGH: Attr = Attr::cudaMemPoolAttrUsedMemHigh;
 const THRESHOLD: Attr = Attr::cudaMemPoolAttrReleaseThreshold;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "pools.current-is-default",
+pub(super) const CASES: &[Case] = cases! {
+    "pools.current-is-default" (current_is_default):
         "A device allocates from its default pool until another is set.",
-        sources::POOLS,
-        &["cudaDeviceGetDefaultMemPool", "cudaDeviceGetMemPool"],
-        current_is_default,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "pools.set-current",
+        sources::POOLS, &["cudaDeviceGetDefaultMemPool", "cudaDeviceGetMemPool"], needs(&[Need::Pools]);
+    "pools.set-current" (set_current):
         "Stream-ordered memory comes from the device's current pool.",
-        sources::POOLS,
-        &["cudaDeviceSetMemPool", "cudaMallocAsync", "cudaMemPoolGetAttribute"],
-        set_current,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "pools.default-stays",
+        sources::POOLS, &["cudaDeviceSetMemPool", "cudaMallocAsync", "cudaMemPoolGetAttribute"], needs(&[Need::Pools]);
+    "pools.default-stays" (default_stays):
         "The default pool of a device cannot be destroyed.",
-        sources::POOLS,
-        &["cudaMemPoolDestroy"],
-        default_stays,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "pools.destroy-current",
+        sources::POOLS, &["cudaMemPoolDestroy"], needs(&[Need::Pools]);
+    "pools.destroy-current" (destroy_current):
         "When the current pool is destroyed, the device uses its default pool again.",
-        sources::POOLS,
-        &["cudaMemPoolDestroy", "cudaDeviceGetMemPool"],
-        destroy_current,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "pools.destroy-in-use",
+        sources::POOLS, &["cudaMemPoolDestroy", "cudaDeviceGetMemPool"], needs(&[Need::Pools]);
+    "pools.destroy-in-use" (destroy_in_use):
         "A pool is destroyed at once, but its allocations stay valid until they are freed.",
-        sources::POOLS,
-        &["cudaMemPoolDestroy", "cudaMallocFromPoolAsync"],
-        destroy_in_use,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "pools.no-such-device",
+        sources::POOLS, &["cudaMemPoolDestroy", "cudaMallocFromPoolAsync"], needs(&[Need::Pools]);
+    "pools.no-such-device" (no_such_device):
         "A pool on a device that does not exist is refused.",
-        sources::POOLS,
-        &["cudaMemPoolCreate"],
-        no_such_device,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "pools.defaults",
+        sources::POOLS, &["cudaMemPoolCreate"], needs(&[Need::Pools]);
+    "pools.defaults" (defaults):
         "A new pool is empty, releases all unused memory at a synchronization, and may reuse memory in all three ways.",
-        sources::TYPES,
-        &["cudaMemPoolGetAttribute"],
-        defaults,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "pools.used",
+        sources::TYPES, &["cudaMemPoolGetAttribute"], needs(&[Need::Pools]);
+    "pools.used" (used):
         "A pool counts the used bytes and their maximum, and the maximum can be reset to the present value.",
-        sources::TYPES,
-        &["cudaMemPoolGetAttribute", "cudaMemPoolSetAttribute"],
-        used,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "pools.reserved",
+        sources::TYPES, &["cudaMemPoolGetAttribute", "cudaMemPoolSetAttribute"], needs(&[Need::Pools]);
+    "pools.reserved" (reserved):
         "A pool reserves at least the used bytes.",
-        sources::TYPES,
-        &["cudaMemPoolGetAttribute"],
-        reserved,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "pools.marks-only-reset",
+        sources::TYPES, &["cudaMemPoolGetAttribute"], needs(&[Need::Pools]);
+    "pools.marks-only-reset" (marks_only_reset):
         "The maximum values can be set only to zero.",
-        sources::TYPES,
-        &["cudaMemPoolSetAttribute"],
-        marks_only_reset,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "pools.threshold-keeps",
+        sources::TYPES, &["cudaMemPoolSetAttribute"], needs(&[Need::Pools]);
+    "pools.threshold-keeps" (threshold_keeps):
         "Below the release threshold a pool keeps freed memory until it is trimmed.",
-        sources::GUIDE_POOLS,
-        &["cudaMemPoolSetAttribute", "cudaMemPoolTrimTo"],
-        threshold_keeps,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "pools.threshold-zero-releases",
+        sources::GUIDE_POOLS, &["cudaMemPoolSetAttribute", "cudaMemPoolTrimTo"], needs(&[Need::Pools]);
+    "pools.threshold-zero-releases" (threshold_zero_releases):
         "With a release threshold of 0 a pool releases freed memory when a stream is synchronized.",
-        sources::GUIDE_POOLS,
-        &["cudaFreeAsync", "cudaStreamSynchronize"],
-        threshold_zero_releases,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "pools.trim-keeps-what-is-used",
+        sources::GUIDE_POOLS, &["cudaFreeAsync", "cudaStreamSynchronize"], needs(&[Need::Pools]);
+    "pools.trim-keeps-what-is-used" (trim_keeps_what_is_used):
         "Trimming does not change live allocations, and keeps at least the requested number of bytes.",
-        sources::POOLS,
-        &["cudaMemPoolTrimTo"],
-        trim_keeps_what_is_used,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "pools.access-of-its-own-device",
+        sources::POOLS, &["cudaMemPoolTrimTo"], needs(&[Need::Pools]);
+    "pools.access-of-its-own-device" (access_of_its_own_device):
         "A device's access to its own pool can be granted again, but not revoked.",
-        sources::POOLS,
-        &["cudaMemPoolSetAccess"],
-        access_of_its_own_device,
-    )
-    .needs(&[Need::Pools]),
-];
+        sources::POOLS, &["cudaMemPoolSetAccess"], needs(&[Need::Pools]);
+};
 
 fn current_is_default(c: &Cuda<'_>) -> Verdict {
     c.is(
@@ -138,18 +68,14 @@ fn current_is_default(c: &Cuda<'_>) -> Verdict {
 
 fn set_current(c: &Cuda<'_>) -> Verdict {
     let (default, own, stream) = (c.device_pool(true)?, c.pool()?, c.stream()?);
-    c.gives(
-        "cudaDeviceSetMemPool",
-        c.set_device_pool(&own),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("cudaDeviceSetMemPool", c.set_device_pool(&own))?;
     let current = c.device_pool(false)?.raw();
     let memory = c.malloc_async(BYTES, &stream);
     let used = own.get(USED);
     let back = c.set_device_pool(&default);
     c.holds("it is current", current == own.raw())?;
     c.holds("its memory is used", used? >= BYTES as u64)?;
-    c.gives("back to the default", back, Code::SUCCESS)?;
+    c.succeeds("back to the default", back)?;
     c.ok("cudaFreeAsync", memory?.free())?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
     c.is("used when it is freed", own.get(USED)?, 0)
@@ -159,7 +85,7 @@ fn default_stays(c: &Cuda<'_>) -> Verdict {
     let (pool, stream) = (c.device_pool(true)?, c.stream()?);
     c.refuses("cudaMemPoolDestroy", pool.destroy_default())?;
     let memory = c.malloc_from_pool(&pool, 64 * KIB, &stream, false)?;
-    c.gives("it works on", memory.free(), Code::SUCCESS)?;
+    c.succeeds("it works on", memory.free())?;
     c.ok("cudaStreamSynchronize", stream.synchronize())
 }
 
@@ -169,23 +95,23 @@ fn destroy_current(c: &Cuda<'_>) -> Verdict {
     let code = own.destroy();
     let current = c.device_pool(false)?.raw();
     c.ok("cudaDeviceSetMemPool", c.set_device_pool(&default))?;
-    c.gives("cudaMemPoolDestroy", code, Code::SUCCESS)?;
+    c.succeeds("cudaMemPoolDestroy", code)?;
     c.is("the default is current", current == default.raw(), true)
 }
 
 fn destroy_in_use(c: &Cuda<'_>) -> Verdict {
     let (pool, stream) = (c.pool()?, c.stream()?);
     let memory = c.malloc_from_pool(&pool, 64 * KIB, &stream, false)?;
-    c.gives("cudaMemPoolDestroy", pool.destroy(), Code::SUCCESS)?;
+    c.succeeds("cudaMemPoolDestroy", pool.destroy())?;
     c.ok(
         "cudaMemsetAsync",
         c.set_async(&memory, 1, memory.bytes(), &stream),
     )?;
     c.add(&memory, 1, &stream)?;
-    c.gives("the stream", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("the stream", stream.synchronize())?;
     c.is("contents", c.device_value(&memory)?, 0x0101_0102)?;
-    c.gives("cudaFreeAsync", memory.free(), Code::SUCCESS)?;
-    c.gives("the stream", stream.synchronize(), Code::SUCCESS)
+    c.succeeds("cudaFreeAsync", memory.free())?;
+    c.succeeds("the stream", stream.synchronize())
 }
 
 fn no_such_device(c: &Cuda<'_>) -> Verdict {
@@ -235,7 +161,7 @@ fn used(c: &Cuda<'_>) -> Verdict {
     let one = pool.get(USED)?;
     c.holds("one is used", one >= MIB as u64 && one < BYTES as u64)?;
     c.is("at most, still", pool.get(USED_HIGH)? == all, true)?;
-    c.gives("set back", pool.set(USED_HIGH, 0), Code::SUCCESS)?;
+    c.succeeds("set back", pool.set(USED_HIGH, 0))?;
     c.is("at most, now", pool.get(USED_HIGH)? == one, true)?;
     c.ok("cudaFreeAsync", second.free())?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
@@ -256,11 +182,7 @@ fn marks_only_reset(c: &Cuda<'_>) -> Verdict {
     let pool = c.pool()?;
     for (name, attribute) in [("used", USED_HIGH), ("reserved", RESERVED_HIGH)] {
         c.refuses(&format!("{name} at most, to 1"), pool.set(attribute, 1))?;
-        c.gives(
-            &format!("{name} at most, to 0"),
-            pool.set(attribute, 0),
-            Code::SUCCESS,
-        )?;
+        c.succeeds(&format!("{name} at most, to 0"), pool.set(attribute, 0))?;
     }
     for (name, attribute) in [("used", USED), ("reserved", RESERVED)] {
         c.refuses(name, pool.set(attribute, 0))?;
@@ -278,18 +200,14 @@ fn churn(c: &Cuda<'_>, pool: &Pool<'_>, stream: &Stream<'_>) -> Verdict {
 
 fn threshold_keeps(c: &Cuda<'_>) -> Verdict {
     let (pool, stream) = (c.pool()?, c.stream()?);
-    c.gives(
-        "the threshold",
-        pool.set(THRESHOLD, u64::MAX),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("the threshold", pool.set(THRESHOLD, u64::MAX))?;
     c.is("read back", pool.get(THRESHOLD)?, u64::MAX)?;
     churn(c, &pool, &stream)?;
     let kept = pool.get(RESERVED)?;
     c.holds("it is kept", kept >= BYTES as u64)?;
     churn(c, &pool, &stream)?;
     c.is("and used again", pool.get(RESERVED)? == kept, true)?;
-    c.gives("trimmed", pool.trim(0), Code::SUCCESS)?;
+    c.succeeds("trimmed", pool.trim(0))?;
     c.is("reserved", pool.get(RESERVED)?, 0)
 }
 
@@ -305,9 +223,9 @@ fn trim_keeps_what_is_used(c: &Cuda<'_>) -> Verdict {
     let memory = c.malloc_from_pool(&pool, MIB, &stream, false)?;
     c.ok("cudaMemsetAsync", c.set_async(&memory, 4, MIB, &stream))?;
     churn(c, &pool, &stream)?;
-    c.gives("trimmed to as much", pool.trim(BYTES), Code::SUCCESS)?;
+    c.succeeds("trimmed to as much", pool.trim(BYTES))?;
     c.holds("as much is kept", pool.get(RESERVED)? >= BYTES as u64)?;
-    c.gives("trimmed to nothing", pool.trim(0), Code::SUCCESS)?;
+    c.succeeds("trimmed to nothing", pool.trim(0))?;
     let reserved = pool.get(RESERVED)?;
     c.holds("what is used is kept", reserved >= MIB as u64)?;
     c.is("contents", c.device_value(&memory)?, 0x0404_0404)?;
@@ -317,7 +235,7 @@ fn trim_keeps_what_is_used(c: &Cuda<'_>) -> Verdict {
 
 fn access_of_its_own_device(c: &Cuda<'_>) -> Verdict {
     let (pool, stream) = (c.pool()?, c.stream()?);
-    c.gives("given", pool.set_access(0, true), Code::SUCCESS)?;
+    c.succeeds("given", pool.set_access(0, true))?;
     c.refuses("taken", pool.set_access(0, false))?;
     c.refuses(
         "given to a device that does not exist",

@@ -8,60 +8,30 @@ const BYTES: usize = 2 * MIB;
 /// `cudaMemoryTypeManaged`
 const MANAGED: u32 = 3;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "pools-managed.host-and-kernel",
+pub(super) const CASES: &[Case] = cases! {
+    "pools-managed.host-and-kernel" (host_and_kernel):
         "Memory of a managed pool has one address for host and kernels, like other managed memory.",
-        sources::GUIDE_POOLS,
-        &[
-            "cudaMemPoolCreate",
-            "cudaMallocFromPoolAsync",
-            "cudaFreeAsync",
-        ],
-        host_and_kernel,
-    )
-    .needs(&[Need::Since(13, 0), Need::Concurrent, Need::Pools]),
-    Case::new(
-        "pools-managed.pointer",
+        sources::GUIDE_POOLS, &["cudaMemPoolCreate", "cudaMallocFromPoolAsync", "cudaFreeAsync"],
+            needs(&[Need::Since(13, 0), Need::Concurrent, Need::Pools]);
+    "pools-managed.pointer" (pointer):
         "Memory of a managed pool is reported as managed.",
-        sources::UNIFIED,
-        &["cudaMallocFromPoolAsync", "cudaPointerGetAttributes"],
-        pointer,
-    )
-    .needs(&[Need::Since(13, 0), Need::Concurrent, Need::Pools]),
-    Case::new(
-        "pools-managed.prefetch",
+        sources::UNIFIED, &["cudaMallocFromPoolAsync", "cudaPointerGetAttributes"], needs(&[Need::Since(13, 0),
+            Need::Concurrent, Need::Pools]);
+    "pools-managed.prefetch" (prefetch):
         "Memory of a managed pool is prefetched like other managed memory.",
-        sources::MEMORY,
-        &["cudaMallocFromPoolAsync", "cudaMemPrefetchAsync"],
-        prefetch,
-    )
-    .needs(&[Need::Since(13, 0), Need::Concurrent, Need::Pools]),
-    Case::new(
-        "pools-managed.counted",
+        sources::MEMORY, &["cudaMallocFromPoolAsync", "cudaMemPrefetchAsync"], needs(&[Need::Since(13, 0),
+            Need::Concurrent, Need::Pools]);
+    "pools-managed.counted" (counted):
         "The used bytes of a managed pool are counted as in other pools.",
-        sources::TYPES,
-        &["cudaMemPoolGetAttribute", "cudaMemPoolTrimTo"],
-        counted,
-    )
-    .needs(&[Need::Since(13, 0), Need::Concurrent, Need::Pools]),
-    Case::new(
-        "pools-managed.older-refuse",
+        sources::TYPES, &["cudaMemPoolGetAttribute", "cudaMemPoolTrimTo"], needs(&[Need::Since(13, 0),
+            Need::Concurrent, Need::Pools]);
+    "pools-managed.older-refuse" (refused):
         "Before CUDA 13.0 a pool of managed memory is refused.",
-        sources::TYPES,
-        &["cudaMemPoolCreate"],
-        refused,
-    )
-    .needs(&[Need::Before(13, 0), Need::Pools]),
-    Case::new(
-        "pools-managed.needs-concurrent-access",
+        sources::TYPES, &["cudaMemPoolCreate"], needs(&[Need::Before(13, 0), Need::Pools]);
+    "pools-managed.needs-concurrent-access" (refused):
         "A device without concurrent managed access refuses a pool of managed memory.",
-        sources::POOLS,
-        &["cudaMemPoolCreate"],
-        refused,
-    )
-    .needs(&[Need::Since(13, 0), Need::NoConcurrent]),
-];
+        sources::POOLS, &["cudaMemPoolCreate"], needs(&[Need::Since(13, 0), Need::NoConcurrent]);
+};
 
 fn pool<'c>(c: &'c Cuda<'c>) -> Result<Pool<'c>, Failure> {
     let pool = c
@@ -84,9 +54,9 @@ fn host_and_kernel(c: &Cuda<'_>) -> Verdict {
         c.add(&memory, 5, &stream)?;
         c.ok("cudaStreamSynchronize", stream.synchronize())?;
         c.is("what the host reads", memory.value_all()?, round + 5)?;
-        c.gives("cudaFreeAsync", memory.free(), Code::SUCCESS)?;
+        c.succeeds("cudaFreeAsync", memory.free())?;
     }
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())
 }
 
 fn pointer(c: &Cuda<'_>) -> Verdict {
@@ -106,18 +76,10 @@ fn prefetch(c: &Cuda<'_>) -> Verdict {
     let memory = c.malloc_from_pool(&pool, BYTES, &stream, true)?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
     memory.fill_all(1);
-    c.gives(
-        "to the device",
-        c.prefetch(&memory, DEVICE, &stream),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("to the device", c.prefetch(&memory, DEVICE, &stream))?;
     c.add(&memory, 1, &stream)?;
-    c.gives(
-        "to the host",
-        c.prefetch(&memory, HOST, &stream),
-        Code::SUCCESS,
-    )?;
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("to the host", c.prefetch(&memory, HOST, &stream))?;
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
     c.is(
         "last prefetched to",
         c.attribute_of(&memory, Attribute::LastPrefetch)?,
@@ -140,7 +102,7 @@ fn counted(c: &Cuda<'_>) -> Verdict {
         pool.get(Attr::cudaMemPoolAttrUsedMemCurrent)?,
         0,
     )?;
-    c.gives("cudaMemPoolTrimTo", pool.trim(0), Code::SUCCESS)
+    c.succeeds("cudaMemPoolTrimTo", pool.trim(0))
 }
 
 fn refused(c: &Cuda<'_>) -> Verdict {

@@ -5,99 +5,49 @@ use super::prelude::*;
 const NONE: i32 = -2;
 const CPU: i32 = -1;
 
-const fn case(name: &'static str, rule: &'static str, check: fn(&Cuda<'_>) -> Verdict) -> Case {
-    Case::new(
-        name,
-        rule,
-        sources::MEMORY,
-        &["cudaMemPrefetchAsync"],
-        check,
-    )
-    .needs(&[Need::Concurrent])
-}
-
-pub(super) const CASES: &[Case] = &[
-    case(
-        "prefetch.reported",
+pub(super) const CASES: &[Case] = cases! {
+    "prefetch.reported" (reported):
         "The destination of the last prefetch is reported.",
-        reported,
-    ),
-    case(
-        "prefetch.reported-at-once",
+        sources::MEMORY, &["cudaMemPrefetchAsync"], needs(&[Need::Concurrent]);
+    "prefetch.reported-at-once" (reported_at_once):
         "The destination is reported from the call on, before the prefetch has begun.",
-        reported_at_once,
-    ),
-    case(
-        "prefetch.part-reported",
+        sources::MEMORY, &["cudaMemPrefetchAsync"], needs(&[Need::Concurrent]);
+    "prefetch.part-reported" (part_reported):
         "A prefetch of a part is reported only for that part, rounded outwards to pages.",
-        part_reported,
-    ),
-    case(
-        "prefetch.keeps-contents",
+        sources::MEMORY, &["cudaMemPrefetchAsync"], needs(&[Need::Concurrent]);
+    "prefetch.keeps-contents" (keeps_contents):
         "Prefetches do not change the contents, in either direction and with any number of repetitions.",
-        keeps_contents,
-    ),
-    case(
-        "prefetch.in-order",
+        sources::MEMORY, &["cudaMemPrefetchAsync"], needs(&[Need::Concurrent]);
+    "prefetch.in-order" (in_order):
         "A prefetch is ordered in its stream: after earlier work, and before later work.",
-        in_order,
-    ),
-    case(
-        "prefetch.default-streams",
+        sources::MEMORY, &["cudaMemPrefetchAsync"], needs(&[Need::Concurrent]);
+    "prefetch.default-streams" (default_streams):
         "Prefetches can also be enqueued in the default streams.",
-        default_streams,
-    ),
-    case(
-        "prefetch.unknown-device",
+        sources::MEMORY, &["cudaMemPrefetchAsync"], needs(&[Need::Concurrent]);
+    "prefetch.unknown-device" (unknown_device):
         "A prefetch to a device that does not exist is refused, and not reported.",
-        unknown_device,
-    ),
-    Case::new(
-        "prefetch.flags",
+        sources::MEMORY, &["cudaMemPrefetchAsync"], needs(&[Need::Concurrent]);
+    "prefetch.flags" (flags):
         "Flags other than 0 are an invalid value.",
-        sources::MEMORY,
-        &["cudaMemPrefetchAsync"],
-        flags,
-    )
-    .needs(&[Need::Concurrent, Need::Since(13, 0)]),
-    Case::new(
-        "prefetch.unknown-place",
+        sources::MEMORY, &["cudaMemPrefetchAsync"], needs(&[Need::Concurrent, Need::Since(13, 0)]);
+    "prefetch.unknown-place" (unknown_place):
         "A location type that does not exist is an invalid value.",
-        sources::MEMORY,
-        &["cudaMemPrefetchAsync"],
-        unknown_place,
-    )
-    .needs(&[Need::Concurrent, Need::Since(13, 0)]),
-    Case::new(
-        "prefetch.numa-node",
+        sources::MEMORY, &["cudaMemPrefetchAsync"], needs(&[Need::Concurrent, Need::Since(13, 0)]);
+    "prefetch.numa-node" (numa_node):
         "A prefetch to the host's NUMA node works, and is reported with this location.",
-        sources::MEMORY,
-        &["cudaMemPrefetchAsync"],
-        numa_node,
-    )
-    .needs(&[Need::Migration, Need::Since(13, 0)]),
-    Case::new(
-        "prefetch.other-device",
+        sources::MEMORY, &["cudaMemPrefetchAsync"], needs(&[Need::Migration, Need::Since(13, 0)]);
+    "prefetch.other-device" (other_device):
         "The stream may belong to a device other than the destination.",
-        sources::MEMORY,
-        &["cudaMemPrefetchAsync"],
-        other_device,
-    )
-    .needs(&[Need::Concurrent, Need::Devices(2)]),
-    Case::new(
-        "prefetch.without-faults",
+        sources::MEMORY, &["cudaMemPrefetchAsync"], needs(&[Need::Concurrent, Need::Devices(2)]);
+    "prefetch.without-faults" (without_faults):
         "A prefetch to a device without concurrent managed access is refused as an invalid device.",
-        sources::MEMORY,
-        &["cudaMemPrefetchAsync"],
-        without_faults,
-    )
-    .needs(&[Need::NoConcurrent]),
-];
+        sources::MEMORY, &["cudaMemPrefetchAsync"], needs(&[Need::NoConcurrent]);
+};
 
 fn reported(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
     for (what, place, number) in [("the device", DEVICE, 0), ("the host", HOST, CPU)] {
-        c.gives(what, c.prefetch(&memory, place, &stream), Code::SUCCESS)?;
+        c.succeeds(what, c.prefetch(&memory, place, &stream))?;
         c.ok("synchronize", stream.synchronize())?;
         c.is(
             "reported",
@@ -111,11 +61,7 @@ fn reported(c: &Cuda<'_>) -> Verdict {
 fn reported_at_once(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
     let gate = c.gate(&stream)?;
-    c.gives(
-        "prefetch",
-        c.prefetch(&memory, DEVICE, &stream),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("prefetch", c.prefetch(&memory, DEVICE, &stream))?;
     c.is(
         "reported",
         c.attribute_of(&memory, Attribute::LastPrefetch)?,
@@ -130,7 +76,7 @@ fn part_reported(c: &Cuda<'_>) -> Verdict {
     memory.fill_all(1);
     let page = memory.address() + 2 * MIB;
     let code = c.prefetch_range(page + 100..page + 200, DEVICE, &stream);
-    c.gives("prefetch of 100 bytes", code, Code::SUCCESS)?;
+    c.succeeds("prefetch of 100 bytes", code)?;
     c.ok("synchronize", stream.synchronize())?;
     c.is(
         "its page",
@@ -149,11 +95,7 @@ fn keeps_contents(c: &Cuda<'_>) -> Verdict {
     memory.fill_all(41);
     memory.fill(100..200, 42);
     for place in [DEVICE, HOST, DEVICE, DEVICE, HOST, HOST] {
-        c.gives(
-            "prefetch",
-            c.prefetch(&memory, place, &stream),
-            Code::SUCCESS,
-        )?;
+        c.succeeds("prefetch", c.prefetch(&memory, place, &stream))?;
     }
     c.ok("synchronize", stream.synchronize())?;
     c.is("before", memory.value(0..100)?, 41)?;
@@ -180,10 +122,9 @@ fn default_streams(c: &Cuda<'_>) -> Verdict {
     for raw in [0, LEGACY, PER_THREAD] {
         let stream = c.default_stream(raw);
         memory.fill_all(raw as u32);
-        c.gives(
+        c.succeeds(
             &format!("stream {raw}"),
             c.prefetch(&memory, DEVICE, &stream),
-            Code::SUCCESS,
         )?;
         c.add(&memory, 1, &stream)?;
         c.ok("synchronize", stream.synchronize())?;
@@ -231,11 +172,7 @@ fn numa_node(c: &Cuda<'_>) -> Verdict {
     memory.fill_all(6);
     c.ok("prefetch", c.prefetch(&memory, DEVICE, &stream))?;
     let node = Place::numa(0);
-    c.gives(
-        "prefetch",
-        c.prefetch(&memory, node, &stream),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("prefetch", c.prefetch(&memory, node, &stream))?;
     c.ok("synchronize", stream.synchronize())?;
     let kind = c.attribute_of(&memory, Attribute::LastPrefetchType)?;
     c.is("kind of place", kind, 3)?;
@@ -247,11 +184,7 @@ fn numa_node(c: &Cuda<'_>) -> Verdict {
 fn other_device(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(2 * MIB)?, c.stream()?);
     memory.fill_all(6);
-    c.gives(
-        "prefetch",
-        c.prefetch(&memory, Place::device(1), &stream),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("prefetch", c.prefetch(&memory, Place::device(1), &stream))?;
     c.ok("synchronize", stream.synchronize())?;
     c.is(
         "reported",

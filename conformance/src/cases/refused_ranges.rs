@@ -9,65 +9,32 @@ const CALLS: &[&str] = &[
     "cudaMemRangeGetAttribute",
 ];
 
-const fn case(name: &'static str, rule: &'static str, check: fn(&Cuda<'_>) -> Verdict) -> Case {
-    Case::new(name, rule, sources::MEMORY, CALLS, check).needs(&[Need::Concurrent])
-}
-
-pub(super) const CASES: &[Case] = &[
-    case(
-        "refused_ranges.device-memory",
+pub(super) const CASES: &[Case] = cases! {
+    "refused_ranges.device-memory" (device_memory):
         "Prefetch, advice and range attributes refuse device memory.",
-        device_memory,
-    ),
-    Case::new(
-        "refused_ranges.pinned",
+        sources::MEMORY, CALLS, needs(&[Need::Concurrent]);
+    "refused_ranges.pinned" (pinned):
         "Prefetch, advice and range attributes refuse pinned memory.",
-        sources::MEMORY,
-        CALLS,
-        pinned,
-    )
-    .needs(&[Need::Concurrent, Need::NoPageableAccess]),
-    Case::new(
-        "refused_ranges.pageable",
+        sources::MEMORY, CALLS, needs(&[Need::Concurrent, Need::NoPageableAccess]);
+    "refused_ranges.pageable" (pageable):
         "Prefetch, advice and range attributes refuse unknown memory, if the device cannot access pageable memory.",
-        sources::MEMORY,
-        CALLS,
-        pageable,
-    )
-    .needs(&[Need::Concurrent, Need::NoPageableAccess]),
-    case(
-        "refused_ranges.empty",
+        sources::MEMORY, CALLS, needs(&[Need::Concurrent, Need::NoPageableAccess]);
+    "refused_ranges.empty" (empty):
         "An empty range is an invalid value.",
-        empty,
-    ),
-    Case::new(
-        "refused_ranges.null",
+        sources::MEMORY, CALLS, needs(&[Need::Concurrent]);
+    "refused_ranges.null" (null):
         "Null is refused.",
-        sources::MEMORY,
-        CALLS,
-        null,
-    )
-    .needs(&[Need::Concurrent, Need::NoPageableAccess]),
-    case(
-        "refused_ranges.beyond-the-end",
+        sources::MEMORY, CALLS, needs(&[Need::Concurrent, Need::NoPageableAccess]);
+    "refused_ranges.beyond-the-end" (beyond_the_end):
         "A range that ends far beyond its allocation is refused, and no part of it is advised.",
-        beyond_the_end,
-    ),
-    case(
-        "refused_ranges.overflow",
+        sources::MEMORY, CALLS, needs(&[Need::Concurrent]);
+    "refused_ranges.overflow" (overflow):
         "A range that ends beyond the last address is refused.",
-        overflow,
-    ),
-    Case::new(
-        "refused_ranges.freed",
+        sources::MEMORY, CALLS, needs(&[Need::Concurrent]);
+    "refused_ranges.freed" (freed):
         "Freed managed memory is refused.",
-        sources::MEMORY,
-        CALLS,
-        freed,
-    )
-    .needs(&[Need::Concurrent, Need::NoPageableAccess])
-    .misuse(),
-];
+        sources::MEMORY, CALLS, needs(&[Need::Concurrent, Need::NoPageableAccess]), misuse();
+};
 
 /// Checks that all three calls refuse the range.
 fn refused(c: &Cuda<'_>, range: Range<usize>) -> Verdict {

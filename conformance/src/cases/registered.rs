@@ -3,68 +3,30 @@
 use super::prelude::*;
 use cuda_um_sys as sys;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "registered.in-place",
+pub(super) const CASES: &[Case] = cases! {
+    "registered.in-place" (in_place):
         "A kernel reads and writes registered memory in place.",
-        sources::MEMORY,
-        &[
-            "cudaHostRegister",
-            "cudaHostGetDevicePointer",
-            "cudaHostUnregister",
-        ],
-        in_place,
-    )
-    .needs(&[Need::HostRegister, Need::MappedHost]),
-    Case::new(
-        "registered.twice",
+        sources::MEMORY, &["cudaHostRegister", "cudaHostGetDevicePointer", "cudaHostUnregister"],
+            needs(&[Need::HostRegister, Need::MappedHost]);
+    "registered.twice" (twice):
         "Registering registered memory again is refused, and it stays registered.",
-        sources::MEMORY,
-        &["cudaHostRegister"],
-        twice,
-    )
-    .needs(&[Need::HostRegister]),
-    Case::new(
-        "registered.part",
+        sources::MEMORY, &["cudaHostRegister"], needs(&[Need::HostRegister]);
+    "registered.part" (part):
         "Registering a part of registered memory is refused.",
-        sources::MEMORY,
-        &["cudaHostRegister"],
-        part,
-    )
-    .needs(&[Need::HostRegister]),
-    Case::new(
-        "registered.not",
+        sources::MEMORY, &["cudaHostRegister"], needs(&[Need::HostRegister]);
+    "registered.not" (not_registered):
         "Unregistering memory that is not registered, or no longer registered, is refused as not registered.",
-        sources::MEMORY,
-        &["cudaHostUnregister"],
-        not_registered,
-    )
-    .needs(&[Need::HostRegister]),
-    Case::new(
-        "registered.flags",
+        sources::MEMORY, &["cudaHostUnregister"], needs(&[Need::HostRegister]);
+    "registered.flags" (flags):
         "Flags that do not exist are refused.",
-        sources::MEMORY,
-        &["cudaHostRegister"],
-        flags,
-    )
-    .needs(&[Need::HostRegister]),
-    Case::new(
-        "registered.empty",
+        sources::MEMORY, &["cudaHostRegister"], needs(&[Need::HostRegister]);
+    "registered.empty" (empty):
         "Registering 0 bytes is an invalid value.",
-        sources::MEMORY,
-        &["cudaHostRegister"],
-        empty,
-    )
-    .needs(&[Need::HostRegister]),
-    Case::new(
-        "registered.pinned",
+        sources::MEMORY, &["cudaHostRegister"], needs(&[Need::HostRegister]);
+    "registered.pinned" (pinned):
         "Memory that CUDA allocated as pinned cannot be registered.",
-        sources::MEMORY,
-        &["cudaHostRegister", "cudaHostAlloc"],
-        pinned,
-    )
-    .needs(&[Need::HostRegister]),
-];
+        sources::MEMORY, &["cudaHostRegister", "cudaHostAlloc"], needs(&[Need::HostRegister]);
+};
 
 /// Host memory that shares no page with other memory.
 pub(super) struct Pages {
@@ -102,24 +64,20 @@ fn in_place(c: &Cuda<'_>) -> Verdict {
     own.fill(5);
     let address = own.as_ptr() as usize;
     let flags = sys::cudaHostRegisterPortable | sys::cudaHostRegisterMapped;
-    c.gives(
-        "cudaHostRegister",
-        c.register(&mut own, flags),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("cudaHostRegister", c.register(&mut own, flags))?;
     let work = || {
         let (code, on_device) = c.host_device_pointer(address, 0);
-        c.gives("cudaHostGetDevicePointer", code, Code::SUCCESS)?;
+        c.succeeds("cudaHostGetDevicePointer", code)?;
         let stream = c.stream()?;
         let shape = crate::call::driver::Shape::linear(16 * KIB);
         c.ok(
             "launch",
             c.add_at(on_device, 16 * KIB as u32, 2, shape, &stream)?,
         )?;
-        c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)
+        c.succeeds("cudaStreamSynchronize", stream.synchronize())
     };
     let done = work();
-    c.gives("cudaHostUnregister", c.unregister(address), Code::SUCCESS)?;
+    c.succeeds("cudaHostUnregister", c.unregister(address))?;
     done?;
     c.holds("contents", own.iter().all(|value| *value == 7))
 }
@@ -129,11 +87,7 @@ fn twice(c: &Cuda<'_>) -> Verdict {
     c.ok("cudaHostRegister", c.register(&mut own, 0))?;
     let again = c.register(&mut own, 0);
     c.gives("cudaHostRegister again", again, Code::ALREADY_REGISTERED)?;
-    c.gives(
-        "cudaHostUnregister",
-        c.unregister(own.as_ptr() as usize),
-        Code::SUCCESS,
-    )
+    c.succeeds("cudaHostUnregister", c.unregister(own.as_ptr() as usize))
 }
 
 fn part(c: &Cuda<'_>) -> Verdict {
@@ -146,7 +100,7 @@ fn part(c: &Cuda<'_>) -> Verdict {
         again,
         Code::ALREADY_REGISTERED,
     )?;
-    c.gives("cudaHostUnregister", undone, Code::SUCCESS)
+    c.succeeds("cudaHostUnregister", undone)
 }
 
 fn not_registered(c: &Cuda<'_>) -> Verdict {
@@ -158,7 +112,7 @@ fn not_registered(c: &Cuda<'_>) -> Verdict {
         Code::NOT_REGISTERED,
     )?;
     c.ok("cudaHostRegister", c.register(&mut own, 0))?;
-    c.gives("cudaHostUnregister", c.unregister(address), Code::SUCCESS)?;
+    c.succeeds("cudaHostUnregister", c.unregister(address))?;
     c.gives("again", c.unregister(address), Code::NOT_REGISTERED)
 }
 

@@ -4,56 +4,29 @@ use super::prelude::*;
 
 const CALLS: &[&str] = &["cudaMallocManaged", "cuLaunchKernel"];
 
-const fn case(name: &'static str, rule: &'static str, check: fn(&Cuda<'_>) -> Verdict) -> Case {
-    Case::new(name, rule, sources::GUIDE_MANAGED, CALLS, check).needs(&[Need::Managed])
-}
-
-pub(super) const CASES: &[Case] = &[
-    case(
-        "residency.kernel-sees-host",
+pub(super) const CASES: &[Case] = cases! {
+    "residency.kernel-sees-host" (kernel_sees_host):
         "A kernel sees host writes from before its launch.",
-        kernel_sees_host,
-    ),
-    case(
-        "residency.host-sees-kernel",
+        sources::GUIDE_MANAGED, CALLS, needs(&[Need::Managed]);
+    "residency.host-sees-kernel" (host_sees_kernel):
         "After it has synchronized, the host sees the writes of a kernel.",
-        host_sees_kernel,
-    ),
-    case(
-        "residency.in-turn",
+        sources::GUIDE_MANAGED, CALLS, needs(&[Need::Managed]);
+    "residency.in-turn" (in_turn):
         "Host and kernels write in turn, and each sees the writes of the other.",
-        in_turn,
-    ),
-    case(
-        "residency.parts",
+        sources::GUIDE_MANAGED, CALLS, needs(&[Need::Managed]);
+    "residency.parts" (parts):
         "Host and kernels write different parts, and all of it is kept.",
-        parts,
-    ),
-    Case::new(
-        "residency.read-mostly-written",
+        sources::GUIDE_MANAGED, CALLS, needs(&[Need::Managed]);
+    "residency.read-mostly-written" (read_mostly_written):
         "Either side may write read-mostly memory, and both sides see the writes.",
-        sources::MEMORY,
-        &["cudaMemAdvise", "cuLaunchKernel"],
-        read_mostly_written,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "residency.advised",
+        sources::MEMORY, &["cudaMemAdvise", "cuLaunchKernel"], needs(&[Need::Concurrent]);
+    "residency.advised" (advised):
         "Advice does not change the contents.",
-        sources::MEMORY,
-        &["cudaMemAdvise", "cuLaunchKernel"],
-        advised,
-    )
-    .needs(&[Need::Concurrent]),
-    Case::new(
-        "residency.two-devices",
+        sources::MEMORY, &["cudaMemAdvise", "cuLaunchKernel"], needs(&[Need::Concurrent]);
+    "residency.two-devices" (two_devices):
         "Kernels of two devices see each other's writes in managed memory.",
-        sources::GUIDE_MANAGED,
-        CALLS,
-        two_devices,
-    )
-    .needs(&[Need::Managed, Need::Devices(2)]),
-];
+        sources::GUIDE_MANAGED, CALLS, needs(&[Need::Managed, Need::Devices(2)]);
+};
 
 fn kernel_sees_host(c: &Cuda<'_>) -> Verdict {
     let (memory, out, stream) = (c.managed(MIB)?, c.device_memory(MIB)?, c.stream()?);
@@ -67,7 +40,7 @@ fn host_sees_kernel(c: &Cuda<'_>) -> Verdict {
     let (memory, stream) = (c.managed(MIB)?, c.stream()?);
     memory.fill_all(11);
     c.add(&memory, 4, &stream)?;
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
     c.is("what the host reads", memory.value_all()?, 15)
 }
 

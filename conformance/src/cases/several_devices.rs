@@ -3,126 +3,44 @@
 use super::prelude::*;
 use cuda_um_sys as sys;
 
-const BYTES: usize = 256 * KIB;
+pub(super) const BYTES: usize = 256 * KIB;
 const TWO: &[Need] = &[Need::Devices(2)];
-const PEERS: &[Need] = &[Need::Devices(2), Need::Peers];
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "several-devices.copies",
+pub(super) const CASES: &[Case] = cases! {
+    "several-devices.copies" (copies):
         "Copies of the default kind work between the memory of two devices, with and without peer access.",
-        sources::GUIDE_DEVICES,
-        &["cudaMemcpy", "cudaMemcpyAsync"],
-        copies,
-    )
-    .needs(TWO),
-    Case::new(
-        "several-devices.peer-copies",
+        sources::GUIDE_DEVICES, &["cudaMemcpy", "cudaMemcpyAsync"], needs(TWO);
+    "several-devices.peer-copies" (peer_copies):
         "Peer copies work between the memory of two devices, and within one device; a device that does not exist is refused.",
-        sources::MEMORY,
-        &["cudaMemcpyPeer", "cudaMemcpyPeerAsync"],
-        peer_copies,
-    )
-    .needs(TWO),
-    Case::new(
-        "several-devices.copy-on-another-devices-stream",
+        sources::MEMORY, &["cudaMemcpyPeer", "cudaMemcpyPeerAsync"], needs(TWO);
+    "several-devices.copy-on-another-devices-stream" (copy_on_another_devices_stream):
         "A copy and a memset work on a stream of a device that is not current.",
-        sources::GUIDE_DEVICES,
-        &["cudaMemcpyAsync"],
-        copy_on_another_devices_stream,
-    )
-    .needs(TWO),
-    Case::new(
-        "several-devices.launch-on-another-devices-stream",
+        sources::GUIDE_DEVICES, &["cudaMemcpyAsync"], needs(TWO);
+    "several-devices.launch-on-another-devices-stream" (launch_on_another_devices_stream):
         "A kernel of one device is refused on a stream of another.",
-        sources::GUIDE_DEVICES,
-        &["cuLaunchKernel"],
-        launch_on_another_devices_stream,
-    )
-    .needs(TWO),
-    Case::new(
-        "several-devices.record-on-another-devices-stream",
+        sources::GUIDE_DEVICES, &["cuLaunchKernel"], needs(TWO);
+    "several-devices.record-on-another-devices-stream" (record_on_another_devices_stream):
         "An event is not recorded on a stream of another device.",
-        sources::GUIDE_DEVICES,
-        &["cudaEventRecord"],
-        record_on_another_devices_stream,
-    )
-    .needs(TWO),
-    Case::new(
-        "several-devices.elapsed-across",
+        sources::GUIDE_DEVICES, &["cudaEventRecord"], needs(TWO);
+    "several-devices.elapsed-across" (elapsed_across):
         "The time between events of different devices cannot be queried.",
-        sources::GUIDE_DEVICES,
-        &["cudaEventElapsedTime"],
-        elapsed_across,
-    )
-    .needs(TWO),
-    Case::new(
-        "several-devices.wait-across",
+        sources::GUIDE_DEVICES, &["cudaEventElapsedTime"], needs(TWO);
+    "several-devices.wait-across" (wait_across):
         "A stream can wait for an event of another device, and an event can be queried and waited for with any current device.",
-        sources::GUIDE_DEVICES,
-        &["cudaStreamWaitEvent", "cudaEventQuery", "cudaEventSynchronize"],
-        wait_across,
-    )
-    .needs(TWO),
-    Case::new(
-        "several-devices.default-streams",
+        sources::GUIDE_DEVICES, &["cudaStreamWaitEvent", "cudaEventQuery", "cudaEventSynchronize"], needs(TWO);
+    "several-devices.default-streams" (default_streams):
         "Each device has its own legacy default stream, which does not wait for that of another device.",
-        sources::GUIDE_DEVICES,
-        &["cudaStreamSynchronize", "cudaStreamQuery"],
-        default_streams,
-    )
-    .needs(TWO),
-    Case::new(
-        "several-devices.synchronize-its-own",
+        sources::GUIDE_DEVICES, &["cudaStreamSynchronize", "cudaStreamQuery"], needs(TWO);
+    "several-devices.synchronize-its-own" (synchronize_its_own):
         "cudaDeviceSynchronize waits only for the current device.",
-        sources::DEVICE,
-        &["cudaDeviceSynchronize"],
-        synchronize_its_own,
-    )
-    .needs(TWO),
-    Case::new(
-        "several-devices.managed",
+        sources::DEVICE, &["cudaDeviceSynchronize"], needs(TWO);
+    "several-devices.managed" (managed):
         "Managed memory has one address for all devices, and each device sees the writes of the previous one.",
-        sources::GUIDE_MANAGED,
-        &["cudaMallocManaged", "cuLaunchKernel"],
-        managed,
-    )
-    .needs(&[Need::Devices(2), Need::Managed]),
-    Case::new(
-        "several-devices.peer-access",
-        "Peer access can be enabled once and disabled once, but not for the device itself.",
-        sources::PEER,
-        &["cudaDeviceEnablePeerAccess", "cudaDeviceDisablePeerAccess"],
-        peer_access,
-    )
-    .needs(PEERS),
-    Case::new(
-        "several-devices.peer-kernel",
-        "With peer access a kernel uses the other device's memory in place.",
-        sources::GUIDE_DEVICES,
-        &["cudaDeviceEnablePeerAccess", "cuLaunchKernel"],
-        peer_kernel,
-    )
-    .needs(PEERS),
-    Case::new(
-        "several-devices.can-access-peer",
-        "A device is not its own peer, and a device that does not exist is refused.",
-        sources::PEER,
-        &["cudaDeviceCanAccessPeer"],
-        can_access_peer,
-    ),
-    Case::new(
-        "several-devices.pool-access",
-        "With access to a pool, a kernel of another device can use its memory.",
-        sources::POOLS,
-        &["cudaMemPoolSetAccess", "cudaMallocFromPoolAsync"],
-        pool_access,
-    )
-    .needs(&[Need::Devices(2), Need::Peers, Need::Pools]),
-];
+        sources::GUIDE_MANAGED, &["cudaMallocManaged", "cuLaunchKernel"], needs(&[Need::Devices(2), Need::Managed]);
+};
 
 /// Runs a closure while this device is current; afterwards device 0 is current again.
-fn on<T>(
+pub(super) fn on<T>(
     c: &Cuda<'_>,
     device: i32,
     make: impl FnOnce() -> Result<T, Failure>,
@@ -139,20 +57,15 @@ fn copies(c: &Cuda<'_>) -> Verdict {
         on(c, 1, || c.device_memory(BYTES))?,
     );
     c.ok("cudaMemset", c.set(&here, 3, BYTES))?;
-    c.gives(
-        "to the other",
-        c.copy(&there, &here, kind::DEFAULT),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("to the other", c.copy(&there, &here, kind::DEFAULT))?;
     c.ok("cudaDeviceSynchronize", c.synchronize())?;
     c.is("contents there", c.device_value(&there)?, 0x0303_0303)?;
     let stream = c.stream()?;
     c.ok("cudaMemset", c.set(&here, 0, BYTES))?;
     c.ok("cudaDeviceSynchronize", c.synchronize())?;
-    c.gives(
+    c.succeeds(
         "and back",
         c.copy_async(&here, &there, kind::DEFAULT, &stream),
-        Code::SUCCESS,
     )?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
     c.is("contents here", c.device_value(&here)?, 0x0303_0303)
@@ -165,23 +78,17 @@ fn peer_copies(c: &Cuda<'_>) -> Verdict {
     );
     let (other, stream) = (c.device_memory(BYTES)?, c.stream()?);
     c.ok("cudaMemset", c.set(&here, 4, BYTES))?;
-    c.gives(
-        "cudaMemcpyPeer",
-        c.copy_peer((&there, 1), (&here, 0)),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("cudaMemcpyPeer", c.copy_peer((&there, 1), (&here, 0)))?;
     c.ok("cudaDeviceSynchronize", c.synchronize())?;
-    c.gives(
+    c.succeeds(
         "cudaMemcpyPeerAsync",
         c.copy_peer_async((&other, 0), (&there, 1), &stream),
-        Code::SUCCESS,
     )?;
-    c.gives(
+    c.succeeds(
         "within one device",
         c.copy_peer_async((&here, 0), (&other, 0), &stream),
-        Code::SUCCESS,
     )?;
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
     c.is("contents", c.device_value(&other)?, 0x0404_0404)?;
     let refused = c.copy_peer_async((&there, 64), (&here, 0), &stream);
     c.gives(
@@ -197,22 +104,16 @@ fn copy_on_another_devices_stream(c: &Cuda<'_>) -> Verdict {
         c.pinned(BYTES, sys::cudaHostAllocPortable)?,
     );
     let (there, stream) = on(c, 1, || Ok((c.device_memory(BYTES)?, c.stream()?)))?;
-    c.gives(
-        "cudaMemsetAsync",
-        c.set_async(&there, 6, BYTES, &stream),
-        Code::SUCCESS,
-    )?;
-    c.gives(
+    c.succeeds("cudaMemsetAsync", c.set_async(&there, 6, BYTES, &stream))?;
+    c.succeeds(
         "to this device",
         c.copy_async(&here, &there, kind::DEFAULT, &stream),
-        Code::SUCCESS,
     )?;
-    c.gives(
+    c.succeeds(
         "to the host",
         c.copy_async(&out, &here, kind::DEFAULT, &stream),
-        Code::SUCCESS,
     )?;
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
     c.is("contents", out.value_all()?, 0x0606_0606)
 }
 
@@ -224,7 +125,7 @@ fn launch_on_another_devices_stream(c: &Cuda<'_>) -> Verdict {
         "cuLaunchKernel",
         c.add_range(&memory, 0, memory.len(), 1, &stream)?,
     )?;
-    c.gives("the stream", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("the stream", stream.synchronize())?;
     c.is("nothing ran", c.device_value(&memory)?, 0)
 }
 
@@ -235,7 +136,7 @@ fn record_on_another_devices_stream(c: &Cuda<'_>) -> Verdict {
         event.record(&stream),
         Code::INVALID_HANDLE,
     )?;
-    c.gives("the event", event.query(), Code::SUCCESS)
+    c.succeeds("the event", event.query())
 }
 
 fn elapsed_across(c: &Cuda<'_>) -> Verdict {
@@ -263,17 +164,13 @@ fn wait_across(c: &Cuda<'_>) -> Verdict {
         c.ok("cudaEventRecord", event.record(&held))?;
         Ok(gate)
     })?;
-    c.gives("cudaStreamWaitEvent", waiting.wait(&event), Code::SUCCESS)?;
+    c.succeeds("cudaStreamWaitEvent", waiting.wait(&event))?;
     c.add(&seen, 1, &waiting)?;
     c.gives("cudaEventQuery", event.query(), Code::NOT_READY)?;
     c.gives("the waiting stream", waiting.query(), Code::NOT_READY)?;
     gate.release();
-    c.gives("cudaEventSynchronize", event.synchronize(), Code::SUCCESS)?;
-    c.gives(
-        "cudaStreamSynchronize",
-        waiting.synchronize(),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("cudaEventSynchronize", event.synchronize())?;
+    c.succeeds("cudaStreamSynchronize", waiting.synchronize())?;
     c.is("the work", seen.value_all()?, 1)
 }
 
@@ -286,11 +183,7 @@ fn default_streams(c: &Cuda<'_>) -> Verdict {
     let gate = c.gate(&legacy)?;
     on(c, 1, || {
         c.add(&seen, 1, &legacy)?;
-        c.gives(
-            "the other device's, synchronized",
-            legacy.synchronize(),
-            Code::SUCCESS,
-        )
+        c.succeeds("the other device's, synchronized", legacy.synchronize())
     })?;
     c.is("its work", seen.value_all()?, 1)?;
     c.gives("this device's", legacy.query(), Code::NOT_READY)?;
@@ -300,12 +193,10 @@ fn default_streams(c: &Cuda<'_>) -> Verdict {
 fn synchronize_its_own(c: &Cuda<'_>) -> Verdict {
     let stream = c.stream()?;
     let gate = c.gate(&stream)?;
-    on(c, 1, || {
-        c.gives("the other device", c.synchronize(), Code::SUCCESS)
-    })?;
+    on(c, 1, || c.succeeds("the other device", c.synchronize()))?;
     c.gives("this device's stream", stream.query(), Code::NOT_READY)?;
     let (waited, code) = gate.across(|| c.synchronize());
-    c.gives("this device", code, Code::SUCCESS)?;
+    c.succeeds("this device", code)?;
     c.holds("it waited", waited)
 }
 
@@ -327,79 +218,4 @@ fn managed(c: &Cuda<'_>) -> Verdict {
         }
     }
     Ok(())
-}
-
-fn peer_access(c: &Cuda<'_>) -> Verdict {
-    c.gives("enabled", c.enable_peer(1, 0), Code::SUCCESS)?;
-    let again = c.enable_peer(1, 0);
-    let disabled = c.disable_peer(1);
-    c.gives("enabled again", again, Code::PEER_ALREADY_ENABLED)?;
-    c.gives("disabled", disabled, Code::SUCCESS)?;
-    c.gives("disabled again", c.disable_peer(1), Code::PEER_NOT_ENABLED)?;
-    c.gives(
-        "flags that do not exist",
-        c.enable_peer(1, 1),
-        Code::INVALID_VALUE,
-    )?;
-    c.gives("itself", c.enable_peer(0, 0), Code::PEER_UNSUPPORTED)?;
-    c.gives(
-        "a device that does not exist",
-        c.enable_peer(64, 0),
-        Code::INVALID_DEVICE,
-    )
-}
-
-fn peer_kernel(c: &Cuda<'_>) -> Verdict {
-    let (there, stream) = (on(c, 1, || c.device_memory(BYTES))?, c.stream()?);
-    on(c, 1, || {
-        c.ok("cudaMemset", c.set(&there, 0, BYTES))?;
-        c.ok("cudaDeviceSynchronize", c.synchronize())
-    })?;
-    c.ok("cudaDeviceEnablePeerAccess", c.enable_peer(1, 0))?;
-    let launched = c.add_range(&there, 0, there.len(), 9, &stream);
-    let end = stream.synchronize();
-    c.ok("cudaDeviceDisablePeerAccess", c.disable_peer(1))?;
-    c.gives("cuLaunchKernel", launched?, Code::SUCCESS)?;
-    c.gives("cudaStreamSynchronize", end, Code::SUCCESS)?;
-    c.is("contents", c.device_value(&there)?, 9)
-}
-
-fn can_access_peer(c: &Cuda<'_>) -> Verdict {
-    let (code, can) = c.can_access_peer(0, 0);
-    c.gives("itself", code, Code::SUCCESS)?;
-    c.is("its own peer", can, 0)?;
-    c.gives(
-        "a peer that does not exist",
-        c.can_access_peer(0, 64).0,
-        Code::INVALID_DEVICE,
-    )?;
-    c.gives(
-        "a device that does not exist",
-        c.can_access_peer(64, 0).0,
-        Code::INVALID_DEVICE,
-    )
-}
-
-fn pool_access(c: &Cuda<'_>) -> Verdict {
-    let (pool, stream) = (c.pool()?, c.stream()?);
-    c.gives(
-        "cudaMemPoolSetAccess",
-        pool.set_access(1, true),
-        Code::SUCCESS,
-    )?;
-    let memory = c.malloc_from_pool(&pool, BYTES, &stream, false)?;
-    c.ok("cudaMemsetAsync", c.set_async(&memory, 0, BYTES, &stream))?;
-    c.ok("cudaStreamSynchronize", stream.synchronize())?;
-    on(c, 1, || {
-        let other = c.stream()?;
-        c.add(&memory, 3, &other)?;
-        c.gives(
-            "the other device's kernel",
-            other.synchronize(),
-            Code::SUCCESS,
-        )
-    })?;
-    c.is("contents", c.device_value(&memory)?, 3)?;
-    c.ok("cudaFreeAsync", memory.free())?;
-    c.ok("cudaStreamSynchronize", stream.synchronize())
 }

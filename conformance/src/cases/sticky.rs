@@ -6,81 +6,34 @@ use crate::call::driver::Shape;
 use crate::kernels::PTX;
 use std::mem::forget;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "sticky.illegal-address",
-        "A kernel's access to an invalid address is reported by a later call as an illegal address.",
-        sources::TYPES,
-        &["cuLaunchKernel", "cudaStreamSynchronize"],
-        illegal_address,
-    )
+pub(super) const CASES: &[Case] = cases! {
     // If the device can access the host's memory, the simulator's kernels run as host threads and crash here.
-    .needs(&[Need::NoPageableAccess])
-    .alone(),
-    Case::new(
-        "sticky.misaligned-address",
+    "sticky.illegal-address" (illegal_address):
+        "A kernel's access to an invalid address is reported by a later call as an illegal address.",
+        sources::TYPES, &["cuLaunchKernel", "cudaStreamSynchronize"], needs(&[Need::NoPageableAccess]), alone();
+    "sticky.misaligned-address" (misaligned_address):
         "A kernel's access to an address that is not a multiple of the element's size is reported as a misaligned address.",
-        sources::TYPES,
-        &["cuLaunchKernel", "cudaStreamSynchronize"],
-        misaligned_address,
-    )
-    .alone(),
-    Case::new(
-        "sticky.trap",
+        sources::TYPES, &["cuLaunchKernel", "cudaStreamSynchronize"], alone();
+    "sticky.trap" (trap):
         "A kernel that traps also breaks the context.",
-        sources::TYPES,
-        &["cuLaunchKernel", "cudaStreamSynchronize"],
-        trap,
-    )
-    .alone(),
-    Case::new(
-        "sticky.every-call",
+        sources::TYPES, &["cuLaunchKernel", "cudaStreamSynchronize"], alone();
+    "sticky.every-call" (every_call):
         "After a sticky error every call returns it: allocation, copies, streams, events, the driver.",
-        sources::TYPES,
-        &[
-            "cudaMalloc",
-            "cudaMallocManaged",
-            "cudaMemcpy",
-            "cudaStreamCreateWithFlags",
-            "cudaEventRecord",
-            "cuModuleLoadData",
-        ],
-        every_call,
-    )
-    .alone(),
-    Case::new(
-        "sticky.not-cleared",
+        sources::TYPES, &["cudaMalloc", "cudaMallocManaged", "cudaMemcpy", "cudaStreamCreateWithFlags",
+            "cudaEventRecord", "cuModuleLoadData"], alone();
+    "sticky.not-cleared" (not_cleared):
         "Reading the last error does not clear a sticky error: the next call returns it again.",
-        sources::ERROR,
-        &["cudaGetLastError", "cudaPeekAtLastError"],
-        not_cleared,
-    )
-    .alone(),
-    Case::new(
-        "sticky.all-threads",
+        sources::ERROR, &["cudaGetLastError", "cudaPeekAtLastError"], alone();
+    "sticky.all-threads" (all_threads):
         "All threads of the process get the sticky error.",
-        sources::TYPES,
-        &["cudaDeviceSynchronize"],
-        all_threads,
-    )
-    .alone(),
-    Case::new(
-        "sticky.other-streams",
+        sources::TYPES, &["cudaDeviceSynchronize"], alone();
+    "sticky.other-streams" (other_streams):
         "A sticky error also ends the work of other streams.",
-        sources::TYPES,
-        &["cudaStreamSynchronize", "cudaStreamQuery"],
-        other_streams,
-    )
-    .alone(),
-    Case::new(
-        "sticky.memory-not-freed",
+        sources::TYPES, &["cudaStreamSynchronize", "cudaStreamQuery"], alone();
+    "sticky.memory-not-freed" (memory_not_freed):
         "Memory cannot be freed in a broken context: the free returns the sticky error.",
-        sources::TYPES,
-        &["cudaFree", "cudaFreeHost"],
-        memory_not_freed,
-    )
-    .alone(),
-];
+        sources::TYPES, &["cudaFree", "cudaFreeHost"], alone();
+};
 
 /// An address without an allocation.
 const NOWHERE: usize = 0x1000;
@@ -109,7 +62,7 @@ fn illegal_address(c: &Cuda<'_>) -> Verdict {
     let launched = c.add_at(NOWHERE, 1, 1, one(), &stream)?;
     let code = stream.synchronize();
     forget(stream);
-    c.gives("cuLaunchKernel", launched, Code::SUCCESS)?;
+    c.succeeds("cuLaunchKernel", launched)?;
     c.gives("cudaStreamSynchronize", code, Code::ILLEGAL_ADDRESS)?;
     c.gives(
         "cudaDeviceSynchronize",
@@ -132,7 +85,7 @@ fn trap(c: &Cuda<'_>) -> Verdict {
     let launched = c.launch_trap(&stream)?;
     let code = stream.synchronize();
     forget(stream);
-    c.gives("cuLaunchKernel", launched, Code::SUCCESS)?;
+    c.succeeds("cuLaunchKernel", launched)?;
     // The code is not documented.
     c.holds(
         "cudaStreamSynchronize fails",

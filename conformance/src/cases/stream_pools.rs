@@ -6,89 +6,38 @@ use cuda_um_sys as sys;
 const BYTES: usize = 256 * KIB;
 const UNTIMED: u32 = sys::cudaEventDisableTiming;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "stream-pools.in-order",
+pub(super) const CASES: &[Case] = cases! {
+    "stream-pools.in-order" (in_order):
         "Memory is allocated, used and freed in the order of a stream, without host waits in between.",
-        sources::GUIDE_POOLS,
-        &["cudaMallocAsync", "cudaFreeAsync"],
-        in_order,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "stream-pools.do-not-wait",
+        sources::GUIDE_POOLS, &["cudaMallocAsync", "cudaFreeAsync"], needs(&[Need::Pools]);
+    "stream-pools.do-not-wait" (do_not_wait):
         "Allocating and freeing do not wait for the stream.",
-        sources::GUIDE_POOLS,
-        &["cudaMallocAsync", "cudaFreeAsync"],
-        do_not_wait,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "stream-pools.live-do-not-overlap",
+        sources::GUIDE_POOLS, &["cudaMallocAsync", "cudaFreeAsync"], needs(&[Need::Pools]);
+    "stream-pools.live-do-not-overlap" (live_do_not_overlap):
         "Live allocations do not overlap, also after frees between them, and are aligned to 256 bytes.",
-        sources::GUIDE_POOLS,
-        &["cudaMallocAsync", "cudaFreeAsync"],
-        live_do_not_overlap,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "stream-pools.other-stream-behind-event",
+        sources::GUIDE_POOLS, &["cudaMallocAsync", "cudaFreeAsync"], needs(&[Need::Pools]);
+    "stream-pools.other-stream-behind-event" (other_stream_behind_event):
         "Another stream can use the memory after it has waited for the allocation, and can free it in its own order.",
-        sources::GUIDE_POOLS,
-        &["cudaMallocAsync", "cudaStreamWaitEvent", "cudaFreeAsync"],
-        other_stream_behind_event,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "stream-pools.free-comes-behind-the-work",
+        sources::GUIDE_POOLS, &["cudaMallocAsync", "cudaStreamWaitEvent", "cudaFreeAsync"], needs(&[Need::Pools]);
+    "stream-pools.free-comes-behind-the-work" (free_comes_behind_the_work):
         "Memory that is freed while earlier work still uses it is not reused before this work is done.",
-        sources::GUIDE_POOLS,
-        &["cudaFreeAsync", "cudaMallocAsync"],
-        free_comes_behind_the_work,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "stream-pools.synchronous-free",
+        sources::GUIDE_POOLS, &["cudaFreeAsync", "cudaMallocAsync"], needs(&[Need::Pools]);
+    "stream-pools.synchronous-free" (synchronous_free):
         "Memory of a pool may be freed with cudaFree.",
-        sources::GUIDE_POOLS,
-        &["cudaMallocAsync", "cudaFree"],
-        synchronous_free,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "stream-pools.too-much",
+        sources::GUIDE_POOLS, &["cudaMallocAsync", "cudaFree"], needs(&[Need::Pools]);
+    "stream-pools.too-much" (too_much):
         "An allocation larger than the device is out of memory, and the stream can still be used.",
-        sources::POOLS,
-        &["cudaMallocAsync"],
-        too_much,
-    )
-    .needs(&[Need::Pools, Need::NoPageableAccess]),
-    Case::new(
-        "stream-pools.foreign-not-freed",
+        sources::POOLS, &["cudaMallocAsync"], needs(&[Need::Pools, Need::NoPageableAccess]);
+    "stream-pools.foreign-not-freed" (foreign_not_freed):
         "A stream-ordered free refuses an address that CUDA does not know.",
-        sources::POOLS,
-        &["cudaFreeAsync"],
-        foreign_not_freed,
-    )
-    .needs(&[Need::Pools])
-    .misuse(),
-    Case::new(
-        "stream-pools.default-stream",
+        sources::POOLS, &["cudaFreeAsync"], needs(&[Need::Pools]), misuse();
+    "stream-pools.default-stream" (default_stream):
         "The legacy and the per-thread default stream can also allocate.",
-        sources::POOLS,
-        &["cudaMallocAsync", "cudaFreeAsync"],
-        default_stream,
-    )
-    .needs(&[Need::Pools]),
-    Case::new(
-        "stream-pools.not-supported",
+        sources::POOLS, &["cudaMallocAsync", "cudaFreeAsync"], needs(&[Need::Pools]);
+    "stream-pools.not-supported" (not_supported):
         "A device without memory pools reports this.",
-        sources::POOLS,
-        &["cudaMallocAsync", "cudaMemPoolCreate"],
-        not_supported,
-    )
-    .needs(&[Need::NoPools]),
-];
+        sources::POOLS, &["cudaMallocAsync", "cudaMemPoolCreate"], needs(&[Need::NoPools]);
+};
 
 fn in_order(c: &Cuda<'_>) -> Verdict {
     let (out, stream) = (c.pinned(BYTES, 0)?, c.stream()?);
@@ -100,7 +49,7 @@ fn in_order(c: &Cuda<'_>) -> Verdict {
             "cudaMemcpyAsync",
             c.copy_async(&out, &memory, kind::DEFAULT, &stream),
         )?;
-        c.gives("cudaFreeAsync", memory.free(), Code::SUCCESS)?;
+        c.succeeds("cudaFreeAsync", memory.free())?;
         c.ok("cudaStreamSynchronize", stream.synchronize())?;
         c.is("read back", out.value_all()?, round)?;
     }
@@ -118,11 +67,11 @@ fn do_not_wait(c: &Cuda<'_>) -> Verdict {
         "cudaMemcpyAsync",
         c.copy_async(&out, &memory, kind::DEFAULT, &stream),
     )?;
-    c.gives("cudaFreeAsync", memory.free(), Code::SUCCESS)?;
+    c.succeeds("cudaFreeAsync", memory.free())?;
     c.gives("the stream", stream.query(), Code::NOT_READY)?;
     gate.open()?;
-    c.gives("cudaFreeAsync", first.free(), Code::SUCCESS)?;
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaFreeAsync", first.free())?;
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
     c.is("read back", out.value_all()?, 0x0303_0303)
 }
 
@@ -172,12 +121,8 @@ fn other_stream_behind_event(c: &Cuda<'_>) -> Verdict {
         "cudaMemcpyAsync",
         c.copy_async(&out, &memory, kind::DEFAULT, &second),
     )?;
-    c.gives(
-        "cudaFreeAsync on the other stream",
-        memory.free_on(&second),
-        Code::SUCCESS,
-    )?;
-    c.gives("cudaStreamSynchronize", second.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaFreeAsync on the other stream", memory.free_on(&second))?;
+    c.succeeds("cudaStreamSynchronize", second.synchronize())?;
     c.is("read back", out.value_all()?, 17)
 }
 
@@ -196,13 +141,13 @@ fn free_comes_behind_the_work(c: &Cuda<'_>) -> Verdict {
     let next = c.malloc_async(BYTES, &other)?;
     c.ok("cudaMemsetAsync", c.set_async(&next, 2, BYTES, &other))?;
     gate.release();
-    c.gives("the first stream", held.synchronize(), Code::SUCCESS)?;
+    c.succeeds("the first stream", held.synchronize())?;
     c.ok(
         "cudaMemcpyAsync",
         c.copy_async(&other_out, &next, kind::DEFAULT, &other),
     )?;
     c.ok("cudaFreeAsync", next.free())?;
-    c.gives("the other stream", other.synchronize(), Code::SUCCESS)?;
+    c.succeeds("the other stream", other.synchronize())?;
     c.is("what the first read", out.value_all()?, 0x0101_0101)?;
     c.is("what the other read", other_out.value_all()?, 0x0202_0202)
 }
@@ -212,7 +157,7 @@ fn synchronous_free(c: &Cuda<'_>) -> Verdict {
     let memory = c.malloc_async(BYTES, &stream)?;
     c.add(&memory, 1, &stream)?;
     c.ok("cudaStreamSynchronize", stream.synchronize())?;
-    c.gives("cudaFree", memory.free_now(), Code::SUCCESS)
+    c.succeeds("cudaFree", memory.free_now())
 }
 
 fn too_much(c: &Cuda<'_>) -> Verdict {
@@ -225,7 +170,7 @@ fn too_much(c: &Cuda<'_>) -> Verdict {
     )?;
     let memory = c.malloc_async(BYTES, &stream)?;
     c.ok("cudaMemsetAsync", c.set_async(&memory, 1, BYTES, &stream))?;
-    c.gives("the stream", stream.synchronize(), Code::SUCCESS)
+    c.succeeds("the stream", stream.synchronize())
 }
 
 fn foreign_not_freed(c: &Cuda<'_>) -> Verdict {
@@ -234,7 +179,7 @@ fn foreign_not_freed(c: &Cuda<'_>) -> Verdict {
         "cudaFreeAsync of pageable memory",
         c.free_async_address(own.as_ptr() as usize, stream.raw()),
     )?;
-    c.gives("the stream", stream.synchronize(), Code::SUCCESS)
+    c.succeeds("the stream", stream.synchronize())
 }
 
 fn default_stream(c: &Cuda<'_>) -> Verdict {
@@ -248,7 +193,7 @@ fn default_stream(c: &Cuda<'_>) -> Verdict {
             "cudaMemcpyAsync",
             c.copy_async(&out, &memory, kind::DEFAULT, &stream),
         )?;
-        c.gives("cudaFreeAsync", memory.free(), Code::SUCCESS)?;
+        c.succeeds("cudaFreeAsync", memory.free())?;
         c.ok("cudaStreamSynchronize", stream.synchronize())?;
         c.is("read back", out.value_all()?, 0x0505_0505)?;
     }

@@ -5,111 +5,54 @@ use crate::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "streams.flags",
+pub(super) const CASES: &[Case] = cases! {
+    "streams.flags" (flags):
         "A stream is created with flags 0 or non-blocking; other flags are an invalid value.",
-        sources::STREAM,
-        &["cudaStreamCreateWithFlags", "cudaStreamDestroy"],
-        flags,
-    ),
-    Case::new(
-        "streams.query",
+        sources::STREAM, &["cudaStreamCreateWithFlags", "cudaStreamDestroy"];
+    "streams.query" (query):
         "A stream without work is done, a stream with pending work is not ready, and after a wait it is done.",
-        sources::STREAM,
-        &["cudaStreamQuery", "cudaStreamSynchronize"],
-        query,
-    ),
-    Case::new(
-        "streams.not-ready-is-no-failure",
+        sources::STREAM, &["cudaStreamQuery", "cudaStreamSynchronize"];
+    "streams.not-ready-is-no-failure" (not_ready_is_no_failure):
         "A not-ready result has no effect: the stream's work continues, and more can be enqueued.",
-        sources::TYPES,
-        &["cudaStreamQuery"],
-        not_ready_is_no_failure,
-    ),
-    Case::new(
-        "streams.in-order",
+        sources::TYPES, &["cudaStreamQuery"];
+    "streams.in-order" (in_order):
         "Work of one stream runs in the order in which it was enqueued: memset, kernels and copies.",
-        sources::STREAM,
-        &["cudaMemsetAsync", "cuLaunchKernel", "cudaMemcpyAsync"],
-        in_order,
-    ),
-    Case::new(
-        "streams.launch-does-not-wait",
+        sources::STREAM, &["cudaMemsetAsync", "cuLaunchKernel", "cudaMemcpyAsync"];
+    "streams.launch-does-not-wait" (launch_does_not_wait):
         "Kernels, and copies between pinned and device memory, are enqueued without waiting for the stream.",
-        sources::API_SYNC,
-        &["cuLaunchKernel", "cudaMemcpyAsync", "cudaMemsetAsync"],
-        launch_does_not_wait,
-    ),
-    Case::new(
-        "streams.synchronize-waits",
+        sources::API_SYNC, &["cuLaunchKernel", "cudaMemcpyAsync", "cudaMemsetAsync"];
+    "streams.synchronize-waits" (synchronize_waits):
         "Synchronizing a stream returns when its work is done.",
-        sources::STREAM,
-        &["cudaStreamSynchronize"],
-        synchronize_waits,
-    ),
-    Case::new(
-        "streams.synchronize-its-own",
+        sources::STREAM, &["cudaStreamSynchronize"];
+    "streams.synchronize-its-own" (synchronize_its_own):
         "Synchronizing a stream does not wait for another stream.",
-        sources::STREAM,
-        &["cudaStreamSynchronize", "cudaStreamQuery"],
-        synchronize_its_own,
-    ),
-    Case::new(
-        "streams.device-synchronize-waits",
+        sources::STREAM, &["cudaStreamSynchronize", "cudaStreamQuery"];
+    "streams.device-synchronize-waits" (device_synchronize_waits):
         "Synchronizing the device also waits for non-blocking streams.",
-        sources::DEVICE,
-        &["cudaDeviceSynchronize"],
-        device_synchronize_waits,
-    ),
-    Case::new(
-        "streams.destroy-with-work",
+        sources::DEVICE, &["cudaDeviceSynchronize"];
+    "streams.destroy-with-work" (destroy_with_work):
         "A stream with work is destroyed at once, and the work is still done.",
-        sources::STREAM,
-        &["cudaStreamDestroy"],
-        destroy_with_work,
-    ),
-    Case::new(
-        "streams.null-not-destroyed",
+        sources::STREAM, &["cudaStreamDestroy"];
+    "streams.null-not-destroyed" (null_not_destroyed):
         "The default stream cannot be destroyed.",
-        sources::STREAM,
-        &["cudaStreamDestroy"],
-        null_not_destroyed,
-    ),
-    Case::new(
-        "streams.priorities",
+        sources::STREAM, &["cudaStreamDestroy"];
+    "streams.priorities" (priorities):
         "A greater priority is a lower number; a stream can be created with any number, inside or outside of the range.",
-        sources::STREAM,
-        &[
-            "cudaDeviceGetStreamPriorityRange",
-            "cudaStreamCreateWithPriority",
-        ],
-        priorities,
-    ),
-    Case::new(
-        "streams.device",
+        sources::STREAM, &["cudaDeviceGetStreamPriorityRange", "cudaStreamCreateWithPriority"];
+    "streams.device" (device):
         "The device of a stream can be queried.",
-        sources::STREAM,
-        &["cudaStreamGetDevice"],
-        device,
-    )
-    .needs(&[Need::Since(12, 8)]),
-    Case::new(
-        "streams.host-function",
+        sources::STREAM, &["cudaStreamGetDevice"], needs(&[Need::Since(12, 8)]);
+    "streams.host-function" (host_function):
         "A host function runs once, when the work before it is done.",
-        sources::EXECUTION,
-        &["cudaLaunchHostFunc"],
-        host_function,
-    ),
-];
+        sources::EXECUTION, &["cudaLaunchHostFunc"];
+};
 
 fn flags(c: &Cuda<'_>) -> Verdict {
     for flags in [0, 1] {
         let stream = c.stream_with(flags)?;
-        c.gives(
+        c.succeeds(
             &format!("cudaStreamDestroy, flags {flags}"),
             stream.destroy(),
-            Code::SUCCESS,
         )?;
     }
     for flags in [2, 64] {
@@ -121,13 +64,13 @@ fn flags(c: &Cuda<'_>) -> Verdict {
 
 fn query(c: &Cuda<'_>) -> Verdict {
     let stream = c.stream()?;
-    c.gives("without work", stream.query(), Code::SUCCESS)?;
+    c.succeeds("without work", stream.query())?;
     let gate = c.gate(&stream)?;
     c.gives("held", stream.query(), Code::NOT_READY)?;
     c.gives("still held", stream.query(), Code::NOT_READY)?;
     gate.open()?;
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
-    c.gives("done", stream.query(), Code::SUCCESS)
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
+    c.succeeds("done", stream.query())
 }
 
 fn not_ready_is_no_failure(c: &Cuda<'_>) -> Verdict {
@@ -143,7 +86,7 @@ fn not_ready_is_no_failure(c: &Cuda<'_>) -> Verdict {
     c.gives("held", code, Code::NOT_READY)?;
     c.add(&seen, 4, &stream)?;
     gate.open()?;
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
     c.is("the work", seen.value_all()?, 5)
 }
 
@@ -182,21 +125,18 @@ fn launch_does_not_wait(c: &Cuda<'_>) -> Verdict {
     to.fill_all(0);
     let stream = c.stream()?;
     let gate = c.gate(&stream)?;
-    c.gives(
+    c.succeeds(
         "cudaMemsetAsync",
         c.set_async(&memory, 1, memory.bytes(), &stream),
-        Code::SUCCESS,
     )?;
-    c.gives(
+    c.succeeds(
         "cudaMemcpyAsync in",
         c.copy_async(&memory, &from, kind::HOST_TO_DEVICE, &stream),
-        Code::SUCCESS,
     )?;
     c.add(&memory, 2, &stream)?;
-    c.gives(
+    c.succeeds(
         "cudaMemcpyAsync out",
         c.copy_async(&to, &memory, kind::DEVICE_TO_HOST, &stream),
-        Code::SUCCESS,
     )?;
     c.gives("held", stream.query(), Code::NOT_READY)?;
     // This fails if the kernel reached its time limit before.
@@ -211,7 +151,7 @@ fn synchronize_waits(c: &Cuda<'_>) -> Verdict {
     let gate = c.gate(&stream)?;
     c.add(&seen, 6, &stream)?;
     let (waited, code) = gate.across(|| stream.synchronize());
-    c.gives("cudaStreamSynchronize", code, Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", code)?;
     c.holds("it waited", waited)?;
     c.is("the work", seen.value_all()?, 6)
 }
@@ -221,7 +161,7 @@ fn synchronize_its_own(c: &Cuda<'_>) -> Verdict {
     seen.fill_all(0);
     let gate = c.gate(&held)?;
     c.add(&seen, 6, &free)?;
-    c.gives("cudaStreamSynchronize", free.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", free.synchronize())?;
     c.is("the other stream's work", seen.value_all()?, 6)?;
     c.gives("the held stream", held.query(), Code::NOT_READY)?;
     gate.open()
@@ -233,7 +173,7 @@ fn device_synchronize_waits(c: &Cuda<'_>) -> Verdict {
     let gate = c.gate(&stream)?;
     c.add(&seen, 6, &stream)?;
     let (waited, code) = gate.across(|| c.synchronize());
-    c.gives("cudaDeviceSynchronize", code, Code::SUCCESS)?;
+    c.succeeds("cudaDeviceSynchronize", code)?;
     c.holds("it waited", waited)?;
     c.is("the work", seen.value_all()?, 6)
 }
@@ -243,9 +183,9 @@ fn destroy_with_work(c: &Cuda<'_>) -> Verdict {
     seen.fill_all(0);
     let gate = c.gate(&stream)?;
     c.add(&seen, 8, &stream)?;
-    c.gives("cudaStreamDestroy", stream.destroy(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamDestroy", stream.destroy())?;
     gate.open()?;
-    c.gives("cudaDeviceSynchronize", c.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaDeviceSynchronize", c.synchronize())?;
     c.is("the work", seen.value_all()?, 8)
 }
 
@@ -253,16 +193,12 @@ fn null_not_destroyed(c: &Cuda<'_>) -> Verdict {
     c.refuses("cudaStreamDestroy", c.destroy_null_stream())?;
     let memory = c.device_memory(4 * KIB)?;
     c.add(&memory, 0, &c.default_stream(0))?;
-    c.gives(
-        "it works on",
-        c.default_stream(0).synchronize(),
-        Code::SUCCESS,
-    )
+    c.succeeds("it works on", c.default_stream(0).synchronize())
 }
 
 fn priorities(c: &Cuda<'_>) -> Verdict {
     let (code, least, greatest) = c.priority_range();
-    c.gives("cudaDeviceGetStreamPriorityRange", code, Code::SUCCESS)?;
+    c.succeeds("cudaDeviceGetStreamPriorityRange", code)?;
     c.holds("greatest <= least", greatest <= least)?;
     let seen = c.pinned(4 * KIB, 0)?;
     for (priority, done) in [
@@ -274,7 +210,7 @@ fn priorities(c: &Cuda<'_>) -> Verdict {
         seen.fill_all(done - 1);
         let stream = c.stream_with_priority(priority)?;
         c.add(&seen, 1, &stream)?;
-        c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+        c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
         c.is("the work", seen.value_all()?, done)?;
     }
     Ok(())
@@ -301,13 +237,9 @@ fn device(c: &Cuda<'_>) -> Verdict {
 fn host_function(c: &Cuda<'_>) -> Verdict {
     let (ran, stream) = (Arc::new(AtomicU32::new(0)), c.stream()?);
     let gate = c.gate(&stream)?;
-    c.gives(
-        "cudaLaunchHostFunc",
-        c.count_on(&ran, &stream),
-        Code::SUCCESS,
-    )?;
+    c.succeeds("cudaLaunchHostFunc", c.count_on(&ran, &stream))?;
     c.is("while the stream is held", ran.load(Ordering::SeqCst), 0)?;
     gate.open()?;
-    c.gives("cudaStreamSynchronize", stream.synchronize(), Code::SUCCESS)?;
+    c.succeeds("cudaStreamSynchronize", stream.synchronize())?;
     c.is("behind it", ran.load(Ordering::SeqCst), 1)
 }

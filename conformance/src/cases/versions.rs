@@ -3,33 +3,21 @@
 use super::prelude::*;
 use cuda_um_sys::{RuntimeVersion, Table};
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(
-        "versions.driver-not-older",
+pub(super) const CASES: &[Case] = cases! {
+    "versions.driver-not-older" (driver_not_older):
         "The driver's version is at least that of the runtime, or of its major version.",
-        sources::VERSION,
-        &["cudaDriverGetVersion"],
-        driver_not_older,
-    ),
-    Case::new(
-        "versions.runtime",
+        sources::VERSION, &["cudaDriverGetVersion"];
+    "versions.runtime" (runtime):
         "The runtime reports its version as 1000 times the major plus 10 times the minor version.",
-        sources::VERSION,
-        &["cudaRuntimeGetVersion"],
-        runtime,
-    ),
-    Case::new(
-        "versions.functions",
+        sources::VERSION, &["cudaRuntimeGetVersion"];
+    "versions.functions" (functions):
         "A version has exactly the functions that were added up to this version, with the signatures of this version.",
-        sources::UNIFIED,
-        &[],
-        functions,
-    ),
-];
+        sources::UNIFIED, &[];
+};
 
 fn driver_not_older(c: &Cuda<'_>) -> Verdict {
     let (code, driver) = c.driver_version();
-    c.gives("cudaDriverGetVersion", code, Code::SUCCESS)?;
+    c.succeeds("cudaDriverGetVersion", code)?;
     let (code, runtime) = c.runtime_version();
     c.ok("cudaRuntimeGetVersion", code)?;
     // Within a major version newer runtimes work with older drivers.
@@ -38,7 +26,7 @@ fn driver_not_older(c: &Cuda<'_>) -> Verdict {
 
 fn runtime(c: &Cuda<'_>) -> Verdict {
     let (code, version) = c.runtime_version();
-    c.gives("cudaRuntimeGetVersion", code, Code::SUCCESS)?;
+    c.succeeds("cudaRuntimeGetVersion", code)?;
     let told = RuntimeVersion::from_number(version as u32);
     c.is("the table's version", c.machine.table.version(), told)
 }
@@ -47,53 +35,31 @@ fn functions(c: &Cuda<'_>) -> Verdict {
     let table = &c.machine.table;
     let version = table.version();
     let before_13 = version < RuntimeVersion::new(13, 0);
-    let optional = [
-        ("cudaStreamGetDevice", table.cudaStreamGetDevice.is_some()),
-        (
-            "cudaMemPrefetchBatchAsync",
-            table.cudaMemPrefetchBatchAsync.is_some(),
-        ),
-        (
-            "cudaMemDiscardBatchAsync",
-            table.cudaMemDiscardBatchAsync.is_some(),
-        ),
-        (
-            "cudaMemDiscardAndPrefetchBatchAsync",
-            table.cudaMemDiscardAndPrefetchBatchAsync.is_some(),
-        ),
-        (
-            "cudaMemGetDefaultMemPool",
-            table.cudaMemGetDefaultMemPool.is_some(),
-        ),
-        ("cudaMemGetMemPool", table.cudaMemGetMemPool.is_some()),
-        ("cudaMemSetMemPool", table.cudaMemSetMemPool.is_some()),
-        (
-            "cudaMemGetLocationInfo",
-            table.cudaMemGetLocationInfo.is_some(),
-        ),
-        (
-            "cudaMemPrefetchAsync_v13",
-            table.cudaMemPrefetchAsync_v13.is_some(),
-        ),
-        ("cudaMemAdvise_v13", table.cudaMemAdvise_v13.is_some()),
-        (
-            "cudaMemcpyBatchAsync_v13",
-            table.cudaMemcpyBatchAsync_v13.is_some(),
-        ),
-    ];
+    macro_rules! found {
+        ($($name:ident)*) => {
+            [$((stringify!($name), table.$name.is_some())),*]
+        };
+    }
+    let optional = found!(
+        cudaStreamGetDevice
+        cudaMemPrefetchBatchAsync
+        cudaMemDiscardBatchAsync
+        cudaMemDiscardAndPrefetchBatchAsync
+        cudaMemGetDefaultMemPool
+        cudaMemGetMemPool
+        cudaMemSetMemPool
+        cudaMemGetLocationInfo
+        cudaMemPrefetchAsync_v13
+        cudaMemAdvise_v13
+        cudaMemcpyBatchAsync_v13
+    );
     for (name, found) in optional {
         let Some(since) = Table::available_since(name) else {
             return fail(format!("{name} is not known as optional"));
         };
         c.is(name, found, version >= since)?;
     }
-    let old = [
-        (
-            "cudaMemPrefetchAsync_v11",
-            table.cudaMemPrefetchAsync_v11.is_some(),
-        ),
-        ("cudaMemAdvise_v11", table.cudaMemAdvise_v11.is_some()),
-    ];
+    let old = found!(cudaMemPrefetchAsync_v11 cudaMemAdvise_v11);
     for (name, found) in old {
         c.is(name, found, before_13)?;
     }

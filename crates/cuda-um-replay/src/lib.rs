@@ -4,8 +4,10 @@
 //! data in place). It does not keep addresses, contents, the threads of the host (one thread makes all operations), and the
 //! pages that a guard really touched (the replay touches the whole range of the guard).
 
+mod accesses;
 mod change;
 mod error;
+mod limits;
 mod machine;
 mod memory;
 mod own_time;

@@ -2,9 +2,10 @@
 
 use crate::change::{Change, Changes};
 use crate::error::ReplayError;
+use crate::limits::Limits;
 use crate::machine::Machine;
 use crate::own_time;
-use crate::run::{Limits, Run};
+use crate::run::Run;
 use crate::spent::Spent;
 use cuda_um::profile::Profiler;
 use cuda_um_sim::{CudaVersion, Gpu, Sim};

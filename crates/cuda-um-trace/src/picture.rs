@@ -3,10 +3,14 @@
 mod data;
 mod escape;
 mod html;
+mod item;
+mod json;
+mod lanes;
 mod perfetto;
 mod put;
 mod svg;
 mod table;
+mod tables;
 
 pub use html::html;
 pub use perfetto::perfetto;

@@ -2,6 +2,7 @@
 
 use crate::{Attribution, BLOCK_BYTES, Buffer, OperationKind, Place, RecordKind, Trace};
 use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
 
 /// The driver's page size on the device.
 const FINEST: u64 = 64 * 1024;
@@ -58,14 +59,18 @@ pub(crate) fn buffers(trace: &Trace, attribution: &Attribution) -> Vec<usize> {
 
 /// The residency of some buffers.
 pub(crate) fn of(trace: &Trace, attribution: &Attribution, chosen: &[usize]) -> Vec<Residency> {
-    let mut parts: HashMap<usize, Vec<(usize, u64, u64)>> = HashMap::new();
+    let mut parts: HashMap<usize, Vec<Part>> = HashMap::new();
     parts.extend(chosen.iter().map(|&buffer| (buffer, Vec::new())));
     let mut order: Vec<usize> = (0..trace.records.len()).collect();
     order.sort_by_key(|&record| trace.records[record].start);
     for record in order {
         for piece in attribution.pieces(record) {
             if let Some(parts) = piece.buffer.and_then(|buffer| parts.get_mut(&buffer)) {
-                parts.push((record, piece.address, piece.bytes));
+                parts.push(Part {
+                    record,
+                    address: piece.address,
+                    bytes: piece.bytes,
+                });
             }
         }
     }
@@ -80,132 +85,194 @@ pub(crate) fn of(trace: &Trace, attribution: &Attribution, chosen: &[usize]) -> 
     chosen.iter().map(of_one).collect()
 }
 
+/// The bytes of a buffer that a record concerns.
+struct Part {
+    /// Index into [`Trace::records`].
+    record: usize,
+    address: u64,
+    bytes: u64,
+}
+
+impl Part {
+    fn end(&self) -> u64 {
+        self.address.saturating_add(self.bytes)
+    }
+}
+
 fn of_buffer(
     trace: &Trace,
     buffer: usize,
-    parts: &[(usize, u64, u64)],
+    parts: &[Part],
     advised: &[(u64, bool)],
     prefetched: &[u64],
 ) -> Residency {
-    let about = &trace.buffers[buffer];
-    let block_bytes = block_bytes(about, parts);
-    let count = about.bytes.div_ceil(block_bytes).max(1) as usize;
-    let size = |block: usize| {
-        let begin = block as u64 * block_bytes;
-        block_bytes.min(about.bytes.saturating_sub(begin)).max(1)
-    };
-    let block_of = |address: u64| {
-        let block = address.saturating_sub(about.address) / block_bytes;
-        (block as usize).min(count - 1)
-    };
-    // The first migration of a block shows its location before.
-    let mut first = vec![State::Unknown; count];
-    for &(record, address, bytes) in parts {
-        let RecordKind::Migration { to, .. } = trace.records[record].kind else {
-            continue;
-        };
-        let before = match to {
-            Place::Host => State::OnDevice(100),
-            Place::Device(_) => State::OnDevice(0),
-        };
-        let last = block_of(address.saturating_add(bytes.saturating_sub(1)));
-        for state in &mut first[block_of(address)..=last] {
-            if *state == State::Unknown {
-                *state = before;
-            }
-        }
-    }
-    let mut there: Vec<u64> = first
-        .iter()
-        .enumerate()
-        .map(|(block, state)| match state {
-            State::OnDevice(100) => size(block),
-            _ => 0,
-        })
-        .collect();
-    let mut now = first.clone();
-    let mut changes = Vec::new();
-    let mut set = |time: u64, block: usize, state: State| {
-        if now[block] != state {
-            now[block] = state;
-            changes.push(Change {
-                time,
-                block: block as u32,
-                state,
-            });
-        }
-    };
-    for &(record, address, bytes) in parts {
-        let record = &trace.records[record];
+    let blocks = Blocks::of(&trace.buffers[buffer], parts);
+    let first = blocks.first_states(trace, parts);
+    let mut history = History::new(&blocks, &first);
+    for part in parts {
+        let record = &trace.records[part.record];
         match record.kind {
             RecordKind::Migration { to, .. } => {
-                let end = address.saturating_add(bytes);
-                let last = block_of(end.saturating_sub(1));
-                let touched = there.iter_mut().enumerate().take(last + 1);
-                for (block, there) in touched.skip(block_of(address)) {
-                    let begin = about.address + block as u64 * block_bytes;
-                    let part = end
-                        .min(begin.saturating_add(block_bytes))
-                        .saturating_sub(address.max(begin));
-                    *there = match to {
-                        Place::Device(_) => (*there + part).min(size(block)),
-                        Place::Host => there.saturating_sub(part),
-                    };
-                    let copies = to != Place::Host && is_read_mostly(advised, record.start);
-                    let share = (*there * 100).div_ceil(size(block)).min(100) as u8;
-                    let state = match copies && share == 100 {
-                        true => State::Both,
-                        false => State::OnDevice(share),
-                    };
-                    set(record.end, block, state);
-                }
+                let copies = to != Place::Host && is_read_mostly(advised, record.start);
+                history.migrate(record.end, part, to, copies);
             }
             // Memory that never moved was populated by its first access,
-            RecordKind::GpuFault { .. } => {
-                let block = block_of(address);
-                if first[block] == State::Unknown {
-                    set(record.end, block, State::OnDevice(100));
-                }
-            }
-            RecordKind::CpuFault { .. } => {
-                let block = block_of(address);
-                if first[block] == State::Unknown {
-                    set(record.end, block, State::OnDevice(0));
-                }
-            }
+            RecordKind::GpuFault { .. } => history.populate(record.end, part, 100),
+            RecordKind::CpuFault { .. } => history.populate(record.end, part, 0),
             _ => {}
         }
     }
     // or by a prefetch, which leaves no record if nothing moved.
-    let touched: Vec<bool> = {
-        let mut touched = vec![false; count];
-        for change in &changes {
-            touched[change.block as usize] = true;
-        }
-        touched
-    };
     if let Some(&time) = prefetched.first() {
-        for block in 0..count {
-            if first[block] == State::Unknown && !touched[block] {
-                changes.push(Change {
-                    time,
-                    block: block as u32,
-                    state: State::OnDevice(100),
-                });
-            }
-        }
+        history.prefetch(time);
     }
+    let mut changes = history.changes;
     changes.sort_by_key(|change| change.time);
     Residency {
         buffer,
-        block_bytes,
+        block_bytes: blocks.bytes_each,
         first,
         changes,
     }
 }
 
+/// The division of a buffer into blocks.
+struct Blocks<'a> {
+    buffer: &'a Buffer,
+    bytes_each: u64,
+    count: usize,
+}
+
+impl<'a> Blocks<'a> {
+    fn of(buffer: &'a Buffer, parts: &[Part]) -> Self {
+        let bytes_each = block_bytes(buffer, parts);
+        Self {
+            buffer,
+            bytes_each,
+            count: buffer.bytes.div_ceil(bytes_each).max(1) as usize,
+        }
+    }
+
+    fn size(&self, block: usize) -> u64 {
+        let begin = block as u64 * self.bytes_each;
+        self.bytes_each
+            .min(self.buffer.bytes.saturating_sub(begin))
+            .max(1)
+    }
+
+    fn at(&self, address: u64) -> usize {
+        let block = address.saturating_sub(self.buffer.address) / self.bytes_each;
+        (block as usize).min(self.count - 1)
+    }
+
+    /// The blocks of a part; at least one.
+    fn range(&self, part: &Part) -> RangeInclusive<usize> {
+        let last = part.address.saturating_add(part.bytes.saturating_sub(1));
+        self.at(part.address)..=self.at(last)
+    }
+
+    /// Bytes of a part in a block.
+    fn overlap(&self, block: usize, part: &Part) -> u64 {
+        let begin = self.buffer.address + block as u64 * self.bytes_each;
+        let end = part.end().min(begin.saturating_add(self.bytes_each));
+        end.saturating_sub(part.address.max(begin))
+    }
+
+    /// The first migration of a block shows its location before.
+    fn first_states(&self, trace: &Trace, parts: &[Part]) -> Vec<State> {
+        let mut first = vec![State::Unknown; self.count];
+        for part in parts {
+            let before = match trace.records[part.record].kind {
+                RecordKind::Migration {
+                    to: Place::Host, ..
+                } => State::OnDevice(100),
+                RecordKind::Migration { .. } => State::OnDevice(0),
+                _ => continue,
+            };
+            for state in &mut first[self.range(part)] {
+                if *state == State::Unknown {
+                    *state = before;
+                }
+            }
+        }
+        first
+    }
+}
+
+/// The changes of a buffer's blocks, and their state after them.
+struct History<'a> {
+    blocks: &'a Blocks<'a>,
+    first: &'a [State],
+    now: Vec<State>,
+    /// Bytes of each block on devices.
+    there: Vec<u64>,
+    changes: Vec<Change>,
+}
+
+impl<'a> History<'a> {
+    fn new(blocks: &'a Blocks<'a>, first: &'a [State]) -> Self {
+        let there = first.iter().enumerate().map(|(block, state)| match state {
+            State::OnDevice(100) => blocks.size(block),
+            _ => 0,
+        });
+        Self {
+            blocks,
+            first,
+            now: first.to_vec(),
+            there: there.collect(),
+            changes: Vec::new(),
+        }
+    }
+
+    fn set(&mut self, time: u64, block: usize, state: State) {
+        if self.now[block] != state {
+            self.now[block] = state;
+            self.changes.push(Change {
+                time,
+                block: block as u32,
+                state,
+            });
+        }
+    }
+
+    /// `copies`: the source keeps its copy.
+    fn migrate(&mut self, time: u64, part: &Part, to: Place, copies: bool) {
+        for block in self.blocks.range(part) {
+            let (size, bytes) = (self.blocks.size(block), self.blocks.overlap(block, part));
+            let there = match to {
+                Place::Device(_) => (self.there[block] + bytes).min(size),
+                Place::Host => self.there[block].saturating_sub(bytes),
+            };
+            self.there[block] = there;
+            let share = (there * 100).div_ceil(size).min(100) as u8;
+            let state = match copies && share == 100 {
+                true => State::Both,
+                false => State::OnDevice(share),
+            };
+            self.set(time, block, state);
+        }
+    }
+
+    /// The first access populates a block that never moves.
+    fn populate(&mut self, time: u64, part: &Part, share: u8) {
+        let block = self.blocks.at(part.address);
+        if self.first[block] == State::Unknown {
+            self.set(time, block, State::OnDevice(share));
+        }
+    }
+
+    /// A prefetch populates all blocks without a record.
+    fn prefetch(&mut self, time: u64) {
+        for block in 0..self.blocks.count {
+            if self.now[block] == State::Unknown {
+                self.set(time, block, State::OnDevice(100));
+            }
+        }
+    }
+}
+
 /// 2 MiB; smaller for small buffers, larger for huge ones.
-fn block_bytes(about: &Buffer, parts: &[(usize, u64, u64)]) -> u64 {
+fn block_bytes(about: &Buffer, parts: &[Part]) -> u64 {
     let bytes = about.bytes;
     let mut block = FINEST;
     while block < BLOCK_BYTES && bytes.div_ceil(block) > FEW {
@@ -215,9 +282,9 @@ fn block_bytes(about: &Buffer, parts: &[(usize, u64, u64)]) -> u64 {
         block *= 2;
     }
     let changes = |block: u64| {
-        let of_part = |&(_, address, bytes): &(usize, u64, u64)| {
-            let offset = address.saturating_sub(about.address);
-            (offset + bytes).div_ceil(block) - offset / block
+        let of_part = |part: &Part| {
+            let offset = part.address.saturating_sub(about.address);
+            (offset + part.bytes).div_ceil(block) - offset / block
         };
         parts.iter().map(of_part).sum::<u64>()
     };

@@ -2,25 +2,23 @@
 
 use super::cpu::{NONE, Scalar, Vectors, best_of, insert, row_inverse_norms_cpu};
 use crate::chain;
-use cuda_um_sim::{LaunchContext, TwinError};
+use crate::twin::{Outcome, number, size};
+use cuda_um_sim::LaunchContext;
 
-pub(crate) fn norms<T: Scalar>(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
-    let (rows, dim) = (
-        launch.value::<u64>(2)? as usize,
-        launch.value::<u64>(3)? as usize,
-    );
+pub(crate) fn norms<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome {
+    let (rows, dim) = (size(launch, 2)?, size(launch, 3)?);
     let elements = launch.slice::<T>(0, rows * dim)?;
     row_inverse_norms_cpu(elements, dim, launch.slice_mut::<f32>(1, rows)?);
     Ok(())
 }
 
-pub(crate) fn partial<T: Scalar>(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
-    let query_count = launch.value::<u64>(6)? as usize;
+pub(crate) fn partial<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome {
+    let query_count = size(launch, 6)?;
     lists::<T>(launch, query_count)
 }
 
 /// For the number of queries in device memory.
-pub(crate) fn partial_some<T: Scalar>(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+pub(crate) fn partial_some<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome {
     let query_count = launch.slice::<u32>(6, 1)?[0] as usize;
     if query_count == 0 {
         return Ok(());
@@ -29,10 +27,9 @@ pub(crate) fn partial_some<T: Scalar>(launch: &mut LaunchContext<'_>) -> Result<
 }
 
 /// Bit for bit the result of the kernel, from the norms.
-fn lists<T: Scalar>(launch: &mut LaunchContext<'_>, query_count: usize) -> Result<(), TwinError> {
-    let size = |index| launch.value::<u64>(index).map(|value| value as usize);
-    let (target_count, dim, chunk) = (size(7)?, size(8)?, size(9)?);
-    let k = launch.value::<u32>(10)? as usize;
+fn lists<T: Scalar>(launch: &mut LaunchContext<'_>, query_count: usize) -> Outcome {
+    let (target_count, dim, chunk) = (size(launch, 7)?, size(launch, 8)?, size(launch, 9)?);
+    let k = number(launch, 10)?;
     let chunks = launch.grid()[1] as usize;
     let vectors = Vectors {
         queries: launch.slice(0, query_count * dim)?,
@@ -59,26 +56,19 @@ fn lists<T: Scalar>(launch: &mut LaunchContext<'_>, query_count: usize) -> Resul
     Ok(())
 }
 
-pub(crate) fn merge(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+pub(crate) fn merge(launch: &mut LaunchContext<'_>) -> Outcome {
     let rows: Vec<u32> = (0..launch.grid()[0]).collect();
     merge_into(launch, &rows, 4)
 }
 
 /// For the number of queries in device memory, into the rows that are also there.
-pub(crate) fn merge_some(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+pub(crate) fn merge_some(launch: &mut LaunchContext<'_>) -> Outcome {
     let some = launch.slice::<u32>(4, 1 + launch.grid()[0] as usize)?;
     merge_into(launch, &some[1..=some[0] as usize], 5)
 }
 
-fn merge_into(
-    launch: &mut LaunchContext<'_>,
-    rows: &[u32],
-    number: usize,
-) -> Result<(), TwinError> {
-    let (chunks, k) = (
-        launch.value::<u64>(number)? as usize,
-        launch.value::<u32>(number + 1)? as usize,
-    );
+fn merge_into(launch: &mut LaunchContext<'_>, rows: &[u32], first_size: usize) -> Outcome {
+    let (chunks, k) = (size(launch, first_size)?, number(launch, first_size + 1)?);
     let scores = launch.slice::<f32>(0, rows.len() * chunks * k)?;
     let indices = launch.slice::<u32>(1, rows.len() * chunks * k)?;
     let end = rows.iter().max().map_or(0, |last| *last as usize + 1);

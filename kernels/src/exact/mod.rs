@@ -2,31 +2,34 @@
 //!
 //! `docs/exact-search.md` describes the method and proves that no result is lost.
 
+mod batch;
 pub(crate) mod bound;
+mod buffers;
+mod choose;
 mod filter;
 mod launch;
 mod modules;
 mod plan;
 mod prepare;
 mod prepared;
+mod room;
 #[cfg(feature = "sim")]
 pub(crate) mod sim;
 mod tiles;
 
+pub use buffers::SearchBuffers;
+pub use choose::Path;
 pub use filter::Filter;
-pub use launch::SearchBuffers;
 pub use modules::FilterKernels;
-pub use plan::Path;
 pub use prepared::PreparedTargets;
 pub use tiles::Format;
 
 use crate::cosine_top_k::CosineTopK;
 use crate::error::{KernelError, Result};
-use crate::workspace::Workspace;
-use bound::RowBound;
 use cuda_um::{Device, DeviceBuffer};
 use modules::{Modules, Support};
 use parking_lot::Mutex;
+use room::Room;
 use std::sync::Arc;
 
 /// Exact top-k of each query, loaded on a device.
@@ -49,40 +52,6 @@ pub struct ExactTopK {
     /// The converted targets of launches without prepared ones.
     fresh: Mutex<Option<PreparedTargets>>,
     sums: Mutex<DeviceBuffer<u64>>,
-}
-
-/// Device memory between the kernels of a launch.
-#[derive(Debug)]
-struct Room {
-    query_norms: Workspace<f32>,
-    query_tiles: Workspace<u16>,
-    query_bounds: Workspace<RowBound>,
-    query_specials: Workspace<u32>,
-    best: Workspace<f32>,
-    thresholds: Workspace<f32>,
-    counts: Workspace<u32>,
-    kept: Workspace<[u32; 2]>,
-    given_up: Workspace<u32>,
-    gathered: Workspace<f32>,
-    gathered_norms: Workspace<f32>,
-}
-
-impl Room {
-    fn new(device: &Device) -> Self {
-        Self {
-            query_norms: Workspace::new(device),
-            query_tiles: Workspace::new(device),
-            query_bounds: Workspace::new(device),
-            query_specials: Workspace::new(device),
-            best: Workspace::new(device),
-            thresholds: Workspace::new(device),
-            counts: Workspace::new(device),
-            kept: Workspace::new(device),
-            given_up: Workspace::new(device),
-            gathered: Workspace::new(device),
-            gathered_norms: Workspace::new(device),
-        }
-    }
 }
 
 /// Sums over all launches so far.

@@ -1,7 +1,7 @@
 //! The filter's kernels: selects those that a device can run, and loads them.
 
 use super::tiles::Format;
-use crate::cosine_top_k::SomeKernels;
+use crate::cosine_top_k::ListKernels;
 use crate::error::Result;
 use cuda_um::{Device, Kernel, Module};
 
@@ -104,7 +104,7 @@ pub(super) struct Modules {
     pub tighten: Kernel,
     pub rescore: Both,
     pub gather: Kernel,
-    pub some: SomeKernels,
+    pub some: ListKernels,
 }
 
 impl Modules {
@@ -132,7 +132,7 @@ impl Modules {
         for kernel in sample.iter().chain(&filter) {
             kernel.allow_shared_bytes(support.filter_bytes())?;
         }
-        let some = SomeKernels::load(device)?;
+        let some = ListKernels::load_some(device)?;
         let ptx = include_str!("../../ptx/exact_top_k.ptx");
         crate::load::load(device, ptx, |module: &Module| {
             let rescore = both(module, "exact_rescore", types)?;

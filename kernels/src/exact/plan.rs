@@ -1,27 +1,11 @@
-//! Decides if the filter is used, and chooses its parameters.
+//! The parameters of a launch with a filter.
 
-use super::ExactTopK;
-use super::bound::LONGEST_ROW;
-use super::filter::{Filter, MOST_SURVIVORS};
-use super::modules::FilterKernels;
-use super::tiles::{BLOCK, Format};
+use super::filter::MOST_SURVIVORS;
+use super::tiles::BLOCK;
 use crate::cosine_top_k::TopKShape;
-use crate::metric::Metric;
 
-/// For fewer targets, or less work, the ten launches of the filter take too long.
-const FEWEST_TARGETS: usize = 16 << 10;
-const LEAST_PRODUCTS: u64 = 1 << 30;
 /// One of every `PERIOD` blocks of targets is filtered first, for a better threshold.
 const PERIOD: usize = 8;
-
-/// The method of a launch, and the reason for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Path {
-    /// The filter's kernels and format; `None`: every pair was scored in single precision.
-    pub filter: Option<(FilterKernels, Format)>,
-    /// The reason, as text.
-    pub reason: String,
-}
 
 /// The parameters of a launch with a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,55 +41,6 @@ impl Plan {
             first_of: if blocks >= 8 * PERIOD { PERIOD } else { 0 },
         }
     }
-}
-
-impl ExactTopK {
-    /// The format of the filter, or the reason why no filter is used.
-    pub(super) fn choose(
-        &self,
-        filter: Filter,
-        metric: Metric,
-        shape: TopKShape,
-    ) -> Result<(FilterKernels, Format, &'static str), String> {
-        let kernels = self.kernels()?;
-        if shape.dim > LONGEST_ROW {
-            return Err(format!(
-                "rows of more than {LONGEST_ROW} elements have no bound"
-            ));
-        }
-        let usual = match metric {
-            Metric::Cosine => Format::F16,
-            Metric::InnerProduct => Format::Bf16,
-        };
-        match filter {
-            Filter::Off => Err("the filter is off".to_owned()),
-            Filter::Bf16 => Ok((kernels, Format::Bf16, "requested")),
-            Filter::F16 => Ok((kernels, Format::F16, "requested")),
-            Filter::Auto => match too_small(shape) {
-                Some(reason) => Err(reason),
-                None => Ok((kernels, usual, "chosen for the shape")),
-            },
-        }
-    }
-}
-
-fn too_small(shape: TopKShape) -> Option<String> {
-    let TopKShape {
-        queries,
-        targets,
-        dim,
-        k,
-    } = shape;
-    if targets < FEWEST_TARGETS {
-        return Some(format!("fewer than {FEWEST_TARGETS} targets"));
-    }
-    let products = [queries, targets, dim]
-        .into_iter()
-        .fold(1u64, |product, size| product.saturating_mul(size as u64));
-    if products < LEAST_PRODUCTS {
-        return Some("little work".to_owned());
-    }
-    (targets / k < 64).then(|| "lists of more than a 64th of the targets".to_owned())
 }
 
 #[cfg(test)]

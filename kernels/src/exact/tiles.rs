@@ -9,6 +9,8 @@ use half::{bf16, f16};
 pub(crate) const TILE: usize = 128;
 /// Targets of a block: two rows of tiles.
 pub(crate) const BLOCK: usize = 256;
+/// Groups of targets in a block; the sample keeps the best of each.
+pub(crate) const GROUPS: usize = 16;
 
 /// The 16-bit formats of the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

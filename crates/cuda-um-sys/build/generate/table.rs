@@ -2,44 +2,56 @@
 
 use super::items::{Body, Items};
 use super::major::Major;
-use super::spec::{DRIVER, RUNTIME, Since, VARIANTS};
+use super::spec::{DRIVER, RUNTIME, Since, VARIANTS, Variant};
 use super::split::Split;
 use anyhow::{Context, Result, bail};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 use std::ffi::CString;
 
-/// The file `table.rs`.
-pub fn table(split: &Split) -> Result<syn::File> {
-    let (mut fields, mut found, mut late) = (Vec::new(), Vec::new(), Vec::new());
-    for &(name, since) in RUNTIME {
-        let ty = function_type(&split.common, name).with_context(|| {
-            format!("{name}: not the same in all versions, and no rule in spec.rs")
-        })?;
-        let (ident, symbol) = (format_ident!("{name}"), c_string(name));
-        match since {
-            Since::Always => {
-                let doc = format!(" `{name}`");
-                fields.push(quote!(#[doc = #doc] pub #ident: #ty));
-                found.push(quote!(#ident: symbols.required(#symbol)?));
-            }
-            Since::Version(major, minor) => {
-                let doc = format!(" `{name}`, from CUDA {major}.{minor} on");
-                fields.push(quote!(#[doc = #doc] pub #ident: Option<#ty>));
-                found.push(quote!(#ident: symbols.late(#symbol)));
-                late.push(late_row(name, major, minor));
-            }
-        }
+/// The parts of a table, one for each function.
+#[derive(Default)]
+struct Table {
+    fields: Vec<TokenStream>,
+    /// The look-ups of the fields.
+    found: Vec<TokenStream>,
+    /// Rows for the optional fields.
+    late: Vec<TokenStream>,
+}
+
+impl Table {
+    fn add(&mut self, field: &str, doc: &str, ty: &TokenStream, found: &TokenStream) {
+        let (ident, doc) = (format_ident!("{field}"), format!(" {doc}"));
+        self.fields.push(quote!(#[doc = #doc] pub #ident: #ty));
+        self.found.push(quote!(#ident: #found));
     }
-    for variant in VARIANTS {
-        let module = match variant.major {
-            Major::V11 => 0,
-            Major::V12 => 1,
-            Major::V13 => 2,
+
+    /// Adds a function that every version has.
+    fn add_required(&mut self, split: &Split, name: &str) -> Result<()> {
+        let (ty, symbol) = (function_type(&split.common, name)?, c_string(name));
+        let found = quote!(symbols.required(#symbol)?);
+        self.add(name, &format!("`{name}`"), &ty, &found);
+        Ok(())
+    }
+
+    fn add_late(&mut self, split: &Split, name: &str, (major, minor): (u32, u32)) -> Result<()> {
+        let (ty, symbol) = (function_type(&split.common, name)?, c_string(name));
+        let doc = format!("`{name}`, from CUDA {major}.{minor} on");
+        let found = quote!(symbols.late(#symbol));
+        self.add(name, &doc, &quote!(Option<#ty>), &found);
+        self.late.push(late_row(name, major, minor));
+        Ok(())
+    }
+
+    /// Adds one of several signatures of a function.
+    fn add_variant(&mut self, split: &Split, variant: &Variant) -> Result<()> {
+        let (module, name) = match variant.major {
+            Major::V11 => (0, "v11"),
+            Major::V12 => (1, "v12"),
+            Major::V13 => (2, "v13"),
         };
-        let items = &split.versions[module];
         let pointer = format_ident!("PFN_{}", variant.function);
-        if !items.0.contains_key(&pointer.to_string()) {
+        if !split.versions[module].0.contains_key(&pointer.to_string()) {
             bail!(
                 "{}: {} does not differ between the versions as stated in spec.rs",
                 variant.field,
@@ -47,39 +59,51 @@ pub fn table(split: &Split) -> Result<syn::File> {
             );
         }
         check_renamed(split, variant)?;
-        let module = format_ident!("{}", ["v11", "v12", "v13"][module]);
-        let ident = format_ident!("{}", variant.field);
-        let doc = format!(" `{}`, {}", variant.function, variant.versions);
-        fields.push(quote!(#[doc = #doc] pub #ident: Option<#module::#pointer>));
-        let sides = [
-            ("before_13", variant.before_13),
-            ("since_13", variant.from_13),
-        ]
-        .into_iter();
-        let calls: Vec<_> = sides
-            .filter_map(|(side, symbol)| Some((format_ident!("{side}"), c_string(symbol?))))
-            .map(|(side, symbol)| quote!(symbols.#side(#symbol)))
-            .collect();
-        found.push(match calls.as_slice() {
-            [one] => quote!(#ident: #one),
-            [one, two] => quote!(#ident: #one.or_else(|| #two)),
-            _ => bail!("{}: no symbol given", variant.field),
-        });
-        late.push(late_row(variant.field, variant.since.0, variant.since.1));
-    }
-    let (mut driver_fields, mut driver_found) = (Vec::new(), Vec::new());
-    for name in DRIVER {
-        let ty = function_type(&split.common, name).with_context(|| {
-            format!("{name}: not the same in all versions, and no rule in spec.rs")
-        })?;
-        let (ident, symbol, doc) = (
-            format_ident!("{name}"),
-            c_string(name),
-            format!(" `{name}`"),
+        let before = variant.before_13.map(c_string);
+        let since = variant.from_13.map(c_string);
+        let found = match (before, since) {
+            (Some(before), None) => quote!(symbols.before_13(#before)),
+            (None, Some(since)) => quote!(symbols.since_13(#since)),
+            (Some(before), Some(since)) => {
+                quote!(symbols.before_13(#before).or_else(|| symbols.since_13(#since)))
+            }
+            (None, None) => bail!("{}: no symbol given", variant.field),
+        };
+        let module = format_ident!("{name}");
+        let doc = format!("`{}`, {}", variant.function, variant.versions);
+        self.add(
+            variant.field,
+            &doc,
+            &quote!(Option<#module::#pointer>),
+            &found,
         );
-        driver_fields.push(quote!(#[doc = #doc] pub #ident: #ty));
-        driver_found.push(quote!(#ident: symbols.required(#symbol)?));
+        let (major, minor) = variant.since;
+        self.late.push(late_row(variant.field, major, minor));
+        Ok(())
     }
+}
+
+/// The file `table.rs`.
+pub fn table(split: &Split) -> Result<syn::File> {
+    let (mut runtime, mut driver) = (Table::default(), Table::default());
+    for &(name, since) in RUNTIME {
+        match since {
+            Since::Always => runtime.add_required(split, name)?,
+            Since::Version(major, minor) => runtime.add_late(split, name, (major, minor))?,
+        }
+    }
+    for variant in VARIANTS {
+        runtime.add_variant(split, variant)?;
+    }
+    for name in DRIVER {
+        driver.add_required(split, name)?;
+    }
+    let Table {
+        fields,
+        found,
+        late,
+    } = runtime;
+    let (driver_fields, driver_found) = (driver.fields, driver.found);
     syn::parse2(quote! {
         use crate::bindings::{common, v11, v12, v13};
         use crate::error::LoadError;
@@ -117,7 +141,7 @@ pub fn table(split: &Split) -> Result<syn::File> {
 }
 
 /// Checks that a `_v2` name of 12 has exactly the signature of the plain name in 13.
-fn check_renamed(split: &Split, variant: &super::spec::Variant) -> Result<()> {
+fn check_renamed(split: &Split, variant: &Variant) -> Result<()> {
     let (Some(old), Some(new)) = (variant.before_13, variant.from_13) else {
         return Ok(());
     };
@@ -142,12 +166,12 @@ fn pointer(items: &Items, name: &str) -> Option<TokenStream> {
         .then(|| entry.identity.parse().expect("tokens stay tokens"))
 }
 
-fn function_type(common: &Items, name: &str) -> Option<TokenStream> {
+fn function_type(common: &Items, name: &str) -> Result<TokenStream> {
     let pointer = format_ident!("PFN_{name}");
-    common
-        .0
-        .contains_key(&pointer.to_string())
-        .then(|| quote!(common::#pointer))
+    if !common.0.contains_key(&pointer.to_string()) {
+        bail!("{name}: not the same in all versions, and no rule in spec.rs");
+    }
+    Ok(quote!(common::#pointer))
 }
 
 fn late_row(name: &str, major: u32, minor: u32) -> TokenStream {

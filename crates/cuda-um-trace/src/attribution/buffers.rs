@@ -70,19 +70,7 @@ impl<'a> BufferIndex<'a> {
         let mut position = address;
         while position < end {
             let buffer = self.at(position);
-            let mut border = buffer
-                .map_or(u64::MAX, |index| end_of(&self.buffers[index]))
-                .min(self.next_begin(position))
-                .min(end);
-            if border < end {
-                match self.cuts.checked_sub(1) {
-                    Some(cuts) => self.cuts = cuts,
-                    None => {
-                        self.uncut += 1;
-                        border = end;
-                    }
-                }
-            }
+            let border = self.border(position, buffer, end);
             match pieces[begin..].last_mut() {
                 // Memory behind a buffer that belongs to no buffer moved with it,
                 Some(last) if last.buffer == buffer || buffer.is_none() => {
@@ -109,6 +97,26 @@ impl<'a> BufferIndex<'a> {
             last.bytes += bytes - cut;
         }
         share_time(&mut pieces[begin..], bytes, nanoseconds);
+    }
+
+    /// The next border behind an address in `buffer`; `end` if there is none, or if no more splits are allowed.
+    fn border(&mut self, address: u64, buffer: Option<usize>, end: u64) -> u64 {
+        let border = buffer
+            .map_or(u64::MAX, |index| end_of(&self.buffers[index]))
+            .min(self.next_begin(address));
+        if border >= end {
+            return end;
+        }
+        match self.cuts.checked_sub(1) {
+            Some(cuts) => {
+                self.cuts = cuts;
+                border
+            }
+            None => {
+                self.uncut += 1;
+                end
+            }
+        }
     }
 
     fn at(&self, address: u64) -> Option<usize> {

@@ -18,6 +18,18 @@ pub(super) fn markup(text: &str) -> String {
     escaped
 }
 
+/// Names in backticks become code. A backtick inside a name only changes the place at which code begins.
+pub(super) fn code_names(text: &str) -> String {
+    let mut html = String::new();
+    for (index, part) in text.split('`').enumerate() {
+        match index % 2 {
+            0 => html += &markup(part),
+            _ => html += &format!("<code>{}</code>", markup(part)),
+        }
+    }
+    html
+}
+
 /// JSON for a `<script>` element: no tag can begin or end in it.
 pub(super) fn json_in_html(json: &str) -> String {
     // Outside of strings JSON does not contain these characters.

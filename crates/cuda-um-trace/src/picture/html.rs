@@ -1,11 +1,11 @@
 //! The page: one file, without network requests.
 
 use super::data::Picture;
-use super::escape::{json_in_html, markup};
+use super::escape::{code_names, json_in_html, markup};
+use super::json::json;
 use super::put::put;
-use super::table::{Cell, bytes, table, time};
-use crate::report::line;
-use crate::{MigrationReport, Trace, Traffic, patterns, units};
+use super::tables::tables;
+use crate::{Finding, MigrationReport, Trace, units};
 use std::time::Duration;
 
 const STYLE: &str = include_str!("page.css");
@@ -35,51 +35,43 @@ pub fn html(trace: &Trace, report: &MigrationReport) -> String {
     page += "<meta http-equiv=\"Content-Security-Policy\" content=\"";
     page += POLICY;
     page += "\">\n";
-    put(
-        &mut page,
-        format_args!(
-            "<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
-            markup(&title)
-        ),
+    put!(
+        page,
+        "<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
+        markup(&title)
     );
     header(&mut page, trace, report);
     findings(&mut page, report);
     movers(&mut page, report);
     pictures(&mut page, &picture);
     tables(&mut page, trace, report);
-    let json = json_in_html(&picture.to_json());
-    put(
-        &mut page,
-        format_args!(
-            "</main>\n<div id=\"tip\" role=\"status\" hidden></div>\n\
+    let json = json_in_html(&json(&picture));
+    put!(
+        page,
+        "</main>\n<div id=\"tip\" role=\"status\" hidden></div>\n\
             <script type=\"application/json\" id=\"data\">{json}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
-        ),
     );
     page
 }
 
 fn header(page: &mut String, trace: &Trace, report: &MigrationReport) {
     let devices: Vec<String> = trace.devices.iter().map(|one| markup(&one.name)).collect();
-    put(
+    put!(
         page,
-        format_args!(
-            "<header>\n<h1>Unified memory migrations</h1>\n<p class=\"sub\">{} on {} · recorded by {} (CUDA {})</p>\n",
-            units::time(report.duration),
-            match devices.is_empty() {
-                true => "no known device".to_owned(),
-                false => devices.join(", "),
-            },
-            markup(&report.source.name),
-            markup(&report.source.cuda),
-        ),
+        "<header>\n<h1>Unified memory migrations</h1>\n<p class=\"sub\">{} on {} · recorded by {} (CUDA {})</p>\n",
+        units::time(report.duration),
+        match devices.is_empty() {
+            true => "no known device".to_owned(),
+            false => devices.join(", "),
+        },
+        markup(&report.source.name),
+        markup(&report.source.cuda)
     );
     if let Some(warning) = report.warning() {
-        put(
+        put!(
             page,
-            format_args!(
-                "<p class=\"warning\" role=\"alert\">{}</p>\n",
-                markup(&warning)
-            ),
+            "<p class=\"warning\" role=\"alert\">{}</p>\n",
+            markup(&warning)
         );
     }
     let total = &report.total;
@@ -101,9 +93,9 @@ fn header(page: &mut String, trace: &Trace, report: &MigrationReport) {
     ];
     page.push_str("<dl class=\"cards\">\n");
     for (name, value, class) in cards {
-        put(
+        put!(
             page,
-            format_args!("<div class=\"card{class}\"><dt>{name}</dt><dd>{value}</dd></div>\n"),
+            "<div class=\"card{class}\"><dt>{name}</dt><dd>{value}</dd></div>\n"
         );
     }
     page.push_str("</dl>\n</header>\n");
@@ -121,79 +113,51 @@ fn findings(page: &mut String, report: &MigrationReport) {
         .map(|one| one.saves.time)
         .max()
         .unwrap_or_default();
-    let list = |page: &mut String, first: usize, findings: &[crate::Finding]| {
-        put(
-            page,
-            format_args!("<ol class=\"findings\" start=\"{first}\">\n"),
-        );
-        for finding in findings {
-            let share = finding.saves.time.as_secs_f64() / most.as_secs_f64().max(1e-12) * 100.0;
-            let other = finding.alternative;
-            page.push_str("<li>");
-            if finding.saves.time > Duration::ZERO {
-                put(
-                    page,
-                    format_args!(
-                        "<p class=\"saves\">saves about {}<span class=\"bar{}\" style=\"width:{share:.1}%\"></span></p>",
-                        units::time(finding.saves.time),
-                        if other { " other" } else { "" },
-                    ),
-                );
-            }
-            put(
-                page,
-                format_args!(
-                    "<p><b>{}</b>: {}{}</p>",
-                    code_names(&finding.observation()),
-                    markup(finding.advice()),
-                    if other {
-                        " <i>(another way to the same saving)</i>"
-                    } else {
-                        ""
-                    }
-                ),
-            );
-            if let Some(code) = finding.code() {
-                put(
-                    page,
-                    format_args!("<pre><code>{}</code></pre>", markup(&code)),
-                );
-            }
-            page.push_str("</li>\n");
-        }
-        page.push_str("</ol>\n");
-    };
     let (shown, more) = report
         .findings
         .split_at(report.findings.len().min(FINDINGS));
-    list(page, 1, shown);
+    list(page, 1, shown, most);
     if !more.is_empty() {
-        put(
-            page,
-            format_args!("<details><summary>{} more</summary>\n", more.len()),
-        );
-        list(page, FINDINGS + 1, more);
+        put!(page, "<details><summary>{} more</summary>\n", more.len());
+        list(page, FINDINGS + 1, more, most);
         page.push_str("</details>\n");
     }
-    put(
+    put!(
         page,
-        format_args!(
-            "<p class=\"sub\">Savings are estimates of the cost model: {}.</p>\n</section>\n",
-            markup(&report.cost_model)
-        ),
+        "<p class=\"sub\">Savings are estimates of the cost model: {}.</p>\n</section>\n",
+        markup(&report.cost_model)
     );
 }
 
-/// Names in backticks become code. A backtick inside a name only changes the place at which code begins.
-fn code_names(text: &str) -> String {
-    let mut html = String::new();
-    for (index, part) in text.split('`').enumerate() {
-        match index % 2 {
-            0 => html += &markup(part),
-            _ => put(&mut html, format_args!("<code>{}</code>", markup(part))),
+/// Findings, numbered from `first` on. The bars are relative to the largest saving, `most`.
+fn list(page: &mut String, first: usize, findings: &[Finding], most: Duration) {
+    put!(page, "<ol class=\"findings\" start=\"{first}\">\n");
+    for finding in findings {
+        let share = finding.saves.time.as_secs_f64() / most.as_secs_f64().max(1e-12) * 100.0;
+        let (bar, way) = match finding.alternative {
+            true => (" other", " <i>(another way to the same saving)</i>"),
+            false => ("", ""),
+        };
+        page.push_str("<li>");
+        if finding.saves.time > Duration::ZERO {
+            put!(
+                page,
+                "<p class=\"saves\">saves about {}<span class=\"bar{bar}\" style=\"width:{share:.1}%\"></span></p>",
+                units::time(finding.saves.time)
+            );
         }
+        put!(
+            page,
+            "<p><b>{}</b>: {}{way}</p>",
+            code_names(&finding.observation()),
+            markup(finding.advice())
+        );
+        if let Some(code) = finding.code() {
+            put!(page, "<pre><code>{}</code></pre>", markup(&code));
+        }
+        page.push_str("</li>\n");
     }
-    html
+    page.push_str("</ol>\n");
 }
 
 fn movers(page: &mut String, report: &MigrationReport) {
@@ -210,17 +174,15 @@ fn movers(page: &mut String, report: &MigrationReport) {
     for line in lines.iter().take(MOVERS) {
         let share = |bytes: u64| bytes as f64 / most as f64 * 100.0;
         let traffic = &line.traffic;
-        put(
+        put!(
             page,
-            format_args!(
-                "<span class=\"name\" title=\"{0}\">{0}</span><span class=\"track\"><span class=\"in\" style=\"width:{1:.2}%\"></span>\
+            "<span class=\"name\" title=\"{0}\">{0}</span><span class=\"track\"><span class=\"in\" style=\"width:{1:.2}%\"></span>\
                 <span class=\"out\" style=\"width:{2:.2}%\"></span></span><span class=\"num\">{3} in, {4} out</span>\n",
-                markup(&line.name),
-                share(traffic.to_device_bytes + traffic.between_devices_bytes),
-                share(traffic.to_host_bytes),
-                units::bytes(traffic.to_device_bytes + traffic.between_devices_bytes),
-                units::bytes(traffic.to_host_bytes),
-            ),
+            markup(&line.name),
+            share(traffic.to_device_bytes + traffic.between_devices_bytes),
+            share(traffic.to_host_bytes),
+            units::bytes(traffic.to_device_bytes + traffic.between_devices_bytes),
+            units::bytes(traffic.to_host_bytes)
         );
     }
     page.push_str(
@@ -242,122 +204,11 @@ fn pictures(page: &mut String, picture: &Picture) {
         <span class=\"swatch both\"></span>on both <span class=\"swatch unknown\"></span>not known</p>\n",
     );
     if picture.maps_left_out > 0 {
-        put(
+        put!(
             page,
-            format_args!(
-                "<p class=\"sub\">{} buffers that moved less are not shown.</p>\n",
-                picture.maps_left_out
-            ),
+            "<p class=\"sub\">{} buffers that moved less are not shown.</p>\n",
+            picture.maps_left_out
         );
     }
     page.push_str("<noscript><p class=\"warning\">Only the pictures need scripts.</p></noscript>\n</section>\n");
-}
-
-fn tables(page: &mut String, trace: &Trace, report: &MigrationReport) {
-    let head = [
-        "to devices",
-        "to host",
-        "migrations",
-        "CPU faults",
-        "GPU faults",
-        "groups",
-        "thrashing",
-        "remote",
-        "moving",
-    ];
-    let with = |first: &[&'static str], last: &[&'static str]| [first, &head, last].concat();
-    let buffers = report
-        .buffers
-        .iter()
-        .filter(|line| line.traffic != Traffic::default());
-    let buffers = buffers.map(|line| {
-        let size = (units::bytes(line.bytes), line.bytes.to_string());
-        let site = line.site.as_ref().map_or(String::new(), |site| {
-            format!(" <small>{}</small>", markup(site))
-        });
-        let mut cells = vec![
-            (format!("{}{site}", markup(&line.name)), String::new()),
-            size,
-        ];
-        cells.extend(traffic_cells(&line.traffic));
-        cells.push(time(line.avoidable.time));
-        cells
-    });
-    table(
-        page,
-        "By buffer",
-        &with(&["buffer", "size"], &["avoidable"]),
-        buffers.collect(),
-    );
-    let operations = report.operations.iter().map(|line| {
-        let mut cells = vec![
-            (code_names(&line.name), String::new()),
-            (line.times.to_string(), String::new()),
-        ];
-        cells.extend(traffic_cells(&line.traffic));
-        cells
-    });
-    table(
-        page,
-        "By operation",
-        &with(&["during", "times"], &[]),
-        operations.collect(),
-    );
-    let causes = report.causes.iter().map(|line| {
-        let traffic = &line.traffic;
-        vec![
-            (line::cause(line.cause).to_owned(), String::new()),
-            bytes(traffic.to_device_bytes),
-            bytes(traffic.to_host_bytes),
-            bytes(traffic.between_devices_bytes),
-            (traffic.migrations.to_string(), String::new()),
-            time(traffic.migrating),
-        ]
-    });
-    table(
-        page,
-        "By cause",
-        &[
-            "cause",
-            "to devices",
-            "to host",
-            "between devices",
-            "migrations",
-            "moving",
-        ],
-        causes.collect(),
-    );
-    let patterns = patterns(trace).into_iter().map(|one| {
-        let text = |text: &str| (markup(text), String::new());
-        vec![
-            text(&one.name),
-            text(&one.usage.to_string()),
-            text(&one.order.to_string()),
-            text(&one.suggestion_text()),
-        ]
-    });
-    table(
-        page,
-        "Access patterns",
-        &["buffer", "use", "order", "suggests"],
-        patterns.collect(),
-    );
-}
-
-fn traffic_cells(traffic: &Traffic) -> Vec<Cell> {
-    let number = |number: u64| match number {
-        0 => ("–".to_owned(), String::new()),
-        _ => (number.to_string(), String::new()),
-    };
-    vec![
-        bytes(traffic.to_device_bytes + traffic.between_devices_bytes),
-        bytes(traffic.to_host_bytes),
-        number(traffic.migrations),
-        number(traffic.cpu_faults),
-        number(traffic.gpu_faults),
-        number(traffic.gpu_fault_groups),
-        number(traffic.thrashing + traffic.throttling),
-        number(traffic.remote_maps),
-        time(traffic.migrating),
-    ]
 }

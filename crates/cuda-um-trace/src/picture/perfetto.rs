@@ -1,7 +1,9 @@
 //! Trace events in the format of ui.perfetto.dev and chrome://tracing.
 
 use crate::report::line;
-use crate::{Attribution, OperationKind, Place, RecordKind, Trace, units};
+use crate::{
+    Attribution, KernelRun, Operation, OperationKind, Place, Record, RecordKind, Trace, units,
+};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,55 +19,89 @@ const DEVICES: u32 = 10;
 /// Times are microseconds since the trace began.
 pub fn perfetto(trace: &Trace) -> String {
     let attribution = Attribution::of(trace);
-    let mut events = Events::default();
+    let mut events = Events {
+        trace,
+        processes: BTreeMap::new(),
+        tracks: BTreeMap::new(),
+        events: String::new(),
+    };
     for operation in &trace.operations {
-        let on_host = operation.kind == OperationKind::Host;
-        let (track, name) = match operation.stream {
-            _ if on_host => (1, "host access".to_owned()),
-            None => (2, "calls".to_owned()),
-            Some(stream) => (3 + stream, format!("calls, stream {stream}")),
-        };
-        let buffers = operation.accesses.iter().map(|access| access.buffer);
-        let arguments = json!({ "buffers": buffers.collect::<Vec<u64>>() });
-        events.track(HOST, "host", track, &name);
-        let times = (operation.start, operation.end);
-        events.slice(
-            trace,
-            HOST,
-            track,
-            &units::short(&line::operation_name(&operation.kind)),
-            times,
-            arguments,
-        );
+        events.operation(operation);
     }
     for run in &trace.kernels {
-        let process = DEVICES + run.device;
-        let device = format!("GPU {}", run.device);
-        events.track(
-            process,
-            &device,
-            run.stream.into(),
-            &format!("kernels, stream {}", run.stream),
-        );
-        events.slice(
-            trace,
-            process,
-            run.stream.into(),
-            &units::short(&run.name),
-            (run.start, run.end),
-            json!({}),
-        );
+        events.kernel(run);
     }
     for (index, record) in trace.records.iter().enumerate() {
+        events.record(&attribution, index, record);
+    }
+    events.counters();
+    let events = events.finish();
+    format!("{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[{events}]}}")
+}
+
+struct Events<'a> {
+    trace: &'a Trace,
+    processes: BTreeMap<u32, String>,
+    tracks: BTreeMap<(u32, u64), String>,
+    /// JSON, separated by commas: JSON values would need several times the memory.
+    events: String,
+}
+
+/// A row of the picture.
+struct Track {
+    process: u32,
+    process_name: String,
+    number: u64,
+    name: String,
+}
+
+fn push(events: &mut String, event: Value) {
+    let comma = if events.is_empty() { "" } else { "," };
+    // Writing to a string cannot fail.
+    let _ = write!(events, "{comma}{event}");
+}
+
+impl Events<'_> {
+    fn operation(&mut self, operation: &Operation) {
+        let (number, name) = match (&operation.kind, operation.stream) {
+            (OperationKind::Host, _) => (1, "host access".to_owned()),
+            (_, None) => (2, "calls".to_owned()),
+            (_, Some(stream)) => (3 + stream, format!("calls, stream {stream}")),
+        };
+        let track = Track {
+            process: HOST,
+            process_name: "host".to_owned(),
+            number,
+            name,
+        };
+        let name = line::operation_name(&operation.kind);
+        let buffers = operation.accesses.iter().map(|access| access.buffer);
+        let arguments = json!({ "buffers": buffers.collect::<Vec<u64>>() });
+        let times = (operation.start, operation.end);
+        self.slice(track, &units::short(&name), times, arguments);
+    }
+
+    fn kernel(&mut self, run: &KernelRun) {
+        let track = Track {
+            process: DEVICES + run.device,
+            process_name: format!("GPU {}", run.device),
+            number: run.stream.into(),
+            name: format!("kernels, stream {}", run.stream),
+        };
+        let name = units::short(&run.name);
+        self.slice(track, &name, (run.start, run.end), json!({}));
+    }
+
+    fn record(&mut self, attribution: &Attribution, index: usize, record: &Record) {
         let buffer = attribution.pieces(index)[0].buffer;
-        let buffer = buffer.map_or(line::UNKNOWN, |buffer| &trace.buffers[buffer].name);
-        let during = line::name(trace, attribution.explanation(index));
+        let buffer = buffer.map_or(line::UNKNOWN, |buffer| &self.trace.buffers[buffer].name);
+        let during = line::name(self.trace, attribution.explanation(index));
         let mut arguments = json!({
             "buffer": units::short(buffer),
             "during": units::short(&during),
             "address": format!("{:#x}", record.address),
         });
-        let (track, name, what) = match record.kind {
+        let (number, name, what) = match record.kind {
             RecordKind::Migration {
                 from,
                 to,
@@ -79,78 +115,41 @@ pub fn perfetto(trace: &Trace) -> String {
             }
             RecordKind::GpuFault { device, faults, .. } => {
                 arguments["faults"] = faults.into();
-                (
-                    100 + u64::from(device),
-                    format!("faults, GPU {device}"),
-                    "GPU faults",
-                )
+                let name = format!("faults, GPU {device}");
+                (100 + u64::from(device), name, "GPU faults")
             }
             RecordKind::CpuFault { .. } => (50, "faults, host".to_owned(), "CPU fault"),
             RecordKind::Thrashing { .. } => (51, "thrashing".to_owned(), "thrashing"),
             RecordKind::Throttling { .. } => (51, "thrashing".to_owned(), "throttled"),
             RecordKind::RemoteMap { .. } => (52, "remote maps".to_owned(), "remote map"),
         };
-        events.track(MEMORY, "unified memory", track, &name);
-        events.slice(
-            trace,
-            MEMORY,
-            track,
-            what,
-            (record.start, record.end),
-            arguments,
-        );
-    }
-    events.counters(trace);
-    let events = events.finish();
-    format!("{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[{events}]}}")
-}
-
-#[derive(Default)]
-struct Events {
-    processes: BTreeMap<u32, String>,
-    tracks: BTreeMap<(u32, u64), String>,
-    /// JSON, separated by commas: JSON values would need several times the memory.
-    events: String,
-}
-
-fn push(events: &mut String, event: Value) {
-    let comma = if events.is_empty() { "" } else { "," };
-    // Writing to a string cannot fail.
-    let _ = write!(events, "{comma}{event}");
-}
-
-impl Events {
-    fn track(&mut self, process: u32, process_name: &str, track: u64, name: &str) {
-        let processes = &mut self.processes;
-        processes
-            .entry(process)
-            .or_insert_with(|| process_name.to_owned());
-        let tracks = &mut self.tracks;
-        tracks
-            .entry((process, track))
-            .or_insert_with(|| name.to_owned());
+        let track = Track {
+            process: MEMORY,
+            process_name: "unified memory".to_owned(),
+            number,
+            name,
+        };
+        self.slice(track, what, (record.start, record.end), arguments);
     }
 
-    fn slice(
-        &mut self,
-        trace: &Trace,
-        process: u32,
-        track: u64,
-        name: &str,
-        (start, end): (u64, u64),
-        arguments: Value,
-    ) {
+    fn slice(&mut self, track: Track, name: &str, (start, end): (u64, u64), arguments: Value) {
         let event = json!({
-            "ph": "X", "name": name, "pid": process, "tid": track,
-            "ts": since(trace, start), "dur": end.saturating_sub(start) as f64 / 1e3, "args": arguments,
+            "ph": "X", "name": name, "pid": track.process, "tid": track.number,
+            "ts": since(self.trace, start), "dur": end.saturating_sub(start) as f64 / 1e3, "args": arguments,
         });
         push(&mut self.events, event);
+        let processes = &mut self.processes;
+        processes.entry(track.process).or_insert(track.process_name);
+        let tracks = &mut self.tracks;
+        tracks
+            .entry((track.process, track.number))
+            .or_insert(track.name);
     }
 
     /// Bytes that migrations left on each device, relative to the begin of the trace.
-    fn counters(&mut self, trace: &Trace) {
+    fn counters(&mut self) {
         let mut moves: Vec<(u64, u32, i128)> = Vec::new();
-        for record in &trace.records {
+        for record in &self.trace.records {
             if let RecordKind::Migration {
                 from, to, bytes, ..
             } = record.kind
@@ -172,7 +171,7 @@ impl Events {
             value.insert(format!("bytes moved to GPU {device}"), json!(*now as f64));
             let event = json!({
                 "ph": "C", "name": format!("GPU {device}: bytes moved there, less those moved away"), "pid": MEMORY,
-                "ts": since(trace, time), "args": value,
+                "ts": since(self.trace, time), "args": value,
             });
             push(&mut self.events, event);
         }

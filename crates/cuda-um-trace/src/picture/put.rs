@@ -1,8 +1,11 @@
 //! Appends formatted text to a page or a drawing.
 
-use std::fmt::{Arguments, Write};
-
-pub(super) fn put(page: &mut String, text: Arguments) {
-    // Writing to a string cannot fail.
-    let _ = page.write_fmt(text);
+macro_rules! put {
+    ($page:expr, $($text:tt)*) => {{
+        use std::fmt::Write;
+        // Writing to a string cannot fail.
+        let _ = write!($page, $($text)*);
+    }};
 }
+
+pub(super) use put;

@@ -1,7 +1,8 @@
 //! A static drawing, for example for a README.
 
-use super::data::{Colour, Lane, Map, Picture};
+use super::data::{Map, Picture};
 use super::escape::markup;
+use super::item::{Colour, Lane};
 use super::put::put;
 use crate::residency::State;
 use crate::{MigrationReport, Trace, units};
@@ -48,12 +49,10 @@ pub fn svg(trace: &Trace, report: &MigrationReport) -> String {
         draw_lane(&mut svg, &picture, lane, HEAD + index as f64 * LANE);
     }
     if !maps.is_empty() {
-        put(
-            &mut svg,
-            format_args!(
-                "<text x=\"16\" y=\"{:.0}\" font-weight=\"bold\" fill=\"#16181d\">where each block was</text>\n",
-                lanes_end + 24.0
-            ),
+        put!(
+            svg,
+            "<text x=\"16\" y=\"{:.0}\" font-weight=\"bold\" fill=\"#16181d\">where each block was</text>\n",
+            lanes_end + 24.0
         );
     }
     // Blocks are adjacent: smoothed edges would show as stripes.
@@ -85,15 +84,13 @@ fn axis(svg: &mut String, picture: &Picture, bottom: f64) {
     let mut time = 0.0;
     while time <= picture.end as f64 {
         let at = x(picture, time as u64);
-        put(
+        put!(
             svg,
-            format_args!(
-                "<path d=\"M{at:.1} {:.0}V{:.0}\" stroke=\"#e3e5e9\"/><text x=\"{at:.1}\" y=\"{:.0}\" text-anchor=\"middle\" fill=\"#5d6470\">{}</text>\n",
-                HEAD - 4.0,
-                bottom - 8.0,
-                HEAD - 9.0,
-                units::nanoseconds(time as u64)
-            ),
+            "<path d=\"M{at:.1} {:.0}V{:.0}\" stroke=\"#e3e5e9\"/><text x=\"{at:.1}\" y=\"{:.0}\" text-anchor=\"middle\" fill=\"#5d6470\">{}</text>\n",
+            HEAD - 4.0,
+            bottom - 8.0,
+            HEAD - 9.0,
+            units::nanoseconds(time as u64)
         );
         time += step.max(1.0);
     }
@@ -119,15 +116,13 @@ fn draw_lane(svg: &mut String, picture: &Picture, lane: &Lane, top: f64) {
     }
     rectangles.extend(open);
     for (colour, from, until) in rectangles {
-        put(
+        put!(
             svg,
-            format_args!(
-                "<rect x=\"{from:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{}\"/>\n",
-                top + 2.0,
-                (until - from).max(COLUMN),
-                LANE - 4.0,
-                Colour::HEX[colour as usize]
-            ),
+            "<rect x=\"{from:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{}\"/>\n",
+            top + 2.0,
+            (until - from).max(COLUMN),
+            LANE - 4.0,
+            Colour::HEX[colour as usize]
         );
     }
 }
@@ -137,14 +132,12 @@ fn name(svg: &mut String, name: &str, middle: f64) {
         ..=21 => name.to_owned(),
         _ => name.chars().take(20).chain(['…']).collect(),
     };
-    put(
+    put!(
         svg,
-        format_args!(
-            "<text x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"#16181d\">{}</text>\n",
-            LEFT - 8.0,
-            middle + 4.0,
-            markup(&short)
-        ),
+        "<text x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"#16181d\">{}</text>\n",
+        LEFT - 8.0,
+        middle + 4.0,
+        markup(&short)
     );
 }
 
@@ -164,15 +157,13 @@ fn draw_map(svg: &mut String, picture: &Picture, map: &Map, top: f64) {
         .map(|&state| (born, state))
         .collect();
     let mut rectangle = |block: usize, from: f64, until: f64, state: State| {
-        put(
+        put!(
             svg,
-            format_args!(
-                "<rect x=\"{from:.1}\" y=\"{:.2}\" width=\"{:.1}\" height=\"{:.2}\" fill=\"{}\"/>\n",
-                top + block as f64 * row,
-                until - from,
-                row + 0.1,
-                colour(state)
-            ),
+            "<rect x=\"{from:.1}\" y=\"{:.2}\" width=\"{:.1}\" height=\"{:.2}\" fill=\"{}\"/>\n",
+            top + block as f64 * row,
+            until - from,
+            row + 0.1,
+            colour(state)
         );
     };
     for change in &map.residency.changes {
@@ -221,13 +212,11 @@ fn key(svg: &mut String, y: f64) {
     ];
     let mut at = LEFT;
     for (text, colour) in entries {
-        put(
+        put!(
             svg,
-            format_args!(
-                "<rect x=\"{at:.0}\" y=\"{:.0}\" width=\"11\" height=\"11\" fill=\"{colour}\"/><text x=\"{:.0}\" y=\"{y:.0}\" fill=\"#5d6470\">{text}</text>\n",
-                y - 10.0,
-                at + 16.0
-            ),
+            "<rect x=\"{at:.0}\" y=\"{:.0}\" width=\"11\" height=\"11\" fill=\"{colour}\"/><text x=\"{:.0}\" y=\"{y:.0}\" fill=\"#5d6470\">{text}</text>\n",
+            y - 10.0,
+            at + 16.0
         );
         at += 34.0 + text.len() as f64 * 6.2;
     }

@@ -35,34 +35,27 @@ pub(super) fn table(page: &mut String, title: &str, head: &[&str], rows: Vec<Vec
     } else {
         ""
     };
-    put(
+    put!(
         page,
-        format_args!(
-            "<section>\n<h2>{title}</h2>\n<div class=\"scroll\"><table{text}>\n<thead><tr>"
-        ),
+        "<section>\n<h2>{title}</h2>\n<div class=\"scroll\"><table{text}>\n<thead><tr>"
     );
     for cell in head {
-        put(page, format_args!("<th scope=\"col\">{cell}</th>"));
+        put!(page, "<th scope=\"col\">{cell}</th>");
     }
     page.push_str("</tr></thead>\n<tbody>\n");
     for (index, row) in rows.iter().enumerate() {
         if index == SHOWN {
-            put(
+            put!(
                 page,
-                format_args!(
-                    "</tbody></table></div>\n<details><summary>{} more</summary>\n<div class=\"scroll\"><table{text}><tbody>\n",
-                    rows.len() - SHOWN
-                ),
+                "</tbody></table></div>\n<details><summary>{} more</summary>\n<div class=\"scroll\"><table{text}><tbody>\n",
+                rows.len() - SHOWN
             );
         }
         page.push_str("<tr>");
         for (html, exact) in row {
             match exact.is_empty() {
-                true => put(page, format_args!("<td>{html}</td>")),
-                false => put(
-                    page,
-                    format_args!("<td title=\"{}\">{html}</td>", markup(exact)),
-                ),
+                true => put!(page, "<td>{html}</td>"),
+                false => put!(page, "<td title=\"{}\">{html}</td>", markup(exact)),
             }
         }
         page.push_str("</tr>\n");

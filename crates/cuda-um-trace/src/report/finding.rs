@@ -132,6 +132,8 @@ impl Finding {
     /// The observation, without advice: ``412 faults on `targets` during `cosine` ``.
     pub fn observation(&self) -> String {
         let name = &self.name;
+        let size = |bytes: &u64| units::bytes(*bytes);
+        let count = |number: &u64, what| units::count(*number, what);
         use FindingKind as K;
         match &self.kind {
             K::DeviceFaults {
@@ -141,16 +143,13 @@ impl Finding {
                 bytes,
             } => {
                 let what = match (faults, bytes) {
-                    (0, bytes) => format!("{} moved by faults for `{name}`", units::bytes(*bytes)),
-                    (_, 0) => format!(
-                        "{} on fresh memory of `{name}`",
-                        units::count(*faults, "fault")
-                    ),
-                    _ => format!("{} on `{name}`", units::count(*faults, "fault")),
+                    (0, bytes) => format!("{} moved by faults for", size(bytes)),
+                    (_, 0) => format!("{} on fresh memory of", count(faults, "fault")),
+                    _ => format!("{} on", count(faults, "fault")),
                 };
                 match runs {
-                    1 => format!("{what} during {during}"),
-                    _ => format!("{what} during {runs} runs of {during}"),
+                    1 => format!("{what} `{name}` during {during}"),
+                    _ => format!("{what} `{name}` during {runs} runs of {during}"),
                 }
             }
             K::HostFaults {
@@ -160,14 +159,14 @@ impl Finding {
                 ..
             } => format!(
                 "{} of the host on `{name}` in {} ({} moved back)",
-                units::count(*faults, "fault"),
-                units::count(*times, "access").replace("accesss", "accesses"),
-                units::bytes(*bytes)
+                count(faults, "fault"),
+                count(times, "access").replace("accesss", "accesses"),
+                size(bytes)
             ),
             K::PrefetchedTwice { to, times } => format!(
                 "`{name}` was prefetched to {} {} more with nothing in between",
                 to.words(),
-                units::count(*times, "time")
+                count(times, "time")
             ),
             K::PrefetchUnused {
                 device,
@@ -179,7 +178,7 @@ impl Finding {
                     1 => "once".to_owned(),
                     _ => format!("{times} times"),
                 },
-                units::bytes(*bytes)
+                size(bytes)
             ),
             K::ReadMostlyCollapsed { times } => {
                 format!("read-mostly `{name}` was collapsed by a write {times} times")
@@ -189,25 +188,25 @@ impl Finding {
                 bytes,
             } => format!(
                 "host and device move `{name}` to and fro by faults: {alternations} changes of direction, {}",
-                units::bytes(*bytes)
+                size(bytes)
             ),
             K::ReadByBoth { bytes } => format!(
                 "`{name}` moved to and fro without a write ({} in vain)",
-                units::bytes(*bytes)
+                size(bytes)
             ),
             K::Thrashing { times, throttled } => format!(
                 "the driver detected thrashing of `{name}` {}, and throttled processors {}",
-                units::count(*times, "time"),
-                units::count(*throttled, "time")
+                count(times, "time"),
+                count(throttled, "time")
             ),
             K::RemoteMaps { times, bytes } => format!(
                 "{} of `{name}` were mapped over the link and did not move, {}",
-                units::bytes(*bytes),
-                units::count(*times, "time")
+                size(bytes),
+                count(times, "time")
             ),
             K::Evicted { bytes } => format!(
                 "{} of `{name}` were evicted from the full device",
-                units::bytes(*bytes)
+                size(bytes)
             ),
         }
     }

@@ -1,5 +1,7 @@
 //! Page faults: an access of managed pages, the faults that it raises, and the pages that they bring.
 
+mod block;
+
 use std::ops::Range;
 use std::time::Duration;
 
@@ -10,10 +12,11 @@ use super::fault_plan::{
     plan_faults_with,
 };
 use super::migration::Moved;
-use super::page::{BLOCK_PAGES, HOST, LEAF_PAGES, Page, Processor, Processors, blocks, common};
+use super::page::{BLOCK_PAGES, HOST, Page, Processor, Processors, blocks, common};
 use super::reach::Reach;
 use crate::engine::activity::{Cause, MapCause, Service};
 use crate::engine::address_space::PAGE;
+use block::Block;
 use cuda_um_cost::at_rate;
 
 /// The price of an access.
@@ -86,35 +89,6 @@ struct Touch<'t, 's> {
     write: bool,
     price: Price,
     window: Window,
-}
-
-/// A block of 2 MiB, of which a part is touched. Pages are numbered from the start of the allocation.
-struct Block {
-    pages: Range<usize>,
-    touched: Range<usize>,
-}
-
-impl Block {
-    /// The 64 KiB page that holds a page.
-    fn leaf(&self, page: usize) -> u32 {
-        ((page - self.pages.start) / LEAF_PAGES) as u32
-    }
-
-    /// The number of its 64 KiB pages.
-    fn leaves(&self) -> u32 {
-        self.leaf(self.pages.end - 1) + 1
-    }
-
-    /// The 64 KiB pages that hold some page of a range, one bit each.
-    fn leaf_mask(&self, pages: &Range<usize>) -> u32 {
-        mask(self.leaf(pages.start), self.leaf(pages.end - 1) + 1)
-    }
-
-    /// The pages of a 64 KiB page.
-    fn leaf_pages(&self, leaf: u32) -> Range<usize> {
-        let start = self.pages.start + leaf as usize * LEAF_PAGES;
-        start..(start + LEAF_PAGES).min(self.pages.end)
-    }
 }
 
 /// How the processor reaches the touched pages of a block. Masks have one bit for each 64 KiB page.

@@ -1,0 +1,68 @@
+//! The errors of CPU references.
+
+use crate::engine::Code;
+
+/// The error of a CPU reference. For the caller of the CUDA API the kernel has faulted.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TwinError {
+    /// The kernel has no parameter with this number.
+    #[error("parameter {index}: the kernel has {count}")]
+    NoParameter {
+        /// The requested number.
+        index: usize,
+        /// Parameters that the PTX declares.
+        count: usize,
+    },
+    /// The parameter has another size.
+    #[error("parameter {index} has {found} bytes, its CPU reference expects {expected}")]
+    ParameterSize {
+        /// The parameter.
+        index: usize,
+        /// Bytes that the PTX declares.
+        found: usize,
+        /// Bytes that the reference expects.
+        expected: usize,
+    },
+    /// The kernel touches memory that it may not touch.
+    #[error("illegal access to {bytes} bytes at {address:#x} (parameter {index}): {why}")]
+    IllegalAddress {
+        /// The parameter.
+        index: usize,
+        /// First address.
+        address: usize,
+        /// Bytes from there.
+        bytes: usize,
+        /// The reason.
+        why: &'static str,
+    },
+    /// The pointer is not aligned for the element.
+    #[error("misaligned address {address:#x} (parameter {index})")]
+    Misaligned {
+        /// The parameter.
+        index: usize,
+        /// The address.
+        address: usize,
+    },
+    /// Two slices of one launch overlap, and one of them is mutable.
+    #[error(
+        "parameter {index} overlaps a slice that the CPU reference already holds, and one of them is mutable"
+    )]
+    Overlap {
+        /// The parameter.
+        index: usize,
+    },
+    /// An error of the reference itself: as a failed device-side assertion.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl TwinError {
+    pub(crate) fn code(&self) -> Code {
+        match self {
+            TwinError::Misaligned { .. } => Code::MISALIGNED_ADDRESS,
+            TwinError::Failed(_) => Code::ASSERT,
+            _ => Code::ILLEGAL_ADDRESS,
+        }
+    }
+}

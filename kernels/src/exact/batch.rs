@@ -1,0 +1,254 @@
+//! The kernels of a search, for one batch of queries.
+
+use super::bound::{Bound, TILE_K};
+use super::buffers::SearchBuffers;
+use super::filter::MOST_SPECIAL;
+use super::modules::{Modules, rescore_bytes};
+use super::plan::Plan;
+use super::prepared::{PreparedTargets, padded_queries};
+use super::room::HeldRoom;
+use super::tiles::{BLOCK, GROUPS, TILE};
+use crate::cosine_top_k::{
+    Buffers, CosineTopK, Norms, TargetScalar, TopKShape, half_precision, warps,
+};
+use crate::error::Result;
+use crate::metric::Metric;
+use cuda_um::{Arguments, DeviceBuffer, LaunchConfig, Stream};
+
+/// A batch of queries, and the inputs of its kernels.
+///
+/// Each launch has the arguments of its kernel in cuda/exact_top_k.cu and cuda/exact_filter*.cu. The [`HeldRoom`] was made for
+/// at least as many queries; the prepared targets were made for all their rows; the buffers have the lengths of the shape.
+pub(super) struct Batch<'a, T> {
+    pub stream: &'a Stream,
+    pub modules: &'a Modules,
+    pub prepared: &'a PreparedTargets,
+    pub plan: Plan,
+    /// The shape of the batch.
+    pub shape: TopKShape,
+    pub multiprocessors: u32,
+    pub buffers: SearchBuffers<'a, T>,
+}
+
+impl<T: TargetScalar> Batch<'_, T> {
+    fn bound(&self) -> Bound {
+        Bound::new(self.shape.dim, self.prepared.metric)
+    }
+
+    /// Blocks of 64 elements of a row.
+    fn row_blocks(&self) -> u32 {
+        self.shape.dim.div_ceil(TILE_K) as u32
+    }
+
+    /// A block for each query.
+    fn each_query(&self, shared_bytes: u32) -> LaunchConfig {
+        LaunchConfig {
+            grid: [self.shape.queries as u32, 1, 1],
+            block: [256, 1, 1],
+            shared_bytes,
+        }
+    }
+
+    /// As many blocks as can run at once; each processes its share of the batch's products with `tiles` blocks of targets.
+    fn persistent(&self, tiles: usize) -> LaunchConfig {
+        let products = self.shape.queries.div_ceil(TILE) * tiles;
+        LaunchConfig {
+            grid: [(self.multiprocessors as usize).min(products) as u32, 1, 1],
+            block: [self.modules.support.threads, 1, 1],
+            shared_bytes: self.modules.support.filter_bytes(),
+        }
+    }
+
+    /// Converts the queries to the filter's form.
+    #[allow(unsafe_code, reason = "launches kernels of this crate")]
+    pub fn convert_queries(&self, room: &mut HeldRoom<'_>) -> Result<()> {
+        let count = self.shape.queries;
+        let kernel = &self.modules.prepare[0][self.prepared.format as usize];
+        let arguments = (
+            self.buffers.queries,
+            &mut *room.norms,
+            &mut *room.tiles,
+            &mut *room.bounds,
+            &mut *room.specials,
+            0u64,
+            padded_queries(count) as u64,
+            count as u64,
+            self.shape.dim as u64,
+            self.bound().grow,
+            u32::from(self.prepared.metric == Metric::Cosine),
+        );
+        // SAFETY: see `Batch`; the tiles and bounds have room for whole tiles of queries.
+        unsafe { kernel.launch(self.stream, warps(padded_queries(count)), arguments)? };
+        Ok(())
+    }
+
+    /// Finds a threshold for each query from a sample of the targets.
+    #[allow(unsafe_code, reason = "launches kernels of this crate")]
+    pub fn sample(&self, room: &mut HeldRoom<'_>) -> Result<()> {
+        let Self { plan, prepared, .. } = self;
+        let bound = self.bound();
+        let sample = (
+            &*room.tiles,
+            &prepared.tiles,
+            &*room.bounds,
+            &prepared.bounds,
+            &prepared.tile_bounds,
+            &mut *room.best,
+            self.shape.queries as u32,
+            plan.sampled as u32,
+            plan.period as i32,
+            self.row_blocks(),
+            bound.kappa,
+            bound.tiny,
+            self.modules.support.stages,
+        );
+        // SAFETY: see `Batch`; the plan's sampled blocks are blocks of the targets.
+        unsafe {
+            self.modules.sample[prepared.format as usize].launch(
+                self.stream,
+                self.persistent(plan.sampled),
+                sample,
+            )?;
+        }
+        let thresholds = (
+            &*room.best,
+            &*room.bounds,
+            &mut *room.thresholds,
+            &mut *room.counts,
+            &mut *room.given_up,
+            (plan.sampled * GROUPS) as u32,
+            plan.capacity as u32,
+            self.shape.k as u32,
+        );
+        let kernel = &self.modules.thresholds;
+        // SAFETY: see `Batch`.
+        unsafe { kernel.launch(self.stream, self.each_query(0), thresholds)? };
+        Ok(())
+    }
+
+    /// Keeps the targets of each query that reach its threshold. If the plan says so, some blocks of targets go first, and their
+    /// candidates tighten the thresholds.
+    pub fn filter(&self, room: &mut HeldRoom<'_>) -> Result<()> {
+        let tiles = self.shape.targets.div_ceil(BLOCK);
+        let period = self.plan.first_of;
+        if period == 0 {
+            return self.filter_tiles(room, tiles, 0);
+        }
+        let first = tiles.div_ceil(period);
+        self.filter_tiles(room, first, period as i32)?;
+        if tiles > first {
+            self.tighten(room)?;
+            self.filter_tiles(room, tiles - first, -(period as i32))?;
+        }
+        Ok(())
+    }
+
+    #[allow(unsafe_code, reason = "launches kernels of this crate")]
+    fn filter_tiles(&self, room: &mut HeldRoom<'_>, tiles: usize, period: i32) -> Result<()> {
+        let bound = self.bound();
+        let arguments = (
+            &*room.tiles,
+            &self.prepared.tiles,
+            &*room.bounds,
+            &self.prepared.tile_bounds,
+            &mut *room.thresholds,
+            &mut *room.counts,
+            &mut *room.kept,
+            self.plan.capacity as u32,
+            self.shape.queries as u32,
+            self.shape.targets as u32,
+            tiles as u32,
+            period,
+            self.row_blocks(),
+            bound.kappa,
+            bound.tiny,
+            self.modules.support.stages,
+        );
+        let kernel = &self.modules.filter[self.prepared.format as usize];
+        // SAFETY: see `Batch`; with this period, the `tiles` blocks are blocks of the targets.
+        unsafe { kernel.launch(self.stream, self.persistent(tiles), arguments)? };
+        Ok(())
+    }
+
+    #[allow(unsafe_code, reason = "launches kernels of this crate")]
+    fn tighten(&self, room: &mut HeldRoom<'_>) -> Result<()> {
+        let bound = self.bound();
+        let arguments = (
+            &*room.bounds,
+            &self.prepared.bounds,
+            &mut *room.thresholds,
+            &*room.counts,
+            &*room.kept,
+            self.plan.capacity as u32,
+            self.shape.k as u32,
+            bound.kappa,
+            bound.tiny,
+        );
+        let kernel = &self.modules.tighten;
+        // SAFETY: see `Batch`; candidates are valid targets, because the filter compares with the number of targets.
+        unsafe { kernel.launch(self.stream, self.each_query(0), arguments)? };
+        Ok(())
+    }
+
+    /// Scores the candidates in single precision, and writes the lists.
+    #[allow(unsafe_code, reason = "launches kernels of this crate")]
+    pub fn rescore(&mut self, room: &mut HeldRoom<'_>, sums: &mut DeviceBuffer<u64>) -> Result<()> {
+        let config = self.each_query(rescore_bytes(self.plan.survivors));
+        let Self { prepared, plan, .. } = self;
+        let bound = Bound::new(self.shape.dim, prepared.metric);
+        let limits = plan.capacity as u64
+            | (plan.survivors as u64) << 20
+            | (MOST_SPECIAL as u64) << 36
+            | (self.shape.k as u64) << 48;
+        let mut arguments = Arguments::new();
+        arguments.push(self.buffers.queries);
+        arguments.push(self.buffers.targets);
+        arguments.push(&*room.norms);
+        arguments.push(&prepared.norms);
+        arguments.push(&*room.bounds);
+        arguments.push(&prepared.bounds);
+        arguments.push(&*room.counts);
+        arguments.push(&*room.kept);
+        arguments.push(&prepared.specials);
+        arguments.push(&mut *room.given_up);
+        arguments.push(sums);
+        arguments.push(self.buffers.scores.slice_mut(..)?);
+        arguments.push(self.buffers.indices.slice_mut(..)?);
+        arguments.push(self.shape.dim as u64);
+        arguments.push(limits);
+        arguments.push(bound.kappa);
+        arguments.push(bound.tiny);
+        let kernel = &self.modules.rescore[half_precision::<T>()];
+        // SAFETY: as for `tighten`; special rows are rows of the targets.
+        unsafe { kernel.launch(self.stream, config, arguments)? };
+        Ok(())
+    }
+
+    /// Searches without a filter for the queries with too many candidates.
+    #[allow(unsafe_code, reason = "launches kernels of this crate")]
+    pub fn fall_back(self, basic: &CosineTopK, room: &mut HeldRoom<'_>) -> Result<()> {
+        let gather = (
+            self.buffers.queries,
+            &*room.norms,
+            &*room.given_up,
+            &mut *room.gathered,
+            &mut *room.gathered_norms,
+            self.shape.dim as u64,
+        );
+        let kernel = &self.modules.gather;
+        // SAFETY: see `Batch`; each query is given up at most once.
+        unsafe { kernel.launch(self.stream, self.each_query(0), gather)? };
+        let buffers = Buffers {
+            queries: &*room.gathered,
+            targets: self.buffers.targets,
+            scores: self.buffers.scores,
+            indices: self.buffers.indices,
+        };
+        let norms = Norms {
+            queries: &*room.gathered_norms,
+            targets: &self.prepared.norms,
+        };
+        let some = (&self.modules.some, &*room.given_up);
+        basic.launch_some::<T>(self.stream, self.shape, some, buffers, norms)
+    }
+}
