@@ -162,19 +162,7 @@ impl Profiler {
             kernels_over,
         } = collection.finish()?;
         records.sort_by_key(|record| record.start);
-        // An operation of a guard that still lives has its start time, so sort by start time.
-        session.operations.sort_by_key(|operation| operation.start);
-        for (id, operation) in session.operations.iter_mut().enumerate() {
-            operation.id = id as u64;
-            if operation.end == session::OPEN {
-                operation.end = end;
-            }
-            // CUPTI's clock is the system's, which can be set back.
-            operation.end = operation.end.max(operation.start);
-        }
-        for buffer in &mut session.buffers {
-            buffer.freed = buffer.freed.max(buffer.freed.and(buffer.allocated));
-        }
+        session.close(end);
         let kernels = matching::match_launches(kernels, &session.operations);
         let devices = devices.iter().map(|device| DeviceInfo {
             ordinal: device.ordinal(),

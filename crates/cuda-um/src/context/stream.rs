@@ -367,15 +367,6 @@ impl StreamInner {
     }
 }
 
-#[allow(unsafe_code, reason = "passes the handle to CUDA")]
-impl Owned<cudaStream_t> {
-    /// Returns true if the stream's work is done.
-    pub(crate) fn is_idle(&self) -> Result<bool> {
-        // SAFETY: the stream is live as long as `self`.
-        unsafe { self.api().stream_query(self.ordinal(), self.raw()) }
-    }
-}
-
 impl Drop for StreamInner {
     fn drop(&mut self) {
         if self.api().origin.is_inherited() {

@@ -105,6 +105,14 @@ impl<H: Handle> Owned<H> {
     }
 }
 
+impl Owned<sys::cudaStream_t> {
+    /// Returns true if the stream's work is done.
+    pub(crate) fn is_idle(&self) -> Result<bool> {
+        // SAFETY: the stream is live as long as `self`.
+        unsafe { self.api.stream_query(self.ordinal, self.raw) }
+    }
+}
+
 impl<H: Handle> Drop for Owned<H> {
     fn drop(&mut self) {
         if self.is_kept || self.api.origin.is_inherited() {

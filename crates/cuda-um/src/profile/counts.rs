@@ -1,5 +1,8 @@
 //! Sums of migrations and page faults.
 
+use cuda_um_sys as sys;
+use sys::CUpti_ActivityUnifiedMemoryCounterKind as Kind;
+
 /// Sums over all managed memory of this process since [`MigrationCounter::start`](super::MigrationCounter::start).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MigrationCounts {
@@ -17,4 +20,29 @@ pub struct MigrationCounts {
     pub cpu_faults: u64,
     /// Records that CUPTI dropped because its buffers were full; if it is not zero, the other numbers are too low.
     pub dropped_records: u64,
+}
+
+impl MigrationCounts {
+    /// Adds a record to the sums.
+    pub(super) fn add(&mut self, raw: &sys::CUpti_ActivityUnifiedMemoryCounter2) {
+        match raw.counterKind {
+            Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD => {
+                self.bytes_to_device += raw.value;
+            }
+            Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH => {
+                self.bytes_to_host += raw.value;
+            }
+            Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOD => {
+                self.bytes_device_to_device += raw.value;
+            }
+            Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_GPU_PAGE_FAULT => {
+                self.gpu_faults += raw.value;
+                self.gpu_fault_groups += 1;
+            }
+            Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_CPU_PAGE_FAULT_COUNT => {
+                self.cpu_faults += 1;
+            }
+            _ => {}
+        }
+    }
 }

@@ -349,7 +349,7 @@ impl Sink {
             records_over,
             ..
         } = &mut self.collected;
-        count(counts, raw);
+        counts.add(raw);
         if self.keep.records == 0 {
             return;
         }
@@ -384,28 +384,5 @@ impl Sink {
             operation: None,
         };
         self.collected.kernels.push((raw.correlationId, run));
-    }
-}
-
-/// Adds a record to the sums.
-fn count(counts: &mut MigrationCounts, raw: &sys::CUpti_ActivityUnifiedMemoryCounter2) {
-    match raw.counterKind {
-        Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD => {
-            counts.bytes_to_device += raw.value;
-        }
-        Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH => {
-            counts.bytes_to_host += raw.value;
-        }
-        Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOD => {
-            counts.bytes_device_to_device += raw.value;
-        }
-        Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_GPU_PAGE_FAULT => {
-            counts.gpu_faults += raw.value;
-            counts.gpu_fault_groups += 1;
-        }
-        Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_CPU_PAGE_FAULT_COUNT => {
-            counts.cpu_faults += 1;
-        }
-        _ => {}
     }
 }

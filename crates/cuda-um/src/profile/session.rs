@@ -36,7 +36,7 @@ pub(super) struct Session {
 }
 
 /// The end time of a host guard that is not dropped yet.
-pub(super) const OPEN: u64 = u64::MAX;
+const OPEN: u64 = u64::MAX;
 
 /// Starts a session.
 pub(super) fn begin(driver: Arc<DriverState>, clock: Clock, options: &ProfileOptions) {
@@ -154,6 +154,23 @@ impl Observer for Collects {
 impl Session {
     pub(super) fn now(&self) -> u64 {
         (self.clock)()
+    }
+
+    /// Ends the open operations, and brings all into the order of their starts.
+    pub(super) fn close(&mut self, end: u64) {
+        // An operation of a guard that still lives has its start time, so sort by start time.
+        self.operations.sort_by_key(|operation| operation.start);
+        for (id, operation) in self.operations.iter_mut().enumerate() {
+            operation.id = id as u64;
+            if operation.end == OPEN {
+                operation.end = end;
+            }
+            // CUPTI's clock is the system's, which can be set back.
+            operation.end = operation.end.max(operation.start);
+        }
+        for buffer in &mut self.buffers {
+            buffer.freed = buffer.freed.max(buffer.freed.and(buffer.allocated));
+        }
     }
 
     fn push(&mut self, operation: Operation) -> Option<usize> {

@@ -9,6 +9,12 @@ pub(crate) mod owned {
     /// A handle, of which the models have none.
     pub(crate) struct Owned<H>(std::marker::PhantomData<H>);
 
+    impl<H> Owned<H> {
+        pub(crate) fn is_idle(&self) -> crate::error::Result<bool> {
+            unreachable!("no stream is dropped")
+        }
+    }
+
     #[allow(unsafe_code, reason = "as the library declares it")]
     // SAFETY: there is no value.
     unsafe impl<H> Send for Owned<H> {}

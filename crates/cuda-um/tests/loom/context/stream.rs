@@ -4,9 +4,7 @@
 use crate::checker::sync::atomic::{AtomicU64, Ordering};
 use crate::context::streams::{Streams, Tombstone};
 use crate::driver::Api;
-use crate::driver::owned::Owned;
 use crate::error::Result;
-use cuda_um_sys::cudaStream_t;
 use std::sync::{Arc, OnceLock};
 
 #[derive(Default)]
@@ -116,11 +114,5 @@ impl StreamInner {
         Arc::ptr_eq(self, stream)
             || stream.is_known_done(seq)
             || waits.iter().any(|(of, to)| *of == at && *to >= seq)
-    }
-}
-
-impl Owned<cudaStream_t> {
-    pub(crate) fn is_idle(&self) -> Result<bool> {
-        unreachable!("no stream is dropped")
     }
 }
