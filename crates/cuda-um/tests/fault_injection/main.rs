@@ -2,26 +2,18 @@
 //! without leak, abort or hang, and everything else continues. At the same time a `tracing` subscriber panics at every warning,
 //! or more often.
 
-#[path = "../support/bomb.rs"]
-mod bomb;
 mod check;
-mod failure;
-mod leaks;
 mod pairs;
-mod rules;
 mod scenarios;
-#[path = "../support/mod.rs"]
-mod support;
-mod workers;
 mod world;
 
-use bomb::Plan;
 use check::{Combination, run, usual};
-use failure::{Failure, Kind};
-use rules::Rules;
+use cuda_um_testkit::bomb::{self, Plan};
+use cuda_um_testkit::faults::failure::{self, Failure, Kind};
+use cuda_um_testkit::faults::rules::Rules;
+use cuda_um_testkit::faults::workers::{self, Summary};
 use scenarios::{SCENARIOS, Scenario};
 use std::time::Instant;
-use workers::Summary;
 use world::Machine;
 
 /// Number of first calls of a name that fail, in addition to the last one: 5, unless this variable is set. With 5 there are

@@ -1,12 +1,12 @@
 //! The driver's pools of device memory: order, other devices, frees that fail.
 
-use crate::support::{calls, no_memory_left, simulated, simulated_with};
 use crate::{Driver, on_each, small_slabs};
 use cuda_um::{
     Device, DeviceBuffer, DevicePool, Error, ErrorKind, PinnedBuffer, PoolOptions, UnifiedBuffer,
 };
 use cuda_um_sim::{Fail, Gpu, Leak};
 use cuda_um_sys::cudaError;
+use cuda_um_testkit::{calls, no_memory_left, simulated, simulated_with};
 
 fn pool(device: &Device) -> DevicePool {
     DevicePool::new(device, small_slabs()).unwrap()

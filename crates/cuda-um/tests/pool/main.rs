@@ -6,8 +6,6 @@ mod limits;
 mod order;
 mod pinned;
 mod reuse;
-#[path = "../support/mod.rs"]
-mod support;
 mod threads;
 mod unified;
 
@@ -15,7 +13,7 @@ use any::{Any, Buffer, Pool};
 use cuda_um::{Device, DevicePool, PinnedPool, PoolOptions, Result, Stream, UnifiedPool};
 use cuda_um_sim::{Builder, Fail, Gpu};
 use cuda_um_sys::cudaError;
-use support::{Add, Checked, device, no_memory_left, simulated_with};
+use cuda_um_testkit::{Add, Checked, device, no_memory_left, simulated_with};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -94,7 +92,7 @@ impl Setup {
 
     /// The number of calls of a CUDA function.
     fn calls(&self, name: &str) -> usize {
-        support::calls(self.sim(), name)
+        cuda_um_testkit::calls(self.sim(), name)
     }
 
     /// The next call of this function breaks the context.

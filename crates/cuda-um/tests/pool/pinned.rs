@@ -1,10 +1,10 @@
 //! Pools of pinned memory: addresses for kernels, and waits of the host.
 
 use crate::any::Pool;
-use crate::support::device;
 use crate::{Pinned, Setup, on_each, on_each_with, small_slabs};
 use cuda_um::{DeviceBuffer, PinnedBuffer, PinnedPool};
 use cuda_um_sim::Gpu;
+use cuda_um_testkit::device;
 use std::time::Duration;
 
 /// A dropped buffer that a paused stream still copies from; this block is reused next.

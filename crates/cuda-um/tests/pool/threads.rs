@@ -1,9 +1,9 @@
 //! Many threads share a pool.
 
 use crate::any::Buffer;
-use crate::support::is_concurrent;
 use crate::{ALL, MIB, Unified, on_each_here};
 use cuda_um::{DeviceBuffer, PoolOptions};
+use cuda_um_testkit::is_concurrent;
 use std::sync::mpsc;
 
 #[test]

@@ -1,11 +1,11 @@
 //! Pools of managed memory: host access, advice, devices without concurrent managed access.
 
 use crate::any::{Any, Buffer};
-use crate::support::is_concurrent;
 use crate::{KIB, Unified, on_each, on_each_here, on_each_with};
 use cuda_um::{Advice, ErrorKind, Location, Result, UnifiedBuffer};
 use cuda_um_sim::{Fail, Gpu};
 use cuda_um_sys::cudaError;
+use cuda_um_testkit::is_concurrent;
 use std::time::Duration;
 
 const LEN: usize = 16 * KIB;
