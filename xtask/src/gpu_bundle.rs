@@ -78,6 +78,9 @@ pub fn pack(out: &Path) -> Result<()> {
         "--workspace",
         "--exclude",
         "xtask",
+        // Has no tests.
+        "--exclude",
+        "cuda-um-testkit",
         "--lib",
         "--test",
         "*",
