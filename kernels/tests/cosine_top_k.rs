@@ -3,9 +3,10 @@
 mod support;
 
 use cuda_um::{DeviceBuffer, UnifiedBuffer};
+use cuda_um_testkit::device;
 use half::f16;
 use proptest::prelude::*;
-use support::{device, noise};
+use support::noise;
 use um_kernels::{CosineTopK, KernelError, Scalar, TargetScalar, TopKShape, cosine_top_k_cpu};
 
 /// The rounding bound. A dot product and two norms of n terms together have a relative error of at most about 1.5 · n · ε, in

@@ -5,8 +5,9 @@
 mod support;
 
 use cuda_um::{Device, DeviceBuffer, PinnedBuffer, Stream, UnifiedBuffer};
+use cuda_um_testkit::device;
 use half::f16;
-use support::{device, noise};
+use support::noise;
 use um_kernels::{
     ExactTopK, Filter, Format, KernelError, Metric, Path, PreparedTargets, SearchBuffers,
     SearchCounts, TargetScalar, TopKShape,

@@ -3,8 +3,9 @@
 mod support;
 
 use cuda_um::{DeviceBuffer, RegisteredBuffer, UnifiedBuffer};
+use cuda_um_testkit::device;
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::{device, noise};
+use support::noise;
 use tracing::{Event, Metadata, Subscriber, span};
 use um_kernels::{
     CopyKernels, Fill, FillElement, KernelError, Reduce, Saxpy, Scale, reduce_sum_cpu, saxpy_cpu,

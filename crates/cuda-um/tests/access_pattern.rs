@@ -1,13 +1,11 @@
 //! The memory of a unified buffer: chosen by its pattern, its size and the cost model, or requested directly.
 
-mod support;
-
 use cuda_um::cost::CostModel;
 use cuda_um::{
     AccessPattern, Advice, Error, Location, Placement, PrefetchBatch, UnifiedBuffer, UnifiedOptions,
 };
 use cuda_um_sim::Gpu;
-use support::{Add, calls, device, simulated};
+use cuda_um_testkit::{Add, calls, device, simulated};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -23,7 +21,7 @@ fn asked(placement: Placement) -> UnifiedOptions {
 #[test]
 fn mapped_memory_works_as_managed_memory_does() {
     let (_sim, device, stream) = device();
-    if !support::is_concurrent(&device) {
+    if !cuda_um_testkit::is_concurrent(&device) {
         return;
     }
     let add = Add::load(&device);
@@ -100,7 +98,7 @@ fn the_pattern_decides_and_says_why() {
 #[test]
 fn the_advice_of_a_pattern_is_really_given() {
     let (_sim, device, _) = device();
-    if !support::is_concurrent(&device) {
+    if !cuda_um_testkit::is_concurrent(&device) {
         return;
     }
     let buffer =

@@ -1,18 +1,16 @@
 //! Elements of every size and alignment, through every function that reads or writes a buffer, mixed with copies of other
 //! sizes.
 
-mod support;
-
 use bytemuck::{Pod, Zeroable};
 use cuda_um::{
     Device, DeviceBuffer, DevicePool, Element, PinnedBuffer, PinnedPool, PoolOptions,
     RegisteredBuffer, Stream, TransferOptions, UnifiedBuffer, UnifiedPool,
 };
+use cuda_um_testkit::device;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::fmt::Debug;
 use std::ops::Range;
-use support::device;
 
 macro_rules! aligned {
     ($($name:ident: $align:literal, $bytes:literal;)*) => {$(

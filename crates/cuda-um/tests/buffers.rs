@@ -1,13 +1,11 @@
 //! Every kind of buffer: contents, copies, fills, registered memory.
 
-mod support;
-
 use bytemuck::{Pod, Zeroable};
 use cuda_um::{
     DeviceBuffer, Element, Error, Memory, PinnedBuffer, RegisteredBuffer, Stream, UnifiedBuffer,
     UnifiedOptions,
 };
-use support::{Add, device};
+use cuda_um_testkit::{Add, device};
 
 const LENGTHS: [usize; 6] = [0, 1, 3, 255, 4097, 100_000];
 

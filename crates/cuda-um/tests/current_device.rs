@@ -1,14 +1,12 @@
 //! The thread's current device belongs to the caller: it is the same after every call, for any device.
 
-mod support;
-
 use cuda_um::{
     Advice, Device, DeviceBuffer, Error, Location, PinnedBuffer, PoolOptions, PrefetchBatch,
     RegisteredBuffer, UnifiedBuffer, UnifiedPool,
 };
 use cuda_um_sim::{Fail, Sim};
 use cuda_um_sys::cudaError;
-use support::{Add, simulated_with};
+use cuda_um_testkit::{Add, simulated_with};
 
 /// The result of `cudaGetDevice` on this thread.
 #[allow(unsafe_code, reason = "queries CUDA directly, not the library")]

@@ -1,14 +1,12 @@
 //! Failures of CUDA, injected in the simulator: the text of the errors, and that nothing is lost.
 
-mod support;
-
 use cuda_um::{
     DeviceBuffer, Error, ErrorKind, Oversubscription, PinnedBuffer, PoolOptions, RegisteredBuffer,
     TransferOptions, UnifiedBuffer, UnifiedOptions, UnifiedPool,
 };
 use cuda_um_sim::{Fail, Gpu, Leak, Misuse, Sim};
 use cuda_um_sys::cudaError;
-use support::{Add, Checked, calls, simulated, simulated_with};
+use cuda_um_testkit::{Add, Checked, calls, simulated, simulated_with};
 
 const MIB: usize = 1 << 20;
 
@@ -386,7 +384,7 @@ fn a_loss_at_the_choice_of_the_device_ends_all_work() {
         for code in [46, 100] {
             let sim = Checked::new(Sim::builder().devices(2).build().unwrap());
             sim.breaks("the device is lost");
-            let (device, stream) = support::on(&support::open(&sim), 1);
+            let (device, stream) = cuda_um_testkit::on(&cuda_um_testkit::open(&sim), 1);
             let source = DeviceBuffer::from_slice(&device, &[7u8; 4096]).unwrap();
             device.synchronize().unwrap();
             let mut memory = vec![0u8; 4096];
@@ -409,7 +407,7 @@ fn a_device_that_never_worked_is_not_lost() {
     let sim = Checked::new(Sim::builder().build().unwrap());
     let unavailable = cudaError::cudaErrorDevicesUnavailable;
     sim.fail(Fail::call("cudaStreamCreateWithFlags").with(unavailable));
-    let device = support::open(&sim).device(0).unwrap();
+    let device = cuda_um_testkit::open(&sim).device(0).unwrap();
     let error = device.stream().unwrap_err();
     assert!(!error.is_sticky(), "another process may have it: {error}");
     device.stream().unwrap();

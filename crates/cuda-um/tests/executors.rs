@@ -1,12 +1,10 @@
 //! Misbehaving executors and wakers: the library's futures neither end the process nor hang, and a poll never waits.
 
-#[path = "support/child.rs"]
-mod child;
-mod support;
-
-use child::in_child;
 use cuda_um::{DeviceBuffer, Error, TransferOptions, UnifiedBuffer};
 use cuda_um_sim::{Gpu, PauseGuard};
+use cuda_um_testkit::child::in_child;
+use cuda_um_testkit::simulated;
+use cuda_um_testkit::watchdog::watch;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -14,8 +12,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
-use support::simulated;
-use support::watchdog::watch;
 
 /// A waker that records its call, and panics at the call and at its drop.
 struct Panics {

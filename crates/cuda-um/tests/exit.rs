@@ -2,22 +2,19 @@
 //!
 //! Each test starts this binary again, to run the child's part of the test.
 
-mod support;
-
 use cuda_um::sys::cudaError;
 use cuda_um::{
     Device, DeviceBuffer, DevicePool, PinnedBuffer, PinnedPool, PoolOptions, RegisteredBuffer,
     Stream, UnifiedBuffer, UnifiedPool,
 };
 use cuda_um_sim::{Fail, Gpu};
+use cuda_um_testkit::{Add, again, is_child, on, unwatched};
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
-use support::{Add, on, unwatched};
 
-const CHILD: &str = "CUDA_UM_TEST_CHILD";
 const HANGS: Duration = Duration::from_secs(60);
 
 /// In the test: starts the child and waits for it. In the child: runs `body`, which ends the process with code 42.
@@ -28,16 +25,11 @@ fn ends_well(name: &str, body: fn()) {
 
 /// In the child: runs `body`, which ends the process. In the test: returns the exit status and the output of the child.
 fn child(name: &str, body: fn()) -> (ExitStatus, String) {
-    if std::env::var(CHILD).as_deref() == Ok(name) {
+    if is_child() {
         body();
         panic!("the child did not end");
     }
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", name, "--nocapture", "--test-threads", "1"])
-        .env(CHILD, name)
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = again(name).stderr(Stdio::piped()).spawn().unwrap();
     let start = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait().unwrap() {
@@ -171,7 +163,7 @@ fn with_threads_at_work_and_the_reclaim_thread_busy() {
 fn borrowed_memory_that_no_call_can_wait_for() {
     let name = "borrowed_memory_that_no_call_can_wait_for";
     let (status, said) = child(name, || {
-        let (sim, device, stream) = support::simulated(Gpu::H200);
+        let (sim, device, stream) = cuda_um_testkit::simulated(Gpu::H200);
         let add = Add::load(&device);
         let _ = RegisteredBuffer::scope(&device, &mut [0u32; 1000], |memory| {
             add.launch(&stream, 1000, (memory, 1000u32, 1u32)).unwrap();

@@ -1,18 +1,14 @@
 //! Children made by `fork`: inherited objects refuse all work, and can be dropped without effects.
 #![cfg(unix)]
 
-#[path = "support/child.rs"]
-mod child;
-mod support;
-
-use child::in_child;
 use cuda_um::{
     Advice, Device, DeviceBuffer, DevicePool, ErrorKind, Location, PinnedBuffer, PinnedPool,
     PoolOptions, RegisteredBuffer, Result, TransferOptions, UnifiedBuffer, UnifiedPool,
 };
 use cuda_um_sim::Gpu;
+use cuda_um_testkit::child::in_child;
+use cuda_um_testkit::{Add, again, calls, is_child, machine, on, simulated};
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::{Add, calls, machine, on, simulated};
 
 fn pools(device: &Device) -> (UnifiedPool, PinnedPool, DevicePool) {
     let options = PoolOptions::default().slab_bytes(4 << 20);
@@ -168,14 +164,9 @@ fn the_parent_goes_on_and_frees_once() {
 
 #[test]
 fn a_child_may_end_by_exit() {
-    const ALONE: &str = "CUDA_UM_TEST_ALONE";
-    if std::env::var_os(ALONE).is_none() {
+    if !is_child() {
         // In a process without other tests, because `exit` takes locks that another thread may hold at the time of the fork.
-        let status = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "a_child_may_end_by_exit", "--test-threads=1"])
-            .env(ALONE, "1")
-            .status()
-            .unwrap();
+        let status = again("a_child_may_end_by_exit").status().unwrap();
         return assert!(status.success(), "{status}");
     }
     let (_sim, device, stream) = simulated(Gpu::H200);
@@ -191,7 +182,7 @@ fn a_child_may_end_by_exit() {
 fn locks_of_threads_that_a_child_does_not_have_hold_nobody_up() {
     let (_sim, runtime) = machine();
     let (device, stream) = on(&runtime, 0);
-    if !support::is_concurrent(&device) {
+    if !cuda_um_testkit::is_concurrent(&device) {
         return;
     }
     let (unified, pinned, on_device) = pools(&device);

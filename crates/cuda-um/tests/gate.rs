@@ -1,14 +1,12 @@
 //! A device without concurrent managed access: host accesses and device work exclude each other.
 
-mod support;
-
 use cuda_um::{
     Advice, DeviceBuffer, DevicePool, Error, Location, PinnedBuffer, PoolOptions, UnifiedBuffer,
 };
 use cuda_um_sim::{Fail, Gpu, Sim};
+use cuda_um_testkit::watchdog::watch;
+use cuda_um_testkit::{Add, Checked, calls, open, simulated};
 use std::time::{Duration, Instant};
-use support::watchdog::watch;
-use support::{Add, Checked, calls, open, simulated};
 
 #[test]
 fn guards_hold_launches_off_and_wait_for_the_whole_device() {

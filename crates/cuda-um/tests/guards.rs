@@ -1,10 +1,8 @@
 //! Host guards: the work for which they wait, and the error "busy".
 
-mod support;
-
 use cuda_um::{Error, PinnedBuffer, UnifiedBuffer};
 use cuda_um_sim::Gpu;
-use support::{Add, device, simulated};
+use cuda_um_testkit::{Add, device, simulated};
 
 #[test]
 fn the_host_waits_for_the_kernel() {

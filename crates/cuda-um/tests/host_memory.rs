@@ -3,12 +3,10 @@
 //! The allocator of this test binary refuses allocations as large as a buffer.
 #![allow(unsafe_code, reason = "an allocator is unsafe to implement")]
 
-mod support;
-
 use cuda_um::{DeviceBuffer, Error, ErrorKind, PinnedBuffer, TransferOptions, UnifiedBuffer};
 use cuda_um_sim::Gpu;
+use cuda_um_testkit::simulated;
 use std::alloc::{GlobalAlloc, Layout, System};
-use support::simulated;
 
 const LARGEST: usize = 8 << 20;
 /// Elements of a buffer, 16 MiB.

@@ -1,15 +1,13 @@
 //! Buffers in use: dropped, closed, used on several streams and threads.
 
-mod support;
-
 use cuda_um::{DeviceBuffer, ErrorKind, UnifiedBuffer};
 use cuda_um_sim::{Fail, Gpu, LaunchContext, Leak, TwinError};
 use cuda_um_sys::cudaError;
+use cuda_um_testkit::watchdog::watch;
+use cuda_um_testkit::{Add, calls, device, simulated, simulated_with};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use support::watchdog::watch;
-use support::{Add, calls, device, simulated, simulated_with};
 
 #[test]
 fn a_drop_in_use_neither_waits_nor_frees_too_early() {

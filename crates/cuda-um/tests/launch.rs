@@ -1,13 +1,11 @@
 //! Launches: arguments, views, limits, modules.
 
-mod support;
-
 use cuda_um::{
     Arguments, DeviceBuffer, Error, LaunchConfig, Module, PinnedBuffer, RegisteredBuffer,
     UnifiedBuffer,
 };
 use cuda_um_sim::Gpu;
-use support::{Add, device, on, simulated, simulated_with};
+use cuda_um_testkit::{ADD_PTX, Add, device, on, simulated, simulated_with};
 
 #[test]
 fn views_are_parts_of_buffers() {
@@ -130,7 +128,7 @@ fn bad_modules_and_names_are_errors() {
         "a binary image: {error}"
     );
     Add::load(&device);
-    let module = Module::load(&device, include_str!("support/add.ptx")).unwrap();
+    let module = Module::load(&device, ADD_PTX).unwrap();
     let error = module.kernel("subtract").unwrap_err().to_string();
     assert!(
         error.contains("subtract") && error.contains("NOT_FOUND"),

@@ -1,15 +1,13 @@
 //! Advice, prefetch, and CUDA's attributes of a range.
 
-mod support;
-
 use cuda_um::{Advice, Error, Location, Placement, UnifiedBuffer, UnifiedOptions};
 use cuda_um_sim::{CudaVersion, Gpu};
-use support::{Add, device, simulated, simulated_with};
+use cuda_um_testkit::{Add, device, simulated, simulated_with};
 
 #[test]
 fn advice_is_read_back() {
     let (_sim, device, stream) = device();
-    if !support::is_concurrent(&device) {
+    if !cuda_um_testkit::is_concurrent(&device) {
         return;
     }
     let here = Location::from(&device);
@@ -56,7 +54,7 @@ fn advice_is_read_back() {
 #[test]
 fn advice_for_a_part_leaves_the_rest() {
     let (_sim, device, stream) = device();
-    if !support::is_concurrent(&device) {
+    if !cuda_um_testkit::is_concurrent(&device) {
         return;
     }
     // Each half is far larger than a page of any size.

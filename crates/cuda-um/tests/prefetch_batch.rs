@@ -1,14 +1,12 @@
 //! Many prefetches in few calls.
 
-mod support;
-
 use cuda_um::{
     Error, ErrorKind, Location, PoolOptions, PrefetchBatch, UnifiedBuffer, UnifiedPool,
     prefetch_all,
 };
 use cuda_um_sim::{CudaVersion, Fail, Gpu, Sim};
 use cuda_um_sys::cudaError;
-use support::{Add, calls, checked, device, simulated, simulated_with};
+use cuda_um_testkit::{Add, calls, checked, device, simulated, simulated_with};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -149,7 +147,7 @@ fn errors_are_those_of_a_prefetch() {
 #[test]
 fn contents_survive() {
     let (_sim, device, stream) = device();
-    if !support::is_concurrent(&device) {
+    if !cuda_um_testkit::is_concurrent(&device) {
         return;
     }
     let pool = UnifiedPool::new(&device, PoolOptions::default()).unwrap();

@@ -1,7 +1,5 @@
 //! Traces: their contents, on the simulator and (`CUDA_UM_TEST_RUNTIME=cuda`) with a real CUPTI.
 
-mod support;
-
 #[path = "profile/alone.rs"]
 mod alone;
 #[path = "profile/attribution.rs"]

@@ -1,13 +1,11 @@
 //! The residency cache: prefetches that would move nothing are elided, and no others.
 
-mod support;
-
 use cuda_um::{
     Advice, Device, Location, PoolOptions, PrefetchBatch, Stream, UnifiedBuffer, UnifiedPool,
 };
 use cuda_um_sim::{CudaVersion, Fail, Gpu};
 use cuda_um_sys::cudaError;
-use support::{calls, simulated, simulated_with};
+use cuda_um_testkit::{calls, simulated, simulated_with};
 
 const MIB: usize = 1 << 20;
 

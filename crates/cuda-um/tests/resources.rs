@@ -1,14 +1,12 @@
 //! The same rules for every memory resource: contents, order, drops in use, limits.
 
-mod support;
-
 use cuda_um::{
     Device, DeviceBuffer, DeviceMemory, DevicePool, ErrorKind, LimitedMemory, ManagedMemory,
     MemoryKind, MemoryResource, PinnedBuffer, PinnedMemory, PinnedPool, PoolOptions, Result,
     Stream, UnifiedBuffer, UnifiedPool,
 };
 use cuda_um_sim::Gpu;
-use support::simulated;
+use cuda_um_testkit::simulated;
 
 /// A buffer of any type.
 trait Elements {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const FOLDERS: [&str; 6] = ["crates", "kernels", "xtask", "benches", "examples", "fuzz"];
-const SKIPPED: [&str; 2] = ["target", "tests"];
+const SKIPPED: [&str; 3] = ["target", "tests", "cuda-um-testkit"];
 /// Capitalised words in files that read variables, which are not variables: names of values in usage texts, and nvcc's options.
 const NO_VARIABLES: [&str; 3] = ["FILE", "DIR", "SM"];
 

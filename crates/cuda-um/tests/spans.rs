@@ -1,12 +1,10 @@
 //! The spans that the library emits; a default subscriber does not print them.
 
-mod support;
-
 use cuda_um::{Advice, Location, UnifiedBuffer};
+use cuda_um_testkit::{Add, device};
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use support::{Add, device};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -58,7 +56,7 @@ impl Subscriber for Log {
 #[test]
 fn every_operation_is_a_span_with_its_fields() {
     let (_sim, device, stream) = device();
-    if !support::is_concurrent(&device) {
+    if !cuda_um_testkit::is_concurrent(&device) {
         return;
     }
     let log = Log::default();

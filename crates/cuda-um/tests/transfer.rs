@@ -1,16 +1,14 @@
 //! Large copies from and to pageable memory: staged through pinned memory, on several threads.
 
-mod support;
-
 use cuda_um::{DeviceBuffer, Error, PinnedBuffer, TransferOptions, UnifiedBuffer};
 use cuda_um_sim::{Fail, Gpu, Leak};
 use cuda_um_sys::cudaError;
+use cuda_um_testkit::watchdog::watch;
+use cuda_um_testkit::{calls, device, simulated};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use support::watchdog::watch;
-use support::{calls, device, simulated};
 
 /// Different numbers for each seed and position.
 fn numbers(count: usize, seed: u32) -> Vec<u32> {

@@ -1,21 +1,17 @@
 //! Drops by a panic, on other threads and in every order: nothing is freed while in use, and nothing is leaked. Panics of a
 //! `tracing` subscriber have no effect.
 
-#[path = "support/bomb.rs"]
-mod bomb;
-mod support;
-
-use bomb::Plan;
 use cuda_um::{
     DeviceBuffer, DevicePool, Error, PinnedBuffer, PinnedPool, PoolOptions, RegisteredBuffer,
     TransferOptions, UnifiedBuffer, UnifiedPool,
 };
 use cuda_um_sim::{Fail, Gpu, Leak, Sim};
 use cuda_um_sys::cudaError;
+use cuda_um_testkit::bomb::{self, Plan};
+use cuda_um_testkit::{Add, Checked, on, open, simulated};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::path::Path;
-use support::{Add, Checked, on, open, simulated};
 
 /// The panic on purpose.
 struct OnPurpose;

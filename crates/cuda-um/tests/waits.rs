@@ -1,20 +1,18 @@
 //! No wait is endless: not for buffers that other threads continue to add, not for a thread that a panic has ended, and not for
 //! the thread's own lock if a `tracing` subscriber calls the library.
 
-mod support;
-
 use cuda_um::{
     Device, DeviceBuffer, DevicePool, Error, Location, PinnedPool, PoolOptions, Stream,
     TransferOptions, UnifiedBuffer, UnifiedPool,
 };
 use cuda_um_sim::{Fail, Gpu, Leak};
 use cuda_um_sys::cudaError;
+use cuda_um_testkit::watchdog::watch;
+use cuda_um_testkit::{calls, simulated};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, RwLock};
-use support::watchdog::watch;
-use support::{calls, simulated};
 use tracing::{Event, Metadata, Subscriber, span};
 
 /// Runs at every event and span of the library, on any thread.

@@ -1,10 +1,7 @@
 //! Children made by `fork`: an inherited backend refuses work, opening another one fails, and no call waits.
 #![cfg(unix)]
 
-#[path = "../../cuda-um/tests/support/child.rs"]
-mod child;
-
-use child::in_child;
+use cuda_um_testkit::child::in_child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use um_backend::{Buffer, CudaBackend, CudaBackendConfig, CudaDevice, CudaError, RuntimeChoice};
 

@@ -1,9 +1,10 @@
 //! Runs a target on an input, and checks its time, and its memory in proportion to the input.
 
+use cuda_um_testkit::watchdog::watch_named;
 use peak_alloc::PeakAlloc;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use um_fuzz::Target;
 
 /// Counts the heap. The stacks of threads and the simulator's memory file are not part of it.
@@ -21,27 +22,12 @@ pub struct Limits {
     pub bytes_of_each: usize,
 }
 
-/// The input that is being run.
-struct Running {
-    name: String,
-    input: Vec<u8>,
-    until: Instant,
-}
-
-static RUNNING: Mutex<Option<Running>> = Mutex::new(None);
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Held by the only running test of the process, because other tests would use the same heap.
 pub struct Alone(#[allow(dead_code, reason = "held until the test ends")] MutexGuard<'static, ()>);
 
 pub fn alone() -> Alone {
     static TURN: Mutex<()> = Mutex::new(());
-    static WATCHDOG: Once = Once::new();
-    WATCHDOG.call_once(|| drop(std::thread::spawn(watch)));
-    Alone(lock(&TURN))
+    Alone(TURN.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 impl Alone {
@@ -50,48 +36,29 @@ impl Alone {
     /// # Panics
     /// The target panics, or it needs too much memory. The input is then saved, and named.
     pub fn run(&self, name: &str, target: Target, input: &[u8], limits: Limits) -> usize {
-        *lock(&RUNNING) = Some(Running {
-            name: name.to_owned(),
-            input: input.to_vec(),
-            until: Instant::now() + limits.time,
-        });
+        // Nothing else can end a thread that hangs.
+        let running = (name.to_owned(), input.to_vec());
+        let save_running = move || format!("its input: {}", save(&running.0, &running.1));
+        let _watchdog = watch_named(name.to_owned(), limits.time, save_running);
         HEAP.reset_peak_usage();
         let before = HEAP.current_usage();
         target(input);
         let bytes = HEAP.peak_usage().saturating_sub(before);
-        let running = lock(&RUNNING).take();
         let most = limits.bytes + limits.bytes_of_each * input.len();
-        if bytes > most
-            && let Some(running) = running
-        {
-            let file = save(&running);
-            panic!(
-                "{name}: {} bytes of input took {bytes} bytes of the heap, and {most} are allowed: see {file}",
-                input.len()
-            );
-        }
+        assert!(
+            bytes <= most,
+            "{name}: {} bytes of input took {bytes} bytes of the heap, and {most} are allowed: see {}",
+            input.len(),
+            save(name, input)
+        );
         bytes
     }
 }
 
-/// Ends the process if an input hangs, because nothing else can end its thread.
-fn watch() {
-    loop {
-        std::thread::sleep(Duration::from_millis(250));
-        if let Some(running) = &*lock(&RUNNING)
-            && Instant::now() > running.until
-        {
-            let file = save(running);
-            eprintln!("{}: an input takes too long: see {file}", running.name);
-            std::process::abort();
-        }
-    }
-}
-
-fn save(running: &Running) -> String {
-    let file = format!("{}-input", running.name.replace(' ', "-"));
+fn save(name: &str, input: &[u8]) -> String {
+    let file = format!("{}-input", name.replace(' ', "-"));
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
-    match std::fs::write(&path, &running.input) {
+    match std::fs::write(&path, input) {
         Ok(()) => path.display().to_string(),
         Err(error) => format!("{}, which could not be written: {error}", path.display()),
     }

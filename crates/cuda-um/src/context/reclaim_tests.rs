@@ -1,12 +1,8 @@
 //! Tests of the reclaim thread: waits for it, and panics that must not end it. `tests/loom` tries every interleaving of threads.
 
-#[path = "../../tests/support/watchdog.rs"]
-#[allow(dead_code, reason = "a part is used")]
-mod watchdog;
-
 use crate::context::reclaim::{Deferred, Reclaim};
-use crate::context::reclaim_tests::watchdog::watch;
 use crate::error::Result;
+use cuda_um_testkit::watchdog::watch;
 use std::panic::panic_any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,8 +1,6 @@
 //! Checks that `functions.txt` has every public function that can fail, and that every case that it names exists.
 
-#[path = "../support/fallible.rs"]
-mod fallible;
-
+use cuda_um_testkit::fallible;
 use std::path::Path;
 
 const LIST: &str = include_str!("functions.txt");

@@ -1,27 +1,17 @@
 //! Environment variables with invalid values. Each is read in a separate process: this test runs itself again.
 
-use crate::support::Checked;
 use cuda_um::{Error, Runtime};
 use cuda_um_sim::Sim;
-use std::process::Command;
-
-/// Tells the child process its task.
-const CHILD: &str = "CUDA_UM_BAD_INPUT_CHILD";
+use cuda_um_testkit::{Checked, again, is_child};
 
 /// The output of a test of this file when it runs again with these variables.
 fn said(test: &str, variables: &[(&str, &str)]) -> String {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
-    let output = command.env(CHILD, "1").envs(variables.iter().copied());
-    let output = output.output().unwrap();
+    let output = again(test).envs(variables.iter().copied()).output();
+    let output = output.unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}");
     let said = text.split("said: ").nth(1).expect("the child says it");
     said.lines().next().unwrap_or_default().to_owned()
-}
-
-fn is_child() -> bool {
-    std::env::var_os(CHILD).is_some()
 }
 
 #[test]
@@ -108,15 +98,9 @@ fn a_setting_that_is_no_text() {
         println!("said: {}", Sim::from_env().unwrap_err());
         return;
     }
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args([
-        "--exact",
-        "environment::a_setting_that_is_no_text",
-        "--nocapture",
-    ]);
+    let mut command = again("environment::a_setting_that_is_no_text");
     let no_text = std::ffi::OsStr::from_bytes(b"h200\xff");
-    let output = command.env(CHILD, "1").env("CUDA_UM_SIM_GPU", no_text);
-    let output = output.output().unwrap();
+    let output = command.env("CUDA_UM_SIM_GPU", no_text).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("said: CUDA_UM_SIM_GPU=h200"), "{text}");
 }

@@ -4,9 +4,6 @@
 //! For each function, `functions.txt` lists the cases, or the reason why there is no invalid argument; `complete.rs` compares
 //! it with the sources. These tests run only on the simulator, because some cases would oversubscribe a GPU.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod allocate;
 mod complete;
 mod environment;

@@ -1,6 +1,5 @@
 //! Two devices, a second runtime and a buffer of each kind; and the check that a refused call has not changed any of them.
 
-use crate::support::{Add, Checked, checked, on};
 use cuda_um::{
     Device, DeviceBuffer, DevicePool, Error, ErrorKind, MemoryInfo, PinnedBuffer, PinnedPool,
     Placement, PoolOptions, PoolStats, RangeAttributes, RegisteredBuffer, Residency, Result,
@@ -8,6 +7,7 @@ use cuda_um::{
 };
 use cuda_um_sim::{CudaVersion, Gpu, Sim};
 use cuda_um_sys::cudaError;
+use cuda_um_testkit::{Add, Checked, checked, message, on};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Elements of each buffer.
@@ -235,10 +235,7 @@ pub fn run_made(cases: impl IntoIterator<Item = Made>) {
             }
         }));
         if let Err(panic) = outcome {
-            let text = match panic.downcast_ref::<String>() {
-                Some(text) => text.as_str(),
-                None => panic.downcast_ref::<&str>().copied().unwrap_or("a panic"),
-            };
+            let text = message(&*panic);
             failed.push(format!("{} with {}: {text}", case.of, case.given));
         }
     }

@@ -1,13 +1,13 @@
 //! One run with failures, and the checks after it.
 
-use crate::bomb::{self, Plan};
-use crate::failure::{self, Failure};
-use crate::leaks;
-use crate::rules::{self, Rules};
 use crate::scenarios::Scenario;
-use crate::workers::Report;
 use crate::world::{Machine, World};
 use cuda_um::{Error, Result};
+use cuda_um_testkit::bomb::{self, Plan};
+use cuda_um_testkit::faults::failure::{self, Failure};
+use cuda_um_testkit::faults::leaks;
+use cuda_um_testkit::faults::rules::{self, Rules};
+use cuda_um_testkit::faults::workers::Report;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -54,26 +54,18 @@
 //! An operation: call it in a function of `scenarios/`, which asserts its results and releases everything, and list a new function in
 //! `scenarios!`. A CUDA call that creates or releases a resource: name it in `leaks.rs`, and in `rules.rs` if its failure gives no error.
 
-#[path = "../support/bomb.rs"]
-mod bomb;
 mod check;
-mod failure;
-mod leaks;
 mod pairs;
-mod rules;
 mod scenarios;
-#[path = "../support/mod.rs"]
-mod support;
-mod workers;
 mod world;
 
-use bomb::Plan;
 use check::{Combination, run, usual};
-use failure::{Failure, Kind};
-use rules::Rules;
+use cuda_um_testkit::bomb::{self, Plan};
+use cuda_um_testkit::faults::failure::{self, Failure, Kind};
+use cuda_um_testkit::faults::rules::Rules;
+use cuda_um_testkit::faults::workers::{self, Summary};
 use scenarios::{SCENARIOS, Scenario};
 use std::time::Instant;
-use workers::Summary;
 use world::Machine;
 
 /// Number of first calls of a name that fail, in addition to the last one: 5, unless this variable is set. With 5 there are

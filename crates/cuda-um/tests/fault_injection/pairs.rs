@@ -1,12 +1,12 @@
 //! Two calls of one run fail: a first call, and a later call, preferably one that is made only because the first one failed.
 
-use crate::bomb::{self, Plan};
 use crate::check::{Combination, calls_of, run};
-use crate::failure::{Failure, KINDS, Kind, is_inquiry};
-use crate::rules::Rules;
 use crate::scenarios::{SCENARIOS, Scenario};
-use crate::workers::{self, Summary};
 use crate::world::{Machine, World};
+use cuda_um_testkit::bomb::{self, Plan};
+use cuda_um_testkit::faults::failure::{Failure, KINDS, Kind, is_inquiry};
+use cuda_um_testkit::faults::rules::Rules;
+use cuda_um_testkit::faults::workers::{self, Summary};
 use fastrand::Rng;
 use std::collections::HashMap;
 use std::fmt;

@@ -1,9 +1,9 @@
 //! A simulated machine in use, and the operations that must work on it after a failure.
 
-use crate::support::{Add, on, open};
-use cuda_um::{Device, DeviceBuffer, Error, Module, Runtime, Stream, UnifiedBuffer};
-use cuda_um_sim::{CudaVersion, Gpu, LaunchContext, Sim, TwinError};
+use cuda_um::{Device, DeviceBuffer, Error, Runtime, Stream, UnifiedBuffer};
+use cuda_um_sim::{CudaVersion, Gpu, Sim};
 use cuda_um_sys::cudaError;
+use cuda_um_testkit::{Add, on, open};
 use std::sync::Mutex;
 
 /// The simulated machine.
@@ -35,27 +35,10 @@ pub struct Post {
 
 const WITNESS: usize = 2000;
 
-/// The kernel of add.ptx, for every simulated device.
-pub fn ptx() -> String {
-    include_str!("../support/add.ptx").replace("sm_60", "sm_50")
-}
-
-fn twin(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
-    let (count, rounds) = (launch.value::<u32>(1)?, launch.value::<u32>(2)?);
-    let values = launch.slice_mut::<u32>(0, count as usize)?;
-    values
-        .iter_mut()
-        .for_each(|value| *value = value.wrapping_add(rounds));
-    Ok(())
-}
-
 impl World {
     pub fn new(machine: Machine) -> Self {
         let builder = Sim::builder().gpu(machine.gpu).cuda(machine.cuda);
         let builder = builder.devices(machine.devices);
-        // SAFETY: `twin` does the same as `add.ptx` on the memory of its parameters.
-        #[allow(unsafe_code, reason = "the reference matches its kernel")]
-        let builder = unsafe { builder.kernel("add", twin) };
         let sim = builder.build().unwrap();
         let runtime = open(&sim);
         let ordinals = 0..machine.devices as u32;
@@ -124,8 +107,7 @@ impl World {
 impl Post {
     fn new(runtime: &Runtime, ordinal: u32) -> Self {
         let (device, stream) = on(runtime, ordinal);
-        let module = Module::load(&device, &ptx()).unwrap();
-        let add = Add(module.kernel("add").unwrap());
+        let add = Add::load(&device);
         let mut witness = UnifiedBuffer::<u32>::zeroed(&device, WITNESS).unwrap();
         for (i, value) in witness.host_mut().unwrap().iter_mut().enumerate() {
             *value = i as u32;

@@ -53,9 +53,6 @@
 //! one in `Replay::waits`. It must be valid with any numbers. A kind of memory: a variant of `operation::Kind` with its weight in
 //! `operation::kind`, and an arm in `Pools::allocate`.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod buffer;
 mod kernels;
 mod model;
@@ -69,6 +66,7 @@ mod replay;
 mod world;
 
 use cuda_um_sim::{CudaVersion, Gpu};
+use cuda_um_testkit::on_gpu;
 use operation::Operation;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use std::cell::{Cell, RefCell};
@@ -98,10 +96,6 @@ const MACHINES: [Spec; 10] = [
     simulated(Gpu::Gh200, CudaVersion::V13_4, 4),
 ];
 
-fn on_a_gpu() -> bool {
-    std::env::var("CUDA_UM_TEST_RUNTIME").is_ok_and(|runtime| runtime == "cuda")
-}
-
 fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |value| {
         let parsed = value.replace('_', "").parse();
@@ -111,7 +105,7 @@ fn number(variable: &str, default: u64) -> u64 {
 
 /// The machine of a block of sequences.
 fn machine_of(block: u64) -> Spec {
-    match on_a_gpu() {
+    match on_gpu() {
         true => Spec::Real,
         false => MACHINES[(block % MACHINES.len() as u64) as usize],
     }
@@ -194,7 +188,7 @@ impl Progress {
 fn random_sequences_leave_what_the_model_says() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     // On a GPU a sequence takes long: the number is chosen for the time of the bundle.
-    let (default, seconds, workers) = match on_a_gpu() {
+    let (default, seconds, workers) = match on_gpu() {
         true => (500, 120, 1),
         false => (10_000, 3600, cores.min(16)),
     };

@@ -13,13 +13,14 @@ use crate::operation::Start::*;
 use crate::operation::Writing::*;
 use crate::operation::{ALL, At, Part};
 use crate::world::{Machine, Spec, Spec::Simulated};
-use crate::{MACHINES, on_a_gpu, replay};
+use crate::{MACHINES, replay};
 use cuda_um_sim::CudaVersion::*;
 use cuda_um_sim::Gpu::*;
+use cuda_um_testkit::on_gpu;
 
 /// Runs a sequence a few times on a machine: the given one, or the GPU of the tests.
 fn replay(spec: Spec, sequence: &[Operation]) {
-    let spec = if on_a_gpu() { Spec::Real } else { spec };
+    let spec = if on_gpu() { Spec::Real } else { spec };
     let mut machine = Machine::new(spec);
     for _ in 0..3 {
         replay::run(&mut machine, sequence).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
@@ -29,7 +30,7 @@ fn replay(spec: Spec, sequence: &[Operation]) {
 
 /// The same on every machine, with several orders of the streams.
 fn replay_everywhere(sequence: impl Fn(u8) -> Vec<Operation>) {
-    if on_a_gpu() {
+    if on_gpu() {
         return replay(Spec::Real, &sequence(0));
     }
     for spec in MACHINES {
@@ -200,7 +201,7 @@ fn the_host_touches_what_a_kernel_moved_and_advice_has_mapped() {
 
 /// Device 0 reads on one stream before device 1 gets the pages on another one; the two are not ordered.
 fn looked_for_where_a_read_may_have_taken_it(kind: crate::operation::Kind, then: &[Operation]) {
-    if on_a_gpu() {
+    if on_gpu() {
         return;
     }
     let spec = Simulated {

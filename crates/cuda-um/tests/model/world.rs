@@ -1,9 +1,9 @@
 //! The real side: a simulated or real machine.
 
 use crate::kernels::Kernels;
-use crate::support::{machine, open};
 use cuda_um::{Device, Error, ErrorKind, Runtime, Stream, TransferOptions};
 use cuda_um_sim::{CudaVersion, Gpu, Leak, Sim};
+use cuda_um_testkit::{machine, open};
 
 /// A machine for the sequences.
 #[derive(Clone, Copy, Debug)]

@@ -43,8 +43,3 @@ pub fn operations(trace: &Trace, is_it: impl Fn(&OperationKind) -> bool) -> Vec<
     let all = trace.operations.iter();
     all.filter(|operation| is_it(&operation.kind)).collect()
 }
-
-/// True if the tests run on a GPU.
-pub fn on_gpu() -> bool {
-    std::env::var("CUDA_UM_TEST_RUNTIME").as_deref() == Ok("cuda")
-}

@@ -1,7 +1,6 @@
 //! Buffers, pools and operations in a trace.
 
 use crate::alone::{alone, operations};
-use crate::support::{Add, device, simulated};
 use cuda_um::profile::Profiler;
 use cuda_um::profile::trace::{Operation, OperationKind, Place, Trace};
 use cuda_um::{
@@ -9,6 +8,7 @@ use cuda_um::{
     UnifiedPool,
 };
 use cuda_um_sim::Gpu;
+use cuda_um_testkit::{Add, device, simulated};
 
 fn buffer<'t>(trace: &'t Trace, name: &str) -> &'t cuda_um::profile::trace::Buffer {
     let found = trace.buffers.iter().find(|buffer| buffer.name == name);

@@ -1,9 +1,9 @@
 //! Only the sums, without records.
 
 use crate::alone::alone;
-use crate::support::{Add, device};
 use cuda_um::profile::{MigrationCounter, ProfileError, Profiler};
 use cuda_um::{Location, UnifiedBuffer};
+use cuda_um_testkit::{Add, device};
 
 #[test]
 fn migrations_are_counted() {

@@ -1,10 +1,10 @@
 //! Every reason why there is no profile; the program continues.
 
 use crate::alone::alone;
-use crate::support::{Add, Checked, simulated_with};
 use cuda_um::profile::{ProfileError, ProfileOptions, Profiler};
 use cuda_um::{Device, Stream, UnifiedBuffer};
 use cuda_um_sim::{Cupti, Fail};
+use cuda_um_testkit::{Add, Checked, simulated_with};
 
 fn machine(cupti: Cupti) -> (Checked, Device, Stream) {
     simulated_with(|builder| builder.cupti(cupti))

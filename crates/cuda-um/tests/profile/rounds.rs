@@ -1,10 +1,10 @@
 //! The measured case: 3 rounds over 3 MiB, without a prefetch and with a prefetch.
 
-use crate::alone::{alone, on_gpu, operations, sums};
-use crate::support::{Add, device};
+use crate::alone::{alone, operations, sums};
 use cuda_um::profile::trace::{Cause, OperationKind, Place, RecordKind, Trace};
 use cuda_um::profile::{MigrationCounter, MigrationCounts, Profiler};
 use cuda_um::{Device, Location, Stream, UnifiedBuffer, UnifiedOptions};
+use cuda_um_testkit::{Add, device, on_gpu};
 
 const ROUNDS: usize = 3;
 /// 3 MiB.

@@ -1,13 +1,13 @@
 //! The sums of the simulator's records equal its counters, for any work.
 
 use crate::alone::{alone, sums};
-use crate::support::{Add, Checked, on, open};
 use cuda_um::profile::MigrationCounts;
 use cuda_um::profile::trace::{Cause, RecordKind};
 use cuda_um::{
     Advice, Device, Error, Location, Oversubscription, Stream, UnifiedBuffer, UnifiedOptions,
 };
 use cuda_um_sim::{Builder, CudaVersion, Gpu, Sim};
+use cuda_um_testkit::{Add, Checked, on, open};
 
 /// Marsaglia's xorshift.
 struct Random(u64);

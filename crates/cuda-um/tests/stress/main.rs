@@ -7,16 +7,15 @@ mod budget;
 mod item;
 mod kernels;
 mod progress;
-#[path = "../support/mod.rs"]
-mod support;
 mod worker;
 
 use budget::{Budget, CAP_BYTES, POOL_BYTES, RING_BYTES};
 use cuda_um::{Device, DevicePool, PinnedPool, PoolOptions, TransferOptions, UnifiedPool};
 use cuda_um_sim::Leak;
+use cuda_um_testkit::watchdog::say;
 use fastrand::Rng;
 use kernels::Kernels;
-use progress::{Over, Progress, say};
+use progress::{Over, Progress};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -111,7 +110,7 @@ fn what_is_written_is_read_and_nothing_is_left() {
         None => Until::Operations(OPERATIONS),
     };
     let seed = setting("CUDA_UM_STRESS_SEED").unwrap_or(1);
-    let (sim, runtime) = support::machine();
+    let (sim, runtime) = cuda_um_testkit::machine();
     let device = runtime.device(0).unwrap();
     let concurrent = device.capabilities().concurrent_managed_access;
     let (budget, progress) = (Budget::new(), Progress::new(THREADS));

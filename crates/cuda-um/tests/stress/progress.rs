@@ -1,7 +1,6 @@
 //! Prints the progress of the threads every ten seconds, and ends a process that hangs.
 
-use crate::support::watchdog::end_process;
-use std::io::Write;
+use cuda_um_testkit::watchdog::{end_process, say};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -88,9 +87,4 @@ impl Drop for Over<'_> {
     fn drop(&mut self) {
         self.0.is_over.store(true, Ordering::Relaxed);
     }
-}
-
-/// Not captured by the test harness, because the process may end before the harness prints anything.
-pub fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -3,11 +3,12 @@
 use super::budget::Budget;
 use super::item::{Buffer, Content, Item};
 use super::kernels::{Affine, Kernels};
-use super::progress::{Progress, say};
+use super::progress::Progress;
 use cuda_um::{
     Device, DeviceBuffer, DevicePool, ErrorKind, Location, PinnedBuffer, PinnedPool, Result,
     Stream, UnifiedBuffer, UnifiedPool,
 };
+use cuda_um_testkit::watchdog::say;
 use fastrand::Rng;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};

@@ -1,9 +1,8 @@
 //! Checks that `functions.txt` has every public function that can fail, and that every case in it exists.
 
-#[path = "../../../cuda-um/tests/support/fallible.rs"]
-mod fallible;
-
 use std::path::Path;
+
+use cuda_um_testkit::fallible;
 
 const LIST: &str = include_str!("functions.txt");
 /// The files with cases.

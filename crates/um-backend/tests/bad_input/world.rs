@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use cuda_um_testkit::message;
 use um_backend::sim::{Gpu, Sim};
 use um_backend::{
     Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, PinnedBuffer, Placement,
@@ -173,10 +174,7 @@ pub fn run(cases: Vec<Case>) {
             world.ends_clean();
         }));
         if let Err(panic) = outcome {
-            let text = match panic.downcast_ref::<String>() {
-                Some(text) => text.as_str(),
-                None => panic.downcast_ref::<&str>().copied().unwrap_or("a panic"),
-            };
+            let text = message(&*panic);
             failed.push(format!("{} with {}: {text}", case.of, case.given));
         }
     }

@@ -2,33 +2,19 @@
 //! leaks, and all other buffers still work. Meanwhile a subscriber of `tracing` panics, at every warning or at every event. The failures, the
 //! rules for leaks and the runner are those of `cuda-um`; the machines and the scenarios are in this folder.
 
-#[path = "../../../cuda-um/tests/support/bomb.rs"]
-mod bomb;
 mod check;
-#[path = "../../../cuda-um/tests/fault_injection/failure.rs"]
-#[allow(dead_code, reason = "only pairs of failures need all of it")]
-mod failure;
-#[path = "../../../cuda-um/tests/fault_injection/leaks.rs"]
-mod leaks;
-#[path = "../../../cuda-um/tests/fault_injection/rules.rs"]
-#[allow(
-    dead_code,
-    reason = "the tests of `cuda-um` check that all rules are needed"
-)]
-mod rules;
 mod scenarios;
 #[path = "../support/mod.rs"]
 mod support;
-#[path = "../../../cuda-um/tests/fault_injection/workers.rs"]
-mod workers;
 mod world;
 
-use bomb::Plan;
 use check::{Combination, calls_of, run};
-use rules::Rules;
+use cuda_um_testkit::bomb::{self, Plan};
+use cuda_um_testkit::faults::failure;
+use cuda_um_testkit::faults::rules::Rules;
+use cuda_um_testkit::faults::workers::{self, Summary};
 use scenarios::SCENARIOS;
 use std::time::Instant;
-use workers::Summary;
 use world::MACHINES;
 
 /// The number of first occurrences of a call that fail. The last one fails, too.

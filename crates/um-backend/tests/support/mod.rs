@@ -3,19 +3,15 @@
 //! `CUDA_UM_SIM_CUDA` is the CUDA version of the simulator.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-#[path = "../../../cuda-um/tests/support/at_exit.rs"]
-mod at_exit;
 pub mod executor;
 pub mod kernel;
 pub mod opaque;
-#[path = "../../../cuda-um/tests/support/watchdog.rs"]
-pub mod watchdog;
 
-use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cuda_um::Runtime;
+use cuda_um_testkit::{message, on_gpu, wait_for_frees};
 use um_backend::sim::{Builder, Gpu, Sim};
 use um_backend::{CudaBackend, CudaBackendConfig, PoolOptions, RuntimeChoice};
 
@@ -70,7 +66,7 @@ impl Machine {
     /// Keeps a backend until the end of the test, which waits for its work.
     pub fn keep(&self, backend: CudaBackend) -> CudaBackend {
         if self.sim.is_none() {
-            at_exit::wait_for_frees();
+            wait_for_frees();
         }
         self.opened.borrow_mut().push(backend.clone());
         backend
@@ -157,20 +153,5 @@ fn run(gpu: Option<Gpu>, settings: impl FnOnce(Builder) -> Builder, test: &impl 
     if let Err(panic) = outcome {
         let name = gpu.map_or("the GPU".to_owned(), |gpu| format!("{gpu:?}"));
         panic!("on {name}: {}", message(&*panic));
-    }
-}
-
-fn message(panic: &(dyn Any + Send)) -> &str {
-    match panic.downcast_ref::<String>() {
-        Some(text) => text,
-        None => panic.downcast_ref::<&str>().copied().unwrap_or("a panic"),
-    }
-}
-
-fn on_gpu() -> bool {
-    match std::env::var("CUDA_UM_TEST_RUNTIME").as_deref() {
-        Ok("cuda") => true,
-        Ok("" | "sim") | Err(_) => false,
-        Ok(other) => panic!("CUDA_UM_TEST_RUNTIME={other}: expected cuda or sim"),
     }
 }

@@ -1,12 +1,12 @@
 //! Memory of every kind: written, read and freed.
 
 use super::{COUNT, MANY, copies::small_ring};
-use crate::support::Add;
-use crate::world::{World, ptx};
+use crate::world::World;
 use cuda_um::{
     Advice, DeviceBuffer, Location, Module, PinnedBuffer, Placement, RegisteredBuffer, Result,
     UnifiedBuffer, UnifiedOptions,
 };
+use cuda_um_testkit::{ADD_PTX, Add};
 
 pub fn main_job(world: &World) -> Result<()> {
     let (device, stream) = (&world.here().device, &world.here().stream);
@@ -106,7 +106,7 @@ pub fn mapped_memory(world: &World) -> Result<()> {
 
 pub fn dropped_in_flight(world: &World) -> Result<()> {
     let (device, stream) = (&world.here().device, &world.here().stream);
-    let module = Module::load(device, &ptx())?;
+    let module = Module::load(device, ADD_PTX)?;
     let add = Add(module.kernel("add")?);
     let other = device.stream()?;
     let mut managed = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;

@@ -4,9 +4,9 @@ use super::{
     COUNT, MANY,
     copies::{numbers, small_ring},
 };
-use crate::support::Add;
-use crate::world::{World, ptx};
+use crate::world::World;
 use cuda_um::{DeviceBuffer, Event, LaunchConfig, Module, Result, Runtime, UnifiedBuffer};
+use cuda_um_testkit::{ADD_PTX, Add};
 
 pub fn events_and_streams(world: &World) -> Result<()> {
     let (device, stream) = (&world.here().device, &world.here().stream);
@@ -29,7 +29,7 @@ pub fn events_and_streams(world: &World) -> Result<()> {
 
 pub fn modules(world: &World) -> Result<()> {
     let (device, stream) = (&world.here().device, &world.here().stream);
-    let module = Module::load(device, &ptx())?;
+    let module = Module::load(device, ADD_PTX)?;
     let kernel = module.kernel("add")?;
     assert!(kernel.attributes()?.max_threads_per_block >= 256);
     kernel.resident_blocks(256, 0)?;
@@ -57,7 +57,7 @@ pub fn live(runtime: &Runtime) -> Result<()> {
     let device = runtime.device(0)?;
     let stream = device.stream()?;
     device.set_transfer_options(small_ring());
-    let add = Module::load(&device, &ptx())?.kernel("add")?;
+    let add = Module::load(&device, ADD_PTX)?.kernel("add")?;
     let add = Add(add);
     let source = numbers();
     let mut data = UnifiedBuffer::from_slice(&device, &source)?;

@@ -1,7 +1,7 @@
 //! The resources that are left at the end, and the failures that explain them.
 
-use crate::failure::{Failure, Kind};
-use crate::rules::{self, About};
+use crate::faults::failure::{Failure, Kind};
+use crate::faults::rules::{self, About};
 use cuda_um_sim::{Leak, Sim};
 
 /// The kinds of the remaining resources.

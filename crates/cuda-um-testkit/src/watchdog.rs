@@ -1,4 +1,4 @@
-//! Ends a process in which a test hangs, and prints where it hangs. The tests of other crates also include this file.
+//! Ends a process in which a test hangs, and prints where it hangs.
 
 use std::fs;
 use std::io::Write;
@@ -119,8 +119,8 @@ pub fn end_process(headline: &str, last: impl FnOnce() -> String) -> ! {
     std::process::abort();
 }
 
-/// Not captured by the test harness, because the process ends before the harness prints anything.
-fn say(text: &str) {
+/// Prints a line that the test harness does not capture, because the process may end before the harness prints anything.
+pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 

@@ -1,6 +1,6 @@
 //! Many runs on several threads, under a watchdog that ends the process if a run hangs.
 
-use crate::support::watchdog::watch_named;
+use crate::watchdog::watch_named;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Mutex;

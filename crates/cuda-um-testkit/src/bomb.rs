@@ -1,5 +1,4 @@
 //! A `tracing` subscriber that panics: the library must continue.
-#![allow(dead_code, reason = "each test binary uses only a part")]
 
 use std::cell::Cell;
 use std::panic::resume_unwind;

@@ -1,6 +1,6 @@
 //! Checks the simulator's own report at the end of every test.
 
-use super::watchdog::{self, Watchdog};
+use crate::watchdog::{self, Watchdog};
 use cuda_um_sim::{Leak, Misuse, Sim};
 use std::fmt::Debug;
 use std::ops::Deref;

@@ -1,15 +1,18 @@
-//! The runtime of the tests: a GPU with `CUDA_UM_TEST_RUNTIME=cuda`, otherwise the simulator that the `CUDA_UM_SIM_*` variables
-//! select.
-#![allow(dead_code, reason = "each test binary uses only a part")]
+//! The machines of tests, and questions to them.
 
-mod at_exit;
-mod checked;
-pub mod watchdog;
+use crate::at_exit;
+use crate::checked::Checked;
+use cuda_um::{Device, Runtime, Stream, TransferOptions};
+use cuda_um_sim::{Builder, Gpu, Leak, Sim};
 
-pub use checked::Checked;
-
-use cuda_um::{Device, KernelArgs, LaunchConfig, Module, Runtime, Stream, TransferOptions};
-use cuda_um_sim::{Builder, Gpu, LaunchContext, Leak, Sim, TwinError, register_kernel};
+/// True if the tests run on a GPU.
+pub fn on_gpu() -> bool {
+    match std::env::var("CUDA_UM_TEST_RUNTIME").as_deref() {
+        Ok("cuda") => true,
+        Ok("" | "sim") | Err(_) => false,
+        Ok(other) => panic!("CUDA_UM_TEST_RUNTIME={other}: expected cuda or sim"),
+    }
+}
 
 /// A device and a stream, and before them the simulator, if there is one; it checks for leaks at the end.
 pub fn device() -> (Option<Checked>, Device, Stream) {
@@ -32,7 +35,7 @@ pub fn machine() -> (Option<Checked>, Runtime) {
 
 /// The same without checks for leaks and without a wait at the end: for processes that end with live objects.
 pub fn unwatched() -> (Option<Sim>, Runtime) {
-    if std::env::var("CUDA_UM_TEST_RUNTIME").as_deref() == Ok("cuda") {
+    if on_gpu() {
         let runtime = Runtime::open().expect("CUDA_UM_TEST_RUNTIME=cuda needs a GPU");
         return (None, runtime);
     }
@@ -101,43 +104,4 @@ pub fn no_memory_left(sim: &Sim, runtime: &Runtime) {
     let mut leaks = sim.leaks();
     leaks.retain(|leak| matches!(leak, Leak::Memory { .. }));
     assert!(leaks.is_empty(), "{leaks:?}");
-}
-
-/// A kernel that adds 1 to each element, `rounds` times; on a GPU a round takes about half a microsecond.
-pub struct Add(pub cuda_um::Kernel);
-
-impl Add {
-    pub fn load(device: &Device) -> Self {
-        // SAFETY: `twin` does the same as `add.ptx` on the memory of its parameters.
-        #[allow(unsafe_code, reason = "the reference matches its kernel")]
-        unsafe {
-            register_kernel("add", twin);
-        }
-        let module = Module::load(device, include_str!("add.ptx")).unwrap();
-        Self(module.kernel("add").unwrap())
-    }
-
-    /// Launches it on (buffer, count: u32, rounds: u32).
-    pub fn launch(
-        &self,
-        stream: &Stream,
-        count: usize,
-        arguments: impl KernelArgs,
-    ) -> cuda_um::Result<()> {
-        // SAFETY: the tests pass a buffer of at least `count` u32, `count` again, and a number of rounds.
-        #[allow(unsafe_code, reason = "launches the kernel of add.ptx")]
-        unsafe {
-            self.0
-                .launch(stream, LaunchConfig::linear(count, 256), arguments)
-        }
-    }
-}
-
-fn twin(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
-    let (count, rounds) = (launch.value::<u32>(1)?, launch.value::<u32>(2)?);
-    launch
-        .slice_mut::<u32>(0, count as usize)?
-        .iter_mut()
-        .for_each(|value| *value += rounds);
-    Ok(())
 }

@@ -1,5 +1,4 @@
 //! Finds the public functions that can fail in the sources of a crate, and compares them with a list that names cases for each.
-//! The tests of `um-backend` also include this file.
 
 use std::collections::BTreeSet;
 use std::fs;

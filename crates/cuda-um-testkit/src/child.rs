@@ -1,4 +1,4 @@
-//! Children made by `fork`, for tests of their behaviour. The tests of `um-backend` also include this file.
+//! Children made by `fork`, for tests of their behaviour.
 
 use std::time::{Duration, Instant};
 

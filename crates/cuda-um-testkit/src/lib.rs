@@ -1,0 +1,33 @@
+//! What the tests of several crates of this workspace share: machines, checks at the end of a test, a kernel, failures.
+//!
+//! The machine of a test is a GPU with `CUDA_UM_TEST_RUNTIME=cuda`, otherwise the simulator that the `CUDA_UM_SIM_*` variables
+//! select.
+#![allow(
+    missing_docs,
+    clippy::missing_errors_doc,
+    clippy::missing_panics_doc,
+    reason = "only tests use this crate, and they panic if they fail"
+)]
+
+mod add;
+mod again;
+mod at_exit;
+pub mod bomb;
+mod checked;
+#[cfg(unix)]
+pub mod child;
+pub mod fallible;
+pub mod faults;
+mod machine;
+mod panics;
+pub mod watchdog;
+
+pub use add::{ADD_PTX, Add};
+pub use again::{again, is_child};
+pub use at_exit::wait_for_frees;
+pub use checked::Checked;
+pub use machine::{
+    calls, checked, device, is_concurrent, machine, no_memory_left, on, on_gpu, open, simulated,
+    simulated_with, unwatched,
+};
+pub use panics::message;

@@ -1,0 +1,224 @@
+//! The driver's pools of device memory: order, other devices, frees that fail.
+
+use crate::{Driver, on_each, small_slabs};
+use cuda_um::{
+    Device, DeviceBuffer, DevicePool, Error, ErrorKind, PinnedBuffer, PoolOptions, UnifiedBuffer,
+};
+use cuda_um_sim::{Fail, Gpu, Leak};
+use cuda_um_sys::cudaError;
+use cuda_um_testkit::{calls, no_memory_left, simulated, simulated_with};
+
+fn pool(device: &Device) -> DevicePool {
+    DevicePool::new(device, small_slabs()).unwrap()
+}
+
+#[test]
+fn the_device_decides_where_the_memory_is() {
+    for (gpu, ordered) in [(Gpu::H200, true), (Gpu::Maxwell, false)] {
+        let (sim, device, _) = simulated(gpu);
+        let pool = pool(&device);
+        assert_eq!(device.capabilities().memory_pools, ordered);
+        assert_eq!(pool.is_stream_ordered(), ordered);
+        assert_eq!(format!("{pool:?}").contains("driver's pool"), ordered);
+        drop(pool.from_slice(&[1u8; 100]).unwrap());
+        assert_eq!(calls(&sim, "cudaMallocFromPoolAsync"), usize::from(ordered));
+        assert_eq!(calls(&sim, "cudaMalloc"), usize::from(!ordered));
+    }
+    // A device that reports pools, but cannot create any.
+    let (sim, device, _) = simulated(Gpu::H200);
+    sim.fail(Fail::call("cudaMemPoolCreate").with(cudaError::cudaErrorNotSupported));
+    let slabs = pool(&device);
+    assert!(!slabs.is_stream_ordered());
+    assert_eq!(
+        slabs.from_slice(&[5; 3]).unwrap().read_back().unwrap(),
+        [5; 3]
+    );
+    // Any other failure is returned, and nothing is left of the attempt.
+    for call in ["cudaMemPoolCreate", "cudaMemPoolSetAttribute"] {
+        sim.fail(Fail::call(call).with(cudaError::cudaErrorInvalidValue));
+        let error = DevicePool::new(&device, PoolOptions::default()).unwrap_err();
+        assert!(
+            matches!(&error, Error::Call { call: found, .. } if *found == call),
+            "{error}"
+        );
+    }
+    assert_eq!(calls(&sim, "cudaMemPoolDestroy"), 1);
+}
+
+#[test]
+fn no_other_device_reaches_memory_of_a_drivers_pool() {
+    let (sim, first, on_first) = simulated_with(|builder| builder.devices(3));
+    let second = first.runtime().device(1).unwrap();
+    let (on_second, on_third) = {
+        let third = first.runtime().device(2).unwrap();
+        (second.stream().unwrap(), third.stream().unwrap())
+    };
+    let (pool_here, pool_there) = (pool(&first), pool(&second));
+    let mut here = pool_here.from_slice(&[1u32, 2, 3]).unwrap();
+    let mut there = pool_there.zeroed::<u32>(3).unwrap();
+    let mut plain = DeviceBuffer::<u32>::zeroed(&second, 3).unwrap();
+    let mut managed = UnifiedBuffer::<u32>::zeroed(&second, 3).unwrap();
+    let mut pinned = PinnedBuffer::<u32>::zeroed(&second, 3).unwrap();
+
+    // The driver gets both devices, so a stream of either device works.
+    on_first.copy(&here, &mut there).unwrap();
+    on_second.copy(&there, &mut plain).unwrap();
+    assert_eq!(plain.read_back().unwrap(), [1, 2, 3]);
+    here.fill(9, &on_first).unwrap();
+    on_second.copy_range(&here, 1..3, &mut plain, 0).unwrap();
+    on_first.copy_range(&plain, 0..1, &mut here, 2).unwrap();
+    assert_eq!(
+        (plain.read_back().unwrap(), here.read_back().unwrap()),
+        (vec![9, 9, 3], vec![9, 9, 9])
+    );
+    assert_eq!(calls(&sim, "cudaMemcpyPeerAsync"), 3);
+    // All other copies must be on the pool's device.
+    on_first.copy(&here, &mut managed).unwrap();
+    on_first.copy(&here, &mut pinned).unwrap();
+    assert_eq!(
+        (managed.host().unwrap()[0], pinned.host().unwrap()[2]),
+        (9, 9)
+    );
+    for refused in [
+        on_second.copy(&here, &mut managed),
+        on_second.copy(&pinned, &mut here),
+        on_third.copy(&here, &mut there),
+        on_second.copy(&pool_here.from_slice(&[5u32; 3]).unwrap(), &mut here),
+        here.fill(1, &on_second),
+    ] {
+        let Err(Error::DeviceMismatch {
+            expected, found, ..
+        }) = refused
+        else {
+            panic!("{refused:?}")
+        };
+        assert!(expected == 0 && found > 0, "{expected} {found}");
+    }
+    assert_eq!(here.read_back().unwrap(), [9, 9, 9], "nothing was written");
+    // Memory of `cudaMalloc` does not belong to a pool.
+    on_first.copy(&pinned, &mut plain).unwrap();
+    assert_eq!(plain.read_back().unwrap(), [9, 9, 9]);
+}
+
+#[test]
+fn the_free_is_enqueued_behind_every_use() {
+    on_each(&[Driver], |it| {
+        let second = it.device.stream().unwrap();
+        let pool = it.pool();
+        let source = pool.copy_of(&[4; 100]).unwrap();
+        let mut copies = [(); 2].map(|()| DeviceBuffer::zeroed(&it.device, 100).unwrap());
+        it.device.synchronize().unwrap();
+        let paused = it.sim().pause();
+        for (stream, copy) in [&it.stream, &second].into_iter().zip(&mut copies) {
+            source.copy_to(copy, stream);
+        }
+        it.sim().clear_trace();
+        drop(source);
+        let mut order: Vec<_> = it.sim().trace().iter().map(|call| call.name).collect();
+        order.retain(|name| ["cudaStreamWaitEvent", "cudaFreeAsync"].contains(name));
+        let waits = "cudaStreamWaitEvent";
+        assert_eq!(order, [waits, waits, "cudaFreeAsync"]);
+        assert_eq!(pool.stats().live_buffers, 0, "for the pool it is gone");
+        drop(paused);
+        for copy in &copies {
+            assert_eq!(copy.read_back().unwrap(), [4; 100]);
+        }
+    });
+}
+
+#[test]
+fn work_on_another_stream_comes_after_the_allocation() {
+    on_each(&[Driver], |it| {
+        let pool = it.pool();
+        let paused = it.sim().pause();
+        it.sim().clear_trace();
+        let mut buffer = pool.uninit(100).unwrap();
+        assert_eq!(it.calls("cudaEventRecord"), 0, "only at a wait");
+        buffer.fill(6, &it.stream);
+        assert_eq!(it.calls("cudaStreamWaitEvent"), 1);
+        drop(paused);
+        assert_eq!(buffer.contents(), [6; 100]);
+        buffer.close().unwrap();
+    });
+}
+
+#[test]
+fn a_free_that_cannot_be_ordered_is_made_later() {
+    on_each(&[Driver], |it| {
+        let pool = it.pool();
+        let mut other = DeviceBuffer::zeroed(&it.device, 1000).unwrap();
+        it.device.synchronize().unwrap();
+        for call in ["cudaStreamWaitEvent", "cudaEventRecord"] {
+            let mut buffer = pool.zeroed(1000).unwrap();
+            it.add(1000, 1, &mut buffer, &it.stream);
+            let paused = it.sim().pause();
+            buffer.copy_to(&mut other, &it.stream);
+            it.sim().clear_trace();
+            it.sim().fail(Fail::call(call));
+            drop(buffer);
+            assert_eq!(it.calls("cudaFreeAsync"), 0, "{call}");
+            drop(paused);
+            it.device.runtime().reclaim().unwrap();
+            assert_eq!(it.calls("cudaFree"), 1, "{call}");
+            assert_eq!(other.read_back().unwrap(), [1; 1000]);
+            assert_eq!(pool.stats().live_buffers, 0);
+        }
+    });
+}
+
+#[test]
+fn what_cannot_be_freed_is_leaked_and_counted() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    sim.leaves(
+        3,
+        "their frees are refused, and so their pool stays",
+        |leak| matches!(leak, Leak::Memory { bytes: 100, .. } | Leak::Pool),
+    );
+    let pool = pool(&device);
+    let (lost, closed) = (
+        pool.uninit::<u8>(100).unwrap(),
+        pool.uninit::<u8>(100).unwrap(),
+    );
+    sim.fail(Fail::call("cudaFreeAsync"));
+    drop(lost);
+    assert_eq!(pool.stats().live_buffers, 2, "one is unknown to the pool");
+    sim.fail(Fail::call("cudaFree"));
+    assert!(matches!(
+        closed.close(),
+        Err(Error::Call {
+            call: "cudaFree",
+            ..
+        })
+    ));
+    assert_eq!(pool.stats().live_bytes, 512);
+    assert_eq!(
+        pool.from_slice(&[1; 9]).unwrap().read_back().unwrap(),
+        [1; 9]
+    );
+    drop(pool);
+}
+
+#[test]
+fn beside_a_host_guard_without_concurrent_access() {
+    let (sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
+    let pool = pool(&device);
+    assert!(pool.is_stream_ordered());
+    let mut managed = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+    let mut buffer = pool.zeroed::<u32>(100).unwrap();
+    buffer.fill(1, &stream).unwrap();
+    let guard = managed.host_mut().unwrap();
+    assert_eq!(pool.uninit::<u8>(1).unwrap_err().kind(), ErrorKind::Busy);
+    assert_eq!(pool.stats().live_buffers, 1);
+    sim.clear_trace();
+    drop(buffer);
+    device.runtime().reclaim().unwrap();
+    assert_eq!(
+        (calls(&sim, "cudaFreeAsync"), calls(&sim, "cudaFree")),
+        (0, 1),
+        "nothing is enqueued beside the guard"
+    );
+    drop(guard);
+    drop(pool.uninit::<u8>(1).unwrap());
+    drop((pool, managed));
+    no_memory_left(&sim, device.runtime());
+}

@@ -1,0 +1,160 @@
+//! The same rules for every pool (`limits`, `order`, `reuse`, `threads`), and the rules of one kind of pool.
+
+mod any;
+mod driver;
+mod limits;
+mod order;
+mod pinned;
+mod reuse;
+mod threads;
+mod unified;
+
+use any::{Any, Buffer, Pool};
+use cuda_um::{Device, DevicePool, PinnedPool, PoolOptions, Result, Stream, UnifiedPool};
+use cuda_um_sim::{Builder, Fail, Gpu};
+use cuda_um_sys::cudaError;
+use cuda_um_testkit::{Add, Checked, device, no_memory_left, simulated_with};
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// The options of most pools of these tests.
+fn small_slabs() -> PoolOptions {
+    PoolOptions::default().slab_bytes(8 * MIB)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Unified,
+    /// Device memory in a pool of the driver.
+    Driver,
+    /// Device memory in slabs.
+    Slabs,
+    Pinned,
+}
+use Kind::{Driver, Pinned, Slabs, Unified};
+
+const ALL: &[Kind] = &[Unified, Driver, Slabs, Pinned];
+const IN_SLABS: &[Kind] = &[Unified, Slabs, Pinned];
+/// The device writes the first contents, so that no allocation waits.
+const WAITLESS: &[Kind] = &[Unified, Driver, Slabs];
+
+/// A machine for one kind of pool.
+struct Setup {
+    kind: Kind,
+    add: Add,
+    device: Device,
+    stream: Stream,
+    /// Declared last, because it checks that nothing is left; `None` on a GPU.
+    sim: Option<Checked>,
+}
+
+impl Setup {
+    /// `None` if the machine has no such pool.
+    fn new((sim, device, stream): (Option<Checked>, Device, Stream), kind: Kind) -> Option<Self> {
+        match (kind, device.capabilities().memory_pools, &sim) {
+            // Without such pools all device memory is in slabs, and with them none.
+            (Driver, false, _) | (Slabs, true, None) => return None,
+            (Slabs, true, Some(sim)) => {
+                let refused = Fail::call("cudaMemPoolCreate");
+                let refused = refused.with(cudaError::cudaErrorNotSupported);
+                sim.fail(refused.from_then_on());
+            }
+            _ => {}
+        }
+        let add = Add::load(&device);
+        Some(Self {
+            kind,
+            add,
+            device,
+            stream,
+            sim,
+        })
+    }
+
+    fn is(&self, kind: Kind) -> bool {
+        self.kind == kind
+    }
+
+    fn sim(&self) -> &Checked {
+        self.sim.as_ref().expect("the test runs on a simulator")
+    }
+
+    /// The functions that allocate and free the memory, and the memory's name.
+    fn names(&self) -> (&'static str, &'static str, &'static str) {
+        match self.kind {
+            Unified => ("cudaMallocManaged", "cudaFree", "managed memory"),
+            Driver => ("cudaMallocFromPoolAsync", "cudaFreeAsync", "device memory"),
+            Slabs => ("cudaMalloc", "cudaFree", "device memory"),
+            Pinned => ("cudaHostAlloc", "cudaFreeHost", "pinned memory"),
+        }
+    }
+
+    /// The number of calls of a CUDA function.
+    fn calls(&self, name: &str) -> usize {
+        cuda_um_testkit::calls(self.sim(), name)
+    }
+
+    /// The next call of this function breaks the context.
+    fn break_at(&self, call: &str) {
+        let broken = Fail::call(call).with(cudaError::cudaErrorIllegalAddress);
+        self.sim().fail(broken);
+        self.sim().breaks("an injected error breaks it");
+    }
+
+    fn open(&self, options: PoolOptions) -> Result<Pool> {
+        Ok(match self.kind {
+            Unified => Any::Unified(UnifiedPool::new(&self.device, options)?),
+            Driver | Slabs => Any::Device(DevicePool::new(&self.device, options)?),
+            Pinned => Any::Pinned(PinnedPool::new(&self.device, options)?),
+        })
+    }
+
+    fn pool(&self) -> Pool {
+        self.open(small_slabs()).unwrap()
+    }
+
+    /// Enqueues a kernel that adds a number to the first `count` elements.
+    fn add(&self, count: usize, number: u32, buffer: &mut Buffer, stream: &Stream) {
+        let arguments = (buffer.view_mut(), count as u32, number);
+        self.add.launch(stream, count, arguments).unwrap();
+    }
+
+    /// Drops a buffer of 100 elements with a kernel in progress; a pool in slabs reuses its memory, at this address, next.
+    fn leave_in_use(&self, pool: &Pool, stream: &Stream) -> usize {
+        let mut buffer = pool.zeroed(100).unwrap();
+        self.add(100, 1, &mut buffer, stream);
+        buffer.address()
+    }
+
+    /// Runs a test, which must leave no memory behind.
+    fn run(self, test: impl Fn(&Self)) {
+        println!("{:?}", self.kind);
+        test(&self);
+        if let Some(sim) = &self.sim
+            && sim.poison().is_none()
+        {
+            no_memory_left(sim, self.device.runtime());
+        }
+    }
+}
+
+/// Runs a test on an H200 for each of these pools.
+fn on_each(kinds: &[Kind], test: impl Fn(&Setup)) {
+    on_each_with(kinds, |builder| builder, test);
+}
+
+/// The same on another machine, which has all these pools.
+fn on_each_with(kinds: &[Kind], settings: impl Fn(Builder) -> Builder, test: impl Fn(&Setup)) {
+    for &kind in kinds {
+        let (sim, device, stream) = simulated_with(|builder| settings(builder.gpu(Gpu::H200)));
+        let setup = Setup::new((Some(sim), device, stream), kind);
+        setup.expect("the machine has this pool").run(&test);
+    }
+}
+
+/// Runs a test for each of these pools that the machine of the environment has, which can be a GPU.
+fn on_each_here(kinds: &[Kind], test: impl Fn(&Setup)) {
+    let setups = kinds.iter().filter_map(|&kind| Setup::new(device(), kind));
+    setups.for_each(|setup| setup.run(&test));
+}
