@@ -1,4 +1,4 @@
-"""Batch recall in numpy, for benches/src/bin/cpu_twin_vs_numpy.rs: one run for each line on standard input.
+"""Batch recall in numpy, for benches/src/bin/cpu_reference_vs_numpy.rs: one run for each line on standard input.
 
 usage: numpy_recall.py QUERIES.npy TARGETS.npy K
 """

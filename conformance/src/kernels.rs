@@ -4,7 +4,7 @@
     reason = "guarantees that the references match their kernels"
 )]
 
-use cuda_um_sim::{LaunchContext, TwinError, register_kernel};
+use cuda_um_sim::{LaunchContext, ReferenceError, register_kernel};
 use std::ffi::CStr;
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ pub(crate) fn register() {
     }
 }
 
-fn add(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+fn add(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
     let (count, amount) = (launch.value::<u32>(1)?, launch.value::<u32>(2)?);
     let data = launch.slice_mut::<u32>(0, count as usize)?;
     data.iter_mut()
@@ -36,14 +36,14 @@ fn add(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
     Ok(())
 }
 
-fn copy(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+fn copy(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
     let count = launch.value::<u32>(2)? as usize;
     let data = launch.slice::<u32>(0, count)?;
     launch.slice_mut::<u32>(1, count)?.copy_from_slice(data);
     Ok(())
 }
 
-fn wait(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+fn wait(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
     let patience = Duration::from_nanos(launch.value(1)?);
     let flag = launch.slice_mut::<u32>(0, 2)?;
     let started = Instant::now();
@@ -58,11 +58,11 @@ fn wait(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
     Ok(())
 }
 
-fn limited(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+fn limited(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
     launch.slice_mut::<u32>(0, 1)?[0] = 7;
     Ok(())
 }
 
-fn trap(_: &mut LaunchContext<'_>) -> Result<(), TwinError> {
-    Err(TwinError::Failed("trap".to_owned()))
+fn trap(_: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
+    Err(ReferenceError::Failed("trap".to_owned()))
 }

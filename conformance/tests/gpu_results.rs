@@ -40,7 +40,7 @@ fn recorded() -> Vec<(PathBuf, Run)> {
 }
 
 /// The simulated machine for a description such as "CUDA 13.0, 2 × NVIDIA H200".
-fn twin(machine: &str) -> Choice {
+fn counterpart(machine: &str) -> Choice {
     let words: Vec<&str> = machine.split([' ', ',']).collect();
     let ["CUDA", version, "", devices, "×", "NVIDIA", gpu] = words[..] else {
         panic!("no such machine: {machine}");
@@ -92,7 +92,7 @@ fn the_simulator_does_what_the_gpu_did() {
     assert!(!recorded.is_empty(), "no run on a GPU in docs/results");
     let mut faults = Vec::new();
     for (path, gpu) in recorded {
-        let sim = simulated(twin(&gpu.machine));
+        let sim = simulated(counterpart(&gpu.machine));
         let missing = unjudged(&gpu, &sim);
         println!(
             "{}: {}, compared with {}: {} cases, {} of them skipped on both; no GPU has judged {missing:?}",
@@ -192,7 +192,7 @@ mod the_comparison {
 
     #[test]
     fn plays_the_machine_that_was_recorded() {
-        let words = twin(&of(&[]).machine).arguments().join(" ");
+        let words = counterpart(&of(&[]).machine).arguments().join(" ");
         assert_eq!(words, "--runtime sim --gpu h200 --cuda 13.0 --devices 2");
     }
 }

@@ -6,7 +6,7 @@
 use cuda_um::{Device, ErrorKind, Module, Runtime};
 use cuda_um_cost::CostModel;
 use cuda_um_replay::{Change, Replay};
-use cuda_um_sim::{LaunchContext, Sim, TwinError, register_kernel};
+use cuda_um_sim::{LaunchContext, ReferenceError, Sim, register_kernel};
 use cuda_um_trace::{MigrationReport, Trace, html, patterns, perfetto, svg};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use um_examples::{npy, texts};
@@ -79,10 +79,10 @@ pub fn cost_model(bytes: &[u8]) {
 /// A text that the driver must not get was passed on, or the simulator failed with an error that CUDA does not have.
 pub fn ptx(bytes: &[u8]) {
     static DEVICE: LazyLock<Device> = LazyLock::new(|| {
-        // SAFETY: `twin` accesses no memory.
+        // SAFETY: `reference` accesses no memory.
         #[allow(unsafe_code, reason = "the reference matches its kernel")]
         unsafe {
-            register_kernel("add", twin);
+            register_kernel("add", reference);
         }
         let sim = Sim::builder().build().expect("a simulator");
         let runtime = Runtime::from_table(sim.table()).expect("a runtime");
@@ -184,6 +184,6 @@ fn accepted(bytes: &[u8]) -> Option<Trace> {
     Trace::from_json(text).ok()
 }
 
-fn twin(_: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+fn reference(_: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
     Ok(())
 }

@@ -45,12 +45,12 @@ mod grid;
 mod load;
 mod metric;
 mod reduce;
+#[cfg(feature = "sim")]
+mod reference;
 mod saxpy;
 mod scale;
 #[cfg(feature = "sim")]
 pub mod sim;
-#[cfg(feature = "sim")]
-mod twin;
 mod workspace;
 
 pub use copy::CopyKernels;

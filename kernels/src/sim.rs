@@ -6,7 +6,7 @@
 
 use crate::cosine_top_k::sim as cosine_top_k;
 use crate::cpu::{THREADS, block_sum, saxpy_cpu, scale_cpu};
-use crate::twin::{Outcome, size};
+use crate::reference::{Outcome, size};
 use bytemuck::Pod;
 use cuda_um_sim::{LaunchContext, register_kernel};
 use half::f16;

@@ -109,7 +109,7 @@ fn on_device_from<T: TargetScalar>(
     )
 }
 
-fn twin<T: Scalar>(shape: TopKShape, queries: &[f32], targets: &[T]) -> (Vec<f32>, Vec<u32>) {
+fn reference<T: Scalar>(shape: TopKShape, queries: &[f32], targets: &[T]) -> (Vec<f32>, Vec<u32>) {
     let (mut scores, mut indices) = (
         vec![0.0; shape.queries * shape.k],
         vec![0; shape.queries * shape.k],
@@ -157,7 +157,7 @@ fn shapes_around_the_tiles() {
         let shape = shape(queries, targets, dim, k);
         let (q, t) = (noise(7, queries * dim), noise(8, targets * dim));
         let exact = exact(&q, &t, dim);
-        for (scores, indices) in [on_device(shape, &q, &t), twin(shape, &q, &t)] {
+        for (scores, indices) in [on_device(shape, &q, &t), reference(shape, &q, &t)] {
             check(&exact, k, &scores, &indices);
         }
     }
@@ -173,7 +173,7 @@ fn half_precision_targets() {
     let narrow: Vec<f16> = t.iter().map(|value| f16::from_f32(*value)).collect();
     let wide: Vec<f32> = narrow.iter().map(|value| value.to_f32()).collect();
     let exact = exact(&q, &wide, shape.dim);
-    for (scores, indices) in [on_device(shape, &q, &narrow), twin(shape, &q, &narrow)] {
+    for (scores, indices) in [on_device(shape, &q, &narrow), reference(shape, &q, &narrow)] {
         check(&exact, shape.k, &scores, &indices);
     }
 }
@@ -192,7 +192,7 @@ fn equal_cosines_keep_the_lower_index_first() {
             }
         })
         .collect();
-    for (scores, indices) in [on_device(shape, &q, &t), twin(shape, &q, &t)] {
+    for (scores, indices) in [on_device(shape, &q, &t), reference(shape, &q, &t)] {
         let thirds: Vec<u32> = (0..20).map(|i| i * 3).collect();
         let others: Vec<u32> = (0..).filter(|i| i % 3 != 0).take(20).collect();
         assert_eq!(indices, [thirds, others].concat());
@@ -204,7 +204,7 @@ fn equal_cosines_keep_the_lower_index_first() {
 fn a_row_of_zeros_has_cosine_zero() {
     let shape = shape(2, 3, 2, 3);
     let (q, t) = ([0.0, 0.0, 1.0, 0.0], [0.0, 0.0, -1.0, 0.0, 5.0, 0.0f32]);
-    for (scores, indices) in [on_device(shape, &q, &t), twin(shape, &q, &t)] {
+    for (scores, indices) in [on_device(shape, &q, &t), reference(shape, &q, &t)] {
         assert_eq!(scores, [0.0, 0.0, 0.0, 1.0, 0.0, -1.0]);
         assert_eq!(indices, [0, 1, 2, 2, 0, 1]);
     }
@@ -279,8 +279,8 @@ fn repeated_rows_zeros_and_nan_in_exact_order() {
         let (q, t) = whole_numbers(shape);
         let narrow: Vec<f16> = t.iter().map(|value| f16::from_f32(*value)).collect();
         let right = sorted(shape, &q, &t);
-        assert_eq!(twin(shape, &q, &t), right, "{shape:?}");
-        assert_eq!(twin(shape, &q, &narrow), right, "{shape:?}");
+        assert_eq!(reference(shape, &q, &t), right, "{shape:?}");
+        assert_eq!(reference(shape, &q, &narrow), right, "{shape:?}");
         // Aligned to 16, 8 and 4 bytes, and in half precision to 16, 4 and 2.
         for start in [0, 2, 1].into_iter().filter(|start| *start <= dim) {
             let found = on_device_from(start, shape, &q, &t);
@@ -297,7 +297,11 @@ fn chunks_of_several_tiles() {
     for (queries, targets, k) in [(1000, 20_000, 10), (2500, 9_000, 33)] {
         let shape = shape(queries, targets, 4, k);
         let (q, t) = whole_numbers(shape);
-        assert_eq!(on_device(shape, &q, &t), twin(shape, &q, &t), "{shape:?}");
+        assert_eq!(
+            on_device(shape, &q, &t),
+            reference(shape, &q, &t),
+            "{shape:?}"
+        );
     }
 }
 
@@ -360,13 +364,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn twin_and_kernels_agree_with_float64(
+    fn reference_and_kernels_agree_with_float64(
         queries in 1usize..40, targets in 1usize..150, dim in 1usize..70, k in 1usize..150, seed in 0u64..1000,
     ) {
         let shape = shape(queries, targets, dim, k.min(targets));
         let (q, t) = (noise(seed, queries * dim), noise(seed + 1, targets * dim));
         let exact = exact(&q, &t, dim);
-        for (scores, indices) in [on_device(shape, &q, &t), twin(shape, &q, &t)] {
+        for (scores, indices) in [on_device(shape, &q, &t), reference(shape, &q, &t)] {
             check(&exact, shape.k, &scores, &indices);
         }
     }

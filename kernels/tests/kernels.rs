@@ -15,7 +15,7 @@ use um_kernels::{
 const LENGTHS: [usize; 9] = [0, 1, 31, 255, 256, 257, 1025, 100_003, 1 << 21];
 
 #[test]
-fn scale_gives_the_bits_of_its_twin() {
+fn scale_gives_the_bits_of_its_reference() {
     let (_sim, device, stream) = device();
     let scale = Scale::load(&device).unwrap();
     for count in LENGTHS {
@@ -30,7 +30,7 @@ fn scale_gives_the_bits_of_its_twin() {
 }
 
 #[test]
-fn saxpy_gives_the_bits_of_its_twin() {
+fn saxpy_gives_the_bits_of_its_reference() {
     let (_sim, device, stream) = device();
     let saxpy = Saxpy::load(&device).unwrap();
     for count in LENGTHS {
@@ -155,7 +155,7 @@ fn fill_of_every_element_size() {
 }
 
 #[test]
-fn the_sum_in_shared_memory_has_the_bits_of_its_twin() {
+fn the_sum_in_shared_memory_has_the_bits_of_its_reference() {
     let (_sim, device, stream) = device();
     let reduce = Reduce::load(&device).unwrap();
     for count in LENGTHS {
@@ -194,10 +194,10 @@ fn sums_are_within_the_rounding_of_their_additions() {
             (naive - exact).abs() <= bound,
             "naive sum of {count}: {naive} against {exact}, bound {bound}"
         );
-        let twin = f64::from(reduce_sum_cpu(&input));
+        let reference = f64::from(reduce_sum_cpu(&input));
         assert!(
-            (twin - exact).abs() <= bound,
-            "sum of {count}: {twin} against {exact}, bound {bound}"
+            (reference - exact).abs() <= bound,
+            "sum of {count}: {reference} against {exact}, bound {bound}"
         );
     }
 }

@@ -35,7 +35,10 @@ const LEFT_OUT: &[(&str, &str)] = &[
         "um-conformance--um_conformance",
         "compares records; needs no GPU",
     ),
-    ("cpu_twin_vs_numpy", "compares CPU with CPU; needs no GPU"),
+    (
+        "cpu_reference_vs_numpy",
+        "compares CPU with CPU; needs no GPU",
+    ),
 ];
 
 /// Features of the bundled binaries.
@@ -160,6 +163,7 @@ fn built(arguments: &str, features: &str) -> Result<Vec<Binary>> {
     command
         .args(arguments.split(' '))
         .args([
+            "--features",
             features,
             "--release",
             "--message-format=json-render-diagnostics",

@@ -3,7 +3,7 @@
 
 use crate::error::ReplayError;
 use cuda_um::{Arguments, Device, Kernel, LaunchConfig, Location, Module, Runtime, Stream};
-use cuda_um_sim::{Builder, LaunchContext, TwinError};
+use cuda_um_sim::{Builder, LaunchContext, ReferenceError};
 use cuda_um_trace::Place;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -34,7 +34,7 @@ impl Machine {
     pub(crate) fn build(builder: Builder, devices: usize) -> Result<Self, ReplayError> {
         // SAFETY: only `launch` below launches a kernel of this name on this simulator, with the ranges that the CPU reference
         // touches.
-        let builder = unsafe { builder.devices(devices).kernel(KERNEL, twin) };
+        let builder = unsafe { builder.devices(devices).kernel(KERNEL, reference) };
         let sim = builder.build()?;
         let start = || -> cuda_um::Result<_> {
             let runtime = Runtime::from_table(sim.table())?;
@@ -120,7 +120,7 @@ impl Machine {
 }
 
 /// Touches the memory of the recorded kernel, and takes the same time.
-fn twin(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+fn reference(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
     let (own, count) = (launch.value::<u64>(0)?, launch.value::<u64>(1)?);
     for range in 0..count as usize {
         let (at, size) = (2 + 2 * range, launch.value::<u64>(3 + 2 * range)?);

@@ -3,7 +3,7 @@
 use cuda_um::profile::Trace;
 use cuda_um::{Advice, Location, Runtime, UnifiedBuffer, UnifiedPool};
 use cuda_um_replay::{Change, Replay, ReplayError};
-use cuda_um_sim::{Gpu, LaunchContext, Sim, TwinError};
+use cuda_um_sim::{Gpu, LaunchContext, ReferenceError, Sim};
 use cuda_um_trace::{Access, Operation, OperationKind, Place, RecordKind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -17,7 +17,7 @@ const LEN: usize = 786_432;
 
 /// 3 rounds over 3 MiB: the host writes, a kernel reads and writes, the host reads.
 fn three_rounds(prefetch: bool) -> Trace {
-    fn add(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    fn add(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
         let data = launch.slice_mut::<f32>(0, LEN)?;
         data.iter_mut().for_each(|value| *value += 1.0);
         Ok(())

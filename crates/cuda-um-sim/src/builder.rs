@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::Sim;
 use crate::engine::{AddressSpace, Core, Machine};
 use crate::error::{MAX_DEVICES, SimError};
-use crate::kernel::Twin;
+use crate::kernel::CpuReference;
 use crate::preset::{CudaVersion, Cupti, Gpu};
 use cuda_um_cost::CostModel;
 
@@ -27,7 +27,7 @@ pub struct Builder {
     gpu: Gpu,
     cuda: CudaVersion,
     devices: usize,
-    references: HashMap<String, Twin>,
+    references: HashMap<String, CpuReference>,
     total_memory_bytes: Option<u64>,
     cost: Option<CostModel>,
     crash_on_misuse: bool,
@@ -129,7 +129,7 @@ impl Builder {
     ///
     /// As for [`register_kernel`](crate::register_kernel), for every kernel of this name that is looked up in this simulator: also for the
     /// kernels of other crates, whose safe launchers trust it.
-    pub unsafe fn kernel(mut self, name: &str, reference: Twin) -> Builder {
+    pub unsafe fn kernel(mut self, name: &str, reference: CpuReference) -> Builder {
         self.references.insert(name.to_owned(), reference);
         self
     }

@@ -4,7 +4,7 @@
 
 mod error;
 
-pub use error::TwinError;
+pub use error::ReferenceError;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ use crate::engine::{KernelMemory, Launch, LaunchShape, Request, device_touches};
 /// - A reference that never ends is a kernel that never ends: a call that waits for it never returns, and the simulator cannot shut down.
 /// - In a child that the reference makes by `fork` there is no simulated memory: slices are refused, and the child ends when the reference
 ///   returns.
-pub type Twin = fn(&mut LaunchContext<'_>) -> Result<(), TwinError>;
+pub type CpuReference = fn(&mut LaunchContext<'_>) -> Result<(), ReferenceError>;
 
 /// The longest kernel: many of them do not overflow the virtual clock.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -37,7 +37,7 @@ const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 /// The references that are registered under a name.
 #[derive(Clone, Copy)]
 pub(crate) enum Registered {
-    One(Twin),
+    One(CpuReference),
     /// Different functions: the simulator cannot decide between them.
     Several,
 }
@@ -56,7 +56,7 @@ static REGISTERED: LazyLock<RwLock<HashMap<String, Registered>>> = LazyLock::new
 /// in this process, `reference` touches no memory that the kernel does not touch in the same way: it takes [`slice`](LaunchContext::slice)
 /// only of memory that the kernel reads, and [`slice_mut`](LaunchContext::slice_mut) only of memory that the kernel writes. So with
 /// `cuda_um` it reads only memory that the launch borrows by `&` or `&mut`, and writes only memory that the launch borrows by `&mut`.
-pub unsafe fn register_kernel(name: &str, reference: Twin) {
+pub unsafe fn register_kernel(name: &str, reference: CpuReference) {
     let mut registered = REGISTERED.write();
     match registered.get_mut(name) {
         None => drop(registered.insert(name.to_owned(), Registered::One(reference))),
@@ -93,7 +93,7 @@ pub struct LaunchContext<'a> {
     held: RefCell<Vec<(Range<usize>, bool)>>,
     spent: RefCell<Spent>,
     /// The first access that was refused.
-    refused: RefCell<Option<TwinError>>,
+    refused: RefCell<Option<ReferenceError>>,
     slices: PhantomData<&'a mut [u8]>,
 }
 
@@ -158,15 +158,15 @@ impl<'a> LaunchContext<'a> {
     ///
     /// # Errors
     /// There is no such parameter, or it has another size than `T`.
-    pub fn value<T: Pod>(&self, index: usize) -> Result<T, TwinError> {
+    pub fn value<T: Pod>(&self, index: usize) -> Result<T, ReferenceError> {
         let count = self.parameters.len();
         let bytes = self
             .parameters
             .get(index)
-            .ok_or(TwinError::NoParameter { index, count })?;
+            .ok_or(ReferenceError::NoParameter { index, count })?;
         let expected = size_of::<T>();
         if bytes.len() != expected {
-            return Err(TwinError::ParameterSize {
+            return Err(ReferenceError::ParameterSize {
                 index,
                 found: bytes.len(),
                 expected,
@@ -183,7 +183,7 @@ impl<'a> LaunchContext<'a> {
     ///
     /// # Errors
     /// The parameter is not a pointer, the kernel may not read the memory, or the slice overlaps a mutable one.
-    pub fn slice<T: Pod>(&self, index: usize, len: usize) -> Result<&'a [T], TwinError> {
+    pub fn slice<T: Pod>(&self, index: usize, len: usize) -> Result<&'a [T], ReferenceError> {
         self.read(index, len, false)
     }
 
@@ -195,7 +195,11 @@ impl<'a> LaunchContext<'a> {
     ///
     /// # Errors
     /// The parameter is not a pointer, the kernel may not write the memory, or the slice overlaps another slice of this launch.
-    pub fn slice_mut<T: Pod>(&self, index: usize, len: usize) -> Result<&'a mut [T], TwinError> {
+    pub fn slice_mut<T: Pod>(
+        &self,
+        index: usize,
+        len: usize,
+    ) -> Result<&'a mut [T], ReferenceError> {
         self.write(index, len, false)
     }
 
@@ -212,7 +216,7 @@ impl<'a> LaunchContext<'a> {
         &self,
         index: usize,
         len: usize,
-    ) -> Result<&'a [T], TwinError> {
+    ) -> Result<&'a [T], ReferenceError> {
         self.read(index, len, true)
     }
 
@@ -228,12 +232,17 @@ impl<'a> LaunchContext<'a> {
         &self,
         index: usize,
         len: usize,
-    ) -> Result<&'a mut [T], TwinError> {
+    ) -> Result<&'a mut [T], ReferenceError> {
         self.write(index, len, true)
     }
 
     /// With `system`, the caller vouches for memory of which the simulator has no record.
-    fn read<T: Pod>(&self, index: usize, len: usize, system: bool) -> Result<&'a [T], TwinError> {
+    fn read<T: Pod>(
+        &self,
+        index: usize,
+        len: usize,
+        system: bool,
+    ) -> Result<&'a [T], ReferenceError> {
         let Some(view) = self.acquire::<T>(index, len, false, system)? else {
             return Ok(&[]);
         };
@@ -250,7 +259,7 @@ impl<'a> LaunchContext<'a> {
         index: usize,
         len: usize,
         system: bool,
-    ) -> Result<&'a mut [T], TwinError> {
+    ) -> Result<&'a mut [T], ReferenceError> {
         let Some(view) = self.acquire::<T>(index, len, true, system)? else {
             return Ok(&mut []);
         };
@@ -264,7 +273,7 @@ impl<'a> LaunchContext<'a> {
         len: usize,
         write: bool,
         system: bool,
-    ) -> Result<Option<usize>, TwinError> {
+    ) -> Result<Option<usize>, ReferenceError> {
         let address = self.value::<u64>(index)? as usize;
         let acquired = self.check::<T>(index, address, len, write, system);
         if let Err(error) = &acquired {
@@ -281,11 +290,11 @@ impl<'a> LaunchContext<'a> {
         len: usize,
         write: bool,
         system: bool,
-    ) -> Result<Option<usize>, TwinError> {
+    ) -> Result<Option<usize>, ReferenceError> {
         let bytes = len.checked_mul(size_of::<T>()).filter(|bytes| {
             isize::try_from(*bytes).is_ok() && address.checked_add(*bytes).is_some()
         });
-        let illegal = |bytes, why| TwinError::IllegalAddress {
+        let illegal = |bytes, why| ReferenceError::IllegalAddress {
             index,
             address,
             bytes,
@@ -303,14 +312,14 @@ impl<'a> LaunchContext<'a> {
             ));
         }
         if !address.is_multiple_of(align_of::<T>()) {
-            return Err(TwinError::Misaligned { index, address });
+            return Err(ReferenceError::Misaligned { index, address });
         }
         let range = address..address + bytes;
         let overlaps = |(held, mutable): &(Range<usize>, bool)| {
             (write || *mutable) && held.start < range.end && range.start < held.end
         };
         if self.held.borrow().iter().any(overlaps) {
-            return Err(TwinError::Overlap { index });
+            return Err(ReferenceError::Overlap { index });
         }
         let launch = Launch {
             now: self.launch.now + self.spent.borrow().fault_time,
@@ -334,7 +343,7 @@ impl<'a> LaunchContext<'a> {
     }
 
     /// The first access that was refused.
-    pub(crate) fn refused(&self) -> Option<TwinError> {
+    pub(crate) fn refused(&self) -> Option<ReferenceError> {
         self.refused.borrow_mut().take()
     }
 

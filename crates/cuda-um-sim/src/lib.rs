@@ -24,12 +24,12 @@
 //!
 //! ```
 //! use std::ptr::null_mut;
-//! use cuda_um_sim::{LaunchContext, Sim, TwinError};
+//! use cuda_um_sim::{LaunchContext, Sim, ReferenceError};
 //! use cuda_um_sys::cudaError;
 //!
 //! const PTX: &std::ffi::CStr = c".version 6.4\n.target sm_60\n.entry add_one(.param .u64 data, .param .u64 len) { ret; }";
 //!
-//! fn add_one(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+//! fn add_one(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
 //!     let len = launch.value::<u64>(1)? as usize;
 //!     launch.slice_mut::<u32>(0, len)?.iter_mut().for_each(|value| *value += 1);
 //!     Ok(())
@@ -89,7 +89,7 @@ pub use cuda_um_cost::CostModel;
 pub use entry::is_in_call;
 pub use error::SimError;
 pub use inject::Fail;
-pub use kernel::{LaunchContext, Twin, TwinError, register_kernel};
+pub use kernel::{CpuReference, LaunchContext, ReferenceError, register_kernel};
 pub use misuse::{Leak, Misuse};
 pub use preset::{CudaVersion, Cupti, Gpu};
 pub use sim::{HoldGuard, PauseGuard, Sim};

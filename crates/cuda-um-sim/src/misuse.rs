@@ -36,7 +36,7 @@ pub enum Misuse {
         kernel: String,
     },
     /// A kernel was looked up that has no CPU reference.
-    NoTwin {
+    NoReference {
         /// Its name.
         kernel: String,
     },

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread::ThreadId;
 
-use cuda_um_sim::{Fail, Gpu, LaunchContext, Sim, TwinError};
+use cuda_um_sim::{Fail, Gpu, LaunchContext, ReferenceError, Sim};
 use cuda_um_sys::{cudaError, cudaMemcpyKind};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -100,7 +100,7 @@ fn a_subscriber_may_call_cuda_and_touch_managed_memory() {
     });
 }
 
-fn wrong(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+fn wrong(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
     let _ = launch.slice::<u8>(0, 8 * MIB)?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! A kernel for tests.
 
 use cuda_um::{Device, Kernel, KernelArgs, LaunchConfig, Module, Stream};
-use cuda_um_sim::{LaunchContext, TwinError, register_kernel};
+use cuda_um_sim::{LaunchContext, ReferenceError, register_kernel};
 
 /// The kernel `add`. It is in a folder of `cuda-um`, because that crate's unit tests and documentation use it, too.
 pub const ADD_PTX: &str = include_str!("../../cuda-um/tests/support/add.ptx");
@@ -11,10 +11,10 @@ pub struct Add(pub Kernel);
 
 impl Add {
     pub fn load(device: &Device) -> Self {
-        // SAFETY: `twin` does the same as `add.ptx` on the memory of its parameters.
+        // SAFETY: `reference` does the same as `add.ptx` on the memory of its parameters.
         #[allow(unsafe_code, reason = "the reference matches its kernel")]
         unsafe {
-            register_kernel("add", twin);
+            register_kernel("add", reference);
         }
         let module = Module::load(device, ADD_PTX).unwrap();
         Self(module.kernel("add").unwrap())
@@ -36,7 +36,7 @@ impl Add {
     }
 }
 
-fn twin(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+fn reference(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
     let (count, rounds) = (launch.value::<u32>(1)?, launch.value::<u32>(2)?);
     launch
         .slice_mut::<u32>(0, count as usize)?

@@ -24,10 +24,10 @@ mod counts;
 mod cupti;
 mod decode;
 mod error;
+mod flush;
 mod matching;
 mod options;
 mod session;
-mod settle;
 
 pub use crate::profile::counter::MigrationCounter;
 pub use crate::profile::counts::MigrationCounts;
@@ -38,7 +38,7 @@ pub use cuda_um_trace::Trace;
 
 use crate::context::runtime::Runtime;
 use crate::profile::cupti::{Collection, Keep};
-use crate::profile::settle::Marker;
+use crate::profile::flush::Marker;
 use cuda_um_sys::Cupti;
 use cuda_um_trace::{DeviceInfo, Source};
 use std::sync::Arc;
@@ -153,7 +153,7 @@ impl Profiler {
             return Ok(Trace::default());
         };
         let end = session.now();
-        settle::settle(&collection, self.marker.as_ref())?;
+        flush::flush(&collection, self.marker.as_ref())?;
         let cupti::Collected {
             mut records,
             kernels,

@@ -1,7 +1,7 @@
 //! Buffers in use: dropped, closed, used on several streams and threads.
 
 use cuda_um::{DeviceBuffer, ErrorKind, UnifiedBuffer};
-use cuda_um_sim::{Fail, Gpu, LaunchContext, Leak, TwinError};
+use cuda_um_sim::{Fail, Gpu, LaunchContext, Leak, ReferenceError};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::watchdog::watch;
 use cuda_um_testkit::{Add, calls, device, simulated, simulated_with};
@@ -93,7 +93,7 @@ fn memory_whose_work_nobody_can_wait_for_is_leaked() {
 /// The kernels that ran, in order; written by the CPU reference of `a_stream_comes_after_the_events_that_it_waits_for`.
 static RAN: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
-fn note(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+fn note(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
     let which = launch.value::<u32>(2)?;
     RAN.lock().unwrap().push(which);
     Ok(())
@@ -348,7 +348,7 @@ fn handles_may_be_used_on_any_thread() {
 fn work_that_is_done_is_seen_though_later_work_of_the_stream_is_asked_for_all_the_time() {
     // Each query about later work recorded the stream's only event again, so earlier work was never seen as done.
     static GO: AtomicBool = AtomicBool::new(false);
-    fn until_told(_: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    fn until_told(_: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
         while !GO.load(Ordering::Acquire) {
             std::thread::yield_now();
         }

@@ -2,7 +2,7 @@
 
 use super::cpu::{NONE, Scalar, Vectors, best_of, insert, row_inverse_norms_cpu};
 use crate::chain;
-use crate::twin::{Outcome, number, size};
+use crate::reference::{Outcome, number, size};
 use cuda_um_sim::LaunchContext;
 
 pub(crate) fn norms<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome {

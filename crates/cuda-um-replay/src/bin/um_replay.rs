@@ -94,10 +94,10 @@ fn run(args: &Args) -> Result<(), String> {
         .and_then(|file| bounded(file, LONGEST_BYTES))
         .map_err(|error| format!("{name}: {error}"))?;
     let trace = Trace::from_json(&text).map_err(|error| format!("{name}: {error}"))?;
-    let (gpu, model) = args.gpu.played();
+    let (gpu, model) = args.gpu.simulated();
     let mut replay = Replay::of(&trace)
         .gpu(gpu)
-        .cuda(args.cuda.played())
+        .cuda(args.cuda.simulated())
         .max_bytes(u64::from(args.max_gib) << 30)
         .max_host_bytes(u64::from(args.max_host_gib) << 30);
     for (buffer, change) in &args.change {
@@ -187,7 +187,7 @@ fn change(text: &str) -> Result<(Option<String>, Change), String> {
 }
 
 impl Generation {
-    fn played(self) -> (Gpu, CostModel) {
+    fn simulated(self) -> (Gpu, CostModel) {
         match self {
             Self::H200 => (Gpu::H200, CostModel::h200()),
             Self::Gh200 => (Gpu::Gh200, CostModel::gh200()),
@@ -199,7 +199,7 @@ impl Generation {
 }
 
 impl Version {
-    fn played(self) -> CudaVersion {
+    fn simulated(self) -> CudaVersion {
         match self {
             Self::V11_8 => CudaVersion::V11_8,
             Self::V12_2 => CudaVersion::V12_2,

@@ -11,7 +11,7 @@ use super::module::{Function, Pending};
 use super::state::State;
 use super::status::Code;
 use super::stream::{Completion, Stream};
-use crate::kernel::{LaunchContext, TwinError, end_child};
+use crate::kernel::{LaunchContext, ReferenceError, end_child};
 use crate::misuse::Misuse;
 use cuda_um_cost::at_rate;
 
@@ -74,7 +74,10 @@ impl Kernel {
 impl Failure {
     /// The failure of a kernel, from the first access that was refused and the result of its reference: none if it panicked. A refused
     /// access is a fault of the kernel, even if the reference ignored the error.
-    fn of(refused: Option<TwinError>, result: Option<Result<(), TwinError>>) -> Option<Failure> {
+    fn of(
+        refused: Option<ReferenceError>,
+        result: Option<Result<(), ReferenceError>>,
+    ) -> Option<Failure> {
         match (refused, result) {
             (Some(error), _) | (None, Some(Err(error))) => Some(Failure {
                 code: error.code(),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::address_space::AddressSpace;
-use crate::kernel::Twin;
+use crate::kernel::CpuReference;
 use crate::preset::{CudaVersion, Cupti, Profile};
 use cuda_um_cost::{CostModel, at_rate};
 
@@ -22,7 +22,7 @@ pub(crate) struct Machine {
     pub(crate) crash_on_misuse: bool,
     pub(crate) cupti: Cupti,
     /// CPU references that only this simulator has, by kernel.
-    pub(crate) references: HashMap<String, Twin>,
+    pub(crate) references: HashMap<String, CpuReference>,
 }
 
 impl Machine {

@@ -11,7 +11,7 @@ use super::handle::Handles;
 use super::machine::Machine;
 use super::misuse_log::MisuseLog;
 use super::status::Code;
-use crate::kernel::{self, Registered, Twin};
+use crate::kernel::{self, CpuReference, Registered};
 use crate::misuse::Misuse;
 use crate::ptx::{self, Entry, Ptx};
 
@@ -40,7 +40,7 @@ pub(crate) struct Function {
     pub(crate) entry: Entry,
     /// The virtual architecture that the PTX names: 50 for `sm_50`.
     pub(crate) ptx_target: u32,
-    pub(crate) reference: Twin,
+    pub(crate) reference: CpuReference,
     /// The most dynamic shared memory of a launch.
     pub(crate) dynamic_shared: Mutex<u32>,
 }
@@ -164,7 +164,7 @@ impl Modules {
     }
 
     /// The CPU reference of a kernel: this simulator's own, or the one of the process.
-    fn reference(&self, name: &str) -> Result<Twin, Code> {
+    fn reference(&self, name: &str) -> Result<CpuReference, Code> {
         let own = self.machine.references.get(name).copied();
         let kernel = name.to_owned();
         let (misuse, text) = match own
@@ -177,7 +177,7 @@ impl Modules {
                 "several references are registered for this kernel: see `register_kernel`",
             ),
             None => (
-                Misuse::NoTwin { kernel },
+                Misuse::NoReference { kernel },
                 "no reference is registered for this kernel: see `register_kernel`",
             ),
         };

@@ -5,7 +5,7 @@ use crate::engine::Code;
 /// The error of a CPU reference. For the caller of the CUDA API the kernel has faulted.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum TwinError {
+pub enum ReferenceError {
     /// The kernel has no parameter with this number.
     #[error("parameter {index}: the kernel has {count}")]
     NoParameter {
@@ -57,11 +57,11 @@ pub enum TwinError {
     Failed(String),
 }
 
-impl TwinError {
+impl ReferenceError {
     pub(crate) fn code(&self) -> Code {
         match self {
-            TwinError::Misaligned { .. } => Code::MISALIGNED_ADDRESS,
-            TwinError::Failed(_) => Code::ASSERT,
+            ReferenceError::Misaligned { .. } => Code::MISALIGNED_ADDRESS,
+            ReferenceError::Failed(_) => Code::ASSERT,
             _ => Code::ILLEGAL_ADDRESS,
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use cuda_um_sim::{Fail, LaunchContext, Misuse, Sim, TwinError};
+use cuda_um_sim::{Fail, LaunchContext, Misuse, ReferenceError, Sim};
 use cuda_um_sys::{cudaError, cudaError_enum};
 
 use crate::support::{Cuda, MIB, call, h200, ok, with_kernel};
@@ -172,7 +172,7 @@ fn a_sticky_error_is_returned_by_every_later_call() {
 fn when_a_sticky_error_is_told_no_work_runs() {
     static BEGAN: Barrier = Barrier::new(2);
     static ENDED: AtomicBool = AtomicBool::new(false);
-    fn long(_: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    fn long(_: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
         BEGAN.wait();
         std::thread::sleep(Duration::from_millis(100));
         ENDED.store(true, Ordering::Relaxed);

@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::ptr::null_mut;
 use std::sync::Barrier;
 
-use cuda_um_sim::{CudaVersion, Gpu, LaunchContext, Misuse, Sim, TwinError, register_kernel};
+use cuda_um_sim::{CudaVersion, Gpu, LaunchContext, Misuse, ReferenceError, Sim, register_kernel};
 use cuda_um_sys::{CUmodule, cudaError};
 
 use crate::support::{Cuda, MIB, PTX, bytes, call, h200, with_kernel};
@@ -81,7 +81,7 @@ fn a_kernel_without_a_name_or_a_reference_is_refused() {
     );
     assert_eq!(
         cuda.sim.misuse(),
-        [Misuse::NoTwin {
+        [Misuse::NoReference {
             kernel: "unreferenced".to_owned()
         }]
     );
@@ -93,7 +93,7 @@ fn a_kernel_without_a_name_or_a_reference_is_refused() {
 fn a_module_unloaded_before_its_launches_ended_is_misuse() {
     static RUNS: Barrier = Barrier::new(2);
     static ENDS: Barrier = Barrier::new(2);
-    fn wait(_: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    fn wait(_: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
         RUNS.wait();
         ENDS.wait();
         Ok(())
@@ -207,7 +207,7 @@ fn a_launch_outside_the_limits_is_refused() {
 
 #[test]
 fn arguments_are_copied_when_the_launch_is_enqueued() {
-    fn shape(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    fn shape(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
         let out = launch.slice_mut::<u32>(0, 8)?;
         out[..3].copy_from_slice(&launch.grid());
         out[3..6].copy_from_slice(&launch.block());
@@ -265,7 +265,7 @@ fn arguments_are_copied_when_the_launch_is_enqueued() {
 }
 
 /// Runs a reference on 16 bytes of memory; returns the sticky error of the context.
-fn poison_of(reference: cuda_um_sim::Twin) -> Option<cudaError> {
+fn poison_of(reference: cuda_um_sim::CpuReference) -> Option<cudaError> {
     let cuda = Cuda::new(with_kernel(Sim::builder(), "custom", reference));
     let data = cuda.managed(MIB);
     cuda.launch("custom", data, MIB, null_mut());
@@ -292,24 +292,24 @@ fn an_error_of_a_reference_is_a_fault_of_the_kernel() {
         Some(cudaError::cudaErrorIllegalAddress)
     );
     assert_eq!(
-        poison_of(|_| Err(TwinError::Failed("no".to_owned()))),
+        poison_of(|_| Err(ReferenceError::Failed("no".to_owned()))),
         Some(cudaError::cudaErrorAssert)
     );
     assert_eq!(
         poison_of(|_| panic!("a reference may panic")),
         Some(cudaError::cudaErrorLaunchFailure)
     );
-    let overlap: cuda_um_sim::Twin = |launch| {
+    let overlap: cuda_um_sim::CpuReference = |launch| {
         launch.slice::<u8>(0, 100)?;
         launch.slice_mut::<u8>(0, 1).map(drop)
     };
     assert_eq!(poison_of(overlap), Some(cudaError::cudaErrorIllegalAddress));
-    let shared: cuda_um_sim::Twin = |launch| {
+    let shared: cuda_um_sim::CpuReference = |launch| {
         let (a, b) = (launch.slice::<u8>(0, 100)?, launch.slice::<u8>(0, 50)?);
         if a[..50] == *b {
             Ok(())
         } else {
-            Err(TwinError::Failed("they differ".to_owned()))
+            Err(ReferenceError::Failed("they differ".to_owned()))
         }
     };
     assert_eq!(poison_of(shared), None, "several readers may share");
@@ -353,7 +353,7 @@ fn a_misaligned_pointer_is_its_own_error() {
 
 #[test]
 fn references_can_be_registered_for_the_whole_process() {
-    let reference: cuda_um_sim::Twin = |launch| {
+    let reference: cuda_um_sim::CpuReference = |launch| {
         launch.slice_mut::<u8>(0, 1)?[0] = 99;
         Ok(())
     };

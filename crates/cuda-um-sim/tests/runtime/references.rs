@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex};
 
-use cuda_um_sim::{Gpu, LaunchContext, Misuse, Sim, Twin, TwinError, register_kernel};
+use cuda_um_sim::{CpuReference, Gpu, LaunchContext, Misuse, ReferenceError, Sim, register_kernel};
 use cuda_um_sys::{Table, cudaError, cudaStream_t};
 
 use crate::support::{Cuda, bytes, call, h200, ok, with_kernel, within_a_minute};
@@ -14,7 +14,7 @@ const ILLEGAL: cudaError = cudaError::cudaErrorIllegalAddress;
 const MISALIGNED: cudaError = cudaError::cudaErrorMisalignedAddress;
 
 /// Runs a reference on a pointer and a number; returns the result of the wait for it.
-fn outcome(gpu: Gpu, reference: Twin, pointer: *mut u8, number: usize) -> cudaError {
+fn outcome(gpu: Gpu, reference: CpuReference, pointer: *mut u8, number: usize) -> cudaError {
     let cuda = Cuda::new(with_kernel(Sim::builder().gpu(gpu), "custom", reference));
     cuda.launch("custom", pointer, number, null_mut());
     call!(cuda.table, cudaDeviceSynchronize())
@@ -37,11 +37,11 @@ fn look_up(cuda: &Cuda, name: &str) -> u32 {
 
 #[test]
 fn a_second_reference_under_one_name_replaces_nothing() {
-    fn first(_: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    fn first(_: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
         Ok(())
     }
-    fn second(_: &mut LaunchContext<'_>) -> Result<(), TwinError> {
-        Err(TwinError::Failed("the second".to_owned()))
+    fn second(_: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
+        Err(ReferenceError::Failed("the second".to_owned()))
     }
     const NAME: &str = "referenced_twice";
     // SAFETY: neither touches memory.
@@ -62,12 +62,12 @@ fn a_second_reference_under_one_name_replaces_nothing() {
 
 #[test]
 fn a_reference_gets_no_memory_that_the_simulator_does_not_know() {
-    let read: Twin = |launch| {
+    let read: CpuReference = |launch| {
         launch
             .slice::<u8>(0, launch.value::<u64>(1)? as usize)
             .map(drop)
     };
-    let write: Twin = |launch| {
+    let write: CpuReference = |launch| {
         let len = launch.value::<u64>(1)? as usize;
         launch.slice_mut::<u8>(0, len).map(drop)
     };
@@ -92,7 +92,7 @@ fn a_reference_gets_no_memory_that_the_simulator_does_not_know() {
 
 #[test]
 fn a_slice_of_registered_memory_stays_inside_of_it() {
-    let write: Twin = |launch| {
+    let write: CpuReference = |launch| {
         let len = launch.value::<u64>(1)? as usize;
         launch.slice_mut::<u8>(0, len)?.fill(1);
         Ok(())
@@ -122,13 +122,13 @@ fn a_slice_of_registered_memory_stays_inside_of_it() {
 
 #[test]
 fn system_memory_is_the_references_own_promise() {
-    let read: Twin = |launch| {
+    let read: CpuReference = |launch| {
         let len = launch.value::<u64>(1)? as usize;
         // SAFETY: the test lends `len` bytes for the time of the launch.
         let found = unsafe { launch.system_slice::<u8>(0, len)? };
         match found.iter().all(|byte| *byte == 5) {
             true => Ok(()),
-            false => Err(TwinError::Failed("other bytes".to_owned())),
+            false => Err(ReferenceError::Failed("other bytes".to_owned())),
         }
     };
     let mut memory = [5u8; 64];
@@ -138,19 +138,19 @@ fn system_memory_is_the_references_own_promise() {
 
 #[test]
 fn a_refused_access_is_a_fault_whatever_the_reference_makes_of_it() {
-    let ignored: Twin = |launch| {
+    let ignored: CpuReference = |launch| {
         let _ = launch.slice_mut::<u64>(0, 1);
         Ok(())
     };
-    let renamed: Twin = |launch| {
+    let renamed: CpuReference = |launch| {
         let refused = launch.slice_mut::<u64>(0, 1).map(drop);
-        refused.map_err(|error| TwinError::Failed(error.to_string()))
+        refused.map_err(|error| ReferenceError::Failed(error.to_string()))
     };
-    let unwrapped: Twin = |launch| {
+    let unwrapped: CpuReference = |launch| {
         launch.slice_mut::<u64>(0, 1).unwrap()[0] = 1;
         Ok(())
     };
-    let second: Twin = |launch| {
+    let second: CpuReference = |launch| {
         let _ = launch.slice_mut::<u64>(0, 1);
         launch.slice::<u8>(0, 1000).map(drop)
     };
@@ -167,11 +167,11 @@ fn a_refused_access_is_a_fault_whatever_the_reference_makes_of_it() {
 
 #[test]
 fn elements_are_aligned_for_their_type() {
-    fn fill<T: bytemuck::Pod>(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    fn fill<T: bytemuck::Pod>(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
         launch.slice_mut::<T>(0, 2)?.fill(T::zeroed());
         Ok(())
     }
-    let at = |reference: Twin, offset: usize| {
+    let at = |reference: CpuReference, offset: usize| {
         let cuda = Cuda::new(with_kernel(Sim::builder(), "custom", reference));
         let data = cuda.device(64);
         cuda.launch("custom", data.wrapping_add(offset), 0, null_mut());
@@ -201,8 +201,8 @@ impl Drop for Bomb {
 
 #[test]
 fn a_panic_of_a_reference_ends_with_the_kernel() {
-    let panics: Twin = |_| panic!("a reference may panic");
-    let explodes: Twin = |_| std::panic::panic_any(Bomb);
+    let panics: CpuReference = |_| panic!("a reference may panic");
+    let explodes: CpuReference = |_| std::panic::panic_any(Bomb);
     for reference in [panics, explodes] {
         within_a_minute(move || {
             let cuda = Cuda::new(with_kernel(Sim::builder(), "custom", reference));
@@ -220,7 +220,7 @@ fn a_panic_of_a_reference_ends_with_the_kernel() {
 fn a_reference_may_not_call_cuda() {
     static INSIDE: Mutex<Option<(Arc<Table>, usize)>> = Mutex::new(None);
     static FOUND: Mutex<Vec<cudaError>> = Mutex::new(Vec::new());
-    let calls: Twin = |_| {
+    let calls: CpuReference = |_| {
         let (table, stream) = INSIDE.lock().unwrap().take().unwrap();
         let own = stream as cudaStream_t;
         let mut found = FOUND.lock().unwrap();
@@ -246,7 +246,7 @@ fn a_reference_may_not_call_cuda() {
 fn a_child_that_a_reference_makes_has_no_memory_and_ends() {
     static STATUS: Mutex<Option<i32>> = Mutex::new(None);
     const NOT_REFUSED: i32 = 42;
-    let forks: Twin = |launch| {
+    let forks: CpuReference = |launch| {
         // SAFETY: the child only requests a slice, and ends.
         let child = unsafe { libc::fork() };
         assert!(child >= 0, "no child");

@@ -5,7 +5,7 @@ use std::ptr::null_mut;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use cuda_um_sim::{Builder, LaunchContext, Sim, Twin, TwinError};
+use cuda_um_sim::{Builder, CpuReference, LaunchContext, ReferenceError, Sim};
 use cuda_um_sys::{
     CUfunction, CUmodule, CUstream, Table, cudaError, cudaEvent_t, cudaMemLocation,
     cudaMemLocationType, cudaMemcpyKind, cudaStream_t,
@@ -33,7 +33,7 @@ pub(crate) fn h200() -> Cuda {
 }
 
 /// A simulator with a reference of its own for a kernel.
-pub(crate) fn with_kernel(builder: Builder, name: &str, reference: Twin) -> Builder {
+pub(crate) fn with_kernel(builder: Builder, name: &str, reference: CpuReference) -> Builder {
     // SAFETY: the kernels of the tests exist only as these references; tests launch them on memory that nothing else uses meanwhile.
     unsafe { builder.kernel(name, reference) }
 }
@@ -261,18 +261,18 @@ pub(crate) const PTX: &str = "
 .entry unreferenced(.param .u64 data) { ret; }
 ";
 
-fn read(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+fn read(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
     let len = launch.value::<u64>(1)? as usize;
     launch.slice::<u8>(0, len).map(drop)
 }
 
-fn write(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+fn write(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
     let len = launch.value::<u64>(1)? as usize;
     launch.slice_mut::<u8>(0, len)?.fill(7);
     Ok(())
 }
 
-fn add(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+fn add(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
     let len = launch.value::<u64>(1)? as usize;
     // SAFETY: tests launch it on memory of at least `len` bytes that nothing else uses meanwhile.
     for byte in unsafe { launch.system_slice_mut::<u8>(0, len)? } {
@@ -281,7 +281,7 @@ fn add(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
     Ok(())
 }
 
-fn wild(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+fn wild(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
     let len = launch.value::<u64>(1)? as usize;
     launch.slice::<u8>(0, len + 1).map(drop)
 }

@@ -3,7 +3,7 @@
 use std::ptr::null_mut;
 use std::sync::Barrier;
 
-use cuda_um_sim::{LaunchContext, Misuse, Sim, TwinError};
+use cuda_um_sim::{LaunchContext, Misuse, ReferenceError, Sim};
 use cuda_um_sys::{cudaError, cudaMemcpyKind, cudaStream_t};
 
 use crate::pools::managed_pool;
@@ -142,7 +142,7 @@ fn a_prefetch_or_an_attachment_of_freed_memory_is_misuse() {
 fn a_free_under_a_running_kernel_is_misuse() {
     static RUNS: Barrier = Barrier::new(2);
     static ENDS: Barrier = Barrier::new(2);
-    fn hold(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+    fn hold(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
         launch.slice::<u8>(0, launch.value::<u64>(1)? as usize)?;
         RUNS.wait();
         ENDS.wait();

@@ -47,7 +47,7 @@ pub(super) async fn copy_from_host(target: &mut Allocation, source: &[u8]) -> Re
         own = last_of_copies(target).map_err(whole)?;
         let_others_run().await;
     }
-    settled(target, Access::Write, None).await
+    uses_done(target, Access::Write, None).await
 }
 
 /// Copies to `target`, which is as long as the buffer.
@@ -80,12 +80,12 @@ async fn may_copy(raw: &Allocation, access: Access, own: Option<Use>) -> Result<
     let last = last_of_copies(raw)?;
     match (&own, &last) {
         (Some(own), Some(last)) if own.seq == last.seq => Ok(()),
-        _ => settled(raw, access, last).await,
+        _ => uses_done(raw, access, last).await,
     }
 }
 
 /// Awaits the uses of the buffer, and one other use.
-async fn settled(raw: &Allocation, access: Access, other: Option<Use>) -> Result<()> {
+async fn uses_done(raw: &Allocation, access: Access, other: Option<Use>) -> Result<()> {
     raw.device().api().origin.check("access by the host")?;
     let mut uses = raw.in_flight.before(access);
     uses.extend(other);

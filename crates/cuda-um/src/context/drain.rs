@@ -7,21 +7,21 @@ use std::fmt::Display;
 use std::io::Write;
 
 /// The error of a wait that failed.
-pub(crate) struct Unsettled {
+pub(crate) struct Undrained {
     error: Error,
     /// True if the work is over nevertheless: another way of waiting succeeded, or the context is corrupted and runs nothing.
     over: bool,
 }
 
 impl Use {
-    fn settle(&self) -> Result<(), Unsettled> {
-        self.wait().or_else(|error| self.stream.settle(error))
+    fn drain(&self) -> Result<(), Undrained> {
+        self.wait().or_else(|error| self.stream.drain_after(error))
     }
 }
 
 impl StreamInner {
     /// After a wait for this stream failed: determines if its work is over nevertheless.
-    fn settle(&self, error: Error) -> Result<(), Unsettled> {
+    fn drain_after(&self, error: Error) -> Result<(), Undrained> {
         // This also applies after a sticky error: the report that a device is lost may be wrong, and CUDA does not document for any
         // error that all work is over.
         let over = self.synchronize().is_ok()
@@ -29,7 +29,7 @@ impl StreamInner {
                 .api()
                 .device_synchronize(self.ordinal())
                 .map_or_else(|error| error.is_sticky(), |()| true);
-        Err(Unsettled { error, over })
+        Err(Undrained { error, over })
     }
 
     /// Waits for all work of the stream, which may use memory of the caller.
@@ -39,9 +39,9 @@ impl StreamInner {
     /// The error of the wait; the work is over nevertheless.
     pub(crate) fn finish(&self) -> Result<()> {
         let to_its_end = ToItsEnd;
-        let finished = match self.synchronize().or_else(|error| self.settle(error)) {
+        let finished = match self.synchronize().or_else(|error| self.drain_after(error)) {
             Ok(()) => Ok(()),
-            Err(unsettled) => Err(unsettled.or_abort()),
+            Err(undrained) => Err(undrained.or_abort()),
         };
         std::mem::forget(to_its_end);
         finished
@@ -69,7 +69,7 @@ fn abort(why: impl Display) -> ! {
     std::process::abort();
 }
 
-impl Unsettled {
+impl Undrained {
     /// Returns the error, if the work is over.
     ///
     /// # Aborts
@@ -91,12 +91,12 @@ impl Unsettled {
 /// # Errors
 ///
 /// The first error of the waits.
-pub(crate) fn settle_or_abort(uses: &[Use]) -> Result<()> {
+pub(crate) fn drain_or_abort(uses: &[Use]) -> Result<()> {
     let to_its_end = ToItsEnd;
     let mut first = Ok(());
     for used in uses {
-        if let Err(unsettled) = used.settle() {
-            first = first.and(Err(unsettled.or_abort()));
+        if let Err(undrained) = used.drain() {
+            first = first.and(Err(undrained.or_abort()));
         }
     }
     std::mem::forget(to_its_end);
@@ -104,12 +104,12 @@ pub(crate) fn settle_or_abort(uses: &[Use]) -> Result<()> {
 }
 
 /// Drains all uses. The flag is true if they are over.
-pub(crate) fn settle(uses: &[Use]) -> (bool, Result<()>) {
+pub(crate) fn drain(uses: &[Use]) -> (bool, Result<()>) {
     let (mut over, mut first) = (true, Ok(()));
     for used in uses {
-        if let Err(unsettled) = used.settle() {
-            over &= unsettled.over && !unsettled.error.is_sticky();
-            first = first.and(Err(unsettled.error));
+        if let Err(undrained) = used.drain() {
+            over &= undrained.over && !undrained.error.is_sticky();
+            first = first.and(Err(undrained.error));
         }
     }
     (over, first)

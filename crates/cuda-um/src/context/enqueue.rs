@@ -63,7 +63,7 @@ fn enqueue_of<'a>(
     for Part { memory, access, .. } in parts.clone() {
         memory.uses().order(inner, access)?;
     }
-    let _noted = Noted {
+    let _record = RecordUses {
         module,
         inner,
         parts,
@@ -73,7 +73,7 @@ fn enqueue_of<'a>(
 }
 
 /// Records the uses when dropped: after the work is enqueued, and also if the enqueue fails or panics half-way.
-struct Noted<'s, 'a, I: Iterator<Item = Part<'a>> + Clone> {
+struct RecordUses<'s, 'a, I: Iterator<Item = Part<'a>> + Clone> {
     module: Option<&'s InFlight>,
     inner: &'s Arc<StreamInner>,
     parts: I,
@@ -83,7 +83,7 @@ struct Noted<'s, 'a, I: Iterator<Item = Part<'a>> + Clone> {
 /// Uses whose work is done.
 type Finished = SmallVec<[Use; 16]>;
 
-impl<'a, I: Iterator<Item = Part<'a>> + Clone> Drop for Noted<'_, 'a, I> {
+impl<'a, I: Iterator<Item = Part<'a>> + Clone> Drop for RecordUses<'_, 'a, I> {
     fn drop(&mut self) {
         let Self {
             inner, finished, ..

@@ -1,6 +1,6 @@
 //! Deferred frees: a thread frees memory that was dropped while a device still used it.
 
-use crate::context::drain::settle;
+use crate::context::drain::drain;
 use crate::context::tracker::Use;
 use crate::error::{Error, Result};
 use crate::fork::Origin;
@@ -36,7 +36,7 @@ struct Shared {
     /// Notifies the thread.
     queued: Condvar,
     /// Notifies the callers that wait for the thread.
-    settled: Condvar,
+    ended: Condvar,
     /// The number of entries that were released or leaked.
     released: AtomicU64,
     /// The number of threads in `flush`.
@@ -139,11 +139,11 @@ impl Reclaim {
             state.flushing_since = Some(Instant::now());
         }
         while is_pending(&state) {
-            self.shared.settled.wait(&mut state);
+            self.shared.ended.wait(&mut state);
         }
         self.shared.flushing.fetch_sub(1, Ordering::AcqRel);
         drop(state);
-        self.shared.settled.notify_all();
+        self.shared.ended.notify_all();
     }
 
     /// Must be called before memory is allocated with CUDA. If another thread has been in `flush` for some time, this waits briefly until
@@ -160,7 +160,7 @@ impl Reclaim {
         let is_long = |since: Instant| since.elapsed() > FLUSH_ALONE;
         if state.flushing_since.is_some_and(is_long) && state.thread != Some(thread::current().id())
         {
-            self.shared.settled.wait_for(&mut state, GIVES_WAY);
+            self.shared.ended.wait_for(&mut state, GIVES_WAY);
         }
     }
 
@@ -228,7 +228,7 @@ impl Shared {
 
     /// Waits for the entry's uses and releases it.
     fn finish(&self, entry: Entry) {
-        let (over, waited) = caught(|| settle(&entry.deferred.uses))
+        let (over, waited) = caught(|| drain(&entry.deferred.uses))
             .unwrap_or_else(|| (false, Err(panicked("waiting for the device"))));
         self.end(entry, over, waited);
     }
@@ -302,6 +302,6 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         self.shared.released.fetch_add(1, Ordering::Release);
         self.shared.state.lock().pending.remove(&self.number);
-        self.shared.settled.notify_all();
+        self.shared.ended.notify_all();
     }
 }

@@ -76,7 +76,7 @@ impl<T> UnifiedBuffer<T> {
         let device = self.device();
         let addresses = self.raw.address_range(&range::to_bytes::<T>(&range));
         // Record the advice before the call: a call that fails half-way must be undone as well.
-        self.raw.note_advice(&addresses, number, location);
+        self.raw.track_advice(&addresses, number, location);
         // SAFETY: the range was checked, and is within this buffer's live managed memory.
         unsafe {
             device

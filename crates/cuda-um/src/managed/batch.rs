@@ -10,7 +10,7 @@ use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::Result;
-use crate::managed::prefetch::{check_places, missing, note_move};
+use crate::managed::prefetch::{check_places, missing, record_move};
 use crate::range;
 use crate::resource::allocation::Allocation;
 use crate::resource::pool::advised::pages;
@@ -160,7 +160,7 @@ impl<'a> PrefetchBatch<'a> {
             })
         });
         for Part { raw, bytes } in self.parts.iter().filter(|part| part.raw.is_managed()) {
-            note_move(raw, bytes, location, stream, enqueued.is_ok());
+            record_move(raw, bytes, location, stream, enqueued.is_ok());
         }
         enqueued?;
         let calls = if one_call { 1 } else { ranges.len() };

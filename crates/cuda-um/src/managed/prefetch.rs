@@ -98,7 +98,7 @@ impl<T> UnifiedBuffer<T> {
                 }
             })
         });
-        note_move(&self.raw, &bytes, location, stream, enqueued.is_ok());
+        record_move(&self.raw, &bytes, location, stream, enqueued.is_ok());
         enqueued?;
         crate::telemetry::debug!(buffer = self.id(), ?range, parts = missing.len(), %location, "prefetch");
         Ok(())
@@ -126,7 +126,7 @@ pub(crate) fn missing(
 
 /// Updates the residency cache after a prefetch. If the call failed (`enqueued` is false), a part may be enqueued, so the locations are
 /// unknown.
-pub(crate) fn note_move(
+pub(crate) fn record_move(
     raw: &Allocation,
     bytes: &Range<usize>,
     location: Location,

@@ -2,7 +2,7 @@
 
 use crate::profile::counts::MigrationCounts;
 use crate::profile::cupti::{Collection, Keep};
-use crate::profile::settle::{Marker, settle};
+use crate::profile::flush::{Marker, flush};
 use crate::profile::{ProfileError, Running, cupti_of};
 
 /// Counts migrations and page faults of this process through CUPTI's unified-memory counters; the simulator has them as well.
@@ -57,7 +57,7 @@ impl MigrationCounter {
     pub fn read(&self) -> Result<MigrationCounts, ProfileError> {
         let origin = self.collection.origin();
         origin.check("MigrationCounter::read").map_err(Box::new)?;
-        settle(&self.collection, self.marker.as_ref())?;
+        flush(&self.collection, self.marker.as_ref())?;
         Ok(self.collection.counts())
     }
 }

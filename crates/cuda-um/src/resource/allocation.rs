@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "owns memory by its address")]
 
 use crate::context::device::Device;
-use crate::context::drain::{settle, settle_or_abort};
+use crate::context::drain::{drain, drain_or_abort};
 use crate::context::exclusion::Gate;
 use crate::context::observer;
 use crate::context::stream::StreamInner;
@@ -130,14 +130,14 @@ impl Allocation {
 
     /// Must be called before CUDA receives advice for a range of the addresses: a pool undoes the advice before the memory has another
     /// owner.
-    pub(crate) fn note_advice(
+    pub(crate) fn track_advice(
         &self,
         addresses: &Range<*mut u8>,
         advice: cudaMemoryAdvise,
         location: Location,
     ) {
         let range = addresses.start.addr()..addresses.end.addr();
-        self.owner.note_advice(range, advice, location);
+        self.owner.track_advice(range, advice, location);
     }
 
     pub(crate) fn device(&self) -> &Device {
@@ -241,8 +241,8 @@ impl Allocation {
         // From here on the memory is leaked, unless `free` is reached.
         self.is_owned = false;
         let waited = match self.owner.is_borrowed() {
-            true => settle_or_abort(&uses),
-            false => match settle(&uses) {
+            true => drain_or_abort(&uses),
+            false => match drain(&uses) {
                 (true, waited) => waited,
                 // A device may still use the memory.
                 (false, waited) => return waited.map(|()| None),
@@ -301,7 +301,7 @@ impl Drop for Allocation {
         let is_owned = std::mem::replace(&mut self.is_owned, false);
         if is_owned && self.owner.is_borrowed() {
             // The caller may use the memory as soon as this drop returns or unwinds.
-            let waited = settle_or_abort(&self.in_flight.before(Access::Write));
+            let waited = drain_or_abort(&self.in_flight.before(Access::Write));
             observer::dropped(self);
             // SAFETY: the memory belongs to this allocation, all work on it is over, and it is not used again.
             return unsafe { self.released().free_now(waited) };

@@ -163,8 +163,8 @@ impl Owner for Counted {
         self.owner.is_open_to_peers()
     }
 
-    fn note_advice(&self, range: Range<usize>, advice: cudaMemoryAdvise, location: Location) {
-        self.owner.note_advice(range, advice, location);
+    fn track_advice(&self, range: Range<usize>, advice: cudaMemoryAdvise, location: Location) {
+        self.owner.track_advice(range, advice, location);
     }
 
     unsafe fn free(&self, block: &Block) -> Result<Held> {

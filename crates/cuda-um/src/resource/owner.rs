@@ -37,7 +37,7 @@ pub trait Owner: Send + Sync {
     }
 
     /// Tracks advice that CUDA is about to receive for a range of addresses.
-    fn note_advice(&self, _: Range<usize>, _: cudaMemoryAdvise, _: Location) {}
+    fn track_advice(&self, _: Range<usize>, _: cudaMemoryAdvise, _: Location) {}
 
     /// Frees memory that no work uses. After an error the memory is leaked, because a device may still use it.
     ///

@@ -123,7 +123,7 @@ mod context {
         use crate::context::tracker::Use;
         use crate::error::Result;
 
-        pub(crate) fn settle(uses: &[Use]) -> (bool, Result<()>) {
+        pub(crate) fn drain(uses: &[Use]) -> (bool, Result<()>) {
             (true, uses.iter().try_for_each(Use::wait))
         }
     }

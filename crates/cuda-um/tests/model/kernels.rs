@@ -3,7 +3,7 @@
 
 use crate::model;
 use cuda_um::{Device, Kernel, KernelArg, LaunchConfig, Module, Result, Stream, View, ViewMut};
-use cuda_um_sim::{LaunchContext, TwinError, register_kernel};
+use cuda_um_sim::{LaunchContext, ReferenceError, register_kernel};
 
 /// The kernels of one device.
 pub struct Kernels {
@@ -79,7 +79,7 @@ impl Kernels {
     }
 }
 
-type Done = std::result::Result<(), TwinError>;
+type Done = std::result::Result<(), ReferenceError>;
 
 fn store(launch: &mut LaunchContext<'_>) -> Done {
     let (count, seed) = (launch.value::<u32>(1)?, launch.value::<u32>(2)?);

@@ -1,7 +1,7 @@
 //! The kernels of `stress.ptx`, and their CPU references.
 
 use cuda_um::{Device, Kernel, LaunchConfig, Module, Result, Stream, View, ViewMut};
-use cuda_um_sim::{LaunchContext, TwinError, register_kernel};
+use cuda_um_sim::{LaunchContext, ReferenceError, register_kernel};
 
 /// Every element x becomes x * factor + addend.
 #[derive(Clone, Copy)]
@@ -75,7 +75,7 @@ impl Kernels {
     }
 }
 
-fn in_place(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+fn in_place(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
     let count = launch.value::<u32>(1)? as usize;
     let (factor, addend) = (launch.value(2)?, launch.value(3)?);
     let by = Affine { factor, addend };
@@ -85,7 +85,7 @@ fn in_place(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
     Ok(())
 }
 
-fn of_another(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+fn of_another(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
     let count = launch.value::<u32>(2)? as usize;
     let (factor, addend) = (launch.value(3)?, launch.value(4)?);
     let by = Affine { factor, addend };

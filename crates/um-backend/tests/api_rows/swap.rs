@@ -13,9 +13,9 @@ fn process(buffer: &mut dyn Buffer<f32>) -> Result<f32, CudaError> {
     buffer.copy_to_host(&mut values)?;
     let filled: f32 = values.iter().sum();
     buffer.copy_from_host(&numbers(buffer.len()))?;
-    let mut twin = buffer.clone_empty(buffer.len())?;
-    twin.copy_from_buffer(buffer)?;
-    twin.copy_to_host(&mut values)?;
+    let mut copy = buffer.clone_empty(buffer.len())?;
+    copy.copy_from_buffer(buffer)?;
+    copy.copy_to_host(&mut values)?;
     buffer.set_zero()?;
     Ok(filled + values.iter().sum::<f32>())
 }

@@ -1,17 +1,17 @@
 //! A kernel that doubles each element.
 
 use cuda_um::{Kernel, KernelArgs, LaunchConfig, Module};
-use um_backend::sim::{LaunchContext, TwinError, register_kernel};
+use um_backend::sim::{LaunchContext, ReferenceError, register_kernel};
 use um_backend::{Buffer, CudaDevice, CudaError};
 
 pub struct Double(Kernel);
 
 impl Double {
     pub fn load(device: &CudaDevice) -> Self {
-        // SAFETY: `twin` does on the memory of its parameters what `double.ptx` does.
+        // SAFETY: `reference` does on the memory of its parameters what `double.ptx` does.
         #[allow(unsafe_code, reason = "vouches for the reference")]
         unsafe {
-            register_kernel("um_backend_double", twin);
+            register_kernel("um_backend_double", reference);
         }
         let module = Module::load(device.as_cuda_um(), include_str!("double.ptx")).unwrap();
         Self(module.kernel("um_backend_double").unwrap())
@@ -44,7 +44,7 @@ impl Double {
     }
 }
 
-fn twin(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+fn reference(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
     let count = launch.value::<u32>(1)? as usize;
     for value in launch.slice_mut::<f32>(0, count)? {
         *value *= 2.0;

@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "launches a kernel, and registers its reference")]
 
 use um_backend::cuda_um::{Device, Kernel, LaunchConfig, Module, Stream};
-use um_backend::sim::{LaunchContext, TwinError, register_kernel};
+use um_backend::sim::{LaunchContext, ReferenceError, register_kernel};
 use um_backend::{Buffer, CudaBackend, CudaError};
 
 /// `totals[i] = prices[i] * (1 + rate)`
@@ -34,7 +34,7 @@ impl AddTax {
     }
 }
 
-fn reference(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+fn reference(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
     let (rate, count) = (launch.value::<f32>(2)?, launch.value::<u32>(3)? as usize);
     let prices = launch.slice::<f32>(0, count)?;
     let totals = launch.slice_mut::<f32>(1, count)?;

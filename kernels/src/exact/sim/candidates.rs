@@ -1,7 +1,7 @@
 //! The targets that the filter kept.
 
 use crate::exact::bound::{Bound, RowBound, minus_down, plus_up};
-use cuda_um_sim::{LaunchContext, TwinError};
+use cuda_um_sim::{LaunchContext, ReferenceError};
 
 /// The k-th largest, if there are at least k.
 pub(super) fn kth(mut numbers: Vec<f32>, k: usize) -> Option<f32> {
@@ -29,7 +29,7 @@ impl<'a> Candidates<'a> {
         indices: [usize; 4],
         capacity: usize,
         bound: Bound,
-    ) -> Result<Self, TwinError> {
+    ) -> Result<Self, ReferenceError> {
         let query_count = launch.grid()[0] as usize;
         let mut candidates = Self {
             query_bounds: launch.slice(indices[0], query_count)?,

@@ -3,7 +3,7 @@
 use super::scores::Scores;
 use crate::exact::bound::minus_down;
 use crate::exact::tiles::{BLOCK, Format};
-use crate::twin::{Outcome, number};
+use crate::reference::{Outcome, number};
 use cuda_um_sim::LaunchContext;
 
 pub(super) fn filter(launch: &mut LaunchContext<'_>, format: Format) -> Outcome {

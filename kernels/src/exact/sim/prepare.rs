@@ -4,7 +4,7 @@ use crate::cosine_top_k::cpu::{Scalar, row_inverse_norms_cpu, square_sum};
 use crate::exact::bound::{Bound, RowBound, TILE_K, is_special};
 use crate::exact::tiles::{BLOCK, Format, place, room};
 use crate::metric::Metric;
-use crate::twin::{Outcome, number, size};
+use crate::reference::{Outcome, number, size};
 use cuda_um_sim::LaunchContext;
 
 pub(super) fn prepare<T: Scalar>(launch: &mut LaunchContext<'_>, format: Format) -> Outcome {

@@ -4,7 +4,7 @@ use super::candidates::Candidates;
 use super::scores::bound;
 use crate::chain;
 use crate::cosine_top_k::cpu::{NONE, Scalar, insert};
-use crate::twin::{Outcome, size};
+use crate::reference::{Outcome, size};
 use cuda_um_sim::LaunchContext;
 use rayon::prelude::*;
 

@@ -3,8 +3,8 @@
 use crate::chain;
 use crate::exact::bound::{Bound, RowBound, TILE_K};
 use crate::exact::tiles::{BLOCK, Format, TILE, place, room};
-use crate::twin::number;
-use cuda_um_sim::{LaunchContext, TwinError};
+use crate::reference::number;
+use cuda_um_sim::{LaunchContext, ReferenceError};
 use std::time::Duration;
 
 /// Operations a second of the tensor cores of an H200 in these kernels, as measured.
@@ -28,7 +28,7 @@ fn rows_of(tiles: &[u16], rows: std::ops::Range<usize>, blocks: usize, format: F
         .collect()
 }
 
-pub(super) fn bound(launch: &LaunchContext<'_>, kappa: usize) -> Result<Bound, TwinError> {
+pub(super) fn bound(launch: &LaunchContext<'_>, kappa: usize) -> Result<Bound, ReferenceError> {
     Ok(Bound {
         kappa: launch.value(kappa)?,
         tiny: launch.value(kappa + 1)?,
@@ -72,7 +72,7 @@ impl<'a> Scores<'a> {
         query_count: usize,
         tile_bounds: usize,
         first: usize,
-    ) -> Result<Self, TwinError> {
+    ) -> Result<Self, ReferenceError> {
         let (tiles, period) = (number(launch, first)?, launch.value::<i32>(first + 1)?);
         let blocks = number(launch, first + 2)?;
         let dim = blocks * TILE_K;

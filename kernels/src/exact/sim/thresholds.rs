@@ -4,7 +4,7 @@ use super::candidates::{Candidates, kth};
 use super::scores::{Scores, bound};
 use crate::exact::bound::{RowBound, minus_down};
 use crate::exact::tiles::{BLOCK, Format, GROUPS};
-use crate::twin::{Outcome, number};
+use crate::reference::{Outcome, number};
 use cuda_um_sim::LaunchContext;
 
 /// Targets of a group.

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-use cuda_um_sim::{LaunchContext, Sim, TwinError};
+use cuda_um_sim::{LaunchContext, ReferenceError, Sim};
 use cuda_um_sys::{CUfunction, cudaMemcpyKind, cudaStream_t};
 
 use super::cost;
@@ -267,7 +267,7 @@ fn scaling() -> Cuda {
     Cuda::new(with_kernel(Sim::builder(), "scale", scale))
 }
 
-fn scale(launch: &mut LaunchContext<'_>) -> Result<(), TwinError> {
+fn scale(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
     let len = launch.value::<u64>(2)? as usize;
     let input = launch.slice::<u8>(0, len)?;
     let output = launch.slice_mut::<u8>(1, len)?;

@@ -17,10 +17,10 @@ pub(super) struct Heap {
     /// The addresses of slabs with unsplit extents.
     open: BTreeSet<usize>,
     /// Free dedicated slabs, by size.
-    whole: BTreeMap<usize, Vec<FreeBlock>>,
+    dedicated: BTreeMap<usize, Vec<FreeBlock>>,
     pub(super) reserved_bytes: usize,
     /// The dedicated slabs that buffers own.
-    pub(super) live_whole: Live,
+    pub(super) live_dedicated: Live,
 }
 
 /// A number of blocks, and their total size.
@@ -44,12 +44,12 @@ struct Extent {
 }
 
 /// A run that was split off: its first block, and the work that may use any of its blocks.
-pub(super) struct Carved {
+pub(super) struct SplitRun {
     start: Address,
     in_flight: InFlight,
 }
 
-impl Carved {
+impl SplitRun {
     /// The free block at `index` in the run.
     pub(super) fn block(&self, index: usize, size: usize) -> FreeBlock {
         let mut in_flight = InFlight::default();
@@ -100,11 +100,11 @@ impl Heap {
     }
 
     /// Adds a dedicated slab and takes it.
-    pub(super) fn add_whole(&mut self, raw: Allocation) -> FreeBlock {
+    pub(super) fn add_dedicated(&mut self, raw: Allocation) -> FreeBlock {
         let (at, address, bytes) = (addresses(&raw).start, address(&raw), raw.bytes());
         self.insert(at, raw, BTreeMap::new());
-        self.live_whole.count += 1;
-        self.live_whole.bytes += bytes;
+        self.live_dedicated.count += 1;
+        self.live_dedicated.bytes += bytes;
         FreeBlock {
             address,
             in_flight: None,
@@ -118,26 +118,26 @@ impl Heap {
     }
 
     /// Takes a free dedicated slab of at least `bytes`, and at most a quarter more.
-    pub(super) fn take_whole(&mut self, bytes: usize) -> Option<(usize, FreeBlock)> {
+    pub(super) fn take_dedicated(&mut self, bytes: usize) -> Option<(usize, FreeBlock)> {
         let most = bytes.saturating_add(bytes / 4);
-        let (&size, blocks) = self.whole.range_mut(bytes..=most).next()?;
+        let (&size, blocks) = self.dedicated.range_mut(bytes..=most).next()?;
         let block = blocks.pop();
         if blocks.is_empty() {
-            self.whole.remove(&size);
+            self.dedicated.remove(&size);
         }
-        self.live_whole.count += 1;
-        self.live_whole.bytes += size;
+        self.live_dedicated.count += 1;
+        self.live_dedicated.bytes += size;
         block.map(|block| (size, block))
     }
 
-    pub(super) fn give_whole(&mut self, bytes: usize, block: FreeBlock) {
-        self.live_whole.count -= 1;
-        self.live_whole.bytes -= bytes;
-        self.whole.entry(bytes).or_default().push(block);
+    pub(super) fn give_dedicated(&mut self, bytes: usize, block: FreeBlock) {
+        self.live_dedicated.count -= 1;
+        self.live_dedicated.bytes -= bytes;
+        self.dedicated.entry(bytes).or_default().push(block);
     }
 
     /// Splits a run off the first extent that has room for it.
-    pub(super) fn carve(&mut self, run: Run) -> Option<Carved> {
+    pub(super) fn split(&mut self, run: Run) -> Option<SplitRun> {
         let (slab_at, extent_at) = self.open.iter().find_map(|slab_at| {
             let fits = |(at, extent): &(&usize, &Extent)| {
                 at.next_multiple_of(run.align) + run.bytes <= **at + extent.bytes
@@ -163,14 +163,14 @@ impl Heap {
             self.open.remove(&slab_at);
         }
         slab.runs.insert(start, run);
-        Some(Carved {
+        Some(SplitRun {
             start: address(&slab.raw).offset(start),
             in_flight: extent.in_flight,
         })
     }
 
     /// Coalesces the runs whose blocks are all in the list into extents; returns the other blocks.
-    pub(super) fn uncarve(&mut self, mut blocks: Vec<FreeBlock>) -> Vec<FreeBlock> {
+    pub(super) fn coalesce(&mut self, mut blocks: Vec<FreeBlock>) -> Vec<FreeBlock> {
         blocks.sort_unstable_by_key(FreeBlock::at);
         let mut rest = Vec::new();
         let mut blocks = blocks.into_iter().peekable();
@@ -193,7 +193,7 @@ impl Heap {
                 .iter()
                 .filter_map(|block| block.in_flight.as_deref())
                 .for_each(|left| in_flight.inherit(left));
-            self.uncarve_run(slab, offset, in_flight);
+            self.coalesce_run(slab, offset, in_flight);
         }
         rest
     }
@@ -204,7 +204,7 @@ impl Heap {
         Some((*at, *offset, *run))
     }
 
-    fn uncarve_run(&mut self, slab_at: usize, offset: usize, in_flight: InFlight) {
+    fn coalesce_run(&mut self, slab_at: usize, offset: usize, in_flight: InFlight) {
         let Some(slab) = self.slabs.get_mut(&slab_at) else {
             return;
         };
@@ -231,7 +231,7 @@ impl Heap {
 
     /// Takes out the slabs of which no buffer has a part. Each keeps the uses that may still run.
     pub(super) fn take_empty(&mut self) -> Vec<Allocation> {
-        let mut empty: Vec<_> = std::mem::take(&mut self.whole)
+        let mut empty: Vec<_> = std::mem::take(&mut self.dedicated)
             .into_values()
             .flatten()
             .map(|block| (block.at(), block.left()))
@@ -260,7 +260,12 @@ impl Heap {
     /// The largest extent or free dedicated slab, in bytes.
     pub(super) fn largest_free(&self) -> usize {
         let extents = self.slabs.values().flat_map(|slab| slab.extents.values());
-        let whole = self.whole.last_key_value().map_or(0, |(&bytes, _)| bytes);
-        extents.map(|extent| extent.bytes).fold(whole, usize::max)
+        let dedicated = self
+            .dedicated
+            .last_key_value()
+            .map_or(0, |(&bytes, _)| bytes);
+        extents
+            .map(|extent| extent.bytes)
+            .fold(dedicated, usize::max)
     }
 }

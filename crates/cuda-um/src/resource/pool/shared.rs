@@ -79,7 +79,7 @@ impl Shared {
                 // There are at most a few hundred classes.
                 class: Some(class as u16),
             },
-            None => self.take_whole(bytes)?,
+            None => self.take_dedicated(bytes)?,
         };
         if let Err(error) = self.undo_advice(&taken.block, taken.bytes) {
             self.give(shard, taken.block, taken.class, taken.bytes);
@@ -93,7 +93,7 @@ impl Shared {
         self.advised.retire(block.at()..block.at() + size);
         let Some(class) = class else {
             self.charged_bytes.fetch_sub(size, Ordering::Relaxed);
-            self.heap.lock().give_whole(size, block);
+            self.heap.lock().give_dedicated(size, block);
             return;
         };
         let mut shard = self.shards.lock(shard);
@@ -135,58 +135,58 @@ impl Shared {
 
     /// A block from another thread's shard, or from a slab.
     fn refill(&self, shard: usize, class: usize) -> Result<FreeBlock> {
-        if let Some(block) = self.carve(shard, class) {
+        if let Some(block) = self.split(shard, class) {
             return Ok(block);
         }
         let needed = self.classes.run(class).bytes.next_multiple_of(CHUNK);
         self.grow(
             (self.options.slab_bytes, needed),
-            || self.carve(shard, class),
+            || self.split(shard, class),
             |slab| {
                 self.heap.lock().add(slab);
-                self.carve(shard, class)
+                self.split(shard, class)
             },
         )
     }
 
     /// Takes a free block, or splits blocks off an existing slab.
-    fn carve(&self, shard: usize, class: usize) -> Option<FreeBlock> {
+    fn split(&self, shard: usize, class: usize) -> Option<FreeBlock> {
         let (run, size) = (self.classes.run(class), self.classes.size(class));
         let mut heap = self.heap.lock();
         if let Some(block) = self.shards.steal(&mut heap, shard, class) {
             return Some(block);
         }
-        let carved = heap.carve(run).or_else(|| {
-            self.uncarve(&mut heap, shard);
-            heap.carve(run)
+        let split = heap.split(run).or_else(|| {
+            self.coalesce(&mut heap, shard);
+            heap.split(run)
         })?;
         // Later calls take from the end of the list, so the blocks are used in the order of their addresses.
-        let rest = (1..run.count).rev().map(|index| carved.block(index, size));
+        let rest = (1..run.count).rev().map(|index| split.block(index, size));
         self.shards.lock(shard).free[class].extend(rest);
-        Some(carved.block(0, size))
+        Some(split.block(0, size))
     }
 
     /// Coalesces runs whose blocks are all free, so that they can be split into other sizes.
-    fn uncarve(&self, heap: &mut Heap, into: usize) {
+    fn coalesce(&self, heap: &mut Heap, into: usize) {
         for class in 0..self.classes.count() {
             let free = self.shards.take_all(heap, class);
             if !free.is_empty() {
-                let mut rest = heap.uncarve(free);
+                let mut rest = heap.coalesce(free);
                 self.shards.lock(into).free[class].append(&mut rest);
             }
         }
     }
 
     /// Takes a dedicated slab, for a buffer larger than half a slab.
-    fn take_whole(&self, bytes: usize) -> Result<Taken> {
+    fn take_dedicated(&self, bytes: usize) -> Result<Taken> {
         let size = bytes.next_multiple_of(CHUNK);
-        let free = self.heap.lock().take_whole(size);
+        let free = self.heap.lock().take_dedicated(size);
         let (size, block) = match free {
             Some(found) => found,
             None => self.grow(
                 (size, size),
-                || self.heap.lock().take_whole(size),
-                |slab| Some((slab.bytes(), self.heap.lock().add_whole(slab))),
+                || self.heap.lock().take_dedicated(size),
+                |slab| Some((slab.bytes(), self.heap.lock().add_dedicated(slab))),
             )?,
         };
         self.charge(size);
@@ -266,7 +266,7 @@ impl Shared {
     fn free_empty(&self) -> usize {
         let empty = {
             let mut heap = self.heap.lock();
-            self.uncarve(&mut heap, shard::own());
+            self.coalesce(&mut heap, shard::own());
             heap.take_empty()
         };
         // A slab is dropped as a buffer: it is never freed in use, and the drop does not wait.
@@ -299,7 +299,8 @@ impl Shared {
 
     pub(super) fn stats(&self) -> PoolStats {
         let heap = self.heap.lock();
-        let (mut live_buffers, mut live_bytes) = (heap.live_whole.count, heap.live_whole.bytes);
+        let (mut live_buffers, mut live_bytes) =
+            (heap.live_dedicated.count, heap.live_dedicated.bytes);
         let mut largest_free_bytes = heap.largest_free();
         // While other threads take and return blocks, the sums may be slightly off.
         let (mut buffers, mut bytes) = (0, 0);

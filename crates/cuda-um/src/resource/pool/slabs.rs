@@ -49,7 +49,7 @@ impl Owner for Home {
         }
     }
 
-    fn note_advice(&self, range: Range<usize>, advice: cudaMemoryAdvise, location: Location) {
+    fn track_advice(&self, range: Range<usize>, advice: cudaMemoryAdvise, location: Location) {
         self.pool.advised.note(range, advice, location);
     }
 

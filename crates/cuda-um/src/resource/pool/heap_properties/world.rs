@@ -1,4 +1,4 @@
-//! A heap beside lists: what is carved, who has it, and whose work may still use each page.
+//! A heap beside lists: what is split, who has it, and whose work may still use each page.
 
 use crate::context::device::Device;
 use crate::context::stream::Stream;
@@ -31,7 +31,7 @@ struct Slab {
     most: Notes,
 }
 
-/// A block that was carved, by its address: its size, the run that it is of, and, if no buffer has it, itself.
+/// A block that was split, by its address: its size, the run that it is of, and, if no buffer has it, itself.
 struct Block {
     bytes: usize,
     run: usize,
@@ -76,7 +76,7 @@ impl<'a> World<'a> {
         let taken = self.blocks.iter().filter(|(_, block)| block.free.is_none());
         let taken: Vec<usize> = taken.map(|(at, _)| *at).collect();
         taken.into_iter().for_each(|at| self.give(at, at % 3));
-        self.uncarve(usize::MAX)?;
+        self.coalesce(usize::MAX)?;
         self.check()?;
         self.trim()?;
         prop_assert_eq!((self.heap.slab_count(), self.heap.reserved_bytes), (0, 0));
@@ -102,7 +102,7 @@ impl<'a> World<'a> {
         (range.end <= at + slab.bytes).then_some((at, slab))
     }
 
-    /// Parts of slabs that are not carved, as long as they can be.
+    /// Parts of slabs that are not split, as long as they can be.
     fn gaps(&self) -> Vec<Range<usize>> {
         let mut gaps = Vec::new();
         for (&at, slab) in self.slabs.iter().filter(|(_, slab)| !slab.is_whole) {
@@ -182,7 +182,7 @@ impl<'a> World<'a> {
             }
             Step::AddWhole { chunks } => {
                 let raw = self.slab(chunks, true);
-                let at = self.heap.add_whole(raw).at();
+                let at = self.heap.add_dedicated(raw).at();
                 let block = Block {
                     bytes: chunks * CHUNK,
                     run: 0,
@@ -204,7 +204,7 @@ impl<'a> World<'a> {
                     .filter(|block| fits(block))
                     .map(|block| block.bytes)
                     .min();
-                let taken = self.heap.take_whole(wanted);
+                let taken = self.heap.take_dedicated(wanted);
                 prop_assert_eq!(taken.as_ref().map(|(bytes, _)| *bytes), smallest);
                 if let Some((bytes, block)) = taken {
                     let range = block.at()..block.at() + bytes;
@@ -214,7 +214,7 @@ impl<'a> World<'a> {
                     known.left = block.left();
                 }
             }
-            Step::Carve { class } => self.carve(class)?,
+            Step::Carve { class } => self.split(class)?,
             Step::Take { block } => {
                 let free = self
                     .blocks
@@ -237,13 +237,13 @@ impl<'a> World<'a> {
                     self.give(at, stream);
                 }
             }
-            Step::Uncarve { keep_every } => self.uncarve(keep_every)?,
+            Step::Uncarve { keep_every } => self.coalesce(keep_every)?,
             Step::Trim => self.trim()?,
         }
         self.check()
     }
 
-    fn carve(&mut self, class: usize) -> Result<(), TestCaseError> {
+    fn split(&mut self, class: usize) -> Result<(), TestCaseError> {
         // Smaller ones share pages, of which notes are kept here.
         let first = self.classes.of(GRAIN).unwrap();
         let class = first + class % (self.classes.count() - first);
@@ -252,10 +252,10 @@ impl<'a> World<'a> {
             .gaps()
             .iter()
             .any(|gap| gap.start.next_multiple_of(run.align) + run.bytes <= gap.end);
-        let carved = self.heap.carve(run);
-        prop_assert_eq!(carved.is_some(), room);
-        let Some(carved) = carved else { return Ok(()) };
-        let start = carved.block(0, size).at();
+        let split = self.heap.split(run);
+        prop_assert_eq!(split.is_some(), room);
+        let Some(split) = split else { return Ok(()) };
+        let start = split.block(0, size).at();
         let range = start..start + run.bytes;
         prop_assert!(start.is_multiple_of(run.align));
         prop_assert!(
@@ -265,13 +265,13 @@ impl<'a> World<'a> {
         let inside = |gap: &Range<usize>| gap.start <= range.start && range.end <= gap.end;
         prop_assert!(
             self.gaps().iter().any(inside),
-            "in memory that is not carved"
+            "in memory that is not split"
         );
         self.number += 1;
         let number = self.number as usize;
         let mut blocks = Vec::new();
         for index in 0..run.count {
-            let block = carved.block(index, size);
+            let block = split.block(index, size);
             let of_block = block.at()..block.at() + size;
             prop_assert_eq!(of_block.start, start + index * size);
             prop_assert!(of_block.end <= range.end);
@@ -314,7 +314,7 @@ impl<'a> World<'a> {
             ..block()
         };
         if is_whole {
-            self.heap.give_whole(bytes, given);
+            self.heap.give_dedicated(bytes, given);
             // The heap has it; here it only says that it is free.
             known.free = Some(block());
         } else {
@@ -322,7 +322,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn uncarve(&mut self, keep_every: usize) -> Result<(), TestCaseError> {
+    fn coalesce(&mut self, keep_every: usize) -> Result<(), TestCaseError> {
         let mut given = Vec::new();
         for (index, block) in self
             .blocks
@@ -339,7 +339,7 @@ impl<'a> World<'a> {
         given.rotate_left(half);
         let mut here: Vec<usize> = given.iter().map(FreeBlock::at).collect();
         here.sort_unstable();
-        let rest = self.heap.uncarve(given);
+        let rest = self.heap.coalesce(given);
         let is_whole = |run: &Run| {
             run.blocks
                 .iter()
@@ -410,9 +410,9 @@ impl<'a> World<'a> {
                 .values()
                 .filter(move |block| block.run == 0 && block.free.is_some() == is_free)
         };
-        prop_assert_eq!(self.heap.live_whole.count, whole(false).count());
+        prop_assert_eq!(self.heap.live_dedicated.count, whole(false).count());
         prop_assert_eq!(
-            self.heap.live_whole.bytes,
+            self.heap.live_dedicated.bytes,
             whole(false).map(|block| block.bytes).sum::<usize>()
         );
         let largest = whole(true).map(|block| block.bytes).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Two sizes of blocks: of the small one, two are carved at once, and both are as large as a large one.
+//! Two sizes of blocks: of the small one, two are split at once, and both are as large as a large one.
 
 /// What slabs are multiples of.
 pub(super) const CHUNK: usize = 4096;

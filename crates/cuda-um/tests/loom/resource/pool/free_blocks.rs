@@ -1,4 +1,4 @@
-//! The free blocks of a pool: what the shards' locks guard, and what the heap's lock is for. Two shards stand for sixteen; nothing is carved.
+//! The free blocks of a pool: what the shards' locks guard, and what the heap's lock is for. Two shards stand for sixteen; nothing is split.
 
 use super::shard::Shards;
 use crate::checker::thread;
@@ -32,7 +32,7 @@ impl Pool {
         self.shards.lock(shard).free[0].push(block);
     }
 
-    /// What `Shared::uncarve` begins with.
+    /// What `Shared::coalesce` begins with.
     fn take_all(&self) -> Vec<usize> {
         self.shards.take_all(&mut *self.heap.lock(), 0)
     }

@@ -1,6 +1,6 @@
 //! Batch recall, 1000 × 1000 × 768: the CPU reference and numpy, in turn in one run.
 //!
-//! `cargo run --release -p um-benches --bin cpu_twin_vs_numpy [ROUNDS]`; numpy is installed below the target folder if `PYTHON` does
+//! `cargo run --release -p um-benches --bin cpu_reference_vs_numpy [ROUNDS]`; numpy is installed below the target folder if `PYTHON` does
 //! not name an interpreter that has it.
 
 use anyhow::{Context, Result, ensure};
@@ -34,10 +34,10 @@ fn main() -> Result<()> {
     for round in 0..WARM_UP + rounds {
         let start = Instant::now();
         um_kernels::cosine_top_k_cpu(&queries, &targets, DIM, K, &mut scores, &mut best);
-        let twin = start.elapsed();
+        let reference = start.elapsed();
         let answer = numpy.search(&best)?;
         if round >= WARM_UP {
-            ours.push(twin);
+            ours.push(reference);
             theirs.push(answer);
         }
     }

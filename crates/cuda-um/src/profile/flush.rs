@@ -68,7 +68,7 @@ impl Marker {
 ///
 /// # Errors
 /// The errors of CUPTI's flush.
-pub(super) fn settle(
+pub(super) fn flush(
     collection: &Collection,
     marker: Option<&Marker>,
 ) -> std::result::Result<(), ProfileError> {

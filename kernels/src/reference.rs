@@ -1,0 +1,15 @@
+//! Arguments of the CPU references.
+
+use cuda_um_sim::{LaunchContext, ReferenceError};
+
+pub(crate) type Outcome = Result<(), ReferenceError>;
+
+/// A 64-bit size.
+pub(crate) fn size(launch: &LaunchContext<'_>, index: usize) -> Result<usize, ReferenceError> {
+    launch.value::<u64>(index).map(|value| value as usize)
+}
+
+/// A 32-bit size.
+pub(crate) fn number(launch: &LaunchContext<'_>, index: usize) -> Result<usize, ReferenceError> {
+    launch.value::<u32>(index).map(|value| value as usize)
+}
