@@ -63,6 +63,10 @@ pub fn run(args: &Args) -> Result<()> {
 pub fn pack(out: &Path) -> Result<()> {
     let root = workspace::root();
     empty(out)?;
+    // First, because it marks the folder as a bundle, also if a later step fails.
+    let script = out.join("run.sh");
+    fs::write(&script, RUN_SH)?;
+    workspace::run(Command::new("chmod").arg("+x").arg(&script))?;
     pack_binaries(out)?;
     copy_folder(&root.join("data"), &out.join("data"))?;
     fs::copy(
@@ -70,9 +74,6 @@ pub fn pack(out: &Path) -> Result<()> {
         out.join("declared.toml"),
     )?;
     pack_peers(&root.join("benches/peers"), &out.join("peers"))?;
-    let script = out.join("run.sh");
-    fs::write(&script, RUN_SH)?;
-    workspace::run(Command::new("chmod").arg("+x").arg(&script))?;
     let bytes = folder_bytes(out)?;
     println!(
         "{}: {:.1} MiB; on a machine with a GPU: ./run.sh",

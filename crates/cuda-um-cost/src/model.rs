@@ -8,6 +8,9 @@ macro_rules! cost_model {
         rates { $($(#[$rate_doc:meta])* $rate:ident: $rate_key:literal,)* }
     ) => {
         /// The costs on a machine: times of single operations, and rates in bytes a second.
+        ///
+        /// The fields are public, so a program can set impossible values, for which a sum of times may overflow and panic.
+        /// [`check`](Self::check) finds them. Models that are read from a file or set for a device are checked.
         #[derive(Clone, Debug, PartialEq)]
         #[non_exhaustive]
         pub struct CostModel {
