@@ -9,7 +9,7 @@ pub fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
-/// The command that runs a test of this program again, alone.
+/// The command that runs only one test of this program, in a new process.
 pub fn again(test: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("a test is a program"));
     command.args(["--exact", test, "--nocapture", "--test-threads=1"]);

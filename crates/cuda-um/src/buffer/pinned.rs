@@ -28,7 +28,7 @@ use std::panic::Location;
 /// let on_device = DeviceBuffer::from_slice(&device, &[1u32, 2, 3])?;
 /// let mut results = PinnedBuffer::<u32>::zeroed(&device, 3)?;
 /// stream.copy(&on_device, &mut results)?;
-/// assert_eq!(*results.host()?, [1, 2, 3]); // waits for the copy alone
+/// assert_eq!(*results.host()?, [1, 2, 3]); // waits only for the copy
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 #[doc(alias = "cudaHostAlloc")]

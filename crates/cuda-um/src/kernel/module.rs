@@ -82,7 +82,7 @@ impl Module {
         let text = CString::new(ptx).map_err(|error| Error::InvalidArgument {
             what: "PTX",
             value: format!("a text with a NUL at byte {}", error.nul_position()),
-            reason: "the driver would read it to there alone".to_owned(),
+            reason: "the driver would read only the part before the NUL".to_owned(),
         })?;
         if ptx.starts_with('\u{7f}') {
             return Err(Error::InvalidArgument {

@@ -26,7 +26,7 @@ pub trait Owner: Send + Sync {
     /// The name of the memory in traces and errors.
     fn name(&self) -> &'static str;
 
-    /// Returns true if the memory belongs to the caller, who may use it as soon as the drop of the allocation returns.
+    /// Returns true if the memory belongs to the caller, which may use it as soon as the drop of the allocation returns.
     fn is_borrowed(&self) -> bool {
         false
     }

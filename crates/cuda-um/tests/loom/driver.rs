@@ -1,5 +1,5 @@
-//! CUDA as the modules call it: pinned memory, and a copy engine that does each copy as late as it may, when somebody waits for it. So a
-//! wait that is missing shows.
+//! CUDA as the modules call it: pinned memory, and a copy engine that does each copy as late as possible, in a wait for it. So a missing
+//! wait shows.
 
 pub(crate) mod location {
     pub(crate) use cuda_um::Location;
@@ -83,7 +83,7 @@ impl Copy {
 
     #[allow(unsafe_code, reason = "copies by address")]
     fn run(&self) {
-        // SAFETY: who enqueued it promised that both sides are valid until it is done; pinned memory is not freed before (`free_host`),
+        // SAFETY: the caller of the enqueue promised that both sides are valid until it is done; pinned memory is not freed before (`free_host`),
         // and the models keep the device's side.
         unsafe { self.to.copy_from(self.from, self.bytes) };
     }
@@ -216,7 +216,7 @@ impl Api {
     #[allow(unsafe_code, reason = "as the library declares it")]
     /// # Safety
     ///
-    /// None: nobody advises here.
+    /// None: the models give no advice.
     pub(crate) unsafe fn advise(
         &self,
         _: u32,

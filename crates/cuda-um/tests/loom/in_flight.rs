@@ -1,4 +1,4 @@
-//! The in-flight tracker: who enqueues comes after all that it must not overlap.
+//! The in-flight tracker: enqueued work comes after all work that it must not overlap.
 
 use crate::checker::thread;
 use crate::context::stream::StreamInner;
@@ -34,7 +34,7 @@ fn a_write_comes_after_reads_that_threads_enqueued_at_a_time() {
         let here = enqueue(&buffer, &first, Access::Read);
         let there = reader.join().unwrap();
         assert!(first.comes_after(&third, written) && second.comes_after(&third, written));
-        // `&mut`: nobody else has the buffer.
+        // `&mut`: no other thread has the buffer.
         enqueue(&buffer, &third, Access::Write);
         assert!(third.comes_after(&first, here), "a read beside the write");
         assert!(third.comes_after(&second, there), "a read beside the write");

@@ -1,4 +1,4 @@
-//! The memory of a device as pools have it: addresses, of which it is known who has them.
+//! The memory of a device as pools have it: addresses, and which of them are taken.
 
 use crate::sync::Mutex;
 use std::collections::BTreeMap;
@@ -8,9 +8,9 @@ use std::ptr::NonNull;
 
 #[derive(Default)]
 pub(crate) struct RawMemory {
-    /// CUDA's lock: loom tries who comes first.
+    /// CUDA's lock: loom tries every order of its callers.
     slabs: Mutex<Slabs>,
-    /// What somebody has taken from a pool: where it starts and ends. Not loom's lock, for who takes a block and notes it is not disturbed.
+    /// The starts and ends of the blocks that are taken from a pool. Not loom's lock, so that a thread records a block undisturbed.
     taken: parking_lot::Mutex<BTreeMap<usize, usize>>,
 }
 

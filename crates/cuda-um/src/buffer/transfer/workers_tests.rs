@@ -40,7 +40,7 @@ fn helpers_really_help() {
 #[test]
 fn a_panic_comes_out_when_all_have_left() {
     let workers = Workers::new();
-    for who in 0..2 {
+    for worker in 0..2 {
         let here = AtomicUsize::new(0);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             workers.run(2, &|number| {
@@ -48,7 +48,7 @@ fn a_panic_comes_out_when_all_have_left() {
                 while here.load(Ordering::Acquire) < 2 {
                     std::thread::yield_now();
                 }
-                assert_ne!(number, who, "on purpose");
+                assert_ne!(number, worker, "on purpose");
             });
         }));
         assert!(outcome.is_err());

@@ -14,7 +14,7 @@ pub(crate) struct Allocation {
 }
 
 #[allow(unsafe_code, reason = "an address")]
-// SAFETY: nobody reads or writes there.
+// SAFETY: no code reads or writes there.
 unsafe impl Send for Allocation {}
 
 impl Allocation {

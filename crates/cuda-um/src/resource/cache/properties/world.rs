@@ -25,7 +25,7 @@ struct Event {
     buffer: usize,
     /// All that is over when it begins, in whatever order the streams run.
     before: Set,
-    /// It may take anything in these blocks to a place, or nobody knows where (`None`).
+    /// It may take anything in these blocks to a place, or to an unknown place (`None`).
     may_take: Option<(Range<usize>, Option<Place>)>,
     /// Where the buffer's parts of these blocks are for certain when it is over.
     puts: Vec<(usize, Place)>,

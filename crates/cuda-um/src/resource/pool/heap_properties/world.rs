@@ -53,7 +53,7 @@ pub(super) struct World<'a> {
     slabs: BTreeMap<usize, Slab>,
     blocks: BTreeMap<usize, Block>,
     runs: HashMap<usize, Run>,
-    /// Numbers of work that nobody ever waits for.
+    /// Numbers of work that no thread waits for.
     number: u64,
 }
 
@@ -386,7 +386,7 @@ impl<'a> World<'a> {
             .filter(|(at, slab)| is_unused(**at, slab))
             .map(|(at, _)| *at)
             .collect();
-        prop_assert_eq!(&freed, &expected, "slabs that nobody uses, and no others");
+        prop_assert_eq!(&freed, &expected, "the unused slabs, and no others");
         for mut raw in empty {
             let range = addresses(&raw);
             self.check_notes(&range, self.noted(Some(&raw.in_flight)))?;

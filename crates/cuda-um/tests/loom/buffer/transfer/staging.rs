@@ -138,7 +138,7 @@ fn fails_once(direction: Direction, call: Call, after: usize) {
                 Direction::ToHost => (&empty, &full),
             };
             let outcome = machine.copy(direction, host, device);
-            match outcome.expect("nobody else has the ring") {
+            match outcome.expect("no other thread has the ring") {
                 Ok(()) => {
                     machine.stream.finish().unwrap();
                     assert_eq!(empty.pieces(), numbers);

@@ -1,4 +1,4 @@
-//! The threads that stage copies: nobody is at the work when it has returned.
+//! The threads that stage copies: no thread works when the call has returned.
 
 use super::workers::Workers;
 use crate::checker::cell::UnsafeCell;
@@ -23,7 +23,7 @@ fn nobody_is_at_it_when_the_work_has_returned() {
             });
             #[allow(unsafe_code, reason = "loom checks these")]
             let times = lent.map(|lent| {
-                // SAFETY: nobody is at it any more; loom ends the model if not.
+                // SAFETY: no thread uses it any more; otherwise loom ends the model.
                 lent.0.with_mut(|times| unsafe { *times })
             });
             assert!(times[0] == 1 && times[1] <= 1, "{times:?}");

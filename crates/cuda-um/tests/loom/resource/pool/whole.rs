@@ -1,4 +1,4 @@
-//! The pool as its buffers use it: a block is one's alone, nobody goes without while there is memory, and a trim frees what is not in use.
+//! The pool as its buffers use it: a block has one owner, no thread is refused while there is memory, and a trim frees only unused memory.
 
 use super::PoolOptions;
 use super::class::{CHUNK, LARGE, SMALL};
