@@ -82,11 +82,6 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         NO_ERROR,
-        &["cudaStreamQuery"],
-        "a dropped stream cannot query its last work: later waits are for the whole device",
-    ),
-    rule(
-        NO_ERROR,
         &["cudaHostUnregister"],
         "it is retried once: the memory still belongs only to the caller, so a retry is safe",
     ),
