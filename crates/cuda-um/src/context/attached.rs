@@ -22,11 +22,14 @@ impl Device {
         uses: SmallVec<[Use; 2]>,
         object: Owned<H>,
     ) {
-        if uses.iter().all(|used| used.is_done().unwrap_or(false)) {
-            return drop(object);
-        }
-        // If the wait fails, the closure is dropped without a call, and the object is leaked.
+        // If a wait fails or panics, the object is leaked.
         let object = object.kept();
+        if uses.iter().all(|used| used.is_done().unwrap_or(false)) {
+            if let Err(error) = object.destroy() {
+                crate::telemetry::warn!(device = self.ordinal(), %error, "{} could not be destroyed", H::NAME);
+            }
+            return;
+        }
         self.reclaim().defer(Deferred {
             uses,
             what: format!("{} on device {}", H::NAME, self.ordinal()),

@@ -20,8 +20,8 @@ pub(crate) struct DriverState {
 
 /// The work of a device.
 pub(crate) trait Pending: Send + Sync {
-    /// Returns true if all work that this library enqueued on the device is known to be done. Queries only the events of dropped
-    /// streams.
+    /// Returns true if all work that this library enqueued on the device is known to be done. Queries only what
+    /// dropped streams left.
     fn is_known_idle(&self) -> bool;
 }
 
@@ -57,9 +57,9 @@ impl DriverState {
     }
 
     /// Returns true if all work that this library enqueued on any device is known to be done; freeing waits for all devices. Queries only
-    /// the events of dropped streams.
+    /// what dropped streams left.
     pub(crate) fn is_known_idle(&self) -> bool {
-        // Upgrade first: the last handle of a device must not be dropped under the lock.
+        // Upgrade first: the last handle of a list must not be dropped under the lock.
         let devices: Vec<_> = {
             let devices = self.devices.lock();
             devices.iter().filter_map(Weak::upgrade).collect()
@@ -106,7 +106,9 @@ impl ManagedBytes {
 
 impl Drop for ManagedBytes {
     fn drop(&mut self) {
-        self.state.discharge(self.ordinal, self.bytes);
+        if self.bytes > 0 {
+            self.state.discharge(self.ordinal, self.bytes);
+        }
     }
 }
 

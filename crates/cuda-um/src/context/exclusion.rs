@@ -5,7 +5,7 @@
 //! enqueued on them. A guard that is leaked (`mem::forget`) leaves the gate closed: launches are refused, and memory stays safe.
 
 use crate::context::stream::StreamInner;
-use crate::context::streams::Streams;
+use crate::context::streams::{Listed, prune, remove};
 use crate::error::{Error, Result};
 use crate::fork::Origin;
 use crate::sync::{Condvar, Mutex, Turn, assert_may_wait, has_turn};
@@ -27,8 +27,8 @@ struct State {
     ended: u64,
     /// The buffer of the newest guard.
     buffer: u64,
-    /// The streams of the devices without concurrent access that may have work.
-    busy: Vec<Arc<Streams>>,
+    /// The streams whose work, enqueued in a turn, may not be over.
+    busy: Vec<Arc<Listed>>,
 }
 
 /// Keeps the gate open during an enqueue: a guard that closes it waits until this is dropped.
@@ -58,10 +58,7 @@ impl Gate {
                 ),
             });
         }
-        let streams = stream.siblings();
-        if !state.busy.iter().any(|busy| Arc::ptr_eq(busy, streams)) {
-            state.busy.push(Arc::clone(streams));
-        }
+        state.record(stream.listed());
         state.turns += 1;
         Ok(Enqueue {
             gate: self,
@@ -111,7 +108,7 @@ impl Gate {
             if !busy.is_idle()? {
                 return refused(format!(
                     "device {} is at work and has no concurrent managed access",
-                    busy.ordinal()
+                    busy.ordinal
                 ));
             }
         }
@@ -131,7 +128,10 @@ impl Gate {
             }
             state.busy.clone()
         };
-        synchronize(&busy)
+        let gone: Vec<_> = busy.iter().filter(|busy| busy.is_gone()).cloned().collect();
+        synchronize(&busy)?;
+        remove(&mut self.state.lock().busy, &gone);
+        Ok(())
     }
 
     /// From here on nothing is enqueued; the list has all work that was enqueued before.
@@ -145,8 +145,23 @@ impl Gate {
     }
 }
 
-fn synchronize(busy: &[Arc<Streams>]) -> Result<()> {
-    busy.iter().try_for_each(|streams| streams.synchronize())
+/// Waits for all work of the devices of these streams.
+fn synchronize(busy: &[Arc<Listed>]) -> Result<()> {
+    let mut devices: Vec<_> = busy.iter().map(|busy| (busy.ordinal, &busy.api)).collect();
+    devices.sort_by_key(|(ordinal, _)| *ordinal);
+    devices.dedup_by_key(|(ordinal, _)| *ordinal);
+    devices
+        .iter()
+        .try_for_each(|(ordinal, api)| api.device_synchronize(*ordinal))
+}
+
+impl State {
+    fn record(&mut self, stream: &Arc<Listed>) {
+        if !self.busy.iter().any(|busy| Arc::ptr_eq(busy, stream)) {
+            prune(&mut self.busy);
+            self.busy.push(Arc::clone(stream));
+        }
+    }
 }
 
 impl Drop for Enqueue<'_> {

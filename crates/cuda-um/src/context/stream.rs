@@ -3,7 +3,7 @@
 use crate::context::device::{Device, DeviceState};
 use crate::context::event::{Event, RawEvent};
 use crate::context::runtime::Runtime;
-use crate::context::streams::{Streams, Tombstone};
+use crate::context::streams::{Listed, Tombstone};
 use crate::driver::Api;
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
@@ -12,7 +12,7 @@ use cuda_um_sys::cudaStream_t;
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 /// A stream: work that is enqueued on it runs in order. A clone is the same stream.
 ///
@@ -51,8 +51,8 @@ pub(crate) struct StreamInner {
     tails: Mutex<Tails>,
     /// The positions on other streams that this stream waits for. The address identifies the stream: a `Weak` keeps it from reuse.
     waited: Mutex<SmallVec<[Waited; 4]>>,
-    /// The slot for the tombstone event, which is filled when the stream is dropped.
-    tombstone: Arc<OnceLock<Tombstone>>,
+    /// The stream in the lists of its device and of the gate.
+    listed: Arc<Listed>,
 }
 
 type Waited = (Weak<StreamInner>, u64);
@@ -157,7 +157,7 @@ impl StreamInner {
         // SAFETY: the stream is new. It is dropped with the last reference, and its enqueued work completes nevertheless.
         let raw = unsafe { Owned::new(&device.api, device.ordinal, raw) };
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let stream = Arc::new(Self {
+        let stream = Arc::new_cyclic(|stream| Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             device: Arc::clone(device),
             raw: Arc::new(raw),
@@ -165,9 +165,9 @@ impl StreamInner {
             completed: AtomicU64::new(0),
             tails: Mutex::default(),
             waited: Mutex::default(),
-            tombstone: Arc::default(),
+            listed: Arc::new(Listed::new(&device.api, device.ordinal, stream.clone())),
         });
-        device.streams.add(&stream);
+        device.streams.add(stream.listed());
         Ok(stream)
     }
 
@@ -192,13 +192,9 @@ impl StreamInner {
     }
 
     /// The slot that is filled with the tombstone event when the stream is dropped.
-    pub(crate) fn tombstone(&self) -> &Arc<OnceLock<Tombstone>> {
-        &self.tombstone
-    }
-
-    /// All streams of the device.
-    pub(crate) fn siblings(&self) -> &Arc<Streams> {
-        &self.device.streams
+    /// The stream as lists hold it.
+    pub(crate) fn listed(&self) -> &Arc<Listed> {
+        &self.listed
     }
 
     /// Makes the tombstone event, before the stream is destroyed.
@@ -372,11 +368,12 @@ impl Drop for StreamInner {
         if self.api().origin.is_inherited() {
             return;
         }
-        let tombstone = match self.is_known_idle() {
+        // On a gated device the stream is queried, because the host may access memory of work that is not tracked.
+        let tombstone = match self.is_known_idle() && !self.device.is_gated {
             true => Tombstone::Idle,
             false => self.leave(),
         };
-        let _ = self.tombstone.set(tombstone);
+        self.listed.leave(tombstone);
         // A stream may be dropped under a lock. If this is the last handle of the device, its drop waits for copies, so it is
         // deferred.
         let device = Arc::clone(&self.device);

@@ -245,9 +245,14 @@ impl Allocation {
             false => match drain(&uses) {
                 (true, waited) => waited,
                 // A device may still use the memory.
-                (false, waited) => return waited.map(|()| None),
+                (false, waited) => {
+                    observer::dropped(&self);
+                    return waited.map(|()| None);
+                }
             },
         };
+        // Before the memory has another owner.
+        observer::dropped(&self);
         // SAFETY: the memory belongs to this allocation, all work on it is over, and it is not used again.
         let freed = unsafe { self.owner.free(&self.block) };
         crate::telemetry::debug!(buffer = self.id, bytes = self.bytes(), "free");
@@ -257,6 +262,7 @@ impl Allocation {
     /// Leaks the memory, and releases everything else.
     pub(crate) fn leak(mut self) {
         self.is_owned = false;
+        observer::dropped(&self);
     }
 }
 
@@ -298,19 +304,20 @@ impl Drop for Allocation {
             return;
         }
         // From here on the memory is leaked, unless `release` is reached, even if a panic unwinds.
-        let is_owned = std::mem::replace(&mut self.is_owned, false);
-        if is_owned && self.owner.is_borrowed() {
-            // The caller may use the memory as soon as this drop returns or unwinds.
-            let waited = drain_or_abort(&self.in_flight.before(Access::Write));
-            observer::dropped(self);
-            // SAFETY: the memory belongs to this allocation, all work on it is over, and it is not used again.
-            return unsafe { self.released().free_now(waited) };
+        if !std::mem::replace(&mut self.is_owned, false) {
+            return;
         }
+        let waited = self.owner.is_borrowed().then(|| {
+            // The caller may use the memory as soon as this drop returns or unwinds.
+            drain_or_abort(&self.in_flight.before(Access::Write))
+        });
         observer::dropped(self);
-        if is_owned {
-            let released = self.released();
+        let released = self.released();
+        match waited {
+            // SAFETY: the memory belongs to this allocation, all work on it is over, and it is not used again.
+            Some(waited) => unsafe { released.free_now(waited) },
             // SAFETY: the memory belongs to this allocation, these are all its uses, and it is not used again.
-            unsafe { released.owner.release(released) };
+            None => unsafe { released.owner.release(released) },
         }
     }
 }

@@ -40,7 +40,7 @@ impl Address {
 
 /// Memory of an owner. It has no `Drop`: memory that is not given back is leaked.
 #[derive(Clone, Copy)]
-pub struct Block {
+pub(crate) struct Block {
     pub(crate) address: Address,
     /// The size of the buffer, in bytes.
     pub(crate) bytes: usize,

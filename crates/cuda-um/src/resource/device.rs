@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
 use crate::resource::kind::MemoryKind;
-use crate::resource::memory_resource::{MemoryResource, Upstream};
+use crate::resource::memory_resource::Upstream;
 use crate::resource::owner::{Held, Owner};
 use std::sync::Arc;
 
@@ -25,8 +25,6 @@ impl DeviceMemory {
         }
     }
 }
-
-impl MemoryResource for DeviceMemory {}
 
 impl Upstream for DeviceMemory {
     fn try_allocate(&self, bytes: usize) -> Result<Allocation> {

@@ -31,8 +31,9 @@ use std::sync::Arc;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 ///
-/// The resource counts the bytes of live buffers, without the rounding of a pool. A buffer that is dropped while the device uses it
-/// counts no more, although its memory is freed later. Each allocation costs one small allocation on the host.
+/// The resource counts the bytes of live buffers, without the rounding of a pool. A buffer counts until it is dropped or closed, although
+/// its memory may be freed later. Beyond the limit, the constructors of buffers return [`Error::OutOfMemory`], without a wait for
+/// memory that is freed later. Each allocation costs one small allocation on the host.
 #[derive(Clone)]
 #[doc(alias = "limiting_resource_adaptor")]
 #[doc(alias = "statistics_resource_adaptor")]
@@ -57,7 +58,14 @@ pub struct MemoryStats {
 struct Inner {
     upstream: Box<dyn MemoryResource>,
     limit_bytes: Option<usize>,
-    stats: Mutex<MemoryStats>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    stats: MemoryStats,
+    /// Bytes of the live buffers and of allocations that are under way.
+    charged_bytes: usize,
 }
 
 /// The owner of one allocation: counts its release, and passes it to the owner below.
@@ -76,7 +84,7 @@ impl LimitedMemory {
             inner: Arc::new(Inner {
                 upstream: Box::new(upstream),
                 limit_bytes: limit_bytes.into(),
-                stats: Mutex::default(),
+                state: Mutex::default(),
             }),
         }
     }
@@ -85,64 +93,75 @@ impl LimitedMemory {
     pub fn stats(&self) -> MemoryStats {
         match self.device().api().origin.is_inherited() {
             true => MemoryStats::default(),
-            false => *self.inner.stats.lock(),
+            false => self.inner.state.lock().stats,
         }
     }
 }
 
-impl MemoryResource for LimitedMemory {}
+impl MemoryResource for LimitedMemory {
+    fn device(&self) -> &Device {
+        self.inner.upstream.device()
+    }
+
+    fn kind(&self) -> MemoryKind {
+        self.inner.upstream.kind()
+    }
+}
 
 impl Allocate for LimitedMemory {
     fn allocate(&self, bytes: usize) -> Result<Allocation> {
         let inner = &self.inner;
         inner.charge(bytes)?;
         let allocated = inner.upstream.allocate(bytes);
-        let allocation = allocated.inspect_err(|_| inner.discharge(bytes))?;
-        {
-            // Counted after the allocation: a refused one was never live.
-            let mut stats = inner.stats.lock();
-            stats.peak_bytes = stats.peak_bytes.max(stats.live_bytes);
-            stats.allocations += 1;
-        }
+        let allocation = allocated.inspect_err(|_| inner.state.lock().charged_bytes -= bytes)?;
+        inner.count(bytes);
         Ok(allocation.wrapped(|owner| {
             let inner = Arc::clone(inner);
             Arc::new(Counted { inner, owner })
         }))
     }
-
-    fn owner(&self) -> &dyn Owner {
-        self.inner.upstream.owner()
-    }
 }
 
 impl Inner {
     fn charge(&self, bytes: usize) -> Result<()> {
-        let mut stats = self.stats.lock();
         let limit = self.limit_bytes.unwrap_or(usize::MAX);
-        let room = limit.saturating_sub(stats.live_bytes);
-        if bytes > room {
-            drop(stats);
-            let (kind, device) = (self.upstream.kind(), self.upstream.device().ordinal());
-            return Err(Error::OutOfMemory {
-                call: kind.call(),
-                subject: format!(
-                    "{} on device {device}, not allocated: the limit of {limit} bytes (LimitedMemory) leaves {room} beside the live buffers",
-                    kind.name()
-                ),
-                requested_bytes: bytes,
-                free_bytes: room,
-                total_bytes: limit,
-            });
-        }
-        stats.live_bytes += bytes;
-        stats.live_buffers += 1;
-        Ok(())
+        let room = {
+            let mut state = self.state.lock();
+            let room = limit.saturating_sub(state.charged_bytes);
+            if bytes <= room {
+                state.charged_bytes += bytes;
+                return Ok(());
+            }
+            room
+        };
+        let (kind, device) = (self.upstream.kind(), self.upstream.device().ordinal());
+        Err(Error::OutOfMemory {
+            call: kind.call(),
+            subject: format!(
+                "{} on device {device}, not allocated: the limit of {limit} bytes (LimitedMemory) leaves {room}",
+                kind.name()
+            ),
+            requested_bytes: bytes,
+            free_bytes: room,
+            total_bytes: limit,
+        })
     }
 
+    /// Counts a new buffer, which is charged.
+    fn count(&self, bytes: usize) {
+        let stats = &mut self.state.lock().stats;
+        stats.allocations += 1;
+        stats.live_buffers += 1;
+        stats.live_bytes += bytes;
+        stats.peak_bytes = stats.peak_bytes.max(stats.live_bytes);
+    }
+
+    /// Counts a buffer that is closed or dropped.
     fn discharge(&self, bytes: usize) {
-        let mut stats = self.stats.lock();
-        stats.live_bytes -= bytes;
-        stats.live_buffers -= 1;
+        let mut state = self.state.lock();
+        state.charged_bytes -= bytes;
+        state.stats.live_buffers -= 1;
+        state.stats.live_bytes -= bytes;
     }
 }
 
@@ -159,6 +178,10 @@ impl Owner for Counted {
         self.owner.name()
     }
 
+    fn is_borrowed(&self) -> bool {
+        self.owner.is_borrowed()
+    }
+
     fn is_open_to_peers(&self) -> bool {
         self.owner.is_open_to_peers()
     }
@@ -168,10 +191,9 @@ impl Owner for Counted {
     }
 
     unsafe fn free(&self, block: &Block) -> Result<Held> {
-        // SAFETY: guaranteed by the caller.
-        let held = unsafe { self.owner.free(block) }?;
         self.inner.discharge(block.bytes);
-        Ok(held)
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.owner.free(block) }
     }
 
     unsafe fn release(&self, released: Released<'_>) {

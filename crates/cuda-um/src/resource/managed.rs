@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
 use crate::resource::kind::{MemoryKind, Oversubscription};
-use crate::resource::memory_resource::{MemoryResource, Upstream};
+use crate::resource::memory_resource::Upstream;
 use crate::resource::owner::{Held, Owner};
 use std::sync::Arc;
 
@@ -36,8 +36,6 @@ impl ManagedMemory {
         self
     }
 }
-
-impl MemoryResource for ManagedMemory {}
 
 impl Upstream for ManagedMemory {
     /// Unless [`Oversubscription::Allowed`], refuses more than the free memory, and more in total than the device has.

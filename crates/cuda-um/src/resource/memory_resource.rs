@@ -31,20 +31,15 @@ use crate::resource::owner::Owner;
 #[doc(alias = "device_memory_resource")]
 pub trait MemoryResource: Allocate + Send + Sync {
     /// The device for which the resource allocates.
-    fn device(&self) -> &Device {
-        self.owner().device()
-    }
+    fn device(&self) -> &Device;
 
     /// The kind of the memory.
-    fn kind(&self) -> MemoryKind {
-        self.owner().kind()
-    }
+    fn kind(&self) -> MemoryKind;
 }
 
 mod sealed {
     use crate::error::Result;
     use crate::resource::allocation::Allocation;
-    use crate::resource::owner::Owner;
 
     /// The part of a resource that this crate calls.
     pub trait Allocate {
@@ -52,10 +47,6 @@ mod sealed {
         /// dropped in use is freed, and tries once more.
         #[doc(hidden)]
         fn allocate(&self, bytes: usize) -> Result<Allocation>;
-
-        /// The resource as its allocations hold it.
-        #[doc(hidden)]
-        fn owner(&self) -> &dyn Owner;
     }
 }
 pub(crate) use sealed::Allocate;
@@ -64,6 +55,16 @@ pub(crate) use sealed::Allocate;
 pub(crate) trait Upstream: Owner {
     /// Allocates `bytes`, which is not 0. Never waits, so it may be called with locks held.
     fn try_allocate(&self, bytes: usize) -> Result<Allocation>;
+}
+
+impl<R: Upstream> MemoryResource for R {
+    fn device(&self) -> &Device {
+        Owner::device(self)
+    }
+
+    fn kind(&self) -> MemoryKind {
+        Owner::kind(self)
+    }
 }
 
 impl<R: Upstream> Allocate for R {
@@ -82,9 +83,5 @@ impl<R: Upstream> Allocate for R {
             true => outcome,
             false => self.try_allocate(bytes),
         }
-    }
-
-    fn owner(&self) -> &dyn Owner {
-        self
     }
 }

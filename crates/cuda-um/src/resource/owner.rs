@@ -15,10 +15,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// The object that an allocation held, which goes back to the caller of `close`: the vector of registered memory.
-pub type Held = Option<Box<dyn Any + Send + Sync>>;
+pub(crate) type Held = Option<Box<dyn Any + Send + Sync>>;
 
 /// A memory resource as its allocations hold it.
-pub trait Owner: Send + Sync {
+pub(crate) trait Owner: Send + Sync {
     fn device(&self) -> &Device;
 
     fn kind(&self) -> MemoryKind;
@@ -58,7 +58,7 @@ pub trait Owner: Send + Sync {
 }
 
 /// Memory on its way back to its owner.
-pub struct Released<'a> {
+pub(crate) struct Released<'a> {
     pub(crate) owner: &'a Arc<dyn Owner>,
     pub(crate) block: Block,
     pub(crate) in_flight: InFlight,

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
 use crate::resource::kind::MemoryKind;
-use crate::resource::memory_resource::{MemoryResource, Upstream};
+use crate::resource::memory_resource::Upstream;
 use crate::resource::owner::{Held, Owner};
 use std::sync::Arc;
 
@@ -29,8 +29,6 @@ impl PinnedMemory {
         }
     }
 }
-
-impl MemoryResource for PinnedMemory {}
 
 impl Upstream for PinnedMemory {
     fn try_allocate(&self, bytes: usize) -> Result<Allocation> {

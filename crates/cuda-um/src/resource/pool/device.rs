@@ -4,8 +4,8 @@ use crate::context::device::Device;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::resource::device::DeviceMemory;
+use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::{Allocate, MemoryResource};
-use crate::resource::owner::Owner;
 use crate::resource::pool::driver::DriverPool;
 use crate::resource::pool::slabs::Slabs;
 use crate::resource::pool::{PoolOptions, PoolStats};
@@ -121,15 +121,11 @@ impl Memory {
         }
     }
 
-    fn owner(&self) -> &dyn Owner {
-        match self {
-            Self::Driver(pool) => &**pool,
-            Self::Slabs(slabs) => slabs.owner(),
-        }
-    }
-
     fn device(&self) -> &Device {
-        self.owner().device()
+        match self {
+            Self::Driver(pool) => pool.device(),
+            Self::Slabs(slabs) => slabs.device(),
+        }
     }
 
     fn options(&self) -> &PoolOptions {
@@ -147,14 +143,18 @@ impl Memory {
     }
 }
 
-impl MemoryResource for DevicePool {}
+impl MemoryResource for DevicePool {
+    fn device(&self) -> &Device {
+        self.memory.device()
+    }
+
+    fn kind(&self) -> MemoryKind {
+        MemoryKind::Device
+    }
+}
 
 impl Allocate for DevicePool {
     fn allocate(&self, bytes: usize) -> Result<Allocation> {
         self.memory.allocate(bytes)
-    }
-
-    fn owner(&self) -> &dyn Owner {
-        self.memory.owner()
     }
 }

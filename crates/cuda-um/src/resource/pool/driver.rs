@@ -68,6 +68,10 @@ impl DriverPool {
         &self.options
     }
 
+    pub(super) fn device(&self) -> &Device {
+        &self.device
+    }
+
     /// Allocates `bytes`, which is not 0. The allocation is work on the pool's stream, which the first use is ordered after.
     pub(super) fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Allocation> {
         let charged = bytes.next_multiple_of(GRAIN);

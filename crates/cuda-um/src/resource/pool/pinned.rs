@@ -3,8 +3,8 @@
 use crate::context::device::Device;
 use crate::error::Result;
 use crate::resource::allocation::Allocation;
+use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::{Allocate, MemoryResource};
-use crate::resource::owner::Owner;
 use crate::resource::pinned::PinnedMemory;
 use crate::resource::pool::PoolOptions;
 use crate::resource::pool::slabs::Slabs;
@@ -67,14 +67,18 @@ impl PinnedPool {
     }
 }
 
-impl MemoryResource for PinnedPool {}
+impl MemoryResource for PinnedPool {
+    fn device(&self) -> &Device {
+        self.memory.device()
+    }
+
+    fn kind(&self) -> MemoryKind {
+        MemoryKind::Pinned
+    }
+}
 
 impl Allocate for PinnedPool {
     fn allocate(&self, bytes: usize) -> Result<Allocation> {
         self.memory.allocate(bytes)
-    }
-
-    fn owner(&self) -> &dyn Owner {
-        self.memory.owner()
     }
 }

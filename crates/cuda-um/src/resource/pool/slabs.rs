@@ -95,10 +95,6 @@ impl Slabs {
         &self.homes[0].pool
     }
 
-    pub(super) fn owner(&self) -> &dyn Owner {
-        &*self.homes[0]
-    }
-
     pub(super) fn device(&self) -> &Device {
         self.pool().device()
     }

@@ -5,9 +5,9 @@ use crate::context::device::Device;
 use crate::error::Error;
 use crate::error::Result;
 use crate::resource::allocation::Allocation;
+use crate::resource::kind::MemoryKind;
 use crate::resource::managed::ManagedMemory;
 use crate::resource::memory_resource::{Allocate, MemoryResource};
-use crate::resource::owner::Owner;
 use crate::resource::pool::PoolOptions;
 use crate::resource::pool::slabs::Slabs;
 
@@ -81,14 +81,18 @@ impl UnifiedPool {
     }
 }
 
-impl MemoryResource for UnifiedPool {}
+impl MemoryResource for UnifiedPool {
+    fn device(&self) -> &Device {
+        self.memory.device()
+    }
+
+    fn kind(&self) -> MemoryKind {
+        MemoryKind::Managed
+    }
+}
 
 impl Allocate for UnifiedPool {
     fn allocate(&self, bytes: usize) -> Result<Allocation> {
         self.memory.allocate(bytes)
-    }
-
-    fn owner(&self) -> &dyn Owner {
-        self.memory.owner()
     }
 }

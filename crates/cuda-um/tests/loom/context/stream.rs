@@ -2,7 +2,7 @@
 //! which are `call::Api`'s.
 
 use crate::checker::sync::atomic::{AtomicU64, Ordering};
-use crate::context::streams::{Streams, Tombstone};
+use crate::context::streams::Listed;
 use crate::driver::Api;
 use crate::error::Result;
 use std::sync::{Arc, OnceLock};
@@ -14,8 +14,7 @@ pub(crate) struct StreamInner {
     /// Of each other stream, by address, up to where this one waits for it.
     waits: crate::checker::sync::Mutex<Vec<(usize, u64)>>,
     api: Arc<Api>,
-    siblings: OnceLock<Arc<Streams>>,
-    tombstone: Arc<OnceLock<Tombstone>>,
+    listed: OnceLock<Arc<Listed>>,
 }
 
 /// There is one stream for copies.
@@ -29,7 +28,8 @@ impl StreamInner {
             api: Arc::clone(api),
             ..Self::default()
         });
-        stream.siblings().add(&stream);
+        let listed = Listed::new(api, 0, Arc::downgrade(&stream));
+        let _ = stream.listed.set(Arc::new(listed));
         stream
     }
 
@@ -45,13 +45,8 @@ impl StreamInner {
         Handle
     }
 
-    pub(crate) fn tombstone(&self) -> &Arc<OnceLock<Tombstone>> {
-        &self.tombstone
-    }
-
-    pub(crate) fn siblings(&self) -> &Arc<Streams> {
-        let new = || Arc::new(Streams::new(&self.api, 0));
-        self.siblings.get_or_init(new)
+    pub(crate) fn listed(&self) -> &Arc<Listed> {
+        self.listed.get().expect("made by `of`")
     }
 
     pub(crate) fn submitted(&self) -> u64 {
