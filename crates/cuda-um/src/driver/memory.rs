@@ -18,9 +18,6 @@ pub(crate) enum CopyKind {
 
 /// The result of unregistering memory that is not registered.
 const NOT_REGISTERED: u32 = sys::cudaError::cudaErrorHostMemoryNotRegistered.0;
-/// The result of registering memory that other code has registered.
-const ALREADY_REGISTERED: u32 = sys::cudaError::cudaErrorHostMemoryAlreadyRegistered.0;
-
 impl Api {
     pub(super) fn allocated(
         &self,
@@ -102,19 +99,10 @@ impl Api {
             .bytes(bytes)
             .host_memory()
         };
-        let registered = self.on(ordinal, "cudaHostRegister", subject, |table| {
+        self.on(ordinal, "cudaHostRegister", subject, |table| {
             // SAFETY: guaranteed by the caller.
             unsafe { (table.cudaHostRegister)(pointer.as_ptr().cast(), bytes, flags) }
-        });
-        if let Err(error) = &registered
-            && !matches!(error, Error::Call { code, .. } if *code == ALREADY_REGISTERED)
-        {
-            // The error may come from earlier work although the memory was registered. It must not stay registered when the caller gets
-            // it back. If it is not registered, this call fails without effect.
-            // SAFETY: only the caller uses the memory, and no device has its address.
-            let _ = unsafe { self.host_unregister(ordinal, pointer) };
-        }
-        registered
+        })
     }
 
     /// The address at which kernels on the device access mapped host memory.
