@@ -26,6 +26,8 @@ pub fn wait_for_frees() {
 
 extern "C" fn wait() {
     let start = Instant::now();
+    // A thread that has just been spawned does not have its name yet.
+    thread::sleep(Duration::from_millis(20));
     while is_freeing() && start.elapsed() < PATIENCE {
         thread::sleep(Duration::from_millis(1));
     }
