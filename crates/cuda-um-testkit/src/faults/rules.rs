@@ -82,6 +82,11 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         NO_ERROR,
+        &["cudaStreamQuery"],
+        "a dropped stream cannot query its last work: the stream is kept, and queried again later",
+    ),
+    rule(
+        NO_ERROR,
         &["cudaHostUnregister"],
         "it is retried once: the memory still belongs only to the caller, so a retry is safe",
     ),
