@@ -254,13 +254,13 @@ impl Kernel {
 
 impl Drop for Loaded {
     fn drop(&mut self) {
-        if self.device.api().origin.is_inherited() {
-            return;
-        }
-        let uses = self.in_flight.before(Access::Write);
         // SAFETY: the handle is not used again.
         let raw = unsafe { ManuallyDrop::take(&mut self.raw) };
-        self.device.destroy_after(uses, raw);
+        // In a child made by `fork`, the drop of the handle does nothing, either.
+        if !self.device.api().origin.is_inherited() {
+            let uses = self.in_flight.before(Access::Write);
+            self.device.destroy_after(uses, raw);
+        }
     }
 }
 

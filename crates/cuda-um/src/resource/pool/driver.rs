@@ -253,13 +253,14 @@ impl Owner for DriverPool {
 
 impl Drop for DriverPool {
     fn drop(&mut self) {
+        // SAFETY: the handle is not used again.
+        let raw = unsafe { ManuallyDrop::take(&mut self.raw) };
+        // In a child made by `fork`, the drop of the handle does nothing, either.
         if self.device.api().origin.is_inherited() {
             return;
         }
         let stream = Arc::clone(self.stream.inner());
         let seq = stream.submitted();
-        // SAFETY: the handle is not used again.
-        let raw = unsafe { ManuallyDrop::take(&mut self.raw) };
         // CUDA documents that it keeps memory whose frees are pending. With driver 580 on an H200, destroying a pool before its last
         // frees had run made a later allocation from another pool crash inside the driver. So the frees are waited for.
         let frees = smallvec::smallvec![Use { stream, seq }];
