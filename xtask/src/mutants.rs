@@ -215,7 +215,14 @@ impl Tree {
     fn build(&self, command: &[String]) -> Result<Output> {
         let split = command.iter().position(|word| word == "--");
         let mut build = command[..split.unwrap_or(command.len())].to_vec();
-        build.push("--no-run".to_owned());
+        match build.iter().position(|word| word == "--doc") {
+            // Cargo compiles the programs of documentation tests only when it runs them.
+            Some(at) => {
+                build.remove(at);
+                build[0] = "build".to_owned();
+            }
+            None => build.push("--no-run".to_owned()),
+        }
         self.cargo(&build, 900)
     }
 
