@@ -191,7 +191,6 @@ impl StreamInner {
         &self.device
     }
 
-    /// The slot that is filled with the tombstone event when the stream is dropped.
     /// The stream as lists hold it.
     pub(crate) fn listed(&self) -> &Arc<Listed> {
         &self.listed

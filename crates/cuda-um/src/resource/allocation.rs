@@ -240,19 +240,16 @@ impl Allocation {
         let uses = self.in_flight.before(Access::Write);
         // From here on the memory is leaked, unless `free` is reached.
         self.is_owned = false;
-        let waited = match self.owner.is_borrowed() {
-            true => drain_or_abort(&uses),
-            false => match drain(&uses) {
-                (true, waited) => waited,
-                // A device may still use the memory.
-                (false, waited) => {
-                    observer::dropped(&self);
-                    return waited.map(|()| None);
-                }
-            },
+        let (over, waited) = match self.owner.is_borrowed() {
+            true => (true, drain_or_abort(&uses)),
+            false => drain(&uses),
         };
         // Before the memory has another owner.
         observer::dropped(&self);
+        if !over {
+            // A device may still use the memory.
+            return waited.map(|()| None);
+        }
         // SAFETY: the memory belongs to this allocation, all work on it is over, and it is not used again.
         let freed = unsafe { self.owner.free(&self.block) };
         crate::telemetry::debug!(buffer = self.id, bytes = self.bytes(), "free");

@@ -117,7 +117,7 @@ fn buffers_of_every_kind() {
         gone_without_a_trace(&sim, of_host);
         gone_without_a_trace(&sim, memory);
         gone_without_a_trace(&sim, page_locked);
-        // Never in flight: a real child frees its own copy of the vector.
+        // Never in flight: `the_slice_of_a_scope` tests registered memory that a device uses.
         gone_without_a_trace(&sim, registered);
         gone_without_a_trace(&sim, pooled);
         gone_without_a_trace(&sim, whole);

@@ -23,7 +23,7 @@ fn nobody_is_at_it_when_the_work_has_returned() {
             });
             #[allow(unsafe_code, reason = "loom checks these")]
             let times = lent.map(|lent| {
-                // SAFETY: no thread uses it any more; otherwise loom ends the model.
+                // SAFETY: the threads have ended their uses. Loom reports a use that has not ended.
                 lent.0.with_mut(|times| unsafe { *times })
             });
             assert!(times[0] == 1 && times[1] <= 1, "{times:?}");
