@@ -381,3 +381,22 @@ fn work_that_is_done_is_seen_though_later_work_of_the_stream_is_asked_for_all_th
     assert_eq!(seen, Some(1), "before the later work is done");
     assert_eq!((late.host().unwrap()[9], later.host().unwrap()[9]), (0, 1));
 }
+
+#[test]
+fn a_dropped_stream_whose_work_is_done_defers_no_free() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let mut used = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
+    let idle = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
+    device.synchronize().unwrap();
+    let paused = sim.pause();
+    let gone = device.stream().unwrap();
+    used.fill(1, &gone).unwrap();
+    // From here on the buffer tracks only this work, which runs after that of the dropped stream.
+    used.fill(2, &stream).unwrap();
+    drop(gone);
+    drop(paused);
+    stream.synchronize().unwrap();
+    let before = calls(&sim, "cudaFree");
+    drop(idle);
+    assert_eq!(calls(&sim, "cudaFree"), before + 1, "freed at once");
+}
