@@ -8,6 +8,7 @@ pub(crate) mod driver_state;
 pub(crate) mod enqueue;
 pub(crate) mod event;
 pub(crate) mod exclusion;
+mod held_pools;
 #[cfg_attr(
     not(feature = "profile"),
     allow(dead_code, reason = "the profiler is the only observer")

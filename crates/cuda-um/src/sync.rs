@@ -12,7 +12,7 @@ pub(crate) use std::{sync::atomic, thread};
 
 use crate::sync::held::Held;
 use std::ops::{Deref, DerefMut};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[derive(Default)]
 pub(crate) struct Mutex<T>(parking_lot::Mutex<T>);
@@ -112,6 +112,14 @@ impl<G: Deref> Deref for Guard<G> {
 impl<G: DerefMut> DerefMut for Guard<G> {
     fn deref_mut(&mut self) -> &mut G::Target {
         &mut self.guard
+    }
+}
+
+/// Spins until the condition holds, for at most this time.
+pub(crate) fn spin_until(time: Duration, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() && start.elapsed() < time {
+        std::hint::spin_loop();
     }
 }
 

@@ -6,11 +6,14 @@
 
 mod on_host;
 mod options;
+mod piece;
 mod plan;
 mod predict;
 mod request;
 mod ring;
 mod staged;
+mod staging_memory;
+mod through_piece;
 mod streaming;
 mod transfers;
 mod workers;
@@ -22,6 +25,7 @@ pub(crate) use crate::buffer::transfer::on_host::copy_on_host;
 pub use crate::buffer::transfer::options::TransferOptions;
 pub(crate) use crate::buffer::transfer::request::{Direction, Host, Staged};
 pub(crate) use crate::buffer::transfer::staged::copy;
+pub(crate) use crate::buffer::transfer::through_piece::through_piece;
 pub(crate) use crate::buffer::transfer::transfers::Transfers;
 
 use crate::context::device::{Device, DeviceState};

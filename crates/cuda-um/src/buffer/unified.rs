@@ -10,7 +10,7 @@ use crate::resource::allocation::Allocation;
 use crate::resource::kind::{MemoryKind, Oversubscription};
 use crate::resource::managed::ManagedMemory;
 use crate::resource::memory_resource::{Allocate, MemoryResource};
-use crate::resource::pinned::PinnedMemory;
+use crate::resource::pool::default::DefaultMemory;
 use crate::{element, range};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -231,7 +231,11 @@ impl<T: Element> UnifiedBuffer<T> {
     /// Makes the pages resident on the device with one prefetch: a memset or copy would fault them in one by one.
     fn populate(&self) -> Result<()> {
         let device = self.device();
-        if !device.capabilities().concurrent_managed_access || !self.raw.is_managed() {
+        if !device.capabilities().concurrent_managed_access
+            || !self.raw.is_managed()
+            // A block of a pool whose former buffer left its pages there.
+            || !self.raw.cache.is_away()
+        {
             return Ok(());
         }
         self.prefetch(device, &device.default_stream()?)
@@ -252,11 +256,15 @@ impl<T: Element> UnifiedBuffer<T> {
         let chosen = Chosen::new(device, bytes, placement, pattern)?;
         let raw = if bytes == 0 {
             Allocation::empty::<T>(device)
-        } else if chosen.is_mapped() {
-            PinnedMemory::new(device).allocate(bytes)?
-        } else {
+        } else if oversubscription == Oversubscription::Allowed && !chosen.is_mapped() {
             let memory = ManagedMemory::new(device).oversubscription(oversubscription);
             memory.allocate(bytes)?
+        } else {
+            let kind = match chosen.is_mapped() {
+                true => MemoryKind::Pinned,
+                false => MemoryKind::Managed,
+            };
+            DefaultMemory { device, kind }.allocate(bytes)?
         };
         let label = Label::of::<T>("UnifiedBuffer", Location::caller());
         let mut raw = raw.labelled(label);

@@ -2,6 +2,7 @@
 
 use crate::context::capability::Capabilities;
 use crate::context::driver_state::DriverState;
+use crate::context::held_pools::Ref;
 use crate::context::runtime::Runtime;
 use crate::context::slot::Slot;
 use crate::context::stream::{Stream, StreamInner};
@@ -32,6 +33,10 @@ pub struct Device {
 struct Handle {
     runtime: Runtime,
     state: Arc<DeviceState>,
+    /// The slot of the default pools.
+    pools: Ref<Slot>,
+    /// The device for memory, if this handle holds the pools.
+    for_memory: Option<Device>,
 }
 
 /// The state that all handles of one device share.
@@ -53,8 +58,38 @@ pub(crate) struct DeviceState {
 
 impl Device {
     pub(crate) fn new(runtime: Runtime, state: Arc<DeviceState>) -> Self {
+        let pools = runtime.pools(state.ordinal);
+        let for_memory = matches!(pools, Ref::Holds(_)).then(|| {
+            let (runtime, state) = (runtime.without_pools(), Arc::clone(&state));
+            Self {
+                handle: Arc::new(Handle {
+                    runtime,
+                    state,
+                    pools: pools.known(),
+                    for_memory: None,
+                }),
+            }
+        });
         Self {
-            handle: Arc::new(Handle { runtime, state }),
+            handle: Arc::new(Handle {
+                runtime,
+                state,
+                pools,
+                for_memory,
+            }),
+        }
+    }
+
+    /// The same device for owners of memory, which do not hold the default pools.
+    pub(crate) fn for_memory(&self) -> Self {
+        self.handle.for_memory.as_ref().unwrap_or(self).clone()
+    }
+
+    /// Calls a function with the slot of the default pools; `None` if no handle of the caller is left.
+    pub(crate) fn with_pools<R>(&self, work: impl FnOnce(&Slot) -> R) -> Option<R> {
+        match &self.handle.pools {
+            Ref::Holds(slot) => Some(work(slot)),
+            known => known.get().map(|slot| work(&slot)),
         }
     }
 

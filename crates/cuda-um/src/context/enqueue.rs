@@ -89,11 +89,17 @@ impl<'a, I: Iterator<Item = Part<'a>> + Clone> Drop for RecordUses<'_, 'a, I> {
             inner, finished, ..
         } = self;
         let seq = inner.number();
+        let mut record = |uses: &InFlight, access| {
+            let done = uses.record(inner, seq, access);
+            if !done.is_empty() {
+                finished.extend(done);
+            }
+        };
         if let Some(module) = self.module {
-            finished.extend(module.record(inner, seq, Access::Read));
+            record(module, Access::Read);
         }
         for Part { memory, access, .. } in self.parts.clone() {
-            finished.extend(memory.uses().record(inner, seq, access));
+            record(memory.uses(), access);
         }
         // After all uses are recorded, because a mistake in the residency cache costs only time.
         for Part { memory, access, .. } in self.parts.clone() {

@@ -2,6 +2,7 @@
 
 use crate::context::device::{Device, DeviceState};
 use crate::context::driver_state::{DriverState, Pending};
+use crate::context::held_pools::{PoolSlots, Ref};
 use crate::context::slot::Slot;
 use crate::context::stream::StreamInner;
 use crate::driver::Api;
@@ -10,11 +11,14 @@ use crate::error::{Error, Result};
 use crate::sync::Mutex;
 use cuda_um_sys as sys;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 pub use cuda_um_sys::RuntimeVersion;
 
 /// A loaded CUDA runtime. A clone is the same runtime.
+///
+/// The handles of a runtime, its devices and its streams hold the [default pools](Device::unified_pool) of the devices. When the last of them
+/// is dropped, the pools return their free memory to CUDA, and the rest when the last buffer is dropped.
 ///
 /// ```
 /// use cuda_um::Runtime;
@@ -29,13 +33,14 @@ pub use cuda_um_sys::RuntimeVersion;
 #[derive(Clone)]
 pub struct Runtime {
     inner: Arc<Inner>,
+    pools: Ref<PoolSlots>,
 }
 
 struct Inner {
     api: Arc<Api>,
     /// The memory that is freed later.
     reclaim: Arc<Slot>,
-    devices: Mutex<Option<Arc<Devices>>>,
+    devices: OnceLock<Devices>,
 }
 
 /// The devices of a runtime, each opened on first use.
@@ -75,8 +80,9 @@ impl Runtime {
             inner: Arc::new(Inner {
                 reclaim: Arc::default(),
                 api,
-                devices: Mutex::new(None),
+                devices: OnceLock::new(),
             }),
+            pools: Ref::Holds(Arc::default()),
         })
     }
 
@@ -191,6 +197,24 @@ impl Runtime {
         self.device_state(ordinal)?.check_concurrent_access(what)
     }
 
+    /// A handle that does not hold the default pools of the devices.
+    pub(crate) fn without_pools(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+            pools: self.pools.known(),
+        }
+    }
+
+    /// The slot of a device's default pools.
+    pub(crate) fn pools(&self, ordinal: u32) -> Ref<Slot> {
+        match &self.pools {
+            Ref::Holds(slots) => Ref::Holds(slots.of(ordinal)),
+            Ref::Knows(slots) => Ref::Knows(slots.upgrade().map_or_else(Weak::new, |slots| {
+                Arc::downgrade(&slots.of(ordinal))
+            })),
+        }
+    }
+
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
@@ -225,15 +249,13 @@ impl Runtime {
         open.collect()
     }
 
-    fn devices_of_driver(&self) -> Result<Arc<Devices>> {
+    fn devices_of_driver(&self) -> Result<&Devices> {
         self.api().origin.check("cudaGetDeviceCount")?;
-        let mut devices = self.inner.devices.lock();
-        match &*devices {
-            Some(known) => Ok(Arc::clone(known)),
-            None => Ok(Arc::clone(
-                devices.insert(Arc::new(Devices::find(self.api())?)),
-            )),
+        if let Some(known) = self.inner.devices.get() {
+            return Ok(known);
         }
+        let found = Devices::find(self.api())?;
+        Ok(self.inner.devices.get_or_init(|| found))
     }
 }
 

@@ -301,10 +301,15 @@ impl StreamInner {
     }
 
     /// Orders later work on this stream after the work of another stream up to `seq`. Does not block the caller.
+    #[inline]
     pub(crate) fn order_after(self: &Arc<Self>, other: &Arc<Self>, seq: u64) -> Result<()> {
-        if Arc::ptr_eq(self, other) || other.is_known_done(seq) {
-            return Ok(());
+        match Arc::ptr_eq(self, other) || other.is_known_done(seq) {
+            true => Ok(()),
+            false => self.wait_in_order(other, seq),
         }
+    }
+
+    fn wait_in_order(&self, other: &Arc<Self>, seq: u64) -> Result<()> {
         let is_other = |stream: &Weak<Self>| std::ptr::eq(stream.as_ptr(), Arc::as_ptr(other));
         if self
             .waited

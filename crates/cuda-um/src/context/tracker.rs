@@ -103,6 +103,9 @@ impl InFlight {
                 }
                 writer => writer.replace(new()),
             };
+            if before.is_none() && state.others.is_empty() {
+                return Finished::new();
+            }
             let others = std::mem::take(&mut state.others);
             return others
                 .into_iter()

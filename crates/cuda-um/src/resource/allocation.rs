@@ -46,19 +46,22 @@ impl Allocation {
             bytes,
             reserved_bytes: bytes,
             class: None,
+            // No page is there yet.
+            is_away: true,
         };
         Self::of_block(owner, block, InFlight::default())
     }
 
     /// Makes an allocation of a block, which work of its former owners may still use.
     pub(crate) fn of_block(owner: Arc<dyn Owner>, block: Block, in_flight: InFlight) -> Self {
+        let home = Place::Device(owner.device().ordinal());
         Self {
             owner,
             block,
             is_owned: true,
             id: id::next(),
             in_flight,
-            cache: Cache::default(),
+            cache: Cache::new(home, block.is_away),
             label: None,
             name: None,
         }
@@ -276,6 +279,8 @@ impl Tracked for Allocation {
         // A prefetch records the destination of the pages itself.
         if let Some(by) = By::of(Place::Device(stream.ordinal()), access)
             && self.is_managed()
+            // For most small buffers there is nothing to track.
+            && (self.extent().tracked_blocks() > 0 || stream.ordinal() != self.device().ordinal())
         {
             self.cache.touched(by);
         }
@@ -325,7 +330,10 @@ impl Allocation {
         let in_flight = std::mem::take(&mut self.in_flight);
         Released {
             owner: &self.owner,
-            block: self.block,
+            block: Block {
+                is_away: self.cache.is_away(),
+                ..self.block
+            },
             in_flight,
             buffer: self.id,
         }

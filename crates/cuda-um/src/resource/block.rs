@@ -48,4 +48,6 @@ pub(crate) struct Block {
     pub(crate) reserved_bytes: usize,
     /// The size class of a pool's block; `None` for a dedicated slab, and outside of pools.
     pub(crate) class: Option<u16>,
+    /// True if pages of managed memory may not be on its device.
+    pub(crate) is_away: bool,
 }

@@ -62,14 +62,16 @@ impl By {
 }
 
 /// The residency cache of one buffer.
-#[derive(Default)]
 pub(crate) struct Cache {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
     known: Known,
+    /// The device where the memory was allocated, and whether pages may be elsewhere. In contrast to `known` it is a guess for all pages, the
+    /// shared ones as well, and a pool keeps it for the next buffer.
+    home: Place,
+    is_away: bool,
     /// Counts all changes of the cache.
     changes: u64,
     /// True if the whole buffer is read-mostly: reads leave the pages in place.
@@ -96,6 +98,24 @@ pub(crate) struct Asked {
 }
 
 impl Cache {
+    pub(crate) fn new(home: Place, is_away: bool) -> Self {
+        Self {
+            state: Mutex::new(State {
+                known: Known::Nothing,
+                home,
+                is_away,
+                changes: 0,
+                read_mostly: false,
+                guards: 0,
+            }),
+        }
+    }
+
+    /// Returns true if pages may not be on the device where the memory was allocated.
+    pub(crate) fn is_away(&self) -> bool {
+        self.state.lock().is_away
+    }
+
     /// The parts of a range of addresses in the buffer that are not known to be at the place. Adjacent blocks are joined.
     pub(crate) fn missing(
         &self,
@@ -133,6 +153,11 @@ impl Cache {
         let mut state = self.state.lock();
         state.changes += 1;
         let stays = is_last && state.stays(place);
+        if !stays || place != state.home {
+            state.is_away = true;
+        } else if range == extent.addresses {
+            state.is_away = false;
+        }
         if stays && range == extent.addresses {
             state.known = Known::Whole(place);
             return;
@@ -224,8 +249,14 @@ impl State {
         self.changes += 1;
         match by {
             By::Reader(_) if self.read_mostly => {}
-            By::Reader(place) | By::Writer(place) => self.known.keep(Some(place)),
-            By::Unknown => self.known.keep(None),
+            By::Reader(place) | By::Writer(place) => {
+                self.is_away |= place != self.home;
+                self.known.keep(Some(place));
+            }
+            By::Unknown => {
+                self.is_away = true;
+                self.known.keep(None);
+            }
         }
     }
 }

@@ -21,7 +21,7 @@ impl DeviceMemory {
     /// Makes the resource for a device.
     pub fn new(device: &Device) -> Self {
         Self {
-            device: device.clone(),
+            device: device.for_memory(),
         }
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct Empty {
 impl Empty {
     pub(crate) fn of(device: &Device) -> Arc<dyn Owner> {
         Arc::new(Self {
-            device: device.clone(),
+            device: device.for_memory(),
         })
     }
 }

@@ -24,7 +24,7 @@ impl ManagedMemory {
     /// Makes the resource for a device, where the memory is first located. A device without managed memory refuses each allocation.
     pub fn new(device: &Device) -> Self {
         Self {
-            device: device.clone(),
+            device: device.for_memory(),
             oversubscription: Oversubscription::default(),
         }
     }

@@ -55,6 +55,25 @@ pub(crate) use sealed::Allocate;
 pub(crate) trait Upstream: Owner {
     /// Allocates `bytes`, which is not 0. Never waits, so it may be called with locks held.
     fn try_allocate(&self, bytes: usize) -> Result<Allocation>;
+
+    /// Allocates `bytes`, which is not 0. If there is not enough memory, returns what pools keep and what was dropped in use, and tries once
+    /// more. Must be called without locks.
+    fn allocate_alone(&self, bytes: usize) -> Result<Allocation> {
+        let reclaim = self.device().reclaim();
+        reclaim.give_way();
+        let released = reclaim.released();
+        let outcome = self.try_allocate(bytes);
+        if !matches!(outcome, Err(Error::OutOfMemory { .. })) {
+            return outcome;
+        }
+        let trimmed = self.device().trim_pools();
+        reclaim.flush();
+        // Memory that was released between the refusal and the wait counts, too.
+        match trimmed == 0 && reclaim.released() == released {
+            true => outcome,
+            false => self.try_allocate(bytes),
+        }
+    }
 }
 
 impl<R: Upstream> MemoryResource for R {
@@ -68,20 +87,7 @@ impl<R: Upstream> MemoryResource for R {
 }
 
 impl<R: Upstream> Allocate for R {
-    /// Must be called without locks.
     fn allocate(&self, bytes: usize) -> Result<Allocation> {
-        let reclaim = self.device().reclaim();
-        reclaim.give_way();
-        let released = reclaim.released();
-        let outcome = self.try_allocate(bytes);
-        if !matches!(outcome, Err(Error::OutOfMemory { .. })) {
-            return outcome;
-        }
-        reclaim.flush();
-        // Memory that was released between the refusal and the wait counts, too.
-        match reclaim.released() == released {
-            true => outcome,
-            false => self.try_allocate(bytes),
-        }
+        self.allocate_alone(bytes)
     }
 }

@@ -25,7 +25,7 @@ impl PinnedMemory {
     /// Makes the resource for a device.
     pub fn new(device: &Device) -> Self {
         Self {
-            device: device.clone(),
+            device: device.for_memory(),
         }
     }
 }

@@ -4,6 +4,7 @@
 mod methods;
 pub(crate) mod advised;
 mod class;
+pub(crate) mod default;
 mod device;
 mod driver;
 mod free_block;
@@ -11,7 +12,7 @@ mod heap;
 #[cfg(test)]
 mod heap_properties;
 mod pinned;
-mod shard;
+pub(crate) mod shard;
 mod shared;
 mod slabs;
 mod unified;
@@ -30,6 +31,7 @@ use crate::resource::pool::class::CHUNK;
 pub struct PoolOptions {
     slab_bytes: usize,
     limit_bytes: Option<usize>,
+    keep_bytes: Option<usize>,
     oversubscription: Oversubscription,
 }
 
@@ -71,6 +73,7 @@ impl Default for PoolOptions {
         Self {
             slab_bytes: 16 * CHUNK,
             limit_bytes: None,
+            keep_bytes: None,
             oversubscription: Oversubscription::default(),
         }
     }
@@ -88,6 +91,14 @@ impl PoolOptions {
     #[must_use]
     pub fn limit_bytes(mut self, bytes: impl Into<Option<usize>>) -> Self {
         self.limit_bytes = bytes.into();
+        self
+    }
+
+    /// Sets how many free bytes the pool keeps in slabs of their own, which buffers above half a slab have. When such a buffer is dropped and
+    /// its slab would exceed this, the pool returns slabs to CUDA, the largest first. The default is no bound.
+    #[must_use]
+    pub fn keep_bytes(mut self, bytes: impl Into<Option<usize>>) -> Self {
+        self.keep_bytes = bytes.into();
         self
     }
 

@@ -57,7 +57,7 @@ pub(crate) unsafe fn register(
         return Err(error);
     }
     let owner = Registered {
-        device: device.clone(),
+        device: device.for_memory(),
         is_borrowed: held.is_none(),
         held: Mutex::new(held.map(ManuallyDrop::new)),
     };

@@ -67,9 +67,17 @@ impl TransferOptions {
         }
     }
 
+    /// Returns the size in bytes from which copies are staged; `usize::MAX` if none is.
+    pub(super) fn stages_from(self) -> usize {
+        match self.chunk_bytes() {
+            0 => usize::MAX,
+            _ => self.from_bytes,
+        }
+    }
+
     /// Returns true if a copy of this size is staged.
     pub(super) fn stages(self, bytes: usize) -> bool {
-        bytes > 0 && bytes >= self.from_bytes && self.chunk_bytes() > 0
+        bytes > 0 && bytes >= self.stages_from()
     }
 
     /// Returns the size of the largest chunk in bytes; 0 if staging is disabled.

@@ -8,7 +8,7 @@ use smallvec::{SmallVec, smallvec};
 #[derive(Debug, PartialEq)]
 pub(super) struct Plan {
     /// The offset of each piece, and the end of the last one.
-    pub(super) bounds: SmallVec<[usize; 4]>,
+    pub(super) bounds: SmallVec<[usize; 8]>,
     pub(super) threads: usize,
 }
 
@@ -30,20 +30,21 @@ pub(super) fn copy_threads(bytes: usize, threads: usize) -> usize {
 /// most 2 MiB.
 pub(super) fn piece_bytes(bytes: usize) -> usize {
     let fair = bytes.saturating_mul(64 * KIB).isqrt();
-    fair.next_multiple_of(PAGE).clamp(256 * KIB, 2 * MIB)
+    fair.next_multiple_of(PAGE).clamp(128 * KIB, 2 * MIB)
 }
 
 impl Plan {
-    /// The thread and piece counts are those that were fastest on an H200's host (`docs/results/h200-cuda-13.0/staging.md`). The first
-    /// pieces to the device, and the last ones to the host, are small, because the link is idle while the CPU copies them.
+    /// The thread and piece counts are those that were fastest on an H200's host (`docs/results/h200-cuda-13.0/staging.md`). The slower side
+    /// never waits for a large piece: several threads are faster than the link, which begins with small pieces to the device and ends with
+    /// small ones to the host; a single thread is slower, so it is the other way round.
     pub(super) fn new(copy: &Staged<'_>, chunk_bytes: usize, threads: usize) -> Self {
         let threads = copy_threads(copy.bytes, threads);
         let whole = |bytes: usize| {
-            let bytes = bytes.clamp((256 * KIB).min(chunk_bytes), chunk_bytes);
+            let bytes = bytes.clamp((64 * KIB).min(chunk_bytes), chunk_bytes);
             (bytes - bytes % copy.unit_bytes).max(copy.unit_bytes)
         };
         let fair = piece_bytes(copy.bytes);
-        let (mut sizes, mut left) = (SmallVec::<[usize; 4]>::new(), copy.bytes);
+        let (mut sizes, mut left) = (SmallVec::<[usize; 8]>::new(), copy.bytes);
         while left > 0 {
             let share = [4, 2]
                 .get(sizes.len() / threads)
@@ -52,7 +53,7 @@ impl Plan {
             sizes.push(piece);
             left -= piece;
         }
-        if copy.direction == Direction::ToHost {
+        if (copy.direction == Direction::ToHost) == (threads > 1) {
             sizes.reverse();
         }
         let mut bounds = smallvec![0];

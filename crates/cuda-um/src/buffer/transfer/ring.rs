@@ -1,20 +1,22 @@
 //! The staging ring: chunks of pinned memory, two for each thread, and the threads.
 
 use crate::buffer::transfer::options::{CHUNKS_PER_THREAD, TransferOptions};
+use crate::buffer::transfer::staging_memory::StagingMemory;
 use crate::buffer::transfer::workers::Workers;
 use crate::context::device::DeviceState;
 use crate::context::event::RawEvent;
-use crate::driver::Api;
+use crate::context::stream::StreamInner;
 use crate::element::ALIGNMENT;
 use crate::error::Result;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, after_unlock};
 use std::ops::{Deref, DerefMut};
-use std::ptr::NonNull;
-use std::sync::Arc;
 
 /// The chunks of all threads, and the threads.
 pub(super) struct Ring {
     options: TransferOptions,
+    /// The number of the stream's work after which no copy uses the chunks.
+    until: AtomicU64,
     lanes: Vec<Mutex<Lane>>,
     /// The helper threads; the calling thread is not one of them.
     workers: Workers,
@@ -39,24 +41,13 @@ pub(super) struct LaneTurn<'a> {
 }
 
 pub(super) struct Chunk {
-    memory: Pinned,
-    /// The event after the last copy that uses the chunk.
-    pub(super) event: RawEvent,
+    memory: StagingMemory,
+    event: RawEvent,
+    /// True if the event is recorded after the last copy that uses the chunk.
+    is_marked: bool,
     /// The number of bytes at the start of the chunk that copies use.
     used: usize,
 }
-
-struct Pinned {
-    api: Arc<Api>,
-    ordinal: u32,
-    address: NonNull<u8>,
-    /// True if a copy may still use the memory and the wait for it failed: then the memory is never freed.
-    is_kept: bool,
-}
-
-#[allow(unsafe_code, reason = "only the chunk uses its pinned memory")]
-// SAFETY: the chunk owns the memory, and only the thread that has its lane uses it (see `staged::copy`).
-unsafe impl Send for Pinned {}
 
 /// Pieces begin at addresses that are aligned for any element, because `host_overwrite` makes slices of elements of them. So no two pieces
 /// share a cache line.
@@ -71,6 +62,7 @@ impl Ring {
         };
         Self {
             options,
+            until: AtomicU64::new(0),
             lanes: (0..options.threads).map(|_| Mutex::new(lane())).collect(),
             workers: Workers::new(),
         }
@@ -89,6 +81,16 @@ impl Ring {
         let home = &self.lanes[thread];
         let lane = std::mem::take(&mut *home.lock());
         LaneTurn { home, lane }
+    }
+
+    /// Returns true if no copy uses the chunks any more.
+    pub(super) fn is_idle(&self, stream: &StreamInner) -> bool {
+        stream.is_known_done(self.until.load(Ordering::Relaxed))
+    }
+
+    /// Keeps the chunks until the copies are done that have been enqueued on the stream.
+    pub(super) fn enqueued(&self, stream: &StreamInner) {
+        self.until.store(stream.number(), Ordering::Relaxed);
     }
 
     /// Runs `work(0)` on this thread, and `work` with other numbers below `count` on helpers that start in time. All of them have ended
@@ -140,29 +142,47 @@ impl Lane {
         Ok(self.chunks.len())
     }
 
+    /// Takes the chunks from their start again, which may still be in the CPU's cache. No copy may use them.
+    pub(super) fn restart(&mut self) {
+        self.current = 0;
+        for chunk in &mut self.chunks {
+            chunk.used = 0;
+        }
+    }
+
     /// Returns space for a piece, which the CPU may write: behind the space that earlier copies use or, when these are complete, in the
     /// same place. It is aligned for any element.
     ///
     /// # Errors
     ///
     /// No chunk can be allocated, or the wait for the earlier copies fails.
-    pub(super) fn room(&mut self, device: &DeviceState, bytes: usize) -> Result<(&Chunk, *mut u8)> {
+    pub(super) fn room(
+        &mut self,
+        device: &DeviceState,
+        stream: &StreamInner,
+        bytes: usize,
+    ) -> Result<*mut u8> {
         let fits = |chunk: &Chunk| chunk.free_from() + bytes <= self.chunk_bytes;
         if !self.chunks.get(self.current).is_some_and(fits) {
+            if let Some(full) = self.chunks.get_mut(self.current) {
+                full.mark(stream)?;
+            }
             self.current = (self.current + 1) % self.prepare(device, CHUNKS_PER_THREAD)?;
-            self.chunks[self.current].wait()?;
+            self.chunks[self.current].wait(stream)?;
         }
         let chunk = &mut self.chunks[self.current];
         let start = chunk.free_from();
         chunk.used = start + bytes;
-        Ok((chunk, chunk.address().wrapping_add(start)))
+        chunk.is_marked = false;
+        Ok(chunk.address().wrapping_add(start))
     }
 
     /// Takes the prepared chunks in turn, for copies to the host, and returns the index of the next one.
     pub(super) fn next(&mut self) -> usize {
         self.current = (self.current + 1) % self.chunks.len().max(1);
         // The whole chunk is in use until the wait for its event.
-        self.chunks[self.current].used = self.chunk_bytes;
+        let chunk = &mut self.chunks[self.current];
+        (chunk.used, chunk.is_marked) = (self.chunk_bytes, false);
         self.current
     }
 
@@ -176,18 +196,14 @@ impl Chunk {
     fn new(device: &DeviceState, bytes: usize) -> Result<Self> {
         Ok(Self {
             event: RawEvent::create(device, false)?,
-            memory: Pinned {
-                address: device.api.host_alloc(device.ordinal, bytes, false)?,
-                api: Arc::clone(&device.api),
-                ordinal: device.ordinal,
-                is_kept: false,
-            },
+            memory: StagingMemory::allocate(device, bytes)?,
+            is_marked: false,
             used: 0,
         })
     }
 
     pub(super) fn address(&self) -> *mut u8 {
-        self.memory.address.as_ptr()
+        self.memory.address()
     }
 
     /// The offset at which the next piece may begin.
@@ -195,9 +211,19 @@ impl Chunk {
         self.used.next_multiple_of(ALIGN)
     }
 
+    /// Records the event after the copies that use the chunk.
+    pub(super) fn mark(&mut self, stream: &StreamInner) -> Result<()> {
+        if self.used > 0 && !self.is_marked {
+            self.event.record_again(stream)?;
+            self.is_marked = true;
+        }
+        Ok(())
+    }
+
     /// Waits until no copy uses the chunk.
-    pub(super) fn wait(&mut self) -> Result<()> {
+    pub(super) fn wait(&mut self, stream: &StreamInner) -> Result<()> {
         if self.used > 0 {
+            self.mark(stream)?;
             self.event.wait()?;
             self.used = 0;
         }
@@ -207,39 +233,15 @@ impl Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        if self.memory.api.origin.is_inherited() {
+        if self.memory.is_inherited() || self.used == 0 {
             return;
         }
-        let Err(error) = self.wait() else {
-            return;
+        let waited = match self.is_marked {
+            true => self.event.wait(),
+            false => self.memory.wait_for_all(),
         };
-        // The event may have failed, and not the copies. In a broken context nothing runs, and freeing fails as well.
-        let Pinned { api, ordinal, .. } = &self.memory;
-        let is_over = error.is_sticky() || api.device_synchronize(*ordinal).is_ok();
-        if is_over {
-            after_unlock(move || {
-                crate::telemetry::debug!(%error, "a chunk of pinned memory whose event could not be waited for");
-            });
-            return;
-        }
-        self.memory.is_kept = true;
-        after_unlock(move || {
-            crate::telemetry::warn!(%error, "pinned memory is leaked: the wait for its copies failed");
-        });
-    }
-}
-
-#[allow(unsafe_code, reason = "frees its memory")]
-impl Drop for Pinned {
-    fn drop(&mut self) {
-        if self.is_kept || self.api.origin.is_inherited() {
-            return;
-        }
-        // SAFETY: this value owns the memory; the chunk waited for the copies that use it.
-        if let Err(error) = unsafe { self.api.free_host(self.ordinal, self.address) } {
-            after_unlock(move || {
-                crate::telemetry::warn!(%error, "pinned memory for staging could not be freed");
-            });
+        if let Err(error) = waited {
+            self.memory.wait_for_all_or_leak(error);
         }
     }
 }

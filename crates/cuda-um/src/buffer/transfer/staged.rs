@@ -4,7 +4,7 @@
 use crate::buffer::transfer::options::CHUNKS_PER_THREAD;
 use crate::buffer::transfer::plan::Plan;
 use crate::buffer::transfer::request::{Direction, Host, Staged};
-use crate::buffer::transfer::ring::{Chunk, Ring};
+use crate::buffer::transfer::ring::Ring;
 use crate::buffer::transfer::streaming;
 use crate::buffer::transfer::transfers::Transfers;
 use crate::context::device::DeviceState;
@@ -61,6 +61,7 @@ pub(crate) unsafe fn copy(
             _ => {}
         }
     }
+    let is_idle = ring.is_idle(stream);
     let job = Job {
         device,
         ring: &ring,
@@ -71,16 +72,18 @@ pub(crate) unsafe fn copy(
         next: AtomicUsize::new(0),
         stopped: AtomicBool::new(false),
         error: Mutex::new(None),
+        is_idle,
     };
     let on_panic = FinishOnPanic(stream);
     // SAFETY: the caller's promise; each thread has separate chunks, and no other copy has the ring.
     ring.run(threads, |thread| unsafe { job.work(thread) });
     drop(on_panic);
+    ring.enqueued(stream);
     Some(job.outcome())
 }
 
-/// From this number of bytes on, check whether the memory is pinned: the query takes as long as copying some KiB.
-const ASKED: usize = 64 << 10;
+/// From this number of bytes on, copies check whether the memory is pinned: the query takes as long as copying some KiB.
+pub(super) const ASKED: usize = 64 << 10;
 
 /// Waits for the stream even if a thread panics (a subscriber of `tracing` may panic), so the ring and the caller's memory outlive the
 /// copy.
@@ -104,8 +107,10 @@ struct Job<'a> {
     /// Set after a failure: no thread begins a new piece.
     stopped: AtomicBool,
     /// The pieces that were enqueued (to the device) or that have arrived (at the host).
-    done: SmallVec<[AtomicBool; 4]>,
+    done: SmallVec<[AtomicBool; 8]>,
     error: Mutex<Option<Error>>,
+    /// True if no earlier copy uses the ring.
+    is_idle: bool,
 }
 
 /// A guard: its drop, after an error or a panic, prevents the threads from beginning new pieces.
@@ -167,17 +172,20 @@ impl Job<'_> {
             // `prepare` gave at least the first thread a chunk.
             return Ok(());
         }
+        if self.is_idle {
+            lane.restart();
+        }
         while let Some(piece) = self.take() {
             let (start, bytes) = self.range(piece);
-            let (chunk, to) = lane.room(self.device, bytes)?;
+            let to = lane.room(self.device, self.stream, bytes)?;
             match self.staged.host {
                 // SAFETY: the piece is within the source; only this thread uses the space in the chunk, and the copy engine no longer reads
                 // it.
                 Host::Memory(from) => unsafe { self.copy(from.add(start), to, bytes) },
                 Host::Produced(produce) => produce(start, to, bytes),
             }
-            // SAFETY: the piece is within the target; nothing writes the space until the chunk's event is complete.
-            unsafe { self.enqueue(chunk, to, start, bytes) }?;
+            // SAFETY: the piece is within the target; nothing writes the space until the copies from the chunk are done.
+            unsafe { self.enqueue(to, start, bytes) }?;
             self.done[piece].store(true, Ordering::Release);
         }
         Ok(())
@@ -203,7 +211,8 @@ impl Job<'_> {
                 let chunk = lane.chunk(number);
                 // SAFETY: the piece is within the source. Only this thread uses the chunk, which it emptied; a copy from the chunk to the
                 // device is earlier on the same stream.
-                unsafe { self.enqueue(chunk, chunk.address(), start, bytes) }?;
+                unsafe { self.enqueue(chunk.address(), start, bytes) }?;
+                chunk.mark(self.stream)?;
                 waiting.push(Waiting { piece, number });
                 continue;
             }
@@ -212,7 +221,7 @@ impl Job<'_> {
             }
             let Waiting { piece, number } = waiting.remove(0);
             let chunk = lane.chunk(number);
-            chunk.wait()?;
+            chunk.wait(self.stream)?;
             let (start, bytes) = self.range(piece);
             if let Host::Memory(to) = self.staged.host {
                 // SAFETY: the piece is within the target, which nothing else uses; the copy engine no longer writes the chunk.
@@ -235,18 +244,12 @@ impl Job<'_> {
         }
     }
 
-    /// Enqueues the copy between pinned memory in a chunk and the device, and records the chunk's event.
+    /// Enqueues the copy between pinned memory in a chunk and the device.
     ///
     /// # Safety
     ///
-    /// The range is within the device's memory, and nothing else uses the pinned memory until the event is complete.
-    unsafe fn enqueue(
-        &self,
-        chunk: &Chunk,
-        pinned: *mut u8,
-        start: usize,
-        bytes: usize,
-    ) -> Result<()> {
+    /// The range is within the device's memory, and nothing else uses the pinned memory until the copy is done.
+    unsafe fn enqueue(&self, pinned: *mut u8, start: usize, bytes: usize) -> Result<()> {
         let device = self.staged.device.wrapping_add(start);
         let (to, from) = match self.staged.direction {
             Direction::ToDevice => (device, pinned.cast_const()),
@@ -263,8 +266,7 @@ impl Job<'_> {
                 self.staged.kind,
                 self.stream.raw(),
             )
-        }?;
-        chunk.event.record_again(self.stream)
+        }
     }
 
     fn outcome(self) -> Result<()> {

@@ -1,6 +1,7 @@
 //! The ring of a device and its options: one copy at a time has the ring, and new options apply from the next copy on.
 
 use crate::buffer::transfer::options::TransferOptions;
+use crate::buffer::transfer::piece::Pieces;
 use crate::buffer::transfer::ring::Ring;
 use crate::context::device::DeviceState;
 use crate::fork::Origin;
@@ -11,6 +12,7 @@ use std::ops::Deref;
 #[derive(Default)]
 pub(crate) struct Transfers {
     state: Mutex<State>,
+    pub(super) pieces: Pieces,
 }
 
 #[derive(Default)]
@@ -50,6 +52,7 @@ impl Transfers {
             state.changes += 1;
             state.ring.take()
         };
+        self.pieces.configure(options);
     }
 
     /// Returns the largest number of threads that copy.

@@ -2,16 +2,22 @@
 //!
 //! A copy often ends before a sleeping thread is awake, which takes 145 us on an H200's host (`thread_wake_us` in
 //! `docs/results/h200-cuda-13.0/calibration.json`). So a copy does not wait for a helper that has not begun: a helper that is too late
-//! finds the work closed. In contrast, a pool of `rayon` waits for all spawned tasks.
+//! finds the work closed. In contrast, a pool of `rayon` waits for all spawned tasks. And a helper stays awake for [`AWAKE`] after its
+//! work, so that the next copy of a series finds it at once.
 #![allow(unsafe_code, reason = "lends work to threads that live longer")]
 
 use crate::fork::Origin;
 use crate::sync::thread;
 use crate::sync::thread::JoinHandle;
-use crate::sync::{Condvar, Mutex, Turn, after_unlock, has_turn};
+use crate::sync::{Condvar, Mutex, Turn, after_unlock, has_turn, spin_until};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How long a helper stays awake after its work.
+const AWAKE: Duration = Duration::from_micros(200);
 
 /// Helper threads, which start with the first work that is large enough for them.
 pub(super) struct Workers {
@@ -23,6 +29,8 @@ pub(super) struct Workers {
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
+    /// The number of times that work was opened, for helpers that are awake.
+    works: AtomicU64,
     opened: Condvar,
     left: Condvar,
 }
@@ -32,6 +40,8 @@ struct State {
     work: Option<Work>,
     /// The number of helpers that run the work now.
     running: usize,
+    /// The number of helpers that sleep.
+    sleeping: usize,
     panic: Option<Panic>,
     closing: bool,
 }
@@ -84,12 +94,17 @@ impl Workers {
                 *const (dyn Fn(usize) + Sync + 'static),
             >(lent)
         };
-        self.shared.state.lock().work = Some(Work {
-            run,
-            numbers: 1..helpers + 1,
-            has_turn: has_turn(),
-        });
-        for _ in 0..helpers {
+        let sleeping = {
+            let mut state = self.shared.state.lock();
+            state.work = Some(Work {
+                run,
+                numbers: 1..helpers + 1,
+                has_turn: has_turn(),
+            });
+            self.shared.works.fetch_add(1, Ordering::Release);
+            state.sleeping
+        };
+        for _ in 0..helpers.min(sleeping) {
             self.shared.opened.notify_one();
         }
         let own = catch_unwind(AssertUnwindSafe(|| work(0)));
@@ -138,7 +153,8 @@ impl Workers {
 
 impl Shared {
     fn help(&self) {
-        while let Some(joined) = self.join() {
+        let mut seen = 0;
+        while let Some(joined) = self.join(&mut seen) {
             // Dropped after this thread has left the work, so that deferred events are sent after that.
             let _turn = joined.has_turn.then(Turn::begin);
             let leave = Leave(self);
@@ -152,13 +168,17 @@ impl Shared {
         }
     }
 
-    /// Waits for work to help with; `None` at the end of the ring.
-    fn join(&self) -> Option<Joined> {
+    /// Waits for work to help with; `None` at the end of the ring. `seen` is the number of works that this helper has seen.
+    fn join(&self, seen: &mut u64) -> Option<Joined> {
+        if *seen > 0 {
+            spin_until(AWAKE, || self.works.load(Ordering::Acquire) != *seen);
+        }
         let mut state = self.state.lock();
         loop {
             if state.closing {
                 return None;
             }
+            *seen = self.works.load(Ordering::Acquire);
             if let Some(work) = &mut state.work
                 && let Some(number) = work.numbers.next()
             {
@@ -170,7 +190,9 @@ impl Shared {
                     has_turn,
                 });
             }
+            state.sleeping += 1;
             self.opened.wait(&mut state);
+            state.sleeping -= 1;
         }
     }
 }

@@ -23,7 +23,7 @@ fn extent(addresses: Range<usize>) -> Extent {
 
 #[test]
 fn what_was_moved_is_there_until_another_processor_touches_it() {
-    let (cache, of) = (Cache::default(), extent(BLOCK..4 * BLOCK));
+    let (cache, of) = (Cache::new(GPU, true), extent(BLOCK..4 * BLOCK));
     let all = of.addresses.clone();
     assert!(!cache.is_there(&of, all.clone(), GPU));
     cache.moved(&of, all.clone(), GPU, true);
@@ -45,7 +45,7 @@ fn what_was_moved_is_there_until_another_processor_touches_it() {
 
 #[test]
 fn only_what_is_missing_is_named() {
-    let (cache, of) = (Cache::default(), extent(BLOCK..5 * BLOCK + 100));
+    let (cache, of) = (Cache::new(GPU, true), extent(BLOCK..5 * BLOCK + 100));
     cache.moved(&of, 2 * BLOCK..3 * BLOCK, GPU, true);
     cache.moved(&of, 3 * BLOCK..3 * BLOCK + 10, GPU, true);
     assert_eq!(
@@ -69,7 +69,7 @@ fn only_what_is_missing_is_named() {
 
 #[test]
 fn a_block_that_may_be_shared_is_not_known_to_be_anywhere() {
-    let cache = Cache::default();
+    let cache = Cache::new(GPU, true);
     for (addresses, reserved_end, shared) in [
         (BLOCK..BLOCK + 4096, BLOCK + 4096, vec![BLOCK..BLOCK + 4096]),
         (BLOCK..BLOCK + 4096, 2 * BLOCK, vec![]),
@@ -94,7 +94,7 @@ fn a_block_that_may_be_shared_is_not_known_to_be_anywhere() {
 
 #[test]
 fn reads_beside_a_move_of_the_buffer_count() {
-    let (cache, of) = (Cache::default(), extent(BLOCK..4 * BLOCK));
+    let (cache, of) = (Cache::new(GPU, true), extent(BLOCK..4 * BLOCK));
     let all = of.addresses.clone();
     cache.touched(By::Reader(Place::Device(1)));
     cache.moved(&of, all.clone(), GPU, false);
@@ -105,7 +105,7 @@ fn reads_beside_a_move_of_the_buffer_count() {
 
 #[test]
 fn reading_read_mostly_memory_moves_nothing() {
-    let (cache, of) = (Cache::default(), extent(0..BLOCK));
+    let (cache, of) = (Cache::new(GPU, true), extent(0..BLOCK));
     cache.set_read_mostly();
     cache.moved(&of, 0..BLOCK, GPU, true);
     cache.touched(By::Reader(Place::Host));

@@ -70,6 +70,12 @@ enum Memory {
 pool_methods!(DevicePool);
 
 impl DevicePool {
+    pub(super) fn of_slabs(memory: Slabs) -> Self {
+        Self {
+            memory: Memory::Slabs(memory),
+        }
+    }
+
     /// Makes a pool without memory. [`PoolOptions::oversubscription`] has no effect.
     ///
     /// # Errors

@@ -47,7 +47,7 @@ impl DriverPool {
         let raw = unsafe { Owned::new(device.api(), device.ordinal(), raw) };
         // Owns the handle from here on, also if the next call fails.
         let pool = Self {
-            device: device.clone(),
+            device: device.for_memory(),
             stream,
             options,
             raw: ManuallyDrop::new(raw),
@@ -95,6 +95,7 @@ impl DriverPool {
             bytes,
             reserved_bytes: charged,
             class: None,
+            is_away: false,
         };
         let in_flight = InFlight::default();
         let stream = self.stream.inner();
@@ -142,6 +143,7 @@ impl DriverPool {
 
     /// Releases memory that no buffer uses, after waiting for its frees.
     fn make_room(&self) {
+        self.device.trim_pools();
         self.device.reclaim().flush();
         // If this fails, memory whose free is pending is not released.
         if let Err(error) = self.stream.synchronize() {

@@ -14,6 +14,8 @@ pub(crate) struct FreeBlock {
     pub(super) address: Address,
     /// Uses by the former owners' work; `None` for most blocks.
     pub(super) in_flight: Option<Box<InFlight>>,
+    /// True if pages of managed memory may not be on the device.
+    pub(super) is_away: bool,
 }
 
 impl Address {

@@ -18,6 +18,7 @@ pub(super) struct Heap {
     open: BTreeSet<usize>,
     /// Free dedicated slabs, by size.
     dedicated: BTreeMap<usize, Vec<FreeBlock>>,
+    free_dedicated_bytes: usize,
     pub(super) reserved_bytes: usize,
     /// The dedicated slabs that buffers own.
     pub(super) live_dedicated: Live,
@@ -41,12 +42,14 @@ struct Slab {
 struct Extent {
     bytes: usize,
     in_flight: InFlight,
+    is_away: bool,
 }
 
 /// A run that was split off: its first block, and the work that may use any of its blocks.
 pub(super) struct SplitRun {
     start: Address,
     in_flight: InFlight,
+    is_away: bool,
 }
 
 impl SplitRun {
@@ -57,6 +60,7 @@ impl SplitRun {
         FreeBlock {
             address: self.start.offset(index * size),
             in_flight: in_flight.take(),
+            is_away: self.is_away,
         }
     }
 }
@@ -94,6 +98,8 @@ impl Heap {
         let all = Extent {
             bytes,
             in_flight: InFlight::default(),
+            // No page is there yet.
+            is_away: true,
         };
         self.open.insert(range.start);
         self.insert(range.start, raw, BTreeMap::from([(0, all)]));
@@ -108,6 +114,7 @@ impl Heap {
         FreeBlock {
             address,
             in_flight: None,
+            is_away: true,
         }
     }
 
@@ -125,15 +132,36 @@ impl Heap {
         if blocks.is_empty() {
             self.dedicated.remove(&size);
         }
+        self.free_dedicated_bytes -= size;
         self.live_dedicated.count += 1;
         self.live_dedicated.bytes += size;
         block.map(|block| (size, block))
     }
 
-    pub(super) fn give_dedicated(&mut self, bytes: usize, block: FreeBlock) {
+    /// Takes a dedicated slab back, and returns the slabs that exceed `keep` bytes together, the largest first.
+    pub(super) fn give_dedicated(
+        &mut self,
+        bytes: usize,
+        block: FreeBlock,
+        keep: usize,
+    ) -> Vec<Allocation> {
         self.live_dedicated.count -= 1;
         self.live_dedicated.bytes -= bytes;
+        self.free_dedicated_bytes += bytes;
         self.dedicated.entry(bytes).or_default().push(block);
+        let mut excess = Vec::new();
+        while self.free_dedicated_bytes > keep
+            && let Some(mut largest) = self.dedicated.last_entry()
+        {
+            let block = largest.get_mut().pop();
+            let size = *largest.key();
+            if largest.get().is_empty() {
+                largest.remove();
+            }
+            self.free_dedicated_bytes -= size;
+            excess.extend(block.and_then(|block| self.take_slab(block.at(), block.left())));
+        }
+        excess
     }
 
     /// Splits a run off the first extent that has room for it.
@@ -155,8 +183,12 @@ impl Heap {
             if from < to {
                 let in_flight = InFlight::default();
                 in_flight.inherit(&extent.in_flight);
-                let bytes = to - from;
-                slab.extents.insert(from, Extent { bytes, in_flight });
+                let rest = Extent {
+                    bytes: to - from,
+                    in_flight,
+                    is_away: extent.is_away,
+                };
+                slab.extents.insert(from, rest);
             }
         }
         if slab.extents.is_empty() {
@@ -166,6 +198,7 @@ impl Heap {
         Some(SplitRun {
             start: address(&slab.raw).offset(start),
             in_flight: extent.in_flight,
+            is_away: extent.is_away,
         })
     }
 
@@ -193,7 +226,8 @@ impl Heap {
                 .iter()
                 .filter_map(|block| block.in_flight.as_deref())
                 .for_each(|left| in_flight.inherit(left));
-            self.coalesce_run(slab, offset, in_flight);
+            let is_away = of_run.iter().any(|block| block.is_away);
+            self.coalesce_run(slab, offset, (in_flight, is_away));
         }
         rest
     }
@@ -204,7 +238,7 @@ impl Heap {
         Some((*at, *offset, *run))
     }
 
-    fn coalesce_run(&mut self, slab_at: usize, offset: usize, in_flight: InFlight) {
+    fn coalesce_run(&mut self, slab_at: usize, offset: usize, (in_flight, mut is_away): (InFlight, bool)) {
         let Some(slab) = self.slabs.get_mut(&slab_at) else {
             return;
         };
@@ -218,14 +252,20 @@ impl Heap {
             && let Some(extent) = slab.extents.remove(&at)
         {
             in_flight.inherit(&extent.in_flight);
+            is_away |= extent.is_away;
             start = at;
         }
         if let Some(extent) = slab.extents.remove(&end) {
             in_flight.inherit(&extent.in_flight);
+            is_away |= extent.is_away;
             end += extent.bytes;
         }
-        let bytes = end - start;
-        slab.extents.insert(start, Extent { bytes, in_flight });
+        let joined = Extent {
+            bytes: end - start,
+            in_flight,
+            is_away,
+        };
+        slab.extents.insert(start, joined);
         self.open.insert(slab_at);
     }
 
@@ -243,14 +283,18 @@ impl Heap {
                 empty.push((*at, extent.in_flight));
             }
         }
-        let take = |(at, in_flight): (usize, InFlight)| {
-            self.open.remove(&at);
-            let slab = self.slabs.remove(&at)?;
-            self.reserved_bytes -= slab.raw.bytes();
-            slab.raw.in_flight.inherit(&in_flight);
-            Some(slab.raw)
-        };
+        self.free_dedicated_bytes = 0;
+        let take = |(at, in_flight)| self.take_slab(at, in_flight);
         empty.into_iter().filter_map(take).collect()
+    }
+
+    /// Takes an empty slab out, with the work that may use it.
+    fn take_slab(&mut self, at: usize, in_flight: InFlight) -> Option<Allocation> {
+        self.open.remove(&at);
+        let slab = self.slabs.remove(&at)?;
+        self.reserved_bytes -= slab.raw.bytes();
+        slab.raw.in_flight.inherit(&in_flight);
+        Some(slab.raw)
     }
 
     pub(super) fn slab_count(&self) -> usize {

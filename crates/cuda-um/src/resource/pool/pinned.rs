@@ -55,6 +55,10 @@ pub struct PinnedPool {
 pool_methods!(PinnedPool);
 
 impl PinnedPool {
+    pub(super) fn of_slabs(memory: Slabs) -> Self {
+        Self { memory }
+    }
+
     /// Makes a pool without memory. [`PoolOptions::oversubscription`] has no effect.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The number of shards in a pool. More threads share them.
-pub(super) const SHARDS: usize = 16;
+pub(crate) const SHARDS: usize = 16;
 
 /// Free blocks of a pool. A thread uses the blocks of one shard, and takes from others if that shard has none.
 pub(super) struct Shards<B, const N: usize = SHARDS>([Shard<B>; N]);
@@ -82,7 +82,7 @@ impl<B> Shard<B> {
     }
 }
 /// The shard that this thread uses, in every pool.
-pub(super) fn own() -> usize {
+pub(crate) fn own() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local!(static OWN: Cell<usize> = const { Cell::new(usize::MAX) });
     // A thread that is exiting has no thread-local storage.

@@ -93,7 +93,9 @@ impl Shared {
         self.advised.retire(block.at()..block.at() + size);
         let Some(class) = class else {
             self.charged_bytes.fetch_sub(size, Ordering::Relaxed);
-            self.heap.lock().give_dedicated(size, block);
+            let keep = self.options.keep_bytes.unwrap_or(usize::MAX);
+            let excess = self.heap.lock().give_dedicated(size, block, keep);
+            self.let_go(excess);
             return;
         };
         let mut shard = self.shards.lock(shard);
@@ -237,6 +239,9 @@ impl Shared {
             has_trimmed = true;
             self.free_empty();
             drop(growing);
+            if was_refused {
+                self.device().trim_pools();
+            }
             // Wait until memory that was dropped in use is free. Meanwhile other threads may use the pool.
             self.device().reclaim().flush();
         }

@@ -71,6 +71,7 @@ impl Home {
         let free = FreeBlock {
             address: block.address,
             in_flight,
+            is_away: block.is_away,
         };
         self.pool
             .give(shard::own(), free, block.class, block.reserved_bytes);
@@ -118,6 +119,7 @@ impl Slabs {
             bytes,
             reserved_bytes: taken.bytes,
             class: taken.class,
+            is_away: taken.block.is_away,
         };
         let owner = Arc::clone(home) as Arc<dyn Owner>;
         let in_flight = taken.block.left();

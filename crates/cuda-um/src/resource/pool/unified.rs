@@ -66,6 +66,10 @@ pub struct UnifiedPool {
 pool_methods!(UnifiedPool);
 
 impl UnifiedPool {
+    pub(super) fn of_slabs(memory: Slabs) -> Self {
+        Self { memory }
+    }
+
     /// Makes a pool without memory.
     ///
     /// # Errors

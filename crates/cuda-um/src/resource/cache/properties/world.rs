@@ -48,6 +48,12 @@ struct Buffer {
     asked: Option<(Asked, [Option<usize>; 4])>,
 }
 
+impl Default for Cache {
+    fn default() -> Self {
+        Self::new(PLACES[0], true)
+    }
+}
+
 #[derive(Default)]
 pub(super) struct World {
     buffers: [Buffer; BUFFERS],

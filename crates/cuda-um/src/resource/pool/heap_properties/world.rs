@@ -306,6 +306,7 @@ impl<'a> World<'a> {
                 slab: None,
             },
             in_flight: None,
+            is_away: false,
         };
         let known = self.blocks.get_mut(&at).unwrap();
         let in_flight = known.left.take();
@@ -314,7 +315,8 @@ impl<'a> World<'a> {
             ..block()
         };
         if is_whole {
-            self.heap.give_dedicated(bytes, given);
+            let excess = self.heap.give_dedicated(bytes, given, usize::MAX);
+            assert!(excess.is_empty(), "there is no bound");
             // The heap has it; here it only says that it is free.
             known.free = Some(block());
         } else {

@@ -1,0 +1,236 @@
+//! The pools of a device from which buffers are made by default.
+
+use crate::context::device::Device;
+use crate::error::{Error, Result};
+use crate::resource::allocation::Allocation;
+use crate::resource::device::DeviceMemory;
+use crate::resource::kind::MemoryKind;
+use crate::resource::managed::ManagedMemory;
+use crate::resource::memory_resource::{Allocate, MemoryResource, Upstream};
+use crate::resource::pinned::PinnedMemory;
+use crate::resource::pool::class::CHUNK;
+use crate::resource::pool::slabs::Slabs;
+use crate::resource::pool::{DevicePool, PinnedPool, PoolOptions, PoolStats, UnifiedPool};
+use std::sync::OnceLock;
+
+/// The default pools of a device, in the slot of its handles.
+#[derive(Default)]
+struct DefaultPools {
+    managed: Choice,
+    device: Choice,
+    pinned: Choice,
+}
+
+/// The pool of one kind of memory; `None` if each buffer is a separate allocation. Chosen once, so that allocations read it without a lock.
+type Choice = OnceLock<Option<Slabs>>;
+
+/// Turns the default pools off, for tools that find accesses outside of allocations.
+const POOLS: &str = "CUDA_UM_POOLS";
+
+/// Pinned memory is locked when a slab is made, so slabs are small, and little is kept.
+const PINNED_SLAB: usize = CHUNK;
+const PINNED_KEEP: usize = 256 << 20;
+
+impl DefaultPools {
+    fn choice(&self, kind: MemoryKind) -> &Choice {
+        match kind {
+            MemoryKind::Managed => &self.managed,
+            MemoryKind::Device => &self.device,
+            MemoryKind::Pinned => &self.pinned,
+        }
+    }
+
+    /// The pool of a kind, made at the first call.
+    fn get(&self, device: &Device, kind: MemoryKind) -> Result<Option<&Slabs>> {
+        let choice = self.choice(kind);
+        if let Some(chosen) = choice.get() {
+            return Ok(chosen.as_ref());
+        }
+        let made = match are_on()? {
+            true => Some(Slabs::new(upstream(device, kind), default_options(device, kind)?)?),
+            false => None,
+        };
+        Ok(choice.get_or_init(|| made).as_ref())
+    }
+
+    fn made(&self) -> impl Iterator<Item = &Slabs> {
+        let all = [&self.managed, &self.device, &self.pinned];
+        all.into_iter().filter_map(|choice| choice.get()?.as_ref())
+    }
+}
+
+/// The value of `CUDA_UM_POOLS`.
+fn are_on() -> Result<bool> {
+    match std::env::var_os(POOLS) {
+        None => Ok(true),
+        Some(value) if value == "1" || value == "on" => Ok(true),
+        Some(value) if value == "0" || value == "off" => Ok(false),
+        Some(value) => Err(Error::InvalidArgument {
+            what: POOLS,
+            value: value.to_string_lossy().into_owned(),
+            reason: "it is 1 or on (the default), or 0 or off".to_owned(),
+        }),
+    }
+}
+
+fn upstream(device: &Device, kind: MemoryKind) -> Box<dyn Upstream> {
+    match kind {
+        MemoryKind::Managed => Box::new(ManagedMemory::new(device)),
+        MemoryKind::Device => Box::new(DeviceMemory::new(device)),
+        MemoryKind::Pinned => Box::new(PinnedMemory::new(device)),
+    }
+}
+
+fn default_options(device: &Device, kind: MemoryKind) -> Result<PoolOptions> {
+    let options = PoolOptions::default();
+    if kind == MemoryKind::Pinned {
+        return Ok(options.slab_bytes(PINNED_SLAB).keep_bytes(PINNED_KEEP));
+    }
+    let total = device.memory_info()?.total_bytes;
+    // A 512th of the device's memory, from 2 MiB to 32 MiB.
+    let slab = (total / 512 / CHUNK * CHUNK).clamp(CHUNK, options.slab_bytes);
+    Ok(options.slab_bytes(slab).keep_bytes(total / 4))
+}
+
+/// The memory that a buffer has by default.
+pub(crate) struct DefaultMemory<'a> {
+    pub(crate) device: &'a Device,
+    pub(crate) kind: MemoryKind,
+}
+
+impl MemoryResource for DefaultMemory<'_> {
+    fn device(&self) -> &Device {
+        self.device
+    }
+
+    fn kind(&self) -> MemoryKind {
+        self.kind
+    }
+}
+
+impl Allocate for DefaultMemory<'_> {
+    /// Allocates from the default pool. What the pool cannot allocate, because its slabs and blocks are larger than the buffer, may still fit
+    /// as a separate allocation.
+    fn allocate(&self, bytes: usize) -> Result<Allocation> {
+        let pooled = self.device.with_pools(|slot| {
+            let pools: &DefaultPools = slot.get();
+            let pool = pools.get(self.device, self.kind)?;
+            pool.map(|pool| pool.allocate(bytes)).transpose()
+        });
+        match pooled.transpose().map(Option::flatten) {
+            Ok(Some(allocation)) => Ok(allocation),
+            Ok(None) | Err(Error::OutOfMemory { .. }) => {
+                upstream(self.device, self.kind).allocate_alone(bytes)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Device {
+    /// The pool from which [`UnifiedBuffer`](crate::UnifiedBuffer)s of this device are made, unless their constructor names another resource;
+    /// `None` if there is none (see [`set_pool_options`](Self::set_pool_options)).
+    ///
+    /// # What the pools keep
+    ///
+    /// The memory of a buffer that is dropped stays in its pool, for later buffers. A pool of slabs keeps
+    ///
+    /// - blocks above 16 MiB (half a slab): together at most [`PoolOptions::keep_bytes`], by default a quarter of the device's memory, and
+    ///   256 MiB of pinned memory;
+    /// - slabs of 32 MiB (2 MiB of pinned memory, less on small devices) that have smaller blocks: as many as were in use at one time.
+    ///
+    /// [`trim`](Self::trim) returns all free memory to CUDA. If an allocation of this library finds no memory, it trims the pools and tries
+    /// again.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSupported`] without managed memory, and the errors of `cudaMemGetInfo`; [`Error::InvalidArgument`] if the environment
+    /// variable `CUDA_UM_POOLS` is neither `on` nor `off`.
+    pub fn unified_pool(&self) -> Result<Option<UnifiedPool>> {
+        Ok(self.slabs(MemoryKind::Managed)?.map(UnifiedPool::of_slabs))
+    }
+
+    /// The pool from which [`DeviceBuffer`](crate::DeviceBuffer)s of this device are made by default: slabs of `cudaMalloc`, so that other
+    /// devices can access the memory, and no buffer waits for a stream. See [`unified_pool`](Self::unified_pool).
+    ///
+    /// # Errors
+    ///
+    /// As for [`unified_pool`](Self::unified_pool).
+    pub fn device_pool(&self) -> Result<Option<DevicePool>> {
+        Ok(self.slabs(MemoryKind::Device)?.map(DevicePool::of_slabs))
+    }
+
+    /// The pool from which [`PinnedBuffer`](crate::PinnedBuffer)s of this device are made by default. See
+    /// [`unified_pool`](Self::unified_pool).
+    ///
+    /// # Errors
+    ///
+    /// As for [`unified_pool`](Self::unified_pool).
+    pub fn pinned_pool(&self) -> Result<Option<PinnedPool>> {
+        Ok(self.slabs(MemoryKind::Pinned)?.map(PinnedPool::of_slabs))
+    }
+
+    fn slabs(&self, kind: MemoryKind) -> Result<Option<Slabs>> {
+        self.api().origin.check("the default pool")?;
+        let pool = self.with_pools(|slot| {
+            let pools: &DefaultPools = slot.get();
+            pools.get(self, kind).map(Option::<&Slabs>::cloned)
+        });
+        pool.unwrap_or(Ok(None))
+    }
+
+    /// Sets the options of the default pool of a kind of memory. `None` turns the pool off: each buffer of the kind is a separate allocation,
+    /// which CUDA frees when the buffer is dropped.
+    ///
+    /// ```
+    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+    /// use cuda_um::{MemoryKind, PoolOptions};
+    ///
+    /// device.set_pool_options(MemoryKind::Managed, PoolOptions::default().keep_bytes(1 << 30))?;
+    /// device.set_pool_options(MemoryKind::Device, None)?;
+    /// # Ok::<(), cuda_um::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if the pool was used before (call this before the first buffer of the kind is made), if no handle of the
+    /// runtime is left that holds the pools, or if the slab size is 0 or not a multiple of 2 MiB.
+    pub fn set_pool_options(
+        &self,
+        kind: MemoryKind,
+        options: impl Into<Option<PoolOptions>>,
+    ) -> Result<()> {
+        self.api().origin.check("set_pool_options")?;
+        let options = options.into();
+        let made = options.map(|options| Slabs::new(upstream(self, kind), options));
+        let made = made.transpose()?;
+        let set = self.with_pools(|slot| {
+            let pools: &DefaultPools = slot.get();
+            pools.choice(kind).set(made).is_ok()
+        });
+        match set {
+            Some(true) => Ok(()),
+            _ => Err(Error::InvalidArgument {
+                what: "the options of a default pool",
+                value: format!("{options:?}"),
+                reason: format!(
+                    "they are set before the first use of {} on device {}",
+                    kind.name(),
+                    self.ordinal()
+                ),
+            }),
+        }
+    }
+
+    /// The statistics of the default pool of a kind of memory; `None` if there is no pool, or it was not used.
+    pub fn pool_stats(&self, kind: MemoryKind) -> Option<PoolStats> {
+        let stats = |pools: &DefaultPools| Some(pools.choice(kind).get()?.as_ref()?.stats());
+        self.with_pools(|slot| stats(slot.get())).flatten()
+    }
+
+    /// Returns the free memory of the default pools to CUDA, and returns its size in bytes.
+    pub(crate) fn trim_pools(&self) -> usize {
+        let trim = |pools: &DefaultPools| pools.made().map(Slabs::trim).sum();
+        self.with_pools(|slot| trim(slot.get())).unwrap_or(0)
+    }
+}
