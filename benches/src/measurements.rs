@@ -13,6 +13,7 @@ mod prefetch_batch;
 mod recall;
 mod rewrite;
 mod round_trip;
+mod way;
 
 pub use measurement::Measurement;
 
