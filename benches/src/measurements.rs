@@ -13,12 +13,13 @@ mod prefetch_batch;
 mod recall;
 mod rewrite;
 mod round_trip;
+mod step;
 mod way;
 
 pub use measurement::Measurement;
 
 /// All measurements, in the order of the report.
-pub const ALL: [Measurement; 14] = [
+pub const ALL: [Measurement; 15] = [
     copy_from_host::RETURNED,
     copy_from_host::ARRIVED,
     copy_to_host::MEASUREMENT,
@@ -32,6 +33,7 @@ pub const ALL: [Measurement; 14] = [
     launch::MEASUREMENT,
     allocate::MEASUREMENT,
     pool_growth::MEASUREMENT,
+    step::MEASUREMENT,
     recall::MEASUREMENT,
 ];
 

@@ -77,6 +77,18 @@ fn every_measurement_runs_and_every_result_is_verified() {
 }
 
 #[test]
+fn the_list_names_every_measurement() {
+    let listed = program().arg("--list").output().unwrap();
+    let text = String::from_utf8_lossy(&listed.stdout);
+    let named: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    assert_eq!(named, ALL.map(|one| one.name));
+    assert!(named.contains(&"step"));
+}
+
+#[test]
 fn without_a_gpu_it_says_so() {
     let out = tempfile::tempdir().unwrap();
     let ran = program()

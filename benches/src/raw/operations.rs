@@ -85,7 +85,7 @@ impl Raw {
 
     /// # Safety
     /// Both are valid for this number of bytes.
-    unsafe fn copy_and_wait(
+    pub(super) unsafe fn copy_and_wait(
         &self,
         target: *mut c_void,
         source: *const c_void,
