@@ -6,6 +6,7 @@ mod copy_from_host;
 mod copy_to_host;
 mod from_slice;
 mod launch;
+mod main_job;
 mod measurement;
 mod pool_growth;
 mod prefetch;
@@ -19,7 +20,7 @@ mod way;
 pub use measurement::Measurement;
 
 /// All measurements, in the order of the report.
-pub const ALL: [Measurement; 15] = [
+pub const ALL: [Measurement; 16] = [
     copy_from_host::RETURNED,
     copy_from_host::ARRIVED,
     copy_to_host::MEASUREMENT,
@@ -35,6 +36,7 @@ pub const ALL: [Measurement; 15] = [
     pool_growth::MEASUREMENT,
     step::MEASUREMENT,
     recall::MEASUREMENT,
+    main_job::MEASUREMENT,
 ];
 
 /// The measurements of the overview, with their titles.

@@ -10,9 +10,8 @@ use std::sync::Arc;
 
 const SCALE: &str = include_str!("../../../src/scale_in_place.ptx");
 const FACTOR: f32 = 2.0;
-/// Slots for temporaries, and the elements of the longest slice.
+/// Slots for temporaries.
 const SLOTS: usize = 64;
-const LONGEST: usize = (1 << 20) / size_of::<f32>();
 
 /// An operation: a letter, a slot and a number of elements, as ../../peer.py describes them.
 type Op = (char, usize, usize);
@@ -42,16 +41,18 @@ struct Step {
 /// The streams live only during the task: with more than the default stream, cudarc also waits for events in the other tasks.
 pub fn step(context: &Arc<CudaContext>, request: &Request) -> Result<Answer> {
     let module = context.load_module(Ptx::from_src(SCALE)).map_err(words)?;
+    let (plan, steps) = (operations(request), request.number("steps").max(1));
+    let factor = request.number("factor") as f32; // of all kernels of the checked temporary
+    let slices = plan.iter().filter(|op| op.0 == 'c');
+    let longest = slices.map(|op| op.2).max().unwrap_or_default();
     let stream = || context.new_stream().map_err(words);
     let mut step = Step {
         scale: module.load_function("scale_in_place_f32").map_err(words)?,
         streams: [stream()?, stream()?],
         slots: [const { None }; SLOTS],
-        source: vec![0.0; LONGEST],
+        source: vec![0.0; longest],
     };
     fresh(&mut step.source, request.round());
-    let (plan, steps) = (operations(request), request.number("steps").max(1));
-    let factor = request.number("factor") as f32; // of all kernels of the checked temporary
     let finish = || context.synchronize().map_err(words);
     let all = || {
         for _ in 0..steps {
@@ -64,7 +65,7 @@ pub fn step(context: &Arc<CudaContext>, request: &Request) -> Result<Answer> {
         finish()
     };
     let seconds = time_each(1, all, finish)? / steps as f64;
-    let mut back = vec![f32::NAN; LONGEST];
+    let mut back = vec![f32::NAN; longest];
     step.run(&plan, &mut back)?;
     let mut pairs = back.iter().zip(&step.source);
     Ok(Answer {
