@@ -1,5 +1,5 @@
 """CuPy, for um_bench: see peer.py."""
-from peer import refuse, serve, time_copies, time_each
+from peer import operations, refuse, serve, time_copies, time_each, time_steps
 
 try:
     import cupy
@@ -90,12 +90,47 @@ def allocate(request):
     return {"seconds": seconds, "verified": right}
 
 
+def step(request):
+    """Temporaries from the memory pool, on two streams."""
+    plan, slots = operations(request), [None] * 64
+    longest = max(count for letter, _, count in plan if letter == "c")
+    streams = [cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream(non_blocking=True)]
+    source, numbers = np.empty(longest, np.float32), base(longest)
+    fresh(source, numbers, request)
+
+    def run(whole=False):
+        found, current = None, None
+        for letter, slot, count in plan:
+            if slot % 2 != current:
+                current = slot % 2
+                streams[current].use()
+            if letter == "a":
+                slots[slot] = cupy.empty(count, np.float32)
+            elif letter == "k":
+                slots[slot] *= 2.0
+            elif letter == "f":
+                slots[slot] = None
+            elif letter == "c":
+                slots[slot] = cupy.asarray(source[:count])
+            else:
+                found = slots[slot].get() if whole else slots[slot][0].item()
+        return found
+
+    try:
+        seconds = time_steps(request, run, float(source[0]) * request["factor"], finish)
+        right = np.array_equal(run(whole=True), source * np.float32(request["factor"]))
+        return {"seconds": seconds, "verified": bool(right)}
+    finally:
+        cupy.cuda.Stream.null.use()
+
+
 serve(
     {
         "copy_from_host": copy_from_host,
         "copy_to_host": copy_to_host,
         "from_slice": from_slice,
         "allocate": allocate,
+        "step": step,
     },
     f"CuPy {cupy.__version__}, CUDA {cupy.cuda.runtime.runtimeGetVersion()}",
 )

@@ -52,3 +52,25 @@ def time_copies(request, copy, finish):
     for _ in range(request["repeats"]):
         work()
     return (time.perf_counter() - start) / request["repeats"]
+
+
+def operations(request):
+    """The operations of a step, in order: (letter, slot, elements).
+
+    a: a new temporary with undefined contents; c: a new one with the first elements of the source; k: multiply it by 2, in place;
+    r: read the first element, and wait for it; f: free it. A temporary belongs to the stream of its slot: stream slot % 2.
+    """
+    words = request["plan"].split()
+    return [(words[i], int(words[i + 1]), int(words[i + 2])) for i in range(0, len(words), 3)]
+
+
+def time_steps(request, run, expected, finish):
+    """Seconds for one step. Each run() reads one number, which must be the expected one."""
+
+    def steps():
+        for _ in range(request["steps"]):
+            found = run()
+            if found != expected:
+                raise ValueError(f"WRONG RESULT: a step read {found} for {expected}")
+
+    return time_each(1, steps, finish) / request["steps"]

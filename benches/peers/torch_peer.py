@@ -1,5 +1,5 @@
 """PyTorch, for um_bench: see peer.py."""
-from peer import refuse, serve, time_copies, time_each
+from peer import operations, refuse, serve, time_copies, time_each, time_steps
 
 try:
     import numpy as np
@@ -103,6 +103,39 @@ def allocate(request):
     return {"seconds": seconds, "verified": made[-1].item() == request["round"] + 1}
 
 
+def step(request):
+    """Temporaries from the caching allocator, on two streams."""
+    plan, slots = operations(request), [None] * 64
+    longest = max(count for letter, _, count in plan if letter == "c")
+    streams = [torch.cuda.Stream(), torch.cuda.Stream()]
+    source, numbers = torch.empty(longest), base(longest)
+    fresh(source, numbers, request)
+
+    def run(whole=False):
+        found, current = None, None
+        for letter, slot, count in plan:
+            if slot % 2 != current:
+                current = slot % 2
+                torch.cuda.set_stream(streams[current])
+            if letter == "a":
+                slots[slot] = torch.empty(count, device="cuda")
+            elif letter == "k":
+                slots[slot].mul_(2.0)
+            elif letter == "f":
+                slots[slot] = None
+            elif letter == "c":
+                slots[slot] = source[:count].cuda()
+            else:
+                found = slots[slot].cpu() if whole else slots[slot][0].item()
+        return found
+
+    try:
+        seconds = time_steps(request, run, source[0].item() * request["factor"], finish)
+        return {"seconds": seconds, "verified": torch.equal(run(whole=True), source * request["factor"])}
+    finally:
+        torch.cuda.set_stream(torch.cuda.default_stream())
+
+
 def recall_load(request):
     kept.clear()
     torch.cuda.empty_cache()
@@ -147,6 +180,7 @@ serve(
         "from_slice": from_slice,
         "round_trip": round_trip,
         "allocate": allocate,
+        "step": step,
         "recall_load": recall_load,
         "recall": recall,
         "recall_free": recall_free,

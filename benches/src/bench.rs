@@ -21,7 +21,7 @@ pub struct Settings {
 
 impl Settings {
     /// The largest size measured.
-    pub const LARGEST: usize = 256 << 20;
+    pub const LARGEST: usize = 1 << 30;
     /// The largest size of a quick run.
     pub const LARGEST_QUICK: usize = 16 << 20;
 

@@ -259,7 +259,8 @@ pub fn size_text(bytes: usize) -> String {
     match bytes {
         0..=1023 => format!("{bytes} B"),
         1024..=0xF_FFFF => format!("{} KiB", bytes >> 10),
-        _ => format!("{} MiB", bytes >> 20),
+        0x10_0000..=0x3FFF_FFFF => format!("{} MiB", bytes >> 20),
+        _ => format!("{} GiB", bytes >> 30),
     }
 }
 
@@ -305,8 +306,8 @@ mod tests {
     #[test]
     fn sizes_in_words() {
         assert_eq!(
-            [size_text(4), size_text(4096), size_text(256 << 20)],
-            ["4 B", "4 KiB", "256 MiB"]
+            [4, 4096, 256 << 20, 1 << 30].map(size_text),
+            ["4 B", "4 KiB", "256 MiB", "1 GiB"]
         );
     }
 }

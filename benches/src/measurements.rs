@@ -6,6 +6,7 @@ mod copy_from_host;
 mod copy_to_host;
 mod from_slice;
 mod launch;
+mod main_job;
 mod measurement;
 mod pool_growth;
 mod prefetch;
@@ -13,11 +14,13 @@ mod prefetch_batch;
 mod recall;
 mod rewrite;
 mod round_trip;
+mod step;
+mod way;
 
 pub use measurement::Measurement;
 
 /// All measurements, in the order of the report.
-pub const ALL: [Measurement; 14] = [
+pub const ALL: [Measurement; 16] = [
     copy_from_host::RETURNED,
     copy_from_host::ARRIVED,
     copy_to_host::MEASUREMENT,
@@ -31,7 +34,9 @@ pub const ALL: [Measurement; 14] = [
     launch::MEASUREMENT,
     allocate::MEASUREMENT,
     pool_growth::MEASUREMENT,
+    step::MEASUREMENT,
     recall::MEASUREMENT,
+    main_job::MEASUREMENT,
 ];
 
 /// The measurements of the overview, with their titles.

@@ -8,11 +8,12 @@ mod calls;
 mod in_order;
 mod memory;
 mod operations;
+mod temporaries;
 
 use anyhow::{Result, bail, ensure};
 use cuda_um::sys;
 use std::cell::Cell;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use sys::{Table, cudaError};
 pub use calls::Mark;
 pub use in_order::Held;
 pub use memory::{Kind, Memory};
+pub use temporaries::{SCALE_IN_PLACE, Temporaries};
 
 const SCALE: &str = include_str!("../../kernels/ptx/scale.ptx");
 const THREADS: usize = 256;
@@ -44,8 +46,18 @@ impl Raw {
     /// # Errors
     /// CUDA reports an error.
     pub fn open(table: &Arc<Table>, non_blocking: bool) -> Result<Rc<Self>> {
+        Self::open_with(table, non_blocking, SCALE, c"scale_f32")
+    }
+
+    /// The same with another kernel.
+    fn open_with(
+        table: &Arc<Table>,
+        non_blocking: bool,
+        ptx: &str,
+        kernel: &CStr,
+    ) -> Result<Rc<Self>> {
         let driver = table.driver()?;
-        let image = CString::new(SCALE)?;
+        let image = CString::new(ptx)?;
         let (mut stream, mut module, mut scale, mut processors) =
             (null_mut(), null_mut(), null_mut(), 0);
         let flags = if non_blocking {
@@ -73,7 +85,7 @@ impl Raw {
             )?;
             let loaded = (driver.cuModuleLoadData)(&mut module, image.as_ptr().cast());
             ensure!(loaded.0 == 0, "cuModuleLoadData: {}", loaded.0);
-            let found = (driver.cuModuleGetFunction)(&mut scale, module, c"scale_f32".as_ptr());
+            let found = (driver.cuModuleGetFunction)(&mut scale, module, kernel.as_ptr());
             ensure!(found.0 == 0, "cuModuleGetFunction: {}", found.0);
         }
         Ok(Rc::new(Self {
@@ -108,9 +120,7 @@ fn check(table: &Table, call: &str, code: cudaError) -> Result<()> {
     let text = unsafe {
         (table.cudaGetLastError)();
         let text = (table.cudaGetErrorString)(code);
-        std::ffi::CStr::from_ptr(text)
-            .to_string_lossy()
-            .into_owned()
+        CStr::from_ptr(text).to_string_lossy().into_owned()
     };
     bail!("{call}: {text} ({})", code.0)
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use um_benches::peer::{COMPILED, CUPY, Peer, Peers, TORCH, find, seconds};
+use um_benches::peer::{COMPILED, CUDA_CPP, CUDARC, CUPY, Peer, Peers, TORCH, find, seconds};
 
 /// The folder of the scripts: in the bundle, or in the repository.
 fn scripts() -> PathBuf {
@@ -120,6 +120,14 @@ fn compiled_peers_answer() {
                 answer["seconds"].as_f64().unwrap() > 0.0,
                 "{name}: {answer}"
             );
+        }
+        if [CUDA_CPP, CUDARC].contains(&name) {
+            let plan = "a 0 1024 c 1 4096 k 0 0 k 1 0 k 1 0 r 1 0 f 1 0 f 0 0";
+            let mut step = json!({"do": "step", "plan": plan, "steps": 3, "factor": 4, "round": 7});
+            assert!(peer.ask(&step).unwrap()["verified"] == true, "{name}");
+            step["factor"] = 8.into();
+            let wrong = peer.ask(&step).unwrap_err();
+            assert!(wrong.to_string().contains("WRONG RESULT"), "{wrong}");
         }
         let error = peer.ask(&json!({"do": "nonsense"})).unwrap_err();
         assert!(error.to_string().contains("nonsense"), "{name}: {error}");

@@ -72,8 +72,28 @@ fn every_measurement_runs_and_every_result_is_verified() {
     // Each skipped contender is named with the reason, and notes are printed.
     assert!(table.contains("- skipped: CUDA C++ cudaMemcpy; PyTorch"));
     assert!(table.contains("the simulator's clock and a real one do not compare"));
-    assert!(table.contains("- cuda-um, pool, one, and over 10^2 alive: 10^2 alive"));
+    for note in [
+        "- cuda-um, pool, one, and over 10^2 alive: 10^2 alive",
+        "of the time of the best raw way from ordinary memory (",
+        "of the time of the best hand-written version (",
+        "- place: unified buffers take",
+        "ns over cuLaunchKernel, managed",
+    ] {
+        assert!(table.contains(note), "{note}");
+    }
     assert!(table.contains("Predictions of the simulator"));
+}
+
+#[test]
+fn the_list_names_every_measurement() {
+    let listed = program().arg("--list").output().unwrap();
+    let text = String::from_utf8_lossy(&listed.stdout);
+    let named: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    assert_eq!(named, ALL.map(|one| one.name));
+    assert!(named.contains(&"step") && named.contains(&"main_job"));
 }
 
 #[test]

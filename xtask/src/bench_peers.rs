@@ -72,6 +72,8 @@ fn sources() -> PathBuf {
 fn cuda_cpp(name: &Path, out: &Path) -> Result<()> {
     let cuda = wheels::install(&CUDA)?.join("nvidia/cu13");
     let mut compiler = compiler("c++17", &cuda);
+    let ptx = sources().with_file_name("src/scale_in_place.ptx");
+    compiler.arg(format!("-DSCALE_PTX=\"{}\"", ptx.display()));
     compiler.arg(sources().join("cuda_cpp/main.cpp"));
     link(&mut compiler, &cuda, &out.join(name))
 }

@@ -6,6 +6,7 @@
 
 #include "../cpp/gpu.hpp"
 #include "../cpp/peer.hpp"
+#include "step.hpp"
 
 namespace {
 
@@ -127,7 +128,8 @@ int main() {
                        {{"copy_from_host", copy_from_host},
                         {"copy_to_host", copy_to_host},
                         {"allocate", allocate},
-                        {"prefetch", prefetch}},
+                        {"prefetch", prefetch},
+                        {"step", step}},
                        "CUDA C++, runtime " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10));
   } catch (const std::exception& error) {
     return peer::refuse(answers, std::string("CUDA C++ finds no GPU: ") + error.what());

@@ -35,7 +35,7 @@ impl Request {
 
     /// The kind of memory: "managed", "pool", or "" if the request does not name one.
     pub fn memory(&self) -> &str {
-        self.0["memory"].as_str().unwrap_or_default()
+        self.text("memory")
     }
 
     /// True to measure until the data have arrived, and not only until the call has returned.
@@ -43,7 +43,13 @@ impl Request {
         self.0["wait"] == true
     }
 
-    fn number(&self, key: &str) -> usize {
+    /// A text, or "" if the request has none.
+    pub fn text(&self, key: &str) -> &str {
+        self.0[key].as_str().unwrap_or_default()
+    }
+
+    /// A number, or 0 if the request has none.
+    pub fn number(&self, key: &str) -> usize {
         self.0[key].as_u64().unwrap_or_default() as usize
     }
 }

@@ -1,6 +1,7 @@
 //! Copies a slice of the program's memory into an existing buffer.
 
-use super::measurement::{Measurement, SIZES};
+use super::measurement::{COPIES, LARGEST_MANAGED, Measurement};
+use super::way::{Way, against_ways};
 use crate::Bench;
 use crate::measure::{Case, repeats};
 use crate::peer::{CUDA_CPP, CUDARC, CUPY, OXICUDA, TORCH};
@@ -13,21 +14,37 @@ use serde_json::json;
 pub(super) const RETURNED: Measurement = Measurement {
     name: "copy_from_host",
     what: "Copies a slice of ordinary (pageable) memory into a buffer that lives on the GPU, until the call has returned and the \
-           slice may be used again. The data may not have arrived then: cudaMemcpy does not wait for small ones. The pinned \
-           contenders have their data in pinned memory, and the host waits for them, because the call returns at once.",
+           slice may be used again. The data may not have arrived then: cudaMemcpy does not wait for small ones. The contenders \
+           \"pinned\" have their data in pinned memory. The host waits for every cudaMemcpyAsync. \"Through own pinned memory\" is a \
+           memcpy into pinned memory, a cudaMemcpyAsync from there, and the wait.",
     run: |bench, cases| run(bench, cases, false),
-    notes: super::measurement::no_notes,
+    notes,
 };
 
 pub(super) const ARRIVED: Measurement = Measurement {
     name: "copy_from_host_arrived",
     what: "The same, until the data have arrived: after each call the host waits for the device.",
     run: |bench, cases| run(bench, cases, true),
-    notes: super::measurement::no_notes,
+    notes,
 };
 
+const UNIFIED: &str = "cuda-um, unified buffer";
+const DEVICE: &str = "cuda-um, device buffer";
+
+/// The raw ways from ordinary memory: to device memory and to managed memory on the GPU.
+const TO_DEVICE: [(&str, Way); 3] = [
+    ("cudaMemcpy, pageable to cudaMalloc", Way::Call),
+    ("cudaMemcpyAsync, pageable to cudaMalloc", Way::InOrder),
+    ("through own pinned memory to cudaMalloc", Way::Pinned),
+];
+const TO_MANAGED: [(&str, Way); 3] = [
+    ("cudaMemcpy, pageable to managed", Way::Call),
+    ("cudaMemcpyAsync, pageable to managed", Way::InOrder),
+    ("through own pinned memory to managed", Way::Pinned),
+];
+
 fn run(bench: &Bench, cases: &mut Vec<CaseReport>, wait: bool) -> Result<()> {
-    for bytes in bench.settings.sizes(&SIZES) {
+    for bytes in bench.settings.sizes(&COPIES) {
         let mut case = Case::of_bytes(bytes);
         let copies = Copies {
             bench,
@@ -36,8 +53,11 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>, wait: bool) -> Result<()> {
             wait,
         };
         copies.ours(&mut case)?;
-        copies.pageable(&mut case, "pageable to cudaMalloc", Kind::Device)?;
-        copies.pageable(&mut case, "pageable to managed", Kind::Managed)?;
+        for (kind, ways) in [(Kind::Device, TO_DEVICE), (Kind::Managed, TO_MANAGED)] {
+            for (name, way) in ways {
+                copies.pageable(&mut case, name, kind, way)?;
+            }
+        }
         copies.pinned(&mut case)?;
         copies.peers(&mut case);
         cases.push(case.run(&bench.clock, &bench.settings));
@@ -69,21 +89,23 @@ impl<'a> Copies<'a> {
 
     fn ours(self, case: &mut Case<'a>) -> Result<()> {
         let (device, stream) = (&self.bench.device, &self.bench.stream);
-        let mut unified = UnifiedBuffer::<f32>::zeroed(device, self.len())?;
+        if self.bytes <= LARGEST_MANAGED {
+            let mut unified = UnifiedBuffer::<f32>::zeroed(device, self.len())?;
+            case.ours(UNIFIED, move |round| {
+                unified.prefetch(device, stream)?;
+                stream.synchronize()?;
+                let source = round.source;
+                let time = round.clock.time_each(self.repeats, || {
+                    unified.copy_from_host(source)?;
+                    self.arrived()
+                })?;
+                device.synchronize()?;
+                unified.copy_to_host(round.back)?;
+                round.verified(time, 1.0)
+            });
+        }
         let mut plain = DeviceBuffer::<f32>::zeroed(device, self.len())?;
-        case.ours("cuda-um, unified buffer", move |round| {
-            unified.prefetch(device, stream)?;
-            stream.synchronize()?;
-            let source = round.source;
-            let time = round.clock.time_each(self.repeats, || {
-                unified.copy_from_host(source)?;
-                self.arrived()
-            })?;
-            device.synchronize()?;
-            unified.copy_to_host(round.back)?;
-            round.verified(time, 1.0)
-        });
-        case.ours("cuda-um, device buffer", move |round| {
+        case.ours(DEVICE, move |round| {
             let source = round.source;
             let time = round.clock.time_each(self.repeats, || {
                 plain.copy_from_host(source)?;
@@ -96,22 +118,39 @@ impl<'a> Copies<'a> {
         Ok(())
     }
 
-    fn pageable(self, case: &mut Case<'a>, name: &str, kind: Kind) -> Result<()> {
+    fn pageable(self, case: &mut Case<'a>, name: &str, kind: Kind, way: Way) -> Result<()> {
+        if !way.is_measured(kind, self.bytes) {
+            return Ok(());
+        }
         let raw = &self.bench.raw;
         let mut target = raw.allocate(kind, self.len())?;
-        case.raw(&format!("cudaMemcpy, {name}"), move |round| {
+        let mut pinned = match way {
+            Way::Pinned => Some(raw.allocate(Kind::Pinned, self.len())?),
+            _ => None,
+        };
+        case.raw(name, move |round| {
             if kind == Kind::Managed {
                 raw.prefetch(&target, true)?;
                 raw.synchronize()?;
             }
             let source = round.source;
-            let time = round.clock.time_each(self.repeats, || {
-                raw.copy_from_slice(&mut target, source)?;
-                match self.wait {
-                    true => raw.wait_for_all(),
-                    false => Ok(()),
-                }
-            })?;
+            let time = round
+                .clock
+                .time_each(self.repeats, || match (way, &mut pinned) {
+                    (Way::InOrder, _) => raw.copy_from_slice_and_wait(&mut target, source),
+                    (_, Some(pinned)) => {
+                        pinned.host_mut().copy_from_slice(source);
+                        raw.copy(pinned, &mut target)?;
+                        raw.synchronize()
+                    }
+                    (_, None) => {
+                        raw.copy_from_slice(&mut target, source)?;
+                        match self.wait {
+                            true => raw.wait_for_all(),
+                            false => Ok(()),
+                        }
+                    }
+                })?;
             raw.wait_for_all()?;
             raw.copy_to_slice(&target, round.back)?;
             round.verified(time, 1.0)
@@ -135,7 +174,11 @@ impl<'a> Copies<'a> {
         Ok(())
     }
 
+    /// Up to 256 MiB: each peer keeps several times the size in memory of the host.
     fn peers(self, case: &mut Case<'a>) {
+        if self.bytes > LARGEST_MANAGED {
+            return;
+        }
         for (peer, name, pinned) in [
             (CUDA_CPP, "CUDA C++ cudaMemcpy", false),
             (TORCH, "PyTorch copy_, pageable", false),
@@ -150,4 +193,11 @@ impl<'a> Copies<'a> {
             case.peer(self.bench, peer, name, request);
         }
     }
+}
+
+fn notes(cases: &[CaseReport]) -> Vec<String> {
+    let what = "the best raw way from ordinary memory";
+    let managed = against_ways(cases, UNIFIED, what, TO_MANAGED);
+    let device = against_ways(cases, DEVICE, what, TO_DEVICE);
+    managed.chain(device).collect()
 }

@@ -1,14 +1,15 @@
 //! A new buffer with the contents of a slice.
 
-use super::measurement::{Measurement, SIZES};
+use super::measurement::{COPIES, LARGEST_MANAGED, Measurement};
 use crate::Bench;
-use crate::measure::Case;
+use crate::measure::{Case, Round};
 use crate::peer::{CUDARC, CUPY, OXICUDA, TORCH};
-use crate::raw::Kind;
+use crate::raw::{Kind, Memory};
 use crate::report::CaseReport;
 use anyhow::Result;
-use cuda_um::UnifiedBuffer;
+use cuda_um::{DeviceBuffer, UnifiedBuffer};
 use serde_json::json;
+use std::time::Duration;
 
 pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "from_slice",
@@ -19,47 +20,50 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
 };
 
 fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
-    for bytes in bench.settings.sizes(&SIZES) {
+    let sizes = bench.settings.sizes(&COPIES);
+    for bytes in sizes.into_iter().filter(|bytes| *bytes <= LARGEST_MANAGED) {
         let len = bytes / 4;
         let (raw, device) = (&bench.raw, &bench.device);
         let mut case = Case::of_bytes(bytes);
         case.ours("cuda-um, unified buffer", |round| {
-            let (source, mut made) = (round.source, None);
-            let time = round.clock.time(|| {
-                made = Some(UnifiedBuffer::from_slice(device, source)?);
-                Ok(())
-            })?;
-            if let Some(buffer) = made {
-                buffer.copy_to_host(round.back)?;
-                buffer.close()?;
-            }
-            round.verified(time, 1.0)
+            let source = round.source;
+            let make = || Ok(UnifiedBuffer::from_slice(device, source)?);
+            sample(round, make, |buffer, back| {
+                buffer.copy_to_host(back)?;
+                Ok(buffer.close()?)
+            })
         });
-        case.raw("cudaMalloc, cudaMemcpy pageable", |round| {
-            let (source, mut made) = (round.source, None);
-            let time = round.clock.time(|| {
-                let memory = made.insert(raw.allocate(Kind::Device, len)?);
-                raw.copy_from_slice(memory, source)
-            })?;
-            if let Some(memory) = made {
-                raw.copy_to_slice(&memory, round.back)?;
-                memory.free()?;
-            }
-            round.verified(time, 1.0)
+        case.ours("cuda-um, device buffer", |round| {
+            let source = round.source;
+            let make = || Ok(DeviceBuffer::from_slice(device, source)?);
+            sample(round, make, |buffer, back| {
+                buffer.copy_to_host(back)?;
+                Ok(buffer.close()?)
+            })
         });
-        case.raw("cudaMallocManaged, CPU writes, prefetch", |round| {
-            let (source, mut made) = (round.source, None);
-            let time = round.clock.time(|| {
-                let memory = made.insert(raw.allocate(Kind::Managed, len)?);
+        let take = |memory: Memory, back: &mut [f32]| {
+            raw.copy_to_slice(&memory, back)?;
+            memory.free()
+        };
+        case.raw("cudaMalloc, cudaMemcpy pageable", move |round| {
+            let source = round.source;
+            let make = || {
+                let mut memory = raw.allocate(Kind::Device, len)?;
+                raw.copy_from_slice(&mut memory, source)?;
+                Ok(memory)
+            };
+            sample(round, make, take)
+        });
+        case.raw("cudaMallocManaged, CPU writes, prefetch", move |round| {
+            let source = round.source;
+            let make = || {
+                let mut memory = raw.allocate(Kind::Managed, len)?;
                 memory.host_mut().copy_from_slice(source);
-                raw.prefetch(memory, true)?;
-                raw.synchronize()
-            })?;
-            if let Some(memory) = made {
-                raw.copy_to_slice(&memory, round.back)?;
-                memory.free()?;
-            }
-            round.verified(time, 1.0)
+                raw.prefetch(&memory, true)?;
+                raw.synchronize()?;
+                Ok(memory)
+            };
+            sample(round, make, take)
         });
         let request = json!({"do": "from_slice", "bytes": bytes});
         case.peer(bench, TORCH, "PyTorch from_numpy().cuda()", request.clone());
@@ -69,4 +73,17 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
         cases.push(case.run(&bench.clock, &bench.settings));
     }
     Ok(())
+}
+
+/// Times `make`; `take` copies the contents to the result and frees the memory.
+fn sample<B>(
+    round: &mut Round<'_>,
+    make: impl FnOnce() -> Result<B>,
+    take: impl FnOnce(B, &mut [f32]) -> Result<()>,
+) -> Result<Duration> {
+    let start = round.clock.now();
+    let made = make()?;
+    let time = round.clock.now().saturating_sub(start);
+    take(made, round.back)?;
+    round.verified(time, 1.0)
 }

@@ -7,15 +7,23 @@ use crate::raw::{Kind, Raw};
 use crate::report::CaseReport;
 use anyhow::Result;
 use cuda_um::{DeviceBuffer, UnifiedBuffer};
+use std::rc::Rc;
 use um_kernels::Scale;
 
 pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "launch",
     what: "Host time of one launch of a kernel that does almost nothing (256 elements), over 500 launches in a row on one stream, \
-           which fit into the driver's queue; the wait at the end is not timed. The raw stream is non-blocking, like ours.",
+           which fit into the driver's queue; the wait at the end is not timed. Raw CUDA launches the same kernel with the same two \
+           buffers and numbers; its stream is non-blocking, like ours.",
     run,
-    notes: super::measurement::no_notes,
+    notes,
 };
+
+/// Ours, and raw CUDA with the same memory.
+const PAIRS: [(&str, &str); 2] = [
+    ("cuda-um, unified buffers", "cuLaunchKernel, managed"),
+    ("cuda-um, device buffers", "cuLaunchKernel, cudaMalloc"),
+];
 
 /// Fewer than fit into the driver's queue; beyond that the host waits.
 const LAUNCHES: u32 = 500;
@@ -33,12 +41,8 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
         DeviceBuffer::<f32>::zeroed(device, LEN)?,
         DeviceBuffer::<f32>::zeroed(device, LEN)?,
     );
-    let mut memory = (
-        raw.allocate(Kind::Device, LEN)?,
-        raw.allocate(Kind::Device, LEN)?,
-    );
     let mut case = Case::new("one launch", LEN * 4, LEN);
-    case.ours("cuda-um, unified buffers", |round| {
+    case.ours(PAIRS[0].0, |round| {
         let (input, output) = &mut unified;
         input.copy_from_host(round.source)?;
         input.prefetch(device, stream)?;
@@ -52,7 +56,7 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
         output.copy_to_host(round.back)?;
         round.verified(time / LAUNCHES, FACTOR)
     });
-    case.ours("cuda-um, device buffers", |round| {
+    case.ours(PAIRS[1].0, |round| {
         let (input, output) = &mut plain;
         input.copy_from_host(round.source)?;
         stream.synchronize()?;
@@ -64,17 +68,39 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
         output.copy_to_host(round.back)?;
         round.verified(time / LAUNCHES, FACTOR)
     });
-    case.raw("cuLaunchKernel", |round| {
-        let (input, output) = &mut memory;
-        raw.copy_from_slice(input, round.source)?;
+    for (name, kind) in [(PAIRS[0].1, Kind::Managed), (PAIRS[1].1, Kind::Device)] {
+        add_raw(&mut case, &raw, name, kind)?;
+    }
+    cases.push(case.run(&bench.clock, &bench.settings));
+    Ok(())
+}
+
+fn add_raw<'a>(case: &mut Case<'a>, raw: &'a Rc<Raw>, name: &str, kind: Kind) -> Result<()> {
+    let (mut input, mut output) = (raw.allocate(kind, LEN)?, raw.allocate(kind, LEN)?);
+    case.raw(name, move |round| {
+        raw.copy_from_slice(&mut input, round.source)?;
+        if kind == Kind::Managed {
+            raw.prefetch(&input, true)?;
+            raw.prefetch(&output, true)?;
+        }
         raw.wait_for_all()?;
         let time = round
             .clock
-            .time(|| (0..LAUNCHES).try_for_each(|_| raw.scale(input, output, FACTOR)))?;
+            .time(|| (0..LAUNCHES).try_for_each(|_| raw.scale(&input, &mut output, FACTOR)))?;
         raw.synchronize()?;
-        raw.copy_to_slice(output, round.back)?;
+        raw.copy_to_slice(&output, round.back)?;
         round.verified(time / LAUNCHES, FACTOR)
     });
-    cases.push(case.run(&bench.clock, &bench.settings));
     Ok(())
+}
+
+/// The library's part of a launch.
+fn notes(cases: &[CaseReport]) -> Vec<String> {
+    let part = |(ours, raw): &(&str, &str)| {
+        let case = cases.first()?;
+        let more = case.median(ours)? - case.median(raw)?;
+        let nanoseconds = more * 1e9;
+        Some(format!("{ours}: {nanoseconds:+.0} ns over {raw}"))
+    };
+    PAIRS.iter().filter_map(part).collect()
 }

@@ -40,10 +40,43 @@ impl Measurement {
     }
 }
 
+/// Compares a contender with the fastest of some others, which `what` describes.
+pub(super) fn against_best(
+    case: &CaseReport,
+    ours: &str,
+    what: &str,
+    others: &[&str],
+) -> Option<String> {
+    let median = case.median(ours)?;
+    let (best, name) = others
+        .iter()
+        .filter_map(|name| Some((case.median(name)?, name)))
+        .min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let ratio = if best > 0.0 { median / best } else { 1.0 };
+    Some(format!(
+        "{}: {ours} takes {ratio:.2} of the time of {what} ({name})",
+        case.label
+    ))
+}
+
 pub(super) const KIB: usize = 1 << 10;
 pub(super) const MIB: usize = 1 << 20;
 
-/// Sizes of the copies.
+/// Sizes of the copies: from one element on.
+pub(super) const COPIES: [usize; 9] = [
+    4,
+    4 * KIB,
+    64 * KIB,
+    256 * KIB,
+    MIB,
+    4 * MIB,
+    16 * MIB,
+    256 * MIB,
+    1024 * MIB,
+];
+/// The largest size of managed memory in copies; larger ones use only device memory.
+pub(super) const LARGEST_MANAGED: usize = 256 * MIB;
+/// Sizes of prefetches.
 pub(super) const SIZES: [usize; 6] = [4 * KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB, 256 * MIB];
 /// From 4 KiB to 256 MiB in powers of 4.
 pub(super) const POWERS: [usize; 9] = [

@@ -1,5 +1,9 @@
 //! Batch recall: the ten nearest of many vectors for each of a thousand queries.
 
+mod task;
+
+pub(super) use task::{DIM, K, SINGLE, Task};
+
 use super::measurement::Measurement;
 use crate::Bench;
 use crate::data;
@@ -10,8 +14,10 @@ use anyhow::{Context, Result};
 use cuda_um::{Device, DeviceBuffer, UnifiedBuffer};
 use serde_json::{Value, json};
 use std::cell::RefCell;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
 use std::time::Duration;
+use task::write;
 use um_kernels::{ExactTopK, Filter, Format, Metric, PreparedTargets, SearchBuffers, TopKShape};
 
 pub(super) const MEASUREMENT: Measurement = Measurement {
@@ -25,12 +31,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     notes: super::measurement::no_notes,
 };
 
-const DIM: usize = 768;
-const K: usize = 10;
-/// Queries that are verified each round.
-const VERIFIED: usize = 4;
-/// The allowed rounding error of a cosine: single precision, tf32, and bf16 (its results also have 8 bits).
-const SINGLE: f32 = 1e-4;
+/// The allowed rounding error of a cosine in tf32 and in bf16 (its results also have 8 bits).
 const TF32: f32 = 4e-3;
 const BF16: f32 = 2e-2;
 
@@ -256,72 +257,6 @@ impl Ours {
     }
 }
 
-/// The queries of a round, and the result of the CPU reference for the first ones.
-struct Task<'a> {
-    round: Option<u64>,
-    queries: Vec<f32>,
-    targets: &'a [f32],
-    truth: Vec<f32>,
-    file: Option<PathBuf>,
-}
-
-impl<'a> Task<'a> {
-    fn new(queries: usize, targets: &'a [f32], file: Option<PathBuf>) -> Self {
-        Self {
-            round: None,
-            queries: vec![0.0; queries * DIM],
-            targets,
-            truth: vec![0.0; VERIFIED.min(queries) * K],
-            file,
-        }
-    }
-
-    /// Makes the queries of the round, if they do not exist yet.
-    fn at(&mut self, round: &Round<'_>) -> Result<()> {
-        if self.round == Some(round.number) {
-            return Ok(());
-        }
-        self.round = Some(round.number);
-        data::fill_unit_vectors(&mut self.queries, DIM, round.number);
-        let first = &self.queries[..self.truth.len() / K * DIM];
-        let mut best = vec![0; self.truth.len()];
-        um_kernels::cosine_top_k_cpu(first, self.targets, DIM, K, &mut self.truth, &mut best);
-        match &self.file {
-            Some(file) => write(file, &self.queries),
-            None => Ok(()),
-        }
-    }
-
-    fn verify(
-        &self,
-        round: &mut Round<'_>,
-        scores: &[f32],
-        best: &[u32],
-        tolerance: f32,
-    ) -> Result<()> {
-        let holds = self.holds(scores, best, tolerance);
-        round.verify_that(holds, "other results than the CPU reference")
-    }
-
-    /// True if each score is equal to the score at the same place of the reference list, and is the cosine of the named target,
-    /// and no target occurs twice: rounding may only exchange targets with almost equal cosines.
-    fn holds(&self, scores: &[f32], best: &[u32], tolerance: f32) -> bool {
-        let near = |a: f32, b: f32| (a - b).abs() < tolerance;
-        let right = |place: usize| {
-            let query = &self.queries[place / K * DIM..][..DIM];
-            let row = self.targets.chunks_exact(DIM).nth(best[place] as usize);
-            row.is_some_and(|row| {
-                let cosine: f32 = query.iter().zip(row).map(|(q, t)| q * t).sum();
-                near(scores[place], self.truth[place]) && near(cosine, self.truth[place])
-            })
-        };
-        let once = |list: &[u32]| (1..list.len()).all(|i| !list[..i].contains(&list[i]));
-        scores.len().min(best.len()) >= self.truth.len()
-            && (0..self.truth.len()).all(right)
-            && best[..self.truth.len()].chunks(K).all(once)
-    }
-}
-
 /// The files that pass the vectors to the peer; removed at the end.
 struct Files(PathBuf);
 
@@ -345,8 +280,4 @@ impl Drop for Files {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
-}
-
-fn write(path: &Path, vectors: &[f32]) -> Result<()> {
-    std::fs::write(path, bytemuck::cast_slice(vectors)).with_context(|| path.display().to_string())
 }

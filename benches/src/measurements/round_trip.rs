@@ -1,6 +1,6 @@
 //! The host writes, one kernel processes the data, and the host reads.
 
-use super::measurement::{FACTOR, Measurement, POWERS};
+use super::measurement::{FACTOR, Measurement, POWERS, against_best};
 use crate::Bench;
 use crate::clock::Clock;
 use crate::measure::{Case, repeats};
@@ -23,6 +23,8 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     notes,
 };
 
+const AUTO: &str = "cuda-um, Auto";
+
 fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
     let scale = Scale::load(&bench.device)?;
     for bytes in bench.settings.sizes(&POWERS) {
@@ -43,7 +45,7 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
             repeats,
         };
         trip.copies(&mut case, "cuda-um, copies", Placement::Managed);
-        trip.copies(&mut case, "cuda-um, Auto", Placement::Auto);
+        trip.copies(&mut case, AUTO, Placement::Auto);
         trip.copies(&mut case, "cuda-um, mapped", Placement::Mapped);
         trip.guards(&mut case);
         trip.raw_copies(&mut case, &on_device, &pinned);
@@ -197,18 +199,10 @@ impl<'a> Trip<'a> {
 
 /// Compares Auto with the best hand-written version.
 fn notes(cases: &[CaseReport]) -> Vec<String> {
-    let against = |case: &CaseReport| {
-        let auto = case.median("cuda-um, Auto")?;
-        let by_hand = ["pageable", "pinned", "managed + prefetch", "mapped"]
-            .into_iter()
-            .filter_map(|name| Some((case.median(name)?, name)))
-            .min_by(|a, b| a.0.total_cmp(&b.0))?;
-        Some(format!(
-            "{}: Auto takes {:.2} of the time of the best hand-written version ({})",
-            case.label,
-            auto / by_hand.0,
-            by_hand.1
-        ))
-    };
-    cases.iter().filter_map(against).collect()
+    let by_hand = ["pageable", "pinned", "managed + prefetch", "mapped"];
+    let what = "the best hand-written version";
+    cases
+        .iter()
+        .filter_map(|case| against_best(case, AUTO, what, &by_hand))
+        .collect()
 }

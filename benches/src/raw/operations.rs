@@ -56,6 +56,51 @@ impl Raw {
         check(&self.table, "cudaMemcpy", code)
     }
 
+    /// `cudaMemcpyAsync` from memory of the program, and the wait for the stream.
+    ///
+    /// # Errors
+    /// CUDA reports an error.
+    pub fn copy_from_slice_and_wait(&self, target: &mut Memory, source: &[f32]) -> Result<()> {
+        ensure!(target.len == source.len(), "lengths differ");
+        // SAFETY: both are valid for this number of bytes until the wait; the target is borrowed exclusively.
+        unsafe {
+            self.copy_and_wait(
+                target.pointer.cast(),
+                source.as_ptr().cast(),
+                size_of_val(source),
+            )
+        }
+    }
+
+    /// `cudaMemcpyAsync` to memory of the program, and the wait for the stream.
+    ///
+    /// # Errors
+    /// CUDA reports an error.
+    pub fn copy_to_slice_and_wait(&self, source: &Memory, target: &mut [f32]) -> Result<()> {
+        ensure!(source.len == target.len(), "lengths differ");
+        let (start, bytes) = (target.as_mut_ptr().cast(), size_of_val(target));
+        // SAFETY: both are valid for this number of bytes until the wait; the target is borrowed exclusively.
+        unsafe { self.copy_and_wait(start, source.pointer.cast(), bytes) }
+    }
+
+    /// # Safety
+    /// Both are valid for this number of bytes.
+    pub(super) unsafe fn copy_and_wait(
+        &self,
+        target: *mut c_void,
+        source: *const c_void,
+        bytes: usize,
+    ) -> Result<()> {
+        let direction = cudaMemcpyKind::cudaMemcpyDefault;
+        self.busy.set(true);
+        // SAFETY: guaranteed by the caller. The stream is waited for, also after an error.
+        let code =
+            unsafe { (self.table.cudaMemcpyAsync)(target, source, bytes, direction, self.stream) };
+        let waited = self.synchronize();
+        check(&self.table, "cudaMemcpyAsync", code)?;
+        waited
+    }
+
     /// `cudaMemcpyAsync` between two kinds of CUDA memory.
     ///
     /// # Errors

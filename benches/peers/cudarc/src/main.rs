@@ -2,6 +2,7 @@
 
 #[path = "../../rust/protocol.rs"]
 mod protocol;
+mod step;
 
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DriverError, sys};
 use protocol::{Answer, Request, Result, cannot, fresh, mark, serve, time_each};
@@ -165,6 +166,7 @@ fn main() {
         "copy_to_host" => peer.copy_to_host(request),
         "from_slice" => peer.new_from_slice(request),
         "allocate" => peer.allocate(request),
+        "step" => step::step(&peer.context, request),
         _ => cannot("cudarc", wanted),
     });
 }

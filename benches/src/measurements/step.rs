@@ -1,0 +1,131 @@
+//! A framework's day: many temporaries, small kernels on two streams, a few copies.
+#![allow(unsafe_code, reason = "registers the reference of a kernel")]
+
+mod ours;
+mod plan;
+
+use super::measurement::{FACTOR, Measurement};
+use crate::Bench;
+use crate::measure::{Case, Round};
+use crate::peer::{CUDA_CPP, CUDARC, CUPY, TORCH};
+use crate::raw::Temporaries;
+use crate::report::CaseReport;
+use anyhow::{Result, ensure};
+use cuda_um_sim::{LaunchContext, ReferenceError, register_kernel};
+use plan::{CHECKED, Plan, SLOTS, Worker};
+use serde_json::json;
+use std::time::Duration;
+use um_backend::BufferKind;
+
+pub(super) const MEASUREMENT: Measurement = Measurement {
+    name: "step",
+    what: "A step of a framework: 300 temporaries are allocated and freed in stream order, at most 64 at a time, most of them small; 200 \
+           kernels multiply temporaries in place on two streams; 3 slices are copied in, and one number is read back. The time of one \
+           step, out of 100 in a row and the wait for all work. The number is verified in each step, and 1 MiB after the timed \
+           ones. `dyn Buffer` is zeroed.",
+    run,
+    notes: super::measurement::no_notes,
+};
+
+/// Steps in a sample. The simulator's clock needs fewer.
+const STEPS: u32 = 100;
+const STEPS_SIMULATED: u32 = 2;
+
+fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
+    // SAFETY: the reference reads and writes the same memory as the kernel.
+    unsafe { register_kernel("scale_in_place_f32", scale_in_place) };
+    let plan = &Plan::new();
+    let steps = match bench.clock.is_simulated() {
+        true => STEPS_SIMULATED,
+        false => STEPS,
+    };
+    let mut case = Case::new("one step", plan.bytes, CHECKED);
+    let unified = ours::unified(bench)?;
+    case.ours("cuda-um, UnifiedBuffer", sampled(plan, steps, unified));
+    let device = ours::device(bench)?;
+    case.ours("cuda-um, DeviceBuffer", sampled(plan, steps, device));
+    for (name, kind) in [
+        ("um-backend, dyn Buffer, unified", BufferKind::Unified),
+        ("um-backend, dyn Buffer, device", BufferKind::Cuda),
+    ] {
+        case.ours(name, sampled(plan, steps, ours::boxed(bench, kind)?));
+    }
+    for (name, keeps) in [
+        ("cudaMallocAsync", false),
+        ("cudaMallocFromPoolAsync, memory kept", true),
+    ] {
+        let temporaries = Temporaries::open(&bench.table, SLOTS, keeps)?;
+        case.raw(name, sampled(plan, steps, temporaries));
+    }
+    let factor = f64::from(FACTOR).powi(plan.scaled);
+    let request =
+        json!({"do": "step", "steps": steps, "plan": plan.text(), "factor": factor as u64});
+    case.peer(bench, CUDA_CPP, "CUDA C++ cudaMallocAsync", request.clone());
+    case.peer(bench, CUDARC, "cudarc", request.clone());
+    case.peer(bench, TORCH, "PyTorch", request.clone());
+    case.peer(bench, CUPY, "CuPy", request);
+    let mut settings = bench.settings;
+    settings.rounds = settings
+        .rounds
+        .or(Some(if settings.quick { 5 } else { 11 }));
+    cases.push(case.run(&bench.clock, &settings));
+    Ok(())
+}
+
+/// The samples of a contender.
+fn sampled<'a>(
+    plan: &'a Plan,
+    steps: u32,
+    mut worker: impl Worker + 'a,
+) -> impl FnMut(&mut Round<'_>) -> Result<Duration> + 'a {
+    move |round| {
+        let (source, factor) = (round.source, FACTOR.powi(plan.scaled));
+        worker.finish()?;
+        let time = round.clock.time(|| {
+            for _ in 0..steps {
+                let mut number = [f32::NAN];
+                plan.run(&mut worker, source, &mut number)?;
+                let right = number[0] == source[0] * factor;
+                ensure!(right, "WRONG RESULT: the number of a step");
+            }
+            worker.finish()
+        })?;
+        plan.run(&mut worker, source, round.back)?;
+        worker.finish()?;
+        round.verified(time / steps, factor)
+    }
+}
+
+fn scale_in_place(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
+    let (factor, count) = (launch.value::<f32>(1)?, launch.value::<u64>(2)?);
+    let data = launch.slice_mut::<f32>(0, count as usize)?;
+    data.iter_mut().for_each(|number| *number *= factor);
+    Ok(())
+}
+
+impl Worker for Temporaries {
+    fn allocate(&mut self, slot: usize, len: usize) -> Result<()> {
+        Temporaries::allocate(self, slot, len)
+    }
+
+    fn fill(&mut self, slot: usize, source: &[f32]) -> Result<()> {
+        Temporaries::allocate(self, slot, source.len())?;
+        self.copy_from_slice(slot, source)
+    }
+
+    fn scale(&mut self, slot: usize) -> Result<()> {
+        Temporaries::scale(self, slot, FACTOR)
+    }
+
+    fn read(&mut self, slot: usize, target: &mut [f32]) -> Result<()> {
+        self.copy_to_slice(slot, target)
+    }
+
+    fn free(&mut self, slot: usize) -> Result<()> {
+        Temporaries::free(self, slot)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.wait_for_all()
+    }
+}

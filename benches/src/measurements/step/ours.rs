@@ -1,0 +1,166 @@
+//! A step with the buffers of cuda-um.
+#![allow(
+    unsafe_code,
+    reason = "launches the kernel of the step, on temporaries with undefined numbers"
+)]
+
+use super::plan::{SLOTS, STREAMS, Worker};
+use crate::Bench;
+use crate::measurements::measurement::FACTOR;
+use crate::raw::SCALE_IN_PLACE;
+use anyhow::{Context, Result};
+use cuda_um::{
+    DeviceBuffer, Kernel, LaunchConfig, Module, Stream, UnifiedBuffer, UnifiedOptions, WriteArg,
+};
+use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig, RuntimeChoice};
+
+/// A temporary of the library.
+pub(super) trait Temporary {
+    fn scale(&mut self, kernel: &Kernel, stream: &Stream) -> Result<()>;
+    fn read(&self, target: &mut [f32]) -> Result<()>;
+}
+
+impl Temporary for UnifiedBuffer<f32> {
+    fn scale(&mut self, kernel: &Kernel, stream: &Stream) -> Result<()> {
+        launch(kernel, stream, self)
+    }
+
+    fn read(&self, target: &mut [f32]) -> Result<()> {
+        Ok(self.copy_to_host_at(0, target)?)
+    }
+}
+
+impl Temporary for DeviceBuffer<f32> {
+    fn scale(&mut self, kernel: &Kernel, stream: &Stream) -> Result<()> {
+        launch(kernel, stream, self)
+    }
+
+    fn read(&self, target: &mut [f32]) -> Result<()> {
+        Ok(self.copy_to_host_at(0, target)?)
+    }
+}
+
+impl Temporary for Box<dyn Buffer<f32>> {
+    fn scale(&mut self, kernel: &Kernel, stream: &Stream) -> Result<()> {
+        launch(kernel, stream, self.memory_mut().device_view_mut()?)
+    }
+
+    fn read(&self, target: &mut [f32]) -> Result<()> {
+        Ok(self.copy_to_host_at(0, target)?)
+    }
+}
+
+fn launch(kernel: &Kernel, stream: &Stream, data: impl WriteArg<f32>) -> Result<()> {
+    let len = data.len();
+    let config = LaunchConfig::linear(len, 256);
+    // SAFETY: the arguments are those of scale_in_place.ptx, which reads and writes `len` elements.
+    unsafe { kernel.launch(stream, config, (data, FACTOR, len as u64))? };
+    Ok(())
+}
+
+/// The contender with one kind of buffer.
+pub(super) struct Ours<'a, B, N, F> {
+    bench: &'a Bench,
+    kernel: Kernel,
+    streams: [Stream; STREAMS],
+    slots: Vec<Option<B>>,
+    /// Makes a temporary for kernels to write.
+    new: N,
+    /// Makes a temporary with the contents of a slice.
+    filled: F,
+}
+
+impl<'a, B, N, F> Ours<'a, B, N, F>
+where
+    B: Temporary,
+    N: Fn(usize) -> Result<B>,
+    F: Fn(&[f32]) -> Result<B>,
+{
+    fn open(bench: &'a Bench, new: N, filled: F) -> Result<Self> {
+        let device = &bench.device;
+        Ok(Self {
+            bench,
+            kernel: Module::load(device, SCALE_IN_PLACE)?.kernel("scale_in_place_f32")?,
+            streams: [device.stream()?, device.stream()?],
+            slots: (0..SLOTS).map(|_| None).collect(),
+            new,
+            filled,
+        })
+    }
+}
+
+/// `UnifiedBuffer`, from its plain constructors.
+pub(super) fn unified(bench: &Bench) -> Result<impl Worker> {
+    let device = &bench.device;
+    let new = |len| {
+        let made = UnifiedBuffer::uninit(device, len, UnifiedOptions::default())?;
+        // SAFETY: memory of CUDA holds some `f32`, and the step uses no number that was not written.
+        Ok(unsafe { made.assume_init() })
+    };
+    Ours::open(bench, new, |source| {
+        Ok(UnifiedBuffer::from_slice(device, source)?)
+    })
+}
+
+/// `DeviceBuffer`, from its plain constructors.
+pub(super) fn device(bench: &Bench) -> Result<impl Worker> {
+    let device = &bench.device;
+    let new = |len| {
+        let made = DeviceBuffer::uninit(device, len)?;
+        // SAFETY: as for unified buffers.
+        Ok(unsafe { made.assume_init() })
+    };
+    Ours::open(bench, new, |source| {
+        Ok(DeviceBuffer::from_slice(device, source)?)
+    })
+}
+
+/// `dyn Buffer`, which has only zeroed buffers.
+pub(super) fn boxed(bench: &Bench, kind: BufferKind) -> Result<impl Worker> {
+    let config = CudaBackendConfig::default().runtime(RuntimeChoice::Given(bench.runtime.clone()));
+    let backend = CudaBackend::initialize_blocking(config)?;
+    let same = backend.clone();
+    let new = move |len| Ok(backend.create::<f32>(kind, len)?);
+    Ours::open(bench, new, move |source| {
+        let mut made = same.create::<f32>(kind, source.len())?;
+        made.copy_from_host(source)?;
+        Ok(made)
+    })
+}
+
+impl<B, N, F> Worker for Ours<'_, B, N, F>
+where
+    B: Temporary,
+    N: Fn(usize) -> Result<B>,
+    F: Fn(&[f32]) -> Result<B>,
+{
+    fn allocate(&mut self, slot: usize, len: usize) -> Result<()> {
+        self.slots[slot] = Some((self.new)(len)?);
+        Ok(())
+    }
+
+    fn fill(&mut self, slot: usize, source: &[f32]) -> Result<()> {
+        self.slots[slot] = Some((self.filled)(source)?);
+        Ok(())
+    }
+
+    fn scale(&mut self, slot: usize) -> Result<()> {
+        let temporary = self.slots[slot].as_mut().context("live")?;
+        temporary.scale(&self.kernel, &self.streams[slot % STREAMS])
+    }
+
+    fn read(&mut self, slot: usize, target: &mut [f32]) -> Result<()> {
+        self.slots[slot].as_ref().context("live")?.read(target)
+    }
+
+    fn free(&mut self, slot: usize) -> Result<()> {
+        self.slots[slot] = None;
+        Ok(())
+    }
+
+    /// Also waits until the memory of dropped buffers is freed.
+    fn finish(&mut self) -> Result<()> {
+        self.bench.device.synchronize()?;
+        Ok(self.bench.runtime.reclaim()?)
+    }
+}
