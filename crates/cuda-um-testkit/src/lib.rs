@@ -28,6 +28,6 @@ pub use at_exit::wait_for_frees;
 pub use checked::Checked;
 pub use machine::{
     calls, checked, device, is_concurrent, machine, no_memory_left, on, on_gpu, open, simulated,
-    simulated_with, unwatched,
+    simulated_with, unpooled, unwatched, without_pools,
 };
 pub use panics::message;

@@ -2,7 +2,7 @@
 
 use crate::at_exit;
 use crate::checked::Checked;
-use cuda_um::{Device, Runtime, Stream, TransferOptions};
+use cuda_um::{Device, MemoryKind, Runtime, Stream};
 use cuda_um_sim::{Builder, Gpu, Leak, Sim};
 
 /// True if the tests run on a GPU.
@@ -49,6 +49,13 @@ pub fn simulated(gpu: Gpu) -> (Checked, Device, Stream) {
     simulated_with(|builder| builder.gpu(gpu))
 }
 
+/// Like [`simulated`], with no default pools: each buffer is a separate allocation.
+pub fn unpooled(gpu: Gpu) -> (Checked, Device, Stream) {
+    let (sim, device, stream) = simulated(gpu);
+    without_pools(&device);
+    (sim, device, stream)
+}
+
 /// The same with more settings.
 pub fn simulated_with(settings: impl FnOnce(Builder) -> Builder) -> (Checked, Device, Stream) {
     // From the environment, only the CUDA version is used.
@@ -87,6 +94,13 @@ pub fn is_concurrent(device: &Device) -> bool {
     is
 }
 
+/// Turns the default pools of a device off, for a test of single allocations. It comes before the first buffer.
+pub fn without_pools(device: &Device) {
+    for kind in [MemoryKind::Managed, MemoryKind::Device, MemoryKind::Pinned] {
+        device.set_pool_options(kind, None).unwrap();
+    }
+}
+
 /// Number of calls of a function, under its own name or that of its second version.
 pub fn calls(sim: &Sim, name: &str) -> usize {
     let is_it = |found: &str| found.strip_suffix("_v2").unwrap_or(found) == name;
@@ -98,8 +112,7 @@ pub fn no_memory_left(sim: &Sim, runtime: &Runtime) {
     runtime.reclaim().unwrap();
     for device in runtime.devices().unwrap() {
         device.synchronize().unwrap();
-        // Frees the pinned memory that stages copies.
-        device.set_transfer_options(TransferOptions::default());
+        device.trim();
     }
     let mut leaks = sim.leaks();
     leaks.retain(|leak| matches!(leak, Leak::Memory { .. }));

@@ -5,7 +5,7 @@ use cuda_um::{
     AccessPattern, Advice, Error, Location, Placement, PrefetchBatch, UnifiedBuffer, UnifiedOptions,
 };
 use cuda_um_sim::Gpu;
-use cuda_um_testkit::{Add, calls, device, simulated};
+use cuda_um_testkit::{Add, calls, device, simulated, unpooled};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -59,7 +59,7 @@ fn mapped_memory_works_as_managed_memory_does() {
 
 #[test]
 fn the_pattern_decides_and_says_why() {
-    let (sim, device, _) = simulated(Gpu::H200);
+    let (sim, device, _) = unpooled(Gpu::H200);
     let placed = |options, len: usize| {
         let buffer = UnifiedBuffer::<u8>::zeroed_with(&device, len, options).unwrap();
         buffer.placement()

@@ -6,7 +6,7 @@ use cuda_um::{
 };
 use cuda_um_sim::{Fail, Gpu, Leak, Misuse, Sim};
 use cuda_um_sys::cudaError;
-use cuda_um_testkit::{Add, Checked, calls, simulated, simulated_with};
+use cuda_um_testkit::{Add, Checked, calls, simulated, simulated_with, unpooled, without_pools};
 
 const MIB: usize = 1 << 20;
 
@@ -118,7 +118,7 @@ fn a_failed_allocation_leaves_nothing_behind() {
         "cudaMemPrefetchAsync",
         "cudaMemsetAsync",
     ] {
-        let (sim, device, _) = simulated(Gpu::H200);
+        let (sim, device, _) = unpooled(Gpu::H200);
         fail(&sim, call);
         assert!(
             UnifiedBuffer::<u8>::zeroed(&device, 5000).is_err(),
@@ -132,7 +132,7 @@ fn a_failed_allocation_leaves_nothing_behind() {
         );
     }
     for call in ["cudaHostAlloc", "cudaHostGetDevicePointer"] {
-        let (sim, device, _) = simulated(Gpu::H200);
+        let (sim, device, _) = unpooled(Gpu::H200);
         sim.fail(Fail::call(call).with(cudaError::cudaErrorInvalidValue));
         assert!(PinnedBuffer::<u8>::zeroed(&device, 5000).is_err(), "{call}");
         device.runtime().reclaim().unwrap();
@@ -147,6 +147,7 @@ fn a_failed_allocation_leaves_nothing_behind() {
 #[test]
 fn a_broken_context_is_sticky_and_its_memory_is_not_reused() {
     let (sim, device, stream) = simulated_with(|builder| builder.crash_on_misuse(false));
+    without_pools(&device);
     sim.breaks("a kernel has an illegal address");
     sim.misuses(1, "a kernel goes beyond its buffer", |misuse| {
         matches!(misuse, Misuse::KernelFault { .. })
@@ -175,7 +176,7 @@ fn a_broken_context_is_sticky_and_its_memory_is_not_reused() {
 
 #[test]
 fn what_a_deferred_free_met_is_told() {
-    let (sim, device, stream) = simulated(Gpu::H200);
+    let (sim, device, stream) = unpooled(Gpu::H200);
     let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
     let paused = sim.pause();
     buffer.fill(3, &stream).unwrap();
@@ -192,7 +193,7 @@ fn what_a_deferred_free_met_is_told() {
 
 #[test]
 fn close_tells_that_memory_could_not_be_freed() {
-    let (sim, device, _) = simulated(Gpu::H200);
+    let (sim, device, _) = unpooled(Gpu::H200);
     let unified = UnifiedBuffer::<u8>::zeroed(&device, 100).unwrap();
     let memory = DeviceBuffer::<u8>::zeroed(&device, 100).unwrap();
     let pinned = PinnedBuffer::<u8>::zeroed(&device, 100).unwrap();
@@ -256,15 +257,15 @@ fn borrowed_memory_is_not_given_back_while_a_failed_wait_leaves_a_copy_going() {
 #[test]
 fn a_failed_wait_of_copy_to_host_does_not_leave_the_copy_going() {
     let (sim, device, _) = simulated(Gpu::H200);
-    let source = DeviceBuffer::from_slice(&device, &[7u8; 4096]).unwrap();
-    let mut target = PinnedBuffer::<u8>::zeroed(&device, 4096).unwrap();
+    let source = DeviceBuffer::from_slice(&device, &[7u8; 300_000]).unwrap();
+    let mut target = PinnedBuffer::<u8>::zeroed(&device, 300_000).unwrap();
     let mut slice = target.host_mut().unwrap();
     let paused = sim.pause();
     sim.fail(Fail::call("cudaStreamSynchronize").with(cudaError::cudaErrorMemoryAllocation));
     let resume = resume_later(paused);
     let error = source.copy_to_host(&mut slice).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
-    assert_eq!(*slice, [7; 4096], "the copy is over");
+    assert_eq!(*slice, [7; 300_000], "the copy is over");
     resume.join().unwrap();
 }
 
@@ -442,7 +443,7 @@ fn a_device_that_never_worked_is_not_lost_though_another_one_works() {
 #[test]
 fn what_is_leaked_does_not_keep_the_runtime() {
     for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
-        let (sim, device, stream) = simulated(gpu);
+        let (sim, device, stream) = unpooled(gpu);
         sim.breaks("a kernel has an illegal address");
         sim.misuses(1, "a kernel goes beyond its buffer", |misuse| {
             matches!(misuse, Misuse::KernelFault { .. })
@@ -467,7 +468,7 @@ fn what_is_leaked_does_not_keep_the_runtime() {
 
 #[test]
 fn what_comes_before_a_free_is_tried_once_more() {
-    let (sim, device, stream) = simulated(Gpu::H200);
+    let (sim, device, stream) = unpooled(Gpu::H200);
     let buffer = DeviceBuffer::<u8>::zeroed(&device, 100).unwrap();
     let add = Add::load(&device);
     device.synchronize().unwrap();
@@ -491,29 +492,40 @@ fn unregistering_is_tried_once_more() {
     }
 }
 
-/// The ring of pinned memory was freed while copies used it, if the wait for their event failed.
+/// Pinned memory was freed while copies used it, if the wait for them failed.
 #[test]
-fn staging_memory_is_not_freed_under_copies_whose_event_fails() {
-    let staged = TransferOptions::default().threads(1).from_bytes(1);
-    for fails_too in [&[][..], &["cudaDeviceSynchronize"]] {
+fn staging_memory_is_not_freed_under_copies_whose_wait_fails() {
+    let staged = TransferOptions::default().threads(1).ring_bytes(4 * MIB);
+    let device_wait = "cudaDeviceSynchronize";
+    // The copy's size, its number of pieces of pinned memory, what fails, and if it fails again and again: then nothing tells that the copies
+    // are done, so the pieces are leaked.
+    for (bytes, pieces, fails, always) in [
+        (1000, 1, &[device_wait][..], false),
+        (1000, 1, &[device_wait], true),
+        (3 * MIB, 2, &["cudaEventQuery"], false),
+        (3 * MIB, 2, &["cudaEventQuery", device_wait], true),
+    ] {
+        let leaked = if always { pieces } else { 0 };
         let (sim, device, _) = simulated(Gpu::H200);
         device.set_transfer_options(staged);
-        let mut memory = DeviceBuffer::<u8>::zeroed(&device, 1000).unwrap();
+        let mut memory = DeviceBuffer::<u8>::zeroed(&device, bytes).unwrap();
         let hold = sim.hold(0);
-        memory.copy_from_host(&[7; 1000]).unwrap();
+        memory.copy_from_host(&vec![7; bytes]).unwrap();
         assert!(!hold.is_over(), "the copy is still to run");
-        fail(&sim, "cudaEventQuery");
-        fails_too.iter().for_each(|call| fail(&sim, call));
+        for call in fails {
+            let fail = Fail::call(call).with(cudaError::cudaErrorInvalidValue);
+            sim.fail(if always { fail.from_then_on() } else { fail });
+        }
         device.set_transfer_options(staged);
-        let is_left = fails_too.len();
-        assert_eq!(hold.is_over(), is_left == 0, "the device is waited for");
+        assert_eq!(hold.is_over(), !always, "{bytes} bytes, {fails:?}");
+        sim.clear_failures();
         drop(hold);
-        assert_eq!(calls(&sim, "cudaFreeHost"), 1 - is_left);
-        assert_eq!(memory.read_back().unwrap(), [7; 1000]);
+        assert_eq!(calls(&sim, "cudaFreeHost"), pieces - leaked);
+        assert_eq!(memory.read_back().unwrap(), vec![7; bytes]);
         device.set_transfer_options(staged);
         memory.close().unwrap();
         sim.leaves(
-            is_left,
+            leaked,
             "no wait works",
             |leak| matches!(leak, Leak::Memory { kind, .. } if *kind == "cudaHostAlloc"),
         );

@@ -4,14 +4,14 @@ use cuda_um::{DeviceBuffer, ErrorKind, UnifiedBuffer};
 use cuda_um_sim::{Fail, Gpu, LaunchContext, Leak, ReferenceError};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::watchdog::watch;
-use cuda_um_testkit::{Add, calls, device, simulated, simulated_with};
+use cuda_um_testkit::{Add, calls, device, simulated, simulated_with, unpooled};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 #[test]
 fn a_drop_in_use_neither_waits_nor_frees_too_early() {
-    let (sim, device, stream) = simulated(Gpu::H200);
+    let (sim, device, stream) = unpooled(Gpu::H200);
     let add = Add::load(&device);
     let mut managed = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
     let mut memory = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
@@ -62,7 +62,7 @@ fn a_module_stays_loaded_for_a_launch_whose_call_says_that_it_failed() {
 
 #[test]
 fn memory_whose_work_nobody_can_wait_for_is_leaked() {
-    let (sim, device, stream) = simulated(Gpu::H200);
+    let (sim, device, stream) = unpooled(Gpu::H200);
     let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
     device.synchronize().unwrap();
     let held = sim.hold(0);
@@ -130,7 +130,7 @@ fn a_stream_comes_after_the_events_that_it_waits_for() {
 
 #[test]
 fn idle_buffers_are_freed_at_once() {
-    let (sim, device, stream) = simulated(Gpu::H200);
+    let (sim, device, stream) = unpooled(Gpu::H200);
     let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
     buffer.fill(3, &stream).unwrap();
     device.synchronize().unwrap();
@@ -384,7 +384,7 @@ fn work_that_is_done_is_seen_though_later_work_of_the_stream_is_asked_for_all_th
 
 #[test]
 fn a_dropped_stream_whose_work_is_done_defers_no_free() {
-    let (sim, device, stream) = simulated(Gpu::H200);
+    let (sim, device, stream) = unpooled(Gpu::H200);
     let mut used = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
     let idle = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
     device.synchronize().unwrap();

@@ -4,7 +4,7 @@ use cuda_um::{DeviceBuffer, Error, PinnedBuffer, TransferOptions, UnifiedBuffer}
 use cuda_um_sim::{Fail, Gpu, Leak};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::watchdog::watch;
-use cuda_um_testkit::{calls, device, simulated};
+use cuda_um_testkit::{calls, device, simulated, unpooled};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::Barrier;
@@ -364,7 +364,7 @@ fn a_payload_whose_destructor_panics_keeps_nobody_waiting() {
 
 #[test]
 fn options_may_be_set_while_elements_are_made() {
-    let (sim, device, _) = simulated(Gpu::H200);
+    let (sim, device, _) = unpooled(Gpu::H200);
     let _watchdog = watch();
     device.set_transfer_options(small(3));
     let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 200_000).unwrap();

@@ -8,7 +8,7 @@ use cuda_um::{
 use cuda_um_sim::{Fail, Gpu, Leak};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::watchdog::watch;
-use cuda_um_testkit::{calls, simulated};
+use cuda_um_testkit::{calls, simulated, unpooled};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -180,7 +180,7 @@ impl Drop for Payload {
 #[test]
 fn a_subscriber_that_panics_does_not_end_the_thread_that_frees() {
     let hooked = Hooked::alone();
-    let (sim, device, stream) = simulated(Gpu::H200);
+    let (sim, device, stream) = unpooled(Gpu::H200);
     let _watchdog = watch();
     let runtime = device.runtime().clone();
     let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap();

@@ -13,8 +13,8 @@ mod request;
 mod ring;
 mod staged;
 mod staging_memory;
-mod through_piece;
 mod streaming;
+mod through_piece;
 mod transfers;
 mod workers;
 // Not in `workers`, because `tests/loom` compiles that file with other locks.
@@ -51,5 +51,24 @@ impl Device {
         if !self.api().origin.is_inherited() {
             Transfers::of(self.state()).configure(options);
         }
+    }
+
+    /// Returns the memory that the library keeps for this device to CUDA: the free memory of the [default pools](Self::unified_pool), and the
+    /// pinned memory for copies. Later buffers and copies allocate it again. Returns the bytes of the pools.
+    ///
+    /// # Ordering
+    ///
+    /// Waits until memory that was dropped in use is free, and for copies to the device that have not arrived. Does nothing in a child made
+    /// by `fork`.
+    #[doc(alias = "empty_cache")]
+    #[doc(alias = "cudaMemPoolTrimTo")]
+    pub fn trim(&self) -> usize {
+        if self.api().origin.is_inherited() {
+            return 0;
+        }
+        self.reclaim().flush();
+        let trimmed = self.trim_pools();
+        Transfers::of(self.state()).free();
+        trimmed
     }
 }

@@ -209,9 +209,11 @@ impl Runtime {
     pub(crate) fn pools(&self, ordinal: u32) -> Ref<Slot> {
         match &self.pools {
             Ref::Holds(slots) => Ref::Holds(slots.of(ordinal)),
-            Ref::Knows(slots) => Ref::Knows(slots.upgrade().map_or_else(Weak::new, |slots| {
-                Arc::downgrade(&slots.of(ordinal))
-            })),
+            Ref::Knows(slots) => Ref::Knows(
+                slots
+                    .upgrade()
+                    .map_or_else(Weak::new, |slots| Arc::downgrade(&slots.of(ordinal))),
+            ),
         }
     }
 

@@ -1,8 +1,8 @@
 //! Settings that accept any value, and settings that are checked.
 
 use crate::world::{LEN, World, cases, run};
-use cuda_um::TransferOptions;
 use cuda_um::cost::CostModel;
+use cuda_um::{MemoryKind, PoolOptions, TransferOptions};
 use std::time::Duration;
 
 #[test]
@@ -19,6 +19,18 @@ fn cost_models_that_no_machine_has() {
             => InvalidArgument, ["\"kernel_bytes_per_s\" of the cost model is NaN", "from 1e6 to 1e15"];
         "Device::set_cost_model", "a time of ages": |w| w.device.set_cost_model(with(|model| model.copy = Duration::MAX))
             => InvalidArgument, ["\"copy_us\" of the cost model is", "from 0 to an hour"];
+    });
+}
+
+#[test]
+fn default_pools() {
+    run(cases! {
+        "Device::set_pool_options", "slabs of 1 byte": |w| w.device.set_pool_options(MemoryKind::Pinned, PoolOptions::default().slab_bytes(1))
+            => InvalidArgument, ["the size of a pool's slabs cannot be 1 bytes", "multiple of 2 MiB"];
+        "Device::set_pool_options", "a pool in use": |w| {
+            w.device.unified_pool()?;
+            w.device.set_pool_options(MemoryKind::Managed, None)
+        } => InvalidArgument, ["the options of a default pool cannot be None", "before the first use of managed memory on device 0"];
     });
 }
 

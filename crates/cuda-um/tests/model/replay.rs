@@ -134,7 +134,8 @@ impl<'m> Replay<'m> {
             Advise { advice, .. } => matches!(advice, Advising::ReadMostly(true)),
             Allocate { start, kind, .. } => match start {
                 Start::Zeroed => {
-                    kind == Kind::PinnedPool || kind == Kind::Mapped || kind.pattern().is_some()
+                    matches!(kind, Kind::Pinned | Kind::PinnedPool | Kind::Mapped)
+                        || kind.pattern().is_some()
                 }
                 Start::From(_) => true,
                 Start::Stored(..) => {

@@ -1,7 +1,7 @@
 //! The real side: a simulated or real machine.
 
 use crate::kernels::Kernels;
-use cuda_um::{Device, Error, ErrorKind, Runtime, Stream, TransferOptions};
+use cuda_um::{Device, Error, ErrorKind, Runtime, Stream};
 use cuda_um_sim::{CudaVersion, Gpu, Leak, Sim};
 use cuda_um_testkit::{machine, open};
 
@@ -108,8 +108,7 @@ impl Machine {
         self.runtime.reclaim().map_err(|error| error.to_string())?;
         self.synchronize().map_err(|error| error.to_string())?;
         for side in &self.sides {
-            // Frees the pinned memory that stages copies.
-            side.device.set_transfer_options(TransferOptions::default());
+            side.device.trim();
         }
         let Some(sim) = &self.sim else {
             return Ok(());

@@ -8,7 +8,7 @@ use cuda_um::{
     UnifiedPool,
 };
 use cuda_um_sim::Gpu;
-use cuda_um_testkit::{Add, device, simulated};
+use cuda_um_testkit::{Add, device, simulated, without_pools};
 
 fn buffer<'t>(trace: &'t Trace, name: &str) -> &'t cuda_um::profile::trace::Buffer {
     let found = trace.buffers.iter().find(|buffer| buffer.name == name);
@@ -23,6 +23,7 @@ fn launches(trace: &Trace) -> Vec<&Operation> {
 fn buffers_have_names_sites_and_lives() {
     let _alone = alone();
     let (_sim, device, stream) = device();
+    without_pools(&device);
     let mut before = UnifiedBuffer::from_slice(&device, &[1.0f32; 100]).unwrap();
     let unused = UnifiedBuffer::from_slice(&device, &[1.0f32; 100]).unwrap();
     let profiler = Profiler::start(device.runtime()).unwrap();

@@ -4,7 +4,7 @@ use crate::alone::alone;
 use cuda_um::profile::{ProfileError, ProfileOptions, Profiler};
 use cuda_um::{Device, Stream, UnifiedBuffer};
 use cuda_um_sim::{Cupti, Fail};
-use cuda_um_testkit::{Add, Checked, simulated_with};
+use cuda_um_testkit::{Add, Checked, simulated_with, without_pools};
 
 fn machine(cupti: Cupti) -> (Checked, Device, Stream) {
     simulated_with(|builder| builder.cupti(cupti))
@@ -152,6 +152,7 @@ fn records_without_a_buffer_are_counted() {
 fn what_is_over_the_limits_is_counted() {
     let _alone = alone();
     let (_sim, device, stream) = machine(Cupti::Present);
+    without_pools(&device);
     let all = {
         let profiler = Profiler::start(device.runtime()).unwrap();
         runs(&device, &stream);

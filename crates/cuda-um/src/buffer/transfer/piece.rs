@@ -64,11 +64,10 @@ impl Default for Pieces {
 }
 
 impl Pieces {
-    /// Sets the options of later copies, and frees the pieces, which waits for copies that use them.
-    pub(super) fn configure(&self, options: TransferOptions) {
-        self.from_bytes
-            .store(options.stages_from(), Ordering::Relaxed);
-        self.free();
+    /// Sets the options of later copies.
+    pub(super) fn set_options(&self, options: TransferOptions) {
+        let from_bytes = options.stages_from();
+        self.from_bytes.store(from_bytes, Ordering::Relaxed);
     }
 
     /// Frees the pieces, and waits before for the copies that use them. A copy that has a piece now frees it at its end.

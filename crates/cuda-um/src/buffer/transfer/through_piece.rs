@@ -25,9 +25,7 @@ pub(crate) unsafe fn through_piece(
         return None;
     };
     let (inner, state) = (stream.inner(), stream.inner().device());
-    let mut turn = Transfers::of(state)
-        .pieces
-        .take(state, inner, copy.bytes)?;
+    let mut turn = Transfers::of(state).pieces.take(state, inner, copy.bytes)?;
     if copy.bytes >= ASKED && !is_pageable(state, host) {
         return None;
     }

@@ -18,7 +18,7 @@ pub(crate) struct Transfers {
 #[derive(Default)]
 struct State {
     options: TransferOptions,
-    /// The number of times that the options were set.
+    /// The number of times that the ring was freed.
     changes: u64,
     /// Made by the first copy.
     ring: Option<Ring>,
@@ -32,7 +32,7 @@ pub(super) struct RingTurn<'a> {
     transfers: &'a Transfers,
     /// `None` only during the drop.
     ring: Option<Ring>,
-    /// The generation of the ring's options.
+    /// The value of `changes` when the ring was taken.
     changes: u64,
     origin: Origin,
 }
@@ -46,13 +46,19 @@ impl Transfers {
     /// Sets the options for copies that begin after this call. Frees the ring: at once, which waits for work that still uses its memory, or
     /// at the end of the copy that has the ring.
     pub(crate) fn configure(&self, options: TransferOptions) {
+        self.state.lock().options = options;
+        self.pieces.set_options(options);
+        self.free();
+    }
+
+    /// Frees the pinned memory: at once, which waits for copies that use it, or at the end of the copy that has it.
+    pub(crate) fn free(&self) {
         let _unused = {
             let mut state = self.state.lock();
-            state.options = options;
             state.changes += 1;
             state.ring.take()
         };
-        self.pieces.configure(options);
+        self.pieces.free();
     }
 
     /// Returns the largest number of threads that copy.

@@ -38,11 +38,13 @@ driver/owned.rs Owned: events, modules, streams_that_left_no_event
 sync/held.rs Held: - counts for the child's own thread
 sync/held.rs Turn: - counts for the child's own thread
 telemetry.rs Entered: - lives for the time of one call, which a child does not begin
+buffer/transfer/piece.rs Piece: the_ring_and_its_threads
+buffer/transfer/piece.rs PieceTurn: - lives while a copy is staged, which a child does not begin
 buffer/transfer/ring.rs Chunk: chunks_that_copies_may_use
 buffer/transfer/ring.rs LaneTurn: - lives while a copy is staged, which a child does not begin
-buffer/transfer/ring.rs Pinned: the_ring_and_its_threads
 buffer/transfer/staged.rs FinishOnPanic: - lives while a copy is staged, which a child does not begin
 buffer/transfer/staged.rs StopOthers: - sets a flag of the copy
+buffer/transfer/staging_memory.rs StagingMemory: the_ring_and_its_threads
 buffer/transfer/transfers.rs RingTurn: - lives while a copy is staged, which a child does not begin
 buffer/transfer/workers.rs Leave: - lives on a thread that helps, which a child does not have
 buffer/transfer/workers.rs Workers: the_ring_and_its_threads

@@ -4,6 +4,7 @@ use crate::buffer::unified::UnifiedBuffer;
 use crate::context::runtime::Runtime;
 use crate::driver::location::Location;
 use crate::managed::batch::PrefetchBatch;
+use crate::resource::kind::MemoryKind;
 use crate::resource::pool::{PoolOptions, UnifiedPool};
 use cuda_um_sim::Sim;
 use proptest::prelude::*;
@@ -129,6 +130,8 @@ impl Buffers {
 fn what_is_joined_is_what_was_asked_for() {
     let sim = Sim::builder().build().unwrap();
     let device = Runtime::from_table(sim.table()).unwrap().device(0).unwrap();
+    // Of one allocation each.
+    device.set_pool_options(MemoryKind::Managed, None).unwrap();
     let stream = device.stream().unwrap();
     let pool = UnifiedPool::new(&device, PoolOptions::default().slab_bytes(SLAB)).unwrap();
     let mut buffers = Buffers {

@@ -47,7 +47,10 @@ impl DefaultPools {
             return Ok(chosen.as_ref());
         }
         let made = match are_on()? {
-            true => Some(Slabs::new(upstream(device, kind), default_options(device, kind)?)?),
+            true => Some(Slabs::new(
+                upstream(device, kind),
+                default_options(device, kind)?,
+            )?),
             false => None,
         };
         Ok(choice.get_or_init(|| made).as_ref())

@@ -238,7 +238,12 @@ impl Heap {
         Some((*at, *offset, *run))
     }
 
-    fn coalesce_run(&mut self, slab_at: usize, offset: usize, (in_flight, mut is_away): (InFlight, bool)) {
+    fn coalesce_run(
+        &mut self,
+        slab_at: usize,
+        offset: usize,
+        (in_flight, mut is_away): (InFlight, bool),
+    ) {
         let Some(slab) = self.slabs.get_mut(&slab_at) else {
             return;
         };
