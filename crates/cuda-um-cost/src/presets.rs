@@ -8,6 +8,26 @@ const fn ns(nanoseconds: u64) -> Duration {
 }
 
 impl CostModel {
+    /// The values for a GPU, by its name and the arguments of [`Link::of`]: an H100 and an A100 have their own, and other GPUs those of
+    /// their link; that of an H200 is the default.
+    ///
+    /// ```
+    /// use cuda_um_cost::CostModel;
+    /// assert_eq!(CostModel::of_gpu("NVIDIA H100 80GB HBM3", (9, 0), false), CostModel::h100());
+    /// assert_eq!(CostModel::of_gpu("NVIDIA A100-SXM4-80GB", (8, 0), false), CostModel::a100());
+    /// assert_eq!(CostModel::of_gpu("NVIDIA B200", (10, 0), false), CostModel::h200());
+    /// ```
+    pub fn of_gpu(name: &str, compute_capability: (u32, u32), uses_host_page_tables: bool) -> Self {
+        match (
+            Link::of(compute_capability, uses_host_page_tables),
+            compute_capability,
+        ) {
+            (Link::Pcie5, (9, 0)) if name.contains("H100") => Self::h100(),
+            (Link::Pcie4, (8, 0)) => Self::a100(),
+            (link, _) => Self::built_in(link),
+        }
+    }
+
     /// The values for a class of link, taken from one machine with this link.
     pub fn built_in(link: Link) -> Self {
         match link {
@@ -84,6 +104,66 @@ impl CostModel {
             query: ns(1_300),
             stream_wait: ns(160),
             enqueue: ns(500),
+        }
+    }
+
+    /// One H100 over PCIe 5 x16. The values are the means of two runs of `cargo xtask calibrate` (docs/results/h100-cuda-13.0), which disagree by
+    /// half on staged copies and prefetches to the host. Values that it does not measure are those of the H200.
+    pub fn h100() -> Self {
+        Self {
+            source: "built in: an H100 over PCIe 5 x16, measured".to_owned(),
+            launch: ns(2_770),
+            kernel: ns(6_230),
+            kernel_rate: 2_380e9,
+            remote: ns(1_080),
+            remote_rate: 52.8e9,
+            copy: ns(5_980),
+            pinned_rate: 55.1e9,
+            copy_managed: ns(8_740),
+            staging: ns(3_440),
+            pageable_rate: 10.6e9,
+            thread_wake: ns(14_600),
+            host_copy_rate: 7.8e9,
+            staged_to_device_rate: 43e9,
+            staged_to_host_rate: 40e9,
+            device_rate: 1_470e9,
+            prefetch: ns(16_200),
+            prefetch_to_device_rate: 50.5e9,
+            prefetch_to_host_rate: 13.8e9,
+            prefetch_resident: ns(1_080),
+            prefetch_block: ns(1_860),
+            cpu_fault: ns(14_800),
+            fault_rate: 8.7e9,
+            host_populate_page: ns(610),
+            device_populate_rate: 268e9,
+            managed_alloc: ns(1_660),
+            managed_alloc_large: ns(5_740),
+            managed_alloc_block: ns(33),
+            device_alloc_small: ns(2_090),
+            device_alloc: ns(33_200),
+            device_alloc_block: ns(83),
+            pinned_alloc: ns(127_000),
+            pin_rate: 2.9e9,
+            pool_alloc: ns(570),
+            advise: ns(1_100),
+            map_rate: 34.5e9,
+            event_record: ns(245),
+            query: ns(243),
+            stream_wait: ns(160),
+            enqueue: ns(912),
+            ..Self::h200()
+        }
+    }
+
+    /// An A100 over PCIe 4 x16. Estimated: the rates of [`pcie4`](Self::pcie4), and those inside the device scaled by NVIDIA's figures for the
+    /// memory (1.56 TB/s, an H200 has 4.8).
+    pub fn a100() -> Self {
+        Self {
+            source: "built in: an A100 over PCIe 4 x16, estimated from half the link rate of an H200 and from its memory"
+                .to_owned(),
+            kernel_rate: 490e9,
+            device_rate: 650e9,
+            ..Self::pcie4()
         }
     }
 
