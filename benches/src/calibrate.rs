@@ -20,9 +20,6 @@ use cuda_um_cost::CostModel;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Size of a piece of work that shows fixed costs.
-const SMALL: usize = 4 << 10;
-
 /// Values that always stay built-in: parts of the host's first access and of its writes. Only the simulator's clock separates
 /// them.
 pub const NEVER_MEASURED: &[&str] = &[

@@ -1,9 +1,8 @@
 //! Copies inside the device, and by the driver from pageable memory.
 
-use super::SMALL;
 use crate::raw::{Kind, Raw};
 use anyhow::Result;
-use cuda_um_calibrate::{Session, fresh, slope, verify};
+use cuda_um_calibrate::{SMALL, Session, fresh, slope, verify};
 use std::rc::Rc;
 
 /// The smallest copy from pageable memory that the driver stages.

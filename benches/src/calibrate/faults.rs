@@ -1,10 +1,9 @@
 //! Page faults. The times come from the machine. A driver reports no fault counts without a profiler, so the simulator does the
 //! same work and counts the faults. The resulting values make the simulator's times match the measured ones.
 
-use super::SMALL;
 use crate::raw::{Kind, Memory, Raw};
 use anyhow::Result;
-use cuda_um_calibrate::{Session, fresh, verify};
+use cuda_um_calibrate::{SMALL, Session, fresh, verify};
 use cuda_um_sim::{Counters, Sim};
 use std::rc::Rc;
 

@@ -1,9 +1,8 @@
 //! Calls and allocations.
 
-use super::SMALL;
 use crate::raw::{Kind, Raw};
 use anyhow::Result;
-use cuda_um_calibrate::{Session, fresh, verify};
+use cuda_um_calibrate::{SMALL, Session, fresh, verify};
 use std::rc::Rc;
 
 /// Large allocations consist of blocks of this size.

@@ -1,9 +1,8 @@
 //! Prefetches, fresh managed memory, advice.
 
-use super::SMALL;
 use crate::raw::{Kind, Raw};
 use anyhow::Result;
-use cuda_um_calibrate::{Session, fresh, slope, verify};
+use cuda_um_calibrate::{SMALL, Session, fresh, slope, verify};
 use std::rc::Rc;
 
 /// Size of the blocks that the driver checks one by one.

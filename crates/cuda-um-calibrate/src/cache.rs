@@ -1,6 +1,10 @@
 //! Models in the user's cache folder, one file for each machine.
 
-use crate::{CalibrateError, Clock, Plan, Result, machine, measure};
+use crate::clock::Clock;
+use crate::error::{CalibrateError, Result};
+use crate::machine;
+use crate::measure::measure;
+use crate::plan::Plan;
 use cuda_um::Device;
 use cuda_um::cost::CostModel;
 use etcetera::BaseStrategy;

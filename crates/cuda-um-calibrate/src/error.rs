@@ -5,6 +5,9 @@ use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
 
+/// The result of this crate's functions.
+pub type Result<T, E = CalibrateError> = std::result::Result<T, E>;
+
 /// The reason why there is no cost model of this machine.
 #[derive(Debug, Error)]
 #[non_exhaustive]

@@ -5,20 +5,19 @@ mod clock;
 mod error;
 mod machine;
 mod measure;
+mod plan;
 
 pub use cache::Cache;
 pub use clock::Clock;
-pub use error::CalibrateError;
-pub use measure::{Calibration, NOT_ON_A_VIRTUAL_CLOCK, Plan, measure};
+pub use error::{CalibrateError, Result};
+pub use measure::{Calibration, NOT_ON_A_VIRTUAL_CLOCK, measure};
+pub use plan::Plan;
 // For the complete calibration of `um-benches`, which measures the other values.
 #[doc(hidden)]
-pub use measure::session::{Session, Wrong, fresh, slope, verify};
+pub use measure::session::{SMALL, Session, Wrong, fresh, slope, verify};
 
 use cuda_um::Device;
 use cuda_um::cost::CostModel;
-
-/// The result of this crate's functions.
-pub type Result<T, E = CalibrateError> = std::result::Result<T, E>;
 
 /// The environment variable that names the file of a model. `cuda-um` reads it as well, when a device is opened.
 const COST_MODEL: &str = "CUDA_UM_COST_MODEL";

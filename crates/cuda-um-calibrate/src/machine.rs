@@ -1,6 +1,6 @@
 //! The identity of a machine: a model of one is not used on another.
 
-use crate::{CalibrateError, Result};
+use crate::error::{CalibrateError, Result};
 use cuda_um::Device;
 
 /// Must be increased when the way of measuring changes.

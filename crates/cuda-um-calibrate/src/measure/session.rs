@@ -1,6 +1,8 @@
 //! The device under test, its samples, and the values so far.
 
-use crate::{CalibrateError, Clock, Plan, Result};
+use crate::clock::Clock;
+use crate::error::{CalibrateError, Result};
+use crate::plan::Plan;
 use cuda_um::cost::CostModel;
 use cuda_um::{Device, Stream};
 use std::collections::BTreeSet;
@@ -12,7 +14,7 @@ use um_kernels::Scale;
 pub(crate) type Outcome<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// The size of a piece of work that shows fixed costs, in bytes.
-pub(super) const SMALL: usize = 4 << 10;
+pub const SMALL: usize = 4 << 10;
 
 /// The first compute capability that the kernel runs on.
 const FIRST_WITH_KERNEL: (u32, u32) = (6, 0);
