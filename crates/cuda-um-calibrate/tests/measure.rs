@@ -104,7 +104,7 @@ fn watching(sim: &Checked) -> (Arc<Mutex<BTreeMap<&'static str, usize>>>, Clock)
         let mut live = BTreeMap::<_, usize>::new();
         for leak in sim.leaks() {
             if let Leak::Memory { bytes, kind, .. } = leak {
-                *live.entry(kind).or_default() += bytes as usize;
+                *live.entry(kind).or_default() += bytes;
             }
         }
         for (kind, bytes) in live {
