@@ -32,7 +32,7 @@ pub trait OfThisMachine: Sized {
     ///
     /// # Ordering
     ///
-    /// A measurement runs on a stream of its own, which does not wait for other streams. Work that the device does at the same time makes
+    /// A measurement runs on a stream of its own and on that of the library, which do not wait for other streams. Work that the device does at the same time makes
     /// the result worse.
     ///
     /// # Errors
