@@ -1,10 +1,8 @@
 //! Measures the values of a cost model on the local machine: see "Calibrating" in docs/measuring.md.
 //!
-//! Every value comes from times of complete pieces of work: a fixed part from 4 KiB, a rate from the difference of two sizes.
-//! The formulas are those of the simulator's clock, so a model that is measured on the simulator is equal to the simulator's
-//! model.
+//! `cuda-um-calibrate` measures the values that decide placements. This module measures the others by raw calls, in the same
+//! way: every value comes from times of complete pieces of work.
 
-mod bench;
 mod copies;
 mod faults;
 mod host;
@@ -12,23 +10,15 @@ mod managed;
 
 use crate::clock::Clock;
 use crate::raw::Raw;
-pub use bench::Plan;
+pub use cuda_um_calibrate::{NOT_ON_A_VIRTUAL_CLOCK, Plan};
 
 use anyhow::{Context, Result};
-use bench::Bench;
 use cuda_um::Runtime;
 use cuda_um::sys::Table;
-use cuda_um_cost::{CostModel, Link};
-use std::collections::BTreeSet;
+use cuda_um_calibrate::Session;
+use cuda_um_cost::CostModel;
+use std::rc::Rc;
 use std::sync::Arc;
-
-/// Values that stay built-in on the simulator: its virtual clock does not include the host's own work.
-pub const NOT_ON_A_VIRTUAL_CLOCK: &[&str] = &[
-    "thread_wake_us",
-    "host_copy_bytes_per_s",
-    "staged_to_device_bytes_per_s",
-    "staged_to_host_bytes_per_s",
-];
 
 /// Values that always stay built-in: parts of the host's first access and of its writes. Only the simulator's clock separates
 /// them.
@@ -49,18 +39,14 @@ pub struct Calibration {
     pub notes: Vec<String>,
 }
 
-type Step = fn(&mut Bench) -> Result<()>;
+type Step = fn(&mut Session, &Rc<Raw>) -> Result<()>;
 
 /// The order matters: later steps subtract values of earlier ones.
 const STEPS: &[(&str, Step)] = &[
     ("calls", host::calls),
     ("allocations", host::allocations),
-    ("the host's threads", host::threads),
-    ("kernels", copies::kernels),
-    ("mapped memory", copies::mapped),
-    ("copies, pinned and inside the device", copies::pinned),
+    ("copies inside the device", copies::inside),
     ("copies, pageable", copies::pageable),
-    ("copies, staged", copies::staged),
     ("prefetches", managed::prefetches),
     ("fresh memory on the device", managed::populates),
     ("advice", managed::advice),
@@ -76,51 +62,40 @@ pub fn calibrate(
     table: &Arc<Table>,
     clock: Clock,
     plan: Plan,
-    tell: &mut dyn FnMut(&str),
+    tell: &mut dyn FnMut(&'static str),
 ) -> Result<Calibration> {
     let runtime = Runtime::from_table(Arc::clone(table))?;
     let device = runtime.device(0).context("no GPU to calibrate")?;
-    let capabilities = device.capabilities();
-    let link = Link::of(
-        capabilities.compute_capability,
-        capabilities.pageable_uses_host_page_tables,
-    );
-    let mut bench = Bench {
-        stream: device.stream()?,
-        raw: Raw::open(table, false)?,
-        device,
-        clock,
-        plan,
-        model: CostModel::built_in(link),
-        measured: BTreeSet::new(),
-        notes: Vec::new(),
-    };
+    let mut session = Session::new(&device, plan, &clock.into())?;
+    let others = session.model.source.clone();
+    session.measure(tell)?;
+    let raw = Raw::open(table, false)?;
     for (name, step) in STEPS {
         tell(name);
-        step(&mut bench).with_context(|| format!("measuring {name}"))?;
+        step(&mut session, &raw).with_context(|| format!("measuring {name}"))?;
     }
-    let values = bench.model.values().into_iter();
+    let values = session.model.values().into_iter();
     let built_in: Vec<_> = values
         .map(|(key, _)| key)
-        .filter(|key| !bench.measured.contains(key))
+        .filter(|key| !session.measured.contains(key))
         .collect();
-    let how = match bench.simulated() {
+    let how = match session.clock.is_virtual() {
         true => "PREDICTED by a simulator's clock",
         false => "measured",
     };
-    bench.model.source = format!(
+    session.model.source = format!(
         "cargo xtask calibrate: {}, CUDA {}, {how} with pieces of {} MiB",
-        bench.device.name(),
+        device.name(),
         runtime.version(),
         plan.large >> 20,
     );
     if !built_in.is_empty() {
-        let rest = format!("; built in for {link:?}: {}", built_in.join(", "));
-        bench.model.source.push_str(&rest);
+        let rest = format!("; others {others}: {}", built_in.join(", "));
+        session.model.source.push_str(&rest);
     }
     Ok(Calibration {
-        model: bench.model,
+        model: session.model,
         built_in,
-        notes: bench.notes,
+        notes: session.notes,
     })
 }

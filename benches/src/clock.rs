@@ -12,6 +12,15 @@ pub enum Clock {
     Simulated(Sim),
 }
 
+impl From<Clock> for cuda_um_calibrate::Clock {
+    fn from(clock: Clock) -> Self {
+        match clock {
+            Clock::Wall(_) => Self::wall(),
+            Clock::Simulated(sim) => Self::virtual_time(move || sim.now()),
+        }
+    }
+}
+
 impl Clock {
     /// The wall clock, from now on.
     pub fn wall() -> Self {

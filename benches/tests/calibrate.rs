@@ -11,11 +11,7 @@ use um_benches::clock::Clock;
 /// Allowed relative error of a measured value: the clock counts whole nanoseconds, and some values are differences.
 const TOLERANCE: f64 = 0.02;
 
-const PLAN: Plan = Plan {
-    large: 16 << 20,
-    rounds: 1,
-    small_rounds: 1,
-};
+const PLAN: Plan = Plan::of(16 << 20, 1, 1);
 
 fn measured(builder: Builder) -> Calibration {
     um_kernels::sim::register();
@@ -113,6 +109,32 @@ fn the_program_writes_what_the_library_reads() {
         assert!(model.source.contains(part), "{}", model.source);
     }
     assert_gives_back(&CostModel::h200(), &model);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_program_keeps_a_model_and_shows_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |option| {
+        let mut program = program();
+        program
+            .args([option, "--sim"])
+            .env_remove("CUDA_UM_SIM_GPU");
+        let ran = program.env("XDG_CACHE_HOME", folder.path()).output();
+        let ran = ran.unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (ran.status.code(), text(ran.stdout), text(ran.stderr))
+    };
+    let (code, _, told) = run("--show");
+    assert_eq!(code, Some(1));
+    assert!(told.contains("--cache measures it"), "{told}");
+    let kept = run("--cache");
+    let (code, printed, told) = &kept;
+    assert_eq!(*code, Some(0), "{told}");
+    let (file, source) = printed.split_once('\n').unwrap();
+    assert!(file.starts_with(folder.path().to_str().unwrap()), "{file}");
+    assert_eq!(CostModel::from_file(file).unwrap().source, source.trim());
+    assert_eq!(run("--show"), kept);
 }
 
 #[test]

@@ -13,6 +13,13 @@ pub struct Args {
     /// Pieces of 16 MiB instead of 128, and fewer samples.
     #[arg(long)]
     quick: bool,
+    /// Measure only the values that decide placements, within a second, and keep the model in the user's cache folder, where
+    /// `CostModel::of_this_machine` finds it; print the file.
+    #[arg(long, conflicts_with_all = ["out", "quick"])]
+    cache: bool,
+    /// Measure nothing; print the file and the source of the model in the user's cache folder.
+    #[arg(long, conflicts_with_all = ["out", "quick", "cache"])]
+    show: bool,
     /// Measure the simulator's virtual clock: a test of the calibration.
     #[arg(long)]
     sim: bool,
@@ -23,13 +30,19 @@ pub fn run(args: &Args) -> Result<()> {
     let mut command = workspace::cargo();
     command
         .args(["run", "--release", "-p", "um-benches"])
-        .args(["--bin", "um_calibrate", "--", "--out"])
-        .arg(std::path::absolute(&args.out)?);
-    if args.quick {
-        command.arg("--quick");
+        .args(["--bin", "um_calibrate", "--"]);
+    if !(args.cache || args.show) {
+        command.arg("--out").arg(std::path::absolute(&args.out)?);
     }
-    if args.sim {
-        command.arg("--sim");
+    for (is_given, option) in [
+        (args.quick, "--quick"),
+        (args.cache, "--cache"),
+        (args.show, "--show"),
+        (args.sim, "--sim"),
+    ] {
+        if is_given {
+            command.arg(option);
+        }
     }
     workspace::run(&mut command)
 }

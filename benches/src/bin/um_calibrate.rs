@@ -2,9 +2,13 @@
 
 use anyhow::{Context, Result};
 use clap::Parser;
+use cuda_um::Runtime;
+use cuda_um::sys::Table;
+use cuda_um_calibrate::Cache;
 use cuda_um_sim::Sim;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use um_benches::calibrate::{Plan, calibrate};
 use um_benches::clock::Clock;
 
@@ -16,6 +20,13 @@ struct Args {
     /// File for the model [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Measure only the values that decide placements, within a second, and keep the model in the user's cache folder, where
+    /// `CostModel::of_this_machine` finds it; print the file
+    #[arg(long, conflicts_with_all = ["out", "quick"])]
+    cache: bool,
+    /// Measure nothing; print the file and the source of the model in the user's cache folder
+    #[arg(long, conflicts_with_all = ["out", "quick", "cache"])]
+    show: bool,
     /// Pieces of 16 MiB instead of 128, and fewer samples
     #[arg(long)]
     quick: bool,
@@ -44,7 +55,14 @@ fn run(args: &Args) -> Result<()> {
             .context("no CUDA runtime, so no GPU to calibrate; --sim measures the simulator")?;
         (table, Clock::wall())
     };
-    let plan = if args.quick { Plan::QUICK } else { Plan::FULL };
+    if args.cache || args.show {
+        return kept(&table, clock, args.cache);
+    }
+    let plan = if args.quick {
+        Plan::MACHINE
+    } else {
+        Plan::FULL
+    };
     let calibration = calibrate(&table, clock, plan, &mut |step| {
         eprintln!("measuring: {step}")
     })?;
@@ -63,5 +81,24 @@ fn run(args: &Args) -> Result<()> {
         }
         None => print!("{text}"),
     }
+    Ok(())
+}
+
+/// Prints the file and the source of the model in the cache folder, after measuring it if asked to.
+fn kept(table: &Arc<Table>, clock: Clock, measures: bool) -> Result<()> {
+    let runtime = Runtime::from_table(Arc::clone(table))?;
+    let device = runtime.device(0).context("no GPU to calibrate")?;
+    let cache = Cache::of_user()?;
+    let path = cache.path(&device)?;
+    let model = match measures {
+        true => cache.measure(&device, &clock.into())?,
+        false => cache.load(&device)?.with_context(|| {
+            format!(
+                "{} has no model of this machine; --cache measures it",
+                path.display()
+            )
+        })?,
+    };
+    println!("{}\n{}", path.display(), model.source);
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! Page faults. The times come from the machine. A driver reports no fault counts without a profiler, so the simulator does the
 //! same work and counts the faults. The resulting values make the simulator's times match the measured ones.
 
-use super::bench::{Bench, SMALL, fresh, verify};
 use crate::raw::{Kind, Memory, Raw};
 use anyhow::Result;
+use cuda_um_calibrate::{SMALL, Session, fresh, verify};
 use cuda_um_sim::{Counters, Sim};
 use std::rc::Rc;
 
@@ -56,26 +56,27 @@ fn to_device(raw: &Raw, memory: &mut Memory) -> Result<()> {
 }
 
 /// Seconds in which the host moves memory back by faults, and a kernel moves it in by faults.
-fn back_and_in(bench: &Bench, bytes: usize) -> Result<(f64, f64)> {
-    let raw = &bench.raw;
+fn back_and_in(session: &Session, raw: &Rc<Raw>, bytes: usize) -> Result<(f64, f64)> {
     let source = fresh(bytes, 6);
     let mut memory = raw.allocate(Kind::Managed, source.len())?;
     let mut output = raw.allocate(Kind::Device, source.len())?;
     memory.host_mut().copy_from_slice(&source);
     let expected: f32 = source.iter().step_by(PAGE).sum();
-    let back = bench.median(bytes, |_| {
+    let back = session.median(bytes, |_| {
         raw.prefetch(&memory, true)?;
         raw.synchronize()?;
-        bench.clock.time(|| {
+        session.clock.time(|| {
             let sum = host_reads(&memory);
             anyhow::ensure!(sum == expected, "the host read {sum}, not {expected}");
-            Ok(())
+            anyhow::Ok(())
         })
     })?;
-    let faulted_in = bench.median(bytes, |_| {
+    let faulted_in = session.median(bytes, |_| {
         raw.prefetch(&memory, false)?;
         raw.synchronize()?;
-        bench.clock.time(|| kernel_reads(raw, &memory, &mut output))
+        session
+            .clock
+            .time(|| kernel_reads(raw, &memory, &mut output))
     })?;
     let mut found = vec![f32::NAN; source.len()];
     raw.copy_to_slice(&output, &mut found)?;
@@ -84,20 +85,20 @@ fn back_and_in(bench: &Bench, bytes: usize) -> Result<(f64, f64)> {
 }
 
 /// Seconds of the host's first access to fresh memory.
-fn first_touch(bench: &Bench) -> Result<f64> {
-    bench.median(FIRST_TOUCH, |_| {
-        let mut memory = bench.raw.allocate(Kind::Managed, FIRST_TOUCH / 4)?;
-        let time = bench.clock.time(|| {
+fn first_touch(session: &Session, raw: &Rc<Raw>) -> Result<f64> {
+    session.median(FIRST_TOUCH, |_| {
+        let mut memory = raw.allocate(Kind::Managed, FIRST_TOUCH / 4)?;
+        let time = session.clock.time(|| {
             host_writes(&mut memory);
-            Ok(())
+            anyhow::Ok(())
         })?;
         memory.free()?;
-        Ok(time)
+        anyhow::Ok(time)
     })
 }
 
-pub(super) fn faults(bench: &mut Bench) -> Result<()> {
-    let capabilities = bench.device.capabilities();
+pub(super) fn faults(session: &mut Session, raw: &Rc<Raw>) -> Result<()> {
+    let capabilities = session.device.capabilities();
     if !capabilities.concurrent_managed_access || capabilities.direct_host_access {
         for name in [
             "gpu_fault_group_us",
@@ -106,20 +107,20 @@ pub(super) fn faults(bench: &mut Bench) -> Result<()> {
             "fault_bytes_per_s",
             "host_populate_page_us",
         ] {
-            bench.note(name, "managed memory does not migrate by faults here");
+            session.note(name, "managed memory does not migrate by faults here");
         }
         return Ok(());
     }
-    let (small_back, small_in) = back_and_in(bench, SMALL)?;
-    let (whole_back, whole_in) = back_and_in(bench, bench.plan.large)?;
-    let touched = first_touch(bench)?;
-    host_faults(bench, small_back, whole_back)?;
-    kernel_faults(bench, small_in, whole_in)?;
-    populate(bench, touched)
+    let (small_back, small_in) = back_and_in(session, raw, SMALL)?;
+    let (whole_back, whole_in) = back_and_in(session, raw, session.plan.large)?;
+    let touched = first_touch(session, raw)?;
+    host_faults(session, small_back, whole_back)?;
+    kernel_faults(session, small_in, whole_in)?;
+    populate(session, touched)
 }
 
 /// Solves count × fault + bytes × (1 / rate) = seconds, for both sizes.
-fn host_faults(bench: &mut Bench, small: f64, whole: f64) -> Result<()> {
+fn host_faults(session: &mut Session, small: f64, whole: f64) -> Result<()> {
     let row = |bytes: usize, seconds| {
         let work = |_: &Rc<Raw>, memory: &mut Memory| {
             std::hint::black_box(host_reads(memory));
@@ -128,23 +129,23 @@ fn host_faults(bench: &mut Bench, small: f64, whole: f64) -> Result<()> {
         let counters = counted(bytes, to_device, work)?;
         anyhow::Ok([counters.cpu_faults as f64, bytes as f64, seconds])
     };
-    let solved = solve(row(SMALL, small)?, row(bench.plan.large, whole)?);
+    let solved = solve(row(SMALL, small)?, row(session.plan.large, whole)?);
     // If the driver counts in another way, one of them can be negative: then both are invalid.
     match solved {
         Some((fault, inverse_rate)) => {
-            bench.time("cpu_fault_us", fault);
-            bench.rate("fault_bytes_per_s", 1.0 / inverse_rate);
+            session.time("cpu_fault_us", fault);
+            session.rate("fault_bytes_per_s", 1.0 / inverse_rate);
         }
         None => {
-            bench.note("cpu_fault_us", NO_FIT);
-            bench.note("fault_bytes_per_s", NO_FIT);
+            session.note("cpu_fault_us", NO_FIT);
+            session.note("fault_bytes_per_s", NO_FIT);
         }
     }
     Ok(())
 }
 
 /// Solves count × fault + groups × group = seconds, for both sizes.
-fn kernel_faults(bench: &mut Bench, small: f64, whole: f64) -> Result<()> {
+fn kernel_faults(session: &mut Session, small: f64, whole: f64) -> Result<()> {
     let row = |bytes: usize, seconds| {
         let prepare = |_: &Raw, memory: &mut Memory| {
             host_writes(memory);
@@ -157,28 +158,28 @@ fn kernel_faults(bench: &mut Bench, small: f64, whole: f64) -> Result<()> {
         let counters = counted(bytes, prepare, work)?;
         // The remaining time without the kernel itself and the copies.
         let left = seconds
-            - bench.launch()
-            - bench.kernel()
-            - (2 * bytes) as f64 / bench.model.kernel_rate
-            - bytes as f64 / bench.model.fault_rate;
+            - session.model.launch.as_secs_f64()
+            - session.model.kernel.as_secs_f64()
+            - (2 * bytes) as f64 / session.model.kernel_rate
+            - bytes as f64 / session.model.fault_rate;
         let groups = counters.gpu_fault_groups as f64;
         anyhow::Ok([counters.gpu_faults as f64, groups, left])
     };
-    match solve(row(SMALL, small)?, row(bench.plan.large, whole)?) {
+    match solve(row(SMALL, small)?, row(session.plan.large, whole)?) {
         Some((fault, group)) => {
-            bench.time("gpu_fault_us", fault);
-            bench.time("gpu_fault_group_us", group);
+            session.time("gpu_fault_us", fault);
+            session.time("gpu_fault_group_us", group);
         }
         None => {
-            bench.note("gpu_fault_us", NO_FIT);
-            bench.note("gpu_fault_group_us", NO_FIT);
+            session.note("gpu_fault_us", NO_FIT);
+            session.note("gpu_fault_group_us", NO_FIT);
         }
     }
     Ok(())
 }
 
 /// The rest of the first access without its faults.
-fn populate(bench: &mut Bench, touched: f64) -> Result<()> {
+fn populate(session: &mut Session, touched: f64) -> Result<()> {
     let nothing = |_: &Raw, _: &mut Memory| Ok(());
     let writes = |_: &Rc<Raw>, memory: &mut Memory| {
         host_writes(memory);
@@ -186,8 +187,8 @@ fn populate(bench: &mut Bench, touched: f64) -> Result<()> {
     };
     let faults = counted(FIRST_TOUCH, nothing, writes)?.cpu_faults as f64;
     let pages = (FIRST_TOUCH / 4096) as f64;
-    let populate = (touched - faults * bench.model.cpu_fault.as_secs_f64()) / pages;
-    bench.time("host_populate_page_us", populate);
+    let populate = (touched - faults * session.model.cpu_fault.as_secs_f64()) / pages;
+    session.time("host_populate_page_us", populate);
     Ok(())
 }
 

@@ -133,6 +133,8 @@ mod tests {
     fn every_preset_comes_back_as_it_was() {
         for model in [
             CostModel::h200(),
+            CostModel::h100(),
+            CostModel::a100(),
             CostModel::gh200(),
             CostModel::pcie4(),
             CostModel::pascal(),

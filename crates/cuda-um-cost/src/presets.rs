@@ -8,6 +8,26 @@ const fn ns(nanoseconds: u64) -> Duration {
 }
 
 impl CostModel {
+    /// The values for a GPU, by its name and the arguments of [`Link::of`]: an H100 and an A100 have their own, and other GPUs those of
+    /// their link; that of an H200 is the default.
+    ///
+    /// ```
+    /// use cuda_um_cost::CostModel;
+    /// assert_eq!(CostModel::of_gpu("NVIDIA H100 80GB HBM3", (9, 0), false), CostModel::h100());
+    /// assert_eq!(CostModel::of_gpu("NVIDIA A100-SXM4-80GB", (8, 0), false), CostModel::a100());
+    /// assert_eq!(CostModel::of_gpu("NVIDIA B200", (10, 0), false), CostModel::h200());
+    /// ```
+    pub fn of_gpu(name: &str, compute_capability: (u32, u32), uses_host_page_tables: bool) -> Self {
+        match (
+            Link::of(compute_capability, uses_host_page_tables),
+            compute_capability,
+        ) {
+            (Link::Pcie5, (9, 0)) if name.contains("H100") => Self::h100(),
+            (Link::Pcie4, (8, 0)) => Self::a100(),
+            (link, _) => Self::built_in(link),
+        }
+    }
+
     /// The values for a class of link, taken from one machine with this link.
     pub fn built_in(link: Link) -> Self {
         match link {
@@ -84,6 +104,67 @@ impl CostModel {
             query: ns(1_300),
             stream_wait: ns(160),
             enqueue: ns(500),
+        }
+    }
+
+    /// One H100 over PCIe 5 x16. The values are the medians of five runs of `cargo xtask calibrate`
+    /// (docs/results/h100-cuda-13.0/calibration.txt); those that it does not measure are of the H200. That of `copy_managed` is the median of
+    /// the last three, which copy from pinned memory.
+    pub fn h100() -> Self {
+        Self {
+            source: "built in: an H100 over PCIe 5 x16, measured".to_owned(),
+            launch: ns(3_794),
+            kernel: ns(5_494),
+            remote: ns(912),
+            copy: ns(6_200),
+            copy_managed: ns(3_437),
+            staging: ns(3_992),
+            thread_wake: ns(15_582),
+            prefetch: ns(16_429),
+            prefetch_resident: ns(636),
+            prefetch_block: ns(1_285),
+            cpu_fault: ns(14_131),
+            host_populate_page: ns(622),
+            managed_alloc: ns(2_691),
+            managed_alloc_large: ns(8_643),
+            managed_alloc_block: ns(36),
+            device_alloc_small: ns(3_382),
+            device_alloc: ns(47_912),
+            device_alloc_block: ns(98),
+            pinned_alloc: ns(207_346),
+            pool_alloc: ns(645),
+            advise: ns(889),
+            event_record: ns(308),
+            query: ns(361),
+            stream_wait: ns(293),
+            enqueue: ns(1_263),
+            kernel_rate: 2_387e9,
+            remote_rate: 52.8e9,
+            pinned_rate: 55e9,
+            pageable_rate: 11.8e9,
+            host_copy_rate: 6.8e9,
+            staged_to_device_rate: 44.5e9,
+            staged_to_host_rate: 38.4e9,
+            device_rate: 1_490e9,
+            prefetch_to_device_rate: 50.4e9,
+            prefetch_to_host_rate: 16.6e9,
+            fault_rate: 9.5e9,
+            device_populate_rate: 298e9,
+            pin_rate: 2.2e9,
+            map_rate: 43.7e9,
+            ..Self::h200()
+        }
+    }
+
+    /// An A100 over PCIe 4 x16. Estimated: the rates of [`pcie4`](Self::pcie4), and those inside the device scaled by NVIDIA's figures for the
+    /// memory (1.56 TB/s, an H200 has 4.8).
+    pub fn a100() -> Self {
+        Self {
+            source: "built in: an A100 over PCIe 4 x16, estimated from half the link rate of an H200 and from its memory"
+                .to_owned(),
+            kernel_rate: 490e9,
+            device_rate: 650e9,
+            ..Self::pcie4()
         }
     }
 

@@ -5,9 +5,11 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-fn built_in() -> [CostModel; 6] {
+fn built_in() -> [CostModel; 8] {
     [
         CostModel::h200(),
+        CostModel::h100(),
+        CostModel::a100(),
         CostModel::gh200(),
         CostModel::pcie4(),
         CostModel::pascal(),
@@ -17,11 +19,12 @@ fn built_in() -> [CostModel; 6] {
 }
 
 #[test]
-fn built_in_models_can_be_and_only_one_was_measured() {
+fn built_in_models_can_be_and_only_two_were_measured() {
     for model in built_in() {
         model.check().unwrap();
         let measured = model.source.contains("measured");
-        assert_eq!(measured, model == CostModel::h200(), "{}", model.source);
+        let is_hopper = [CostModel::h200(), CostModel::h100()].contains(&model);
+        assert_eq!(measured, is_hopper, "{}", model.source);
         assert_eq!(!measured, model.source.contains("estimated"));
     }
 }
@@ -52,6 +55,25 @@ fn staging_is_no_faster_than_the_link_and_faster_than_one_thread() {
             assert!(staged <= model.pinned_rate, "{}", model.source);
             assert!(staged > model.host_copy_rate, "{}", model.source);
         }
+    }
+}
+
+#[test]
+fn the_name_and_the_link_of_a_gpu_select_a_model() {
+    for (name, capability, tables, expected) in [
+        ("NVIDIA H100 80GB HBM3", (9, 0), false, CostModel::h100()),
+        ("NVIDIA H100 PCIe", (9, 0), false, CostModel::h100()),
+        ("NVIDIA H200", (9, 0), false, CostModel::h200()),
+        ("NVIDIA H800", (9, 0), false, CostModel::h200()),
+        ("NVIDIA GH200 480GB", (9, 0), true, CostModel::gh200()),
+        ("NVIDIA A100-SXM4-80GB", (8, 0), false, CostModel::a100()),
+        ("NVIDIA A10", (8, 6), false, CostModel::pcie4()),
+        ("Tesla V100", (7, 0), false, CostModel::pascal()),
+        ("NVIDIA B200", (10, 0), false, CostModel::h200()),
+        ("", (99, 0), false, CostModel::h200()),
+    ] {
+        let found = CostModel::of_gpu(name, capability, tables);
+        assert_eq!(found.source, expected.source, "{name}");
     }
 }
 

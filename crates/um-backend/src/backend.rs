@@ -93,10 +93,11 @@ impl CudaBackend {
     /// [`CudaError::NoGpu`](crate::CudaError::NoGpu) if a GPU is required and there is none;
     /// [`CudaError::NoSuchDevice`](crate::CudaError::NoSuchDevice);
     /// [`CudaError::InvalidSetting`](crate::CudaError::InvalidSetting); [`CudaError::Cuda`](crate::CudaError::Cuda) for invalid options
-    /// of the pool; and errors of CUDA.
+    /// of the pool or an invalid cost model; with the feature `calibrate`, `CudaError::Calibrate`; and errors of CUDA.
     pub fn initialize_blocking(config: CudaBackendConfig) -> Result<Self> {
         let opened = runtime::open(config.runtime)?;
         let device = Arc::new(CudaDevice::open(opened, config.device)?);
+        config.cost_model.set(device.as_cuda_um())?;
         let oversubscription = config.oversubscription;
         // If managed memory is poor, unified buffers have mapped memory, which the pool does not have.
         let options = config

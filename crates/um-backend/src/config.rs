@@ -2,6 +2,7 @@
 
 use cuda_um::{Oversubscription, PoolOptions};
 
+use crate::cost_model::CostModelSource;
 use crate::runtime::RuntimeChoice;
 
 /// The configuration of a [`CudaBackend`](crate::CudaBackend).
@@ -29,6 +30,8 @@ pub struct CudaBackendConfig {
     /// The pool for [`CudaBackend::allocate_unified`](crate::CudaBackend::allocate_unified). Default: none. The pool may oversubscribe if
     /// its options or [`oversubscription`](Self::oversubscription) allow it. On a device whose managed memory is poor there is no pool.
     pub unified_pool: Option<PoolOptions>,
+    /// The cost model of the device. Default: the model that the device has.
+    pub cost_model: CostModelSource,
 }
 
 impl CudaBackendConfig {
@@ -68,6 +71,15 @@ impl CudaBackendConfig {
     pub fn unified_pool(self, options: impl Into<Option<PoolOptions>>) -> Self {
         Self {
             unified_pool: options.into(),
+            ..self
+        }
+    }
+
+    /// Sets the cost model of the device.
+    #[must_use]
+    pub fn cost_model(self, source: impl Into<CostModelSource>) -> Self {
+        Self {
+            cost_model: source.into(),
             ..self
         }
     }

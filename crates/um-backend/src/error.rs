@@ -62,6 +62,10 @@ pub enum CudaError {
     #[cfg(feature = "profile")]
     #[error(transparent)]
     Profile(#[from] cuda_um::profile::ProfileError),
+    /// The cost model of this machine is not available.
+    #[cfg(feature = "calibrate")]
+    #[error(transparent)]
+    Calibrate(#[from] cuda_um_calibrate::CalibrateError),
     /// An environment variable has a value that its documentation does not list.
     #[error("{name}={value}: expected {expected}")]
     InvalidSetting {

@@ -7,6 +7,7 @@ mod compat;
 mod config;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod cost_model;
 mod cuda_buffer;
 mod cuda_memory;
 mod device;
@@ -25,6 +26,7 @@ pub use backend::{BufferKind, CudaBackend};
 pub use buffer::Buffer;
 pub use compat::{CudaFeature, MemoryAdvice};
 pub use config::CudaBackendConfig;
+pub use cost_model::CostModelSource;
 pub use cuda_buffer::CudaBuffer;
 pub use cuda_memory::{CudaMemory, CudaMemoryMut};
 pub use device::{BufferDevice, CudaDevice};

@@ -11,7 +11,7 @@ use crate::driver::location::Location;
 use crate::driver::{Api, MemoryInfo};
 use crate::error::{Error, Result};
 use crate::sync::RwLock;
-use cuda_um_cost::{CostModel, Link};
+use cuda_um_cost::CostModel;
 use std::fmt;
 use std::sync::Arc;
 
@@ -160,7 +160,7 @@ impl Device {
     }
 
     /// The cost model of this device: from the file that `CUDA_UM_COST_MODEL` names (`cargo xtask calibrate` writes one), otherwise
-    /// built-in values for the usual link of such a device.
+    /// the built-in values for such a device ([`CostModel::of_gpu`]). The crate `cuda-um-calibrate` measures those of this machine.
     ///
     /// In a child made by `fork` while another thread of its parent set the model, this returns the built-in values.
     pub fn cost_model(&self) -> Arc<CostModel> {
@@ -171,7 +171,7 @@ impl Device {
         // In the child, the thread that holds the lock does not exist.
         match state.cost.try_read() {
             Some(cost) => Arc::clone(&cost),
-            None => Arc::new(built_in_costs(&state.capabilities)),
+            None => Arc::new(built_in_costs(&state.name, &state.capabilities)),
         }
     }
 
@@ -209,9 +209,10 @@ impl DeviceState {
         is_gated: bool,
     ) -> Result<Self> {
         let capabilities = Capabilities::read(api, ordinal)?;
-        let cost = cost_model(&capabilities)?;
+        let name = api.device_name(ordinal)?;
+        let cost = cost_model(&name, &capabilities)?;
         Ok(Self {
-            name: api.device_name(ordinal)?,
+            name,
             capabilities,
             api: Arc::clone(api),
             reclaim: Arc::clone(reclaim),
@@ -263,9 +264,9 @@ impl DeviceState {
 /// The environment variable that names the file of a calibration.
 const COST_MODEL: &str = "CUDA_UM_COST_MODEL";
 
-fn cost_model(capabilities: &Capabilities) -> Result<CostModel> {
+fn cost_model(name: &str, capabilities: &Capabilities) -> Result<CostModel> {
     let Some(path) = std::env::var_os(COST_MODEL) else {
-        return Ok(built_in_costs(capabilities));
+        return Ok(built_in_costs(name, capabilities));
     };
     let wrong = |reason: String| Error::InvalidArgument {
         what: COST_MODEL,
@@ -275,11 +276,12 @@ fn cost_model(capabilities: &Capabilities) -> Result<CostModel> {
     CostModel::from_file(&path).map_err(|error| wrong(error.to_string()))
 }
 
-fn built_in_costs(capabilities: &Capabilities) -> CostModel {
-    CostModel::built_in(Link::of(
+fn built_in_costs(name: &str, capabilities: &Capabilities) -> CostModel {
+    CostModel::of_gpu(
+        name,
         capabilities.compute_capability,
         capabilities.pageable_uses_host_page_tables,
-    ))
+    )
 }
 
 impl From<&Device> for Location {

@@ -5,6 +5,7 @@
 mod support;
 
 mod batch;
+mod cost_model;
 mod exchanged;
 mod lying;
 mod pattern;
