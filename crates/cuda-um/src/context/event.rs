@@ -38,6 +38,8 @@ pub(crate) struct RawEvent(Owned<cudaEvent_t>);
 
 /// How long a wait polls before it sleeps.
 const SPIN: Duration = Duration::from_micros(50);
+/// Turns of a loop between two queries: about a microsecond.
+const PAUSE: usize = 32;
 
 impl Event {
     /// Creates an event with a time and records it on the stream.
@@ -161,7 +163,8 @@ impl RawEvent {
             if start.elapsed() > SPIN {
                 return self.synchronize();
             }
-            std::hint::spin_loop();
+            // Queries of several threads would wait for the driver's lock.
+            (0..PAUSE).for_each(|_| std::hint::spin_loop());
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use crate::driver::owned::Owned;
 use crate::error::Result;
 use crate::sync::Mutex;
 use cuda_um_sys::cudaStream_t;
+use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock, Weak};
 
 /// A stream in a list, which does not keep the stream live.
@@ -97,17 +98,19 @@ impl Streams {
     /// Waits for all work of the device, including the work of other libraries.
     pub(crate) fn synchronize(&self) -> Result<()> {
         self.api.origin.check("cudaDeviceSynchronize")?;
-        let (streams, gone): (Vec<_>, Vec<_>) = {
+        let (streams, gone): (SmallVec<[_; 8]>, Vec<_>) = {
             let listed = self.listed.lock();
             let live = listed.iter().filter_map(|listed| listed.stream.upgrade());
             let gone = listed.iter().filter(|listed| listed.is_gone());
             (live.collect(), gone.cloned().collect())
         };
-        let submitted: Vec<_> = streams.iter().map(|stream| stream.submitted()).collect();
+        let submitted: SmallVec<[_; 8]> = streams.iter().map(|stream| stream.submitted()).collect();
         self.api.device_synchronize(self.ordinal)?;
         let waited_for = streams.iter().zip(submitted);
         waited_for.for_each(|(stream, seq)| stream.completed_to(seq));
-        remove(&mut self.listed.lock(), &gone);
+        if !gone.is_empty() {
+            remove(&mut self.listed.lock(), &gone);
+        }
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 
 /// The source and the destination of a copy.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CopyKind {
     HostToDevice,
     DeviceToHost,

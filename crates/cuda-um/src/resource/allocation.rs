@@ -253,8 +253,9 @@ impl Allocation {
             // A device may still use the memory.
             return waited.map(|()| None);
         }
+        let block = self.block_now();
         // SAFETY: the memory belongs to this allocation, all work on it is over, and it is not used again.
-        let freed = unsafe { self.owner.free(&self.block) };
+        let freed = unsafe { self.owner.free(&block) };
         crate::telemetry::debug!(buffer = self.id, bytes = self.bytes(), "free");
         waited.and(freed)
     }
@@ -325,15 +326,20 @@ impl Drop for Allocation {
 }
 
 impl Allocation {
+    /// The block as it goes back.
+    fn block_now(&self) -> Block {
+        Block {
+            is_away: self.cache.is_away(),
+            ..self.block
+        }
+    }
+
     /// The memory on its way back; its uses are no longer here.
     fn released(&mut self) -> Released<'_> {
         let in_flight = std::mem::take(&mut self.in_flight);
         Released {
             owner: &self.owner,
-            block: Block {
-                is_away: self.cache.is_away(),
-                ..self.block
-            },
+            block: self.block_now(),
             in_flight,
             buffer: self.id,
         }

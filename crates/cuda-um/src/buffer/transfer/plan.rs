@@ -2,6 +2,7 @@
 
 use crate::buffer::transfer::options::PAGE;
 use crate::buffer::transfer::request::{Direction, Staged};
+use crate::driver::CopyKind;
 use smallvec::{SmallVec, smallvec};
 
 /// The pieces and threads of a copy.
@@ -17,11 +18,11 @@ const MIB: usize = 1 << 20;
 
 /// Returns the number of threads, at most `threads`, that make a staged copy faster.
 pub(super) fn copy_threads(bytes: usize, threads: usize) -> usize {
-    // For a smaller copy, a sleeping thread would wake too late.
-    match bytes / MIB {
-        0..2 => 1,
-        2..4 => threads.min(2),
-        4..16 => threads.min(4),
+    // For a smaller copy, even a thread that is awake comes too late.
+    match bytes / KIB {
+        0..512 => 1,
+        512..4096 => threads.min(2),
+        4096..16384 => threads.min(4),
         _ => threads,
     }
 }
@@ -36,19 +37,25 @@ pub(super) fn piece_bytes(bytes: usize) -> usize {
 impl Plan {
     /// The thread and piece counts are those that were fastest on an H200's host (`docs/results/h200-cuda-13.0/staging.md`). The slower side
     /// never waits for a large piece: several threads are faster than the link, which begins with small pieces to the device and ends with
-    /// small ones to the host; a single thread is slower, so it is the other way round.
+    /// small ones to the host; a single thread is slower, so the last pieces to the device are small.
     pub(super) fn new(copy: &Staged<'_>, chunk_bytes: usize, threads: usize) -> Self {
         let threads = copy_threads(copy.bytes, threads);
         let whole = |bytes: usize| {
-            let bytes = bytes.clamp((64 * KIB).min(chunk_bytes), chunk_bytes);
+            let bytes = bytes.clamp((128 * KIB).min(chunk_bytes), chunk_bytes);
             (bytes - bytes % copy.unit_bytes).max(copy.unit_bytes)
         };
-        let fair = piece_bytes(copy.bytes);
+        let (fair, first) = match (copy.direction, threads) {
+            // Each piece costs a wait, which takes longer than it saves.
+            (Direction::ToHost, 1) => (chunk_bytes, [1, 1]),
+            // Each copy to managed memory costs the driver some microseconds.
+            (Direction::ToDevice, _) if copy.kind == CopyKind::ByAddress => {
+                (piece_bytes(copy.bytes).max(256 * KIB), [1, 1])
+            }
+            _ => (piece_bytes(copy.bytes), [4, 2]),
+        };
         let (mut sizes, mut left) = (SmallVec::<[usize; 8]>::new(), copy.bytes);
         while left > 0 {
-            let share = [4, 2]
-                .get(sizes.len() / threads)
-                .map_or(fair, |part| fair / part);
+            let share = fair / first.get(sizes.len() / threads).unwrap_or(&1);
             let piece = whole(share).min(left);
             sizes.push(piece);
             left -= piece;

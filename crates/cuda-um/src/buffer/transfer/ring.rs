@@ -76,6 +76,11 @@ impl Ring {
         self.options.threads
     }
 
+    /// Returns the number of threads that can begin a copy at once: a helper that sleeps comes too late for a small one.
+    pub(super) fn awake_threads(&self) -> usize {
+        1 + self.workers.awake()
+    }
+
     /// Takes the chunks of a thread. The caller must not call this twice at a time for one thread.
     pub(super) fn lane(&self, thread: usize) -> LaneTurn<'_> {
         let home = &self.lanes[thread];
@@ -220,11 +225,13 @@ impl Chunk {
         Ok(())
     }
 
-    /// Waits until no copy uses the chunk.
+    /// Waits until no copy uses the chunk. For an event that is not recorded it waits for the stream, which is faster than to record it.
     pub(super) fn wait(&mut self, stream: &StreamInner) -> Result<()> {
         if self.used > 0 {
-            self.mark(stream)?;
-            self.event.wait()?;
+            match self.is_marked {
+                true => self.event.wait(),
+                false => stream.synchronize(),
+            }?;
             self.used = 0;
         }
         Ok(())

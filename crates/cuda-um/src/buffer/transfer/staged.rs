@@ -40,12 +40,17 @@ pub(crate) unsafe fn copy(
         return None;
     }
     if let Host::Memory(address) = staged.host
-        && staged.bytes >= ASKED
         && !crate::buffer::transfer::is_pageable(device, address)
     {
         return None;
     }
-    let plan = Plan::new(&staged, options.chunk_bytes(), ring.threads());
+    let most = match staged.direction {
+        // A series of copies to the device wakes helpers, which stay awake.
+        Direction::ToDevice => ring.threads(),
+        Direction::ToHost if staged.bytes < WAKES => ring.threads().min(ring.awake_threads()),
+        Direction::ToHost => ring.threads(),
+    };
+    let plan = Plan::new(&staged, options.chunk_bytes(), most);
     let threads = plan.threads;
     // Allocate all chunks at once, so that later copies allocate none, whichever threads come first.
     let chunks = if threads > 1 { CHUNKS_PER_THREAD } else { 1 };
@@ -82,8 +87,8 @@ pub(crate) unsafe fn copy(
     Some(job.outcome())
 }
 
-/// From this number of bytes on, copies check whether the memory is pinned: the query takes as long as copying some KiB.
-pub(super) const ASKED: usize = 64 << 10;
+/// From this number of bytes on, copies to the host wake helpers.
+const WAKES: usize = 2 << 20;
 
 /// Waits for the stream even if a thread panics (a subscriber of `tracing` may panic), so the ring and the caller's memory outlive the
 /// copy.
@@ -201,6 +206,9 @@ impl Job<'_> {
             // `prepare` gave at least the first thread a chunk.
             return Ok(());
         };
+        if self.is_idle {
+            lane.restart();
+        }
         let mut waiting = SmallVec::<[Waiting; CHUNKS_PER_THREAD]>::new();
         loop {
             if waiting.len() < chunks
@@ -212,7 +220,9 @@ impl Job<'_> {
                 // SAFETY: the piece is within the source. Only this thread uses the chunk, which it emptied; a copy from the chunk to the
                 // device is earlier on the same stream.
                 unsafe { self.enqueue(chunk.address(), start, bytes) }?;
-                chunk.mark(self.stream)?;
+                if self.plan.pieces() > 1 {
+                    chunk.mark(self.stream)?;
+                }
                 waiting.push(Waiting { piece, number });
                 continue;
             }
@@ -235,11 +245,13 @@ impl Job<'_> {
     ///
     /// Both ranges are valid for `bytes`, and do not overlap.
     unsafe fn copy(&self, from: *const u8, to: *mut u8, bytes: usize) {
+        // A single thread is slower past the caches.
+        let is_large = self.staged.bytes >= streaming::FROM && self.plan.threads > 1;
         // SAFETY: the caller's promise.
         unsafe {
-            match self.staged.bytes {
-                ..streaming::FROM => std::ptr::copy_nonoverlapping(from, to, bytes),
-                _ => streaming::copy(from, to, bytes),
+            match is_large {
+                false => std::ptr::copy_nonoverlapping(from, to, bytes),
+                true => streaming::copy(from, to, bytes),
             }
         }
     }

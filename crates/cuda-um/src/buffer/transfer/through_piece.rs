@@ -1,17 +1,15 @@
 //! One small copy through a piece of pinned memory.
 #![allow(unsafe_code, reason = "copies by address")]
 
-use crate::buffer::transfer::is_pageable;
 use crate::buffer::transfer::request::{Direction, Host, Staged};
-use crate::buffer::transfer::staged::ASKED;
 use crate::buffer::transfer::transfers::Transfers;
 use crate::context::enqueue::enqueue;
 use crate::context::stream::Stream;
 use crate::context::tracked::Part;
 use crate::error::Result;
 
-/// Copies on the stream, as a use of `part`. Returns `None`, and does nothing, if the copy is large, a closure produces the bytes, or the
-/// host's memory is pinned. When this returns, nothing uses the host's memory; a copy to the device may still run on the stream.
+/// Copies on the stream, as a use of `part`. Returns `None`, and does nothing, if the copy is large, or a closure produces the
+/// bytes. When this returns, nothing uses the host's memory; a copy to the device may still run on the stream.
 ///
 /// # Safety
 ///
@@ -26,9 +24,6 @@ pub(crate) unsafe fn through_piece(
     };
     let (inner, state) = (stream.inner(), stream.inner().device());
     let mut turn = Transfers::of(state).pieces.take(state, inner, copy.bytes)?;
-    if copy.bytes >= ASKED && !is_pageable(state, host) {
-        return None;
-    }
     let enqueue_copy = |to: *mut u8, from: *const u8| {
         enqueue(stream, std::iter::once(part.clone()), || {
             let (ordinal, raw) = (inner.ordinal(), inner.raw());

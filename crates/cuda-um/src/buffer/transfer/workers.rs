@@ -125,6 +125,12 @@ impl Workers {
         }
     }
 
+    /// Returns the number of helpers that do not sleep.
+    pub(super) fn awake(&self) -> usize {
+        let threads = self.threads.lock().len();
+        threads.saturating_sub(self.shared.state.lock().sleeping)
+    }
+
     /// Returns the number of helpers that run the work now.
     #[cfg(test)]
     pub(super) fn running(&self) -> usize {
