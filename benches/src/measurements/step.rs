@@ -22,7 +22,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     what: "A step of a framework: 300 temporaries are allocated and freed in stream order, at most 64 at a time, most of them small; 200 \
            kernels multiply temporaries in place on two streams; 3 slices are copied in, and one number is read back. The time of one \
            step, out of 100 in a row and the wait for all work. The number is verified in each step, and 1 MiB after the timed \
-           ones. `dyn Buffer` is zeroed.",
+           ones.",
     run,
     notes: super::measurement::no_notes,
 };

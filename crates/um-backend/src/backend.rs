@@ -7,7 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use cuda_um::{
-    AccessPattern, Oversubscription, PoolStats, RegisteredBuffer, UnifiedOptions, UnifiedPool,
+    AccessPattern, MemoryKind, Oversubscription, PoolStats, RegisteredBuffer, UnifiedOptions,
+    UnifiedPool,
 };
 
 use crate::buffer::Buffer;
@@ -179,28 +180,36 @@ impl CudaBackend {
         len: usize,
         pattern: AccessPattern,
     ) -> Result<UnifiedBuffer<T>> {
-        let origin = match (&self.pool, pattern) {
+        UnifiedBuffer::allocate(Arc::clone(&self.device), len, self.origin(pattern))
+    }
+
+    fn origin(&self, pattern: AccessPattern) -> Origin {
+        match (&self.pool, pattern) {
             (Some(pool), AccessPattern::General) => Origin::Pool(pool.clone()),
             _ => {
                 let options = UnifiedOptions::default().pattern(pattern);
                 Origin::Own(options.oversubscription(self.oversubscription))
             }
-        };
-        UnifiedBuffer::allocate(Arc::clone(&self.device), len, origin)
+        }
     }
 
-    /// The contents of the pool of unified buffers; `None` without a pool.
+    /// The contents of the pool of unified buffers: the backend's own pool if the configuration has one, otherwise the device's
+    /// [default pool](cuda_um::Device::unified_pool); `None` if there is none, or it was not used.
     #[must_use]
     pub fn pool_stats(&self) -> Option<PoolStats> {
-        self.pool.as_ref().map(UnifiedPool::stats)
+        match &self.pool {
+            Some(pool) => Some(pool.stats()),
+            None => self.device.as_cuda_um().pool_stats(MemoryKind::Managed),
+        }
     }
 
-    /// Releases the pool's unused memory to CUDA and returns its bytes; 0 without a pool.
+    /// Returns the memory that the library keeps for the device to CUDA, and returns the bytes that the pools kept: the backend's own pool,
+    /// and what [`Device::trim`](cuda_um::Device::trim) names.
     ///
     /// # Ordering
-    /// Does not wait: memory in use by earlier work is freed when that work is done.
+    /// Waits until memory that was dropped in use is free, and for copies to the device that have not arrived.
     pub fn trim(&self) -> usize {
-        self.pool.as_ref().map_or(0, UnifiedPool::trim)
+        self.pool.as_ref().map_or(0, UnifiedPool::trim) + self.device.as_cuda_um().trim()
     }
 
     /// Allocates a buffer of `len` zeros in pinned host memory, which kernels access in place.
@@ -232,6 +241,69 @@ impl CudaBackend {
             BufferKind::Cuda => Box::new(CudaBuffer::zeroed(Arc::clone(&self.device), len)?),
             BufferKind::Host => Box::new(self.create_host(len)?),
             BufferKind::Pinned => Box::new(self.create_pinned(len)?),
+        })
+    }
+
+    /// Allocates a buffer of the given kind, with the contents of a slice.
+    ///
+    /// # Ordering
+    /// As for [`Buffer::copy_from_host`]: the slice may be used again when this returns.
+    ///
+    /// # Errors
+    /// As for the constructor of that kind, and for [`Buffer::copy_from_host`].
+    #[allow(unsafe_code, reason = "the copy writes each element")]
+    #[track_caller]
+    pub fn create_from<T: Element>(
+        &self,
+        kind: BufferKind,
+        elements: &[T],
+    ) -> Result<Box<dyn Buffer<T>>> {
+        // SAFETY: the buffer is returned only after the copy of all elements.
+        let mut buffer = unsafe { self.create_uninit(kind, elements.len()) }?;
+        buffer.copy_from_host(elements)?;
+        Ok(buffer)
+    }
+
+    /// Allocates a buffer of `len` elements of the given kind, with arbitrary contents: the temporaries of a framework, which a kernel or a
+    /// copy writes. Memory of the device comes from a warm pool without a CUDA call; memory of the host is zeroed.
+    ///
+    /// # Examples
+    /// ```
+    /// use um_backend::{BufferKind, CudaBackend, CudaBackendConfig};
+    ///
+    /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
+    /// // SAFETY: `fill` writes each element before the read.
+    /// let mut scratch = unsafe { backend.create_uninit::<f32>(BufferKind::Unified, 2) }?;
+    /// scratch.fill(0.5)?;
+    /// let mut back = [0.0; 2];
+    /// scratch.copy_to_host(&mut back)?;
+    /// assert_eq!(back, [0.5, 0.5]);
+    /// # Ok::<(), um_backend::CudaError>(())
+    /// ```
+    ///
+    /// # Safety
+    /// Neither the host nor a kernel reads an element before it is written.
+    ///
+    /// # Errors
+    /// As for the constructor of that kind.
+    #[allow(unsafe_code, reason = "the caller's promise is required")]
+    #[doc(alias = "empty")]
+    #[track_caller]
+    pub unsafe fn create_uninit<T: Element>(
+        &self,
+        kind: BufferKind,
+        len: usize,
+    ) -> Result<Box<dyn Buffer<T>>> {
+        let device = || Arc::clone(&self.device);
+        let origin = || self.origin(AccessPattern::General);
+        Ok(match kind {
+            // SAFETY: guaranteed by the caller.
+            BufferKind::Unified => unsafe {
+                Box::new(UnifiedBuffer::allocate_uninit(device(), len, origin())?)
+            },
+            // SAFETY: as above.
+            BufferKind::Cuda => unsafe { Box::new(CudaBuffer::uninit(device(), len)?) },
+            BufferKind::Host | BufferKind::Pinned => self.create(kind, len)?,
         })
     }
 

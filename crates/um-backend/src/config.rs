@@ -27,7 +27,8 @@ pub struct CudaBackendConfig {
     /// Whether unified buffers may use more memory than the device has free. Default: refused, because an oversubscribed GPU can hang for
     /// every process on it.
     pub oversubscription: Oversubscription,
-    /// The pool for [`CudaBackend::allocate_unified`](crate::CudaBackend::allocate_unified). Default: none. The pool may oversubscribe if
+    /// A pool for [`CudaBackend::allocate_unified`](crate::CudaBackend::allocate_unified) alone. Default: none, so the buffers come from the
+    /// device's [default pool](cuda_um::Device::unified_pool). The pool may oversubscribe if
     /// its options or [`oversubscription`](Self::oversubscription) allow it. On a device whose managed memory is poor there is no pool.
     pub unified_pool: Option<PoolOptions>,
     /// The cost model of the device. Default: the model that the device has.

@@ -45,6 +45,26 @@ impl<T: Element> CudaBuffer<T> {
         })
     }
 
+    /// Allocates a buffer of `len` elements with arbitrary contents, for a kernel or a copy that writes all of them. From a warm pool this
+    /// makes no CUDA call.
+    ///
+    /// # Safety
+    /// Neither the host nor a kernel reads an element before it is written.
+    ///
+    /// # Errors
+    /// As for [`zeroed`](Self::zeroed).
+    #[allow(unsafe_code, reason = "the caller's promise is required")]
+    #[doc(alias = "empty")]
+    #[track_caller]
+    pub unsafe fn uninit(device: Arc<CudaDevice>, len: usize) -> Result<Self> {
+        let memory = cuda_um::DeviceBuffer::uninit(device.as_cuda_um(), len)?;
+        Ok(Self {
+            // SAFETY: guaranteed by the caller.
+            memory: unsafe { memory.assume_init() },
+            device: BufferDevice::Cuda(device),
+        })
+    }
+
     /// The buffer of the safe layer below.
     #[must_use]
     pub fn as_cuda_um(&self) -> &cuda_um::DeviceBuffer<T> {

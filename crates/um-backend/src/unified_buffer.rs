@@ -90,6 +90,22 @@ impl<T: Element> UnifiedBuffer<T> {
         Self::allocate(device, len, Origin::Own(options))
     }
 
+    /// Allocates a buffer of `len` elements with arbitrary contents, for a kernel or a copy that writes all of them. From a warm pool this
+    /// makes no CUDA call.
+    ///
+    /// # Safety
+    /// Neither the host nor a kernel reads an element before it is written.
+    ///
+    /// # Errors
+    /// As for [`zeroed`](Self::zeroed).
+    #[allow(unsafe_code, reason = "the caller's promise is required")]
+    #[doc(alias = "empty")]
+    #[track_caller]
+    pub unsafe fn uninit(device: Arc<CudaDevice>, len: usize) -> Result<Self> {
+        // SAFETY: guaranteed by the caller.
+        unsafe { Self::allocate_uninit(device, len, Origin::Own(UnifiedOptions::default())) }
+    }
+
     #[track_caller]
     pub(crate) fn allocate(device: Arc<CudaDevice>, len: usize, origin: Origin) -> Result<Self> {
         let memory = match &origin {
@@ -98,12 +114,35 @@ impl<T: Element> UnifiedBuffer<T> {
                 cuda_um::UnifiedBuffer::zeroed_with(device.as_cuda_um(), len, *options)?
             }
         };
-        Ok(Self {
+        Ok(Self::of(memory, device, origin))
+    }
+
+    /// # Safety
+    /// As for [`uninit`](Self::uninit).
+    #[allow(unsafe_code, reason = "the caller's promise is required")]
+    #[track_caller]
+    pub(crate) unsafe fn allocate_uninit(
+        device: Arc<CudaDevice>,
+        len: usize,
+        origin: Origin,
+    ) -> Result<Self> {
+        let memory = match &origin {
+            Origin::Pool(pool) => pool.uninit(len)?,
+            Origin::Own(options) => {
+                cuda_um::UnifiedBuffer::uninit(device.as_cuda_um(), len, *options)?
+            }
+        };
+        // SAFETY: guaranteed by the caller.
+        Ok(Self::of(unsafe { memory.assume_init() }, device, origin))
+    }
+
+    fn of(memory: cuda_um::UnifiedBuffer<T>, device: Arc<CudaDevice>, origin: Origin) -> Self {
+        Self {
             memory,
             place: BufferDevice::Cuda(Arc::clone(&device)),
             device,
             origin,
-        })
+        }
     }
 
     /// The memory of the buffer, its access pattern and advice, and the reason for that memory.

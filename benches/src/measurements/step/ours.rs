@@ -115,17 +115,18 @@ pub(super) fn device(bench: &Bench) -> Result<impl Worker> {
     })
 }
 
-/// `dyn Buffer`, which has only zeroed buffers.
+/// `dyn Buffer`, from the constructors of the backend.
 pub(super) fn boxed(bench: &Bench, kind: BufferKind) -> Result<impl Worker> {
     let config = CudaBackendConfig::default().runtime(RuntimeChoice::Given(bench.runtime.clone()));
     let backend = CudaBackend::initialize_blocking(config)?;
     let same = backend.clone();
-    let new = move |len| Ok(backend.create::<f32>(kind, len)?);
-    Ours::open(bench, new, move |source| {
-        let mut made = same.create::<f32>(kind, source.len())?;
-        made.copy_from_host(source)?;
-        Ok(made)
-    })
+    // SAFETY: as for unified buffers.
+    let new = move |len| Ok(unsafe { backend.create_uninit::<f32>(kind, len) }?);
+    Ours::open(
+        bench,
+        new,
+        move |source| Ok(same.create_from(kind, source)?),
+    )
 }
 
 impl<B, N, F> Worker for Ours<'_, B, N, F>

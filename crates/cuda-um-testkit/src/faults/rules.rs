@@ -52,6 +52,11 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         NO_ERROR,
+        &["cudaDeviceSynchronize"],
+        "before pinned memory for copies is freed, the wait for the copies is tried once more",
+    ),
+    rule(
+        NO_ERROR,
         &["cudaSetDevice"],
         "the same; restoring the caller's device is also retried once",
     ),
@@ -134,8 +139,13 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         LEAKS_BY_TWO,
-        &["cudaGetDevice", "cudaSetDevice", "cudaHostUnregister"],
-        "a retry is not repeated: setting the device before a free, and unregistering",
+        &[
+            "cudaGetDevice",
+            "cudaSetDevice",
+            "cudaHostUnregister",
+            "cudaDeviceSynchronize",
+        ],
+        "a retry is not repeated: setting the device before a free, unregistering, and the wait before pinned memory for copies is freed",
     ),
     Rule {
         about: NO_ERROR,

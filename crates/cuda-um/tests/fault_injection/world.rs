@@ -1,9 +1,11 @@
 //! A simulated machine in use, and the operations that must work on it after a failure.
 
-use cuda_um::{Device, DeviceBuffer, Error, Runtime, Stream, UnifiedBuffer};
+use cuda_um::{
+    Device, DeviceBuffer, Error, MemoryKind, PoolOptions, Runtime, Stream, UnifiedBuffer,
+};
 use cuda_um_sim::{CudaVersion, Gpu, Sim};
 use cuda_um_sys::cudaError;
-use cuda_um_testkit::{Add, on, open};
+use cuda_um_testkit::{Add, on, open, without_pools};
 use std::sync::Mutex;
 
 /// The simulated machine.
@@ -12,6 +14,8 @@ pub struct Machine {
     pub gpu: Gpu,
     pub cuda: CudaVersion,
     pub devices: usize,
+    /// True if the devices have their default pools.
+    pub pooled: bool,
 }
 
 /// A machine in use.
@@ -42,7 +46,7 @@ impl World {
         let sim = builder.build().unwrap();
         let runtime = open(&sim);
         let ordinals = 0..machine.devices as u32;
-        let posts = ordinals.map(|ordinal| Post::new(&runtime, ordinal));
+        let posts = ordinals.map(|ordinal| Post::new(&runtime, ordinal, machine.pooled));
         let posts: Vec<_> = posts.collect();
         for post in &posts {
             post.device.synchronize().unwrap();
@@ -105,8 +109,18 @@ impl World {
 }
 
 impl Post {
-    fn new(runtime: &Runtime, ordinal: u32) -> Self {
+    fn new(runtime: &Runtime, ordinal: u32, pooled: bool) -> Self {
         let (device, stream) = on(runtime, ordinal);
+        match pooled {
+            // Blocks above 1 MiB have slabs of their own, of which none is kept.
+            true => {
+                let options = PoolOptions::default().slab_bytes(2 << 20).keep_bytes(0);
+                let kind = MemoryKind::Device;
+                device.set_pool_options(kind, options).unwrap();
+            }
+            // Each buffer makes its calls.
+            false => without_pools(&device),
+        }
         let add = Add::load(&device);
         let mut witness = UnifiedBuffer::<u32>::zeroed(&device, WITNESS).unwrap();
         for (i, value) in witness.host_mut().unwrap().iter_mut().enumerate() {

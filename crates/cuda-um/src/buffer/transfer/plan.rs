@@ -48,8 +48,10 @@ impl Plan {
             // Each piece costs a wait, which takes longer than it saves.
             (Direction::ToHost, 1) => (chunk_bytes, [1, 1]),
             // Each copy to managed memory costs the driver some microseconds.
-            (Direction::ToDevice, _) if copy.kind == CopyKind::ByAddress => {
-                (piece_bytes(copy.bytes).max(256 * KIB), [1, 1])
+            (Direction::ToDevice, _)
+                if copy.kind == CopyKind::ByAddress && copy.bytes < 2 * MIB =>
+            {
+                (256 * KIB, [1, 1])
             }
             _ => (piece_bytes(copy.bytes), [4, 2]),
         };

@@ -21,7 +21,19 @@ pub struct Scenario {
 }
 
 const fn machine(devices: usize, gpu: Gpu, cuda: CudaVersion) -> Machine {
-    Machine { gpu, cuda, devices }
+    Machine {
+        gpu,
+        cuda,
+        devices,
+        pooled: false,
+    }
+}
+
+const fn pooled(machine: Machine) -> Machine {
+    Machine {
+        pooled: true,
+        ..machine
+    }
 }
 
 const ALL: &[Machine] = &[
@@ -38,6 +50,12 @@ const ALL_AND_SECOND: &[Machine] = &[
     machine(2, H200, V13_0),
 ];
 const FAULTING: &[Machine] = &[machine(1, H200, V13_4), machine(1, H200, V12_9)];
+const POOLED: &[Machine] = &[
+    pooled(machine(1, H200, V13_0)),
+    pooled(machine(1, NoConcurrentAccess, V12_9)),
+    pooled(machine(1, Maxwell, V11_8)),
+    pooled(machine(2, H200, V13_0)),
+];
 const TWO: &[Machine] = &[
     machine(2, H200, V13_0),
     machine(2, NoConcurrentAccess, V12_9),
@@ -74,6 +92,7 @@ scenarios! {
     copies::copies_on_two_threads on ONE;
     copies::async_copies on ALL;
     memory::overwritten on ALL;
+    pools::default_pools on POOLED;
     pools::unified_pool on ALL;
     pools::pinned_pool on ALL;
     pools::device_pool on ALL_AND_SECOND;

@@ -2,10 +2,29 @@
 
 use super::{COUNT, LARGE};
 use crate::world::World;
-use cuda_um::{Advice, DeviceBuffer, DevicePool, PinnedPool, PoolOptions, Result, UnifiedPool};
+use cuda_um::{
+    Advice, DeviceBuffer, DevicePool, PinnedBuffer, PinnedPool, PoolOptions, Result, UnifiedBuffer,
+    UnifiedPool,
+};
 
 pub fn options() -> PoolOptions {
     PoolOptions::default().slab_bytes(2 << 20)
+}
+
+pub fn default_pools(world: &World) -> Result<()> {
+    let (device, stream) = (&world.here().device, &world.here().stream);
+    for round in 0..2u32 {
+        let mut unified = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
+        let pinned = PinnedBuffer::from_slice(device, &[round; COUNT])?;
+        let mut memory = DeviceBuffer::<u32>::zeroed(device, LARGE)?;
+        memory.fill(round, stream)?;
+        stream.copy(&pinned, &mut unified)?;
+        drop(memory);
+        assert_eq!(unified.host()?[..], [round; COUNT]);
+        drop(unified);
+        device.trim();
+    }
+    Ok(())
 }
 
 pub fn unified_pool(world: &World) -> Result<()> {
