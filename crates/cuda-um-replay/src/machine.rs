@@ -2,7 +2,9 @@
 #![allow(unsafe_code, reason = "launches the kernel")]
 
 use crate::error::ReplayError;
-use cuda_um::{Arguments, Device, Kernel, LaunchConfig, Location, Module, Runtime, Stream};
+use cuda_um::{
+    Arguments, Device, Kernel, LaunchConfig, Location, MemoryKind, Module, Runtime, Stream,
+};
 use cuda_um_sim::{Builder, LaunchContext, ReferenceError};
 use cuda_um_trace::Place;
 use std::collections::HashMap;
@@ -39,6 +41,11 @@ impl Machine {
         let start = || -> cuda_um::Result<_> {
             let runtime = Runtime::from_table(sim.table())?;
             let devices = runtime.devices()?;
+            for device in &devices {
+                // The addresses and sizes of the recorded buffers count, not those of blocks.
+                device.set_pool_options(MemoryKind::Managed, None)?;
+                device.set_pool_options(MemoryKind::Device, None)?;
+            }
             let kernels = devices
                 .iter()
                 .map(|device| Module::load(device, &ptx())?.kernel(KERNEL))

@@ -25,22 +25,21 @@ fn names(trace: &Trace, record: usize) -> Vec<(Option<&str>, u64)> {
 #[test]
 fn a_pooled_buffer_comes_before_its_slab_and_a_record_is_cut_at_borders() {
     let mut builder = Builder::new();
-    let slab = builder.buffer("slab", 2 * MIB);
-    let base = builder.get(slab).address;
+    let slab = builder.buffer("slab", 8 * MIB);
+    let base = builder.get(slab).address.next_multiple_of(2 * MIB);
     builder.buffer_at("a", base, MIB / 2, Some(slab));
     builder.buffer_at("b", base + MIB, MIB / 2, Some(slab));
-    builder.migration(base, 2 * MIB, DEVICE, Cause::User);
+    builder.migration(base, 4 * MIB, DEVICE, Cause::User);
     builder.cpu_fault(base + MIB + 5);
     builder.cpu_fault(base + 2 * MIB - 1);
+    builder.cpu_fault(base + 2 * MIB);
     let trace = builder.finish();
-    let half = MIB / 2;
     let (a, b, slab) = (Some("a"), Some("b"), Some("slab"));
-    assert_eq!(
-        names(&trace, 0),
-        [(a, half), (slab, half), (b, half), (slab, half)]
-    );
+    // The rest of a block of 2 MiB belongs to the buffer before it.
+    assert_eq!(names(&trace, 0), [(a, MIB), (b, MIB), (slab, 2 * MIB)]);
     assert_eq!(names(&trace, 1), [(b, 0)]);
-    assert_eq!(names(&trace, 2), [(slab, 0)]);
+    assert_eq!(names(&trace, 2), [(b, 0)]);
+    assert_eq!(names(&trace, 3), [(slab, 0)]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod support;
 
 use std::sync::Arc;
 
+use cuda_um_testkit::without_pools;
 use um_backend::conformance::{self, Make};
 use um_backend::sim::{Builder, Leak};
 use um_backend::{
@@ -162,6 +163,7 @@ fn drops_do_not_wait() {
         |builder| builder,
         |machine| {
             let backend = machine.backend();
+            without_pools(backend.device().as_cuda_um());
             let sim = machine.sim.as_ref().unwrap();
             let allocations = || {
                 let leaks = sim.leaks();

@@ -2,7 +2,8 @@
 
 use super::session::{Outcome, SMALL, Session, fresh, slope, verify};
 use cuda_um::{
-    DeviceBuffer, Location, Memory, PinnedBuffer, Placement, UnifiedBuffer, UnifiedOptions,
+    DeviceBuffer, DeviceMemory, Location, ManagedMemory, Memory, PinnedBuffer, PinnedMemory,
+    UnifiedBuffer,
 };
 
 /// From this size on, a copy uses all threads.
@@ -26,7 +27,7 @@ fn copy(
 /// Seconds for a copy from pinned memory, and back; their mean.
 fn there_and_back(session: &Session, bytes: usize, there: &mut impl Memory<f32>) -> Outcome<f64> {
     let source = fresh(bytes, 4);
-    let mut pinned = PinnedBuffer::from_slice(&session.device, &source)?;
+    let mut pinned = PinnedBuffer::from_slice_in(&PinnedMemory::new(&session.device), &source)?;
     let to = copy(session, bytes, &pinned, there)?;
     pinned.host_mut()?.fill(0.0);
     let back = copy(session, bytes, there, &mut pinned)?;
@@ -37,7 +38,10 @@ fn there_and_back(session: &Session, bytes: usize, there: &mut impl Memory<f32>)
 /// Copies between pinned and device memory.
 pub(super) fn pinned(session: &mut Session) -> Outcome<()> {
     let seconds = |bytes| {
-        let mut there = DeviceBuffer::zeroed(&session.device, bytes / size_of::<f32>())?;
+        let mut there = DeviceBuffer::zeroed_in(
+            &DeviceMemory::new(&session.device),
+            bytes / size_of::<f32>(),
+        )?;
         there_and_back(session, bytes, &mut there)
     };
     let large = session.plan.large;
@@ -51,8 +55,9 @@ pub(super) fn pinned(session: &mut Session) -> Outcome<()> {
 
 /// Managed memory that a prefetch has moved to the device, if the device can.
 fn managed_memory(session: &Session, elements: &[f32]) -> Outcome<UnifiedBuffer<f32>> {
-    let options = UnifiedOptions::default().placement(Placement::Managed);
-    let buffer = UnifiedBuffer::from_slice_with(&session.device, elements, options)?;
+    // No block of a pool, so that the limit of memory holds.
+    let memory = ManagedMemory::new(&session.device);
+    let buffer = UnifiedBuffer::from_slice_in(&memory, elements)?;
     settle(session, &buffer)?;
     Ok(buffer)
 }

@@ -1,7 +1,7 @@
 //! Calls and kernels.
 
 use super::session::{Outcome, SMALL, Session, fresh, slope, verify};
-use cuda_um::{DeviceBuffer, Memory, Placement, UnifiedBuffer, UnifiedOptions};
+use cuda_um::{DeviceBuffer, DeviceMemory, Memory, Placement, UnifiedBuffer, UnifiedOptions};
 use um_kernels::Scale;
 
 /// Calls in a row: they fit into the driver's queue.
@@ -11,8 +11,8 @@ const ROW: usize = 256;
 /// which are those of the calls without the library.
 pub(super) fn calls(session: &mut Session) -> Outcome<()> {
     let source = fresh(SMALL, 1);
-    let input = DeviceBuffer::from_slice(&session.device, &source)?;
-    let mut output = DeviceBuffer::zeroed(&session.device, source.len())?;
+    let input = DeviceBuffer::from_slice_in(&DeviceMemory::new(&session.device), &source)?;
+    let mut output = DeviceBuffer::zeroed_in(&DeviceMemory::new(&session.device), source.len())?;
     let mut each = |work: &dyn Fn(&mut DeviceBuffer<f32>) -> Outcome<()>| {
         session.median(SMALL, |_| {
             let time = session.clock.time_each(ROW, || work(&mut output))?;
@@ -58,8 +58,9 @@ pub(super) fn kernels(session: &mut Session) -> Outcome<()> {
     };
     let local = |bytes| {
         let source = fresh(bytes, 2);
-        let input = DeviceBuffer::from_slice(&session.device, &source)?;
-        let mut output = DeviceBuffer::zeroed(&session.device, source.len())?;
+        let input = DeviceBuffer::from_slice_in(&DeviceMemory::new(&session.device), &source)?;
+        let mut output =
+            DeviceBuffer::zeroed_in(&DeviceMemory::new(&session.device), source.len())?;
         let seconds = seconds(session, scale, &input, &mut output)?;
         verify(&output.read_back()?, &source, 2.0)?;
         Outcome::Ok(seconds)
@@ -92,7 +93,7 @@ pub(super) fn mapped(session: &mut Session) -> Outcome<()> {
         let source = fresh(bytes, 3);
         let options = UnifiedOptions::default().placement(Placement::Mapped);
         let mut host = UnifiedBuffer::from_slice_with(&session.device, &source, options)?;
-        let mut there = DeviceBuffer::zeroed(&session.device, source.len())?;
+        let mut there = DeviceBuffer::zeroed_in(&DeviceMemory::new(&session.device), source.len())?;
         let read = seconds(session, scale, &host, &mut there)?;
         let written = seconds(session, scale, &there, &mut host)?;
         verify(&host.host()?, &source, 4.0)?;

@@ -9,6 +9,8 @@ use std::vec::IntoIter;
 
 /// Faults are reported by page: a buffer may begin later on the same page.
 const PAGE: u64 = 4096;
+/// The driver's unit of migration, at which the blocks of pools begin.
+const BLOCK: u64 = 2 << 20;
 /// Limit on the splits of all records together, in addition to a few for each record. A block of 2 MiB may hold thousands of
 /// small buffers, so many migrations of it would need an unlimited number of pieces. Beyond the limit, the rest of a record
 /// counts towards the buffer at the start of its last piece.
@@ -101,8 +103,12 @@ impl<'a> BufferIndex<'a> {
 
     /// The next border behind an address in `buffer`; `end` if there is none, or if no more splits are allowed.
     fn border(&mut self, address: u64, buffer: Option<usize>, end: u64) -> u64 {
+        let end_of_buffer = |index| match end_of(&self.buffers[index]) {
+            end if end > address => end,
+            end => end.next_multiple_of(BLOCK),
+        };
         let border = buffer
-            .map_or(u64::MAX, |index| end_of(&self.buffers[index]))
+            .map_or(u64::MAX, end_of_buffer)
             .min(self.next_begin(address));
         if border >= end {
             return end;
@@ -120,7 +126,19 @@ impl<'a> BufferIndex<'a> {
     }
 
     fn at(&self, address: u64) -> Option<usize> {
-        self.leaves.at(address).or_else(|| self.slabs.at(address))
+        self.leaves
+            .at(address)
+            .or_else(|| self.before(address))
+            .or_else(|| self.slabs.at(address))
+    }
+
+    /// The buffer that ends in the same block of a slab before an address that belongs to no buffer: its pages move together with the rest of
+    /// the block, which the pool gave to it or to none.
+    fn before(&self, address: u64) -> Option<usize> {
+        let slab = self.buffers[self.slabs.at(address)?].id;
+        let index = self.leaves.before(address)?;
+        let is_near = end_of(&self.buffers[index]).next_multiple_of(BLOCK) > address;
+        (is_near && self.buffers[index].slab == Some(slab)).then_some(index)
     }
 
     /// Like `at`. If there is no buffer, or only a slab, a buffer that begins on the same page comes first.
@@ -130,7 +148,7 @@ impl<'a> BufferIndex<'a> {
             let begin = self.leaves.next_begin(address)?;
             (begin / PAGE == address / PAGE).then(|| self.leaves.at(begin))?
         };
-        leaf.or_else(near).or_else(|| self.slabs.at(address))
+        leaf.or_else(near).or_else(|| self.at(address))
     }
 
     fn next_begin(&self, address: u64) -> u64 {
@@ -170,6 +188,12 @@ impl Layer {
             freed: sorted(freed),
             begins,
         }
+    }
+
+    /// The live buffer that begins last before an address.
+    fn before(&self, address: u64) -> Option<usize> {
+        let end = self.begins.partition_point(|&begin| begin <= address);
+        self.alive[self.ends.last_above(end, 0)?]
     }
 
     fn advance(&mut self, buffers: &[Buffer], time: u64) {

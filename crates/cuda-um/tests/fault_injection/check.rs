@@ -25,7 +25,9 @@ pub struct Combination {
 
 impl fmt::Display for Combination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Machine { gpu, cuda, devices, .. } = self.machine;
+        let Machine {
+            gpu, cuda, devices, ..
+        } = self.machine;
         write!(f, "{} {gpu:?} {cuda:?} x{devices}", self.scenario.name)?;
         self.failures
             .iter()

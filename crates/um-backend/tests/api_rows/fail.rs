@@ -1,6 +1,7 @@
 //! Out of memory is an error of its own.
 
 use cuda_um::sys::cudaError;
+use cuda_um_testkit::without_pools;
 use um_backend::sim::{Builder, Fail, Gpu};
 use um_backend::{Buffer, CudaBuffer, CudaError, DType};
 
@@ -80,6 +81,7 @@ fn fail_as_cuda_reports() {
         |machine| {
             let sim = machine.sim.as_ref().unwrap();
             let backend = machine.backend();
+            without_pools(backend.device().as_cuda_um());
             let memory = backend.device().memory_info().unwrap();
             let strike = |call| {
                 sim.fail(
@@ -117,7 +119,7 @@ fn fail_as_cuda_reports() {
                         assert!(!on_device || free_bytes == memory.free_bytes, "{subject}");
                         assert!(!subject.is_empty());
                     }
-                    other => panic!("{other:?}"),
+                    other => panic!("{other:?}, on the device: {on_device}"),
                 }
             }
             // Another failure is another variant, and the next call works.

@@ -16,6 +16,7 @@ fn device(world: &World) -> std::sync::Arc<um_backend::CudaDevice> {
 }
 
 #[test]
+#[allow(unsafe_code, reason = "calls a function that fails")]
 fn more_than_can_be_addressed() {
     run(cases! {
         "CudaBackend::allocate_unified", "usize::MAX": |w| w.backend.allocate_unified::<f32>(usize::MAX)
@@ -29,6 +30,9 @@ fn more_than_can_be_addressed() {
         "CudaBackend::create_host", "one too many": |w| w.backend.create_host::<f32>(TOO_MANY)
             => TooLarge, ["2305843009213693952 elements of 4 bytes"];
         "CudaBackend::create", "usize::MAX": |w| w.backend.create::<u8>(BufferKind::Cuda, usize::MAX)
+            => TooLarge, ["18446744073709551615 elements of 1 bytes"];
+        // SAFETY: the call fails.
+        "CudaBackend::create_uninit", "usize::MAX": |w| unsafe { w.backend.create_uninit::<u8>(BufferKind::Unified, usize::MAX) }
             => TooLarge, ["18446744073709551615 elements of 1 bytes"];
         "HostBuffer::zeroed", "usize::MAX": |_w| HostBuffer::<f32>::zeroed(usize::MAX)
             => TooLarge, ["18446744073709551615 elements of 4 bytes"];
@@ -51,6 +55,8 @@ fn more_than_there_is() {
         "CudaBackend::allocate_unified_for", "more than the device has": |w| w.backend.allocate_unified_for::<f32>(BEYOND, AccessPattern::DeviceResident)
             => OutOfMemory, ["oversubscribe", "68157440 bytes requested", "of 67108864"];
         "CudaBackend::create_buffer", "more than the device has": |w| w.backend.create_buffer::<f32>(BEYOND, DType::F32)
+            => OutOfMemory, ["cudaMalloc", "68157440 bytes requested", "of 67108864"];
+        "CudaBackend::create_from", "more than the device has": |w| w.backend.create_from(BufferKind::Cuda, &vec![1.0f32; BEYOND])
             => OutOfMemory, ["cudaMalloc", "68157440 bytes requested", "of 67108864"];
         "HostBuffer::zeroed", "all that can be addressed": |_w| HostBuffer::<f32>::zeroed(TOO_MANY - 1).map(std::hint::black_box) // otherwise the allocation is optimized away
             => OutOfMemory, ["HostBuffer::zeroed: host memory for 2305843009213693951 elements", "9223372036854775804 bytes requested"];

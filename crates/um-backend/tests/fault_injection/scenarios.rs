@@ -173,6 +173,7 @@ fn from_open_to_end(world: &World) -> Result {
         assert_eq!(buffer.read_back()?, [1.0; LEN]);
         Ok(())
     })();
+    backend.trim();
     drop(backend);
     let reclaimed = runtime.reclaim().map_err(CudaError::from);
     lived.and(reclaimed)

@@ -2,6 +2,7 @@
 
 use crate::support::kernel::Double;
 use cuda_um::Runtime;
+use cuda_um_testkit::without_pools;
 use um_backend::sim::{Gpu, Sim};
 use um_backend::{
     Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, PoolOptions, RuntimeChoice,
@@ -40,6 +41,10 @@ impl World {
         let sim = Sim::builder().gpu(gpu).devices(devices).build().unwrap();
         let config = CudaBackendConfig::default().simulator(sim.clone());
         let backend = CudaBackend::initialize_blocking(config).unwrap();
+        // Each buffer makes its calls.
+        for device in backend.device().as_cuda_um().runtime().devices().unwrap() {
+            without_pools(&device);
+        }
         let given = RuntimeChoice::Given(backend.device().as_cuda_um().runtime().clone());
         let config = CudaBackendConfig::default().runtime(given);
         let pool = PoolOptions::default().slab_bytes(2 << 20);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cuda_um_testkit::without_pools;
 use um_backend::sim::{Builder, CudaVersion, Fail, Gpu, Sim};
 use um_backend::{
     Buffer, BufferKind, CudaBackend, CudaError, HintOutcome, Location, Placement, PrefetchBatch,
@@ -71,6 +72,7 @@ fn a_mixed_list_says_what_was_left_out() {
     for (version, expected) in [(CudaVersion::V12_9, 3), (CudaVersion::V13_0, 1)] {
         on_preset(Gpu::H200, cuda(version), |machine| {
             let (backend, sim) = (machine.backend(), machine.sim.as_ref().unwrap());
+            without_pools(backend.device().as_cuda_um());
             let device = || Arc::clone(backend.device());
             let weights = backend.create::<f32>(BufferKind::Unified, 1000).unwrap();
             let indices = backend.allocate_unified::<u32>(1000).unwrap();

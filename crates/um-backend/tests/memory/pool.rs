@@ -1,5 +1,6 @@
 //! A backend whose unified buffers come from a pool.
 
+use cuda_um_testkit::without_pools;
 use um_backend::{
     AccessPattern, Buffer, CudaBackend, CudaError, Oversubscription, Placement, PoolOptions,
     UnifiedBuffer,
@@ -60,9 +61,33 @@ fn memory_is_reused() {
 }
 
 #[test]
-fn without_a_pool_there_is_nothing_to_say() {
+fn without_a_pool_of_its_own_a_backend_has_the_default_pool() {
     on_each(|machine| {
         let backend = machine.backend();
+        let buffer = backend.allocate_unified::<f32>(10).unwrap();
+        let stats = backend.pool_stats();
+        // Poor managed memory: the buffer is in the pool of pinned memory.
+        let is_managed = backend.device().unified_memory_obstacle().is_none();
+        assert_eq!(
+            stats.map(|stats| stats.live_buffers),
+            is_managed.then_some(1)
+        );
+        assert_eq!(backend.trim(), 0, "it is in use");
+        drop(buffer);
+        backend.synchronize().unwrap();
+        assert!(backend.trim() > 0);
+        assert_eq!(
+            stats.is_some(),
+            backend.pool_stats().is_some_and(|stats| stats.slabs == 0)
+        );
+    });
+}
+
+#[test]
+fn without_the_default_pools_there_is_nothing_to_say() {
+    on_each(|machine| {
+        let backend = machine.backend();
+        without_pools(backend.device().as_cuda_um());
         let _buffer = backend.allocate_unified::<f32>(10).unwrap();
         assert_eq!((backend.pool_stats(), backend.trim()), (None, 0));
     });
