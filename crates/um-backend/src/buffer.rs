@@ -163,6 +163,31 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
         self.memory().copy_to_host_at(offset, target)
     }
 
+    /// Returns one element: a result, a loss, a flag.
+    ///
+    /// # Ordering
+    /// As for [`copy_to_host`](Self::copy_to_host).
+    ///
+    /// # Errors
+    /// [`RangeOutOfBounds`](cuda_um::Error::RangeOutOfBounds), and errors of CUDA.
+    #[doc(alias = "item")]
+    fn read_one(&self, index: usize) -> Result<T> {
+        let mut element = [T::zeroed()];
+        self.copy_to_host_at(index, &mut element)?;
+        Ok(element[0])
+    }
+
+    /// Replaces one element.
+    ///
+    /// # Ordering
+    /// As for [`copy_from_host`](Self::copy_from_host).
+    ///
+    /// # Errors
+    /// [`RangeOutOfBounds`](cuda_um::Error::RangeOutOfBounds), and errors of CUDA.
+    fn write_one(&mut self, index: usize, value: T) -> Result<()> {
+        self.copy_from_host_at(index, &[value])
+    }
+
     /// Sets every element to `value`.
     ///
     /// # Ordering

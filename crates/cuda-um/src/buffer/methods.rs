@@ -128,6 +128,29 @@ macro_rules! buffer_methods {
                 $crate::buffer::copy::to_host(&self.raw, bytes.start, bytemuck::cast_slice_mut(target))
             }
 
+            /// Returns one element: a result, a loss, a flag. It waits and copies as [`copy_to_host_at`](Self::copy_to_host_at) does, with one
+            /// call of CUDA and the wait for it.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and the errors of the CUDA functions.
+            #[doc(alias = "item")]
+            pub fn read_one(&self, index: usize) -> $crate::Result<T> {
+                let mut element = [T::zeroed()];
+                self.copy_to_host_at(index, &mut element)?;
+                Ok(element[0])
+            }
+
+            /// Replaces one element, in order with other work on the buffer. Does not wait for that work: later uses are ordered after the
+            /// copy.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and the errors of the CUDA functions.
+            pub fn write_one(&mut self, index: usize, value: T) -> $crate::Result<()> {
+                self.copy_from_host_at(index, &[value])
+            }
+
             /// Copies all elements to a new vector. Waits for work that writes the buffer; the copy is complete when this returns.
             ///
             /// No page migrates: a copy from the device is about twice as fast as a prefetch to the host. To read repeatedly, reuse a

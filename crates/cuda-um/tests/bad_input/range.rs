@@ -70,6 +70,11 @@ macro_rules! of_kinds {
                 w.$buffer.host_overwrite(range, |_, slots| slots.fill_with(|_| 9))
             }),
         ]);
+        run_made([
+            made(concat!($name, "::read_one"), [LEN, LEN + 1], |w| w.$buffer.read_one(LEN).map(drop)),
+            made(concat!($name, "::read_one"), [END, END], |w| w.$buffer.read_one(END).map(drop)),
+            made(concat!($name, "::write_one"), [LEN, LEN + 1], |w| w.$buffer.write_one(LEN, 9)),
+        ]);
         offsets(&[
             (concat!($name, "::copy_from_host_at"), |w, offset| w.$buffer.copy_from_host_at(offset, &[9; 10])),
             (concat!($name, "::copy_to_host_at"), |w, offset| w.$buffer.copy_to_host_at(offset, &mut [9; 10])),

@@ -1,6 +1,7 @@
 //! The same rules for every pool (`limits`, `order`, `reuse`, `threads`), and the rules of one kind of pool.
 
 mod any;
+mod default;
 mod driver;
 mod limits;
 mod order;

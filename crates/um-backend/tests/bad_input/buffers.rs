@@ -64,6 +64,12 @@ fn parts_outside() {
     outside("Buffer::copy_to_host_at", 991..1001, LEN, |b| {
         b.copy_to_host_at(991, &mut [9.0; 10])
     });
+    outside("Buffer::read_one", 1000..1001, LEN, |b| {
+        b.read_one(1000).map(drop)
+    });
+    outside("Buffer::write_one", END..END, LEN, |b| {
+        b.write_one(END, 9.0)
+    });
     outside("Buffer::copy_to_host_at", END - 3..END, LEN, |b| {
         b.copy_to_host_at(END - 3, &mut [9.0; 10])
     });
