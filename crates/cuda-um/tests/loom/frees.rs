@@ -1,11 +1,12 @@
 //! The thread that frees: each entry is released once, a wait is for what was there at its call, and no panic stops the others.
 
-use crate::checker::preempted;
-use crate::checker::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use crate::checker::thread;
 use crate::context::reclaim::{Deferred, Reclaim};
-use crate::context::stream::StreamInner;
 use crate::context::tracker::Use;
+use crate::models::checker::preempted;
+use crate::models::engine::engine;
+use crate::models::machine::{device_of, work};
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::thread;
 use std::sync::Arc;
 
 /// Entries that count how often they are released.
@@ -55,17 +56,17 @@ fn each_entry_is_released_once_before_a_wait_that_comes_after_it_returns() {
 fn an_entry_waits_for_its_work() {
     preempted(2, || {
         let (reclaim, entries) = (reclaim(), Arc::new(Entries::default()));
-        let stream = Arc::new(StreamInner::default());
-        let seq = stream.number();
+        let stream = device_of(0).stream().unwrap();
+        work(&stream, 1).unwrap();
         let used = Use {
-            stream: Arc::clone(&stream),
-            seq,
+            stream: Arc::clone(stream.inner()),
+            seq: stream.inner().number(),
         };
         let is_done = Arc::new(AtomicBool::new(false));
         let done = Arc::clone(&is_done);
         let device = thread::spawn(move || {
             done.store(true, Ordering::Release);
-            stream.runs_to(seq);
+            engine().run(stream.as_raw().addr());
         });
         let mut entry = entries.entry(0, &[used]);
         let release = entry.release;

@@ -82,7 +82,7 @@ impl TransferOptions {
 /// Chunks begin and end at page boundaries.
 pub(super) const PAGE: usize = 4096;
 
-#[cfg(test)]
+#[cfg(all(test, not(cuda_um_loom)))]
 mod tests {
     use super::*;
 
