@@ -58,7 +58,7 @@ impl Origin {
     }
 }
 
-#[cfg(unix)]
+#[cfg(all(unix, not(miri)))]
 fn ask_to_be_told() {
     extern "C" fn in_child() {
         GENERATION.fetch_add(1, Ordering::Relaxed);
@@ -74,7 +74,8 @@ fn ask_to_be_told() {
     }
 }
 
-#[cfg(not(unix))]
+/// Miri has neither `pthread_atfork` nor `fork`.
+#[cfg(any(not(unix), miri))]
 fn ask_to_be_told() {}
 
 /// Unit tests simulate a child on a thread of their own process. The thread has the parent's objects, but runs no code that is

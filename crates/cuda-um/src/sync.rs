@@ -4,32 +4,12 @@
 //! **No foreign code runs while a lock is held** (see [`held`]). Each thread counts its locks, so that this can be checked.
 
 mod held;
-/// parking_lot's locks, and the threads of the standard library.
-#[cfg(any(not(cuda_um_loom), miri))]
-mod locks {
-    pub(super) use parking_lot::{Condvar, Mutex, MutexGuard};
-    pub(super) use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-    pub(super) use std::thread_local;
-    pub(crate) use std::{sync::atomic, thread};
-
-    /// A static with a lock.
-    macro_rules! global {
-        (static $name:ident: $type:ty = $value:expr;) => {
-            static $name: $type = $value;
-        };
-    }
-    pub(crate) use global;
-}
-/// Miri cannot run loom.
-#[cfg(all(cuda_um_loom, not(miri)))]
-#[path = "sync/loom.rs"]
 mod locks;
 
 pub(crate) use crate::sync::held::{
     Turn, after_unlock, assert_may_wait, assert_no_lock_held, caught, has_turn,
 };
-pub(crate) use crate::sync::locks::global;
-pub(crate) use crate::sync::locks::{atomic, thread};
+pub(crate) use crate::sync::locks::{atomic, global, thread};
 
 use crate::sync::held::Held;
 use std::ops::{Deref, DerefMut};

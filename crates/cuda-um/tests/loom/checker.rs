@@ -4,7 +4,7 @@
 #[cfg(not(miri))]
 pub(crate) use loom::cell;
 
-use crate::models::engine::engine;
+use crate::models::engine::{Engine, engine};
 
 /// Tries every order.
 #[cfg(not(miri))]
@@ -36,7 +36,7 @@ fn check(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
             );
         }
         model();
-        engine().check_use();
+        assert_eq!(engine(Engine::misuse), None);
     });
     eprintln!(
         "{:?}: {} in {:?}",
@@ -49,13 +49,13 @@ fn check(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
 #[cfg(miri)]
 pub(crate) fn preempted(_: usize, body: impl Fn() + Sync + Send + 'static) {
     body();
-    engine().check_use();
+    assert_eq!(engine(Engine::misuse), None);
 }
 
 #[cfg(miri)]
 pub(crate) fn model(body: impl Fn() + Sync + Send + 'static) {
     body();
-    engine().check_use();
+    assert_eq!(engine(Engine::misuse), None);
 }
 
 /// A cell with loom's interface: Miri itself sees whether two threads are at it.

@@ -1,6 +1,6 @@
 //! The state of the played CUDA: a device that does its work as late as it may, in a wait for it. So a missing wait shows.
 
-use crate::sync::{Mutex, MutexGuard, global};
+use crate::sync::{Mutex, global};
 use cuda_um_sys::cudaError;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -9,9 +9,9 @@ global! {
     static ENGINE: Mutex<Engine> = Mutex::new(Engine::new(0, true));
 }
 
-/// The engine of this model. Each call takes the one lock, so that loom tries them in every order.
-pub(crate) fn engine() -> MutexGuard<'static, Engine> {
-    ENGINE.lock()
+/// Calls the engine of this model. Each call takes the one lock, so that loom tries them in every order.
+pub(crate) fn engine<R>(call: impl FnOnce(&mut Engine) -> R) -> R {
+    call(&mut ENGINE.lock())
 }
 
 /// A call that can be told to fail.
@@ -44,7 +44,7 @@ pub(crate) struct Engine {
     /// The call that fails, and how often it works before.
     fails: Option<(Call, usize)>,
     /// The first wrong use of CUDA. A panic in a function of C would end the process.
-    misuse: Option<String>,
+    misuse: Option<&'static str>,
 }
 
 #[derive(Default)]
@@ -60,6 +60,12 @@ enum Work {
     Wait(Position),
 }
 
+impl Work {
+    fn is_copy_to(&self, address: usize) -> bool {
+        matches!(self, Self::Copy(copy) if copy.to.addr() == address)
+    }
+}
+
 pub(super) struct Copy {
     pub(super) to: *mut u8,
     pub(super) from: *const u8,
@@ -72,7 +78,8 @@ unsafe impl Send for Copy {}
 
 impl Copy {
     fn uses(&self, memory: &Range<usize>) -> bool {
-        let within = |start: usize| start < memory.end && memory.start < start + self.bytes;
+        // Copies of no bytes count as copies of one.
+        let within = |start| start < memory.end && memory.start < start + self.bytes.max(1);
         within(self.to.addr()) || within(self.from.addr())
     }
 
@@ -92,7 +99,7 @@ fn overlaps(ranges: &BTreeMap<usize, usize>, range: &Range<usize>) -> bool {
 /// What the models see and do.
 impl Engine {
     /// With so many bytes of device memory.
-    pub(super) fn new(bytes: usize, has_concurrent_access: bool) -> Self {
+    pub(crate) const fn new(bytes: usize, has_concurrent_access: bool) -> Self {
         Self {
             has_concurrent_access,
             streams: BTreeMap::new(),
@@ -113,47 +120,48 @@ impl Engine {
     }
 
     /// Returns true if the call that was told to fail has failed.
-    pub(crate) fn has_failed(&self) -> bool {
+    pub(crate) fn has_failed(&mut self) -> bool {
         self.fails.is_none_or(|(_, before)| before == 0)
     }
 
-    pub(crate) fn copies_in_flight(&self) -> usize {
+    pub(crate) fn copies_in_flight(&mut self) -> usize {
         let work = self.streams.values().flat_map(|stream| &stream.work);
         work.filter(|work| matches!(work, Work::Copy(_))).count()
     }
 
     /// The number of pieces of pinned memory.
-    pub(crate) fn pinned(&self) -> usize {
+    pub(crate) fn pinned(&mut self) -> usize {
         self.pinned.len()
     }
 
     /// The number of allocations of device memory.
-    pub(crate) fn slabs(&self) -> usize {
+    pub(crate) fn slabs(&mut self) -> usize {
         self.slabs.len()
     }
 
-    /// The number of streams that are not destroyed, and of events.
-    pub(crate) fn objects(&self) -> (usize, usize) {
-        let live = |stream: &&Stream| !stream.is_destroyed;
-        (
-            self.streams.values().filter(live).count(),
-            self.events.len(),
-        )
+    /// The number of streams that are not destroyed.
+    pub(crate) fn live_streams(&mut self) -> usize {
+        let streams = self.streams.values();
+        streams.filter(|stream| !stream.is_destroyed).count()
     }
 
-    /// Returns true if the copy with this number is done, or if what is enqueued on the stream now comes after it.
-    pub(crate) fn comes_after(&self, stream: usize, number: usize) -> bool {
-        let is_it = |work: &Work| matches!(work, Work::Copy(copy) if copy.to.addr() == number);
+    /// Returns true if no copy to this address is in flight.
+    pub(crate) fn is_done(&self, to: usize) -> bool {
         let mut work = self.streams.values().flat_map(|stream| &stream.work);
-        !work.any(is_it) || self.is_before(&is_it, (stream, u64::MAX))
+        !work.any(|work| work.is_copy_to(to))
     }
 
-    fn is_before(&self, is_it: &impl Fn(&Work) -> bool, (stream, to): Position) -> bool {
+    /// Returns true if the copy to this address is done, or if what is enqueued on the stream now comes after it.
+    pub(crate) fn comes_after(&self, stream: usize, to: usize) -> bool {
+        self.is_done(to) || self.is_before(to, (stream, u64::MAX))
+    }
+
+    fn is_before(&self, to: usize, (stream, end): Position) -> bool {
         let stream = &self.streams[&stream];
-        let mut work = (stream.done..to).zip(&stream.work);
+        let mut work = (stream.done..end).zip(&stream.work);
         work.any(|(_, work)| match work {
-            Work::Wait(position) => self.is_before(is_it, *position),
-            Work::Copy(_) => is_it(work),
+            Work::Wait(position) => self.is_before(to, *position),
+            Work::Copy(_) => work.is_copy_to(to),
         })
     }
 
@@ -164,23 +172,22 @@ impl Engine {
 
     /// The model has got this block of device memory.
     pub(crate) fn take(&mut self, block: Range<usize>) {
-        assert!(!overlaps(&self.in_use, &block), "a block is had twice");
+        let is_taken = overlaps(&self.in_use, &block);
+        self.misused(is_taken, "a block is had twice");
         self.in_use.insert(block.start, block.end);
     }
 
     /// The model gives the block back to its pool; the slab must be there still.
     pub(crate) fn give(&mut self, block: Range<usize>) {
         let slab = self.slabs.range(..=block.start).next_back();
-        let there = slab.is_some_and(|(_, &end)| block.end <= end);
-        assert!(there, "a block of a slab that is freed");
+        let is_gone = slab.is_none_or(|(_, &end)| block.end > end);
+        self.misused(is_gone, "a block is given back whose slab is freed");
         self.in_use.remove(&block.start);
     }
 
-    /// # Panics
-    ///
-    /// If CUDA was used wrongly.
-    pub(crate) fn check_use(&self) {
-        assert!(self.misuse.is_none(), "{}", self.misuse.as_ref().unwrap());
+    /// The first wrong use of CUDA, or of the pool's blocks.
+    pub(crate) fn misuse(&mut self) -> Option<&'static str> {
+        self.misuse
     }
 }
 
@@ -204,9 +211,9 @@ impl Engine {
         }
     }
 
-    fn misused(&mut self, is_misused: bool, how: &str) {
+    fn misused(&mut self, is_misused: bool, how: &'static str) {
         if is_misused {
-            self.misuse.get_or_insert_with(|| how.to_owned());
+            self.misuse.get_or_insert(how);
         }
     }
 
@@ -331,10 +338,13 @@ impl Engine {
         let memory = self.pinned.remove(&start);
         self.misused(memory.is_none(), "pinned memory is freed twice");
         let range = start..start + memory.map_or(0, |memory| memory.len());
-        let mut work = self.streams.values().flat_map(|stream| &stream.work);
-        let uses = |work: &Work| matches!(work, Work::Copy(copy) if copy.uses(&range));
-        let is_used = work.any(uses);
+        let is_used = self.has_copy_of(&range);
         self.misused(is_used, "pinned memory is freed under a copy");
+    }
+
+    fn has_copy_of(&self, range: &Range<usize>) -> bool {
+        let mut work = self.streams.values().flat_map(|stream| &stream.work);
+        work.any(|work| matches!(work, Work::Copy(copy) if copy.uses(range)))
     }
 
     pub(super) fn allocate(&mut self, bytes: usize) -> Result<usize, cudaError> {
@@ -351,7 +361,7 @@ impl Engine {
         self.misused(end.is_none(), "device memory is freed twice");
         let range = start..end.unwrap_or(start);
         self.free_bytes += range.len();
-        let is_used = overlaps(&self.in_use, &range);
+        let is_used = overlaps(&self.in_use, &range) || self.has_copy_of(&range);
         self.misused(is_used, "device memory is freed in use");
     }
 }

@@ -5,8 +5,8 @@ use crate::context::enqueue::enqueue;
 use crate::context::exclusion::Gate;
 use crate::context::stream::Stream;
 use crate::error::Error;
-use crate::models::checker::model;
-use crate::models::engine::engine;
+use crate::models::checker::{model, preempted};
+use crate::models::engine::{Engine, engine};
 use crate::models::machine::{gated_device, work};
 use crate::sync::thread;
 use std::sync::Arc;
@@ -44,14 +44,14 @@ impl Machine {
 
 /// What the host does while it has a guard.
 fn touch() {
-    assert_eq!(engine().copies_in_flight(), 0, "the device works");
+    assert_eq!(engine(Engine::copies_in_flight), 0, "the device works");
     thread::yield_now();
-    assert_eq!(engine().copies_in_flight(), 0, "the device works");
+    assert_eq!(engine(Engine::copies_in_flight), 0, "the device works");
 }
 
 #[test]
 fn a_guard_that_waits_has_the_memory_alone() {
-    model(|| {
+    preempted(4, || {
         let machine = Machine::new();
         let others = [(); 2].map(|()| {
             let machine = machine.clone();
@@ -83,6 +83,30 @@ fn a_guard_that_does_not_wait_is_refused_or_has_the_memory_alone() {
         assert_eq!(machine.gate().try_close(1).is_err(), enqueued);
         machine.gate().wait().unwrap();
         let _closed = machine.gate().try_close(1).unwrap();
+        touch();
+    });
+}
+
+#[test]
+fn a_guard_comes_after_the_work_of_a_stream_that_is_dropped() {
+    model(|| {
+        let Machine { device, stream } = Machine::new();
+        let its = Machine {
+            stream,
+            device: device.clone(),
+        };
+        let other = thread::spawn(move || its.enqueue());
+        let gate = device.state().gate().expect("it has one");
+        match gate.try_close(1) {
+            Ok(_closed) => touch(),
+            Err(Error::Busy { .. }) => {
+                let _closed = gate.close(1).unwrap();
+                touch();
+            }
+            Err(error) => panic!("{error}"),
+        }
+        other.join().unwrap();
+        let _closed = gate.close(1).unwrap();
         touch();
     });
 }

@@ -4,8 +4,7 @@ use crate::context::enqueue;
 use crate::context::stream::Stream;
 use crate::context::tracker::{Access, InFlight};
 use crate::models::checker::model;
-use crate::models::engine::engine;
-use crate::models::machine::{device_of, work};
+use crate::models::machine::{comes_after, device_of, work};
 use crate::resource::allocation::Allocation;
 use crate::resource::device::DeviceMemory;
 use crate::resource::memory_resource::Upstream;
@@ -41,10 +40,6 @@ impl Machine {
 fn enqueue(buffer: &Allocation, stream: &Stream, access: Access, number: usize) {
     let part = std::iter::once(buffer.part(access));
     enqueue::enqueue(stream, part, || work(stream, number)).unwrap();
-}
-
-fn comes_after(stream: &Stream, number: usize) -> bool {
-    engine().comes_after(stream.as_raw().addr(), number)
 }
 
 #[test]
@@ -93,6 +88,32 @@ fn a_read_comes_after_a_move_of_another_thread() {
         }
         let left = buffer.in_flight.before(Access::Write);
         assert_eq!(left.len(), 1, "the write alone");
+        machine.ends();
+    });
+}
+
+#[test]
+fn reads_that_threads_enqueue_on_one_stream_come_after_the_write() {
+    model(|| {
+        let machine = Machine::new();
+        let [first, second, _] = machine.streams.clone();
+        let buffer = Arc::new(machine.buffer());
+        enqueue(&buffer, &first, Access::Write, 1);
+        let read = {
+            let buffer = Arc::clone(&buffer);
+            move |number: usize| {
+                let part = std::iter::once(buffer.part(Access::Read));
+                // The thread that comes second does not wait again.
+                enqueue::enqueue(&second, part, || {
+                    assert!(comes_after(&second, 1), "a read beside the write");
+                    work(&second, number)
+                })
+            }
+        };
+        let its = read.clone();
+        let other = thread::spawn(move || its(2).unwrap());
+        read(3).unwrap();
+        other.join().unwrap();
         machine.ends();
     });
 }

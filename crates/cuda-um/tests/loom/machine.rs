@@ -20,15 +20,19 @@ pub(crate) fn gated_device() -> Device {
 }
 
 fn device(machine: Engine) -> Device {
-    // Under Miri, the models of a process have one engine, one after the other.
-    *engine() = machine;
-    let runtime = Runtime::from_table(table()).expect("a runtime");
-    runtime.device(0).expect("a device")
+    runtime(machine).device(0).expect("a device")
 }
 
-/// Work that has no effect but its number.
-pub(crate) fn work(stream: &Stream, number: usize) -> Result<()> {
-    let at = without_provenance_mut(number);
+/// A runtime that has opened no device.
+pub(crate) fn runtime(machine: Engine) -> Runtime {
+    // Under Miri, the models of a process have one engine, one after the other.
+    engine(|cuda| *cuda = machine);
+    Runtime::from_table(table()).expect("a runtime")
+}
+
+/// Work that has no effect: a copy of no bytes to this address, which tells it from other work.
+pub(crate) fn work(stream: &Stream, to: usize) -> Result<()> {
+    let at = without_provenance_mut(to);
     let inner = stream.inner();
     #[allow(unsafe_code, reason = "a copy by address")]
     // SAFETY: the copy is of no bytes.
@@ -36,4 +40,9 @@ pub(crate) fn work(stream: &Stream, number: usize) -> Result<()> {
         let kind = CopyKind::ByAddress;
         inner.api().memcpy_async(0, at, at, 0, kind, inner.raw())
     }
+}
+
+/// Returns true if what is enqueued on the stream now comes after that work.
+pub(crate) fn comes_after(stream: &Stream, work: usize) -> bool {
+    engine(|cuda| cuda.comes_after(stream.as_raw().addr(), work))
 }

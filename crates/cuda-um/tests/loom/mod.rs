@@ -5,4 +5,5 @@ mod frees;
 mod host_and_device;
 mod in_flight;
 pub(crate) mod machine;
+mod streams;
 mod table;

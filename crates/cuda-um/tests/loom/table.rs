@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "functions of C")]
 #![allow(non_snake_case, reason = "C names")]
 
-use crate::models::engine::{Copy, engine};
+use crate::models::engine::{Copy, Engine, engine};
 use cuda_um_sys::{
     CUdevice, CUresult, Table, cudaDeviceAttr, cudaDriverEntryPointQueryResult, cudaError,
     cudaError_t, cudaEvent_t, cudaMemcpyKind, cudaPointerAttributes, cudaStream_t,
@@ -111,7 +111,9 @@ extern "C" fn cudaDeviceGetAttribute(
     _: c_int,
 ) -> cudaError_t {
     let has = match attribute {
-        cudaDeviceAttr::cudaDevAttrConcurrentManagedAccess => engine().has_concurrent_access,
+        cudaDeviceAttr::cudaDevAttrConcurrentManagedAccess => {
+            engine(|cuda| cuda.has_concurrent_access)
+        }
         cudaDeviceAttr::cudaDevAttrManagedMemory => true,
         _ => false,
     };
@@ -128,7 +130,7 @@ extern "C" fn cuDeviceGetName(_: *mut c_char, _: c_int, _: CUdevice) -> CUresult
 }
 
 extern "C" fn cudaDeviceSynchronize() -> cudaError_t {
-    engine().wait_for_all();
+    engine(Engine::wait_for_all);
     cudaError::cudaSuccess
 }
 
@@ -138,21 +140,24 @@ extern "C" fn cudaMemGetInfo(free: *mut usize, total: *mut usize) -> cudaError_t
 }
 
 extern "C" fn cudaStreamCreateWithFlags(stream: *mut cudaStream_t, _: c_uint) -> cudaError_t {
-    store!(stream, without_provenance_mut(engine().create_stream()))
+    store!(
+        stream,
+        without_provenance_mut(engine(Engine::create_stream))
+    )
 }
 
 extern "C" fn cudaStreamDestroy(stream: cudaStream_t) -> cudaError_t {
-    engine().destroy_stream(stream.addr());
+    engine(|cuda| cuda.destroy_stream(stream.addr()));
     cudaError::cudaSuccess
 }
 
 extern "C" fn cudaStreamSynchronize(stream: cudaStream_t) -> cudaError_t {
-    engine().wait_for_stream(stream.addr());
+    engine(|cuda| cuda.wait_for_stream(stream.addr()));
     cudaError::cudaSuccess
 }
 
 extern "C" fn cudaStreamQuery(stream: cudaStream_t) -> cudaError_t {
-    ready(engine().is_stream_done(stream.addr()))
+    ready(engine(|cuda| cuda.is_stream_done(stream.addr())))
 }
 
 extern "C" fn cudaStreamWaitEvent(
@@ -160,52 +165,52 @@ extern "C" fn cudaStreamWaitEvent(
     event: cudaEvent_t,
     _: c_uint,
 ) -> cudaError_t {
-    engine().wait_in_stream(stream.addr(), event.addr());
+    engine(|cuda| cuda.wait_in_stream(stream.addr(), event.addr()));
     cudaError::cudaSuccess
 }
 
 extern "C" fn cudaEventCreateWithFlags(event: *mut cudaEvent_t, _: c_uint) -> cudaError_t {
-    store!(event, without_provenance_mut(engine().create_event()))
+    store!(event, without_provenance_mut(engine(Engine::create_event)))
 }
 
 extern "C" fn cudaEventDestroy(event: cudaEvent_t) -> cudaError_t {
-    engine().destroy_event(event.addr());
+    engine(|cuda| cuda.destroy_event(event.addr()));
     cudaError::cudaSuccess
 }
 
 extern "C" fn cudaEventRecord(event: cudaEvent_t, stream: cudaStream_t) -> cudaError_t {
-    code(engine().record(event.addr(), stream.addr()))
+    code(engine(|cuda| cuda.record(event.addr(), stream.addr())))
 }
 
 extern "C" fn cudaEventQuery(event: cudaEvent_t) -> cudaError_t {
-    ready(engine().is_event_done(event.addr()))
+    ready(engine(|cuda| cuda.is_event_done(event.addr())))
 }
 
 extern "C" fn cudaEventSynchronize(event: cudaEvent_t) -> cudaError_t {
-    code(engine().wait_for_event(event.addr()))
+    code(engine(|cuda| cuda.wait_for_event(event.addr())))
 }
 
 extern "C" fn cudaHostAlloc(memory: *mut *mut c_void, bytes: usize, _: c_uint) -> cudaError_t {
-    match engine().allocate_pinned(bytes) {
+    match engine(|cuda| cuda.allocate_pinned(bytes)) {
         Ok(address) => store!(memory, address.cast()),
         Err(error) => error,
     }
 }
 
 extern "C" fn cudaFreeHost(memory: *mut c_void) -> cudaError_t {
-    engine().free_pinned(memory.addr());
+    engine(|cuda| cuda.free_pinned(memory.addr()));
     cudaError::cudaSuccess
 }
 
 extern "C" fn cudaMalloc(memory: *mut *mut c_void, bytes: usize) -> cudaError_t {
-    match engine().allocate(bytes) {
+    match engine(|cuda| cuda.allocate(bytes)) {
         Ok(address) => store!(memory, without_provenance_mut(address)),
         Err(error) => error,
     }
 }
 
 extern "C" fn cudaFree(memory: *mut c_void) -> cudaError_t {
-    engine().free(memory.addr());
+    engine(|cuda| cuda.free(memory.addr()));
     cudaError::cudaSuccess
 }
 
@@ -221,7 +226,7 @@ extern "C" fn cudaMemcpyAsync(
         from: from.cast(),
         bytes,
     };
-    code(engine().copy(stream.addr(), copy))
+    code(engine(|cuda| cuda.copy(stream.addr(), copy)))
 }
 
 extern "C" fn cudaPointerGetAttributes(

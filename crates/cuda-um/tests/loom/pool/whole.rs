@@ -1,7 +1,7 @@
 //! The pool as its buffers use it: a block has one owner, no thread is refused while there is memory, and a trim frees only unused memory.
 
 use crate::models::checker::preempted;
-use crate::models::engine::engine;
+use crate::models::engine::{Engine, engine};
 use crate::models::machine::device_of;
 use crate::resource::device::DeviceMemory;
 use crate::resource::pool::PoolOptions;
@@ -38,13 +38,13 @@ impl Pool {
         let taken = self.0.take(shard, bytes);
         let taken = taken.expect("there is memory");
         let start = taken.block.at();
-        engine().take(start..start + taken.bytes);
+        engine(|cuda| cuda.take(start..start + taken.bytes));
         taken
     }
 
     fn give(&self, shard: usize, taken: Taken) {
         let start = taken.block.at();
-        engine().give(start..start + taken.bytes);
+        engine(|cuda| cuda.give(start..start + taken.bytes));
         self.0.give(shard, taken.block, taken.class, taken.bytes);
     }
 
@@ -53,7 +53,7 @@ impl Pool {
         let stats = self.0.stats();
         assert_eq!((stats.live_buffers, stats.live_bytes), (0, 0), "{stats:?}");
         assert_eq!(self.0.trim(), stats.reserved_bytes, "{stats:?}");
-        assert_eq!(engine().slabs(), 0);
+        assert_eq!(engine(Engine::slabs), 0);
     }
 }
 

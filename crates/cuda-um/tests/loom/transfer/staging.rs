@@ -7,7 +7,7 @@ use crate::context::stream::Stream;
 use crate::driver::CopyKind;
 use crate::error::{Error, Result};
 use crate::models::checker::preempted;
-use crate::models::engine::{Call, engine};
+use crate::models::engine::{Call, Engine, engine};
 use crate::models::machine::device_of;
 use crate::sync::thread;
 use std::cell::Cell;
@@ -131,7 +131,7 @@ fn fails_once(direction: Direction, call: Call, after: usize) {
         let machine = Machine::with(2);
         let numbers = [1, 2, 3];
         let full = Memory::of(numbers.len(), 1);
-        engine().fail(call, after);
+        engine(|cuda| cuda.fail(call, after));
         let mut failed = false;
         for round in 0.. {
             let empty = Memory::zeroed(numbers.len());
@@ -150,7 +150,7 @@ fn fails_once(direction: Direction, call: Call, after: usize) {
                 }
                 Err(Error::Incomplete { copied_bytes, .. }) if !failed => {
                     failed = true;
-                    assert_eq!(engine().copies_in_flight(), 0, "something goes on");
+                    assert_eq!(engine(Engine::copies_in_flight), 0, "something goes on");
                     let copied = copied_bytes / PAGE;
                     assert!(copied < numbers.len());
                     assert_eq!(empty.pieces()[..copied], numbers[..copied]);
@@ -181,13 +181,13 @@ fn who_has_no_chunk_leaves_the_pieces_to_others() {
     for after in 1..4 {
         preempted(3, move || {
             let machine = Machine::with(2);
-            engine().fail(Call::Allocate, after);
+            engine(|cuda| cuda.fail(Call::Allocate, after));
             let (source, target) = (Memory::of(3, 1), Memory::zeroed(3));
             let outcome = machine.copy(Direction::ToDevice, &source, &target);
             assert!(matches!(outcome, Some(Ok(()))));
             machine.stream.synchronize().unwrap();
             assert_eq!(target.pieces(), [1, 2, 3]);
-            assert!(engine().has_failed());
+            assert!(engine(Engine::has_failed));
         });
     }
 }
@@ -220,6 +220,6 @@ fn the_ring_is_one_callers_and_is_freed_after_its_copies() {
             assert_eq!(targets[number].pieces(), expected);
         }
         machine.device.set_transfer_options(ring(1));
-        assert_eq!(engine().pinned(), 0, "the ring of before is freed");
+        assert_eq!(engine(Engine::pinned), 0, "the ring of before is freed");
     });
 }

@@ -1,6 +1,6 @@
 //! loom's locks, with the interface of parking_lot.
 
-pub(super) use ::loom::sync::{RwLockReadGuard, RwLockWriteGuard};
+pub(crate) use ::loom::sync::{RwLockReadGuard, RwLockWriteGuard};
 pub(crate) use ::loom::{sync::atomic, thread};
 
 use ::loom::sync;
@@ -23,7 +23,7 @@ macro_rules! of_each_thread {
         ::loom::thread_local! { $($(#[$attribute])* static $name: $type = $value;)* }
     };
 }
-pub(super) use of_each_thread as thread_local;
+pub(crate) use of_each_thread as thread_local;
 
 #[derive(Default)]
 pub(crate) struct Mutex<T>(sync::Mutex<T>);
