@@ -7,13 +7,11 @@ pub(crate) use loom::cell;
 use crate::models::engine::{Engine, engine};
 
 /// Tries every order.
-#[cfg(not(miri))]
 pub(crate) fn model(model: impl Fn() + Sync + Send + 'static) {
     check(None, model);
 }
 
-/// Tries every order in which a thread is preempted at most so many times in all: without a limit there are millions.
-#[cfg(not(miri))]
+/// Tries every order in which a thread is preempted at most so many times in all, for a model with too many orders.
 pub(crate) fn preempted(times: usize, model: impl Fn() + Sync + Send + 'static) {
     check(Some(times), model);
 }
@@ -22,39 +20,16 @@ pub(crate) fn preempted(times: usize, model: impl Fn() + Sync + Send + 'static) 
 fn check(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = preemptions;
-    builder.max_branches = 10_000;
-    let count = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
-    let counter = count.clone();
-    let start = std::time::Instant::now();
-    builder.check(move || {
-        let n = counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        if n % 20000 == 19999 {
-            eprintln!(
-                "{:?} {n} {:?}",
-                std::thread::current().name(),
-                start.elapsed()
-            );
-        }
-        model();
-        assert_eq!(engine(Engine::misuse), None);
-    });
-    eprintln!(
-        "{:?}: {} in {:?}",
-        std::thread::current().name(),
-        count.load(std::sync::atomic::Ordering::Relaxed),
-        start.elapsed()
-    );
+    builder.check(move || once(&model));
 }
 
 #[cfg(miri)]
-pub(crate) fn preempted(_: usize, body: impl Fn() + Sync + Send + 'static) {
-    body();
-    assert_eq!(engine(Engine::misuse), None);
+fn check(_: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
+    once(&model);
 }
 
-#[cfg(miri)]
-pub(crate) fn model(body: impl Fn() + Sync + Send + 'static) {
-    body();
+fn once(model: &impl Fn()) {
+    model();
     assert_eq!(engine(Engine::misuse), None);
 }
 

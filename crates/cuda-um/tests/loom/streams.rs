@@ -2,6 +2,7 @@
 
 use crate::context::stream::Stream;
 use crate::context::tracker::Use;
+use crate::error::Result;
 use crate::models::checker::{model, preempted};
 use crate::models::engine::{Engine, engine};
 use crate::models::machine::{comes_after, device_of, runtime, work};
@@ -57,23 +58,40 @@ fn work_is_done_when_the_wait_for_it_returns() {
     });
 }
 
-#[test]
-fn work_is_done_when_a_query_says_so() {
-    preempted(3, || {
+/// While a thread waits or asks for work that is done, another one enqueues, and asks for its own.
+fn enqueues_beside(call: fn(&Stream, &Use) -> Result<()>) {
+    model(move || {
         let stream = device_of(0).stream().unwrap();
-        let (its, raw) = (stream.clone(), stream.as_raw().addr());
-        let device = thread::spawn(move || engine(|cuda| cuda.run(raw)));
-        let other = thread::spawn(move || {
-            let used = enqueue(&its, 2);
-            assert!(!used.is_done().unwrap() || is_done(2));
-        });
         let used = enqueue(&stream, 1);
-        assert!(!used.is_done().unwrap() || is_done(1));
-        device.join().unwrap();
+        engine(|cuda| cuda.run(stream.as_raw().addr()));
+        let its = stream.clone();
+        let other = thread::spawn(move || {
+            let says_so = enqueue(&its, 2).is_done().unwrap();
+            assert!(!says_so || is_done(2));
+        });
+        call(&stream, &used).unwrap();
         other.join().unwrap();
-        engine(|cuda| cuda.run(raw));
-        assert!(used.is_done().unwrap(), "it is done for good");
     });
+}
+
+#[test]
+fn work_is_done_when_a_query_of_it_says_so() {
+    enqueues_beside(|_, used| used.is_done().map(drop));
+}
+
+#[test]
+fn work_is_done_when_a_query_of_its_stream_says_so() {
+    enqueues_beside(|stream, _| stream.is_idle().map(drop));
+}
+
+#[test]
+fn work_is_done_when_a_wait_for_its_stream_says_so() {
+    enqueues_beside(|stream, _| stream.synchronize());
+}
+
+#[test]
+fn work_is_done_when_a_wait_for_its_device_says_so() {
+    enqueues_beside(|stream, _| stream.device().synchronize());
 }
 
 #[test]
@@ -87,10 +105,12 @@ fn streams_come_after_the_work_of_one_that_goes_on() {
         };
         let used = enqueue(&first, 1);
         let its = used.clone();
-        let other = thread::spawn(move || order(&second, &its, 1));
+        let also = second.clone();
+        let other = thread::spawn(move || order(&also, &its, 1));
+        // The thread that comes second does not wait again.
+        order(&second, &used, 1);
         let next = enqueue(&first, 2);
         order(&third, &next, 2);
-        order(&third, &used, 1);
         other.join().unwrap();
     });
 }
