@@ -14,7 +14,6 @@ pub(crate) mod exclusion;
 )]
 pub(crate) mod observer;
 pub(crate) mod reclaim;
-// Not in `reclaim`: `tests/loom` compiles that file with loom's locks.
 #[cfg(all(test, not(cuda_um_loom)))]
 mod reclaim_tests;
 pub(crate) mod runtime;

@@ -17,7 +17,6 @@ mod staged;
 mod streaming;
 mod transfers;
 mod workers;
-// Not in `workers`, because `tests/loom` compiles that file with other locks.
 #[cfg(all(test, not(cuda_um_loom)))]
 mod workers_tests;
 

@@ -8,23 +8,22 @@ use crate::models::engine::{Engine, engine};
 
 /// Tries every order.
 pub(crate) fn model(model: impl Fn() + Sync + Send + 'static) {
-    check(None, model);
+    #[cfg(not(miri))]
+    loom::model(move || once(&model));
+    #[cfg(miri)]
+    once(&model);
 }
 
 /// Tries every order in which a thread is preempted at most so many times in all, for a model with too many orders.
-pub(crate) fn preempted(times: usize, model: impl Fn() + Sync + Send + 'static) {
-    check(Some(times), model);
-}
-
 #[cfg(not(miri))]
-fn check(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
+pub(crate) fn preempted(times: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = preemptions;
+    builder.preemption_bound = Some(times);
     builder.check(move || once(&model));
 }
 
 #[cfg(miri)]
-fn check(_: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
+pub(crate) fn preempted(_: usize, model: impl Fn() + Sync + Send + 'static) {
     once(&model);
 }
 

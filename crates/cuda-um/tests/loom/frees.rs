@@ -4,7 +4,7 @@ use crate::context::enqueue::enqueue;
 use crate::context::reclaim::{Deferred, Reclaim};
 use crate::context::stream::Stream;
 use crate::context::tracker::{Access, Use};
-use crate::models::checker::preempted;
+use crate::models::checker::{model, preempted};
 use crate::models::engine::{Engine, engine};
 use crate::models::machine::{device_of, work};
 use crate::resource::allocation::Allocation;
@@ -42,7 +42,7 @@ fn reclaim() -> Arc<Reclaim> {
 
 #[test]
 fn each_entry_is_released_once_before_a_wait_that_comes_after_it_returns() {
-    preempted(2, || {
+    preempted(3, || {
         let (reclaim, entries) = (reclaim(), Arc::new(Entries::default()));
         let (its, of) = (Arc::clone(&reclaim), Arc::clone(&entries));
         let other = thread::spawn(move || its.defer(of.entry(1, &[])));
@@ -59,7 +59,7 @@ fn each_entry_is_released_once_before_a_wait_that_comes_after_it_returns() {
 
 #[test]
 fn an_entry_waits_for_its_work() {
-    preempted(2, || {
+    model(|| {
         let (reclaim, entries) = (reclaim(), Arc::new(Entries::default()));
         let stream = device_of(0).stream().unwrap();
         work(&stream, 1).unwrap();
@@ -89,7 +89,7 @@ fn an_entry_waits_for_its_work() {
 
 #[test]
 fn a_wait_is_not_for_what_is_added_meanwhile() {
-    preempted(2, || {
+    model(|| {
         let (reclaim, is_over) = (reclaim(), Arc::new(AtomicBool::new(false)));
         add_again_and_again(&reclaim, &is_over);
         reclaim.flush();

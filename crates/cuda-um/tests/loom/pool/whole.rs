@@ -1,6 +1,6 @@
 //! The pool as its buffers use it: a block has one owner, no thread is refused while there is memory, and a trim frees only unused memory.
 
-use crate::models::checker::preempted;
+use crate::models::checker::{model, preempted};
 use crate::models::engine::{Engine, engine};
 use crate::models::machine::device_of;
 use crate::resource::device::DeviceMemory;
@@ -73,7 +73,7 @@ fn threads_that_find_nothing_share_a_slab() {
 
 #[test]
 fn small_blocks_are_joined_beside_one_that_takes_them() {
-    preempted(3, || {
+    model(|| {
         let pool = Pool::with_small_blocks(1);
         let its = Arc::clone(&pool);
         let other = thread::spawn(move || its.take(1, SMALL));
@@ -87,7 +87,7 @@ fn small_blocks_are_joined_beside_one_that_takes_them() {
 
 #[test]
 fn a_trim_frees_no_slab_in_use_and_nobody_fails_beside_it() {
-    preempted(3, || {
+    model(|| {
         let pool = Pool::with_small_blocks(1);
         let its = Arc::clone(&pool);
         let other = thread::spawn(move || {
@@ -102,7 +102,7 @@ fn a_trim_frees_no_slab_in_use_and_nobody_fails_beside_it() {
 
 #[test]
 fn whole_slabs_that_are_free_make_room_for_others() {
-    preempted(3, || {
+    model(|| {
         let pool = Pool::of(2);
         let both = [pool.take(0, CHUNK), pool.take(0, CHUNK)];
         both.into_iter().for_each(|slab| pool.give(0, slab));
