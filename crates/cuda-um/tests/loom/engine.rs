@@ -85,7 +85,7 @@ impl Copy {
 
     #[allow(unsafe_code, reason = "copies by address")]
     fn run(&self) {
-        // SAFETY: the caller of the enqueue promised that both sides are valid until it is done; pinned memory is not freed before (`free_host`),
+        // SAFETY: the caller of the enqueue promised that both sides are valid until it is done; pinned memory is not freed before (`free_pinned`),
         // and the models keep the device's side.
         unsafe { self.to.copy_from(self.from, self.bytes) };
     }
@@ -335,11 +335,15 @@ impl Engine {
     }
 
     pub(super) fn free_pinned(&mut self, start: usize) {
-        let memory = self.pinned.remove(&start);
-        self.misused(memory.is_none(), "pinned memory is freed twice");
-        let range = start..start + memory.map_or(0, |memory| memory.len());
+        let memory = self.pinned.get(&start);
+        let range = start..start + memory.map_or(0, Vec::len);
+        self.misused(range.is_empty(), "pinned memory is freed twice");
         let is_used = self.has_copy_of(&range);
         self.misused(is_used, "pinned memory is freed under a copy");
+        // The copy runs later, so its memory stays.
+        if !is_used {
+            self.pinned.remove(&start);
+        }
     }
 
     fn has_copy_of(&self, range: &Range<usize>) -> bool {
