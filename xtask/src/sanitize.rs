@@ -45,8 +45,8 @@ enum Sanitizer {
     Miri,
 }
 
-/// The tests of cuda-um that run under Miri: arithmetic and bookkeeping, and the models of `tests/loom`, which here use the
-/// threads and locks of the standard library. The other tests need the simulator, which maps memory and handles signals, or
+/// The package and the arguments of the tests that run under Miri: arithmetic and bookkeeping of cuda-um, and the models of its
+/// `tests/loom`, which here have the library's own locks. The other tests need the simulator, which maps memory and handles signals, or
 /// instructions that Miri does not support.
 const UNDER_MIRI: &[&[&str]] = &[
     &[
