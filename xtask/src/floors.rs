@@ -26,7 +26,7 @@ use crate::workspace;
 use anyhow::{Context, Result, ensure};
 use graph::Imports;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use table::Table;
 
 /// Options of `cargo xtask floors`.
@@ -100,6 +100,8 @@ fn packages(only: Option<&str>) -> Result<Vec<Package>> {
                 kinds.iter().any(|kind| kind == "lib" || kind == "bin")
             })
             .map(|target| PathBuf::from(text(&target["src_path"])))
+            // The library of cuda-um-loom has the files of cuda-um.
+            .filter(|root| !root.components().any(|part| part == Component::ParentDir))
             .collect();
         packages.push(Package {
             name,

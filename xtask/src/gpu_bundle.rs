@@ -100,8 +100,7 @@ fn empty(out: &Path) -> Result<()> {
 }
 
 fn pack_binaries(out: &Path) -> Result<()> {
-    let tests =
-        "test --no-run --workspace --exclude xtask --exclude cuda-um-testkit --lib --test *";
+    let tests = "test --no-run --workspace --exclude xtask --exclude cuda-um-testkit --exclude cuda-um-loom --lib --test *";
     for binary in built(tests, FEATURES.trim())? {
         if binary.is_test && belongs(&binary) {
             let name = format!("{}--{}", binary.package, binary.target);

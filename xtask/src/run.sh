@@ -120,7 +120,7 @@ for part in $parts; do
             case $test in
             *--exit | *--fork | *--security | *--bad_input) continue ;; # they look at processes that they start
             *--profile) continue ;;                                     # CUPTI serves one tool at a time, and this is one
-            *--fault_injection | *--loom) continue ;;                   # no CUDA is called
+            *--fault_injection) continue ;;                             # no CUDA is called
             esac
             echo memcheck "$test"
             case $test in tests/um-kernels--* | *--launch | *--stress | *--model) echo synccheck "$test" ;; esac

@@ -45,11 +45,12 @@ enum Sanitizer {
     Miri,
 }
 
-/// The tests of cuda-um that run under Miri: arithmetic and bookkeeping, and the models of `tests/loom`, which here use the
-/// threads and locks of the standard library. The other tests need the simulator, which maps memory and handles signals, or
+/// The package and the arguments of the tests that run under Miri: arithmetic and bookkeeping of cuda-um, and the models of its
+/// `tests/loom`, which here have the library's own locks. The other tests need the simulator, which maps memory and handles signals, or
 /// instructions that Miri does not support.
 const UNDER_MIRI: &[&[&str]] = &[
     &[
+        "cuda-um",
         "--lib",
         "--",
         "buffer::fill",
@@ -62,7 +63,7 @@ const UNDER_MIRI: &[&[&str]] = &[
         "buffer::transfer::plan",
         "buffer::transfer::workers_tests",
     ],
-    &["--test", "loom"],
+    &["cuda-um-loom"],
 ];
 
 /// Options of `cargo xtask sanitize`.
@@ -78,7 +79,7 @@ pub struct Args {
     #[arg(long, default_value_t = 2000)]
     model_sequences: u32,
     /// The packages to test.
-    #[arg(last = true, default_values = ["cuda-um", "cuda-um-sim", "um-backend", "um-kernels", "um-conformance"])]
+    #[arg(last = true, default_values = ["cuda-um", "cuda-um-loom", "cuda-um-sim", "um-backend", "um-kernels", "um-conformance"])]
     packages: Vec<String>,
 }
 
@@ -157,7 +158,7 @@ fn miri() -> Result<()> {
             // proptest reads the time and the environment. The library leaks payloads of panics on purpose (`sync::caught`).
             .env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-ignore-leaks")
             .env("CARGO_TARGET_DIR", workspace::target().join("miri"))
-            .args(["miri", "test", "-p", "cuda-um"])
+            .args(["miri", "test", "-p"])
             .args(*tests);
         workspace::run(&mut command)?;
     }

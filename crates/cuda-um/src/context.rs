@@ -15,8 +15,7 @@ mod held_pools;
 )]
 pub(crate) mod observer;
 pub(crate) mod reclaim;
-// Not in `reclaim`: `tests/loom` compiles that file with loom's locks.
-#[cfg(test)]
+#[cfg(all(test, not(cuda_um_loom)))]
 mod reclaim_tests;
 pub(crate) mod runtime;
 pub(crate) mod slot;

@@ -8,7 +8,7 @@
 use crate::error::{Error, Result};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-#[cfg(test)]
+#[cfg(all(test, not(cuda_um_loom)))]
 pub(crate) use pretend::{as_child, assert_no_child};
 
 /// The number of forks between the first process and this one.
@@ -32,7 +32,7 @@ impl Origin {
 
     fn now() -> Self {
         let generation = GENERATION.load(Ordering::Relaxed);
-        #[cfg(test)]
+        #[cfg(all(test, not(cuda_um_loom)))]
         let generation = generation + pretend::forks();
         Self(generation)
     }
@@ -58,7 +58,7 @@ impl Origin {
     }
 }
 
-#[cfg(unix)]
+#[cfg(all(unix, not(miri)))]
 fn ask_to_be_told() {
     extern "C" fn in_child() {
         GENERATION.fetch_add(1, Ordering::Relaxed);
@@ -74,12 +74,13 @@ fn ask_to_be_told() {
     }
 }
 
-#[cfg(not(unix))]
+/// Miri has neither `pthread_atfork` nor `fork`.
+#[cfg(any(not(unix), miri))]
 fn ask_to_be_told() {}
 
 /// Unit tests simulate a child on a thread of their own process. The thread has the parent's objects, but runs no code that is
 /// forbidden after `fork`.
-#[cfg(test)]
+#[cfg(all(test, not(cuda_um_loom)))]
 mod pretend {
     use std::cell::Cell;
 
@@ -110,5 +111,5 @@ mod pretend {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(cuda_um_loom)))]
 mod tests;

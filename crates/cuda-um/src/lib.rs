@@ -49,7 +49,7 @@
 //! buffers: the driver frees all memory.
 
 // Floor 0: no CUDA. `floors.toml` lists the floor of each file; a file imports only from lower floors.
-#[cfg(test)]
+#[cfg(all(test, not(cuda_um_loom)))]
 mod cases;
 mod element;
 mod error;
@@ -67,6 +67,9 @@ mod context;
 mod driver;
 mod kernel;
 mod managed;
+#[cfg(all(test, cuda_um_loom))]
+#[path = "../tests/loom/mod.rs"]
+mod models;
 #[cfg(feature = "profile")]
 pub mod profile;
 mod resource;

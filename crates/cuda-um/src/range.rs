@@ -91,7 +91,7 @@ pub fn same_length(what: &'static str, expected: usize, found: usize) -> Result<
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(cuda_um_loom)))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -1,26 +1,27 @@
-//! Locks, atomics and threads. `tests/loom` compiles some of the modules with loom's types instead. In unit tests, taking a lock in a child
-//! made by `fork` panics, because another thread of the parent may have held it during the fork.
+//! Locks, atomics and threads. With `cfg(cuda_um_loom)` they are loom's, for the models of `tests/loom`. In unit tests, taking a lock in a
+//! child made by `fork` panics, because another thread of the parent may have held it during the fork.
 //!
 //! **No foreign code runs while a lock is held** (see [`held`]). Each thread counts its locks, so that this can be checked.
 
 mod held;
+mod locks;
 
 pub(crate) use crate::sync::held::{
     Turn, after_unlock, assert_may_wait, assert_no_lock_held, caught, has_turn,
 };
-pub(crate) use std::{sync::atomic, thread};
+pub(crate) use crate::sync::locks::{atomic, global, thread};
 
 use crate::sync::held::Held;
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
 #[derive(Default)]
-pub(crate) struct Mutex<T>(parking_lot::Mutex<T>);
+pub(crate) struct Mutex<T>(locks::Mutex<T>);
 
-pub(crate) struct RwLock<T>(parking_lot::RwLock<T>);
+pub(crate) struct RwLock<T>(locks::RwLock<T>);
 
 #[derive(Default)]
-pub(crate) struct Condvar(parking_lot::Condvar);
+pub(crate) struct Condvar(locks::Condvar);
 
 /// The guard of a lock, which is counted. The fields are dropped in this order, so that deferred events run without the lock.
 pub(crate) struct Guard<G> {
@@ -28,13 +29,19 @@ pub(crate) struct Guard<G> {
     _held: Held,
 }
 
-pub(crate) type MutexGuard<'a, T> = Guard<parking_lot::MutexGuard<'a, T>>;
-type ReadGuard<'a, T> = Guard<parking_lot::RwLockReadGuard<'a, T>>;
-type WriteGuard<'a, T> = Guard<parking_lot::RwLockWriteGuard<'a, T>>;
+pub(crate) type MutexGuard<'a, T> = Guard<locks::MutexGuard<'a, T>>;
+type ReadGuard<'a, T> = Guard<locks::RwLockReadGuard<'a, T>>;
+type WriteGuard<'a, T> = Guard<locks::RwLockWriteGuard<'a, T>>;
 
 impl<T> Mutex<T> {
+    #[cfg(any(not(cuda_um_loom), miri))]
     pub(crate) const fn new(value: T) -> Self {
-        Self(parking_lot::Mutex::new(value))
+        Self(locks::Mutex::new(value))
+    }
+
+    #[cfg(all(cuda_um_loom, not(miri)))]
+    pub(crate) fn new(value: T) -> Self {
+        Self(locks::Mutex::new(value))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
@@ -52,8 +59,8 @@ impl<T> Mutex<T> {
 }
 
 impl<T> RwLock<T> {
-    pub(crate) const fn new(value: T) -> Self {
-        Self(parking_lot::RwLock::new(value))
+    pub(crate) fn new(value: T) -> Self {
+        Self(locks::RwLock::new(value))
     }
 
     pub(crate) fn read(&self) -> ReadGuard<'_, T> {
@@ -118,13 +125,22 @@ impl<G: DerefMut> DerefMut for Guard<G> {
 /// Spins until the condition holds, for at most this time.
 pub(crate) fn spin_until(time: Duration, condition: impl Fn() -> bool) {
     let start = Instant::now();
-    while !condition() && start.elapsed() < time {
+    while !condition() && start.elapsed() < time_limit(time) {
         std::hint::spin_loop();
     }
 }
 
-#[cfg(test)]
+/// A limit for the time that something takes. Zero under loom, because the order of threads must not depend on a clock.
+pub(crate) const fn time_limit(limit: Duration) -> Duration {
+    if cfg!(cuda_um_loom) {
+        Duration::ZERO
+    } else {
+        limit
+    }
+}
+
+#[cfg(all(test, not(cuda_um_loom)))]
 use crate::fork::assert_no_child;
 
-#[cfg(not(test))]
+#[cfg(any(not(test), cuda_um_loom))]
 fn assert_no_child(_: &str) {}

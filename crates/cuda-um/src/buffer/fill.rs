@@ -159,7 +159,7 @@ impl Word {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(cuda_um_loom)))]
 mod tests {
     use super::Word;
 

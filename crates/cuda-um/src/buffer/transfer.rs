@@ -4,6 +4,9 @@
 //! engine moves the others, so a large copy runs at the speed of the link. A copy to the device returns when its source is in the ring;
 //! later uses of the buffer are ordered after it on the device.
 
+#[cfg(all(test, cuda_um_loom))]
+#[path = "../../tests/loom/transfer/mod.rs"]
+mod models;
 mod on_host;
 mod options;
 mod piece;
@@ -17,8 +20,7 @@ mod streaming;
 mod through_piece;
 mod transfers;
 mod workers;
-// Not in `workers`, because `tests/loom` compiles that file with other locks.
-#[cfg(test)]
+#[cfg(all(test, not(cuda_um_loom)))]
 mod workers_tests;
 
 pub(crate) use crate::buffer::transfer::on_host::copy_on_host;

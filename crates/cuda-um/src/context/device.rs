@@ -255,7 +255,7 @@ impl DeviceState {
     }
 
     /// Holds the lock of the cost model, as `set_cost_model` does.
-    #[cfg(test)]
+    #[cfg(all(test, not(cuda_um_loom)))]
     pub(crate) fn hold_cost(&self) -> impl Sized + '_ {
         self.cost.write()
     }

@@ -3,7 +3,7 @@
 use crate::context::slot::Slot;
 use crate::driver::MemoryInfo;
 use crate::error::{Error, Result};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, global};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
@@ -35,7 +35,9 @@ pub(crate) struct ManagedBytes {
 impl DriverState {
     /// The state for the driver with this identity (see `Api::driver_identity`).
     pub(crate) fn of(identity: usize) -> Arc<Self> {
-        static STATES: Mutex<Vec<(usize, Weak<DriverState>)>> = Mutex::new(Vec::new());
+        global! {
+            static STATES: Mutex<Vec<(usize, Weak<DriverState>)>> = Mutex::new(Vec::new());
+        }
         let mut states = STATES.lock();
         states.retain(|(_, state)| state.strong_count() > 0);
         if let Some(state) = states
@@ -131,7 +133,7 @@ pub(crate) fn would_oversubscribe(
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(cuda_um_loom)))]
 mod tests {
     use super::*;
 

@@ -6,6 +6,7 @@ use crate::context::runtime::Runtime;
 use crate::context::stream::{Stream, StreamInner};
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
+use crate::sync::time_limit;
 use cuda_um_sys::cudaEvent_t;
 use std::fmt;
 use std::sync::Arc;
@@ -37,7 +38,7 @@ pub struct Event {
 pub(crate) struct RawEvent(Owned<cudaEvent_t>);
 
 /// How long a wait polls before it sleeps.
-const SPIN: Duration = Duration::from_micros(50);
+const SPIN: Duration = time_limit(Duration::from_micros(50));
 /// Turns of a loop between two queries: about a microsecond.
 const PAUSE: usize = 32;
 
@@ -160,7 +161,7 @@ impl RawEvent {
     pub(crate) fn wait(&self) -> Result<()> {
         let start = Instant::now();
         while !self.is_complete()? {
-            if start.elapsed() > SPIN {
+            if start.elapsed() >= SPIN {
                 return self.synchronize();
             }
             // Queries of several threads would wait for the driver's lock.

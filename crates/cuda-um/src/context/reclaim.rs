@@ -7,7 +7,7 @@ use crate::fork::Origin;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::thread;
 use crate::sync::thread::ThreadId;
-use crate::sync::{Condvar, Mutex, after_unlock, assert_may_wait, caught};
+use crate::sync::{Condvar, Mutex, after_unlock, assert_may_wait, caught, time_limit};
 use cuda_um_sys::cudaError;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
@@ -73,7 +73,7 @@ struct Ticket {
 type Busy = SmallVec<[(usize, u64); 4]>;
 
 /// How long a flush takes before other threads give way to it, and how long they wait.
-const FLUSH_ALONE: Duration = Duration::from_millis(50);
+const FLUSH_ALONE: Duration = time_limit(Duration::from_millis(50));
 const GIVES_WAY: Duration = Duration::from_millis(20);
 
 /// How long the thread sleeps between two queries of pending work: doubles from the first value to the second.
@@ -157,7 +157,7 @@ impl Reclaim {
         }
         assert_may_wait();
         let mut state = self.shared.state.lock();
-        let is_long = |since: Instant| since.elapsed() > FLUSH_ALONE;
+        let is_long = |since: Instant| since.elapsed() >= FLUSH_ALONE;
         if state.flushing_since.is_some_and(is_long) && state.thread != Some(thread::current().id())
         {
             self.shared.ended.wait_for(&mut state, GIVES_WAY);

@@ -83,7 +83,7 @@ impl fmt::Display for Location {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(cuda_um_loom)))]
 mod tests {
     use super::*;
 

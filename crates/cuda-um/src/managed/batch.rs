@@ -1,7 +1,7 @@
 //! Prefetches of many buffers to one location, with few driver calls.
 #![allow(unsafe_code, reason = "passes addresses of buffers to CUDA")]
 
-#[cfg(test)]
+#[cfg(all(test, not(cuda_um_loom)))]
 mod properties;
 
 use crate::buffer::unified::UnifiedBuffer;

@@ -37,7 +37,7 @@ pub(super) fn match_launches(
     matched
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(cuda_um_loom)))]
 mod tests {
     use super::*;
 

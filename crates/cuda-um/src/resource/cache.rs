@@ -9,9 +9,9 @@
 //! may move its pages. The prefetch of such a block is enqueued each time, which takes about 2 microseconds.
 
 pub(crate) mod extent;
-#[cfg(test)]
+#[cfg(all(test, not(cuda_um_loom)))]
 mod properties;
-#[cfg(test)]
+#[cfg(all(test, not(cuda_um_loom)))]
 mod tests;
 
 use crate::context::tracker::Access;

@@ -24,7 +24,7 @@ pub(super) fn next() -> u64 {
     own.unwrap_or_else(|_| block())
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(cuda_um_loom)))]
 mod tests {
     use super::{AT_ONCE, next};
     use std::collections::HashSet;

@@ -9,8 +9,11 @@ mod device;
 mod driver;
 mod free_block;
 mod heap;
-#[cfg(test)]
+#[cfg(all(test, not(cuda_um_loom)))]
 mod heap_properties;
+#[cfg(all(test, cuda_um_loom))]
+#[path = "../../tests/loom/pool/mod.rs"]
+mod models;
 mod pinned;
 pub(crate) mod shard;
 mod shared;

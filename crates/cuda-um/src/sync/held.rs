@@ -7,6 +7,7 @@
 //! - An event sent by code whose caller may hold a lock goes through [`after_unlock`].
 //! - A wait for a device or for another thread holds no lock; in debug builds, [`assert_may_wait`] panics otherwise.
 
+use crate::sync::locks::thread_local;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,7 +27,7 @@ pub(super) struct Held {
 
 impl Held {
     pub(super) fn one_more() -> Self {
-        LOCKS.set(LOCKS.get() + 1);
+        LOCKS.with(|locks| locks.set(locks.get() + 1));
         Self {
             _on_this_thread: PhantomData,
         }
@@ -35,7 +36,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        LOCKS.set(LOCKS.get() - 1);
+        LOCKS.with(|locks| locks.set(locks.get() - 1));
         run_what_was_put_off();
     }
 }
@@ -48,7 +49,7 @@ pub(crate) struct Turn {
 
 impl Turn {
     pub(crate) fn begin() -> Self {
-        TURNS.set(TURNS.get() + 1);
+        TURNS.with(|turns| turns.set(turns.get() + 1));
         Self {
             _on_this_thread: PhantomData,
         }
@@ -57,18 +58,18 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        TURNS.set(TURNS.get() - 1);
+        TURNS.with(|turns| turns.set(turns.get() - 1));
         run_what_was_put_off();
     }
 }
 
 /// Returns true if this thread has a turn at the gate.
 pub(crate) fn has_turn() -> bool {
-    TURNS.get() > 0
+    TURNS.with(Cell::get) > 0
 }
 
 fn is_free() -> bool {
-    LOCKS.get() == 0 && TURNS.get() == 0
+    LOCKS.with(Cell::get) == 0 && TURNS.with(Cell::get) == 0
 }
 
 /// Runs `event` as soon as this thread holds no lock and no turn: now, if it holds none. A panic in `event` is caught.
@@ -79,13 +80,13 @@ pub(crate) fn after_unlock(event: impl FnOnce() + 'static) {
     }
     // A thread that is exiting may have no list: then the event is lost.
     let put_off = PUT_OFF.try_with(|list| list.borrow_mut().push(Box::new(event)));
-    IS_PUT_OFF.set(put_off.is_ok());
+    IS_PUT_OFF.with(|is_put_off| is_put_off.set(put_off.is_ok()));
 }
 
 fn run_what_was_put_off() {
     // An event that runs here may defer more events, or run deferred ones.
-    while IS_PUT_OFF.get() && is_free() {
-        IS_PUT_OFF.set(false);
+    while IS_PUT_OFF.with(Cell::get) && is_free() {
+        IS_PUT_OFF.with(|is_put_off| is_put_off.set(false));
         let events = PUT_OFF.try_with(RefCell::take).unwrap_or_default();
         for event in events {
             caught(event);
@@ -113,7 +114,7 @@ pub(crate) fn caught<R>(body: impl FnOnce() -> R) -> Option<R> {
 #[track_caller]
 pub(crate) fn assert_no_lock_held(before: &str) {
     if cfg!(debug_assertions) && !std::thread::panicking() {
-        let (locks, turns) = (LOCKS.get(), TURNS.get());
+        let (locks, turns) = (LOCKS.with(Cell::get), TURNS.with(Cell::get));
         assert!(
             is_free(),
             "{before}: this thread holds {locks} lock(s) of the library and {turns} turn(s) at the gate"
@@ -129,7 +130,7 @@ pub(crate) fn assert_no_lock_held(before: &str) {
 #[track_caller]
 pub(crate) fn assert_may_wait() {
     if cfg!(debug_assertions) && !std::thread::panicking() {
-        let locks = LOCKS.get();
+        let locks = LOCKS.with(Cell::get);
         assert_eq!(locks, 0, "a wait: this thread holds lock(s) of the library");
     }
 }
@@ -138,12 +139,12 @@ pub(crate) fn assert_may_wait() {
 #[track_caller]
 pub(super) fn assert_only_one_held() {
     if cfg!(debug_assertions) && !std::thread::panicking() {
-        let locks = LOCKS.get();
+        let locks = LOCKS.with(Cell::get);
         assert_eq!(locks, 1, "a wait: this thread holds other lock(s), too");
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(cuda_um_loom)))]
 mod tests {
     use super::super::Mutex;
     use super::*;

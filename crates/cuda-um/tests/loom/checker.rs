@@ -2,26 +2,34 @@
 //! locks of the standard library, and each runs once, in one order for each of Miri's seeds: Miri sees undefined behaviour in what the threads do.
 
 #[cfg(not(miri))]
-pub(crate) use loom::{cell, model, sync, thread};
-#[cfg(miri)]
-pub(crate) use std::{sync, thread};
+pub(crate) use loom::cell;
 
-/// Tries every order in which a thread is preempted at most so many times in all: without a limit there are millions.
+use crate::models::engine::{Engine, engine};
+
+/// Tries every order.
+pub(crate) fn model(model: impl Fn() + Sync + Send + 'static) {
+    #[cfg(not(miri))]
+    loom::model(move || once(&model));
+    #[cfg(miri)]
+    once(&model);
+}
+
+/// Tries every order in which a thread is preempted at most so many times in all, for a model with too many orders.
 #[cfg(not(miri))]
 pub(crate) fn preempted(times: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(times);
-    builder.check(model);
+    builder.check(move || once(&model));
 }
 
 #[cfg(miri)]
-pub(crate) fn preempted(_: usize, body: impl Fn() + Sync + Send + 'static) {
-    body();
+pub(crate) fn preempted(_: usize, model: impl Fn() + Sync + Send + 'static) {
+    once(&model);
 }
 
-#[cfg(miri)]
-pub(crate) fn model(body: impl Fn() + Sync + Send + 'static) {
-    body();
+fn once(model: &impl Fn()) {
+    model();
+    assert_eq!(engine(Engine::misuse), None);
 }
 
 /// A cell with loom's interface: Miri itself sees whether two threads are at it.

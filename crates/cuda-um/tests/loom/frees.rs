@@ -1,11 +1,17 @@
 //! The thread that frees: each entry is released once, a wait is for what was there at its call, and no panic stops the others.
 
-use crate::checker::preempted;
-use crate::checker::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use crate::checker::thread;
+use crate::context::enqueue::enqueue;
 use crate::context::reclaim::{Deferred, Reclaim};
-use crate::context::stream::StreamInner;
-use crate::context::tracker::Use;
+use crate::context::stream::Stream;
+use crate::context::tracker::{Access, Use};
+use crate::models::checker::{model, preempted};
+use crate::models::engine::{Engine, engine};
+use crate::models::machine::{device_of, work};
+use crate::resource::allocation::Allocation;
+use crate::resource::device::DeviceMemory;
+use crate::resource::memory_resource::{Allocate, Upstream};
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::thread;
 use std::sync::Arc;
 
 /// Entries that count how often they are released.
@@ -36,7 +42,7 @@ fn reclaim() -> Arc<Reclaim> {
 
 #[test]
 fn each_entry_is_released_once_before_a_wait_that_comes_after_it_returns() {
-    preempted(2, || {
+    preempted(3, || {
         let (reclaim, entries) = (reclaim(), Arc::new(Entries::default()));
         let (its, of) = (Arc::clone(&reclaim), Arc::clone(&entries));
         let other = thread::spawn(move || its.defer(of.entry(1, &[])));
@@ -53,19 +59,19 @@ fn each_entry_is_released_once_before_a_wait_that_comes_after_it_returns() {
 
 #[test]
 fn an_entry_waits_for_its_work() {
-    preempted(2, || {
+    model(|| {
         let (reclaim, entries) = (reclaim(), Arc::new(Entries::default()));
-        let stream = Arc::new(StreamInner::default());
-        let seq = stream.number();
+        let stream = device_of(0).stream().unwrap();
+        work(&stream, 1).unwrap();
         let used = Use {
-            stream: Arc::clone(&stream),
-            seq,
+            stream: Arc::clone(stream.inner()),
+            seq: stream.inner().number(),
         };
         let is_done = Arc::new(AtomicBool::new(false));
         let done = Arc::clone(&is_done);
         let device = thread::spawn(move || {
             done.store(true, Ordering::Release);
-            stream.runs_to(seq);
+            engine(|cuda| cuda.run(stream.as_raw().addr()));
         });
         let mut entry = entries.entry(0, &[used]);
         let release = entry.release;
@@ -83,7 +89,7 @@ fn an_entry_waits_for_its_work() {
 
 #[test]
 fn a_wait_is_not_for_what_is_added_meanwhile() {
-    preempted(2, || {
+    model(|| {
         let (reclaim, is_over) = (reclaim(), Arc::new(AtomicBool::new(false)));
         add_again_and_again(&reclaim, &is_over);
         reclaim.flush();
@@ -127,5 +133,47 @@ fn a_panic_stops_no_other_entry() {
         assert!(reclaim.take_error().is_some(), "it is not silent");
         other.join().unwrap();
         assert_eq!(reclaim.released(), 2);
+    });
+}
+
+/// A buffer of 1 KiB, and work on the stream that uses it.
+fn buffer_in_use(memory: &DeviceMemory, stream: &Stream) -> Allocation {
+    let buffer = memory.try_allocate(1 << 10).unwrap();
+    let at = buffer.pointer().as_ptr().addr();
+    let part = std::iter::once(buffer.part(Access::Write));
+    enqueue(stream, part, || work(stream, at)).unwrap();
+    buffer
+}
+
+#[test]
+fn memory_that_threads_drop_in_use_is_freed_after_its_work() {
+    preempted(2, || {
+        let device = device_of(2 << 10);
+        let (memory, stream) = (DeviceMemory::new(&device), device.stream().unwrap());
+        let [first, second] = [(); 2].map(|()| buffer_in_use(&memory, &stream));
+        let raw = stream.as_raw().addr();
+        let works = thread::spawn(move || engine(|cuda| cuda.run(raw)));
+        let other = thread::spawn(move || drop(first));
+        drop(second);
+        other.join().unwrap();
+        device.runtime().reclaim().unwrap();
+        // `Engine::misuse` says if a piece was freed in use.
+        assert_eq!(engine(Engine::slabs), 0);
+        works.join().unwrap();
+    });
+}
+
+#[test]
+fn an_allocation_gets_memory_that_was_dropped_in_use() {
+    preempted(3, || {
+        let device = device_of(1 << 10);
+        let (memory, stream) = (DeviceMemory::new(&device), device.stream().unwrap());
+        let former = buffer_in_use(&memory, &stream);
+        let raw = stream.as_raw().addr();
+        let works = thread::spawn(move || engine(|cuda| cuda.run(raw)));
+        drop(former);
+        let next = memory.allocate(1 << 10);
+        assert!(next.is_ok(), "the memory is free when its work is done");
+        works.join().unwrap();
     });
 }

@@ -1,81 +1,142 @@
 //! The in-flight tracker: enqueued work comes after all work that it must not overlap.
 
-use crate::checker::thread;
-use crate::context::stream::StreamInner;
+use crate::context::enqueue;
+use crate::context::stream::Stream;
 use crate::context::tracker::{Access, InFlight};
+use crate::models::checker::model;
+use crate::models::machine::{comes_after, device_of, work};
+use crate::resource::allocation::Allocation;
+use crate::resource::device::DeviceMemory;
+use crate::resource::memory_resource::Upstream;
+use crate::sync::thread;
 use std::sync::Arc;
 
-/// What `memory::access::enqueue` does: order, work, number, note. The number of the work comes out.
-fn enqueue(buffer: &InFlight, stream: &Arc<StreamInner>, access: Access) -> u64 {
-    buffer.order(stream, access).unwrap();
-    let seq = stream.number();
-    buffer.record(stream, seq, access);
-    seq
+/// Three streams, and buffers.
+struct Machine {
+    memory: DeviceMemory,
+    streams: [Stream; 3],
 }
 
-fn streams() -> [Arc<StreamInner>; 3] {
-    Default::default()
+impl Machine {
+    fn new() -> Self {
+        let device = device_of(1 << 10);
+        Self {
+            memory: DeviceMemory::new(&device),
+            streams: [(); 3].map(|()| device.stream().unwrap()),
+        }
+    }
+
+    fn buffer(&self) -> Allocation {
+        self.memory.try_allocate(1).unwrap()
+    }
+
+    /// All work is done, so buffers that are dropped are freed at once.
+    fn ends(&self) {
+        self.streams[0].device().synchronize().unwrap();
+    }
+}
+
+/// Enqueues the work with this number, which uses the buffer.
+fn enqueue(buffer: &Allocation, stream: &Stream, access: Access, number: usize) {
+    let part = std::iter::once(buffer.part(access));
+    enqueue::enqueue(stream, part, || work(stream, number)).unwrap();
 }
 
 #[test]
 fn a_write_comes_after_reads_that_threads_enqueued_at_a_time() {
-    crate::checker::model(|| {
-        let [first, second, third] = streams();
-        let buffer = Arc::new(InFlight::default());
-        let written = enqueue(&buffer, &third, Access::Write);
-        let (its, on) = (Arc::clone(&buffer), Arc::clone(&second));
+    model(|| {
+        let machine = Machine::new();
+        let [first, second, third] = machine.streams.clone();
+        let buffer = Arc::new(machine.buffer());
+        enqueue(&buffer, &third, Access::Write, 1);
+        let (its, on) = (Arc::clone(&buffer), second.clone());
         let reader = thread::spawn(move || {
-            let seq = enqueue(&its, &on, Access::Read);
+            enqueue(&its, &on, Access::Read, 2);
+            let is_ordered = comes_after(&on, 1);
             // The device may come to its end meanwhile, and the host prune what is done.
-            on.runs_to(seq);
-            its.prune();
-            seq
+            on.synchronize().unwrap();
+            its.in_flight.prune();
+            is_ordered
         });
-        let here = enqueue(&buffer, &first, Access::Read);
-        let there = reader.join().unwrap();
-        assert!(first.comes_after(&third, written) && second.comes_after(&third, written));
+        enqueue(&buffer, &first, Access::Read, 3);
+        assert!(comes_after(&first, 1), "a read beside the write before");
+        assert!(reader.join().unwrap(), "a read beside the write before");
         // `&mut`: no other thread has the buffer.
-        enqueue(&buffer, &third, Access::Write);
-        assert!(third.comes_after(&first, here), "a read beside the write");
-        assert!(third.comes_after(&second, there), "a read beside the write");
+        enqueue(&buffer, &third, Access::Write, 4);
+        assert!(comes_after(&third, 2), "a read beside the write");
+        assert!(comes_after(&third, 3), "a read beside the write");
+        machine.ends();
     });
 }
 
 #[test]
 fn a_read_comes_after_a_move_of_another_thread() {
-    crate::checker::model(|| {
-        let [first, second, third] = streams();
-        let buffer = Arc::new(InFlight::default());
-        let (its, on) = (Arc::clone(&buffer), Arc::clone(&first));
+    model(|| {
+        let machine = Machine::new();
+        let [first, second, third] = machine.streams.clone();
+        let buffer = Arc::new(machine.buffer());
+        let (its, on) = (Arc::clone(&buffer), first.clone());
         // One stream, two threads: the later number must stay.
-        let mover = thread::spawn(move || enqueue(&its, &on, Access::Move));
-        let read = enqueue(&buffer, &first, Access::Read);
-        let moved = mover.join().unwrap();
-        enqueue(&buffer, &second, Access::Read);
-        assert!(second.comes_after(&first, moved), "a read beside the move");
-        enqueue(&buffer, &third, Access::Write);
-        assert!(third.comes_after(&first, read.max(moved)), "both are over");
-        assert_eq!(buffer.before(Access::Write).len(), 1, "the write alone");
+        let mover = thread::spawn(move || enqueue(&its, &on, Access::Move, 1));
+        enqueue(&buffer, &first, Access::Read, 2);
+        mover.join().unwrap();
+        enqueue(&buffer, &second, Access::Read, 3);
+        assert!(comes_after(&second, 1), "a read beside the move");
+        enqueue(&buffer, &third, Access::Write, 4);
+        for number in 1..4 {
+            assert!(comes_after(&third, number), "{number} may not be over");
+        }
+        let left = buffer.in_flight.before(Access::Write);
+        assert_eq!(left.len(), 1, "the write alone");
+        machine.ends();
+    });
+}
+
+#[test]
+fn reads_that_threads_enqueue_on_one_stream_come_after_the_write() {
+    model(|| {
+        let machine = Machine::new();
+        let [first, second, _] = machine.streams.clone();
+        let buffer = Arc::new(machine.buffer());
+        enqueue(&buffer, &first, Access::Write, 1);
+        let read = {
+            let buffer = Arc::clone(&buffer);
+            move |number: usize| {
+                let part = std::iter::once(buffer.part(Access::Read));
+                // The thread that comes second does not wait again.
+                enqueue::enqueue(&second, part, || {
+                    assert!(comes_after(&second, 1), "a read beside the write");
+                    work(&second, number)
+                })
+            }
+        };
+        let its = read.clone();
+        let other = thread::spawn(move || its(2).unwrap());
+        read(3).unwrap();
+        other.join().unwrap();
+        machine.ends();
     });
 }
 
 #[test]
 fn the_next_owner_of_memory_comes_after_the_former_ones_work() {
-    crate::checker::model(|| {
-        let [first, second, third] = streams();
-        let mut former = InFlight::default();
-        let written = enqueue(&former, &first, Access::Write);
-        let read = enqueue(&former, &second, Access::Read);
+    model(|| {
+        let machine = Machine::new();
+        let [first, second, third] = machine.streams.clone();
+        let mut buffer = machine.buffer();
+        enqueue(&buffer, &first, Access::Write, 1);
+        enqueue(&buffer, &second, Access::Read, 2);
         // The device goes on while the block changes hands.
-        let runs = Arc::clone(&first);
-        let device = thread::spawn(move || runs.runs_to(written));
-        let left = former.take();
+        let device = thread::spawn(move || first.synchronize().unwrap());
+        let left = buffer.in_flight.take();
         let next = InFlight::default();
         if let Some(left) = left {
             next.inherit(&left);
         }
-        enqueue(&next, &third, Access::Write);
-        assert!(third.comes_after(&first, written) && third.comes_after(&second, read));
+        buffer.in_flight = next;
+        enqueue(&buffer, &third, Access::Write, 3);
+        assert!(comes_after(&third, 1) && comes_after(&third, 2));
         device.join().unwrap();
+        machine.ends();
     });
 }

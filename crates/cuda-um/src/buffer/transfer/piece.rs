@@ -10,8 +10,8 @@ use crate::context::stream::StreamInner;
 use crate::element::ALIGNMENT;
 use crate::error::Result;
 use crate::resource::pool::shard;
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, after_unlock};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The size of a piece in bytes.
 const PIECE: usize = 256 << 10;

@@ -63,7 +63,7 @@ mod x86 {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(cuda_um_loom)))]
 mod tests {
     #[test]
     fn every_byte_and_no_other_is_written() {

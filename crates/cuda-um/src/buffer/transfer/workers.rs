@@ -132,7 +132,7 @@ impl Workers {
     }
 
     /// Returns the number of helpers that run the work now.
-    #[cfg(test)]
+    #[cfg(all(test, not(cuda_um_loom)))]
     pub(super) fn running(&self) -> usize {
         self.shared.state.lock().running
     }

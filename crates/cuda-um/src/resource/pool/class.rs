@@ -4,11 +4,19 @@ const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
 /// Slabs and blocks of this size or more are multiples of it: the driver's unit of migration, in bytes.
-pub(super) const CHUNK: usize = 2 * MIB;
+pub(super) const CHUNK: usize = if IS_MODEL { 4 * KIB } else { 2 * MIB };
 /// The size of a host page, in bytes.
-pub(crate) const PAGE: usize = 4 * KIB;
+pub(crate) const PAGE: usize = if IS_MODEL { KIB } else { 4 * KIB };
 /// The smallest block, and the alignment of every address, in bytes.
-const SMALLEST: usize = 256;
+const SMALLEST: usize = if IS_MODEL { KIB } else { 256 };
+/// The runs of blocks up to a page, and of larger blocks that are smaller than the first run.
+const RUNS: [usize; 2] = if IS_MODEL {
+    [2 * KIB; 2]
+} else {
+    [64 * KIB, 256 * KIB]
+};
+/// The pools of `tests/loom` have two classes of blocks, because each order of threads locks the shards for every class.
+const IS_MODEL: bool = cfg!(cuda_um_loom);
 
 /// The sizes of blocks into which slabs are split, in increasing order.
 pub(super) struct Classes {
@@ -42,8 +50,8 @@ impl Classes {
     pub(super) fn run(&self, class: usize) -> Run {
         let size = self.sizes[class];
         let bytes = match size {
-            ..=PAGE => 64 * KIB,
-            size if size < 64 * KIB => 256 * KIB,
+            ..=PAGE => RUNS[0],
+            size if size < RUNS[0] => RUNS[1],
             size => size,
         };
         Run {
@@ -76,7 +84,7 @@ fn round(bytes: usize) -> usize {
     bytes.next_multiple_of(grain.max(below / 4))
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(cuda_um_loom)))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -1,8 +1,8 @@
 //! The free blocks of a pool: what the shards' locks guard, and what the heap's lock is for. Two shards stand for sixteen; nothing is split.
 
-use super::shard::Shards;
-use crate::checker::thread;
-use crate::sync::Mutex;
+use crate::models::checker::model;
+use crate::resource::pool::shard::Shards;
+use crate::sync::{Mutex, thread};
 use std::sync::Arc;
 
 /// Blocks are numbers, all of one class.
@@ -40,7 +40,7 @@ impl Pool {
 
 #[test]
 fn who_needs_a_free_block_finds_it_and_has_it_alone() {
-    crate::checker::model(|| {
+    model(|| {
         let pool = Pool::with(3);
         let takers = [1, 1, 0].map(|shard| {
             let pool = Arc::clone(&pool);
@@ -57,7 +57,7 @@ fn who_needs_a_free_block_finds_it_and_has_it_alone() {
 
 #[test]
 fn a_trim_sees_every_block_that_no_buffer_has() {
-    crate::checker::model(|| {
+    model(|| {
         let pool = Pool::with(4);
         let its = Arc::clone(&pool);
         let buffer = thread::spawn(move || its.take(1));
@@ -71,7 +71,7 @@ fn a_trim_sees_every_block_that_no_buffer_has() {
 
 #[test]
 fn a_block_given_back_beside_a_theft_and_a_trim_is_not_lost() {
-    crate::checker::model(|| {
+    model(|| {
         let pool = Pool::with(3);
         let its = Arc::clone(&pool);
         let buffer = thread::spawn(move || {

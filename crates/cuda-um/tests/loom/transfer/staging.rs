@@ -1,13 +1,15 @@
 //! The ring: a chunk is one thread's, and is written again when its copies are done, whichever thread comes and whatever fails half-way.
 
-use super::options::{PAGE, TransferOptions};
-use super::{Direction, Host, Staged, Transfers, copy};
-use crate::checker::preempted;
-use crate::checker::thread;
-use crate::context::device::DeviceState;
-use crate::context::stream::StreamInner;
-use crate::driver::{Call, CopyKind};
+use crate::buffer::transfer::options::{PAGE, TransferOptions};
+use crate::buffer::transfer::{Direction, Host, Staged, copy};
+use crate::context::device::Device;
+use crate::context::stream::Stream;
+use crate::driver::CopyKind;
 use crate::error::{Error, Result};
+use crate::models::checker::preempted;
+use crate::models::engine::{Call, Engine, engine};
+use crate::models::machine::device_of;
+use crate::sync::thread;
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -49,16 +51,16 @@ impl Memory {
 
 /// A device whose ring has two chunks, of one piece each, for each of so many threads.
 struct Machine {
-    device: Arc<DeviceState>,
-    stream: Arc<StreamInner>,
+    device: Device,
+    stream: Stream,
 }
 
 impl Machine {
     fn with(threads: usize) -> Self {
-        let device = Arc::new(DeviceState::default());
-        Transfers::of(&device).configure(ring(threads));
+        let device = device_of(0);
+        device.set_transfer_options(ring(threads));
         Self {
-            stream: StreamInner::of(&device.api),
+            stream: device.stream().unwrap(),
             device,
         }
     }
@@ -76,7 +78,7 @@ impl Machine {
         #[allow(unsafe_code, reason = "a copy by address")]
         // SAFETY: both are so large, and the models use the device's side after the stream alone.
         unsafe {
-            copy(&self.device, &self.stream, staged)
+            copy(self.device.state(), self.stream.inner(), staged)
         }
     }
 }
@@ -97,7 +99,7 @@ fn a_chunk_is_filled_again_when_its_copy_is_done() {
             let outcome = machine.copy(Direction::ToDevice, &source, target);
             assert!(matches!(outcome, Some(Ok(()))));
         }
-        machine.stream.finish().unwrap();
+        machine.stream.synchronize().unwrap();
         assert_eq!(
             targets.map(|target| target.pieces()),
             [[1, 2, 3], [4, 5, 6]]
@@ -118,7 +120,7 @@ fn what_comes_to_the_host_has_arrived_and_disturbs_nothing() {
         let outcome = machine.copy(Direction::ToHost, &here, &there);
         assert!(matches!(outcome, Some(Ok(()))));
         assert_eq!(here.pieces(), [3, 4, 5, 6]);
-        machine.stream.finish().unwrap();
+        machine.stream.synchronize().unwrap();
         assert_eq!(target.pieces(), [1, 2]);
     });
 }
@@ -129,7 +131,7 @@ fn fails_once(direction: Direction, call: Call, after: usize) {
         let machine = Machine::with(2);
         let numbers = [1, 2, 3];
         let full = Memory::of(numbers.len(), 1);
-        machine.device.api.fail(call, after);
+        engine(|cuda| cuda.fail(call, after));
         let mut failed = false;
         for round in 0.. {
             let empty = Memory::zeroed(numbers.len());
@@ -140,7 +142,7 @@ fn fails_once(direction: Direction, call: Call, after: usize) {
             let outcome = machine.copy(direction, host, device);
             match outcome.expect("no other thread has the ring") {
                 Ok(()) => {
-                    machine.stream.finish().unwrap();
+                    machine.stream.synchronize().unwrap();
                     assert_eq!(empty.pieces(), numbers);
                     if failed || round == 1 {
                         break;
@@ -148,11 +150,7 @@ fn fails_once(direction: Direction, call: Call, after: usize) {
                 }
                 Err(Error::Incomplete { copied_bytes, .. }) if !failed => {
                     failed = true;
-                    assert_eq!(
-                        machine.device.api.copies_in_flight(),
-                        0,
-                        "something goes on"
-                    );
+                    assert_eq!(engine(Engine::copies_in_flight), 0, "something goes on");
                     let copied = copied_bytes / PAGE;
                     assert!(copied < numbers.len());
                     assert_eq!(empty.pieces()[..copied], numbers[..copied]);
@@ -183,13 +181,13 @@ fn who_has_no_chunk_leaves_the_pieces_to_others() {
     for after in 1..4 {
         preempted(3, move || {
             let machine = Machine::with(2);
-            machine.device.api.fail(Call::Allocate, after);
+            engine(|cuda| cuda.fail(Call::Allocate, after));
             let (source, target) = (Memory::of(3, 1), Memory::zeroed(3));
             let outcome = machine.copy(Direction::ToDevice, &source, &target);
             assert!(matches!(outcome, Some(Ok(()))));
-            machine.stream.finish().unwrap();
+            machine.stream.synchronize().unwrap();
             assert_eq!(target.pieces(), [1, 2, 3]);
-            assert!(machine.device.api.has_failed());
+            assert!(engine(Engine::has_failed));
         });
     }
 }
@@ -212,20 +210,16 @@ fn the_ring_is_one_callers_and_is_freed_after_its_copies() {
         let other = thread::spawn(caller(1));
         let options = {
             let machine = Arc::clone(&machine);
-            thread::spawn(move || Transfers::of(&machine.device).configure(ring(1)))
+            thread::spawn(move || machine.device.set_transfer_options(ring(1)))
         };
         let staged = [caller(0)(), other.join().unwrap()];
         options.join().unwrap();
-        machine.stream.finish().unwrap();
+        machine.stream.synchronize().unwrap();
         for (number, staged) in staged.into_iter().enumerate() {
             let expected = staged.map_or([0, 0], |()| [[1, 2], [3, 4]][number]);
             assert_eq!(targets[number].pieces(), expected);
         }
-        Transfers::of(&machine.device).configure(ring(1));
-        assert_eq!(
-            machine.device.api.pinned(),
-            0,
-            "the ring of before is freed"
-        );
+        machine.device.set_transfer_options(ring(1));
+        assert_eq!(engine(Engine::pinned), 0, "the ring of before is freed");
     });
 }

@@ -1,7 +1,8 @@
 //! The threads that stage copies: no thread works when the call has returned.
 
-use super::workers::Workers;
-use crate::checker::cell::UnsafeCell;
+use crate::buffer::transfer::workers::Workers;
+use crate::models::checker::cell::UnsafeCell;
+use crate::models::checker::model;
 
 /// Memory of the caller's, which is its own again when `run` has returned.
 struct Lent(UnsafeCell<usize>);
@@ -12,7 +13,7 @@ unsafe impl Sync for Lent {}
 
 #[test]
 fn nobody_is_at_it_when_the_work_has_returned() {
-    crate::checker::model(|| {
+    model(|| {
         let workers = Workers::new();
         for _ in 0..2 {
             let lent = [Lent(UnsafeCell::new(0)), Lent(UnsafeCell::new(0))];

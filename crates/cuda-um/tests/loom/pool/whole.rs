@@ -1,28 +1,28 @@
 //! The pool as its buffers use it: a block has one owner, no thread is refused while there is memory, and a trim frees only unused memory.
 
-use super::PoolOptions;
-use super::class::{CHUNK, LARGE, SMALL};
-use super::shared::{Shared, Taken};
-use crate::checker::preempted;
-use crate::checker::thread;
-use crate::context::device::Device;
+use crate::models::checker::{model, preempted};
+use crate::models::engine::{Engine, engine};
+use crate::models::machine::device_of;
+use crate::resource::device::DeviceMemory;
+use crate::resource::pool::PoolOptions;
+use crate::resource::pool::class::CHUNK;
+use crate::resource::pool::shared::{Shared, Taken};
+use crate::sync::thread;
 use std::sync::Arc;
 
-/// A pool on a device that has nothing besides.
-struct Pool {
-    device: Device,
-    shared: Arc<Shared>,
-}
+/// The two sizes of blocks: two small ones are split at once, and both are as large as a large one.
+const LARGE: usize = CHUNK / 2;
+const SMALL: usize = LARGE / 2;
+
+/// A pool of device memory, on a device that has nothing besides.
+struct Pool(Shared);
 
 impl Pool {
     fn of(slabs: usize) -> Arc<Self> {
-        let device = Device::of(slabs * CHUNK);
-        let options = PoolOptions {
-            slab_bytes: CHUNK,
-            limit_bytes: None,
-        };
-        let shared = Arc::new(Shared::new(Box::new(device.clone()), options));
-        Arc::new(Self { device, shared })
+        let device = device_of(slabs * CHUNK);
+        let options = PoolOptions::default().slab_bytes(CHUNK);
+        let memory = Box::new(DeviceMemory::new(&device));
+        Arc::new(Self(Shared::new(memory, options)))
     }
 
     /// What a slab gives as small blocks, all of them free.
@@ -35,26 +35,25 @@ impl Pool {
 
     /// As a thread of that shard.
     fn take(&self, shard: usize, bytes: usize) -> Taken {
-        let taken = self.shared.take(shard, bytes);
+        let taken = self.0.take(shard, bytes);
         let taken = taken.expect("there is memory");
         let start = taken.block.at();
-        self.device.memory().taken(start..start + taken.bytes);
+        engine(|cuda| cuda.take(start..start + taken.bytes));
         taken
     }
 
     fn give(&self, shard: usize, taken: Taken) {
         let start = taken.block.at();
-        self.device.memory().given(start..start + taken.bytes);
-        self.shared
-            .give(shard, taken.block, taken.class, taken.bytes);
+        engine(|cuda| cuda.give(start..start + taken.bytes));
+        self.0.give(shard, taken.block, taken.class, taken.bytes);
     }
 
     /// Everything is given back: it is all there, and can be freed.
     fn ends(&self) {
-        let stats = self.shared.stats();
+        let stats = self.0.stats();
         assert_eq!((stats.live_buffers, stats.live_bytes), (0, 0), "{stats:?}");
-        assert_eq!(self.shared.trim(), stats.reserved_bytes, "{stats:?}");
-        assert_eq!(self.device.memory().slabs(), 0);
+        assert_eq!(self.0.trim(), stats.reserved_bytes, "{stats:?}");
+        assert_eq!(engine(Engine::slabs), 0);
     }
 }
 
@@ -74,7 +73,7 @@ fn threads_that_find_nothing_share_a_slab() {
 
 #[test]
 fn small_blocks_are_joined_beside_one_that_takes_them() {
-    preempted(3, || {
+    model(|| {
         let pool = Pool::with_small_blocks(1);
         let its = Arc::clone(&pool);
         let other = thread::spawn(move || its.take(1, SMALL));
@@ -88,14 +87,14 @@ fn small_blocks_are_joined_beside_one_that_takes_them() {
 
 #[test]
 fn a_trim_frees_no_slab_in_use_and_nobody_fails_beside_it() {
-    preempted(3, || {
+    model(|| {
         let pool = Pool::with_small_blocks(1);
         let its = Arc::clone(&pool);
         let other = thread::spawn(move || {
             let block = its.take(0, SMALL);
             its.give(1, block);
         });
-        pool.shared.trim();
+        pool.0.trim();
         other.join().unwrap();
         pool.ends();
     });
@@ -103,7 +102,7 @@ fn a_trim_frees_no_slab_in_use_and_nobody_fails_beside_it() {
 
 #[test]
 fn whole_slabs_that_are_free_make_room_for_others() {
-    preempted(3, || {
+    model(|| {
         let pool = Pool::of(2);
         let both = [pool.take(0, CHUNK), pool.take(0, CHUNK)];
         both.into_iter().for_each(|slab| pool.give(0, slab));

@@ -1,0 +1,4 @@
+//! Models of a pool.
+
+mod free_blocks;
+mod whole;

@@ -1,0 +1,4 @@
+//! Models of staged copies.
+
+mod staging;
+mod workers_alone;
