@@ -5,7 +5,7 @@ use crate::peer::Peers;
 use crate::raw::Raw;
 use anyhow::{Context, Result};
 use cuda_um::sys::Table;
-use cuda_um::{Device, Runtime, Stream};
+use cuda_um::{Device, MemoryKind, PoolOptions, Runtime, Stream};
 use cuda_um_sim::Sim;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -50,6 +50,9 @@ impl Settings {
     }
 }
 
+/// What the pool of managed memory keeps in large slabs, beside the buffers that live: one buffer of the largest size.
+const KEPT: usize = 256 << 20;
+
 /// A machine to measure on.
 pub struct Bench {
     /// cuda-um over the machine's runtime.
@@ -86,6 +89,8 @@ impl Bench {
         };
         let runtime = Runtime::from_table(Arc::clone(&table))?;
         let device = runtime.device(0).context("no GPU; --sim predicts")?;
+        let options = PoolOptions::default().keep_bytes(KEPT);
+        device.set_pool_options(MemoryKind::Managed, options)?;
         let stream = device.stream()?;
         let raw = Raw::open(&table, false)?;
         let peers = Peers::new(simulated);

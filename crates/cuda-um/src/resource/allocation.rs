@@ -190,6 +190,14 @@ impl Allocation {
         let range = start + bytes.start..start + bytes.end;
         let is_last = !self.in_flight.is_read_beside(Some(stream));
         self.cache.moved(&extent, range, place, is_last);
+        self.left_device_for(place);
+    }
+
+    /// Tells the owner that pages are, or may be, at a place.
+    pub(crate) fn left_device_for(&self, place: Place) {
+        if place != Place::Device(self.device().ordinal()) {
+            self.owner.left_device(&self.block);
+        }
     }
 
     /// The addresses of a checked range of bytes.
@@ -284,6 +292,7 @@ impl Tracked for Allocation {
             && (self.extent().tracked_blocks() > 0 || stream.ordinal() != self.device().ordinal())
         {
             self.cache.touched(by);
+            self.left_device_for(Place::Device(stream.ordinal()));
         }
     }
 

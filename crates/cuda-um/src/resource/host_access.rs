@@ -20,6 +20,7 @@ impl<'a> HostAccess<'a> {
         if let Some(raw) = held {
             let by = By::of(Place::Host, access).unwrap_or(By::Unknown);
             raw.cache.held(by);
+            raw.left_device_for(Place::Host);
         }
         Self {
             held,

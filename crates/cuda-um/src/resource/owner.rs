@@ -39,6 +39,9 @@ pub(crate) trait Owner: Send + Sync {
     /// Tracks advice that CUDA is about to receive for a range of addresses.
     fn track_advice(&self, _: Range<usize>, _: cudaMemoryAdvise, _: Location) {}
 
+    /// Called when pages of a block may have left its device: the driver may have moved its neighbours with them.
+    fn left_device(&self, _: &Block) {}
+
     /// Frees memory that no work uses. After an error the memory is leaked, because a device may still use it.
     ///
     /// # Safety

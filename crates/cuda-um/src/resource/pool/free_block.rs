@@ -16,6 +16,8 @@ pub(crate) struct FreeBlock {
     pub(super) in_flight: Option<Box<InFlight>>,
     /// True if pages of managed memory may not be on the device.
     pub(super) is_away: bool,
+    /// The departures of small blocks that the pool had counted when this one became free.
+    pub(super) departures: u64,
 }
 
 impl Address {

@@ -4,7 +4,7 @@ use crate::context::tracked::SlabId;
 use crate::context::tracker::InFlight;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::Address;
-use crate::resource::pool::class::Run;
+use crate::resource::pool::class::{CHUNK, Run};
 use crate::resource::pool::free_block::FreeBlock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -61,6 +61,7 @@ impl SplitRun {
             address: self.start.offset(index * size),
             in_flight: in_flight.take(),
             is_away: self.is_away,
+            departures: 0,
         }
     }
 }
@@ -115,6 +116,7 @@ impl Heap {
             address,
             in_flight: None,
             is_away: true,
+            departures: 0,
         }
     }
 
@@ -226,7 +228,8 @@ impl Heap {
                 .iter()
                 .filter_map(|block| block.in_flight.as_deref())
                 .for_each(|left| in_flight.inherit(left));
-            let is_away = of_run.iter().any(|block| block.is_away);
+            // Neighbours of small blocks may have left the device.
+            let is_away = run.bytes < CHUNK || of_run.iter().any(|block| block.is_away);
             self.coalesce_run(slab, offset, (in_flight, is_away));
         }
         rest

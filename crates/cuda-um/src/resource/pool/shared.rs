@@ -14,7 +14,7 @@ use crate::resource::pool::shard;
 use crate::resource::pool::shard::Shards;
 use crate::resource::pool::{PoolOptions, PoolStats};
 use crate::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The order of the locks is `growing`, `heap`, a shard, advice. `growing` is held while CUDA allocates or frees. No lock is held during a
 /// wait.
@@ -29,6 +29,9 @@ pub(super) struct Shared {
     /// Live bytes, and the spare bytes of the shards.
     charged_bytes: AtomicUsize,
     peak_bytes: AtomicUsize,
+    /// Counts how often pages of small blocks may have left the device. They share pages of 2 MiB with others, which the driver may have moved
+    /// as well.
+    departures: AtomicU64,
 }
 
 /// A block for a new buffer.
@@ -55,6 +58,7 @@ impl Shared {
             advised: AdvisedRanges::default(),
             charged_bytes: AtomicUsize::new(0),
             peak_bytes: AtomicUsize::new(0),
+            departures: AtomicU64::new(0),
         }
     }
 
@@ -72,7 +76,7 @@ impl Shared {
 
     /// Takes a block of at least `bytes`, which is not 0, with the uses of its former owners.
     pub(super) fn take(&self, shard: usize, bytes: usize) -> Result<Taken> {
-        let taken = match self.classes.of(bytes) {
+        let mut taken = match self.classes.of(bytes) {
             Some(class) => Taken {
                 block: self.take_class(shard, class)?,
                 bytes: self.classes.size(class),
@@ -81,11 +85,27 @@ impl Shared {
             },
             None => self.take_dedicated(bytes)?,
         };
-        if let Err(error) = self.undo_advice(&taken.block, taken.bytes) {
-            self.give(shard, taken.block, taken.class, taken.bytes);
-            return Err(error);
+        let neighbours_left = taken.bytes < CHUNK && taken.block.departures != self.departures();
+        match self.undo_advice(&taken.block, taken.bytes) {
+            // CUDA may move pages when advice is undone.
+            Ok(undone) => taken.block.is_away |= undone || neighbours_left,
+            Err(error) => {
+                self.give(shard, taken.block, taken.class, taken.bytes);
+                return Err(error);
+            }
         }
         Ok(taken)
+    }
+
+    pub(super) fn departures(&self) -> u64 {
+        self.departures.load(Ordering::Relaxed)
+    }
+
+    /// Counts that pages of a block may have left the device.
+    pub(super) fn left_device(&self, bytes: usize) {
+        if bytes < CHUNK {
+            self.departures.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Takes a block back.
@@ -289,17 +309,18 @@ impl Shared {
         bytes
     }
 
-    fn undo_advice(&self, block: &FreeBlock, size: usize) -> Result<()> {
+    fn undo_advice(&self, block: &FreeBlock, size: usize) -> Result<bool> {
         let mut stale = self.advised.take_stale(&(block.at()..block.at() + size));
+        let any = !stale.is_empty();
         while let Some(advised) = stale.pop() {
             let undone = block.undo(self.device().api(), self.device().ordinal(), &advised);
-            if undone.is_err() {
+            if let Err(error) = undone {
                 stale.push(advised);
                 self.advised.put_back(stale);
-                return undone;
+                return Err(error);
             }
         }
-        Ok(())
+        Ok(any)
     }
 
     pub(super) fn stats(&self) -> PoolStats {

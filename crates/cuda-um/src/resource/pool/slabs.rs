@@ -53,6 +53,10 @@ impl Owner for Home {
         self.pool.advised.note(range, advice, location);
     }
 
+    fn left_device(&self, block: &Block) {
+        self.pool.left_device(block.reserved_bytes);
+    }
+
     unsafe fn free(&self, block: &Block) -> Result<Held> {
         self.take_back(block, None);
         Ok(None)
@@ -72,6 +76,7 @@ impl Home {
             address: block.address,
             in_flight,
             is_away: block.is_away,
+            departures: self.pool.departures(),
         };
         self.pool
             .give(shard::own(), free, block.class, block.reserved_bytes);

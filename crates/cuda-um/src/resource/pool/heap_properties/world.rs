@@ -307,6 +307,7 @@ impl<'a> World<'a> {
             },
             in_flight: None,
             is_away: false,
+            departures: 0,
         };
         let known = self.blocks.get_mut(&at).unwrap();
         let in_flight = known.left.take();
