@@ -131,6 +131,7 @@ impl<T: Element> UnifiedBuffer<T> {
         let mut buffer = Self::allocate(device, len, options)?;
         buffer.populate()?;
         buffer.set_zero(&device.default_stream()?)?;
+        buffer.advise_as_chosen()?;
         Ok(buffer)
     }
 
@@ -158,6 +159,7 @@ impl<T: Element> UnifiedBuffer<T> {
         let mut buffer = Self::allocate(device, elements.len(), options)?;
         buffer.populate()?;
         buffer.copy_from_host(elements)?;
+        buffer.advise_as_chosen()?;
         Ok(buffer)
     }
 
@@ -172,7 +174,9 @@ impl<T: Element> UnifiedBuffer<T> {
         len: usize,
         options: UnifiedOptions,
     ) -> Result<UnifiedBuffer<MaybeUninit<T>>> {
-        let Self { raw, chosen, .. } = Self::allocate(device, len, options)?;
+        let buffer = Self::allocate(device, len, options)?;
+        buffer.advise_as_chosen()?;
+        let Self { raw, chosen, .. } = buffer;
         Ok(UnifiedBuffer {
             raw,
             chosen,
@@ -241,6 +245,15 @@ impl<T: Element> UnifiedBuffer<T> {
         self.prefetch(device, &device.default_stream()?)
     }
 
+    /// Gives the advice of the access pattern, after the contents are written: a write to read-mostly memory that the host has as well, as the
+    /// former buffer of a pool's block may have left it, faults on each page.
+    fn advise_as_chosen(&self) -> Result<()> {
+        match self.chosen.advice(self.device()) {
+            Some(advice) => self.advise(advice),
+            None => Ok(()),
+        }
+    }
+
     #[track_caller]
     fn allocate(device: &Device, len: usize, options: UnifiedOptions) -> Result<Self> {
         const { element::assert_element::<T>() };
@@ -271,15 +284,11 @@ impl<T: Element> UnifiedBuffer<T> {
         if let Some(name) = name {
             raw.set_name(Name::Static(name));
         }
-        let buffer = Self {
+        Ok(Self {
             raw,
             chosen,
             _elements: PhantomData,
-        };
-        if let Some(advice) = chosen.advice(device) {
-            buffer.advise(advice)?;
-        }
-        Ok(buffer)
+        })
     }
 }
 
