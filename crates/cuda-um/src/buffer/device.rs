@@ -51,7 +51,7 @@ impl<T: Element> DeviceBuffer<T> {
     /// functions.
     #[track_caller]
     pub fn zeroed(device: &Device, len: usize) -> Result<Self> {
-        Self::zeroed_in(&default_memory(device), len)
+        Self::zeroed_in(&DefaultMemory::new(device, MemoryKind::Device), len)
     }
 
     /// Allocates a copy of a host slice. The slice may be reused when this returns; later uses of the buffer are ordered after the copy.
@@ -61,7 +61,7 @@ impl<T: Element> DeviceBuffer<T> {
     /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn from_slice(device: &Device, elements: &[T]) -> Result<Self> {
-        Self::from_slice_in(&default_memory(device), elements)
+        Self::from_slice_in(&DefaultMemory::new(device, MemoryKind::Device), elements)
     }
 
     /// Allocates `len` uninitialised elements, for kernels to write.
@@ -71,7 +71,7 @@ impl<T: Element> DeviceBuffer<T> {
     /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn uninit(device: &Device, len: usize) -> Result<DeviceBuffer<MaybeUninit<T>>> {
-        Self::uninit_in(&default_memory(device), len)
+        Self::uninit_in(&DefaultMemory::new(device, MemoryKind::Device), len)
     }
 
     /// Allocates `len` zeros in device memory of a resource.
@@ -163,9 +163,4 @@ impl<T> DeviceBuffer<T> {
     pub fn close(self) -> Result<()> {
         self.raw.close().map(drop)
     }
-}
-
-fn default_memory(device: &Device) -> DefaultMemory<'_> {
-    let kind = MemoryKind::Device;
-    DefaultMemory { device, kind }
 }

@@ -50,7 +50,7 @@ impl<T: Element> PinnedBuffer<T> {
     /// functions.
     #[track_caller]
     pub fn zeroed(device: &Device, len: usize) -> Result<Self> {
-        Self::zeroed_in(&default_memory(device), len)
+        Self::zeroed_in(&DefaultMemory::new(device, MemoryKind::Pinned), len)
     }
 
     /// Allocates a copy of a slice.
@@ -60,7 +60,7 @@ impl<T: Element> PinnedBuffer<T> {
     /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn from_slice(device: &Device, elements: &[T]) -> Result<Self> {
-        Self::from_slice_in(&default_memory(device), elements)
+        Self::from_slice_in(&DefaultMemory::new(device, MemoryKind::Pinned), elements)
     }
 
     /// Allocates `len` zeros in pinned memory of a resource. The host writes them.
@@ -133,9 +133,4 @@ impl<T> PinnedBuffer<T> {
     pub fn close(self) -> Result<()> {
         self.raw.close().map(drop)
     }
-}
-
-fn default_memory(device: &Device) -> DefaultMemory<'_> {
-    let kind = MemoryKind::Pinned;
-    DefaultMemory { device, kind }
 }

@@ -1,8 +1,8 @@
 //! Copies between a device and pageable host memory, through pinned memory that the library owns.
 //!
-//! The driver stages such copies on one thread. Here several threads fill (or empty) chunks of a ring of pinned memory while the copy
-//! engine moves the others, so a large copy runs at the speed of the link. A copy to the device returns when its source is in the ring;
-//! later uses of the buffer are ordered after it on the device.
+//! A small copy goes through a piece of it that no other copy uses (`piece.rs`). The driver stages large copies on one thread. Here several
+//! threads fill (or empty) chunks of a ring of pinned memory while the copy engine moves the others, so a large copy runs at the speed of the
+//! link. A copy to the device returns when its source is in pinned memory; later uses of the buffer are ordered after it on the device.
 
 #[cfg(all(test, cuda_um_loom))]
 #[path = "../../tests/loom/transfer/mod.rs"]

@@ -277,7 +277,7 @@ impl<T: Element> UnifiedBuffer<T> {
                 true => MemoryKind::Pinned,
                 false => MemoryKind::Managed,
             };
-            DefaultMemory { device, kind }.allocate(bytes)?
+            DefaultMemory::new(device, kind).allocate(bytes)?
         };
         let label = Label::of::<T>("UnifiedBuffer", Location::caller());
         let mut raw = raw.labelled(label);

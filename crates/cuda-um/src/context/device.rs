@@ -89,7 +89,7 @@ impl Device {
     pub(crate) fn with_pools<R>(&self, work: impl FnOnce(&Slot) -> R) -> Option<R> {
         match &self.handle.pools {
             Ref::Holds(slot) => Some(work(slot)),
-            known => known.get().map(|slot| work(&slot)),
+            Ref::Knows(slot) => slot.upgrade().map(|slot| work(&slot)),
         }
     }
 

@@ -29,14 +29,6 @@ pub(crate) enum Ref<T> {
 }
 
 impl<T> Ref<T> {
-    /// The target; `None` if it is known and gone.
-    pub(crate) fn get(&self) -> Option<Arc<T>> {
-        match self {
-            Self::Holds(target) => Some(Arc::clone(target)),
-            Self::Knows(target) => target.upgrade(),
-        }
-    }
-
     /// A reference to the same target that only knows it.
     pub(crate) fn known(&self) -> Self {
         Self::Knows(match self {

@@ -7,7 +7,7 @@
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
 /// use cuda_um::TransferOptions;
 ///
-/// // One thread, and no more than 2 MiB of pinned memory.
+/// // One thread, and no more than 2 MiB of pinned memory for copies above 128 KiB.
 /// device.set_transfer_options(TransferOptions::default().threads(1).ring_bytes(2 << 20));
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
@@ -25,8 +25,8 @@ const MOST_THREADS: usize = 256;
 const MIB: usize = 1 << 20;
 
 impl Default for TransferOptions {
-    /// Half of the machine's cores, but at most 6 threads, with two chunks of 2 MiB each. Chunks are allocated when copies need them: one
-    /// for small copies, all for large ones. Every copy is staged.
+    /// Half of the machine's cores, but at most 6 threads, with two chunks of 2 MiB each. Chunks are allocated when copies above
+    /// 128 KiB need them. A smaller copy has 256 KiB of pinned memory for itself, which later ones use again. Every copy is staged.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         let threads = (cores / 2).clamp(1, 6);

@@ -21,6 +21,7 @@ const LARGEST: usize = PIECE / 2;
 const LISTS: usize = shard::SHARDS;
 
 /// The free pieces of a device.
+#[derive(Default)]
 pub(super) struct Pieces {
     lists: [List; LISTS],
     /// The smallest copy that is staged, in bytes; `usize::MAX` for none.
@@ -51,16 +52,6 @@ pub(super) struct PieceTurn<'a> {
     generation: u64,
     /// True if a copy may have been enqueued, and `until` does not cover it.
     is_open: bool,
-}
-
-impl Default for Pieces {
-    fn default() -> Self {
-        Self {
-            lists: Default::default(),
-            from_bytes: AtomicUsize::new(0),
-            generation: AtomicU64::new(0),
-        }
-    }
 }
 
 impl Pieces {

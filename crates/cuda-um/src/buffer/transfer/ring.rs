@@ -88,7 +88,7 @@ impl Ring {
         LaneTurn { home, lane }
     }
 
-    /// Returns true if no copy uses the chunks any more.
+    /// Returns true if all copies through the chunks are done.
     pub(super) fn is_idle(&self, stream: &StreamInner) -> bool {
         stream.is_known_done(self.until.load(Ordering::Relaxed))
     }

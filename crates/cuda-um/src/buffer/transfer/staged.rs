@@ -45,10 +45,9 @@ pub(crate) unsafe fn copy(
         return None;
     }
     let most = match staged.direction {
-        // A series of copies to the device wakes helpers, which stay awake.
-        Direction::ToDevice => ring.threads(),
         Direction::ToHost if staged.bytes < WAKES => ring.threads().min(ring.awake_threads()),
-        Direction::ToHost => ring.threads(),
+        // A series of copies to the device wakes helpers, which stay awake.
+        _ => ring.threads(),
     };
     let plan = Plan::new(&staged, options.chunk_bytes(), most);
     let threads = plan.threads;

@@ -97,8 +97,14 @@ fn default_options(device: &Device, kind: MemoryKind) -> Result<PoolOptions> {
 
 /// The memory that a buffer has by default.
 pub(crate) struct DefaultMemory<'a> {
-    pub(crate) device: &'a Device,
-    pub(crate) kind: MemoryKind,
+    device: &'a Device,
+    kind: MemoryKind,
+}
+
+impl<'a> DefaultMemory<'a> {
+    pub(crate) fn new(device: &'a Device, kind: MemoryKind) -> Self {
+        Self { device, kind }
+    }
 }
 
 impl MemoryResource for DefaultMemory<'_> {
@@ -115,8 +121,7 @@ impl Allocate for DefaultMemory<'_> {
     /// Allocates from the default pool. What the pool cannot allocate, because its slabs and blocks are larger than the buffer, may still fit
     /// as a separate allocation.
     fn allocate(&self, bytes: usize) -> Result<Allocation> {
-        let pooled = self.device.with_pools(|slot| {
-            let pools: &DefaultPools = slot.get();
+        let pooled = self.device.default_pools(|pools| {
             let pool = pools.get(self.device, self.kind)?;
             pool.map(|pool| pool.allocate(bytes)).transpose()
         });
@@ -175,11 +180,13 @@ impl Device {
 
     fn slabs(&self, kind: MemoryKind) -> Result<Option<Slabs>> {
         self.api().origin.check("the default pool")?;
-        let pool = self.with_pools(|slot| {
-            let pools: &DefaultPools = slot.get();
-            pools.get(self, kind).map(Option::<&Slabs>::cloned)
-        });
+        let pool = self.default_pools(|pools| pools.get(self, kind).map(Option::<&Slabs>::cloned));
         pool.unwrap_or(Ok(None))
+    }
+
+    /// Calls a function with the default pools; `None` if no handle of the caller is left that holds them.
+    fn default_pools<R>(&self, work: impl FnOnce(&DefaultPools) -> R) -> Option<R> {
+        self.with_pools(|slot| work(slot.get()))
     }
 
     /// Sets the options of the default pool of a kind of memory. `None` turns the pool off: each buffer of the kind is a separate allocation,
@@ -207,10 +214,7 @@ impl Device {
         let options = options.into();
         let made = options.map(|options| Slabs::new(upstream(self, kind), options));
         let made = made.transpose()?;
-        let set = self.with_pools(|slot| {
-            let pools: &DefaultPools = slot.get();
-            pools.choice(kind).set(made).is_ok()
-        });
+        let set = self.default_pools(|pools| pools.choice(kind).set(made).is_ok());
         match set {
             Some(true) => Ok(()),
             _ => Err(Error::InvalidArgument {
@@ -228,12 +232,12 @@ impl Device {
     /// The statistics of the default pool of a kind of memory; `None` if there is no pool, or it was not used.
     pub fn pool_stats(&self, kind: MemoryKind) -> Option<PoolStats> {
         let stats = |pools: &DefaultPools| Some(pools.choice(kind).get()?.as_ref()?.stats());
-        self.with_pools(|slot| stats(slot.get())).flatten()
+        self.default_pools(stats).flatten()
     }
 
     /// Returns the free memory of the default pools to CUDA, and returns its size in bytes.
     pub(crate) fn trim_pools(&self) -> usize {
         let trim = |pools: &DefaultPools| pools.made().map(Slabs::trim).sum();
-        self.with_pools(|slot| trim(slot.get())).unwrap_or(0)
+        self.default_pools(trim).unwrap_or(0)
     }
 }

@@ -18,7 +18,6 @@ pub(super) struct Heap {
     open: BTreeSet<usize>,
     /// Free dedicated slabs, by size.
     dedicated: BTreeMap<usize, Vec<FreeBlock>>,
-    free_dedicated_bytes: usize,
     pub(super) reserved_bytes: usize,
     /// The dedicated slabs that buffers own.
     pub(super) live_dedicated: Live,
@@ -134,10 +133,14 @@ impl Heap {
         if blocks.is_empty() {
             self.dedicated.remove(&size);
         }
-        self.free_dedicated_bytes -= size;
         self.live_dedicated.count += 1;
         self.live_dedicated.bytes += size;
         block.map(|block| (size, block))
+    }
+
+    fn free_dedicated_bytes(&self) -> usize {
+        let sizes = self.dedicated.iter();
+        sizes.map(|(size, blocks)| size * blocks.len()).sum()
     }
 
     /// Takes a dedicated slab back, and returns the slabs that exceed `keep` bytes together, the largest first.
@@ -149,18 +152,15 @@ impl Heap {
     ) -> Vec<Allocation> {
         self.live_dedicated.count -= 1;
         self.live_dedicated.bytes -= bytes;
-        self.free_dedicated_bytes += bytes;
         self.dedicated.entry(bytes).or_default().push(block);
         let mut excess = Vec::new();
-        while self.free_dedicated_bytes > keep
+        while self.free_dedicated_bytes() > keep
             && let Some(mut largest) = self.dedicated.last_entry()
         {
             let block = largest.get_mut().pop();
-            let size = *largest.key();
             if largest.get().is_empty() {
                 largest.remove();
             }
-            self.free_dedicated_bytes -= size;
             excess.extend(block.and_then(|block| self.take_slab(block.at(), block.left())));
         }
         excess
@@ -291,7 +291,6 @@ impl Heap {
                 empty.push((*at, extent.in_flight));
             }
         }
-        self.free_dedicated_bytes = 0;
         let take = |(at, in_flight)| self.take_slab(at, in_flight);
         empty.into_iter().filter_map(take).collect()
     }
