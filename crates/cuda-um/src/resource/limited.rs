@@ -190,6 +190,10 @@ impl Owner for Counted {
         self.owner.track_advice(range, advice, location);
     }
 
+    fn left_device(&self, block: &Block) {
+        self.owner.left_device(block);
+    }
+
     unsafe fn free(&self, block: &Block) -> Result<Held> {
         self.inner.discharge(block.bytes);
         // SAFETY: guaranteed by the caller.

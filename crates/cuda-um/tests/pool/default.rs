@@ -2,7 +2,7 @@
 
 use crate::MIB;
 use cuda_um::{
-    DeviceBuffer, Location, ManagedMemory, MemoryKind, Oversubscription, PinnedBuffer, PoolOptions,
+    Advice, DeviceBuffer, LimitedMemory, Location, ManagedMemory, MemoryKind, MemoryResource, Oversubscription, PinnedBuffer, PoolOptions,
     Runtime, UnifiedBuffer, UnifiedOptions,
 };
 use cuda_um_sim::{Gpu, Leak, Sim};
@@ -64,6 +64,32 @@ fn pages_that_stayed_on_the_device_are_not_prefetched_again() {
         if moves && step != "first use" {
             expected += 1 + usize::from(step == "a prefetch to the host");
         }
+    }
+}
+
+/// Small buffers share 2 MiB, which the driver may move as a whole; and it may move pages when advice is undone.
+#[test]
+fn pages_that_neighbours_or_advice_may_have_moved_are_prefetched_again() {
+    let (sim, device, _stream) = simulated(Gpu::H200);
+    let pool = device.unified_pool().unwrap().unwrap();
+    let limited = LimitedMemory::new(pool.clone(), None);
+    for memory in [&pool as &dyn MemoryResource, &limited] {
+        let make = || UnifiedBuffer::<u32>::zeroed_in(memory, 1000).unwrap();
+        // The number of prefetches of a buffer in a block that was just freed.
+        let prefetches = |meanwhile: &dyn Fn()| {
+            drop(make());
+            meanwhile();
+            let before = calls(&sim, "cudaMemPrefetchAsync");
+            drop(make());
+            calls(&sim, "cudaMemPrefetchAsync") - before
+        };
+        let neighbour = make();
+        assert_eq!(prefetches(&|| {}), 0);
+        assert_eq!(prefetches(&|| drop(neighbour.host().unwrap())), 1);
+        assert_eq!(prefetches(&|| {}), 0);
+        let advised = || make().advise(Advice::SetReadMostly).unwrap();
+        assert_eq!(prefetches(&advised), 1);
+        assert_eq!(prefetches(&|| {}), 0);
     }
 }
 
