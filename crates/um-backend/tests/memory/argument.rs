@@ -4,7 +4,7 @@ use cuda_um::{Arguments, ReadArg, WriteArg};
 use um_backend::{Buffer, BufferKind, CudaBackend, HostBuffer};
 
 use crate::support::kernel::Double;
-use crate::support::on_each_preset;
+use crate::support::on_each;
 
 /// A buffer of each kind that kernels reach, holding ones.
 fn buffers(backend: &CudaBackend) -> Vec<Box<dyn Buffer<f32>>> {
@@ -22,7 +22,7 @@ fn buffers(backend: &CudaBackend) -> Vec<Box<dyn Buffer<f32>>> {
 
 #[test]
 fn each_kind_is_an_argument_without_a_match() {
-    on_each_preset(|machine| {
+    on_each(|machine| {
         let backend = machine.backend();
         let device = backend.device();
         let double = Double::load(device);
@@ -46,10 +46,10 @@ fn each_kind_is_an_argument_without_a_match() {
 
 #[test]
 fn host_memory_is_refused_before_the_launch() {
-    on_each_preset(|machine| {
+    on_each(|machine| {
         let backend = machine.backend();
         let double = Double::load(backend.device());
-        let mut host = HostBuffer::<f32>::from_slice(&[1.0; 8]).unwrap();
+        let mut host = HostBuffer::from_vec(vec![1.0f32; 8]);
         let error = double
             .launch(backend.device(), &mut host)
             .unwrap_err()
