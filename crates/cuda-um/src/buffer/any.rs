@@ -22,6 +22,9 @@ mod sealed {
     pub trait Raw {
         #[doc(hidden)]
         fn raw(&self) -> &crate::resource::allocation::Allocation;
+
+        #[doc(hidden)]
+        fn raw_mut(&mut self) -> &mut crate::resource::allocation::Allocation;
     }
 }
 pub(crate) use sealed::Raw;

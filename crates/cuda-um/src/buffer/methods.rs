@@ -7,6 +7,10 @@ macro_rules! buffer_methods {
             fn raw(&self) -> &$crate::resource::allocation::Allocation {
                 &self.raw
             }
+
+            fn raw_mut(&mut self) -> &mut $crate::resource::allocation::Allocation {
+                &mut self.raw
+            }
         }
 
         impl<$($life,)? T> $crate::buffer::any::Memory<T> for $buffer<$($life,)? T> {}
