@@ -293,6 +293,8 @@ pub struct DriverTable {
     pub cuMemsetD16Async: common::PFN_cuMemsetD16Async,
     /// `cuMemsetD32Async`
     pub cuMemsetD32Async: common::PFN_cuMemsetD32Async,
+    /// `cuStreamWriteValue32`, from CUDA 12.0 on
+    pub cuStreamWriteValue32: Option<common::PFN_cuStreamWriteValue32>,
 }
 impl DriverTable {
     pub(crate) fn find(symbols: &DriverSymbols) -> Result<Self, LoadError> {
@@ -314,6 +316,7 @@ impl DriverTable {
             cuMemsetD8Async: symbols.required(c"cuMemsetD8Async")?,
             cuMemsetD16Async: symbols.required(c"cuMemsetD16Async")?,
             cuMemsetD32Async: symbols.required(c"cuMemsetD32Async")?,
+            cuStreamWriteValue32: symbols.late(c"cuStreamWriteValue32"),
         })
     }
 }
@@ -334,4 +337,5 @@ pub(crate) const LATE: &[(&str, u32, u32)] = &[
     ("cudaMemcpyBatchAsync_v12", 12, 8),
     ("cudaMemcpyBatchAsync_v13", 13, 0),
     ("cuFuncGetParamInfo", 12, 4),
+    ("cuStreamWriteValue32", 12, 0),
 ];

@@ -17,7 +17,7 @@ fn entry_point(
     status: Option<Out<u32>>,
 ) -> Result<(), Code> {
     let address = name.get()?.to_str().map_or(0, |name| {
-        driver_symbol(core.slot(), core.machine.cuda, name) as usize
+        driver_symbol(core.slot(), &core.machine, name) as usize
     });
     function.put(address)?;
     if let Some(status) = status.filter(|status| !status.is_null()) {

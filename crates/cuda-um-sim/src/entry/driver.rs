@@ -138,4 +138,11 @@ entry_points! { Driver;
     fn cuMemsetD32Async(core, to: u64, value: u32, count: usize, stream: usize) {
         with_stream(core, stream, |state, stream| state.set(core, stream, to as usize, value, 4, count)).map(drop)
     }
+
+    fn cuStreamWriteValue32(core, stream: usize, to: u64, value: u32, flags: u32) {
+        if flags > 1 {
+            return Err(Code::INVALID_VALUE);
+        }
+        with_stream(core, stream, |state, stream| state.write_value(core, stream, to as usize, value))
+    }
 }

@@ -179,6 +179,7 @@ pub const DRIVER: &[(&str, Since)] = &[
     ("cuMemsetD8Async", Since::Always),
     ("cuMemsetD16Async", Since::Always),
     ("cuMemsetD32Async", Since::Always),
+    ("cuStreamWriteValue32", Since::Version(12, 0)),
 ];
 
 /// Types that no covered function names, because the function takes `void *` or an integer.

@@ -197,6 +197,7 @@ impl Default for cudaPointerAttributes {
 pub const cudaStreamDefault: u32 = 0;
 pub const cudaStreamNonBlocking: u32 = 1;
 pub type cudaStream_t = *mut CUstream_st;
+pub type cuuint32_t = u32;
 impl CUfunction_attribute_enum {
     pub const CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: CUfunction_attribute_enum = CUfunction_attribute_enum(
         0,
@@ -979,6 +980,12 @@ pub type PFN_cuOccupancyMaxActiveBlocksPerMultiprocessor = unsafe extern "C" fn(
     func: CUfunction,
     blockSize: ::core::ffi::c_int,
     dynamicSMemSize: usize,
+) -> CUresult;
+pub type PFN_cuStreamWriteValue32 = unsafe extern "C" fn(
+    stream: CUstream,
+    addr: CUdeviceptr,
+    value: cuuint32_t,
+    flags: ::core::ffi::c_uint,
 ) -> CUresult;
 pub type PFN_cudaDeviceCanAccessPeer = unsafe extern "C" fn(
     canAccessPeer: *mut ::core::ffi::c_int,
