@@ -22,6 +22,7 @@ pub(super) fn fill(buffer: &mut Allocation, pattern: &[u8], stream: &Stream) -> 
     let own_device = expected == found;
     // Host memory may have no address on the device, or a different one on another device.
     let start = match buffer.is_host_memory() {
+        _ if buffer.is_left_to_host() => None,
         true => buffer.device_pointer().filter(|_| own_device),
         false => Some(buffer.pointer()),
     };
@@ -39,7 +40,7 @@ pub(super) fn fill(buffer: &mut Allocation, pattern: &[u8], stream: &Stream) -> 
         });
     }
     let part = std::iter::once(buffer.part(Access::Write));
-    started.enqueue(What::Fill, (buffer.device(), None), stream, part, || {
+    let filled = started.enqueue(What::Fill, (buffer.device(), None), stream, part, || {
         let api = stream.inner().api();
         let fill = Fill {
             api,
@@ -49,7 +50,12 @@ pub(super) fn fill(buffer: &mut Allocation, pattern: &[u8], stream: &Stream) -> 
         // SAFETY: the buffer's memory is borrowed exclusively; the buffer tracks this use, so it is not freed or used before the fill is
         // complete.
         unsafe { fill.pattern(start.as_ptr(), bytes, pattern) }
-    })
+    });
+    match filled {
+        // A guard began meanwhile.
+        Err(Error::Busy { .. }) if buffer.is_managed() => fill_on_host(buffer, pattern),
+        result => result,
+    }
 }
 
 fn fill_on_host(buffer: &mut Allocation, pattern: &[u8]) -> Result<()> {

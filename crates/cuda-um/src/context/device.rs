@@ -3,6 +3,7 @@
 use crate::context::capability::Capabilities;
 use crate::context::driver_state::DriverState;
 use crate::context::held_pools::Ref;
+use crate::context::non_concurrent::Choice;
 use crate::context::runtime::Runtime;
 use crate::context::slot::Slot;
 use crate::context::stream::{Stream, StreamInner};
@@ -50,6 +51,7 @@ pub(crate) struct DeviceState {
     pub(crate) driver: Arc<DriverState>,
     /// True if host guards of managed memory must keep a device of the runtime idle.
     pub(crate) is_gated: bool,
+    pub(crate) non_concurrent: Choice,
     pub(crate) streams: Arc<Streams>,
     /// The state of copies from and to pageable memory.
     pub(crate) transfers: Slot,
@@ -219,6 +221,7 @@ impl DeviceState {
             ordinal,
             driver,
             is_gated,
+            non_concurrent: Choice::default(),
             streams: Arc::new(Streams::new(api, ordinal)),
             transfers: Slot::default(),
             cost: RwLock::new(Arc::new(cost)),
