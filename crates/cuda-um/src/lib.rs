@@ -57,6 +57,7 @@ mod fork;
 mod label;
 #[doc(hidden)]
 pub mod range;
+mod settings;
 mod sync;
 mod telemetry;
 mod unblock;

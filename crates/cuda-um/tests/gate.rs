@@ -362,7 +362,7 @@ fn allocations_of_a_thread_wait_for_guards_of_another_or_need_not() {
     ] {
         let (sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
         let _watchdog = watch();
-        device.set_non_concurrent_access(access).unwrap();
+        device.set_non_concurrent_access(access);
         assert_eq!(device.non_concurrent_access(), access);
         let add = Add::load(&device);
         let weights = UnifiedBuffer::from_slice(&device, &[5u32; 100]).unwrap();
@@ -391,9 +391,7 @@ fn allocations_of_a_thread_wait_for_guards_of_another_or_need_not() {
 #[test]
 fn a_thread_does_not_wait_for_its_own_guards_and_is_told_which() {
     let (_sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
-    device
-        .set_non_concurrent_access(NonConcurrentAccess::Wait)
-        .unwrap();
+    device.set_non_concurrent_access(NonConcurrentAccess::Wait);
     let add = Add::load(&device);
     let mut weights = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
     let mut used = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
@@ -415,9 +413,7 @@ fn a_thread_does_not_wait_for_its_own_guards_and_is_told_which() {
     let named = refusal(&weights);
     assert!(named.contains("`weights`"), "{named}");
 
-    device
-        .set_non_concurrent_access(NonConcurrentAccess::Refuse)
-        .unwrap();
+    device.set_non_concurrent_access(NonConcurrentAccess::Refuse);
     let held = weights.host().unwrap();
     let other = std::thread::scope(|scope| {
         let other = scope.spawn(|| add.launch(&stream, 100, (&mut used, 100u32, 1u32)));
@@ -433,9 +429,7 @@ fn a_thread_does_not_wait_for_its_own_guards_and_is_told_which() {
 #[test]
 fn work_that_waits_long_tells_why_and_goes_on() {
     let (_sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
-    device
-        .set_non_concurrent_access(NonConcurrentAccess::Wait)
-        .unwrap();
+    device.set_non_concurrent_access(NonConcurrentAccess::Wait);
     let add = Add::load(&device);
     let weights = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
     let mut used = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
@@ -453,9 +447,7 @@ fn work_that_waits_long_tells_why_and_goes_on() {
 #[test]
 fn mapped_memory_has_no_such_rule() {
     let (sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
-    device
-        .set_non_concurrent_access(NonConcurrentAccess::Mapped)
-        .unwrap();
+    device.set_non_concurrent_access(NonConcurrentAccess::Mapped);
     let add = Add::load(&device);
     let a = UnifiedBuffer::from_slice(&device, &[1u32; 100]).unwrap();
     let mut c = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
@@ -469,9 +461,7 @@ fn mapped_memory_has_no_such_rule() {
     assert!(sim.misuse().is_empty(), "{:?}", sim.misuse());
 
     let (_sim, device, _) = simulated(Gpu::H200);
-    device
-        .set_non_concurrent_access(NonConcurrentAccess::Mapped)
-        .unwrap();
+    device.set_non_concurrent_access(NonConcurrentAccess::Mapped);
     assert!(
         UnifiedBuffer::<u32>::zeroed(&device, 100)
             .unwrap()

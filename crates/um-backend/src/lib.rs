@@ -46,9 +46,9 @@ pub use cuda_um;
 #[cfg(feature = "profile")]
 pub use cuda_um::profile;
 pub use cuda_um::{
-    AccessPattern, Advice, Capabilities, HostMut, HostRef, Location, MemoryInfo, Oversubscription,
-    Placed, Placement, PoolOptions, PoolStats, RegisteredBuffer, Stream, UnifiedOptions, View,
-    ViewMut,
+    AccessPattern, Advice, Capabilities, HostMut, HostRef, Location, MemoryInfo,
+    NonConcurrentAccess, Oversubscription, Placed, Placement, PoolOptions, PoolStats,
+    RegisteredBuffer, Stream, UnifiedOptions, View, ViewMut,
 };
 /// The simulator: a CUDA runtime in software.
 #[cfg(feature = "sim")]

@@ -39,23 +39,32 @@ pub(super) fn fill(buffer: &mut Allocation, pattern: &[u8], stream: &Stream) -> 
             found,
         });
     }
+    match fill_on_device(buffer, started, start.as_ptr(), pattern, stream) {
+        // A guard began meanwhile.
+        Err(Error::Busy { .. }) if buffer.is_managed() => fill_on_host(buffer, pattern),
+        result => result,
+    }
+}
+
+fn fill_on_device(
+    buffer: &Allocation,
+    started: Started,
+    start: *mut u8,
+    pattern: &[u8],
+    stream: &Stream,
+) -> Result<()> {
     let part = std::iter::once(buffer.part(Access::Write));
-    let filled = started.enqueue(What::Fill, (buffer.device(), None), stream, part, || {
+    started.enqueue(What::Fill, (buffer.device(), None), stream, part, || {
         let api = stream.inner().api();
         let fill = Fill {
             api,
             ordinal: stream.inner().ordinal(),
             stream: stream.as_raw(),
         };
-        // SAFETY: the buffer's memory is borrowed exclusively; the buffer tracks this use, so it is not freed or used before the fill is
-        // complete.
-        unsafe { fill.pattern(start.as_ptr(), bytes, pattern) }
-    });
-    match filled {
-        // A guard began meanwhile.
-        Err(Error::Busy { .. }) if buffer.is_managed() => fill_on_host(buffer, pattern),
-        result => result,
-    }
+        // SAFETY: the buffer's memory is borrowed exclusively by the caller; the buffer tracks this use, so it is not freed or used before
+        // the fill is complete.
+        unsafe { fill.pattern(start, buffer.bytes(), pattern) }
+    })
 }
 
 fn fill_on_host(buffer: &mut Allocation, pattern: &[u8]) -> Result<()> {

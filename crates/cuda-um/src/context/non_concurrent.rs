@@ -1,7 +1,6 @@
 //! The choice for devices without concurrent managed access.
 
 use crate::context::device::Device;
-use crate::error::Result;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// How the host shares managed memory with a device without concurrent managed access (Windows, WSL, most Jetsons):
@@ -16,7 +15,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// use cuda_um::NonConcurrentAccess;
 ///
 /// if !device.capabilities().concurrent_managed_access {
-///     device.set_non_concurrent_access(NonConcurrentAccess::Wait)?;
+///     device.set_non_concurrent_access(NonConcurrentAccess::Wait);
 /// }
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
@@ -58,14 +57,8 @@ impl Device {
 
     /// Sets how the host shares managed memory with this device, for all handles of the device and for calls that begin later. Changes
     /// nothing on a device with concurrent managed access.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Forked`](crate::Error::Forked).
-    pub fn set_non_concurrent_access(&self, access: NonConcurrentAccess) -> Result<()> {
-        self.api().origin.check("set_non_concurrent_access")?;
+    pub fn set_non_concurrent_access(&self, access: NonConcurrentAccess) {
         let choice = &self.state().non_concurrent.0;
         choice.store(access as u8, Ordering::Relaxed);
-        Ok(())
     }
 }

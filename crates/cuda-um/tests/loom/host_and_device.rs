@@ -35,10 +35,9 @@ impl Machine {
     /// Work waits for the guards of other threads.
     fn waiting() -> Self {
         let machine = Self::new();
-        let set = machine
+        machine
             .device
             .set_non_concurrent_access(NonConcurrentAccess::Wait);
-        set.unwrap();
         machine
     }
 
