@@ -97,10 +97,7 @@ unsafe extern "C" fn sendmsg(socket: c_int, message: *const msghdr, flags: c_int
     // SAFETY: the caller guarantees that the message is valid, and its ranges are.
     let (mut copy, moved) = unsafe {
         let copy = *message;
-        (
-            copy,
-            host_ranges(copy.msg_iov, copy.msg_iovlen as _, LOADS),
-        )
+        (copy, host_ranges(copy.msg_iov, copy.msg_iovlen as _, LOADS))
     };
     if let Some(moved) = &moved {
         copy.msg_iov = moved.as_ptr().cast_mut();

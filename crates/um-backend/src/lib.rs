@@ -40,6 +40,13 @@ pub use prefetch_batch::{PrefetchBatch, Prefetched};
 pub use runtime::RuntimeChoice;
 pub use unified_buffer::UnifiedBuffer;
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/non-concurrent.md")]
+struct NonConcurrent;
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/without-a-gpu.md")]
+struct WithoutAGpu;
+
 /// The safe layer below, for kernels, streams, and the errors in [`CudaError::Cuda`].
 pub use cuda_um;
 /// Traces of migrations, page faults, kernels and operations.

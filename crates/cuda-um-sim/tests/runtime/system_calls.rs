@@ -5,6 +5,7 @@ use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Seek, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cuda_um_sim::{Gpu, Misuse, Sim};
 
@@ -166,6 +167,35 @@ fn send_and_receive(cuda: &Cuda, mut from: impl Write + Send, mut to: impl Read)
         to.read_exact(bytes(received, MIB)).unwrap();
     });
     assert!(*bytes(received, MIB) == *sent);
+}
+
+#[test]
+fn a_system_call_succeeds_while_the_pages_are_taken_away() {
+    let cuda = h200();
+    let data = cuda.managed(LEN) as usize;
+    let done = AtomicBool::new(false);
+    let wanted = pattern();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let stream = cuda.stream();
+            while !done.load(Ordering::Relaxed) {
+                ok(cuda.prefetch(data as *mut u8, LEN, 0, stream));
+                cuda.sync(stream);
+            }
+        });
+        for _ in 0..20 {
+            let source = file(&wanted);
+            source
+                .read_exact_at(bytes(data as *mut u8, LEN), 0)
+                .unwrap();
+            let target = file(&[]);
+            target.write_all_at(bytes(data as *mut u8, LEN), 0).unwrap();
+            let mut back = vec![0; LEN];
+            target.read_exact_at(&mut back, 0).unwrap();
+            assert!(back == wanted);
+        }
+        done.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]

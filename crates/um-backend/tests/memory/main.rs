@@ -7,6 +7,7 @@ mod support;
 mod batch;
 mod cost_model;
 mod exchanged;
+mod files;
 mod lying;
 mod pattern;
 mod pool;
