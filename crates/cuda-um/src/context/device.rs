@@ -3,7 +3,7 @@
 use crate::context::capability::Capabilities;
 use crate::context::driver_state::DriverState;
 use crate::context::held_pools::Ref;
-use crate::context::non_concurrent::Choice;
+use crate::context::non_concurrent::{Choice, NonConcurrentAccess};
 use crate::context::runtime::Runtime;
 use crate::context::slot::Slot;
 use crate::context::stream::{Stream, StreamInner};
@@ -192,6 +192,17 @@ impl Device {
         })?;
         *self.handle.state.cost.write() = Arc::new(model);
         Ok(())
+    }
+
+    /// Returns how the host shares managed memory with this device, if the device has no concurrent managed access.
+    pub fn non_concurrent_access(&self) -> NonConcurrentAccess {
+        self.handle.state.non_concurrent.get()
+    }
+
+    /// Sets how the host shares managed memory with this device, for all handles of the device and for calls that begin later. Changes
+    /// nothing on a device with concurrent managed access.
+    pub fn set_non_concurrent_access(&self, access: NonConcurrentAccess) {
+        self.handle.state.non_concurrent.set(access);
     }
 
     pub(crate) fn state(&self) -> &Arc<DeviceState> {

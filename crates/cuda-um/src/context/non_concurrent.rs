@@ -1,10 +1,9 @@
 //! The choice for devices without concurrent managed access.
 
-use crate::context::device::Device;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// How the host shares managed memory with a device without concurrent managed access (Windows, WSL, most Jetsons):
-/// [`Device::set_non_concurrent_access`].
+/// [`Device::set_non_concurrent_access`](crate::Device::set_non_concurrent_access).
 ///
 /// While a kernel runs on such a device, the CPU may access no managed memory at all, not even memory that the kernel does not use.
 /// Therefore a kernel is never launched while a host guard of managed memory lives. Allocations, fills and copies between a buffer and a
@@ -47,18 +46,8 @@ impl Choice {
             _ => NonConcurrentAccess::Mapped,
         }
     }
-}
 
-impl Device {
-    /// Returns how the host shares managed memory with this device, if the device has no concurrent managed access.
-    pub fn non_concurrent_access(&self) -> NonConcurrentAccess {
-        self.state().non_concurrent.get()
-    }
-
-    /// Sets how the host shares managed memory with this device, for all handles of the device and for calls that begin later. Changes
-    /// nothing on a device with concurrent managed access.
-    pub fn set_non_concurrent_access(&self, access: NonConcurrentAccess) {
-        let choice = &self.state().non_concurrent.0;
-        choice.store(access as u8, Ordering::Relaxed);
+    pub(crate) fn set(&self, access: NonConcurrentAccess) {
+        self.0.store(access as u8, Ordering::Relaxed);
     }
 }
