@@ -132,6 +132,11 @@ mod tests {
                 }
             }
         }
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        if !root.join("SECURITY.md").exists() {
+            // A packaged crate does not have the other crates.
+            return println!("not checked: the sources are not here");
+        }
         let mut found = BTreeSet::new();
         for folder in [
             "crates",
@@ -141,12 +146,7 @@ mod tests {
             "conformance",
             "xtask",
         ] {
-            names(
-                &Path::new(env!("CARGO_MANIFEST_DIR"))
-                    .join("../..")
-                    .join(folder),
-                &mut found,
-            );
+            names(&root.join(folder), &mut found);
         }
         assert!(found.len() > KNOWN.len(), "{found:?}");
         for known in KNOWN {
