@@ -87,7 +87,34 @@ fn prefetch_and_advice() {
     assert_eq!(device_faults("scale, prefetched"), "0.0", "{table}");
     if runtime() == "sim" {
         assert_eq!(device_faults("search, three roles"), "0.0", "{table}");
+        readme_has_the_figures(&table);
     }
+}
+
+/// README says what the simulator counts and predicts, within a tenth.
+fn readme_has_the_figures(table: &str) {
+    let readme = include_str!("../../README.md").replace("\n  ", " ");
+    let (_, said) = readme.split_once("The simulator counts ").unwrap();
+    let said: Vec<f64> = said
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .take(3)
+        .collect();
+    let figures = |name: &str| {
+        let row = table.lines().find(|line| line.starts_with(name)).unwrap();
+        let words = row[name.len()..].split_whitespace();
+        let figures: Vec<f64> = words.filter_map(|word| word.parse().ok()).collect();
+        (figures[0], figures[1])
+    };
+    let ((faulting, faults), (prefetched, _)) =
+        (figures("scale, no hints"), figures("scale, prefetched"));
+    for (said, found) in said.iter().zip([faults, faulting, prefetched]) {
+        assert!(
+            (said / found - 1.0).abs() < 0.1,
+            "{said} in README, found {found}"
+        );
+    }
+    assert_eq!(said.len(), 3);
 }
 
 #[test]

@@ -11,23 +11,31 @@
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::RwLock;
 
-use crate::engine::Core;
+use crate::engine::{Core, PAGE};
 use crate::misuse::Misuse;
 
 static SPACES: RwLock<Vec<(Range<usize>, Weak<Core>)>> = RwLock::new(Vec::new());
 static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
+/// All host views that there were are in this range.
+static LOWEST: AtomicUsize = AtomicUsize::new(usize::MAX);
+static HIGHEST: AtomicUsize = AtomicUsize::new(0);
+/// The process that watches.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// Watches a simulator's host view.
 pub(crate) fn watch(core: &Arc<Core>) {
     PREVIOUS.get_or_init(install);
     let base = core.machine.space.base();
-    SPACES
-        .write()
-        .push((base..base + core.machine.space.len(), Arc::downgrade(core)));
+    let range = base..base + core.machine.space.len();
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
+    LOWEST.fetch_min(range.start, Ordering::Relaxed);
+    HIGHEST.fetch_max(range.end, Ordering::Relaxed);
+    SPACES.write().push((range, Arc::downgrade(core)));
 }
 
 /// Ends [`watch`].
@@ -61,11 +69,7 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
     let address = unsafe { (*info).si_addr() } as usize;
     // SAFETY: errno is this thread's own; the interrupted code must find it as it was.
     let errno = unsafe { *libc::__errno_location() };
-    let owner = SPACES
-        .read()
-        .iter()
-        .find(|(range, _)| range.contains(&address))
-        .and_then(|(_, core)| core.upgrade());
+    let owner = owner(address);
     // A child made by fork has no such memory, and a lock that was held at the fork is never released there.
     let owner = owner.filter(|core| !core.is_inherited());
     let served = owner.is_some_and(|core| serve(&core, address, is_write(context)));
@@ -74,6 +78,58 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
     if !served {
         chain(signal, info, context);
     }
+}
+
+/// The simulator whose host view has the address.
+fn owner(address: usize) -> Option<Arc<Core>> {
+    let spaces = SPACES.read();
+    let found = spaces.iter().find(|(range, _)| range.contains(&address));
+    found.and_then(|(_, core)| core.upgrade())
+}
+
+/// The address at which a system call accesses `bytes` bytes of the program's memory at `address`.
+///
+/// For managed memory: the host touches its pages, and the address is that of the device view, which no other thread makes inaccessible.
+/// For all other memory, and if a touch is not served: `address` itself. So the system call fails with `EFAULT` if a touch by the host
+/// would end the process.
+pub(crate) fn host_memory(address: usize, bytes: usize, write: bool) -> usize {
+    let lowest = LOWEST.load(Ordering::Relaxed);
+    if address < lowest || address >= HIGHEST.load(Ordering::Relaxed) || bytes == 0 {
+        return address;
+    }
+    // In a child made by fork the lock may be held for ever.
+    if PROCESS.load(Ordering::Relaxed) != std::process::id() {
+        return address;
+    }
+    let served = owner(address).and_then(|core| serve_call(&core, address, bytes, write));
+    served.unwrap_or(address)
+}
+
+/// The host touches a range in a system call; returns its address in the device view. `None` if a touch there would end the process, or
+/// the range is not managed memory.
+fn serve_call(core: &Core, address: usize, bytes: usize, write: bool) -> Option<usize> {
+    let machine = &core.machine;
+    let mut state = core.state.lock();
+    let (base, pages) = match state.memory.managed_range(address, bytes) {
+        Ok(range) => range,
+        Err(_) => return None,
+    };
+    let faulting = state.host_faults(base, pages, write);
+    if !faulting.is_empty() && state.host_must_wait(base) {
+        state
+            .misuse
+            .report(Misuse::HostTouchDuringKernel { address });
+        if machine.crash_on_misuse {
+            return None;
+        }
+    }
+    for page in faulting {
+        let cost = state
+            .host_touch(base, base + page * PAGE, Some(write))
+            .ok()?;
+        state.now += cost;
+    }
+    Some(machine.space.device_address(address))
 }
 
 /// Whether the fault was a store; `None` if the processor does not say.

@@ -80,6 +80,9 @@ mod misuse;
 mod preset;
 mod sim;
 mod slot;
+// The sanitizer of threads defines the same functions, to see the order that they make.
+#[cfg(not(thread_sanitizer))]
+mod system_call;
 
 pub use builder::Builder;
 pub use call_log::CallRecord;

@@ -9,6 +9,7 @@ pub(crate) mod enqueue;
 pub(crate) mod event;
 pub(crate) mod exclusion;
 mod held_pools;
+pub(crate) mod non_concurrent;
 #[cfg_attr(
     not(feature = "profile"),
     allow(dead_code, reason = "the profiler is the only observer")

@@ -1,5 +1,6 @@
 //! The names of buffers in errors, events and traces.
 
+use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -46,6 +47,32 @@ impl Label {
         let element = inner.rsplit("::").next().unwrap_or(inner);
         let len = bytes / self.element_bytes.max(1);
         format!("{}<{element}>[{len}]", self.what)
+    }
+}
+
+/// A buffer in an error: its name, or its type and the caller that made it.
+#[derive(Clone, Default)]
+pub(crate) struct Title {
+    pub(crate) buffer: u64,
+    pub(crate) bytes: usize,
+    pub(crate) name: Option<Name>,
+    pub(crate) label: Option<Label>,
+}
+
+impl fmt::Display for Title {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "buffer {}", self.buffer)?;
+        if let Some(name) = &self.name {
+            return write!(f, " `{}`", name.as_str());
+        }
+        let Some(label) = &self.label else {
+            return Ok(());
+        };
+        write!(f, " ({}", label.describe(self.bytes))?;
+        if let Some(site) = label.site {
+            write!(f, " of {}:{}", site.file(), site.line())?;
+        }
+        f.write_str(")")
     }
 }
 

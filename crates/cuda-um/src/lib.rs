@@ -57,6 +57,7 @@ mod fork;
 mod label;
 #[doc(hidden)]
 pub mod range;
+mod settings;
 mod sync;
 mod telemetry;
 mod unblock;
@@ -89,6 +90,7 @@ pub use buffer::view::{View, ViewMut};
 pub use context::capability::Capabilities;
 pub use context::device::Device;
 pub use context::event::Event;
+pub use context::non_concurrent::NonConcurrentAccess;
 pub use context::runtime::{Runtime, RuntimeVersion};
 pub use context::stream::Stream;
 pub use driver::MemoryInfo;

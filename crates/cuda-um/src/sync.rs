@@ -7,7 +7,7 @@ mod held;
 mod locks;
 
 pub(crate) use crate::sync::held::{
-    Turn, after_unlock, assert_may_wait, assert_no_lock_held, caught, has_turn,
+    Turn, after_unlock, assert_may_wait, assert_no_lock_held, caught, has_turn, this_thread,
 };
 pub(crate) use crate::sync::locks::{atomic, global, thread};
 
@@ -79,6 +79,16 @@ impl<T> RwLock<T> {
 }
 
 impl Condvar {
+    #[cfg(any(not(cuda_um_loom), miri))]
+    pub(crate) const fn new() -> Self {
+        Self(locks::Condvar::new())
+    }
+
+    #[cfg(all(cuda_um_loom, not(miri)))]
+    pub(crate) fn new() -> Self {
+        Self(locks::Condvar::default())
+    }
+
     pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         held::assert_only_one_held();
         self.0.wait(&mut guard.guard);

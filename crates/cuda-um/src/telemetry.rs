@@ -40,6 +40,11 @@ macro_rules! span_ {
 // The name `warn` would conflict with the built-in attribute.
 pub(crate) use {debug_ as debug, span_ as span, warn_ as warn};
 
+/// Returns true if events may go to a subscriber.
+pub(crate) fn has_subscriber() -> bool {
+    tracing::dispatcher::has_been_set()
+}
+
 /// A span that the thread is in until this is dropped.
 pub(crate) struct Entered {
     /// `None` if no subscriber enables the span.

@@ -47,13 +47,27 @@ fn oversubscription_must_be_asked_for() {
     let (sim, device, _) = simulated_with(|builder| builder.total_memory_bytes(64 << 20));
     let error = UnifiedBuffer::<u8>::zeroed(&device, 65 * MIB).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
-    assert!(error.to_string().contains("oversubscribe"), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains(
+            "(0 bytes of managed memory live there), which needs Oversubscription::Allowed"
+        ),
+        "{text}"
+    );
     assert_eq!(calls(&sim, "cudaMallocManaged"), 0, "CUDA was not asked");
 
     let free = device.memory_info().unwrap().free_bytes;
     let options = UnifiedOptions::default();
     let all = UnifiedBuffer::<u8>::uninit(&device, free, options).unwrap();
     all.close().unwrap();
+    let taken = DeviceBuffer::<u8>::zeroed(&device, MIB).unwrap();
+    let error = UnifiedBuffer::<u8>::uninit(&device, free, options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+    // The memory in use is not managed.
+    let text = error.to_string();
+    assert!(text.contains(" bytes of it are in use), which"), "{text}");
+    taken.close().unwrap();
+    device.trim();
     let error = UnifiedBuffer::<u8>::uninit(&device, free + 1, options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
 

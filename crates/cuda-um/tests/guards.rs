@@ -49,7 +49,8 @@ fn busy_names_the_buffer_and_nothing_else_waits() {
         .unwrap();
     let error = written.try_host().unwrap_err();
     assert!(
-        matches!(&error, Error::Busy { what, .. } if *what == format!("buffer {}", written.id())),
+        matches!(&error, Error::Busy { what, .. }
+            if what.starts_with(&format!("buffer {} (UnifiedBuffer<u32>[100] of ", written.id()))),
         "{error}"
     );
     assert!(matches!(written.try_host_mut(), Err(Error::Busy { .. })));

@@ -99,6 +99,9 @@ impl CudaBackend {
         let opened = runtime::open(config.runtime)?;
         let device = Arc::new(CudaDevice::open(opened, config.device)?);
         config.cost_model.set(device.as_cuda_um())?;
+        if let Some(access) = config.non_concurrent_access {
+            device.as_cuda_um().set_non_concurrent_access(access);
+        }
         let oversubscription = config.oversubscription;
         // If managed memory is poor, unified buffers have mapped memory, which the pool does not have.
         let options = config

@@ -1,6 +1,6 @@
 //! The configuration of a backend.
 
-use cuda_um::{Oversubscription, PoolOptions};
+use cuda_um::{NonConcurrentAccess, Oversubscription, PoolOptions};
 
 use crate::cost_model::CostModelSource;
 use crate::runtime::RuntimeChoice;
@@ -31,6 +31,9 @@ pub struct CudaBackendConfig {
     /// device's [default pool](cuda_um::Device::unified_pool). The pool may oversubscribe if
     /// its options or [`oversubscription`](Self::oversubscription) allow it. On a device whose managed memory is poor there is no pool.
     pub unified_pool: Option<PoolOptions>,
+    /// How the host shares managed memory with a device without concurrent managed access (Windows, WSL, most Jetsons), for all users of
+    /// the device. Default: the choice that the device has, which is [`NonConcurrentAccess::Refuse`] unless it was changed.
+    pub non_concurrent_access: Option<NonConcurrentAccess>,
     /// The cost model of the device. Default: the model that the device has.
     pub cost_model: CostModelSource,
 }
@@ -72,6 +75,26 @@ impl CudaBackendConfig {
     pub fn unified_pool(self, options: impl Into<Option<PoolOptions>>) -> Self {
         Self {
             unified_pool: options.into(),
+            ..self
+        }
+    }
+
+    /// Sets how the host shares managed memory with a device without concurrent managed access.
+    ///
+    /// ```
+    /// use um_backend::{CudaBackend, CudaBackendConfig, NonConcurrentAccess, Placement};
+    /// use um_backend::sim::{Gpu, Sim};
+    ///
+    /// let sim = Sim::builder().gpu(Gpu::NoConcurrentAccess).build()?;
+    /// let config = CudaBackendConfig::default().simulator(sim).non_concurrent_access(NonConcurrentAccess::Mapped);
+    /// let backend = CudaBackend::initialize_blocking(config)?;
+    /// assert_eq!(backend.allocate_unified::<f32>(1000)?.placement().placement, Placement::Mapped);
+    /// # Ok::<(), um_backend::CudaError>(())
+    /// ```
+    #[must_use]
+    pub fn non_concurrent_access(self, access: NonConcurrentAccess) -> Self {
+        Self {
+            non_concurrent_access: Some(access),
             ..self
         }
     }

@@ -121,11 +121,22 @@ impl From<cuda_um::Error> for CudaError {
             },
             none @ (Below::Load(_) | Below::NoDriver { .. } | Below::NoDevice { .. }) => {
                 Self::NoGpu {
-                    reason: one_line(&none),
+                    reason: no_gpu(&none, cfg!(feature = "sim")),
                 }
             }
             other => Self::Cuda(other),
         }
+    }
+}
+
+/// The reason, and the way to run without a GPU if this build does not have it.
+fn no_gpu(none: &cuda_um::Error, has_simulator: bool) -> String {
+    let reason = one_line(none);
+    match has_simulator {
+        true => reason,
+        false => format!(
+            "{reason}; um-backend with the feature `sim` has a simulator, which needs no GPU"
+        ),
     }
 }
 
@@ -164,6 +175,13 @@ mod tests {
             matches!(&none, CudaError::NoGpu { reason } if reason.contains("cudaGetDeviceCount")),
             "{none}"
         );
+        let none = cuda_um::Error::NoDevice {
+            call: "cudaGetDeviceCount",
+        };
+        assert!(
+            no_gpu(&none, false).ends_with("the feature `sim` has a simulator, which needs no GPU")
+        );
+        assert!(!no_gpu(&none, true).contains("sim"));
         let forked = CudaError::from(cuda_um::Error::Forked { call: "cudaFree" });
         assert!(forked.is_sticky() && forked.to_string().contains("fork"));
         let length = cuda_um::Error::LengthMismatch {

@@ -41,15 +41,22 @@ pub use prefetch_batch::{PrefetchBatch, Prefetched};
 pub use runtime::RuntimeChoice;
 pub use unified_buffer::UnifiedBuffer;
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/non-concurrent.md")]
+struct NonConcurrent;
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/without-a-gpu.md")]
+struct WithoutAGpu;
+
 /// The safe layer below, for kernels, streams, and the errors in [`CudaError::Cuda`].
 pub use cuda_um;
 /// Traces of migrations, page faults, kernels and operations.
 #[cfg(feature = "profile")]
 pub use cuda_um::profile;
 pub use cuda_um::{
-    AccessPattern, Advice, Capabilities, HostMut, HostRef, Location, MemoryInfo, Oversubscription,
-    Placed, Placement, PoolOptions, PoolStats, RegisteredBuffer, Stream, UnifiedOptions, View,
-    ViewMut,
+    AccessPattern, Advice, Capabilities, HostMut, HostRef, Location, MemoryInfo,
+    NonConcurrentAccess, Oversubscription, Placed, Placement, PoolOptions, PoolStats,
+    RegisteredBuffer, Stream, UnifiedOptions, View, ViewMut,
 };
 /// The simulator: a CUDA runtime in software.
 #[cfg(feature = "sim")]

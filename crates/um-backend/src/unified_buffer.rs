@@ -153,8 +153,8 @@ impl<T: Element> UnifiedBuffer<T> {
 
     /// The elements, for the host to read. Waits only for the work that writes or moves this buffer.
     ///
-    /// On a device without concurrent managed access, launches and copies fail with [`Busy`](cuda_um::Error::Busy) while the guard
-    /// lives.
+    /// On a device without concurrent managed access, launches fail with [`Busy`](cuda_um::Error::Busy), or wait, while the guard lives
+    /// ([`CudaBackendConfig::non_concurrent_access`](crate::CudaBackendConfig::non_concurrent_access)).
     ///
     /// # Errors
     /// Errors of CUDA, also of the work that it waits for.
@@ -164,8 +164,8 @@ impl<T: Element> UnifiedBuffer<T> {
 
     /// The elements, for the host to write. Waits only for the work that uses this buffer.
     ///
-    /// On a device without concurrent managed access, launches and copies fail with [`Busy`](cuda_um::Error::Busy) while the guard
-    /// lives.
+    /// On a device without concurrent managed access, launches fail with [`Busy`](cuda_um::Error::Busy), or wait, while the guard lives
+    /// ([`CudaBackendConfig::non_concurrent_access`](crate::CudaBackendConfig::non_concurrent_access)).
     ///
     /// # Errors
     /// Errors of CUDA, also of the work that it waits for.

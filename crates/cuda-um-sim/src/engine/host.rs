@@ -1,5 +1,6 @@
 //! Touches of managed memory by the host.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use super::address_space::{HostAccess, PAGE};
@@ -48,6 +49,16 @@ impl State {
         self.records.activity.now = self.now;
         let price = self.uvm().touch(HOST, base, page..page + 1, write);
         Ok(price.time)
+    }
+
+    /// The pages of an allocation that fault if the host touches them.
+    pub(crate) fn host_faults(&self, base: usize, pages: Range<usize>, write: bool) -> Vec<usize> {
+        let faults = |page: &usize| match self.page_access(base, *page) {
+            HostAccess::None => true,
+            HostAccess::Read => write,
+            HostAccess::ReadWrite => false,
+        };
+        pages.filter(faults).collect()
     }
 
     /// The host has written `bytes` at `address`: adds the time for it, besides faults. That is the time to copy, and to map pages that a

@@ -19,5 +19,6 @@ mod pools;
 mod prefetch;
 mod references;
 mod streams;
+mod system_calls;
 mod use_after_free;
 mod versions;

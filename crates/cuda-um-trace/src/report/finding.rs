@@ -223,7 +223,7 @@ impl Finding {
                 "prefetch it to the host first, or make it for AccessPattern::ReadBack"
             }
             K::HostFaults { writes: true, .. } => {
-                "prefetch it to the host first; if everything is replaced, host_overwrite moves nothing back"
+                "prefetch it to the host first; if everything is replaced, copy_from_host moves nothing back"
             }
             K::PrefetchedTwice { .. } => "remove the later call",
             K::PrefetchUnused { .. } => {

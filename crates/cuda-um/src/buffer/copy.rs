@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "passes addresses of slices and buffers to CUDA")]
 
 use crate::buffer::any::Memory;
+use crate::buffer::host_vec;
 use crate::buffer::transfer;
 use crate::buffer::transfer::{Direction, Host, Staged};
 use crate::context::enqueue::enqueue;
@@ -29,14 +30,33 @@ pub(super) fn from_host(target: &mut Allocation, offset: usize, source: &[u8]) -
 }
 
 pub(super) fn put(target: &mut Allocation, offset: usize, source: &[u8]) -> Result<()> {
-    if target.is_host_memory() {
-        let _closed = target.wait_for_host(Access::Write)?;
-        let to = target.pointer().as_ptr().wrapping_add(offset);
-        // SAFETY: the range was checked, no device uses the buffer now, and `source` does not overlap memory that is borrowed exclusively.
-        unsafe {
-            transfer::copy_on_host(target.device().state(), source.as_ptr(), to, source.len())
-        };
-        return Ok(());
+    if target.is_host_memory() || target.is_left_to_host() {
+        return put_on_host(target, offset, source);
+    }
+    match put_on_device(target, offset, source) {
+        // A guard began meanwhile.
+        Err(Error::Busy { .. }) if target.is_managed() => put_on_host(target, offset, source),
+        result => result,
+    }
+}
+
+fn put_on_host(target: &mut Allocation, offset: usize, source: &[u8]) -> Result<()> {
+    let _closed = target.wait_for_host(Access::Write)?;
+    let to = target.pointer().as_ptr().wrapping_add(offset);
+    // SAFETY: the range was checked, no device uses the buffer now, and `source` does not overlap memory that is borrowed exclusively.
+    unsafe { transfer::copy_on_host(target.device().state(), source.as_ptr(), to, source.len()) };
+    Ok(())
+}
+
+fn put_on_device(target: &mut Allocation, offset: usize, source: &[u8]) -> Result<()> {
+    let own;
+    let mut source = source;
+    if target.device().state().is_beside_guards() {
+        // The slice may be the memory of several guards. The host may not access managed memory while CUDA copies it.
+        let mut copy: Vec<u8> = host_vec::zeroed("copy_from_host", source.len())?;
+        copy.copy_from_slice(source);
+        own = copy;
+        source = &own;
     }
     let staged = Staged {
         direction: Direction::ToDevice,
@@ -64,20 +84,37 @@ pub(super) fn to_host(source: &Allocation, offset: usize, target: &mut [u8]) -> 
 }
 
 fn get(source: &Allocation, offset: usize, target: &mut [u8]) -> Result<()> {
-    if source.is_host_memory() {
-        let _closed = source.wait_for_host(Access::Read)?;
-        let from = source.pointer().as_ptr().wrapping_add(offset);
-        // SAFETY: the range was checked, no device writes the buffer, and `target`, which is borrowed exclusively, does not overlap it.
-        unsafe {
-            transfer::copy_on_host(
-                source.device().state(),
-                from,
-                target.as_mut_ptr(),
-                target.len(),
-            )
-        };
+    if source.is_host_memory() || source.is_left_to_host() {
+        return get_on_host(source, offset, target);
+    }
+    match get_from_device(source, offset, target) {
+        // A guard began meanwhile.
+        Err(Error::Busy { .. }) if source.is_managed() => get_on_host(source, offset, target),
+        result => result,
+    }
+}
+
+fn get_on_host(source: &Allocation, offset: usize, target: &mut [u8]) -> Result<()> {
+    let _closed = source.wait_for_host(Access::Read)?;
+    let from = source.pointer().as_ptr().wrapping_add(offset);
+    let (to, bytes) = (target.as_mut_ptr(), target.len());
+    // SAFETY: the range was checked, no device writes the buffer, and `target`, which is borrowed exclusively, does not overlap it.
+    unsafe { transfer::copy_on_host(source.device().state(), from, to, bytes) };
+    Ok(())
+}
+
+fn get_from_device(source: &Allocation, offset: usize, target: &mut [u8]) -> Result<()> {
+    if source.device().state().is_beside_guards() {
+        // As in `put_on_device`.
+        let mut own = host_vec::zeroed("copy_to_host", target.len())?;
+        copy_from_device(source, offset, &mut own)?;
+        target.copy_from_slice(&own);
         return Ok(());
     }
+    copy_from_device(source, offset, target)
+}
+
+fn copy_from_device(source: &Allocation, offset: usize, target: &mut [u8]) -> Result<()> {
     let staged = Staged {
         direction: Direction::ToHost,
         host: Host::Memory(target.as_mut_ptr()),
@@ -199,7 +236,8 @@ impl Stream {
     /// [`Error::LengthMismatch`](crate::Error::LengthMismatch); [`Error::RuntimeMismatch`](crate::Error::RuntimeMismatch);
     /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch) if the stream's device cannot reach the memory: memory of a stream-ordered
     /// [`DevicePool`](crate::DevicePool) is accessible only to its own device, but a copy between device memory of two devices may use a
-    /// stream of either; [`Error::Busy`](crate::Error::Busy) on a device without concurrent managed access while host guards live; and the
+    /// stream of either; [`Error::Busy`](crate::Error::Busy) for managed memory on a device without concurrent managed access while host guards live
+    /// ([`NonConcurrentAccess`](crate::NonConcurrentAccess)); and the
     /// errors of `cudaMemcpyAsync` and `cudaMemcpyPeerAsync`.
     #[doc(alias = "cudaMemcpyAsync")]
     pub fn copy<T>(&self, source: &impl Memory<T>, target: &mut impl Memory<T>) -> Result<()> {

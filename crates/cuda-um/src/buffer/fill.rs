@@ -22,6 +22,7 @@ pub(super) fn fill(buffer: &mut Allocation, pattern: &[u8], stream: &Stream) -> 
     let own_device = expected == found;
     // Host memory may have no address on the device, or a different one on another device.
     let start = match buffer.is_host_memory() {
+        _ if buffer.is_left_to_host() => None,
         true => buffer.device_pointer().filter(|_| own_device),
         false => Some(buffer.pointer()),
     };
@@ -38,6 +39,20 @@ pub(super) fn fill(buffer: &mut Allocation, pattern: &[u8], stream: &Stream) -> 
             found,
         });
     }
+    match fill_on_device(buffer, started, start.as_ptr(), pattern, stream) {
+        // A guard began meanwhile.
+        Err(Error::Busy { .. }) if buffer.is_managed() => fill_on_host(buffer, pattern),
+        result => result,
+    }
+}
+
+fn fill_on_device(
+    buffer: &Allocation,
+    started: Started,
+    start: *mut u8,
+    pattern: &[u8],
+    stream: &Stream,
+) -> Result<()> {
     let part = std::iter::once(buffer.part(Access::Write));
     started.enqueue(What::Fill, (buffer.device(), None), stream, part, || {
         let api = stream.inner().api();
@@ -46,9 +61,9 @@ pub(super) fn fill(buffer: &mut Allocation, pattern: &[u8], stream: &Stream) -> 
             ordinal: stream.inner().ordinal(),
             stream: stream.as_raw(),
         };
-        // SAFETY: the buffer's memory is borrowed exclusively; the buffer tracks this use, so it is not freed or used before the fill is
-        // complete.
-        unsafe { fill.pattern(start.as_ptr(), bytes, pattern) }
+        // SAFETY: the buffer's memory is borrowed exclusively by the caller; the buffer tracks this use, so it is not freed or used before
+        // the fill is complete.
+        unsafe { fill.pattern(start, buffer.bytes(), pattern) }
     })
 }
 

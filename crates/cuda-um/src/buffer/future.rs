@@ -11,7 +11,7 @@ use std::task::Poll;
 
 /// Calls `attempt` until its result is not [`Error::Busy`], and awaits the uses of the buffer between the calls.
 ///
-/// Threads of `blocking` wait, each with handles that it owns: a future that is dropped leaves only that wait behind. No lock or guard is
+/// Threads of `unblock` wait, each with handles that it owns: a future that is dropped leaves only that wait behind. No lock or guard is
 /// held across an await.
 pub(super) async fn until_free<G>(
     raw: &Allocation,

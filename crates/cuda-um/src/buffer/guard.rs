@@ -13,8 +13,8 @@ use std::ops::{Deref, DerefMut};
 /// Read access to the elements of a buffer for the host: derefs to `&[T]`.
 ///
 /// - While the guard lives, code that writes the buffer does not compile; kernels that read the buffer may run.
-/// - On a system with a device that has no concurrent managed access, launches, copies and prefetches on that device are refused
-///   ([`Error::Busy`](crate::Error::Busy)) while a guard of managed memory lives.
+/// - On a system with a device that has no concurrent managed access, launches on that device, and copies between buffers that use managed
+///   memory, are refused or wait while a guard of managed memory lives ([`NonConcurrentAccess`](crate::NonConcurrentAccess)).
 /// - The guard stays on its thread; the slice behind it may be shared as any slice.
 ///
 /// ```compile_fail
@@ -33,8 +33,8 @@ pub struct HostRef<'a, T> {
 /// Read and write access to the elements of a buffer for the host: derefs to `&mut [T]`.
 ///
 /// - While the guard lives, other code that uses the buffer does not compile.
-/// - On a system with a device that has no concurrent managed access, launches, copies and prefetches on that device are refused
-///   ([`Error::Busy`](crate::Error::Busy)) while a guard of managed memory lives.
+/// - On a system with a device that has no concurrent managed access, launches on that device, and copies between buffers that use managed
+///   memory, are refused or wait while a guard of managed memory lives ([`NonConcurrentAccess`](crate::NonConcurrentAccess)).
 /// - The guard stays on its thread; the slice behind it may be split and shared as any slice.
 ///
 /// ```compile_fail

@@ -242,11 +242,11 @@ macro_rules! buffer_methods {
             ///
             /// # Ordering
             ///
-            /// The fill is enqueued on the stream when this returns, after earlier uses of the buffer on any stream.
+            /// The fill is enqueued on the stream when this returns, after earlier uses of the buffer on any stream. While host guards live
+            /// and the device has no concurrent managed access, the host fills managed memory at once.
             ///
             /// # Errors
             ///
-            /// [`Error::Busy`](crate::Error::Busy) on a device without concurrent managed access while host guards live,
             /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch) for device memory and a stream of another device,
             /// [`Error::RuntimeMismatch`](crate::Error::RuntimeMismatch), and the errors of the CUDA functions.
             #[doc(alias = "cudaMemset")]

@@ -3,6 +3,7 @@
 
 use crate::buffer::transfer::{Direction, Transfers};
 use crate::context::device::Device;
+use crate::context::non_concurrent::NonConcurrentAccess;
 use crate::driver::advice::Advice;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
@@ -216,6 +217,12 @@ impl Device {
         } else if capabilities.compute_capability < FIRST_WITH_PAGE_FAULTS {
             Some(format!(
                 "{name} has compute capability {major}.{minor}: managed memory cannot migrate on access before compute capability 6.0"
+            ))
+        } else if !capabilities.concurrent_managed_access
+            && self.non_concurrent_access() == NonConcurrentAccess::Mapped
+        {
+            Some(format!(
+                "{name} has no concurrent managed access, and NonConcurrentAccess::Mapped is set"
             ))
         } else {
             None

@@ -24,7 +24,7 @@ impl UnifiedPool {
     ///
     /// # Errors
     ///
-    /// The errors of [`uninit`](Self::uninit), and [`Error::Busy`] on a device without concurrent managed access while host guards live.
+    /// The errors of [`uninit`](Self::uninit).
     #[track_caller]
     pub fn zeroed<T: Element>(&self, len: usize) -> Result<UnifiedBuffer<T>> {
         UnifiedBuffer::zeroed_in(self, len)
@@ -94,8 +94,7 @@ impl DevicePool {
     /// # Errors
     ///
     /// [`Error::OutOfMemory`] above the pool's limit, or if CUDA has too little memory even after the pool freed its unused memory (it then
-    /// waits for the default stream); [`Error::Busy`] on a device without concurrent managed access while host guards live;
-    /// [`Error::TooLarge`]; and the errors of the CUDA functions.
+    /// waits for the default stream); [`Error::TooLarge`]; and the errors of the CUDA functions.
     #[doc(alias = "cudaMallocFromPoolAsync")]
     #[track_caller]
     pub fn uninit<T: Element>(&self, len: usize) -> Result<DeviceBuffer<MaybeUninit<T>>> {

@@ -108,14 +108,14 @@ impl<T: Element> UnifiedBuffer<T> {
     /// # Ordering
     ///
     /// The zeros are enqueued on the device's [default stream](Device::default_stream), so the pages are first resident on the device;
-    /// later uses of the buffer are ordered after them.
+    /// later uses of the buffer are ordered after them. While host guards live and the device has no concurrent managed access, the host
+    /// writes the zeros.
     ///
     /// # Errors
     ///
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), also for more than the device has free (see [`Oversubscription`]);
     /// [`Error::NotSupported`](crate::Error::NotSupported) if the device lacks the requested memory (without managed memory,
-    /// [`Placement::Auto`] selects mapped memory); [`Error::Busy`](crate::Error::Busy) on a device without concurrent managed access while
-    /// host guards live; [`Error::TooLarge`](crate::Error::TooLarge); and the errors of the CUDA functions.
+    /// [`Placement::Auto`] selects mapped memory); [`Error::TooLarge`](crate::Error::TooLarge); and the errors of the CUDA functions.
     #[track_caller]
     pub fn zeroed(device: &Device, len: usize) -> Result<Self> {
         Self::zeroed_with(device, len, UnifiedOptions::default())
@@ -192,8 +192,7 @@ impl<T: Element> UnifiedBuffer<T> {
     ///
     /// # Errors
     ///
-    /// The errors of [`uninit_in`](Self::uninit_in), and [`Error::Busy`](crate::Error::Busy) on a device without concurrent managed access
-    /// while host guards live.
+    /// The errors of [`uninit_in`](Self::uninit_in).
     #[track_caller]
     pub fn zeroed_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
         let mut buffer = Self::allocate_in(resource, len)?;

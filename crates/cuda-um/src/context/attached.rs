@@ -43,6 +43,13 @@ impl DeviceState {
     pub(crate) fn gate(&self) -> Option<&Arc<Gate>> {
         self.is_gated.then(|| self.driver.gate.get())
     }
+
+    /// Returns true if host guards of managed memory live and must keep this device idle. In a child made by `fork` no guard lives.
+    pub(crate) fn is_beside_guards(&self) -> bool {
+        !self.capabilities.concurrent_managed_access
+            && !self.api.origin.is_inherited()
+            && self.gate().is_some_and(|gate| gate.is_closed())
+    }
 }
 
 impl Runtime {

@@ -3,6 +3,7 @@
 use crate::context::capability::Capabilities;
 use crate::context::driver_state::DriverState;
 use crate::context::held_pools::Ref;
+use crate::context::non_concurrent::{Choice, NonConcurrentAccess};
 use crate::context::runtime::Runtime;
 use crate::context::slot::Slot;
 use crate::context::spin::Spin;
@@ -51,6 +52,7 @@ pub(crate) struct DeviceState {
     pub(crate) driver: Arc<DriverState>,
     /// True if host guards of managed memory must keep a device of the runtime idle.
     pub(crate) is_gated: bool,
+    pub(crate) non_concurrent: Choice,
     pub(crate) streams: Arc<Streams>,
     /// The state of copies from and to pageable memory.
     pub(crate) transfers: Slot,
@@ -194,6 +196,17 @@ impl Device {
         Ok(())
     }
 
+    /// Returns how the host shares managed memory with this device, if the device has no concurrent managed access.
+    pub fn non_concurrent_access(&self) -> NonConcurrentAccess {
+        self.handle.state.non_concurrent.get()
+    }
+
+    /// Sets how the host shares managed memory with this device, for all handles of the device and for calls that begin later. Changes
+    /// nothing on a device with concurrent managed access.
+    pub fn set_non_concurrent_access(&self, access: NonConcurrentAccess) {
+        self.handle.state.non_concurrent.set(access);
+    }
+
     pub(crate) fn state(&self) -> &Arc<DeviceState> {
         &self.handle.state
     }
@@ -221,6 +234,7 @@ impl DeviceState {
             ordinal,
             driver,
             is_gated,
+            non_concurrent: Choice::default(),
             streams: Arc::new(Streams::new(api, ordinal)),
             transfers: Slot::default(),
             spin: Spin::default(),

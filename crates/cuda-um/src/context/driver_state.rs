@@ -114,18 +114,30 @@ impl Drop for ManagedBytes {
     }
 }
 
+/// The memory that is in the way of an allocation.
+pub(crate) enum Used {
+    /// Managed bytes of this process.
+    Managed(usize),
+    /// Bytes of any kind, of all processes.
+    Any(usize),
+}
+
 /// The error for an allocation that would oversubscribe the device.
 pub(crate) fn would_oversubscribe(
     ordinal: u32,
     requested_bytes: usize,
-    live_bytes: usize,
+    used: Used,
     info: MemoryInfo,
 ) -> Error {
+    let used = match used {
+        Used::Managed(bytes) => format!("{bytes} bytes of managed memory live there"),
+        Used::Any(bytes) => format!("{bytes} bytes of it are in use"),
+    };
     Error::OutOfMemory {
         call: "cudaMallocManaged",
         subject: format!(
-            "managed memory on device {ordinal}, not allocated: with the {live_bytes} managed bytes that live there already it \
-             would oversubscribe the device, which UnifiedOptions does not allow"
+            "managed memory on device {ordinal}, not allocated: it would oversubscribe the device ({used}), which needs \
+             Oversubscription::Allowed"
         ),
         requested_bytes,
         free_bytes: info.free_bytes,

@@ -40,7 +40,8 @@ impl Started {
     }
 }
 
-fn enqueue_of<'a>(
+/// Like [`enqueue`]. With a module, the work is a kernel of it.
+pub(crate) fn enqueue_of<'a>(
     module: Option<&InFlight>,
     stream: &Stream,
     parts: impl Iterator<Item = Part<'a>> + Clone,
@@ -52,13 +53,16 @@ fn enqueue_of<'a>(
     let inner = stream.inner();
     inner.api().origin.check("enqueue")?;
     let mut concurrent = inner.device().capabilities.concurrent_managed_access;
+    // A kernel keeps the host off all managed memory, and other work off the memory that it uses.
+    let mut excludes = module.is_some();
     for Part { memory, .. } in parts.clone() {
         if !stream.runtime().is_same(memory.device().runtime()) {
             return Err(Error::RuntimeMismatch { what: "the buffer" });
         }
         concurrent &= memory.device().capabilities().concurrent_managed_access;
+        excludes |= memory.is_managed();
     }
-    let gate = inner.device().gate().filter(|_| !concurrent);
+    let gate = inner.device().gate().filter(|_| excludes && !concurrent);
     let _open = gate.map(|gate| gate.enqueue(inner)).transpose()?;
     for Part { memory, access, .. } in parts.clone() {
         memory.uses().order(inner, access)?;

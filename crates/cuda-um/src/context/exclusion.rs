@@ -1,15 +1,20 @@
 //! Mutual exclusion of the CPU and devices without concurrent managed access.
 //!
 //! While a kernel runs on such a device, the CPU must not access *any* managed memory: an access can be a segmentation fault. A host
-//! guard of managed memory therefore closes the gate. It first waits for those devices, and while the gate is closed nothing can be
-//! enqueued on them. A guard that is leaked (`mem::forget`) leaves the gate closed: launches are refused, and memory stays safe.
+//! guard of managed memory therefore closes the gate. It first waits for those devices, and while the gate is closed no kernel and no work on
+//! managed memory is enqueued on them: it is refused, or waits for the guards of other threads ([`NonConcurrentAccess`]). A guard that is
+//! leaked (`mem::forget`) leaves the gate closed, and memory stays safe.
 
+use crate::context::non_concurrent::NonConcurrentAccess;
 use crate::context::stream::StreamInner;
 use crate::context::streams::{Listed, prune, remove};
 use crate::error::{Error, Result};
 use crate::fork::Origin;
-use crate::sync::{Condvar, Mutex, Turn, assert_may_wait, has_turn};
+use crate::label::Title;
+use crate::sync::{Condvar, Mutex, MutexGuard, Turn, assert_may_wait, has_turn, this_thread};
+use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The gate of all devices of a driver, for all [`Runtime`](crate::Runtime)s over it.
 #[derive(Default)]
@@ -20,15 +25,28 @@ pub(crate) struct Gate {
 
 #[derive(Default)]
 struct State {
-    guards: usize,
+    /// The host guards that live or are being made.
+    guards: Vec<Live>,
+    /// The number of guards that were made.
+    made: u64,
+    /// The number of threads that wait until no guard lives. Then all of them have a turn at the same time, so that guards that begin
+    /// later wait for them.
+    waiting: usize,
+    /// The number of times that waiting threads were given a turn.
+    rounds: u64,
     /// The number of threads that are enqueuing. They do not hold the lock, because they may wait for the device.
     turns: usize,
     /// The number of turns that have ended.
     ended: u64,
-    /// The buffer of the newest guard.
-    buffer: u64,
     /// The streams whose work, enqueued in a turn, may not be over.
     busy: Vec<Arc<Listed>>,
+}
+
+/// A host guard.
+struct Live {
+    number: u64,
+    thread: u64,
+    buffer: Title,
 }
 
 /// Keeps the gate open during an enqueue: a guard that closes it waits until this is dropped.
@@ -41,34 +59,49 @@ pub(crate) struct Enqueue<'a> {
 /// Keeps the gate closed until dropped.
 pub(crate) struct Closed {
     gate: Arc<Gate>,
+    number: u64,
     origin: Origin,
+    /// A thread must not wait for its own guards.
+    _on_this_thread: PhantomData<*const ()>,
 }
+
+/// The time after which a thread that waits tells why.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Gate {
     /// Opens a turn, which the caller holds while it enqueues work on `stream`.
     pub(crate) fn enqueue(&self, stream: &Arc<StreamInner>) -> Result<Enqueue<'_>> {
+        let waits = stream.device().non_concurrent.get() != NonConcurrentAccess::Refuse;
         let mut state = self.state.lock();
-        let ordinal = stream.ordinal();
-        if state.guards > 0 {
-            return Err(Error::Busy {
-                what: format!("device {ordinal}, which has no concurrent managed access,"),
-                by: format!(
-                    "{} host guard(s) of managed memory live, the newest of buffer {}",
-                    state.guards, state.buffer
-                ),
-            });
+        while !state.guards.is_empty() {
+            // With a turn of this thread, the guards wait for this thread.
+            if !waits || state.own_guards() > 0 || has_turn() {
+                return Err(state.refusal(stream.ordinal()));
+            }
+            if self.wait_for_guards(&mut state) {
+                return Ok(self.turn(&mut state, stream));
+            }
+            let refusal = state.refusal(stream.ordinal());
+            drop(state);
+            crate::telemetry::warn!(%refusal, "work waits for host guards");
+            state = self.state.lock();
         }
-        state.record(stream.listed());
         state.turns += 1;
-        Ok(Enqueue {
+        Ok(self.turn(&mut state, stream))
+    }
+
+    /// The turn of this thread, which is counted already.
+    fn turn(&self, state: &mut State, stream: &Arc<StreamInner>) -> Enqueue<'_> {
+        state.record(stream.listed());
+        Enqueue {
             gate: self,
             origin: stream.api().origin,
             _turn: Turn::begin(),
-        })
+        }
     }
 
     /// Closes the gate and waits until the devices behind it are idle.
-    pub(crate) fn close(self: &Arc<Self>, buffer: u64) -> Result<Closed> {
+    pub(crate) fn close(self: &Arc<Self>, buffer: Title) -> Result<Closed> {
         assert_may_wait();
         debug_assert!(!has_turn(), "a thread would wait for itself");
         let (closed, busy) = {
@@ -90,12 +123,12 @@ impl Gate {
     ///
     /// A successful `cudaStreamQuery` is equivalent to `cudaStreamSynchronize` for managed memory, and a successful `cudaEventQuery` to
     /// `cudaEventSynchronize`, if nothing was enqueued after the event. So no wait is needed first.
-    pub(crate) fn try_close(self: &Arc<Self>, buffer: u64) -> Result<Closed> {
+    pub(crate) fn try_close(self: &Arc<Self>, buffer: Title) -> Result<Closed> {
         // Declared first, so dropped last: the last handle of an `Api` must not be dropped under the lock.
         let _idle;
         let mut state = self.state.lock();
         let refused = |by| {
-            let what = format!("buffer {buffer}");
+            let what = buffer.to_string();
             Err(Error::Busy { what, by })
         };
         if state.turns > 0 {
@@ -135,13 +168,43 @@ impl Gate {
     }
 
     /// From here on nothing is enqueued; the list has all work that was enqueued before.
-    fn shut(self: &Arc<Self>, state: &mut State, buffer: u64) -> Closed {
-        state.guards += 1;
-        state.buffer = buffer;
+    fn shut(self: &Arc<Self>, state: &mut State, buffer: Title) -> Closed {
+        state.made += 1;
+        let number = state.made;
+        state.guards.push(Live {
+            number,
+            thread: this_thread(),
+            buffer,
+        });
         Closed {
             gate: Arc::clone(self),
+            number,
             origin: Origin::here(),
+            _on_this_thread: PhantomData,
         }
+    }
+
+    /// Returns true if a host guard lives, so that the devices behind the gate are idle, or are being waited for.
+    pub(crate) fn is_closed(&self) -> bool {
+        !self.state.lock().guards.is_empty()
+    }
+
+    /// Waits until no guard lives. Returns true if the thread then has a turn, and false if it has waited for long.
+    fn wait_for_guards(&self, state: &mut MutexGuard<'_, State>) -> bool {
+        let round = state.rounds;
+        state.waiting += 1;
+        let start = Instant::now();
+        while state.rounds == round {
+            if cfg!(cuda_um_loom) {
+                self.turn_over.wait(state);
+            } else if start.elapsed() < PATIENCE {
+                self.turn_over.wait_for(state, PATIENCE);
+            } else {
+                state.waiting -= 1;
+                return false;
+            }
+        }
+        true
     }
 }
 
@@ -156,6 +219,34 @@ fn synchronize(busy: &[Arc<Listed>]) -> Result<()> {
 }
 
 impl State {
+    /// The number of guards that this thread has.
+    fn own_guards(&self) -> usize {
+        let own = |live: &&Live| live.thread == this_thread();
+        self.guards.iter().filter(own).count()
+    }
+
+    /// The error for work on a device while guards live.
+    fn refusal(&self, ordinal: u32) -> Error {
+        let newest = self.guards.last().map(|live| live.buffer.to_string());
+        let (own, newest) = (self.own_guards(), newest.unwrap_or_default());
+        let by = match own {
+            0 => format!(
+                "{} host guard(s) of managed memory live on other threads, the newest of {newest}: with NonConcurrentAccess::Wait the \
+                 call waits for them",
+                self.guards.len()
+            ),
+            own => format!(
+                "this thread has {own} of the {} host guard(s) of managed memory that live, the newest of {newest}: drop them before \
+                 the call, or use mapped memory (NonConcurrentAccess::Mapped)",
+                self.guards.len()
+            ),
+        };
+        Error::Busy {
+            what: format!("device {ordinal}, which has no concurrent managed access,"),
+            by,
+        }
+    }
+
     fn record(&mut self, stream: &Arc<Listed>) {
         if !self.busy.iter().any(|busy| Arc::ptr_eq(busy, stream)) {
             prune(&mut self.busy);
@@ -183,6 +274,21 @@ impl Drop for Closed {
         if self.origin.is_inherited() {
             return;
         }
-        self.gate.state.lock().guards -= 1;
+        let mut state = self.gate.state.lock();
+        let at = state
+            .guards
+            .iter()
+            .rposition(|live| live.number == self.number);
+        let _live = at.map(|at| state.guards.remove(at));
+        let waiting = match state.guards.is_empty() {
+            true => std::mem::take(&mut state.waiting),
+            false => 0,
+        };
+        if waiting > 0 {
+            state.turns += waiting;
+            state.rounds += 1;
+            drop(state);
+            self.gate.turn_over.notify_all();
+        }
     }
 }

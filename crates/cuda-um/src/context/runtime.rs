@@ -8,6 +8,7 @@ use crate::context::stream::StreamInner;
 use crate::driver::Api;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
+use crate::settings;
 use crate::sync::Mutex;
 use cuda_um_sys as sys;
 use std::fmt;
@@ -71,10 +72,14 @@ impl Runtime {
 
     /// Opens a runtime over a table of functions, such as the simulator's.
     ///
+    /// The first call in a process warns of environment variables with misspelt names: those that begin with `CUDA_UM_` and that nothing
+    /// reads.
+    ///
     /// # Errors
     ///
     /// None in this version; a later version may refuse a table.
     pub fn from_table(table: Arc<sys::Table>) -> Result<Self> {
+        settings::warn_of_unknown();
         let api = Api::new(table);
         Ok(Self {
             inner: Arc::new(Inner {

@@ -13,6 +13,8 @@ pub(crate) trait Tracked {
 
     fn uses(&self) -> &InFlight;
 
+    fn is_managed(&self) -> bool;
+
     /// Called when a use is recorded: the work may migrate the pages.
     fn used_by(&self, stream: &Arc<StreamInner>, access: Access);
 

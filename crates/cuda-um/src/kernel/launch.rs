@@ -57,7 +57,8 @@ impl Kernel {
     /// - [`Error::DeviceMismatch`] for a stream of another device, or device memory of another device.
     /// - [`Error::NotSupported`] for pinned memory that the device cannot map.
     /// - [`Error::LimitExceeded`] and [`Error::InvalidArgument`] for a grid, block or shared memory that the device cannot run.
-    /// - [`Error::Busy`] on a device without concurrent managed access while host guards of managed memory live.
+    /// - [`Error::Busy`] on a device without concurrent managed access while host guards of managed memory live, whatever memory the kernel
+    ///   uses ([`NonConcurrentAccess`](crate::NonConcurrentAccess)).
     /// - [`Error::RuntimeMismatch`], and the errors of `cuLaunchKernel`.
     ///
     /// A later call reports a failure inside the kernel, as [`Error::Sticky`].

@@ -110,6 +110,11 @@ impl<'a> PrefetchBatch<'a> {
     pub fn prefetch(&self, location: impl Into<Location>, stream: &Stream) -> Result<usize> {
         let location = location.into();
         stream.inner().api().origin.check("prefetch")?;
+        let ours = |part: &Part<'_>| stream.runtime().is_same(part.raw.device().runtime());
+        let stranger = match self.parts.iter().any(ours) {
+            true => "a buffer of the batch",
+            false => "the stream",
+        };
         let mut checked: Option<&Allocation> = None;
         for Part { raw, .. } in &self.parts {
             // A batch usually has buffers of one device.
@@ -118,7 +123,7 @@ impl<'a> PrefetchBatch<'a> {
                     && before.device().runtime().is_same(raw.device().runtime())
             };
             if !checked.is_some_and(same) {
-                check_places(raw.device(), location, stream)?;
+                check_places(raw.device(), location, stream, stranger)?;
                 checked = Some(raw);
             }
         }

@@ -77,7 +77,7 @@ impl<T> UnifiedBuffer<T> {
             return Ok(());
         }
         let device = self.device();
-        check_places(device, location, stream)?;
+        check_places(device, location, stream, "the stream")?;
         if missing.is_empty() {
             return Ok(());
         }
@@ -140,8 +140,15 @@ pub(crate) fn record_move(
 }
 
 /// Refuses an impossible prefetch of the device's managed memory: to a device that does not exist, or without concurrent managed access.
-pub(crate) fn check_places(device: &Device, location: Location, stream: &Stream) -> Result<()> {
-    stream.check_runtime(device, "the stream")?;
+///
+/// `other` is what belongs to another runtime, if the device and the stream do not belong to one.
+pub(crate) fn check_places(
+    device: &Device,
+    location: Location,
+    stream: &Stream,
+    other: &'static str,
+) -> Result<()> {
+    stream.check_runtime(device, other)?;
     device
         .runtime()
         .check_migration_to(location, "a prefetch")?;

@@ -10,7 +10,7 @@ use crate::context::tracked::{Description, Part, SlabId, Tracked};
 use crate::context::tracker::{Access, InFlight};
 use crate::driver::location::Location;
 use crate::error::Result;
-use crate::label::{Label, Name};
+use crate::label::{Label, Name, Title};
 use crate::resource::block::{Address, Block};
 use crate::resource::cache::extent::Extent;
 use crate::resource::cache::{By, Cache, Place};
@@ -245,6 +245,22 @@ impl Allocation {
         self.device().state().gate().filter(|_| self.is_managed())
     }
 
+    /// Returns true if the memory is managed and nothing that uses it can be enqueued now, because host guards live and a device has no
+    /// concurrent managed access. Then the host accesses it.
+    pub(crate) fn is_left_to_host(&self) -> bool {
+        self.is_managed() && self.device().state().is_beside_guards()
+    }
+
+    /// The buffer, for errors.
+    pub(crate) fn title(&self) -> Title {
+        Title {
+            buffer: self.id,
+            bytes: self.bytes(),
+            name: self.name.clone(),
+            label: self.label,
+        }
+    }
+
     /// Waits for the uses of the memory, frees it, and returns the object that it held.
     pub(crate) fn close(mut self) -> Result<Held> {
         self.device().api().origin.check("close")?;
@@ -282,6 +298,10 @@ impl Tracked for Allocation {
 
     fn uses(&self) -> &InFlight {
         &self.in_flight
+    }
+
+    fn is_managed(&self) -> bool {
+        self.is_managed()
     }
 
     fn used_by(&self, stream: &Arc<StreamInner>, access: Access) {

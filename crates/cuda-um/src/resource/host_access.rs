@@ -44,7 +44,10 @@ impl Allocation {
     pub(crate) fn wait_for_host(&self, access: Access) -> Result<HostAccess<'_>> {
         self.device().api().origin.check("access by the host")?;
         let _span = crate::telemetry::span!("host wait", buffer = self.id(), ?access);
-        let closed = self.gate().map(|gate| gate.close(self.id())).transpose()?;
+        let closed = self
+            .gate()
+            .map(|gate| gate.close(self.title()))
+            .transpose()?;
         self.in_flight
             .before(access)
             .iter()
@@ -65,7 +68,7 @@ impl Allocation {
         for used in self.in_flight.before(access) {
             if !used.is_done()? {
                 return Err(Error::Busy {
-                    what: format!("buffer {}", self.id()),
+                    what: self.title().to_string(),
                     by: format!(
                         "work on a stream of device {} uses it",
                         used.stream.ordinal()
@@ -75,7 +78,7 @@ impl Allocation {
         }
         let closed = self
             .gate()
-            .map(|gate| gate.try_close(self.id()))
+            .map(|gate| gate.try_close(self.title()))
             .transpose()?;
         self.in_flight.prune();
         crate::telemetry::debug!(

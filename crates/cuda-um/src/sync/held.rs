@@ -11,10 +11,13 @@ use crate::sync::locks::thread_local;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 thread_local! {
     static LOCKS: Cell<usize> = const { Cell::new(0) };
     static TURNS: Cell<usize> = const { Cell::new(0) };
+    /// The number of this thread; 0 before its first use.
+    static THREAD: Cell<u64> = const { Cell::new(0) };
     /// True if `PUT_OFF` is not empty. It has no destructor, so it can be read while a thread exits.
     static IS_PUT_OFF: Cell<bool> = const { Cell::new(false) };
     static PUT_OFF: RefCell<Vec<Box<dyn FnOnce()>>> = const { RefCell::new(Vec::new()) };
@@ -66,6 +69,17 @@ impl Drop for Turn {
 /// Returns true if this thread has a turn at the gate.
 pub(crate) fn has_turn() -> bool {
     TURNS.with(Cell::get) > 0
+}
+
+/// Returns a number that no other thread of the process has, also no later one.
+pub(crate) fn this_thread() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    THREAD.with(|thread| {
+        if thread.get() == 0 {
+            thread.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
+        }
+        thread.get()
+    })
 }
 
 fn is_free() -> bool {

@@ -41,9 +41,9 @@ fn moves_on_streams_of_another_runtime() {
         "PrefetchBatch::prefetch", "a stream of another runtime": |w| {
             let mut batch = PrefetchBatch::new();
             batch.add(&w.pooled).add(&w.unified).prefetch(Location::Host, &w.other.1)
-        } => InvalidArgument, ["belongs to another runtime"];
+        } => InvalidArgument, ["the stream belongs to another runtime"];
         "prefetch_all", "buffers of two runtimes": |w| prefetch_all(&[&w.unified, &w.of_other], Location::Host, &w.stream)
-            => InvalidArgument, ["belongs to another runtime"];
+            => InvalidArgument, ["a buffer of the batch belongs to another runtime"];
     });
 }
 

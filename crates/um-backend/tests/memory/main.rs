@@ -8,6 +8,7 @@ mod argument;
 mod batch;
 mod cost_model;
 mod exchanged;
+mod files;
 mod lying;
 mod pattern;
 mod pool;

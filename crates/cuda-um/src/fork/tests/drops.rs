@@ -245,7 +245,8 @@ fn host_guards_that_hold_the_gate() {
     let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
     gone_without_a_trace(&sim, buffer.host().unwrap());
     gone_without_a_trace(&sim, buffer.host_mut().unwrap());
-    let error = buffer.fill(1, &stream).unwrap_err().to_string();
+    let other = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    let error = stream.copy(&other, &mut buffer).unwrap_err().to_string();
     assert!(error.contains("2 host guard(s)"), "the parent's: {error}");
 }
 
