@@ -93,15 +93,27 @@ fn arguments_are_checked_against_the_parameters() {
 }
 
 #[test]
-fn the_ptx_tells_the_parameters_if_the_driver_cannot() {
-    for version in [CudaVersion::V11_8, CudaVersion::V12_2, CudaVersion::V12_9] {
-        let (sim, device, stream) = simulated_with(|builder| builder.cuda(version));
+fn the_driver_tells_the_parameters_of_an_image_from_12_4_on() {
+    for version in [CudaVersion::V12_2, CudaVersion::V12_9] {
+        let (_sim, device, stream) = simulated_with(|builder| builder.cuda(version));
         arguments_are_checked(&device, &stream);
-        let asked = sim
-            .trace()
-            .iter()
-            .any(|call| call.name == "cuFuncGetParamInfo");
-        assert_eq!(asked, version >= CudaVersion::V12_9, "{version:?}");
+        let image = format!("{SIZES}\0");
+        // SAFETY: the image is text with a NUL at its end.
+        #[allow(unsafe_code, reason = "the simulator has no binary images")]
+        let module = unsafe { Module::load_image(&device, image.as_bytes()) }.unwrap();
+        let kernel = module.kernel("sizes").unwrap();
+        let outcome = launch(&kernel, &stream, (0u64, 0u64, 0u64, [0u64; 4]));
+        if version >= CudaVersion::V12_9 {
+            assert_eq!(kernel.parameter_bytes(), Some(&[8, 4, 1, 32][..]));
+            refused(
+                outcome,
+                "kernel sizes: parameter 1 has 4 bytes, and its argument has 8: pass a value of the parameter's type",
+            );
+        } else {
+            assert_eq!(kernel.parameter_bytes(), None);
+            outcome.unwrap();
+        }
+        stream.synchronize().unwrap();
     }
 }
 
