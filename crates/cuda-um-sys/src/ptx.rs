@@ -236,11 +236,19 @@ fn parameter(text: &str) -> Result<usize, PtxError> {
 
 fn variable(text: &str) -> Option<usize> {
     let element = text.split_whitespace().find_map(type_bytes)?;
-    let count = match text.split_once('[') {
+    let lanes = match text
+        .split_whitespace()
+        .find(|word| [".v2", ".v4"].contains(word))
+    {
+        Some(".v2") => 2,
+        Some(_) => 4,
         None => 1,
-        Some((_, rest)) => rest.split_once(']')?.0.trim().parse().ok()?,
     };
-    Some(element.saturating_mul(count))
+    let mut dimensions = text.split('[').skip(1);
+    dimensions.try_fold(element * lanes, |bytes, dimension| {
+        let count = dimension.split_once(']')?.0.trim().parse().ok()?;
+        Some(bytes.saturating_mul(count))
+    })
 }
 
 fn type_bytes(word: &str) -> Option<usize> {
@@ -277,7 +285,8 @@ mod tests {
         .visible .entry scale(
             .param .u64 .ptr .global .align 4 scale_param_0,
             .param .f32 scale_param_1,
-            .param .align 8 .b8 scale_param_2[24]
+            .param .align 8 .b8 scale_param_2[24],
+            .param .align 16 .v4 .f32 scale_param_3[2][3]
         )
         .maxntid 128, 2, 1
         {
@@ -297,7 +306,7 @@ mod tests {
         };
         assert_eq!(
             (scale.name.as_str(), scale.parameters.as_slice()),
-            ("scale", &[8, 4, 24][..])
+            ("scale", &[8, 4, 24, 96][..])
         );
         assert_eq!((scale.shared_bytes, scale.max_threads), (1024, Some(256)));
         assert_eq!(

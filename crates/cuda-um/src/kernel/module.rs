@@ -159,15 +159,17 @@ impl Module {
                 } => error.with_details(declared.kernels()),
                 _ => error,
             })?;
-        // SAFETY: as above.
-        let parameters = unsafe { api.function_parameters(ordinal, function, &text) }?;
+        let parameters = match declared.parameters(name) {
+            // Preferred, because the driver's list has no end of its own: an error ends it.
+            Some(sizes) => Some(sizes),
+            // SAFETY: as above.
+            None => unsafe { api.function_parameters(ordinal, function, &text) }?,
+        };
         Ok(Kernel {
             module: Arc::clone(&self.inner),
             function: Function(function),
             name: name.into(),
-            parameters: parameters
-                .or_else(|| declared.parameters(name))
-                .map(Arc::from),
+            parameters: parameters.map(Arc::from),
         })
     }
 
@@ -190,8 +192,8 @@ impl Kernel {
 
     /// Returns the size of each parameter in bytes, or `None` if the sizes are not known. Launches check their arguments against them.
     ///
-    /// The driver tells them from CUDA 12.4 on (`cuFuncGetParamInfo`); before, they come from the PTX. So they are not known for the
-    /// kernels of a binary image ([`Module::load_image`]) on an older driver or runtime.
+    /// They come from the PTX. The driver reports those of a binary image ([`Module::load_image`]) from CUDA 12.4 on
+    /// (`cuFuncGetParamInfo`); with an older driver or runtime they are not known.
     #[doc(alias = "cuFuncGetParamInfo")]
     pub fn parameter_bytes(&self) -> Option<&[u32]> {
         self.parameters.as_deref()
