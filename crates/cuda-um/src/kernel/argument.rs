@@ -1,7 +1,7 @@
 //! The types that a kernel accepts as arguments.
 
 use crate::buffer::any::{Memory, MemoryMut, Raw, RawMut};
-use crate::buffer::view::{View, ViewMut};
+use crate::buffer::view::{InPlace, View, ViewMut};
 use crate::context::device::Device;
 use crate::context::tracked::Part;
 use crate::context::tracker::Access;
@@ -166,6 +166,14 @@ impl<T> WriteArg<T> for ViewMut<'_, T> {
         self.len()
     }
 }
+
+impl<T> Pass for InPlace<'_, T> {
+    fn pass<'a>(&'a self, parameters: &mut Parameters<'a>) {
+        let (raw, bytes) = self.raw_part();
+        parameters.push_buffer(raw, bytes, Access::WritePart);
+    }
+}
+impl<T> KernelArg for InPlace<'_, T> {}
 
 macro_rules! numbers {
     ($($number:ty)*) => {$(
