@@ -312,7 +312,8 @@ macro_rules! write_methods {
             #[doc(alias = "cudaMemset")]
             #[doc(alias = "cuMemsetD32Async")]
             pub fn fill(&mut self, value: T, stream: &$crate::Stream) -> $crate::Result<()> {
-                $crate::buffer::fill::fill(self.$reborrow().into_bytes(), bytemuck::bytes_of(&value), stream)
+                let view = self.$reborrow().into_bytes();
+                $crate::buffer::fill::fill(view, bytemuck::bytes_of(&value), stream)
             }
 
             /// Copies the elements in `range` to other elements of the same memory, from element `to` on. The two ranges may overlap.

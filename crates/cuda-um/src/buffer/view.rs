@@ -74,9 +74,9 @@ pub struct InPlace<'a, T> {
 }
 
 impl<'a, T> InPlace<'a, T> {
-    /// The elements as a part of a launch, which other arguments may be, too.
-    pub(crate) fn raw_part(&self) -> (&'a Allocation, Range<usize>) {
-        (self.view.raw, self.view.bytes())
+    /// The buffer, the range of its bytes, and their use: beside that by other arguments of the launch, which may be the same elements.
+    pub(crate) fn raw_part(&self) -> (&'a Allocation, Range<usize>, Access) {
+        (self.view.raw, self.view.bytes(), Access::WritePart)
     }
 }
 
@@ -404,3 +404,35 @@ impl<T> Clone for InPlace<'_, T> {
 }
 
 impl<T> Copy for InPlace<'_, T> {}
+
+#[cfg(all(test, not(cuda_um_loom)))]
+mod tests {
+    use crate::buffer::device::DeviceBuffer;
+    use crate::context::enqueue::enqueue;
+    use crate::context::runtime::Runtime;
+    use crate::context::tracker::Access;
+    use std::iter::once;
+
+    /// As two threads may do it, of which one is between the check of the tracked uses and its own record.
+    #[test]
+    fn work_on_two_parts_that_is_enqueued_at_a_time_is_tracked() {
+        let sim = cuda_um_sim::Sim::from_env().unwrap();
+        let device = Runtime::from_table(sim.table()).unwrap().device(0).unwrap();
+        let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
+        let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
+        let (a, b) = buffer.as_view_mut().split_at(50).unwrap();
+        let part = |view: &super::ViewMut<'_, u32>| view.part(Access::Write);
+        device.synchronize().unwrap();
+        a.raw.in_flight.prune();
+        let (a, b) = (part(&a), part(&b));
+        let enqueue_b = || enqueue(&second, once(b.clone()), || Ok(()));
+        enqueue(&first, once(a.clone()), enqueue_b).unwrap();
+        let before = a.memory.uses().before(Access::Read);
+        let on = |stream| {
+            before
+                .iter()
+                .any(|used| std::sync::Arc::ptr_eq(&used.stream, stream))
+        };
+        assert!(on(first.inner()) && on(second.inner()));
+    }
+}

@@ -169,8 +169,8 @@ impl<T> WriteArg<T> for ViewMut<'_, T> {
 
 impl<T> Pass for InPlace<'_, T> {
     fn pass<'a>(&'a self, parameters: &mut Parameters<'a>) {
-        let (raw, bytes) = self.raw_part();
-        parameters.push_buffer(raw, bytes, Access::WritePart);
+        let (raw, bytes, access) = self.raw_part();
+        parameters.push_buffer(raw, bytes, access);
     }
 }
 impl<T> KernelArg for InPlace<'_, T> {}
