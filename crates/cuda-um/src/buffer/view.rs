@@ -421,10 +421,9 @@ mod tests {
         let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
         let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
         let (a, b) = buffer.as_view_mut().split_at(50).unwrap();
-        let part = |view: &super::ViewMut<'_, u32>| view.part(Access::Write);
         device.synchronize().unwrap();
         a.raw.in_flight.prune();
-        let (a, b) = (part(&a), part(&b));
+        let (a, b) = (a.part(Access::Write), b.part(Access::Write));
         let enqueue_b = || enqueue(&second, once(b.clone()), || Ok(()));
         enqueue(&first, once(a.clone()), enqueue_b).unwrap();
         let before = a.memory.uses().before(Access::Read);
