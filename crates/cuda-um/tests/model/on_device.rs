@@ -165,7 +165,8 @@ impl Replay<'_> {
             }
             copied => copied.map_err(text)?,
         }
-        contents.held_write |= self.hold.is_some() && !range.is_empty();
+        let moves = !range.is_empty() && offset != range.start;
+        contents.held_write |= self.hold.is_some() && moves;
         contents.elements.copy_within(range, offset);
         Ok(())
     }
