@@ -3,7 +3,9 @@
 use cuda_um::{HostOwned, Result, UnifiedBuffer};
 use std::sync::Arc;
 
-fn misuse(owner: Arc<UnifiedBuffer<u32>>, other: UnifiedBuffer<u32>) -> Result<HostOwned<u32>> {
+type Buffer = UnifiedBuffer<u32>;
+
+fn misuse(owner: Arc<Buffer>, other: Buffer) -> Result<HostOwned<u32, Buffer>> {
     HostOwned::new(owner, |_| other.host())
 }
 
