@@ -55,8 +55,11 @@ pub(super) fn copy_within(
     };
     let piece = through.as_ref().map_or(distance, Allocation::bytes);
     let used = view.slice(from.start.min(to)..from.end.max(to + bytes))?;
-    let whole = |raw: &'_ Allocation| raw.part_of(0..raw.bytes(), Access::Write);
-    let parts = once(used.part(Access::Write)).chain(through.iter().map(whole));
+    let parts = once(used.part(Access::Write)).chain(
+        through
+            .iter()
+            .map(|raw| raw.part_of(0..raw.bytes(), Access::Write)),
+    );
     let (low, high) = (used.address(), used.address().wrapping_add(distance));
     let is_up = from.start < to;
     let (source, target) = if is_up { (low, high) } else { (high, low) };

@@ -1,7 +1,8 @@
 //! The types that a kernel accepts as arguments.
 
 use crate::buffer::any::{Memory, MemoryMut, Raw, RawMut};
-use crate::buffer::view::{InPlace, View, ViewMut};
+use crate::buffer::in_place::InPlace;
+use crate::buffer::view::{View, ViewMut};
 use crate::context::device::Device;
 use crate::context::tracked::Part;
 use crate::context::tracker::Access;
