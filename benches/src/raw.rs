@@ -20,7 +20,7 @@ use std::sync::Arc;
 use sys::{Table, cudaError};
 
 pub use calls::Mark;
-pub use in_order::Held;
+pub use in_order::{Held, ManagedPool};
 pub use memory::{Kind, Memory};
 pub use temporaries::{SCALE_IN_PLACE, Temporaries};
 

@@ -8,11 +8,12 @@ use super::measurement::{KIB, MIB, Measurement};
 use crate::Bench;
 use crate::measure::{Case, Round};
 use crate::peer::{CUDA_CPP, CUDARC, CUPY, OXICUDA, RMM, TORCH};
-use crate::raw::Kind;
+use crate::raw::{Kind, ManagedPool, Raw};
 use crate::report::CaseReport;
 use anyhow::{Result, bail, ensure};
 use cuda_um::{PoolOptions, UnifiedBuffer, UnifiedOptions, UnifiedPool};
 use serde_json::json;
+use std::rc::Rc;
 use std::time::Duration;
 
 pub(super) const MEASUREMENT: Measurement = Measurement {
@@ -62,6 +63,7 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
             round.verify(&[found], 1.0)?;
             Ok(time)
         });
+        add_managed_pool(raw, bytes, &mut case);
         case.raw("cudaMalloc, cudaFree", |round| {
             let time = round
                 .clock
@@ -85,6 +87,21 @@ fn run(bench: &Bench, cases: &mut Vec<CaseReport>) -> Result<()> {
         cases.push(case.run(&bench.clock, &bench.settings));
     }
     Ok(())
+}
+
+fn add_managed_pool<'a>(raw: &Rc<Raw>, bytes: usize, case: &mut Case<'a>) {
+    let name = "cudaMallocFromPoolAsync of managed memory, cudaFreeAsync";
+    match ManagedPool::new(raw) {
+        Err(error) => case.skipped(crate::report::Kind::Raw, name, &error.to_string()),
+        Ok(pool) => case.raw(name, move |round| {
+            let time = round
+                .clock
+                .time_each(TIMES, || pool.allocate_and_free(bytes))?;
+            let found = pool.through_memory(bytes, round.source[0])?;
+            round.verify(&[found], 1.0)?;
+            Ok(time)
+        }),
+    }
 }
 
 fn add_compiled_peers(bench: &Bench, bytes: usize, case: &mut Case<'_>) {

@@ -1,9 +1,10 @@
-//! Stream-ordered memory: `cudaMallocAsync`.
+//! Stream-ordered memory: `cudaMallocAsync`, and the driver's pool of managed memory.
 #![allow(unsafe_code, reason = "calls raw CUDA")]
 
+use super::temporaries::keeping_pool;
 use super::{Raw, check};
 use anyhow::{Result, ensure};
-use cuda_um::sys::cudaMemcpyKind;
+use cuda_um::sys::{cudaMemAllocationType, cudaMemPool_t, cudaMemcpyKind};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::rc::Rc;
@@ -12,6 +13,69 @@ use std::rc::Rc;
 pub struct Held {
     raw: Rc<Raw>,
     pointers: Vec<*mut c_void>,
+}
+
+/// A pool of managed memory of the driver, from CUDA 13.0 on, that keeps all freed memory.
+pub struct ManagedPool {
+    raw: Rc<Raw>,
+    pool: cudaMemPool_t,
+}
+
+impl ManagedPool {
+    /// `cudaMemPoolCreate`.
+    ///
+    /// # Errors
+    /// CUDA reports an error: versions before 13.0 have no such pools.
+    pub fn new(raw: &Rc<Raw>) -> Result<Self> {
+        let managed = cudaMemAllocationType::cudaMemAllocationTypeManaged;
+        let (raw, pool) = (Rc::clone(raw), keeping_pool(&raw.table, managed)?);
+        Ok(Self { raw, pool })
+    }
+
+    /// `cudaMallocFromPoolAsync` and `cudaFreeAsync`, in stream order.
+    ///
+    /// # Errors
+    /// CUDA reports an error.
+    pub fn allocate_and_free(&self, bytes: usize) -> Result<()> {
+        self.with_memory(bytes, |_| Ok(()))
+    }
+
+    /// Writes a number to the end of new memory with the CPU, and returns the number that is read from there.
+    ///
+    /// # Errors
+    /// CUDA reports an error.
+    pub fn through_memory(&self, bytes: usize, number: f32) -> Result<f32> {
+        ensure!(bytes >= size_of::<f32>(), "no room for a number");
+        self.with_memory(bytes, |memory| {
+            self.raw.synchronize()?;
+            // SAFETY: the last four bytes of managed memory, which only the CPU uses.
+            unsafe {
+                let last = memory.add(bytes - size_of::<f32>()).cast::<f32>();
+                last.write_volatile(number);
+                Ok(last.read_volatile())
+            }
+        })
+    }
+
+    fn with_memory<R>(&self, bytes: usize, work: impl FnOnce(*mut u8) -> Result<R>) -> Result<R> {
+        let (table, stream, mut pointer) = (&self.raw.table, self.raw.stream, null_mut());
+        // SAFETY: the place is valid for the call, and the pool lives.
+        let code =
+            unsafe { (table.cudaMallocFromPoolAsync)(&mut pointer, bytes, self.pool, stream) };
+        check(table, "cudaMallocFromPoolAsync", code)?;
+        let result = work(pointer.cast());
+        // SAFETY: allocated above, and used only by the CPU until now.
+        let code = unsafe { (table.cudaFreeAsync)(pointer, stream) };
+        check(table, "cudaFreeAsync", code)?;
+        result
+    }
+}
+
+impl Drop for ManagedPool {
+    fn drop(&mut self) {
+        // SAFETY: created by `new`; all its memory is freed in stream order.
+        unsafe { (self.raw.table.cudaMemPoolDestroy)(self.pool) };
+    }
 }
 
 impl Raw {

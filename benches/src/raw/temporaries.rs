@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::rc::Rc;
 use std::sync::Arc;
-use sys::{Table, cudaMemcpyKind};
+use sys::{Table, cudaMemAllocationType, cudaMemcpyKind};
 
 /// A kernel that multiplies `count` elements in place.
 pub const SCALE_IN_PLACE: &str = include_str!("../scale_in_place.ptx");
@@ -33,7 +33,7 @@ impl Temporaries {
         let open = || Raw::open_with(table, true, SCALE_IN_PLACE, c"scale_in_place_f32");
         let streams = [open()?, open()?];
         let pool = match keeps {
-            true => keeping_pool(table)?,
+            true => keeping_pool(table, cudaMemAllocationType::cudaMemAllocationTypePinned)?,
             false => null_mut(),
         };
         Ok(Self {
@@ -152,10 +152,13 @@ impl Temporaries {
     }
 }
 
-/// A pool of device memory that keeps all freed memory for later allocations.
-fn keeping_pool(table: &Table) -> Result<sys::cudaMemPool_t> {
+/// A pool of device memory, or of managed memory, that keeps all freed memory for later allocations.
+pub(super) fn keeping_pool(
+    table: &Table,
+    kind: cudaMemAllocationType,
+) -> Result<sys::cudaMemPool_t> {
     let properties = sys::cudaMemPoolProps {
-        allocType: sys::cudaMemAllocationType::cudaMemAllocationTypePinned,
+        allocType: kind,
         location: sys::cudaMemLocation {
             type_: sys::cudaMemLocationType::cudaMemLocationTypeDevice,
             id: 0,

@@ -351,4 +351,20 @@ impl Cuda<'_> {
         };
         Ok(Code(code.0))
     }
+
+    /// `cuStreamWriteValue32` to a word of pinned memory.
+    pub(crate) fn write_value(
+        &self,
+        (memory, index): (&Memory<'_>, usize),
+        value: u32,
+        stream: &Stream<'_>,
+    ) -> Result<Code, Failure> {
+        assert!(index < memory.len(), "out of bounds");
+        let write = self.driver()?.cuStreamWriteValue32;
+        let write = write.ok_or_else(|| Failure("there is no cuStreamWriteValue32".to_owned()))?;
+        let at = memory.address() + index * size_of::<u32>();
+        // SAFETY: a live word, which the cases access only as an atomic until they have synchronized.
+        let code = unsafe { write(stream.raw() as _, at as u64, value, 0) };
+        Ok(Code(code.0))
+    }
 }

@@ -6,7 +6,8 @@ use cuda_um_sys as sys;
 use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr::null_mut;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 /// The function that frees the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -273,6 +274,18 @@ impl Memory<'_> {
     pub(super) fn word(&self, index: usize) -> &AtomicU32 {
         // SAFETY: a live, aligned word for as long as this is borrowed; every side accesses it atomically.
         unsafe { AtomicU32::from_ptr(self.checked(&(index..index + 1))) }
+    }
+
+    /// Polls a word until it has a value; false if it does not in five seconds.
+    pub(crate) fn becomes(&self, index: usize, value: u32) -> bool {
+        let start = Instant::now();
+        while self.word(index).load(Ordering::Acquire) != value {
+            if start.elapsed() > Duration::from_secs(5) {
+                return false;
+            }
+            std::hint::spin_loop();
+        }
+        true
     }
 
     /// An atomic write while a kernel may read.

@@ -35,6 +35,8 @@ pub(super) const MODULE: &str =
 pub(super) const EXEC: &str = "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html";
 pub(super) const OCCUPANCY: &str =
     "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__OCCUPANCY.html";
+pub(super) const MEMOP: &str =
+    "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEMOP.html";
 pub(super) const DRIVER_MEMORY: &str =
     "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html";
 pub(super) const GUIDE_MANAGED: &str =

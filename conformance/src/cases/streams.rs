@@ -45,7 +45,33 @@ pub(super) const CASES: &[Case] = cases! {
     "streams.host-function" (host_function):
         "A host function runs once, when the work before it is done.",
         sources::EXECUTION, &["cudaLaunchHostFunc"];
+    "streams.write-value" (write_value):
+        "A stream writes a value to pinned memory after its earlier work: a host that polls it sees what that work wrote.",
+        sources::MEMOP, &["cuStreamWriteValue32"], needs(&[Need::MappedHost, Need::Since(12, 0)]);
 };
+
+fn write_value(c: &Cuda<'_>) -> Verdict {
+    let (memory, stream) = (c.device_memory(64 * KIB)?, c.stream()?);
+    let (back, flag) = (c.pinned(64 * KIB, 0)?, c.pinned(4 * KIB, 0)?);
+    flag.fill_all(0);
+    back.fill_all(0);
+    for turn in 1..=20 {
+        c.ok("cudaMemset", c.set(&memory, turn, memory.bytes()))?;
+        c.ok("cudaDeviceSynchronize", c.synchronize())?;
+        let gate = c.gate(&stream)?;
+        c.ok(
+            "cudaMemcpyAsync",
+            c.copy_async(&back, &memory, kind::DEFAULT, &stream),
+        )?;
+        let code = c.write_value((&flag, 7), turn as u32, &stream)?;
+        c.succeeds("cuStreamWriteValue32", code)?;
+        c.is("before", flag.value(7..8)?, turn as u32 - 1)?;
+        gate.open()?;
+        c.holds("the value arrives", flag.becomes(7, turn as u32))?;
+        c.is("the copy", back.value_all()?, turn as u32 * 0x0101_0101)?;
+    }
+    c.is("the next word", flag.value(8..9)?, 0)
+}
 
 fn flags(c: &Cuda<'_>) -> Verdict {
     for flags in [0, 1] {

@@ -17,7 +17,11 @@ impl Machine {
         let sim = match choice {
             Choice::Cuda => None,
             Choice::Sim { gpu, cuda, devices } => {
-                let builder = Sim::builder().gpu(gpu).cuda(cuda).devices(devices);
+                let builder = Sim::builder()
+                    .gpu(gpu)
+                    .cuda(cuda)
+                    .devices(devices)
+                    .stream_writes(true);
                 Some(builder.build()?)
             }
         };

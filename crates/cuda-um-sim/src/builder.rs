@@ -32,6 +32,7 @@ pub struct Builder {
     cost: Option<CostModel>,
     crash_on_misuse: bool,
     cupti: Cupti,
+    stream_writes: bool,
 }
 
 impl Sim {
@@ -62,6 +63,7 @@ impl Builder {
             cost: None,
             crash_on_misuse: false,
             cupti: Cupti::default(),
+            stream_writes: false,
         }
     }
 
@@ -165,6 +167,16 @@ impl Builder {
         Builder { cupti, ..self }
     }
 
+    /// With `true`, streams can write values to memory (`cuStreamWriteValue32`, from CUDA 12.0 on). Off by default: the host polls such a
+    /// value, which the simulator does not see, so the calls of a program would depend on the speed of this machine. The virtual clock
+    /// assumes that the host polls until the value arrives.
+    pub fn stream_writes(self, stream_writes: bool) -> Builder {
+        Builder {
+            stream_writes,
+            ..self
+        }
+    }
+
     /// Builds the simulator.
     ///
     /// # Errors
@@ -191,6 +203,7 @@ impl Builder {
             coherent: profile.direct_host_access,
             crash_on_misuse: self.crash_on_misuse,
             cupti: self.cupti,
+            stream_writes: self.stream_writes,
             references: self.references,
             profile,
         };

@@ -271,12 +271,16 @@ pub struct DriverTable {
     pub cuGetErrorString: common::PFN_cuGetErrorString,
     /// `cuModuleLoadData`
     pub cuModuleLoadData: common::PFN_cuModuleLoadData,
+    /// `cuModuleLoadDataEx`
+    pub cuModuleLoadDataEx: common::PFN_cuModuleLoadDataEx,
     /// `cuModuleUnload`
     pub cuModuleUnload: common::PFN_cuModuleUnload,
     /// `cuModuleGetFunction`
     pub cuModuleGetFunction: common::PFN_cuModuleGetFunction,
     /// `cuFuncGetAttribute`
     pub cuFuncGetAttribute: common::PFN_cuFuncGetAttribute,
+    /// `cuFuncGetParamInfo`, from CUDA 12.4 on
+    pub cuFuncGetParamInfo: Option<common::PFN_cuFuncGetParamInfo>,
     /// `cuFuncSetAttribute`
     pub cuFuncSetAttribute: common::PFN_cuFuncSetAttribute,
     /// `cuOccupancyMaxActiveBlocksPerMultiprocessor`
@@ -289,6 +293,8 @@ pub struct DriverTable {
     pub cuMemsetD16Async: common::PFN_cuMemsetD16Async,
     /// `cuMemsetD32Async`
     pub cuMemsetD32Async: common::PFN_cuMemsetD32Async,
+    /// `cuStreamWriteValue32`, from CUDA 12.0 on
+    pub cuStreamWriteValue32: Option<common::PFN_cuStreamWriteValue32>,
 }
 impl DriverTable {
     pub(crate) fn find(symbols: &DriverSymbols) -> Result<Self, LoadError> {
@@ -298,9 +304,11 @@ impl DriverTable {
             cuGetErrorName: symbols.required(c"cuGetErrorName")?,
             cuGetErrorString: symbols.required(c"cuGetErrorString")?,
             cuModuleLoadData: symbols.required(c"cuModuleLoadData")?,
+            cuModuleLoadDataEx: symbols.required(c"cuModuleLoadDataEx")?,
             cuModuleUnload: symbols.required(c"cuModuleUnload")?,
             cuModuleGetFunction: symbols.required(c"cuModuleGetFunction")?,
             cuFuncGetAttribute: symbols.required(c"cuFuncGetAttribute")?,
+            cuFuncGetParamInfo: symbols.late(c"cuFuncGetParamInfo"),
             cuFuncSetAttribute: symbols.required(c"cuFuncSetAttribute")?,
             cuOccupancyMaxActiveBlocksPerMultiprocessor: symbols
                 .required(c"cuOccupancyMaxActiveBlocksPerMultiprocessor")?,
@@ -308,10 +316,11 @@ impl DriverTable {
             cuMemsetD8Async: symbols.required(c"cuMemsetD8Async")?,
             cuMemsetD16Async: symbols.required(c"cuMemsetD16Async")?,
             cuMemsetD32Async: symbols.required(c"cuMemsetD32Async")?,
+            cuStreamWriteValue32: symbols.late(c"cuStreamWriteValue32"),
         })
     }
 }
-/// The optional fields of [`Functions`] and the first version that has each.
+/// The optional fields of [`Functions`] and [`DriverTable`], and the first version that has each.
 pub(crate) const LATE: &[(&str, u32, u32)] = &[
     ("cudaStreamGetDevice", 12, 8),
     ("cudaMemPrefetchBatchAsync", 13, 0),
@@ -327,4 +336,6 @@ pub(crate) const LATE: &[(&str, u32, u32)] = &[
     ("cudaMemAdvise_v13", 12, 2),
     ("cudaMemcpyBatchAsync_v12", 12, 8),
     ("cudaMemcpyBatchAsync_v13", 13, 0),
+    ("cuFuncGetParamInfo", 12, 4),
+    ("cuStreamWriteValue32", 12, 0),
 ];

@@ -19,6 +19,7 @@ pub(crate) mod reclaim;
 mod reclaim_tests;
 pub(crate) mod runtime;
 pub(crate) mod slot;
+pub(crate) mod spin;
 pub(crate) mod stream;
 mod streams;
 #[cfg_attr(

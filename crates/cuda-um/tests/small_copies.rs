@@ -1,8 +1,9 @@
 //! Small copies between ordinary memory and a device: each goes through a piece of pinned memory.
 
-use cuda_um::{DeviceBuffer, TransferOptions, UnifiedBuffer};
-use cuda_um_sim::{Gpu, Leak};
-use cuda_um_testkit::{calls, device, simulated};
+use cuda_um::{Device, DeviceBuffer, Runtime, TransferOptions, UnifiedBuffer};
+use cuda_um_sim::{Fail, Gpu, Leak, Sim};
+use cuda_um_testkit::{Add, calls, device, simulated, without_pools};
+use std::time::Duration;
 
 const KIB: usize = 1 << 10;
 
@@ -40,6 +41,71 @@ fn a_small_copy_is_one_call_of_cuda() {
         }
         assert_eq!(back, source);
     }
+}
+
+/// A machine whose streams write values to memory.
+fn with_flags() -> (Sim, Device) {
+    let sim = Sim::builder().stream_writes(true).build().unwrap();
+    let device = Runtime::from_table(sim.table()).unwrap().device(0).unwrap();
+    (sim, device)
+}
+
+fn reads(sim: &Sim, device: &Device) -> Vec<&'static str> {
+    let mut memory = DeviceBuffer::<u32>::zeroed(device, KIB).unwrap();
+    memory.write_one(KIB - 1, 7).unwrap();
+    device.synchronize().unwrap();
+    sim.clear_trace();
+    let found = [memory.read_one(KIB - 1), memory.read_one(0)].map(Result::unwrap);
+    assert_eq!(found, [7, 0]);
+    let names = sim.trace().into_iter().map(|call| call.name);
+    names.filter(|name| *name != "cudaGetDevice").collect()
+}
+
+#[test]
+fn the_stream_writes_a_flag_after_a_copy_to_the_host() {
+    let (sim, device) = with_flags();
+    device.set_wait_spin(Duration::MAX);
+    let one = ["cudaMemcpyAsync", "cuStreamWriteValue32"];
+    assert_eq!(reads(&sim, &device), [one, one].concat());
+}
+
+#[test]
+fn without_flags_or_in_vain_the_copy_waits_for_the_stream() {
+    let (sim, device) = with_flags();
+    // The host does not poll at all.
+    device.set_wait_spin(Duration::ZERO);
+    let names = reads(&sim, &device);
+    assert!(names.contains(&"cuStreamWriteValue32") && names.contains(&"cudaEventSynchronize"));
+
+    let (sim, device) = with_flags();
+    sim.fail(Fail::call("cuStreamWriteValue32"));
+    let wait = ["cudaMemcpyAsync", "cudaStreamSynchronize"];
+    let names = reads(&sim, &device);
+    let once: Vec<_> = names
+        .iter()
+        .filter(|name| **name == "cuStreamWriteValue32")
+        .collect();
+    assert_eq!(once.len(), 1, "it is not tried again: {names:?}");
+    assert!(names.ends_with(&wait), "{names:?}");
+}
+
+#[test]
+fn the_error_of_a_kernel_comes_out_of_the_copy_that_waits_for_its_flag() {
+    let (sim, device) = with_flags();
+    // In a slab of a pool there is memory behind the buffer.
+    without_pools(&device);
+    let stream = device.stream().unwrap();
+    let memory = DeviceBuffer::<u32>::zeroed(&device, KIB).unwrap();
+    memory.read_one(0).unwrap();
+    let broken = Add::load(&device);
+    // Far beyond the buffer.
+    let mut small = DeviceBuffer::<u32>::zeroed(&device, 4).unwrap();
+    broken
+        .launch(&stream, 1 << 20, (&mut small, 1u32 << 20, 1u32))
+        .unwrap();
+    let error = small.read_one(0).unwrap_err();
+    assert!(error.is_sticky(), "{error}");
+    assert!(sim.misuse().len() == 1, "{:?}", sim.misuse());
 }
 
 #[test]

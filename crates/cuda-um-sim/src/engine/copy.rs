@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::bytes;
@@ -210,7 +211,8 @@ impl State {
     fn begin_work(&mut self, number: usize, spans: &[Span]) -> bool {
         let begun = self.memory.begin_use(number, spans);
         if !begun {
-            self.context.set_poison(Code::ILLEGAL_ADDRESS);
+            let text = "a copy used memory that was freed before it began";
+            self.context.fault(Code::ILLEGAL_ADDRESS, text);
         }
         begun
     }
@@ -299,6 +301,35 @@ impl State {
         let done = self.enqueue(stream, move |start| set.run(&core, device, number, start));
         let blocks = !matches!(set.to.memory, Memory::Device(_));
         Ok(Enqueued { done, blocks })
+    }
+
+    /// Checks and enqueues the write of a value that the host polls.
+    pub(crate) fn write_value(
+        &mut self,
+        core: &Arc<Core>,
+        stream: &Arc<Stream>,
+        to: usize,
+        value: u32,
+    ) -> Result<(), Code> {
+        let Set { to, .. } = self.check_set(to, value, size_of::<u32>(), 1)?;
+        self.memory.check_enqueued(&to);
+        self.now += self.machine.cost.enqueue;
+        let (core, number) = (core.clone(), self.handles.fresh());
+        self.enqueue(stream, move |start| {
+            if !core.state.lock().begin_work(number, &[to]) {
+                return start;
+            }
+            device_touches(to.address, to.bytes, true);
+            // The host polls: it goes on when the value arrives.
+            let mut state = core.state.lock();
+            state.now = state.now.max(start);
+            state.memory.end_use(number);
+            drop(state);
+            // SAFETY: aligned and checked against its allocation, as for a memset; the host reads it as an atomic.
+            unsafe { AtomicU32::from_ptr(to.view as *mut u32) }.store(value, Ordering::Release);
+            start
+        });
+        Ok(())
     }
 
     fn check_set(&self, to: usize, value: u32, width: usize, count: usize) -> Result<Set, Code> {

@@ -21,6 +21,8 @@ pub(crate) struct Machine {
     /// End the process when the host touches managed memory during a kernel, as hardware does.
     pub(crate) crash_on_misuse: bool,
     pub(crate) cupti: Cupti,
+    /// Whether streams can write values to memory.
+    pub(crate) stream_writes: bool,
     /// CPU references that only this simulator has, by kernel.
     pub(crate) references: HashMap<String, CpuReference>,
 }

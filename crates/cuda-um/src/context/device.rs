@@ -5,6 +5,7 @@ use crate::context::driver_state::DriverState;
 use crate::context::held_pools::Ref;
 use crate::context::runtime::Runtime;
 use crate::context::slot::Slot;
+use crate::context::spin::Spin;
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::streams::Streams;
 use crate::driver::location::Location;
@@ -53,6 +54,7 @@ pub(crate) struct DeviceState {
     pub(crate) streams: Arc<Streams>,
     /// The state of copies from and to pageable memory.
     pub(crate) transfers: Slot,
+    pub(crate) spin: Spin,
     cost: RwLock<Arc<CostModel>>,
 }
 
@@ -221,6 +223,7 @@ impl DeviceState {
             is_gated,
             streams: Arc::new(Streams::new(api, ordinal)),
             transfers: Slot::default(),
+            spin: Spin::default(),
             cost: RwLock::new(Arc::new(cost)),
         })
     }

@@ -6,7 +6,6 @@ use crate::context::runtime::Runtime;
 use crate::context::stream::{Stream, StreamInner};
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
-use crate::sync::time_limit;
 use cuda_um_sys::cudaEvent_t;
 use std::fmt;
 use std::sync::Arc;
@@ -37,8 +36,6 @@ pub struct Event {
 /// CUDA's event. It is recorded before other code can see it.
 pub(crate) struct RawEvent(Owned<cudaEvent_t>);
 
-/// How long a wait polls before it sleeps.
-const SPIN: Duration = time_limit(Duration::from_micros(50));
 /// Turns of a loop between two queries: about a microsecond.
 const PAUSE: usize = 32;
 
@@ -157,11 +154,11 @@ impl RawEvent {
         self.0.raw()
     }
 
-    /// Waits for the event. Polls at first, because waking up takes longer than most work.
-    pub(crate) fn wait(&self) -> Result<()> {
+    /// Waits for the event. Polls for this time at first, because waking up takes longer than most work.
+    pub(crate) fn wait(&self, spin: Duration) -> Result<()> {
         let start = Instant::now();
         while !self.is_complete()? {
-            if start.elapsed() >= SPIN {
+            if start.elapsed() >= spin {
                 return self.synchronize();
             }
             // Queries of several threads would wait for the driver's lock.

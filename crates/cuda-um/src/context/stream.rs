@@ -267,12 +267,13 @@ impl StreamInner {
         if self.is_known_done(seq) {
             return Ok(());
         }
-        if seq == self.submitted() {
+        let spin = &self.device.spin;
+        if seq == self.submitted() && !spin.is_set() {
             // No work was enqueued after it, so no event is needed.
             return self.synchronize();
         }
         let (covers, event) = self.cover(seq)?;
-        event.wait()?;
+        event.wait(spin.time())?;
         self.completed_to(covers);
         Ok(())
     }

@@ -68,6 +68,30 @@ impl Api {
         )
     }
 
+    /// Makes the stream write a value to pinned memory after its earlier work. Returns `None` if the driver cannot: before CUDA 12.0.
+    ///
+    /// # Safety
+    ///
+    /// The stream is live. The address is aligned, and it is pinned memory that stays until the write is done; the host accesses it only as an
+    /// atomic.
+    pub(crate) unsafe fn stream_write_value(
+        &self,
+        ordinal: u32,
+        stream: sys::cudaStream_t,
+        address: *mut u32,
+        value: u32,
+    ) -> Option<Result<()>> {
+        let write = self.driver().ok()?.cuStreamWriteValue32?;
+        Some(self.on_driver(
+            ordinal,
+            "cuStreamWriteValue32",
+            || Subject::device(ordinal),
+            // SAFETY: guaranteed by the caller; the runtime's and the driver's streams are the same handles. Flags 0: earlier writes are
+            // visible before this one.
+            || unsafe { write(stream.cast(), address as usize as _, value, 0) },
+        ))
+    }
+
     /// Returns true if all enqueued work is done.
     ///
     /// # Safety

@@ -25,11 +25,11 @@ const MOST_THREADS: usize = 256;
 const MIB: usize = 1 << 20;
 
 impl Default for TransferOptions {
-    /// Half of the machine's cores, but at most 6 threads, with two chunks of 2 MiB each. Chunks are allocated when copies above
+    /// Half of the machine's cores, but at most 8 threads, with two chunks of 2 MiB each. Chunks are allocated when copies above
     /// 128 KiB need them. A smaller copy has 256 KiB of pinned memory for itself, which later ones use again. Every copy is staged.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-        let threads = (cores / 2).clamp(1, 6);
+        let threads = (cores / 2).clamp(1, 8);
         Self {
             threads,
             ring_bytes: threads * CHUNKS_PER_THREAD * 2 * MIB,

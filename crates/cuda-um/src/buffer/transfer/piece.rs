@@ -1,7 +1,9 @@
 //! Small copies: each goes through a piece of pinned memory, which no other copy uses at the same time.
 //!
 //! A copy takes a free piece of its thread, or makes one. So copies of different threads neither wait for each other nor share a lock, and
-//! a copy calls CUDA once. No event is recorded: the number of the work on the stream says when the memory is free again.
+//! a copy calls CUDA once. No event is recorded: the number of the work on the stream says when the memory is free again. A copy to the host
+//! makes the stream write a flag in the piece, if the driver can: the host sees it earlier than the end of a wait for the stream.
+#![allow(unsafe_code, reason = "polls a flag in pinned memory")]
 
 use crate::buffer::transfer::options::TransferOptions;
 use crate::buffer::transfer::staging_memory::StagingMemory;
@@ -10,11 +12,13 @@ use crate::context::stream::StreamInner;
 use crate::element::ALIGNMENT;
 use crate::error::Result;
 use crate::resource::pool::shard;
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Mutex, after_unlock};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Mutex, after_unlock, spin_until};
 
 /// The size of a piece in bytes.
 const PIECE: usize = 256 << 10;
+/// The flag that the stream writes is in a cache line of its own behind the piece.
+const FLAG_LINE: usize = 128;
 /// The largest copy that goes through a piece, in bytes. The ring stages larger ones, in several parts.
 const LARGEST: usize = PIECE / 2;
 /// Free pieces are in so many lists, which threads share in turn.
@@ -28,6 +32,8 @@ pub(super) struct Pieces {
     from_bytes: AtomicUsize,
     /// The number of times that the pieces were freed.
     generation: AtomicU64,
+    /// True if the driver refused to write a flag: no later copy tries it.
+    has_no_flags: AtomicBool,
 }
 
 #[derive(Default)]
@@ -40,6 +46,8 @@ struct Piece {
     /// The number of bytes at the start that copies use until the stream's work `until` is done.
     used: usize,
     until: u64,
+    /// The value that the flag had last.
+    flag: u32,
 }
 
 /// Holds a piece for one copy until it is dropped.
@@ -118,9 +126,42 @@ impl PieceTurn<'_> {
     }
 
     /// Waits for the copy, after [`enqueued`](Self::enqueued).
-    pub(super) fn wait(&self) -> Result<()> {
+    pub(super) fn wait(&mut self) -> Result<()> {
+        let has_arrived = self.has_seen_flag();
         let piece = self.piece.as_ref().expect("it is there until the drop");
-        self.stream.wait_for(piece.until)
+        match has_arrived {
+            true => self.stream.completed_to(piece.until),
+            false => self.stream.wait_for(piece.until)?,
+        }
+        Ok(())
+    }
+
+    /// Makes the stream write the flag, and polls it. Returns false if the driver cannot, or if it takes too long.
+    fn has_seen_flag(&mut self) -> bool {
+        let (stream, pieces) = (self.stream, self.pieces);
+        if pieces.has_no_flags.load(Ordering::Relaxed) {
+            return false;
+        }
+        let piece = self.piece.as_mut().expect("it is there until the drop");
+        let address = piece.flag_address();
+        let value = piece.flag.wrapping_add(1);
+        let (api, ordinal, raw) = (stream.api(), stream.ordinal(), stream.raw());
+        // SAFETY: behind the space of the copies, and freed after the stream's work.
+        match unsafe { api.stream_write_value(ordinal, raw, address, value) } {
+            Some(Ok(())) => {}
+            Some(Err(_)) | None => {
+                // The wait for the stream returns the error of the stream's work.
+                pieces.has_no_flags.store(true, Ordering::Relaxed);
+                return false;
+            }
+        }
+        piece.flag = value;
+        piece.until = stream.number();
+        // SAFETY: aligned memory of the piece; the stream writes it as one value.
+        let flag = unsafe { std::sync::atomic::AtomicU32::from_ptr(address) };
+        let has_arrived = || flag.load(Ordering::Acquire) == value;
+        spin_until(stream.device().spin.time(), has_arrived);
+        has_arrived()
     }
 
     /// Keeps the space until the copy is done, which has been enqueued and numbered.
@@ -150,13 +191,23 @@ impl Drop for PieceTurn<'_> {
 }
 
 impl Piece {
+    fn flag_address(&self) -> *mut u32 {
+        self.memory.address().wrapping_add(PIECE).cast()
+    }
+
     fn new(device: &DeviceState) -> Option<Self> {
-        match StagingMemory::allocate(device, PIECE) {
-            Ok(memory) => Some(Self {
-                memory,
-                used: 0,
-                until: 0,
-            }),
+        match StagingMemory::allocate(device, PIECE + FLAG_LINE) {
+            Ok(memory) => {
+                let piece = Self {
+                    memory,
+                    used: 0,
+                    until: 0,
+                    flag: 0,
+                };
+                // SAFETY: memory of the new piece, which nothing else uses.
+                unsafe { piece.flag_address().write(0) };
+                Some(piece)
+            }
             Err(error) => {
                 after_unlock(move || {
                     crate::telemetry::warn!(%error, "no pinned memory for small copies: the driver copies by itself");

@@ -244,11 +244,16 @@ impl Job<'_> {
     ///
     /// Both ranges are valid for `bytes`, and do not overlap.
     unsafe fn copy(&self, from: *const u8, to: *mut u8, bytes: usize) {
+        let end = match self.staged.direction {
+            Direction::ToDevice => streaming::TO_DEVICE_BELOW,
+            Direction::ToHost => usize::MAX,
+        };
         // A single thread is slower past the caches.
-        let is_large = self.staged.bytes >= streaming::FROM && self.plan.threads > 1;
+        let past_caches =
+            self.plan.threads > 1 && (streaming::FROM..end).contains(&self.staged.bytes);
         // SAFETY: the caller's promise.
         unsafe {
-            match is_large {
+            match past_caches {
                 false => std::ptr::copy_nonoverlapping(from, to, bytes),
                 true => streaming::copy(from, to, bytes),
             }

@@ -1,11 +1,14 @@
 //! Copies that bypass the CPU's caches.
 //!
 //! A copy engine reads faster from memory than from cache lines that a core has just written: staging 64 MiB on an H200's host took 1.66 ms
-//! with such stores and 2.0 ms without (`docs/results/h200-cuda-13.0/staging.md`).
+//! with such stores and 2.0 ms without (`docs/results/h200-cuda-13.0/staging.md`). A copy that is much larger than the ring is faster through
+//! the caches: 256 MiB on an H100's host took 5.7 ms, and 6.4 ms with such stores (`docs/results/h100-cuda-13.0/staging.md`).
 #![allow(unsafe_code, reason = "intrinsics of the CPU, on addresses")]
 
 /// The size in bytes from which such copies are faster.
 pub(super) const FROM: usize = 1 << 20;
+/// The size in bytes from which a copy to the device is faster through the caches again.
+pub(super) const TO_DEVICE_BELOW: usize = 128 << 20;
 
 /// Does the same as `std::ptr::copy_nonoverlapping`, with stores that bypass the caches if the CPU supports them.
 ///

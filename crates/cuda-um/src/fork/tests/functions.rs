@@ -62,6 +62,7 @@ fn of_runtimes_and_devices() {
         );
         without_cuda(sim, || {
             device.set_transfer_options(TransferOptions::default());
+            device.set_wait_spin(std::time::Duration::ZERO);
             assert_eq!(device.cost_model().source, model.source);
             let _ = format!("{runtime:?} {device:?} {stream:?} {event:?}");
         });
