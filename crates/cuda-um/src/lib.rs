@@ -22,6 +22,7 @@
 //!
 //! - [`Runtime`], [`Device`] with its [`Capabilities`], [`Stream`], [`Event`].
 //! - Buffers: [`UnifiedBuffer`] (managed or mapped memory), [`DeviceBuffer`], [`PinnedBuffer`], [`RegisteredBuffer`].
+//! - Parts of buffers: [`View`], [`ViewMut`], with the methods of buffers; [`InPlace`]. Host guards: [`HostRef`], [`HostMut`], [`HostOwned`].
 //! - [`AccessPattern`] and [`Placement`]: the kind of memory of a unified buffer.
 //! - [`UnifiedPool`], [`PinnedPool`], [`DevicePool`]: buffers of each kind without a CUDA call for each allocation.
 //! - Managed memory: [`Advice`], [`Location`], [`UnifiedBuffer::prefetch`], [`PrefetchBatch`], [`Residency`], [`RangeAttributes`].

@@ -268,6 +268,12 @@ macro_rules! view {
                 self.start..self.start + self.size_bytes()
             }
 
+            /// The view's range of elements in the buffer, for events.
+            pub(crate) fn elements(&self) -> Range<usize> {
+                let start = self.start / size_of::<T>();
+                start..start + self.len
+            }
+
             /// The view as a part of an operation.
             pub(crate) fn part(&self, access: Access) -> Part<'a> {
                 self.raw.part_of(self.bytes(), access)

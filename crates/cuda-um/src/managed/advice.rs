@@ -107,7 +107,7 @@ impl<T> View<'_, T> {
             None,
             [self.part(Access::Move)],
         );
-        crate::telemetry::debug!(buffer = raw.id(), range = ?bytes, ?advice, "advise");
+        crate::telemetry::debug!(buffer = raw.id(), range = ?self.elements(), ?advice, "advise");
         Ok(())
     }
 }

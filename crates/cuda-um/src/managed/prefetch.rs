@@ -68,7 +68,6 @@ impl<T> View<'_, T> {
         let device = raw.device();
         // Check before the residency cache is read, which needs a lock but no CUDA call.
         device.api().origin.check("prefetch")?;
-        check_migrates(*self)?;
         let started = Started::now(device);
         let _span =
             crate::telemetry::span!("prefetch", buffer = raw.id(), bytes = bytes.len(), %location);
@@ -81,10 +80,11 @@ impl<T> View<'_, T> {
         if missing.is_empty() && stream.runtime().is_same(device.runtime()) {
             // A part in the cache proves that the location exists. Without such a part, check the location.
             if bytes.is_empty() || !raw.is_managed() {
+                check_migrates(*self)?;
                 device.runtime().check_location(location)?;
             }
             started.done(what, device, Some(stream.inner()), [part]);
-            crate::telemetry::debug!(buffer = raw.id(), range = ?bytes, %location, "prefetch elided");
+            crate::telemetry::debug!(buffer = raw.id(), range = ?self.elements(), %location, "prefetch elided");
             return Ok(());
         }
         check_places(device, location, stream)?;
@@ -110,7 +110,7 @@ impl<T> View<'_, T> {
         });
         record_move(raw, &bytes, location, stream, enqueued.is_ok());
         enqueued?;
-        crate::telemetry::debug!(buffer = raw.id(), range = ?bytes, parts = missing.len(), %location, "prefetch");
+        crate::telemetry::debug!(buffer = raw.id(), range = ?self.elements(), parts = missing.len(), %location, "prefetch");
         Ok(())
     }
 }
