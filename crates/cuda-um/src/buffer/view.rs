@@ -78,6 +78,12 @@ impl<'a, T> View<'a, T> {
         Self::whole(raw).slice(range)
     }
 
+    /// The view's range of elements in the buffer, for events.
+    pub(crate) fn elements(&self) -> Range<usize> {
+        let start = self.start / size_of::<T>();
+        start..start + self.len
+    }
+
     /// Returns the view itself.
     pub fn as_view(&self) -> Self {
         *self
@@ -266,12 +272,6 @@ macro_rules! view {
             /// The view's range of bytes in the buffer.
             pub(crate) fn bytes(&self) -> Range<usize> {
                 self.start..self.start + self.size_bytes()
-            }
-
-            /// The view's range of elements in the buffer, for events.
-            pub(crate) fn elements(&self) -> Range<usize> {
-                let start = self.start / size_of::<T>();
-                start..start + self.len
             }
 
             /// The view as a part of an operation.
