@@ -1,15 +1,20 @@
 //! Typed buffers over memory of each kind, and copies between them.
 
 #[macro_use]
+mod host_methods;
+#[macro_use]
 mod methods;
 pub(crate) mod any;
 pub(crate) mod copy;
+mod copy_within;
 pub(crate) mod device;
 pub(crate) mod fill;
 pub(crate) mod future;
 pub(crate) mod guard;
 pub mod host_vec;
+pub(crate) mod in_place;
 pub(crate) mod overwrite;
+pub(crate) mod owned;
 pub(crate) mod pinned;
 pub(crate) mod placement;
 mod pools;
@@ -17,3 +22,4 @@ pub(crate) mod registered;
 pub(crate) mod transfer;
 pub(crate) mod unified;
 pub(crate) mod view;
+mod view_methods;

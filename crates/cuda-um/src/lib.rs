@@ -22,6 +22,7 @@
 //!
 //! - [`Runtime`], [`Device`] with its [`Capabilities`], [`Stream`], [`Event`].
 //! - Buffers: [`UnifiedBuffer`] (managed or mapped memory), [`DeviceBuffer`], [`PinnedBuffer`], [`RegisteredBuffer`].
+//! - Parts of buffers: [`View`], [`ViewMut`], with the methods of buffers; [`InPlace`]. Host guards: [`HostRef`], [`HostMut`], [`HostOwned`].
 //! - [`AccessPattern`] and [`Placement`]: the kind of memory of a unified buffer.
 //! - [`UnifiedPool`], [`PinnedPool`], [`DevicePool`]: buffers of each kind without a CUDA call for each allocation.
 //! - Managed memory: [`Advice`], [`Location`], [`UnifiedBuffer::prefetch`], [`PrefetchBatch`], [`Residency`], [`RangeAttributes`].
@@ -75,14 +76,15 @@ mod models;
 pub mod profile;
 mod resource;
 
-pub use buffer::any::Memory;
+pub use buffer::any::{Memory, MemoryMut};
 pub use buffer::device::DeviceBuffer;
 pub use buffer::guard::{HostMut, HostRef};
 #[doc(hidden)]
 pub use buffer::host_vec;
+pub use buffer::in_place::InPlace;
 pub use buffer::overwrite::{Filled, Slots};
+pub use buffer::owned::HostOwned;
 pub use buffer::pinned::PinnedBuffer;
-pub use buffer::placement::{AccessPattern, Placed, Placement};
 pub use buffer::registered::RegisteredBuffer;
 pub use buffer::transfer::TransferOptions;
 pub use buffer::unified::{UnifiedBuffer, UnifiedOptions};
@@ -110,6 +112,7 @@ pub use resource::limited::{LimitedMemory, MemoryStats};
 pub use resource::managed::ManagedMemory;
 pub use resource::memory_resource::MemoryResource;
 pub use resource::pinned::PinnedMemory;
+pub use resource::placement::{AccessPattern, Placed, Placement};
 pub use resource::pool::{DevicePool, PinnedPool, PoolOptions, PoolStats, UnifiedPool};
 #[doc(hidden)]
 pub use unblock::unblock;

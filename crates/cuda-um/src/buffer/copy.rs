@@ -1,10 +1,11 @@
 //! Copies between host slices and buffers, and between buffers.
 #![allow(unsafe_code, reason = "passes addresses of slices and buffers to CUDA")]
 
-use crate::buffer::any::Memory;
+use crate::buffer::any::{Memory, MemoryMut};
 use crate::buffer::host_vec;
 use crate::buffer::transfer;
 use crate::buffer::transfer::{Direction, Host, Staged};
+use crate::buffer::view::{View, ViewMut};
 use crate::context::enqueue::enqueue;
 use crate::context::observer::{Started, What};
 use crate::context::stream::{Stream, StreamInner};
@@ -15,40 +16,46 @@ use crate::range;
 use crate::resource::allocation::Allocation;
 use std::ops::RangeBounds;
 
-/// Copies `source` to the buffer, from byte `offset` on. The caller may reuse `source` when this returns; later uses of the buffer are
-/// ordered after the copy.
-pub(super) fn from_host(target: &mut Allocation, offset: usize, source: &[u8]) -> Result<()> {
+/// Copies `source` to a view of as many bytes. The caller may reuse `source` when this returns; later uses of the buffer are ordered after
+/// the copy.
+pub(super) fn from_host(mut target: ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
     if source.is_empty() {
         return Ok(());
     }
     let started = Started::now(target.device());
-    let _span = crate::telemetry::span!("copy", to = target.id(), bytes = source.len());
-    put(target, offset, source)?;
-    let part = target.part_of(offset..offset + source.len(), Access::Write);
-    started.done(What::Copy, target.device(), None, [part]);
+    let _span = crate::telemetry::span!("copy", to = target.buffer_id(), bytes = source.len());
+    put(&mut target, source)?;
+    started.done(
+        What::Copy,
+        target.device(),
+        None,
+        [target.part(Access::Write)],
+    );
     Ok(())
 }
 
-pub(super) fn put(target: &mut Allocation, offset: usize, source: &[u8]) -> Result<()> {
-    if target.is_host_memory() || target.is_left_to_host() {
-        return put_on_host(target, offset, source);
+pub(super) fn put(target: &mut ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
+    assert_eq!(target.len(), source.len(), "the view was checked");
+    let raw = target.raw;
+    if raw.is_host_memory() || raw.is_left_to_host() {
+        return put_on_host(target, source);
     }
-    match put_on_device(target, offset, source) {
+    match put_on_device(target, source) {
         // A guard began meanwhile.
-        Err(Error::Busy { .. }) if target.is_managed() => put_on_host(target, offset, source),
+        Err(Error::Busy { .. }) if raw.is_managed() => put_on_host(target, source),
         result => result,
     }
 }
 
-fn put_on_host(target: &mut Allocation, offset: usize, source: &[u8]) -> Result<()> {
-    let _closed = target.wait_for_host(Access::Write)?;
-    let to = target.pointer().as_ptr().wrapping_add(offset);
-    // SAFETY: the range was checked, no device uses the buffer now, and `source` does not overlap memory that is borrowed exclusively.
-    unsafe { transfer::copy_on_host(target.device().state(), source.as_ptr(), to, source.len()) };
+fn put_on_host(target: &mut ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
+    let _closed = target.raw.wait_for_host(Access::Write)?;
+    let (state, to) = (target.device().state(), target.address());
+    // SAFETY: the lengths are equal, no device uses the view now, and `source` does not overlap memory that is borrowed exclusively.
+    unsafe { transfer::copy_on_host(state, source.as_ptr(), to, source.len()) };
     Ok(())
 }
 
-fn put_on_device(target: &mut Allocation, offset: usize, source: &[u8]) -> Result<()> {
+fn put_on_device(target: &mut ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
     let own;
     let mut source = source;
     if target.device().state().is_beside_guards() {
@@ -61,69 +68,73 @@ fn put_on_device(target: &mut Allocation, offset: usize, source: &[u8]) -> Resul
     let staged = Staged {
         direction: Direction::ToDevice,
         host: Host::Memory(source.as_ptr().cast_mut()),
-        device: target.pointer().as_ptr().wrapping_add(offset),
+        device: target.address(),
         bytes: source.len(),
         unit_bytes: 1,
-        kind: kind(target, CopyKind::HostToDevice),
+        kind: kind(target.raw, CopyKind::HostToDevice),
     };
-    // SAFETY: the range was checked; both are borrowed, the target exclusively; the source is only read.
-    unsafe { with_host(target, Access::Write, staged) }.map(drop)
+    // SAFETY: the lengths are equal; both are borrowed, the target exclusively; the source is only read.
+    unsafe { with_host(target.as_view(), Access::Write, staged) }.map(drop)
 }
 
-/// Copies the buffer's bytes from `offset` on to `target`. The copy is complete when this returns.
-pub(super) fn to_host(source: &Allocation, offset: usize, target: &mut [u8]) -> Result<()> {
+/// Copies a view to `target`, which has as many bytes. The copy is complete when this returns.
+pub(super) fn to_host(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
     if target.is_empty() {
         return Ok(());
     }
     let started = Started::now(source.device());
-    let _span = crate::telemetry::span!("copy", from = source.id(), bytes = target.len());
-    get(source, offset, target)?;
-    let part = source.part_of(offset..offset + target.len(), Access::Read);
-    started.done(What::Copy, source.device(), None, [part]);
+    let _span = crate::telemetry::span!("copy", from = source.buffer_id(), bytes = target.len());
+    get(source, target)?;
+    started.done(
+        What::Copy,
+        source.device(),
+        None,
+        [source.part(Access::Read)],
+    );
     Ok(())
 }
 
-fn get(source: &Allocation, offset: usize, target: &mut [u8]) -> Result<()> {
-    if source.is_host_memory() || source.is_left_to_host() {
-        return get_on_host(source, offset, target);
+fn get(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
+    assert_eq!(source.len(), target.len(), "the view was checked");
+    if source.raw.is_host_memory() || source.raw.is_left_to_host() {
+        return get_on_host(source, target);
     }
-    match get_from_device(source, offset, target) {
+    match get_from_device(source, target) {
         // A guard began meanwhile.
-        Err(Error::Busy { .. }) if source.is_managed() => get_on_host(source, offset, target),
+        Err(Error::Busy { .. }) if source.raw.is_managed() => get_on_host(source, target),
         result => result,
     }
 }
 
-fn get_on_host(source: &Allocation, offset: usize, target: &mut [u8]) -> Result<()> {
-    let _closed = source.wait_for_host(Access::Read)?;
-    let from = source.pointer().as_ptr().wrapping_add(offset);
+fn get_on_host(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
+    let _closed = source.raw.wait_for_host(Access::Read)?;
     let (to, bytes) = (target.as_mut_ptr(), target.len());
-    // SAFETY: the range was checked, no device writes the buffer, and `target`, which is borrowed exclusively, does not overlap it.
-    unsafe { transfer::copy_on_host(source.device().state(), from, to, bytes) };
+    // SAFETY: the lengths are equal, no device writes the view, and `target`, which is borrowed exclusively, does not overlap it.
+    unsafe { transfer::copy_on_host(source.device().state(), source.address(), to, bytes) };
     Ok(())
 }
 
-fn get_from_device(source: &Allocation, offset: usize, target: &mut [u8]) -> Result<()> {
+fn get_from_device(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
     if source.device().state().is_beside_guards() {
         // As in `put_on_device`.
         let mut own = host_vec::zeroed("copy_to_host", target.len())?;
-        copy_from_device(source, offset, &mut own)?;
+        copy_from_device(source, &mut own)?;
         target.copy_from_slice(&own);
         return Ok(());
     }
-    copy_from_device(source, offset, target)
+    copy_from_device(source, target)
 }
 
-fn copy_from_device(source: &Allocation, offset: usize, target: &mut [u8]) -> Result<()> {
+fn copy_from_device(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
     let staged = Staged {
         direction: Direction::ToHost,
         host: Host::Memory(target.as_mut_ptr()),
-        device: source.pointer().as_ptr().wrapping_add(offset),
+        device: source.address(),
         bytes: target.len(),
         unit_bytes: 1,
-        kind: kind(source, CopyKind::DeviceToHost),
+        kind: kind(source.raw, CopyKind::DeviceToHost),
     };
-    // SAFETY: the range was checked; both are borrowed, the target exclusively.
+    // SAFETY: the lengths are equal; both are borrowed, the target exclusively.
     unsafe { with_host(source, Access::Read, staged) }.map(drop)
 }
 
@@ -135,7 +146,7 @@ pub(super) fn kind(buffer: &Allocation, explicit: CopyKind) -> CopyKind {
     }
 }
 
-/// Copies between a buffer and the host on the device's default stream, after earlier uses of the buffer. When this returns, nothing uses
+/// Copies between a view and the host on the device's default stream, after earlier uses of the buffer. When this returns, nothing uses
 /// the host's memory; a copy to the device may still run, as a tracked use of the buffer.
 ///
 /// Returns `None`, and does nothing, if a closure produces the bytes and the copy cannot be staged.
@@ -144,7 +155,7 @@ pub(super) fn kind(buffer: &Allocation, explicit: CopyKind) -> CopyKind {
 ///
 /// Both sides are valid for `copy.bytes`, and borrowed as the direction requires: the target exclusively.
 pub(super) unsafe fn with_host(
-    buffer: &Allocation,
+    buffer: View<'_, u8>,
     access: Access,
     copy: Staged<'_>,
 ) -> Result<Option<()>> {
@@ -210,7 +221,8 @@ impl Drop for HostInUse<'_> {
 }
 
 impl Stream {
-    /// Copies all elements from one buffer to another. The two buffers may be of different kinds.
+    /// Copies all elements from one buffer or view to another. The two buffers may be of different kinds, or be disjoint views of one
+    /// buffer ([`ViewMut::split_at`]).
     ///
     /// ```
     /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -240,7 +252,7 @@ impl Stream {
     /// ([`NonConcurrentAccess`](crate::NonConcurrentAccess)); and the
     /// errors of `cudaMemcpyAsync` and `cudaMemcpyPeerAsync`.
     #[doc(alias = "cudaMemcpyAsync")]
-    pub fn copy<T>(&self, source: &impl Memory<T>, target: &mut impl Memory<T>) -> Result<()> {
+    pub fn copy<T>(&self, source: &impl Memory<T>, target: &mut impl MemoryMut<T>) -> Result<()> {
         range::same_length("copy", target.element_count(), source.element_count())?;
         self.copy_range(source, .., target, 0)
     }
@@ -259,49 +271,39 @@ impl Stream {
         &self,
         source: &impl Memory<T>,
         range: impl RangeBounds<usize>,
-        target: &mut impl Memory<T>,
+        target: &mut impl MemoryMut<T>,
         offset: usize,
     ) -> Result<()> {
-        self.check_runtime(source.raw().device(), "the buffer")?;
-        self.check_runtime(target.raw().device(), "the buffer")?;
-        let from = range::check(range, source.element_count())?;
-        let to = range::to_bytes::<T>(&range::check_at(
-            offset,
-            from.len(),
-            target.element_count(),
-        )?);
-        let from = range::to_bytes::<T>(&from);
-        if from.is_empty() {
+        let (source, target) = (source.to_view(), target.to_view_mut());
+        self.check_runtime(source.device(), "the buffer")?;
+        self.check_runtime(target.device(), "the buffer")?;
+        let source = source.slice(range)?;
+        let to = range::check_at(offset, source.len(), target.len())?;
+        let target = target.slice(to)?;
+        if source.is_empty() {
             return Ok(());
         }
         let ordinal = self.inner().ordinal();
-        let peers = peers(ordinal, source.raw(), target.raw())?;
-        let started = Started::now(source.raw().device());
-        let (source_id, target_id) = (source.raw().id(), target.raw().id());
-        let _span =
-            crate::telemetry::span!("copy", from = source_id, to = target_id, bytes = from.len());
-        let (source, target) = (source.raw(), target.raw());
-        let parts = [
-            source.part_of(from.clone(), Access::Read),
-            target.part_of(to.clone(), Access::Write),
-        ];
+        let peers = peers(ordinal, source.raw, target.raw)?;
+        let started = Started::now(source.device());
+        let bytes = source.size_bytes();
+        let (source_id, target_id) = (source.buffer_id(), target.buffer_id());
+        let _span = crate::telemetry::span!("copy", from = source_id, to = target_id, bytes);
+        let parts = [source.part(Access::Read), target.part(Access::Write)];
         let device = (source.device(), None);
         started.enqueue(What::Copy, device, self, parts.into_iter(), || {
-            // SAFETY: both ranges were checked; the buffers are distinct, because one is borrowed exclusively; they track this use, so they
-            // are neither freed nor used by the host before it is complete.
+            let (to, from) = (target.address(), source.address());
+            let (api, stream) = (self.inner().api(), self.as_raw());
+            // SAFETY: the views have equal lengths, and are disjoint, because one is borrowed exclusively; their buffers track this use, so
+            // they are neither freed nor used by the host before it is complete.
             unsafe {
-                let (to, from_at) = (
-                    target.pointer().as_ptr().add(to.start),
-                    source.pointer().as_ptr().add(from.start),
-                );
-                let (api, bytes, stream) = (self.inner().api(), from.len(), self.as_raw());
                 match peers {
                     None => {
                         let kind = CopyKind::ByAddress;
-                        api.memcpy_async(ordinal, to, from_at, bytes, kind, stream)
+                        api.memcpy_async(ordinal, to, from, bytes, kind, stream)
                     }
                     Some([source, target]) => {
-                        let (to, from) = ((to, target), (from_at.cast_const(), source));
+                        let (to, from) = ((to, target), (from.cast_const(), source));
                         api.memcpy_peer_async(ordinal, to, from, bytes, stream)
                     }
                 }
@@ -318,15 +320,20 @@ impl Stream {
 fn peers(on: u32, source: &Allocation, target: &Allocation) -> Result<Option<[u32; 2]>> {
     let both = [source, target];
     let devices = both.map(|raw| raw.device().ordinal());
-    let out_of_reach = |raw: &&Allocation| !raw.is_open_to_peers() && raw.device().ordinal() != on;
     let is_between_devices = devices[0] != devices[1]
         && both.iter().all(|raw| raw.is_device_memory())
         && both.iter().any(|raw| !raw.is_open_to_peers());
     if is_between_devices && devices.contains(&on) {
         return Ok(Some(devices));
     }
-    match both.into_iter().find(out_of_reach) {
-        None => Ok(None),
+    check_reach(on, both).map(|()| None)
+}
+
+/// Refuses memory that work on a stream of the device `on` cannot reach.
+pub(super) fn check_reach(on: u32, memory: [&Allocation; 2]) -> Result<()> {
+    let out_of_reach = |raw: &&Allocation| !raw.is_open_to_peers() && raw.device().ordinal() != on;
+    match memory.into_iter().find(out_of_reach) {
+        None => Ok(()),
         Some(pooled) => Err(Error::DeviceMismatch {
             what: "the stream",
             expected: pooled.device().ordinal(),

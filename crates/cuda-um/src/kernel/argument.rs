@@ -1,6 +1,7 @@
 //! The types that a kernel accepts as arguments.
 
-use crate::buffer::any::{Memory, Raw};
+use crate::buffer::any::{Memory, MemoryMut, Raw, RawMut};
+use crate::buffer::in_place::InPlace;
 use crate::buffer::view::{View, ViewMut};
 use crate::context::tracker::Access;
 use crate::error::Result;
@@ -9,7 +10,7 @@ use bytemuck::NoUninit;
 
 /// One argument of a kernel:
 ///
-/// - `&buffer` or a [`View`] to read, `&mut buffer` or a [`ViewMut`] to read and write;
+/// - `&buffer` or a [`View`] to read, `&mut buffer` or a [`ViewMut`] to read and write, [`ViewMut::in_place`] for input and output at once;
 /// - a number, `usize` or `bool`, or an array of them (shape, strides), by value;
 /// - [`ByValue`] for other plain old data.
 ///
@@ -51,7 +52,7 @@ pub trait KernelArg: Sized {
         Self: 'a;
 }
 
-/// An argument that a kernel reads as an array of `T`: `&` of any buffer, or a [`View`].
+/// An argument that a kernel reads as an array of `T`: `&` of any buffer or view, or a [`View`].
 ///
 /// Launchers that are safe to call take it, and use only the view: the view is what the kernel gets.
 #[diagnostic::on_unimplemented(
@@ -69,7 +70,7 @@ pub trait ReadArg<T>: KernelArg {
         Self: 'a;
 }
 
-/// An argument that a kernel reads and writes as an array of `T`: `&mut` of any buffer, or a [`ViewMut`].
+/// An argument that a kernel reads and writes as an array of `T`: `&mut` of any buffer or `ViewMut`, or a [`ViewMut`].
 ///
 /// Launchers that are safe to call take it, and use only the view: the view is what the kernel gets.
 #[diagnostic::on_unimplemented(
@@ -173,8 +174,8 @@ impl<M: Raw> KernelArg for &M {
     where
         Self: 'a,
     {
-        let raw = self.raw();
-        arguments.push_buffer(raw, 0..raw.bytes(), Access::Read);
+        let (raw, bytes) = self.raw_part();
+        arguments.push_buffer(raw, bytes, Access::Read);
         Ok(())
     }
 }
@@ -183,26 +184,26 @@ impl<T: 'static, M: Memory<T>> ReadArg<T> for &M {
     where
         Self: 'a,
     {
-        View::new(self.raw(), ..)
+        Ok(self.to_view())
     }
 }
 
-impl<M: Raw> KernelArg for &mut M {
+impl<M: RawMut> KernelArg for &mut M {
     fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
     where
         Self: 'a,
     {
-        let raw = self.raw();
-        arguments.push_buffer(raw, 0..raw.bytes(), Access::Write);
+        let (raw, bytes) = self.raw_part();
+        arguments.push_buffer(raw, bytes, Access::Write);
         Ok(())
     }
 }
-impl<T: 'static, M: Memory<T>> WriteArg<T> for &mut M {
+impl<T: 'static, M: MemoryMut<T>> WriteArg<T> for &mut M {
     fn into_view_mut<'a>(self) -> Result<ViewMut<'a, T>>
     where
         Self: 'a,
     {
-        ViewMut::new(self.raw_mut(), ..)
+        Ok(self.to_view_mut())
     }
 }
 
@@ -239,6 +240,17 @@ impl<T> WriteArg<T> for ViewMut<'_, T> {
         Self: 'a,
     {
         Ok(self)
+    }
+}
+
+impl<T> KernelArg for InPlace<'_, T> {
+    fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
+    where
+        Self: 'a,
+    {
+        let (raw, bytes, access) = self.raw_part();
+        arguments.push_buffer(raw, bytes, access);
+        Ok(())
     }
 }
 

@@ -8,6 +8,7 @@ use crate::resource::allocation::Allocation;
 use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Range;
 
 /// The arguments of a launch, in order, as a list: for kernels whose parameters are known only at run time.
@@ -36,6 +37,8 @@ pub struct Arguments<'a> {
     bytes: SmallVec<[Range<usize>; 16]>,
     /// The error of the first argument that could not be passed.
     pub(super) error: Option<Error>,
+    /// As an [`InPlace`](crate::InPlace) that is in the list.
+    _on_this_thread: PhantomData<*const ()>,
 }
 
 impl<'a> Arguments<'a> {

@@ -1,0 +1,13 @@
+//! A list of arguments, with one buffer as input and output, on another thread.
+
+use cuda_um::{Arguments, UnifiedBuffer};
+
+fn misuse(mut buffer: UnifiedBuffer<u32>) {
+    let mut arguments = Arguments::new();
+    arguments.push(buffer.as_view_mut().in_place());
+    std::thread::scope(|scope| {
+        scope.spawn(move || drop(arguments));
+    });
+}
+
+fn main() {}
