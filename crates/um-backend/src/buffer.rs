@@ -8,7 +8,7 @@ use cuda_um::host_vec;
 use cuda_um::range::same_length;
 
 use crate::device::BufferDevice;
-use crate::dtype::{DType, Element};
+use crate::dtype::{DType, Element, dtype_of};
 use crate::error::Result;
 use crate::memory::{BufferMemory, BufferMemoryMut};
 use crate::transfer;
@@ -95,7 +95,12 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
 
     /// The type of the elements.
     fn dtype(&self) -> DType {
-        T::DTYPE
+        dtype_of::<T>()
+    }
+
+    /// The size of all elements, in bytes.
+    fn size_bytes(&self) -> usize {
+        self.len().saturating_mul(size_of::<T>())
     }
 
     /// Copies all elements from the host.

@@ -31,6 +31,12 @@ pub struct CudaBackendConfig {
     /// device's [default pool](cuda_um::Device::unified_pool). The pool may oversubscribe if
     /// its options or [`oversubscription`](Self::oversubscription) allow it. On a device whose managed memory is poor there is no pool.
     pub unified_pool: Option<PoolOptions>,
+    /// A pool for the backend's [`CudaBuffer`](crate::CudaBuffer)s alone. Default: none, so they come from the device's
+    /// [default pool](cuda_um::Device::device_pool).
+    pub device_pool: Option<PoolOptions>,
+    /// A pool for the backend's [`PinnedBuffer`](crate::PinnedBuffer)s alone. Default: none, so they come from the device's
+    /// [default pool](cuda_um::Device::pinned_pool).
+    pub pinned_pool: Option<PoolOptions>,
     /// The cost model of the device. Default: the model that the device has.
     pub cost_model: CostModelSource,
 }
@@ -72,6 +78,24 @@ impl CudaBackendConfig {
     pub fn unified_pool(self, options: impl Into<Option<PoolOptions>>) -> Self {
         Self {
             unified_pool: options.into(),
+            ..self
+        }
+    }
+
+    /// Sets the pool for buffers in device memory.
+    #[must_use]
+    pub fn device_pool(self, options: impl Into<Option<PoolOptions>>) -> Self {
+        Self {
+            device_pool: options.into(),
+            ..self
+        }
+    }
+
+    /// Sets the pool for pinned buffers.
+    #[must_use]
+    pub fn pinned_pool(self, options: impl Into<Option<PoolOptions>>) -> Self {
+        Self {
+            pinned_pool: options.into(),
             ..self
         }
     }

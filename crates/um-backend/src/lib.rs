@@ -30,7 +30,7 @@ pub use cost_model::CostModelSource;
 pub use cuda_buffer::CudaBuffer;
 pub use cuda_memory::{CudaMemory, CudaMemoryMut};
 pub use device::{BufferDevice, CudaDevice};
-pub use dtype::{DType, Element};
+pub use dtype::{Bool, DType, Element, F8E4M3, F8E5M2};
 pub use error::{CudaError, Result};
 pub use hint::HintOutcome;
 pub use host_buffer::HostBuffer;
@@ -46,10 +46,16 @@ pub use cuda_um;
 #[cfg(feature = "profile")]
 pub use cuda_um::profile;
 pub use cuda_um::{
-    AccessPattern, Advice, Capabilities, HostMut, HostRef, Location, MemoryInfo, Oversubscription,
-    Placed, Placement, PoolOptions, PoolStats, RegisteredBuffer, Stream, UnifiedOptions, View,
-    ViewMut,
+    AccessPattern, Advice, Arguments, Capabilities, Error, ErrorKind, Event, HostMut, HostRef,
+    Kernel, KernelArg, KernelArgs, LaunchConfig, Location, MemoryInfo, MemoryKind, Module,
+    Oversubscription, Placed, Placement, PoolOptions, PoolStats, RegisteredBuffer, Stream,
+    UnifiedOptions, View, ViewMut,
 };
 /// The simulator: a CUDA runtime in software.
 #[cfg(feature = "sim")]
 pub use cuda_um_sim as sim;
+/// Elements: `f16` and `bf16`.
+pub use half;
+/// The kernels of um-kernels: `?` converts their error to a [`CudaError`].
+#[cfg(feature = "kernels")]
+pub use um_kernels as kernels;

@@ -9,7 +9,7 @@ use cuda_um::{Advice, HostMut, HostRef, Location, Placed, Stream, UnifiedOptions
 use crate::buffer::Buffer;
 use crate::cuda_memory::{CudaMemory, CudaMemoryMut};
 use crate::device::{BufferDevice, CudaDevice};
-use crate::dtype::Element;
+use crate::dtype::{Element, dtype_of};
 use crate::error::Result;
 use crate::hint::HintOutcome;
 use crate::memory::{BufferMemory, BufferMemoryMut};
@@ -90,6 +90,20 @@ impl<T: Element> UnifiedBuffer<T> {
         Self::allocate(device, len, Origin::Own(options))
     }
 
+    /// Allocates a copy of a slice, which may be used again when this returns.
+    ///
+    /// # Errors
+    /// As for [`zeroed`](Self::zeroed).
+    #[track_caller]
+    pub fn from_slice(device: Arc<CudaDevice>, elements: &[T]) -> Result<Self> {
+        let memory = cuda_um::UnifiedBuffer::from_slice(device.as_cuda_um(), elements)?;
+        Ok(Self::of(
+            memory,
+            device,
+            Origin::Own(UnifiedOptions::default()),
+        ))
+    }
+
     /// Allocates a buffer of `len` elements with arbitrary contents, for a kernel or a copy that writes all of them. From a warm pool this
     /// makes no CUDA call.
     ///
@@ -137,6 +151,7 @@ impl<T: Element> UnifiedBuffer<T> {
     }
 
     fn of(memory: cuda_um::UnifiedBuffer<T>, device: Arc<CudaDevice>, origin: Origin) -> Self {
+        const { dtype_of::<T>() };
         Self {
             memory,
             place: BufferDevice::Cuda(Arc::clone(&device)),

@@ -116,7 +116,7 @@ fn every_pair_on_two_devices() {
 /// Two backends with two runtimes: copies between their buffers go through the host.
 #[test]
 fn every_pair_of_two_runtimes() {
-    on_each(|machine| every_pair(&[machine.backend(), machine.backend()]));
+    on_each(|machine| every_pair(&[machine.backend(), machine.on_another_runtime()]));
 }
 
 #[test]

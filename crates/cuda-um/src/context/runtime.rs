@@ -217,7 +217,8 @@ impl Runtime {
         }
     }
 
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
+    /// Returns true if both are handles of one runtime, so that a copy or a launch may use objects of both.
+    pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
