@@ -17,3 +17,4 @@ pub(crate) mod registered;
 pub(crate) mod transfer;
 pub(crate) mod unified;
 pub(crate) mod view;
+mod view_methods;

@@ -74,14 +74,13 @@ mod models;
 pub mod profile;
 mod resource;
 
-pub use buffer::any::Memory;
+pub use buffer::any::{Memory, MemoryMut};
 pub use buffer::device::DeviceBuffer;
 pub use buffer::guard::{HostMut, HostRef};
 #[doc(hidden)]
 pub use buffer::host_vec;
 pub use buffer::overwrite::{Filled, Slots};
 pub use buffer::pinned::PinnedBuffer;
-pub use buffer::placement::{AccessPattern, Placed, Placement};
 pub use buffer::registered::RegisteredBuffer;
 pub use buffer::transfer::TransferOptions;
 pub use buffer::unified::{UnifiedBuffer, UnifiedOptions};
@@ -108,6 +107,7 @@ pub use resource::limited::{LimitedMemory, MemoryStats};
 pub use resource::managed::ManagedMemory;
 pub use resource::memory_resource::MemoryResource;
 pub use resource::pinned::PinnedMemory;
+pub use resource::placement::{AccessPattern, Placed, Placement};
 pub use resource::pool::{DevicePool, PinnedPool, PoolOptions, PoolStats, UnifiedPool};
 #[doc(hidden)]
 pub use unblock::unblock;

@@ -13,5 +13,6 @@ pub(crate) mod managed;
 pub(crate) mod memory_resource;
 pub(crate) mod owner;
 pub(crate) mod pinned;
+pub(crate) mod placement;
 pub(crate) mod pool;
 pub(crate) mod registered;

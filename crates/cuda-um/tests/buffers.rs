@@ -2,8 +2,8 @@
 
 use bytemuck::{Pod, Zeroable};
 use cuda_um::{
-    DeviceBuffer, Element, Error, Memory, PinnedBuffer, RegisteredBuffer, Stream, UnifiedBuffer,
-    UnifiedOptions,
+    DeviceBuffer, Element, Error, Memory, MemoryMut, PinnedBuffer, RegisteredBuffer, Stream,
+    UnifiedBuffer, UnifiedOptions,
 };
 use cuda_um_testkit::{Add, device};
 
@@ -123,7 +123,7 @@ fn fill_takes_structs() {
     );
 }
 
-fn copies<A: Memory<u32>, B: Memory<u32>>(
+fn copies<A: Memory<u32>, B: MemoryMut<u32>>(
     stream: &Stream,
     source: &A,
     mut target: B,

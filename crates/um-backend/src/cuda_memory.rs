@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use cuda_um::{DeviceBuffer, Memory, PinnedBuffer, UnifiedBuffer, View, ViewMut};
+use cuda_um::{DeviceBuffer, Memory, MemoryMut, PinnedBuffer, UnifiedBuffer, View, ViewMut};
 
 use crate::dtype::Element;
 use crate::error::Result;
@@ -106,7 +106,7 @@ fn copy<T: Element>(
     source: &impl Memory<T>,
     from: Range<usize>,
     device: &cuda_um::Device,
-    target: &mut impl Memory<T>,
+    target: &mut impl MemoryMut<T>,
     to: usize,
 ) -> Result<bool> {
     match device

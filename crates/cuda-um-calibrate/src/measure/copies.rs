@@ -2,8 +2,8 @@
 
 use super::session::{Outcome, SMALL, Session, fresh, slope, verify};
 use cuda_um::{
-    DeviceBuffer, DeviceMemory, Location, ManagedMemory, Memory, PinnedBuffer, PinnedMemory,
-    UnifiedBuffer,
+    DeviceBuffer, DeviceMemory, Location, ManagedMemory, Memory, MemoryMut, PinnedBuffer,
+    PinnedMemory, UnifiedBuffer,
 };
 
 /// From this size on, a copy uses all threads.
@@ -14,7 +14,7 @@ fn copy(
     session: &Session,
     bytes: usize,
     from: &impl Memory<f32>,
-    to: &mut impl Memory<f32>,
+    to: &mut impl MemoryMut<f32>,
 ) -> Outcome<f64> {
     session.median(bytes, |_| {
         session.clock.time(|| {
@@ -25,7 +25,11 @@ fn copy(
 }
 
 /// Seconds for a copy from pinned memory, and back; their mean.
-fn there_and_back(session: &Session, bytes: usize, there: &mut impl Memory<f32>) -> Outcome<f64> {
+fn there_and_back(
+    session: &Session,
+    bytes: usize,
+    there: &mut impl MemoryMut<f32>,
+) -> Outcome<f64> {
     let source = fresh(bytes, 4);
     let mut pinned = PinnedBuffer::from_slice_in(&PinnedMemory::new(&session.device), &source)?;
     let to = copy(session, bytes, &pinned, there)?;

@@ -1,7 +1,9 @@
 //! Calls and kernels.
 
 use super::session::{Outcome, SMALL, Session, fresh, slope, verify};
-use cuda_um::{DeviceBuffer, DeviceMemory, Memory, Placement, UnifiedBuffer, UnifiedOptions};
+use cuda_um::{
+    DeviceBuffer, DeviceMemory, Memory, MemoryMut, Placement, UnifiedBuffer, UnifiedOptions,
+};
 use um_kernels::Scale;
 
 /// Calls in a row: they fit into the driver's queue.
@@ -35,7 +37,7 @@ fn seconds(
     session: &Session,
     scale: &Scale,
     input: &impl Memory<f32>,
-    output: &mut impl Memory<f32>,
+    output: &mut impl MemoryMut<f32>,
 ) -> Outcome<f64> {
     session.median(size_of::<f32>() * input.element_count(), |_| {
         session.clock.time(|| {

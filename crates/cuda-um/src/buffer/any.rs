@@ -1,30 +1,84 @@
-//! The trait that all buffer types implement.
+//! The traits that all buffer types and views implement.
 
+use crate::buffer::view::{View, ViewMut};
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::MemoryResource;
 use crate::{element, range};
+use std::ops::Range;
 
-/// A buffer of any kind: [`UnifiedBuffer`](crate::UnifiedBuffer), [`DeviceBuffer`](crate::DeviceBuffer),
-/// [`PinnedBuffer`](crate::PinnedBuffer), [`RegisteredBuffer`](crate::RegisteredBuffer).
+/// Elements that can be read: a buffer of any kind ([`UnifiedBuffer`](crate::UnifiedBuffer), [`DeviceBuffer`](crate::DeviceBuffer),
+/// [`PinnedBuffer`](crate::PinnedBuffer), [`RegisteredBuffer`](crate::RegisteredBuffer)), a [`View`], or a [`ViewMut`].
 ///
 /// It cannot be implemented outside this crate.
-pub trait Memory<T>: sealed::Raw {
+pub trait Memory<T>: sealed::Raw + sealed::ToView<T> {
     /// Returns the number of elements.
     fn element_count(&self) -> usize {
-        self.raw().bytes() / size_of::<T>()
+        self.to_view().len()
     }
 }
 
+/// Elements that can be read and written: a buffer of any kind, or a [`ViewMut`].
+///
+/// It cannot be implemented outside this crate.
+pub trait MemoryMut<T>: Memory<T> + sealed::RawMut + sealed::ToViewMut<T> {}
+
 mod sealed {
+    use super::{Allocation, Range, View, ViewMut};
+
     /// Access to the untyped buffer.
     pub trait Raw {
+        /// The buffer, and the range of its bytes.
         #[doc(hidden)]
-        fn raw(&self) -> &crate::resource::allocation::Allocation;
+        fn raw_part(&self) -> (&Allocation, Range<usize>);
+    }
+
+    /// Memory that `&mut` of this type may write.
+    pub trait RawMut: Raw {}
+
+    pub trait ToView<T> {
+        #[doc(hidden)]
+        fn to_view(&self) -> View<'_, T>;
+    }
+
+    pub trait ToViewMut<T> {
+        #[doc(hidden)]
+        fn to_view_mut(&mut self) -> ViewMut<'_, T>;
     }
 }
-pub(crate) use sealed::Raw;
+pub(crate) use sealed::{Raw, RawMut, ToView, ToViewMut};
+
+impl<T> Memory<T> for View<'_, T> {}
+impl<T> Raw for View<'_, T> {
+    fn raw_part(&self) -> (&Allocation, Range<usize>) {
+        (self.raw, self.bytes())
+    }
+}
+impl<T> ToView<T> for View<'_, T> {
+    fn to_view(&self) -> View<'_, T> {
+        *self
+    }
+}
+
+impl<T> Memory<T> for ViewMut<'_, T> {}
+impl<T> MemoryMut<T> for ViewMut<'_, T> {}
+impl<T> RawMut for ViewMut<'_, T> {}
+impl<T> Raw for ViewMut<'_, T> {
+    fn raw_part(&self) -> (&Allocation, Range<usize>) {
+        (self.raw, self.bytes())
+    }
+}
+impl<T> ToView<T> for ViewMut<'_, T> {
+    fn to_view(&self) -> View<'_, T> {
+        self.as_view()
+    }
+}
+impl<T> ToViewMut<T> for ViewMut<'_, T> {
+    fn to_view_mut(&mut self) -> ViewMut<'_, T> {
+        self.reborrow()
+    }
+}
 
 /// Allocates memory for `len` uninitialised elements from a resource. The resource must be of the kind that the buffer needs.
 pub(crate) fn allocate_in<T>(

@@ -1,9 +1,10 @@
 //! Copies between host slices and buffers, and between buffers.
 #![allow(unsafe_code, reason = "passes addresses of slices and buffers to CUDA")]
 
-use crate::buffer::any::Memory;
+use crate::buffer::any::{Memory, MemoryMut};
 use crate::buffer::transfer;
 use crate::buffer::transfer::{Direction, Host, Staged};
+use crate::buffer::view::{View, ViewMut};
 use crate::context::enqueue::enqueue;
 use crate::context::observer::{Started, What};
 use crate::context::stream::{Stream, StreamInner};
@@ -14,25 +15,30 @@ use crate::range;
 use crate::resource::allocation::Allocation;
 use std::ops::RangeBounds;
 
-/// Copies `source` to the buffer, from byte `offset` on. The caller may reuse `source` when this returns; later uses of the buffer are
-/// ordered after the copy.
-pub(super) fn from_host(target: &mut Allocation, offset: usize, source: &[u8]) -> Result<()> {
+/// Copies `source` to a view of as many bytes. The caller may reuse `source` when this returns; later uses of the buffer are ordered after
+/// the copy.
+pub(super) fn from_host(mut target: ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
     if source.is_empty() {
         return Ok(());
     }
     let started = Started::now(target.device());
-    let _span = crate::telemetry::span!("copy", to = target.id(), bytes = source.len());
-    put(target, offset, source)?;
-    let part = target.part_of(offset..offset + source.len(), Access::Write);
-    started.done(What::Copy, target.device(), None, [part]);
+    let _span = crate::telemetry::span!("copy", to = target.buffer_id(), bytes = source.len());
+    put(&mut target, source)?;
+    started.done(
+        What::Copy,
+        target.device(),
+        None,
+        [target.part(Access::Write)],
+    );
     Ok(())
 }
 
-pub(super) fn put(target: &mut Allocation, offset: usize, source: &[u8]) -> Result<()> {
-    if target.is_host_memory() {
-        let _closed = target.wait_for_host(Access::Write)?;
-        let to = target.pointer().as_ptr().wrapping_add(offset);
-        // SAFETY: the range was checked, no device uses the buffer now, and `source` does not overlap memory that is borrowed exclusively.
+pub(super) fn put(target: &mut ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
+    assert_eq!(target.len(), source.len(), "the view was checked");
+    let to = target.address();
+    if target.raw.is_host_memory() {
+        let _closed = target.raw.wait_for_host(Access::Write)?;
+        // SAFETY: the lengths are equal, no device uses the view now, and `source` does not overlap memory that is borrowed exclusively.
         unsafe {
             transfer::copy_on_host(target.device().state(), source.as_ptr(), to, source.len())
         };
@@ -41,33 +47,38 @@ pub(super) fn put(target: &mut Allocation, offset: usize, source: &[u8]) -> Resu
     let staged = Staged {
         direction: Direction::ToDevice,
         host: Host::Memory(source.as_ptr().cast_mut()),
-        device: target.pointer().as_ptr().wrapping_add(offset),
+        device: to,
         bytes: source.len(),
         unit_bytes: 1,
-        kind: kind(target, CopyKind::HostToDevice),
+        kind: kind(target.raw, CopyKind::HostToDevice),
     };
-    // SAFETY: the range was checked; both are borrowed, the target exclusively; the source is only read.
-    unsafe { with_host(target, Access::Write, staged) }.map(drop)
+    // SAFETY: the lengths are equal; both are borrowed, the target exclusively; the source is only read.
+    unsafe { with_host(target.as_view(), Access::Write, staged) }.map(drop)
 }
 
-/// Copies the buffer's bytes from `offset` on to `target`. The copy is complete when this returns.
-pub(super) fn to_host(source: &Allocation, offset: usize, target: &mut [u8]) -> Result<()> {
+/// Copies a view to `target`, which has as many bytes. The copy is complete when this returns.
+pub(super) fn to_host(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
     if target.is_empty() {
         return Ok(());
     }
     let started = Started::now(source.device());
-    let _span = crate::telemetry::span!("copy", from = source.id(), bytes = target.len());
-    get(source, offset, target)?;
-    let part = source.part_of(offset..offset + target.len(), Access::Read);
-    started.done(What::Copy, source.device(), None, [part]);
+    let _span = crate::telemetry::span!("copy", from = source.buffer_id(), bytes = target.len());
+    get(source, target)?;
+    started.done(
+        What::Copy,
+        source.device(),
+        None,
+        [source.part(Access::Read)],
+    );
     Ok(())
 }
 
-fn get(source: &Allocation, offset: usize, target: &mut [u8]) -> Result<()> {
-    if source.is_host_memory() {
-        let _closed = source.wait_for_host(Access::Read)?;
-        let from = source.pointer().as_ptr().wrapping_add(offset);
-        // SAFETY: the range was checked, no device writes the buffer, and `target`, which is borrowed exclusively, does not overlap it.
+fn get(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
+    assert_eq!(source.len(), target.len(), "the view was checked");
+    let from = source.address();
+    if source.raw.is_host_memory() {
+        let _closed = source.raw.wait_for_host(Access::Read)?;
+        // SAFETY: the lengths are equal, no device writes the view, and `target`, which is borrowed exclusively, does not overlap it.
         unsafe {
             transfer::copy_on_host(
                 source.device().state(),
@@ -81,12 +92,12 @@ fn get(source: &Allocation, offset: usize, target: &mut [u8]) -> Result<()> {
     let staged = Staged {
         direction: Direction::ToHost,
         host: Host::Memory(target.as_mut_ptr()),
-        device: source.pointer().as_ptr().wrapping_add(offset),
+        device: from,
         bytes: target.len(),
         unit_bytes: 1,
-        kind: kind(source, CopyKind::DeviceToHost),
+        kind: kind(source.raw, CopyKind::DeviceToHost),
     };
-    // SAFETY: the range was checked; both are borrowed, the target exclusively.
+    // SAFETY: the lengths are equal; both are borrowed, the target exclusively.
     unsafe { with_host(source, Access::Read, staged) }.map(drop)
 }
 
@@ -98,7 +109,7 @@ pub(super) fn kind(buffer: &Allocation, explicit: CopyKind) -> CopyKind {
     }
 }
 
-/// Copies between a buffer and the host on the device's default stream, after earlier uses of the buffer. When this returns, nothing uses
+/// Copies between a view and the host on the device's default stream, after earlier uses of the buffer. When this returns, nothing uses
 /// the host's memory; a copy to the device may still run, as a tracked use of the buffer.
 ///
 /// Returns `None`, and does nothing, if a closure produces the bytes and the copy cannot be staged.
@@ -107,7 +118,7 @@ pub(super) fn kind(buffer: &Allocation, explicit: CopyKind) -> CopyKind {
 ///
 /// Both sides are valid for `copy.bytes`, and borrowed as the direction requires: the target exclusively.
 pub(super) unsafe fn with_host(
-    buffer: &Allocation,
+    buffer: View<'_, u8>,
     access: Access,
     copy: Staged<'_>,
 ) -> Result<Option<()>> {
@@ -173,7 +184,8 @@ impl Drop for HostInUse<'_> {
 }
 
 impl Stream {
-    /// Copies all elements from one buffer to another. The two buffers may be of different kinds.
+    /// Copies all elements from one buffer or view to another. The two buffers may be of different kinds, or be disjoint views of one
+    /// buffer ([`ViewMut::split_at`]).
     ///
     /// ```
     /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -202,7 +214,7 @@ impl Stream {
     /// stream of either; [`Error::Busy`](crate::Error::Busy) on a device without concurrent managed access while host guards live; and the
     /// errors of `cudaMemcpyAsync` and `cudaMemcpyPeerAsync`.
     #[doc(alias = "cudaMemcpyAsync")]
-    pub fn copy<T>(&self, source: &impl Memory<T>, target: &mut impl Memory<T>) -> Result<()> {
+    pub fn copy<T>(&self, source: &impl Memory<T>, target: &mut impl MemoryMut<T>) -> Result<()> {
         range::same_length("copy", target.element_count(), source.element_count())?;
         self.copy_range(source, .., target, 0)
     }
@@ -221,49 +233,39 @@ impl Stream {
         &self,
         source: &impl Memory<T>,
         range: impl RangeBounds<usize>,
-        target: &mut impl Memory<T>,
+        target: &mut impl MemoryMut<T>,
         offset: usize,
     ) -> Result<()> {
-        self.check_runtime(source.raw().device(), "the buffer")?;
-        self.check_runtime(target.raw().device(), "the buffer")?;
-        let from = range::check(range, source.element_count())?;
-        let to = range::to_bytes::<T>(&range::check_at(
-            offset,
-            from.len(),
-            target.element_count(),
-        )?);
-        let from = range::to_bytes::<T>(&from);
-        if from.is_empty() {
+        let (source, target) = (source.to_view(), target.to_view_mut());
+        self.check_runtime(source.device(), "the buffer")?;
+        self.check_runtime(target.device(), "the buffer")?;
+        let source = source.slice(range)?;
+        let to = range::check_at(offset, source.len(), target.len())?;
+        let target = target.slice(to)?;
+        if source.is_empty() {
             return Ok(());
         }
         let ordinal = self.inner().ordinal();
-        let peers = peers(ordinal, source.raw(), target.raw())?;
-        let started = Started::now(source.raw().device());
-        let (source_id, target_id) = (source.raw().id(), target.raw().id());
-        let _span =
-            crate::telemetry::span!("copy", from = source_id, to = target_id, bytes = from.len());
-        let (source, target) = (source.raw(), target.raw());
-        let parts = [
-            source.part_of(from.clone(), Access::Read),
-            target.part_of(to.clone(), Access::Write),
-        ];
+        let peers = peers(ordinal, source.raw, target.raw)?;
+        let started = Started::now(source.device());
+        let bytes = source.size_bytes();
+        let (source_id, target_id) = (source.buffer_id(), target.buffer_id());
+        let _span = crate::telemetry::span!("copy", from = source_id, to = target_id, bytes);
+        let parts = [source.part(Access::Read), target.part(Access::Write)];
         let device = (source.device(), None);
         started.enqueue(What::Copy, device, self, parts.into_iter(), || {
-            // SAFETY: both ranges were checked; the buffers are distinct, because one is borrowed exclusively; they track this use, so they
-            // are neither freed nor used by the host before it is complete.
+            let (to, from) = (target.address(), source.address());
+            let (api, stream) = (self.inner().api(), self.as_raw());
+            // SAFETY: the views have equal lengths, and are disjoint, because one is borrowed exclusively; their buffers track this use, so
+            // they are neither freed nor used by the host before it is complete.
             unsafe {
-                let (to, from_at) = (
-                    target.pointer().as_ptr().add(to.start),
-                    source.pointer().as_ptr().add(from.start),
-                );
-                let (api, bytes, stream) = (self.inner().api(), from.len(), self.as_raw());
                 match peers {
                     None => {
                         let kind = CopyKind::ByAddress;
-                        api.memcpy_async(ordinal, to, from_at, bytes, kind, stream)
+                        api.memcpy_async(ordinal, to, from, bytes, kind, stream)
                     }
                     Some([source, target]) => {
-                        let (to, from) = ((to, target), (from_at.cast_const(), source));
+                        let (to, from) = ((to, target), (from.cast_const(), source));
                         api.memcpy_peer_async(ordinal, to, from, bytes, stream)
                     }
                 }

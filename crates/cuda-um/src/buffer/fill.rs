@@ -1,18 +1,19 @@
-//! Setting every element of a buffer to one value.
+//! Setting every element of a view to one value.
 #![allow(unsafe_code, reason = "passes addresses of buffers to CUDA")]
 
+use crate::buffer::view::ViewMut;
 use crate::context::observer::{Started, What};
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::{Api, CopyKind};
 use crate::error::{Error, Result};
-use crate::resource::allocation::Allocation;
 use cuda_um_sys::cudaStream_t;
 
-/// Fills the whole buffer with repetitions of `pattern`. The pattern's length divides the buffer's.
-pub(super) fn fill(buffer: &mut Allocation, pattern: &[u8], stream: &Stream) -> Result<()> {
+/// Fills a view with repetitions of `pattern`. The pattern's length divides the view's.
+pub(super) fn fill(mut view: ViewMut<'_, u8>, pattern: &[u8], stream: &Stream) -> Result<()> {
+    let buffer = view.raw;
     stream.check_runtime(buffer.device(), "the buffer")?;
-    let bytes = buffer.bytes();
+    let bytes = view.len();
     if bytes == 0 {
         return Ok(());
     }
@@ -22,12 +23,12 @@ pub(super) fn fill(buffer: &mut Allocation, pattern: &[u8], stream: &Stream) -> 
     let own_device = expected == found;
     // Host memory may have no address on the device, or a different one on another device.
     let start = match buffer.is_host_memory() {
-        true => buffer.device_pointer().filter(|_| own_device),
-        false => Some(buffer.pointer()),
+        true => view.device_ptr().filter(|_| own_device),
+        false => Some(view.as_ptr()),
     };
     let Some(start) = start else {
-        fill_on_host(buffer, pattern)?;
-        let part = buffer.part(Access::Write);
+        fill_on_host(&mut view, pattern)?;
+        let part = view.part(Access::Write);
         started.done(What::Fill, buffer.device(), None, [part]);
         return Ok(());
     };
@@ -38,7 +39,7 @@ pub(super) fn fill(buffer: &mut Allocation, pattern: &[u8], stream: &Stream) -> 
             found,
         });
     }
-    let part = std::iter::once(buffer.part(Access::Write));
+    let part = std::iter::once(view.part(Access::Write));
     started.enqueue(What::Fill, (buffer.device(), None), stream, part, || {
         let api = stream.inner().api();
         let fill = Fill {
@@ -46,17 +47,16 @@ pub(super) fn fill(buffer: &mut Allocation, pattern: &[u8], stream: &Stream) -> 
             ordinal: stream.inner().ordinal(),
             stream: stream.as_raw(),
         };
-        // SAFETY: the buffer's memory is borrowed exclusively; the buffer tracks this use, so it is not freed or used before the fill is
+        // SAFETY: the view is borrowed exclusively; the buffer tracks this use, so it is not freed or used before the fill is
         // complete.
-        unsafe { fill.pattern(start.as_ptr(), bytes, pattern) }
+        unsafe { fill.pattern(start.cast_mut(), bytes, pattern) }
     })
 }
 
-fn fill_on_host(buffer: &mut Allocation, pattern: &[u8]) -> Result<()> {
-    let _closed = buffer.wait_for_host(Access::Write)?;
-    // SAFETY: the memory is valid for `bytes`, no device uses it now, and u8 has no invalid values.
-    let memory =
-        unsafe { std::slice::from_raw_parts_mut(buffer.pointer().as_ptr(), buffer.bytes()) };
+fn fill_on_host(view: &mut ViewMut<'_, u8>, pattern: &[u8]) -> Result<()> {
+    let _closed = view.raw.wait_for_host(Access::Write)?;
+    // SAFETY: the view is borrowed exclusively, no device uses it now, and u8 has no invalid values.
+    let memory = unsafe { std::slice::from_raw_parts_mut(view.as_mut_ptr(), view.len()) };
     memory
         .chunks_exact_mut(pattern.len())
         .for_each(|element| element.copy_from_slice(pattern));

@@ -1,6 +1,7 @@
 //! Waiting and copying without blocking the executor's thread for long, on any executor.
 
 use crate::buffer::copy;
+use crate::buffer::view::{View, ViewMut};
 use crate::context::tracker::{Access, Use};
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
@@ -36,29 +37,35 @@ pub(super) async fn until_free<G>(
 /// Bytes that are copied between two yields to the executor.
 const PIECE: usize = 4 << 20;
 
-/// Copies `source`, which is as long as the buffer. The future is ready when all bytes have arrived.
-pub(super) async fn copy_from_host(target: &mut Allocation, source: &[u8]) -> Result<()> {
+/// Copies `source`, which is as long as the view. The future is ready when all bytes have arrived.
+pub(super) async fn copy_from_host(mut target: ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
     let mut own = None;
     for (index, piece) in source.chunks(PIECE).enumerate() {
         let start = index * PIECE;
         let whole = |error| cut(error, start, source.len());
-        may_copy(target, Access::Write, own).await.map_err(whole)?;
-        copy::from_host(target, start, piece).map_err(whole)?;
-        own = last_of_copies(target).map_err(whole)?;
+        may_copy(target.raw, Access::Write, own)
+            .await
+            .map_err(whole)?;
+        let part = target.slice_mut(start..start + piece.len())?;
+        copy::from_host(part, piece).map_err(whole)?;
+        own = last_of_copies(target.raw).map_err(whole)?;
         let_others_run().await;
     }
-    uses_done(target, Access::Write, None).await
+    uses_done(target.raw, Access::Write, None).await
 }
 
-/// Copies to `target`, which is as long as the buffer.
-pub(super) async fn copy_to_host(source: &Allocation, target: &mut [u8]) -> Result<()> {
+/// Copies to `target`, which is as long as the view.
+pub(super) async fn copy_to_host(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
     let (total, mut own) = (target.len(), None);
     for (index, piece) in target.chunks_mut(PIECE).enumerate() {
         let start = index * PIECE;
         let whole = |error| cut(error, start, total);
-        may_copy(source, Access::Read, own).await.map_err(whole)?;
-        copy::to_host(source, start, piece).map_err(whole)?;
-        own = last_of_copies(source).map_err(whole)?;
+        may_copy(source.raw, Access::Read, own)
+            .await
+            .map_err(whole)?;
+        let part = source.slice(start..start + piece.len())?;
+        copy::to_host(part, piece).map_err(whole)?;
+        own = last_of_copies(source.raw).map_err(whole)?;
         let_others_run().await;
     }
     Ok(())

@@ -1,10 +1,12 @@
 //! Host guards: access to a buffer by the CPU, while no device uses it in a conflicting way.
 #![allow(unsafe_code, reason = "makes slices of a buffer's memory")]
 
+use crate::Element;
+use crate::buffer::future::until_free;
+use crate::buffer::view::{View, ViewMut};
 use crate::context::observer::HostUse;
 use crate::context::tracker::Access;
-use crate::error::Result;
-use crate::resource::allocation::Allocation;
+use crate::error::{Error, Result};
 use crate::resource::host_access::HostAccess;
 use std::fmt;
 use std::marker::PhantomData;
@@ -52,41 +54,35 @@ pub struct HostMut<'a, T> {
     _on_this_thread: PhantomData<*const ()>,
 }
 
-impl<'a, T> HostRef<'a, T> {
+impl<'a, T: Element> HostRef<'a, T> {
     /// Waits for work that writes or moves the buffer.
-    ///
-    /// # Safety
-    ///
-    /// The buffer holds `len` initialised elements of `T` at an address that the host may use.
-    pub(super) unsafe fn wait(raw: &'a Allocation, len: usize) -> Result<Self> {
-        let observed = HostUse::begin(raw, Access::Read);
-        let access = raw.wait_for_host(Access::Read)?;
-        // SAFETY: the caller's promise, and no device writes the buffer now.
-        Ok(unsafe { Self::new(raw, len, access, observed) })
+    pub(super) fn wait(view: View<'a, T>) -> Result<Self> {
+        check_host(view)?;
+        let observed = HostUse::begin(view.part(Access::Read));
+        let access = view.raw.wait_for_host(Access::Read)?;
+        Ok(Self::new(view, access, observed))
     }
 
-    /// # Safety
-    ///
-    /// The promise of `wait`.
-    pub(super) unsafe fn try_now(raw: &'a Allocation, len: usize) -> Result<Self> {
-        let access = raw.try_for_host(Access::Read)?;
-        let observed = HostUse::begin(raw, Access::Read);
-        // SAFETY: the caller's promise, and no device writes the buffer now.
-        Ok(unsafe { Self::new(raw, len, access, observed) })
+    /// Refuses to wait.
+    pub(super) fn try_now(view: View<'a, T>) -> Result<Self> {
+        check_host(view)?;
+        let access = view.raw.try_for_host(Access::Read)?;
+        let observed = HostUse::begin(view.part(Access::Read));
+        Ok(Self::new(view, access, observed))
     }
 
-    /// # Safety
-    ///
-    /// The promise of `wait`, and no device writes the buffer: a new write would need `&mut` while it is borrowed.
-    unsafe fn new(
-        raw: &'a Allocation,
-        len: usize,
-        access: HostAccess<'a>,
-        observed: HostUse,
-    ) -> Self {
-        // SAFETY: `len` initialised elements, aligned (the allocator's promise), unchanged while borrowed (the caller's promise).
-        let elements =
-            unsafe { std::slice::from_raw_parts(raw.pointer().cast::<T>().as_ptr(), len) };
+    /// Awaits the work.
+    pub(super) async fn when_free(view: View<'a, T>) -> Result<Self> {
+        until_free(view.raw, Access::Read, || Self::try_now(view)).await
+    }
+
+    fn new(view: View<'a, T>, access: HostAccess<'a>, observed: HostUse) -> Self {
+        let elements = match view.is_empty() {
+            true => &[],
+            // SAFETY: the view's elements are initialised, aligned, and at an address for the host (`check_host`). No device writes them now
+            // (`access`), and a new write would need `&mut` while they are borrowed.
+            false => unsafe { std::slice::from_raw_parts(view.as_ptr(), view.len()) },
+        };
         Self {
             elements,
             _access: access,
@@ -96,42 +92,37 @@ impl<'a, T> HostRef<'a, T> {
     }
 }
 
-impl<'a, T> HostMut<'a, T> {
+impl<'a, T: Element> HostMut<'a, T> {
     /// Waits for all work on the buffer.
-    ///
-    /// # Safety
-    ///
-    /// The buffer holds `len` initialised elements of `T` at an address that the host may use, and `raw` is borrowed from an
-    /// exclusive borrow of its owner that lasts for `'a`.
-    pub(super) unsafe fn wait(raw: &'a Allocation, len: usize) -> Result<Self> {
-        let observed = HostUse::begin(raw, Access::Write);
-        let access = raw.wait_for_host(Access::Write)?;
-        // SAFETY: the caller's promise, and no device uses the buffer now.
-        Ok(unsafe { Self::new(raw, len, access, observed) })
+    pub(super) fn wait(view: ViewMut<'a, T>) -> Result<Self> {
+        check_host(view.as_view())?;
+        let observed = HostUse::begin(view.part(Access::Write));
+        let access = view.raw.wait_for_host(Access::Write)?;
+        Ok(Self::new(view, access, observed))
     }
 
-    /// # Safety
-    ///
-    /// The promise of `wait`.
-    pub(super) unsafe fn try_now(raw: &'a Allocation, len: usize) -> Result<Self> {
-        let access = raw.try_for_host(Access::Write)?;
-        let observed = HostUse::begin(raw, Access::Write);
-        // SAFETY: the caller's promise, and no device uses the buffer now.
-        Ok(unsafe { Self::new(raw, len, access, observed) })
+    /// Refuses to wait.
+    pub(super) fn try_now(view: ViewMut<'a, T>) -> Result<Self> {
+        check_host(view.as_view())?;
+        let access = view.raw.try_for_host(Access::Write)?;
+        let observed = HostUse::begin(view.part(Access::Write));
+        Ok(Self::new(view, access, observed))
     }
 
-    /// # Safety
-    ///
-    /// The promise of `wait`, and no device uses the buffer: a new use would need a borrow.
-    unsafe fn new(
-        raw: &'a Allocation,
-        len: usize,
-        access: HostAccess<'a>,
-        observed: HostUse,
-    ) -> Self {
-        // SAFETY: `len` initialised elements, aligned (the allocator's promise), exclusive while borrowed (the caller's promise).
-        let elements =
-            unsafe { std::slice::from_raw_parts_mut(raw.pointer().cast::<T>().as_ptr(), len) };
+    /// Awaits the work.
+    pub(super) async fn when_free(view: ViewMut<'a, T>) -> Result<Self> {
+        // SAFETY: an attempt that fails keeps no view, and no attempt follows one that succeeds.
+        let attempt = || Self::try_now(unsafe { view.duplicate() });
+        until_free(view.raw, Access::Write, attempt).await
+    }
+
+    fn new(mut view: ViewMut<'a, T>, access: HostAccess<'a>, observed: HostUse) -> Self {
+        let elements = match view.is_empty() {
+            true => &mut [],
+            // SAFETY: the view's elements are initialised, aligned, and at an address for the host (`check_host`). No device uses them now
+            // (`access`), and a new use would need a borrow.
+            false => unsafe { std::slice::from_raw_parts_mut(view.as_mut_ptr(), view.len()) },
+        };
         Self {
             elements,
             _access: access,
@@ -139,6 +130,19 @@ impl<'a, T> HostMut<'a, T> {
             _on_this_thread: PhantomData,
         }
     }
+}
+
+/// Refuses memory that only the device can use.
+fn check_host<T>(view: View<'_, T>) -> Result<()> {
+    if !view.raw.is_device_memory() {
+        return Ok(());
+    }
+    Err(Error::NotSupported {
+        what: format!("access by the host to buffer {}", view.buffer_id()),
+        needs: "managed, pinned or registered memory (or a copy: `copy_to_host`, `to_vec`)"
+            .to_owned(),
+        have: view.kind_in_words(),
+    })
 }
 
 impl<T> Deref for HostRef<'_, T> {

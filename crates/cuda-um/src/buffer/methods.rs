@@ -4,12 +4,31 @@
 macro_rules! buffer_methods {
     ([$($life:lifetime)?] $buffer:ident) => {
         impl<$($life,)? T> $crate::buffer::any::Raw for $buffer<$($life,)? T> {
-            fn raw(&self) -> &$crate::resource::allocation::Allocation {
-                &self.raw
+            fn raw_part(
+                &self,
+            ) -> (&$crate::resource::allocation::Allocation, std::ops::Range<usize>) {
+                (&self.raw, 0..self.raw.bytes())
+            }
+        }
+        impl<$($life,)? T> $crate::buffer::any::RawMut for $buffer<$($life,)? T> {}
+
+        impl<$($life,)? T> $crate::buffer::any::Memory<T> for $buffer<$($life,)? T> {}
+        impl<$($life,)? T> $crate::buffer::any::MemoryMut<T> for $buffer<$($life,)? T> {}
+
+        impl<$($life,)? T> $crate::buffer::any::ToView<T> for $buffer<$($life,)? T> {
+            fn to_view(&self) -> $crate::View<'_, T> {
+                self.as_view()
             }
         }
 
-        impl<$($life,)? T> $crate::buffer::any::Memory<T> for $buffer<$($life,)? T> {}
+        impl<$($life,)? T> $crate::buffer::any::ToViewMut<T> for $buffer<$($life,)? T> {
+            fn to_view_mut(&mut self) -> $crate::ViewMut<'_, T> {
+                self.as_view_mut()
+            }
+        }
+
+        read_methods!([$($life)?] $buffer);
+        write_methods!([$($life)?] $buffer, as_view_mut);
 
         impl<$($life,)? T> $buffer<$($life,)? T> {
             /// Returns the number of elements.
@@ -68,9 +87,120 @@ macro_rules! buffer_methods {
             ) -> $crate::Result<$crate::ViewMut<'_, T>> {
                 $crate::ViewMut::new(&mut self.raw, range)
             }
+
+            /// Returns a view of all elements, to be read.
+            pub fn as_view(&self) -> $crate::View<'_, T> {
+                $crate::View::whole(&self.raw)
+            }
+
+            /// Returns a view of all elements, to be read and written.
+            pub fn as_view_mut(&mut self) -> $crate::ViewMut<'_, T> {
+                $crate::ViewMut::whole(&mut self.raw)
+            }
         }
 
-        impl<$($life,)? T: $crate::Element> $buffer<$($life,)? T> {
+        impl<$($life,)? T> std::fmt::Debug for $buffer<$($life,)? T> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($buffer))
+                    .field("id", &self.id())
+                    .field("len", &self.len())
+                    .field("size_bytes", &self.size_bytes())
+                    .field("device", &self.device().ordinal())
+                    .finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+/// Methods of buffers and views that read: `read_methods!(['a] View)`. They need `as_view`.
+macro_rules! read_methods {
+    ([$($life:lifetime)?] $memory:ident) => {
+        impl<$($life,)? T: $crate::Element> $memory<$($life,)? T> {
+            /// Copies all elements to the host. Waits for work that writes the buffer; the copy is complete when this returns.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::LengthMismatch`](crate::Error::LengthMismatch) unless `target` is as long as the buffer, and the errors of the CUDA
+            /// functions.
+            #[doc(alias = "cudaMemcpy")]
+            pub fn copy_to_host(&self, target: &mut [T]) -> $crate::Result<()> {
+                $crate::range::same_length("copy_to_host", self.len(), target.len())?;
+                self.copy_to_host_at(0, target)
+            }
+
+            /// Copies elements to the host, from element `offset` on. Waits for work that writes the buffer; the copy is complete when this
+            /// returns.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and the errors of the CUDA functions.
+            pub fn copy_to_host_at(&self, offset: usize, target: &mut [T]) -> $crate::Result<()> {
+                let range = $crate::range::check_at(offset, target.len(), self.len())?;
+                let source = self.as_view().slice(range)?.into_bytes();
+                $crate::buffer::copy::to_host(source, bytemuck::cast_slice_mut(target))
+            }
+
+            /// Returns one element: a result, a loss, a flag. It waits and copies as [`copy_to_host_at`](Self::copy_to_host_at) does, with one
+            /// call of CUDA and the wait for it.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and the errors of the CUDA functions.
+            #[doc(alias = "item")]
+            pub fn read_one(&self, index: usize) -> $crate::Result<T> {
+                let mut element = [T::zeroed()];
+                self.copy_to_host_at(index, &mut element)?;
+                Ok(element[0])
+            }
+
+            /// Copies all elements to a new vector. Waits for work that writes the buffer; the copy is complete when this returns.
+            ///
+            /// No page migrates: a copy from the device is about twice as fast as a prefetch to the host. To read repeatedly, reuse a
+            /// destination with [`copy_to_host`](Self::copy_to_host): the first touch of new memory takes longer than the copy.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if the host has too little memory, and the errors of
+            /// [`copy_to_host`](Self::copy_to_host).
+            pub fn read_back(&self) -> $crate::Result<Vec<T>> {
+                let mut elements = $crate::buffer::host_vec::zeroed("read_back", self.len())?;
+                self.copy_to_host(&mut elements)?;
+                Ok(elements)
+            }
+
+            /// Does the same as [`read_back`](Self::read_back).
+            ///
+            /// # Errors
+            ///
+            /// The errors of [`read_back`](Self::read_back).
+            pub fn to_vec(&self) -> $crate::Result<Vec<T>> {
+                self.read_back()
+            }
+
+            /// Does the same as [`copy_to_host`](Self::copy_to_host), without blocking the thread for long: awaits work that writes the
+            /// buffer and work on the device's default stream, copies a few MiB at a time, and lets other tasks run between these pieces.
+            /// Works on any executor.
+            ///
+            /// The future borrows the target. A future that is dropped early leaves the first part copied, and no work that uses the
+            /// target.
+            ///
+            /// # Errors
+            ///
+            /// The errors of [`copy_to_host`](Self::copy_to_host); [`Error::Incomplete`](crate::Error::Incomplete) after a partial copy.
+            pub async fn copy_to_host_async(&self, target: &mut [T]) -> $crate::Result<()> {
+                $crate::range::same_length("copy_to_host_async", self.len(), target.len())?;
+                let target = bytemuck::cast_slice_mut(target);
+                $crate::buffer::future::copy_to_host(self.as_view().into_bytes(), target).await
+            }
+        }
+    };
+}
+
+/// Methods of buffers and views that write: `write_methods!(['a] ViewMut, reborrow)`. They need the method that is named, which makes a view
+/// of all elements.
+macro_rules! write_methods {
+    ([$($life:lifetime)?] $memory:ident, $reborrow:ident) => {
+        impl<$($life,)? T: $crate::Element> $memory<$($life,)? T> {
             /// Copies all elements from the host.
             ///
             /// # Ordering
@@ -100,45 +230,8 @@ macro_rules! buffer_methods {
             /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and the errors of the CUDA functions.
             pub fn copy_from_host_at(&mut self, offset: usize, source: &[T]) -> $crate::Result<()> {
                 let range = $crate::range::check_at(offset, source.len(), self.len())?;
-                let bytes = $crate::range::to_bytes::<T>(&range);
-                $crate::buffer::copy::from_host(&mut self.raw, bytes.start, bytemuck::cast_slice(source))
-            }
-
-            /// Copies all elements to the host. Waits for work that writes the buffer; the copy is complete when this returns.
-            ///
-            /// # Errors
-            ///
-            /// [`Error::LengthMismatch`](crate::Error::LengthMismatch) unless `target` is as long as the buffer, and the errors of the CUDA
-            /// functions.
-            #[doc(alias = "cudaMemcpy")]
-            pub fn copy_to_host(&self, target: &mut [T]) -> $crate::Result<()> {
-                $crate::range::same_length("copy_to_host", self.len(), target.len())?;
-                self.copy_to_host_at(0, target)
-            }
-
-            /// Copies elements to the host, from element `offset` on. Waits for work that writes the buffer; the copy is complete when this
-            /// returns.
-            ///
-            /// # Errors
-            ///
-            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and the errors of the CUDA functions.
-            pub fn copy_to_host_at(&self, offset: usize, target: &mut [T]) -> $crate::Result<()> {
-                let range = $crate::range::check_at(offset, target.len(), self.len())?;
-                let bytes = $crate::range::to_bytes::<T>(&range);
-                $crate::buffer::copy::to_host(&self.raw, bytes.start, bytemuck::cast_slice_mut(target))
-            }
-
-            /// Returns one element: a result, a loss, a flag. It waits and copies as [`copy_to_host_at`](Self::copy_to_host_at) does, with one
-            /// call of CUDA and the wait for it.
-            ///
-            /// # Errors
-            ///
-            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and the errors of the CUDA functions.
-            #[doc(alias = "item")]
-            pub fn read_one(&self, index: usize) -> $crate::Result<T> {
-                let mut element = [T::zeroed()];
-                self.copy_to_host_at(index, &mut element)?;
-                Ok(element[0])
+                let target = self.$reborrow().slice(range)?.into_bytes();
+                $crate::buffer::copy::from_host(target, bytemuck::cast_slice(source))
             }
 
             /// Replaces one element, in order with other work on the buffer. Does not wait for that work: later uses are ordered after the
@@ -149,21 +242,6 @@ macro_rules! buffer_methods {
             /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and the errors of the CUDA functions.
             pub fn write_one(&mut self, index: usize, value: T) -> $crate::Result<()> {
                 self.copy_from_host_at(index, &[value])
-            }
-
-            /// Copies all elements to a new vector. Waits for work that writes the buffer; the copy is complete when this returns.
-            ///
-            /// No page migrates: a copy from the device is about twice as fast as a prefetch to the host. To read repeatedly, reuse a
-            /// destination with [`copy_to_host`](Self::copy_to_host): the first touch of new memory takes longer than the copy.
-            ///
-            /// # Errors
-            ///
-            /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if the host has too little memory, and the errors of
-            /// [`copy_to_host`](Self::copy_to_host).
-            pub fn read_back(&self) -> $crate::Result<Vec<T>> {
-                let mut elements = $crate::buffer::host_vec::zeroed("read_back", self.len())?;
-                self.copy_to_host(&mut elements)?;
-                Ok(elements)
             }
 
             /// Does the same as [`copy_from_host`](Self::copy_from_host), without blocking the thread for long: awaits work that uses the
@@ -180,23 +258,7 @@ macro_rules! buffer_methods {
             pub async fn copy_from_host_async(&mut self, source: &[T]) -> $crate::Result<()> {
                 $crate::range::same_length("copy_from_host_async", self.len(), source.len())?;
                 let source = bytemuck::cast_slice(source);
-                $crate::buffer::future::copy_from_host(&mut self.raw, source).await
-            }
-
-            /// Does the same as [`copy_to_host`](Self::copy_to_host), without blocking the thread for long: awaits work that writes the
-            /// buffer and work on the device's default stream, copies a few MiB at a time, and lets other tasks run between these pieces.
-            /// Works on any executor.
-            ///
-            /// The future borrows the target. A future that is dropped early leaves the first part copied, and no work that uses the
-            /// target.
-            ///
-            /// # Errors
-            ///
-            /// The errors of [`copy_to_host`](Self::copy_to_host); [`Error::Incomplete`](crate::Error::Incomplete) after a partial copy.
-            pub async fn copy_to_host_async(&self, target: &mut [T]) -> $crate::Result<()> {
-                $crate::range::same_length("copy_to_host_async", self.len(), target.len())?;
-                let target = bytemuck::cast_slice_mut(target);
-                $crate::buffer::future::copy_to_host(&self.raw, target).await
+                $crate::buffer::future::copy_from_host(self.$reborrow().into_bytes(), source).await
             }
 
             /// Replaces a range of elements with values that `make` writes, without a migration of the old ones to the host.
@@ -231,7 +293,9 @@ macro_rules! buffer_methods {
                 range: impl std::ops::RangeBounds<usize>,
                 make: impl for<'c> Fn(usize, $crate::Slots<'c, T>) -> $crate::Filled<'c> + Sync,
             ) -> $crate::Result<()> {
-                $crate::buffer::overwrite::overwrite(&mut self.raw, range, make)
+                let range = $crate::range::check(range, self.len())?;
+                let (first, target) = (range.start, self.$reborrow().slice(range)?);
+                $crate::buffer::overwrite::overwrite(target, first, make)
             }
 
             /// Sets every element to `value`.
@@ -248,7 +312,7 @@ macro_rules! buffer_methods {
             #[doc(alias = "cudaMemset")]
             #[doc(alias = "cuMemsetD32Async")]
             pub fn fill(&mut self, value: T, stream: &$crate::Stream) -> $crate::Result<()> {
-                $crate::buffer::fill::fill(&mut self.raw, bytemuck::bytes_of(&value), stream)
+                $crate::buffer::fill::fill(self.$reborrow().into_bytes(), bytemuck::bytes_of(&value), stream)
             }
 
             /// Sets every byte to zero.
@@ -262,46 +326,24 @@ macro_rules! buffer_methods {
             /// The errors of [`fill`](Self::fill).
             #[doc(alias = "cudaMemset")]
             pub fn set_zero(&mut self, stream: &$crate::Stream) -> $crate::Result<()> {
-                $crate::buffer::fill::fill(&mut self.raw, &[0], stream)
-            }
-        }
-
-        impl<$($life,)? T> std::fmt::Debug for $buffer<$($life,)? T> {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.debug_struct(stringify!($buffer))
-                    .field("id", &self.id())
-                    .field("len", &self.len())
-                    .field("size_bytes", &self.size_bytes())
-                    .field("device", &self.device().ordinal())
-                    .finish_non_exhaustive()
+                $crate::buffer::fill::fill(self.$reborrow().into_bytes(), &[0], stream)
             }
         }
     };
 }
 
-/// Methods of buffers whose memory the host can use in place.
-macro_rules! host_methods {
-    ([$($life:lifetime)?] $buffer:ident) => {
-        #[allow(unsafe_code, reason = "the buffer's type makes the guards' promises")]
-        impl<$($life,)? T: $crate::Element> $buffer<$($life,)? T> {
+/// Methods that access memory from the host and read: `host_read_methods!(['a] View, 'a)`; the second lifetime is that of the guards.
+macro_rules! host_read_methods {
+    ([$($life:lifetime)?] $memory:ident, $out:lifetime) => {
+        impl<$($life,)? T: $crate::Element> $memory<$($life,)? T> {
             /// Returns a guard for the host to read the elements. Waits only for work that writes or moves this buffer.
             ///
             /// # Errors
             ///
-            /// The errors of the CUDA functions, including a failure of that work.
-            pub fn host(&self) -> $crate::Result<$crate::HostRef<'_, T>> {
-                // SAFETY: the buffer's elements are initialised and at an address for the host.
-                unsafe { $crate::HostRef::wait(&self.raw, self.len()) }
-            }
-
-            /// Returns a guard for the host to read and write the elements. Waits only for work that uses this buffer.
-            ///
-            /// # Errors
-            ///
-            /// The errors of the CUDA functions, including a failure of that work.
-            pub fn host_mut(&mut self) -> $crate::Result<$crate::HostMut<'_, T>> {
-                // SAFETY: the buffer's elements are initialised and at an address for the host; it is borrowed exclusively.
-                unsafe { $crate::HostMut::wait(&self.raw, self.len()) }
+            /// [`Error::NotSupported`](crate::Error::NotSupported) for a view of device memory, and the errors of the CUDA functions, including a
+            /// failure of that work.
+            pub fn host(&self) -> $crate::Result<$crate::HostRef<$out, T>> {
+                $crate::HostRef::wait(self.as_view())
             }
 
             /// Does the same as [`host`](Self::host) without waiting: queries the streams and events of the buffer's work. No earlier wait
@@ -313,19 +355,8 @@ macro_rules! host_methods {
             /// # Errors
             ///
             /// [`Error::Busy`](crate::Error::Busy) if `host` would wait, and the errors of the CUDA functions.
-            pub fn try_host(&self) -> $crate::Result<$crate::HostRef<'_, T>> {
-                // SAFETY: the buffer's elements are initialised and at an address for the host.
-                unsafe { $crate::HostRef::try_now(&self.raw, self.len()) }
-            }
-
-            /// Does the same as [`host_mut`](Self::host_mut) without waiting.
-            ///
-            /// # Errors
-            ///
-            /// [`Error::Busy`](crate::Error::Busy) if `host_mut` would wait, and the errors of the CUDA functions.
-            pub fn try_host_mut(&mut self) -> $crate::Result<$crate::HostMut<'_, T>> {
-                // SAFETY: the buffer's elements are initialised and at an address for the host; it is borrowed exclusively.
-                unsafe { $crate::HostMut::try_now(&self.raw, self.len()) }
+            pub fn try_host(&self) -> $crate::Result<$crate::HostRef<$out, T>> {
+                $crate::HostRef::try_now(self.as_view())
             }
 
             /// Does the same as [`host`](Self::host), but awaits instead of blocking. Works on any executor.
@@ -335,9 +366,34 @@ macro_rules! host_methods {
             /// # Errors
             ///
             /// The errors of [`host`](Self::host).
-            pub async fn host_async(&self) -> $crate::Result<$crate::HostRef<'_, T>> {
-                let access = $crate::context::tracker::Access::Read;
-                $crate::buffer::future::until_free(&self.raw, access, || self.try_host()).await
+            pub async fn host_async(&self) -> $crate::Result<$crate::HostRef<$out, T>> {
+                $crate::HostRef::when_free(self.as_view()).await
+            }
+        }
+    };
+}
+
+/// Methods that access memory from the host and write.
+macro_rules! host_write_methods {
+    ([$($life:lifetime)?] $memory:ident, $reborrow:ident) => {
+        impl<$($life,)? T: $crate::Element> $memory<$($life,)? T> {
+            /// Returns a guard for the host to read and write the elements. Waits only for work that uses this buffer.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::NotSupported`](crate::Error::NotSupported) for a view of device memory, and the errors of the CUDA functions, including a
+            /// failure of that work.
+            pub fn host_mut(&mut self) -> $crate::Result<$crate::HostMut<'_, T>> {
+                $crate::HostMut::wait(self.$reborrow())
+            }
+
+            /// Does the same as [`host_mut`](Self::host_mut) without waiting.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::Busy`](crate::Error::Busy) if `host_mut` would wait, and the errors of the CUDA functions.
+            pub fn try_host_mut(&mut self) -> $crate::Result<$crate::HostMut<'_, T>> {
+                $crate::HostMut::try_now(self.$reborrow())
             }
 
             /// Does the same as [`host_mut`](Self::host_mut), but awaits instead of blocking. Works on any executor.
@@ -348,12 +404,19 @@ macro_rules! host_methods {
             ///
             /// The errors of [`host_mut`](Self::host_mut).
             pub async fn host_mut_async(&mut self) -> $crate::Result<$crate::HostMut<'_, T>> {
-                let access = $crate::context::tracker::Access::Write;
-                // SAFETY: as for `try_host_mut`; the exclusive borrow lasts as long as the guard.
-                let attempt = || unsafe { $crate::HostMut::try_now(&self.raw, self.len()) };
-                $crate::buffer::future::until_free(&self.raw, access, attempt).await
+                $crate::HostMut::when_free(self.$reborrow()).await
             }
+        }
+    };
+}
 
+/// Methods of buffers whose memory the host can use in place.
+macro_rules! host_methods {
+    ([$($life:lifetime)?] $buffer:ident) => {
+        host_read_methods!([$($life)?] $buffer, '_);
+        host_write_methods!([$($life)?] $buffer, as_view_mut);
+
+        impl<$($life,)? T: $crate::Element> $buffer<$($life,)? T> {
             /// Returns the address of the first element, for the host and, if the memory is mapped there, for the device.
             pub fn as_ptr(&self) -> *const T {
                 self.raw.pointer().as_ptr().cast()

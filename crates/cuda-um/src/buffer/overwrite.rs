@@ -8,16 +8,14 @@ use crate::Element;
 use crate::buffer::copy::{kind, put, with_host};
 use crate::buffer::host_vec;
 use crate::buffer::transfer::{Direction, Host, Staged};
+use crate::buffer::view::ViewMut;
 use crate::context::observer::{Started, What};
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::Result;
-use crate::range;
-use crate::resource::allocation::Allocation;
 use crate::sync::assert_no_lock_held;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::ops::{Range, RangeBounds};
 
 /// Elements that the closure of a buffer's `host_overwrite` must write, all of them and each once.
 ///
@@ -92,30 +90,28 @@ impl std::fmt::Debug for Filled<'_> {
     }
 }
 
-/// Writes a range of elements, in pieces on several threads. All closure calls have returned when this returns; a copy to the device may
+/// Writes the elements of a view, which `make` counts from `first` on, in pieces on several threads. All closure calls have returned when this returns; a copy to the device may
 /// still run.
 pub(super) fn overwrite<T: Element>(
-    target: &mut Allocation,
-    elements: impl RangeBounds<usize>,
+    mut target: ViewMut<'_, T>,
+    first: usize,
     make: impl for<'c> Fn(usize, Slots<'c, T>) -> Filled<'c> + Sync,
 ) -> Result<()> {
-    let elements = range::check(elements, target.bytes() / size_of::<T>())?;
-    let bytes = range::to_bytes::<T>(&elements);
-    if bytes.is_empty() {
+    if target.is_empty() {
         return Ok(());
     }
     let started = Started::now(target.device());
-    let _span = crate::telemetry::span!("copy", to = target.id(), bytes = bytes.len());
-    write(target, &elements, &bytes, &make)?;
-    let part = target.part_of(bytes, Access::Write);
+    let _span =
+        crate::telemetry::span!("copy", to = target.buffer_id(), bytes = target.size_bytes());
+    write(&mut target, first, &make)?;
+    let part = target.part(Access::Write);
     started.done(What::Copy, target.device(), None, [part]);
     Ok(())
 }
 
 fn write<T: Element>(
-    target: &mut Allocation,
-    elements: &Range<usize>,
-    bytes: &Range<usize>,
+    target: &mut ViewMut<'_, T>,
+    first: usize,
     make: &(impl for<'c> Fn(usize, Slots<'c, T>) -> Filled<'c> + Sync),
 ) -> Result<()> {
     let produce = |start: usize, to: *mut u8, count: usize| {
@@ -126,35 +122,39 @@ fn write<T: Element>(
         // SAFETY: only this call uses `to`, which is valid for `count` bytes, and aligned. `start` and `count` are whole elements.
         let slots = unsafe { std::slice::from_raw_parts_mut(to, count / size_of::<T>()) };
         make(
-            elements.start + start / size_of::<T>(),
+            first + start / size_of::<T>(),
             Slots {
                 slots,
                 _this: PhantomData,
             },
         );
     };
-    if target.is_host_memory() {
-        let _closed = target.wait_for_host(Access::Write)?;
-        produce(0, target.address_range(bytes).start, bytes.len());
+    let bytes = target.size_bytes();
+    if target.raw.is_host_memory() {
+        let _closed = target.raw.wait_for_host(Access::Write)?;
+        produce(0, target.address(), bytes);
         return Ok(());
     }
     let staged = Staged {
         direction: Direction::ToDevice,
         host: Host::Produced(&produce),
-        device: target.address_range(bytes).start,
-        bytes: bytes.len(),
+        device: target.address(),
+        bytes,
         unit_bytes: size_of::<T>(),
-        kind: kind(target, CopyKind::HostToDevice),
+        kind: kind(target.raw, CopyKind::HostToDevice),
     };
     if !target.device().state().is_gated {
-        // SAFETY: the range was checked, and the target is borrowed exclusively.
-        let copied = unsafe { with_host(target, Access::Write, staged) };
+        // SAFETY: the view's bytes, and the view is borrowed exclusively.
+        let copied = unsafe { with_host(target.as_view().into_bytes(), Access::Write, staged) };
         if let Some(outcome) = copied.transpose() {
             return outcome;
         }
     }
     // Make all elements in one piece before the gate is locked: the closure may use other buffers.
-    let mut made: Vec<T> = host_vec::zeroed("host_overwrite", elements.len())?;
-    produce(0, made.as_mut_ptr().cast(), bytes.len());
-    put(target, bytes.start, bytemuck::cast_slice(&made))
+    let mut made: Vec<T> = host_vec::zeroed("host_overwrite", target.len())?;
+    produce(0, made.as_mut_ptr().cast(), bytes);
+    put(
+        &mut target.reborrow().into_bytes(),
+        bytemuck::cast_slice(&made),
+    )
 }

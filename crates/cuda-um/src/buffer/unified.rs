@@ -2,7 +2,6 @@
 
 use crate::Element;
 use crate::buffer::any::allocate_in;
-use crate::buffer::placement::{AccessPattern, Chosen, Placed, Placement};
 use crate::context::device::Device;
 use crate::error::Result;
 use crate::label::{Label, Name};
@@ -10,6 +9,7 @@ use crate::resource::allocation::Allocation;
 use crate::resource::kind::{MemoryKind, Oversubscription};
 use crate::resource::managed::ManagedMemory;
 use crate::resource::memory_resource::{Allocate, MemoryResource};
+use crate::resource::placement::{AccessPattern, Chosen, Placed, Placement};
 use crate::resource::pool::default::DefaultMemory;
 use crate::{element, range};
 use std::marker::PhantomData;
@@ -46,7 +46,6 @@ use std::panic::Location;
 #[doc(alias = "cudaMallocManaged")]
 pub struct UnifiedBuffer<T> {
     pub(crate) raw: Allocation,
-    chosen: Chosen,
     _elements: PhantomData<T>,
 }
 
@@ -176,10 +175,8 @@ impl<T: Element> UnifiedBuffer<T> {
     ) -> Result<UnifiedBuffer<MaybeUninit<T>>> {
         let buffer = Self::allocate(device, len, options)?;
         buffer.advise_as_chosen()?;
-        let Self { raw, chosen, .. } = buffer;
         Ok(UnifiedBuffer {
-            raw,
-            chosen,
+            raw: buffer.raw,
             _elements: PhantomData,
         })
     }
@@ -248,7 +245,7 @@ impl<T: Element> UnifiedBuffer<T> {
     /// Gives the advice of the access pattern, after the contents are written: a write to read-mostly memory that the host has as well, as the
     /// former buffer of a pool's block may have left it, faults on each page.
     fn advise_as_chosen(&self) -> Result<()> {
-        match self.chosen.advice(self.device()) {
+        match self.chosen().advice(self.device()) {
             Some(advice) => self.advise(advice),
             None => Ok(()),
         }
@@ -280,13 +277,12 @@ impl<T: Element> UnifiedBuffer<T> {
             DefaultMemory::new(device, kind).allocate(bytes)?
         };
         let label = Label::of::<T>("UnifiedBuffer", Location::caller());
-        let mut raw = raw.labelled(label);
+        let mut raw = raw.placed(chosen).labelled(label);
         if let Some(name) = name {
             raw.set_name(Name::Static(name));
         }
         Ok(Self {
             raw,
-            chosen,
             _elements: PhantomData,
         })
     }
@@ -302,7 +298,6 @@ impl<T: Element> UnifiedBuffer<MaybeUninit<T>> {
     pub unsafe fn assume_init(self) -> UnifiedBuffer<T> {
         UnifiedBuffer {
             raw: self.raw,
-            chosen: self.chosen,
             _elements: PhantomData,
         }
     }
@@ -312,21 +307,25 @@ impl<T> UnifiedBuffer<T> {
     #[track_caller]
     fn allocate_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
         let raw = allocate_in::<T>(resource, MemoryKind::Managed, "a UnifiedBuffer", len)?;
+        let label = Label::of::<T>("UnifiedBuffer", Location::caller());
         Ok(Self {
-            raw: raw.labelled(Label::of::<T>("UnifiedBuffer", Location::caller())),
-            chosen: Chosen::OF_A_RESOURCE,
+            raw: raw.placed(Chosen::OF_A_RESOURCE).labelled(label),
             _elements: PhantomData,
         })
     }
 
+    fn chosen(&self) -> &Chosen {
+        self.raw.chosen().unwrap_or(&Chosen::OF_A_RESOURCE)
+    }
+
     /// Returns the kind of memory that the buffer has, and the reason.
     pub fn placement(&self) -> Placed {
-        self.chosen.in_words(self.device())
+        self.chosen().in_words(self.device())
     }
 
     /// Returns true if the buffer has managed memory, whose pages migrate. A pool has only managed memory.
     pub fn is_managed(&self) -> bool {
-        !self.chosen.is_mapped()
+        !self.chosen().is_mapped()
     }
 
     /// Waits for the buffer's own work, frees the memory, and returns the error that a drop cannot return.

@@ -1,73 +1,201 @@
-//! Views: parts of buffers, as arguments of kernels.
+//! Views: parts of buffers.
+#![allow(unsafe_code, reason = "divides exclusive borrows")]
 
-use crate::error::Result;
-use crate::range;
+use crate::context::device::Device;
+use crate::context::tracked::Part;
+use crate::context::tracker::Access;
+use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
+use crate::resource::kind::MemoryKind;
+use crate::{Element, element, range};
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::RangeBounds;
+use std::ops::{Range, RangeBounds};
 
-/// A range of a buffer's elements that a kernel reads.
+/// A range of a buffer's elements, to be read: an argument of kernels, the source of copies, a slice for the host.
+///
+/// It has the methods of the buffers that read; index 0 is its first element. The view is `Copy`.
+///
+/// ```
+/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+/// use cuda_um::DeviceBuffer;
+///
+/// let storage = DeviceBuffer::from_slice(&device, &[1u32, 2, 3, 4])?;
+/// let (head, tail) = storage.as_view().split_at(1)?;
+/// assert_eq!(tail.to_vec()?, [2, 3, 4]);
+/// assert_eq!(head.cast::<u8>()?.len(), 4);
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
 pub struct View<'a, T> {
     pub(crate) raw: &'a Allocation,
+    /// The first byte in the buffer.
     start: usize,
     len: usize,
     _elements: PhantomData<&'a [T]>,
 }
 
-/// A range of a buffer's elements that a kernel reads and writes.
+/// A range of a buffer's elements, to be read and written.
+///
+/// It has the methods of the buffers; index 0 is its first element. Disjoint parts of one buffer can be used at the same time, on several
+/// threads or in one launch:
+///
+/// ```
+/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+/// use cuda_um::UnifiedBuffer;
+///
+/// let stream = device.stream()?;
+/// let mut storage = UnifiedBuffer::<f32>::zeroed(&device, 100)?;
+/// let (mut weights, mut bias) = storage.as_view_mut().split_at(90)?;
+/// weights.fill(0.5, &stream)?;
+/// bias.copy_from_host(&[1.0; 10])?;
+/// stream.copy(&weights.as_view().slice(..10)?, &mut bias)?;
+/// assert_eq!(*bias.host()?, [0.5; 10]);
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
+///
+/// # Ordering
+///
+/// The work on a view is a use of its whole buffer: host guards, copies and work on another stream wait for work on other parts, too.
 pub struct ViewMut<'a, T> {
     pub(crate) raw: &'a Allocation,
+    /// The first byte in the buffer.
     start: usize,
     len: usize,
     _elements: PhantomData<&'a mut [T]>,
 }
 
 impl<'a, T> View<'a, T> {
-    pub(crate) fn new(raw: &'a Allocation, range: impl RangeBounds<usize>) -> Result<Self> {
-        let range = range::check(range, raw.bytes() / size_of::<T>())?;
-        Ok(Self {
+    pub(crate) fn whole(raw: &'a Allocation) -> Self {
+        Self {
             raw,
-            start: range.start,
-            len: range.len(),
+            start: 0,
+            len: raw.bytes() / size_of::<T>(),
             _elements: PhantomData,
-        })
+        }
+    }
+
+    pub(crate) fn new(raw: &'a Allocation, range: impl RangeBounds<usize>) -> Result<Self> {
+        Self::whole(raw).slice(range)
+    }
+
+    /// Returns the view itself.
+    pub fn as_view(&self) -> Self {
+        *self
     }
 }
 
 impl<'a, T> ViewMut<'a, T> {
-    pub(crate) fn new(raw: &'a mut Allocation, range: impl RangeBounds<usize>) -> Result<Self> {
-        let range = range::check(range, raw.bytes() / size_of::<T>())?;
-        Ok(Self {
+    pub(crate) fn whole(raw: &'a mut Allocation) -> Self {
+        Self {
+            start: 0,
+            len: raw.bytes() / size_of::<T>(),
             raw,
-            start: range.start,
-            len: range.len(),
             _elements: PhantomData,
-        })
+        }
     }
-}
 
-impl<T> ViewMut<'_, T> {
+    pub(crate) fn new(raw: &'a mut Allocation, range: impl RangeBounds<usize>) -> Result<Self> {
+        Self::whole(raw).slice(range)
+    }
+
+    /// Makes a second view of the same elements.
+    ///
+    /// # Safety
+    ///
+    /// The caller uses only one of the two at a time, or only disjoint parts of them.
+    pub(crate) unsafe fn duplicate<'b>(&self) -> ViewMut<'b, T>
+    where
+        'a: 'b,
+    {
+        ViewMut {
+            _elements: PhantomData,
+            ..*self
+        }
+    }
+
+    /// Returns a view that only reads, while this view is borrowed.
+    pub fn as_view(&self) -> View<'_, T> {
+        let Self {
+            raw, start, len, ..
+        } = *self;
+        View {
+            raw,
+            start,
+            len,
+            _elements: PhantomData,
+        }
+    }
+
+    /// Converts the view to one that only reads.
+    pub fn into_view(self) -> View<'a, T> {
+        let Self {
+            raw, start, len, ..
+        } = self;
+        View {
+            raw,
+            start,
+            len,
+            _elements: PhantomData,
+        }
+    }
+
+    /// Returns the same view for as long as this one is borrowed, so that several calls can use it.
+    pub fn reborrow(&mut self) -> ViewMut<'_, T> {
+        // SAFETY: this view is borrowed exclusively for the lifetime of the result.
+        unsafe { self.duplicate() }
+    }
+
     /// Returns a part of the view for as long as the view is borrowed, so that several launches can use it. Index 0 is the view's first
     /// element.
     ///
     /// # Errors
     ///
-    /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds).
+    /// [`Error::RangeOutOfBounds`].
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<ViewMut<'_, T>> {
-        let part = range::check(range, self.len)?;
-        Ok(ViewMut {
-            raw: self.raw,
-            start: self.start + part.start,
-            len: part.len(),
-            _elements: PhantomData,
-        })
+        self.reborrow().slice(range)
+    }
+
+    /// Divides the view in two disjoint parts, before element `mid`, for as long as the view is borrowed. Both parts can be arguments of one
+    /// launch.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RangeOutOfBounds`] if `mid` exceeds the length.
+    pub fn split_at_mut(&mut self, mid: usize) -> Result<(ViewMut<'_, T>, ViewMut<'_, T>)> {
+        self.reborrow().split_at(mid)
+    }
+
+    /// Divides the view in two disjoint parts, before element `mid`. Both parts can be arguments of one launch.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RangeOutOfBounds`] if `mid` exceeds the length.
+    pub fn split_at(self, mid: usize) -> Result<(Self, Self)> {
+        // SAFETY: the two parts are disjoint, and this view is not used any more.
+        let first = unsafe { self.duplicate() };
+        Ok((first.slice(..mid)?, self.slice(mid..)?))
+    }
+
+    /// Returns the address of the first element, for the host and, if the memory is mapped there, for the device.
+    pub fn as_mut_ptr(&mut self) -> *mut T {
+        self.address().cast()
+    }
+}
+
+impl<T> View<'_, T> {
+    /// Divides the view in two, before element `mid`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RangeOutOfBounds`] if `mid` exceeds the length.
+    pub fn split_at(self, mid: usize) -> Result<(Self, Self)> {
+        Ok((self.slice(..mid)?, self.slice(mid..)?))
     }
 }
 
 macro_rules! view {
     ($view:ident) => {
-        impl<T> $view<'_, T> {
+        impl<'a, T> $view<'a, T> {
             /// Returns the number of elements.
             pub fn len(&self) -> usize {
                 self.len
@@ -78,23 +206,101 @@ macro_rules! view {
                 self.len == 0
             }
 
+            /// Returns the size in bytes.
+            pub fn size_bytes(&self) -> usize {
+                self.len * size_of::<T>()
+            }
+
+            /// Returns the device for which the buffer was allocated.
+            pub fn device(&self) -> &'a Device {
+                self.raw.device()
+            }
+
+            /// Returns the kind of the buffer's memory: [`MemoryKind::Pinned`] also for registered memory, and for a buffer without
+            /// elements.
+            pub fn kind(&self) -> MemoryKind {
+                self.raw.kind()
+            }
+
+            /// Returns the kind of the buffer's memory in words, with the reason if the library selected it: for errors.
+            pub fn kind_in_words(&self) -> String {
+                self.raw.kind_in_words()
+            }
+
+            /// Returns the buffer's identifier, which errors and traces use.
+            pub fn buffer_id(&self) -> u64 {
+                self.raw.id()
+            }
+
             /// Returns a part of the view. Index 0 is the view's first element.
             ///
             /// # Errors
             ///
-            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds).
+            /// [`Error::RangeOutOfBounds`].
             pub fn slice(self, range: impl RangeBounds<usize>) -> Result<Self> {
                 let part = range::check(range, self.len)?;
                 Ok(Self {
-                    start: self.start + part.start,
+                    start: self.start + range::to_bytes::<T>(&part).start,
                     len: part.len(),
                     ..self
                 })
             }
 
+            /// Returns the address of the first element, for the host and, if the memory is mapped there, for the device. Only the device
+            /// may use it for device memory.
+            pub fn as_ptr(&self) -> *const T {
+                self.address().cast_const().cast()
+            }
+
+            /// Returns the address of the first element for kernels; `None` if the device cannot map host memory.
+            #[doc(alias = "cudaHostGetDevicePointer")]
+            pub fn device_ptr(&self) -> Option<*const T> {
+                let start = self.raw.device_pointer()?.as_ptr();
+                Some(start.wrapping_add(self.start).cast_const().cast())
+            }
+
+            pub(crate) fn address(&self) -> *mut u8 {
+                self.raw.pointer().as_ptr().wrapping_add(self.start)
+            }
+
             /// The view's range of bytes in the buffer.
-            pub(crate) fn bytes(&self) -> std::ops::Range<usize> {
-                range::to_bytes::<T>(&(self.start..self.start + self.len))
+            pub(crate) fn bytes(&self) -> Range<usize> {
+                self.start..self.start + self.size_bytes()
+            }
+
+            /// The view as a part of an operation.
+            pub(crate) fn part(&self, access: Access) -> Part<'a> {
+                self.raw.part_of(self.bytes(), access)
+            }
+        }
+
+        impl<'a, T: Element> $view<'a, T> {
+            /// Returns the same bytes as elements of another type. Every bit pattern is a value of every [`Element`].
+            ///
+            /// # Errors
+            ///
+            /// [`Error::InvalidArgument`] if the view's size is no multiple of the element size, or if its address is not aligned for the
+            /// type.
+            #[doc(alias = "reinterpret")]
+            #[doc(alias = "bitcast")]
+            pub fn cast<U: Element>(self) -> Result<$view<'a, U>> {
+                check_cast::<T, U>(self.as_view())?;
+                Ok($view {
+                    raw: self.raw,
+                    start: self.start,
+                    len: self.size_bytes() / size_of::<U>(),
+                    _elements: PhantomData,
+                })
+            }
+
+            /// The view as bytes.
+            pub(crate) fn into_bytes(self) -> $view<'a, u8> {
+                $view {
+                    raw: self.raw,
+                    start: self.start,
+                    len: self.size_bytes(),
+                    _elements: PhantomData,
+                }
             }
         }
 
@@ -102,7 +308,8 @@ macro_rules! view {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_struct(stringify!($view))
                     .field("buffer", &self.raw.id())
-                    .field("range", &(self.start..self.start + self.len))
+                    .field("bytes", &self.bytes())
+                    .field("len", &self.len)
                     .finish_non_exhaustive()
             }
         }
@@ -110,6 +317,33 @@ macro_rules! view {
 }
 view!(View);
 view!(ViewMut);
+
+/// Refuses a cast to elements that do not divide the view, or are not aligned in it.
+fn check_cast<T: Element, U: Element>(view: View<'_, T>) -> Result<()> {
+    const { element::assert_element::<U>() };
+    let (bytes, width, alignment) = (view.size_bytes(), size_of::<U>(), align_of::<U>());
+    let refused = |reason| {
+        Err(Error::InvalidArgument {
+            what: "the element type of a view",
+            value: std::any::type_name::<U>().to_owned(),
+            reason,
+        })
+    };
+    if !bytes.is_multiple_of(width) {
+        return refused(format!(
+            "the view has {bytes} bytes, which is no multiple of {width}"
+        ));
+    }
+    if bytes > 0 && !view.address().addr().is_multiple_of(alignment) {
+        return refused(format!(
+            "the view begins at byte {} of buffer {}, at address {:p}, and the alignment is {alignment}",
+            view.start,
+            view.raw.id(),
+            view.address()
+        ));
+    }
+    Ok(())
+}
 
 impl<T> Clone for View<'_, T> {
     fn clone(&self) -> Self {

@@ -5,7 +5,6 @@
 use crate::context::device::Device;
 use crate::context::stream::StreamInner;
 use crate::context::tracked::{Part, Tracked};
-use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::fork::Origin;
 use std::sync::OnceLock;
@@ -133,15 +132,9 @@ pub(crate) struct HostUse {
 
 impl HostUse {
     #[inline]
-    pub(crate) fn begin(memory: &dyn Tracked, access: Access) -> Self {
+    pub(crate) fn begin(part: Part<'_>) -> Self {
         Self {
-            token: observer().and_then(|observer| {
-                observer.host_begins(Part {
-                    bytes: 0..memory.describe().bytes,
-                    memory,
-                    access,
-                })
-            }),
+            token: observer().and_then(|observer| observer.host_begins(part)),
         }
     }
 }

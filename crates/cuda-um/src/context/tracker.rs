@@ -34,9 +34,9 @@ pub(crate) enum Access {
     /// The work reads; it may run concurrently with other reads.
     Read,
     /// The work changes the location, not the contents (a prefetch). Later uses are ordered after it, so that they find the pages in
-    /// place.
+    /// place. The write of a part is recorded as a move, too ([`Part::tracked_access`](crate::context::tracked::Part::tracked_access)).
     Move,
-    /// The work writes. The caller has exclusive access to the buffer (`&mut`).
+    /// The work writes. The caller has exclusive access to the buffer (`&mut`), or to a part of it.
     Write,
 }
 
@@ -85,7 +85,7 @@ impl InFlight {
         Ok(())
     }
 
-    /// Records work that is enqueued on `stream` as number `seq`, after a call of `order`.
+    /// Records work that is enqueued on `stream` as number `seq`, after a call of `order`. A write is of the whole buffer.
     ///
     /// Returns uses that are done. The caller drops them when everything is recorded, because a drop may destroy a stream.
     pub(crate) fn record(&self, stream: &Arc<StreamInner>, seq: u64, access: Access) -> Finished {

@@ -1,6 +1,6 @@
 //! The types that a kernel accepts as arguments.
 
-use crate::buffer::any::{Memory, Raw};
+use crate::buffer::any::{Memory, MemoryMut, Raw, RawMut};
 use crate::buffer::view::{View, ViewMut};
 use crate::context::device::Device;
 use crate::context::tracked::Part;
@@ -119,7 +119,8 @@ impl<'a> Parameters<'a> {
 
 impl<M: Raw> Pass for &M {
     fn pass<'a>(&'a self, parameters: &mut Parameters<'a>) {
-        parameters.push_buffer(self.raw(), 0..self.raw().bytes(), Access::Read);
+        let (raw, bytes) = self.raw_part();
+        parameters.push_buffer(raw, bytes, Access::Read);
     }
 }
 impl<M: Raw> KernelArg for &M {}
@@ -129,13 +130,14 @@ impl<T, M: Memory<T>> ReadArg<T> for &M {
     }
 }
 
-impl<M: Raw> Pass for &mut M {
+impl<M: RawMut> Pass for &mut M {
     fn pass<'a>(&'a self, parameters: &mut Parameters<'a>) {
-        parameters.push_buffer(self.raw(), 0..self.raw().bytes(), Access::Write);
+        let (raw, bytes) = self.raw_part();
+        parameters.push_buffer(raw, bytes, Access::Write);
     }
 }
-impl<M: Raw> KernelArg for &mut M {}
-impl<T, M: Memory<T>> WriteArg<T> for &mut M {
+impl<M: RawMut> KernelArg for &mut M {}
+impl<T, M: MemoryMut<T>> WriteArg<T> for &mut M {
     fn len(&self) -> usize {
         self.element_count()
     }

@@ -2,11 +2,11 @@
 #![allow(unsafe_code, reason = "passes addresses of buffers to CUDA")]
 
 use crate::buffer::unified::UnifiedBuffer;
+use crate::buffer::view::{View, ViewMut};
 use crate::context::observer::{Started, What};
 use crate::context::tracker::Access;
 use crate::driver::advice::Advice;
 use crate::error::{Error, Result};
-use crate::range;
 use crate::resource::cache::By;
 use std::ops::RangeBounds;
 
@@ -26,7 +26,7 @@ impl<T> UnifiedBuffer<T> {
     /// `cudaMemAdvise`.
     #[doc(alias = "cudaMemAdvise")]
     pub fn advise(&self, advice: Advice) -> Result<()> {
-        self.advise_range(.., advice)
+        self.as_view().advise(advice)
     }
 
     /// Sets or unsets advice for a range of elements. CUDA rounds the range outwards to whole pages.
@@ -40,8 +40,21 @@ impl<T> UnifiedBuffer<T> {
     /// [`Error::RangeOutOfBounds`], and the errors of [`advise`](Self::advise).
     #[doc(alias = "cudaMemAdvise")]
     pub fn advise_range(&self, range: impl RangeBounds<usize>, advice: Advice) -> Result<()> {
-        let range = range::check(range, self.len())?;
-        self.device().api().origin.check("advise")?;
+        self.view(range)?.advise(advice)
+    }
+}
+
+impl<T> View<'_, T> {
+    /// Does the same as [`UnifiedBuffer::advise`], for the elements of the view. CUDA rounds the range outwards to whole pages.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSupported`] for memory that is not managed, and the errors of [`UnifiedBuffer::advise`].
+    #[doc(alias = "cudaMemAdvise")]
+    pub fn advise(&self, advice: Advice) -> Result<()> {
+        let (raw, bytes) = (self.raw, self.bytes());
+        let device = raw.device();
+        device.api().origin.check("advise")?;
         if let Advice::SetAccessedBy(location) | Advice::UnsetAccessedBy(location) = advice
             && location.is_numa()
         {
@@ -51,49 +64,62 @@ impl<T> UnifiedBuffer<T> {
                 reason: "it is a processor: the host or a device".to_owned(),
             });
         }
-        if !self.raw.is_managed() && !self.is_empty() {
+        if !raw.is_managed() && raw.bytes() > 0 {
             return Err(Error::NotSupported {
-                what: format!("{advice:?} for buffer {}", self.id()),
+                what: format!("{advice:?} for buffer {}", raw.id()),
                 needs: "managed memory".to_owned(),
-                have: self.placement().to_string(),
+                have: self.kind_in_words(),
             });
         }
         let (number, location) = advice.to_sys();
-        self.device()
-            .runtime()
-            .check_migration_to(location, "advice")?;
-        if range.is_empty() {
+        device.runtime().check_migration_to(location, "advice")?;
+        if bytes.is_empty() {
             return Ok(());
         }
-        let started = Started::now(self.device());
-        let _span = crate::telemetry::span!("advise", buffer = self.id(), ?advice);
+        let started = Started::now(device);
+        let _span = crate::telemetry::span!("advise", buffer = raw.id(), ?advice);
         if advice == Advice::SetReadMostly {
             // A write that still runs would end the duplicates, page by page.
-            for used in self.raw.in_flight.before(Access::Read) {
+            for used in raw.in_flight.before(Access::Read) {
                 used.wait()?;
             }
         }
-        let device = self.device();
-        let addresses = self.raw.address_range(&range::to_bytes::<T>(&range));
+        let addresses = raw.address_range(&bytes);
         // Record the advice before the call: a call that fails half-way must be undone as well.
-        self.raw.track_advice(&addresses, number, location);
+        raw.track_advice(&addresses, number, location);
         // SAFETY: the range was checked, and is within this buffer's live managed memory.
         unsafe {
             device
                 .api()
                 .advise(device.ordinal(), addresses, number, location)
         }?;
-        let cache = &self.raw.cache;
+        let cache = &raw.cache;
         match advice {
-            Advice::SetReadMostly if range.len() == self.len() => cache.set_read_mostly(),
+            Advice::SetReadMostly if bytes.len() == raw.bytes() => cache.set_read_mostly(),
             Advice::SetReadMostly => {}
             Advice::UnsetReadMostly => cache.unset_read_mostly(),
             _ => cache.touched(By::Unknown),
         }
         let (name, at) = advice.in_cudas_words();
-        let part = self.raw.part_of(range::to_bytes::<T>(&range), Access::Move);
-        started.done(What::Advise(name, at), device, None, [part]);
-        crate::telemetry::debug!(buffer = self.id(), ?range, ?advice, "advise");
+        started.done(
+            What::Advise(name, at),
+            device,
+            None,
+            [self.part(Access::Move)],
+        );
+        crate::telemetry::debug!(buffer = raw.id(), range = ?bytes, ?advice, "advise");
         Ok(())
+    }
+}
+
+impl<T> ViewMut<'_, T> {
+    /// Does the same as [`View::advise`].
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`View::advise`].
+    #[doc(alias = "cudaMemAdvise")]
+    pub fn advise(&self, advice: Advice) -> Result<()> {
+        self.as_view().advise(advice)
     }
 }

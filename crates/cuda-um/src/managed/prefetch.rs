@@ -2,15 +2,13 @@
 #![allow(unsafe_code, reason = "passes addresses of buffers to CUDA")]
 
 use crate::buffer::unified::UnifiedBuffer;
+use crate::buffer::view::{View, ViewMut};
 use crate::context::device::Device;
 use crate::context::observer::{Started, What};
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
-#[cfg(doc)]
-use crate::error::Error;
-use crate::error::Result;
-use crate::range;
+use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::resource::cache::{By, Place};
 use smallvec::SmallVec;
@@ -34,7 +32,7 @@ impl<T> UnifiedBuffer<T> {
     /// too old for the location; [`Error::DeviceOutOfRange`]; [`Error::RuntimeMismatch`]; and the errors of `cudaMemPrefetchAsync`.
     #[doc(alias = "cudaMemPrefetchAsync")]
     pub fn prefetch(&self, location: impl Into<Location>, stream: &Stream) -> Result<()> {
-        self.prefetch_range(.., location, stream)
+        self.as_view().prefetch(location, stream)
     }
 
     /// Migrates a range of elements to a location, on a stream. CUDA rounds the range outwards to whole pages.
@@ -53,35 +51,53 @@ impl<T> UnifiedBuffer<T> {
         location: impl Into<Location>,
         stream: &Stream,
     ) -> Result<()> {
-        let location = location.into();
-        let range = range::check(range, self.len())?;
-        let bytes = range::to_bytes::<T>(&range);
+        self.view(range)?.prefetch(location, stream)
+    }
+}
+
+impl<T> View<'_, T> {
+    /// Does the same as [`UnifiedBuffer::prefetch`], for the elements of the view. CUDA rounds the range outwards to whole pages. Pinned memory
+    /// does not migrate, so this does nothing for it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSupported`] for device memory, and the errors of [`UnifiedBuffer::prefetch`].
+    #[doc(alias = "cudaMemPrefetchAsync")]
+    pub fn prefetch(&self, location: impl Into<Location>, stream: &Stream) -> Result<()> {
+        let (location, raw, bytes) = (location.into(), self.raw, self.bytes());
+        let device = raw.device();
         // Check before the residency cache is read, which needs a lock but no CUDA call.
-        self.device().api().origin.check("prefetch")?;
-        let started = Started::now(self.device());
+        device.api().origin.check("prefetch")?;
+        if raw.is_device_memory() {
+            return Err(Error::NotSupported {
+                what: format!("a prefetch of buffer {}", raw.id()),
+                needs: "managed memory".to_owned(),
+                have: self.kind_in_words(),
+            });
+        }
+        let started = Started::now(device);
         let _span =
-            crate::telemetry::span!("prefetch", buffer = self.id(), bytes = bytes.len(), %location);
-        let missing = missing(&self.raw, &bytes, location);
-        let part = self.raw.part_of(bytes.clone(), Access::Move);
+            crate::telemetry::span!("prefetch", buffer = raw.id(), bytes = bytes.len(), %location);
+        let missing = missing(raw, &bytes, location);
+        let part = self.part(Access::Move);
         let what = What::Prefetch {
             to: location,
             elided: missing.is_empty(),
         };
-        if missing.is_empty() && stream.runtime().is_same(self.device().runtime()) {
+        if missing.is_empty() && stream.runtime().is_same(device.runtime()) {
             // A part in the cache proves that the location exists. Without such a part, check the location.
-            if bytes.is_empty() || !self.raw.is_managed() {
-                self.device().runtime().check_location(location)?;
+            if bytes.is_empty() || !raw.is_managed() {
+                device.runtime().check_location(location)?;
             }
-            started.done(what, self.device(), Some(stream.inner()), [part]);
-            crate::telemetry::debug!(buffer = self.id(), ?range, %location, "prefetch elided");
+            started.done(what, device, Some(stream.inner()), [part]);
+            crate::telemetry::debug!(buffer = raw.id(), range = ?bytes, %location, "prefetch elided");
             return Ok(());
         }
-        let device = self.device();
         check_places(device, location, stream)?;
         if missing.is_empty() {
             return Ok(());
         }
-        let start = self.raw.pointer().as_ptr();
+        let start = raw.pointer().as_ptr();
         let part = std::iter::once(part);
         let enqueued = started.enqueue(what, (device, None), stream, part, || {
             missing.iter().try_for_each(|part| {
@@ -98,10 +114,22 @@ impl<T> UnifiedBuffer<T> {
                 }
             })
         });
-        record_move(&self.raw, &bytes, location, stream, enqueued.is_ok());
+        record_move(raw, &bytes, location, stream, enqueued.is_ok());
         enqueued?;
-        crate::telemetry::debug!(buffer = self.id(), ?range, parts = missing.len(), %location, "prefetch");
+        crate::telemetry::debug!(buffer = raw.id(), range = ?bytes, parts = missing.len(), %location, "prefetch");
         Ok(())
+    }
+}
+
+impl<T> ViewMut<'_, T> {
+    /// Does the same as [`View::prefetch`].
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`View::prefetch`].
+    #[doc(alias = "cudaMemPrefetchAsync")]
+    pub fn prefetch(&self, location: impl Into<Location>, stream: &Stream) -> Result<()> {
+        self.as_view().prefetch(location, stream)
     }
 }
 

@@ -3,13 +3,13 @@
 //! The driver queues records of managed memory, and CUPTI reads the queue at times of its choice: a flush omits the last milliseconds (seen
 //! with CUDA 13.0 on an H200). So a page of the library migrates to the host; when its record arrives, all earlier records have arrived.
 
-use crate::buffer::placement::Placement;
 use crate::buffer::unified::{UnifiedBuffer, UnifiedOptions};
 use crate::context::device::Device;
 use crate::context::runtime::Runtime;
 use crate::error::Result;
 use crate::profile::ProfileError;
 use crate::profile::cupti::Collection;
+use crate::resource::placement::Placement;
 use std::time::{Duration, Instant};
 
 /// The size of a block that the driver manages as one, so that no other memory of the program migrates with the page.

@@ -18,6 +18,7 @@ use crate::resource::empty::Empty;
 use crate::resource::id;
 use crate::resource::kind::MemoryKind;
 use crate::resource::owner::{Held, Owner, Released};
+use crate::resource::placement::Chosen;
 use crate::sync::after_unlock;
 use cuda_um_sys::cudaMemoryAdvise;
 use std::ops::Range;
@@ -34,6 +35,8 @@ pub struct Allocation {
     pub(crate) in_flight: InFlight,
     /// The residency cache, for managed memory.
     pub(crate) cache: Cache,
+    /// The decision for the memory of a unified buffer.
+    chosen: Option<Chosen>,
     label: Option<Label>,
     name: Option<Name>,
 }
@@ -62,6 +65,7 @@ impl Allocation {
             id: id::next(),
             in_flight,
             cache: Cache::new(home, block.is_away),
+            chosen: None,
             label: None,
             name: None,
         }
@@ -83,6 +87,25 @@ impl Allocation {
     pub(crate) fn mapped_at(mut self, device: NonNull<u8>) -> Self {
         self.block.address.device = Some(device);
         self
+    }
+
+    /// Sets the decision that led to the memory.
+    pub(crate) fn placed(mut self, chosen: Chosen) -> Self {
+        self.chosen = Some(chosen);
+        self
+    }
+
+    /// The decision that led to the memory of a unified buffer.
+    pub(crate) fn chosen(&self) -> Option<&Chosen> {
+        self.chosen.as_ref()
+    }
+
+    /// The kind of memory in words, with the reason if the library selected it.
+    pub(crate) fn kind_in_words(&self) -> String {
+        match &self.chosen {
+            Some(chosen) => chosen.in_words(self.device()).to_string(),
+            None => self.kind().to_string(),
+        }
     }
 
     /// Sets the label, unless there is one.
@@ -147,11 +170,6 @@ impl Allocation {
         self.owner.device()
     }
 
-    /// The whole memory as a part of an operation.
-    pub(crate) fn part(&self, access: Access) -> Part<'_> {
-        self.part_of(0..self.bytes(), access)
-    }
-
     /// A range of bytes as a part of an operation.
     pub(crate) fn part_of(&self, bytes: Range<usize>, access: Access) -> Part<'_> {
         Part {
@@ -211,18 +229,22 @@ impl Allocation {
         self.block.address.device
     }
 
+    pub(crate) fn kind(&self) -> MemoryKind {
+        self.owner.kind()
+    }
+
     pub(crate) fn is_managed(&self) -> bool {
-        self.owner.kind() == MemoryKind::Managed
+        self.kind() == MemoryKind::Managed
     }
 
     /// Returns true if the host may use the address when no other work does. It also does for no bytes.
     pub(crate) fn is_host_memory(&self) -> bool {
-        self.owner.kind() == MemoryKind::Pinned
+        self.kind() == MemoryKind::Pinned
     }
 
     /// Returns true for memory of the buffer's device only.
     pub(crate) fn is_device_memory(&self) -> bool {
-        self.owner.kind() == MemoryKind::Device
+        self.kind() == MemoryKind::Device
     }
 
     /// Returns false for memory that other devices cannot access even if they can access memory from `cudaMalloc`.
@@ -278,6 +300,10 @@ impl Allocation {
 impl Tracked for Allocation {
     fn device(&self) -> &Device {
         self.device()
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes()
     }
 
     fn uses(&self) -> &InFlight {

@@ -33,6 +33,13 @@ impl MemoryKind {
     }
 }
 
+impl std::fmt::Display for MemoryKind {
+    /// `managed memory`, `device memory`, `pinned memory`
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// Determines if managed memory may exceed the memory of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Oversubscription {

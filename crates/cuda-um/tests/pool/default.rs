@@ -2,8 +2,8 @@
 
 use crate::MIB;
 use cuda_um::{
-    Advice, DeviceBuffer, LimitedMemory, Location, ManagedMemory, MemoryKind, MemoryResource, Oversubscription, PinnedBuffer, PoolOptions,
-    Runtime, UnifiedBuffer, UnifiedOptions,
+    Advice, DeviceBuffer, LimitedMemory, Location, ManagedMemory, MemoryKind, MemoryResource,
+    Oversubscription, PinnedBuffer, PoolOptions, Runtime, UnifiedBuffer, UnifiedOptions,
 };
 use cuda_um_sim::{Gpu, Leak, Sim};
 use cuda_um_testkit::{again, calls, is_child, simulated, simulated_with};
