@@ -46,6 +46,7 @@ impl CopyKernels {
         input: impl ReadArg<f32>,
         output: impl WriteArg<f32>,
     ) -> Result<()> {
+        let (input, output) = (input.into_view()?, output.into_view_mut()?);
         let count = input.len();
         length("copy", "output", count, output.len())?;
         if count == 0 {
@@ -78,6 +79,7 @@ impl CopyKernels {
         output: impl WriteArg<f32>,
         stride: usize,
     ) -> Result<()> {
+        let (input, output) = (input.into_view()?, output.into_view_mut()?);
         let count = input.len();
         length("copy", "output", count, output.len())?;
         if stride == 0 || count % stride != 0 {

@@ -63,6 +63,7 @@ impl Fill {
                 "elements of 1, 2, 4 or 8 bytes"
             )
         };
+        let output = output.into_view_mut()?;
         let count = output.len();
         if count == 0 {
             return Ok(());

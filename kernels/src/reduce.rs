@@ -48,6 +48,7 @@ impl Reduce {
         input: impl ReadArg<f32>,
         output: impl WriteArg<f32>,
     ) -> Result<()> {
+        let (input, output) = (input.into_view()?, output.into_view_mut()?);
         length("reduce", "output", 1, output.len())?;
         let count = input.len();
         let blocks = blocks(count);
@@ -78,6 +79,7 @@ impl Reduce {
         input: impl ReadArg<f32>,
         output: impl WriteArg<f32>,
     ) -> Result<()> {
+        let (input, output) = (input.into_view()?, output.into_view_mut()?);
         length("reduce", "output", 1, output.len())?;
         let count = input.len();
         if count == 0 {

@@ -44,6 +44,7 @@ impl Saxpy {
         x: impl ReadArg<f32>,
         y: impl WriteArg<f32>,
     ) -> Result<()> {
+        let (x, y) = (x.into_view()?, y.into_view_mut()?);
         let count = x.len();
         length("saxpy", "y", count, y.len())?;
         if count == 0 {

@@ -44,6 +44,7 @@ impl Scale {
         output: impl WriteArg<f32>,
         factor: f32,
     ) -> Result<()> {
+        let (input, output) = (input.into_view()?, output.into_view_mut()?);
         let count = input.len();
         length("scale", "output", count, output.len())?;
         if count == 0 {

@@ -95,7 +95,7 @@ pub use driver::advice::Advice;
 pub use driver::location::Location;
 pub use element::Element;
 pub use error::{Error, ErrorKind, Result};
-pub use kernel::argument::{KernelArg, KernelArgs, ReadArg, WriteArg};
+pub use kernel::argument::{ByValue, KernelArg, KernelArgs, ReadArg, WriteArg};
 pub use kernel::arguments::Arguments;
 pub use kernel::launch::LaunchConfig;
 pub use kernel::module::{Kernel, KernelAttributes, Module};

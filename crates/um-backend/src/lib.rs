@@ -15,6 +15,7 @@ mod dtype;
 mod error;
 mod hint;
 mod host_buffer;
+mod kernel_arg;
 mod memory;
 mod pinned_buffer;
 mod prefetch_batch;

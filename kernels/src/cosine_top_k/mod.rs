@@ -12,7 +12,9 @@ pub(crate) use shape::warps;
 use crate::error::Result;
 use crate::metric::Metric;
 use crate::workspace::{Held, Workspace};
-use cuda_um::{Device, DeviceBuffer, Kernel, KernelArg, Module, ReadArg, Stream, WriteArg};
+use cuda_um::{
+    Device, DeviceBuffer, Kernel, KernelArg, Module, ReadArg, Stream, View, ViewMut, WriteArg,
+};
 use half::f16;
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use std::mem::MaybeUninit;
@@ -148,16 +150,16 @@ impl CosineTopK {
         &self,
         stream: &Stream,
         shape: TopKShape,
-        queries: impl ReadArg<f32> + Copy,
-        targets: impl ReadArg<T> + Copy,
+        queries: impl ReadArg<f32>,
+        targets: impl ReadArg<T>,
         scores: impl WriteArg<f32>,
         indices: impl WriteArg<u32>,
     ) -> Result<()> {
         let buffers = Buffers {
-            queries,
-            targets,
-            scores,
-            indices,
+            queries: queries.into_view()?,
+            targets: targets.into_view()?,
+            scores: scores.into_view_mut()?,
+            indices: indices.into_view_mut()?,
         };
         self.launch_as(stream, shape, Metric::Cosine, buffers)
     }
@@ -168,12 +170,7 @@ impl CosineTopK {
         stream: &Stream,
         shape: TopKShape,
         metric: Metric,
-        buffers: Buffers<
-            impl ReadArg<f32> + Copy,
-            impl ReadArg<T> + Copy,
-            impl WriteArg<f32>,
-            impl WriteArg<u32>,
-        >,
+        buffers: Buffers<View<'_, f32>, View<'_, T>, ViewMut<'_, f32>, ViewMut<'_, u32>>,
     ) -> Result<()> {
         let lengths = [
             buffers.queries.len(),
@@ -291,7 +288,7 @@ impl CosineTopK {
         stream: &Stream,
         shape: TopKShape,
         (kernels, some): (&ListKernels, &DeviceBuffer<MaybeUninit<u32>>),
-        buffers: Buffers<impl KernelArg, impl ReadArg<T>, impl WriteArg<f32>, impl WriteArg<u32>>,
+        buffers: Buffers<impl KernelArg, View<'_, T>, ViewMut<'_, f32>, ViewMut<'_, u32>>,
         norms: Norms<impl KernelArg>,
     ) -> Result<()> {
         let rows = (buffers.queries, buffers.targets);

@@ -51,6 +51,7 @@ impl Temporary for Box<dyn Buffer<f32>> {
 }
 
 fn launch(kernel: &Kernel, stream: &Stream, data: impl WriteArg<f32>) -> Result<()> {
+    let data = data.into_view_mut()?;
     let len = data.len();
     let config = LaunchConfig::linear(len, 256);
     // SAFETY: the arguments are those of scale_in_place.ptx, which reads and writes `len` elements.

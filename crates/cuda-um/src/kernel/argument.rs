@@ -2,184 +2,241 @@
 
 use crate::buffer::any::{Memory, MemoryMut, Raw, RawMut};
 use crate::buffer::view::{View, ViewMut};
-use crate::context::device::Device;
-use crate::context::tracked::Part;
 use crate::context::tracker::Access;
-use crate::error::{Error, Result};
-use crate::resource::allocation::Allocation;
-use smallvec::SmallVec;
-use std::ops::Range;
+use crate::error::Result;
+use crate::kernel::arguments::Arguments;
+use bytemuck::NoUninit;
 
-/// One argument of a kernel: `&buffer` or a [`View`] to read, `&mut buffer` or a [`ViewMut`] to read and write, or a number.
+/// One argument of a kernel:
 ///
-/// It cannot be implemented outside this crate.
-pub trait KernelArg: Pass {}
+/// - `&buffer` or a [`View`] to read, `&mut buffer` or a [`ViewMut`] to read and write;
+/// - a number, `usize` or `bool`, or an array of them (shape, strides), by value;
+/// - [`ByValue`] for other plain old data.
+///
+/// A crate above can implement it for its own types of buffers and values: [`pass`](Self::pass) adds what this crate knows.
+///
+/// ```
+/// use cuda_um::{Arguments, KernelArg, Result, UnifiedBuffer};
+///
+/// struct Tensor {
+///     data: UnifiedBuffer<f32>,
+///     shape: [u32; 4],
+/// }
+///
+/// /// A kernel's parameters `const float* data, Shape shape`.
+/// impl KernelArg for &Tensor {
+///     fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
+///     where
+///         Self: 'a,
+///     {
+///         self.data.view(..)?.pass(arguments)?;
+///         self.shape.pass(arguments)
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an argument of a kernel",
+    label = "not an argument of a kernel",
+    note = "pass `&buffer` or a `View` to read, `&mut buffer` or a `ViewMut` to write, a number, `bool`, or an array of them",
+    note = "other plain old data goes by value as `ByValue(…)`; a type of buffers of your own can implement `KernelArg`"
+)]
+pub trait KernelArg: Sized {
+    /// Adds the argument to the list: the views and values that stand for it.
+    ///
+    /// # Errors
+    ///
+    /// A kernel cannot use the argument. The launch returns the error, and the kernel does not run.
+    fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
+    where
+        Self: 'a;
+}
 
 /// An argument that a kernel reads as an array of `T`: `&` of any buffer, or a [`View`].
+///
+/// Launchers that are safe to call take it, and use only the view: the view is what the kernel gets.
+#[diagnostic::on_unimplemented(
+    message = "a kernel cannot read `{Self}` as an array of `{T}`",
+    note = "pass `&buffer` or a `View` of a buffer of `{T}`"
+)]
 pub trait ReadArg<T>: KernelArg {
-    /// Returns the number of elements.
-    fn len(&self) -> usize;
-
-    /// Returns true if the argument has no elements.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
+    /// Returns the elements that the kernel reads.
+    ///
+    /// # Errors
+    ///
+    /// A kernel cannot use the argument.
+    fn into_view<'a>(self) -> Result<View<'a, T>>
+    where
+        Self: 'a;
 }
 
 /// An argument that a kernel reads and writes as an array of `T`: `&mut` of any buffer, or a [`ViewMut`].
+///
+/// Launchers that are safe to call take it, and use only the view: the view is what the kernel gets.
+#[diagnostic::on_unimplemented(
+    message = "a kernel cannot write `{Self}` as an array of `{T}`",
+    note = "pass `&mut buffer` or a `ViewMut` of a buffer of `{T}`"
+)]
 pub trait WriteArg<T>: KernelArg {
-    /// Returns the number of elements.
-    fn len(&self) -> usize;
-
-    /// Returns true if the argument has no elements.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
+    /// Returns the elements that the kernel reads and writes.
+    ///
+    /// # Errors
+    ///
+    /// A kernel cannot use the argument.
+    fn into_view_mut<'a>(self) -> Result<ViewMut<'a, T>>
+    where
+        Self: 'a;
 }
 
-/// A tuple of up to 16 [`KernelArg`]s, or a list of them ([`Arguments`](crate::Arguments)).
-pub trait KernelArgs: Pass {}
+/// A tuple of up to 16 [`KernelArg`]s, or a list of them ([`Arguments`]).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a list of arguments of a kernel",
+    note = "the arguments are a tuple of at most 16, such as `(&mut buffer, 1u32)` or `(&mut buffer,)`, or `Arguments`"
+)]
+pub trait KernelArgs: Collect {}
 
-pub(super) use sealed::{Parameters, Pass};
+pub(super) use sealed::Collect;
 
 mod sealed {
     use super::*;
 
-    /// Appends arguments to a launch.
-    pub trait Pass {
+    pub trait Collect {
+        /// Makes the list, and calls `launch` with it.
         #[doc(hidden)]
-        fn pass<'a>(&'a self, parameters: &mut Parameters<'a>);
-    }
-
-    /// The arguments of one launch, in order.
-    #[derive(Default)]
-    pub struct Parameters<'a> {
-        /// Numbers and addresses; the driver reads as many bytes as the kernel's parameter has, at most 8.
-        pub(super) values: SmallVec<[[u8; 8]; 16]>,
-        pub(super) buffers: SmallVec<[(&'a Allocation, Access); 16]>,
-        /// The buffers, with the range of bytes that the kernel gets of each.
-        pub(super) bytes: SmallVec<[Range<usize>; 16]>,
+        fn collect(self, launch: impl FnOnce(&mut Arguments<'_>) -> Result<()>) -> Result<()>;
     }
 }
 
-impl<'a> Parameters<'a> {
-    fn push(&mut self, bytes: &[u8]) {
-        let mut value = [0; 8];
-        value[..bytes.len()].copy_from_slice(bytes);
-        self.values.push(value);
-    }
+/// Plain old data that a kernel takes by value: a `#[repr(C)]` struct without padding, for example.
+///
+/// Numbers, `bool` and arrays need no wrapper.
+///
+/// ```
+/// use bytemuck::{Pod, Zeroable};
+/// use cuda_um::{Arguments, ByValue};
+///
+/// #[derive(Clone, Copy, Pod, Zeroable)]
+/// #[repr(C)]
+/// struct Layout {
+///     offset: u64,
+///     strides: [u64; 4],
+/// }
+///
+/// let mut arguments = Arguments::new();
+/// arguments.push(ByValue(Layout { offset: 0, strides: [64, 16, 4, 1] }));
+/// assert_eq!(arguments.len(), 1);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByValue<T>(pub T);
 
-    fn push_buffer(&mut self, raw: &'a Allocation, bytes: Range<usize>, access: Access) {
-        let start = raw.device_pointer().unwrap_or(raw.pointer()).as_ptr() as usize;
-        self.push(&((start + bytes.start) as u64).to_ne_bytes());
-        self.buffers.push((raw, access));
-        self.bytes.push(bytes);
-    }
-
-    /// Returns the address of each value. The driver only reads them.
-    pub(super) fn values(&mut self) -> impl Iterator<Item = *mut [u8; 8]> {
-        self.values.iter_mut().map(|value| &raw mut *value)
-    }
-
-    /// Returns the parts of buffers that the kernel gets.
-    pub(super) fn parts(&self) -> impl Iterator<Item = Part<'a>> + Clone {
-        let parts = self.buffers.iter().zip(&self.bytes);
-        parts.map(|((raw, access), bytes)| raw.part_of(bytes.clone(), *access))
-    }
-
-    /// Refuses buffers that a kernel on the device cannot reach.
-    pub(super) fn check(&self, device: &Device) -> Result<()> {
-        for (raw, _) in &self.buffers {
-            if !device.runtime().is_same(raw.device().runtime()) {
-                return Err(Error::RuntimeMismatch { what: "the buffer" });
-            }
-            if raw.is_host_memory() && raw.bytes() > 0 && raw.device_pointer().is_none() {
-                return Err(Error::NotSupported {
-                    what: format!(
-                        "a kernel's use of {} memory (buffer {})",
-                        raw.name_of_kind(),
-                        raw.id()
-                    ),
-                    needs: "a device that maps host memory".to_owned(),
-                    have: format!("device {} ({})", device.ordinal(), device.name()),
-                });
-            }
-            let (expected, found) = (device.ordinal(), raw.device().ordinal());
-            if !raw.is_for_all_devices() && expected != found {
-                return Err(Error::DeviceMismatch {
-                    what: "a buffer of the launch",
-                    expected,
-                    found,
-                });
-            }
-        }
+impl<T: NoUninit> KernelArg for ByValue<T> {
+    fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
+    where
+        Self: 'a,
+    {
+        arguments.push_value(bytemuck::bytes_of(&self.0));
         Ok(())
     }
 }
 
-impl<M: Raw> Pass for &M {
-    fn pass<'a>(&'a self, parameters: &mut Parameters<'a>) {
-        let (raw, bytes) = self.raw_part();
-        parameters.push_buffer(raw, bytes, Access::Read);
-    }
-}
-impl<M: Raw> KernelArg for &M {}
-impl<T, M: Memory<T>> ReadArg<T> for &M {
-    fn len(&self) -> usize {
-        self.element_count()
+impl<T: NoUninit, const N: usize> KernelArg for [T; N] {
+    fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
+    where
+        Self: 'a,
+    {
+        arguments.push_value(bytemuck::cast_slice(&self));
+        Ok(())
     }
 }
 
-impl<M: RawMut> Pass for &mut M {
-    fn pass<'a>(&'a self, parameters: &mut Parameters<'a>) {
+impl<M: Raw> KernelArg for &M {
+    fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
+    where
+        Self: 'a,
+    {
         let (raw, bytes) = self.raw_part();
-        parameters.push_buffer(raw, bytes, Access::Write);
+        arguments.push_buffer(raw, bytes, Access::Read);
+        Ok(())
     }
 }
-impl<M: RawMut> KernelArg for &mut M {}
-impl<T, M: MemoryMut<T>> WriteArg<T> for &mut M {
-    fn len(&self) -> usize {
-        self.element_count()
+impl<T: 'static, M: Memory<T>> ReadArg<T> for &M {
+    fn into_view<'a>(self) -> Result<View<'a, T>>
+    where
+        Self: 'a,
+    {
+        Ok(self.to_view())
     }
 }
 
-impl<T> Pass for View<'_, T> {
-    fn pass<'a>(&'a self, parameters: &mut Parameters<'a>) {
-        parameters.push_buffer(self.raw, self.bytes(), Access::Read);
+impl<M: RawMut> KernelArg for &mut M {
+    fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
+    where
+        Self: 'a,
+    {
+        let (raw, bytes) = self.raw_part();
+        arguments.push_buffer(raw, bytes, Access::Write);
+        Ok(())
     }
 }
-impl<T> KernelArg for View<'_, T> {}
+impl<T: 'static, M: MemoryMut<T>> WriteArg<T> for &mut M {
+    fn into_view_mut<'a>(self) -> Result<ViewMut<'a, T>>
+    where
+        Self: 'a,
+    {
+        Ok(self.to_view_mut())
+    }
+}
+
+impl<T> KernelArg for View<'_, T> {
+    fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
+    where
+        Self: 'a,
+    {
+        arguments.push_buffer(self.raw, self.bytes(), Access::Read);
+        Ok(())
+    }
+}
 impl<T> ReadArg<T> for View<'_, T> {
-    fn len(&self) -> usize {
-        self.len()
+    fn into_view<'a>(self) -> Result<View<'a, T>>
+    where
+        Self: 'a,
+    {
+        Ok(self)
     }
 }
 
-impl<T> Pass for ViewMut<'_, T> {
-    fn pass<'a>(&'a self, parameters: &mut Parameters<'a>) {
-        parameters.push_buffer(self.raw, self.bytes(), Access::Write);
+impl<T> KernelArg for ViewMut<'_, T> {
+    fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
+    where
+        Self: 'a,
+    {
+        arguments.push_buffer(self.raw, self.bytes(), Access::Write);
+        Ok(())
     }
 }
-impl<T> KernelArg for ViewMut<'_, T> {}
 impl<T> WriteArg<T> for ViewMut<'_, T> {
-    fn len(&self) -> usize {
-        self.len()
+    fn into_view_mut<'a>(self) -> Result<ViewMut<'a, T>>
+    where
+        Self: 'a,
+    {
+        Ok(self)
     }
 }
 
-macro_rules! numbers {
-    ($($number:ty)*) => {$(
-        impl Pass for $number {
-            fn pass<'a>(&'a self, parameters: &mut Parameters<'a>) {
-                parameters.push(bytemuck::bytes_of(self));
+macro_rules! values {
+    ($($value:ty)*) => {$(
+        impl KernelArg for $value {
+            fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
+            where
+                Self: 'a,
+            {
+                ByValue(self).pass(arguments)
             }
         }
-        impl KernelArg for $number {}
     )*};
 }
-numbers!(u8 i8 u16 i16 u32 i32 u64 i64 f32 f64);
+values!(bool u8 i8 u16 i16 u32 i32 u64 i64 u128 i128 usize isize f32 f64);
 #[cfg(feature = "half")]
-numbers!(half::f16 half::bf16);
+values!(half::f16 half::bf16);
 
 macro_rules! tuples {
     ($($argument:ident)*) => {
@@ -195,11 +252,13 @@ macro_rules! tuples {
 }
 macro_rules! tuple {
     ($($argument:ident)*) => {
-        impl<$($argument: KernelArg),*> Pass for ($($argument,)*) {
+        impl<$($argument: KernelArg),*> Collect for ($($argument,)*) {
             #[allow(non_snake_case, unused_variables, reason = "one variable for each type, and none for no arguments")]
-            fn pass<'a>(&'a self, parameters: &mut Parameters<'a>) {
+            fn collect(self, launch: impl FnOnce(&mut Arguments<'_>) -> Result<()>) -> Result<()> {
+                let mut arguments = Arguments::new();
                 let ($($argument,)*) = self;
-                $($argument.pass(parameters);)*
+                $($argument.pass(&mut arguments)?;)*
+                launch(&mut arguments)
             }
         }
         impl<$($argument: KernelArg),*> KernelArgs for ($($argument,)*) {}

@@ -1,11 +1,19 @@
-//! Argument lists whose length is known only at run time.
+//! The list of a launch's arguments.
 
-use crate::kernel::argument::{KernelArg, KernelArgs, Parameters, Pass};
+use crate::context::device::Device;
+use crate::context::tracked::Part;
+use crate::context::tracker::Access;
+use crate::error::{Error, Result};
+use crate::kernel::argument::{Collect, KernelArg, KernelArgs};
+use crate::resource::allocation::Allocation;
+use smallvec::SmallVec;
+use std::ffi::c_void;
 use std::fmt;
+use std::ops::Range;
 
 /// The arguments of a launch, in order, as a list: for kernels whose parameters are known only at run time.
 ///
-/// A tuple does the same without allocating.
+/// A tuple does the same. Neither allocates for up to 16 arguments with at most 512 bytes of values and addresses.
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -20,7 +28,15 @@ use std::fmt;
 /// ```
 #[derive(Default)]
 pub struct Arguments<'a> {
-    list: Vec<Box<dyn Pass + 'a>>,
+    /// The values and addresses. Each begins a word, so that a parameter of up to 8 bytes never reads past its value.
+    words: SmallVec<[u64; 64]>,
+    /// The size of each value in bytes.
+    sizes: SmallVec<[u32; 16]>,
+    buffers: SmallVec<[(&'a Allocation, Access); 16]>,
+    /// For each of `buffers`, the range of bytes that the kernel gets.
+    bytes: SmallVec<[Range<usize>; 16]>,
+    /// The error of the first argument that could not be passed.
+    error: Option<Error>,
 }
 
 impl<'a> Arguments<'a> {
@@ -29,27 +45,99 @@ impl<'a> Arguments<'a> {
         Self::default()
     }
 
-    /// Adds the next argument: `&buffer`, `&mut buffer`, a view, or a number.
+    /// Adds the next argument: `&buffer`, `&mut buffer`, a view, or a value. A launch with the list returns the error of an argument that
+    /// cannot be passed.
     pub fn push(&mut self, argument: impl KernelArg + 'a) {
-        self.list.push(Box::new(argument));
+        if let Err(error) = argument.pass(self) {
+            self.error.get_or_insert(error);
+        }
     }
 
     /// Returns the number of arguments.
     pub fn len(&self) -> usize {
-        self.list.len()
+        self.sizes.len()
     }
 
     /// Returns true if there are no arguments.
     pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
+        self.sizes.is_empty()
+    }
+
+    pub(super) fn push_value(&mut self, bytes: &[u8]) {
+        let start = self.words.len();
+        self.words.resize(start + words(bytes.len()), 0);
+        let place = bytemuck::cast_slice_mut::<u64, u8>(&mut self.words[start..]);
+        place[..bytes.len()].copy_from_slice(bytes);
+        self.sizes
+            .push(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+    }
+
+    pub(super) fn push_buffer(&mut self, raw: &'a Allocation, bytes: Range<usize>, access: Access) {
+        let start = raw.device_pointer().unwrap_or(raw.pointer()).as_ptr() as usize;
+        self.push_value(&((start + bytes.start) as u64).to_ne_bytes());
+        self.buffers.push((raw, access));
+        self.bytes.push(bytes);
+    }
+
+    /// Returns the address of each value. The driver only reads them.
+    pub(super) fn addresses(&mut self) -> SmallVec<[*mut c_void; 16]> {
+        let first = self.words.as_mut_ptr();
+        let mut at = 0;
+        let address = |bytes: &u32| {
+            let address = first.wrapping_add(at).cast();
+            at += words(*bytes as usize);
+            address
+        };
+        self.sizes.iter().map(address).collect()
+    }
+
+    /// Returns the parts of buffers that the kernel gets.
+    pub(super) fn parts(&self) -> impl Iterator<Item = Part<'a>> + Clone {
+        let parts = self.buffers.iter().zip(&self.bytes);
+        parts.map(|((raw, access), bytes)| raw.part_of(bytes.clone(), *access))
+    }
+
+    /// Refuses buffers that a kernel on the device cannot reach.
+    pub(super) fn check(&self, device: &Device) -> Result<()> {
+        for (raw, _) in &self.buffers {
+            if !device.runtime().is_same(raw.device().runtime()) {
+                return Err(Error::RuntimeMismatch { what: "the buffer" });
+            }
+            if raw.is_host_memory() && raw.bytes() > 0 && raw.device_pointer().is_none() {
+                return Err(Error::NotSupported {
+                    what: format!(
+                        "a kernel's use of {} memory (buffer {})",
+                        raw.name_of_kind(),
+                        raw.id()
+                    ),
+                    needs: "a device that maps host memory".to_owned(),
+                    have: format!("device {} ({})", device.ordinal(), device.name()),
+                });
+            }
+            let (expected, found) = (device.ordinal(), raw.device().ordinal());
+            if !raw.is_for_all_devices() && expected != found {
+                return Err(Error::DeviceMismatch {
+                    what: "a buffer of the launch",
+                    expected,
+                    found,
+                });
+            }
+        }
+        Ok(())
     }
 }
 
-impl Pass for Arguments<'_> {
-    fn pass<'a>(&'a self, parameters: &mut Parameters<'a>) {
-        self.list
-            .iter()
-            .for_each(|argument| argument.pass(parameters));
+/// The number of words of a value: at least one, so that each has an address.
+fn words(bytes: usize) -> usize {
+    bytes.div_ceil(size_of::<u64>()).max(1)
+}
+
+impl Collect for Arguments<'_> {
+    fn collect(mut self, launch: impl FnOnce(&mut Arguments<'_>) -> Result<()>) -> Result<()> {
+        match self.error.take() {
+            None => launch(&mut self),
+            Some(error) => Err(error),
+        }
     }
 }
 impl KernelArgs for Arguments<'_> {}

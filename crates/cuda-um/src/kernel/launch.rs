@@ -4,10 +4,9 @@
 use crate::context::observer::{Started, What};
 use crate::context::stream::Stream;
 use crate::error::{Error, Result};
-use crate::kernel::argument::{KernelArgs, Parameters};
+use crate::kernel::argument::KernelArgs;
+use crate::kernel::arguments::Arguments;
 use crate::kernel::module::Kernel;
-use smallvec::SmallVec;
-use std::ffi::c_void;
 
 /// The grid, block and shared memory of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +42,8 @@ impl Kernel {
     /// Enqueues the kernel on a stream ([`cuLaunchKernel`](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html)).
     ///
     /// `arguments` is a tuple of up to 16 [`KernelArg`](crate::KernelArg)s: `&buffer` (or a [`View`](crate::View)) if the kernel only reads the buffer,
-    /// `&mut buffer` (or a [`ViewMut`](crate::ViewMut)) if it may write it, and numbers. [`Arguments`](crate::Arguments) is for kernels whose parameters are
-    /// known only at run time.
+    /// `&mut buffer` (or a [`ViewMut`](crate::ViewMut)) if it may write it, and values: numbers, `bool`, arrays, other plain old data as
+    /// [`ByValue`](crate::ByValue). [`Arguments`] is for kernels whose parameters are known only at run time.
     ///
     /// # Ordering
     ///
@@ -88,6 +87,19 @@ impl Kernel {
         config: LaunchConfig,
         arguments: impl KernelArgs,
     ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        arguments.collect(|arguments| unsafe { self.launch_list(stream, config, arguments) })
+    }
+
+    /// # Safety
+    ///
+    /// As for [`launch`](Self::launch).
+    unsafe fn launch_list(
+        &self,
+        stream: &Stream,
+        config: LaunchConfig,
+        arguments: &mut Arguments<'_>,
+    ) -> Result<()> {
         let (device, inner) = (self.device(), stream.inner());
         if !stream.runtime().is_same(device.runtime()) {
             return Err(Error::RuntimeMismatch { what: "the stream" });
@@ -104,17 +116,14 @@ impl Kernel {
         let started = Started::now(device);
         let _span =
             crate::telemetry::span!("launch", kernel = &*self.name, device = device.ordinal());
-        let mut parameters = Parameters::default();
-        arguments.pass(&mut parameters);
-        parameters.check(device)?;
-        let mut addresses: SmallVec<[*mut c_void; 16]> =
-            parameters.values().map(|value| value.cast()).collect();
+        arguments.check(device)?;
+        let mut addresses = arguments.addresses();
         let used = (device, Some(&self.module.in_flight));
         started.enqueue(
             What::Launch(&self.name),
             used,
             stream,
-            parameters.parts(),
+            arguments.parts(),
             || {
                 // SAFETY: the caller promises the kernel's side; the buffers track this use, so they are neither freed nor used by the host
                 // in conflict with it before it is complete; the module tracks it as well, so it stays loaded.

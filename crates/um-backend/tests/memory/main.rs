@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod argument;
 mod batch;
 mod cost_model;
 mod exchanged;

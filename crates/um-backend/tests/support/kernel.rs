@@ -24,8 +24,7 @@ impl Double {
         buffer: &mut dyn Buffer<f32>,
     ) -> Result<(), CudaError> {
         let count = buffer.len();
-        let view = buffer.memory_mut().device_view_mut()?;
-        self.launch_on(device, count, (view, count as u32))
+        self.launch_on(device, count, (buffer, count as u32))
     }
 
     /// Doubles `count` elements; the arguments are what holds them, and `count` as `u32`.

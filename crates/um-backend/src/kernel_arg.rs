@@ -1,0 +1,70 @@
+//! The buffers as arguments of kernels: `&buffer` to read, `&mut buffer` to read and write, for each type and for `dyn Buffer`.
+
+use cuda_um::{Arguments, KernelArg, ReadArg, View, ViewMut, WriteArg};
+
+use crate::buffer::Buffer;
+use crate::cuda_buffer::CudaBuffer;
+use crate::dtype::Element;
+use crate::error::CudaError;
+use crate::host_buffer::HostBuffer;
+use crate::pinned_buffer::PinnedBuffer;
+use crate::unified_buffer::UnifiedBuffer;
+
+macro_rules! kernel_args {
+    ($($buffer:ty),*) => {$(
+        impl<T: Element> KernelArg for &$buffer {
+            fn pass<'a>(self, arguments: &mut Arguments<'a>) -> cuda_um::Result<()>
+            where
+                Self: 'a,
+            {
+                self.into_view()?.pass(arguments)
+            }
+        }
+
+        impl<T: Element> ReadArg<T> for &$buffer {
+            fn into_view<'a>(self) -> cuda_um::Result<View<'a, T>>
+            where
+                Self: 'a,
+            {
+                self.memory().device_view().map_err(below)
+            }
+        }
+
+        impl<T: Element> KernelArg for &mut $buffer {
+            fn pass<'a>(self, arguments: &mut Arguments<'a>) -> cuda_um::Result<()>
+            where
+                Self: 'a,
+            {
+                self.into_view_mut()?.pass(arguments)
+            }
+        }
+
+        impl<T: Element> WriteArg<T> for &mut $buffer {
+            fn into_view_mut<'a>(self) -> cuda_um::Result<ViewMut<'a, T>>
+            where
+                Self: 'a,
+            {
+                self.memory_mut().device_view_mut().map_err(below)
+            }
+        }
+    )*};
+}
+kernel_args!(
+    (dyn Buffer<T> + '_),
+    CudaBuffer<T>,
+    HostBuffer<T>,
+    PinnedBuffer<T>,
+    UnifiedBuffer<T>
+);
+
+/// The error of the layer below that a launch returns.
+fn below(error: CudaError) -> cuda_um::Error {
+    match error {
+        CudaError::Cuda(error) => error,
+        other => cuda_um::Error::InvalidArgument {
+            what: "the buffer",
+            value: "an argument of a kernel".to_owned(),
+            reason: other.to_string(),
+        },
+    }
+}
