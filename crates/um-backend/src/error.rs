@@ -44,6 +44,14 @@ pub enum CudaError {
         /// The `DType` of the element type.
         element: DType,
     },
+    /// A copy between erased buffers of different element types.
+    #[error("copy_from: the source has dtype {source_dtype}, and the target has {target_dtype}")]
+    ErasedMismatch {
+        /// The `DType` of the source.
+        source_dtype: DType,
+        /// The `DType` of the target.
+        target_dtype: DType,
+    },
     /// No device has this ordinal.
     #[error("there is no device {ordinal}: the runtime has {count}")]
     NoSuchDevice {

@@ -8,6 +8,7 @@ use crate::dtype::Element;
 use crate::error::CudaError;
 use crate::host_buffer::HostBuffer;
 use crate::pinned_buffer::PinnedBuffer;
+use crate::typed::Typed;
 use crate::unified_buffer::UnifiedBuffer;
 
 macro_rules! kernel_args {
@@ -54,6 +55,7 @@ kernel_args!(
     CudaBuffer<T>,
     HostBuffer<T>,
     PinnedBuffer<T>,
+    Typed<T>,
     UnifiedBuffer<T>
 );
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use cuda_um::{HostMut, HostRef, PinnedPool};
 
 use crate::buffer::Buffer;
-use crate::cuda_memory::{CudaMemory, CudaMemoryMut};
 use crate::device::{BufferDevice, CudaDevice};
 use crate::dtype::{Element, dtype_of};
 use crate::error::Result;
@@ -122,7 +121,8 @@ impl<T: Element> PinnedBuffer<T> {
         &self.memory
     }
 
-    /// The buffer of the safe layer below. It can be exchanged for a buffer of another length and device: see [`Buffer::memory_mut`].
+    /// The buffer of the safe layer below. It can be exchanged for a buffer of another length and
+    /// device (`std::mem::swap`): every call then uses the new memory, and [`Buffer::device`] still is the device of the allocation.
     pub fn as_cuda_um_mut(&mut self) -> &mut cuda_um::PinnedBuffer<T> {
         &mut self.memory
     }
@@ -147,11 +147,11 @@ impl<T: Element> Buffer<T> for PinnedBuffer<T> {
     }
 
     fn memory(&self) -> BufferMemory<'_, T> {
-        BufferMemory::Cuda(CudaMemory::Pinned(&self.memory))
+        BufferMemory::Cuda(self.memory.as_view())
     }
 
     fn memory_mut(&mut self) -> BufferMemoryMut<'_, T> {
-        BufferMemoryMut::Cuda(CudaMemoryMut::Pinned(&mut self.memory))
+        BufferMemoryMut::Cuda(self.memory.as_view_mut())
     }
 
     fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {
@@ -161,6 +161,10 @@ impl<T: Element> Buffer<T> for PinnedBuffer<T> {
 
     fn set_name(&mut self, name: &str) {
         self.memory.set_name(name);
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.memory.name()
     }
 
     fn as_any(&self) -> &dyn Any {

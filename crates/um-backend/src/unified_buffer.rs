@@ -7,7 +7,6 @@ use std::sync::Arc;
 use cuda_um::{Advice, HostMut, HostRef, Location, Placed, Stream, UnifiedOptions, UnifiedPool};
 
 use crate::buffer::Buffer;
-use crate::cuda_memory::{CudaMemory, CudaMemoryMut};
 use crate::device::{BufferDevice, CudaDevice};
 use crate::dtype::{Element, dtype_of};
 use crate::error::Result;
@@ -244,6 +243,12 @@ impl<T: Element> UnifiedBuffer<T> {
         &self.memory
     }
 
+    /// The buffer of the safe layer below. It can be exchanged for a buffer of another length and device (`std::mem::swap`): every call then
+    /// uses the new memory, and [`Buffer::device`] still is the device of the allocation.
+    pub fn as_cuda_um_mut(&mut self) -> &mut cuda_um::UnifiedBuffer<T> {
+        &mut self.memory
+    }
+
     /// Waits for the buffer's work, frees it, and returns the error that a drop would ignore.
     ///
     /// # Errors
@@ -264,11 +269,11 @@ impl<T: Element> Buffer<T> for UnifiedBuffer<T> {
     }
 
     fn memory(&self) -> BufferMemory<'_, T> {
-        BufferMemory::Cuda(CudaMemory::Unified(&self.memory))
+        BufferMemory::Cuda(self.memory.as_view())
     }
 
     fn memory_mut(&mut self) -> BufferMemoryMut<'_, T> {
-        BufferMemoryMut::Cuda(CudaMemoryMut::Unified(&mut self.memory))
+        BufferMemoryMut::Cuda(self.memory.as_view_mut())
     }
 
     fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {
@@ -278,6 +283,10 @@ impl<T: Element> Buffer<T> for UnifiedBuffer<T> {
 
     fn set_name(&mut self, name: &str) {
         self.memory.set_name(name);
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.memory.name()
     }
 
     fn as_any(&self) -> &dyn Any {

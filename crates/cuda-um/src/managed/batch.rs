@@ -5,6 +5,7 @@
 mod properties;
 
 use crate::buffer::unified::UnifiedBuffer;
+use crate::buffer::view::View;
 use crate::context::observer::{Started, What};
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
@@ -73,6 +74,12 @@ impl<'a> PrefetchBatch<'a> {
         let range = range::check(range, buffer.len())?;
         self.push(&buffer.raw, range::to_bytes::<T>(&range));
         Ok(self)
+    }
+
+    /// Adds a view. Memory that does not migrate is left out.
+    pub fn add_view<T>(&mut self, view: View<'a, T>) -> &mut Self {
+        self.push(view.raw, view.bytes());
+        self
     }
 
     fn push(&mut self, raw: &'a Allocation, bytes: Range<usize>) {
