@@ -42,6 +42,18 @@ pub struct ErasedBuffer {
 }
 
 impl ErasedBuffer {
+    /// Makes an erased buffer of bytes of any implementation.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](Error::InvalidArgument) if the bytes are not whole elements.
+    pub fn from_bytes(bytes: Box<dyn Buffer<u8>>, dtype: DType) -> Result<Self> {
+        size_bytes(dtype, 0)?;
+        let this = Self { bytes, dtype };
+        let found = this.size_bytes();
+        this.start("the buffer of ErasedBuffer::from_bytes", 0, found)?;
+        Ok(this)
+    }
+
     /// The type of the elements.
     #[must_use]
     pub fn dtype(&self) -> DType {

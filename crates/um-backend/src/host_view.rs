@@ -50,6 +50,20 @@ impl<'a, T: Element> HostView<'a, T> {
     }
 }
 
+/// For an implementation of [`Buffer`] that has a slice of its own.
+impl<'a, T> From<&'a [T]> for HostView<'a, T> {
+    fn from(elements: &'a [T]) -> Self {
+        Self(Elements::Slice(elements))
+    }
+}
+
+/// For an implementation of [`Buffer`] that copies its elements.
+impl<T> From<Vec<T>> for HostView<'_, T> {
+    fn from(elements: Vec<T>) -> Self {
+        Self(Elements::Copy(elements))
+    }
+}
+
 impl<'a, T: Element> HostViewMut<'a, T> {
     pub(crate) fn of(buffer: &'a mut (impl Buffer<T> + ?Sized)) -> Result<Self> {
         let in_place = match buffer.memory() {

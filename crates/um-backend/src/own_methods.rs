@@ -1,8 +1,11 @@
 //! Methods that the types of buffers share, beside those of the trait.
 
+use std::sync::Arc;
+
 use cuda_um::{Filled, HostMut, HostRef, Slots};
 
 use crate::cuda_buffer::CudaBuffer;
+use crate::device::CudaDevice;
 use crate::dtype::Element;
 use crate::error::Result;
 use crate::pinned_buffer::PinnedBuffer;
@@ -11,6 +14,15 @@ use crate::unified_buffer::UnifiedBuffer;
 macro_rules! copies {
     ($buffer:ident) => {
         impl<T: Element> $buffer<T> {
+            /// Does the same as [`from_slice`](Self::from_slice) with the elements of a vector.
+            ///
+            /// # Errors
+            /// As for [`from_slice`](Self::from_slice).
+            #[track_caller]
+            pub fn from_vec(device: Arc<CudaDevice>, elements: Vec<T>) -> Result<Self> {
+                Self::from_slice(device, &elements)
+            }
+
             /// Does the same as [`Buffer::copy_from_host`](crate::Buffer::copy_from_host), but awaits instead of blocking. Works on any
             /// executor. A future that is dropped early leaves a first part copied.
             ///

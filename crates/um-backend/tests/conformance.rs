@@ -211,6 +211,12 @@ fn the_suite_finds_faults() {
             Fault::ShortCopy => &[Rule::CopyWhole],
             Fault::StaleSource => &[Rule::SourceIsFree],
             Fault::OneThread => &[Rule::OtherThreads],
+            Fault::LateFillRange => &[Rule::FillRange],
+            Fault::ForwardCopyWithin => &[Rule::CopyWithin],
+            Fault::EmptyClone => &[Rule::TryClone],
+            Fault::ShortHost => &[Rule::HostAccess],
+            Fault::WritesAll => &[Rule::Files],
+            Fault::AnyAdvice => &[Rule::Hints],
         };
         let Err(failure) = conformance::all::<f32>(&make) else {
             panic!("{fault:?} was not found");

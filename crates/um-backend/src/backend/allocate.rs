@@ -126,6 +126,22 @@ impl CudaBackend {
         Ok(buffer)
     }
 
+    /// Allocates a buffer of the given kind, with the elements of a vector. A [`HostBuffer`] takes the vector's memory.
+    ///
+    /// # Errors
+    /// As for [`create_from`](Self::create_from).
+    #[track_caller]
+    pub fn create_from_vec<T: Element>(
+        &self,
+        kind: BufferKind,
+        elements: Vec<T>,
+    ) -> Result<Box<dyn Buffer<T>>> {
+        match kind {
+            BufferKind::Host => Ok(Box::new(HostBuffer::from_vec(elements))),
+            other => self.create_from(other, &elements),
+        }
+    }
+
     /// Allocates a buffer of `len` elements of the given kind, with arbitrary contents: the temporaries of a framework, which a kernel or a
     /// copy writes. Memory of the device comes from a warm pool without a CUDA call; memory of the host is zeroed.
     ///
