@@ -124,6 +124,15 @@ impl ErasedBuffer {
         Ok(Typed::wrap_mut(&mut self.bytes))
     }
 
+    /// Converts the buffer to a [`Buffer`] of `T`, without a copy.
+    ///
+    /// # Errors
+    /// As for [`typed`](Self::typed); the buffer is then lost.
+    pub fn into_typed<T: Element>(self) -> Result<Typed<T>> {
+        self.dtype.check::<T>()?;
+        Ok(Typed::wrap(self.bytes))
+    }
+
     /// Allocates a buffer of `len` zeros, of the same kind and element type on the same device.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! A prefetch of many buffers with few calls of the driver.
 
-use cuda_um::{Location, MemoryKind, Stream};
+use cuda_um::{Location, Stream};
 
 use crate::buffer::Buffer;
 use crate::dtype::Element;
@@ -68,7 +68,7 @@ impl<'a> PrefetchBatch<'a> {
     /// Adds a buffer of any kind. A buffer without managed memory is skipped, and its outcome is [`HintOutcome::NotApplied`].
     pub fn add<T: Element>(&mut self, buffer: &'a dyn Buffer<T>) -> &mut Self {
         self.outcomes.push(match buffer.memory() {
-            BufferMemory::Cuda(view) if view.kind() == MemoryKind::Managed => {
+            BufferMemory::Cuda(view) if view.is_managed() => {
                 self.managed.add_view(view);
                 HintOutcome::Applied
             }

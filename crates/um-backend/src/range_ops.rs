@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use cuda_um::{Advice, Location, MemoryKind, Stream, View, ViewMut, host_vec, range};
+use cuda_um::{Advice, Location, Stream, View, ViewMut, host_vec, range};
 
 use crate::buffer::Buffer;
 use crate::dtype::Element;
@@ -56,7 +56,7 @@ fn hint<T: Element>(
 ) -> Result<HintOutcome> {
     let part = range::check(part, buffer.len())?;
     match buffer.memory() {
-        BufferMemory::Cuda(view) if view.kind() == MemoryKind::Managed => {
+        BufferMemory::Cuda(view) if view.is_managed() => {
             HintOutcome::from_result(give(view.slice(part)?))
         }
         memory => Ok(HintOutcome::not_managed(what, memory.in_words())),

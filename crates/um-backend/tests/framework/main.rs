@@ -3,4 +3,9 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod erased;
+mod files;
+mod host;
+mod launch;
 mod runtime;
+mod streams;
