@@ -4,12 +4,14 @@
 mod methods;
 pub(crate) mod any;
 pub(crate) mod copy;
+mod copy_within;
 pub(crate) mod device;
 pub(crate) mod fill;
 pub(crate) mod future;
 pub(crate) mod guard;
 pub mod host_vec;
 pub(crate) mod overwrite;
+pub(crate) mod owned;
 pub(crate) mod pinned;
 pub(crate) mod placement;
 mod pools;

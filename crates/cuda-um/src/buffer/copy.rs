@@ -282,15 +282,20 @@ impl Stream {
 fn peers(on: u32, source: &Allocation, target: &Allocation) -> Result<Option<[u32; 2]>> {
     let both = [source, target];
     let devices = both.map(|raw| raw.device().ordinal());
-    let out_of_reach = |raw: &&Allocation| !raw.is_open_to_peers() && raw.device().ordinal() != on;
     let is_between_devices = devices[0] != devices[1]
         && both.iter().all(|raw| raw.is_device_memory())
         && both.iter().any(|raw| !raw.is_open_to_peers());
     if is_between_devices && devices.contains(&on) {
         return Ok(Some(devices));
     }
-    match both.into_iter().find(out_of_reach) {
-        None => Ok(None),
+    check_reach(on, both).map(|()| None)
+}
+
+/// Refuses memory that work on a stream of the device `on` cannot reach.
+pub(super) fn check_reach(on: u32, memory: [&Allocation; 2]) -> Result<()> {
+    let out_of_reach = |raw: &&Allocation| !raw.is_open_to_peers() && raw.device().ordinal() != on;
+    match memory.into_iter().find(out_of_reach) {
+        None => Ok(()),
         Some(pooled) => Err(Error::DeviceMismatch {
             what: "the stream",
             expected: pooled.device().ordinal(),

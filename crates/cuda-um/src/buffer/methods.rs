@@ -315,6 +315,31 @@ macro_rules! write_methods {
                 $crate::buffer::fill::fill(self.$reborrow().into_bytes(), bytemuck::bytes_of(&value), stream)
             }
 
+            /// Copies the elements in `range` to other elements of the same memory, from element `to` on. The two ranges may overlap.
+            ///
+            /// Ranges that overlap by nearly all of their elements are copied through up to 8 MiB of device memory.
+            ///
+            /// # Ordering
+            ///
+            /// The copy is enqueued on the stream when this returns, after earlier uses of the buffer on any stream.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and the errors of [`Stream::copy`](crate::Stream::copy).
+            #[doc(alias = "memmove")]
+            pub fn copy_within(
+                &mut self,
+                range: impl std::ops::RangeBounds<usize>,
+                to: usize,
+                stream: &$crate::Stream,
+            ) -> $crate::Result<()> {
+                let from = $crate::range::check(range, self.len())?;
+                let to = $crate::range::check_at(to, from.len(), self.len())?;
+                let [from, to] = [from, to].map(|range| $crate::range::to_bytes::<T>(&range));
+                let view = self.$reborrow().into_bytes();
+                $crate::buffer::copy_within::copy_within(view, from, to.start, stream)
+            }
+
             /// Sets every byte to zero.
             ///
             /// # Ordering
@@ -415,6 +440,23 @@ macro_rules! host_methods {
     ([$($life:lifetime)?] $buffer:ident) => {
         host_read_methods!([$($life)?] $buffer, '_);
         host_write_methods!([$($life)?] $buffer, as_view_mut);
+
+        impl<$($life,)? T: $crate::Element> $buffer<$($life,)? T>
+        where
+            Self: 'static,
+        {
+            /// Returns a guard for the host to read the elements of a shared buffer. The guard keeps the buffer alive. Waits only for work that
+            /// writes or moves this buffer.
+            ///
+            /// # Errors
+            ///
+            /// The errors of [`host`](Self::host).
+            pub fn host_owned(
+                self: &std::sync::Arc<Self>,
+            ) -> $crate::Result<$crate::HostOwned<T, Self>> {
+                $crate::HostOwned::new(std::sync::Arc::clone(self), Self::host)
+            }
+        }
 
         impl<$($life,)? T: $crate::Element> $buffer<$($life,)? T> {
             /// Returns the address of the first element, for the host and, if the memory is mapped there, for the device.

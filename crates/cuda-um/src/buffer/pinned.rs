@@ -63,6 +63,16 @@ impl<T: Element> PinnedBuffer<T> {
         Self::from_slice_in(&DefaultMemory::new(device, MemoryKind::Pinned), elements)
     }
 
+    /// Allocates a copy of a vector, as [`from_slice`](Self::from_slice) does, and frees the vector.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`zeroed`](Self::zeroed).
+    #[track_caller]
+    pub fn from_vec(device: &Device, elements: Vec<T>) -> Result<Self> {
+        Self::from_slice(device, &elements)
+    }
+
     /// Allocates `len` zeros in pinned memory of a resource. The host writes them.
     ///
     /// # Ordering

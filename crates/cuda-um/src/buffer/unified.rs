@@ -144,6 +144,16 @@ impl<T: Element> UnifiedBuffer<T> {
         Self::from_slice_with(device, elements, UnifiedOptions::default())
     }
 
+    /// Allocates a copy of a vector, as [`from_slice`](Self::from_slice) does, and frees the vector.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`zeroed`](Self::zeroed).
+    #[track_caller]
+    pub fn from_vec(device: &Device, elements: Vec<T>) -> Result<Self> {
+        Self::from_slice(device, &elements)
+    }
+
     /// Allocates a copy of a slice, with options.
     ///
     /// # Errors

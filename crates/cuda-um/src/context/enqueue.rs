@@ -98,8 +98,8 @@ impl<'a, I: Iterator<Item = Part<'a>> + Clone> Drop for RecordUses<'_, 'a, I> {
         if let Some(module) = self.module {
             record(module, Access::Read);
         }
-        for part in self.parts.clone() {
-            record(part.memory.uses(), part.tracked_access());
+        for Part { memory, access, .. } in self.parts.clone() {
+            record(memory.uses(), access);
         }
         // After all uses are recorded, because a mistake in the residency cache costs only time.
         for Part { memory, access, .. } in self.parts.clone() {

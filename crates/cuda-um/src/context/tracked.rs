@@ -11,9 +11,6 @@ use std::sync::Arc;
 pub(crate) trait Tracked {
     fn device(&self) -> &Device;
 
-    /// The size of the whole memory.
-    fn bytes(&self) -> usize;
-
     fn uses(&self) -> &InFlight;
 
     /// Called when a use is recorded: the work may migrate the pages.
@@ -29,17 +26,6 @@ pub(crate) struct Part<'a> {
     /// The range in bytes from the beginning of the memory.
     pub(crate) bytes: Range<usize>,
     pub(crate) access: Access,
-}
-
-impl Part<'_> {
-    /// The access as a use of the whole memory. The write of a part is tracked as a move: other threads may write other parts meanwhile, so
-    /// it does not replace the uses before it.
-    pub(crate) fn tracked_access(&self) -> Access {
-        match self.access {
-            Access::Write if self.bytes.len() < self.memory.bytes() => Access::Move,
-            access => access,
-        }
-    }
 }
 
 /// Properties of tracked memory, for observers.

@@ -34,10 +34,19 @@ pub(crate) enum Access {
     /// The work reads; it may run concurrently with other reads.
     Read,
     /// The work changes the location, not the contents (a prefetch). Later uses are ordered after it, so that they find the pages in
-    /// place. The write of a part is recorded as a move, too ([`Part::tracked_access`](crate::context::tracked::Part::tracked_access)).
+    /// place.
     Move,
-    /// The work writes. The caller has exclusive access to the buffer (`&mut`), or to a part of it.
+    /// The work writes. The caller has exclusive access to the buffer (`&mut`).
     Write,
+    /// The work writes. The caller has exclusive access to a part of the buffer, and other threads may use other parts meanwhile. So it does
+    /// not replace the uses before it, as a write of the whole buffer does.
+    WritePart,
+}
+
+impl Access {
+    pub(crate) fn is_write(self) -> bool {
+        matches!(self, Self::Write | Self::WritePart)
+    }
 }
 
 /// The uses of one buffer that may not be done.
@@ -55,7 +64,7 @@ struct State {
 
 struct Other {
     used: Use,
-    /// The number of the last move on this stream; 0 for none.
+    /// The number of the last move, or write of a part, on this stream; 0 for none.
     moved: u64,
 }
 
@@ -76,7 +85,7 @@ impl InFlight {
             writer.order(stream)?;
         }
         for other in &state.others {
-            if access == Access::Write {
+            if access.is_write() {
                 other.used.order(stream)?;
             } else if let Some(moved) = other.last_move() {
                 moved.order(stream)?;
@@ -85,7 +94,7 @@ impl InFlight {
         Ok(())
     }
 
-    /// Records work that is enqueued on `stream` as number `seq`, after a call of `order`. A write is of the whole buffer.
+    /// Records work that is enqueued on `stream` as number `seq`, after a call of `order`.
     ///
     /// Returns uses that are done. The caller drops them when everything is recorded, because a drop may destroy a stream.
     pub(crate) fn record(&self, stream: &Arc<StreamInner>, seq: u64, access: Access) -> Finished {
@@ -113,7 +122,8 @@ impl InFlight {
                 .chain(before)
                 .collect();
         }
-        let moved = if access == Access::Move { seq } else { 0 };
+        // Reads are ordered after the write of a part as after a move.
+        let moved = if access == Access::Read { 0 } else { seq };
         let same = |other: &&mut Other| Arc::ptr_eq(&other.used.stream, stream);
         if let Some(other) = state.others.iter_mut().find(same) {
             other.used.seq = other.used.seq.max(seq);
@@ -130,7 +140,7 @@ impl InFlight {
     pub(crate) fn before(&self, access: Access) -> SmallVec<[Use; 2]> {
         let state = self.state.lock();
         let others = state.others.iter().filter_map(|other| match access {
-            Access::Write => Some(other.used.clone()),
+            Access::Write | Access::WritePart => Some(other.used.clone()),
             Access::Read | Access::Move => other.last_move(),
         });
         state.writer.iter().cloned().chain(others).collect()

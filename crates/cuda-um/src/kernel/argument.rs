@@ -1,7 +1,7 @@
 //! The types that a kernel accepts as arguments.
 
 use crate::buffer::any::{Memory, MemoryMut, Raw, RawMut};
-use crate::buffer::view::{View, ViewMut};
+use crate::buffer::view::{InPlace, View, ViewMut};
 use crate::context::tracker::Access;
 use crate::error::Result;
 use crate::kernel::arguments::Arguments;
@@ -219,6 +219,17 @@ impl<T> WriteArg<T> for ViewMut<'_, T> {
         Self: 'a,
     {
         Ok(self)
+    }
+}
+
+impl<T> KernelArg for InPlace<'_, T> {
+    fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
+    where
+        Self: 'a,
+    {
+        let (raw, bytes) = self.raw_part();
+        arguments.push_buffer(raw, bytes, Access::WritePart);
+        Ok(())
     }
 }
 

@@ -65,6 +65,8 @@ impl Kernel {
     /// - The number, types and order of the arguments are those of the kernel's parameters; a buffer is the address of its first element.
     /// - With these arguments and this configuration the kernel stays within the buffers, and writes only those that are passed by `&mut`.
     /// - The kernel does not use the buffers after it ends: it stores no address for later.
+    /// - All copies of an [`InPlace`](crate::InPlace) are arguments of one launch, and each thread of the kernel uses only elements of it that no
+    ///   other thread writes.
     ///
     /// ```no_run
     /// # let device = cuda_um::Runtime::open()?.device(0)?;

@@ -11,8 +11,7 @@ use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::Result;
-use crate::managed::prefetch::{check_places, missing, record_move};
-use crate::range;
+use crate::managed::prefetch::{check_migrates, check_places, missing, record_move};
 use crate::resource::allocation::Allocation;
 use crate::resource::pool::advised::pages;
 use std::fmt;
@@ -57,8 +56,7 @@ impl<'a> PrefetchBatch<'a> {
 
     /// Adds a whole buffer.
     pub fn add<T>(&mut self, buffer: &'a UnifiedBuffer<T>) -> &mut Self {
-        self.push(&buffer.raw, 0..buffer.raw.bytes());
-        self
+        self.push(buffer.as_view())
     }
 
     /// Adds a range of a buffer's elements.
@@ -71,21 +69,25 @@ impl<'a> PrefetchBatch<'a> {
         buffer: &'a UnifiedBuffer<T>,
         range: impl RangeBounds<usize>,
     ) -> Result<&mut Self> {
-        let range = range::check(range, buffer.len())?;
-        self.push(&buffer.raw, range::to_bytes::<T>(&range));
-        Ok(self)
+        self.add_view(buffer.view(range)?)
     }
 
-    /// Adds a view. Memory that does not migrate is left out.
-    pub fn add_view<T>(&mut self, view: View<'a, T>) -> &mut Self {
-        self.push(view.raw, view.bytes());
-        self
+    /// Adds a view.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSupported`](crate::Error::NotSupported) for device memory.
+    pub fn add_view<T>(&mut self, view: View<'a, T>) -> Result<&mut Self> {
+        check_migrates(view)?;
+        Ok(self.push(view))
     }
 
-    fn push(&mut self, raw: &'a Allocation, bytes: Range<usize>) {
+    fn push<T>(&mut self, view: View<'a, T>) -> &mut Self {
+        let (raw, bytes) = (view.raw, view.bytes());
         if !bytes.is_empty() {
             self.parts.push(Part { raw, bytes });
         }
+        self
     }
 
     /// Returns the number of ranges, without empty ones.

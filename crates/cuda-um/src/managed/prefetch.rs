@@ -68,13 +68,7 @@ impl<T> View<'_, T> {
         let device = raw.device();
         // Check before the residency cache is read, which needs a lock but no CUDA call.
         device.api().origin.check("prefetch")?;
-        if raw.is_device_memory() {
-            return Err(Error::NotSupported {
-                what: format!("a prefetch of buffer {}", raw.id()),
-                needs: "managed memory".to_owned(),
-                have: self.kind_in_words(),
-            });
-        }
+        check_migrates(*self)?;
         let started = Started::now(device);
         let _span =
             crate::telemetry::span!("prefetch", buffer = raw.id(), bytes = bytes.len(), %location);
@@ -165,6 +159,18 @@ pub(crate) fn record_move(
         Some(place) => raw.moved(bytes, place, stream.inner()),
         None => raw.cache.touched(By::Unknown),
     }
+}
+
+/// Refuses a prefetch of device memory. Pinned memory needs none.
+pub(crate) fn check_migrates<T>(view: View<'_, T>) -> Result<()> {
+    if !view.raw.is_device_memory() {
+        return Ok(());
+    }
+    Err(Error::NotSupported {
+        what: format!("a prefetch of buffer {}", view.buffer_id()),
+        needs: "managed memory".to_owned(),
+        have: view.kind_in_words(),
+    })
 }
 
 /// Refuses an impossible prefetch of the device's managed memory: to a device that does not exist, or without concurrent managed access.

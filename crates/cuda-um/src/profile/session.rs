@@ -5,7 +5,6 @@ use crate::context::driver_state::DriverState;
 use crate::context::observer::{self, Observer, Token, What};
 use crate::context::stream::StreamInner;
 use crate::context::tracked::{Description, Part, SlabId, Tracked};
-use crate::context::tracker::{self};
 use crate::driver::location::Location;
 use crate::label::Label;
 use crate::profile::options::ProfileOptions;
@@ -191,7 +190,7 @@ impl Session {
             buffer: part.memory.describe().id,
             offset: part.bytes.start as u64,
             bytes: part.bytes.len() as u64,
-            write: part.access == tracker::Access::Write,
+            write: part.access.is_write(),
         })
     }
 

@@ -172,6 +172,10 @@ impl Allocation {
 
     /// A range of bytes as a part of an operation.
     pub(crate) fn part_of(&self, bytes: Range<usize>, access: Access) -> Part<'_> {
+        let access = match access {
+            Access::Write if bytes.len() < self.bytes() => Access::WritePart,
+            access => access,
+        };
         Part {
             memory: self,
             bytes,
@@ -300,10 +304,6 @@ impl Allocation {
 impl Tracked for Allocation {
     fn device(&self) -> &Device {
         self.device()
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes()
     }
 
     fn uses(&self) -> &InFlight {

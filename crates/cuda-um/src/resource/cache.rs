@@ -55,7 +55,7 @@ impl By {
     pub(crate) fn of(place: Place, access: Access) -> Option<Self> {
         match access {
             Access::Read => Some(Self::Reader(place)),
-            Access::Write => Some(Self::Writer(place)),
+            Access::Write | Access::WritePart => Some(Self::Writer(place)),
             Access::Move => None,
         }
     }

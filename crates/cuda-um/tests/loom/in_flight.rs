@@ -38,7 +38,7 @@ impl Machine {
 
 /// Enqueues the work with this number, which uses the buffer.
 fn enqueue(buffer: &Allocation, stream: &Stream, access: Access, number: usize) {
-    let part = std::iter::once(buffer.part(access));
+    let part = std::iter::once(buffer.part_of(0..buffer.bytes(), access));
     enqueue::enqueue(stream, part, || work(stream, number)).unwrap();
 }
 

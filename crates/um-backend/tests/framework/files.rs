@@ -23,7 +23,11 @@ fn weights_come_from_a_file_and_go_back() {
             file.read_exact(&mut [0; 6]).unwrap();
             let mut buffer = backend.create::<f32>(kind, LEN + 10).unwrap();
             buffer.read_from(&mut file, 10..LEN + 10).unwrap();
-            assert_eq!(buffer.read_one(LEN + 9).unwrap(), elements[LEN - 1], "{kind}");
+            assert_eq!(
+                buffer.read_one(LEN + 9).unwrap(),
+                elements[LEN - 1],
+                "{kind}"
+            );
             let mut saved = tempfile::tempfile().unwrap();
             buffer.write_to(&mut saved, 10..LEN + 10).unwrap();
             saved.rewind().unwrap();
@@ -40,12 +44,17 @@ fn an_erased_buffer_reads_and_writes_elements() {
         let backend = machine.backend();
         for kind in BufferKind::ALL {
             let mut buffer = backend.create_erased(kind, DType::Opaque(3), 4).unwrap();
-            buffer.read_from(&mut &[1u8, 2, 3, 4, 5, 6][..], 1..3).unwrap();
+            buffer
+                .read_from(&mut &[1u8, 2, 3, 4, 5, 6][..], 1..3)
+                .unwrap();
             let mut file = Vec::new();
             buffer.write_to(&mut file, 0..2).unwrap();
             assert_eq!(file, [0, 0, 0, 1, 2, 3], "{kind}");
             let outside = buffer.write_to(&mut file, 0..5).unwrap_err();
-            assert_eq!(outside.to_string(), "range 0..5 is not within the buffer's 4 elements");
+            assert_eq!(
+                outside.to_string(),
+                "range 0..5 is not within the buffer's 4 elements"
+            );
         }
     });
 }

@@ -123,7 +123,8 @@ fn async_twins_await_the_work() {
                 pinned.host_mut_async().await?[1] = 8.0;
                 pinned.copy_to_host_async(&mut back).await?;
                 assert_eq!(back[..3], [7.0, 8.0, 1.0]);
-                unified.host_overwrite(.., |first, slots| slots.fill_with(|i| (first + i) as f32))?;
+                unified
+                    .host_overwrite(.., |first, slots| slots.fill_with(|i| (first + i) as f32))?;
                 assert_eq!(unified.read_one(999)?, 999.0);
                 Ok::<(), CudaError>(())
             }

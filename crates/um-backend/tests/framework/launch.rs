@@ -49,7 +49,10 @@ fn launchers_take_the_buffers_and_their_errors_convert() {
                 .launch(device.stream(), &wrong, &mut *output, 3.0)
                 .unwrap_err()
                 .into();
-            assert!(error.to_string().contains("dtype i32 was requested"), "{error}");
+            assert!(
+                error.to_string().contains("dtype i32 was requested"),
+                "{error}"
+            );
             output.to_vec()
         };
         for kind in [BufferKind::Unified, BufferKind::Cuda, BufferKind::Pinned] {

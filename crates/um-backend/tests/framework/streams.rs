@@ -12,7 +12,10 @@ fn a_copy_on_one_stream_does_not_wait_for_another_stream() {
         |builder| builder,
         |machine| {
             let (backend, sim) = (machine.backend(), machine.sim.as_ref().unwrap());
-            let (loader, own) = (backend.device().as_cuda_um().stream().unwrap(), backend.device().stream());
+            let (loader, own) = (
+                backend.device().as_cuda_um().stream().unwrap(),
+                backend.device().stream(),
+            );
             let mut batch = backend.create::<f32>(BufferKind::Cuda, 1000).unwrap();
             let mut other = backend.create::<f32>(BufferKind::Cuda, 1000).unwrap();
             backend.synchronize().unwrap();
@@ -76,15 +79,25 @@ fn wrong_streams_and_lengths_are_refused() {
                 buffer.copy_to_host_on(&mut [1.0; 10], stream),
                 buffer.copy_from_buffer_on(&*source, stream),
             ] {
-                let mismatch = matches!(outcome, Err(CudaError::Cuda(Error::RuntimeMismatch { .. })));
+                let mismatch =
+                    matches!(outcome, Err(CudaError::Cuda(Error::RuntimeMismatch { .. })));
                 assert!(mismatch, "{outcome:?}");
             }
             let text = |outcome: um_backend::Result<()>| outcome.unwrap_err().to_string();
             let lengths = "10 elements expected, 9 found";
             let short = backend.create::<f32>(BufferKind::Cuda, 9).unwrap();
-            assert_eq!(text(buffer.copy_from_host_on(&[1.0; 9], own)), format!("copy_from_host_on: {lengths}"));
-            assert_eq!(text(buffer.copy_to_host_on(&mut [1.0; 9], own)), format!("copy_to_host_on: {lengths}"));
-            assert_eq!(text(buffer.copy_from_buffer_on(&*short, own)), format!("copy_from_buffer_on: {lengths}"));
+            assert_eq!(
+                text(buffer.copy_from_host_on(&[1.0; 9], own)),
+                format!("copy_from_host_on: {lengths}")
+            );
+            assert_eq!(
+                text(buffer.copy_to_host_on(&mut [1.0; 9], own)),
+                format!("copy_to_host_on: {lengths}")
+            );
+            assert_eq!(
+                text(buffer.copy_from_buffer_on(&*short, own)),
+                format!("copy_from_buffer_on: {lengths}")
+            );
         },
     );
 }

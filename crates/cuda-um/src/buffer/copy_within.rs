@@ -1,0 +1,98 @@
+//! Copies within one buffer, whose source and target may overlap.
+#![allow(unsafe_code, reason = "passes addresses of buffers to CUDA")]
+
+use crate::buffer::copy::check_reach;
+use crate::buffer::device::DeviceBuffer;
+use crate::buffer::view::ViewMut;
+use crate::context::observer::{Started, What};
+use crate::context::stream::Stream;
+use crate::context::tracker::Access;
+use crate::driver::CopyKind;
+use crate::error::Result;
+use crate::range;
+use std::ops::Range;
+
+/// Bytes of the memory through which ranges are copied that overlap by nearly all of their bytes.
+const THROUGH: usize = 8 << 20;
+/// The number of copies from which on they go through such memory.
+const MANY: usize = 8;
+
+/// Copies the bytes in `from` of a view to its byte `to`, as `memmove` does.
+pub(super) fn copy_within(
+    view: ViewMut<'_, u8>,
+    from: Range<usize>,
+    to: usize,
+    stream: &Stream,
+) -> Result<()> {
+    stream.check_runtime(view.device(), "the buffer")?;
+    let bytes = from.len();
+    range::check_at(to, bytes, view.len())?;
+    let distance = to.abs_diff(from.start);
+    if bytes == 0 || distance == 0 {
+        return Ok(());
+    }
+    let ordinal = stream.inner().ordinal();
+    check_reach(ordinal, [view.raw, view.raw])?;
+    let device = view.device();
+    let started = Started::now(device);
+    let _span = crate::telemetry::span!(
+        "copy",
+        from = view.buffer_id(),
+        to = view.buffer_id(),
+        bytes
+    );
+    // CUDA copies only ranges that do not overlap: pieces as long as the distance, or pieces that go through other memory.
+    let through = match bytes.div_ceil(distance) {
+        ..MANY => None,
+        _ => Some(DeviceBuffer::<u8>::uninit(
+            &stream.device(),
+            bytes.min(THROUGH),
+        )?),
+    };
+    let piece = through.as_ref().map_or(distance, DeviceBuffer::len);
+    let used = view.slice(from.start.min(to)..from.end.max(to + bytes))?;
+    let parts = std::iter::once(used.part(Access::Write)).chain(
+        through
+            .iter()
+            .map(|through| through.as_view().part(Access::Write)),
+    );
+    let first = used.address();
+    let (source, target) = match from.start < to {
+        true => (first, first.wrapping_add(distance)),
+        false => (first.wrapping_add(distance), first),
+    };
+    started.enqueue(What::Copy, (device, None), stream, parts, || {
+        let (api, raw, kind) = (stream.inner().api(), stream.as_raw(), CopyKind::ByAddress);
+        let copy = |to: *mut u8, from: *mut u8, bytes| {
+            // SAFETY: both ranges are within memory that is borrowed exclusively, and do not overlap; their buffers track this use, so they
+            // are neither freed nor used by the host before it is complete.
+            unsafe { api.memcpy_async(ordinal, to, from, bytes, kind, raw) }
+        };
+        pieces(bytes, piece, source < target).try_for_each(|part| {
+            let (to, from) = (
+                target.wrapping_add(part.start),
+                source.wrapping_add(part.start),
+            );
+            match &through {
+                None => copy(to, from, part.len()),
+                Some(through) => {
+                    let between = through.as_device_ptr().cast_mut().cast();
+                    copy(between, from, part.len())?;
+                    copy(to, between, part.len())
+                }
+            }
+        })
+    })
+}
+
+/// Divides `0..bytes` in pieces. A copy to higher addresses begins with the last piece, so that no piece is overwritten before it is copied.
+fn pieces(bytes: usize, piece: usize, last_first: bool) -> impl Iterator<Item = Range<usize>> {
+    let count = bytes.div_ceil(piece);
+    (0..count).map(move |index| match last_first {
+        true => {
+            let end = bytes - index * piece;
+            end.saturating_sub(piece)..end
+        }
+        false => index * piece..bytes.min((index + 1) * piece),
+    })
+}
