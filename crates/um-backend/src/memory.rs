@@ -173,7 +173,11 @@ impl<'a, T: Element> BufferMemoryMut<'a, T> {
                 range::check_at(to, range.len(), elements.len())?;
                 elements.copy_within(range, to);
             }
-            Self::Cuda(_) | Self::Opaque => return Ok(false),
+            Self::Cuda(mut view) => {
+                let stream = view.device().default_stream()?;
+                view.copy_within(range, to, &stream)?;
+            }
+            Self::Opaque => return Ok(false),
         }
         Ok(true)
     }

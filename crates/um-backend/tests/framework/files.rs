@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 
-use um_backend::{Buffer, BufferKind, CudaError, DType};
+use um_backend::{BufferKind, CudaError, DType};
 
 use crate::support::on_each;
 

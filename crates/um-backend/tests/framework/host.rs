@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use um_backend::{Buffer, BufferKind, CudaError, HostBuffer, Result};
+use um_backend::{Buffer, BufferKind, CudaError, DType, HostBuffer, HostOwned, Result};
 
 use crate::support::opaque::OpaqueBuffer;
 use crate::support::{on_each, on_each_preset};
@@ -60,7 +60,7 @@ struct Tensor(Arc<dyn Buffer<f32>>);
 
 impl Tensor {
     fn data(&self) -> Result<impl Deref<Target = [f32]> + use<>> {
-        um_backend::host_owned(&self.0)
+        HostOwned::of(&self.0)
     }
 }
 
@@ -73,6 +73,18 @@ fn a_tensor_lends_its_elements_without_a_lifetime() {
             let data = tensor.data().unwrap();
             drop(tensor);
             assert_eq!(*data, [1.0, 2.0], "{kind}: the guard keeps the buffer");
+
+            let erased = backend
+                .create_erased_from(kind, DType::U8, &[3, 4])
+                .unwrap();
+            let erased = Arc::new(erased);
+            let data = HostOwned::<u8, _>::of_erased(&erased).unwrap();
+            assert_eq!(data.is_copy(), kind == BufferKind::Cuda, "{kind}");
+            assert_eq!(
+                (&*data, Arc::strong_count(&erased)),
+                (&[3, 4][..], 1 + usize::from(!data.is_copy()))
+            );
+            HostOwned::<i8, _>::of_erased(&erased).unwrap_err();
         }
     });
 }

@@ -1,7 +1,7 @@
 //! Operations on a stream of the caller's choice.
 
 use um_backend::cuda_um::Error;
-use um_backend::{Buffer, BufferKind, CudaError};
+use um_backend::{BufferKind, CudaError};
 
 use crate::support::{on_each, on_each_preset};
 
