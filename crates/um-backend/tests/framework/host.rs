@@ -73,6 +73,7 @@ fn a_tensor_lends_its_elements_without_a_lifetime() {
             let data = tensor.data().unwrap();
             drop(tensor);
             assert_eq!(*data, [1.0, 2.0], "{kind}: the guard keeps the buffer");
+            drop(data);
 
             let erased = backend
                 .create_erased_from(kind, DType::U8, &[3, 4])
