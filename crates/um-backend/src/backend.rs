@@ -3,6 +3,7 @@
 mod allocate;
 #[cfg(feature = "profile")]
 mod counting;
+mod erased;
 mod pools;
 
 use std::fmt;

@@ -7,15 +7,13 @@ use std::sync::Arc;
 use bytemuck::TransparentWrapper;
 use cuda_um::{Error, range};
 
-use crate::backend::{BufferKind, CudaBackend};
 use crate::buffer::Buffer;
 use crate::device::BufferDevice;
 use crate::dtype::{DType, Element};
 use crate::error::{CudaError, Result};
-use crate::host_bytes::HostBytes;
 use crate::typed::Typed;
 
-/// A buffer whose element type is a value: what a tensor of any [`DType`] holds. [`CudaBackend::create_erased`] allocates it.
+/// A buffer whose element type is a value: what a tensor of any [`DType`] holds. [`CudaBackend::create_erased`](crate::CudaBackend::create_erased) allocates it.
 ///
 /// Copies take bytes, from any address. [`typed`](Self::typed) gives all methods of [`Buffer`] for the element type, without a copy. Tensors
 /// share it in an [`Arc`]: reads need no lock, [`Arc::get_mut`] gives the one owner write access, and [`make_mut`](Self::make_mut) copies on
@@ -42,6 +40,11 @@ pub struct ErasedBuffer {
 }
 
 impl ErasedBuffer {
+    /// The bytes must be whole elements of a type that has a size.
+    pub(crate) fn of(bytes: Box<dyn Buffer<u8>>, dtype: DType) -> Self {
+        Self { bytes, dtype }
+    }
+
     /// Makes an erased buffer of bytes of any implementation.
     ///
     /// # Errors
@@ -136,7 +139,7 @@ impl ErasedBuffer {
     /// Allocates a buffer of `len` zeros, of the same kind and element type on the same device.
     ///
     /// # Errors
-    /// As for [`CudaBackend::create_erased`].
+    /// As for [`CudaBackend::create_erased`](crate::CudaBackend::create_erased).
     pub fn clone_empty(&self, len: usize) -> Result<Self> {
         Ok(Self {
             bytes: self.bytes.clone_empty(size_bytes(self.dtype, len)?)?,
@@ -316,7 +319,7 @@ impl ErasedBuffer {
 }
 
 /// The bytes of `len` elements.
-fn size_bytes(dtype: DType, len: usize) -> Result<usize> {
+pub(crate) fn size_bytes(dtype: DType, len: usize) -> Result<usize> {
     let element_bytes = dtype.size_bytes();
     if element_bytes == 0 {
         return Err(Error::InvalidArgument {
@@ -329,69 +332,4 @@ fn size_bytes(dtype: DType, len: usize) -> Result<usize> {
     let bytes = len.checked_mul(element_bytes);
     let bytes = bytes.filter(|bytes| isize::try_from(*bytes).is_ok());
     bytes.ok_or_else(|| Error::TooLarge { len, element_bytes }.into())
-}
-
-impl CudaBackend {
-    /// Allocates a buffer of `len` zeros of the given kind, whose element type is a value. Its memory is aligned to at least 64 bytes.
-    ///
-    /// # Errors
-    /// [`TooLarge`](Error::TooLarge), [`InvalidArgument`](Error::InvalidArgument) for opaque elements of no bytes, and as for
-    /// [`create`](Self::create).
-    #[track_caller]
-    pub fn create_erased(
-        &self,
-        kind: BufferKind,
-        dtype: DType,
-        len: usize,
-    ) -> Result<ErasedBuffer> {
-        let len = size_bytes(dtype, len)?;
-        let bytes = match kind {
-            BufferKind::Host => Box::new(HostBytes::zeroed(len)?),
-            other => self.create(other, len)?,
-        };
-        Ok(ErasedBuffer { bytes, dtype })
-    }
-
-    /// Allocates a buffer of `len` elements of the given kind, with arbitrary contents: see [`create_uninit`](Self::create_uninit).
-    ///
-    /// # Safety
-    /// Neither the host nor a kernel reads an element before it is written.
-    ///
-    /// # Errors
-    /// As for [`create_erased`](Self::create_erased).
-    #[allow(unsafe_code, reason = "the caller's promise is required")]
-    #[track_caller]
-    pub unsafe fn create_erased_uninit(
-        &self,
-        kind: BufferKind,
-        dtype: DType,
-        len: usize,
-    ) -> Result<ErasedBuffer> {
-        let len = size_bytes(dtype, len)?;
-        let bytes = match kind {
-            BufferKind::Host => Box::new(HostBytes::zeroed(len)?),
-            // SAFETY: guaranteed by the caller.
-            other => unsafe { self.create_uninit(other, len)? },
-        };
-        Ok(ErasedBuffer { bytes, dtype })
-    }
-
-    /// Allocates a buffer of the given kind with the elements that the bytes hold, at any address.
-    ///
-    /// # Errors
-    /// As for [`create_erased`](Self::create_erased); [`InvalidArgument`](Error::InvalidArgument) if the bytes are not whole elements.
-    #[allow(unsafe_code, reason = "the copy writes each element")]
-    #[track_caller]
-    pub fn create_erased_from(
-        &self,
-        kind: BufferKind,
-        dtype: DType,
-        bytes: &[u8],
-    ) -> Result<ErasedBuffer> {
-        let len = bytes.len() / dtype.size_bytes().max(1);
-        // SAFETY: the buffer is returned only after the copy of all elements.
-        let mut buffer = unsafe { self.create_erased_uninit(kind, dtype, len) }?;
-        buffer.copy_from_bytes(bytes)?;
-        Ok(buffer)
-    }
 }

@@ -5,12 +5,12 @@ use std::ops::{Deref, DerefMut};
 
 use cuda_um::{HostMut, HostRef, MemoryKind};
 
-use crate::buffer::Buffer;
+use crate::access::Access;
 use crate::dtype::Element;
 use crate::error::Result;
 use crate::memory::{BufferMemory, BufferMemoryMut};
 
-/// The elements of a buffer, for the host to read: [`Buffer::host`]. It derefs to a slice.
+/// The elements of a buffer, for the host to read: [`Buffer::host`](crate::Buffer::host). It derefs to a slice.
 ///
 /// It borrows the memory, or holds a copy of memory that the host cannot access ([`is_copy`](Self::is_copy)).
 pub struct HostView<'a, T>(Elements<'a, T>);
@@ -21,7 +21,7 @@ enum Elements<'a, T> {
     Copy(Vec<T>),
 }
 
-/// The elements of a buffer, for the host to read and write: [`Buffer::host_mut`]. It derefs to a slice.
+/// The elements of a buffer, for the host to read and write: [`Buffer::host_mut`](crate::Buffer::host_mut). It derefs to a slice.
 ///
 /// It borrows the memory, or holds a copy of memory that the host cannot access ([`is_copy`](Self::is_copy)). [`close`](Self::close) writes a
 /// copy back and returns the error; a drop writes it back, too, but its error is lost.
@@ -39,25 +39,25 @@ enum ElementsMut<'a, T> {
 type WriteBack<'a, T> = Box<dyn FnOnce(&[T]) -> Result<()> + 'a>;
 
 impl<'a, T: Element> HostView<'a, T> {
-    pub(crate) fn of(buffer: &'a (impl Buffer<T> + ?Sized)) -> Result<Self> {
-        Ok(Self(match buffer.memory() {
+    pub(crate) fn of(buffer: &'a (impl Access<T> + ?Sized)) -> Result<Self> {
+        Ok(Self(match buffer.read_memory() {
             BufferMemory::Host(elements) => Elements::Slice(elements),
             BufferMemory::Cuda(view) if view.kind() != MemoryKind::Device => {
                 Elements::Guard(view.host()?)
             }
-            BufferMemory::Cuda(_) | BufferMemory::Opaque => Elements::Copy(buffer.read_back()?),
+            BufferMemory::Cuda(_) | BufferMemory::Opaque => Elements::Copy(buffer.get_all()?),
         }))
     }
 }
 
-/// For an implementation of [`Buffer`] that has a slice of its own.
+/// For an implementation of [`Buffer`](crate::Buffer) that has a slice of its own.
 impl<'a, T> From<&'a [T]> for HostView<'a, T> {
     fn from(elements: &'a [T]) -> Self {
         Self(Elements::Slice(elements))
     }
 }
 
-/// For an implementation of [`Buffer`] that copies its elements.
+/// For an implementation of [`Buffer`](crate::Buffer) that copies its elements.
 impl<T> From<Vec<T>> for HostView<'_, T> {
     fn from(elements: Vec<T>) -> Self {
         Self(Elements::Copy(elements))
@@ -65,8 +65,8 @@ impl<T> From<Vec<T>> for HostView<'_, T> {
 }
 
 impl<'a, T: Element> HostViewMut<'a, T> {
-    pub(crate) fn of(buffer: &'a mut (impl Buffer<T> + ?Sized)) -> Result<Self> {
-        let in_place = match buffer.memory() {
+    pub(crate) fn of(buffer: &'a mut (impl Access<T> + ?Sized)) -> Result<Self> {
+        let in_place = match buffer.read_memory() {
             BufferMemory::Host(_) => true,
             BufferMemory::Cuda(view) => view.kind() != MemoryKind::Device,
             BufferMemory::Opaque => false,
@@ -74,7 +74,7 @@ impl<'a, T: Element> HostViewMut<'a, T> {
         if !in_place {
             return Self::copy_of(buffer);
         }
-        let elements = match buffer.memory_mut() {
+        let elements = match buffer.write_memory() {
             BufferMemoryMut::Host(elements) => ElementsMut::Slice(elements),
             // An implementation that changes its memory gets the error of the view.
             memory => ElementsMut::Guard(memory.device_view_mut()?.into_host_mut()?),
@@ -85,10 +85,10 @@ impl<'a, T: Element> HostViewMut<'a, T> {
         })
     }
 
-    fn copy_of(buffer: &'a mut (impl Buffer<T> + ?Sized)) -> Result<Self> {
+    fn copy_of(buffer: &'a mut (impl Access<T> + ?Sized)) -> Result<Self> {
         Ok(Self {
-            elements: ElementsMut::Copy(buffer.read_back()?),
-            write_back: Some(Box::new(|elements| buffer.copy_from_host(elements))),
+            elements: ElementsMut::Copy(buffer.get_all()?),
+            write_back: Some(Box::new(|elements| buffer.put_all(elements))),
         })
     }
 }
@@ -97,7 +97,7 @@ impl<T> HostViewMut<'_, T> {
     /// Ends the access. A copy is written back: its errors are returned here.
     ///
     /// # Errors
-    /// As for [`Buffer::copy_from_host`], if the elements are a copy.
+    /// As for [`Buffer::copy_from_host`](crate::Buffer::copy_from_host), if the elements are a copy.
     pub fn close(mut self) -> Result<()> {
         self.finish()
     }

@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
+mod access;
+mod access_of_buffers;
 mod backend;
 mod buffer;
 mod compat;

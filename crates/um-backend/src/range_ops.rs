@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use cuda_um::{Advice, Location, Stream, View, ViewMut, host_vec, range};
 
-use crate::buffer::Buffer;
+use crate::access::Access;
 use crate::dtype::Element;
 use crate::error::Result;
 use crate::hint::HintOutcome;
@@ -12,14 +12,14 @@ use crate::memory::{BufferMemory, BufferMemoryMut};
 use crate::transfer::STAGE_BYTES;
 
 pub(crate) fn fill<T: Element>(
-    buffer: &mut (impl Buffer<T> + ?Sized),
+    buffer: &mut (impl Access<T> + ?Sized),
     part: Range<usize>,
     value: T,
     stream: Option<&Stream>,
 ) -> Result<()> {
-    let part = range::check(part, buffer.len())?;
+    let part = range::check(part, buffer.count())?;
     if buffer
-        .memory_mut()
+        .write_memory()
         .fill_range(part.clone(), value, stream)?
     {
         return Ok(());
@@ -27,35 +27,35 @@ pub(crate) fn fill<T: Element>(
     let mut stage = host_vec::zeroed("fill_range", piece_of::<T>(part.len()))?;
     stage.fill(value);
     for piece in pieces::<T>(part) {
-        buffer.copy_from_host_at(piece.start, &stage[..piece.len()])?;
+        buffer.put(piece.start, &stage[..piece.len()])?;
     }
     Ok(())
 }
 
 pub(crate) fn copy_within<T: Element>(
-    buffer: &mut (impl Buffer<T> + ?Sized),
+    buffer: &mut (impl Access<T> + ?Sized),
     from: Range<usize>,
     to: usize,
 ) -> Result<()> {
-    let from = range::check(from, buffer.len())?;
-    range::check_at(to, from.len(), buffer.len())?;
-    if buffer.memory_mut().copy_within(from.clone(), to)? {
+    let from = range::check(from, buffer.count())?;
+    range::check_at(to, from.len(), buffer.count())?;
+    if buffer.write_memory().copy_within(from.clone(), to)? {
         return Ok(());
     }
     let mut stage = host_vec::zeroed("copy_within", from.len())?;
-    buffer.copy_to_host_at(from.start, &mut stage)?;
-    buffer.copy_from_host_at(to, &stage)
+    buffer.get(from.start, &mut stage)?;
+    buffer.put(to, &stage)
 }
 
 /// A hint for a range: memory without pages that migrate is an outcome, not an error.
 fn hint<T: Element>(
-    buffer: &(impl Buffer<T> + ?Sized),
+    buffer: &(impl Access<T> + ?Sized),
     part: Range<usize>,
     what: &str,
     give: impl FnOnce(View<'_, T>) -> cuda_um::Result<()>,
 ) -> Result<HintOutcome> {
-    let part = range::check(part, buffer.len())?;
-    match buffer.memory() {
+    let part = range::check(part, buffer.count())?;
+    match buffer.read_memory() {
         BufferMemory::Cuda(view) if view.is_managed() => {
             HintOutcome::from_result(give(view.slice(part)?))
         }
@@ -64,7 +64,7 @@ fn hint<T: Element>(
 }
 
 pub(crate) fn prefetch<T: Element>(
-    buffer: &(impl Buffer<T> + ?Sized),
+    buffer: &(impl Access<T> + ?Sized),
     part: Range<usize>,
     location: Location,
     stream: &Stream,
@@ -75,7 +75,7 @@ pub(crate) fn prefetch<T: Element>(
 }
 
 pub(crate) fn advise<T: Element>(
-    buffer: &(impl Buffer<T> + ?Sized),
+    buffer: &(impl Access<T> + ?Sized),
     part: Range<usize>,
     advice: Advice,
 ) -> Result<HintOutcome> {
@@ -86,14 +86,14 @@ pub(crate) fn advise<T: Element>(
 
 /// Copies from the host on a stream, through pinned memory of the device's pool.
 pub(crate) fn copy_from_host_on<T: Element>(
-    buffer: &mut (impl Buffer<T> + ?Sized),
+    buffer: &mut (impl Access<T> + ?Sized),
     source: &[T],
     stream: &Stream,
 ) -> Result<()> {
-    range::same_length("copy_from_host_on", buffer.len(), source.len())?;
-    match buffer.memory_mut() {
+    range::same_length("copy_from_host_on", buffer.count(), source.len())?;
+    match buffer.write_memory() {
         BufferMemoryMut::Cuda(target) => put(target, source, stream),
-        BufferMemoryMut::Host(_) | BufferMemoryMut::Opaque => buffer.copy_from_host(source),
+        BufferMemoryMut::Host(_) | BufferMemoryMut::Opaque => buffer.put_all(source),
     }
 }
 
@@ -109,14 +109,14 @@ fn put<T: Element>(mut target: ViewMut<'_, T>, source: &[T], stream: &Stream) ->
 
 /// Copies to the host on a stream, through pinned memory of the device's pool.
 pub(crate) fn copy_to_host_on<T: Element>(
-    buffer: &(impl Buffer<T> + ?Sized),
+    buffer: &(impl Access<T> + ?Sized),
     target: &mut [T],
     stream: &Stream,
 ) -> Result<()> {
-    range::same_length("copy_to_host_on", buffer.len(), target.len())?;
-    match buffer.memory() {
+    range::same_length("copy_to_host_on", buffer.count(), target.len())?;
+    match buffer.read_memory() {
         BufferMemory::Cuda(source) => get(source, target, stream),
-        BufferMemory::Host(_) | BufferMemory::Opaque => buffer.copy_to_host(target),
+        BufferMemory::Host(_) | BufferMemory::Opaque => buffer.get(0, target),
     }
 }
 

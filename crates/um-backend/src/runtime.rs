@@ -64,6 +64,15 @@ impl Opened {
         }
     }
 
+    #[cfg(feature = "sim")]
+    fn simulated(sim: Arc<Simulated>) -> Self {
+        Self {
+            runtime: sim.runtime.clone(),
+            sim: Some(sim),
+            why: None,
+        }
+    }
+
     pub(crate) fn is_simulated(&self) -> bool {
         #[cfg(feature = "sim")]
         return self.sim.is_some();
@@ -122,12 +131,12 @@ pub(crate) fn open(choice: RuntimeChoice) -> Result<Opened> {
         RuntimeChoice::Auto => auto(),
         #[cfg(feature = "sim")]
         RuntimeChoice::Given(runtime) => {
-            Ok(Simulated::find(&runtime).unwrap_or_else(|| Opened::real(runtime)))
+            Ok(Simulated::find(&runtime).map_or_else(|| Opened::real(runtime), Opened::simulated))
         }
         #[cfg(not(feature = "sim"))]
         RuntimeChoice::Given(runtime) => Ok(Opened::real(runtime)),
         #[cfg(feature = "sim")]
-        RuntimeChoice::Simulator(sim) => Simulated::open(sim),
+        RuntimeChoice::Simulator(sim) => Ok(Opened::simulated(Simulated::open(sim)?)),
     }
 }
 
@@ -179,7 +188,9 @@ fn cuda() -> Result<Opened> {
 #[cfg(feature = "sim")]
 fn simulator() -> Result<Opened> {
     static SHARED: Shared = Mutex::new(None);
-    shared(&SHARED, || Simulated::open(Sim::from_env()?))
+    shared(&SHARED, || {
+        Ok(Opened::simulated(Simulated::open(Sim::from_env()?)?))
+    })
 }
 
 #[cfg(not(feature = "sim"))]

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use cuda_um::{Stream, View, ViewMut, host_vec, range};
 
-use crate::buffer::Buffer;
+use crate::access::Access;
 use crate::dtype::Element;
 use crate::error::Result;
 use crate::memory::{BufferMemory, BufferMemoryMut};
@@ -25,17 +25,17 @@ pub(crate) fn ranges(
 
 /// Copies a range of a buffer to a range of the same length.
 pub(crate) fn copy<T: Element>(
-    target: &mut (impl Buffer<T> + ?Sized),
+    target: &mut (impl Access<T> + ?Sized),
     to: Range<usize>,
-    source: &(impl Buffer<T> + ?Sized),
+    source: &(impl Access<T> + ?Sized),
     from: Range<usize>,
     stream: Option<&Stream>,
 ) -> Result<()> {
     let start = to.start;
     if direct(
-        target.memory_mut(),
+        target.write_memory(),
         to,
-        source.memory(),
+        source.read_memory(),
         from.clone(),
         stream,
     )? {
@@ -43,8 +43,8 @@ pub(crate) fn copy<T: Element>(
     }
     staged(
         from,
-        |from, stage| source.copy_to_host_at(from, stage),
-        |at, stage| target.copy_from_host_at(start + at, stage),
+        |from, stage| source.get(from, stage),
+        |at, stage| target.put(start + at, stage),
     )
 }
 
