@@ -59,10 +59,10 @@ pub use cuda_um;
 #[cfg(feature = "profile")]
 pub use cuda_um::profile;
 pub use cuda_um::{
-    AccessPattern, Advice, Arguments, Capabilities, Error, ErrorKind, Event, HostMut, HostRef,
-    Kernel, KernelArg, KernelArgs, LaunchConfig, Location, MemoryInfo, MemoryKind, Module,
-    Oversubscription, Placed, Placement, PoolOptions, PoolStats, RegisteredBuffer, Stream,
-    UnifiedOptions, View, ViewMut,
+    AccessPattern, Advice, Arguments, ByValue, Capabilities, Error, ErrorKind, Event, HostMut,
+    HostRef, InPlace, Kernel, KernelArg, KernelArgs, LaunchConfig, Location, MemoryInfo,
+    MemoryKind, Module, Oversubscription, Placed, Placement, PoolOptions, PoolStats, ReadArg,
+    RegisteredBuffer, Stream, UnifiedOptions, View, ViewMut, WriteArg,
 };
 /// The simulator: a CUDA runtime in software.
 #[cfg(feature = "sim")]

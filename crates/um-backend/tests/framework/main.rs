@@ -7,5 +7,6 @@ mod erased;
 mod files;
 mod host;
 mod launch;
+mod ranges;
 mod runtime;
 mod streams;
