@@ -131,7 +131,9 @@ pub(crate) fn open(choice: RuntimeChoice) -> Result<Opened> {
         RuntimeChoice::Auto => auto(),
         #[cfg(feature = "sim")]
         RuntimeChoice::Given(runtime) => {
-            Ok(Simulated::find(&runtime).map_or_else(|| Opened::real(runtime), Opened::simulated))
+            let sim = Simulated::find(&runtime);
+            let opened = Opened::real(runtime);
+            Ok(Opened { sim, ..opened })
         }
         #[cfg(not(feature = "sim"))]
         RuntimeChoice::Given(runtime) => Ok(Opened::real(runtime)),

@@ -86,6 +86,11 @@ impl Runtime {
         })
     }
 
+    /// The table of functions that the runtime calls.
+    pub fn table(&self) -> &Arc<sys::Table> {
+        self.api().table()
+    }
+
     /// The version of the runtime library.
     #[doc(alias = "cudaRuntimeGetVersion")]
     pub fn version(&self) -> RuntimeVersion {
@@ -217,8 +222,7 @@ impl Runtime {
         }
     }
 
-    /// Returns true if both are handles of one runtime, so that a copy or a launch may use objects of both.
-    pub fn is_same(&self, other: &Self) -> bool {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 

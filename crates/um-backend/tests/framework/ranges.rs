@@ -14,9 +14,9 @@ fn hints_concern_their_range() {
         let stream = backend.device().stream();
         for kind in BufferKind::ALL {
             let buffer = backend.create::<f32>(kind, 4 * BLOCK).unwrap();
-            let gpu = Location::Device(0);
+            let host = Location::Host;
             let outcome = buffer
-                .prefetch_range(BLOCK..2 * BLOCK, gpu, stream)
+                .prefetch_range(BLOCK..2 * BLOCK, host, stream)
                 .unwrap();
             let migrates = kind == BufferKind::Unified && machine.is_concurrent();
             assert_eq!(outcome.is_applied(), migrates, "{kind}: {outcome}");
@@ -34,8 +34,8 @@ fn hints_concern_their_range() {
                 .unwrap();
             let of = |range| unified.as_cuda_um().range_attributes_of(range).unwrap();
             let (inside, outside) = (of(BLOCK..2 * BLOCK), of(3 * BLOCK..4 * BLOCK));
-            assert_eq!(inside.last_prefetch, Some(gpu));
-            assert_ne!(outside.last_prefetch, Some(gpu));
+            assert_eq!(inside.last_prefetch, Some(host));
+            assert_ne!(outside.last_prefetch, Some(host));
             assert!(inside.read_mostly && !outside.read_mostly);
         }
     });
