@@ -6,6 +6,8 @@ use cuda_um::{AccessPattern, RegisteredBuffer, UnifiedOptions};
 
 use super::{BufferKind, CudaBackend};
 use crate::buffer::Buffer;
+#[cfg(doc)]
+use crate::config::CudaBackendConfig;
 use crate::cuda_buffer::CudaBuffer;
 use crate::dtype::Element;
 use crate::error::Result;
