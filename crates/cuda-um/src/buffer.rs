@@ -1,6 +1,8 @@
 //! Typed buffers over memory of each kind, and copies between them.
 
 #[macro_use]
+mod host_methods;
+#[macro_use]
 mod methods;
 pub(crate) mod any;
 pub(crate) mod copy;
@@ -10,6 +12,7 @@ pub(crate) mod fill;
 pub(crate) mod future;
 pub(crate) mod guard;
 pub mod host_vec;
+pub(crate) mod in_place;
 pub(crate) mod overwrite;
 pub(crate) mod owned;
 pub(crate) mod pinned;

@@ -79,13 +79,14 @@ pub use buffer::device::DeviceBuffer;
 pub use buffer::guard::{HostMut, HostRef};
 #[doc(hidden)]
 pub use buffer::host_vec;
+pub use buffer::in_place::InPlace;
 pub use buffer::overwrite::{Filled, Slots};
 pub use buffer::owned::HostOwned;
 pub use buffer::pinned::PinnedBuffer;
 pub use buffer::registered::RegisteredBuffer;
 pub use buffer::transfer::TransferOptions;
 pub use buffer::unified::{UnifiedBuffer, UnifiedOptions};
-pub use buffer::view::{InPlace, View, ViewMut};
+pub use buffer::view::{View, ViewMut};
 pub use context::capability::Capabilities;
 pub use context::device::Device;
 pub use context::event::Event;

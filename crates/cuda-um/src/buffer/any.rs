@@ -22,6 +22,10 @@ pub trait Memory<T>: sealed::Raw + sealed::ToView<T> {
 /// Elements that can be read and written: a buffer of any kind, or a [`ViewMut`].
 ///
 /// It cannot be implemented outside this crate.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no memory of `{T}` that can be written",
+    note = "write to a buffer (`&mut buffer`) or to a part of it (`buffer.view_mut(…)`, a `ViewMut`); a `View` only reads"
+)]
 pub trait MemoryMut<T>: Memory<T> + sealed::RawMut + sealed::ToViewMut<T> {}
 
 mod sealed {
@@ -35,6 +39,10 @@ mod sealed {
     }
 
     /// Memory that `&mut` of this type may write.
+    #[diagnostic::on_unimplemented(
+        message = "`&mut {Self}` is no memory that a kernel can write",
+        note = "pass `&mut buffer`, or a part of it (`buffer.view_mut(…)`, a `ViewMut`); a `View` only reads"
+    )]
     pub trait RawMut: Raw {}
 
     pub trait ToView<T> {

@@ -2,15 +2,22 @@
 #![allow(unsafe_code, reason = "passes addresses of buffers to CUDA")]
 
 use crate::buffer::copy::check_reach;
-use crate::buffer::device::DeviceBuffer;
 use crate::buffer::view::ViewMut;
+use crate::context::device::Device;
 use crate::context::observer::{Started, What};
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::Result;
+use crate::label::Label;
 use crate::range;
+use crate::resource::allocation::Allocation;
+use crate::resource::kind::MemoryKind;
+use crate::resource::memory_resource::Allocate;
+use crate::resource::pool::default::DefaultMemory;
+use std::iter::once;
 use std::ops::Range;
+use std::panic::Location;
 
 /// Bytes of the memory through which ranges are copied that overlap by nearly all of their bytes.
 const THROUGH: usize = 8 << 20;
@@ -44,23 +51,18 @@ pub(super) fn copy_within(
     // CUDA copies only ranges that do not overlap: pieces as long as the distance, or pieces that go through other memory.
     let through = match bytes.div_ceil(distance) {
         ..MANY => None,
-        _ => Some(DeviceBuffer::<u8>::uninit(
-            &stream.device(),
-            bytes.min(THROUGH),
-        )?),
+        _ => Some(between(&stream.device(), bytes.min(THROUGH))?),
     };
-    let piece = through.as_ref().map_or(distance, DeviceBuffer::len);
+    let piece = through.as_ref().map_or(distance, Allocation::bytes);
     let used = view.slice(from.start.min(to)..from.end.max(to + bytes))?;
-    let parts = std::iter::once(used.part(Access::Write)).chain(
+    let parts = once(used.part(Access::Write)).chain(
         through
             .iter()
-            .map(|through| through.as_view().part(Access::Write)),
+            .map(|raw| raw.part_of(0..raw.bytes(), Access::Write)),
     );
-    let first = used.address();
-    let (source, target) = match from.start < to {
-        true => (first, first.wrapping_add(distance)),
-        false => (first.wrapping_add(distance), first),
-    };
+    let (low, high) = (used.address(), used.address().wrapping_add(distance));
+    let is_up = from.start < to;
+    let (source, target) = if is_up { (low, high) } else { (high, low) };
     started.enqueue(What::Copy, (device, None), stream, parts, || {
         let (api, raw, kind) = (stream.inner().api(), stream.as_raw(), CopyKind::ByAddress);
         let copy = |to: *mut u8, from: *mut u8, bytes| {
@@ -68,21 +70,22 @@ pub(super) fn copy_within(
             // are neither freed nor used by the host before it is complete.
             unsafe { api.memcpy_async(ordinal, to, from, bytes, kind, raw) }
         };
-        pieces(bytes, piece, source < target).try_for_each(|part| {
-            let (to, from) = (
-                target.wrapping_add(part.start),
-                source.wrapping_add(part.start),
-            );
-            match &through {
-                None => copy(to, from, part.len()),
-                Some(through) => {
-                    let between = through.as_device_ptr().cast_mut().cast();
-                    copy(between, from, part.len())?;
-                    copy(to, between, part.len())
-                }
-            }
+        pieces(bytes, piece, is_up).try_for_each(|part| {
+            let [to, from] = [target, source].map(|start| start.wrapping_add(part.start));
+            let Some(through) = &through else {
+                return copy(to, from, part.len());
+            };
+            let between = through.pointer().as_ptr();
+            copy(between, from, part.len())?;
+            copy(to, between, part.len())
         })
     })
+}
+
+/// Allocates the memory through which pieces are copied.
+fn between(device: &Device, bytes: usize) -> Result<Allocation> {
+    let memory = DefaultMemory::new(device, MemoryKind::Device).allocate(bytes)?;
+    Ok(memory.labelled(Label::of::<u8>("copy_within", Location::caller())))
 }
 
 /// Divides `0..bytes` in pieces. A copy to higher addresses begins with the last piece, so that no piece is overwritten before it is copied.

@@ -2,7 +2,6 @@
 #![allow(unsafe_code, reason = "extends a borrow as long as its owner lives")]
 
 use crate::buffer::guard::HostRef;
-use crate::buffer::unified::UnifiedBuffer;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -38,7 +37,7 @@ use std::sync::Arc;
 /// let guard = buffer.host_owned().unwrap();
 /// std::thread::spawn(move || guard[0]);
 /// ```
-pub struct HostOwned<T: 'static, B: ?Sized = UnifiedBuffer<T>> {
+pub struct HostOwned<T: 'static, B: ?Sized> {
     // Declared first, so dropped first: it borrows from the owner.
     guard: HostRef<'static, T>,
     owner: Arc<B>,

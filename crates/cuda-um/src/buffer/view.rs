@@ -64,22 +64,6 @@ pub struct ViewMut<'a, T> {
     _elements: PhantomData<&'a mut [T]>,
 }
 
-/// Elements that one launch may take as several arguments, which it reads and writes: [`ViewMut::in_place`].
-///
-/// All copies of it are arguments of one launch. It stays on its thread, so that no other launch begins meanwhile.
-pub struct InPlace<'a, T> {
-    /// Not given out: code that only reads must not use it.
-    view: View<'a, T>,
-    _on_this_thread: PhantomData<*const ()>,
-}
-
-impl<'a, T> InPlace<'a, T> {
-    /// The elements as a part of a launch, which other arguments may be, too.
-    pub(crate) fn raw_part(&self) -> (&'a Allocation, Range<usize>) {
-        (self.view.raw, self.view.bytes())
-    }
-}
-
 impl<'a, T> View<'a, T> {
     pub(crate) fn whole(raw: &'a Allocation) -> Self {
         Self {
@@ -190,28 +174,6 @@ impl<'a, T> ViewMut<'a, T> {
         // SAFETY: the two parts are disjoint, and this view is not used any more.
         let first = unsafe { self.duplicate() };
         Ok((first.slice(..mid)?, self.slice(mid..)?))
-    }
-
-    /// Returns an argument that one launch may take several times: elements that the kernel reads as its input and writes as its output.
-    ///
-    /// It is for kernels in which a thread reads an element before it writes the same one, and no other thread uses that element.
-    ///
-    /// ```no_run
-    /// # let device = cuda_um::Runtime::open()?.device(0)?;
-    /// # let square = cuda_um::Module::load(&device, "")?.kernel("square")?;
-    /// use cuda_um::{LaunchConfig, UnifiedBuffer};
-    ///
-    /// let mut data = UnifiedBuffer::<f32>::zeroed(&device, 1000)?;
-    /// let both = data.as_view_mut().in_place();
-    /// // SAFETY: the kernel takes an input, an output and a count; thread i reads element i of the input, then writes element i of the output.
-    /// unsafe { square.launch(&device.stream()?, LaunchConfig::linear(1000, 256), (both, both, 1000u32))? };
-    /// # Ok::<(), cuda_um::Error>(())
-    /// ```
-    pub fn in_place(self) -> InPlace<'a, T> {
-        InPlace {
-            view: self.into_view(),
-            _on_this_thread: PhantomData,
-        }
     }
 
     /// Returns the address of the first element, for the host and, if the memory is mapped there, for the device.
@@ -389,12 +351,6 @@ fn check_cast<T: Element, U: Element>(view: View<'_, T>) -> Result<()> {
     Ok(())
 }
 
-impl<T> fmt::Debug for InPlace<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("InPlace").field(&self.view).finish()
-    }
-}
-
 impl<T> Clone for View<'_, T> {
     fn clone(&self) -> Self {
         *self
@@ -403,10 +359,33 @@ impl<T> Clone for View<'_, T> {
 
 impl<T> Copy for View<'_, T> {}
 
-impl<T> Clone for InPlace<'_, T> {
-    fn clone(&self) -> Self {
-        *self
+#[cfg(all(test, not(cuda_um_loom)))]
+mod tests {
+    use crate::buffer::device::DeviceBuffer;
+    use crate::context::enqueue::enqueue;
+    use crate::context::runtime::Runtime;
+    use crate::context::tracker::Access;
+    use std::iter::once;
+
+    /// As two threads may do it, of which one is between the check of the tracked uses and its own record.
+    #[test]
+    fn work_on_two_parts_that_is_enqueued_at_a_time_is_tracked() {
+        let sim = cuda_um_sim::Sim::from_env().unwrap();
+        let device = Runtime::from_table(sim.table()).unwrap().device(0).unwrap();
+        let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
+        let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
+        let (a, b) = buffer.as_view_mut().split_at(50).unwrap();
+        device.synchronize().unwrap();
+        a.raw.in_flight.prune();
+        let (a, b) = (a.part(Access::Write), b.part(Access::Write));
+        let enqueue_b = || enqueue(&second, once(b.clone()), || Ok(()));
+        enqueue(&first, once(a.clone()), enqueue_b).unwrap();
+        let before = a.memory.uses().before(Access::Read);
+        let on = |stream| {
+            before
+                .iter()
+                .any(|used| std::sync::Arc::ptr_eq(&used.stream, stream))
+        };
+        assert!(on(first.inner()) && on(second.inner()));
     }
 }
-
-impl<T> Copy for InPlace<'_, T> {}

@@ -1,7 +1,8 @@
 //! The types that a kernel accepts as arguments.
 
 use crate::buffer::any::{Memory, MemoryMut, Raw, RawMut};
-use crate::buffer::view::{InPlace, View, ViewMut};
+use crate::buffer::in_place::InPlace;
+use crate::buffer::view::{View, ViewMut};
 use crate::context::tracker::Access;
 use crate::error::Result;
 use crate::kernel::arguments::Arguments;
@@ -227,8 +228,8 @@ impl<T> KernelArg for InPlace<'_, T> {
     where
         Self: 'a,
     {
-        let (raw, bytes) = self.raw_part();
-        arguments.push_buffer(raw, bytes, Access::WritePart);
+        let (raw, bytes, access) = self.raw_part();
+        arguments.push_buffer(raw, bytes, access);
         Ok(())
     }
 }

@@ -5,13 +5,14 @@ use std::path::Path;
 
 const LIST: &str = include_str!("functions.txt");
 /// The files with cases.
-const CASES: [&str; 7] = [
+const CASES: [&str; 8] = [
     include_str!("allocate.rs"),
     include_str!("foreign.rs"),
     include_str!("length.rs"),
     include_str!("location.rs"),
     include_str!("module.rs"),
     include_str!("pool.rs"),
+    include_str!("view.rs"),
     concat!(include_str!("range.rs"), include_str!("settings.rs")),
 ];
 

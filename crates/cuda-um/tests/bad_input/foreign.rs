@@ -8,6 +8,8 @@ macro_rules! streams {
         run(cases! {
             concat!($name, "::fill"), "a stream of another runtime": |w| w.$buffer.fill(9, &w.other.1)
                 => InvalidArgument, ["belongs to another runtime"];
+            concat!($name, "::copy_within"), "a stream of another runtime": |w| w.$buffer.copy_within(..10, 5, &w.other.1)
+                => InvalidArgument, ["the buffer belongs to another runtime"];
             concat!($name, "::set_zero"), "a stream of another runtime": |w| w.$buffer.set_zero(&w.other.1)
                 => InvalidArgument, ["belongs to another runtime"];
         });

@@ -14,4 +14,5 @@ mod module;
 mod pool;
 mod range;
 mod settings;
+mod view;
 mod world;

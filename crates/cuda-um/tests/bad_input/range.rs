@@ -69,6 +69,7 @@ macro_rules! of_kinds {
             (concat!($name, "::host_overwrite"), |w, range| {
                 w.$buffer.host_overwrite(range, |_, slots| slots.fill_with(|_| 9))
             }),
+            (concat!($name, "::copy_within"), |w, range| w.$buffer.copy_within(range, 0, &w.stream)),
         ]);
         run_made([
             made(concat!($name, "::read_one"), [LEN, LEN + 1], |w| w.$buffer.read_one(LEN).map(drop)),
@@ -78,6 +79,7 @@ macro_rules! of_kinds {
         offsets(&[
             (concat!($name, "::copy_from_host_at"), |w, offset| w.$buffer.copy_from_host_at(offset, &[9; 10])),
             (concat!($name, "::copy_to_host_at"), |w, offset| w.$buffer.copy_to_host_at(offset, &mut [9; 10])),
+            (concat!($name, "::copy_within"), |w, offset| w.$buffer.copy_within(10..20, offset, &w.stream)),
         ]);
     )*};
 }
@@ -98,6 +100,17 @@ fn parts_of_views() {
         }),
         ("ViewMut::slice_mut", |w, range| {
             w.unified.view_mut(..)?.slice_mut(range).map(drop)
+        }),
+    ]);
+    run_made([
+        made("View::split_at", [0, LEN + 1], |w| {
+            w.unified.as_view().split_at(LEN + 1).map(drop)
+        }),
+        made("ViewMut::split_at", [0, END], |w| {
+            w.unified.as_view_mut().split_at(END).map(drop)
+        }),
+        made("ViewMut::split_at_mut", [0, LEN + 1], |w| {
+            w.unified.as_view_mut().split_at_mut(LEN + 1).map(drop)
         }),
     ]);
 }

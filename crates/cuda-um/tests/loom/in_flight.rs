@@ -70,6 +70,28 @@ fn a_write_comes_after_reads_that_threads_enqueued_at_a_time() {
 }
 
 #[test]
+fn writes_of_two_parts_by_threads_are_both_tracked() {
+    model(|| {
+        let machine = Machine::new();
+        let [first, second, third] = machine.streams.clone();
+        let buffer = Arc::new(machine.buffer());
+        enqueue(&buffer, &third, Access::Write, 1);
+        let (its, on) = (Arc::clone(&buffer), second.clone());
+        let writer = thread::spawn(move || {
+            enqueue(&its, &on, Access::WritePart, 2);
+            comes_after(&on, 1)
+        });
+        enqueue(&buffer, &first, Access::WritePart, 3);
+        assert!(comes_after(&first, 1), "the write before");
+        assert!(writer.join().unwrap(), "the write before");
+        enqueue(&buffer, &third, Access::Read, 4);
+        assert!(comes_after(&third, 2), "the write of one part");
+        assert!(comes_after(&third, 3), "the write of the other part");
+        machine.ends();
+    });
+}
+
+#[test]
 fn a_read_comes_after_a_move_of_another_thread() {
     model(|| {
         let machine = Machine::new();
@@ -102,7 +124,7 @@ fn reads_that_threads_enqueue_on_one_stream_come_after_the_write() {
         let read = {
             let buffer = Arc::clone(&buffer);
             move |number: usize| {
-                let part = std::iter::once(buffer.part(Access::Read));
+                let part = std::iter::once(buffer.part_of(0..buffer.bytes(), Access::Read));
                 // The thread that comes second does not wait again.
                 enqueue::enqueue(&second, part, || {
                     assert!(comes_after(&second, 1), "a read beside the write");

@@ -141,4 +141,33 @@ impl Replay<'_> {
             .copy_from_slice(&source.contents.elements[range]);
         Ok(())
     }
+
+    pub fn copy_within(&mut self, from: (u8, Part), offset: u16, stream: u8) -> Outcome {
+        let Some(at) = self.slot(from.0) else {
+            return Ok(());
+        };
+        let (side, stream) = self.machine.stream(stream);
+        let Slot {
+            buffer, contents, ..
+        } = &mut self.slots[at];
+        let len = contents.elements.len();
+        let offset = usize::from(offset) * len / usize::from(u16::MAX);
+        let mut range = from.1.of(len);
+        range.end = range.end.min(range.start + len - offset);
+        let copied =
+            each!(&mut *buffer, buffer => buffer.copy_within(range.clone(), offset, stream));
+        match copied {
+            // A driver pool is only for its own device.
+            Err(error)
+                if is_mismatch(&error) && buffer.is_on_device() && buffer.is_elsewhere(side) =>
+            {
+                return Ok(());
+            }
+            copied => copied.map_err(text)?,
+        }
+        let moves = !range.is_empty() && offset != range.start;
+        contents.held_write |= self.hold.is_some() && moves;
+        contents.elements.copy_within(range, offset);
+        Ok(())
+    }
 }

@@ -173,6 +173,13 @@ pub enum Operation {
         offset: u16,
         stream: u8,
     },
+    /// `copy_within`, with the length that fits.
+    CopyWithin {
+        slot: u8,
+        part: Part,
+        offset: u16,
+        stream: u8,
+    },
     /// `advise_range`.
     Advise {
         slot: u8,
@@ -323,6 +330,8 @@ fn operation() -> impl Strategy<Value = Operation> {
             .prop_map(|(slots, part, stream, number)| Mix { slots, part, stream, number }),
         7 => (slot(), part(), slot(), any::<u16>(), stream())
             .prop_map(|(from, part, to, offset, stream)| Copy { from, part, to, offset, stream }),
+        4 => (slot(), part(), any::<u16>(), stream())
+            .prop_map(|(slot, part, offset, stream)| CopyWithin { slot, part, offset, stream }),
         3 => (slot(), part(), advising(), at())
             .prop_map(|(slot, part, advice, at)| Advise { slot, part, advice, at }),
         4 => (slot(), part(), at(), stream())

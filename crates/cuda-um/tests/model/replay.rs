@@ -123,6 +123,7 @@ impl<'m> Replay<'m> {
             Step { .. }
             | Mix { .. }
             | Copy { .. }
+            | CopyWithin { .. }
             | Prefetch { .. }
             | PrefetchBatch { .. }
             | Forget { .. }
@@ -199,6 +200,12 @@ impl<'m> Replay<'m> {
                 offset,
                 stream,
             } => self.copy((from, part), (to, offset), stream),
+            CopyWithin {
+                slot,
+                part,
+                offset,
+                stream,
+            } => self.copy_within((slot, part), offset, stream),
             Advise {
                 slot,
                 part,

@@ -83,3 +83,37 @@ pub fn async_copies(world: &World) -> Result<()> {
     assert_eq!(pollster::block_on(unified.host_async())?[..], [9; COUNT]);
     Ok(())
 }
+
+/// Directly, in pieces, and through other memory.
+pub fn copies_within(world: &World) -> Result<()> {
+    let (device, stream) = (&world.here().device, &world.here().stream);
+    let mut expected = numbers();
+    let mut memory = DeviceBuffer::from_slice(device, &expected)?;
+    for (range, to) in [
+        (0..MANY / 2, MANY / 2),
+        (0..MANY * 2 / 3, MANY / 3),
+        (1..MANY, 0),
+    ] {
+        memory.copy_within(range.clone(), to, stream)?;
+        expected.copy_within(range, to);
+    }
+    assert!(memory.to_vec()? == expected);
+    Ok(())
+}
+
+/// Disjoint parts of a buffer in one launch, in a copy, and on two streams.
+pub fn parts_at_the_same_time(world: &World) -> Result<()> {
+    let (device, first) = (&world.here().device, &world.here().stream);
+    let second = device.stream()?;
+    let mut memory = DeviceBuffer::<u32>::zeroed(device, 2 * COUNT)?;
+    let (a, mut b) = memory.as_view_mut().split_at(COUNT)?;
+    world
+        .here()
+        .add
+        .launch(first, COUNT, (a, COUNT as u32, 3u32))?;
+    b.fill(5, &second)?;
+    let (a, mut b) = memory.as_view_mut().split_at(COUNT)?;
+    second.copy(&a, &mut b)?;
+    assert_eq!(memory.to_vec()?, [3; 2 * COUNT]);
+    Ok(())
+}

@@ -91,6 +91,8 @@ scenarios! {
     copies::staged_copies on ALL_AND_SECOND;
     copies::copies_on_two_threads on ONE;
     copies::async_copies on ALL;
+    copies::copies_within on ALL_AND_SECOND;
+    copies::parts_at_the_same_time on ALL;
     memory::overwritten on ALL;
     pools::default_pools on POOLED;
     pools::unified_pool on ALL;

@@ -1,0 +1,11 @@
+//! A host guard of a part of a view while a fill writes the view.
+
+use cuda_um::{Result, Stream, ViewMut};
+
+fn misuse(mut view: ViewMut<'_, u32>, stream: &Stream) -> Result<u32> {
+    let guard = view.host()?;
+    view.fill(1, stream)?;
+    Ok(guard[0])
+}
+
+fn main() {}

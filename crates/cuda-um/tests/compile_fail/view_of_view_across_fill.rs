@@ -1,0 +1,11 @@
+//! The part of a mutable view that is read while the view is written.
+
+use cuda_um::{Result, Stream, ViewMut};
+
+fn misuse(mut view: ViewMut<'_, u32>, stream: &Stream) -> Result<u32> {
+    let part = view.as_view();
+    view.fill(1, stream)?;
+    part.read_one(0)
+}
+
+fn main() {}
