@@ -8,43 +8,73 @@ use crate::cosine_top_k::sim as cosine_top_k;
 use crate::cpu::{THREADS, block_sum, saxpy_cpu, scale_cpu};
 use crate::reference::{Outcome, size};
 use bytemuck::Pod;
-use cuda_um_sim::{LaunchContext, register_kernel};
+use cuda_um_sim::{CpuReference, LaunchContext, register_module};
 use half::f16;
+use std::sync::Once;
 
-/// Registers all references with every simulator of this process. The launchers do this when they are loaded; repeated calls
-/// have no effect.
-/// Only one copy, so that each reference has one address.
-#[inline(never)]
+/// Registers all references with every simulator of this process, for the modules of this crate: kernels of other modules with the same
+/// names keep their references. The launchers do this when they are loaded; repeated calls have no effect.
 pub fn register() {
-    // SAFETY: each reference reads and writes the same memory as its kernel, with the same parameters.
-    unsafe {
-        register_kernel("row_inverse_norms_f32", cosine_top_k::norms::<f32>);
-        register_kernel("row_inverse_norms_f16", cosine_top_k::norms::<f16>);
-        register_kernel("cosine_top_k_partial_f32", cosine_top_k::partial::<f32>);
-        register_kernel("cosine_top_k_partial_f16", cosine_top_k::partial::<f16>);
-        register_kernel("cosine_top_k_merge", cosine_top_k::merge);
-        register_kernel(
-            "cosine_top_k_partial_some_f32",
-            cosine_top_k::partial_some::<f32>,
-        );
-        register_kernel(
-            "cosine_top_k_partial_some_f16",
-            cosine_top_k::partial_some::<f16>,
-        );
-        register_kernel("cosine_top_k_merge_some", cosine_top_k::merge_some);
-        register_kernel("fill_u8", fill::<u8>);
-        register_kernel("fill_u16", fill::<u16>);
-        register_kernel("fill_u32", fill::<u32>);
-        register_kernel("fill_u64", fill::<u64>);
-        register_kernel("scale_f32", scale);
-        register_kernel("saxpy_f32", saxpy);
-        register_kernel("reduce_sum_f32", reduce_sum);
-        register_kernel("reduce_sum_naive_f32", reduce_sum_naive);
-        register_kernel("copy_coalesced_f32", copy);
-        register_kernel("copy_strided_f32", copy);
-    }
-    crate::exact::sim::register();
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        for (ptx, references) in MODULES.into_iter().chain(crate::exact::sim::MODULES) {
+            // SAFETY: each reference reads and writes the same memory as its kernel, with the same parameters.
+            unsafe { register_module(ptx, references) };
+        }
+    });
 }
+
+/// A module's PTX, and the references of its kernels.
+pub(crate) type Module = (&'static str, &'static [(&'static str, CpuReference)]);
+
+const MODULES: [Module; 7] = [
+    (
+        include_str!("../ptx/cosine_top_k.ptx"),
+        &[
+            ("row_inverse_norms_f32", cosine_top_k::norms::<f32>),
+            ("row_inverse_norms_f16", cosine_top_k::norms::<f16>),
+            ("cosine_top_k_partial_f32", cosine_top_k::partial::<f32>),
+            ("cosine_top_k_partial_f16", cosine_top_k::partial::<f16>),
+            ("cosine_top_k_merge", cosine_top_k::merge),
+        ],
+    ),
+    (
+        include_str!("../ptx/cosine_top_k_some.ptx"),
+        &[
+            (
+                "cosine_top_k_partial_some_f32",
+                cosine_top_k::partial_some::<f32>,
+            ),
+            (
+                "cosine_top_k_partial_some_f16",
+                cosine_top_k::partial_some::<f16>,
+            ),
+            ("cosine_top_k_merge_some", cosine_top_k::merge_some),
+        ],
+    ),
+    (
+        include_str!("../ptx/fill.ptx"),
+        &[
+            ("fill_u8", fill::<u8>),
+            ("fill_u16", fill::<u16>),
+            ("fill_u32", fill::<u32>),
+            ("fill_u64", fill::<u64>),
+        ],
+    ),
+    (include_str!("../ptx/scale.ptx"), &[("scale_f32", scale)]),
+    (include_str!("../ptx/saxpy.ptx"), &[("saxpy_f32", saxpy)]),
+    (
+        include_str!("../ptx/reduce.ptx"),
+        &[
+            ("reduce_sum_f32", reduce_sum),
+            ("reduce_sum_naive_f32", reduce_sum_naive),
+        ],
+    ),
+    (
+        include_str!("../ptx/copy.ptx"),
+        &[("copy_coalesced_f32", copy), ("copy_strided_f32", copy)],
+    ),
+];
 
 fn fill<T: Pod>(launch: &mut LaunchContext<'_>) -> Outcome {
     let (count, value) = (size(launch, 2)?, launch.value::<T>(1)?);

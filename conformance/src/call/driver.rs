@@ -295,6 +295,49 @@ impl Cuda<'_> {
         Ok((Code(code.0), module as usize))
     }
 
+    /// `cuModuleLoadDataEx` of a text, with a buffer for errors; a module is unloaded. The code, the log, and its size as reported.
+    pub(crate) fn log_of_module(
+        &self,
+        image: &CStr,
+        room: usize,
+    ) -> Result<(Code, String, usize), Failure> {
+        use sys::CUjit_option_enum as Jit;
+        let (driver, mut module) = (self.driver()?, null_mut());
+        let mut log = vec![0u8; room];
+        let mut options = [
+            Jit::CU_JIT_ERROR_LOG_BUFFER,
+            Jit::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+        ];
+        let mut values = [log.as_mut_ptr().cast(), room as *mut c_void];
+        // SAFETY: the place is valid for one write, the log for `room`; there are two options; the image ends with NUL.
+        let code = unsafe {
+            let (options, values) = (options.as_mut_ptr(), values.as_mut_ptr());
+            (driver.cuModuleLoadDataEx)(&mut module, image.as_ptr().cast(), 2, options, values)
+        };
+        if code.0 == 0 {
+            self.unload_module(module as usize)?;
+        }
+        let text = log.split(|byte| *byte == 0).next().unwrap_or_default();
+        let text = String::from_utf8_lossy(text).into_owned();
+        Ok((Code(code.0), text, values[1] as usize))
+    }
+
+    /// `cuFuncGetParamInfo`, if the version has it: the code, and the parameter's offset and size.
+    pub(crate) fn kernel_parameter(
+        &self,
+        name: &'static str,
+        index: usize,
+    ) -> Result<Option<(Code, (usize, usize))>, Failure> {
+        let kernel = self.kernel(name)?;
+        let Some(get) = self.driver()?.cuFuncGetParamInfo else {
+            return Ok(None);
+        };
+        let (mut offset, mut bytes) = (0, 0);
+        // SAFETY: the kernel is loaded; both places are valid for one write.
+        let code = unsafe { get(kernel, index, &mut offset, &mut bytes) };
+        Ok(Some((Code(code.0), (offset, bytes))))
+    }
+
     /// `cuModuleUnload` of a module from `load_module`, once.
     pub(crate) fn unload_module(&self, module: usize) -> Result<Code, Failure> {
         // SAFETY: the module is loaded, and no kernel of it runs.

@@ -31,6 +31,12 @@ pub(super) const CASES: &[Case] = cases! {
     "modules.newer-ptx" (newer_ptx):
         "PTX of a version that is newer than the driver is refused.",
         sources::MODULE, &["cuModuleLoadData"];
+    "modules.log" (log):
+        "The compiler's log names the reason for which PTX is refused, and is not longer than its buffer.",
+        sources::MODULE, &["cuModuleLoadDataEx"];
+    "modules.parameters" (parameters):
+        "A function has the parameters that its PTX declares, each at a multiple of its alignment.",
+        sources::EXEC, &["cuFuncGetParamInfo"], needs(&[Need::Since(12, 4)]);
     "modules.unknown-kernel" (unknown_kernel):
         "A kernel that the module does not have is not found.",
         sources::MODULE, &["cuModuleGetFunction"];
@@ -82,6 +88,37 @@ fn broken(c: &Cuda<'_>) -> Verdict {
 
 fn newer_ptx(c: &Cuda<'_>) -> Verdict {
     refused(c, "PTX 99.0", NEWER)
+}
+
+fn log(c: &Cuda<'_>) -> Verdict {
+    for (name, image) in [("PTX that does not end", BROKEN), ("PTX 99.0", NEWER)] {
+        for room in [4096, 8] {
+            let (code, log, written) = c.log_of_module(image, room)?;
+            c.refuses(name, code)?;
+            c.holds("it has a log", log.starts_with("ptxas"))?;
+            c.holds("the log fits", log.len() < room && written <= room)?;
+        }
+    }
+    let (code, log, _) = c.log_of_module(PTX, 4096)?;
+    c.succeeds("a module", code)?;
+    c.is("its log", log, String::new())
+}
+
+fn parameters(c: &Cuda<'_>) -> Verdict {
+    let all = [Some((0, 8)), Some((8, 8)), Some((16, 4)), None];
+    for (index, expected) in all.into_iter().enumerate() {
+        let Some((code, found)) = c.kernel_parameter("conf_copy", index)? else {
+            return fail("there is no cuFuncGetParamInfo");
+        };
+        match expected {
+            Some(expected) => {
+                c.succeeds("a parameter", code)?;
+                c.is("its offset and size", found, expected)?;
+            }
+            None => c.gives("past the last", code, Code::INVALID_VALUE)?,
+        }
+    }
+    Ok(())
 }
 
 fn unknown_kernel(c: &Cuda<'_>) -> Verdict {

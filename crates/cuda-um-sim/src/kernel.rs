@@ -3,18 +3,20 @@
 #![allow(unsafe_code)]
 
 mod error;
+mod in_place;
+mod registry;
 
 pub use error::ReferenceError;
+pub use in_place::Elements;
+pub(crate) use registry::{Registered, registered};
+pub use registry::{register_kernel, register_module};
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytemuck::Pod;
-use parking_lot::RwLock;
 
 use crate::engine::{KernelMemory, Launch, LaunchShape, Request, device_touches};
 
@@ -33,41 +35,6 @@ pub type CpuReference = fn(&mut LaunchContext<'_>) -> Result<(), ReferenceError>
 
 /// The longest kernel: many of them do not overflow the virtual clock.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
-
-/// The references that are registered under a name.
-#[derive(Clone, Copy)]
-pub(crate) enum Registered {
-    One(CpuReference),
-    /// Different functions: the simulator cannot decide between them.
-    Several,
-}
-
-static REGISTERED: LazyLock<RwLock<HashMap<String, Registered>>> = LazyLock::new(RwLock::default);
-
-/// Registers a kernel's CPU reference for every simulator of this process.
-///
-/// Registering the same function again has no effect. A second function under one name does not replace the first: the name is then
-/// ambiguous, and a simulator refuses to look such a kernel up ([`Misuse::AmbiguousReference`](crate::Misuse)), unless it has a
-/// reference of its own ([`Builder::kernel`](crate::Builder::kernel)).
-///
-/// # Safety
-///
-/// Launchers trust the kernel's source, and on a simulator the reference runs in its place. For every kernel of this name that is looked up
-/// in this process, `reference` touches no memory that the kernel does not touch in the same way: it takes [`slice`](LaunchContext::slice)
-/// only of memory that the kernel reads, and [`slice_mut`](LaunchContext::slice_mut) only of memory that the kernel writes. So with
-/// `cuda_um` it reads only memory that the launch borrows by `&` or `&mut`, and writes only memory that the launch borrows by `&mut`.
-pub unsafe fn register_kernel(name: &str, reference: CpuReference) {
-    let mut registered = REGISTERED.write();
-    match registered.get_mut(name) {
-        None => drop(registered.insert(name.to_owned(), Registered::One(reference))),
-        Some(Registered::One(earlier)) if std::ptr::fn_addr_eq(*earlier, reference) => {}
-        Some(known) => *known = Registered::Several,
-    }
-}
-
-pub(crate) fn registered(name: &str) -> Option<Registered> {
-    REGISTERED.read().get(name).copied()
-}
 
 /// Ends a child that a reference made by `fork`, when the reference returns there. The child is a copy of a stream's thread, has no
 /// simulated memory, and no thread waits for it.

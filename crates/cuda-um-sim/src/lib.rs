@@ -78,7 +78,6 @@ mod inject;
 mod kernel;
 mod misuse;
 mod preset;
-mod ptx;
 mod sim;
 mod slot;
 
@@ -89,7 +88,9 @@ pub use cuda_um_cost::CostModel;
 pub use entry::is_in_call;
 pub use error::SimError;
 pub use inject::Fail;
-pub use kernel::{CpuReference, LaunchContext, ReferenceError, register_kernel};
+pub use kernel::{
+    CpuReference, Elements, LaunchContext, ReferenceError, register_kernel, register_module,
+};
 pub use misuse::{Leak, Misuse};
 pub use preset::{CudaVersion, Cupti, Gpu};
 pub use sim::{HoldGuard, PauseGuard, Sim};

@@ -1,6 +1,8 @@
 //! The machines and CUDA versions that can be simulated.
 
 use cuda_um_cost::CostModel;
+use cuda_um_sys::RuntimeVersion;
+use cuda_um_sys::ptx::newest_isa;
 
 /// The CUPTI of a simulated machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -70,14 +72,8 @@ impl CudaVersion {
 
     /// The newest PTX ISA that the driver of this version compiles.
     pub(crate) fn ptx_isa(self) -> (u32, u32) {
-        match self {
-            CudaVersion::V11_8 => (7, 8),
-            CudaVersion::V12_2 => (8, 2),
-            CudaVersion::V12_9 => (8, 8),
-            // Each version since 13.0 has raised it by one.
-            CudaVersion::V13_0 => (9, 0),
-            CudaVersion::V13_4 => (9, 4),
-        }
+        let version = RuntimeVersion::from_number(self.number() as u32);
+        newest_isa(version).unwrap_or((0, 0))
     }
 
     pub(crate) fn parse(text: &str) -> Option<CudaVersion> {

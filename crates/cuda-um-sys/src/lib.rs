@@ -72,6 +72,7 @@ mod error;
 mod handle;
 mod loader;
 mod pointer_attributes;
+pub mod ptx;
 mod symbols;
 #[allow(non_snake_case, reason = "C names")]
 mod table {

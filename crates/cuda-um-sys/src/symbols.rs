@@ -64,7 +64,20 @@ pub(crate) struct DriverSymbols {
 }
 
 impl DriverSymbols {
+    /// A function that every version has.
     pub(crate) fn required<F: Copy>(&self, name: &CStr) -> Result<F, LoadError> {
+        self.find(name).map_err(|code| LoadError::DriverFunction {
+            symbol: name.to_string_lossy().into_owned(),
+            code: code.0,
+        })
+    }
+
+    /// A function that some versions lack.
+    pub(crate) fn late<F: Copy>(&self, name: &CStr) -> Option<F> {
+        self.find(name).ok()
+    }
+
+    fn find<F: Copy>(&self, name: &CStr) -> Result<F, cudaError> {
         let mut pointer: *mut c_void = std::ptr::null_mut();
         let mut status = crate::bindings::common::cudaDriverEntryPointQueryResult(0);
         // SAFETY: the name is NUL-terminated and both places are valid for the call. CUDA 11 takes three arguments and ignores
@@ -73,14 +86,10 @@ impl DriverSymbols {
         if code != cudaError::cudaSuccess {
             // SAFETY: no preconditions.
             unsafe { (self.clear_last_error)() };
+            return Err(code);
         }
         // SAFETY: the runtime returns the driver's function of that name; `F` is generated from its declaration.
-        unsafe { function(pointer) }
-            .filter(|_| code == cudaError::cudaSuccess)
-            .ok_or_else(|| LoadError::DriverFunction {
-                symbol: name.to_string_lossy().into_owned(),
-                code: code.0,
-            })
+        unsafe { function(pointer) }.ok_or(code)
     }
 }
 

@@ -271,12 +271,16 @@ pub struct DriverTable {
     pub cuGetErrorString: common::PFN_cuGetErrorString,
     /// `cuModuleLoadData`
     pub cuModuleLoadData: common::PFN_cuModuleLoadData,
+    /// `cuModuleLoadDataEx`
+    pub cuModuleLoadDataEx: common::PFN_cuModuleLoadDataEx,
     /// `cuModuleUnload`
     pub cuModuleUnload: common::PFN_cuModuleUnload,
     /// `cuModuleGetFunction`
     pub cuModuleGetFunction: common::PFN_cuModuleGetFunction,
     /// `cuFuncGetAttribute`
     pub cuFuncGetAttribute: common::PFN_cuFuncGetAttribute,
+    /// `cuFuncGetParamInfo`, from CUDA 12.4 on
+    pub cuFuncGetParamInfo: Option<common::PFN_cuFuncGetParamInfo>,
     /// `cuFuncSetAttribute`
     pub cuFuncSetAttribute: common::PFN_cuFuncSetAttribute,
     /// `cuOccupancyMaxActiveBlocksPerMultiprocessor`
@@ -298,9 +302,11 @@ impl DriverTable {
             cuGetErrorName: symbols.required(c"cuGetErrorName")?,
             cuGetErrorString: symbols.required(c"cuGetErrorString")?,
             cuModuleLoadData: symbols.required(c"cuModuleLoadData")?,
+            cuModuleLoadDataEx: symbols.required(c"cuModuleLoadDataEx")?,
             cuModuleUnload: symbols.required(c"cuModuleUnload")?,
             cuModuleGetFunction: symbols.required(c"cuModuleGetFunction")?,
             cuFuncGetAttribute: symbols.required(c"cuFuncGetAttribute")?,
+            cuFuncGetParamInfo: symbols.late(c"cuFuncGetParamInfo"),
             cuFuncSetAttribute: symbols.required(c"cuFuncSetAttribute")?,
             cuOccupancyMaxActiveBlocksPerMultiprocessor: symbols
                 .required(c"cuOccupancyMaxActiveBlocksPerMultiprocessor")?,
@@ -311,7 +317,7 @@ impl DriverTable {
         })
     }
 }
-/// The optional fields of [`Functions`] and the first version that has each.
+/// The optional fields of [`Functions`] and [`DriverTable`], and the first version that has each.
 pub(crate) const LATE: &[(&str, u32, u32)] = &[
     ("cudaStreamGetDevice", 12, 8),
     ("cudaMemPrefetchBatchAsync", 13, 0),
@@ -327,4 +333,5 @@ pub(crate) const LATE: &[(&str, u32, u32)] = &[
     ("cudaMemAdvise_v13", 12, 2),
     ("cudaMemcpyBatchAsync_v12", 12, 8),
     ("cudaMemcpyBatchAsync_v13", 13, 0),
+    ("cuFuncGetParamInfo", 12, 4),
 ];

@@ -62,6 +62,35 @@ pub enum Error {
         /// The version or capability that was found.
         have: String,
     },
+    /// A launch has more or fewer arguments than its kernel has parameters.
+    #[error(
+        "kernel {kernel} has {} parameters (bytes: {expected_bytes:?}), and {} arguments (bytes: {found_bytes:?}) were given",
+        expected_bytes.len(),
+        found_bytes.len()
+    )]
+    ArgumentCount {
+        /// The kernel's name.
+        kernel: String,
+        /// The size of each parameter.
+        expected_bytes: Vec<u32>,
+        /// The size of each argument.
+        found_bytes: Vec<u32>,
+    },
+    /// An argument of a launch has another size than the kernel's parameter.
+    #[error(
+        "kernel {kernel}: parameter {index} has {expected_bytes} bytes, and its argument has {found_bytes}: pass a value of the \
+         parameter's type"
+    )]
+    ArgumentSize {
+        /// The kernel's name.
+        kernel: String,
+        /// The number of the parameter; the first is 0.
+        index: usize,
+        /// The size of the parameter.
+        expected_bytes: u32,
+        /// The size of the argument.
+        found_bytes: u32,
+    },
     /// Two lengths differ that must be equal.
     #[error("{what}: {expected} elements expected, {found} found")]
     LengthMismatch {
@@ -235,7 +264,9 @@ impl Error {
             Self::NoDevice { .. } | Self::DeviceOutOfRange { .. } => ErrorKind::NoDevice,
             Self::OutOfMemory { .. } => ErrorKind::OutOfMemory,
             Self::NotSupported { .. } => ErrorKind::NotSupported,
-            Self::LengthMismatch { .. }
+            Self::ArgumentCount { .. }
+            | Self::ArgumentSize { .. }
+            | Self::LengthMismatch { .. }
             | Self::RangeOutOfBounds { .. }
             | Self::TooLarge { .. }
             | Self::LimitExceeded { .. }
@@ -248,6 +279,17 @@ impl Error {
             Self::Forked { .. } => ErrorKind::Forked,
             Self::Call { .. } => ErrorKind::Call,
         }
+    }
+
+    /// Adds what else is known to CUDA's text for the error.
+    pub(crate) fn with_details(mut self, details: impl IntoIterator<Item = String>) -> Self {
+        if let Self::Call { message, .. } | Self::Sticky { message, .. } = &mut self {
+            for detail in details.into_iter().filter(|detail| !detail.is_empty()) {
+                *message += ": ";
+                *message += &detail;
+            }
+        }
+        self
     }
 
     /// Returns true if every later call will fail too, until the process ends.

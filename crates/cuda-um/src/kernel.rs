@@ -2,5 +2,6 @@
 
 pub(crate) mod argument;
 pub(crate) mod arguments;
+pub(crate) mod declared;
 pub(crate) mod launch;
 pub(crate) mod module;

@@ -119,7 +119,7 @@ fn kernels_tell_what_they_need() {
 fn bad_modules_and_names_are_errors() {
     let (_sim, device, _) = device();
     let error = Module::load(&device, "not PTX").unwrap_err().to_string();
-    assert!(error.starts_with("cuModuleLoadData: "), "{error}");
+    assert!(error.starts_with("cuModuleLoadDataEx: "), "{error}");
     let error = Module::load(&device, ".version 6.4\0").unwrap_err();
     assert!(matches!(error, Error::InvalidArgument { .. }), "{error}");
     let error = Module::load(&device, "\u{7f}ELF").unwrap_err();

@@ -210,7 +210,8 @@ impl State {
     fn begin_work(&mut self, number: usize, spans: &[Span]) -> bool {
         let begun = self.memory.begin_use(number, spans);
         if !begun {
-            self.context.set_poison(Code::ILLEGAL_ADDRESS);
+            let text = "a copy used memory that was freed before it began";
+            self.context.fault(Code::ILLEGAL_ADDRESS, text);
         }
         begun
     }

@@ -15,7 +15,17 @@ thread_local! {
 
 /// Runs foreign code, and catches its panic, also a panic in the `Drop` of the payload.
 pub(crate) fn contain<R>(run: impl FnOnce() -> R) -> Option<R> {
-    catch_unwind(AssertUnwindSafe(run)).map_err(discard).ok()
+    contain_with_text(run).ok()
+}
+
+/// As [`contain`], and returns the message of the panic; it is empty if the payload is not a text.
+pub(crate) fn contain_with_text<R>(run: impl FnOnce() -> R) -> Result<R, String> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|payload| {
+        let text = payload.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| Some((*payload.downcast_ref::<&str>()?).to_owned()));
+        discard(payload);
+        text.unwrap_or_default()
+    })
 }
 
 /// Drops the payload of a panic. If its `Drop` panics, the payload of that panic is leaked, because its `Drop` could panic again.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::core::Core;
-use super::foreign::{contain, event, forbid_calls};
+use super::foreign::{contain_with_text, event, forbid_calls};
 use super::kernel_memory::{Launch, LaunchShape};
 use super::managed::{Attach, Managed, Processor};
 use super::module::{Function, Pending};
@@ -41,7 +41,7 @@ impl Kernel {
             ..self.launch
         };
         let mut context = LaunchContext::new(core, launch, self.shape, self.parameters);
-        let result = contain(|| forbid_calls(|| (self.function.reference)(&mut context)));
+        let result = contain_with_text(|| forbid_calls(|| (self.function.reference)(&mut context)));
         if core.is_inherited() {
             end_child();
         }
@@ -58,9 +58,11 @@ impl Kernel {
         if let Some(Failure { code, text }) = failure {
             let (kernel, error) = (name.clone(), text.clone());
             event(move || tracing::error!(kernel, error, "simulated kernel failed"));
+            state
+                .context
+                .fault(code, &format!("kernel `{name}`: {text}"));
             let kernel = name.clone();
             state.misuse.report(Misuse::KernelFault { kernel, text });
-            state.context.set_poison(code);
         }
         state.records.counters.kernels += 1;
         let origin = (launch.device, launch.stream, self.number);
@@ -72,21 +74,21 @@ impl Kernel {
 }
 
 impl Failure {
-    /// The failure of a kernel, from the first access that was refused and the result of its reference: none if it panicked. A refused
+    /// The failure of a kernel, from the first access that was refused and the result of its reference: the message if it panicked. A refused
     /// access is a fault of the kernel, even if the reference ignored the error.
     fn of(
         refused: Option<ReferenceError>,
-        result: Option<Result<(), ReferenceError>>,
+        result: Result<Result<(), ReferenceError>, String>,
     ) -> Option<Failure> {
         match (refused, result) {
-            (Some(error), _) | (None, Some(Err(error))) => Some(Failure {
+            (Some(error), _) | (None, Ok(Err(error))) => Some(Failure {
                 code: error.code(),
                 text: error.to_string(),
             }),
-            (None, Some(Ok(()))) => None,
-            (None, None) => Some(Failure {
+            (None, Ok(Ok(()))) => None,
+            (None, Err(message)) => Some(Failure {
                 code: Code::LAUNCH_FAILURE,
-                text: "its reference panicked".to_owned(),
+                text: format!("its CPU reference panicked: {message}"),
             }),
         }
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
+use super::detail::detailed;
 use super::foreign::event;
 use super::handle::Handles;
 use super::machine::Machine;
@@ -13,12 +14,14 @@ use super::misuse_log::MisuseLog;
 use super::status::Code;
 use crate::kernel::{self, CpuReference, Registered};
 use crate::misuse::Misuse;
-use crate::ptx::{self, Entry, Ptx};
+use cuda_um_sys::ptx::{self, Entry, Ptx};
 
 /// A loaded module.
 #[derive(Debug)]
 struct Module {
     device: usize,
+    /// The text, by which a kernel finds the reference that is registered for its module.
+    text: String,
     ptx: Ptx,
     functions: Mutex<Vec<usize>>,
     /// Launches of its kernels that have not ended.
@@ -84,12 +87,13 @@ impl Modules {
     }
 
     /// Loads PTX text, if the simulated driver and device can.
-    pub(crate) fn load(&mut self, device: usize, text: &str) -> Result<usize, Code> {
-        let ptx = ptx::parse(text).map_err(|error| {
+    pub(crate) fn load(&mut self, device: usize, text: String) -> Result<usize, Code> {
+        let ptx = ptx::parse(&text).map_err(|error| {
+            let log = format!("ptxas fatal   : {error}");
             event(move || tracing::warn!(%error, "module refused"));
             // The driver recognises PTX by its first directive.
             match text.contains(".version") {
-                true => Code::INVALID_PTX,
+                true => detailed(Code::INVALID_PTX, log),
                 false => Code::INVALID_KERNEL_IMAGE,
             }
         })?;
@@ -97,6 +101,7 @@ impl Modules {
         let handle = self.handles.fresh();
         let module = Module {
             device,
+            text,
             ptx,
             functions: Mutex::default(),
             launches: AtomicUsize::new(0),
@@ -109,7 +114,11 @@ impl Modules {
         let (isa, newest) = (ptx.version, self.machine.cuda.ptx_isa());
         if isa > newest {
             event(move || tracing::warn!(?isa, ?newest, "module refused: its PTX ISA is too new"));
-            return Err(Code::UNSUPPORTED_PTX_VERSION);
+            let log = format!(
+                "ptxas fatal   : Unsupported .version {}.{}; current version is '{}.{}'",
+                isa.0, isa.1, newest.0, newest.1
+            );
+            return Err(detailed(Code::UNSUPPORTED_PTX_VERSION, log));
         }
         let (major, minor) = self.machine.profile.compute_capability;
         let (target, device) = (ptx.target, major * 10 + minor);
@@ -147,7 +156,7 @@ impl Modules {
             .ok_or(Code::INVALID_RESOURCE_HANDLE)?;
         let entry = module.ptx.entries.iter().find(|entry| entry.name == name);
         let entry = entry.ok_or(Code::SYMBOL_NOT_FOUND)?;
-        let reference = self.reference(name)?;
+        let reference = self.reference(&module.text, name)?;
         let handle = self.handles.fresh();
         module.functions.lock().push(handle);
         let default = self.machine.profile.shared_bytes_per_block;
@@ -163,28 +172,35 @@ impl Modules {
         Ok(handle)
     }
 
-    /// The CPU reference of a kernel: this simulator's own, or the one of the process.
-    fn reference(&self, name: &str) -> Result<CpuReference, Code> {
+    /// The CPU reference of a kernel: this simulator's own, the one that is registered for its module, or the one for its name.
+    fn reference(&self, ptx: &str, name: &str) -> Result<CpuReference, Code> {
         let own = self.machine.references.get(name).copied();
         let kernel = name.to_owned();
         let (misuse, text) = match own
             .map(Registered::One)
-            .or_else(|| kernel::registered(name))
+            .or_else(|| kernel::registered(ptx, name))
         {
             Some(Registered::One(reference)) => return Ok(reference),
             Some(Registered::Several) => (
                 Misuse::AmbiguousReference { kernel },
-                "several references are registered for this kernel: see `register_kernel`",
+                format!(
+                    "several CPU references are registered for the kernel `{name}`: register each for its module with \
+                     `register_module`, or one for this simulator with `Builder::kernel`"
+                ),
             ),
             None => (
                 Misuse::NoReference { kernel },
-                "no reference is registered for this kernel: see `register_kernel`",
+                format!(
+                    "the simulator runs the CPU reference of a kernel, and none is registered for the kernel `{name}`: see \
+                     `cuda_um_sim::register_kernel` (a library may have it behind a feature, such as `sim` of um-kernels)"
+                ),
             ),
         };
-        let kernel = name.to_owned();
-        event(move || tracing::error!(kernel, "{text}"));
+        let (kernel, error) = (name.to_owned(), text.clone());
+        event(move || tracing::error!(kernel, "{error}"));
         self.misuse.report(misuse);
-        Err(Code::NOT_SUPPORTED)
+        // As for a kernel that was not compiled for the device.
+        Err(detailed(Code::NO_KERNEL_IMAGE_FOR_DEVICE, text))
     }
 
     /// A kernel that was looked up.

@@ -3,22 +3,22 @@
 use super::driver_symbol::driver_symbol;
 use super::guard::{entry_points, with_state};
 use super::pointer::{Out, Text};
-use crate::engine::{Code, ThreadState};
+use crate::engine::{Code, Core, ThreadState};
+use std::sync::Arc;
 
 /// `cudaDriverEntryPointSuccess` and `cudaDriverEntryPointSymbolNotFound`.
 const FOUND: u32 = 0;
 const NOT_FOUND: u32 = 1;
 
 fn entry_point(
-    slot: usize,
+    core: &Arc<Core>,
     name: &Text,
     function: Out<usize>,
     status: Option<Out<u32>>,
 ) -> Result<(), Code> {
-    let address = name
-        .get()?
-        .to_str()
-        .map_or(0, |name| driver_symbol(slot, name) as usize);
+    let address = name.get()?.to_str().map_or(0, |name| {
+        driver_symbol(core.slot(), core.machine.cuda, name) as usize
+    });
     function.put(address)?;
     if let Some(status) = status.filter(|status| !status.is_null()) {
         status.put(if address == 0 { NOT_FOUND } else { FOUND })?;
@@ -98,16 +98,16 @@ entry_points! { Runtime;
 
     fn cudaGetDriverEntryPoint(core, name: Text, function: Out<usize>, flags: u64) {
         let _ = flags;
-        entry_point(core.slot(), &name, function, None)
+        entry_point(core, &name, function, None)
     }
 
     fn cudaGetDriverEntryPoint_12 as "cudaGetDriverEntryPoint" (core, name: Text, function: Out<usize>, flags: u64, status: Out<u32>) {
         let _ = flags;
-        entry_point(core.slot(), &name, function, Some(status))
+        entry_point(core, &name, function, Some(status))
     }
 
     fn cudaGetDriverEntryPointByVersion(core, name: Text, function: Out<usize>, version: u32, flags: u64, status: Out<u32>) {
         let _ = (flags, version);
-        entry_point(core.slot(), &name, function, Some(status))
+        entry_point(core, &name, function, Some(status))
     }
 }

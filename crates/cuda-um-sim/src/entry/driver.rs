@@ -1,11 +1,25 @@
 //! Functions of the driver: modules, launches, memset of wider elements.
 
 use super::guard::{entry_points, with_state, with_stream};
-use super::pointer::{Arguments, Out, Text};
-use crate::engine::{Code, LaunchShape};
+use super::pointer::{Arguments, JitOptions, Out, Text};
+use crate::engine::{Code, Core, LaunchShape, take_detail};
+use std::sync::Arc;
 
 /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
 const MAX_DYNAMIC_SHARED: i32 = 8;
+
+fn load(core: &Arc<Core>, module: Out<usize>, image: &Text) -> Result<(), Code> {
+    // A copy, made while no lock is held: the text may be in managed memory.
+    let text = image.get()?.to_str();
+    let text = text.map_err(|_| Code::INVALID_KERNEL_IMAGE)?.to_owned();
+    if text.starts_with("\x7fELF") {
+        // Native code cannot run here, for any device.
+        return Err(Code::NO_KERNEL_IMAGE_FOR_DEVICE);
+    }
+    with_state(core, |state, device| {
+        module.put(state.modules.load(device, text)?)
+    })
+}
 
 entry_points! { Driver;
     fn cuDeviceGet(core, device: Out<i32>, ordinal: i32) {
@@ -20,14 +34,13 @@ entry_points! { Driver;
         text.enumerate().try_for_each(|(index, byte)| name.put_at(index, byte))
     }
 
-    fn cuModuleLoadData(core, module: Out<usize>, image: Text) {
-        // A copy, made while no lock is held: the text may be in managed memory.
-        let text = image.get()?.to_str().map_err(|_| Code::INVALID_KERNEL_IMAGE)?.to_owned();
-        if text.starts_with("\x7fELF") {
-            // Native code cannot run here, for any device.
-            return Err(Code::NO_KERNEL_IMAGE_FOR_DEVICE);
-        }
-        with_state(core, |state, device| module.put(state.modules.load(device, &text)?))
+    fn cuModuleLoadData(core, module: Out<usize>, image: Text) { load(core, module, &image) }
+
+    fn cuModuleLoadDataEx(core, module: Out<usize>, image: Text, count: u32, options: JitOptions, values: Out<usize>) {
+        let loaded = load(core, module, &image);
+        let log = take_detail().unwrap_or_default();
+        options.log(values, count as usize, &log)?;
+        loaded
     }
 
     fn cuModuleUnload(core, module: usize) { core.state.lock().modules.unload(module) }
@@ -52,6 +65,18 @@ entry_points! { Driver;
             MAX_DYNAMIC_SHARED => *function.dynamic_shared.lock() as i32,
             _ => return Err(Code::INVALID_VALUE),
         })
+    }
+
+    fn cuFuncGetParamInfo(core, function: usize, index: usize, offset: Out<usize>, size: Out<usize>) {
+        let state = core.state.lock();
+        let sizes = &state.modules.function(function)?.entry.parameters;
+        let bytes = *sizes.get(index).ok_or(Code::INVALID_VALUE)?;
+        // Each parameter begins at a multiple of its alignment, of which its size is one here.
+        let align = |bytes: usize| 1 << bytes.trailing_zeros().min(4);
+        let end = |end: usize, bytes: &usize| end.next_multiple_of(align(*bytes)) + bytes;
+        let before = sizes[..index].iter().fold(0, end);
+        offset.put(before.next_multiple_of(align(bytes)))?;
+        if size.is_null() { Ok(()) } else { size.put(bytes) }
     }
 
     fn cuFuncSetAttribute(core, function: usize, attribute: i32, value: i32) {

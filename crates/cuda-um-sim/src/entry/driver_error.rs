@@ -7,15 +7,13 @@ use crate::engine::Code;
 
 entry_points! { Inquiry;
     fn cuGetErrorName(core, code: u32, text: Out<usize>) {
-        let _ = core;
-        let found = driver_texts(code);
+        let found = driver_texts(core, code);
         text.put(found.map_or(0, |(name, _)| name.as_ptr() as usize))?;
         found.map(drop).ok_or(Code::INVALID_VALUE)
     }
 
     fn cuGetErrorString(core, code: u32, text: Out<usize>) {
-        let _ = core;
-        let found = driver_texts(code);
+        let found = driver_texts(core, code);
         text.put(found.map_or(0, |(_, string)| string.as_ptr() as usize))?;
         found.map(drop).ok_or(Code::INVALID_VALUE)
     }

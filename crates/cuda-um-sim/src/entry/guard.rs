@@ -9,7 +9,8 @@ use super::client::deliver_many;
 use super::in_call;
 use crate::call_log::CallRecord;
 use crate::engine::{
-    Code, Core, State, Stream, ThreadState, begin_call, calls_are_forbidden, contain, send_events,
+    Code, Core, State, Stream, ThreadState, begin_call, call_failed, calls_are_forbidden, contain,
+    send_events, take_detail,
 };
 use crate::misuse::Misuse;
 use crate::slot;
@@ -42,12 +43,16 @@ pub(crate) fn enter(
         return Code::CUDART_UNLOADING.0;
     };
     begin_call(name);
+    take_detail();
     let outcome = contain(|| guarded(&core, name, level, call));
     let code = match outcome {
         Some(Ok(())) => Code::SUCCESS,
         Some(Err(code)) => code,
         None => Code::UNKNOWN,
     };
+    if code != Code::SUCCESS && level != Level::Inquiry {
+        call_failed(code);
+    }
     // "Not ready" is not a failure: it does not change the last error (measured with CUDA 13.0).
     if !matches!(code, Code::SUCCESS | Code::NOT_READY)
         && matches!(level, Level::Runtime | Level::Release)

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::LazyLock;
 
-use crate::engine::{Code, ThreadState};
+use crate::engine::{Code, Core, ThreadState, last_text};
 use crate::slot;
 
 struct Names {
@@ -67,10 +67,17 @@ fn driver_name(code: u32, name: &str) -> String {
 const UNRECOGNIZED: &CStr = c"unrecognized error code";
 
 /// The driver's name and text of a code.
-pub(super) fn driver_texts(code: u32) -> Option<(&'static CStr, &'static CStr)> {
-    NAMES
-        .get(&code)
-        .map(|names| (names.driver.as_c_str(), names.text.as_c_str()))
+pub(super) fn driver_texts(core: &Core, code: u32) -> Option<(&'static CStr, &'static CStr)> {
+    let names = NAMES.get(&code)?;
+    let text = text_now(core, code).unwrap_or(&names.text);
+    Some((names.driver.as_c_str(), text))
+}
+
+/// What the simulator says now about a code, if it can say more than the code: of the context's sticky error, or of this thread's last
+/// failure.
+fn text_now(core: &Core, code: u32) -> Option<&'static CStr> {
+    let code = Code(code);
+    core.context.poison_text(code).or_else(|| last_text(code))
 }
 
 fn last_error(slot: usize, clear: bool) -> u32 {
@@ -105,11 +112,10 @@ extern "C" fn cudaGetErrorName(code: u32) -> *const c_char {
         .as_ptr()
 }
 
-extern "C" fn cudaGetErrorString(code: u32) -> *const c_char {
-    NAMES
-        .get(&code)
-        .map_or(UNRECOGNIZED, |names| &names.text)
-        .as_ptr()
+unsafe extern "C" fn cudaGetErrorString<const SLOT: usize>(code: u32) -> *const c_char {
+    let text = slot::core(SLOT).and_then(|core| text_now(&core, code));
+    let text = text.or_else(|| Some(NAMES.get(&code)?.text.as_c_str()));
+    text.unwrap_or(UNRECOGNIZED).as_ptr()
 }
 
 /// The function of this name, compiled for this slot.
@@ -118,7 +124,7 @@ pub(super) fn lookup<const SLOT: usize>(name: &str) -> Option<*const c_void> {
         "cudaGetLastError" => cudaGetLastError::<SLOT> as *const c_void,
         "cudaPeekAtLastError" => cudaPeekAtLastError::<SLOT> as *const c_void,
         "cudaGetErrorName" => cudaGetErrorName as *const c_void,
-        "cudaGetErrorString" => cudaGetErrorString as *const c_void,
+        "cudaGetErrorString" => cudaGetErrorString::<SLOT> as *const c_void,
         _ => return None,
     })
 }

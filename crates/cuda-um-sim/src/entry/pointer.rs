@@ -115,6 +115,37 @@ impl Arguments {
     }
 }
 
+/// The options of `cuModuleLoadDataEx`: an array of their numbers. The array of their values is a separate argument.
+#[repr(transparent)]
+pub(crate) struct JitOptions(*const u32);
+
+impl JitOptions {
+    /// `CU_JIT_ERROR_LOG_BUFFER`: its value is the address of a buffer.
+    const ERROR_LOG: u32 = 5;
+    /// `CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES`: its value is the size of the buffer, and on return the size of the log.
+    const ERROR_LOG_BYTES: u32 = 6;
+
+    /// Writes the log of the compiler into the buffer for errors, if there is one.
+    pub(crate) fn log(&self, values: Out<usize>, count: usize, log: &str) -> Result<(), Code> {
+        let options = Array(self.0).to_vec(count)?;
+        let given = Array(values.0.cast_const()).to_vec(count)?;
+        let find = |number| options.iter().position(|option| *option == number);
+        let (Some(buffer), Some(bytes)) = (find(Self::ERROR_LOG), find(Self::ERROR_LOG_BYTES))
+        else {
+            return Ok(());
+        };
+        let Some(room) = given[bytes].checked_sub(1) else {
+            return Ok(());
+        };
+        let log = &log.as_bytes()[..log.len().min(room)];
+        let target = Out(given[buffer] as *mut u8);
+        let text = log.iter().copied().chain([0]);
+        text.enumerate()
+            .try_for_each(|(at, byte)| target.put_at(at, byte))?;
+        values.put_at(bytes, log.len())
+    }
+}
+
 /// A host function with its argument.
 #[derive(Clone, Copy)]
 #[repr(transparent)]

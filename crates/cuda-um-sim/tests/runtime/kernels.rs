@@ -77,7 +77,7 @@ fn a_kernel_without_a_name_or_a_reference_is_refused() {
             cuModuleGetFunction(&mut function, module, c"unreferenced".as_ptr())
         )
         .0,
-        801
+        209
     );
     assert_eq!(
         cuda.sim.misuse(),

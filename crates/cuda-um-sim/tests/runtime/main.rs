@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "the table is C")]
 
 mod support;
+mod texts;
 
 mod advice;
 mod clock;

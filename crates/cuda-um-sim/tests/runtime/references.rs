@@ -4,8 +4,10 @@ use std::ffi::CString;
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex};
 
-use cuda_um_sim::{CpuReference, Gpu, LaunchContext, Misuse, ReferenceError, Sim, register_kernel};
-use cuda_um_sys::{Table, cudaError, cudaStream_t};
+use cuda_um_sim::{
+    CpuReference, Gpu, LaunchContext, Misuse, ReferenceError, Sim, register_kernel, register_module,
+};
+use cuda_um_sys::{CUfunction, Table, cudaError, cudaStream_t};
 
 use crate::support::{Cuda, bytes, call, h200, ok, with_kernel, within_a_minute};
 
@@ -22,17 +24,95 @@ fn outcome(gpu: Gpu, reference: CpuReference, pointer: *mut u8, number: usize) -
 
 /// Looks a kernel up in a module of its own; returns the result.
 fn look_up(cuda: &Cuda, name: &str) -> u32 {
+    look_up_in(cuda, &module_of(name, "out"), name).0
+}
+
+/// The text of a module with one kernel.
+fn module_of(name: &str, parameter: &str) -> String {
+    format!(".version 6.4\n.target sm_60\n.entry {name}(.param .u64 {parameter}) {{ ret; }}")
+}
+
+fn look_up_in(cuda: &Cuda, text: &str, name: &str) -> (u32, CUfunction) {
     let driver = cuda.table.driver().unwrap();
-    let text = format!(".version 6.4\n.target sm_60\n.entry {name}(.param .u64 out) {{ ret; }}");
     let (text, name) = (CString::new(text).unwrap(), CString::new(name).unwrap());
     let (mut module, mut function) = (null_mut(), null_mut());
     let loaded = call!(driver, cuModuleLoadData(&mut module, text.as_ptr().cast()));
     assert_eq!(loaded.0, 0);
-    call!(
+    let code = call!(
         driver,
         cuModuleGetFunction(&mut function, module, name.as_ptr())
-    )
-    .0
+    );
+    (code.0, function)
+}
+
+#[test]
+fn kernels_of_two_modules_with_one_name_have_their_own_references() {
+    const NAME: &str = "named_twice";
+    fn store<const N: u8>(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
+        launch.slice_mut::<u8>(0, 1)?[0] = N;
+        Ok(())
+    }
+    let (first, second) = (module_of(NAME, "first"), module_of(NAME, "second"));
+    let (third, cuda) = (module_of(NAME, "third"), h200());
+    // SAFETY: the kernels exist only as these references.
+    unsafe {
+        register_module(&first, &[(NAME, store::<1>)]);
+        register_module(&first, &[(NAME, store::<1>)]);
+        register_module(&second, &[(NAME, store::<2>)]);
+    }
+    assert_eq!(look_up_in(&cuda, &third, NAME).0, 209);
+    // SAFETY: as above.
+    unsafe { register_kernel(NAME, store::<3>) };
+    for (text, expected) in [(&first, 1), (&second, 2), (&third, 3)] {
+        let (code, function) = look_up_in(&cuda, text, NAME);
+        assert_eq!(code, 0);
+        let data = cuda.managed(16);
+        assert_eq!(cuda.try_launch(function, data, 0, null_mut()), 0);
+        cuda.sync(null_mut());
+        assert_eq!(bytes(data, 1)[0], expected);
+    }
+    // SAFETY: as above.
+    unsafe { register_module(&second, &[(NAME, store::<4>)]) };
+    assert_eq!(look_up_in(&cuda, &second, NAME).0, 209, "ambiguous");
+    assert_eq!(look_up_in(&cuda, &first, NAME).0, 0);
+}
+
+#[test]
+fn an_input_and_an_output_may_be_one_range() {
+    /// Adds 1 to the 8 bytes behind the first parameter, and stores them at an offset from there.
+    fn shifted(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
+        let (input, output) = launch.in_place::<u8>(0, 1, 8)?;
+        assert_eq!((input.len(), input.is_empty(), output.len()), (8, false, 8));
+        let first = input.get(0);
+        let pairs = input.iter().zip(output);
+        pairs.for_each(|(x, y)| y.set(x + first));
+        let refused = launch.slice::<u8>(1, 1).unwrap_err();
+        assert!(matches!(refused, ReferenceError::Overlap { index: 1 }));
+        Ok(())
+    }
+    let run = |distance: usize| {
+        let cuda = Cuda::new(with_kernel(Sim::builder(), "custom", shifted));
+        let data = cuda.pinned(64);
+        bytes(data, 64).fill(1);
+        let output = data.wrapping_add(distance) as usize;
+        cuda.launch("custom", data, output, null_mut());
+        (
+            call!(cuda.table, cudaDeviceSynchronize()),
+            bytes(data, 64).to_vec(),
+        )
+    };
+    // The overlap that the reference itself provokes is a fault of the kernel, too: so each run ends with one.
+    for (distance, expected) in [(0, [2, 1, 1]), (8, [1, 2, 1]), (16, [1, 1, 2])] {
+        let (code, found) = run(distance);
+        assert_eq!(code, ILLEGAL);
+        assert_eq!([found[0], found[8], found[16]], expected);
+    }
+    let (code, found) = run(4);
+    assert_eq!(
+        (code, found),
+        (ILLEGAL, vec![1; 64]),
+        "they overlap in part"
+    );
 }
 
 #[test]
@@ -53,7 +133,7 @@ fn a_second_reference_under_one_name_replaces_nothing() {
     assert_eq!(cuda.sim.misuse(), []);
     register(second);
     register(first);
-    assert_eq!(look_up(&cuda, NAME), 801);
+    assert_eq!(look_up(&cuda, NAME), 209);
     let kernel = NAME.to_owned();
     assert_eq!(cuda.sim.misuse(), [Misuse::AmbiguousReference { kernel }]);
     let own = Cuda::new(with_kernel(Sim::builder(), NAME, second));

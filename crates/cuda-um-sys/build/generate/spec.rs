@@ -162,21 +162,23 @@ pub const VARIANTS: &[Variant] = &[
 ];
 
 /// Functions of the driver; `cudaGetDriverEntryPoint` returns them.
-pub const DRIVER: &[&str] = &[
-    "cuDeviceGet",
-    "cuDeviceGetName",
-    "cuGetErrorName",
-    "cuGetErrorString",
-    "cuModuleLoadData",
-    "cuModuleUnload",
-    "cuModuleGetFunction",
-    "cuFuncGetAttribute",
-    "cuFuncSetAttribute",
-    "cuOccupancyMaxActiveBlocksPerMultiprocessor",
-    "cuLaunchKernel",
-    "cuMemsetD8Async",
-    "cuMemsetD16Async",
-    "cuMemsetD32Async",
+pub const DRIVER: &[(&str, Since)] = &[
+    ("cuDeviceGet", Since::Always),
+    ("cuDeviceGetName", Since::Always),
+    ("cuGetErrorName", Since::Always),
+    ("cuGetErrorString", Since::Always),
+    ("cuModuleLoadData", Since::Always),
+    ("cuModuleLoadDataEx", Since::Always),
+    ("cuModuleUnload", Since::Always),
+    ("cuModuleGetFunction", Since::Always),
+    ("cuFuncGetAttribute", Since::Always),
+    ("cuFuncGetParamInfo", Since::Version(12, 4)),
+    ("cuFuncSetAttribute", Since::Always),
+    ("cuOccupancyMaxActiveBlocksPerMultiprocessor", Since::Always),
+    ("cuLaunchKernel", Since::Always),
+    ("cuMemsetD8Async", Since::Always),
+    ("cuMemsetD16Async", Since::Always),
+    ("cuMemsetD32Async", Since::Always),
 ];
 
 /// Types that no covered function names, because the function takes `void *` or an integer.
@@ -221,6 +223,7 @@ pub const OLDEST_SERVES: &[&str] = &[
 pub const END_MARKERS: &[&str] = &[
     "cudaDeviceAttr::cudaDevAttrMax",
     "CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX",
+    "CUjit_option_enum::CU_JIT_NUM_OPTIONS",
 ];
 
 /// The request to bindgen.
@@ -235,7 +238,7 @@ pub fn covered() -> Covered {
     let mut functions: Vec<_> = RUNTIME.iter().map(|(name, _)| *name).collect();
     functions.extend(VARIANTS.iter().map(|variant| variant.function));
     functions.extend(VARIANTS.iter().filter_map(|variant| variant.before_13));
-    functions.extend(DRIVER);
+    functions.extend(DRIVER.iter().map(|(name, _)| *name));
     functions.sort_unstable();
     functions.dedup();
     Covered {

@@ -26,6 +26,13 @@ impl Table {
         self.found.push(quote!(#ident: #found));
     }
 
+    fn add_since(&mut self, split: &Split, name: &str, since: Since) -> Result<()> {
+        match since {
+            Since::Always => self.add_required(split, name),
+            Since::Version(major, minor) => self.add_late(split, name, (major, minor)),
+        }
+    }
+
     /// Adds a function that every version has.
     fn add_required(&mut self, split: &Split, name: &str) -> Result<()> {
         let (ty, symbol) = (function_type(&split.common, name)?, c_string(name));
@@ -87,23 +94,20 @@ impl Table {
 pub fn table(split: &Split) -> Result<syn::File> {
     let (mut runtime, mut driver) = (Table::default(), Table::default());
     for &(name, since) in RUNTIME {
-        match since {
-            Since::Always => runtime.add_required(split, name)?,
-            Since::Version(major, minor) => runtime.add_late(split, name, (major, minor))?,
-        }
+        runtime.add_since(split, name, since)?;
     }
     for variant in VARIANTS {
         runtime.add_variant(split, variant)?;
     }
-    for name in DRIVER {
-        driver.add_required(split, name)?;
+    for &(name, since) in DRIVER {
+        driver.add_since(split, name, since)?;
     }
     let Table {
         fields,
         found,
         late,
     } = runtime;
-    let (driver_fields, driver_found) = (driver.fields, driver.found);
+    let (driver_fields, driver_found, driver_late) = (driver.fields, driver.found, driver.late);
     syn::parse2(quote! {
         use crate::bindings::{common, v11, v12, v13};
         use crate::error::LoadError;
@@ -134,8 +138,8 @@ pub fn table(split: &Split) -> Result<syn::File> {
             }
         }
 
-        #[doc = " The optional fields of [`Functions`] and the first version that has each."]
-        pub(crate) const LATE: &[(&str, u32, u32)] = &[ #(#late,)* ];
+        #[doc = " The optional fields of [`Functions`] and [`DriverTable`], and the first version that has each."]
+        pub(crate) const LATE: &[(&str, u32, u32)] = &[ #(#late,)* #(#driver_late,)* ];
     })
     .context("the table is not Rust")
 }

@@ -50,7 +50,7 @@ fn made_by(failure: &Failure) -> Option<&'static str> {
         "cudaHostAlloc" => Some("cudaHostAlloc"),
         "cudaStreamCreateWithFlags" => Some("stream"),
         "cudaEventCreateWithFlags" => Some("event"),
-        "cuModuleLoadData" => Some("module"),
+        "cuModuleLoadDataEx" => Some("module"),
         "cudaMemPoolCreate" => Some("pool"),
         _ => None,
     }

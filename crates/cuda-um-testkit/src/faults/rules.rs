@@ -132,7 +132,7 @@ pub const RULES: &[Rule] = &[
             "cudaHostAlloc",
             "cudaStreamCreateWithFlags",
             "cudaEventCreateWithFlags",
-            "cuModuleLoadData",
+            "cuModuleLoadDataEx",
             "cudaMemPoolCreate",
         ],
         "the call created it but reported a failure: its output is then undocumented, so the address or handle is unknown",

@@ -7,6 +7,12 @@ use crate::error::{Error, Result};
 use cuda_um_sys as sys;
 use std::ffi::{CStr, c_void};
 
+/// The bytes for the log of the driver's compiler.
+const LOG_BYTES: usize = 8192;
+
+/// The most parameters of a kernel: each has at least a byte.
+const MOST_PARAMETERS: usize = 32_764;
+
 impl Api {
     /// The table of the driver's functions.
     pub(super) fn driver(&self) -> Result<&sys::DriverTable> {
@@ -50,6 +56,8 @@ impl Api {
         result
     }
 
+    /// Loads a module; the error has the log of the driver's compiler. `explain` adds to it, and is told whether there is a log.
+    ///
     /// # Safety
     ///
     /// `image` points to an image that the driver's loader may read: PTX text with a NUL at its end, or the first byte of a complete
@@ -58,16 +66,34 @@ impl Api {
         &self,
         ordinal: u32,
         image: *const c_void,
+        explain: impl FnOnce(bool) -> Option<String>,
     ) -> Result<sys::CUmodule> {
-        let load = self.driver()?.cuModuleLoadData;
+        use sys::CUjit_option_enum as Jit;
+        let load = self.driver()?.cuModuleLoadDataEx;
         let mut module = std::ptr::null_mut();
+        let mut log = vec![0u8; LOG_BYTES];
+        let mut options = [
+            Jit::CU_JIT_ERROR_LOG_BUFFER,
+            Jit::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+        ];
         self.on_driver(
             ordinal,
-            "cuModuleLoadData",
+            "cuModuleLoadDataEx",
             || Subject::new(format_args!("module on device {ordinal}")),
-            // SAFETY: the first pointer is valid for one write; the image is guaranteed by the caller.
-            || unsafe { load(&mut module, image) },
-        )?;
+            || {
+                let bytes = std::ptr::without_provenance_mut(LOG_BYTES);
+                let mut values = [log.as_mut_ptr().cast(), bytes];
+                let (count, options) = (values.len() as u32, options.as_mut_ptr());
+                // SAFETY: the first pointer is valid for one write; the log has the bytes that its option says, and both arrays have
+                // `count` elements; the image is guaranteed by the caller.
+                unsafe { load(&mut module, image, count, options, values.as_mut_ptr()) }
+            },
+        )
+        .map_err(|error| {
+            let log = one_line(&log);
+            let explained = explain(!log.is_empty());
+            error.with_details([log, explained.unwrap_or_default()])
+        })?;
         Ok(module)
     }
 
@@ -106,6 +132,43 @@ impl Api {
             || unsafe { get(&mut function, module, name.as_ptr()) },
         )?;
         Ok(function)
+    }
+
+    /// Returns the sizes of the kernel's parameters in bytes, or `None` if the driver or the runtime is older than CUDA 12.4.
+    ///
+    /// # Safety
+    ///
+    /// The function's module is loaded.
+    pub(crate) unsafe fn function_parameters(
+        &self,
+        ordinal: u32,
+        function: sys::CUfunction,
+        name: &CStr,
+    ) -> Result<Option<Vec<u32>>> {
+        let Some(get) = self.driver()?.cuFuncGetParamInfo else {
+            return Ok(None);
+        };
+        let mut sizes = Vec::new();
+        self.on_driver(
+            ordinal,
+            "cuFuncGetParamInfo",
+            || Subject::new(format_args!("kernel {}", name.to_string_lossy())),
+            || {
+                sizes.clear();
+                let (mut offset, mut bytes) = (0, 0);
+                while sizes.len() < MOST_PARAMETERS {
+                    // SAFETY: both pointers are valid for one write; the function is guaranteed by the caller.
+                    match unsafe { get(function, sizes.len(), &mut offset, &mut bytes) } {
+                        sys::CUresult::CUDA_SUCCESS => sizes.push(bytes as u32),
+                        // There is no such parameter.
+                        sys::CUresult::CUDA_ERROR_INVALID_VALUE => break,
+                        code => return code,
+                    }
+                }
+                sys::CUresult::CUDA_SUCCESS
+            },
+        )?;
+        Ok(Some(sizes))
     }
 
     /// # Safety
@@ -231,4 +294,12 @@ impl Api {
             error => error,
         })
     }
+}
+
+/// The text before the first NUL, in one line.
+fn one_line(log: &[u8]) -> String {
+    let text = log.split(|byte| *byte == 0).next().unwrap_or_default();
+    let text = String::from_utf8_lossy(text);
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join("; ")
 }

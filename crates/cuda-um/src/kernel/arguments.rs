@@ -97,6 +97,31 @@ impl<'a> Arguments<'a> {
         parts.map(|((raw, access), bytes)| raw.part_of(bytes.clone(), *access))
     }
 
+    /// Refuses arguments that do not fit the kernel's parameters.
+    pub(super) fn check_sizes(&self, kernel: &str, expected: &[u32]) -> Result<()> {
+        if self.sizes[..] == *expected {
+            return Ok(());
+        }
+        let mut pairs = self.sizes.iter().zip(expected).enumerate();
+        Err(
+            match pairs.find(|(_, (found, expected))| found != expected) {
+                Some((index, (found, expected_bytes))) if self.sizes.len() == expected.len() => {
+                    Error::ArgumentSize {
+                        kernel: kernel.to_owned(),
+                        index,
+                        expected_bytes: *expected_bytes,
+                        found_bytes: *found,
+                    }
+                }
+                _ => Error::ArgumentCount {
+                    kernel: kernel.to_owned(),
+                    expected_bytes: expected.to_vec(),
+                    found_bytes: self.sizes.to_vec(),
+                },
+            },
+        )
+    }
+
     /// Refuses buffers that a kernel on the device cannot reach.
     pub(super) fn check(&self, device: &Device) -> Result<()> {
         for (raw, _) in &self.buffers {

@@ -52,6 +52,8 @@ impl Kernel {
     ///
     /// # Errors
     ///
+    /// - [`Error::ArgumentCount`] and [`Error::ArgumentSize`] for arguments that do not fit the kernel's parameters, if these are known
+    ///   ([`parameter_bytes`](Self::parameter_bytes)).
     /// - [`Error::DeviceMismatch`] for a stream of another device, or device memory of another device.
     /// - [`Error::NotSupported`] for pinned memory that the device cannot map.
     /// - [`Error::LimitExceeded`] and [`Error::InvalidArgument`] for a grid, block or shared memory that the device cannot run.
@@ -118,6 +120,9 @@ impl Kernel {
         let started = Started::now(device);
         let _span =
             crate::telemetry::span!("launch", kernel = &*self.name, device = device.ordinal());
+        if let Some(parameters) = &self.parameters {
+            arguments.check_sizes(&self.name, parameters)?;
+        }
         arguments.check(device)?;
         let mut addresses = arguments.addresses();
         let used = (device, Some(&self.module.in_flight));

@@ -5,6 +5,7 @@ use crate::context::device::Device;
 use crate::context::tracker::{Access, InFlight};
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
+use crate::kernel::declared::Declared;
 use cuda_um_sys as sys;
 use std::ffi::{CString, c_void};
 use std::fmt;
@@ -35,12 +36,15 @@ pub struct Kernel {
     pub(crate) module: Arc<Loaded>,
     pub(crate) function: Function,
     pub(crate) name: Arc<str>,
+    /// The sizes of its parameters, if they are known.
+    pub(crate) parameters: Option<Arc<[u32]>>,
 }
 
 /// The module's handle, and the launches that still use it.
 pub(crate) struct Loaded {
     pub(crate) device: Device,
     raw: ManuallyDrop<Owned<sys::CUmodule>>,
+    declared: Declared,
     pub(crate) in_flight: InFlight,
 }
 
@@ -68,16 +72,17 @@ pub struct KernelAttributes {
 
 impl Module {
     /// Loads PTX, which the driver compiles for the device
-    /// ([`cuModuleLoadData`](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html)). The call uses no stream.
+    /// ([`cuModuleLoadDataEx`](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html)). The call uses no stream.
     ///
     /// The text must be trusted: each launch promises the behaviour of a kernel, but the driver's compiler reads the text here. That
     /// compiler expects the output of nvcc and other compilers; do not load text from untrusted sources.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] for text that contains a NUL, and the errors of `cuModuleLoadData`: for PTX that is newer than the driver
-    /// or the device, and for text that is not PTX.
+    /// [`Error::InvalidArgument`] for text that contains a NUL, and the errors of `cuModuleLoadDataEx`: for PTX that is newer than the
+    /// driver or the device (the error names both sides), and for text that is not PTX (the error has the compiler's log).
     #[doc(alias = "cuModuleLoadData")]
+    #[doc(alias = "cuModuleLoadDataEx")]
     pub fn load(device: &Device, ptx: &str) -> Result<Self> {
         let text = CString::new(ptx).map_err(|error| Error::InvalidArgument {
             what: "PTX",
@@ -94,7 +99,7 @@ impl Module {
         }
         // SAFETY: the text ends with a NUL, and the driver reads it only during the call; it does not begin like an image, so the driver
         // compiles it as PTX.
-        unsafe { Self::load_at(device, text.as_ptr().cast()) }
+        unsafe { Self::load_at(device, text.as_ptr().cast(), Declared::read(ptx)) }
     }
 
     /// Loads a binary image: a cubin or a fat binary. The call uses no stream.
@@ -105,25 +110,27 @@ impl Module {
     ///
     /// # Errors
     ///
-    /// The errors of `cuModuleLoadData`: for an image without code for the device, and for bytes that are not an image.
+    /// The errors of `cuModuleLoadDataEx`: for an image without code for the device, and for bytes that are not an image.
     #[doc(alias = "cuModuleLoadData")]
     pub unsafe fn load_image(device: &Device, image: &[u8]) -> Result<Self> {
         // SAFETY: the caller's promise.
-        unsafe { Self::load_at(device, image.as_ptr().cast()) }
+        unsafe { Self::load_at(device, image.as_ptr().cast(), Declared::NOTHING) }
     }
 
     /// # Safety
     ///
     /// `image` is a text with a NUL at its end, or a complete image.
-    unsafe fn load_at(device: &Device, image: *const c_void) -> Result<Self> {
+    unsafe fn load_at(device: &Device, image: *const c_void, declared: Declared) -> Result<Self> {
+        let explain = |has_log| declared.refusal(device, has_log);
         // SAFETY: the caller's promise.
-        let raw = unsafe { device.api().module_load(device.ordinal(), image) }?;
+        let raw = unsafe { device.api().module_load(device.ordinal(), image, explain) }?;
         // SAFETY: the module is new, and `Loaded` waits for the launches of its kernels.
         let raw = unsafe { Owned::new(device.api(), device.ordinal(), raw) };
         Ok(Self {
             inner: Arc::new(Loaded {
                 device: device.clone(),
                 raw: ManuallyDrop::new(raw),
+                declared,
                 in_flight: InFlight::default(),
             }),
         })
@@ -134,7 +141,7 @@ impl Module {
     /// # Errors
     ///
     /// [`Error::InvalidArgument`] for a name that contains a NUL, and the errors of `cuModuleGetFunction` for a name that the module does
-    /// not have.
+    /// not have (the error lists the kernels of PTX), or, on a simulator, for a kernel without a CPU reference.
     #[doc(alias = "cuModuleGetFunction")]
     pub fn kernel(&self, name: &str) -> Result<Kernel> {
         let text = CString::new(name).map_err(|_| Error::InvalidArgument {
@@ -142,17 +149,27 @@ impl Module {
             value: format!("{name:?}"),
             reason: "it has a NUL in it".to_owned(),
         })?;
-        let device = &self.inner.device;
+        let (device, declared) = (&self.inner.device, &self.inner.declared);
+        let (api, ordinal) = (device.api(), device.ordinal());
         // SAFETY: the module is loaded.
-        let function = unsafe {
-            device
-                .api()
-                .module_function(device.ordinal(), self.inner.raw.raw(), &text)
-        }?;
+        let function = unsafe { api.module_function(ordinal, self.inner.raw.raw(), &text) }
+            .map_err(|error| match &error {
+                Error::Call {
+                    code: NOT_FOUND, ..
+                } => error.with_details(declared.kernels()),
+                _ => error,
+            })?;
+        let parameters = match declared.parameters(name) {
+            // Preferred, because the driver's list has no end of its own: an error ends it.
+            Some(sizes) => Some(sizes),
+            // SAFETY: as above.
+            None => unsafe { api.function_parameters(ordinal, function, &text) }?,
+        };
         Ok(Kernel {
             module: Arc::clone(&self.inner),
             function: Function(function),
             name: name.into(),
+            parameters: parameters.map(Arc::from),
         })
     }
 
@@ -171,6 +188,15 @@ impl Kernel {
     /// Returns the device on which the kernel is loaded.
     pub fn device(&self) -> &Device {
         &self.module.device
+    }
+
+    /// Returns the size of each parameter in bytes, or `None` if the sizes are not known. Launches check their arguments against them.
+    ///
+    /// They come from the PTX. The driver reports those of a binary image ([`Module::load_image`]) from CUDA 12.4 on
+    /// (`cuFuncGetParamInfo`); with an older driver or runtime they are not known.
+    #[doc(alias = "cuFuncGetParamInfo")]
+    pub fn parameter_bytes(&self) -> Option<&[u32]> {
+        self.parameters.as_deref()
     }
 
     /// Returns the kernel's resources and limits.
@@ -251,6 +277,9 @@ impl Kernel {
         Ok(u32::try_from(blocks).unwrap_or(0))
     }
 }
+
+/// `CUDA_ERROR_NOT_FOUND`.
+const NOT_FOUND: u32 = 500;
 
 impl Drop for Loaded {
     fn drop(&mut self) {

@@ -13,25 +13,25 @@ fn with_head(device: &Device, rest: &str) -> Result<Module> {
 fn text_that_is_no_module() {
     run(cases! {
         "Module::load", "nothing": |w| Module::load(&w.device, "")
-            => Call, ["cuModuleLoadData", "module on device 0", "CUDA_ERROR_INVALID_IMAGE"];
+            => Call, ["cuModuleLoadDataEx", "module on device 0", "CUDA_ERROR_INVALID_IMAGE"];
         "Module::load", "prose": |w| Module::load(&w.device, "not PTX at all")
-            => Call, ["cuModuleLoadData", "CUDA_ERROR_INVALID_IMAGE"];
+            => Call, ["cuModuleLoadDataEx", "CUDA_ERROR_INVALID_IMAGE"];
         "Module::load", "a NUL": |w| Module::load(&w.device, ".version 6.4\0.target sm_60")
             => InvalidArgument, ["PTX cannot be a text with a NUL at byte 12"];
         "Module::load", "an ELF image": |w| Module::load(&w.device, "\u{7f}ELF\u{2}\u{1}")
             => InvalidArgument, ["PTX cannot be a binary image", "Module::load_image"];
         "Module::load", "a newer ISA": |w| Module::load(&w.device, ".version 99.0\n.target sm_60\n")
-            => Call, ["cuModuleLoadData", "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"];
+            => Call, ["cuModuleLoadDataEx", "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"];
         "Module::load", "a newer device": |w| Module::load(&w.device, ".version 6.4\n.target sm_999\n")
-            => Call, ["cuModuleLoadData", "CUDA_ERROR_NO_BINARY_FOR_GPU"];
+            => Call, ["cuModuleLoadDataEx", "CUDA_ERROR_NO_BINARY_FOR_GPU"];
         "Module::load", "a body that does not end": |w| with_head(&w.device, ".entry f() { ret;")
-            => Call, ["cuModuleLoadData", "CUDA_ERROR_INVALID_PTX"];
+            => Call, ["cuModuleLoadDataEx", "CUDA_ERROR_INVALID_PTX"];
         "Module::load", "a parameter of 2^64 bytes": |w| with_head(&w.device, ".entry f(.param .b8 a[18446744073709551616]) { ret; }")
-            => Call, ["cuModuleLoadData", "CUDA_ERROR_INVALID_PTX"];
+            => Call, ["cuModuleLoadDataEx", "CUDA_ERROR_INVALID_PTX"];
         "Module::load_image", "what is no image": |w| load_image(&w.device, b"neither PTX nor an image\0")
-            => Call, ["cuModuleLoadData", "CUDA_ERROR_INVALID"];
+            => Call, ["cuModuleLoadDataEx", "CUDA_ERROR_INVALID"];
         "Module::load_image", "code for no device here": |w| load_image(&w.device, b"\x7fELF\0")
-            => Call, ["cuModuleLoadData", "CUDA_ERROR_NO_BINARY_FOR_GPU"];
+            => Call, ["cuModuleLoadDataEx", "CUDA_ERROR_NO_BINARY_FOR_GPU"];
     });
 }
 

@@ -1,10 +1,12 @@
 //! The context in which streams run their work: its sticky error, the gate before each piece of work, and the number of pieces that run.
 
+use std::ffi::CStr;
 use std::sync::OnceLock;
 
 use parking_lot::{Condvar, Mutex};
 
 use super::gate::Gate;
+use crate::engine::detail::text_of;
 use crate::engine::foreign::contain;
 use crate::engine::status::Code;
 
@@ -12,7 +14,8 @@ use crate::engine::status::Code;
 #[derive(Default)]
 pub(crate) struct Context {
     pub(crate) gate: Gate,
-    poison: OnceLock<Code>,
+    /// The sticky error, and its text if that says more than the code.
+    poison: OnceLock<(Code, Option<&'static CStr>)>,
     /// Pieces of work that devices run now.
     running: Mutex<usize>,
     came_to_rest: Condvar,
@@ -21,12 +24,25 @@ pub(crate) struct Context {
 impl Context {
     /// The sticky error that every call returns from now on.
     pub(crate) fn poison(&self) -> Option<Code> {
-        self.poison.get().copied()
+        Some(self.poison.get()?.0)
+    }
+
+    /// The text of the sticky error, if it has this code and says more than the code.
+    pub(crate) fn poison_text(&self, code: Code) -> Option<&'static CStr> {
+        let (poison, text) = *self.poison.get()?;
+        text.filter(|_| poison == code)
     }
 
     /// Poisons the context with a sticky error; the first error stays.
     pub(crate) fn set_poison(&self, code: Code) {
-        let _ = self.poison.set(code);
+        let _ = self.poison.set((code, None));
+    }
+
+    /// As [`set_poison`](Self::set_poison), for a failure whose text says more than the code.
+    pub(crate) fn fault(&self, code: Code, detail: &str) {
+        if self.poison.get().is_none() {
+            let _ = self.poison.set((code, text_of(code, detail)));
+        }
     }
 
     /// Runs a piece of work, unless the context is poisoned.

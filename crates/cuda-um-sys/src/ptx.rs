@@ -1,32 +1,61 @@
-//! Reads PTX text: version, target, entries and the sizes of their parameters. It compiles nothing.
+//! Reads the declarations in PTX text: version, target, kernels and the sizes of their parameters. It compiles nothing.
+
+use crate::RuntimeVersion;
+use std::fmt;
 
 /// The declarations of a module.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Ptx {
-    /// ISA version.
-    pub(crate) version: (u32, u32),
-    /// Compute capability, as `major * 10 + minor`.
-    pub(crate) target: u32,
-    /// Kernels.
-    pub(crate) entries: Vec<Entry>,
+#[non_exhaustive]
+pub struct Ptx {
+    /// The ISA version: `(8, 2)` for `.version 8.2`.
+    pub version: (u32, u32),
+    /// The compute capability, as `major * 10 + minor`: 90 for `.target sm_90`.
+    pub target: u32,
+    /// The kernels.
+    pub entries: Vec<Entry>,
 }
 
 /// A kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Entry {
-    pub(crate) name: String,
-    /// Bytes of each parameter.
-    pub(crate) parameters: Vec<usize>,
-    /// Bytes of static shared memory.
-    pub(crate) shared_bytes: u32,
-    /// The most threads of a block, if it declares a limit.
-    pub(crate) max_threads: Option<u32>,
+#[non_exhaustive]
+pub struct Entry {
+    /// The name after `.entry`.
+    pub name: String,
+    /// The size of each parameter in bytes.
+    pub parameters: Vec<usize>,
+    /// The size of the static shared memory in bytes.
+    pub shared_bytes: u32,
+    /// The most threads of a block, if the kernel declares a limit.
+    pub max_threads: Option<u32>,
 }
 
 /// The reason for which text is not a module.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not PTX: {0}")]
-pub(crate) struct PtxError(pub(crate) String);
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PtxError(String);
+
+impl fmt::Display for PtxError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not PTX: {}", self.0)
+    }
+}
+
+impl std::error::Error for PtxError {}
+
+/// The newest ISA version that a driver for this version of CUDA compiles; `None` before CUDA 11.8, and for versions of CUDA that are
+/// newer than this crate.
+pub fn newest_isa(driver: RuntimeVersion) -> Option<(u32, u32)> {
+    Some(match (driver.major, driver.minor) {
+        (11, 8) => (7, 8),
+        (12, minor @ 0..=5) => (8, minor),
+        (12, 6) => (8, 5),
+        (12, 7) => (8, 6),
+        (12, 8) => (8, 7),
+        (12, 9) => (8, 8),
+        // Each version since 13.0 has raised it by one.
+        (13, minor @ 0..=5) => (9, minor),
+        _ => return None,
+    })
+}
 
 /// The most bytes of all parameters of a kernel, from PTX ISA 8.1 on (older ones allow 4352).
 const MOST_PARAMETER_BYTES: usize = 32_764;
@@ -35,8 +64,11 @@ fn error<T>(text: impl Into<String>) -> Result<T, PtxError> {
     Err(PtxError(text.into()))
 }
 
-/// Parses a module's text.
-pub(crate) fn parse(text: &str) -> Result<Ptx, PtxError> {
+/// Reads a module's text.
+///
+/// # Errors
+/// [`PtxError`] for text that is not PTX, or that this reader does not understand.
+pub fn parse(text: &str) -> Result<Ptx, PtxError> {
     let text = without_comments(text)?;
     let version = directive(&text, ".version").and_then(|version| {
         let (major, minor) = version.split_once('.')?;
@@ -70,20 +102,21 @@ pub(crate) fn parse(text: &str) -> Result<Ptx, PtxError> {
     })
 }
 
+/// The text without comments and without the contents of string literals.
 fn without_comments(text: &str) -> Result<String, PtxError> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find('/') {
+    while let Some(at) = rest.find(['/', '"']) {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
         if rest.starts_with("//") {
             rest = rest.find('\n').map_or("", |end| &rest[end..]);
         } else if rest.starts_with("/*") {
-            let Some(end) = rest.find("*/") else {
-                return error("a comment does not end");
-            };
             out.push(' ');
-            rest = &rest[end + 2..];
+            rest = after(&rest[2..], "*/", "a comment does not end")?;
+        } else if rest.starts_with('"') {
+            out.push_str("\"\"");
+            rest = after(&rest[1..], "\"", "a string does not end")?;
         } else {
             out.push('/');
             rest = &rest[1..];
@@ -91,6 +124,13 @@ fn without_comments(text: &str) -> Result<String, PtxError> {
     }
     out.push_str(rest);
     Ok(out)
+}
+
+fn after<'t>(text: &'t str, end: &str, missing: &str) -> Result<&'t str, PtxError> {
+    match text.split_once(end) {
+        Some((_, rest)) => Ok(rest),
+        None => error(missing),
+    }
 }
 
 fn find_word(text: &str, word: &str) -> Option<usize> {
@@ -196,11 +236,19 @@ fn parameter(text: &str) -> Result<usize, PtxError> {
 
 fn variable(text: &str) -> Option<usize> {
     let element = text.split_whitespace().find_map(type_bytes)?;
-    let count = match text.split_once('[') {
+    let lanes = match text
+        .split_whitespace()
+        .find(|word| [".v2", ".v4"].contains(word))
+    {
+        Some(".v2") => 2,
+        Some(_) => 4,
         None => 1,
-        Some((_, rest)) => rest.split_once(']')?.0.trim().parse().ok()?,
     };
-    Some(element.saturating_mul(count))
+    let mut dimensions = text.split('[').skip(1);
+    dimensions.try_fold(element * lanes, |bytes, dimension| {
+        let count = dimension.split_once(']')?.0.trim().parse().ok()?;
+        Some(bytes.saturating_mul(count))
+    })
 }
 
 fn type_bytes(word: &str) -> Option<usize> {
@@ -228,7 +276,7 @@ fn shared_bytes(body: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    const SCALE: &str = "
+    const SCALE: &str = r#"
         // a comment with .entry in it
         .version 6.4
         .target sm_60, debug
@@ -237,15 +285,17 @@ mod tests {
         .visible .entry scale(
             .param .u64 .ptr .global .align 4 scale_param_0,
             .param .f32 scale_param_1,
-            .param .align 8 .b8 scale_param_2[24]
+            .param .align 8 .b8 scale_param_2[24],
+            .param .align 16 .v4 .f32 scale_param_3[2][3]
         )
         .maxntid 128, 2, 1
         {
             .shared .align 4 .b8 tile[1024];
             { ret; }
         }
+        .file 1 "/src/*.cu.entry "
         .entry nothing() { ret; }
-    ";
+    "#;
 
     #[test]
     fn names_and_parameter_sizes_are_read() {
@@ -256,13 +306,21 @@ mod tests {
         };
         assert_eq!(
             (scale.name.as_str(), scale.parameters.as_slice()),
-            ("scale", &[8, 4, 24][..])
+            ("scale", &[8, 4, 24, 96][..])
         );
         assert_eq!((scale.shared_bytes, scale.max_threads), (1024, Some(256)));
         assert_eq!(
             (nothing.name.as_str(), nothing.parameters.len()),
             ("nothing", 0)
         );
+    }
+
+    #[test]
+    fn the_newest_isa_follows_the_driver() {
+        let isa = |major, minor| newest_isa(RuntimeVersion::new(major, minor));
+        assert_eq!((isa(11, 8), isa(12, 4)), (Some((7, 8)), Some((8, 4))));
+        assert_eq!((isa(12, 9), isa(13, 0)), (Some((8, 8)), Some((9, 0))));
+        assert_eq!((isa(11, 7), isa(14, 0)), (None, None));
     }
 
     #[test]
@@ -273,6 +331,7 @@ mod tests {
             ".version x\n.target sm_60",
             ".version 6.4\n",
             ".version 6.4\n.target sm_60\n.entry f(.param .u64 a",
+            ".version 6.4\n.target sm_60\n.file 1 \"a",
             // Sizes that no `usize` holds, or that no kernel has.
             ".version 6.4\n.target sm_60\n.entry f(.param .b64 a[18446744073709551615]) { ret; }",
             ".version 6.4\n.target sm_60\n.entry f(.param .b8 a[32765]) { ret; }",

@@ -1,0 +1,280 @@
+//! What is wrong with a kernel or its arguments is an error before the launch, or the text of the kernel's failure.
+
+use cuda_um::{
+    Arguments, ByValue, Device, DeviceBuffer, Error, ErrorKind, Kernel, LaunchConfig, Module,
+    Result, Stream,
+};
+use cuda_um_sim::{CpuReference, CudaVersion, Gpu, Misuse, ReferenceError, Sim, register_kernel};
+use cuda_um_testkit::{ADD_PTX, Add, device, simulated, simulated_with};
+
+/// A kernel with one parameter of each common size, and its module.
+const SIZES: &str = ".version 6.4
+.target sm_50
+.address_size 64
+.visible .entry sizes(.param .u64 data, .param .u32 count, .param .u8 flag, .param .align 8 .b8 shape[32])
+{
+    ret;
+}
+.visible .entry nothing()
+{
+    ret;
+}
+";
+
+fn load(device: &Device, name: &str) -> Kernel {
+    // SAFETY: the kernels touch no memory, and neither do the references.
+    #[allow(unsafe_code, reason = "the references match their kernels")]
+    unsafe {
+        register_kernel("sizes", |_| Ok(()));
+        register_kernel("nothing", |_| Ok(()));
+    }
+    let module = Module::load(device, SIZES).unwrap();
+    module.kernel(name).unwrap()
+}
+
+/// Launches a kernel that touches no memory, or whose arguments are refused.
+fn launch(kernel: &Kernel, stream: &Stream, arguments: impl cuda_um::KernelArgs) -> Result<()> {
+    // SAFETY: see above.
+    #[allow(unsafe_code, reason = "launches kernels that touch no memory")]
+    unsafe {
+        kernel.launch(stream, LaunchConfig::linear(1, 1), arguments)
+    }
+}
+
+fn refused(outcome: Result<()>, text: &str) {
+    let error = outcome.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert_eq!(error.to_string(), text);
+}
+
+fn arguments_are_checked(device: &Device, stream: &Stream) {
+    let kernel = load(device, "sizes");
+    assert_eq!(kernel.parameter_bytes(), Some(&[8, 4, 1, 32][..]));
+    let data = DeviceBuffer::<u8>::zeroed(device, 8).unwrap();
+    launch(&kernel, stream, (&data, 1u32, true, [1u64, 2, 3, 4])).unwrap();
+    launch(&kernel, stream, (0u64, 1f32, 1i8, ByValue([1u8; 32]))).unwrap();
+    refused(
+        launch(&kernel, stream, (&data, 1u32, true)),
+        "kernel sizes has 4 parameters (bytes: [8, 4, 1, 32]), and 3 arguments (bytes: [8, 4, 1]) were given",
+    );
+    refused(
+        launch(&kernel, stream, (&data, 1u32, true, [0u64; 4], 5u32)),
+        "kernel sizes has 4 parameters (bytes: [8, 4, 1, 32]), and 5 arguments (bytes: [8, 4, 1, 32, 4]) were given",
+    );
+    refused(
+        launch(&kernel, stream, (&data, 1u64, true, [0u64; 4])),
+        "kernel sizes: parameter 1 has 4 bytes, and its argument has 8: pass a value of the parameter's type",
+    );
+    refused(
+        launch(&kernel, stream, (&data, 1u32, true, [0u64; 3])),
+        "kernel sizes: parameter 3 has 32 bytes, and its argument has 24: pass a value of the parameter's type",
+    );
+    let mut list = Arguments::new();
+    list.push(1u32);
+    refused(
+        launch(&kernel, stream, list),
+        "kernel sizes has 4 parameters (bytes: [8, 4, 1, 32]), and 1 arguments (bytes: [4]) were given",
+    );
+    let nothing = load(device, "nothing");
+    assert_eq!(nothing.parameter_bytes(), Some(&[][..]));
+    launch(&nothing, stream, ()).unwrap();
+    launch(&nothing, stream, Arguments::new()).unwrap();
+    assert!(matches!(
+        launch(&nothing, stream, (1u32,)).unwrap_err(),
+        Error::ArgumentCount { kernel, .. } if kernel == "nothing"
+    ));
+    stream.synchronize().unwrap();
+}
+
+#[test]
+fn arguments_are_checked_against_the_parameters() {
+    let (_sim, device, stream) = device();
+    arguments_are_checked(&device, &stream);
+}
+
+#[test]
+fn the_driver_tells_the_parameters_of_an_image_from_12_4_on() {
+    for version in [CudaVersion::V12_2, CudaVersion::V12_9] {
+        let (_sim, device, stream) = simulated_with(|builder| builder.cuda(version));
+        arguments_are_checked(&device, &stream);
+        let image = format!("{SIZES}\0");
+        // SAFETY: the image is text with a NUL at its end.
+        #[allow(unsafe_code, reason = "the simulator has no binary images")]
+        let module = unsafe { Module::load_image(&device, image.as_bytes()) }.unwrap();
+        let kernel = module.kernel("sizes").unwrap();
+        let outcome = launch(&kernel, &stream, (0u64, 0u64, 0u64, [0u64; 4]));
+        if version >= CudaVersion::V12_9 {
+            assert_eq!(kernel.parameter_bytes(), Some(&[8, 4, 1, 32][..]));
+            refused(
+                outcome,
+                "kernel sizes: parameter 1 has 4 bytes, and its argument has 8: pass a value of the parameter's type",
+            );
+        } else {
+            assert_eq!(kernel.parameter_bytes(), None);
+            outcome.unwrap();
+        }
+        stream.synchronize().unwrap();
+    }
+}
+
+#[test]
+fn text_that_the_driver_refuses_is_explained() {
+    let (_sim, device, _) = simulated(Gpu::Pascal);
+    for (ptx, says) in [
+        (
+            "hello",
+            "CUDA_ERROR_INVALID_IMAGE (200): device kernel image is invalid: not PTX: no `.version` with a number",
+        ),
+        ("", "not PTX: no `.version`"),
+        (
+            ".version 6.4\n.target sm_60\n.entry f(",
+            "CUDA_ERROR_INVALID_PTX (218): a PTX JIT compilation failed: ptxas fatal   : not PTX: entry `f` has no body",
+        ),
+        (
+            ".version 9.9\n.target sm_60\n",
+            "the PTX has version 9.9, and the driver (CUDA 13.0) compiles versions up to 9.0: update the driver, or",
+        ),
+        (
+            ".version 7.8\n.target sm_90a\n",
+            "CUDA_ERROR_NO_BINARY_FOR_GPU (209): no kernel image is available for execution on the device: the PTX has the target sm_90, \
+             and device 0 (",
+        ),
+        (
+            ".version 7.8\n.target sm_90\n",
+            "is sm_60: compile for sm_60 or older",
+        ),
+    ] {
+        let error = Module::load(&device, ptx).unwrap_err().to_string();
+        assert!(
+            error.starts_with("cuModuleLoadDataEx: module on device 0: ") && error.contains(says),
+            "{error}"
+        );
+        assert_eq!(error.lines().count(), 1);
+    }
+}
+
+#[test]
+fn the_error_of_a_missing_kernel_lists_those_that_there_are() {
+    let (_sim, device, _) = device();
+    let error = |ptx: &str, name| {
+        let module = Module::load(&device, ptx).unwrap();
+        module.kernel(name).unwrap_err().to_string()
+    };
+    let text = error(SIZES, "size");
+    assert!(
+        text.contains("kernel size: CUDA_ERROR_NOT_FOUND (500)"),
+        "{text}"
+    );
+    assert!(
+        text.ends_with("named symbol not found: the module has sizes, nothing"),
+        "{text}"
+    );
+    let text = error(".version 6.4\n.target sm_60\n.address_size 64\n", "size");
+    assert!(text.ends_with("the module has no kernels"), "{text}");
+    let mut many = ".version 6.4\n.target sm_60\n.address_size 64\n".to_owned();
+    (0..20).for_each(|n| many += &format!(".visible .entry k{n}()\n{{\n    ret;\n}}\n"));
+    let text = error(&many, "k20");
+    assert!(text.ends_with("k14, k15 and 4 more"), "{text}");
+}
+
+#[test]
+fn a_kernel_without_a_reference_names_itself_and_the_way_out() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    sim.misuses(1, "the test looks it up", |misuse| {
+        matches!(misuse, Misuse::NoReference { .. })
+    });
+    let ptx = SIZES.replace("sizes", "sizes_without_a_reference");
+    let error = Module::load(&device, &ptx)
+        .unwrap()
+        .kernel("sizes_without_a_reference");
+    let text = error.unwrap_err().to_string();
+    for says in [
+        "kernel sizes_without_a_reference: ",
+        "none is registered for the kernel `sizes_without_a_reference`",
+        "`cuda_um_sim::register_kernel`",
+    ] {
+        assert!(text.contains(says), "{text}");
+    }
+    assert!(
+        !text.contains("another device, driver or version"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_a_reference_complains_of_reaches_the_caller() {
+    let size: CpuReference = |launch| launch.value::<u64>(1).map(drop);
+    let outside: CpuReference = |launch| launch.slice::<u8>(0, 1 << 40).map(drop);
+    let own: CpuReference = |_| Err(ReferenceError::Failed("rounds differ".to_owned()));
+    let panics: CpuReference = |_| panic!("my assertion");
+    for (reference, says) in [
+        (
+            size,
+            "kernel `add`: parameter 1 has 4 bytes, its CPU reference expects 8",
+        ),
+        (
+            outside,
+            "kernel `add`: illegal access to 1099511627776 bytes at 0x",
+        ),
+        (own, "kernel `add`: rounds differ"),
+        (
+            panics,
+            "kernel `add`: its CPU reference panicked: my assertion",
+        ),
+    ] {
+        // SAFETY: the references write nothing.
+        #[allow(unsafe_code, reason = "a reference that fails")]
+        let (sim, device, stream) =
+            simulated_with(|builder| unsafe { builder.kernel("add", reference) });
+        sim.breaks("the reference fails");
+        sim.misuses(1, "the reference fails", |misuse| {
+            matches!(misuse, Misuse::KernelFault { .. })
+        });
+        let add = Add(Module::load(&device, ADD_PTX)
+            .unwrap()
+            .kernel("add")
+            .unwrap());
+        let mut data = DeviceBuffer::<u32>::zeroed(&device, 4).unwrap();
+        add.launch(&stream, 4, (&mut data, 4u32, 1u32)).unwrap();
+        let error = stream.synchronize().unwrap_err();
+        assert!(error.is_sticky());
+        assert!(error.to_string().contains(says), "{error}");
+    }
+}
+
+#[test]
+fn modules_with_kernels_of_one_name_do_not_disturb_each_other() {
+    fn store<const N: u32>(
+        launch: &mut cuda_um_sim::LaunchContext<'_>,
+    ) -> std::result::Result<(), ReferenceError> {
+        launch.slice_mut::<u32>(0, 1)?[0] = N;
+        Ok(())
+    }
+    let ptx = |note: &str| {
+        format!(
+            "// {note}\n.version 6.4\n.target sm_50\n.address_size 64\n.entry shared_name(.param .u64 out) {{ ret; }}\n"
+        )
+    };
+    // SAFETY: the kernels exist only as these references.
+    #[allow(unsafe_code, reason = "a library's and a user's reference")]
+    unsafe {
+        cuda_um_sim::register_module(&ptx("a library"), &[("shared_name", store::<1>)]);
+        register_kernel("shared_name", store::<2>);
+    }
+    let sim = Sim::builder().build().unwrap();
+    let device = cuda_um::Runtime::from_table(sim.table())
+        .unwrap()
+        .device(0)
+        .unwrap();
+    let stream = device.stream().unwrap();
+    for (note, expected) in [("a library", 1), ("a user", 2)] {
+        let kernel = Module::load(&device, &ptx(note))
+            .unwrap()
+            .kernel("shared_name")
+            .unwrap();
+        let mut out = DeviceBuffer::<u32>::zeroed(&device, 1).unwrap();
+        launch(&kernel, &stream, (&mut out,)).unwrap();
+        assert_eq!(out.read_one(0).unwrap(), expected);
+    }
+    assert_eq!(sim.misuse(), []);
+}
