@@ -9,7 +9,7 @@ use cuda_um::{Error, range};
 
 use crate::buffer::Buffer;
 use crate::device::BufferDevice;
-use crate::dtype::{DType, Element};
+use crate::dtype::{DType, Element, dtype_of};
 use crate::error::{CudaError, Result};
 use crate::typed::Typed;
 
@@ -30,7 +30,7 @@ use crate::typed::Typed;
 /// weights.typed_mut::<f32>()?.fill_range(0..1, 7.0)?;
 /// assert_eq!(*weights.typed::<f32>()?.host()?, [7.0, 2.0, 3.0]);
 /// let error = weights.typed::<u32>().unwrap_err();
-/// assert_eq!(error.to_string(), "dtype f32 was requested, but the element type is u32");
+/// assert_eq!(error.to_string(), "dtype u32 was requested, but the element type is f32");
 /// # Ok::<(), um_backend::CudaError>(())
 /// ```
 #[derive(Debug)]
@@ -114,7 +114,7 @@ impl ErasedBuffer {
     /// # Errors
     /// [`CudaError::DTypeMismatch`] unless `T` is the element type.
     pub fn typed<T: Element>(&self) -> Result<&Typed<T>> {
-        self.dtype.check::<T>()?;
+        self.check_type::<T>()?;
         Ok(Typed::wrap_ref(&self.bytes))
     }
 
@@ -123,7 +123,7 @@ impl ErasedBuffer {
     /// # Errors
     /// As for [`typed`](Self::typed).
     pub fn typed_mut<T: Element>(&mut self) -> Result<&mut Typed<T>> {
-        self.dtype.check::<T>()?;
+        self.check_type::<T>()?;
         Ok(Typed::wrap_mut(&mut self.bytes))
     }
 
@@ -132,7 +132,7 @@ impl ErasedBuffer {
     /// # Errors
     /// As for [`typed`](Self::typed); the buffer is then lost.
     pub fn into_typed<T: Element>(self) -> Result<Typed<T>> {
-        self.dtype.check::<T>()?;
+        self.check_type::<T>()?;
         Ok(Typed::wrap(self.bytes))
     }
 
@@ -278,6 +278,16 @@ impl ErasedBuffer {
     /// As for [`read_from`](Self::read_from).
     pub fn write_to(&self, target: &mut dyn Write, range: Range<usize>) -> Result<()> {
         self.bytes.write_to(target, self.byte_range(range)?)
+    }
+
+    pub(crate) fn check_type<T: Element>(&self) -> Result<()> {
+        match dtype_of::<T>() {
+            requested if requested == self.dtype => Ok(()),
+            requested => Err(CudaError::DTypeMismatch {
+                requested,
+                element: self.dtype,
+            }),
+        }
     }
 
     fn byte_range(&self, range: Range<usize>) -> Result<Range<usize>> {

@@ -73,7 +73,7 @@ impl<T: Element> HostOwned<T, ErasedBuffer> {
     /// # Errors
     /// As for [`ErasedBuffer::typed`] and [`Buffer::host`].
     pub fn of_erased(buffer: &Arc<ErasedBuffer>) -> Result<Self> {
-        buffer.dtype().check::<T>()?;
+        buffer.check_type::<T>()?;
         Self::new(
             buffer,
             |buffer| buffer.bytes().memory().cast(),

@@ -24,7 +24,7 @@ enum Elements<'a, T> {
 /// The elements of a buffer, for the host to read and write: [`Buffer::host_mut`](crate::Buffer::host_mut). It derefs to a slice.
 ///
 /// It borrows the memory, or holds a copy of memory that the host cannot access ([`is_copy`](Self::is_copy)). [`close`](Self::close) writes a
-/// copy back and returns the error; a drop writes it back, too, but its error is lost.
+/// copy back and returns the error; a drop writes it back, too, but its error is lost, and a panic writes nothing back.
 pub struct HostViewMut<'a, T> {
     elements: ElementsMut<'a, T>,
     write_back: Option<WriteBack<'a, T>>,
@@ -112,8 +112,11 @@ impl<T> HostViewMut<'_, T> {
 
 impl<T> Drop for HostViewMut<'_, T> {
     fn drop(&mut self) {
-        // `close` returns the error.
-        let _ = self.finish();
+        // Writing back may call another implementation, whose second panic would end the process.
+        if !std::thread::panicking() {
+            // `close` returns the error.
+            let _ = self.finish();
+        }
     }
 }
 

@@ -41,13 +41,13 @@ fn erased_buffers_that_cannot_be() {
 fn other_types_and_sizes() {
     run(cases! {
         "ErasedBuffer::typed", "u32": |w| erased(w)?.typed::<u32>().map(drop)
-            => DTypeMismatch, ["dtype f32 was requested, but the element type is u32"];
+            => DTypeMismatch, ["dtype u32 was requested, but the element type is f32"];
         "ErasedBuffer::typed_mut", "f64": |w| erased(w)?.typed_mut::<f64>().map(drop)
-            => DTypeMismatch, ["dtype f32", "f64"];
+            => DTypeMismatch, ["dtype f64", "f32"];
         "ErasedBuffer::into_typed", "i8": |w| erased(w)?.into_typed::<i8>()
-            => DTypeMismatch, ["dtype f32", "i8"];
+            => DTypeMismatch, ["dtype i8", "f32"];
         "HostOwned::of_erased", "i32": |w| HostOwned::<i32, _>::of_erased(&Arc::new(erased(w)?))
-            => DTypeMismatch, ["dtype f32", "i32"];
+            => DTypeMismatch, ["dtype i32", "f32"];
         "ErasedBuffer::copy_from_bytes", "39 bytes": |w| erased(w)?.copy_from_bytes(&[0; 39])
             => InvalidArgument, ["the source of copy_from_bytes cannot be 39 bytes: the buffer has 40 bytes, and its 10 elements are f32"];
         "ErasedBuffer::copy_to_bytes", "41 bytes": |w| erased(w)?.copy_to_bytes(&mut [0; 41])
