@@ -1,8 +1,11 @@
-//! Arguments of the CPU references.
+//! What the CPU references share.
 
-use cuda_um_sim::{LaunchContext, ReferenceError};
+use cuda_um_sim::{CpuReference, LaunchContext, ReferenceError};
 
 pub(crate) type Outcome = Result<(), ReferenceError>;
+
+/// A module's PTX, and the references of its kernels.
+pub(crate) type Module = (&'static str, &'static [(&'static str, CpuReference)]);
 
 /// A 64-bit size.
 pub(crate) fn size(launch: &LaunchContext<'_>, index: usize) -> Result<usize, ReferenceError> {

@@ -6,9 +6,9 @@
 
 use crate::cosine_top_k::sim as cosine_top_k;
 use crate::cpu::{THREADS, block_sum, saxpy_cpu, scale_cpu};
-use crate::reference::{Outcome, size};
+use crate::reference::{Module, Outcome, size};
 use bytemuck::Pod;
-use cuda_um_sim::{CpuReference, LaunchContext, register_module};
+use cuda_um_sim::{LaunchContext, register_module};
 use half::f16;
 use std::sync::Once;
 
@@ -23,9 +23,6 @@ pub fn register() {
         }
     });
 }
-
-/// A module's PTX, and the references of its kernels.
-pub(crate) type Module = (&'static str, &'static [(&'static str, CpuReference)]);
 
 const MODULES: [Module; 7] = [
     (

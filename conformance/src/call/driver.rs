@@ -322,20 +322,20 @@ impl Cuda<'_> {
         Ok((Code(code.0), text, values[1] as usize))
     }
 
-    /// `cuFuncGetParamInfo`, if the version has it: the code, and the parameter's offset and size.
+    /// `cuFuncGetParamInfo`: the code, and the parameter's offset and size.
     pub(crate) fn kernel_parameter(
         &self,
         name: &'static str,
         index: usize,
-    ) -> Result<Option<(Code, (usize, usize))>, Failure> {
+    ) -> Result<(Code, (usize, usize)), Failure> {
         let kernel = self.kernel(name)?;
         let Some(get) = self.driver()?.cuFuncGetParamInfo else {
-            return Ok(None);
+            return Err(Failure("there is no cuFuncGetParamInfo".to_owned()));
         };
         let (mut offset, mut bytes) = (0, 0);
         // SAFETY: the kernel is loaded; both places are valid for one write.
         let code = unsafe { get(kernel, index, &mut offset, &mut bytes) };
-        Ok(Some((Code(code.0), (offset, bytes))))
+        Ok((Code(code.0), (offset, bytes)))
     }
 
     /// `cuModuleUnload` of a module from `load_module`, once.

@@ -1,4 +1,6 @@
 //! The buffers as arguments of kernels: `&buffer` to read, `&mut buffer` to read and write, for each type and for `dyn Buffer`.
+//!
+//! A launcher that is safe to call takes the view (`into_view`) and uses its length: `Buffer::len` is what the implementation says.
 
 use cuda_um::{Arguments, KernelArg, ReadArg, View, ViewMut, WriteArg};
 

@@ -107,6 +107,26 @@ mod sealed {
     }
 }
 
+impl<'a> Arguments<'a> {
+    /// Adds the next argument: `&buffer`, `&mut buffer`, a view, or a value. A launch with the list returns the error of an argument that
+    /// cannot be passed.
+    pub fn push(&mut self, argument: impl KernelArg + 'a) {
+        if let Err(error) = argument.pass(self) {
+            self.error.get_or_insert(error);
+        }
+    }
+}
+
+impl Collect for Arguments<'_> {
+    fn collect(mut self, launch: impl FnOnce(&mut Arguments<'_>) -> Result<()>) -> Result<()> {
+        match self.error.take() {
+            None => launch(&mut self),
+            Some(error) => Err(error),
+        }
+    }
+}
+impl KernelArgs for Arguments<'_> {}
+
 /// Plain old data that a kernel takes by value: a `#[repr(C)]` struct without padding, for example.
 ///
 /// Numbers, `bool` and arrays need no wrapper.
@@ -234,7 +254,7 @@ impl<T> KernelArg for InPlace<'_, T> {
     }
 }
 
-macro_rules! values {
+macro_rules! numbers {
     ($($value:ty)*) => {$(
         impl KernelArg for $value {
             fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
@@ -246,9 +266,9 @@ macro_rules! values {
         }
     )*};
 }
-values!(bool u8 i8 u16 i16 u32 i32 u64 i64 u128 i128 usize isize f32 f64);
+numbers!(bool u8 i8 u16 i16 u32 i32 u64 i64 u128 i128 usize isize f32 f64);
 #[cfg(feature = "half")]
-values!(half::f16 half::bf16);
+numbers!(half::f16 half::bf16);
 
 macro_rules! tuples {
     ($($argument:ident)*) => {

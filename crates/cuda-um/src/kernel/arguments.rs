@@ -4,7 +4,6 @@ use crate::context::device::Device;
 use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::error::{Error, Result};
-use crate::kernel::argument::{Collect, KernelArg, KernelArgs};
 use crate::resource::allocation::Allocation;
 use smallvec::SmallVec;
 use std::ffi::c_void;
@@ -36,21 +35,13 @@ pub struct Arguments<'a> {
     /// For each of `buffers`, the range of bytes that the kernel gets.
     bytes: SmallVec<[Range<usize>; 16]>,
     /// The error of the first argument that could not be passed.
-    error: Option<Error>,
+    pub(super) error: Option<Error>,
 }
 
 impl<'a> Arguments<'a> {
     /// Creates an empty list.
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// Adds the next argument: `&buffer`, `&mut buffer`, a view, or a value. A launch with the list returns the error of an argument that
-    /// cannot be passed.
-    pub fn push(&mut self, argument: impl KernelArg + 'a) {
-        if let Err(error) = argument.pass(self) {
-            self.error.get_or_insert(error);
-        }
     }
 
     /// Returns the number of arguments.
@@ -156,16 +147,6 @@ impl<'a> Arguments<'a> {
 fn words(bytes: usize) -> usize {
     bytes.div_ceil(size_of::<u64>()).max(1)
 }
-
-impl Collect for Arguments<'_> {
-    fn collect(mut self, launch: impl FnOnce(&mut Arguments<'_>) -> Result<()>) -> Result<()> {
-        match self.error.take() {
-            None => launch(&mut self),
-            Some(error) => Err(error),
-        }
-    }
-}
-impl KernelArgs for Arguments<'_> {}
 
 impl fmt::Debug for Arguments<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

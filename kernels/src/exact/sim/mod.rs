@@ -8,7 +8,7 @@ mod scores;
 mod thresholds;
 
 use super::tiles::Format;
-use crate::sim::Module;
+use crate::reference::Module;
 use cuda_um_sim::CpuReference;
 use filter::filter;
 use half::f16;
