@@ -2,52 +2,21 @@
 
 use std::any::Any;
 use std::fmt;
+use std::io::{Read, Write};
 use std::ops::Range;
 
-use cuda_um::host_vec;
 use cuda_um::range::same_length;
+use cuda_um::{Advice, Location, Stream, host_vec};
 
 use crate::device::BufferDevice;
-use crate::dtype::{DType, Element};
+use crate::dtype::{DType, Element, dtype_of};
 use crate::error::Result;
+use crate::hint::HintOutcome;
+use crate::host_view::{HostView, HostViewMut};
 use crate::memory::{BufferMemory, BufferMemoryMut};
-use crate::transfer;
+use crate::{files, range_ops, transfer};
 
-/// A buffer of elements in any kind of memory. The trait is object safe: frameworks hold a `Box<dyn Buffer<T>>`.
-///
-/// The contract, which the module `conformance` (feature `conformance`) checks:
-///
-/// - A new buffer holds zeros. Its length, its memory and the device of the memory stay the same, unless the caller exchanges the
-///   memory that [`memory_mut`](Self::memory_mut) lends.
-/// - Every call sees the effect of every earlier call on the buffer, and of every kernel that was launched on it, on any stream.
-/// - Copies to host slices are done when the call returns. Copies from them, [`fill`](Self::fill), [`set_zero`](Self::set_zero) and
-///   [`copy_from_buffer`](Self::copy_from_buffer) may be only enqueued; the caller may write or drop the source of a copy at once.
-/// - Lengths and ranges are checked first: a call that returns [`LengthMismatch`](cuda_um::Error::LengthMismatch) or
-///   [`RangeOutOfBounds`](cuda_um::Error::RangeOutOfBounds) has changed nothing.
-/// - A buffer can be copied to a buffer of any other implementation, on the same device or on another one.
-/// - A buffer can be sent to another thread and shared. Writes take `&mut`, so safe code cannot cause a data race between the CPU and
-///   a kernel.
-/// - A drop never frees memory that a kernel uses, and never waits for a kernel.
-///
-/// An implementation must have [`memory`](Self::memory) and [`memory_mut`](Self::memory_mut), which the default copies, `fill` and
-/// `set_zero` use. If its memory is [`BufferMemory::Opaque`], it must also have
-/// [`copy_from_host_at`](Self::copy_from_host_at), [`copy_to_host_at`](Self::copy_to_host_at) and [`fill`](Self::fill).
-///
-/// # Examples
-/// ```
-/// use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError};
-///
-/// fn process(buffer: &mut dyn Buffer<f32>) -> Result<f32, CudaError> {
-///     buffer.fill(0.5)?;
-///     Ok(buffer.read_back()?.iter().sum())
-/// }
-///
-/// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
-/// for kind in BufferKind::ALL {
-///     assert_eq!(process(&mut *backend.create(kind, 8)?)?, 4.0);
-/// }
-/// # Ok::<(), CudaError>(())
-/// ```
+#[doc = include_str!("buffer.md")]
 pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// The number of elements.
     fn len(&self) -> usize;
@@ -59,10 +28,6 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     fn memory(&self) -> BufferMemory<'_, T>;
 
     /// The memory, to be written.
-    ///
-    /// The caller can exchange a buffer of `cuda_um` that is lent here for another one (`std::mem::swap`). This buffer then has the
-    /// elements and the length of the other one, and copies, fills, prefetches and advice use the new memory. [`device`](Self::device)
-    /// still is the device on which the buffer was allocated.
     fn memory_mut(&mut self) -> BufferMemoryMut<'_, T>;
 
     /// Allocates a buffer of `len` zeros of the same kind on the same device.
@@ -83,6 +48,11 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
         let _ = name;
     }
 
+    /// The name that was set, if the implementation keeps it.
+    fn name(&self) -> Option<&str> {
+        None
+    }
+
     /// Whether the buffer has no elements.
     fn is_empty(&self) -> bool {
         self.len() == 0
@@ -95,7 +65,12 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
 
     /// The type of the elements.
     fn dtype(&self) -> DType {
-        T::DTYPE
+        dtype_of::<T>()
+    }
+
+    /// The size of all elements, in bytes.
+    fn size_bytes(&self) -> usize {
+        self.len().saturating_mul(size_of::<T>())
     }
 
     /// Copies all elements from the host.
@@ -239,18 +214,182 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
         range: Range<usize>,
     ) -> Result<()> {
         let target_range = transfer::ranges(offset, self.len(), &range, source.len())?;
-        if transfer::direct(
-            self.memory_mut(),
-            target_range,
-            source.memory(),
-            range.clone(),
-        )? {
-            return Ok(());
-        }
-        transfer::staged(
-            range,
-            |from, stage| source.copy_to_host_at(from, stage),
-            |at, stage| self.copy_from_host_at(offset + at, stage),
-        )
+        transfer::copy(self, target_range, source, range, None)
+    }
+
+    /// Allocates a copy of the buffer: the same kind, device and elements.
+    ///
+    /// # Ordering
+    /// May be only enqueued when this returns.
+    ///
+    /// # Errors
+    /// As for [`clone_empty`](Self::clone_empty), and errors of CUDA.
+    fn try_clone(&self) -> Result<Box<dyn Buffer<T>>> {
+        let mut clone = self.clone_empty(self.len())?;
+        let all = 0..self.len();
+        transfer::copy(&mut *clone, all.clone(), self, all, None)?;
+        Ok(clone)
+    }
+
+    /// Copies all elements to a new vector: [`read_back`](Self::read_back).
+    ///
+    /// # Errors
+    /// As for [`read_back`](Self::read_back).
+    fn to_vec(&self) -> Result<Vec<T>> {
+        self.read_back()
+    }
+
+    /// The elements, for the host to read: borrowed if the host can access the memory, otherwise a copy.
+    ///
+    /// # Ordering
+    /// Waits for earlier writes of the buffer.
+    ///
+    /// # Errors
+    /// Errors of CUDA; [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory) for the copy.
+    fn host(&self) -> Result<HostView<'_, T>> {
+        HostView::of(self)
+    }
+
+    /// The elements, for the host to read and write: borrowed if the host can access the memory, otherwise a copy that
+    /// [`HostViewMut::close`] or the drop writes back.
+    ///
+    /// # Ordering
+    /// Waits for earlier work on the buffer.
+    ///
+    /// # Errors
+    /// As for [`host`](Self::host).
+    fn host_mut(&mut self) -> Result<HostViewMut<'_, T>> {
+        HostViewMut::of(self)
+    }
+
+    /// Sets every element of a range to `value`.
+    ///
+    /// # Ordering
+    /// As for [`fill`](Self::fill).
+    ///
+    /// # Errors
+    /// [`RangeOutOfBounds`](cuda_um::Error::RangeOutOfBounds), and errors of CUDA.
+    fn fill_range(&mut self, range: Range<usize>, value: T) -> Result<()> {
+        range_ops::fill(self, range, value, None)
+    }
+
+    /// Sets every element of a range to zero.
+    ///
+    /// # Ordering
+    /// As for [`fill`](Self::fill).
+    ///
+    /// # Errors
+    /// As for [`fill_range`](Self::fill_range).
+    fn zero_range(&mut self, range: Range<usize>) -> Result<()> {
+        self.fill_range(range, T::zeroed())
+    }
+
+    /// Copies a range to the range of the same buffer that starts at `to`. The two may overlap.
+    ///
+    /// # Ordering
+    /// May be only enqueued when this returns. Later calls and launches are ordered after it.
+    ///
+    /// # Errors
+    /// As for [`fill_range`](Self::fill_range).
+    fn copy_within(&mut self, range: Range<usize>, to: usize) -> Result<()> {
+        range_ops::copy_within(self, range, to)
+    }
+
+    /// Migrates a range to a location, on a stream.
+    ///
+    /// # Ordering
+    /// Enqueued on `stream`, after earlier work on the buffer.
+    ///
+    /// # Errors
+    /// [`RangeOutOfBounds`](cuda_um::Error::RangeOutOfBounds), and as for [`UnifiedBuffer::prefetch`](crate::UnifiedBuffer::prefetch).
+    /// Memory that cannot migrate is not an error: the outcome is [`HintOutcome::NotApplied`].
+    #[doc(alias = "cudaMemPrefetchAsync")]
+    fn prefetch_range(
+        &self,
+        range: Range<usize>,
+        location: Location,
+        stream: &Stream,
+    ) -> Result<HintOutcome> {
+        range_ops::prefetch(self, range, location, stream)
+    }
+
+    /// Gives advice for a range, which is extended to whole pages.
+    ///
+    /// # Errors
+    /// As for [`prefetch_range`](Self::prefetch_range).
+    #[doc(alias = "cudaMemAdvise")]
+    fn advise_range(&self, range: Range<usize>, advice: Advice) -> Result<HintOutcome> {
+        range_ops::advise(self, range, advice)
+    }
+
+    /// Reads a range from a file, a socket or another reader: bytes in the order of this machine.
+    ///
+    /// # Ordering
+    /// As for [`copy_from_host`](Self::copy_from_host).
+    ///
+    /// # Errors
+    /// [`RangeOutOfBounds`](cuda_um::Error::RangeOutOfBounds); [`CudaError::Io`](crate::CudaError::Io) if the reader fails or ends early,
+    /// after the first part of the range was written; and errors of CUDA.
+    fn read_from(&mut self, source: &mut dyn Read, range: Range<usize>) -> Result<()> {
+        files::read_from(self, source, range)
+    }
+
+    /// Writes a range to a file, a socket or another writer: bytes in the order of this machine.
+    ///
+    /// # Ordering
+    /// As for [`copy_to_host`](Self::copy_to_host).
+    ///
+    /// # Errors
+    /// As for [`read_from`](Self::read_from).
+    fn write_to(&self, target: &mut dyn Write, range: Range<usize>) -> Result<()> {
+        files::write_to(self, target, range)
+    }
+
+    /// Copies all elements from the host on a stream of the caller's choice, through pinned memory of a pool: a copy on one stream and a
+    /// kernel on another one overlap. Memory of the host, and opaque memory, is written at once.
+    ///
+    /// # Ordering
+    /// Enqueued on `stream` after earlier work on the buffer. The caller may write or drop `source` when this returns.
+    ///
+    /// # Errors
+    /// As for [`copy_from_host`](Self::copy_from_host); [`RuntimeMismatch`](cuda_um::Error::RuntimeMismatch) or
+    /// [`DeviceMismatch`](cuda_um::Error::DeviceMismatch) for a stream that cannot reach the memory.
+    fn copy_from_host_on(&mut self, source: &[T], stream: &Stream) -> Result<()> {
+        range_ops::copy_from_host_on(self, source, stream)
+    }
+
+    /// Copies all elements to the host on a stream of the caller's choice, through pinned memory of a pool.
+    ///
+    /// # Ordering
+    /// Enqueued on `stream` after earlier writes of the buffer. Waits for the copy.
+    ///
+    /// # Errors
+    /// As for [`copy_from_host_on`](Self::copy_from_host_on).
+    fn copy_to_host_on(&self, target: &mut [T], stream: &Stream) -> Result<()> {
+        range_ops::copy_to_host_on(self, target, stream)
+    }
+
+    /// Copies all elements of another buffer on a stream of the caller's choice.
+    ///
+    /// # Ordering
+    /// Enqueued on `stream` after earlier work on both buffers; copies from and to memory of the host, and opaque memory, do not use it.
+    ///
+    /// # Errors
+    /// As for [`copy_from_buffer`](Self::copy_from_buffer) and [`copy_from_host_on`](Self::copy_from_host_on).
+    fn copy_from_buffer_on(&mut self, source: &dyn Buffer<T>, stream: &Stream) -> Result<()> {
+        same_length("copy_from_buffer_on", self.len(), source.len())?;
+        let all = 0..self.len();
+        transfer::copy(self, all.clone(), source, all, Some(stream))
+    }
+
+    /// Sets every element to `value` on a stream of the caller's choice.
+    ///
+    /// # Ordering
+    /// Enqueued on `stream` after earlier work on the buffer. Memory of the host, and opaque memory, is written at once.
+    ///
+    /// # Errors
+    /// As for [`fill`](Self::fill) and [`copy_from_host_on`](Self::copy_from_host_on).
+    fn fill_on(&mut self, value: T, stream: &Stream) -> Result<()> {
+        range_ops::fill(self, 0..self.len(), value, Some(stream))
     }
 }

@@ -189,7 +189,7 @@ impl CudaBackend {
     #[track_caller]
     pub fn create_buffer<T: Element>(&self, len: usize, dtype: DType) -> Result<CudaBuffer<T>> {
         dtype.check::<T>()?;
-        CudaBuffer::zeroed(Arc::clone(self.device()), len)
+        self.create_cuda(len)
     }
 
     /// [`UnifiedBuffer::prefetch_to_device`].

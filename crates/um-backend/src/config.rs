@@ -34,6 +34,12 @@ pub struct CudaBackendConfig {
     /// How the host shares managed memory with a device without concurrent managed access (Windows, WSL, most Jetsons), for all users of
     /// the device. Default: the choice that the device has, which is [`NonConcurrentAccess::Refuse`] unless it was changed.
     pub non_concurrent_access: Option<NonConcurrentAccess>,
+    /// A pool for the backend's [`CudaBuffer`](crate::CudaBuffer)s alone. Default: none, so they come from the device's
+    /// [default pool](cuda_um::Device::device_pool).
+    pub device_pool: Option<PoolOptions>,
+    /// A pool for the backend's [`PinnedBuffer`](crate::PinnedBuffer)s alone. Default: none, so they come from the device's
+    /// [default pool](cuda_um::Device::pinned_pool).
+    pub pinned_pool: Option<PoolOptions>,
     /// The cost model of the device. Default: the model that the device has.
     pub cost_model: CostModelSource,
 }
@@ -95,6 +101,24 @@ impl CudaBackendConfig {
     pub fn non_concurrent_access(self, access: NonConcurrentAccess) -> Self {
         Self {
             non_concurrent_access: Some(access),
+            ..self
+        }
+    }
+
+    /// Sets the pool for buffers in device memory.
+    #[must_use]
+    pub fn device_pool(self, options: impl Into<Option<PoolOptions>>) -> Self {
+        Self {
+            device_pool: options.into(),
+            ..self
+        }
+    }
+
+    /// Sets the pool for pinned buffers.
+    #[must_use]
+    pub fn pinned_pool(self, options: impl Into<Option<PoolOptions>>) -> Self {
+        Self {
+            pinned_pool: options.into(),
             ..self
         }
     }

@@ -3,10 +3,11 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use cuda_um::DevicePool;
+
 use crate::buffer::Buffer;
-use crate::cuda_memory::{CudaMemory, CudaMemoryMut};
 use crate::device::{BufferDevice, CudaDevice};
-use crate::dtype::Element;
+use crate::dtype::{Element, dtype_of};
 use crate::error::Result;
 use crate::memory::{BufferMemory, BufferMemoryMut};
 
@@ -27,7 +28,10 @@ use crate::memory::{BufferMemory, BufferMemoryMut};
 #[derive(Debug)]
 pub struct CudaBuffer<T> {
     memory: cuda_um::DeviceBuffer<T>,
-    device: BufferDevice,
+    device: Arc<CudaDevice>,
+    place: BufferDevice,
+    /// The backend's pool, if the memory comes from it. [`Buffer::clone_empty`] allocates from it, too.
+    pool: Option<DevicePool>,
 }
 
 impl<T: Element> CudaBuffer<T> {
@@ -38,11 +42,17 @@ impl<T: Element> CudaBuffer<T> {
     #[doc(alias = "cudaMalloc")]
     #[track_caller]
     pub fn zeroed(device: Arc<CudaDevice>, len: usize) -> Result<Self> {
-        let memory = cuda_um::DeviceBuffer::zeroed(device.as_cuda_um(), len)?;
-        Ok(Self {
-            memory,
-            device: BufferDevice::Cuda(device),
-        })
+        Self::allocate(device, len, None)
+    }
+
+    /// Allocates a copy of a slice, which may be used again when this returns.
+    ///
+    /// # Errors
+    /// As for [`zeroed`](Self::zeroed).
+    #[track_caller]
+    pub fn from_slice(device: Arc<CudaDevice>, elements: &[T]) -> Result<Self> {
+        let memory = cuda_um::DeviceBuffer::from_slice(device.as_cuda_um(), elements)?;
+        Ok(Self::of(memory, device, None))
     }
 
     /// Allocates a buffer of `len` elements with arbitrary contents, for a kernel or a copy that writes all of them. From a warm pool this
@@ -57,12 +67,52 @@ impl<T: Element> CudaBuffer<T> {
     #[doc(alias = "empty")]
     #[track_caller]
     pub unsafe fn uninit(device: Arc<CudaDevice>, len: usize) -> Result<Self> {
-        let memory = cuda_um::DeviceBuffer::uninit(device.as_cuda_um(), len)?;
-        Ok(Self {
-            // SAFETY: guaranteed by the caller.
-            memory: unsafe { memory.assume_init() },
-            device: BufferDevice::Cuda(device),
-        })
+        // SAFETY: guaranteed by the caller.
+        unsafe { Self::allocate_uninit(device, len, None) }
+    }
+
+    #[track_caller]
+    pub(crate) fn allocate(
+        device: Arc<CudaDevice>,
+        len: usize,
+        pool: Option<DevicePool>,
+    ) -> Result<Self> {
+        let memory = match &pool {
+            Some(pool) => pool.zeroed(len)?,
+            None => cuda_um::DeviceBuffer::zeroed(device.as_cuda_um(), len)?,
+        };
+        Ok(Self::of(memory, device, pool))
+    }
+
+    /// # Safety
+    /// As for [`uninit`](Self::uninit).
+    #[allow(unsafe_code, reason = "the caller's promise is required")]
+    #[track_caller]
+    pub(crate) unsafe fn allocate_uninit(
+        device: Arc<CudaDevice>,
+        len: usize,
+        pool: Option<DevicePool>,
+    ) -> Result<Self> {
+        let memory = match &pool {
+            Some(pool) => pool.uninit(len)?,
+            None => cuda_um::DeviceBuffer::uninit(device.as_cuda_um(), len)?,
+        };
+        // SAFETY: guaranteed by the caller.
+        Ok(Self::of(unsafe { memory.assume_init() }, device, pool))
+    }
+
+    fn of(
+        memory: cuda_um::DeviceBuffer<T>,
+        device: Arc<CudaDevice>,
+        pool: Option<DevicePool>,
+    ) -> Self {
+        const { dtype_of::<T>() };
+        Self {
+            memory,
+            place: BufferDevice::Cuda(Arc::clone(&device)),
+            device,
+            pool,
+        }
     }
 
     /// The buffer of the safe layer below.
@@ -71,7 +121,8 @@ impl<T: Element> CudaBuffer<T> {
         &self.memory
     }
 
-    /// The buffer of the safe layer below. It can be exchanged for a buffer of another length and device: see [`Buffer::memory_mut`].
+    /// The buffer of the safe layer below. It can be exchanged for a buffer of another length and
+    /// device (`std::mem::swap`): every call then uses the new memory, and [`Buffer::device`] still is the device of the allocation.
     pub fn as_cuda_um_mut(&mut self) -> &mut cuda_um::DeviceBuffer<T> {
         &mut self.memory
     }
@@ -92,29 +143,28 @@ impl<T: Element> Buffer<T> for CudaBuffer<T> {
     }
 
     fn device(&self) -> &BufferDevice {
-        &self.device
+        &self.place
     }
 
     fn memory(&self) -> BufferMemory<'_, T> {
-        BufferMemory::Cuda(CudaMemory::Device(&self.memory))
+        BufferMemory::Cuda(self.memory.as_view())
     }
 
     fn memory_mut(&mut self) -> BufferMemoryMut<'_, T> {
-        BufferMemoryMut::Cuda(CudaMemoryMut::Device(&mut self.memory))
+        BufferMemoryMut::Cuda(self.memory.as_view_mut())
     }
 
     fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {
-        let device = self.device.cuda().map(|device| device.as_cuda_um());
-        let device = device.unwrap_or(self.memory.device());
-        let memory = cuda_um::DeviceBuffer::zeroed(device, len)?;
-        Ok(Box::new(Self {
-            memory,
-            device: self.device.clone(),
-        }))
+        let device = Arc::clone(&self.device);
+        Ok(Box::new(Self::allocate(device, len, self.pool.clone())?))
     }
 
     fn set_name(&mut self, name: &str) {
         self.memory.set_name(name);
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.memory.name()
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -44,6 +44,14 @@ pub enum CudaError {
         /// The `DType` of the element type.
         element: DType,
     },
+    /// A copy between erased buffers of different element types.
+    #[error("copy_from: the source has dtype {source_dtype}, and the target has {target_dtype}")]
+    ErasedMismatch {
+        /// The `DType` of the source.
+        source_dtype: DType,
+        /// The `DType` of the target.
+        target_dtype: DType,
+    },
     /// No device has this ordinal.
     #[error("there is no device {ordinal}: the runtime has {count}")]
     NoSuchDevice {
@@ -62,6 +70,10 @@ pub enum CudaError {
     #[cfg(feature = "profile")]
     #[error(transparent)]
     Profile(#[from] cuda_um::profile::ProfileError),
+    /// A launcher of um-kernels refused its arguments.
+    #[cfg(feature = "kernels")]
+    #[error(transparent)]
+    Kernel(um_kernels::KernelError),
     /// The cost model of this machine is not available.
     #[cfg(feature = "calibrate")]
     #[error(transparent)]
@@ -75,6 +87,18 @@ pub enum CudaError {
         value: String,
         /// The values that are allowed.
         expected: &'static str,
+    },
+    /// A reader or a writer of the caller failed, in the middle of a copy.
+    #[error("{call}: after {done_bytes} of {total_bytes} bytes: {source}")]
+    Io {
+        /// The function of this crate.
+        call: &'static str,
+        /// The bytes that were read or written before the failure.
+        done_bytes: usize,
+        /// The bytes of the range.
+        total_bytes: usize,
+        /// The error of the reader or the writer.
+        source: std::io::Error,
     },
     /// Any other error of the safe layer below.
     #[error(transparent)]
@@ -137,6 +161,16 @@ fn no_gpu(none: &cuda_um::Error, has_simulator: bool) -> String {
         false => format!(
             "{reason}; um-backend with the feature `sim` has a simulator, which needs no GPU"
         ),
+    }
+}
+
+#[cfg(feature = "kernels")]
+impl From<um_kernels::KernelError> for CudaError {
+    fn from(error: um_kernels::KernelError) -> Self {
+        match error {
+            um_kernels::KernelError::Cuda(error) => error.into(),
+            other => Self::Kernel(other),
+        }
     }
 }
 

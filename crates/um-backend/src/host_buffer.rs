@@ -4,7 +4,7 @@ use std::any::Any;
 
 use crate::buffer::Buffer;
 use crate::device::BufferDevice;
-use crate::dtype::Element;
+use crate::dtype::{Element, dtype_of};
 #[cfg(doc)]
 use crate::error::CudaError;
 use crate::error::Result;
@@ -39,9 +39,20 @@ impl<T: Element> HostBuffer<T> {
     /// Makes a buffer of these elements.
     #[must_use]
     pub fn from_vec(elements: Vec<T>) -> Self {
+        const { dtype_of::<T>() };
         Self {
             elements: elements.into_boxed_slice(),
         }
+    }
+
+    /// Makes a buffer of a copy of these elements.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfMemory`].
+    pub fn from_slice(elements: &[T]) -> Result<Self> {
+        let mut buffer = Self::zeroed(elements.len())?;
+        buffer.elements.copy_from_slice(elements);
+        Ok(buffer)
     }
 
     /// The elements.

@@ -7,9 +7,11 @@ use cuda_um::{Arguments, KernelArg, ReadArg, View, ViewMut, WriteArg};
 use crate::buffer::Buffer;
 use crate::cuda_buffer::CudaBuffer;
 use crate::dtype::Element;
+use crate::erased::ErasedBuffer;
 use crate::error::CudaError;
 use crate::host_buffer::HostBuffer;
 use crate::pinned_buffer::PinnedBuffer;
+use crate::typed::Typed;
 use crate::unified_buffer::UnifiedBuffer;
 
 macro_rules! kernel_args {
@@ -56,8 +58,45 @@ kernel_args!(
     CudaBuffer<T>,
     HostBuffer<T>,
     PinnedBuffer<T>,
+    Typed<T>,
     UnifiedBuffer<T>
 );
+
+impl KernelArg for &ErasedBuffer {
+    fn pass<'a>(self, arguments: &mut Arguments<'a>) -> cuda_um::Result<()>
+    where
+        Self: 'a,
+    {
+        self.bytes().pass(arguments)
+    }
+}
+
+impl<T: Element> ReadArg<T> for &ErasedBuffer {
+    fn into_view<'a>(self) -> cuda_um::Result<View<'a, T>>
+    where
+        Self: 'a,
+    {
+        self.typed().map_err(below)?.into_view()
+    }
+}
+
+impl KernelArg for &mut ErasedBuffer {
+    fn pass<'a>(self, arguments: &mut Arguments<'a>) -> cuda_um::Result<()>
+    where
+        Self: 'a,
+    {
+        self.bytes_mut().pass(arguments)
+    }
+}
+
+impl<T: Element> WriteArg<T> for &mut ErasedBuffer {
+    fn into_view_mut<'a>(self) -> cuda_um::Result<ViewMut<'a, T>>
+    where
+        Self: 'a,
+    {
+        self.typed_mut().map_err(below)?.into_view_mut()
+    }
+}
 
 /// The error of the layer below that a launch returns.
 fn below(error: CudaError) -> cuda_um::Error {

@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
+mod access;
+mod access_of_buffers;
 mod backend;
 mod buffer;
 mod compat;
@@ -9,18 +11,25 @@ mod config;
 pub mod conformance;
 mod cost_model;
 mod cuda_buffer;
-mod cuda_memory;
 mod device;
 mod dtype;
+mod erased;
 mod error;
+mod files;
 mod hint;
 mod host_buffer;
+mod host_bytes;
+mod host_owned;
+mod host_view;
 mod kernel_arg;
 mod memory;
+mod own_methods;
 mod pinned_buffer;
 mod prefetch_batch;
+mod range_ops;
 mod runtime;
 mod transfer;
+mod typed;
 mod unified_buffer;
 
 pub use backend::{BufferKind, CudaBackend};
@@ -29,16 +38,19 @@ pub use compat::{CudaFeature, MemoryAdvice};
 pub use config::CudaBackendConfig;
 pub use cost_model::CostModelSource;
 pub use cuda_buffer::CudaBuffer;
-pub use cuda_memory::{CudaMemory, CudaMemoryMut};
 pub use device::{BufferDevice, CudaDevice};
-pub use dtype::{DType, Element};
+pub use dtype::{Bool, DType, Element, F8E4M3, F8E5M2};
+pub use erased::ErasedBuffer;
 pub use error::{CudaError, Result};
 pub use hint::HintOutcome;
 pub use host_buffer::HostBuffer;
+pub use host_owned::HostOwned;
+pub use host_view::{HostView, HostViewMut};
 pub use memory::{BufferMemory, BufferMemoryMut};
 pub use pinned_buffer::PinnedBuffer;
 pub use prefetch_batch::{PrefetchBatch, Prefetched};
 pub use runtime::RuntimeChoice;
+pub use typed::Typed;
 pub use unified_buffer::UnifiedBuffer;
 
 #[cfg(doctest)]
@@ -54,10 +66,16 @@ pub use cuda_um;
 #[cfg(feature = "profile")]
 pub use cuda_um::profile;
 pub use cuda_um::{
-    AccessPattern, Advice, Capabilities, HostMut, HostRef, Location, MemoryInfo,
-    NonConcurrentAccess, Oversubscription, Placed, Placement, PoolOptions, PoolStats,
-    RegisteredBuffer, Stream, UnifiedOptions, View, ViewMut,
+    AccessPattern, Advice, Arguments, ByValue, Capabilities, Error, ErrorKind, Event, HostMut,
+    HostRef, InPlace, Kernel, KernelArg, KernelArgs, LaunchConfig, Location, MemoryInfo,
+    MemoryKind, Module, NonConcurrentAccess, Oversubscription, Placed, Placement, PoolOptions,
+    PoolStats, ReadArg, RegisteredBuffer, Stream, UnifiedOptions, View, ViewMut, WriteArg,
 };
 /// The simulator: a CUDA runtime in software.
 #[cfg(feature = "sim")]
 pub use cuda_um_sim as sim;
+/// Elements: `f16` and `bf16`.
+pub use half;
+/// The kernels of um-kernels: `?` converts their error to a [`CudaError`].
+#[cfg(feature = "kernels")]
+pub use um_kernels as kernels;

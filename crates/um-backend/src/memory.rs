@@ -1,8 +1,9 @@
 //! The memory behind a `dyn Buffer`, for kernels and for copies between implementations.
 
-use cuda_um::{View, ViewMut, range};
+use std::ops::Range;
 
-use crate::cuda_memory::{CudaMemory, CudaMemoryMut};
+use cuda_um::{Stream, View, ViewMut, range};
+
 use crate::dtype::Element;
 use crate::error::{CudaError, Result};
 
@@ -14,8 +15,8 @@ use crate::error::{CudaError, Result};
 pub enum BufferMemory<'a, T> {
     /// Plain memory of the CPU.
     Host(&'a [T]),
-    /// A buffer of `cuda_um`.
-    Cuda(CudaMemory<'a, T>),
+    /// Memory of `cuda_um`: [`View::kind`] tells which.
+    Cuda(View<'a, T>),
     /// Memory that only the implementation can access. It is copied through the host.
     Opaque,
 }
@@ -26,8 +27,8 @@ pub enum BufferMemory<'a, T> {
 pub enum BufferMemoryMut<'a, T> {
     /// Plain memory of the CPU.
     Host(&'a mut [T]),
-    /// A buffer of `cuda_um`.
-    Cuda(CudaMemoryMut<'a, T>),
+    /// Memory of `cuda_um`: [`ViewMut::kind`] tells which.
+    Cuda(ViewMut<'a, T>),
     /// Memory that only the implementation can access. It is copied through the host.
     Opaque,
 }
@@ -39,7 +40,7 @@ impl<'a, T: Element> BufferMemory<'a, T> {
     /// [`NotSupported`](cuda_um::Error::NotSupported) for memory that kernels cannot access.
     pub fn device_view(self) -> Result<View<'a, T>> {
         match self {
-            Self::Cuda(memory) => memory.view(),
+            Self::Cuda(view) => Ok(view),
             Self::Host(_) | Self::Opaque => Err(no_view(&self.in_words())),
         }
     }
@@ -48,8 +49,29 @@ impl<'a, T: Element> BufferMemory<'a, T> {
     pub(crate) fn in_words(self) -> String {
         match self {
             Self::Host(_) => "host memory".to_owned(),
-            Self::Cuda(memory) => memory.in_words(),
+            Self::Cuda(view) => view.kind_in_words(),
             Self::Opaque => "opaque memory".to_owned(),
+        }
+    }
+
+    /// The number of elements, if the memory is known.
+    #[cfg(feature = "conformance")]
+    pub(crate) fn len(self) -> Option<usize> {
+        match self {
+            Self::Host(elements) => Some(elements.len()),
+            Self::Cuda(view) => Some(view.len()),
+            Self::Opaque => None,
+        }
+    }
+
+    /// The same bytes as elements of another type. Memory that is not aligned for it becomes opaque.
+    pub(crate) fn cast<U: Element>(self) -> BufferMemory<'a, U> {
+        match self {
+            Self::Host(elements) => {
+                bytemuck::try_cast_slice(elements).map_or(BufferMemory::Opaque, BufferMemory::Host)
+            }
+            Self::Cuda(view) => view.cast().map_or(BufferMemory::Opaque, BufferMemory::Cuda),
+            Self::Opaque => BufferMemory::Opaque,
         }
     }
 
@@ -60,7 +82,7 @@ impl<'a, T: Element> BufferMemory<'a, T> {
                 target.copy_from_slice(&elements[range]);
                 Ok(())
             }
-            Self::Cuda(memory) => memory.copy_to_host_at(offset, target),
+            Self::Cuda(view) => Ok(view.copy_to_host_at(offset, target)?),
             Self::Opaque => Err(not_overridden("copy_to_host_at")),
         }
     }
@@ -73,7 +95,7 @@ impl<'a, T: Element> BufferMemoryMut<'a, T> {
     /// [`NotSupported`](cuda_um::Error::NotSupported) for memory that kernels cannot access.
     pub fn device_view_mut(self) -> Result<ViewMut<'a, T>> {
         match self {
-            Self::Cuda(memory) => memory.view_mut(),
+            Self::Cuda(view) => Ok(view),
             Self::Host(_) | Self::Opaque => Err(no_view(&self.as_shared().in_words())),
         }
     }
@@ -81,8 +103,20 @@ impl<'a, T: Element> BufferMemoryMut<'a, T> {
     pub(crate) fn as_shared(&self) -> BufferMemory<'_, T> {
         match self {
             Self::Host(elements) => BufferMemory::Host(elements),
-            Self::Cuda(memory) => BufferMemory::Cuda(memory.as_shared()),
+            Self::Cuda(view) => BufferMemory::Cuda(view.as_view()),
             Self::Opaque => BufferMemory::Opaque,
+        }
+    }
+
+    /// The same bytes as elements of another type. Memory that is not aligned for it becomes opaque.
+    pub(crate) fn cast<U: Element>(self) -> BufferMemoryMut<'a, U> {
+        match self {
+            Self::Host(elements) => bytemuck::try_cast_slice_mut(elements)
+                .map_or(BufferMemoryMut::Opaque, BufferMemoryMut::Host),
+            Self::Cuda(view) => view
+                .cast()
+                .map_or(BufferMemoryMut::Opaque, BufferMemoryMut::Cuda),
+            Self::Opaque => BufferMemoryMut::Opaque,
         }
     }
 
@@ -93,20 +127,59 @@ impl<'a, T: Element> BufferMemoryMut<'a, T> {
                 elements[range].copy_from_slice(source);
                 Ok(())
             }
-            Self::Cuda(memory) => memory.copy_from_host_at(offset, source),
+            Self::Cuda(mut view) => Ok(view.copy_from_host_at(offset, source)?),
             Self::Opaque => Err(not_overridden("copy_from_host_at")),
         }
     }
 
     pub(crate) fn fill(self, value: T) -> Result<()> {
+        let len = match &self {
+            Self::Host(elements) => elements.len(),
+            Self::Cuda(view) => view.len(),
+            Self::Opaque => return Err(not_overridden("fill")),
+        };
+        self.fill_range(0..len, value, None).map(drop)
+    }
+
+    /// Fills a range, or returns `false` for opaque memory. Without a stream, the stream of the memory's device is used.
+    pub(crate) fn fill_range(
+        self,
+        range: Range<usize>,
+        value: T,
+        stream: Option<&Stream>,
+    ) -> Result<bool> {
         match self {
             Self::Host(elements) => {
-                elements.fill(value);
-                Ok(())
+                let range = range::check(range, elements.len())?;
+                elements[range].fill(value);
             }
-            Self::Cuda(memory) => memory.fill(value),
-            Self::Opaque => Err(not_overridden("fill")),
+            Self::Cuda(view) => {
+                let mut part = view.slice(range)?;
+                match stream {
+                    Some(stream) => part.fill(value, stream)?,
+                    None => part.fill(value, &part.device().default_stream()?)?,
+                }
+            }
+            Self::Opaque => return Ok(false),
         }
+        Ok(true)
+    }
+
+    /// Copies a range to another place of the same memory, or returns `false` for opaque memory.
+    pub(crate) fn copy_within(self, range: Range<usize>, to: usize) -> Result<bool> {
+        match self {
+            Self::Host(elements) => {
+                let range = range::check(range, elements.len())?;
+                range::check_at(to, range.len(), elements.len())?;
+                elements.copy_within(range, to);
+            }
+            Self::Cuda(mut view) => {
+                let stream = view.device().default_stream()?;
+                view.copy_within(range, to, &stream)?;
+            }
+            Self::Opaque => return Ok(false),
+        }
+        Ok(true)
     }
 }
 

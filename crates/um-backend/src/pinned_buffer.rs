@@ -3,12 +3,11 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use cuda_um::{HostMut, HostRef};
+use cuda_um::{HostMut, HostRef, PinnedPool};
 
 use crate::buffer::Buffer;
-use crate::cuda_memory::{CudaMemory, CudaMemoryMut};
 use crate::device::{BufferDevice, CudaDevice};
-use crate::dtype::Element;
+use crate::dtype::{Element, dtype_of};
 use crate::error::Result;
 use crate::memory::{BufferMemory, BufferMemoryMut};
 
@@ -27,7 +26,10 @@ use crate::memory::{BufferMemory, BufferMemoryMut};
 #[derive(Debug)]
 pub struct PinnedBuffer<T> {
     memory: cuda_um::PinnedBuffer<T>,
-    device: BufferDevice,
+    device: Arc<CudaDevice>,
+    place: BufferDevice,
+    /// The backend's pool, if the memory comes from it. [`Buffer::clone_empty`] allocates from it, too.
+    pool: Option<PinnedPool>,
 }
 
 impl<T: Element> PinnedBuffer<T> {
@@ -38,11 +40,44 @@ impl<T: Element> PinnedBuffer<T> {
     #[doc(alias = "cudaHostAlloc")]
     #[track_caller]
     pub fn zeroed(device: Arc<CudaDevice>, len: usize) -> Result<Self> {
-        let memory = cuda_um::PinnedBuffer::zeroed(device.as_cuda_um(), len)?;
-        Ok(Self {
+        Self::allocate(device, len, None)
+    }
+
+    /// Allocates a copy of a slice.
+    ///
+    /// # Errors
+    /// As for [`zeroed`](Self::zeroed).
+    #[track_caller]
+    pub fn from_slice(device: Arc<CudaDevice>, elements: &[T]) -> Result<Self> {
+        let memory = cuda_um::PinnedBuffer::from_slice(device.as_cuda_um(), elements)?;
+        Ok(Self::of(memory, device, None))
+    }
+
+    #[track_caller]
+    pub(crate) fn allocate(
+        device: Arc<CudaDevice>,
+        len: usize,
+        pool: Option<PinnedPool>,
+    ) -> Result<Self> {
+        let memory = match &pool {
+            Some(pool) => pool.zeroed(len)?,
+            None => cuda_um::PinnedBuffer::zeroed(device.as_cuda_um(), len)?,
+        };
+        Ok(Self::of(memory, device, pool))
+    }
+
+    fn of(
+        memory: cuda_um::PinnedBuffer<T>,
+        device: Arc<CudaDevice>,
+        pool: Option<PinnedPool>,
+    ) -> Self {
+        const { dtype_of::<T>() };
+        Self {
             memory,
-            device: BufferDevice::Cuda(device),
-        })
+            place: BufferDevice::Cuda(Arc::clone(&device)),
+            device,
+            pool,
+        }
     }
 
     /// The address for kernels; `None` if the device cannot map host memory.
@@ -86,7 +121,8 @@ impl<T: Element> PinnedBuffer<T> {
         &self.memory
     }
 
-    /// The buffer of the safe layer below. It can be exchanged for a buffer of another length and device: see [`Buffer::memory_mut`].
+    /// The buffer of the safe layer below. It can be exchanged for a buffer of another length and
+    /// device (`std::mem::swap`): every call then uses the new memory, and [`Buffer::device`] still is the device of the allocation.
     pub fn as_cuda_um_mut(&mut self) -> &mut cuda_um::PinnedBuffer<T> {
         &mut self.memory
     }
@@ -107,29 +143,28 @@ impl<T: Element> Buffer<T> for PinnedBuffer<T> {
     }
 
     fn device(&self) -> &BufferDevice {
-        &self.device
+        &self.place
     }
 
     fn memory(&self) -> BufferMemory<'_, T> {
-        BufferMemory::Cuda(CudaMemory::Pinned(&self.memory))
+        BufferMemory::Cuda(self.memory.as_view())
     }
 
     fn memory_mut(&mut self) -> BufferMemoryMut<'_, T> {
-        BufferMemoryMut::Cuda(CudaMemoryMut::Pinned(&mut self.memory))
+        BufferMemoryMut::Cuda(self.memory.as_view_mut())
     }
 
     fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {
-        let device = self.device.cuda().map(|device| device.as_cuda_um());
-        let device = device.unwrap_or(self.memory.device());
-        let memory = cuda_um::PinnedBuffer::zeroed(device, len)?;
-        Ok(Box::new(Self {
-            memory,
-            device: self.device.clone(),
-        }))
+        let device = Arc::clone(&self.device);
+        Ok(Box::new(Self::allocate(device, len, self.pool.clone())?))
     }
 
     fn set_name(&mut self, name: &str) {
         self.memory.set_name(name);
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.memory.name()
     }
 
     fn as_any(&self) -> &dyn Any {

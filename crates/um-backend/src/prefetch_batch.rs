@@ -3,7 +3,6 @@
 use cuda_um::{Location, Stream};
 
 use crate::buffer::Buffer;
-use crate::cuda_memory::CudaMemory;
 use crate::dtype::Element;
 use crate::error::Result;
 use crate::hint::HintOutcome;
@@ -69,8 +68,9 @@ impl<'a> PrefetchBatch<'a> {
     /// Adds a buffer of any kind. A buffer without managed memory is skipped, and its outcome is [`HintOutcome::NotApplied`].
     pub fn add<T: Element>(&mut self, buffer: &'a dyn Buffer<T>) -> &mut Self {
         self.outcomes.push(match buffer.memory() {
-            BufferMemory::Cuda(CudaMemory::Unified(memory)) if memory.is_managed() => {
-                self.managed.add(memory);
+            BufferMemory::Cuda(view)
+                if view.is_managed() && self.managed.add_view(view).is_ok() =>
+            {
                 HintOutcome::Applied
             }
             memory => HintOutcome::not_managed("prefetch", memory.in_words()),

@@ -1,12 +1,19 @@
 //! The choice of the CUDA runtime: a real one, or the simulator.
 
+#[cfg(feature = "sim")]
+mod simulated;
+
 use cuda_um::Runtime;
 #[cfg(feature = "sim")]
 use cuda_um_sim::Sim;
 use parking_lot::Mutex;
+#[cfg(feature = "sim")]
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::{CudaError, Result, one_line};
+#[cfg(feature = "sim")]
+use simulated::Simulated;
 
 /// The variable that [`RuntimeChoice::Environment`] reads.
 const VARIABLE: &str = "CUDA_UM_RUNTIME";
@@ -32,7 +39,7 @@ pub enum RuntimeChoice {
     Auto,
     /// An open runtime.
     Given(Runtime),
-    /// The given simulator.
+    /// The given simulator. All backends over one simulator share a runtime.
     #[cfg(feature = "sim")]
     Simulator(Sim),
 }
@@ -42,7 +49,7 @@ pub enum RuntimeChoice {
 pub(crate) struct Opened {
     pub(crate) runtime: Runtime,
     #[cfg(feature = "sim")]
-    pub(crate) sim: Option<Sim>,
+    pub(crate) sim: Option<Arc<Simulated>>,
     /// The reason for this runtime, if `auto` selected the simulator.
     why: Option<String>,
 }
@@ -58,12 +65,12 @@ impl Opened {
     }
 
     #[cfg(feature = "sim")]
-    fn simulated(sim: Sim) -> Result<Self> {
-        Ok(Self {
-            runtime: Runtime::from_table(sim.table())?,
+    fn simulated(sim: Arc<Simulated>) -> Self {
+        Self {
+            runtime: sim.runtime.clone(),
             sim: Some(sim),
             why: None,
-        })
+        }
     }
 
     pub(crate) fn is_simulated(&self) -> bool {
@@ -122,9 +129,16 @@ pub(crate) fn open(choice: RuntimeChoice) -> Result<Opened> {
         RuntimeChoice::Cuda => cuda(),
         RuntimeChoice::Sim => simulator(),
         RuntimeChoice::Auto => auto(),
+        #[cfg(feature = "sim")]
+        RuntimeChoice::Given(runtime) => {
+            let sim = Simulated::find(&runtime);
+            let opened = Opened::real(runtime);
+            Ok(Opened { sim, ..opened })
+        }
+        #[cfg(not(feature = "sim"))]
         RuntimeChoice::Given(runtime) => Ok(Opened::real(runtime)),
         #[cfg(feature = "sim")]
-        RuntimeChoice::Simulator(sim) => Opened::simulated(sim),
+        RuntimeChoice::Simulator(sim) => Ok(Opened::simulated(Simulated::open(sim)?)),
     }
 }
 
@@ -176,7 +190,9 @@ fn cuda() -> Result<Opened> {
 #[cfg(feature = "sim")]
 fn simulator() -> Result<Opened> {
     static SHARED: Shared = Mutex::new(None);
-    shared(&SHARED, || Opened::simulated(Sim::from_env()?))
+    shared(&SHARED, || {
+        Ok(Opened::simulated(Simulated::open(Sim::from_env()?)?))
+    })
 }
 
 #[cfg(not(feature = "sim"))]

@@ -2,14 +2,15 @@
 
 use std::ops::Range;
 
-use cuda_um::{host_vec, range};
+use cuda_um::{Stream, View, ViewMut, host_vec, range};
 
+use crate::access::Access;
 use crate::dtype::Element;
 use crate::error::Result;
 use crate::memory::{BufferMemory, BufferMemoryMut};
 
 /// Bytes of host memory for a copy that has no direct way.
-const STAGE_BYTES: usize = 4 << 20;
+pub(crate) const STAGE_BYTES: usize = 4 << 20;
 
 /// Checks both ranges, and returns the range of the target.
 pub(crate) fn ranges(
@@ -22,19 +23,46 @@ pub(crate) fn ranges(
     Ok(range::check_at(offset, source.len(), target_len)?)
 }
 
-/// Copies without staging if that is possible. Otherwise returns `false`, with nothing done.
+/// Copies a range of a buffer to a range of the same length.
+pub(crate) fn copy<T: Element>(
+    target: &mut (impl Access<T> + ?Sized),
+    to: Range<usize>,
+    source: &(impl Access<T> + ?Sized),
+    from: Range<usize>,
+    stream: Option<&Stream>,
+) -> Result<()> {
+    let start = to.start;
+    if direct(
+        target.write_memory(),
+        to,
+        source.read_memory(),
+        from.clone(),
+        stream,
+    )? {
+        return Ok(());
+    }
+    staged(
+        from,
+        |from, stage| source.get(from, stage),
+        |at, stage| target.put(start + at, stage),
+    )
+}
+
+/// Copies without staging if that is possible. Otherwise returns `false`, with nothing done. Without a stream, the stream of the target's
+/// device is used.
 pub(crate) fn direct<T: Element>(
     target: BufferMemoryMut<'_, T>,
     to: Range<usize>,
     source: BufferMemory<'_, T>,
     from: Range<usize>,
+    stream: Option<&Stream>,
 ) -> Result<bool> {
+    // The ranges were checked against `Buffer::len`, which another implementation may get wrong: they are checked against the memory, too.
     match (source, target) {
         (BufferMemory::Opaque, _) | (_, BufferMemoryMut::Opaque) => return Ok(false),
         (BufferMemory::Cuda(source), BufferMemoryMut::Cuda(target)) => {
-            return source.copy_to(from, target, to.start);
+            return by_cuda(source.slice(from)?, target.slice(to)?, stream);
         }
-        // The ranges were checked against `Buffer::len`, which another implementation may get wrong: check them against the memory.
         (source, BufferMemoryMut::Host(target)) => {
             let to = range::check(to, target.len())?;
             source.copy_to_host_at(from.start, &mut target[to])?;
@@ -45,6 +73,27 @@ pub(crate) fn direct<T: Element>(
         }
     }
     Ok(true)
+}
+
+fn by_cuda<T: Element>(
+    source: View<'_, T>,
+    mut target: ViewMut<'_, T>,
+    stream: Option<&Stream>,
+) -> Result<bool> {
+    let copied = match stream {
+        Some(stream) => stream.copy(&source, &mut target),
+        None => target.device().default_stream()?.copy(&source, &mut target),
+    };
+    match copied {
+        Ok(()) => Ok(true),
+        // Two runtimes (a GPU's and a simulator's, for example), or memory that the target's device cannot reach: copy through the host.
+        Err(cuda_um::Error::RuntimeMismatch { .. } | cuda_um::Error::DeviceMismatch { .. })
+            if stream.is_none() =>
+        {
+            Ok(false)
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Copies through host memory, piece by piece. `read` takes an index of the source, `write` an index of the range.

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use cuda_um::{Advice, HostMut, HostRef, Location, Placed, Stream, UnifiedOptions, UnifiedPool};
 
 use crate::buffer::Buffer;
-use crate::cuda_memory::{CudaMemory, CudaMemoryMut};
 use crate::device::{BufferDevice, CudaDevice};
-use crate::dtype::Element;
+use crate::dtype::{Element, dtype_of};
 use crate::error::Result;
 use crate::hint::HintOutcome;
 use crate::memory::{BufferMemory, BufferMemoryMut};
@@ -90,6 +89,20 @@ impl<T: Element> UnifiedBuffer<T> {
         Self::allocate(device, len, Origin::Own(options))
     }
 
+    /// Allocates a copy of a slice, which may be used again when this returns.
+    ///
+    /// # Errors
+    /// As for [`zeroed`](Self::zeroed).
+    #[track_caller]
+    pub fn from_slice(device: Arc<CudaDevice>, elements: &[T]) -> Result<Self> {
+        let memory = cuda_um::UnifiedBuffer::from_slice(device.as_cuda_um(), elements)?;
+        Ok(Self::of(
+            memory,
+            device,
+            Origin::Own(UnifiedOptions::default()),
+        ))
+    }
+
     /// Allocates a buffer of `len` elements with arbitrary contents, for a kernel or a copy that writes all of them. From a warm pool this
     /// makes no CUDA call.
     ///
@@ -137,6 +150,7 @@ impl<T: Element> UnifiedBuffer<T> {
     }
 
     fn of(memory: cuda_um::UnifiedBuffer<T>, device: Arc<CudaDevice>, origin: Origin) -> Self {
+        const { dtype_of::<T>() };
         Self {
             memory,
             place: BufferDevice::Cuda(Arc::clone(&device)),
@@ -229,6 +243,12 @@ impl<T: Element> UnifiedBuffer<T> {
         &self.memory
     }
 
+    /// The buffer of the safe layer below. It can be exchanged for a buffer of another length and device (`std::mem::swap`): every call then
+    /// uses the new memory, and [`Buffer::device`] still is the device of the allocation.
+    pub fn as_cuda_um_mut(&mut self) -> &mut cuda_um::UnifiedBuffer<T> {
+        &mut self.memory
+    }
+
     /// Waits for the buffer's work, frees it, and returns the error that a drop would ignore.
     ///
     /// # Errors
@@ -249,11 +269,11 @@ impl<T: Element> Buffer<T> for UnifiedBuffer<T> {
     }
 
     fn memory(&self) -> BufferMemory<'_, T> {
-        BufferMemory::Cuda(CudaMemory::Unified(&self.memory))
+        BufferMemory::Cuda(self.memory.as_view())
     }
 
     fn memory_mut(&mut self) -> BufferMemoryMut<'_, T> {
-        BufferMemoryMut::Cuda(CudaMemoryMut::Unified(&mut self.memory))
+        BufferMemoryMut::Cuda(self.memory.as_view_mut())
     }
 
     fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {
@@ -263,6 +283,10 @@ impl<T: Element> Buffer<T> for UnifiedBuffer<T> {
 
     fn set_name(&mut self, name: &str) {
         self.memory.set_name(name);
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.memory.name()
     }
 
     fn as_any(&self) -> &dyn Any {

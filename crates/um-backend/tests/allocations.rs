@@ -8,7 +8,7 @@ use std::cell::Cell;
 use cuda_um::{Advice, DeviceBuffer, DevicePool, Location, PinnedPool, PoolOptions, UnifiedPool};
 use support::kernel::Double;
 use um_backend::sim::{Gpu, Sim, is_in_call};
-use um_backend::{Buffer, CudaBackend};
+use um_backend::{Buffer, BufferKind, CudaBackend, DType};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -66,6 +66,10 @@ fn measure(backend: &CudaBackend, sim: &Sim) -> Vec<(&'static str, usize)> {
     let double = Double::load(device);
     let mut unified = backend.allocate_unified::<f32>(4 * MIB / 4).unwrap();
     let mut on_device = DeviceBuffer::<f32>::zeroed(inner, KIB).unwrap();
+    let mut behind_dyn = backend.create::<f32>(BufferKind::Cuda, KIB).unwrap();
+    let mut erased = backend
+        .create_erased(BufferKind::Cuda, DType::F32, KIB)
+        .unwrap();
     let (mut host, source) = (vec![0.0f32; KIB], vec![1.0f32; KIB]);
     let options = PoolOptions::default();
     let unified_pool = UnifiedPool::new(inner, options).unwrap();
@@ -77,6 +81,18 @@ fn measure(backend: &CudaBackend, sim: &Sim) -> Vec<(&'static str, usize)> {
             allocations(|_| {
                 double
                     .launch_on(device, KIB, (&mut on_device, KIB as u32))
+                    .unwrap();
+            }),
+        ),
+        (
+            "launch with a `dyn Buffer`",
+            allocations(|_| double.launch(device, &mut *behind_dyn).unwrap()),
+        ),
+        (
+            "copy of 4 KiB to an erased buffer",
+            allocations(|_| {
+                erased
+                    .copy_from_bytes(bytemuck::cast_slice(&source))
                     .unwrap();
             }),
         ),

@@ -116,7 +116,7 @@ fn every_pair_on_two_devices() {
 /// Two backends with two runtimes: copies between their buffers go through the host.
 #[test]
 fn every_pair_of_two_runtimes() {
-    on_each(|machine| every_pair(&[machine.backend(), machine.backend()]));
+    on_each(|machine| every_pair(&[machine.backend(), machine.on_another_runtime()]));
 }
 
 #[test]
@@ -211,6 +211,12 @@ fn the_suite_finds_faults() {
             Fault::ShortCopy => &[Rule::CopyWhole],
             Fault::StaleSource => &[Rule::SourceIsFree],
             Fault::OneThread => &[Rule::OtherThreads],
+            Fault::LateFillRange => &[Rule::FillRange],
+            Fault::ForwardCopyWithin => &[Rule::CopyWithin],
+            Fault::EmptyClone => &[Rule::TryClone],
+            Fault::ShortHost => &[Rule::HostAccess],
+            Fault::WritesAll => &[Rule::Files],
+            Fault::AnyAdvice => &[Rule::Hints],
         };
         let Err(failure) = conformance::all::<f32>(&make) else {
             panic!("{fault:?} was not found");

@@ -91,6 +91,11 @@ impl Runtime {
         })
     }
 
+    /// The table of functions that the runtime calls.
+    pub fn table(&self) -> &Arc<sys::Table> {
+        self.api().table()
+    }
+
     /// The version of the runtime library.
     #[doc(alias = "cudaRuntimeGetVersion")]
     pub fn version(&self) -> RuntimeVersion {

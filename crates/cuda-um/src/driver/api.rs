@@ -30,6 +30,10 @@ impl Api {
         self.table.cupti()
     }
 
+    pub(crate) fn table(&self) -> &Arc<sys::Table> {
+        &self.table
+    }
+
     pub(crate) fn version(&self) -> sys::RuntimeVersion {
         self.table.version()
     }

@@ -29,6 +29,20 @@ pub enum Rule {
     SetZero,
     /// `clone_empty` returns a buffer of the same kind on the same device, with zeros and the requested length.
     CloneEmpty,
+    /// `fill_range` and `zero_range` set the elements of a range alone.
+    FillRange,
+    /// `copy_within` copies ranges that are apart and ranges that overlap.
+    CopyWithin,
+    /// `try_clone` returns a buffer of the same kind with the same elements, which is independent.
+    TryClone,
+    /// `host` has the elements, and what is written through `host_mut` is in the buffer.
+    HostAccess,
+    /// `write_to` writes the bytes of a range, and `read_from` reads them.
+    Files,
+    /// Operations on a stream of the caller's choice keep the order of the buffer.
+    OnStream,
+    /// Prefetches and advice for ranges change no element.
+    Hints,
     /// `as_any` and `as_any_mut` return the buffer itself.
     Downcasts,
     /// Every call sees the effect of every earlier one.
@@ -59,6 +73,13 @@ impl Rule {
             Self::Fill => "fill sets every element",
             Self::SetZero => "set_zero sets every element to zero",
             Self::CloneEmpty => "clone_empty returns a buffer of the same kind with zeros",
+            Self::FillRange => "fill_range sets the elements of a range alone",
+            Self::CopyWithin => "copy_within copies as a slice does",
+            Self::TryClone => "try_clone returns an independent copy of the same kind",
+            Self::HostAccess => "host and host_mut are the elements",
+            Self::Files => "write_to writes the bytes of a range, and read_from reads them",
+            Self::OnStream => "operations on any stream keep the order of the buffer",
+            Self::Hints => "prefetches and advice change no element",
             Self::Downcasts => "as_any returns the buffer itself",
             Self::InOrder => "every call sees the effect of every earlier one",
             Self::OtherThreads => "a buffer works on any thread",

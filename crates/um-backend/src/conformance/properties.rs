@@ -4,7 +4,6 @@ use super::failure::{Rule, Verdict};
 use super::sample::{samples, zeros};
 use super::{LENGTHS, Make};
 use crate::buffer::Buffer;
-use crate::cuda_memory::{CudaMemory, with_buffer};
 use crate::dtype::Element;
 use crate::memory::BufferMemory;
 
@@ -77,12 +76,5 @@ fn unchanged<T: Element>(
 
 /// The kind of memory in words, and the number of its elements.
 fn of_memory<T: Element>(memory: BufferMemory<'_, T>) -> (String, Option<usize>) {
-    let len = match memory {
-        BufferMemory::Host(elements) => Some(elements.len()),
-        BufferMemory::Cuda(memory) => {
-            Some(with_buffer!(CudaMemory, memory, buffer => buffer.len()))
-        }
-        BufferMemory::Opaque => None,
-    };
-    (memory.in_words(), len)
+    (memory.in_words(), memory.len())
 }

@@ -13,7 +13,9 @@ pub(super) fn sample<T: Element>(index: usize) -> T {
     let mut element = T::zeroed();
     let bytes = bytemuck::bytes_of_mut(&mut element);
     for (place, byte) in bytes.iter_mut().enumerate() {
-        let digit = index / LARGEST_BYTE.pow(place as u32);
+        let digit = LARGEST_BYTE
+            .checked_pow(place as u32)
+            .map_or(0, |weight| index / weight);
         *byte = 1 + (digit.wrapping_mul(7).wrapping_add(place) % LARGEST_BYTE) as u8;
     }
     element

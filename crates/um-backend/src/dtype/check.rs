@@ -1,6 +1,6 @@
 //! Comparison of a `DType` with an element type.
 
-use super::{DType, Element};
+use super::{DType, Element, dtype_of};
 use crate::error::{CudaError, Result};
 
 impl DType {
@@ -9,12 +9,13 @@ impl DType {
     /// # Errors
     /// [`CudaError::DTypeMismatch`] if it is not.
     pub fn check<T: Element>(self) -> Result<()> {
-        if self == T::DTYPE {
+        let element = dtype_of::<T>();
+        if self == element {
             Ok(())
         } else {
             Err(CudaError::DTypeMismatch {
                 requested: self,
-                element: T::DTYPE,
+                element,
             })
         }
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use um_backend::{Buffer, BufferKind, CudaError, HostBuffer};
+use um_backend::{Advice, Buffer, BufferKind, CudaError, HostBuffer};
 
 use crate::world::{Case, LEN, World, run};
 
@@ -117,4 +117,46 @@ fn clones_of_lengths_that_cannot_be() {
         "bytes requested",
         |b| b.clone_empty(isize::MAX as usize / 4).map(drop),
     );
+}
+
+#[test]
+fn ranges_outside() {
+    outside("Buffer::fill_range", 999..1001, LEN, |b| {
+        b.fill_range(999..1001, 9.0)
+    });
+    outside("Buffer::fill_range", 1001..1001, LEN, |b| {
+        b.fill_range(1001..1001, 9.0)
+    });
+    #[allow(clippy::reversed_empty_ranges, reason = "the wrong input")]
+    outside("Buffer::zero_range", 5..4, LEN, |b| b.zero_range(5..4));
+    outside("Buffer::copy_within", 999..1001, LEN, |b| {
+        b.copy_within(999..1001, 0)
+    });
+    outside("Buffer::copy_within", 1..1001, LEN, |b| {
+        b.copy_within(0..LEN, 1)
+    });
+    outside("Buffer::copy_within", END..END, LEN, |b| {
+        b.copy_within(0..10, END)
+    });
+    outside("Buffer::advise_range", 0..1001, LEN, |b| {
+        b.advise_range(0..1001, Advice::SetReadMostly).map(drop)
+    });
+    outside("Buffer::read_from", 0..1001, LEN, |b| {
+        b.read_from(&mut &[1u8; 4004][..], 0..1001)
+    });
+    outside("Buffer::write_to", END - 1..END, LEN, |b| {
+        b.write_to(&mut Vec::new(), END - 1..END)
+    });
+}
+
+#[test]
+fn readers_and_writers_that_fail() {
+    let says = "read_from: after 0 of 40 bytes: failed to fill whole buffer";
+    on_each_kind("Buffer::read_from", "Io", says, |b| {
+        b.read_from(&mut &[1u8; 39][..], 0..10)
+    });
+    let says = "write_to: after 0 of 40 bytes: failed to write whole buffer";
+    on_each_kind("Buffer::write_to", "Io", says, |b| {
+        b.write_to(&mut &mut [0u8; 39][..], 0..10)
+    });
 }

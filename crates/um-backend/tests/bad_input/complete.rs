@@ -6,9 +6,10 @@ use cuda_um_testkit::fallible;
 
 const LIST: &str = include_str!("functions.txt");
 /// The files with cases.
-const CASES: [&str; 4] = [
+const CASES: [&str; 5] = [
     include_str!("backend.rs"),
     include_str!("buffers.rs"),
+    include_str!("erased.rs"),
     include_str!("make.rs"),
     include_str!("place.rs"),
 ];

@@ -7,6 +7,7 @@ mod backend;
 mod buffers;
 mod complete;
 mod environment;
+mod erased;
 mod make;
 mod place;
 mod world;

@@ -29,6 +29,8 @@ fn more_than_can_be_addressed() {
             => TooLarge, ["18446744073709551615 elements of 8 bytes"];
         "CudaBackend::create_host", "one too many": |w| w.backend.create_host::<f32>(TOO_MANY)
             => TooLarge, ["2305843009213693952 elements of 4 bytes"];
+        "CudaBackend::create_cuda", "usize::MAX": |w| w.backend.create_cuda::<f32>(usize::MAX)
+            => TooLarge, ["18446744073709551615 elements of 4 bytes"];
         "CudaBackend::create", "usize::MAX": |w| w.backend.create::<u8>(BufferKind::Cuda, usize::MAX)
             => TooLarge, ["18446744073709551615 elements of 1 bytes"];
         // SAFETY: the call fails.
@@ -58,6 +60,12 @@ fn more_than_there_is() {
             => OutOfMemory, ["cudaMalloc", "68157440 bytes requested", "of 67108864"];
         "CudaBackend::create_from", "more than the device has": |w| w.backend.create_from(BufferKind::Cuda, &vec![1.0f32; BEYOND])
             => OutOfMemory, ["cudaMalloc", "68157440 bytes requested", "of 67108864"];
+        "CudaBackend::create_from_vec", "more than the device has": |w| w.backend.create_from_vec(BufferKind::Cuda, vec![1.0f32; BEYOND])
+            => OutOfMemory, ["cudaMalloc", "68157440 bytes requested", "of 67108864"];
+        "CudaBuffer::from_slice", "more than the device has": |w| CudaBuffer::from_slice(device(w), &vec![1.0f32; BEYOND])
+            => OutOfMemory, ["cudaMalloc", "68157440 bytes requested", "of 67108864"];
+        "UnifiedBuffer::from_slice", "more than the device has": |w| UnifiedBuffer::from_slice(device(w), &vec![1.0f32; BEYOND])
+            => OutOfMemory, ["oversubscribe", "bytes requested", "of 67108864"];
         "HostBuffer::zeroed", "all that can be addressed": |_w| HostBuffer::<f32>::zeroed(TOO_MANY - 1).map(std::hint::black_box) // otherwise the allocation is optimized away
             => OutOfMemory, ["HostBuffer::zeroed: host memory for 2305843009213693951 elements", "9223372036854775804 bytes requested"];
     });

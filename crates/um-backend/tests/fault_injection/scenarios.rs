@@ -2,9 +2,10 @@
 
 use crate::support::opaque::OpaqueBuffer;
 use crate::world::{LEN, World};
+use std::sync::Arc;
 use um_backend::{
     AccessPattern, Advice, Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, DType,
-    Location, MemoryAdvice, PrefetchBatch,
+    ErasedBuffer, HostOwned, Location, MemoryAdvice, PrefetchBatch,
 };
 
 type Result<T = ()> = std::result::Result<T, CudaError>;
@@ -30,6 +31,8 @@ scenarios! {
     one_after_the_other
     the_callers_own_memory
     from_open_to_end
+    parts_files_and_streams
+    erased_and_shared
 }
 
 fn make(backend: &CudaBackend, kind: BufferKind, value: f32) -> Result<Box<dyn Buffer<f32>>> {
@@ -177,4 +180,49 @@ fn from_open_to_end(world: &World) -> Result {
     drop(backend);
     let reclaimed = runtime.reclaim().map_err(CudaError::from);
     lived.and(reclaimed)
+}
+
+/// Ranges, slices for the host, files and another stream, for every kind.
+fn parts_files_and_streams(world: &World) -> Result {
+    let stream = world.far.device().as_cuda_um().stream()?;
+    for kind in BufferKind::ALL {
+        let mut buffer = world.far.create::<f32>(kind, LEN)?;
+        buffer.fill_range(0..10, 1.0)?;
+        buffer.copy_within(0..10, 5)?;
+        let mut view = buffer.host_mut()?;
+        assert_eq!(view[..16], [[1.0; 15].as_slice(), &[0.0]].concat()[..]);
+        view[15] = 2.0;
+        view.close()?;
+        let mut file = Vec::new();
+        buffer.write_to(&mut file, 14..16)?;
+        buffer.read_from(&mut &file[..], 0..2)?;
+        let mut clone = buffer.try_clone()?;
+        buffer.copy_from_host_on(&[7.0; LEN], &stream)?;
+        assert_eq!(clone.host()?[..3], [1.0, 2.0, 1.0]);
+        clone.copy_from_buffer_on(&*buffer, &stream)?;
+        buffer.prefetch_range(0..LEN, Location::Host, &stream)?;
+        buffer.fill_on(3.0, &stream)?;
+        let mut back = [0.0; LEN];
+        clone.copy_to_host_on(&mut back, &stream)?;
+        assert_eq!((back, buffer.read_one(LEN - 1)?), ([7.0; LEN], 3.0));
+    }
+    Ok(())
+}
+
+/// Storage of a dtype, which two tensors share until one writes it.
+fn erased_and_shared(world: &World) -> Result {
+    for kind in BufferKind::ALL {
+        let bytes = [1u8; 4 * LEN];
+        let first = Arc::new(world.backend.create_erased_from(kind, DType::F32, &bytes)?);
+        let mut second = Arc::clone(&first);
+        let written = ErasedBuffer::make_mut(&mut second)?;
+        written.zero()?;
+        written.typed_mut::<f32>()?.write_one(0, 5.0)?;
+        let value = f32::from_le_bytes([1; 4]);
+        assert_eq!(HostOwned::<f32, _>::of_erased(&first)?[..], [value; LEN]);
+        assert_eq!(HostOwned::<f32, _>::of_erased(&second)?[..2], [5.0, 0.0]);
+        ErasedBuffer::make_mut(&mut second)?.copy_from(&first)?;
+        assert_eq!(second.typed::<f32>()?.read_one(1)?, value);
+    }
+    Ok(())
 }

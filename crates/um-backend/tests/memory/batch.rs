@@ -163,7 +163,8 @@ fn errors_stay_errors() {
             );
 
             // A buffer of another runtime.
-            let other = machine.backend().allocate_unified::<f32>(10).unwrap();
+            let elsewhere = machine.on_another_runtime();
+            let other = elsewhere.allocate_unified::<f32>(10).unwrap();
             let error = prefetch(&backend, &[&buffer, &other], Location::Host);
             assert!(
                 matches!(

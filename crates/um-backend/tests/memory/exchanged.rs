@@ -1,26 +1,26 @@
-//! Buffers whose memory was exchanged through `memory_mut`.
+//! Buffers whose memory was exchanged through `as_cuda_um_mut`.
 
 use std::mem::swap;
 
-use um_backend::{
-    Advice, Buffer, BufferMemoryMut, CudaBuffer, CudaMemoryMut, HintOutcome, Location,
-    UnifiedBuffer,
-};
+use um_backend::{Advice, Buffer, CudaBuffer, HintOutcome, Location, PinnedBuffer, UnifiedBuffer};
 
 use crate::support::{Machine, on_each, on_each_preset};
 
 /// Exchanges the memory of two buffers of one kind.
 fn exchange(one: &mut dyn Buffer<f32>, other: &mut dyn Buffer<f32>) {
-    use CudaMemoryMut::{Device, Pinned, Unified};
-    match (one.memory_mut(), other.memory_mut()) {
-        (BufferMemoryMut::Cuda(one), BufferMemoryMut::Cuda(other)) => match (one, other) {
-            (Device(one), Device(other)) => swap(one, other),
-            (Unified(one), Unified(other)) => swap(one, other),
-            (Pinned(one), Pinned(other)) => swap(one, other),
-            kinds => panic!("two kinds: {kinds:?}"),
-        },
-        kinds => panic!("not of CUDA: {kinds:?}"),
+    let (one, other) = (one.as_any_mut(), other.as_any_mut());
+    macro_rules! of_kind {
+        ($kind:ident) => {
+            if let Some(one) = one.downcast_mut::<$kind<f32>>() {
+                let other = other.downcast_mut::<$kind<f32>>().expect("one kind");
+                return swap(one.as_cuda_um_mut(), other.as_cuda_um_mut());
+            }
+        };
     }
+    of_kind!(CudaBuffer);
+    of_kind!(UnifiedBuffer);
+    of_kind!(PinnedBuffer);
+    panic!("not of CUDA");
 }
 
 /// Checks that every call of the trait works on the new memory.

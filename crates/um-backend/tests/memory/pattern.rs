@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use um_backend::sim::Gpu;
 use um_backend::{
-    AccessPattern, Advice, Buffer, BufferMemory, CudaError, CudaMemory, HintOutcome, Location,
-    Placement, UnifiedBuffer, UnifiedOptions, cuda_um::Error,
+    AccessPattern, Advice, Buffer, BufferMemory, CudaError, HintOutcome, Location, Placement,
+    UnifiedBuffer, UnifiedOptions, cuda_um::Error,
 };
 
 use crate::support::kernel::Double;
@@ -81,7 +81,7 @@ fn what_is_asked_for_is_given() {
             let buffer = make(placement);
             assert_eq!(buffer.placement().placement, placement);
             assert_eq!(buffer.placement().reason, "as asked for");
-            let BufferMemory::Cuda(CudaMemory::Unified(memory)) = buffer.memory() else {
+            let BufferMemory::Cuda(memory) = buffer.memory() else {
                 panic!("{:?}", buffer.memory());
             };
             assert_eq!(memory.len(), 100);

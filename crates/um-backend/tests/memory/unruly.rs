@@ -141,6 +141,20 @@ fn a_buffer_that_answers_as_it_likes_harms_no_other() {
                 Box::new(|u| drop(u.fill(3.0))),
                 Box::new(|u| drop(u.set_zero())),
                 Box::new(|u| drop(honest.copy_from_buffer(u))),
+                Box::new(|u| drop(u.fill_range(10..600, 3.0))),
+                Box::new(|u| drop(u.copy_within(10..600, 50))),
+                Box::new(|u| drop(u.try_clone())),
+                Box::new(|u| drop(u.host().map(|view| view.iter().sum::<f32>()))),
+                Box::new(|u| drop(u.host_mut().map(|mut view| view.fill(1.0)))),
+                Box::new(|u| drop(u.write_to(&mut Vec::new(), 0..600))),
+                Box::new(|u| drop(u.read_from(&mut &[1u8; 2400][..], 0..600))),
+                Box::new(|u| {
+                    let stream = backend.device().stream();
+                    drop(u.fill_on(1.0, stream));
+                    drop(u.copy_from_host_on(&[1.0; 600], stream));
+                    drop(u.copy_to_host_on(&mut [1.0; 600], stream));
+                    drop(u.prefetch_range(0..600, Location::Host, stream));
+                }),
                 Box::new(|u| {
                     drop((
                         u.is_empty(),

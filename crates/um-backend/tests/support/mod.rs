@@ -54,14 +54,26 @@ impl Machine {
     /// A backend for each device, all of one runtime.
     pub fn backends(&self) -> Vec<CudaBackend> {
         let first = self.backend();
-        let runtime = first.device().as_cuda_um().runtime().clone();
-        let count = runtime.device_count().unwrap();
-        let open = |ordinal| {
-            let config = CudaBackendConfig::default().device(ordinal);
-            let config = config.runtime(RuntimeChoice::Given(runtime.clone()));
-            self.keep(CudaBackend::initialize_blocking(config).unwrap())
-        };
+        let count = first
+            .device()
+            .as_cuda_um()
+            .runtime()
+            .device_count()
+            .unwrap();
+        let open = |ordinal| self.keep(first.sibling(ordinal).unwrap());
         (0..count).map(open).collect()
+    }
+
+    /// A backend with a runtime of its own over the same driver.
+    pub fn on_another_runtime(&self) -> CudaBackend {
+        let runtime = match &self.sim {
+            Some(sim) => Runtime::from_table(sim.table()),
+            None => Runtime::open(),
+        };
+        let config = self
+            .config()
+            .runtime(RuntimeChoice::Given(runtime.unwrap()));
+        self.keep(CudaBackend::initialize_blocking(config).unwrap())
     }
 
     /// Keeps a backend until the end of the test, which waits for its work.

@@ -1,12 +1,16 @@
 //! An implementation outside the crate, which can break each rule on purpose.
 
 use std::any::Any;
+use std::io::Write;
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::thread::{self, ThreadId};
 
 use um_backend::cuda_um::Error;
-use um_backend::{Buffer, BufferDevice, BufferMemory, BufferMemoryMut, CudaError, DType, Element};
+use um_backend::{
+    Advice, Buffer, BufferDevice, BufferMemory, BufferMemoryMut, CudaError, DType, Element,
+    HintOutcome, HostView,
+};
 
 /// The fault of an [`OpaqueBuffer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,10 +56,22 @@ pub enum Fault {
     StaleSource,
     /// `fill` does nothing on other threads than that of the allocation.
     OneThread,
+    /// `fill_range` of a long buffer begins one element late.
+    LateFillRange,
+    /// `copy_within` copies forwards, element by element.
+    ForwardCopyWithin,
+    /// `try_clone` forgets the elements.
+    EmptyClone,
+    /// `host` misses the last element of a long buffer.
+    ShortHost,
+    /// `write_to` writes everything.
+    WritesAll,
+    /// `advise_range` takes any range.
+    AnyAdvice,
 }
 
 impl Fault {
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 26] = [
         Self::Dirty,
         Self::SmallCapacity,
         Self::OtherDType,
@@ -76,6 +92,12 @@ impl Fault {
         Self::ShortCopy,
         Self::StaleSource,
         Self::OneThread,
+        Self::LateFillRange,
+        Self::ForwardCopyWithin,
+        Self::EmptyClone,
+        Self::ShortHost,
+        Self::WritesAll,
+        Self::AnyAdvice,
     ];
 }
 
@@ -256,6 +278,58 @@ impl<T: Element> Buffer<T> for OpaqueBuffer<T> {
         }
         self.elements.fill(T::zeroed());
         Ok(())
+    }
+
+    fn fill_range(&mut self, range: Range<usize>, value: T) -> Result<(), CudaError> {
+        let mut range = self.part(range.start, range.len())?;
+        if self.fault == Fault::LateFillRange && range.len() > 400 {
+            range.start += 1;
+        }
+        self.elements[range].fill(value);
+        Ok(())
+    }
+
+    fn copy_within(&mut self, range: Range<usize>, to: usize) -> Result<(), CudaError> {
+        let range = self.part(range.start, range.len())?;
+        self.part(to, range.len())?;
+        if self.fault == Fault::ForwardCopyWithin {
+            for (index, from) in range.enumerate() {
+                self.elements[to + index] = self.elements[from];
+            }
+        } else {
+            self.elements.copy_within(range, to);
+        }
+        Ok(())
+    }
+
+    fn try_clone(&self) -> Result<Box<dyn Buffer<T>>, CudaError> {
+        let mut clone = self.clone_empty(self.len())?;
+        if self.fault != Fault::EmptyClone {
+            clone.copy_from_host(&self.elements)?;
+        }
+        Ok(clone)
+    }
+
+    fn host(&self) -> Result<HostView<'_, T>, CudaError> {
+        let missed = usize::from(self.fault == Fault::ShortHost && self.len() > 1000);
+        Ok(self.elements[..self.len() - missed].into())
+    }
+
+    fn write_to(&self, target: &mut dyn Write, range: Range<usize>) -> Result<(), CudaError> {
+        let range = self.part(range.start, range.len())?;
+        let written = match self.fault {
+            Fault::WritesAll => &self.elements[..],
+            _ => &self.elements[range],
+        };
+        target.write_all(bytemuck::cast_slice(written)).unwrap();
+        Ok(())
+    }
+
+    fn advise_range(&self, range: Range<usize>, _: Advice) -> Result<HintOutcome, CudaError> {
+        if self.fault != Fault::AnyAdvice {
+            self.part(range.start, range.len())?;
+        }
+        Ok(HintOutcome::Applied)
     }
 
     fn copy_from_buffer_at(

@@ -1,0 +1,225 @@
+//! The functions that allocate buffers.
+
+use std::sync::Arc;
+
+use cuda_um::{AccessPattern, RegisteredBuffer, UnifiedOptions};
+
+use super::{BufferKind, CudaBackend};
+use crate::buffer::Buffer;
+#[cfg(doc)]
+use crate::config::CudaBackendConfig;
+use crate::cuda_buffer::CudaBuffer;
+use crate::dtype::Element;
+use crate::error::Result;
+use crate::host_buffer::HostBuffer;
+use crate::pinned_buffer::PinnedBuffer;
+use crate::unified_buffer::{Origin, UnifiedBuffer};
+
+impl CudaBackend {
+    /// Allocates a unified buffer of `len` zeros: managed memory, from the pool if there is one ([`CudaBackendConfig::unified_pool`]); or
+    /// mapped pinned memory if managed memory is poor. [`UnifiedBuffer::placement`] tells which.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory), also beyond the pool's limit, and for more than the device has free
+    /// unless [`CudaBackendConfig::oversubscription`] allows it; and errors of CUDA.
+    #[doc(alias = "cudaMallocManaged")]
+    #[track_caller]
+    pub fn allocate_unified<T: Element>(&self, len: usize) -> Result<UnifiedBuffer<T>> {
+        self.allocate_unified_for(len, AccessPattern::General)
+    }
+
+    /// Allocates a unified buffer of `len` zeros for an access pattern. The pattern, the size and the machine's cost model select
+    /// managed memory, with or without advice, or mapped memory. Only [`AccessPattern::General`] uses the pool.
+    ///
+    /// # Examples
+    /// ```
+    /// use um_backend::{AccessPattern, CudaBackend, CudaBackendConfig};
+    ///
+    /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
+    /// let scores = backend.allocate_unified_for::<f32>(1000, AccessPattern::ReadBack)?;
+    /// // mapped pinned memory (ReadBack), since a use takes about … in mapped and … in managed memory (cost model: …)
+    /// println!("{}", scores.placement());
+    /// # assert!(!scores.placement().reason.is_empty());
+    /// # Ok::<(), um_backend::CudaError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`allocate_unified`](Self::allocate_unified).
+    #[doc(alias = "cudaMallocManaged")]
+    #[doc(alias = "cudaHostAlloc")]
+    #[track_caller]
+    pub fn allocate_unified_for<T: Element>(
+        &self,
+        len: usize,
+        pattern: AccessPattern,
+    ) -> Result<UnifiedBuffer<T>> {
+        UnifiedBuffer::allocate(Arc::clone(&self.device), len, self.origin(pattern))
+    }
+
+    fn origin(&self, pattern: AccessPattern) -> Origin {
+        match (&self.pools.unified, pattern) {
+            (Some(pool), AccessPattern::General) => Origin::Pool(pool.clone()),
+            _ => {
+                let options = UnifiedOptions::default().pattern(pattern);
+                Origin::Own(options.oversubscription(self.config.oversubscription))
+            }
+        }
+    }
+
+    /// Allocates a buffer of `len` zeros in device memory.
+    ///
+    /// # Errors
+    /// As for [`CudaBuffer::zeroed`].
+    #[doc(alias = "cudaMalloc")]
+    #[track_caller]
+    pub fn create_cuda<T: Element>(&self, len: usize) -> Result<CudaBuffer<T>> {
+        CudaBuffer::allocate(Arc::clone(&self.device), len, self.pools.device.clone())
+    }
+
+    /// Allocates a buffer of `len` zeros in pinned host memory, which kernels access in place.
+    ///
+    /// # Errors
+    /// As for [`PinnedBuffer::zeroed`].
+    #[doc(alias = "cudaHostAlloc")]
+    #[track_caller]
+    pub fn create_pinned<T: Element>(&self, len: usize) -> Result<PinnedBuffer<T>> {
+        PinnedBuffer::allocate(Arc::clone(&self.device), len, self.pools.pinned.clone())
+    }
+
+    /// Allocates a buffer of `len` zeros in plain host memory.
+    ///
+    /// # Errors
+    /// As for [`HostBuffer::zeroed`].
+    pub fn create_host<T: Element>(&self, len: usize) -> Result<HostBuffer<T>> {
+        HostBuffer::zeroed(len)
+    }
+
+    /// Allocates a buffer of `len` zeros of the given kind.
+    ///
+    /// # Errors
+    /// As for the constructor of that kind.
+    #[track_caller]
+    pub fn create<T: Element>(&self, kind: BufferKind, len: usize) -> Result<Box<dyn Buffer<T>>> {
+        Ok(match kind {
+            BufferKind::Unified => Box::new(self.allocate_unified(len)?),
+            BufferKind::Cuda => Box::new(self.create_cuda(len)?),
+            BufferKind::Host => Box::new(self.create_host(len)?),
+            BufferKind::Pinned => Box::new(self.create_pinned(len)?),
+        })
+    }
+
+    /// Allocates a buffer of the given kind, with the contents of a slice.
+    ///
+    /// # Ordering
+    /// As for [`Buffer::copy_from_host`]: the slice may be used again when this returns.
+    ///
+    /// # Errors
+    /// As for the constructor of that kind, and for [`Buffer::copy_from_host`].
+    #[allow(unsafe_code, reason = "the copy writes each element")]
+    #[track_caller]
+    pub fn create_from<T: Element>(
+        &self,
+        kind: BufferKind,
+        elements: &[T],
+    ) -> Result<Box<dyn Buffer<T>>> {
+        // SAFETY: the buffer is returned only after the copy of all elements.
+        let mut buffer = unsafe { self.create_uninit(kind, elements.len()) }?;
+        buffer.copy_from_host(elements)?;
+        Ok(buffer)
+    }
+
+    /// Allocates a buffer of the given kind, with the elements of a vector. A [`HostBuffer`] takes the vector's memory.
+    ///
+    /// # Errors
+    /// As for [`create_from`](Self::create_from).
+    #[track_caller]
+    pub fn create_from_vec<T: Element>(
+        &self,
+        kind: BufferKind,
+        elements: Vec<T>,
+    ) -> Result<Box<dyn Buffer<T>>> {
+        match kind {
+            BufferKind::Host => Ok(Box::new(HostBuffer::from_vec(elements))),
+            other => self.create_from(other, &elements),
+        }
+    }
+
+    /// Allocates a buffer of `len` elements of the given kind, with arbitrary contents: the temporaries of a framework, which a kernel or a
+    /// copy writes. Memory of the device comes from a warm pool without a CUDA call; memory of the host is zeroed.
+    ///
+    /// # Examples
+    /// ```
+    /// use um_backend::{BufferKind, CudaBackend, CudaBackendConfig};
+    ///
+    /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
+    /// // SAFETY: `fill` writes each element before the read.
+    /// let mut scratch = unsafe { backend.create_uninit::<f32>(BufferKind::Unified, 2) }?;
+    /// scratch.fill(0.5)?;
+    /// let mut back = [0.0; 2];
+    /// scratch.copy_to_host(&mut back)?;
+    /// assert_eq!(back, [0.5, 0.5]);
+    /// # Ok::<(), um_backend::CudaError>(())
+    /// ```
+    ///
+    /// # Safety
+    /// Neither the host nor a kernel reads an element before it is written.
+    ///
+    /// # Errors
+    /// As for the constructor of that kind.
+    #[allow(unsafe_code, reason = "the caller's promise is required")]
+    #[doc(alias = "empty")]
+    #[track_caller]
+    pub unsafe fn create_uninit<T: Element>(
+        &self,
+        kind: BufferKind,
+        len: usize,
+    ) -> Result<Box<dyn Buffer<T>>> {
+        let device = || Arc::clone(&self.device);
+        let origin = || self.origin(AccessPattern::General);
+        Ok(match kind {
+            // SAFETY: guaranteed by the caller.
+            BufferKind::Unified => unsafe {
+                Box::new(UnifiedBuffer::allocate_uninit(device(), len, origin())?)
+            },
+            // SAFETY: as above.
+            BufferKind::Cuda => unsafe {
+                Box::new(CudaBuffer::allocate_uninit(
+                    device(),
+                    len,
+                    self.pools.device.clone(),
+                )?)
+            },
+            BufferKind::Host | BufferKind::Pinned => self.create(kind, len)?,
+        })
+    }
+
+    /// Pins a vector, so that kernels access it in place; [`RegisteredBuffer::into_vec`] returns it.
+    ///
+    /// # Errors
+    /// [`NotSupported`](cuda_um::Error::NotSupported) if the device cannot register host memory, and errors of CUDA.
+    #[doc(alias = "cudaHostRegister")]
+    #[track_caller]
+    pub fn register<T: Element>(&self, elements: Vec<T>) -> Result<RegisteredBuffer<'static, T>> {
+        Ok(RegisteredBuffer::from_vec(
+            self.device.as_cuda_um(),
+            elements,
+        )?)
+    }
+
+    /// Pins a slice while `body` runs, so that kernels access it in place.
+    ///
+    /// # Errors
+    /// As for [`register`](Self::register), and errors of the work on the slice.
+    #[doc(alias = "cudaHostRegister")]
+    pub fn with_registered<T: Element, R>(
+        &self,
+        memory: &mut [T],
+        body: impl for<'s> FnOnce(&mut RegisteredBuffer<'s, T>) -> R,
+    ) -> Result<R> {
+        Ok(RegisteredBuffer::scope(
+            self.device.as_cuda_um(),
+            memory,
+            body,
+        )?)
+    }
+}

@@ -1,0 +1,75 @@
+//! The functions that allocate erased buffers.
+
+#[cfg(doc)]
+use cuda_um::Error;
+
+use super::{BufferKind, CudaBackend};
+use crate::dtype::DType;
+use crate::erased::{ErasedBuffer, size_bytes};
+use crate::error::Result;
+use crate::host_bytes::HostBytes;
+
+impl CudaBackend {
+    /// Allocates a buffer of `len` zeros of the given kind, whose element type is a value. Its memory is aligned to at least 64 bytes.
+    ///
+    /// # Errors
+    /// [`TooLarge`](Error::TooLarge), [`InvalidArgument`](Error::InvalidArgument) for opaque elements of no bytes, and as for
+    /// [`create`](Self::create).
+    #[track_caller]
+    pub fn create_erased(
+        &self,
+        kind: BufferKind,
+        dtype: DType,
+        len: usize,
+    ) -> Result<ErasedBuffer> {
+        let len = size_bytes(dtype, len)?;
+        let bytes = match kind {
+            BufferKind::Host => Box::new(HostBytes::zeroed(len)?),
+            other => self.create(other, len)?,
+        };
+        Ok(ErasedBuffer::of(bytes, dtype))
+    }
+
+    /// Allocates a buffer of `len` elements of the given kind, with arbitrary contents: see [`create_uninit`](Self::create_uninit).
+    ///
+    /// # Safety
+    /// Neither the host nor a kernel reads an element before it is written.
+    ///
+    /// # Errors
+    /// As for [`create_erased`](Self::create_erased).
+    #[allow(unsafe_code, reason = "the caller's promise is required")]
+    #[track_caller]
+    pub unsafe fn create_erased_uninit(
+        &self,
+        kind: BufferKind,
+        dtype: DType,
+        len: usize,
+    ) -> Result<ErasedBuffer> {
+        let len = size_bytes(dtype, len)?;
+        let bytes = match kind {
+            BufferKind::Host => Box::new(HostBytes::zeroed(len)?),
+            // SAFETY: guaranteed by the caller.
+            other => unsafe { self.create_uninit(other, len)? },
+        };
+        Ok(ErasedBuffer::of(bytes, dtype))
+    }
+
+    /// Allocates a buffer of the given kind with the elements that the bytes hold, at any address.
+    ///
+    /// # Errors
+    /// As for [`create_erased`](Self::create_erased); [`InvalidArgument`](Error::InvalidArgument) if the bytes are not whole elements.
+    #[allow(unsafe_code, reason = "the copy writes each element")]
+    #[track_caller]
+    pub fn create_erased_from(
+        &self,
+        kind: BufferKind,
+        dtype: DType,
+        bytes: &[u8],
+    ) -> Result<ErasedBuffer> {
+        let len = bytes.len() / dtype.size_bytes().max(1);
+        // SAFETY: the buffer is returned only after the copy of all elements.
+        let mut buffer = unsafe { self.create_erased_uninit(kind, dtype, len) }?;
+        buffer.copy_from_bytes(bytes)?;
+        Ok(buffer)
+    }
+}

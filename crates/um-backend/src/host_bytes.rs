@@ -1,0 +1,62 @@
+//! Plain memory of the CPU that is aligned for elements of any type.
+
+use std::any::Any;
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::buffer::Buffer;
+use crate::device::BufferDevice;
+use crate::error::Result;
+use crate::memory::{BufferMemory, BufferMemoryMut};
+
+/// The unit of the memory, with its alignment.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(64))]
+struct Block([u8; 64]);
+
+/// Bytes of the CPU, aligned to 64.
+#[derive(Debug)]
+pub(crate) struct HostBytes {
+    blocks: Vec<Block>,
+    len: usize,
+}
+
+impl HostBytes {
+    pub(crate) fn zeroed(len: usize) -> Result<Self> {
+        let count = len.div_ceil(size_of::<Block>());
+        Ok(Self {
+            blocks: cuda_um::host_vec::zeroed("create_erased", count)?,
+            len,
+        })
+    }
+}
+
+impl Buffer<u8> for HostBytes {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn device(&self) -> &BufferDevice {
+        &BufferDevice::Host
+    }
+
+    fn memory(&self) -> BufferMemory<'_, u8> {
+        BufferMemory::Host(&bytemuck::cast_slice(&self.blocks)[..self.len])
+    }
+
+    fn memory_mut(&mut self) -> BufferMemoryMut<'_, u8> {
+        BufferMemoryMut::Host(&mut bytemuck::cast_slice_mut(&mut self.blocks)[..self.len])
+    }
+
+    fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<u8>>> {
+        Ok(Box::new(Self::zeroed(len)?))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}

@@ -1,0 +1,96 @@
+//! The bytes of an erased buffer as elements of a type.
+
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use bytemuck::TransparentWrapper;
+use cuda_um::range;
+
+use crate::buffer::Buffer;
+use crate::device::BufferDevice;
+use crate::dtype::Element;
+use crate::error::Result;
+use crate::memory::{BufferMemory, BufferMemoryMut};
+
+/// An [`ErasedBuffer`](crate::ErasedBuffer) as a [`Buffer`] of its element type: [`ErasedBuffer::typed`](crate::ErasedBuffer::typed).
+#[derive(TransparentWrapper)]
+#[transparent(Box<dyn Buffer<u8>>)]
+#[repr(transparent)]
+pub struct Typed<T> {
+    bytes: Box<dyn Buffer<u8>>,
+    _elements: PhantomData<T>,
+}
+
+impl<T: Element> Typed<T> {
+    fn part(&self, offset: usize, count: usize) -> Result<Range<usize>> {
+        Ok(range::check_at(offset, count, self.len())?)
+    }
+}
+
+impl<T: Element> fmt::Debug for Typed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Typed")
+            .field("dtype", &T::DTYPE)
+            .field("bytes", &self.bytes)
+            .finish()
+    }
+}
+
+impl<T: Element> Buffer<T> for Typed<T> {
+    fn len(&self) -> usize {
+        self.bytes.len() / size_of::<T>()
+    }
+
+    fn device(&self) -> &BufferDevice {
+        self.bytes.device()
+    }
+
+    fn memory(&self) -> BufferMemory<'_, T> {
+        self.bytes.memory().cast()
+    }
+
+    fn memory_mut(&mut self) -> BufferMemoryMut<'_, T> {
+        self.bytes.memory_mut().cast()
+    }
+
+    fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {
+        let bytes = range::size_bytes::<T>(len)?;
+        Ok(Box::new(Self::wrap(self.bytes.clone_empty(bytes)?)))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn set_name(&mut self, name: &str) {
+        self.bytes.set_name(name);
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.bytes.name()
+    }
+
+    fn copy_from_host_at(&mut self, offset: usize, source: &[T]) -> Result<()> {
+        let part = self.part(offset, source.len())?;
+        let bytes = bytemuck::cast_slice(source);
+        self.bytes
+            .copy_from_host_at(part.start * size_of::<T>(), bytes)
+    }
+
+    fn copy_to_host_at(&self, offset: usize, target: &mut [T]) -> Result<()> {
+        let part = self.part(offset, target.len())?;
+        let bytes = bytemuck::cast_slice_mut(target);
+        self.bytes
+            .copy_to_host_at(part.start * size_of::<T>(), bytes)
+    }
+
+    fn fill(&mut self, value: T) -> Result<()> {
+        self.fill_range(0..self.len(), value)
+    }
+}

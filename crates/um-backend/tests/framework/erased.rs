@@ -1,0 +1,238 @@
+//! Buffers whose element type is a value.
+
+use std::sync::Arc;
+
+use um_backend::conformance;
+use um_backend::cuda_um::Error;
+use um_backend::{
+    Bool, Buffer, BufferKind, CudaError, DType, Element, ErasedBuffer, F8E4M3, Result, half,
+};
+
+use crate::support::opaque::OpaqueBuffer;
+use crate::support::{on_each, on_each_preset};
+
+/// A block of quantised weights: an element that this crate does not know.
+#[derive(Debug, Clone, Copy, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+struct Block {
+    scale: u16,
+    weights: [u8; 16],
+}
+
+impl Element for Block {
+    const DTYPE: DType = DType::Opaque(18);
+}
+
+const DTYPES: [DType; 6] = [
+    DType::Bool,
+    DType::F8E5M2,
+    DType::BF16,
+    DType::F32,
+    DType::C128,
+    DType::Opaque(18),
+];
+
+/// The contract of `Buffer` for each element type of an erased buffer of each kind.
+fn typed<T: Element>(erased: ErasedBuffer) -> Box<dyn Buffer<T>> {
+    Box::new(erased.into_typed().unwrap())
+}
+
+fn keeps_the_contract<T: Element>() {
+    on_each_preset(
+        |builder| builder,
+        |machine| {
+            let backend = machine.backend();
+            for kind in BufferKind::ALL {
+                let make = |len| Ok(typed::<T>(backend.create_erased(kind, T::DTYPE, len)?));
+                if let Err(failure) = conformance::all(&make) {
+                    panic!("{kind} of {}: {failure}", T::DTYPE);
+                }
+            }
+        },
+    );
+}
+
+#[test]
+fn typed_f32_keeps_the_contract() {
+    keeps_the_contract::<f32>();
+}
+
+#[test]
+fn typed_complex_numbers_keep_the_contract() {
+    keeps_the_contract::<num_complex::Complex64>();
+}
+
+#[test]
+fn typed_blocks_keep_the_contract() {
+    keeps_the_contract::<Block>();
+}
+
+#[test]
+fn an_implementation_from_outside_can_be_erased() {
+    let make = |len: usize| {
+        let bytes: Box<dyn Buffer<u8>> = Box::new(OpaqueBuffer::<u8>::new(len * 4));
+        Ok(typed::<f32>(ErasedBuffer::from_bytes(bytes, DType::F32)?))
+    };
+    if let Err(failure) = conformance::all::<f32>(&make) {
+        panic!("{failure}");
+    }
+}
+
+#[test]
+fn bytes_go_in_and_out_from_any_address() {
+    on_each(|machine| {
+        let backend = machine.backend();
+        for (kind, dtype) in BufferKind::ALL
+            .into_iter()
+            .flat_map(|kind| DTYPES.map(|d| (kind, d)))
+        {
+            let what = format!("{kind} of {dtype}");
+            let mut erased = backend.create_erased(kind, dtype, 100).unwrap();
+            let width = dtype.size_bytes();
+            assert_eq!(
+                (erased.len(), erased.size_bytes()),
+                (100, 100 * width),
+                "{what}"
+            );
+            assert_eq!(
+                (erased.dtype(), erased.is_empty()),
+                (dtype, false),
+                "{what}"
+            );
+            let bytes: Vec<u8> = (0..=100 * width).map(|i| i as u8).collect();
+            erased.copy_from_bytes(&bytes[1..]).unwrap();
+            erased.copy_from_bytes_at(98, &bytes[..2 * width]).unwrap();
+            let mut back = vec![0; 100 * width + 1];
+            erased.copy_to_bytes(&mut back[1..]).unwrap();
+            assert_eq!(back[1..=98 * width], bytes[1..=98 * width], "{what}");
+            assert_eq!(back[98 * width + 1..], bytes[..2 * width], "{what}");
+            let mut one = vec![0; width];
+            erased.copy_to_bytes_at(99, &mut one).unwrap();
+            assert_eq!(one, bytes[width..2 * width], "{what}");
+            let clone = erased.try_clone().unwrap();
+            erased.zero().unwrap();
+            assert_eq!(
+                erased.bytes().to_vec().unwrap(),
+                vec![0; 100 * width],
+                "{what}"
+            );
+            erased.copy_from(&clone).unwrap();
+            assert_eq!(erased.bytes().to_vec().unwrap(), back[1..], "{what}");
+            let from = backend
+                .create_erased_from(kind, dtype, &bytes[1..])
+                .unwrap();
+            assert_eq!(from.bytes().to_vec().unwrap(), bytes[1..], "{what}");
+        }
+    });
+}
+
+#[test]
+fn the_host_memory_of_any_type_is_aligned() {
+    on_each(|machine| {
+        let backend = machine.backend();
+        for len in [0, 1, 3, 1000] {
+            let mut erased = backend
+                .create_erased(BufferKind::Host, DType::C128, len)
+                .unwrap();
+            type Complex = num_complex::Complex64;
+            let view = erased.typed_mut::<Complex>().unwrap().host_mut().unwrap();
+            assert!(!view.is_copy() && view.as_ptr().addr().is_multiple_of(64) || len == 0);
+        }
+    });
+}
+
+fn text<R>(outcome: Result<R>) -> String {
+    match outcome {
+        Ok(_) => panic!("was not refused"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn wrong_types_and_sizes_are_refused_with_both_values() {
+    on_each(|machine| {
+        let backend = machine.backend();
+        let mut erased = backend
+            .create_erased(BufferKind::Unified, DType::F32, 10)
+            .unwrap();
+        let of = "and its 10 elements are f32";
+        assert_eq!(
+            text(erased.copy_from_bytes(&[0; 39])),
+            format!(
+                "the source of copy_from_bytes cannot be 39 bytes: the buffer has 40 bytes, {of}"
+            )
+        );
+        assert_eq!(
+            text(erased.copy_to_bytes_at(0, &mut [0; 7])),
+            format!(
+                "the target of copy_to_bytes_at cannot be 7 bytes: an element has 4 bytes, {of}"
+            )
+        );
+        assert_eq!(
+            text(erased.copy_from_bytes_at(9, &[0; 8])),
+            "range 9..11 is not within the buffer's 10 elements"
+        );
+        assert_eq!(
+            text(erased.typed::<half::f16>()),
+            "dtype f16 was requested, but the element type is f32"
+        );
+        let other = backend
+            .create_erased(BufferKind::Cuda, DType::BF16, 10)
+            .unwrap();
+        assert_eq!(
+            text(erased.copy_from(&other)),
+            "copy_from: the source has dtype bf16, and the target has f32"
+        );
+        let longer = erased.clone_empty(11).unwrap();
+        assert_eq!(
+            text(erased.copy_from(&longer)),
+            "copy_from: 10 elements expected, 11 found"
+        );
+        assert_eq!(
+            text(backend.create_erased(BufferKind::Host, DType::Opaque(0), 1)),
+            "a dtype cannot be opaque0: an element has at least one byte"
+        );
+        let too_large = backend.create_erased(BufferKind::Cuda, DType::F64, usize::MAX / 8);
+        assert!(matches!(
+            too_large,
+            Err(CudaError::Cuda(Error::TooLarge {
+                element_bytes: 8,
+                ..
+            }))
+        ));
+        let part = ErasedBuffer::from_bytes(Box::new(OpaqueBuffer::<u8>::new(7)), DType::F32);
+        assert!(text(part).contains("cannot be 7 bytes: an element has 4 bytes"));
+    });
+}
+
+/// Tensors share storage without a lock: reads through the `Arc`, one writer by `get_mut`, copy on write by `make_mut`.
+#[test]
+fn shared_storage_is_copied_on_write() {
+    on_each(|machine| {
+        let backend = machine.backend();
+        for kind in BufferKind::ALL {
+            let mut first = Arc::new(backend.create_erased(kind, DType::F8E4M3, 4).unwrap());
+            let before = std::ptr::from_ref(&*first);
+            ErasedBuffer::make_mut(&mut first)
+                .unwrap()
+                .copy_from_bytes(&[1; 4])
+                .unwrap();
+            assert!(
+                std::ptr::eq(before, &*first),
+                "{kind}: the only handle is not copied"
+            );
+            let mut second = Arc::clone(&first);
+            let written = ErasedBuffer::make_mut(&mut second).unwrap();
+            written.typed_mut().unwrap().fill(F8E4M3(9)).unwrap();
+            assert_eq!(first.bytes().to_vec().unwrap(), [1; 4], "{kind}");
+            assert_eq!(second.bytes().to_vec().unwrap(), [9; 4], "{kind}");
+        }
+    });
+}
+
+#[test]
+fn bool_is_a_byte() {
+    let bits: Vec<Bool> = [true, false].map(Bool::from).into();
+    assert_eq!(bytemuck::cast_slice::<_, u8>(&bits), [1, 0]);
+    assert!(bool::from(Bool(7)) && !bool::from(Bool(0)));
+}

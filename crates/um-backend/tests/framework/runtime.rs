@@ -1,0 +1,129 @@
+//! Backends that share a runtime, and their pools.
+
+use um_backend::cuda_um::{MemoryKind, Runtime};
+use um_backend::sim::Sim;
+use um_backend::{
+    BufferKind, CudaBackend, CudaBackendConfig, CudaError, PoolOptions, RuntimeChoice,
+};
+
+use crate::support::{Machine, on_each, on_each_preset};
+
+/// The names of the calls that `work` makes.
+fn calls(sim: &Sim, work: impl FnOnce()) -> Vec<&'static str> {
+    let before = sim.trace().len();
+    work();
+    sim.trace()[before..].iter().map(|call| call.name).collect()
+}
+
+fn one_copy(machine: &Machine, source: &CudaBackend, target: &CudaBackend) {
+    let sim = machine.sim.as_ref().unwrap();
+    let elements: Vec<f32> = (0..1 << 20).map(|i| i as f32).collect();
+    let source = source.create_from(BufferKind::Cuda, &elements).unwrap();
+    let mut copy = target
+        .create::<f32>(BufferKind::Cuda, elements.len())
+        .unwrap();
+    let made = calls(sim, || copy.copy_from_buffer(&*source).unwrap());
+    let copies = made.iter().filter(|name| name.contains("Memcpy")).count();
+    assert_eq!(copies, 1, "{made:?}");
+    assert!(
+        !made
+            .iter()
+            .any(|name| name.contains("Alloc") || name.contains("Synchronize")),
+        "{made:?}"
+    );
+    assert_eq!(copy.read_back().unwrap(), elements);
+}
+
+/// Two backends over one simulator share a runtime: a copy between their devices is one call of CUDA.
+#[test]
+fn backends_over_one_simulator_share_a_runtime() {
+    on_each_preset(
+        |builder| builder.devices(2),
+        |machine| {
+            let open = |ordinal| {
+                let config = machine.config().device(ordinal);
+                machine.keep(CudaBackend::initialize_blocking(config).unwrap())
+            };
+            let (first, second) = (open(0), open(1));
+            one_copy(machine, &first, &second);
+            one_copy(machine, &second, &first.sibling(0).unwrap());
+            assert!(second.is_simulated() && second.simulator().is_some());
+        },
+    );
+}
+
+/// A backend that is given the runtime of another one is simulated, too.
+#[test]
+fn a_given_runtime_of_a_simulator_is_known() {
+    on_each_preset(
+        |builder| builder,
+        |machine| {
+            let runtime = machine.backend().device().as_cuda_um().runtime().clone();
+            let given = CudaBackendConfig::default().runtime(RuntimeChoice::Given(runtime));
+            let given = machine.keep(CudaBackend::initialize_blocking(given).unwrap());
+            assert!(given.is_simulated());
+            let table = machine.sim.as_ref().unwrap().table();
+            let other = RuntimeChoice::Given(Runtime::from_table(table).unwrap());
+            let other = CudaBackend::initialize_blocking(machine.config().runtime(other)).unwrap();
+            let other = machine.keep(other);
+            assert!(other.is_simulated() && other.simulator().is_some());
+        },
+    );
+}
+
+#[test]
+fn a_sibling_has_the_options_and_the_ordinals_are_checked() {
+    on_each(|machine| {
+        let config = machine.config().device_pool(PoolOptions::default());
+        let backend = machine.keep(CudaBackend::initialize_blocking(config).unwrap());
+        let sibling = machine.keep(backend.sibling(0).unwrap());
+        assert_eq!(
+            sibling
+                .pool_stats_of(MemoryKind::Device)
+                .unwrap()
+                .live_buffers,
+            0
+        );
+        let outcome = backend.sibling(70).map(drop);
+        assert!(
+            matches!(outcome, Err(CudaError::NoSuchDevice { ordinal: 70, .. })),
+            "{outcome:?}"
+        );
+    });
+}
+
+/// Each kind of memory can have a pool of the backend, and clones come from it.
+#[test]
+fn every_kind_of_memory_can_have_a_pool() {
+    let kinds = [
+        (BufferKind::Unified, MemoryKind::Managed),
+        (BufferKind::Cuda, MemoryKind::Device),
+        (BufferKind::Pinned, MemoryKind::Pinned),
+    ];
+    on_each(|machine| {
+        let options = PoolOptions::default();
+        let config = machine
+            .config()
+            .unified_pool(options)
+            .device_pool(options)
+            .pinned_pool(options);
+        let backend = machine.keep(CudaBackend::initialize_blocking(config).unwrap());
+        for (kind, memory) in kinds {
+            if kind == BufferKind::Unified && !machine.has_good_managed_memory() {
+                continue;
+            }
+            let live = || backend.pool_stats_of(memory).unwrap().live_buffers;
+            let buffer = backend.create::<f32>(kind, 1000).unwrap();
+            assert_eq!(live(), 1, "{kind}");
+            let mut clone = buffer.clone_empty(10).unwrap();
+            assert_eq!(live(), 2, "{kind}: clones use the pool too");
+            clone.fill(2.0).unwrap();
+            assert_eq!(clone.read_back().unwrap(), [2.0; 10]);
+            drop((buffer, clone));
+            backend.synchronize().unwrap();
+            backend.device().as_cuda_um().runtime().reclaim().unwrap();
+            assert_eq!(live(), 0, "{kind}");
+            assert!(backend.trim() > 0, "{kind}: free slabs go back");
+        }
+    });
+}
