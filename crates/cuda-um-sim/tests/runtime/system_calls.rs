@@ -5,7 +5,8 @@ use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Seek, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ptr::null_mut;
+use std::time::Duration;
 
 use cuda_um_sim::{Gpu, Misuse, Sim};
 
@@ -170,32 +171,26 @@ fn send_and_receive(cuda: &Cuda, mut from: impl Write + Send, mut to: impl Read)
 }
 
 #[test]
-fn a_system_call_succeeds_while_the_pages_are_taken_away() {
+fn a_system_call_that_waits_succeeds_though_the_pages_are_taken_away() {
     let cuda = h200();
-    let data = cuda.managed(LEN) as usize;
-    let done = AtomicBool::new(false);
-    let wanted = pattern();
+    let data = cuda.managed(MIB);
+    cuda.run("write", data, MIB);
+    let (mut from, mut to) = UnixStream::pair().unwrap();
+    let received = bytes(data, 100);
+    let touched = cuda.sim.counters().bytes_to_host;
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let stream = cuda.stream();
-            while !done.load(Ordering::Relaxed) {
-                ok(cuda.prefetch(data as *mut u8, LEN, 0, stream));
-                cuda.sync(stream);
-            }
-        });
-        for _ in 0..20 {
-            let source = file(&wanted);
-            source
-                .read_exact_at(bytes(data as *mut u8, LEN), 0)
-                .unwrap();
-            let target = file(&[]);
-            target.write_all_at(bytes(data as *mut u8, LEN), 0).unwrap();
-            let mut back = vec![0; LEN];
-            target.read_exact_at(&mut back, 0).unwrap();
-            assert!(back == wanted);
+        let reader = scope.spawn(move || to.read_exact(received));
+        while cuda.sim.counters().bytes_to_host == touched {
+            std::thread::yield_now();
         }
-        done.store(true, Ordering::Relaxed);
+        // The reader is, or will soon be, in the system call.
+        std::thread::sleep(Duration::from_millis(50));
+        ok(cuda.prefetch(data, MIB, 0, null_mut()));
+        cuda.sync(null_mut());
+        from.write_all(&[9; 100]).unwrap();
+        reader.join().unwrap().unwrap();
     });
+    assert_eq!(*bytes(data, 100), [9; 100]);
 }
 
 #[test]
