@@ -3,6 +3,7 @@
 
 use crate::buffer::guard::HostRef;
 use std::fmt;
+use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -38,8 +39,9 @@ use std::sync::Arc;
 /// std::thread::spawn(move || guard[0]);
 /// ```
 pub struct HostOwned<T: 'static, B: ?Sized> {
-    // Declared first, so dropped first: it borrows from the owner.
-    guard: HostRef<'static, T>,
+    /// Initialised until the drop. It borrows from the owner, which may be freed while this struct is an argument of a function (`drop`); a
+    /// plain reference there would have to stay valid until the function returns.
+    guard: MaybeUninit<HostRef<'static, T>>,
     owner: Arc<B>,
 }
 
@@ -57,7 +59,10 @@ impl<T: 'static, B: ?Sized> HostOwned<T, B> {
         // SAFETY: the guard borrows from the object behind the `Arc`, whose address does not change, and which is neither dropped nor borrowed
         // exclusively while `owner` lives. The guard is dropped before it, and leaves this struct only as a borrow of it.
         let guard = unsafe { std::mem::transmute::<HostRef<'_, T>, HostRef<'static, T>>(guard) };
-        Ok(Self { guard, owner })
+        Ok(Self {
+            guard: MaybeUninit::new(guard),
+            owner,
+        })
     }
 
     /// Returns the owner of the buffer.
@@ -70,12 +75,20 @@ impl<T: 'static, B: ?Sized> Deref for HostOwned<T, B> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        &self.guard
+        // SAFETY: it is initialised until the drop.
+        unsafe { self.guard.assume_init_ref() }
+    }
+}
+
+impl<T: 'static, B: ?Sized> Drop for HostOwned<T, B> {
+    fn drop(&mut self) {
+        // SAFETY: it is initialised, and not used again. The owner is dropped after this.
+        unsafe { self.guard.assume_init_drop() };
     }
 }
 
 impl<T: fmt::Debug + 'static, B: ?Sized> fmt::Debug for HostOwned<T, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.guard.fmt(f)
+        (**self).fmt(f)
     }
 }
