@@ -16,6 +16,7 @@ use crate::sync::RwLock;
 use cuda_um_cost::CostModel;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A device of a [`Runtime`]. A clone is the same device.
 ///
@@ -205,6 +206,28 @@ impl Device {
     /// nothing on a device with concurrent managed access.
     pub fn set_non_concurrent_access(&self, access: NonConcurrentAccess) {
         self.handle.state.non_concurrent.set(access);
+    }
+
+    /// Sets how long a thread that waits for the device's work polls before it sleeps, for all handles of this device. A short time
+    /// leaves the core to other threads; a thread that sleeps wakes up some 10 us late. `Duration::ZERO` sleeps at once, `Duration::MAX`
+    /// never.
+    ///
+    /// It applies to host guards, copies to the host, and waits for memory. If the program sets no time, a wait for the last work of a
+    /// stream is a `cudaStreamSynchronize`, which polls unless the program selected another way with `cudaSetDeviceFlags`, and a wait for
+    /// earlier work polls for 50 us. [`synchronize`](Self::synchronize) and
+    /// [`Stream::synchronize`](crate::Stream::synchronize) are CUDA's own waits in any case.
+    ///
+    /// ```
+    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+    /// use std::time::Duration;
+    ///
+    /// // A server with more requests than cores.
+    /// device.set_wait_spin(Duration::from_micros(20));
+    /// # Ok::<(), cuda_um::Error>(())
+    /// ```
+    #[doc(alias = "cudaDeviceScheduleBlockingSync")]
+    pub fn set_wait_spin(&self, time: Duration) {
+        self.handle.state.spin.set(time);
     }
 
     pub(crate) fn state(&self) -> &Arc<DeviceState> {

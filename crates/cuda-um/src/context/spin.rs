@@ -1,6 +1,5 @@
 //! How long a thread that waits for a device polls before it sleeps.
 
-use crate::context::device::Device;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::time_limit;
 use std::time::Duration;
@@ -33,33 +32,9 @@ impl Spin {
         }
     }
 
-    fn set(&self, time: Duration) {
+    pub(crate) fn set(&self, time: Duration) {
         let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(NOT_SET);
         self.0
             .store(nanoseconds.min(NOT_SET - 1), Ordering::Relaxed);
-    }
-}
-
-impl Device {
-    /// Sets how long a thread that waits for the device's work polls before it sleeps, for all handles of this device. A short time
-    /// leaves the core to other threads; a thread that sleeps wakes up some 10 us late. `Duration::ZERO` sleeps at once, `Duration::MAX`
-    /// never.
-    ///
-    /// It applies to host guards, copies to the host, and waits for memory. If the program sets no time, a wait for the last work of a
-    /// stream is a `cudaStreamSynchronize`, which polls unless the program selected another way with `cudaSetDeviceFlags`, and a wait for
-    /// earlier work polls for 50 us. [`synchronize`](Self::synchronize) and
-    /// [`Stream::synchronize`](crate::Stream::synchronize) are CUDA's own waits in any case.
-    ///
-    /// ```
-    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-    /// use std::time::Duration;
-    ///
-    /// // A server with more requests than cores.
-    /// device.set_wait_spin(Duration::from_micros(20));
-    /// # Ok::<(), cuda_um::Error>(())
-    /// ```
-    #[doc(alias = "cudaDeviceScheduleBlockingSync")]
-    pub fn set_wait_spin(&self, time: Duration) {
-        self.state().spin.set(time);
     }
 }
