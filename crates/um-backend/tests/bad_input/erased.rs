@@ -67,12 +67,6 @@ fn shared_storage() {
             => NotSupported, ["a view for kernels", "host memory"];
         "SharedWrite::view_mut", "u8": |w| shared(w)?.write()?.view_mut::<u8>().map(drop)
             => DTypeMismatch, ["dtype u8", "f32"];
-        "ErasedBuffer::prefetch", "device 9": |w| { let b = w.backend.create_erased(BufferKind::Unified, DType::F32, 10)?;
-            b.prefetch(Location::Device(9), w.backend.device().stream()).map(drop) }
-            => NoSuchDevice, ["9"];
-        "ErasedBuffer::advise", "device 9": |w| w.backend.create_erased(BufferKind::Unified, DType::F32, 10)?
-            .advise(Advice::SetAccessedBy(Location::Device(9))).map(drop)
-            => NoSuchDevice, ["9"];
     });
 }
 
