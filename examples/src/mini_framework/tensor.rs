@@ -74,10 +74,8 @@ impl Tensor {
     /// # Errors
     /// The shape has another number of elements, or there is no memory.
     pub fn from_slice<T: Element>(place: &Place, elements: &[T], shape: &[usize]) -> Result<Self> {
-        let mut buffer =
-            place
-                .backend
-                .create_erased(place.kind, T::DTYPE, shape.iter().product())?;
+        let len = shape.iter().product();
+        let mut buffer = place.backend.create_erased(place.kind, T::DTYPE, len)?;
         buffer.typed_mut::<T>()?.copy_from_host(elements)?;
         Ok(Self::new(place, buffer, shape))
     }
