@@ -174,7 +174,7 @@ fn wrong_types_and_sizes_are_refused_with_both_values() {
         );
         assert_eq!(
             text(erased.typed::<half::f16>()),
-            "dtype f16 was requested, but the element type is f32"
+            "dtype f16 was requested, but the element type is f32: both must be the same"
         );
         let other = backend
             .create_erased(BufferKind::Cuda, DType::BF16, 10)
