@@ -5,6 +5,7 @@ pub mod batch_recall;
 pub mod error;
 pub mod input;
 pub mod machine;
+pub mod mini_framework;
 pub mod npy;
 pub mod place;
 mod profile;

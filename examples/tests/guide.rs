@@ -1,4 +1,4 @@
-//! The code of `docs/guide.md` is that of the programs, and its outputs are what the programs print.
+//! The code of `docs/guide.md` and `docs/framework.md` is that of the programs, and the outputs there are what the programs print.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,9 +17,25 @@ const CODE: [&str; 8] = [
 const COMPILER: &str =
     include_str!("../../crates/cuda-um/tests/compile_fail/guard_across_launch.stderr");
 
-/// The blocks of the guide, each with its language.
-fn blocks() -> Vec<(&'static str, &'static str)> {
-    let fenced = GUIDE.split("```").skip(1).step_by(2);
+const FRAMEWORK: &str = include_str!("../../docs/framework.md");
+const FRAMEWORK_CODE: [&str; 9] = [
+    include_str!("../src/mini_framework/files.rs"),
+    include_str!("../src/mini_framework/kernels.cu"),
+    include_str!("../src/mini_framework/kernels.rs"),
+    include_str!("../src/mini_framework/ops.rs"),
+    include_str!("../src/mini_framework/places.rs"),
+    include_str!("../src/mini_framework/scalar.rs"),
+    include_str!("../src/mini_framework/tensor.rs"),
+    include_str!("../src/mini_framework/views.rs"),
+    concat!(
+        include_str!("mini_framework/concurrent.rs"),
+        include_str!("mini_framework/memory.rs")
+    ),
+];
+
+/// The blocks of a page, each with its language.
+fn blocks(page: &'static str) -> Vec<(&'static str, &'static str)> {
+    let fenced = page.split("```").skip(1).step_by(2);
     fenced.filter_map(|block| block.split_once('\n')).collect()
 }
 
@@ -37,14 +53,14 @@ fn runtime() -> String {
     std::env::var("CUDA_UM_TEST_RUNTIME").unwrap_or_else(|_| "sim".into())
 }
 
-/// Runs a step from cargo's target folder or from the folder of the bundle, and returns its output.
-fn printed(step: &str) -> String {
+/// Runs a program from cargo's target folder or from the folder of the bundle, and returns its output.
+fn printed(name: &str, built: &str, step: Option<&str>) -> String {
     let program = match std::env::var_os("CUDA_UM_BIN_DIR") {
-        Some(folder) => Path::new(&folder).join("guide"),
-        None => PathBuf::from(env!("CARGO_BIN_EXE_guide")),
+        Some(folder) => Path::new(&folder).join(name),
+        None => PathBuf::from(built),
     };
     let output = Command::new(program)
-        .arg(step)
+        .args(step)
         .env("CUDA_UM_RUNTIME", runtime())
         .env_remove("CUDA_UM_SIM_GPU")
         .env_remove("CUDA_UM_SIM_CUDA")
@@ -52,25 +68,27 @@ fn printed(step: &str) -> String {
         .output()
         .unwrap();
     let problem = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{step}: {problem}");
+    assert!(output.status.success(), "{name} {step:?}: {problem}");
     String::from_utf8(output.stdout).unwrap()
 }
 
 #[test]
 fn code_is_that_of_the_programs() {
-    for (language, block) in blocks() {
-        let is_there = CODE.iter().any(|code| has_lines(code, block));
-        assert!(is_there || !["rust", "c"].contains(&language), "{block}");
+    for (page, code) in [(GUIDE, &CODE[..]), (FRAMEWORK, &FRAMEWORK_CODE)] {
+        for (language, block) in blocks(page) {
+            let is_there = code.iter().any(|code| has_lines(code, block));
+            assert!(is_there || !["rust", "c"].contains(&language), "{block}");
+        }
     }
 }
 
 #[test]
 fn outputs_are_what_the_programs_print() {
     let (mut steps, mut output) = (Vec::new(), String::new());
-    for (language, block) in blocks() {
+    for (language, block) in blocks(GUIDE) {
         if let Some((_, step)) = block.trim_end().rsplit_once("--bin guide -- ") {
             steps.push(step);
-            output = printed(step);
+            output = printed("guide", env!("CARGO_BIN_EXE_guide"), Some(step));
         }
         // On a GPU the programs print other figures.
         if language == "text" && runtime() == "sim" {
@@ -82,4 +100,19 @@ fn outputs_are_what_the_programs_print() {
         }
     }
     assert_eq!(steps, ["share", "kernel", "profile", "advice", "errors"]);
+}
+
+#[test]
+fn the_framework_prints_its_profile() {
+    let built = env!("CARGO_BIN_EXE_mini_framework");
+    let output = printed("mini_framework", built, None);
+    for (language, block) in blocks(FRAMEWORK) {
+        // On a GPU the program prints other figures.
+        if language == "text" && runtime() == "sim" {
+            assert!(
+                has_lines(&output, block),
+                "the page says\n{block}\nand the program\n{output}"
+            );
+        }
+    }
 }

@@ -73,7 +73,7 @@ fn refusals(cuda: &Cuda) -> usize {
     assert_eq!(code.0, 0);
     let name = c"unreferenced".as_ptr();
     let code = call!(driver, cuModuleGetFunction(&mut function, module, name));
-    assert_eq!(code.0, 801);
+    assert_eq!(code.0, 209);
     refused.len() + 1
 }
 

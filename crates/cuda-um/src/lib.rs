@@ -83,7 +83,7 @@ pub use buffer::guard::{HostMut, HostRef};
 pub use buffer::host_vec;
 pub use buffer::in_place::InPlace;
 pub use buffer::overwrite::{Filled, Slots};
-pub use buffer::owned::HostOwned;
+pub use buffer::owned::{HostOwned, HostOwnedMut};
 pub use buffer::pinned::PinnedBuffer;
 pub use buffer::registered::RegisteredBuffer;
 pub use buffer::transfer::TransferOptions;

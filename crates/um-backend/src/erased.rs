@@ -5,19 +5,20 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytemuck::TransparentWrapper;
-use cuda_um::{Error, range};
+use cuda_um::{Advice, Error, Location, Stream, range};
 
 use crate::buffer::Buffer;
 use crate::device::BufferDevice;
 use crate::dtype::{DType, Element, dtype_of};
 use crate::error::{CudaError, Result};
+use crate::hint::HintOutcome;
 use crate::typed::Typed;
 
 /// A buffer whose element type is a value: what a tensor of any [`DType`] holds. [`CudaBackend::create_erased`](crate::CudaBackend::create_erased) allocates it.
 ///
 /// Copies take bytes, from any address. [`typed`](Self::typed) gives all methods of [`Buffer`] for the element type, without a copy. Tensors
-/// share it in an [`Arc`]: reads need no lock, [`Arc::get_mut`] gives the one owner write access, and [`make_mut`](Self::make_mut) copies on
-/// write.
+/// with views share it as a [`SharedBuffer`](crate::SharedBuffer). Tensors without views share it in an [`Arc`]: reads need no lock,
+/// [`Arc::get_mut`] gives the one owner write access, and [`make_mut`](Self::make_mut) copies on write.
 ///
 /// # Examples
 /// ```
@@ -55,6 +56,10 @@ impl ErasedBuffer {
         let found = this.size_bytes();
         this.start("the buffer of ErasedBuffer::from_bytes", 0, found)?;
         Ok(this)
+    }
+
+    pub(crate) fn into_bytes(self) -> Box<dyn Buffer<u8>> {
+        self.bytes
     }
 
     /// The type of the elements.
@@ -261,6 +266,28 @@ impl ErasedBuffer {
     /// Errors of CUDA.
     pub fn zero(&mut self) -> Result<()> {
         self.bytes.set_zero()
+    }
+
+    /// Migrates all elements to a location, on a stream.
+    ///
+    /// # Ordering
+    /// Enqueued on `stream`, after earlier work on the buffer.
+    ///
+    /// # Errors
+    /// As for [`Buffer::prefetch_range`].
+    #[doc(alias = "cudaMemPrefetchAsync")]
+    pub fn prefetch(&self, location: Location, stream: &Stream) -> Result<HintOutcome> {
+        self.bytes
+            .prefetch_range(0..self.bytes.len(), location, stream)
+    }
+
+    /// Gives advice for all elements; the range is extended to whole pages.
+    ///
+    /// # Errors
+    /// As for [`Buffer::prefetch_range`].
+    #[doc(alias = "cudaMemAdvise")]
+    pub fn advise(&self, advice: Advice) -> Result<HintOutcome> {
+        self.bytes.advise_range(0..self.bytes.len(), advice)
     }
 
     /// Reads a range of elements from a file, a socket or another reader.

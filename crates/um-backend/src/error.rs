@@ -57,6 +57,24 @@ pub enum CudaError {
         /// The `DType` of the target.
         target_dtype: DType,
     },
+    /// A call would wait for a guard of shared storage that its own thread holds.
+    #[error(
+        "{call}: this thread would wait for its own guard, since the storage is in use by {held}: drop it first, or split one write guard into parts (`view_mut`, then `ViewMut::split_at`)"
+    )]
+    WouldDeadlock {
+        /// The function of this crate.
+        call: &'static str,
+        /// The guards of the storage.
+        held: String,
+    },
+    /// A call that does not wait found guards of shared storage.
+    #[error("{call}: the storage is in use by {held}")]
+    StorageInUse {
+        /// The function of this crate.
+        call: &'static str,
+        /// The guards of the storage.
+        held: String,
+    },
     /// No device has this ordinal.
     #[error("there is no device {ordinal}: the runtime has {count}, numbered from 0")]
     NoSuchDevice {

@@ -75,6 +75,15 @@ impl<'a, T: Element> BufferMemory<'a, T> {
         }
     }
 
+    /// A part of the elements. A range that is not in the memory makes it opaque.
+    pub(crate) fn part(self, range: Range<usize>) -> Self {
+        match self {
+            Self::Host(elements) => elements.get(range).map_or(Self::Opaque, Self::Host),
+            Self::Cuda(view) => view.slice(range).map_or(Self::Opaque, Self::Cuda),
+            Self::Opaque => Self::Opaque,
+        }
+    }
+
     pub(crate) fn copy_to_host_at(self, offset: usize, target: &mut [T]) -> Result<()> {
         match self {
             Self::Host(elements) => {
@@ -117,6 +126,15 @@ impl<'a, T: Element> BufferMemoryMut<'a, T> {
                 .cast()
                 .map_or(BufferMemoryMut::Opaque, BufferMemoryMut::Cuda),
             Self::Opaque => BufferMemoryMut::Opaque,
+        }
+    }
+
+    /// A part of the elements. A range that is not in the memory makes it opaque.
+    pub(crate) fn part(self, range: Range<usize>) -> Self {
+        match self {
+            Self::Host(elements) => elements.get_mut(range).map_or(Self::Opaque, Self::Host),
+            Self::Cuda(view) => view.slice(range).map_or(Self::Opaque, Self::Cuda),
+            Self::Opaque => Self::Opaque,
         }
     }
 

@@ -1,10 +1,11 @@
 //! Host guards that own a reference to their buffer.
 #![allow(unsafe_code, reason = "extends a borrow as long as its owner lives")]
 
-use crate::buffer::guard::HostRef;
+use crate::buffer::guard::{HostMut, HostRef};
 use std::fmt;
-use std::mem::MaybeUninit;
-use std::ops::Deref;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// Read access to the elements of a shared buffer for the host: a [`HostRef`] that keeps its buffer alive, so it has no lifetime.
@@ -88,6 +89,99 @@ impl<T: 'static, B: ?Sized> Drop for HostOwned<T, B> {
 }
 
 impl<T: fmt::Debug + 'static, B: ?Sized> fmt::Debug for HostOwned<T, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+/// Read and write access to the elements of a buffer for the host: a [`HostMut`] that owns its buffer, so it has no lifetime.
+///
+/// As [`HostMut`], it stays on its thread, and on a device without concurrent managed access it holds launches off.
+///
+/// ```
+/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+/// use cuda_um::{HostOwnedMut, PinnedBuffer};
+///
+/// let buffer = PinnedBuffer::from_slice(&device, &[1.0, 2.0])?;
+/// let mut data = HostOwnedMut::new(Box::new(buffer), |buffer| buffer.host_mut())?;
+/// data[1] = 3.0;
+/// let buffer = data.into_owner();
+/// assert_eq!(*buffer.host()?, [1.0, 3.0]);
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
+pub struct HostOwnedMut<T: 'static, B> {
+    /// As in [`HostOwned`]; dropped before the owner.
+    guard: MaybeUninit<HostMut<'static, T>>,
+    /// From a `Box`, and not one, because a move of a `Box` would end the borrow.
+    owner: NonNull<B>,
+}
+
+impl<T: 'static, B> HostOwnedMut<T, B> {
+    /// Borrows a guard from an object that contains buffers.
+    ///
+    /// # Errors
+    ///
+    /// The errors of `borrow`; the owner is then dropped.
+    pub fn new<E>(
+        owner: Box<B>,
+        borrow: impl for<'b> FnOnce(&'b mut B) -> Result<HostMut<'b, T>, E>,
+    ) -> Result<Self, E> {
+        let mut owner = NonNull::from(Box::leak(owner));
+        // SAFETY: the object lives until this value is dropped, and only the guard borrows it until then.
+        match borrow(unsafe { owner.as_mut() }) {
+            Ok(guard) => {
+                // SAFETY: as above; the guard leaves this value only as a borrow of it.
+                let guard =
+                    unsafe { std::mem::transmute::<HostMut<'_, T>, HostMut<'static, T>>(guard) };
+                let guard = MaybeUninit::new(guard);
+                Ok(Self { guard, owner })
+            }
+            Err(error) => {
+                // SAFETY: the pointer is that of the box, and an error of any type `E` cannot borrow from it.
+                drop(unsafe { Box::from_raw(owner.as_ptr()) });
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends the access, and returns the owner of the buffer.
+    pub fn into_owner(self) -> Box<B> {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: neither is used again.
+        unsafe {
+            this.guard.assume_init_drop();
+            Box::from_raw(this.owner.as_ptr())
+        }
+    }
+}
+
+impl<T: 'static, B> Drop for HostOwnedMut<T, B> {
+    fn drop(&mut self) {
+        // SAFETY: neither is used again, and the guard is dropped before the owner from which it borrows.
+        unsafe {
+            self.guard.assume_init_drop();
+            drop(Box::from_raw(self.owner.as_ptr()));
+        }
+    }
+}
+
+impl<T: 'static, B> Deref for HostOwnedMut<T, B> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: it is initialised until the drop.
+        unsafe { self.guard.assume_init_ref() }
+    }
+}
+
+impl<T: 'static, B> DerefMut for HostOwnedMut<T, B> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as above.
+        unsafe { self.guard.assume_init_mut() }
+    }
+}
+
+impl<T: fmt::Debug + 'static, B> fmt::Debug for HostOwnedMut<T, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }

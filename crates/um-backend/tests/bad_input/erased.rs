@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use um_backend::{
-    Advice, BufferKind, DType, ErasedBuffer, HostBuffer, HostOwned, Location, Result,
+    Advice, BufferKind, DType, ErasedBuffer, HostBuffer, HostOwned, Location, Result, SharedBuffer,
 };
 
 use crate::world::{World, cases, run};
@@ -34,6 +34,39 @@ fn erased_buffers_that_cannot_be() {
             => InvalidArgument, ["cannot be 7 bytes: an element has 4 bytes"];
         "ErasedBuffer::clone_empty", "usize::MAX": |w| erased(w)?.clone_empty(usize::MAX)
             => TooLarge, ["18446744073709551615 elements of 4 bytes"];
+    });
+}
+
+/// Ten f32 of the host, shared.
+fn shared(world: &World) -> Result<SharedBuffer> {
+    Ok(erased(world)?.into())
+}
+
+#[test]
+fn shared_storage() {
+    run(cases! {
+        "SharedBuffer::view", "5..11": |w| shared(w)?.view(5..11)
+            => RangeOutOfBounds, ["range 5..11 is not within the buffer's 10 elements"];
+        "SharedBuffer::cast", "opaque18": |w| shared(w)?.cast(DType::Opaque(18))
+            => InvalidArgument, ["the dtype of a cast cannot be opaque18", "10 elements of f32 have 40 bytes", "no multiple of 18"];
+        "SharedBuffer::read", "while the thread writes": |w| { let s = shared(w)?; let _guard = s.write()?; s.read().map(drop) }
+            => WouldDeadlock, ["SharedBuffer::read: this thread would wait for its own guard", "in use by a write guard"];
+        "SharedBuffer::write", "while the thread reads": |w| { let s = shared(w)?; let _guard = s.read()?; s.write().map(drop) }
+            => WouldDeadlock, ["SharedBuffer::write", "a read guard", "ViewMut::split_at"];
+        "SharedBuffer::try_read", "while the thread writes": |w| { let s = shared(w)?; let _guard = s.write()?; s.try_read().map(drop) }
+            => StorageInUse, ["SharedBuffer::try_read: the storage is in use by a write guard"];
+        "SharedBuffer::try_write", "while the thread reads": |w| { let s = shared(w)?; let _guard = s.read()?; s.try_write().map(drop) }
+            => StorageInUse, ["SharedBuffer::try_write: the storage is in use by a read guard"];
+        "SharedBuffer::make_unique", "while the thread writes": |w| { let mut s = shared(w)?; let _guard = s.write()?; s.make_unique() }
+            => WouldDeadlock, ["SharedBuffer::make_unique"];
+        "SharedBuffer::host", "f64": |w| shared(w)?.host::<f64>()
+            => DTypeMismatch, ["dtype f64", "f32"];
+        "SharedBuffer::host_mut", "f64": |w| shared(w)?.host_mut::<f64>()
+            => DTypeMismatch, ["dtype f64", "f32"];
+        "SharedRead::view", "memory of the host": |w| shared(w)?.read()?.view::<f32>().map(drop)
+            => NotSupported, ["a view for kernels", "host memory"];
+        "SharedWrite::view_mut", "u8": |w| shared(w)?.write()?.view_mut::<u8>().map(drop)
+            => DTypeMismatch, ["dtype u8", "f32"];
     });
 }
 

@@ -1,4 +1,5 @@
-//! What a tensor framework builds on: backends that share a runtime, pools, erased buffers, host access, ranges, files, streams, launches.
+//! What a tensor framework builds on: backends that share a runtime, pools, erased buffers, host access, shared storage,
+//! ranges, files, streams, launches.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -9,4 +10,5 @@ mod host;
 mod launch;
 mod ranges;
 mod runtime;
+mod shared;
 mod streams;

@@ -1,0 +1,292 @@
+//! Storage that several tensors share.
+
+mod guard;
+mod part;
+mod storage;
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use cuda_um::range;
+
+use crate::buffer::Buffer;
+use crate::device::BufferDevice;
+use crate::dtype::{DType, Element};
+use crate::erased::{ErasedBuffer, size_bytes};
+use crate::error::{CudaError, Result};
+use crate::host_owned::HostOwned;
+use crate::host_owned_mut::HostOwnedMut;
+pub use guard::{SharedRead, SharedWrite};
+use part::{Held, Part};
+use storage::Storage;
+
+/// A part of storage that several tensors share: what a tensor with views holds. A clone is the same part of the same storage.
+///
+/// - [`view`](Self::view) is a part of the part, and [`cast`](Self::cast) the same bytes with another element type.
+/// - [`read`](Self::read) and [`write`](Self::write) return guards: many of one, or a single one of the other. A guard is an argument of
+///   kernels, and an [`ErasedBuffer`] of the part by deref: copies, fills, files, prefetches and [`ErasedBuffer::typed`] work on the part.
+/// - [`host`](Self::host) and [`host_mut`](Self::host_mut) return owned slices.
+/// - [`make_unique`](Self::make_unique) copies on write.
+///
+/// # Ordering
+/// A guard is needed only until the work is enqueued. As for every buffer, later work is ordered after earlier work on the memory.
+///
+/// # Locking
+/// `read` waits while another thread holds a write guard, and while another thread waits for one. `write` waits for all guards. A guard
+/// belongs to the thread that took it: if that thread would wait for its own guard, it gets [`CudaError::WouldDeadlock`]. Two threads that wait
+/// for each other's storage are not noticed: take write guards of several storages in one order, or with [`try_write`](Self::try_write).
+///
+/// # Examples
+/// ```
+/// use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig, DType, SharedBuffer};
+///
+/// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
+/// let weights = SharedBuffer::new(backend.create_erased(BufferKind::Unified, DType::F32, 6)?);
+/// let mut row = weights.view(2..4)?;
+/// row.write()?.typed_mut::<f32>()?.fill(1.5)?;
+/// assert_eq!(*weights.host::<f32>()?, [0.0, 0.0, 1.5, 1.5, 0.0, 0.0]);
+/// assert_eq!(weights.cast(DType::U8)?.len(), 24);
+///
+/// row.make_unique()?; // copies two elements, since `weights` has the storage too
+/// row.host_mut::<f32>()?[0] = 7.0;
+/// assert_eq!(weights.host::<f32>()?[2], 1.5);
+/// # Ok::<(), um_backend::CudaError>(())
+/// ```
+#[derive(Clone)]
+pub struct SharedBuffer {
+    storage: Arc<Storage>,
+    bytes: Range<usize>,
+    dtype: DType,
+}
+
+impl SharedBuffer {
+    /// Shares a buffer.
+    #[must_use]
+    pub fn new(buffer: ErasedBuffer) -> Self {
+        let (dtype, bytes) = (buffer.dtype(), 0..buffer.size_bytes());
+        Self {
+            storage: Arc::new(Storage::new(buffer.into_bytes())),
+            bytes,
+            dtype,
+        }
+    }
+
+    /// The type of the elements.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len() / self.dtype.size_bytes()
+    }
+
+    /// Whether the part has no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The size of all elements, in bytes.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The place of the storage.
+    #[must_use]
+    pub fn device(&self) -> &BufferDevice {
+        self.storage.device()
+    }
+
+    /// The part, as bytes of the [`whole`](Self::whole) storage.
+    #[must_use]
+    pub fn byte_range(&self) -> Range<usize> {
+        self.bytes.clone()
+    }
+
+    /// The whole storage as bytes. One write guard of it has every part: `view_mut::<u8>()?.split_at(…)`.
+    #[must_use]
+    pub fn whole(&self) -> Self {
+        Self {
+            storage: Arc::clone(&self.storage),
+            bytes: 0..self.storage.size_bytes(),
+            dtype: DType::U8,
+        }
+    }
+
+    /// Whether both are parts of one storage.
+    #[must_use]
+    pub fn shares_storage(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.storage, &other.storage)
+    }
+
+    /// A part of the elements, of the same storage.
+    ///
+    /// # Errors
+    /// [`RangeOutOfBounds`](cuda_um::Error::RangeOutOfBounds).
+    pub fn view(&self, range: Range<usize>) -> Result<Self> {
+        let (range, width) = (range::check(range, self.len())?, self.dtype.size_bytes());
+        let byte = |element| self.bytes.start + element * width;
+        Ok(Self {
+            storage: Arc::clone(&self.storage),
+            bytes: byte(range.start)..byte(range.end),
+            dtype: self.dtype,
+        })
+    }
+
+    /// The same bytes with another element type. They may begin at any byte: copies work at every address, and a kernel or a slice of the host
+    /// needs the alignment of the type.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](cuda_um::Error::InvalidArgument) if the bytes are not whole elements.
+    pub fn cast(&self, dtype: DType) -> Result<Self> {
+        size_bytes(dtype, 0)?;
+        if !self.size_bytes().is_multiple_of(dtype.size_bytes()) {
+            return Err(cuda_um::Error::InvalidArgument {
+                what: "the dtype of a cast",
+                value: dtype.to_string(),
+                reason: format!(
+                    "the {} elements of {} have {} bytes, which is no multiple of {}",
+                    self.len(),
+                    self.dtype,
+                    self.size_bytes(),
+                    dtype.size_bytes()
+                ),
+            }
+            .into());
+        }
+        Ok(Self {
+            dtype,
+            ..self.clone()
+        })
+    }
+
+    /// Waits for a guard to read the part.
+    ///
+    /// # Errors
+    /// [`CudaError::WouldDeadlock`] if this thread holds a write guard of the storage.
+    pub fn read(&self) -> Result<SharedRead> {
+        self.reading("SharedBuffer::read", true)
+    }
+
+    /// Does the same as [`read`](Self::read), but does not wait.
+    ///
+    /// # Errors
+    /// [`CudaError::StorageInUse`] if `read` would wait.
+    pub fn try_read(&self) -> Result<SharedRead> {
+        self.reading("SharedBuffer::try_read", false)
+    }
+
+    /// Waits for a guard to read and write the part. Meanwhile no other guard of the storage exists.
+    ///
+    /// # Errors
+    /// [`CudaError::WouldDeadlock`] if this thread holds a guard of the storage.
+    pub fn write(&self) -> Result<SharedWrite> {
+        self.writing("SharedBuffer::write", true)
+    }
+
+    /// Does the same as [`write`](Self::write), but does not wait.
+    ///
+    /// # Errors
+    /// [`CudaError::StorageInUse`] if `write` would wait.
+    pub fn try_write(&self) -> Result<SharedWrite> {
+        self.writing("SharedBuffer::try_write", false)
+    }
+
+    /// The elements, for the host to read: a read guard without a lifetime that derefs to `[T]`, so that a tensor can return it. Memory that
+    /// the host cannot access, or that is not aligned for `T`, is copied.
+    ///
+    /// # Ordering
+    /// Waits for the lock as [`read`](Self::read) does, and for earlier writes of the memory.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read), [`ErasedBuffer::typed`] and [`Buffer::host`].
+    pub fn host<T: Element>(&self) -> Result<HostOwned<T>> {
+        self.check_type::<T>()?;
+        let elements = self.reading("SharedBuffer::host", true)?.into_erased();
+        HostOwned::of(&(Arc::new(elements.into_typed::<T>()?) as Arc<dyn Buffer<T>>))
+    }
+
+    /// The elements, for the host to read and write: a write guard without a lifetime that derefs to `[T]`. Memory that the host cannot
+    /// access, or that is not aligned for `T`, is copied, and written back by [`HostOwnedMut::close`] or the drop.
+    ///
+    /// # Ordering
+    /// Waits for the lock as [`write`](Self::write) does, and for earlier work on the memory.
+    ///
+    /// # Errors
+    /// As for [`write`](Self::write), [`ErasedBuffer::typed`] and [`Buffer::host`].
+    pub fn host_mut<T: Element>(&self) -> Result<HostOwnedMut<T>> {
+        self.check_type::<T>()?;
+        let elements = self.writing("SharedBuffer::host_mut", true)?.into_erased();
+        HostOwnedMut::of(Box::new(elements.into_typed::<T>()?))
+    }
+
+    /// Whether no other handle or guard has the storage.
+    #[must_use]
+    pub fn is_unique(&self) -> bool {
+        Arc::strong_count(&self.storage) == 1
+    }
+
+    /// Copies on write: if another handle or a guard has the storage, the part moves to new storage of the same kind. Only the part is copied.
+    ///
+    /// # Ordering
+    /// Waits for the lock as [`read`](Self::read) does. The copy may be only enqueued when this returns.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read) and [`ErasedBuffer::try_clone`].
+    pub fn make_unique(&mut self) -> Result<()> {
+        if !self.is_unique() {
+            let copy = self.reading("SharedBuffer::make_unique", true)?.try_clone();
+            *self = Self::new(copy?);
+        }
+        Ok(())
+    }
+
+    fn reading(&self, call: &'static str, waits: bool) -> Result<SharedRead> {
+        let held = Held::Read(self.storage.read(call, waits)?);
+        Ok(SharedRead::new(Part::erased(
+            held,
+            self.bytes.clone(),
+            self.dtype,
+        )))
+    }
+
+    fn writing(&self, call: &'static str, waits: bool) -> Result<SharedWrite> {
+        let held = Held::Write(self.storage.write(call, waits)?);
+        Ok(SharedWrite::new(Part::erased(
+            held,
+            self.bytes.clone(),
+            self.dtype,
+        )))
+    }
+
+    fn check_type<T: Element>(&self) -> Result<()> {
+        match crate::dtype::dtype_of::<T>() {
+            requested if requested == self.dtype => Ok(()),
+            requested => Err(CudaError::DTypeMismatch {
+                requested,
+                element: self.dtype,
+            }),
+        }
+    }
+}
+
+impl From<ErasedBuffer> for SharedBuffer {
+    fn from(buffer: ErasedBuffer) -> Self {
+        Self::new(buffer)
+    }
+}
+
+impl fmt::Debug for SharedBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedBuffer")
+            .field("dtype", &self.dtype)
+            .field("bytes", &self.bytes)
+            .field("device", self.device())
+            .finish_non_exhaustive()
+    }
+}

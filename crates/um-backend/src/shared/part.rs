@@ -1,0 +1,129 @@
+//! The bytes of a part of shared storage, as a buffer that keeps the access.
+
+use std::any::Any;
+use std::fmt;
+use std::ops::Range;
+
+use cuda_um::range;
+
+use super::storage::{Reader, Writer};
+use crate::buffer::Buffer;
+use crate::device::BufferDevice;
+use crate::dtype::DType;
+use crate::erased::ErasedBuffer;
+use crate::error::Result;
+use crate::memory::{BufferMemory, BufferMemoryMut};
+
+/// The access that a part keeps.
+pub(super) enum Held {
+    Read(Reader),
+    Write(Writer),
+}
+
+pub(super) struct Part {
+    held: Held,
+    range: Range<usize>,
+}
+
+impl Part {
+    pub(super) fn erased(held: Held, range: Range<usize>, dtype: DType) -> ErasedBuffer {
+        ErasedBuffer::of(Box::new(Self { held, range }), dtype)
+    }
+
+    fn bytes(&self) -> &dyn Buffer<u8> {
+        let bytes = match &self.held {
+            Held::Read(reader) => reader.bytes(),
+            Held::Write(writer) => writer.bytes(),
+        };
+        bytes.expect("the access has the bytes until it is dropped")
+    }
+
+    /// An error for a reader, whose part nothing borrows exclusively.
+    fn bytes_mut(&mut self) -> Result<&mut (dyn Buffer<u8> + 'static)> {
+        let bytes = match &mut self.held {
+            Held::Read(_) => None,
+            Held::Write(writer) => writer.bytes_mut(),
+        };
+        bytes.ok_or_else(|| {
+            cuda_um::Error::NotSupported {
+                what: "a write of shared storage".to_owned(),
+                needs: "a write guard".to_owned(),
+                have: "a read guard".to_owned(),
+            }
+            .into()
+        })
+    }
+
+    fn part(&self, offset: usize, count: usize) -> Result<usize> {
+        let part = range::check_at(offset, count, self.range.len())?;
+        Ok(self.range.start + part.start)
+    }
+}
+
+impl Buffer<u8> for Part {
+    fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    fn device(&self) -> &BufferDevice {
+        self.bytes().device()
+    }
+
+    fn memory(&self) -> BufferMemory<'_, u8> {
+        self.bytes().memory().part(self.range.clone())
+    }
+
+    fn memory_mut(&mut self) -> BufferMemoryMut<'_, u8> {
+        let range = self.range.clone();
+        match self.bytes_mut() {
+            Ok(bytes) => bytes.memory_mut().part(range),
+            Err(_) => BufferMemoryMut::Opaque,
+        }
+    }
+
+    fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<u8>>> {
+        self.bytes().clone_empty(len)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn set_name(&mut self, name: &str) {
+        if let Ok(bytes) = self.bytes_mut() {
+            bytes.set_name(name);
+        }
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.bytes().name()
+    }
+
+    fn copy_from_host_at(&mut self, offset: usize, source: &[u8]) -> Result<()> {
+        let start = self.part(offset, source.len())?;
+        self.bytes_mut()?.copy_from_host_at(start, source)
+    }
+
+    fn copy_to_host_at(&self, offset: usize, target: &mut [u8]) -> Result<()> {
+        let start = self.part(offset, target.len())?;
+        self.bytes().copy_to_host_at(start, target)
+    }
+
+    fn fill(&mut self, value: u8) -> Result<()> {
+        let range = self.range.clone();
+        self.bytes_mut()?.fill_range(range, value)
+    }
+}
+
+impl fmt::Debug for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Part")
+            .field("range", &self.range)
+            .field("of", &self.bytes())
+            .finish()
+    }
+}

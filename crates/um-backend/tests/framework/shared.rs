@@ -1,0 +1,442 @@
+//! Storage that several tensors share.
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use std::{panic, thread};
+
+use um_backend::cuda_um::InPlace;
+use um_backend::{
+    Advice, Bool, Buffer, BufferKind, CudaBackend, CudaError, DType, ErasedBuffer, Location,
+    Result, SharedBuffer, View, conformance, half, kernels,
+};
+
+use crate::support::kernel::Double;
+use crate::support::opaque::OpaqueBuffer;
+use crate::support::{on_each, on_each_preset};
+
+const ON_DEVICE: [BufferKind; 3] = [BufferKind::Unified, BufferKind::Cuda, BufferKind::Pinned];
+
+/// `0.0, 1.0, …` in storage of each kind, and in storage of another implementation.
+fn storages(backend: &CudaBackend, len: usize) -> Vec<(String, SharedBuffer)> {
+    let numbers: Vec<f32> = (0..len).map(|i| i as f32).collect();
+    let bytes = bytemuck::cast_slice(&numbers);
+    let mut opaque: Box<dyn Buffer<u8>> = Box::new(OpaqueBuffer::<u8>::new(bytes.len()));
+    opaque.copy_from_host(bytes).unwrap();
+    let of = |kind| backend.create_erased_from(kind, DType::F32, bytes).unwrap();
+    let kinds = BufferKind::ALL.map(|kind| (kind.to_string(), of(kind).into()));
+    let opaque = ErasedBuffer::from_bytes(opaque, DType::F32).unwrap();
+    kinds
+        .into_iter()
+        .chain([("opaque".to_owned(), opaque.into())])
+        .collect()
+}
+
+fn floats(shared: &SharedBuffer) -> Vec<f32> {
+    shared.host::<f32>().unwrap().to_vec()
+}
+
+#[test]
+fn a_part_of_shared_storage_keeps_the_contract() {
+    on_each_preset(
+        |builder| builder,
+        |machine| {
+            let backend = machine.backend();
+            for kind in BufferKind::ALL {
+                let make = |len: usize| -> Result<Box<dyn Buffer<f32>>> {
+                    let all = backend.create_erased(kind, DType::F32, len + 7)?;
+                    let part = SharedBuffer::new(all).view(3..len + 3)?.write()?;
+                    Ok(Box::new(part.into_erased().into_typed::<f32>()?))
+                };
+                if let Err(failure) = conformance::all(&make) {
+                    panic!("{kind}: {failure}");
+                }
+            }
+        },
+    );
+}
+
+#[test]
+fn views_and_clones_are_the_same_storage() {
+    on_each(|machine| {
+        for (kind, all) in storages(&machine.backend(), 12) {
+            let row = all.view(4..8).unwrap();
+            let inner = row.view(1..3).unwrap();
+            assert_eq!((inner.len(), inner.size_bytes()), (2, 8), "{kind}");
+            assert_eq!((inner.byte_range(), inner.dtype()), (20..28, DType::F32));
+            assert!(inner.shares_storage(&all.clone()) && !inner.is_empty());
+            inner
+                .write()
+                .unwrap()
+                .typed_mut()
+                .unwrap()
+                .fill(-1.0f32)
+                .unwrap();
+            assert_eq!(floats(&row), [4.0, -1.0, -1.0, 7.0], "{kind}");
+            row.write()
+                .unwrap()
+                .typed_mut::<f32>()
+                .unwrap()
+                .copy_within(0..2, 2)
+                .unwrap();
+            assert_eq!(floats(&all)[3..9], [3.0, 4.0, -1.0, 4.0, -1.0, 8.0]);
+            inner.write().unwrap().zero().unwrap();
+            let mut bytes = [9; 8];
+            inner.read().unwrap().copy_to_bytes(&mut bytes).unwrap();
+            assert_eq!(bytes, [0; 8], "{kind}");
+            let copy = all.view(0..2).unwrap().read().unwrap().try_clone().unwrap();
+            inner.write().unwrap().copy_from(&copy).unwrap();
+            assert_eq!(floats(&row), [4.0, 0.0, 1.0, -1.0], "{kind}");
+            let mut file = Vec::new();
+            inner.read().unwrap().write_to(&mut file, 0..2).unwrap();
+            row.write()
+                .unwrap()
+                .read_from(&mut &file[..], 2..4)
+                .unwrap();
+            assert_eq!(floats(&row), [4.0, 0.0, 0.0, 1.0], "{kind}");
+            assert_eq!(all.view(12..12).unwrap().len(), 0);
+        }
+    });
+}
+
+#[test]
+fn a_cast_is_another_look_at_the_bytes() {
+    on_each(|machine| {
+        for (kind, all) in storages(&machine.backend(), 4) {
+            let bits = all.view(1..2).unwrap().cast(DType::U32).unwrap();
+            assert_eq!(*bits.host::<u32>().unwrap(), [1f32.to_bits()], "{kind}");
+            let halves = all.cast(DType::BF16).unwrap();
+            assert_eq!(halves.len(), 8);
+            assert_eq!(halves.host::<half::bf16>().unwrap()[3], half::bf16::ONE);
+            // At an odd address: copies work, and slices of the host are copies.
+            let odd = all.cast(DType::U8).unwrap().view(1..9).unwrap();
+            let odd = odd.cast(DType::I32).unwrap();
+            let mut elements = odd.host_mut::<i32>().unwrap();
+            assert!(elements.is_copy(), "{kind}");
+            elements.copy_from_slice(&[0x0102_0304, -1]);
+            elements.close().unwrap();
+            assert_eq!(*odd.host::<i32>().unwrap(), [0x0102_0304, -1], "{kind}");
+            let bytes = all.whole();
+            assert_eq!((bytes.dtype(), bytes.len()), (DType::U8, 16));
+            assert_eq!(bytes.host::<u8>().unwrap()[..6], [0, 4, 3, 2, 1, 255]);
+        }
+    });
+}
+
+#[test]
+fn wrong_casts_views_and_types_are_refused() {
+    on_each(|machine| {
+        let backend = machine.backend();
+        let all: SharedBuffer = backend
+            .create_erased(BufferKind::Unified, DType::U16, 5)
+            .unwrap()
+            .into();
+        let text = |error: CudaError| error.to_string();
+        assert_eq!(
+            text(all.cast(DType::F32).unwrap_err()),
+            "the dtype of a cast cannot be f32: the 5 elements of u16 have 10 bytes, which is no multiple of 4"
+        );
+        assert!(text(all.cast(DType::Opaque(0)).unwrap_err()).contains("at least one byte"));
+        assert_eq!(
+            text(all.view(3..6).unwrap_err()),
+            "range 3..6 is not within the buffer's 5 elements"
+        );
+        let expected = "dtype i16 was requested, but the element type is u16";
+        assert_eq!(text(all.host::<i16>().unwrap_err()), expected);
+        assert_eq!(text(all.host_mut::<i16>().unwrap_err()), expected);
+        assert_eq!(
+            text(all.read().unwrap().view::<i16>().unwrap_err()),
+            expected
+        );
+        let odd = all.whole().view(1..9).unwrap().cast(DType::F32).unwrap();
+        let refused = text(odd.write().unwrap().view_mut::<f32>().unwrap_err());
+        assert!(refused.contains("the alignment is 4"), "{refused}");
+    });
+}
+
+#[test]
+fn guards_are_arguments_of_launches() {
+    on_each(|machine| {
+        let backend = machine.backend();
+        let device = backend.device();
+        let double = Double::load(device);
+        for kind in ON_DEVICE {
+            let all = SharedBuffer::new(backend.create_erased(kind, DType::F32, 8).unwrap());
+            let part = all.view(2..6).unwrap();
+            all.write()
+                .unwrap()
+                .typed_mut()
+                .unwrap()
+                .fill(1.0f32)
+                .unwrap();
+            double
+                .launch_on(device, 4, (&mut part.write().unwrap(), 4u32))
+                .unwrap();
+            let mut guard = part.write().unwrap();
+            let (_, mut last) = guard.view_mut::<f32>().unwrap().split_at(3).unwrap();
+            double.launch_on(device, 1, (&mut last, 1u32)).unwrap();
+            let both: InPlace<'_, f32> = last.in_place();
+            double.launch_on(device, 1, (both, 1u32)).unwrap();
+            drop(guard);
+            let expected = [1.0, 1.0, 2.0, 2.0, 2.0, 8.0, 1.0, 1.0];
+            assert_eq!(floats(&all), expected, "{kind}");
+            let read = part.read().unwrap();
+            let view: View<'_, f32> = read.view().unwrap();
+            assert_eq!(view.to_vec().unwrap(), expected[2..6]);
+        }
+    });
+}
+
+/// Safe launchers take the guards, several to read and one to write.
+#[test]
+fn launchers_take_guards() {
+    on_each(|machine| {
+        let backend = machine.backend();
+        let device = backend.device();
+        if device.capabilities().compute_capability < (6, 0) {
+            return; // The kernels need compute capability 6.0.
+        }
+        let scale = kernels::Scale::load(device.as_cuda_um()).unwrap();
+        for (kind, all) in storages(&backend, 4).into_iter().take(2) {
+            let out: SharedBuffer = all.read().unwrap().clone_empty(4).unwrap().into();
+            let (input, again) = (all.read().unwrap(), all.read().unwrap());
+            for input in [&input, &again] {
+                let output = &mut out.write().unwrap();
+                scale.launch(device.stream(), input, output, 2.0).unwrap();
+            }
+            assert_eq!(floats(&out), [0.0, 2.0, 4.0, 6.0], "{kind}");
+        }
+    });
+}
+
+#[test]
+fn hints_concern_the_part() {
+    on_each(|machine| {
+        let backend = machine.backend();
+        let stream = backend.device().stream();
+        for kind in BufferKind::ALL {
+            let all = SharedBuffer::new(backend.create_erased(kind, DType::F16, 5 << 20).unwrap());
+            let part = all.view(1 << 20..2 << 20).unwrap();
+            let guard = part.read().unwrap();
+            let applied = guard.prefetch(Location::Host, stream).unwrap();
+            let migrates = kind == BufferKind::Unified && machine.is_concurrent();
+            assert_eq!(applied.is_applied(), migrates, "{kind}: {applied}");
+            let advised = guard.advise(Advice::SetReadMostly).unwrap();
+            assert!(advised.is_applied() || !migrates, "{kind}: {advised}");
+        }
+    });
+}
+
+#[test]
+fn only_the_viewed_part_is_copied_on_write() {
+    on_each(|machine| {
+        for (kind, all) in storages(&machine.backend(), 100) {
+            let mut row = all.view(10..12).unwrap();
+            assert!(!row.is_unique() && !all.is_unique());
+            row.make_unique().unwrap();
+            assert!(row.is_unique() && all.is_unique(), "{kind}");
+            assert_eq!((row.whole().len(), row.byte_range()), (8, 0..8), "{kind}");
+            assert_eq!(
+                row.read().unwrap().device().to_string(),
+                all.device().to_string()
+            );
+            row.host_mut::<f32>().unwrap()[0] = -1.0;
+            assert_eq!(floats(&row), [-1.0, 11.0], "{kind}");
+            assert_eq!(floats(&all)[10..12], [10.0, 11.0], "{kind}");
+
+            let storage = row.clone();
+            drop(row);
+            let (mut row, before) = (storage.clone(), storage.clone());
+            drop(storage);
+            drop(before);
+            row.make_unique().unwrap();
+            assert_eq!(floats(&row), [-1.0, 11.0], "unique storage stays");
+            if kind == "unified" && !machine.is_concurrent() && machine.has_good_managed_memory() {
+                continue; // The guard of managed memory holds the copy off.
+            }
+            // A guard has the storage, too: it keeps what it sees.
+            let seen = row.host::<f32>().unwrap();
+            row.make_unique().unwrap();
+            row.write().unwrap().zero().unwrap();
+            let is_copy = seen.is_copy();
+            assert_eq!((*seen).to_vec(), [-1.0, 11.0], "{kind} {is_copy}");
+        }
+    });
+}
+
+/// A tensor of any dtype whose `data` returns a guard without a lifetime.
+struct Tensor(SharedBuffer);
+
+impl Tensor {
+    fn data(&self) -> Result<impl Deref<Target = [f32]> + use<>> {
+        self.0.host()
+    }
+}
+
+#[test]
+fn slices_of_the_host_keep_the_access() {
+    on_each(|machine| {
+        for (kind, all) in storages(&machine.backend(), 4) {
+            let tensor = Tensor(all.view(1..3).unwrap());
+            let data = tensor.data().unwrap();
+            drop(tensor);
+            assert_eq!(*data, [1.0, 2.0], "{kind}");
+            // A copy does not need the storage any longer.
+            let is_copy = kind == "cuda" || kind == "opaque";
+            assert_eq!(all.try_write().is_ok(), is_copy, "{kind}");
+            drop(data);
+            let mut data = all.host_mut::<f32>().unwrap();
+            assert_eq!(data.is_copy(), is_copy, "{kind}");
+            data[3] = 9.0;
+            assert!(all.try_read().is_err(), "{kind}: the slice may be written");
+            assert_eq!(format!("{data:?}"), "[0.0, 1.0, 2.0, 9.0]");
+            drop(data);
+            assert_eq!(floats(&all), [0.0, 1.0, 2.0, 9.0], "{kind}");
+        }
+    });
+}
+
+#[test]
+fn a_panic_releases_the_storage_and_writes_no_copy_back() {
+    on_each_preset(
+        |builder| builder,
+        |machine| {
+            for (kind, all) in storages(&machine.backend(), 2) {
+                let of = all.clone();
+                let panics = panic::catch_unwind(panic::AssertUnwindSafe(move || {
+                    let mut data = of.host_mut::<f32>().unwrap();
+                    data[0] = 5.0;
+                    let was_copy = data.is_copy();
+                    panic::resume_unwind(Box::new(was_copy));
+                }));
+                let was_copy = *panics.unwrap_err().downcast::<bool>().unwrap();
+                assert_eq!(floats(&all)[0], if was_copy { 0.0 } else { 5.0 }, "{kind}");
+            }
+        },
+    );
+}
+
+#[test]
+fn a_thread_never_waits_for_its_own_guard() {
+    on_each(|machine| {
+        let backend = machine.backend();
+        let kind = BufferKind::Unified;
+        let all = SharedBuffer::new(backend.create_erased(kind, DType::F32, 4).unwrap());
+        let mut other = all.view(0..2).unwrap();
+        let text = |error: CudaError| {
+            let is_refusal = matches!(
+                error,
+                CudaError::WouldDeadlock { .. } | CudaError::StorageInUse { .. }
+            );
+            assert!(is_refusal, "{error:?}");
+            error.to_string()
+        };
+        let advice = "drop it first, or split one write guard into parts (`view_mut`, then `ViewMut::split_at`)";
+        let refused = |call: &str, held: &str| {
+            format!(
+                "SharedBuffer::{call}: this thread would wait for its own guard, since the storage is in use by {held}: {advice}"
+            )
+        };
+
+        let (read, again) = (all.read().unwrap(), other.read().unwrap());
+        assert_eq!(
+            text(other.write().unwrap_err()),
+            refused("write", "2 read guards")
+        );
+        assert_eq!(
+            text(other.try_write().unwrap_err()),
+            "SharedBuffer::try_write: the storage is in use by 2 read guards"
+        );
+        drop(again);
+        let error = other.host_mut::<f32>().unwrap_err();
+        assert_eq!(text(error), refused("host_mut", "a read guard"));
+        drop(read);
+
+        let write = all.write().unwrap();
+        let held = "a write guard";
+        assert_eq!(text(other.write().unwrap_err()), refused("write", held));
+        assert_eq!(text(other.read().unwrap_err()), refused("read", held));
+        assert_eq!(
+            text(other.host::<f32>().unwrap_err()),
+            refused("host", held)
+        );
+        assert_eq!(
+            text(other.make_unique().unwrap_err()),
+            refused("make_unique", held)
+        );
+        assert_eq!(
+            text(other.try_read().unwrap_err()),
+            "SharedBuffer::try_read: the storage is in use by a write guard"
+        );
+        drop(write);
+        other.write().unwrap();
+    });
+}
+
+/// A writer waits for readers, and new readers wait for the writer; a thread that reads already may read again.
+#[test]
+fn threads_wait_for_each_other() {
+    on_each_preset(
+        |builder| builder,
+        |machine| {
+            let backend = machine.backend();
+            let kind = BufferKind::Unified;
+            let all = SharedBuffer::new(backend.create_erased(kind, DType::U8, 4).unwrap());
+            let first = all.read().unwrap();
+            let written = AtomicBool::new(false);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut guard = all.write().unwrap();
+                    guard.copy_from_bytes(&[7; 4]).unwrap();
+                    written.store(true, Ordering::SeqCst);
+                });
+                // The writer waits if another thread's reader has to.
+                let is_waited_for = || {
+                    let look = || all.try_read().err().map(|error| error.to_string());
+                    thread::scope(|scope| scope.spawn(look).join().unwrap())
+                };
+                let refusal = loop {
+                    match is_waited_for() {
+                        Some(refusal) => break refusal,
+                        None => thread::sleep(Duration::from_millis(1)),
+                    }
+                };
+                assert!(refusal.ends_with("in use by a read guard"), "{refusal}");
+                assert!(!written.load(Ordering::SeqCst));
+                let again = all.read().unwrap();
+                let after = scope.spawn(|| all.host::<u8>().unwrap()[0]);
+                assert_eq!(again.bytes().to_vec().unwrap(), [0; 4]);
+                drop((first, again));
+                assert_eq!(after.join().unwrap(), 7, "the writer was first");
+            });
+            assert!(written.into_inner());
+        },
+    );
+}
+
+/// Guards may move to another thread, and count for the thread that took them.
+#[test]
+fn many_threads_add_to_one_storage() {
+    on_each_preset(
+        |builder| builder,
+        |machine| {
+            let backend = machine.backend();
+            let kind = BufferKind::Unified;
+            let all = SharedBuffer::new(backend.create_erased(kind, DType::Bool, 1).unwrap());
+            thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        for _ in 0..25 {
+                            all.host_mut::<Bool>().unwrap()[0].0 += 1;
+                            assert!(all.host::<Bool>().unwrap()[0].0 > 0);
+                        }
+                    });
+                }
+            });
+            let guard = all.write().unwrap();
+            let moved = thread::spawn(move || guard.bytes().read_one(0).unwrap());
+            assert_eq!(moved.join().unwrap(), 100);
+            assert!(all.is_unique() && all.try_write().is_ok());
+        },
+    );
+}

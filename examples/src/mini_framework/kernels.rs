@@ -1,0 +1,303 @@
+//! The kernels of `kernels.cu`, and their CPU references for the simulator.
+#![allow(
+    unsafe_code,
+    reason = "launches kernels, and registers their references"
+)]
+
+use super::scalar::{Op, Scalar, matmul};
+use super::views::refused;
+use bytemuck::{Pod, Zeroable};
+use std::collections::HashMap;
+use std::fmt::Display;
+use um_backend::half::{bf16, f16};
+use um_backend::kernels::Reduce;
+use um_backend::sim::{CpuReference, LaunchContext, ReferenceError, register_module};
+use um_backend::{
+    Bool, Buffer, ByValue, CudaDevice, InPlace, Kernel, KernelArgs, LaunchConfig, Module, Result,
+    SharedRead, SharedWrite, Stream,
+};
+
+const PTX: &str = include_str!("kernels.ptx");
+
+/// The kernels on one device.
+#[derive(Debug)]
+pub(super) struct Kernels {
+    by_name: HashMap<&'static str, Kernel>,
+    pub(super) reduce: Reduce,
+}
+
+/// A shape and strides, as the kernels take them by value.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Layout {
+    rank: u64,
+    shape: [u64; 4],
+    strides: [u64; 4],
+}
+
+impl Layout {
+    /// Up to four dimensions.
+    pub(super) fn new(shape: &[usize], strides: &[usize]) -> Result<Self> {
+        if shape.len() > 4 || shape.len() != strides.len() {
+            return Err(refused(
+                "a shape",
+                format!("{shape:?}"),
+                "a copy has up to 4 dimensions",
+            ));
+        }
+        let padded = |values: &[usize]| {
+            std::array::from_fn(|d| values.get(d).map_or(1, |value| *value as u64))
+        };
+        Ok(Self {
+            rank: shape.len() as u64,
+            shape: padded(shape),
+            strides: padded(strides),
+        })
+    }
+
+    fn count(&self) -> u64 {
+        self.shape.iter().product()
+    }
+
+    /// The elements from the first to the last one.
+    fn span(&self) -> u64 {
+        let last = |(length, stride): (&u64, &u64)| (length - 1) * stride;
+        if self.count() == 0 {
+            0
+        } else {
+            1 + self.shape.iter().zip(&self.strides).map(last).sum::<u64>()
+        }
+    }
+
+    /// The place of the element with this number, row by row.
+    fn place(&self, mut number: usize) -> usize {
+        let mut place = 0;
+        for (length, stride) in self.shape.iter().zip(&self.strides).rev() {
+            place += number % *length as usize * *stride as usize;
+            number /= *length as usize;
+        }
+        place
+    }
+
+    /// Copies the elements row by row.
+    pub(super) fn copy<T: Copy>(&self, input: &[T], output: &mut [T]) {
+        let places = (0..).map(|number| self.place(number));
+        output
+            .iter_mut()
+            .zip(places)
+            .for_each(|(output, place)| *output = input[place]);
+    }
+}
+
+impl Kernels {
+    pub(super) fn load(device: &CudaDevice) -> Result<Self> {
+        // SAFETY: each reference reads and writes the same elements as its kernel.
+        unsafe { register_module(PTX, REFERENCES) };
+        let module = Module::load(device.as_cuda_um(), PTX)?;
+        let kernel = |(name, _): &(&'static str, _)| Ok((*name, module.kernel(name)?));
+        Ok(Self {
+            by_name: REFERENCES.iter().map(kernel).collect::<Result<_>>()?,
+            reduce: Reduce::load(device.as_cuda_um())?,
+        })
+    }
+
+    /// `out = op(a, b)`
+    pub(super) fn binary(
+        &self,
+        stream: &Stream,
+        op: Op,
+        a: &SharedRead,
+        b: &SharedRead,
+        out: &mut SharedWrite,
+    ) -> Result<()> {
+        let (dtype, count) = (out.dtype(), out.len());
+        fits(is_like(a, out) && is_like(b, out))?;
+        // SAFETY: the kernel uses `count` elements of each buffer.
+        unsafe { self.launch(op.name(), dtype, stream, count, (a, b, out, count as u64)) }
+    }
+
+    /// `out = op(out, b)`: one buffer as input and output.
+    pub(super) fn in_place(
+        &self,
+        stream: &Stream,
+        op: Op,
+        out: &mut SharedWrite,
+        b: &SharedRead,
+    ) -> Result<()> {
+        let (dtype, count) = (out.dtype(), out.len());
+        fits(is_like(b, out))?;
+        let both = both(out)?;
+        // SAFETY: as above; a thread reads an element of `out` before it writes the same one.
+        unsafe {
+            self.launch(
+                op.name(),
+                dtype,
+                stream,
+                count,
+                (both, b, both, count as u64),
+            )
+        }
+    }
+
+    /// `out = out * factor`
+    pub(super) fn scale<T: Scalar>(
+        &self,
+        stream: &Stream,
+        out: &mut SharedWrite,
+        factor: f64,
+    ) -> Result<()> {
+        let count = out.typed::<T>()?.len();
+        let (both, factor) = (both(out)?, ByValue(T::of(factor)));
+        // SAFETY: as above.
+        unsafe {
+            self.launch(
+                "scale",
+                T::DTYPE,
+                stream,
+                count,
+                (both, factor, both, count as u64),
+            )
+        }
+    }
+
+    /// Copies the elements of a layout row by row.
+    pub(super) fn copy(
+        &self,
+        stream: &Stream,
+        input: &SharedRead,
+        layout: Layout,
+        out: &mut SharedWrite,
+    ) -> Result<()> {
+        let (bits, count) = (out.dtype().size_bytes() * 8, out.len());
+        fits(
+            input.dtype() == out.dtype()
+                && layout.count() == count as u64
+                && layout.span() <= input.len() as u64,
+        )?;
+        // SAFETY: the layout stays within the input, and the output has `count` elements.
+        unsafe {
+            self.launch(
+                "copy",
+                bits,
+                stream,
+                count,
+                (input, ByValue(layout), out, count as u64),
+            )
+        }
+    }
+
+    /// `out [m, n] = a [m, k] · b [k, n]`
+    pub(super) fn matmul(
+        &self,
+        stream: &Stream,
+        a: &SharedRead,
+        b: &SharedRead,
+        out: &mut SharedWrite,
+        [m, k, n]: [usize; 3],
+    ) -> Result<()> {
+        let (dtype, count) = (out.dtype(), out.len());
+        fits(
+            a.dtype() == dtype
+                && b.dtype() == dtype
+                && [a.len(), b.len(), count] == [m * k, k * n, m * n],
+        )?;
+        let arguments = (a, b, out, count as u64, k as u64, n as u64);
+        // SAFETY: the kernel uses all elements of the buffers, and no others.
+        unsafe { self.launch("matmul", dtype, stream, count, arguments) }
+    }
+
+    /// # Safety
+    /// The arguments are those of the kernel, which stays within their buffers.
+    unsafe fn launch(
+        &self,
+        name: &str,
+        suffix: impl Display,
+        stream: &Stream,
+        count: usize,
+        arguments: impl KernelArgs,
+    ) -> Result<()> {
+        let name = format!("{name}_{suffix}");
+        let shape = LaunchConfig::linear(count, 256);
+        match self.by_name.get(&*name) {
+            // SAFETY: the caller's promise.
+            Some(kernel) => Ok(unsafe { kernel.launch(stream, shape, arguments)? }),
+            None => Err(refused("a kernel", name, "there is none of this name")),
+        }
+    }
+}
+
+fn is_like(a: &SharedRead, out: &SharedWrite) -> bool {
+    (a.dtype(), a.len()) == (out.dtype(), out.len())
+}
+
+fn fits(fits: bool) -> Result<()> {
+    if fits {
+        return Ok(());
+    }
+    Err(refused(
+        "a launch",
+        "tensors of these lengths and dtypes",
+        "they do not fit each other",
+    ))
+}
+
+/// A buffer as the input and the output of one launch.
+fn both(out: &mut SharedWrite) -> Result<InPlace<'_, u8>> {
+    Ok(out.bytes_mut().memory_mut().device_view_mut()?.in_place())
+}
+
+macro_rules! references {
+    ($($name:ident: $type:ty),*) => {
+        &[
+            $(
+                (concat!("add_", stringify!($name)), |launch| binary::<$type>(launch, Op::Add)),
+                (concat!("mul_", stringify!($name)), |launch| binary::<$type>(launch, Op::Mul)),
+                (concat!("scale_", stringify!($name)), scale::<$type>),
+            )*
+            ("copy_8", copy::<u8>),
+            ("copy_16", copy::<u16>),
+            ("copy_32", copy::<u32>),
+            ("copy_64", copy::<u64>),
+            ("matmul_f32", matmul_f32),
+        ]
+    };
+}
+const REFERENCES: &[(&str, CpuReference)] =
+    references!(f32: f32, f16: f16, bf16: bf16, i64: i64, u8: u8, bool: Bool);
+
+fn binary<T: Scalar>(launch: &mut LaunchContext<'_>, op: Op) -> Result<(), ReferenceError> {
+    let count = launch.value::<u64>(3)? as usize;
+    let (a, out) = launch.in_place::<T>(0, 2, count)?;
+    let b = launch.slice::<T>(1, count)?;
+    for ((a, b), out) in a.iter().zip(b).zip(out) {
+        out.set(op.of()(a, *b));
+    }
+    Ok(())
+}
+
+fn scale<T: Scalar>(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
+    let (factor, count) = (launch.value::<T>(1)?, launch.value::<u64>(3)? as usize);
+    let (a, out) = launch.in_place::<T>(0, 2, count)?;
+    a.iter()
+        .zip(out)
+        .for_each(|(a, out)| out.set(a.times(factor)));
+    Ok(())
+}
+
+fn copy<T: Pod>(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
+    let (layout, count) = (launch.value::<Layout>(1)?, launch.value::<u64>(3)? as usize);
+    let input = launch.slice::<T>(0, layout.span() as usize)?;
+    layout.copy(input, launch.slice_mut::<T>(2, count)?);
+    Ok(())
+}
+
+fn matmul_f32(launch: &mut LaunchContext<'_>) -> Result<(), ReferenceError> {
+    let [count, k, n] = [launch.value::<u64>(3)?, launch.value(4)?, launch.value(5)?];
+    let [count, k, n] = [count, k, n].map(|value| value as usize);
+    let (a, b) = (
+        launch.slice(0, count / n.max(1) * k)?,
+        launch.slice(1, k * n)?,
+    );
+    matmul(a, b, launch.slice_mut(2, count)?, k, n);
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! The operations: on the GPU, or on the CPU for memory of the host.
+
+use super::scalar::{Op, Scalar, each, matmul};
+use super::tensor::Tensor;
+use super::views::refused;
+use rayon::prelude::*;
+use um_backend::kernels::reduce_sum_cpu;
+use um_backend::{DType, Result};
+
+impl Tensor {
+    /// `self + other`, element by element.
+    ///
+    /// # Errors
+    /// The shapes or dtypes differ, there is no memory, or the launch failed.
+    pub fn add(&self, other: &Self) -> Result<Self> {
+        self.binary(Op::Add, other)
+    }
+
+    /// `self * other`, element by element.
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    pub fn mul(&self, other: &Self) -> Result<Self> {
+        self.binary(Op::Mul, other)
+    }
+
+    fn binary(&self, op: Op, other: &Self) -> Result<Self> {
+        self.check(other)?;
+        let (a, b) = (self.contiguous()?.storage, other.contiguous()?.storage);
+        let out = Self::zeros(&self.place, self.dtype(), &self.shape)?;
+        let Some(kernels) = &self.place.kernels else {
+            each!(self.dtype(), T => {
+                let (a, b, mut out) = (a.host::<T>()?, b.host::<T>()?, out.storage.host_mut::<T>()?);
+                let both = a.par_iter().zip(&b[..]).zip(&mut out[..]);
+                both.for_each(|((a, b), out)| *out = op.of()(*a, *b));
+                out.close()
+            })?;
+            return Ok(out);
+        };
+        let (a, b, mut written) = (a.read()?, b.read()?, out.storage.write()?);
+        kernels.binary(&self.place.stream, op, &a, &b, &mut written)?;
+        drop(written); // the launch is enqueued: later work on the storage is ordered after it
+        Ok(out)
+    }
+
+    /// `self = self + other`, in place; storage that another tensor has is copied first.
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    pub fn add_assign(&mut self, other: &Self) -> Result<()> {
+        self.check(other)?;
+        let other = other.contiguous()?;
+        self.make_own()?;
+        if let Some(kernels) = &self.place.kernels {
+            let (mut out, other) = (self.storage.write()?, other.storage.read()?);
+            return kernels.in_place(&self.place.stream, Op::Add, &mut out, &other);
+        }
+        each!(self.dtype(), T => {
+            let (mut out, other) = (self.storage.host_mut::<T>()?, other.storage.host::<T>()?);
+            out.iter_mut().zip(&other[..]).for_each(|(out, other)| *out = out.plus(*other));
+            out.close()
+        })
+    }
+
+    /// `self = self * factor`, in place; storage that another tensor has is copied first.
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    pub fn scale(&mut self, factor: f64) -> Result<()> {
+        self.make_own()?;
+        each!(self.dtype(), T => match &self.place.kernels {
+            Some(kernels) => kernels.scale::<T>(&self.place.stream, &mut self.storage.write()?, factor),
+            None => {
+                let mut out = self.storage.host_mut::<T>()?;
+                out.iter_mut().for_each(|out| *out = out.times(T::of(factor)));
+                out.close()
+            }
+        })
+    }
+
+    /// The matrix product of f32.
+    ///
+    /// # Errors
+    /// The inner lengths differ, these are no matrices of f32, there is no memory, or the launch failed.
+    pub fn matmul(&self, other: &Self) -> Result<Self> {
+        let (&[m, k], &[inner, n]) = (&self.shape[..], &other.shape[..]) else {
+            return Err(refused(
+                "a matrix product",
+                format!("{:?} · {:?}", self.shape, other.shape),
+                "it needs two matrices",
+            ));
+        };
+        if k != inner {
+            return Err(refused(
+                "a matrix product",
+                format!("{:?} · {:?}", self.shape, other.shape),
+                "the inner lengths differ",
+            ));
+        }
+        let (a, b) = (self.contiguous()?.storage, other.contiguous()?.storage);
+        let out = Self::zeros(&self.place, DType::F32, &[m, n])?;
+        if let Some(kernels) = &self.place.kernels {
+            let (a, b) = (a.read()?, b.read()?);
+            kernels.matmul(
+                &self.place.stream,
+                &a,
+                &b,
+                &mut out.storage.write()?,
+                [m, k, n],
+            )?;
+        } else {
+            let mut product = out.storage.host_mut::<f32>()?;
+            matmul(&a.host::<f32>()?, &b.host::<f32>()?, &mut product, k, n);
+            product.close()?;
+        }
+        Ok(out)
+    }
+
+    /// The sum of all elements of f32, as a tensor with one element: the same bits on the CPU and the GPU.
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    pub fn sum(&self) -> Result<Self> {
+        let (input, out) = (
+            self.contiguous()?.storage,
+            Self::zeros(&self.place, DType::F32, &[1])?,
+        );
+        if let Some(kernels) = &self.place.kernels {
+            let (input, mut sum) = (input.read()?, out.storage.write()?);
+            kernels.reduce.sum(&self.place.stream, &input, &mut sum)?;
+        } else {
+            let mut sum = out.storage.host_mut::<f32>()?;
+            sum[0] = reduce_sum_cpu(&input.host::<f32>()?);
+            sum.close()?;
+        }
+        Ok(out)
+    }
+
+    /// Makes the storage the tensor's own: a copy if the elements are not row by row, or if another tensor has the storage.
+    fn make_own(&mut self) -> Result<()> {
+        *self = self.contiguous()?;
+        self.storage.make_unique()
+    }
+
+    fn check(&self, other: &Self) -> Result<()> {
+        if (self.dtype(), &self.shape) == (other.dtype(), &other.shape) {
+            return Ok(());
+        }
+        let have = format!("the other tensor has {} {:?}", self.dtype(), self.shape);
+        Err(refused(
+            "an operand",
+            format!("{} {:?}", other.dtype(), other.shape),
+            have,
+        ))
+    }
+}

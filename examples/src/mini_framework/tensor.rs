@@ -1,0 +1,130 @@
+//! The tensor: storage, a shape and strides.
+
+use super::kernels::Kernels;
+use std::ops::Deref;
+use std::sync::Arc;
+use um_backend::{
+    Buffer, BufferKind, CudaBackend, DType, Element, ErasedBuffer, Result, SharedBuffer, Stream,
+};
+
+// wrapper begins
+/// A device with its kernels and a stream, and the kind of memory of new tensors.
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub(super) backend: CudaBackend,
+    pub(super) kind: BufferKind,
+    pub(super) stream: Stream,
+    /// `None` if the CPU computes.
+    pub(super) kernels: Option<Arc<Kernels>>,
+}
+
+/// Elements of any type, in storage that tensors share.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    pub(super) place: Place,
+    /// Begins at the first element.
+    pub(super) storage: SharedBuffer,
+    pub(super) shape: Vec<usize>,
+    /// The distance of two neighbours in each dimension, in elements.
+    pub(super) strides: Vec<usize>,
+}
+
+impl Place {
+    /// Memory of this kind on the backend's device, which computes if it can.
+    ///
+    /// # Errors
+    /// The device refuses the kernels.
+    pub fn new(backend: &CudaBackend, kind: BufferKind) -> Result<Self> {
+        let device = backend.device();
+        let has_kernels = device.capabilities().compute_capability >= (6, 0);
+        let computes = kind != BufferKind::Host && has_kernels;
+        let kernels = computes.then(|| Kernels::load(device)).transpose()?;
+        Ok(Self {
+            backend: backend.clone(),
+            kind,
+            stream: device.stream().clone(),
+            kernels: kernels.map(Arc::new),
+        })
+    }
+}
+
+impl Tensor {
+    /// The elements of a buffer, row by row.
+    pub(super) fn new(place: &Place, buffer: ErasedBuffer, shape: &[usize]) -> Self {
+        Self {
+            place: place.clone(),
+            storage: SharedBuffer::new(buffer),
+            shape: shape.to_vec(),
+            strides: super::views::row_by_row(shape),
+        }
+    }
+
+    /// A tensor of zeros.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn zeros(place: &Place, dtype: DType, shape: &[usize]) -> Result<Self> {
+        let len = shape.iter().product();
+        let buffer = place.backend.create_erased(place.kind, dtype, len)?;
+        Ok(Self::new(place, buffer, shape))
+    }
+
+    /// A tensor with these elements, row by row.
+    ///
+    /// # Errors
+    /// The shape has another number of elements, or there is no memory.
+    pub fn from_slice<T: Element>(place: &Place, elements: &[T], shape: &[usize]) -> Result<Self> {
+        let len = shape.iter().product();
+        let mut buffer = place.backend.create_erased(place.kind, T::DTYPE, len)?;
+        buffer.typed_mut::<T>()?.copy_from_host(elements)?;
+        Ok(Self::new(place, buffer, shape))
+    }
+
+    /// The elements, row by row: the memory itself if the host can access it.
+    ///
+    /// # Errors
+    /// Another dtype, or errors of CUDA.
+    pub fn data<T: Element>(&self) -> Result<impl Deref<Target = [T]> + use<T>> {
+        self.contiguous()?.storage.host::<T>()
+    }
+}
+// wrapper ends
+
+impl Place {
+    /// The backend.
+    pub fn backend(&self) -> &CudaBackend {
+        &self.backend
+    }
+}
+
+impl Tensor {
+    /// The length of each dimension.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The type of the elements.
+    pub fn dtype(&self) -> DType {
+        self.storage.dtype()
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The place of the tensor and of the results of its operations.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The storage, which begins at the first element.
+    pub fn storage(&self) -> &SharedBuffer {
+        &self.storage
+    }
+}

@@ -1,0 +1,41 @@
+//! The program, and the size of the wrapper.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+#[test]
+fn the_program_descends_in_every_kind_of_memory() {
+    let program = match std::env::var_os("CUDA_UM_BIN_DIR") {
+        Some(folder) => Path::new(&folder).join("mini_framework"),
+        None => PathBuf::from(env!("CARGO_BIN_EXE_mini_framework")),
+    };
+    let runtime = std::env::var("CUDA_UM_TEST_RUNTIME").unwrap_or_else(|_| "sim".into());
+    let output = Command::new(program)
+        .args(["--runtime", &runtime])
+        .output()
+        .unwrap();
+    let problem = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{problem}");
+    let table = String::from_utf8(output.stdout).unwrap();
+    for kind in ["unified", "cuda", "host", "pinned"] {
+        assert!(
+            table
+                .lines()
+                .any(|line| line.starts_with(kind) && line.ends_with("after 50 steps")),
+            "{table}"
+        );
+    }
+}
+
+/// What the library needs before its first operation: at most 60 lines of code on `um-backend`.
+#[test]
+fn the_wrapper_is_small() {
+    let source = include_str!("../../src/mini_framework/tensor.rs");
+    let (_, wrapper) = source.split_once("// wrapper begins\n").unwrap();
+    let (wrapper, _) = wrapper.split_once("// wrapper ends\n").unwrap();
+    let is_code = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with("//");
+    let lines = wrapper.lines().filter(is_code).count();
+    assert!(lines <= 60, "{lines}");
+    let page = include_str!("../../../docs/framework.md");
+    assert!(page.contains(&format!("These {lines} lines are the whole wrapper")));
+}
