@@ -68,7 +68,9 @@ pub enum CudaError {
         held: String,
     },
     /// A call that does not wait found guards of shared storage.
-    #[error("{call}: the storage is in use by {held}")]
+    #[error(
+        "{call}: the storage is in use by {held}: drop the guards first, or wait with the call without `try_`"
+    )]
     StorageInUse {
         /// The function of this crate.
         call: &'static str,

@@ -345,7 +345,7 @@ fn a_thread_never_waits_for_its_own_guard() {
         );
         assert_eq!(
             text(other.try_write().unwrap_err()),
-            "SharedBuffer::try_write: the storage is in use by 2 read guards"
+            "SharedBuffer::try_write: the storage is in use by 2 read guards: drop the guards first, or wait with the call without `try_`"
         );
         drop(again);
         let error = other.host_mut::<f32>().unwrap_err();
@@ -366,7 +366,7 @@ fn a_thread_never_waits_for_its_own_guard() {
         );
         assert_eq!(
             text(other.try_read().unwrap_err()),
-            "SharedBuffer::try_read: the storage is in use by a write guard"
+            "SharedBuffer::try_read: the storage is in use by a write guard: drop the guards first, or wait with the call without `try_`"
         );
         drop(write);
         other.write().unwrap();

@@ -18,4 +18,5 @@ mod memory;
 mod modules;
 mod places;
 mod process;
+mod shared;
 mod types;

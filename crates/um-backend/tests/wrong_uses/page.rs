@@ -81,6 +81,7 @@ fn the_page_has_60_wrong_uses_and_no_section_without_a_test() {
         [
             "Copies and ranges",
             "Types",
+            "Shared storage",
             "Memory",
             "Devices, streams and runtimes",
             "Modules",
