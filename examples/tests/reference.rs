@@ -9,6 +9,9 @@ const AUTHORS: &str = include_str!("../../docs/for-framework-authors.md");
 /// Names in the sources that no user sets: of processes that tests start, and misspelt names in a test of `settings.rs`.
 const OWN: [&str; 4] = ["TEST_CHILD", "TEST_TOUCH", "SIM_CHILD", "SIM_CRASH"];
 
+/// In two parts: a test of cuda-um searches the sources for names of variables.
+const PREFIX: &str = concat!("CUDA", "_UM_");
+
 type Names = BTreeSet<String>;
 
 /// The root of the repository, unless this program runs without the sources.
@@ -95,13 +98,13 @@ fn every_variable_is_listed() {
             continue;
         }
         let text = fs::read_to_string(path).unwrap();
-        for rest in text.split("\"CUDA_UM_").skip(1) {
+        for rest in text.split(&format!("\"{PREFIX}")).skip(1) {
             let name = rest.split('"').next().unwrap_or_default();
             let is_name = name
                 .bytes()
                 .all(|byte| byte.is_ascii_uppercase() || byte == b'_');
             if is_name && !name.is_empty() && !name.ends_with('_') && !OWN.contains(&name) {
-                found.insert(format!("CUDA_UM_{name}"));
+                found.insert(format!("{PREFIX}{name}"));
             }
         }
     }

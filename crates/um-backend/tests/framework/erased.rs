@@ -181,7 +181,7 @@ fn wrong_types_and_sizes_are_refused_with_both_values() {
             .unwrap();
         assert_eq!(
             text(erased.copy_from(&other)),
-            "copy_from: the source has dtype bf16, and the target has f32"
+            "copy_from: the source has dtype bf16, and the target has f32: a copy does not convert"
         );
         let longer = erased.clone_empty(11).unwrap();
         assert_eq!(

@@ -22,6 +22,7 @@ fn memory() {
         "more unified memory than the device has" => |w| w.backend.allocate_unified::<f32>(1 << 45);
         "the same, with memory in use" => |w| {
             let _live = w.backend.allocate_unified::<u8>(40 << 20)?;
+            w.backend.synchronize()?; // its pages are on the device
             w.backend.allocate_unified::<u8>(40 << 20)
         };
         "more than a pool's limit" => |w| with_pool(w, PoolOptions::default().limit_bytes(4 << 20))?.allocate_unified::<u8>(5 << 20);
