@@ -3,6 +3,7 @@
 
 mod files;
 mod kernels;
+mod layout;
 mod ops;
 mod places;
 mod scalar;

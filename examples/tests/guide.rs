@@ -18,10 +18,11 @@ const COMPILER: &str =
     include_str!("../../crates/cuda-um/tests/compile_fail/guard_across_launch.stderr");
 
 const FRAMEWORK: &str = include_str!("../../docs/framework.md");
-const FRAMEWORK_CODE: [&str; 9] = [
+const FRAMEWORK_CODE: [&str; 10] = [
     include_str!("../src/mini_framework/files.rs"),
     include_str!("../src/mini_framework/kernels.cu"),
     include_str!("../src/mini_framework/kernels.rs"),
+    include_str!("../src/mini_framework/layout.rs"),
     include_str!("../src/mini_framework/ops.rs"),
     include_str!("../src/mini_framework/places.rs"),
     include_str!("../src/mini_framework/scalar.rs"),

@@ -100,6 +100,8 @@ impl Session {
     pub fn measure(&mut self, tell: &mut dyn FnMut(&'static str)) -> Result<()> {
         for &(name, step) in STEPS {
             tell(name);
+            // The pinned memory of an earlier step and of its copies.
+            self.device.trim();
             step(self).map_err(|source| CalibrateError::Step { step: name, source })?;
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! Measurements on the simulator: its virtual clock returns the model of the simulator.
 
+use cuda_um::TransferOptions;
 use cuda_um::cost::CostModel;
 use cuda_um_calibrate::{Calibration, Clock, NOT_ON_A_VIRTUAL_CLOCK, Plan, measure};
 use cuda_um_sim::{Gpu, Leak, Sim};
@@ -122,6 +123,8 @@ fn a_measurement_needs_less_than_64_mib_of_each_memory() {
     let (sim, device, _stream) = simulated(Gpu::H200);
     let (most, clock) = watching(&sim);
     let plan = Plan::of(Plan::MACHINE.large, 1, 1);
+    // As on a machine with 16 cores.
+    device.set_transfer_options(TransferOptions::default().threads(8).ring_bytes(32 << 20));
     measure(&device, plan, &clock, &mut |_| {}).unwrap();
     let most = most.lock().unwrap();
     let kinds: Vec<_> = most.keys().copied().collect();

@@ -1,4 +1,4 @@
-//! The cost of `dyn Buffer` and of erased buffers, beside typed ones: the median of a call, in nanoseconds.
+//! The cost of `dyn Buffer`, of erased buffers and of shared storage, beside typed ones: the median of a call, in nanoseconds.
 //!
 //! `cargo run --release -p um-backend --example cost`, on a GPU or on the simulator (`CUDA_UM_RUNTIME`).
 
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use um_backend::kernels::Scale;
 use um_backend::{
-    Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, DType, HostBuffer,
+    Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, DType, HostBuffer, SharedBuffer,
 };
 
 const ROUNDS: usize = 400;
@@ -51,7 +51,9 @@ fn main() -> Result<(), CudaError> {
     let mut out_dyn = backend.create::<f32>(BufferKind::Cuda, LEN)?;
     let erased = backend.create_erased(BufferKind::Cuda, DType::F32, LEN)?;
     let mut out_erased = backend.create_erased(BufferKind::Cuda, DType::F32, LEN)?;
-    let mut ways: [Way<'_>; 3] = [
+    let shared = SharedBuffer::new(backend.create_erased(BufferKind::Cuda, DType::F32, LEN)?);
+    let out_shared = SharedBuffer::new(shared.read()?.clone_empty(LEN)?);
+    let mut ways: [Way<'_>; 4] = [
         (
             "typed",
             Box::new(|| Ok(scale.launch(stream, &input, &mut output, 2.0)?)),
@@ -63,6 +65,13 @@ fn main() -> Result<(), CudaError> {
         (
             "erased",
             Box::new(|| Ok(scale.launch(stream, &erased, &mut out_erased, 2.0)?)),
+        ),
+        (
+            "two guards of shared storage",
+            Box::new(|| {
+                let (input, mut output) = (shared.read()?, out_shared.write()?);
+                Ok(scale.launch(stream, &input, &mut output, 2.0)?)
+            }),
         ),
     ];
     compare("launch", &mut ways, || backend.synchronize())?;

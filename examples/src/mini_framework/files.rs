@@ -1,7 +1,7 @@
 //! Weights in a file like that of safetensors: the length of a header, the header as JSON, and the elements, at any byte.
 
+use super::layout::refused;
 use super::tensor::{Place, Tensor};
-use super::views::refused;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 use um_backend::{CudaError, DType, Result};

@@ -4,9 +4,9 @@
     reason = "launches kernels, and registers their references"
 )]
 
+use super::layout::{Layout, refused};
 use super::scalar::{Op, Scalar, matmul};
-use super::views::refused;
-use bytemuck::{Pod, Zeroable};
+use bytemuck::Pod;
 use std::collections::HashMap;
 use std::fmt::Display;
 use um_backend::half::{bf16, f16};
@@ -24,69 +24,6 @@ const PTX: &str = include_str!("kernels.ptx");
 pub(super) struct Kernels {
     by_name: HashMap<&'static str, Kernel>,
     pub(super) reduce: Reduce,
-}
-
-/// A shape and strides, as the kernels take them by value.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-pub(super) struct Layout {
-    rank: u64,
-    shape: [u64; 4],
-    strides: [u64; 4],
-}
-
-impl Layout {
-    /// Up to four dimensions.
-    pub(super) fn new(shape: &[usize], strides: &[usize]) -> Result<Self> {
-        if shape.len() > 4 || shape.len() != strides.len() {
-            return Err(refused(
-                "a shape",
-                format!("{shape:?}"),
-                "a copy has up to 4 dimensions",
-            ));
-        }
-        let padded = |values: &[usize]| {
-            std::array::from_fn(|d| values.get(d).map_or(1, |value| *value as u64))
-        };
-        Ok(Self {
-            rank: shape.len() as u64,
-            shape: padded(shape),
-            strides: padded(strides),
-        })
-    }
-
-    fn count(&self) -> u64 {
-        self.shape.iter().product()
-    }
-
-    /// The elements from the first to the last one.
-    fn span(&self) -> u64 {
-        let last = |(length, stride): (&u64, &u64)| (length - 1) * stride;
-        if self.count() == 0 {
-            0
-        } else {
-            1 + self.shape.iter().zip(&self.strides).map(last).sum::<u64>()
-        }
-    }
-
-    /// The place of the element with this number, row by row.
-    fn place(&self, mut number: usize) -> usize {
-        let mut place = 0;
-        for (length, stride) in self.shape.iter().zip(&self.strides).rev() {
-            place += number % *length as usize * *stride as usize;
-            number /= *length as usize;
-        }
-        place
-    }
-
-    /// Copies the elements row by row.
-    pub(super) fn copy<T: Copy>(&self, input: &[T], output: &mut [T]) {
-        let places = (0..).map(|number| self.place(number));
-        output
-            .iter_mut()
-            .zip(places)
-            .for_each(|(output, place)| *output = input[place]);
-    }
 }
 
 impl Kernels {
@@ -218,11 +155,12 @@ impl Kernels {
     ) -> Result<()> {
         let name = format!("{name}_{suffix}");
         let shape = LaunchConfig::linear(count, 256);
-        match self.by_name.get(&*name) {
-            // SAFETY: the caller's promise.
-            Some(kernel) => Ok(unsafe { kernel.launch(stream, shape, arguments)? }),
-            None => Err(refused("a kernel", name, "there is none of this name")),
-        }
+        let Some(kernel) = self.by_name.get(&*name) else {
+            return Err(refused("a kernel", name, "there is none of this name"));
+        };
+        // SAFETY: the caller's promise.
+        unsafe { kernel.launch(stream, shape, arguments)? };
+        Ok(())
     }
 }
 

@@ -1,8 +1,8 @@
 //! The operations: on the GPU, or on the CPU for memory of the host.
 
+use super::layout::refused;
 use super::scalar::{Op, Scalar, each, matmul};
 use super::tensor::Tensor;
-use super::views::refused;
 use rayon::prelude::*;
 use um_backend::kernels::reduce_sum_cpu;
 use um_backend::{DType, Result};

@@ -30,7 +30,8 @@ impl Place {
         &self.stream
     }
 
-    /// Runs `work`, and returns its result with a report of the data that moved.
+    /// Runs `work`, and returns its result with a report of the data that moved. On a GPU, the first profile begins before the first unified
+    /// tensor: CUPTI does not report managed memory that is older.
     ///
     /// # Errors
     /// Migrations cannot be recorded, or the error of `work`.

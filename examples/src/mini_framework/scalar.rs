@@ -66,7 +66,7 @@ macro_rules! each {
                 type $T = um_backend::Bool;
                 $body
             }
-            other => Err($crate::mini_framework::views::refused(
+            other => Err($crate::mini_framework::layout::refused(
                 "a dtype",
                 other,
                 "f32, f16, bf16, i64, u8 and bool are supported",

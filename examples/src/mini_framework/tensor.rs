@@ -55,7 +55,7 @@ impl Tensor {
             place: place.clone(),
             storage: SharedBuffer::new(buffer),
             shape: shape.to_vec(),
-            strides: super::views::row_by_row(shape),
+            strides: super::layout::row_by_row(shape),
         }
     }
 

@@ -1,11 +1,9 @@
 //! Views: other shapes and strides of the same storage.
 
-use super::kernels::Layout;
+use super::layout::{Layout, refused, row_by_row, span};
 use super::tensor::Tensor;
-use std::fmt::Display;
 use std::ops::Range;
-use um_backend::cuda_um::Error;
-use um_backend::{CudaError, DType, Result};
+use um_backend::{DType, Result};
 
 impl Tensor {
     /// A range of one dimension. It is the same storage.
@@ -66,9 +64,10 @@ impl Tensor {
             ));
         }
         let mut expanded = self.clone();
-        for d in 0..shape.len() {
-            if shape[d] != self.shape[d] {
-                expanded.strides[d] = 0;
+        let strides = expanded.strides.iter_mut();
+        for (stride, (from, to)) in strides.zip(self.shape.iter().zip(shape)) {
+            if from != to {
+                *stride = 0;
             }
         }
         expanded.shape = shape.to_vec();
@@ -135,36 +134,4 @@ impl Tensor {
         }
         Ok(out)
     }
-}
-
-/// The strides of elements that are in storage row by row.
-pub(super) fn row_by_row(shape: &[usize]) -> Vec<usize> {
-    let mut strides = vec![1; shape.len()];
-    for d in (1..shape.len()).rev() {
-        strides[d - 1] = strides[d] * shape[d];
-    }
-    strides
-}
-
-/// The elements from the first to the last one.
-fn span(shape: &[usize], strides: &[usize]) -> usize {
-    let last = |(length, stride): (&usize, &usize)| length.saturating_sub(1) * stride;
-    match shape.contains(&0) {
-        true => 0,
-        false => 1 + shape.iter().zip(strides).map(last).sum::<usize>(),
-    }
-}
-
-/// The error of an argument.
-pub(super) fn refused(
-    what: &'static str,
-    value: impl Display,
-    reason: impl Into<String>,
-) -> CudaError {
-    Error::InvalidArgument {
-        what,
-        value: value.to_string(),
-        reason: reason.into(),
-    }
-    .into()
 }

@@ -109,6 +109,13 @@ impl<T: fmt::Debug + 'static, B: ?Sized> fmt::Debug for HostOwned<T, B> {
 /// assert_eq!(*buffer.host()?, [1.0, 3.0]);
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
+///
+/// ```compile_fail
+/// # let device = cuda_um::Runtime::open().unwrap().device(0).unwrap();
+/// let buffer = Box::new(cuda_um::UnifiedBuffer::<u8>::zeroed(&device, 4).unwrap());
+/// let mut guard = cuda_um::HostOwnedMut::new(buffer, |buffer| buffer.host_mut()).unwrap();
+/// std::thread::spawn(move || guard[0] = 1);
+/// ```
 pub struct HostOwnedMut<T: 'static, B> {
     /// As in [`HostOwned`]; dropped before the owner.
     guard: MaybeUninit<HostMut<'static, T>>,

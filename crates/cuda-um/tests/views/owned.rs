@@ -2,7 +2,8 @@
 
 use crate::on_each_gpu;
 use cuda_um::{
-    DeviceBuffer, HostOwned, HostRef, PinnedBuffer, RegisteredBuffer, Result, UnifiedBuffer,
+    DeviceBuffer, HostOwned, HostOwnedMut, HostRef, PinnedBuffer, RegisteredBuffer, Result,
+    UnifiedBuffer,
 };
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::{Add, simulated};
@@ -97,5 +98,25 @@ fn it_is_made_of_any_owner() {
             Arc::new(DeviceBuffer::from_slice(device, &[1u32, 2, 3]).unwrap());
         let refused = HostOwned::new(storage, |storage| storage.host());
         assert!(refused.is_err());
+    });
+}
+
+/// The guard that writes owns its buffer: it ends before the buffer, on every way out.
+#[test]
+fn a_guard_that_writes_owns_its_buffer() {
+    on_each_gpu(|_, device, _| {
+        let buffer = Box::new(PinnedBuffer::from_slice(device, &[1u32, 2, 3]).unwrap());
+        let guard = HostOwnedMut::new(buffer, |buffer| buffer.host_mut());
+        let mut moved = vec![guard.unwrap()];
+        moved[0][1] = 7;
+        assert_eq!(format!("{:?}", moved[0]), "[1, 7, 3]");
+        let mut buffer = moved.remove(0).into_owner();
+        buffer.copy_from_host(&[4, 5, 6]).unwrap();
+        let guard = HostOwnedMut::new(buffer, |buffer| buffer.host_mut()).unwrap();
+        assert_eq!(*guard, [4, 5, 6]);
+        drop(guard);
+        let memory = Box::new(DeviceBuffer::<u8>::zeroed(device, 4).unwrap());
+        let refused = HostOwnedMut::new(memory, |memory| memory.as_view_mut().into_host_mut());
+        assert!(refused.is_err(), "the host cannot use device memory");
     });
 }

@@ -21,7 +21,7 @@ pub struct SharedRead(ErasedBuffer);
 ///
 /// # Examples
 /// ```
-/// use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, DType, SharedBuffer, kernels::Saxpy};
+/// use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig, DType, SharedBuffer, kernels::Saxpy};
 ///
 /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
 /// # if backend.device().capabilities().compute_capability < (6, 0) { return Ok(()); } // the kernel needs it

@@ -20,6 +20,7 @@ context/exclusion.rs Closed: host_guards_that_hold_the_gate
 context/exclusion.rs Enqueue: - lives while work is enqueued, which a child does not begin
 context/enqueue.rs RecordUses: - lives while work is enqueued, which a child does not begin
 buffer/owned.rs HostOwned: - drops a guard and a buffer, which check
+buffer/owned.rs HostOwnedMut: - drops a guard and a buffer, which check
 buffer/copy.rs HostInUse: - lives while a copy is enqueued, which a child does not begin
 resource/host_access.rs HostAccess: host_guards_that_hold_the_gate
 resource/allocation.rs Allocation: buffers_of_every_kind
