@@ -29,7 +29,7 @@ pub enum Error {
         call: &'static str,
     },
     /// No device has this ordinal.
-    #[error("there is no device {ordinal}: the runtime has {count}")]
+    #[error("there is no device {ordinal}: the runtime has {count}, numbered from 0")]
     DeviceOutOfRange {
         /// The requested ordinal.
         ordinal: u32,
@@ -38,7 +38,8 @@ pub enum Error {
     },
     /// Not enough memory, or not enough without oversubscribing the device.
     #[error(
-        "{call}: out of memory: {subject}: {requested_bytes} bytes requested, {free_bytes} free of {total_bytes}"
+        "{call}: out of memory: {subject}: {requested_bytes} bytes requested, {free_bytes} free of {total_bytes}; \
+         drop buffers, or request less memory"
     )]
     OutOfMemory {
         /// The function that failed, or that was not called because it would oversubscribe the device.
@@ -64,7 +65,8 @@ pub enum Error {
     },
     /// A launch has more or fewer arguments than its kernel has parameters.
     #[error(
-        "kernel {kernel} has {} parameters (bytes: {expected_bytes:?}), and {} arguments (bytes: {found_bytes:?}) were given",
+        "kernel {kernel} has {} parameters (bytes: {expected_bytes:?}), and {} arguments (bytes: {found_bytes:?}) were given: \
+         pass one for each parameter",
         expected_bytes.len(),
         found_bytes.len()
     )]
@@ -102,7 +104,10 @@ pub enum Error {
         found: usize,
     },
     /// A range of elements exceeds the buffer.
-    #[error("range {start}..{end} is not within the buffer's {len} elements")]
+    #[error(
+        "range {start}..{end} is not within the buffer's {len} elements{}",
+        if start > end { ": it ends before it begins" } else { "" }
+    )]
     RangeOutOfBounds {
         /// The range's first element.
         start: usize,
@@ -113,7 +118,7 @@ pub enum Error {
     },
     /// The size of a length in bytes exceeds the address space.
     #[error(
-        "{len} elements of {element_bytes} bytes are more than can be addressed: {} bytes",
+        "{len} elements of {element_bytes} bytes are more than can be addressed (at most {} bytes)",
         isize::MAX
     )]
     TooLarge {
@@ -154,7 +159,9 @@ pub enum Error {
         reason: String,
     },
     /// Two objects belong to different devices, but must belong to one.
-    #[error("{what} belongs to device {found}, not to device {expected}")]
+    #[error(
+        "{what} belongs to device {found}, not to device {expected}: use one of device {expected}"
+    )]
     DeviceMismatch {
         /// The object that belongs to another device.
         what: &'static str,
@@ -164,7 +171,9 @@ pub enum Error {
         found: u32,
     },
     /// Two objects belong to different [`Runtime`](crate::Runtime)s, but must belong to one.
-    #[error("{what} belongs to another runtime")]
+    #[error(
+        "{what} belongs to another runtime: use objects of one `Runtime`, which has all devices"
+    )]
     RuntimeMismatch {
         /// The object that belongs to another runtime.
         what: &'static str,

@@ -238,7 +238,10 @@ fn close_tells_that_memory_could_not_be_freed() {
 fn no_such_device() {
     let (_sim, device, _) = simulated_with(|builder| builder.devices(2));
     let error = device.runtime().device(2).unwrap_err();
-    assert_eq!(error.to_string(), "there is no device 2: the runtime has 2");
+    assert_eq!(
+        error.to_string(),
+        "there is no device 2: the runtime has 2, numbered from 0"
+    );
     assert_eq!(device.runtime().devices().unwrap().len(), 2);
 }
 

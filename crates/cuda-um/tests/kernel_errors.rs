@@ -55,11 +55,11 @@ fn arguments_are_checked(device: &Device, stream: &Stream) {
     launch(&kernel, stream, (0u64, 1f32, 1i8, ByValue([1u8; 32]))).unwrap();
     refused(
         launch(&kernel, stream, (&data, 1u32, true)),
-        "kernel sizes has 4 parameters (bytes: [8, 4, 1, 32]), and 3 arguments (bytes: [8, 4, 1]) were given",
+        "kernel sizes has 4 parameters (bytes: [8, 4, 1, 32]), and 3 arguments (bytes: [8, 4, 1]) were given: pass one for each parameter",
     );
     refused(
         launch(&kernel, stream, (&data, 1u32, true, [0u64; 4], 5u32)),
-        "kernel sizes has 4 parameters (bytes: [8, 4, 1, 32]), and 5 arguments (bytes: [8, 4, 1, 32, 4]) were given",
+        "kernel sizes has 4 parameters (bytes: [8, 4, 1, 32]), and 5 arguments (bytes: [8, 4, 1, 32, 4]) were given: pass one for each parameter",
     );
     refused(
         launch(&kernel, stream, (&data, 1u64, true, [0u64; 4])),
@@ -73,7 +73,7 @@ fn arguments_are_checked(device: &Device, stream: &Stream) {
     list.push(1u32);
     refused(
         launch(&kernel, stream, list),
-        "kernel sizes has 4 parameters (bytes: [8, 4, 1, 32]), and 1 arguments (bytes: [4]) were given",
+        "kernel sizes has 4 parameters (bytes: [8, 4, 1, 32]), and 1 arguments (bytes: [4]) were given: pass one for each parameter",
     );
     let nothing = load(device, "nothing");
     assert_eq!(nothing.parameter_bytes(), Some(&[][..]));

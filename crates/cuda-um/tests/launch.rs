@@ -148,14 +148,14 @@ fn other_devices_and_runtimes_are_refused() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the stream belongs to device 1, not to device 0"
+        "the stream belongs to device 1, not to device 0: use one of device 0"
     );
     let error = add
         .launch(&stream, 100, (&mut memory, 100u32, 1u32))
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "a buffer of the launch belongs to device 1, not to device 0"
+        "a buffer of the launch belongs to device 1, not to device 0: use one of device 0"
     );
     add.launch(&stream, 100, (&mut managed, 100u32, 6u32))
         .unwrap();

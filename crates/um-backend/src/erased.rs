@@ -31,7 +31,7 @@ use crate::typed::Typed;
 /// weights.typed_mut::<f32>()?.fill_range(0..1, 7.0)?;
 /// assert_eq!(*weights.typed::<f32>()?.host()?, [7.0, 2.0, 3.0]);
 /// let error = weights.typed::<u32>().unwrap_err();
-/// assert_eq!(error.to_string(), "dtype u32 was requested, but the element type is f32");
+/// assert_eq!(error.to_string(), "dtype u32 was requested, but the element type is f32: both must be the same");
 /// # Ok::<(), um_backend::CudaError>(())
 /// ```
 #[derive(Debug)]

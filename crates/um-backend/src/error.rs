@@ -24,7 +24,8 @@ pub type Result<T, E = CudaError> = std::result::Result<T, E>;
 pub enum CudaError {
     /// Not enough memory on the device, or, for host memory, in the machine.
     #[error(
-        "out of memory: {subject}: {requested_bytes} bytes requested, {free_bytes} free of {total_bytes}"
+        "out of memory: {subject}: {requested_bytes} bytes requested, {free_bytes} free of {total_bytes}; \
+         drop buffers, or request less memory"
     )]
     OutOfMemory {
         /// The call and the buffer that needed the memory.
@@ -37,7 +38,9 @@ pub enum CudaError {
         total_bytes: usize,
     },
     /// The given [`DType`] is not that of the element type.
-    #[error("dtype {requested} was requested, but the element type is {element}")]
+    #[error(
+        "dtype {requested} was requested, but the element type is {element}: both must be the same"
+    )]
     DTypeMismatch {
         /// The `DType` that was given.
         requested: DType,
@@ -45,7 +48,9 @@ pub enum CudaError {
         element: DType,
     },
     /// A copy between erased buffers of different element types.
-    #[error("copy_from: the source has dtype {source_dtype}, and the target has {target_dtype}")]
+    #[error(
+        "copy_from: the source has dtype {source_dtype}, and the target has {target_dtype}: a copy does not convert"
+    )]
     ErasedMismatch {
         /// The `DType` of the source.
         source_dtype: DType,
@@ -63,7 +68,9 @@ pub enum CudaError {
         held: String,
     },
     /// A call that does not wait found guards of shared storage.
-    #[error("{call}: the storage is in use by {held}")]
+    #[error(
+        "{call}: the storage is in use by {held}: drop the guards first, or wait with the call without `try_`"
+    )]
     StorageInUse {
         /// The function of this crate.
         call: &'static str,
@@ -71,7 +78,7 @@ pub enum CudaError {
         held: String,
     },
     /// No device has this ordinal.
-    #[error("there is no device {ordinal}: the runtime has {count}")]
+    #[error("there is no device {ordinal}: the runtime has {count}, numbered from 0")]
     NoSuchDevice {
         /// The ordinal that was requested.
         ordinal: usize,
@@ -218,7 +225,7 @@ mod tests {
         assert!(oom.is_out_of_memory());
         assert_eq!(
             oom.to_string(),
-            "out of memory: cudaMalloc: device buffer: 10 bytes requested, 4 free of 8"
+            "out of memory: cudaMalloc: device buffer: 10 bytes requested, 4 free of 8; drop buffers, or request less memory"
         );
         let none = CudaError::from(cuda_um::Error::NoDevice {
             call: "cudaGetDeviceCount",

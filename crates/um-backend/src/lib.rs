@@ -63,6 +63,12 @@ struct NonConcurrent;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/without-a-gpu.md")]
 struct WithoutAGpu;
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/choosing.md")]
+struct Choosing;
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/coming-from.md")]
+struct ComingFrom;
 
 /// The safe layer below, for kernels, streams, and the errors in [`CudaError::Cuda`].
 pub use cuda_um;

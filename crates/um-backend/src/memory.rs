@@ -204,7 +204,9 @@ impl<'a, T: Element> BufferMemoryMut<'a, T> {
 fn no_view(have: &str) -> CudaError {
     cuda_um::Error::NotSupported {
         what: "a view for kernels".into(),
-        needs: "device, managed or mapped pinned memory".into(),
+        needs:
+            "device, managed or mapped pinned memory (or a copy in such memory: `copy_from_buffer`)"
+                .into(),
         have: have.into(),
     }
     .into()

@@ -18,6 +18,9 @@ pub(crate) enum CopyKind {
 
 /// The result of unregistering memory that is not registered.
 const NOT_REGISTERED: u32 = sys::cudaError::cudaErrorHostMemoryNotRegistered.0;
+/// The results of registering memory that CUDA has already.
+const TAKEN: u32 = sys::cudaError::cudaErrorHostMemoryAlreadyRegistered.0;
+const INVALID: u32 = sys::cudaError::cudaErrorInvalidValue.0;
 impl Api {
     pub(super) fn allocated(
         &self,
@@ -102,6 +105,15 @@ impl Api {
         self.on(ordinal, "cudaHostRegister", subject, |table| {
             // SAFETY: guaranteed by the caller.
             unsafe { (table.cudaHostRegister)(pointer.as_ptr().cast(), bytes, flags) }
+        })
+        .map_err(|error| match error {
+            Error::Call {
+                code: TAKEN | INVALID,
+                ..
+            } => error.with_details([
+                "memory that is pinned or registered already cannot be registered".to_owned(),
+            ]),
+            error => error,
         })
     }
 

@@ -26,7 +26,10 @@ impl LaunchConfig {
     ///
     /// If `block` is 0. A grid that is too large is an error of the launch.
     pub fn linear(count: usize, block: u32) -> Self {
-        assert!(block > 0, "a block has at least one thread");
+        assert!(
+            block > 0,
+            "the block size of a launch is 0, and a block has at least one thread"
+        );
         let blocks = u32::try_from(count.div_ceil(block as usize))
             .unwrap_or(u32::MAX)
             .max(1);

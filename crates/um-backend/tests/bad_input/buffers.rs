@@ -108,7 +108,7 @@ fn clones_of_lengths_that_cannot_be() {
     on_each_kind(
         "Buffer::clone_empty",
         "TooLarge",
-        "18446744073709551615 elements of 4 bytes are more than can be addressed: 9223372036854775807 bytes",
+        "18446744073709551615 elements of 4 bytes are more than can be addressed (at most 9223372036854775807 bytes)",
         |b| b.clone_empty(END).map(drop),
     );
     on_each_kind(

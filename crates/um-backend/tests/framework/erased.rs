@@ -174,14 +174,14 @@ fn wrong_types_and_sizes_are_refused_with_both_values() {
         );
         assert_eq!(
             text(erased.typed::<half::f16>()),
-            "dtype f16 was requested, but the element type is f32"
+            "dtype f16 was requested, but the element type is f32: both must be the same"
         );
         let other = backend
             .create_erased(BufferKind::Cuda, DType::BF16, 10)
             .unwrap();
         assert_eq!(
             text(erased.copy_from(&other)),
-            "copy_from: the source has dtype bf16, and the target has f32"
+            "copy_from: the source has dtype bf16, and the target has f32: a copy does not convert"
         );
         let longer = erased.clone_empty(11).unwrap();
         assert_eq!(

@@ -1,0 +1,80 @@
+//! Settings, in child processes that run these tests again.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use cuda_um_testkit::{again, is_child};
+use um_backend::sim::Sim;
+use um_backend::{CudaBackend, CudaBackendConfig};
+
+use crate::page::{Row, check};
+
+/// What the child says if it opens a backend with these variables.
+fn said(variables: &[(&str, &OsStr)]) -> String {
+    let mut command = again("environment::settings");
+    command.env("CUDA_UM_RUNTIME", "sim");
+    let output = command.envs(variables.iter().copied()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    let said = text.split("said: ").nth(1).expect("the child says it");
+    said.lines().next().unwrap_or_default().to_owned()
+}
+
+/// The same with a file of this contents as the cost model; the message has a short path.
+fn said_of_model(folder: &Path, contents: &str) -> String {
+    let file = folder.join("model.json");
+    std::fs::write(&file, contents).unwrap();
+    let text = said(&[("CUDA_UM_COST_MODEL", file.as_os_str())]);
+    text.replace(file.to_str().unwrap(), "model.json")
+}
+
+#[test]
+fn settings() {
+    if is_child() {
+        let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default());
+        match backend.and_then(|backend| backend.allocate_unified::<f32>(1)) {
+            Ok(_) => println!("said: nothing"),
+            Err(error) => println!("said: {error}"),
+        }
+        return;
+    }
+    let mut rows = Vec::new();
+    for (name, value) in [
+        ("CUDA_UM_RUNTIME", &b"simulator"[..]),
+        ("CUDA_UM_RUNTIME", b"SIM"),
+        ("CUDA_UM_SIM_GPU", b"h300"),
+        ("CUDA_UM_SIM_GPU", b"H200"),
+        ("CUDA_UM_SIM_CUDA", b"14"),
+        ("CUDA_UM_SIM_DEVICES", b"0"),
+        ("CUDA_UM_SIM_DEVICES", b"abc"),
+        ("CUDA_UM_POOLS", b"no"),
+        ("CUDA_UM_COST_MODEL", b"/no/such/file"),
+    ] {
+        let wrong = format!("`{name}={}`", String::from_utf8_lossy(value));
+        rows.push(Row::new(&wrong, said(&[(name, OsStr::from_bytes(value))])));
+    }
+    let no_text = OsStr::from_bytes(b"h200\xff");
+    rows.push(Row::new(
+        "`CUDA_UM_SIM_GPU` that is not UTF-8",
+        said(&[("CUDA_UM_SIM_GPU", no_text)]),
+    ));
+    let folder = tempfile::tempdir().unwrap();
+    for (wrong, contents) in [
+        ("a cost model of `{}`", "{}"),
+        ("a cost model that is no JSON", "hello"),
+    ] {
+        rows.push(Row::new(wrong, said_of_model(folder.path(), contents)));
+    }
+    for file in ["/no/such/libcudart.so", "/", "/dev/null"] {
+        let runtime = ("CUDA_UM_RUNTIME", OsStr::new("cuda"));
+        let text = said(&[runtime, ("CUDA_UM_CUDART", OsStr::new(file))]);
+        let wrong = format!("`CUDA_UM_CUDART={file}`, and no simulator");
+        rows.push(Row::new(&wrong, text));
+    }
+    rows.push(Row::new(
+        "`Sim::builder().devices(9)`",
+        Sim::builder().devices(9).build().unwrap_err().to_string(),
+    ));
+    check("Settings", &rows);
+}

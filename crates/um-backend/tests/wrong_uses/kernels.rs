@@ -1,0 +1,65 @@
+//! Launches with wrong arguments and wrong shapes.
+
+use um_backend::{Buffer, CudaError, HostBuffer, LaunchConfig, kernels};
+use um_backend::{Kernel, KernelArgs, Module};
+
+use crate::page::{Row, check};
+use crate::support::kernel::Double;
+use crate::world::{World, rows};
+
+/// Launches a kernel without parameters on a wrong shape.
+fn shaped(world: &World, config: LaunchConfig) -> um_backend::cuda_um::Result<()> {
+    let ptx =
+        ".version 6.4\n.target sm_50\n.address_size 64\n.visible .entry shaped()\n{\n ret;\n}\n";
+    // SAFETY: neither the kernel nor the reference does anything.
+    unsafe {
+        um_backend::sim::register_kernel("shaped", |_| Ok(()));
+    }
+    let device = world.backend.device();
+    let kernel: Kernel = Module::load(device.as_cuda_um(), ptx)?.kernel("shaped")?;
+    // SAFETY: the kernel has no parameters.
+    unsafe { kernel.launch(device.stream(), config, ()) }
+}
+
+/// Launches `um_backend_double(data: *mut f32, count: u32)` with wrong arguments.
+fn with(world: &World, arguments: impl KernelArgs) -> Result<(), CudaError> {
+    Double::load(world.backend.device()).launch_on(world.backend.device(), 10, arguments)
+}
+
+fn shape(grid: u32, block: u32, shared_bytes: u32) -> LaunchConfig {
+    LaunchConfig {
+        grid: [grid, 1, 1],
+        block: [block, 1, 1],
+        shared_bytes,
+    }
+}
+
+#[test]
+fn launches() {
+    let mut rows = rows! {
+        "an argument too few" => |w| with(w, (&mut w.on_device(),));
+        "an argument too many" => |w| with(w, (&mut w.on_device(), 10u32, 1u32));
+        "`u64` for a parameter `u32`" => |w| with(w, (&mut w.on_device(), 10u64));
+        "`usize` for a parameter `u32`" => |w| with(w, (&mut w.on_device(), 10usize));
+        "an array of 3 `u32` for a parameter `u32`" => |w| with(w, (&mut w.on_device(), [1u32, 2, 3]));
+        "a `HostBuffer` as an argument" => |w| with(w, (&mut HostBuffer::<f32>::zeroed(10)?, 10u32));
+        "a `dyn Buffer` of host memory as an argument" => |w| {
+            let mut buffer: Box<dyn Buffer<f32>> = Box::new(HostBuffer::<f32>::zeroed(10)?);
+            with(w, (&mut *buffer, 10u32))
+        };
+        "a block of 4096 threads" => |w| shaped(w, shape(1, 4096, 0));
+        "a grid of 0 blocks" => |w| shaped(w, shape(0, 32, 0));
+        "10 MiB of shared memory" => |w| shaped(w, shape(1, 32, 10 << 20));
+        "`LaunchConfig::linear(usize::MAX, 1)`" => |w| shaped(w, LaunchConfig::linear(usize::MAX, 1));
+        "`Reduce::sum` into 10 elements" => |w| {
+            let reduce = kernels::Reduce::load(w.backend.device().as_cuda_um())?;
+            reduce.sum(w.backend.device().stream(), &w.on_device(), &mut w.on_device())
+        };
+    };
+    let panic = std::panic::catch_unwind(|| LaunchConfig::linear(4, 0)).unwrap_err();
+    rows.push(Row::new(
+        "`LaunchConfig::linear(4, 0)`, which panics",
+        cuda_um_testkit::message(&*panic),
+    ));
+    check("Launches", &rows);
+}

@@ -1,0 +1,22 @@
+//! Wrong uses, and the message of each: these tests produce the messages, and compare them with `docs/errors.md`.
+#![allow(
+    unsafe_code,
+    reason = "wrong launches, and wrong pointers in processes that end"
+)]
+
+mod page;
+#[path = "../support/mod.rs"]
+mod support;
+mod world;
+
+mod compiler;
+mod copies;
+mod environment;
+mod failures;
+mod kernels;
+mod memory;
+mod modules;
+mod places;
+mod process;
+mod shared;
+mod types;

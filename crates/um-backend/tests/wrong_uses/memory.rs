@@ -1,0 +1,44 @@
+//! Sizes, memory that is not there, and kinds of memory that cannot do it.
+
+use um_backend::{
+    Advice, Buffer, BufferKind, CudaBackend, CudaBackendConfig, HostBuffer, PinnedBuffer,
+    Placement, PoolOptions, UnifiedBuffer, UnifiedOptions,
+};
+
+use crate::page::check;
+use crate::world::{World, rows};
+
+fn with_pool(world: &World, options: PoolOptions) -> um_backend::Result<CudaBackend> {
+    let config = CudaBackendConfig::default().simulator(world.sim.clone());
+    CudaBackend::initialize_blocking(config.unified_pool(options))
+}
+
+#[test]
+fn memory() {
+    let rows = rows! {
+        "`allocate_unified::<f32>(1 << 62)`" => |w| w.backend.allocate_unified::<f32>(1 << 62);
+        "`create::<u8>(BufferKind::Cuda, usize::MAX)`" => |w| w.backend.create::<u8>(BufferKind::Cuda, usize::MAX);
+        "more device memory than there is" => |w| w.backend.create_cuda::<f32>(1 << 45);
+        "more unified memory than the device has" => |w| w.backend.allocate_unified::<f32>(1 << 45);
+        "the same, with memory in use" => |w| {
+            let _live = w.backend.allocate_unified::<u8>(40 << 20)?;
+            w.backend.synchronize()?; // its pages are on the device
+            w.backend.allocate_unified::<u8>(40 << 20)
+        };
+        "more than a pool's limit" => |w| with_pool(w, PoolOptions::default().limit_bytes(4 << 20))?.allocate_unified::<u8>(5 << 20);
+        "a pool with slabs of 3 bytes" => |w| with_pool(w, PoolOptions::default().slab_bytes(3));
+        "`with_registered` of memory that is pinned already" => |w| {
+            let mut pinned = PinnedBuffer::<f32>::zeroed(w.backend.device().clone(), 1000)?;
+            let mut guard = pinned.host_mut()?;
+            w.backend.with_registered(&mut guard, |_| ())
+        };
+        "a kernel's view of a `HostBuffer`" => |_w| HostBuffer::<f32>::zeroed(10)?.memory().device_view().map(drop);
+        "a host guard of a view of device memory" => |w| w.on_device().memory().device_view()?.host().map(drop);
+        "advice for mapped memory, with `require()`" => |w| {
+            let mapped = UnifiedOptions::default().placement(Placement::Mapped);
+            UnifiedBuffer::<f32>::zeroed_with(w.backend.device().clone(), 10, mapped)?.advise(Advice::SetReadMostly)?.require()
+        };
+        "a prefetch of a view of device memory" => |w| w.on_device().memory().device_view()?.prefetch(um_backend::Location::Host, w.backend.device().stream());
+    };
+    check("Memory", &rows);
+}

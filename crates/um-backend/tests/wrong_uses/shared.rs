@@ -1,0 +1,44 @@
+//! Guards and casts of shared storage.
+
+use um_backend::{BufferKind, DType, Result, SharedBuffer};
+
+use crate::page::check;
+use crate::world::{World, rows};
+
+/// Ten f32 in device memory.
+fn shared(world: &World) -> Result<SharedBuffer> {
+    let backend = &world.backend;
+    Ok(backend
+        .create_erased(BufferKind::Cuda, DType::F32, 10)?
+        .into())
+}
+
+#[test]
+fn shared_storage() {
+    let rows = rows! {
+        "`view(5..11)` of 10 elements" => |w| shared(w)?.view(5..11);
+        "`cast` to blocks that the bytes do not fill" => |w| shared(w)?.cast(DType::Opaque(18));
+        "`write()` while the thread has a read guard" => |w| {
+            let storage = shared(w)?;
+            let _guard = storage.read()?;
+            storage.write().map(drop)
+        };
+        "`read()` of another part while the thread has a write guard" => |w| {
+            let storage = shared(w)?;
+            let _guard = storage.view(0..5)?.write()?;
+            storage.view(5..10)?.read().map(drop)
+        };
+        "`try_write()` while guards live" => |w| {
+            let storage = shared(w)?;
+            let _guards = (storage.read()?, storage.read()?);
+            storage.try_write().map(drop)
+        };
+        "`make_unique()` while the thread has a write guard" => |w| {
+            let mut storage = shared(w)?;
+            let _guard = storage.write()?;
+            storage.make_unique()
+        };
+        "`host::<f64>()` of storage of `f32`" => |w| shared(w)?.host::<f64>().map(drop);
+    };
+    check("Shared storage", &rows);
+}
