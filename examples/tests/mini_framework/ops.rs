@@ -191,7 +191,7 @@ fn wrong_operands_are_refused() {
         );
         assert_eq!(
             x.data::<f16>().err().unwrap().to_string(),
-            "dtype f16 was requested, but the element type is f32"
+            "dtype f16 was requested, but the element type is f32: both must be the same"
         );
         let other = Tensor::zeros(place, DType::C64, &[2]).unwrap();
         let error = other.clone().scale(2.0).unwrap_err().to_string();
