@@ -5,9 +5,6 @@
 // Up to five processes hold a context. They are idle, or each works for a moment before each series of copies, as the contenders of a
 // measurement take turns. A few seconds.
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -15,18 +12,8 @@
 #include <unistd.h>
 #include <vector>
 #include <atomic>
-#include <cuda_runtime.h>
+#include "check.h"
 
-#define CHECK(call)                                                                                  \
-    do {                                                                                             \
-        cudaError_t error = (call);                                                                  \
-        if (error != cudaSuccess) {                                                                  \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, cudaGetErrorString(error));        \
-            exit(1);                                                                                 \
-        }                                                                                            \
-    } while (0)
-
-using Clock = std::chrono::steady_clock;
 const int PEERS = 5, SERIES = 12, ROUNDS = 60;
 const size_t BYTES = 4096;
 

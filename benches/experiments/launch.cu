@@ -7,23 +7,10 @@
 // seconds. The ways take turns.
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <vector>
-#include <cuda_runtime.h>
+#include "check.h"
 
-#define CHECK(call)                                                                                  \
-    do {                                                                                             \
-        cudaError_t error = (call);                                                                  \
-        if (error != cudaSuccess) {                                                                  \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, cudaGetErrorString(error));        \
-            exit(1);                                                                                 \
-        }                                                                                            \
-    } while (0)
-
-using Clock = std::chrono::steady_clock;
 const int LAUNCHES = 100, ROUNDS = 400;
 
 __global__ void nothing(float *, const float *, size_t) {}

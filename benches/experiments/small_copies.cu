@@ -7,27 +7,14 @@
 // them, and each runs twice in a row; only the second time counts.
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <immintrin.h>
 #include <random>
 #include <vector>
 #include <cuda.h>
-#include <cuda_runtime.h>
+#include "check.h"
 
-#define CHECK(call)                                                                                  \
-    do {                                                                                             \
-        cudaError_t error = (call);                                                                  \
-        if (error != cudaSuccess) {                                                                  \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, cudaGetErrorString(error));        \
-            exit(1);                                                                                 \
-        }                                                                                            \
-    } while (0)
-
-using Clock = std::chrono::steady_clock;
 const size_t KIB = 1 << 10, LARGEST = 1 << 20;
 const int ROUNDS = 400;
 

@@ -7,10 +7,7 @@
 // 256 MiB of managed memory, 768 MiB of pageable memory, 144 MiB pinned. About three minutes.
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <immintrin.h>
@@ -18,18 +15,8 @@
 #include <string>
 #include <thread>
 #include <vector>
-#include <cuda_runtime.h>
+#include "check.h"
 
-#define CHECK(call)                                                                                  \
-    do {                                                                                             \
-        cudaError_t error = (call);                                                                  \
-        if (error != cudaSuccess) {                                                                  \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, cudaGetErrorString(error));        \
-            exit(1);                                                                                 \
-        }                                                                                            \
-    } while (0)
-
-using Clock = std::chrono::steady_clock;
 const size_t KIB = 1 << 10, MIB = 1 << 20, RING = 144 * MIB, LARGEST = 256 * MIB, PAGEABLE = 3 * LARGEST;
 const int MOST_CHUNKS = 3, MOST_THREADS = 12;
 

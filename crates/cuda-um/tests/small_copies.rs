@@ -67,15 +67,32 @@ fn the_stream_writes_a_flag_after_a_copy_to_the_host() {
     device.set_wait_spin(Duration::MAX);
     let one = ["cudaMemcpyAsync", "cuStreamWriteValue32"];
     assert_eq!(reads(&sim, &device), [one, one].concat());
+    // No earlier copy left these bytes in the piece.
+    let stream = device.stream().unwrap();
+    let mut memory = DeviceBuffer::<u32>::zeroed(&device, 32 * KIB).unwrap();
+    for turn in 1..=50 {
+        memory.fill(turn, &stream).unwrap();
+        assert_eq!(memory.read_one(32 * KIB - 1).unwrap(), turn);
+        let mut back = vec![0; 32 * KIB];
+        memory.fill(turn + 100, &stream).unwrap();
+        memory.copy_to_host(&mut back).unwrap();
+        assert!(back.iter().all(|found| *found == turn + 100));
+    }
 }
 
 #[test]
 fn without_flags_or_in_vain_the_copy_waits_for_the_stream() {
     let (sim, device) = with_flags();
-    // The host does not poll at all.
+    // The host does not poll, and the work begins when it waits.
     device.set_wait_spin(Duration::ZERO);
-    let names = reads(&sim, &device);
-    assert!(names.contains(&"cuStreamWriteValue32") && names.contains(&"cudaEventSynchronize"));
+    let memory = DeviceBuffer::<u32>::zeroed(&device, KIB).unwrap();
+    device.synchronize().unwrap();
+    let held = sim.hold(0);
+    sim.clear_trace();
+    assert_eq!(memory.read_one(0).unwrap(), 0);
+    drop(held);
+    let calls: Vec<_> = sim.trace().iter().map(|call| call.name).collect();
+    assert!(calls.contains(&"cuStreamWriteValue32") && calls.contains(&"cudaEventSynchronize"));
 
     let (sim, device) = with_flags();
     sim.fail(Fail::call("cuStreamWriteValue32"));

@@ -6,6 +6,7 @@ mod name;
 #[cfg(feature = "serde")]
 mod text;
 
+pub(crate) use check::check_same;
 pub(crate) use element::dtype_of;
 pub use element::{Bool, Element, F8E4M3, F8E5M2};
 

@@ -9,7 +9,7 @@ use cuda_um::{Advice, Error, Location, Stream, range};
 
 use crate::buffer::Buffer;
 use crate::device::BufferDevice;
-use crate::dtype::{DType, Element, dtype_of};
+use crate::dtype::{DType, Element, check_same, dtype_of};
 use crate::error::{CudaError, Result};
 use crate::hint::HintOutcome;
 use crate::typed::Typed;
@@ -308,13 +308,7 @@ impl ErasedBuffer {
     }
 
     pub(crate) fn check_type<T: Element>(&self) -> Result<()> {
-        match dtype_of::<T>() {
-            requested if requested == self.dtype => Ok(()),
-            requested => Err(CudaError::DTypeMismatch {
-                requested,
-                element: self.dtype,
-            }),
-        }
+        check_same(dtype_of::<T>(), self.dtype)
     }
 
     fn byte_range(&self, range: Range<usize>) -> Result<Range<usize>> {

@@ -12,9 +12,11 @@ use cuda_um::range;
 
 use crate::buffer::Buffer;
 use crate::device::BufferDevice;
-use crate::dtype::{DType, Element};
+use crate::dtype::{DType, Element, check_same, dtype_of};
 use crate::erased::{ErasedBuffer, size_bytes};
-use crate::error::{CudaError, Result};
+#[cfg(doc)]
+use crate::error::CudaError;
+use crate::error::Result;
 use crate::host_owned::HostOwned;
 use crate::host_owned_mut::HostOwnedMut;
 pub use guard::{SharedRead, SharedWrite};
@@ -265,13 +267,7 @@ impl SharedBuffer {
     }
 
     fn check_type<T: Element>(&self) -> Result<()> {
-        match crate::dtype::dtype_of::<T>() {
-            requested if requested == self.dtype => Ok(()),
-            requested => Err(CudaError::DTypeMismatch {
-                requested,
-                element: self.dtype,
-            }),
-        }
+        check_same(dtype_of::<T>(), self.dtype)
     }
 }
 

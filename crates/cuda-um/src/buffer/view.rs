@@ -177,7 +177,7 @@ impl<'a, T> ViewMut<'a, T> {
     ///
     /// [`Error::RangeOutOfBounds`] if `mid` exceeds the length.
     pub fn split_at(self, mid: usize) -> Result<(Self, Self)> {
-        // SAFETY: the two parts are disjoint, and this view is not used any more.
+        // SAFETY: the two parts are disjoint, and the view itself ends here.
         let first = unsafe { self.duplicate() };
         Ok((first.slice(..mid)?, self.slice(mid..)?))
     }

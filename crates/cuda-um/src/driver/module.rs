@@ -56,7 +56,8 @@ impl Api {
         result
     }
 
-    /// Loads a module; the error has the log of the driver's compiler. `explain` adds to it, and is told whether there is a log.
+    /// Loads a module. The error has the log of the driver's compiler, and the text that `explain` returns; its argument is true if there
+    /// is a log.
     ///
     /// # Safety
     ///

@@ -32,9 +32,8 @@ pub struct Arguments<'a> {
     words: SmallVec<[u64; 64]>,
     /// The size of each value in bytes.
     sizes: SmallVec<[u32; 16]>,
-    buffers: SmallVec<[(&'a Allocation, Access); 16]>,
-    /// For each of `buffers`, the range of bytes that the kernel gets.
-    bytes: SmallVec<[Range<usize>; 16]>,
+    /// The buffers, and the range of bytes of each that the kernel gets.
+    buffers: SmallVec<[(&'a Allocation, Range<usize>, Access); 16]>,
     /// The error of the first argument that could not be passed.
     pub(super) error: Option<Error>,
     /// As an [`InPlace`](crate::InPlace) that is in the list.
@@ -68,9 +67,9 @@ impl<'a> Arguments<'a> {
 
     pub(super) fn push_buffer(&mut self, raw: &'a Allocation, bytes: Range<usize>, access: Access) {
         let start = raw.device_pointer().unwrap_or(raw.pointer()).as_ptr() as usize;
-        self.push_value(&((start + bytes.start) as u64).to_ne_bytes());
-        self.buffers.push((raw, access));
-        self.bytes.push(bytes);
+        self.words.push((start + bytes.start) as u64);
+        self.sizes.push(size_of::<u64>() as u32);
+        self.buffers.push((raw, bytes, access));
     }
 
     /// Returns the address of each value. The driver only reads them.
@@ -87,8 +86,8 @@ impl<'a> Arguments<'a> {
 
     /// Returns the parts of buffers that the kernel gets.
     pub(super) fn parts(&self) -> impl Iterator<Item = Part<'a>> + Clone {
-        let parts = self.buffers.iter().zip(&self.bytes);
-        parts.map(|((raw, access), bytes)| raw.part_of(bytes.clone(), *access))
+        let parts = self.buffers.iter();
+        parts.map(|(raw, bytes, access)| raw.part_of(bytes.clone(), *access))
     }
 
     /// Refuses arguments that do not fit the kernel's parameters.
@@ -118,7 +117,7 @@ impl<'a> Arguments<'a> {
 
     /// Refuses buffers that a kernel on the device cannot reach.
     pub(super) fn check(&self, device: &Device) -> Result<()> {
-        for (raw, _) in &self.buffers {
+        for (raw, ..) in &self.buffers {
             if !device.runtime().is_same(raw.device().runtime()) {
                 return Err(Error::RuntimeMismatch { what: "the buffer" });
             }

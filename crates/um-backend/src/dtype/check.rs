@@ -9,14 +9,14 @@ impl DType {
     /// # Errors
     /// [`CudaError::DTypeMismatch`] if it is not.
     pub fn check<T: Element>(self) -> Result<()> {
-        let element = dtype_of::<T>();
-        if self == element {
-            Ok(())
-        } else {
-            Err(CudaError::DTypeMismatch {
-                requested: self,
-                element,
-            })
-        }
+        check_same(self, dtype_of::<T>())
+    }
+}
+
+/// Refuses a type that is not the one of the elements.
+pub(crate) fn check_same(requested: DType, element: DType) -> Result<()> {
+    match requested == element {
+        true => Ok(()),
+        false => Err(CudaError::DTypeMismatch { requested, element }),
     }
 }
