@@ -105,10 +105,16 @@ impl Table {
     /// # Errors
     /// [`LoadError::DriverFunction`] if the driver lacks a function, or if there is no driver.
     #[doc(alias = "cudaGetDriverEntryPoint")]
+    #[inline]
     pub fn driver(&self) -> Result<&DriverTable, LoadError> {
-        if let Some(driver) = self.driver.get() {
-            return Ok(driver);
+        match self.driver.get() {
+            Some(driver) => Ok(driver),
+            None => self.find_driver(),
         }
+    }
+
+    #[cold]
+    fn find_driver(&self) -> Result<&DriverTable, LoadError> {
         let found = DriverTable::find(&DriverSymbols {
             entry_point: self.functions.cudaGetDriverEntryPoint,
             clear_last_error: self.functions.cudaGetLastError,

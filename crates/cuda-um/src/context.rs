@@ -9,6 +9,7 @@ pub(crate) mod enqueue;
 pub(crate) mod event;
 pub(crate) mod exclusion;
 mod held_pools;
+mod last;
 pub(crate) mod non_concurrent;
 #[cfg_attr(
     not(feature = "profile"),

@@ -369,8 +369,10 @@ fn a_lost_device_is_sticky_and_borrowed_memory_goes_back() {
         .iter()
         .position(|call| call.result == cudaError::cudaErrorDevicesUnavailable);
     let after = &calls[lost.expect("the wait said so") + 1..];
-    let asked = after.iter().filter(|call| call.name == "cudaGetDevice");
-    assert!(asked.count() >= 3);
+    let asked = after
+        .iter()
+        .take_while(|call| call.name != "cudaHostUnregister");
+    assert!(asked.count() >= 2, "{after:?}");
     assert!(device.stream().unwrap_err().is_sticky());
 }
 

@@ -167,8 +167,7 @@ pub(super) unsafe fn with_host(
         return outcome.map(Some);
     }
     let (mut in_use, mut copied) = (HostInUse(None), Some(()));
-    let used = std::iter::once(part);
-    let enqueued = enqueue(&stream, used, || {
+    let enqueued = enqueue(&stream, &[part], || {
         if copy.direction == Direction::ToHost {
             in_use.0 = Some(stream.inner());
         }
@@ -291,7 +290,7 @@ impl Stream {
         let _span = crate::telemetry::span!("copy", from = source_id, to = target_id, bytes);
         let parts = [source.part(Access::Read), target.part(Access::Write)];
         let device = (source.device(), None);
-        started.enqueue(What::Copy, device, self, parts.into_iter(), || {
+        started.enqueue(What::Copy, device, self, &parts, || {
             let (to, from) = (target.address(), source.address());
             let (api, stream) = (self.inner().api(), self.as_raw());
             // SAFETY: the views have equal lengths, and are disjoint, because one is borrowed exclusively; their buffers track this use, so

@@ -15,6 +15,7 @@ use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::Allocate;
 use crate::resource::pool::default::DefaultMemory;
+use smallvec::SmallVec;
 use std::iter::once;
 use std::ops::Range;
 use std::panic::Location;
@@ -55,15 +56,14 @@ pub(super) fn copy_within(
     };
     let piece = through.as_ref().map_or(distance, Allocation::bytes);
     let used = view.slice(from.start.min(to)..from.end.max(to + bytes))?;
-    let parts = once(used.part(Access::Write)).chain(
-        through
-            .iter()
-            .map(|raw| raw.part_of(0..raw.bytes(), Access::Write)),
-    );
+    let between = through
+        .iter()
+        .map(|raw| raw.part_of(0..raw.bytes(), Access::Write));
+    let parts: SmallVec<[_; 2]> = once(used.part(Access::Write)).chain(between).collect();
     let (low, high) = (used.address(), used.address().wrapping_add(distance));
     let is_up = from.start < to;
     let (source, target) = if is_up { (low, high) } else { (high, low) };
-    started.enqueue(What::Copy, (device, None), stream, parts, || {
+    started.enqueue(What::Copy, (device, None), stream, &parts, || {
         let (api, raw, kind) = (stream.inner().api(), stream.as_raw(), CopyKind::ByAddress);
         let copy = |to: *mut u8, from: *mut u8, bytes| {
             // SAFETY: both ranges are within memory that is borrowed exclusively, and do not overlap; their buffers track this use, so they

@@ -55,8 +55,8 @@ fn fill_on_device(
     stream: &Stream,
 ) -> Result<()> {
     let (buffer, bytes) = (view.raw, view.len());
-    let part = std::iter::once(view.part(Access::Write));
-    started.enqueue(What::Fill, (buffer.device(), None), stream, part, || {
+    let part = [view.part(Access::Write)];
+    started.enqueue(What::Fill, (buffer.device(), None), stream, &part, || {
         let api = stream.inner().api();
         let fill = Fill {
             api,

@@ -371,7 +371,6 @@ mod tests {
     use crate::context::enqueue::enqueue;
     use crate::context::runtime::Runtime;
     use crate::context::tracker::Access;
-    use std::iter::once;
 
     /// As two threads may do it, of which one is between the check of the tracked uses and its own record.
     #[test]
@@ -384,9 +383,9 @@ mod tests {
         device.synchronize().unwrap();
         a.raw.in_flight.prune();
         let (a, b) = (a.part(Access::Write), b.part(Access::Write));
-        let enqueue_b = || enqueue(&second, once(b.clone()), || Ok(()));
-        enqueue(&first, once(a.clone()), enqueue_b).unwrap();
-        let before = a.memory.uses().before(Access::Read);
+        let enqueue_b = || enqueue(&second, &[b.clone()], || Ok(()));
+        enqueue(&first, &[a.clone()], enqueue_b).unwrap();
+        let before = a.uses.before(Access::Read);
         let on = |stream| {
             before
                 .iter()

@@ -39,6 +39,11 @@ impl Device {
 }
 
 impl DeviceState {
+    /// A number that no other device of any runtime has while this one is open.
+    pub(crate) fn identity(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     /// The gate, if host guards of managed memory must keep a device idle.
     pub(crate) fn gate(&self) -> Option<&Arc<Gate>> {
         self.is_gated.then(|| self.driver.gate.get())

@@ -118,10 +118,32 @@ impl Capabilities {
     }
 
     /// Refuses a grid, a block, or shared memory (in bytes per block) beyond the limits of the device.
+    #[inline]
     pub(crate) fn check_launch(
         &self,
         (grid, block, shared_bytes): ([u32; 3], [u32; 3], u32),
     ) -> Result<()> {
+        let fits = |sizes: [u32; 3], limits: [u32; 3]| {
+            // In one comparison each, because 0 - 1 is beyond every limit.
+            std::iter::zip(sizes, limits).all(|(size, limit)| size.wrapping_sub(1) < limit)
+        };
+        let threads: u64 = block.iter().map(|&size| u64::from(size)).product();
+        let shared_limit = self
+            .shared_bytes_per_block_optin
+            .max(self.shared_bytes_per_block);
+        match fits(grid, self.max_grid)
+            && fits(block, self.max_block)
+            && threads <= u64::from(self.max_threads_per_block)
+            && shared_bytes <= shared_limit
+        {
+            true => Ok(()),
+            false => self.does_not_fit((grid, block, shared_bytes)),
+        }
+    }
+
+    /// The error for the first size of a launch that the device cannot run.
+    #[cold]
+    fn does_not_fit(&self, (grid, block, shared_bytes): ([u32; 3], [u32; 3], u32)) -> Result<()> {
         const GRID: [&str; 3] = ["grid x", "grid y", "grid z"];
         const BLOCK: [&str; 3] = ["block x", "block y", "block z"];
         let sizes = GRID.into_iter().zip(grid).zip(self.max_grid);

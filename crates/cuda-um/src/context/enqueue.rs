@@ -4,9 +4,8 @@ use crate::context::device::Device;
 use crate::context::observer::{Started, What};
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracked::Part;
-use crate::context::tracker::{Access, InFlight, Use};
+use crate::context::tracker::{Access, Finished, InFlight};
 use crate::error::{Error, Result};
-use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Enqueues `work`, which uses parts of memory, on the stream. The work runs after all work that it must not overlap, and each memory
@@ -15,9 +14,9 @@ use std::sync::Arc;
 /// # Ordering
 ///
 /// The uses are recorded even if `work` fails, because a part of it may have been enqueued.
-pub(crate) fn enqueue<'a>(
+pub(crate) fn enqueue(
     stream: &Stream,
-    parts: impl Iterator<Item = Part<'a>> + Clone,
+    parts: &[Part<'_>],
     work: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     enqueue_of(None, stream, parts, work)
@@ -26,25 +25,27 @@ pub(crate) fn enqueue<'a>(
 impl Started {
     /// Like [`enqueue`], and notifies the observer if it succeeds. The work of a kernel is also a use of its module, which stays loaded
     /// until the kernel is done.
-    pub(crate) fn enqueue<'a>(
+    #[inline]
+    pub(crate) fn enqueue(
         self,
         what: What<'_>,
         (device, module): (&Device, Option<&InFlight>),
         stream: &Stream,
-        parts: impl Iterator<Item = Part<'a>> + Clone,
+        parts: &[Part<'_>],
         work: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        enqueue_of(module, stream, parts.clone(), work)?;
-        self.done(what, device, Some(stream.inner()), parts);
+        enqueue_of(module, stream, parts, work)?;
+        self.done(what, device, Some(stream.inner()), parts.iter().cloned());
         Ok(())
     }
 }
 
 /// Like [`enqueue`]. With a module, the work is a kernel of it.
-pub(crate) fn enqueue_of<'a>(
+#[inline]
+pub(crate) fn enqueue_of(
     module: Option<&InFlight>,
     stream: &Stream,
-    parts: impl Iterator<Item = Part<'a>> + Clone,
+    parts: &[Part<'_>],
     work: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     // Finished uses of earlier work. Declared first, so dropped last, when all uses are recorded and the gate is unlocked: a drop may
@@ -52,20 +53,15 @@ pub(crate) fn enqueue_of<'a>(
     let mut finished = Finished::new();
     let inner = stream.inner();
     inner.api().origin.check("enqueue")?;
-    let mut concurrent = inner.device().capabilities.concurrent_managed_access;
-    // A kernel keeps the host off all managed memory, and other work off the memory that it uses.
-    let mut excludes = module.is_some();
-    for Part { memory, .. } in parts.clone() {
-        if !stream.runtime().is_same(memory.device().runtime()) {
-            return Err(Error::RuntimeMismatch { what: "the buffer" });
-        }
-        concurrent &= memory.device().capabilities().concurrent_managed_access;
-        excludes |= memory.is_managed();
+    let home = inner.device().identity();
+    if parts.iter().any(|part| part.home != home) {
+        check_runtime(stream, parts)?;
     }
-    let gate = inner.device().gate().filter(|_| excludes && !concurrent);
+    let gate = inner.device().gate();
+    let gate = gate.filter(|_| is_excluded(inner, module.is_some(), parts));
     let _open = gate.map(|gate| gate.enqueue(inner)).transpose()?;
-    for Part { memory, access, .. } in parts.clone() {
-        memory.uses().order(inner, access)?;
+    for part in parts {
+        part.uses.order(inner, part.access)?;
     }
     let _record = RecordUses {
         module,
@@ -76,38 +72,64 @@ pub(crate) fn enqueue_of<'a>(
     work()
 }
 
+/// Refuses memory of another runtime.
+#[cold]
+fn check_runtime(stream: &Stream, parts: &[Part<'_>]) -> Result<()> {
+    match parts
+        .iter()
+        .all(|part| stream.runtime().is_same(part.memory.device().runtime()))
+    {
+        true => Ok(()),
+        false => Err(Error::RuntimeMismatch { what: "the buffer" }),
+    }
+}
+
+/// Returns true if host guards exclude the work.
+#[cold]
+fn is_excluded(
+    stream: &StreamInner,
+    // A kernel keeps the host off all managed memory, and other work off the memory that it uses.
+    is_kernel: bool,
+    parts: &[Part<'_>],
+) -> bool {
+    let is_concurrent = |part: &Part<'_>| {
+        part.memory
+            .device()
+            .capabilities()
+            .concurrent_managed_access
+    };
+    let concurrent = stream.device().capabilities.concurrent_managed_access;
+    !(concurrent && parts.iter().all(is_concurrent))
+        && (is_kernel || parts.iter().any(|part| part.memory.is_managed()))
+}
+
 /// Records the uses when dropped: after the work is enqueued, and also if the enqueue fails or panics half-way.
-struct RecordUses<'s, 'a, I: Iterator<Item = Part<'a>> + Clone> {
+struct RecordUses<'s, 'a> {
     module: Option<&'s InFlight>,
     inner: &'s Arc<StreamInner>,
-    parts: I,
+    parts: &'s [Part<'a>],
     finished: &'s mut Finished,
 }
 
-/// Uses whose work is done.
-type Finished = SmallVec<[Use; 16]>;
-
-impl<'a, I: Iterator<Item = Part<'a>> + Clone> Drop for RecordUses<'_, 'a, I> {
+impl Drop for RecordUses<'_, '_> {
+    #[inline]
     fn drop(&mut self) {
         let Self {
             inner, finished, ..
         } = self;
         let seq = inner.number();
-        let mut record = |uses: &InFlight, access| {
-            let done = uses.record(inner, seq, access);
-            if !done.is_empty() {
-                finished.extend(done);
-            }
-        };
         if let Some(module) = self.module {
-            record(module, Access::Read);
+            module.record(inner, seq, Access::Read, finished);
         }
-        for Part { memory, access, .. } in self.parts.clone() {
-            record(memory.uses(), access);
+        for part in self.parts {
+            part.uses.record(inner, seq, part.access, finished);
         }
         // After all uses are recorded, because a mistake in the residency cache costs only time.
-        for Part { memory, access, .. } in self.parts.clone() {
-            memory.used_by(inner, access);
+        let home = inner.device().identity();
+        for part in self.parts {
+            if part.is_located || part.home != home {
+                part.memory.used_by(inner, part.access);
+            }
         }
     }
 }

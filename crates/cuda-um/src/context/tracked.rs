@@ -3,6 +3,7 @@
 use crate::context::device::Device;
 use crate::context::stream::StreamInner;
 use crate::context::tracker::{Access, InFlight};
+use crate::error::Result;
 use crate::label::Label;
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,9 +12,10 @@ use std::sync::Arc;
 pub(crate) trait Tracked {
     fn device(&self) -> &Device;
 
-    fn uses(&self) -> &InFlight;
-
     fn is_managed(&self) -> bool;
+
+    /// Refuses a kernel on the device, if it cannot access the memory.
+    fn check_kernel_of(&self, device: &Device) -> Result<()>;
 
     /// Called when a use is recorded: the work may migrate the pages.
     fn used_by(&self, stream: &Arc<StreamInner>, access: Access);
@@ -25,6 +27,13 @@ pub(crate) trait Tracked {
 #[derive(Clone)]
 pub(crate) struct Part<'a> {
     pub(crate) memory: &'a dyn Tracked,
+    pub(crate) uses: &'a InFlight,
+    /// The device state of the memory (`DeviceState::identity`).
+    pub(crate) home: usize,
+    /// True if the memory has an address for kernels on its own device.
+    pub(crate) is_mapped: bool,
+    /// True if the library keeps where the pages are, so that [`Tracked::used_by`] has an effect even on the memory's own device.
+    pub(crate) is_located: bool,
     /// The range in bytes from the beginning of the memory.
     pub(crate) bytes: Range<usize>,
     pub(crate) access: Access,

@@ -1,8 +1,9 @@
 //! Tracks the uses of a buffer: the last write, and the reads and moves since.
 
+use crate::context::last::{AtomicLast, Last, Repeat};
 use crate::context::stream::StreamInner;
 use crate::error::Result;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -52,6 +53,8 @@ impl Access {
 /// The uses of one buffer that may not be done.
 #[derive(Default)]
 pub(crate) struct InFlight {
+    /// The usual case, in which one stream uses the buffer again and again in the same way, without the lock.
+    last: AtomicLast,
     state: Mutex<State>,
 }
 
@@ -79,66 +82,82 @@ impl Other {
 
 impl InFlight {
     /// Orders later work on `stream` after the uses that it must not overlap.
+    #[inline]
     pub(crate) fn order(&self, stream: &Arc<StreamInner>, access: Access) -> Result<()> {
-        let state = self.state.lock();
-        if let Some(writer) = &state.writer {
-            writer.order(stream)?;
+        match self.last.load().is_followed_by(stream) {
+            true => Ok(()),
+            false => self.order_after_others(stream, access),
         }
-        for other in &state.others {
-            if access.is_write() {
-                other.used.order(stream)?;
-            } else if let Some(moved) = other.last_move() {
-                moved.order(stream)?;
-            }
-        }
-        Ok(())
+    }
+
+    #[inline(never)]
+    fn order_after_others(&self, stream: &Arc<StreamInner>, access: Access) -> Result<()> {
+        self.change(|state, last| match state.order(stream, access) {
+            Ok(true) => (state.last(stream), Ok(())),
+            Ok(false) => (last, Ok(())),
+            Err(error) => (last, Err(error)),
+        })
     }
 
     /// Records work that is enqueued on `stream` as number `seq`, after a call of `order`.
     ///
-    /// Returns uses that are done. The caller drops them when everything is recorded, because a drop may destroy a stream.
-    pub(crate) fn record(&self, stream: &Arc<StreamInner>, seq: u64, access: Access) -> Finished {
-        let mut state = self.state.lock();
-        let new = || Use {
-            stream: Arc::clone(stream),
-            seq,
+    /// Adds uses that are done to `finished`. The caller drops them when everything is recorded, because a drop may destroy a stream.
+    #[inline]
+    pub(crate) fn record(
+        &self,
+        stream: &Arc<StreamInner>,
+        seq: u64,
+        access: Access,
+        finished: &mut Finished,
+    ) {
+        let repeats = match access {
+            Access::Read => self.last.repeat(stream, Repeat::Read, seq),
+            Access::Write => self.last.repeat(stream, Repeat::Write, seq),
+            Access::Move | Access::WritePart => false,
         };
-        if access == Access::Write {
-            // The work runs after all others and has exclusive access: no use was added since `order`.
-            let before = match &mut state.writer {
-                Some(writer) if Arc::ptr_eq(&writer.stream, stream) => {
-                    writer.seq = seq;
-                    None
-                }
-                writer => writer.replace(new()),
-            };
-            if before.is_none() && state.others.is_empty() {
-                return Finished::new();
+        if !repeats {
+            self.record_another(stream, seq, access, finished);
+        }
+    }
+
+    #[inline(never)]
+    fn record_another(
+        &self,
+        stream: &Arc<StreamInner>,
+        seq: u64,
+        access: Access,
+        finished: &mut Finished,
+    ) {
+        self.change(|state, last| {
+            state.record(stream, seq, access, finished);
+            match last.is_followed_by(stream) {
+                true => (state.last(stream), ()),
+                false => (state.last_of_one(), ()),
             }
-            let others = std::mem::take(&mut state.others);
-            return others
-                .into_iter()
-                .map(|other| other.used)
-                .chain(before)
-                .collect();
-        }
-        // Reads are ordered after the write of a part as after a move.
-        let moved = if access == Access::Read { 0 } else { seq };
-        let same = |other: &&mut Other| Arc::ptr_eq(&other.used.stream, stream);
-        if let Some(other) = state.others.iter_mut().find(same) {
-            other.used.seq = other.used.seq.max(seq);
-            other.moved = other.moved.max(moved);
-            return Finished::new();
-        }
-        // Recorded before the other entries are queried.
-        state.others.insert(0, Other { used: new(), moved });
-        // Otherwise a buffer that is only read would keep every stream live on which it was read.
-        state.take_done(1)
+        });
+    }
+
+    /// Locks the uses, with the last one.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock();
+        state.catch_up(self.last.load());
+        state
+    }
+
+    /// Changes the uses. The closure gets the last one, and returns the new last one; until then, other threads that use the buffer wait for
+    /// the lock.
+    fn change<R>(&self, change: impl FnOnce(&mut State, Last) -> (Last, R)) -> R {
+        let mut state = self.state.lock();
+        let before = self.last.swap(Last::UNKNOWN);
+        state.catch_up(before);
+        let (last, result) = change(&mut state, before);
+        self.last.store(last);
+        result
     }
 
     /// The uses that the host must wait for before it reads (or, with `Write`, writes).
     pub(crate) fn before(&self, access: Access) -> SmallVec<[Use; 2]> {
-        let state = self.state.lock();
+        let state = self.lock();
         let others = state.others.iter().filter_map(|other| match access {
             Access::Write | Access::WritePart => Some(other.used.clone()),
             Access::Read | Access::Move => other.last_move(),
@@ -148,14 +167,10 @@ impl InFlight {
 
     /// Returns true if pending reads are not ordered with a use by a stream, or by the host, that runs after all writes and moves.
     pub(crate) fn is_read_beside(&self, stream: Option<&Arc<StreamInner>>) -> bool {
-        self.state
-            .lock()
-            .others
-            .iter()
-            .any(|Other { used, moved }| {
-                let same = stream.is_some_and(|stream| Arc::ptr_eq(stream, &used.stream));
-                !same && used.seq > *moved && !used.stream.is_known_done(used.seq)
-            })
+        self.lock().others.iter().any(|Other { used, moved }| {
+            let same = stream.is_some_and(|stream| Arc::ptr_eq(stream, &used.stream));
+            !same && used.seq > *moved && !used.stream.is_known_done(used.seq)
+        })
     }
 
     /// Adds uses of the same memory by a former owner: all uses of this buffer are ordered after them.
@@ -164,24 +179,10 @@ impl InFlight {
         if uses.is_empty() {
             return;
         }
-        let mut state = self.state.lock();
-        for used in uses {
-            if used.stream.is_known_done(used.seq) {
-                continue;
-            }
-            let same = |other: &&mut Other| Arc::ptr_eq(&other.used.stream, &used.stream);
-            // Recorded as a move: reads are ordered after it, too.
-            match state.others.iter_mut().find(same) {
-                Some(other) => {
-                    other.used.seq = other.used.seq.max(used.seq);
-                    other.moved = other.moved.max(used.seq);
-                }
-                None => state.others.push(Other {
-                    moved: used.seq,
-                    used,
-                }),
-            }
-        }
+        self.change(|state, _| {
+            uses.into_iter().for_each(|used| state.inherit(used));
+            (state.last_of_one(), ())
+        });
     }
 
     /// Takes all uses that are not known to be done, when the buffer is dropped. Most buffers have none.
@@ -190,42 +191,149 @@ impl InFlight {
         if state.is_empty() {
             return None;
         }
-        state.take_done(0);
-        (!state.is_empty()).then(|| Box::new(std::mem::take(self)))
+        self.prune();
+        (!self.state.get_mut().is_empty()).then(|| Box::new(std::mem::take(self)))
     }
 
     /// Removes uses that are known to be done, so that idle buffers keep no stream live.
     pub(crate) fn prune(&self) {
         // Declared first, so dropped last: unused streams are destroyed outside the lock.
-        let _finished;
-        let mut state = self.state.lock();
-        _finished = state.take_done(0);
+        let mut finished = Finished::new();
+        self.change(|state, _| {
+            state.take_done(0, &mut finished);
+            (state.last_of_one(), ())
+        });
     }
 }
 
 /// Uses that are done.
-pub(crate) type Finished = SmallVec<[Use; 2]>;
+pub(crate) type Finished = SmallVec<[Use; 16]>;
 
 impl State {
     fn is_empty(&self) -> bool {
         self.writer.is_none() && self.others.is_empty()
     }
 
+    /// Orders later work on `stream` after the uses that it must not overlap. Returns true if it then follows all uses.
+    fn order(&self, stream: &Arc<StreamInner>, access: Access) -> Result<bool> {
+        if let Some(writer) = &self.writer {
+            writer.order(stream)?;
+        }
+        let mut follows_all = true;
+        for other in &self.others {
+            if access.is_write() {
+                other.used.order(stream)?;
+                continue;
+            }
+            if let Some(moved) = other.last_move() {
+                moved.order(stream)?;
+            }
+            follows_all &= Arc::ptr_eq(&other.used.stream, stream);
+        }
+        Ok(follows_all)
+    }
+
+    /// Records work, as [`InFlight::record`].
+    fn record(
+        &mut self,
+        stream: &Arc<StreamInner>,
+        seq: u64,
+        access: Access,
+        finished: &mut Finished,
+    ) {
+        let used = Use {
+            stream: Arc::clone(stream),
+            seq,
+        };
+        if access == Access::Write {
+            // The work runs after all others and has exclusive access: no use was added since `order`.
+            finished.extend(self.writer.replace(used));
+            finished.extend(self.others.drain(..).map(|other| other.used));
+            return;
+        }
+        // Reads are ordered after the write of a part as after a move.
+        let moved = if access == Access::Read { 0 } else { seq };
+        let same = |other: &&mut Other| Arc::ptr_eq(&other.used.stream, stream);
+        if let Some(other) = self.others.iter_mut().find(same) {
+            other.used.seq = other.used.seq.max(seq);
+            other.moved = other.moved.max(moved);
+            return;
+        }
+        // Recorded before the other entries are queried.
+        self.others.insert(0, Other { used, moved });
+        // Otherwise a buffer that is only read would keep every stream live on which it was read.
+        self.take_done(1, finished);
+    }
+
+    /// Adds a use of the same memory by a former owner, as a move: reads are ordered after it, too.
+    fn inherit(&mut self, used: Use) {
+        if used.stream.is_known_done(used.seq) {
+            return;
+        }
+        let same = |other: &&mut Other| Arc::ptr_eq(&other.used.stream, &used.stream);
+        match self.others.iter_mut().find(same) {
+            Some(other) => {
+                other.used.seq = other.used.seq.max(used.seq);
+                other.moved = other.moved.max(used.seq);
+            }
+            None => self.others.push(Other {
+                moved: used.seq,
+                used,
+            }),
+        }
+    }
+
+    /// Adds the last use, which was recorded without the lock.
+    fn catch_up(&mut self, last: Last) {
+        let used = match last.repeats() {
+            Some(Repeat::Write) => self.writer.as_mut(),
+            Some(Repeat::Read) => self.others.first_mut().map(|other| &mut other.used),
+            None => None,
+        };
+        if let Some(used) = used {
+            used.seq = used.seq.max(last.seq());
+        }
+    }
+
+    /// The last use, if later work on `stream` runs after all uses.
+    fn last(&self, stream: &StreamInner) -> Last {
+        match (&self.writer, &self.others[..]) {
+            (_, [Other { used, .. }]) if used.stream.id() == stream.id() => {
+                Last::new(stream, Repeat::Read, used.seq)
+            }
+            (Some(used), []) if used.stream.id() == stream.id() => {
+                Last::new(stream, Repeat::Write, used.seq)
+            }
+            _ => Last::followed_by(stream),
+        }
+    }
+
+    /// The last use, if all uses are of one stream.
+    fn last_of_one(&self) -> Last {
+        let others = self.others.iter().map(|other| &other.used);
+        let mut uses = self.writer.iter().chain(others);
+        match uses.next() {
+            None => Last::NONE,
+            Some(first) if uses.all(|used| Arc::ptr_eq(&used.stream, &first.stream)) => {
+                self.last(&first.stream)
+            }
+            Some(_) => Last::UNKNOWN,
+        }
+    }
+
     /// Removes uses that are done, except the first `kept` of the others. Queries the device only if there are many. Uses that are not
     /// done keep their positions.
-    fn take_done(&mut self, kept: usize) -> Finished {
+    fn take_done(&mut self, kept: usize, done: &mut Finished) {
         let ask = self.others.len() >= MANY + kept;
         let is_done = |used: &Use| {
             used.stream.is_known_done(used.seq) || ask && used.is_done().unwrap_or(false)
         };
-        let mut done = Finished::new();
         for at in (kept..self.others.len()).rev() {
             if is_done(&self.others[at].used) {
                 done.push(self.others.remove(at).used);
             }
         }
         done.extend(self.writer.take_if(|writer| is_done(writer)));
-        done
     }
 }
 

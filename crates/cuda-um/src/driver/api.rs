@@ -5,6 +5,7 @@ use crate::fork::Origin;
 use crate::sync::Mutex;
 use cuda_um_sys as sys;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The function table of one runtime.
 pub(crate) struct Api {
@@ -13,6 +14,8 @@ pub(crate) struct Api {
     pub(crate) origin: Origin,
     /// The devices on which a stream was made. If such a device is later reported missing, it is lost.
     pub(super) worked: Mutex<Vec<u32>>,
+    /// True if the driver has one device: it is current in every thread, so it need not be queried.
+    has_one_device: AtomicBool,
 }
 
 impl Api {
@@ -21,7 +24,17 @@ impl Api {
             table,
             origin: Origin::here(),
             worked: Mutex::default(),
+            has_one_device: AtomicBool::new(false),
         })
+    }
+
+    /// Stores the number of devices, which does not change while the process lives.
+    pub(super) fn has_devices(&self, count: usize) {
+        self.has_one_device.store(count == 1, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_one_device(&self) -> bool {
+        self.has_one_device.load(Ordering::Relaxed)
     }
 
     /// The CUPTI library of this runtime.

@@ -47,6 +47,7 @@ struct Code {
 impl Api {
     /// Returns `Ok` for success. Otherwise clears the runtime's last error and returns the error. `device` is the device of the call,
     /// if any.
+    #[inline]
     pub(super) fn check(
         &self,
         call: &'static str,
@@ -54,9 +55,20 @@ impl Api {
         device: Option<u32>,
         subject: impl FnOnce() -> Subject,
     ) -> Result<()> {
-        if code == sys::cudaError::cudaSuccess {
-            return Ok(());
+        match code == sys::cudaError::cudaSuccess {
+            true => Ok(()),
+            false => self.failed(call, code, device, subject),
         }
+    }
+
+    #[cold]
+    fn failed(
+        &self,
+        call: &'static str,
+        code: sys::cudaError_t,
+        device: Option<u32>,
+        subject: impl FnOnce() -> Subject,
+    ) -> Result<()> {
         self.clear_last_error();
         // SAFETY: both functions accept any number and return a text that lives as long as the library.
         let (name, message) = unsafe {
@@ -80,6 +92,7 @@ impl Api {
     }
 
     /// Like [`check`](Self::check), for a function of the driver.
+    #[inline]
     pub(super) fn check_driver(
         &self,
         call: &'static str,
@@ -87,9 +100,20 @@ impl Api {
         device: Option<u32>,
         subject: impl FnOnce() -> Subject,
     ) -> Result<()> {
-        if code == sys::CUresult::CUDA_SUCCESS {
-            return Ok(());
+        match code == sys::CUresult::CUDA_SUCCESS {
+            true => Ok(()),
+            false => self.driver_failed(call, code, device, subject),
         }
+    }
+
+    #[cold]
+    fn driver_failed(
+        &self,
+        call: &'static str,
+        code: sys::CUresult,
+        device: Option<u32>,
+        subject: impl FnOnce() -> Subject,
+    ) -> Result<()> {
         self.clear_last_error();
         let (mut name, mut message) = (std::ptr::null(), std::ptr::null());
         if let Ok(driver) = self.table.driver() {

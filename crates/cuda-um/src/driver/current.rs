@@ -15,8 +15,20 @@ pub(super) struct Current<'a> {
 
 impl<'a> Current<'a> {
     /// Makes the device current for `call`, which is refused in a child made by `fork`.
+    #[inline]
     pub(super) fn set(api: &'a Api, ordinal: u32, call: &'static str) -> Result<Self> {
         api.origin.check(call)?;
+        match api.has_one_device() {
+            true => Ok(Self {
+                api,
+                ordinal,
+                restore: None,
+            }),
+            false => Self::set_one_of_many(api, ordinal),
+        }
+    }
+
+    fn set_one_of_many(api: &'a Api, ordinal: u32) -> Result<Self> {
         let wanted = ordinal as i32;
         let mut before = 0;
         // SAFETY: the pointer is valid for one write.
@@ -57,10 +69,16 @@ impl<'a> Current<'a> {
 }
 
 impl Drop for Current<'_> {
+    #[inline]
     fn drop(&mut self) {
-        let Some(before) = self.restore else {
-            return;
-        };
+        if let Some(before) = self.restore {
+            self.restore(before);
+        }
+    }
+}
+
+impl Current<'_> {
+    fn restore(&self, before: i32) {
         let restored = self.api.set_device(before);
         // Try twice: otherwise the caller's later calls would go to the wrong device.
         let restored = restored.or_else(|error| match error.is_sticky() {

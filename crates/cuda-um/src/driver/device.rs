@@ -39,7 +39,9 @@ impl Api {
         // SAFETY: the pointer is valid for one write.
         let code = unsafe { (self.table.cudaGetDeviceCount)(&mut count) };
         self.check("cudaGetDeviceCount", code, None, || Subject::new("devices"))?;
-        Ok(usize::try_from(count).unwrap_or(0))
+        let count = usize::try_from(count).unwrap_or(0);
+        self.has_devices(count);
+        Ok(count)
     }
 
     pub(crate) fn attribute(&self, ordinal: u32, attribute: sys::cudaDeviceAttr) -> Result<i32> {

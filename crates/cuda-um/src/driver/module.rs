@@ -26,6 +26,7 @@ impl Api {
     /// A thread without a context (it has made no runtime call that needs one) gets one, and the call is repeated, launches included. The
     /// repetition is safe: the driver returns "invalid context" for its arguments before it does anything, and failed work does not leave
     /// this error for a later call (a corrupted context reports the cause, a destroyed one 709).
+    #[inline]
     pub(super) fn on_driver(
         &self,
         ordinal: u32,
@@ -37,6 +38,7 @@ impl Api {
         self.on_driver_current(current, ordinal, name, subject, call)
     }
 
+    #[inline]
     fn on_driver_current(
         &self,
         current: Current<'_>,
@@ -241,6 +243,7 @@ impl Api {
     ///
     /// The function's module is loaded and the stream is live. The number, sizes and values of `parameters` match the kernel's. The
     /// memory that they point to stays valid until the kernel is done, and no other code uses it in a data race until then.
+    #[inline]
     pub(crate) unsafe fn launch(
         &self,
         ordinal: u32,
@@ -277,24 +280,20 @@ impl Api {
                 )
             },
         )
-        .map_err(|error| match error {
-            // Out of resources: the launch is too large, not the memory.
-            Error::Call {
-                call,
-                subject,
-                code: 701,
-                name,
-                message,
-            } => Error::Call {
-                call,
-                subject: format!("{subject}: too many registers or threads"),
-                code: 701,
-                name,
-                message,
-            },
-            error => error,
-        })
+        .map_err(too_large)
     }
+}
+
+/// Adds the reason to the error "out of resources": the launch is too large, not the memory.
+#[cold]
+fn too_large(mut error: Error) -> Error {
+    if let Error::Call {
+        code: 701, subject, ..
+    } = &mut error
+    {
+        subject.push_str(": too many registers or threads");
+    }
+    error
 }
 
 /// The text before the first NUL, in one line.

@@ -150,6 +150,7 @@ impl KernelArgs for Arguments<'_> {}
 pub struct ByValue<T>(pub T);
 
 impl<T: NoUninit> KernelArg for ByValue<T> {
+    #[inline]
     fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
     where
         Self: 'a,
@@ -170,6 +171,7 @@ impl<T: NoUninit, const N: usize> KernelArg for [T; N] {
 }
 
 impl<M: Raw> KernelArg for &M {
+    #[inline]
     fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
     where
         Self: 'a,
@@ -189,6 +191,7 @@ impl<T: 'static, M: Memory<T>> ReadArg<T> for &M {
 }
 
 impl<M: RawMut> KernelArg for &mut M {
+    #[inline]
     fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
     where
         Self: 'a,
@@ -208,6 +211,7 @@ impl<T: 'static, M: MemoryMut<T>> WriteArg<T> for &mut M {
 }
 
 impl<T> KernelArg for View<'_, T> {
+    #[inline]
     fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
     where
         Self: 'a,
@@ -226,6 +230,7 @@ impl<T> ReadArg<T> for View<'_, T> {
 }
 
 impl<T> KernelArg for ViewMut<'_, T> {
+    #[inline]
     fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
     where
         Self: 'a,
@@ -257,6 +262,7 @@ impl<T> KernelArg for InPlace<'_, T> {
 macro_rules! numbers {
     ($($value:ty)*) => {$(
         impl KernelArg for $value {
+            #[inline]
             fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
             where
                 Self: 'a,

@@ -32,8 +32,8 @@ pub struct Arguments<'a> {
     words: SmallVec<[u64; 64]>,
     /// The size of each value in bytes.
     sizes: SmallVec<[u32; 16]>,
-    /// The buffers, and the range of bytes of each that the kernel gets.
-    buffers: SmallVec<[(&'a Allocation, Range<usize>, Access); 16]>,
+    /// The parts of buffers that the kernel gets.
+    parts: SmallVec<[Part<'a>; 16]>,
     /// The error of the first argument that could not be passed.
     pub(super) error: Option<Error>,
     /// As an [`InPlace`](crate::InPlace) that is in the list.
@@ -56,7 +56,20 @@ impl<'a> Arguments<'a> {
         self.sizes.is_empty()
     }
 
+    #[inline]
     pub(super) fn push_value(&mut self, bytes: &[u8]) {
+        match bytes.len() <= size_of::<u64>() {
+            true => {
+                let mut word = [0; size_of::<u64>()];
+                word[..bytes.len()].copy_from_slice(bytes);
+                self.words.push(u64::from_ne_bytes(word));
+                self.sizes.push(bytes.len() as u32);
+            }
+            false => self.push_words(bytes),
+        }
+    }
+
+    fn push_words(&mut self, bytes: &[u8]) {
         let start = self.words.len();
         self.words.resize(start + words(bytes.len()), 0);
         let place = bytemuck::cast_slice_mut::<u64, u8>(&mut self.words[start..]);
@@ -65,36 +78,45 @@ impl<'a> Arguments<'a> {
             .push(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
     }
 
+    #[inline]
     pub(super) fn push_buffer(&mut self, raw: &'a Allocation, bytes: Range<usize>, access: Access) {
         let start = raw.device_pointer().unwrap_or(raw.pointer()).as_ptr() as usize;
         self.words.push((start + bytes.start) as u64);
         self.sizes.push(size_of::<u64>() as u32);
-        self.buffers.push((raw, bytes, access));
+        self.parts.push(raw.part_of(bytes, access));
     }
 
     /// Returns the address of each value. The driver only reads them.
+    #[inline]
     pub(super) fn addresses(&mut self) -> SmallVec<[*mut c_void; 16]> {
-        let first = self.words.as_mut_ptr();
-        let mut at = 0;
-        let address = |bytes: &u32| {
-            let address = first.wrapping_add(at).cast();
-            at += words(*bytes as usize);
-            address
-        };
-        self.sizes.iter().map(address).collect()
+        let mut next = self.words.as_mut_ptr();
+        // Not collected: that takes longer for a few.
+        let mut addresses = SmallVec::new();
+        for bytes in &self.sizes {
+            addresses.push(next.cast());
+            next = next.wrapping_add(words(*bytes as usize));
+        }
+        addresses
     }
 
     /// Returns the parts of buffers that the kernel gets.
-    pub(super) fn parts(&self) -> impl Iterator<Item = Part<'a>> + Clone {
-        let parts = self.buffers.iter();
-        parts.map(|(raw, bytes, access)| raw.part_of(bytes.clone(), *access))
+    pub(super) fn parts(&self) -> &[Part<'a>] {
+        &self.parts
     }
 
     /// Refuses arguments that do not fit the kernel's parameters.
+    #[inline]
     pub(super) fn check_sizes(&self, kernel: &str, expected: &[u32]) -> Result<()> {
-        if self.sizes[..] == *expected {
-            return Ok(());
+        let sizes = &self.sizes[..];
+        // Compared one by one: a call of `memcmp` for a few numbers takes longer.
+        match sizes.len() == expected.len() && sizes.iter().zip(expected).all(|(a, b)| a == b) {
+            true => Ok(()),
+            false => self.do_not_fit(kernel, expected),
         }
+    }
+
+    #[cold]
+    fn do_not_fit(&self, kernel: &str, expected: &[u32]) -> Result<()> {
         let mut pairs = self.sizes.iter().zip(expected).enumerate();
         Err(
             match pairs.find(|(_, (found, expected))| found != expected) {
@@ -116,32 +138,14 @@ impl<'a> Arguments<'a> {
     }
 
     /// Refuses buffers that a kernel on the device cannot reach.
+    #[inline]
     pub(super) fn check(&self, device: &Device) -> Result<()> {
-        for (raw, ..) in &self.buffers {
-            if !device.runtime().is_same(raw.device().runtime()) {
-                return Err(Error::RuntimeMismatch { what: "the buffer" });
-            }
-            if raw.is_host_memory() && raw.bytes() > 0 && raw.device_pointer().is_none() {
-                return Err(Error::NotSupported {
-                    what: format!(
-                        "a kernel's use of {} memory (buffer {})",
-                        raw.name_of_kind(),
-                        raw.id()
-                    ),
-                    needs: "a device that maps host memory".to_owned(),
-                    have: format!("device {} ({})", device.ordinal(), device.name()),
-                });
-            }
-            let (expected, found) = (device.ordinal(), raw.device().ordinal());
-            if !raw.is_for_all_devices() && expected != found {
-                return Err(Error::DeviceMismatch {
-                    what: "a buffer of the launch",
-                    expected,
-                    found,
-                });
-            }
-        }
-        Ok(())
+        let home = device.state().identity();
+        let mut others = self
+            .parts
+            .iter()
+            .filter(|part| part.home != home || !part.is_mapped);
+        others.try_for_each(|part| part.memory.check_kernel_of(device))
     }
 }
 

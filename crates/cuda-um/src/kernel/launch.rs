@@ -1,6 +1,7 @@
 //! Launches, with typed arguments that borrow the buffers.
 #![allow(unsafe_code, reason = "passes the arguments of kernels to the driver")]
 
+use crate::context::device::Device;
 use crate::context::observer::{Started, What};
 use crate::context::stream::Stream;
 use crate::error::{Error, Result};
@@ -25,6 +26,7 @@ impl LaunchConfig {
     /// # Panics
     ///
     /// If `block` is 0. A grid that is too large is an error of the launch.
+    #[inline]
     pub fn linear(count: usize, block: u32) -> Self {
         assert!(
             block > 0,
@@ -109,15 +111,8 @@ impl Kernel {
         arguments: &mut Arguments<'_>,
     ) -> Result<()> {
         let (device, inner) = (self.device(), stream.inner());
-        if !stream.runtime().is_same(device.runtime()) {
-            return Err(Error::RuntimeMismatch { what: "the stream" });
-        }
-        if inner.ordinal() != device.ordinal() {
-            return Err(Error::DeviceMismatch {
-                what: "the stream",
-                expected: device.ordinal(),
-                found: inner.ordinal(),
-            });
+        if inner.device().identity() != device.state().identity() {
+            return Err(elsewhere(stream, device));
         }
         let shape = (config.grid, config.block, config.shared_bytes);
         device.capabilities().check_launch(shape)?;
@@ -152,5 +147,18 @@ impl Kernel {
         )?;
         crate::telemetry::debug!(kernel = &*self.name, grid = ?config.grid, block = ?config.block, "launch");
         Ok(())
+    }
+}
+
+/// The error for a stream of another device than the kernel's.
+#[cold]
+fn elsewhere(stream: &Stream, device: &Device) -> Error {
+    match stream.check_runtime(device, "the stream") {
+        Err(error) => error,
+        Ok(()) => Error::DeviceMismatch {
+            what: "the stream",
+            expected: device.ordinal(),
+            found: stream.inner().ordinal(),
+        },
     }
 }

@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::managed::prefetch::{check_migrates, check_places, missing, record_move};
 use crate::resource::allocation::Allocation;
 use crate::resource::pool::advised::pages;
+use smallvec::SmallVec;
 use std::fmt;
 use std::ops::{Range, RangeBounds};
 
@@ -143,10 +144,8 @@ impl<'a> PrefetchBatch<'a> {
         let device = first.raw.device();
         let started = Started::now(device);
         let _span = crate::telemetry::span!("prefetch", ranges = self.len(), %location);
-        let parts = self
-            .parts
-            .iter()
-            .map(|part| part.raw.part_of(part.bytes.clone(), Access::Move));
+        let parts = self.parts.iter();
+        let parts = parts.map(|part| part.raw.part_of(part.bytes.clone(), Access::Move));
         let what = |elided| What::Prefetch {
             to: location,
             elided,
@@ -161,7 +160,8 @@ impl<'a> PrefetchBatch<'a> {
         let (api, ordinal) = (inner.api(), inner.ordinal());
         // The driver accepts batches only if every device has concurrent managed access.
         let one_call = ranges.len() > 1 && !inner.device().is_gated && api.has_prefetch_batch();
-        let enqueued = started.enqueue(what(false), (device, None), stream, parts, || {
+        let parts: SmallVec<[_; 16]> = parts.collect();
+        let enqueued = started.enqueue(what(false), (device, None), stream, &parts, || {
             if one_call {
                 // SAFETY: as below, for each range.
                 return unsafe { api.prefetch_batch(ordinal, &ranges, location, raw_stream) };

@@ -92,8 +92,7 @@ impl<T> View<'_, T> {
             return Ok(());
         }
         let start = raw.pointer().as_ptr();
-        let part = std::iter::once(part);
-        let enqueued = started.enqueue(what, (device, None), stream, part, || {
+        let enqueued = started.enqueue(what, (device, None), stream, &[part], || {
             missing.iter().try_for_each(|part| {
                 let addresses = start.with_addr(part.start)..start.with_addr(part.end);
                 // SAFETY: the range was checked, and is within this buffer's managed memory; the buffer tracks this use, so the memory

@@ -9,7 +9,7 @@ use crate::context::stream::StreamInner;
 use crate::context::tracked::{Description, Part, SlabId, Tracked};
 use crate::context::tracker::{Access, InFlight};
 use crate::driver::location::Location;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::label::{Label, Name, Title};
 use crate::resource::block::{Address, Block};
 use crate::resource::cache::extent::Extent;
@@ -29,6 +29,10 @@ use std::sync::Arc;
 pub struct Allocation {
     owner: Arc<dyn Owner>,
     block: Block,
+    // The next three are the owner's, and are kept here because each launch reads them.
+    kind: MemoryKind,
+    home: usize,
+    is_located: bool,
     /// False once the memory is on its way back to the owner, or is leaked.
     is_owned: bool,
     id: u64,
@@ -57,14 +61,20 @@ impl Allocation {
 
     /// Makes an allocation of a block, which work of its former owners may still use.
     pub(crate) fn of_block(owner: Arc<dyn Owner>, block: Block, in_flight: InFlight) -> Self {
-        let home = Place::Device(owner.device().ordinal());
+        let device = owner.device();
+        let (kind, home) = (owner.kind(), device.state().identity());
+        let cache = Cache::new(Place::Device(device.ordinal()), block.is_away);
+        let is_located = kind == MemoryKind::Managed && extent(&block).tracked_blocks() > 0;
         Self {
             owner,
             block,
+            kind,
+            home,
+            is_located,
             is_owned: true,
             id: id::next(),
             in_flight,
-            cache: Cache::new(home, block.is_away),
+            cache,
             chosen: None,
             label: None,
             name: None,
@@ -171,6 +181,7 @@ impl Allocation {
     }
 
     /// A range of bytes as a part of an operation.
+    #[inline]
     pub(crate) fn part_of(&self, bytes: Range<usize>, access: Access) -> Part<'_> {
         let access = match access {
             Access::Write if bytes.len() < self.bytes() => Access::WritePart,
@@ -178,6 +189,10 @@ impl Allocation {
         };
         Part {
             memory: self,
+            uses: &self.in_flight,
+            home: self.home,
+            is_mapped: self.kind != MemoryKind::Pinned || self.device_pointer().is_some(),
+            is_located: self.is_located,
             bytes,
             access,
         }
@@ -198,11 +213,7 @@ impl Allocation {
 
     /// The addresses, for the residency cache.
     pub(crate) fn extent(&self) -> Extent {
-        let start = self.pointer().as_ptr().addr();
-        Extent::new(
-            start..start + self.bytes(),
-            start + self.block.reserved_bytes,
-        )
+        extent(&self.block)
     }
 
     /// Updates the residency cache for a range of bytes that moves to a place, in stream order.
@@ -234,7 +245,7 @@ impl Allocation {
     }
 
     pub(crate) fn kind(&self) -> MemoryKind {
-        self.owner.kind()
+        self.kind
     }
 
     pub(crate) fn is_managed(&self) -> bool {
@@ -317,17 +328,45 @@ impl Allocation {
     }
 }
 
+fn extent(block: &Block) -> Extent {
+    let start = block.address.host.as_ptr().addr();
+    Extent::new(start..start + block.bytes, start + block.reserved_bytes)
+}
+
 impl Tracked for Allocation {
     fn device(&self) -> &Device {
         self.device()
     }
 
-    fn uses(&self) -> &InFlight {
-        &self.in_flight
-    }
-
     fn is_managed(&self) -> bool {
         self.is_managed()
+    }
+
+    #[cold]
+    fn check_kernel_of(&self, device: &Device) -> Result<()> {
+        if !device.runtime().is_same(self.device().runtime()) {
+            return Err(Error::RuntimeMismatch { what: "the buffer" });
+        }
+        if self.is_host_memory() && self.bytes() > 0 && self.device_pointer().is_none() {
+            return Err(Error::NotSupported {
+                what: format!(
+                    "a kernel's use of {} memory (buffer {})",
+                    self.name_of_kind(),
+                    self.id()
+                ),
+                needs: "a device that maps host memory".to_owned(),
+                have: format!("device {} ({})", device.ordinal(), device.name()),
+            });
+        }
+        let (expected, found) = (device.ordinal(), self.device().ordinal());
+        if !self.is_for_all_devices() && expected != found {
+            return Err(Error::DeviceMismatch {
+                what: "a buffer of the launch",
+                expected,
+                found,
+            });
+        }
+        Ok(())
     }
 
     fn used_by(&self, stream: &Arc<StreamInner>, access: Access) {
@@ -335,7 +374,7 @@ impl Tracked for Allocation {
         if let Some(by) = By::of(Place::Device(stream.ordinal()), access)
             && self.is_managed()
             // For most small buffers there is nothing to track.
-            && (self.extent().tracked_blocks() > 0 || stream.ordinal() != self.device().ordinal())
+            && (self.is_located || stream.ordinal() != self.device().ordinal())
         {
             self.cache.touched(by);
             self.left_device_for(Place::Device(stream.ordinal()));

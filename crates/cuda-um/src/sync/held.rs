@@ -29,6 +29,7 @@ pub(super) struct Held {
 }
 
 impl Held {
+    #[inline]
     pub(super) fn one_more() -> Self {
         LOCKS.with(|locks| locks.set(locks.get() + 1));
         Self {
@@ -38,6 +39,7 @@ impl Held {
 }
 
 impl Drop for Held {
+    #[inline]
     fn drop(&mut self) {
         LOCKS.with(|locks| locks.set(locks.get() - 1));
         run_what_was_put_off();
@@ -97,7 +99,15 @@ pub(crate) fn after_unlock(event: impl FnOnce() + 'static) {
     IS_PUT_OFF.with(|is_put_off| is_put_off.set(put_off.is_ok()));
 }
 
+#[inline]
 fn run_what_was_put_off() {
+    if IS_PUT_OFF.with(Cell::get) {
+        run_now();
+    }
+}
+
+#[cold]
+fn run_now() {
     // An event that runs here may defer more events, or run deferred ones.
     while IS_PUT_OFF.with(Cell::get) && is_free() {
         IS_PUT_OFF.with(|is_put_off| is_put_off.set(false));

@@ -140,8 +140,8 @@ fn a_panic_stops_no_other_entry() {
 fn buffer_in_use(memory: &DeviceMemory, stream: &Stream) -> Allocation {
     let buffer = memory.try_allocate(1 << 10).unwrap();
     let at = buffer.pointer().as_ptr().addr();
-    let part = std::iter::once(buffer.part_of(0..buffer.bytes(), Access::Write));
-    enqueue(stream, part, || work(stream, at)).unwrap();
+    let part = buffer.part_of(0..buffer.bytes(), Access::Write);
+    enqueue(stream, &[part], || work(stream, at)).unwrap();
     buffer
 }
 

@@ -51,8 +51,7 @@ impl Machine {
 
     /// Enqueues a kernel, unless that is refused. Returns true if it was not.
     fn enqueue(&self) -> bool {
-        let parts = std::iter::empty();
-        let enqueued = enqueue_of(Some(&self.module), &self.stream, parts, || {
+        let enqueued = enqueue_of(Some(&self.module), &self.stream, &[], || {
             work(&self.stream, 1)
         });
         match enqueued {

@@ -3,7 +3,7 @@
 use crate::context::enqueue;
 use crate::context::stream::Stream;
 use crate::context::tracker::{Access, InFlight};
-use crate::models::checker::model;
+use crate::models::checker::{model, preempted};
 use crate::models::machine::{comes_after, device_of, work};
 use crate::resource::allocation::Allocation;
 use crate::resource::device::DeviceMemory;
@@ -38,13 +38,13 @@ impl Machine {
 
 /// Enqueues the work with this number, which uses the buffer.
 fn enqueue(buffer: &Allocation, stream: &Stream, access: Access, number: usize) {
-    let part = std::iter::once(buffer.part_of(0..buffer.bytes(), access));
-    enqueue::enqueue(stream, part, || work(stream, number)).unwrap();
+    let part = buffer.part_of(0..buffer.bytes(), access);
+    enqueue::enqueue(stream, &[part], || work(stream, number)).unwrap();
 }
 
 #[test]
 fn a_write_comes_after_reads_that_threads_enqueued_at_a_time() {
-    model(|| {
+    preempted(3, || {
         let machine = Machine::new();
         let [first, second, third] = machine.streams.clone();
         let buffer = Arc::new(machine.buffer());
@@ -65,6 +65,24 @@ fn a_write_comes_after_reads_that_threads_enqueued_at_a_time() {
         enqueue(&buffer, &third, Access::Write, 4);
         assert!(comes_after(&third, 2), "a read beside the write");
         assert!(comes_after(&third, 3), "a read beside the write");
+        machine.ends();
+    });
+}
+
+#[test]
+fn a_write_comes_after_a_read_that_was_repeated_beside_another() {
+    model(|| {
+        let machine = Machine::new();
+        let [first, second, third] = machine.streams.clone();
+        let buffer = Arc::new(machine.buffer());
+        enqueue(&buffer, &first, Access::Read, 1);
+        let its = Arc::clone(&buffer);
+        let reader = thread::spawn(move || enqueue(&its, &second, Access::Read, 2));
+        enqueue(&buffer, &first, Access::Read, 3);
+        reader.join().unwrap();
+        enqueue(&buffer, &third, Access::Write, 4);
+        assert!(comes_after(&third, 2), "a read beside the write");
+        assert!(comes_after(&third, 3), "a repeated read beside the write");
         machine.ends();
     });
 }
@@ -116,7 +134,7 @@ fn a_read_comes_after_a_move_of_another_thread() {
 
 #[test]
 fn reads_that_threads_enqueue_on_one_stream_come_after_the_write() {
-    model(|| {
+    preempted(3, || {
         let machine = Machine::new();
         let [first, second, _] = machine.streams.clone();
         let buffer = Arc::new(machine.buffer());
@@ -124,9 +142,9 @@ fn reads_that_threads_enqueue_on_one_stream_come_after_the_write() {
         let read = {
             let buffer = Arc::clone(&buffer);
             move |number: usize| {
-                let part = std::iter::once(buffer.part_of(0..buffer.bytes(), Access::Read));
+                let part = buffer.part_of(0..buffer.bytes(), Access::Read);
                 // The thread that comes second does not wait again.
-                enqueue::enqueue(&second, part, || {
+                enqueue::enqueue(&second, &[part], || {
                     assert!(comes_after(&second, 1), "a read beside the write");
                     work(&second, number)
                 })
@@ -136,6 +154,11 @@ fn reads_that_threads_enqueue_on_one_stream_come_after_the_write() {
         let other = thread::spawn(move || its(2).unwrap());
         read(3).unwrap();
         other.join().unwrap();
+        enqueue(&buffer, &first, Access::Write, 4);
+        assert!(
+            comes_after(&first, 2) && comes_after(&first, 3),
+            "a read beside the next write"
+        );
         machine.ends();
     });
 }

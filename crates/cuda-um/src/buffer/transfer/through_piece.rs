@@ -25,7 +25,7 @@ pub(crate) unsafe fn through_piece(
     let (inner, state) = (stream.inner(), stream.inner().device());
     let mut turn = Transfers::of(state).pieces.take(state, inner, copy.bytes)?;
     let enqueue_copy = |to: *mut u8, from: *const u8| {
-        enqueue(stream, std::iter::once(part.clone()), || {
+        enqueue(stream, std::slice::from_ref(part), || {
             let (ordinal, raw) = (inner.ordinal(), inner.raw());
             // SAFETY: the caller's promise for the device's side; the piece keeps its space until the copy is done.
             unsafe {

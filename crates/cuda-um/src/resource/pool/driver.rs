@@ -4,7 +4,7 @@
 use crate::context::device::Device;
 use crate::context::enqueue::enqueue;
 use crate::context::stream::Stream;
-use crate::context::tracker::{Access, InFlight, Use};
+use crate::context::tracker::{Access, Finished, InFlight, Use};
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
@@ -100,14 +100,19 @@ impl DriverPool {
         let in_flight = InFlight::default();
         let stream = self.stream.inner();
         // Numbered after it was enqueued, so this covers the allocation.
-        in_flight.record(stream, stream.submitted(), Access::Write);
+        in_flight.record(
+            stream,
+            stream.submitted(),
+            Access::Write,
+            &mut Finished::new(),
+        );
         let owner = Arc::clone(self) as Arc<dyn Owner>;
         Ok(Allocation::of_block(owner, block, in_flight))
     }
 
     fn malloc(&self, bytes: usize) -> Result<NonNull<u8>> {
         let mut pointer = NonNull::dangling();
-        enqueue(&self.stream, std::iter::empty(), || {
+        enqueue(&self.stream, &[], || {
             let (api, ordinal) = (self.device.api(), self.device.ordinal());
             // SAFETY: the pool and the stream are live.
             pointer = unsafe {
@@ -226,7 +231,7 @@ impl Owner for DriverPool {
     unsafe fn release(&self, released: Released<'_>) {
         let (buffer, bytes) = (released.buffer, released.block.bytes);
         let mut is_ordered = false;
-        let enqueued = enqueue(&self.stream, std::iter::empty(), || {
+        let enqueued = enqueue(&self.stream, &[], || {
             for used in &released.in_flight.before(Access::Write) {
                 used.order(self.stream.inner())?;
             }

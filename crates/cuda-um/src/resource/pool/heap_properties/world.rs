@@ -2,7 +2,7 @@
 
 use crate::context::device::Device;
 use crate::context::stream::Stream;
-use crate::context::tracker::{Access, InFlight};
+use crate::context::tracker::{Access, Finished, InFlight};
 use crate::resource::allocation::Allocation;
 use crate::resource::block::Address;
 use crate::resource::managed::ManagedMemory;
@@ -171,7 +171,7 @@ impl<'a> World<'a> {
         slab.most[stream] = self.number;
         let stream = self.streams[stream].inner();
         let left = &self.blocks[&range.start].left;
-        left.record(stream, self.number, Access::Move);
+        left.record(stream, self.number, Access::Move, &mut Finished::new());
     }
 
     pub(super) fn run(&mut self, step: &Step) -> Result<(), TestCaseError> {
