@@ -4,8 +4,8 @@ use std::ptr::NonNull;
 
 use um_backend::cuda_um::{self, PinnedMemory};
 use um_backend::{
-    Advice, Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, HostBuffer, PinnedBuffer,
-    Placement, PoolOptions, UnifiedBuffer, UnifiedOptions,
+    Advice, Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, HostBuffer,
+    PinnedBuffer, Placement, PoolOptions, UnifiedBuffer, UnifiedOptions,
 };
 
 use crate::page::check;
