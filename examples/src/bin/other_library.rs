@@ -101,7 +101,7 @@ fn their_work(machine: &Machine) -> Result<(), Failure> {
     // SAFETY: their fill stays within the buffer, and runs on this stream.
     unsafe {
         stream.enqueue_foreign((&mut data,), |work| {
-            theirs::fill(&cuda, (work.address(0), LEN), 3, work.stream())
+            theirs::fill(cuda, (work.address(0), LEN), 3, work.stream())
         })
     }??;
     assert_all(&data.host()?, 3)
@@ -117,7 +117,7 @@ fn an_export(machine: &Machine) -> Result<(), Failure> {
     let address = exported.as_mut_ptr().ok_or("the export is for reads")?;
     let memory = (address.cast(), exported.size_bytes());
     // SAFETY: the export keeps the memory until it is returned.
-    unsafe { theirs::fill(&cuda, memory, 4, on_theirs.as_raw()) }?;
+    unsafe { theirs::fill(cuda, memory, 4, on_theirs.as_raw()) }?;
     exported.returned_on(&on_theirs)?;
     assert_all(&data.host()?, 4)
 }
@@ -136,7 +136,7 @@ fn they_free(machine: &Machine) -> Result<String, Failure> {
     assert_all(&data.host()?, 5)?;
     let address = data.into_raw(&stream).map_err(|(_, error)| error)?;
     // SAFETY: the memory is theirs now.
-    unsafe { theirs::free(&cuda, address.as_ptr().cast(), stream.as_raw()) }?;
+    unsafe { theirs::free(cuda, address.as_ptr().cast(), stream.as_raw()) }?;
     stream.synchronize()?;
     Ok("memory of the driver's pool: they freed it".to_owned())
 }
