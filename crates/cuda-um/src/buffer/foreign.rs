@@ -32,6 +32,7 @@ macro_rules! from_foreign {
             ///
             /// // Stands for memory of another library.
             #[doc = concat!("let theirs = ", stringify!($buffer), "::from_slice(&device, &[1u32, 2, 3])?;")]
+            #[doc = concat!("# if theirs.as_view().kind() != cuda_um::MemoryKind::", stringify!($kind), " { return Ok(()) }")]
             /// device.synchronize()?; // their work on it is complete, or ordered before ours
             /// let pointer = NonNull::new(theirs.as_view().as_ptr().cast_mut()).unwrap();
             /// // SAFETY: the memory has 3 elements, and nothing else uses it while its owner, `theirs`, lives in the buffer.

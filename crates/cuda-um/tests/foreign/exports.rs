@@ -1,6 +1,8 @@
 //! Exports, with and without fences.
 
-use cuda_um::{DeviceBuffer, Error, Event, PinnedBuffer, Stream, UnifiedBuffer, sys};
+use cuda_um::{
+    DeviceBuffer, Error, Event, PinnedBuffer, Placement, Stream, UnifiedBuffer, UnifiedOptions, sys,
+};
 use cuda_um_sim::{Gpu, Sim};
 use cuda_um_testkit::{calls, device, simulated, simulated_with};
 use std::sync::Arc;
@@ -219,7 +221,8 @@ fn wrong_fences_are_refused_and_the_device_is_waited_for() {
 #[test]
 fn a_read_only_import_can_be_exported_only_to_be_read() {
     let (_sim, device, stream) = device();
-    let theirs = UnifiedBuffer::<u8>::zeroed(&device, 100).unwrap();
+    let managed = UnifiedOptions::default().placement(Placement::Managed);
+    let theirs = UnifiedBuffer::<u8>::zeroed_with(&device, 100, managed).unwrap();
     device.synchronize().unwrap();
     let address = std::ptr::NonNull::new(theirs.as_ptr().cast_mut()).unwrap();
     // SAFETY: the owner keeps the memory, and nothing writes it.

@@ -2,7 +2,8 @@
 
 use super::{Bomb, owner};
 use cuda_um::{
-    Advice, DeviceBuffer, Error, ErrorKind, Location, PinnedBuffer, Result, Stream, UnifiedBuffer,
+    Advice, Device, DeviceBuffer, Error, ErrorKind, Location, PinnedBuffer, Placement, Result,
+    Stream, UnifiedBuffer, UnifiedOptions,
 };
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::{device, is_concurrent, simulated, simulated_with};
@@ -13,12 +14,12 @@ fn pointer<T>(address: *const T) -> NonNull<T> {
 }
 
 macro_rules! of_each_kind {
-    ($($test:ident: $buffer:ident;)*) => {$(
+    ($($test:ident: $buffer:ident, $theirs:expr;)*) => {$(
         #[test]
         fn $test() {
             let (_sim, device, stream) = device();
             let (counted, drops) = owner();
-            let theirs = $buffer::from_slice(&device, &[1u32; 1000]).unwrap();
+            let theirs = ($theirs)(&device);
             device.synchronize().unwrap();
             let address = pointer(theirs.as_view().as_ptr());
             // SAFETY: the owner keeps the memory, and nothing else uses it.
@@ -41,9 +42,15 @@ macro_rules! of_each_kind {
     )*};
 }
 of_each_kind! {
-    managed_memory_is_a_unified_buffer: UnifiedBuffer;
-    device_memory_is_a_device_buffer: DeviceBuffer;
-    pinned_memory_is_a_pinned_buffer: PinnedBuffer;
+    managed_memory_is_a_unified_buffer: UnifiedBuffer, managed;
+    device_memory_is_a_device_buffer: DeviceBuffer, |device| DeviceBuffer::from_slice(device, &[1u32; 1000]).unwrap();
+    pinned_memory_is_a_pinned_buffer: PinnedBuffer, |device| PinnedBuffer::from_slice(device, &[1u32; 1000]).unwrap();
+}
+
+/// Managed memory on every GPU that has it: some have mapped memory by default.
+fn managed(device: &Device) -> UnifiedBuffer<u32> {
+    let options = UnifiedOptions::default().placement(Placement::Managed);
+    UnifiedBuffer::from_slice_with(device, &[1u32; 1000], options).unwrap()
 }
 
 #[test]
@@ -220,12 +227,11 @@ fn each_write_to_a_read_only_import_is_an_error_before_any_call() {
 #[test]
 fn imported_managed_memory_migrates() {
     let (_sim, device, stream) = device();
-    let theirs = UnifiedBuffer::<u32>::zeroed(&device, 1 << 20).unwrap();
+    let theirs = managed(&device);
     device.synchronize().unwrap();
     let address = pointer(theirs.as_ptr());
     // SAFETY: the owner keeps the memory, and nothing else uses it.
-    let mut ours =
-        unsafe { UnifiedBuffer::from_foreign(&device, address, 1 << 20, theirs) }.unwrap();
+    let mut ours = unsafe { UnifiedBuffer::from_foreign(&device, address, 1000, theirs) }.unwrap();
     assert!(ours.is_managed());
     if is_concurrent(&device) {
         ours.prefetch(Location::Host, &stream).unwrap();
@@ -235,7 +241,7 @@ fn imported_managed_memory_migrates() {
     }
     ours.host_mut().unwrap()[9] = 3;
     let part = ours.view(9..11).unwrap().to_vec().unwrap();
-    assert_eq!(part, [3, 0]);
+    assert_eq!(part, [3, 1]);
     ours.close().unwrap();
 }
 
