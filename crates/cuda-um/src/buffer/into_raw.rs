@@ -22,7 +22,6 @@ impl<T: Element> UnifiedBuffer<T> {
     /// let buffer = UnifiedBuffer::<f32>::zeroed_in(&pool, 1000)?;
     /// let address = buffer.into_raw(&stream).map_err(|(_, error)| error)?;
     /// // … the other library uses `address` on `stream`, and calls cudaFreeAsync(address, stream) …
-    /// # unsafe { (cuda_um_sim::Sim::from_env().unwrap().table().cudaGetLastError)() };
     /// # let _ = address;
     /// # Ok::<(), cuda_um::Error>(())
     /// ```
