@@ -5,7 +5,7 @@ use crate::context::observer::{Started, What};
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracked::Part;
 use crate::context::tracker::{Access, Finished, InFlight};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use std::sync::Arc;
 
 /// Enqueues `work`, which uses parts of memory, on the stream. The work runs after all work that it must not overlap, and each memory
@@ -19,7 +19,7 @@ pub(crate) fn enqueue(
     parts: &[Part<'_>],
     work: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
-    enqueue_of(None, stream, parts, work)
+    enqueue_of(Work::Own, stream, parts, work)
 }
 
 impl Started {
@@ -34,37 +34,53 @@ impl Started {
         parts: &[Part<'_>],
         work: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        enqueue_of(module, stream, parts, work)?;
+        let kind = module.map_or(Work::Own, Work::Kernel);
+        enqueue_of(kind, stream, parts, work)?;
         self.done(what, device, Some(stream.inner()), parts.iter().cloned());
         Ok(())
     }
 }
 
-/// Like [`enqueue`]. With a module, the work is a kernel of it.
+/// The kind of work.
+#[derive(Clone, Copy)]
+pub(crate) enum Work<'a> {
+    /// A copy, a fill, a migration.
+    Own,
+    /// A kernel, with the uses of its module.
+    Kernel(&'a InFlight),
+    /// Work of another library, which may be kernels.
+    Foreign,
+}
+
+/// Like [`enqueue`], for any kind of work.
 #[inline]
-pub(crate) fn enqueue_of(
-    module: Option<&InFlight>,
+pub(crate) fn enqueue_of<R>(
+    kind: Work<'_>,
     stream: &Stream,
     parts: &[Part<'_>],
-    work: impl FnOnce() -> Result<()>,
-) -> Result<()> {
+    work: impl FnOnce() -> Result<R>,
+) -> Result<R> {
     // Finished uses of earlier work. Declared first, so dropped last, when all uses are recorded and the gate is unlocked: a drop may
     // destroy a stream.
     let mut finished = Finished::new();
     let inner = stream.inner();
     inner.api().origin.check("enqueue")?;
+    inner.check_here()?;
     let home = inner.device().identity();
-    if parts.iter().any(|part| part.home != home) {
-        check_runtime(stream, parts)?;
+    if parts
+        .iter()
+        .any(|part| part.home != home || part.is_refused())
+    {
+        check_each(stream, parts)?;
     }
     let gate = inner.device().gate();
-    let gate = gate.filter(|_| is_excluded(inner, module.is_some(), parts));
+    let gate = gate.filter(|_| is_excluded(inner, kind, parts));
     let _open = gate.map(|gate| gate.enqueue(inner)).transpose()?;
     for part in parts {
         part.uses.order(inner, part.access)?;
     }
     let _record = RecordUses {
-        module,
+        kind,
         inner,
         parts,
         finished: &mut finished,
@@ -72,26 +88,20 @@ pub(crate) fn enqueue_of(
     work()
 }
 
-/// Refuses memory of another runtime.
+/// Refuses memory of another runtime, and a write to a read-only import.
 #[cold]
-fn check_runtime(stream: &Stream, parts: &[Part<'_>]) -> Result<()> {
-    match parts
-        .iter()
-        .all(|part| stream.runtime().is_same(part.memory.device().runtime()))
-    {
-        true => Ok(()),
-        false => Err(Error::RuntimeMismatch { what: "the buffer" }),
-    }
+fn check_each(stream: &Stream, parts: &[Part<'_>]) -> Result<()> {
+    parts.iter().try_for_each(|part| {
+        stream.check_runtime(part.memory.device(), "the buffer")?;
+        part.check_write()
+    })
 }
 
 /// Returns true if host guards exclude the work.
 #[cold]
-fn is_excluded(
-    stream: &StreamInner,
+fn is_excluded(stream: &StreamInner, kind: Work<'_>, parts: &[Part<'_>]) -> bool {
     // A kernel keeps the host off all managed memory, and other work off the memory that it uses.
-    is_kernel: bool,
-    parts: &[Part<'_>],
-) -> bool {
+    let is_kernel = !matches!(kind, Work::Own);
     let is_concurrent = |part: &Part<'_>| {
         part.memory
             .device()
@@ -105,7 +115,7 @@ fn is_excluded(
 
 /// Records the uses when dropped: after the work is enqueued, and also if the enqueue fails or panics half-way.
 struct RecordUses<'s, 'a> {
-    module: Option<&'s InFlight>,
+    kind: Work<'s>,
     inner: &'s Arc<StreamInner>,
     parts: &'s [Part<'a>],
     finished: &'s mut Finished,
@@ -118,7 +128,7 @@ impl Drop for RecordUses<'_, '_> {
             inner, finished, ..
         } = self;
         let seq = inner.number();
-        if let Some(module) = self.module {
+        if let Work::Kernel(module) = self.kind {
             module.record(inner, seq, Access::Read, finished);
         }
         for part in self.parts {

@@ -3,11 +3,10 @@
 use crate::context::driver_state::Pending;
 use crate::context::event::RawEvent;
 use crate::context::stream::StreamInner;
+use crate::context::stream_handle::StreamHandle;
 use crate::driver::Api;
-use crate::driver::owned::Owned;
 use crate::error::Result;
 use crate::sync::Mutex;
-use cuda_um_sys::cudaStream_t;
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -24,9 +23,11 @@ pub(crate) enum Tombstone {
     /// All work was done at the drop.
     Idle,
     /// An event after the last work.
-    Event(RawEvent),
+    Event(Arc<RawEvent>),
     /// The stream itself, if no event could be recorded. It is destroyed with its last list.
-    Stream(Arc<Owned<cudaStream_t>>),
+    Stream(Arc<StreamHandle>),
+    /// Nothing that shows it: only a wait for the device tells.
+    Lost,
 }
 
 impl Listed {
@@ -58,8 +59,8 @@ impl Listed {
             Some(Tombstone::Idle) => Ok(true),
             Some(Tombstone::Event(event)) => event.is_complete(),
             Some(Tombstone::Stream(stream)) => stream.is_idle(),
-            // The stream is being dropped by another thread.
-            None => Ok(false),
+            // Without a tombstone, the stream is being dropped by another thread.
+            Some(Tombstone::Lost) | None => Ok(false),
         }
     }
 }

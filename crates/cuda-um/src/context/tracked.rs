@@ -17,6 +17,12 @@ pub(crate) trait Tracked {
     /// Refuses a kernel on the device, if it cannot access the memory.
     fn check_kernel_of(&self, device: &Device) -> Result<()>;
 
+    /// The address for kernels, or for the host if kernels cannot access the memory.
+    fn kernel_address(&self) -> *mut u8;
+
+    /// Refuses a read-only import.
+    fn check_write(&self) -> Result<()>;
+
     /// Called when a use is recorded: the work may migrate the pages.
     fn used_by(&self, stream: &Arc<StreamInner>, access: Access);
 
@@ -32,11 +38,28 @@ pub(crate) struct Part<'a> {
     pub(crate) home: usize,
     /// True if the memory has an address for kernels on its own device.
     pub(crate) is_mapped: bool,
+    pub(crate) is_read_only: bool,
     /// True if the library keeps where the pages are, so that [`Tracked::used_by`] has an effect even on the memory's own device.
     pub(crate) is_located: bool,
     /// The range in bytes from the beginning of the memory.
     pub(crate) bytes: Range<usize>,
     pub(crate) access: Access,
+}
+
+impl Part<'_> {
+    /// Returns true if this is a write to a read-only import.
+    #[inline]
+    pub(crate) fn is_refused(&self) -> bool {
+        self.is_read_only && self.access.is_write()
+    }
+
+    /// Refuses a write to a read-only import.
+    pub(crate) fn check_write(&self) -> Result<()> {
+        match self.is_refused() {
+            true => self.memory.check_write(),
+            false => Ok(()),
+        }
+    }
 }
 
 /// Properties of tracked memory, for observers.

@@ -23,6 +23,23 @@ impl Use {
         self.stream.is_done(self.seq)
     }
 
+    fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.stream, &other.stream) && self.seq == other.seq
+    }
+
+    /// Returns true if only a wait by the host tells that the use is over.
+    fn must_wait(&self) -> bool {
+        self.stream.must_wait_for(self.seq)
+    }
+
+    /// Like [`is_done`](Self::is_done); an error if only a wait by the host tells it, because no query would ever return true.
+    pub(crate) fn is_done_or_must_wait(&self) -> Result<bool> {
+        match self.must_wait() {
+            true => self.stream.check_here().map(|()| false),
+            false => self.is_done(),
+        }
+    }
+
     /// Orders later work on `stream` after this use. Does not block the caller.
     pub(crate) fn order(&self, stream: &Arc<StreamInner>) -> Result<()> {
         stream.order_after(&self.stream, self.seq)
@@ -81,7 +98,8 @@ impl Other {
 }
 
 impl InFlight {
-    /// Orders later work on `stream` after the uses that it must not overlap.
+    /// Orders later work on `stream` after the uses that it must not overlap. Blocks the caller only for unknown work of other libraries,
+    /// which a stream cannot wait for.
     #[inline]
     pub(crate) fn order(&self, stream: &Arc<StreamInner>, access: Access) -> Result<()> {
         match self.last.load().is_followed_by(stream) {
@@ -92,11 +110,20 @@ impl InFlight {
 
     #[inline(never)]
     fn order_after_others(&self, stream: &Arc<StreamInner>, access: Access) -> Result<()> {
-        self.change(|state, last| match state.order(stream, access) {
-            Ok(true) => (state.last(stream), Ok(())),
-            Ok(false) => (last, Ok(())),
-            Err(error) => (last, Err(error)),
-        })
+        let mut waited = SmallVec::<[Use; 1]>::new();
+        let order = |waited: &[Use]| {
+            self.change(|state, last| match state.order(stream, access, waited) {
+                Ok(Ordered::All) => (state.last(stream), Ok(None)),
+                Ok(Ordered::NotOthers) => (last, Ok(None)),
+                Ok(Ordered::NotYet(unknown)) => (last, Ok(Some(unknown))),
+                Err(error) => (last, Err(error)),
+            })
+        };
+        while let Some(unknown) = order(&waited)? {
+            unknown.wait()?;
+            waited.push(unknown);
+        }
+        Ok(())
     }
 
     /// Records work that is enqueued on `stream` as number `seq`, after a call of `order`.
@@ -135,6 +162,30 @@ impl InFlight {
                 false => (state.last_of_one(), ()),
             }
         });
+    }
+
+    /// Records that another library uses the memory, until [`settle`](Self::settle): its work is not known.
+    pub(crate) fn lend(&self, unknown: &Arc<StreamInner>) {
+        self.change(|state, _| {
+            state.add(unknown, u64::MAX, Access::WritePart);
+            (state.last_of_one(), ())
+        });
+    }
+
+    /// Ends the use by another library: its work is over when work `seq` of `fence` is.
+    pub(crate) fn settle(
+        &self,
+        unknown: &Arc<StreamInner>,
+        (fence, seq): (&Arc<StreamInner>, u64),
+        access: Access,
+    ) -> Option<Use> {
+        let is_lent = |other: &Other| Arc::ptr_eq(&other.used.stream, unknown);
+        self.change(|state, _| {
+            let at = state.others.iter().position(is_lent);
+            let ended = at.map(|at| state.others.remove(at).used);
+            state.add(fence, seq, access);
+            (state.last_of_one(), ended)
+        })
     }
 
     /// Locks the uses, with the last one.
@@ -209,28 +260,55 @@ impl InFlight {
 /// Uses that are done.
 pub(crate) type Finished = SmallVec<[Use; 16]>;
 
+/// The order of later work on a stream and the uses of a buffer.
+enum Ordered {
+    /// The work runs after all uses.
+    All,
+    /// It runs after those that it must not overlap.
+    NotOthers,
+    /// The host must wait for this use first, and try again.
+    NotYet(Use),
+}
+
 impl State {
     fn is_empty(&self) -> bool {
         self.writer.is_none() && self.others.is_empty()
     }
 
-    /// Orders later work on `stream` after the uses that it must not overlap. Returns true if it then follows all uses.
-    fn order(&self, stream: &Arc<StreamInner>, access: Access) -> Result<bool> {
-        if let Some(writer) = &self.writer {
-            writer.order(stream)?;
-        }
+    /// Orders later work on `stream` after the uses that it must not overlap.
+    fn order(&self, stream: &Arc<StreamInner>, access: Access, waited: &[Use]) -> Result<Ordered> {
         let mut follows_all = true;
+        let mut unknown = None;
+        let mut order = |used: &Use| {
+            if !used.must_wait() {
+                return used.order(stream);
+            }
+            // More such work may follow.
+            follows_all = false;
+            if unknown.is_none() && !waited.iter().any(|waited| waited.is_same(used)) {
+                unknown = Some(used.clone());
+            }
+            Ok(())
+        };
+        if let Some(writer) = &self.writer {
+            order(writer)?;
+        }
+        let mut has_reads_beside = false;
         for other in &self.others {
             if access.is_write() {
-                other.used.order(stream)?;
+                order(&other.used)?;
                 continue;
             }
             if let Some(moved) = other.last_move() {
-                moved.order(stream)?;
+                order(&moved)?;
             }
-            follows_all &= Arc::ptr_eq(&other.used.stream, stream);
+            has_reads_beside |= !Arc::ptr_eq(&other.used.stream, stream);
         }
-        Ok(follows_all)
+        Ok(match unknown {
+            Some(unknown) => Ordered::NotYet(unknown),
+            None if follows_all && !has_reads_beside => Ordered::All,
+            None => Ordered::NotOthers,
+        })
     }
 
     /// Records work, as [`InFlight::record`].
@@ -241,28 +319,33 @@ impl State {
         access: Access,
         finished: &mut Finished,
     ) {
-        let used = Use {
-            stream: Arc::clone(stream),
-            seq,
-        };
         if access == Access::Write {
             // The work runs after all others and has exclusive access: no use was added since `order`.
-            finished.extend(self.writer.replace(used));
+            let stream = Arc::clone(stream);
+            finished.extend(self.writer.replace(Use { stream, seq }));
             finished.extend(self.others.drain(..).map(|other| other.used));
-            return;
+        } else if self.add(stream, seq, access) {
+            // Otherwise a buffer that is only read would keep every stream live on which it was read.
+            self.take_done(1, finished);
         }
+    }
+
+    /// Adds a use that replaces no other one. Returns true if the stream had none; then it is the first entry.
+    fn add(&mut self, stream: &Arc<StreamInner>, seq: u64, access: Access) -> bool {
         // Reads are ordered after the write of a part as after a move.
         let moved = if access == Access::Read { 0 } else { seq };
         let same = |other: &&mut Other| Arc::ptr_eq(&other.used.stream, stream);
         if let Some(other) = self.others.iter_mut().find(same) {
             other.used.seq = other.used.seq.max(seq);
             other.moved = other.moved.max(moved);
-            return;
+            return false;
         }
-        // Recorded before the other entries are queried.
+        let used = Use {
+            stream: Arc::clone(stream),
+            seq,
+        };
         self.others.insert(0, Other { used, moved });
-        // Otherwise a buffer that is only read would keep every stream live on which it was read.
-        self.take_done(1, finished);
+        true
     }
 
     /// Adds a use of the same memory by a former owner, as a move: reads are ordered after it, too.

@@ -1,7 +1,7 @@
 //! The list of a launch's arguments.
 
 use crate::context::device::Device;
-use crate::context::tracked::Part;
+use crate::context::tracked::{Part, Tracked};
 use crate::context::tracker::Access;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
@@ -80,7 +80,7 @@ impl<'a> Arguments<'a> {
 
     #[inline]
     pub(super) fn push_buffer(&mut self, raw: &'a Allocation, bytes: Range<usize>, access: Access) {
-        let start = raw.device_pointer().unwrap_or(raw.pointer()).as_ptr() as usize;
+        let start = raw.kernel_address() as usize;
         self.words.push((start + bytes.start) as u64);
         self.sizes.push(size_of::<u64>() as u32);
         self.parts.push(raw.part_of(bytes, access));
@@ -102,6 +102,20 @@ impl<'a> Arguments<'a> {
     /// Returns the parts of buffers that the kernel gets.
     pub(super) fn parts(&self) -> &[Part<'a>] {
         &self.parts
+    }
+
+    /// Returns the address of each buffer's first element for kernels, or for the host if kernels cannot use it.
+    pub(super) fn buffer_addresses(&self) -> SmallVec<[*mut c_void; 16]> {
+        let address = |part: &Part<'_>| {
+            let start = part.memory.kernel_address();
+            start.wrapping_add(part.bytes.start).cast()
+        };
+        self.parts.iter().map(address).collect()
+    }
+
+    /// Returns the device of the first buffer.
+    pub(super) fn first_device(&self) -> Option<&'a Device> {
+        self.parts.first().map(|part| part.memory.device())
     }
 
     /// Refuses arguments that do not fit the kernel's parameters.
@@ -141,11 +155,11 @@ impl<'a> Arguments<'a> {
     #[inline]
     pub(super) fn check(&self, device: &Device) -> Result<()> {
         let home = device.state().identity();
-        let mut others = self
-            .parts
-            .iter()
-            .filter(|part| part.home != home || !part.is_mapped);
-        others.try_for_each(|part| part.memory.check_kernel_of(device))
+        let is_odd = |part: &&Part<'_>| part.home != home || !part.is_mapped || part.is_refused();
+        self.parts.iter().filter(is_odd).try_for_each(|part| {
+            part.check_write()?;
+            part.memory.check_kernel_of(device)
+        })
     }
 }
 

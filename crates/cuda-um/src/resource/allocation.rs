@@ -1,8 +1,8 @@
 //! The untyped memory under all typed buffers: its address, its size, its tracked uses, and its release.
-#![allow(unsafe_code, reason = "owns memory by its address")]
+
+mod release;
 
 use crate::context::device::Device;
-use crate::context::drain::{drain, drain_or_abort};
 use crate::context::exclusion::Gate;
 use crate::context::observer;
 use crate::context::stream::StreamInner;
@@ -17,7 +17,7 @@ use crate::resource::cache::{By, Cache, Place};
 use crate::resource::empty::Empty;
 use crate::resource::id;
 use crate::resource::kind::MemoryKind;
-use crate::resource::owner::{Held, Owner, Released};
+use crate::resource::owner::Owner;
 use crate::resource::placement::Chosen;
 use crate::sync::after_unlock;
 use cuda_um_sys::cudaMemoryAdvise;
@@ -43,6 +43,8 @@ pub struct Allocation {
     chosen: Option<Chosen>,
     label: Option<Label>,
     name: Option<Name>,
+    /// True for a read-only import.
+    is_read_only: bool,
 }
 
 impl Allocation {
@@ -78,6 +80,29 @@ impl Allocation {
             chosen: None,
             label: None,
             name: None,
+            is_read_only: false,
+        }
+    }
+
+    /// Refuses all writes from now on.
+    pub(crate) fn read_only(mut self) -> Self {
+        self.is_read_only = true;
+        self
+    }
+
+    /// Refuses a read-only import. Must be called before any CUDA call of an operation that writes.
+    #[inline]
+    pub(crate) fn check_write(&self) -> Result<()> {
+        match self.is_read_only {
+            false => Ok(()),
+            true => Err(self.read_only_error()),
+        }
+    }
+
+    #[cold]
+    fn read_only_error(&self) -> Error {
+        Error::ReadOnly {
+            what: self.title().to_string(),
         }
     }
 
@@ -192,6 +217,7 @@ impl Allocation {
             uses: &self.in_flight,
             home: self.home,
             is_mapped: self.kind != MemoryKind::Pinned || self.device_pointer().is_some(),
+            is_read_only: self.is_read_only,
             is_located: self.is_located,
             bytes,
             access,
@@ -297,35 +323,6 @@ impl Allocation {
             label: self.label,
         }
     }
-
-    /// Waits for the uses of the memory, frees it, and returns the object that it held.
-    pub(crate) fn close(mut self) -> Result<Held> {
-        self.device().api().origin.check("close")?;
-        let uses = self.in_flight.before(Access::Write);
-        // From here on the memory is leaked, unless `free` is reached.
-        self.is_owned = false;
-        let (over, waited) = match self.owner.is_borrowed() {
-            true => (true, drain_or_abort(&uses)),
-            false => drain(&uses),
-        };
-        // Before the memory has another owner.
-        observer::dropped(&self);
-        if !over {
-            // A device may still use the memory.
-            return waited.map(|()| None);
-        }
-        let block = self.block_now();
-        // SAFETY: the memory belongs to this allocation, all work on it is over, and it is not used again.
-        let freed = unsafe { self.owner.free(&block) };
-        crate::telemetry::debug!(buffer = self.id, bytes = self.bytes(), "free");
-        waited.and(freed)
-    }
-
-    /// Leaks the memory, and releases everything else.
-    pub(crate) fn leak(mut self) {
-        self.is_owned = false;
-        observer::dropped(&self);
-    }
 }
 
 fn extent(block: &Block) -> Extent {
@@ -369,6 +366,14 @@ impl Tracked for Allocation {
         Ok(())
     }
 
+    fn kernel_address(&self) -> *mut u8 {
+        self.device_pointer().unwrap_or(self.pointer()).as_ptr()
+    }
+
+    fn check_write(&self) -> Result<()> {
+        self.check_write()
+    }
+
     fn used_by(&self, stream: &Arc<StreamInner>, access: Access) {
         // A prefetch records the destination of the pages itself.
         if let Some(by) = By::of(Place::Device(stream.ordinal()), access)
@@ -391,51 +396,6 @@ impl Tracked for Allocation {
             name: self.name(),
             label: self.label.as_ref(),
             slab: self.slab(),
-        }
-    }
-}
-
-impl Drop for Allocation {
-    fn drop(&mut self) {
-        if self.device().api().origin.is_inherited() {
-            return;
-        }
-        // From here on the memory is leaked, unless `release` is reached, even if a panic unwinds.
-        if !std::mem::replace(&mut self.is_owned, false) {
-            return;
-        }
-        let waited = self.owner.is_borrowed().then(|| {
-            // The caller may use the memory as soon as this drop returns or unwinds.
-            drain_or_abort(&self.in_flight.before(Access::Write))
-        });
-        observer::dropped(self);
-        let released = self.released();
-        match waited {
-            // SAFETY: the memory belongs to this allocation, all work on it is over, and it is not used again.
-            Some(waited) => unsafe { released.free_now(waited) },
-            // SAFETY: the memory belongs to this allocation, these are all its uses, and it is not used again.
-            None => unsafe { released.owner.release(released) },
-        }
-    }
-}
-
-impl Allocation {
-    /// The block as it goes back.
-    fn block_now(&self) -> Block {
-        Block {
-            is_away: self.cache.is_away(),
-            ..self.block
-        }
-    }
-
-    /// The memory on its way back; its uses are no longer here.
-    fn released(&mut self) -> Released<'_> {
-        let in_flight = std::mem::take(&mut self.in_flight);
-        Released {
-            owner: &self.owner,
-            block: self.block_now(),
-            in_flight,
-            buffer: self.id,
         }
     }
 }

@@ -66,6 +66,21 @@ fn more_than_there_is() {
             => OutOfMemory, ["cudaMalloc", "68157440 bytes requested", "of 67108864"];
         "UnifiedBuffer::from_slice", "more than the device has": |w| UnifiedBuffer::from_slice(device(w), &vec![1.0f32; BEYOND])
             => OutOfMemory, ["oversubscribe", "bytes requested", "of 67108864"];
+        "UnifiedBuffer::from_cuda_um", "memory of another device": |w| {
+            let other = device(w).sibling(1)?;
+            let memory = um_backend::cuda_um::UnifiedBuffer::<f32>::zeroed(other.as_cuda_um(), 0)?;
+            UnifiedBuffer::from_cuda_um(device(w), memory)
+        } => DeviceMismatch, ["the buffer belongs to device 1, not to device 0"];
+        "CudaBuffer::from_cuda_um", "memory of another device": |w| {
+            let other = device(w).sibling(1)?;
+            let memory = um_backend::cuda_um::DeviceBuffer::<f32>::zeroed(other.as_cuda_um(), 0)?;
+            CudaBuffer::from_cuda_um(device(w), memory)
+        } => DeviceMismatch, ["the buffer belongs to device 1, not to device 0"];
+        "PinnedBuffer::from_cuda_um", "memory of another device": |w| {
+            let other = device(w).sibling(1)?;
+            let memory = um_backend::cuda_um::PinnedBuffer::<f32>::zeroed(other.as_cuda_um(), 0)?;
+            PinnedBuffer::from_cuda_um(device(w), memory)
+        } => DeviceMismatch, ["the buffer belongs to device 1, not to device 0"];
         "HostBuffer::zeroed", "all that can be addressed": |_w| HostBuffer::<f32>::zeroed(TOO_MANY - 1).map(std::hint::black_box) // otherwise the allocation is optimized away
             => OutOfMemory, ["HostBuffer::zeroed: host memory for 2305843009213693951 elements", "9223372036854775804 bytes requested"];
     });
