@@ -6,8 +6,11 @@ mod client;
 mod cupti;
 mod device;
 mod driver;
+mod driver_context;
 mod driver_error;
+mod driver_memory;
 mod driver_symbol;
+mod driver_twin;
 mod error;
 mod event;
 mod guard;
@@ -24,6 +27,7 @@ mod transfer;
 
 pub(crate) use client::forget_client as forget_cupti_client;
 pub(crate) use cupti::symbol as cupti_symbol;
+pub(crate) use driver_symbol::driver_symbol;
 pub use in_call::is_in_call;
 
 use crate::preset::CudaVersion;
