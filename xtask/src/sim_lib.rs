@@ -24,7 +24,9 @@ pub fn run(args: &Args) -> Result<()> {
     }
     workspace::run(&mut cargo)?;
     let profile = if args.release { "release" } else { "debug" };
-    let built = workspace::target().join(profile).join("libcuda_um_sim_lib.so");
+    let built = workspace::target()
+        .join(profile)
+        .join("libcuda_um_sim_lib.so");
     let folder = workspace::target().join("sim-lib");
     fs::create_dir_all(&folder)?;
     folder::put(&folder, folder::DRIVER, |unfinished| {

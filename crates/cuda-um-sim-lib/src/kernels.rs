@@ -36,7 +36,10 @@ type Register = unsafe extern "C" fn(*const c_char, Option<Reference>) -> c_int;
 static REFERENCES: LazyLock<Mutex<HashMap<String, Reference>>> = LazyLock::new(Mutex::default);
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cudaUmSimRegisterKernel(name: *const c_char, reference: Option<Reference>) -> c_int {
+unsafe extern "C" fn cudaUmSimRegisterKernel(
+    name: *const c_char,
+    reference: Option<Reference>,
+) -> c_int {
     let (false, Some(reference)) = (name.is_null(), reference) else {
         return 1;
     };
@@ -90,7 +93,12 @@ unsafe fn context<'a>(launch: *const Launch) -> &'a LaunchContext<'a> {
     unsafe { &*(*launch).context.cast() }
 }
 
-unsafe extern "C" fn value(launch: *const Launch, index: c_uint, to: *mut c_void, bytes: usize) -> c_int {
+unsafe extern "C" fn value(
+    launch: *const Launch,
+    index: c_uint,
+    to: *mut c_void,
+    bytes: usize,
+) -> c_int {
     // SAFETY: only references get this function, with their launch.
     let launch = unsafe { context(launch) };
     match launch.bytes(index as usize) {
@@ -124,15 +132,18 @@ pub(crate) fn load_named() -> Result<(), String> {
     // SAFETY: the variable is trusted, as `LD_LIBRARY_PATH` is: the library is code that may run here.
     let library = unsafe { Library::new(&path) }.map_err(|error| failed(error.to_string()))?;
     // SAFETY: `include/cuda_um_sim.h` declares the function of this name.
-    let kernels = unsafe { library.get::<unsafe extern "C" fn(Register) -> c_int>(c"cudaUmSimKernels") }
-        .map_err(|error| failed(error.to_string()))?;
+    let kernels =
+        unsafe { library.get::<unsafe extern "C" fn(Register) -> c_int>(c"cudaUmSimKernels") }
+            .map_err(|error| failed(error.to_string()))?;
     // SAFETY: as declared; called once.
     let code = unsafe { kernels(cudaUmSimRegisterKernel) };
     // Its references are called as long as the process runs.
     std::mem::forget(library);
     match code {
         0 => Ok(()),
-        code => Err(failed(format!("its function cudaUmSimKernels returned {code}"))),
+        code => Err(failed(format!(
+            "its function cudaUmSimKernels returned {code}"
+        ))),
     }
 }
 

@@ -27,7 +27,10 @@ impl Subscriber for Printer {
     fn event(&self, event: &Event<'_>) {
         let mut text = String::from("cuda-um-sim:");
         event.record(&mut Fields(&mut text));
-        let mut printed = self.printed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut printed = self
+            .printed
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
         if !printed.contains(&text) {
             eprintln!("{text}");
             printed.insert(text);

@@ -53,7 +53,9 @@ impl<'a> Symbols<'a> {
             None if self.version.major < 13 => format!("{name}_v12"),
             None => name.to_owned(),
         };
-        let mut added = LATE.iter().filter(|(late, ..)| *late == name || *late == field);
+        let mut added = LATE
+            .iter()
+            .filter(|(late, ..)| *late == name || *late == field);
         added.any(|&(_, major, minor)| self.version < RuntimeVersion::new(major, minor))
     }
 

@@ -23,11 +23,18 @@ pub fn complete(folder: &Path) -> Result<()> {
     for name in OTHERS {
         put(folder, name, |unfinished| {
             let mut compiler = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
-            compiler.args(["-shared", "-nostdlib", "-o"]).arg(unfinished);
+            compiler
+                .args(["-shared", "-nostdlib", "-o"])
+                .arg(unfinished);
             compiler.args([format!("-Wl,-soname,{name}"), "-Wl,--no-as-needed".into()]);
             // At run time the driver is in the same folder.
             compiler.args(["-Wl,-rpath,$ORIGIN", "-L"]).arg(folder);
-            compiler.args([format!("-l:{DRIVER}"), "-x".into(), "c".into(), "/dev/null".into()]);
+            compiler.args([
+                format!("-l:{DRIVER}"),
+                "-x".into(),
+                "c".into(),
+                "/dev/null".into(),
+            ]);
             let status = compiler.status()?;
             match status.success() {
                 true => Ok(()),
@@ -36,7 +43,9 @@ pub fn complete(folder: &Path) -> Result<()> {
         })?;
     }
     for (link, to) in LINKS {
-        put(folder, link, |unfinished| std::os::unix::fs::symlink(to, unfinished))?;
+        put(folder, link, |unfinished| {
+            std::os::unix::fs::symlink(to, unfinished)
+        })?;
     }
     Ok(())
 }

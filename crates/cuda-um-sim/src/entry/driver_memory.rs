@@ -14,7 +14,11 @@ const BY_ADDRESS: u32 = 4;
 
 /// The driver refuses an allocation of 0 bytes; the runtime returns null.
 fn not_empty(bytes: usize) -> Outcome {
-    if bytes == 0 { Err(Code::INVALID_VALUE) } else { Ok(()) }
+    if bytes == 0 {
+        Err(Code::INVALID_VALUE)
+    } else {
+        Ok(())
+    }
 }
 
 entry_points! { Driver;
