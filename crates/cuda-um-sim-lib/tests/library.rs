@@ -1,6 +1,6 @@
 //! Programs over the simulator's libraries, each in a process of its own that finds them through `LD_LIBRARY_PATH`.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-#![allow(missing_docs, reason = "a test")]
+#![allow(missing_docs, unsafe_code, reason = "a test")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -62,6 +62,34 @@ fn a_program_that_knows_only_cudarc_runs_unchanged() {
 fn cudarc_and_cuda_um_share_a_memory_space() {
     let (output, _) = run(&mut program("beside_cudarc"));
     assert!(output.ends_with("one memory space\n"), "{output}");
+}
+
+#[test]
+fn every_function_that_the_simulator_has_is_exported() {
+    let library = sim_libraries().join("libcudart.so.13");
+    // SAFETY: the library runs no code when it is loaded.
+    let library = unsafe { libloading::Library::new(library) }.unwrap();
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut found = 0;
+    // The table looks names up as `c"cudaMalloc"`; the entry points are `fn cuMemAlloc_v2(`.
+    for (file, before, after) in [
+        ("cuda-um-sys/src/table.rs", "(c\"", '"'),
+        ("cuda-um-sim/src/entry/driver.rs", "    fn ", '('),
+        ("cuda-um-sim/src/entry/driver_context.rs", "    fn ", '('),
+        ("cuda-um-sim/src/entry/driver_memory.rs", "    fn ", '('),
+        ("cuda-um-sim/src/entry/driver_twin.rs", "    fn ", '('),
+        ("cuda-um-sim/src/entry/proc_address.rs", "    fn ", '('),
+    ] {
+        let text = std::fs::read_to_string(crates.join(file)).unwrap();
+        for name in text.split(before).skip(1) {
+            let name = name.split(after).next().unwrap().trim();
+            // SAFETY: the address is not used.
+            let symbol = unsafe { library.get::<*const ()>(name.as_bytes()) };
+            assert!(symbol.is_ok(), "{file}: {name}: add it to src/exports.rs");
+            found += 1;
+        }
+    }
+    assert!(found > 170, "{found}");
 }
 
 #[test]

@@ -2,9 +2,8 @@
 //!
 //! Each device has one context, its primary one, which is never destroyed. A thread without a current context uses that of device 0.
 
-use super::driver_symbol::entry_point;
 use super::guard::{entry_points, with_stream};
-use super::pointer::{Out, Text};
+use super::pointer::Out;
 use crate::engine::{Code, Core, ThreadState};
 
 /// The handle of the primary context of device 0. No other handle is so large.
@@ -129,21 +128,5 @@ entry_points! { Inquiry;
     fn cuProfilerStop(core) {
         let _ = core;
         Ok(())
-    }
-
-    // From CUDA 12.0 on the plain name in source code means this function.
-    fn cuGetProcAddress_v2(core, name: Text, function: Out<usize>, version: i32, flags: u64, status: Out<u32>) {
-        const NOT_FOUND: u32 = 1;
-        let found = bodies::cuGetProcAddress(core, name, function, version, flags);
-        // The address for the status is optional.
-        let _ = status.put(if found.is_ok() { 0 } else { NOT_FOUND });
-        found
-    }
-
-    fn cuGetProcAddress(core, name: Text, function: Out<usize>, version: i32, flags: u64) {
-        let _ = (flags, version);
-        let found = name.get()?.to_str().map_or(std::ptr::null(), |name| entry_point(core.slot(), &core.machine, name));
-        function.put(found as usize)?;
-        if found.is_null() { Err(Code::SYMBOL_NOT_FOUND) } else { Ok(()) }
     }
 }

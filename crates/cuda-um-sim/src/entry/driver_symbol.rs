@@ -18,8 +18,8 @@ fn driver_function<const SLOT: usize>(name: &str) -> Option<*const c_void> {
 
 static DRIVER: [Lookup; SLOTS] = of_all_slots!(driver_function);
 
-/// A symbol of the simulated driver library; null if that version does not have it.
-pub(crate) fn driver_symbol(slot: usize, machine: &Machine, name: &str) -> *const c_void {
+/// A function of the simulated driver; null if that version does not have it.
+pub(super) fn driver_symbol(slot: usize, machine: &Machine, name: &str) -> *const c_void {
     let is_there = match name {
         // From CUDA 12.4 on.
         "cuFuncGetParamInfo" => machine.cuda >= CudaVersion::V12_9,
@@ -35,7 +35,7 @@ pub(crate) fn driver_symbol(slot: usize, machine: &Machine, name: &str) -> *cons
 }
 
 /// The function that the headers of this version mean by a name; null if there is none.
-pub(super) fn entry_point(slot: usize, machine: &Machine, name: &str) -> *const c_void {
+pub(super) fn latest_symbol(slot: usize, machine: &Machine, name: &str) -> *const c_void {
     // The headers before CUDA 13 mean the first version of these, and the latest version of all others.
     let first = ["cuMemPrefetchAsync", "cuMemAdvise"].contains(&name);
     let latest = match first && machine.cuda < CudaVersion::V13_0 {
