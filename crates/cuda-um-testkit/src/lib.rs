@@ -31,7 +31,7 @@ pub use again::{again, is_child};
 pub use at_exit::wait_for_frees;
 pub use checked::Checked;
 #[cfg(unix)]
-pub use libraries::sim_libraries;
+pub use libraries::{open_sim_libraries, sim_libraries};
 pub use machine::{
     calls, checked, device, is_concurrent, machine, no_memory_left, on, on_gpu, open, simulated,
     simulated_with, unpooled, unwatched, without_pools,

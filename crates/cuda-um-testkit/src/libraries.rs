@@ -1,5 +1,6 @@
 //! The simulator as shared libraries, for tests of programs that open CUDA's libraries.
 
+use std::ffi::CString;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -29,4 +30,22 @@ pub fn sim_libraries() -> PathBuf {
         folder
     });
     made.clone()
+}
+
+/// Loads the simulator's libraries into this process: later searches for CUDA's libraries find them by their names. On a GPU, does nothing.
+pub fn open_sim_libraries() {
+    static OPEN: OnceLock<()> = OnceLock::new();
+    OPEN.get_or_init(|| {
+        if crate::on_gpu() {
+            return;
+        }
+        for name in std::iter::once(sim_lib::DRIVER).chain(sim_lib::OTHERS) {
+            let path = sim_libraries().join(name).into_os_string();
+            let path = CString::new(path.into_encoded_bytes()).expect("a path has no NUL");
+            // SAFETY: a valid path; the libraries run no code when they are loaded. They stay loaded.
+            #[allow(unsafe_code, reason = "dlopen is a C function")]
+            let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
+            assert!(!library.is_null(), "{path:?} is loaded");
+        }
+    });
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 pub const DRIVER: &str = "libcuda.so.1";
 
 /// Libraries without functions of their own, which depend on [`DRIVER`]: a search for a symbol in them finds its functions.
-const OTHERS: [&str; 4] = [
+pub const OTHERS: [&str; 4] = [
     "libcudart.so.12",
     "libcudart.so.13",
     "libcupti.so.12",
