@@ -44,14 +44,17 @@
 //! It gives no `&mut CudaSlice` of a buffer: a caller could swap it with a slice that cudarc frees. Functions of cudarc that take `&mut CudaSlice`
 //! and not a trait get a `CudaViewMut`, or cannot be used. Streams must not be captured into a graph.
 
-mod device;
 mod error;
 mod order;
+mod plain;
+mod shared;
 mod slice;
 mod staged;
-mod stream;
 
-pub use device::SharedDevice;
 pub use error::{Error, Result};
+pub use shared::{SharedDevice, SharedStream};
 pub use slice::UnifiedSlice;
-pub use stream::SharedStream;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "enqueues waits and events of cudarc")]
 
 use crate::error::Result;
-use crate::stream::SharedStream;
+use crate::shared::SharedStream;
 use cuda_um::{Element, UnifiedBuffer, ViewMut};
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
 

@@ -3,7 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::order::{Fence, ours_first, settle, theirs_first};
-use crate::stream::SharedStream;
+use crate::shared::SharedStream;
 use cuda_um::{
     Advice, Element, HostMut, HostRef, Location, Residency, Stream, UnifiedBuffer, ViewMut,
 };
@@ -33,8 +33,24 @@ pub struct UnifiedSlice<T: Element> {
     is_tracked: bool,
 }
 
+impl SharedStream {
+    /// Makes a buffer usable for cudarc. cudarc regards this stream as the one of the allocation.
+    ///
+    /// # Ordering
+    ///
+    /// cudarc's work on the slice is ordered after earlier work on the buffer.
+    ///
+    /// # Errors
+    ///
+    /// The buffer is dropped. `DeviceMismatch` and `RuntimeMismatch` of cuda-um; `NotSupported` of cuda-um for managed memory on a device
+    /// without concurrent managed access, and for memory that kernels cannot use; and errors of cudarc's events.
+    pub fn share<T: Element>(&self, buffer: UnifiedBuffer<T>) -> Result<UnifiedSlice<T>> {
+        UnifiedSlice::new(self, buffer)
+    }
+}
+
 impl<T: Element> UnifiedSlice<T> {
-    pub(crate) fn new(stream: &SharedStream, buffer: UnifiedBuffer<T>) -> Result<Self> {
+    fn new(stream: &SharedStream, buffer: UnifiedBuffer<T>) -> Result<Self> {
         let (shared, found) = (stream.device().device(), buffer.device());
         if shared.ordinal() != found.ordinal() {
             let (expected, found) = (shared.ordinal(), found.ordinal());

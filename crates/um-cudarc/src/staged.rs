@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "imports memory of cudarc for a copy")]
 
 use crate::error::{Error, Result};
-use crate::stream::SharedStream;
+use crate::shared::SharedStream;
 use cuda_um::{Device, DeviceBuffer, Element, KernelArg, UnifiedBuffer};
 use cudarc::driver::DevicePtrMut;
 use std::ptr::NonNull;

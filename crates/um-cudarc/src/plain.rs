@@ -1,76 +1,15 @@
-//! A context of cudarc and a device of cuda-um on the same GPU.
+//! Plain slices of cudarc: as buffers, and in managed memory.
 #![allow(unsafe_code, reason = "imports memory of cudarc")]
 
 use crate::error::{Error, Result};
 use crate::order::{Fence, settle};
-use crate::stream::SharedStream;
-use cuda_um::{Device, DeviceBuffer, Element, Runtime, UnifiedBuffer, ViewMut};
-use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtrMut};
+use crate::shared::{SharedDevice, SharedStream};
+use cuda_um::{DeviceBuffer, Element, UnifiedBuffer, ViewMut};
+use cudarc::driver::{CudaSlice, DevicePtr, DevicePtrMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A context of cudarc and the device of cuda-um on the same GPU. A clone is the same pair.
-#[derive(Clone, Debug)]
-pub struct SharedDevice {
-    context: Arc<CudaContext>,
-    device: Device,
-}
-
 impl SharedDevice {
-    /// Joins a context of cudarc with the runtime's device of the same ordinal.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotPrimary`]; [`Error::OtherDriver`] if the device has another name or another size for the other library; and the errors of
-    /// [`Runtime::device`].
-    #[doc(alias = "cuDevicePrimaryCtxRetain")]
-    pub fn new(context: &Arc<CudaContext>, runtime: &Runtime) -> Result<Self> {
-        let ordinal = context.ordinal();
-        if !context.is_primary() {
-            return Err(Error::NotPrimary { ordinal });
-        }
-        let device = runtime.device(u32::try_from(ordinal).unwrap_or(u32::MAX))?;
-        let cudarc = (context.name()?, context.total_mem()?);
-        let cuda_um = (device.name().to_owned(), device.memory_info()?.total_bytes);
-        if cudarc != cuda_um {
-            let words = |(name, bytes)| format!("{name} with {bytes} bytes");
-            return Err(Error::OtherDriver {
-                ordinal,
-                cudarc: words(cudarc),
-                cuda_um: words(cuda_um),
-            });
-        }
-        Ok(Self {
-            context: Arc::clone(context),
-            device,
-        })
-    }
-
-    /// The device of cuda-um.
-    pub fn device(&self) -> &Device {
-        &self.device
-    }
-
-    /// The context of cudarc.
-    pub fn context(&self) -> &Arc<CudaContext> {
-        &self.context
-    }
-
-    /// Makes a stream of cudarc a stream of both libraries. The result keeps it alive.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::OtherContext`], and the errors of [`Device::adopt_stream`].
-    pub fn adopt(&self, stream: &Arc<CudaStream>) -> Result<SharedStream> {
-        self.check("the stream", stream.context())?;
-        // SAFETY: the stream lives as long as its `Arc`, and this crate documents that streams are not captured.
-        let ours = unsafe {
-            self.device
-                .adopt_stream(stream.cu_stream().cast(), Arc::clone(stream))
-        }?;
-        Ok(SharedStream::new(self.clone(), ours, Arc::clone(stream)))
-    }
-
     /// Makes a buffer of a slice in device memory. The slice is dropped when the buffer is dropped and no work uses the memory.
     ///
     /// # Ordering
@@ -83,7 +22,7 @@ impl SharedDevice {
     pub fn take_device<T: Element>(&self, slice: CudaSlice<T>) -> Result<DeviceBuffer<T>> {
         let (stream, pointer, len, slice) = self.end_of(slice)?;
         // SAFETY: the slice owns so many elements, and the buffer owns the slice; its uses come after cudarc's, as ordered here.
-        let mut buffer = unsafe { DeviceBuffer::from_foreign(&self.device, pointer, len, slice) }?;
+        let mut buffer = unsafe { DeviceBuffer::from_foreign(self.device(), pointer, len, slice) }?;
         // SAFETY: no work.
         unsafe { stream.ours().enqueue_foreign((&mut buffer,), |_| ()) }?;
         Ok(buffer)
@@ -97,7 +36,8 @@ impl SharedDevice {
     pub fn take_unified<T: Element>(&self, slice: CudaSlice<T>) -> Result<UnifiedBuffer<T>> {
         let (stream, pointer, len, slice) = self.end_of(slice)?;
         // SAFETY: as in `take_device`.
-        let mut buffer = unsafe { UnifiedBuffer::from_foreign(&self.device, pointer, len, slice) }?;
+        let mut buffer =
+            unsafe { UnifiedBuffer::from_foreign(self.device(), pointer, len, slice) }?;
         // SAFETY: no work.
         unsafe { stream.ours().enqueue_foreign((&mut buffer,), |_| ()) }?;
         Ok(buffer)
@@ -113,7 +53,7 @@ impl SharedDevice {
         let (address, record) = slice.device_ptr_mut(stream.theirs());
         // The event would be recorded again.
         std::mem::forget(record);
-        self.context.check_err()?;
+        self.context().check_err()?;
         let pointer = NonNull::new(address as *mut T).unwrap_or(NonNull::dangling());
         Ok((stream, pointer, slice.len(), slice))
     }
@@ -128,7 +68,7 @@ impl SharedDevice {
     pub fn host<'s, T: Element>(&self, slice: &'s CudaSlice<T>) -> Result<&'s [T]> {
         self.check("the slice", slice.context())?;
         settle(slice, slice.stream())?;
-        let (address, record) = cudarc::driver::DevicePtr::device_ptr(slice, slice.stream());
+        let (address, record) = slice.device_ptr(slice.stream());
         // The host's read is over before cudarc can write: the borrow of the slice sees to it.
         std::mem::forget(record);
         let pointer = self.managed(address, slice.len())?;
@@ -177,7 +117,7 @@ impl SharedDevice {
         // SAFETY: `managed` checked that so many elements are there, and the exclusive borrow of the slice ends after the buffer's uses are
         // ordered before cudarc's. The buffer does not leave this function.
         let mut buffer =
-            unsafe { UnifiedBuffer::from_foreign(&self.device, pointer, slice.len(), ()) }?;
+            unsafe { UnifiedBuffer::from_foreign(self.device(), pointer, slice.len(), ()) }?;
         Fence {
             stream: &stream,
             slice,
@@ -191,35 +131,39 @@ impl SharedDevice {
         let pointer = NonNull::new(address as *mut T).unwrap_or(NonNull::dangling());
         self.check_concurrent()?;
         // SAFETY: the buffer is not used.
-        unsafe { UnifiedBuffer::from_foreign_read_only(&self.device, pointer, len, ()) }?;
+        unsafe { UnifiedBuffer::from_foreign_read_only(self.device(), pointer, len, ()) }?;
         Ok(pointer)
     }
+}
 
-    /// Refuses a device on which the host must not touch managed memory while cudarc works.
-    pub(crate) fn check_concurrent(&self) -> Result<()> {
-        if self.device.capabilities().concurrent_managed_access {
-            return Ok(());
+impl SharedStream {
+    /// Gives the memory of a buffer of a [`ManagedPool`](cuda_um::ManagedPool) to cudarc: the slice is as any other slice, and its drop frees
+    /// the memory on this stream. Drop the pool when these frees have run: otherwise it stays until the process ends.
+    ///
+    /// # Ordering
+    ///
+    /// cudarc's work on the slice is ordered after earlier work on the buffer.
+    ///
+    /// # Errors
+    ///
+    /// The buffer comes back with the error of cudarc's events or of [`UnifiedBuffer::into_raw`].
+    #[doc(alias = "cuMemFreeAsync")]
+    #[allow(clippy::result_large_err, reason = "the buffer comes back")]
+    pub fn give<T: Element>(
+        &self,
+        buffer: UnifiedBuffer<T>,
+    ) -> Result<CudaSlice<T>, (UnifiedBuffer<T>, Error)> {
+        if let Err(error) = self.can_make_slices() {
+            return Err((buffer, error));
         }
-        Err(Error::Um(cuda_um::Error::NotSupported {
-            what: "managed memory that cudarc uses".to_owned(),
-            needs: "concurrent managed access, because the kernels of cudarc are not known"
-                .to_owned(),
-            have: format!(
-                "device {} ({}), which does not have it",
-                self.device.ordinal(),
-                self.device.name()
-            ),
-        }))
-    }
-
-    pub(crate) fn check(&self, what: &'static str, context: &CudaContext) -> Result<()> {
-        if *context == *self.context {
-            return Ok(());
-        }
-        Err(Error::OtherContext {
-            what,
-            expected: self.context.ordinal(),
-            found: context.ordinal(),
-        })
+        let len = buffer.len();
+        let pointer = buffer
+            .into_raw(self.ours())
+            .map_err(|(buffer, error)| (buffer, error.into()))?;
+        // SAFETY: the memory has so many initialised elements, nothing else owns it, and cudarc frees it as the driver's pool demands.
+        let mut slice = unsafe { self.slice_at::<T>(pointer.as_ptr() as u64, len) };
+        // Records the event of a write: work on other streams comes after the buffer's.
+        let _ = slice.device_ptr_mut(self.theirs());
+        Ok(slice)
     }
 }
