@@ -42,6 +42,7 @@ fn main() -> Outcome {
             products_are_equal(&stream, blas)?;
             faults(&stream, blas, counter.as_ref().ok())?;
             drop(counter);
+            println!("{HEAD}");
             for n in [1024, 2048, 4096] {
                 times(&stream, blas, n)?;
             }
@@ -184,52 +185,77 @@ fn median(mut once: impl FnMut() -> Outcome) -> Outcome<Duration> {
     Ok(times[REPEATS / 2])
 }
 
-/// The host writes both inputs, cuBLAS multiplies, and the host reads the product.
-fn times(stream: &SharedStream, blas: &CudaBlas, n: usize) -> Outcome {
-    let (device, theirs) = (stream.device().device(), stream.theirs());
-    let produce = |elements: &mut [f32]| {
-        elements
-            .iter_mut()
-            .enumerate()
-            .for_each(|(index, element)| *element = index as f32)
-    };
-    let consume = |elements: &[f32]| black_box(elements.iter().copied().fold(0.0, f32::max));
+/// The host's own work: it writes the elements of the inputs, and reads those of the product.
+fn produce(elements: &mut [f32]) {
+    for (index, element) in elements.iter_mut().enumerate() {
+        *element = index as f32;
+    }
+}
 
-    let (mut host_a, mut host_b, mut host_c) =
-        (vec![0.0; n * n], vec![0.0; n * n], vec![0.0; n * n]);
+fn consume(elements: &[f32]) {
+    black_box(elements.iter().copied().fold(0.0, f32::max));
+}
+
+/// The host writes both inputs, cuBLAS multiplies, and the host reads the product: a row of the table.
+fn times(stream: &SharedStream, blas: &CudaBlas, n: usize) -> Outcome {
+    let [copied, staged, host, gemm] = with_copies(stream, blas, n)?;
+    let [in_place, overwritten] = with_unified(stream, blas, n)?;
+    let row =
+        [host, gemm, copied, staged, in_place, overwritten].map(|time| format!("{:>12.2?}", time));
+    println!("{n:>5} {:>4} MiB {}", n * n * 4 / (1 << 20), row.concat());
+    Ok(())
+}
+
+const HEAD: &str =
+    "   n   a matrix  host alone  gemm alone  htod, dtoh   staged htod   host_mut  host_overwrite";
+
+fn with_copies(stream: &SharedStream, blas: &CudaBlas, n: usize) -> Outcome<[Duration; 4]> {
+    let theirs = stream.theirs();
+    let mut host = [(); 3].map(|()| vec![0.0; n * n]);
+    let [host_a, host_b, host_c] = &mut host;
     let zeros = || theirs.alloc_zeros::<f32>(n * n);
     let (a, b, c) = (&mut zeros()?, &mut zeros()?, &mut zeros()?);
     let copied = median(|| {
-        produce(&mut host_a);
-        produce(&mut host_b);
-        theirs.memcpy_htod(&host_a, a)?;
-        theirs.memcpy_htod(&host_b, b)?;
+        produce(host_a);
+        produce(host_b);
+        theirs.memcpy_htod(host_a, a)?;
+        theirs.memcpy_htod(host_b, b)?;
         multiply(blas, n, a, b, c)?;
-        theirs.memcpy_dtoh(c, &mut host_c)?;
+        theirs.memcpy_dtoh(c, host_c)?;
         theirs.synchronize()?;
-        consume(&host_c);
+        consume(host_c);
         Ok(())
     })?;
     let staged = median(|| {
-        produce(&mut host_a);
-        produce(&mut host_b);
-        stream.memcpy_htod_staged(&host_a, a)?;
-        stream.memcpy_htod_staged(&host_b, b)?;
+        produce(host_a);
+        produce(host_b);
+        stream.memcpy_htod_staged(host_a, a)?;
+        stream.memcpy_htod_staged(host_b, b)?;
         multiply(blas, n, a, b, c)?;
-        theirs.memcpy_dtoh(c, &mut host_c)?;
+        theirs.memcpy_dtoh(c, host_c)?;
         theirs.synchronize()?;
-        consume(&host_c);
+        consume(host_c);
         Ok(())
     })?;
     let alone = median(|| {
+        produce(host_a);
+        produce(host_b);
+        consume(host_c);
+        Ok(())
+    })?;
+    let gemm = median(|| {
         multiply(blas, n, a, b, c)?;
         Ok(theirs.synchronize()?)
     })?;
+    Ok([copied, staged, alone, gemm])
+}
 
+fn with_unified(stream: &SharedStream, blas: &CudaBlas, n: usize) -> Outcome<[Duration; 2]> {
+    let device = stream.device().device();
     let zeroed =
         || -> Outcome<_> { Ok(stream.share(UnifiedBuffer::<f32>::zeroed(device, n * n)?)?) };
     let (mut a, mut b, mut c) = (zeroed()?, zeroed()?, zeroed()?);
-    let unified = median(|| {
+    let in_place = median(|| {
         for input in [&mut a, &mut b] {
             input.prefetch(Location::Host, stream.ours())?;
             produce(&mut input.host_mut()?);
@@ -241,12 +267,20 @@ fn times(stream: &SharedStream, blas: &CudaBlas, n: usize) -> Outcome {
         consume(&c.host()?);
         Ok(())
     })?;
-    println!(
-        "{n} x {n}, {} MiB each: htod, gemm, dtoh {copied:.2?}; with memcpy_htod_staged {staged:.2?}; host_mut, gemm, host {unified:.2?}; \
-         gemm alone {alone:.2?}",
-        n * n * 4 / (1 << 20)
-    );
-    Ok(())
+    // The old elements do not come to the host, and several threads make the new ones.
+    let overwritten = median(|| {
+        for input in [&mut a, &mut b] {
+            input.with_mut(|mut view| {
+                view.host_overwrite(.., |first, slots| slots.fill_with(|i| (first + i) as f32))
+            })?;
+        }
+        c.prefetch(Location::from(device), stream.ours())?;
+        multiply(blas, n, &a, &b, &mut c)?;
+        c.prefetch(Location::Host, stream.ours())?;
+        consume(&c.host()?);
+        Ok(())
+    })?;
+    Ok([in_place, overwritten])
 }
 
 /// Makes and drops many tensors of both kinds, each after a use by cudarc.
@@ -328,6 +362,10 @@ fn launches(stream: &SharedStream, scale: &CudaFunction, mode: &str) -> Outcome 
     own.sort();
     ours.sort();
     let (own, ours) = (own[REPEATS / 2], ours[REPEATS / 2]);
-    println!("a launch, {mode}: {own:.0?} with cudarc's slices, {ours:.0?} with unified slices");
+    println!(
+        "a launch, {mode}: {} ns with cudarc's slices, {} ns with unified slices",
+        own.as_nanos(),
+        ours.as_nanos()
+    );
     Ok(())
 }
