@@ -54,6 +54,7 @@ mod staged;
 pub use error::{Error, Result};
 pub use shared::{SharedDevice, SharedStream};
 pub use slice::UnifiedSlice;
+pub use staged::CudarcMemory;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -3,9 +3,27 @@
 
 use crate::error::{Error, Result};
 use crate::shared::SharedStream;
+use crate::slice::UnifiedSlice;
 use cuda_um::{Device, DeviceBuffer, Element, KernelArg, UnifiedBuffer};
-use cudarc::driver::DevicePtrMut;
+use cudarc::driver::{CudaSlice, CudaViewMut, DevicePtrMut};
 use std::ptr::NonNull;
+
+/// Memory of cudarc that a copy can write: slices, views, and [`UnifiedSlice`]s. `DevicePtrMut` alone does not suffice: safe code can
+/// implement it with any address.
+pub trait CudarcMemory<T>: DevicePtrMut<T> + sealed::Sealed {}
+
+impl<T> CudarcMemory<T> for CudaSlice<T> {}
+impl<T> CudarcMemory<T> for CudaViewMut<'_, T> {}
+impl<T: Element> CudarcMemory<T> for UnifiedSlice<T> {}
+
+mod sealed {
+    use super::{CudaSlice, CudaViewMut, Element, UnifiedSlice};
+
+    pub trait Sealed {}
+    impl<T> Sealed for CudaSlice<T> {}
+    impl<T> Sealed for CudaViewMut<'_, T> {}
+    impl<T: Element> Sealed for UnifiedSlice<T> {}
+}
 
 impl SharedStream {
     /// Copies a slice of pageable memory to memory of cudarc, device or managed: several threads copy to pinned memory while the copy engine
@@ -23,7 +41,7 @@ impl SharedStream {
     pub fn memcpy_htod_staged<T: Element>(
         &self,
         source: &[T],
-        target: &mut impl DevicePtrMut<T>,
+        target: &mut impl CudarcMemory<T>,
     ) -> Result<()> {
         self.device()
             .check("the target", target.stream().context())?;
