@@ -1,10 +1,11 @@
 //! cudarc and cuda-um in one process: both find CUDA's libraries themselves, and use the memory of each other.
 #![allow(unsafe_code, reason = "gives memory of one library to the other")]
 
-use cuda_um::{Runtime, UnifiedBuffer};
+use cuda_um::{Location, Runtime, UnifiedBuffer};
 use cudarc::driver::{CudaContext, LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::Ptx;
 use std::error::Error;
+use std::sync::Arc;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let context = CudaContext::new(0)?;
@@ -32,6 +33,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     // SAFETY: the addresses are those of two buffers with `len` elements, which live until the end of this function.
     unsafe { launch.launch(LaunchConfig::for_num_elems(4096)) }?;
     context.synchronize()?;
+    // Work of cuda-um on the stream of cudarc. It calls functions that some versions lack, and others with the signature of the version.
+    // SAFETY: the stream lives as long as its `Arc`.
+    let ours = unsafe { device.adopt_stream(stream.cu_stream().cast(), Arc::clone(&stream)) }?;
+    if device.capabilities().concurrent_managed_access {
+        input.prefetch(Location::Host, &ours)?;
+    }
     // The host touches pages that the kernel has moved to the device.
     assert!(output.host()?.iter().all(|value| *value == 3.0));
 
