@@ -12,6 +12,7 @@ mod mutants;
 mod nightly;
 mod real_cudart;
 mod sanitize;
+mod sim_lib;
 mod std_source;
 mod test;
 mod wheels;
@@ -49,6 +50,8 @@ enum Task {
     Floors(floors::Args),
     /// Build the compiled peers of the measurements (CUDA C++, RMM, cudarc, oxicuda-memory); no GPU and no toolkit is needed.
     BenchPeers(bench_peers::Args),
+    /// Build the simulator as libcuda.so.1, libcudart.so.{12,13} and libcupti.so.{12,13} into target/sim-lib (docs/without-a-gpu.md).
+    SimLib(sim_lib::Args),
     /// Run the readers of untrusted bytes under libFuzzer; needs a nightly toolchain (CONTRIBUTING.md).
     Fuzz(fuzz::Args),
 }
@@ -66,6 +69,7 @@ fn main() -> anyhow::Result<()> {
         Task::Mutants(args) => mutants::run(&args),
         Task::Floors(args) => floors::run(&args),
         Task::BenchPeers(args) => bench_peers::run(&args),
+        Task::SimLib(args) => sim_lib::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
     }
 }

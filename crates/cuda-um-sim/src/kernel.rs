@@ -53,6 +53,7 @@ pub(crate) fn end_child() -> ! {
 /// Slices are valid as long as the launch. They are device memory: as on a GPU, the host or other streams can write it at the same time if
 /// the program under test has a data race.
 pub struct LaunchContext<'a> {
+    kernel: &'a str,
     memory: &'a dyn KernelMemory,
     launch: Launch,
     shape: LaunchShape,
@@ -77,12 +78,14 @@ struct Spent {
 
 impl<'a> LaunchContext<'a> {
     pub(crate) fn new(
+        kernel: &'a str,
         memory: &'a dyn KernelMemory,
         launch: Launch,
         shape: LaunchShape,
         parameters: Vec<Vec<u8>>,
     ) -> LaunchContext<'a> {
         LaunchContext {
+            kernel,
             memory,
             launch,
             shape,
@@ -92,6 +95,11 @@ impl<'a> LaunchContext<'a> {
             refused: RefCell::default(),
             slices: PhantomData,
         }
+    }
+
+    /// The kernel's name.
+    pub fn kernel(&self) -> &'a str {
+        self.kernel
     }
 
     /// Blocks of the grid.
@@ -126,11 +134,7 @@ impl<'a> LaunchContext<'a> {
     /// # Errors
     /// There is no such parameter, or it has another size than `T`.
     pub fn value<T: Pod>(&self, index: usize) -> Result<T, ReferenceError> {
-        let count = self.parameters.len();
-        let bytes = self
-            .parameters
-            .get(index)
-            .ok_or(ReferenceError::NoParameter { index, count })?;
+        let bytes = self.bytes(index)?;
         let expected = size_of::<T>();
         if bytes.len() != expected {
             return Err(ReferenceError::ParameterSize {
@@ -140,6 +144,16 @@ impl<'a> LaunchContext<'a> {
             });
         }
         Ok(bytemuck::pod_read_unaligned(bytes))
+    }
+
+    /// The bytes of a parameter passed by value.
+    ///
+    /// # Errors
+    /// There is no such parameter.
+    pub fn bytes(&self, index: usize) -> Result<&[u8], ReferenceError> {
+        let count = self.parameters.len();
+        let found = self.parameters.get(index).map(Vec::as_slice);
+        found.ok_or(ReferenceError::NoParameter { index, count })
     }
 
     /// The `len` elements behind a pointer parameter, to read. Managed pages fault, and migrate or are duplicated, as when the kernel reads

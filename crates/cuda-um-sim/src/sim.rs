@@ -98,12 +98,15 @@ impl Sim {
         table
     }
 
-    /// The address of a symbol of the simulated runtime library or of its CUPTI, as from `dlsym`; null if the simulated version does not
-    /// have it.
+    /// The address of a symbol of the simulated runtime library, of its driver or of its CUPTI, as from `dlsym`; null if the simulated
+    /// version does not have it.
     pub fn symbol(&self, name: &str) -> *const std::ffi::c_void {
         let (slot, machine) = (self.inner.slot, &self.inner.core.machine);
         if name.starts_with("cupti") {
             return entry::cupti_symbol(slot, machine.cupti, name);
+        }
+        if !name.starts_with("cuda") {
+            return entry::driver_symbol(slot, machine, name);
         }
         entry::symbol(slot, machine.cuda, name)
     }

@@ -54,7 +54,7 @@ impl Table {
         resolve: &mut dyn FnMut(&CStr) -> *const c_void,
     ) -> Result<Self, LoadError> {
         // SAFETY: required of the caller; the two functions have the same signature in every major version.
-        let mut symbols = unsafe { Symbols::new(0, resolve) };
+        let mut symbols = unsafe { Symbols::new(RuntimeVersion::new(0, 0), resolve) };
         let get_version: PFN_cudaRuntimeGetVersion = symbols
             .late(c"cudaRuntimeGetVersion")
             .ok_or(LoadError::UnknownVersion)?;
@@ -75,8 +75,8 @@ impl Table {
         if version < OLDEST || version.major > NEWEST_MAJOR {
             return Err(LoadError::UnsupportedVersion { version });
         }
-        // SAFETY: required of the caller, for this major version.
-        let mut symbols = unsafe { Symbols::new(version.major, resolve) };
+        // SAFETY: required of the caller, for this version.
+        let mut symbols = unsafe { Symbols::new(version, resolve) };
         let functions = Functions::find(&mut symbols).map_err(|error| match error {
             LoadError::MissingSymbol { symbol, .. } => LoadError::MissingSymbol {
                 symbol,

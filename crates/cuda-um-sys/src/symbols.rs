@@ -2,6 +2,8 @@
 
 use crate::bindings::common::{PFN_cudaGetDriverEntryPoint, cudaError};
 use crate::error::LoadError;
+use crate::table::LATE;
+use crate::version::RuntimeVersion;
 use std::ffi::{CStr, c_void};
 use std::mem::size_of;
 
@@ -11,17 +13,17 @@ pub(crate) type Resolve<'a> = &'a mut dyn FnMut(&CStr) -> *const c_void;
 /// The symbols of one runtime library.
 ///
 /// The caller that creates one guarantees that every symbol is a function with the signature that CUDA documents for its name
-/// in the given major version. The methods rely on this.
+/// in the given version. The methods rely on this.
 pub(crate) struct Symbols<'a> {
     resolve: Resolve<'a>,
-    major: u32,
+    version: RuntimeVersion,
 }
 
 impl<'a> Symbols<'a> {
     /// # Safety
     /// See the documentation of the type.
-    pub(crate) unsafe fn new(major: u32, resolve: Resolve<'a>) -> Self {
-        Self { resolve, major }
+    pub(crate) unsafe fn new(version: RuntimeVersion, resolve: Resolve<'a>) -> Self {
+        Self { resolve, version }
     }
 
     /// A function that every version has.
@@ -32,15 +34,34 @@ impl<'a> Symbols<'a> {
         })
     }
 
-    /// A function that some versions lack.
+    /// A function that some versions lack. A library may have the names of later versions, too, without these functions: the simulator's
+    /// library does.
     pub(crate) fn late<F: Copy>(&mut self, name: &CStr) -> Option<F> {
+        if self.is_later(name) {
+            return None;
+        }
         // SAFETY: the creator of `self` guaranteed the signature; `F` is generated from the declaration of that name.
         unsafe { function((self.resolve)(name)) }
     }
 
+    /// Whether a later version added the function. Before 13, `_v2` names have the signature of 13, and a plain name that was added has
+    /// the signature of 12.
+    fn is_later(&self, name: &CStr) -> bool {
+        let name = name.to_str().unwrap_or_default();
+        let field = match name.strip_suffix("_v2") {
+            Some(plain) => format!("{plain}_v13"),
+            None if self.version.major < 13 => format!("{name}_v12"),
+            None => name.to_owned(),
+        };
+        let mut added = LATE
+            .iter()
+            .filter(|(late, ..)| *late == name || *late == field);
+        added.any(|&(_, major, minor)| self.version < RuntimeVersion::new(major, minor))
+    }
+
     /// A name that has this signature only in libraries before 13.
     pub(crate) fn before_13<F: Copy>(&mut self, name: &CStr) -> Option<F> {
-        if self.major < 13 {
+        if self.version.major < 13 {
             self.late(name)
         } else {
             None
@@ -49,7 +70,7 @@ impl<'a> Symbols<'a> {
 
     /// A name that has this signature only in libraries from 13 on.
     pub(crate) fn since_13<F: Copy>(&mut self, name: &CStr) -> Option<F> {
-        if self.major >= 13 {
+        if self.version.major >= 13 {
             self.late(name)
         } else {
             None

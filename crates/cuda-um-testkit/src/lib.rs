@@ -18,14 +18,20 @@ mod checked;
 pub mod child;
 pub mod fallible;
 pub mod faults;
+#[cfg(unix)]
+mod libraries;
 mod machine;
 mod panics;
+#[cfg(unix)]
+mod sim_lib;
 pub mod watchdog;
 
 pub use add::{ADD_PTX, Add};
 pub use again::{again, is_child};
 pub use at_exit::wait_for_frees;
 pub use checked::Checked;
+#[cfg(unix)]
+pub use libraries::{open_sim_libraries, sim_libraries};
 pub use machine::{
     calls, checked, device, is_concurrent, machine, no_memory_left, on, on_gpu, open, simulated,
     simulated_with, unpooled, unwatched, without_pools,

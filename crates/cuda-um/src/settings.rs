@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The variables that the crates of this workspace read.
-const KNOWN: [&str; 8] = [
+const KNOWN: [&str; 9] = [
     "CUDA_UM_COST_MODEL",
     "CUDA_UM_CUDART",
     "CUDA_UM_CUPTI",
@@ -14,6 +14,7 @@ const KNOWN: [&str; 8] = [
     "CUDA_UM_SIM_CUDA",
     "CUDA_UM_SIM_DEVICES",
     "CUDA_UM_SIM_GPU",
+    "CUDA_UM_SIM_KERNELS",
 ];
 
 /// What the names of variables for tests and tools of this workspace begin with.
@@ -100,7 +101,7 @@ mod tests {
         }
         let unlike = warning("CUDA_UM_SOMETHING_ELSE").unwrap();
         assert!(
-            unlike.ends_with("CUDA_UM_SIM_DEVICES, CUDA_UM_SIM_GPU"),
+            unlike.ends_with("CUDA_UM_SIM_GPU, CUDA_UM_SIM_KERNELS"),
             "{unlike}"
         );
         for known in KNOWN

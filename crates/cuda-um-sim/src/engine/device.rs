@@ -22,6 +22,8 @@ pub(crate) struct Device {
     pub(crate) peers: BTreeSet<usize>,
     pub(crate) default_pool: usize,
     pub(crate) pool: usize,
+    /// How often its primary context was retained and not released.
+    pub(crate) retained: u32,
     /// End of the last work, on the virtual clock.
     pub(crate) end: Duration,
     /// When the link is free again, in each direction.
@@ -41,6 +43,7 @@ impl Device {
             peers: BTreeSet::new(),
             default_pool: 0,
             pool: 0,
+            retained: 0,
             end: Duration::ZERO,
             link_in: Duration::ZERO,
             link_out: Duration::ZERO,

@@ -40,7 +40,8 @@ impl Kernel {
             now: start,
             ..self.launch
         };
-        let mut context = LaunchContext::new(core, launch, self.shape, self.parameters);
+        let name = &self.function.entry.name;
+        let mut context = LaunchContext::new(name, core, launch, self.shape, self.parameters);
         let result = contain_with_text(|| forbid_calls(|| (self.function.reference)(&mut context)));
         if core.is_inherited() {
             end_child();
@@ -52,7 +53,6 @@ impl Kernel {
         let end = start + context.fault_time() + memory.max(context.least());
         let failure = Failure::of(context.refused(), result);
 
-        let name = &self.function.entry.name;
         let mut state = core.state.lock();
         state.memory.end_use(launch.number);
         if let Some(Failure { code, text }) = failure {

@@ -192,7 +192,8 @@ impl Modules {
                 Misuse::NoReference { kernel },
                 format!(
                     "the simulator runs the CPU reference of a kernel, and none is registered for the kernel `{name}`: see \
-                     `cuda_um_sim::register_kernel` (a library may have it behind a feature, such as `sim` of um-kernels)"
+                     `cuda_um_sim::register_kernel` (a library may have it behind a feature, such as `sim` of um-kernels; a program \
+                     over the simulator's libcuda uses `cudaUmSimRegisterKernel` or `CUDA_UM_SIM_KERNELS`)"
                 ),
             ),
         };

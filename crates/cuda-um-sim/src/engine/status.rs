@@ -46,6 +46,7 @@ codes! {
     INVALID_PTX = 218, "a PTX JIT compilation failed";
     UNSUPPORTED_PTX_VERSION = 222, "the provided PTX was compiled with an unsupported toolchain.";
     INVALID_SOURCE = 300, "device kernel image is invalid";
+    FILE_NOT_FOUND = 301, "file not found";
     INVALID_RESOURCE_HANDLE = 400, "invalid resource handle";
     SYMBOL_NOT_FOUND = 500, "named symbol not found";
     NOT_READY = 600, "device not ready";

@@ -10,6 +10,8 @@ use super::status::Code;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ThreadState {
     pub(crate) device: usize,
+    /// Whether the thread has a current context: the primary one of its device.
+    pub(crate) has_context: bool,
     pub(crate) last_error: Code,
 }
 
@@ -42,6 +44,7 @@ impl ThreadState {
     pub(crate) fn with<R>(core: u64, use_it: impl FnOnce(&mut ThreadState) -> R) -> R {
         let fresh = || ThreadState {
             device: 0,
+            has_context: false,
             last_error: Code::SUCCESS,
         };
         let mut use_it = Some(use_it);

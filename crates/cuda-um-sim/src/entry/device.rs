@@ -1,6 +1,6 @@
 //! Devices, peers, memory info, driver entry points.
 
-use super::driver_symbol::driver_symbol;
+use super::driver_symbol::latest_symbol;
 use super::guard::{entry_points, with_state};
 use super::pointer::{Out, Text};
 use crate::engine::{Code, Core, ThreadState};
@@ -17,7 +17,7 @@ fn entry_point(
     status: Option<Out<u32>>,
 ) -> Result<(), Code> {
     let address = name.get()?.to_str().map_or(0, |name| {
-        driver_symbol(core.slot(), &core.machine, name) as usize
+        latest_symbol(core.slot(), &core.machine, name) as usize
     });
     function.put(address)?;
     if let Some(status) = status.filter(|status| !status.is_null()) {
@@ -33,7 +33,7 @@ entry_points! { Runtime;
 
     fn cudaSetDevice(core, device: i32) {
         let ordinal = core.state.lock().devices.ordinal(device)?;
-        ThreadState::with(core.id, |thread| thread.device = ordinal);
+        ThreadState::with(core.id, |thread| (thread.device, thread.has_context) = (ordinal, true));
         Ok(())
     }
 

@@ -3,6 +3,8 @@
 use super::guard::{entry_points, with_state, with_stream};
 use super::pointer::{Arguments, JitOptions, Out, Text};
 use crate::engine::{Code, Core, LaunchShape, take_detail};
+use std::ffi::CStr;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
@@ -12,9 +14,9 @@ const MAX_DYNAMIC_SHARED: i32 = 8;
 const RANGE_START: u32 = 11;
 const RANGE_BYTES: u32 = 12;
 
-fn load(core: &Arc<Core>, module: Out<usize>, image: &Text) -> Result<(), Code> {
+fn load(core: &Arc<Core>, module: Out<usize>, image: &CStr) -> Result<(), Code> {
     // A copy, made while no lock is held: the text may be in managed memory.
-    let text = image.get()?.to_str();
+    let text = image.to_str();
     let text = text.map_err(|_| Code::INVALID_KERNEL_IMAGE)?.to_owned();
     if text.starts_with("\x7fELF") {
         // Native code cannot run here, for any device.
@@ -38,13 +40,20 @@ entry_points! { Driver;
         text.enumerate().try_for_each(|(index, byte)| name.put_at(index, byte))
     }
 
-    fn cuModuleLoadData(core, module: Out<usize>, image: Text) { load(core, module, &image) }
+    fn cuModuleLoadData(core, module: Out<usize>, image: Text) { load(core, module, image.get()?) }
 
     fn cuModuleLoadDataEx(core, module: Out<usize>, image: Text, count: u32, options: JitOptions, values: Out<usize>) {
-        let loaded = load(core, module, &image);
+        let loaded = image.get().and_then(|image| load(core, module, image));
         let log = take_detail().unwrap_or_default();
         options.log(values, count as usize, &log)?;
         loaded
+    }
+
+    fn cuModuleLoad(core, module: Out<usize>, path: Text) {
+        let path = std::path::Path::new(std::ffi::OsStr::from_bytes(path.get()?.to_bytes()));
+        let image = std::fs::read(path).map_err(|_| Code::FILE_NOT_FOUND)?;
+        let image = std::ffi::CString::new(image).map_err(|_| Code::INVALID_KERNEL_IMAGE)?;
+        load(core, module, &image)
     }
 
     fn cuModuleUnload(core, module: usize) { core.state.lock().modules.unload(module) }
@@ -114,6 +123,16 @@ entry_points! { Driver;
         blocks.put(by_threads.min(by_shared) as i32)
     }
 
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        core, blocks: Out<i32>, function: usize, threads: i32, dynamic_shared: usize, flags: u32,
+    ) {
+        // Flag 1 concerns caches.
+        if flags > 1 {
+            return Err(Code::INVALID_VALUE);
+        }
+        bodies::cuOccupancyMaxActiveBlocksPerMultiprocessor(core, blocks, function, threads, dynamic_shared)
+    }
+
     fn cuLaunchKernel(
         core, function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32,
         shared_bytes: u32, stream: usize, parameters: Arguments, extra: usize,
@@ -129,6 +148,20 @@ entry_points! { Driver;
         let shape = LaunchShape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared_bytes };
         let parameters = parameters.copy(&function.entry.parameters)?;
         core.state.lock().launch(core, &stream, &function, shape, parameters).map(drop)
+    }
+
+    fn cuLaunchCooperativeKernel(
+        core, function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32,
+        shared_bytes: u32, stream: usize, parameters: Arguments,
+    ) {
+        let (x, y, z) = (block_x, block_y, block_z);
+        bodies::cuLaunchKernel(core, function, grid_x, grid_y, grid_z, x, y, z, shared_bytes, stream, parameters, 0)
+    }
+
+    fn cuFuncSetCacheConfig(core, function: usize, config: u32) {
+        core.state.lock().modules.function(function)?;
+        // The preferred division of the cache is a hint.
+        if config < 4 { Ok(()) } else { Err(Code::INVALID_VALUE) }
     }
 
     fn cuMemsetD8Async(core, to: u64, value: u8, count: usize, stream: usize) {

@@ -142,17 +142,26 @@ pub(crate) fn with_stream<R>(
     })
 }
 
-/// Defines entry points: for each a function that is compiled once for each slot, and for all of them a lookup by name.
+/// Defines entry points: for each its body, a function that is compiled once for each slot, and for all of them a lookup by name.
 macro_rules! entry_points {
     ($level:ident; $(
         fn $name:ident $(as $exported:literal)? ($core:ident $(, $argument:ident: $type:ty)* $(,)?) $body:block
     )*) => {
         #[allow(clippy::too_many_arguments, reason = "as many as the C function has")]
+        pub(super) mod bodies {
+            use super::*;
+            $(pub(in crate::entry) fn $name(
+                $core: &std::sync::Arc<$crate::engine::Core> $(, $argument: $type)*
+            ) -> $crate::entry::guard::Outcome $body)*
+        }
+
+        #[allow(clippy::too_many_arguments, reason = "as many as the C function has")]
         mod calls {
             use super::*;
             $(pub(super) fn $name(slot: usize $(, $argument: $type)*) -> u32 {
                 let name = $crate::entry::guard::exported!(stringify!($name) $(, $exported)?);
-                $crate::entry::guard::enter(slot, name, $crate::entry::guard::Level::$level, |$core| $body)
+                let level = $crate::entry::guard::Level::$level;
+                $crate::entry::guard::enter(slot, name, level, |core| bodies::$name(core $(, $argument)*))
             })*
         }
 
@@ -169,6 +178,15 @@ macro_rules! entry_points {
                 return Some(shims::$name::<SLOT> as *const std::ffi::c_void);
             })*
             None
+        }
+    };
+}
+
+/// Defines functions of the driver that do the same as functions of the runtime with the same arguments: see [`entry_points`].
+macro_rules! driver_twins {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) = $file:ident::$twin:ident;)*) => {
+        $crate::entry::guard::entry_points! { Driver;
+            $(fn $name(core $(, $argument: $type)*) { $crate::entry::$file::bodies::$twin(core $(, $argument)*) })*
         }
     };
 }
@@ -197,4 +215,4 @@ macro_rules! of_all_slots {
 /// Finds a function by name.
 pub(super) type Lookup = fn(&str) -> Option<*const c_void>;
 
-pub(crate) use {entry_points, exported, of_all_slots};
+pub(crate) use {driver_twins, entry_points, exported, of_all_slots};

@@ -6,8 +6,11 @@ mod client;
 mod cupti;
 mod device;
 mod driver;
+mod driver_context;
 mod driver_error;
+mod driver_memory;
 mod driver_symbol;
+mod driver_twin;
 mod error;
 mod event;
 mod guard;
@@ -17,6 +20,7 @@ mod memory;
 mod names;
 mod pointer;
 mod pool;
+mod proc_address;
 mod records;
 mod release;
 mod stream;
@@ -26,6 +30,7 @@ pub(crate) use client::forget_client as forget_cupti_client;
 pub(crate) use cupti::symbol as cupti_symbol;
 pub use in_call::is_in_call;
 
+use crate::engine::Machine;
 use crate::preset::CudaVersion;
 use crate::slot::SLOTS;
 use guard::{Lookup, of_all_slots};
@@ -45,6 +50,17 @@ fn runtime_function<const SLOT: usize>(name: &str) -> Option<*const c_void> {
 }
 
 static RUNTIME: [Lookup; SLOTS] = of_all_slots!(runtime_function);
+
+fn proc_address<const SLOT: usize>(name: &str) -> Option<*const c_void> {
+    proc_address::lookup::<SLOT>(name)
+}
+
+static PROC_ADDRESS: [Lookup; SLOTS] = of_all_slots!(proc_address);
+
+/// A symbol of the simulated driver library; null if that version does not have it.
+pub(crate) fn driver_symbol(slot: usize, machine: &Machine, name: &str) -> *const c_void {
+    PROC_ADDRESS[slot](name).unwrap_or_else(|| driver_symbol::driver_symbol(slot, machine, name))
+}
 
 /// A symbol of the simulated runtime library; null if that version does not have it.
 pub(crate) fn symbol(slot: usize, cuda: CudaVersion, name: &str) -> *const c_void {

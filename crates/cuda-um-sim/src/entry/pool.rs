@@ -16,7 +16,7 @@ const MANAGED: u32 = 2;
 /// The head of `cudaMemPoolProps`; `max_bytes` and `usage` are reserved bytes in 11.8.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct PoolProps {
+pub(super) struct PoolProps {
     kind: u32,
     handle_types: u32,
     location: cudaMemLocation,
@@ -29,7 +29,7 @@ struct PoolProps {
 /// `cudaMemAccessDesc`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct AccessDescription {
+pub(super) struct AccessDescription {
     location: cudaMemLocation,
     flags: u32,
 }

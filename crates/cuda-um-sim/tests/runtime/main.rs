@@ -8,6 +8,7 @@ mod advice;
 mod clock;
 mod copy;
 mod device;
+mod driver;
 mod errors;
 mod faults;
 mod kernels;

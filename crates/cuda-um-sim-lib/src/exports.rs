@@ -1,0 +1,107 @@
+//! The exported functions. Each one jumps to its target, so this file needs none of the signatures, of which some depend on the version.
+#![allow(non_snake_case, non_camel_case_types, reason = "C names")]
+
+use std::arch::naked_asm;
+use std::ffi::c_void;
+use std::sync::atomic::AtomicPtr;
+
+use crate::start::find_targets;
+
+macro_rules! exports {
+    ($($name:ident)*) => {
+        #[repr(usize)]
+        enum Index { $($name),* }
+
+        /// The names of the exported functions.
+        pub(crate) static NAMES: [&str; [$(Index::$name as usize),*].len()] = [$(stringify!($name)),*];
+
+        /// The addresses to which they jump, in the same order. In the beginning that is the start of the simulator.
+        pub(crate) static TARGETS: [AtomicPtr<c_void>; NAMES.len()] =
+            [const { AtomicPtr::new(start as *mut c_void) }; NAMES.len()];
+
+        $(
+            #[unsafe(no_mangle)]
+            #[unsafe(naked)]
+            extern "C" fn $name() {
+                naked_asm!(
+                    "mov eax, {index}",
+                    "jmp qword ptr [rip + {targets} + {index} * 8]",
+                    index = const Index::$name as usize,
+                    targets = sym TARGETS,
+                )
+            }
+        )*
+    };
+}
+
+/// Finds the targets, and goes on as the function whose index is in `eax`. The arguments, all of them integers, stay where they are.
+#[unsafe(naked)]
+extern "C" fn start() {
+    naked_asm!(
+        "push rdi",
+        "push rsi",
+        "push rdx",
+        "push rcx",
+        "push r8",
+        "push r9",
+        // The seventh aligns the stack, too.
+        "push rax",
+        "call {find_targets}",
+        "pop rax",
+        "pop r9",
+        "pop r8",
+        "pop rcx",
+        "pop rdx",
+        "pop rsi",
+        "pop rdi",
+        "lea r11, [rip + {targets}]",
+        "jmp qword ptr [r11 + rax * 8]",
+        find_targets = sym find_targets,
+        targets = sym TARGETS,
+    )
+}
+
+// The runtime, the driver, CUPTI, and functions of the driver that the simulator does not have.
+exports! {
+    cudaGetLastError cudaPeekAtLastError cudaGetErrorName cudaGetErrorString cudaRuntimeGetVersion cudaDriverGetVersion
+    cudaGetDriverEntryPoint cudaGetDevice cudaSetDevice cudaGetDeviceCount cudaDeviceGetAttribute cudaDeviceGetPCIBusId
+    cudaDeviceGetStreamPriorityRange cudaDeviceSynchronize cudaDeviceCanAccessPeer cudaDeviceEnablePeerAccess
+    cudaDeviceDisablePeerAccess cudaMemGetInfo cudaMallocManaged cudaMalloc cudaFree cudaHostAlloc cudaFreeHost
+    cudaHostGetDevicePointer cudaHostGetFlags cudaHostRegister cudaHostUnregister cudaMemcpy cudaMemcpyAsync cudaMemcpyPeer
+    cudaMemcpyPeerAsync cudaMemset cudaMemsetAsync cudaMemRangeGetAttribute cudaMemRangeGetAttributes cudaPointerGetAttributes
+    cudaStreamCreateWithFlags cudaStreamCreateWithPriority cudaStreamDestroy cudaStreamSynchronize cudaStreamQuery
+    cudaStreamWaitEvent cudaStreamAttachMemAsync cudaLaunchHostFunc cudaEventCreateWithFlags cudaEventDestroy cudaEventRecord
+    cudaEventQuery cudaEventSynchronize cudaEventElapsedTime cudaMemPoolCreate cudaMemPoolDestroy cudaMemPoolTrimTo
+    cudaMemPoolSetAttribute cudaMemPoolGetAttribute cudaMemPoolSetAccess cudaDeviceGetDefaultMemPool cudaDeviceGetMemPool
+    cudaDeviceSetMemPool cudaMallocAsync cudaMallocFromPoolAsync cudaFreeAsync cudaStreamGetDevice cudaMemPrefetchBatchAsync
+    cudaMemDiscardBatchAsync cudaMemDiscardAndPrefetchBatchAsync cudaMemGetDefaultMemPool cudaMemGetMemPool cudaMemSetMemPool
+    cudaMemGetLocationInfo cudaMemPrefetchAsync cudaMemAdvise cudaMemcpyBatchAsync cudaMemPrefetchAsync_v2 cudaMemAdvise_v2
+    cudaGetDriverEntryPointByVersion
+
+    cuDeviceGet cuDeviceGetName cuModuleLoadData cuModuleLoadDataEx cuModuleLoad cuModuleUnload cuModuleGetFunction
+    cuFuncGetAttribute cuFuncGetParamInfo cuFuncSetAttribute cuOccupancyMaxActiveBlocksPerMultiprocessor
+    cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags cuLaunchKernel cuLaunchCooperativeKernel cuFuncSetCacheConfig
+    cuMemsetD8Async cuPointerGetAttribute cuMemsetD16Async cuMemsetD32Async cuStreamWriteValue32 cuInit cuDriverGetVersion cuDeviceTotalMem_v2
+    cuDeviceGetUuid cuDeviceGetUuid_v2 cuDevicePrimaryCtxRetain cuDevicePrimaryCtxRelease_v2 cuDevicePrimaryCtxGetState
+    cuCtxGetCurrent cuCtxSetCurrent cuCtxGetDevice cuCtxGetApiVersion cuCtxSetFlags cuCtxSetCacheConfig cuCtxGetCacheConfig
+    cuStreamGetCtx cuStreamIsCapturing cuProfilerStart cuProfilerStop cuGetProcAddress_v2 cuGetProcAddress cuGetErrorName
+    cuGetErrorString cuMemAlloc_v2 cuMemAllocManaged cuMemAllocHost_v2 cuMemHostAlloc cuMemAllocAsync cuMemAllocFromPoolAsync
+    cuMemcpy cuMemcpyAsync cuMemcpyHtoD_v2 cuMemcpyHtoDAsync_v2 cuMemcpyDtoH_v2 cuMemcpyDtoHAsync_v2 cuMemcpyDtoD_v2
+    cuMemcpyDtoDAsync_v2 cuMemcpyPeerAsync cuMemsetD8_v2 cuMemsetD32_v2 cuDeviceGetCount cuDeviceGetAttribute cuDeviceGetPCIBusId
+    cuDeviceCanAccessPeer cuCtxSynchronize cuCtxGetStreamPriorityRange cuMemGetInfo_v2 cuStreamCreate cuStreamCreateWithPriority
+    cuStreamDestroy_v2 cuStreamSynchronize cuStreamQuery cuStreamWaitEvent cuLaunchHostFunc cuStreamAttachMemAsync cuEventCreate
+    cuEventDestroy_v2 cuEventRecord cuEventQuery cuEventSynchronize cuEventElapsedTime cuEventElapsedTime_v2 cuMemFree_v2
+    cuMemFreeHost cuMemFreeAsync cuMemHostRegister_v2 cuMemHostUnregister cuMemHostGetDevicePointer_v2 cuMemHostGetFlags
+    cuMemPoolCreate cuMemPoolDestroy cuMemPoolTrimTo cuMemPoolSetAttribute cuMemPoolGetAttribute cuMemPoolSetAccess
+    cuDeviceGetDefaultMemPool cuDeviceGetMemPool cuDeviceSetMemPool cuMemPrefetchAsync cuMemPrefetchAsync_v2 cuMemAdvise
+    cuMemAdvise_v2 cuMemRangeGetAttribute
+
+    cuptiGetVersion cuptiActivityRegisterCallbacks cuptiActivityConfigureUnifiedMemoryCounter cuptiActivityEnable
+    cuptiActivityDisable cuptiActivityFlushAll cuptiGetTimestamp cuptiActivityGetNumDroppedRecords cuptiActivityGetNextRecord
+    cuptiGetResultString
+
+    cuCtxCreate_v4 cuCtxDestroy_v2 cuCtxGetLimit cuCtxSetLimit cuModuleGetGlobal_v2 cuOccupancyAvailableDynamicSMemPerBlock
+    cuOccupancyMaxActiveClusters cuOccupancyMaxPotentialBlockSize cuOccupancyMaxPotentialBlockSizeWithFlags
+    cuOccupancyMaxPotentialClusterSize cuStreamBeginCapture_v2 cuStreamEndCapture cuGraphInstantiateWithFlags cuGraphLaunch
+    cuGraphUpload cuGraphDestroy cuGraphExecDestroy cuImportExternalMemory cuDestroyExternalMemory cuExternalMemoryGetMappedBuffer
+}

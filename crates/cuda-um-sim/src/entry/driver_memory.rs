@@ -1,0 +1,103 @@
+//! Functions of the driver for memory that differ from the runtime's: no allocation of 0 bytes, and a function for each direction of a copy.
+
+use super::driver_context::device_of;
+use super::guard::{Outcome, entry_points, with_stream};
+use super::pointer::Out;
+use super::{memory, pool, transfer};
+use crate::engine::Code;
+
+/// `cudaMemcpyHostToDevice`, `cudaMemcpyDeviceToHost`, `cudaMemcpyDeviceToDevice`, `cudaMemcpyDefault`.
+const HOST_TO_DEVICE: u32 = 1;
+const DEVICE_TO_HOST: u32 = 2;
+const DEVICE_TO_DEVICE: u32 = 3;
+const BY_ADDRESS: u32 = 4;
+
+/// The driver refuses an allocation of 0 bytes; the runtime returns null.
+fn not_empty(bytes: usize) -> Outcome {
+    if bytes == 0 {
+        Err(Code::INVALID_VALUE)
+    } else {
+        Ok(())
+    }
+}
+
+entry_points! { Driver;
+    fn cuMemAlloc_v2(core, pointer: Out<usize>, bytes: usize) {
+        not_empty(bytes)?;
+        memory::bodies::cudaMalloc(core, pointer, bytes)
+    }
+
+    fn cuMemAllocManaged(core, pointer: Out<usize>, bytes: usize, flags: u32) {
+        not_empty(bytes)?;
+        memory::bodies::cudaMallocManaged(core, pointer, bytes, flags)
+    }
+
+    fn cuMemAllocHost_v2(core, pointer: Out<usize>, bytes: usize) {
+        not_empty(bytes)?;
+        memory::bodies::cudaHostAlloc(core, pointer, bytes, 0)
+    }
+
+    fn cuMemHostAlloc(core, pointer: Out<usize>, bytes: usize, flags: u32) {
+        not_empty(bytes)?;
+        memory::bodies::cudaHostAlloc(core, pointer, bytes, flags)
+    }
+
+    fn cuMemAllocAsync(core, pointer: Out<usize>, bytes: usize, stream: usize) {
+        not_empty(bytes)?;
+        pool::bodies::cudaMallocAsync(core, pointer, bytes, stream)
+    }
+
+    fn cuMemAllocFromPoolAsync(core, pointer: Out<usize>, bytes: usize, pool: usize, stream: usize) {
+        not_empty(bytes)?;
+        pool::bodies::cudaMallocFromPoolAsync(core, pointer, bytes, pool, stream)
+    }
+
+    fn cuMemcpy(core, to: usize, from: usize, bytes: usize) {
+        transfer::bodies::cudaMemcpy(core, to, from, bytes, BY_ADDRESS)
+    }
+
+    fn cuMemcpyAsync(core, to: usize, from: usize, bytes: usize, stream: usize) {
+        transfer::bodies::cudaMemcpyAsync(core, to, from, bytes, BY_ADDRESS, stream)
+    }
+
+    fn cuMemcpyHtoD_v2(core, to: usize, from: usize, bytes: usize) {
+        transfer::bodies::cudaMemcpy(core, to, from, bytes, HOST_TO_DEVICE)
+    }
+
+    fn cuMemcpyHtoDAsync_v2(core, to: usize, from: usize, bytes: usize, stream: usize) {
+        transfer::bodies::cudaMemcpyAsync(core, to, from, bytes, HOST_TO_DEVICE, stream)
+    }
+
+    fn cuMemcpyDtoH_v2(core, to: usize, from: usize, bytes: usize) {
+        transfer::bodies::cudaMemcpy(core, to, from, bytes, DEVICE_TO_HOST)
+    }
+
+    fn cuMemcpyDtoHAsync_v2(core, to: usize, from: usize, bytes: usize, stream: usize) {
+        transfer::bodies::cudaMemcpyAsync(core, to, from, bytes, DEVICE_TO_HOST, stream)
+    }
+
+    fn cuMemcpyDtoD_v2(core, to: usize, from: usize, bytes: usize) {
+        transfer::bodies::cudaMemcpy(core, to, from, bytes, DEVICE_TO_DEVICE)
+    }
+
+    fn cuMemcpyDtoDAsync_v2(core, to: usize, from: usize, bytes: usize, stream: usize) {
+        transfer::bodies::cudaMemcpyAsync(core, to, from, bytes, DEVICE_TO_DEVICE, stream)
+    }
+
+    fn cuMemcpyPeerAsync(core, to: usize, to_context: usize, from: usize, from_context: usize, bytes: usize, stream: usize) {
+        let devices = core.state.lock().devices.len();
+        for context in [to_context, from_context] {
+            device_of(context, devices)?;
+        }
+        transfer::bodies::cudaMemcpyAsync(core, to, from, bytes, DEVICE_TO_DEVICE, stream)
+    }
+
+    fn cuMemsetD8_v2(core, to: usize, value: u8, bytes: usize) {
+        transfer::bodies::cudaMemset(core, to, value.into(), bytes)
+    }
+
+    fn cuMemsetD32_v2(core, to: usize, value: u32, count: usize) {
+        let enqueued = with_stream(core, 0, |state, stream| state.set(core, stream, to, value, 4, count))?;
+        if enqueued.blocks { core.wait(&[enqueued.done]) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,58 @@
+//! Functions of the driver that do the same as a function of the runtime.
+
+use cuda_um_sys::cudaMemLocation;
+
+use super::guard::driver_twins;
+use super::pointer::{Array, HostFunction, Out, UserData};
+use super::pool::{AccessDescription, PoolProps};
+
+driver_twins! {
+    fn cuDeviceGetCount(count: Out<i32>) = device::cudaGetDeviceCount;
+    fn cuDeviceGetAttribute(value: Out<i32>, attribute: i32, device: i32) = device::cudaDeviceGetAttribute;
+    fn cuDeviceGetPCIBusId(text: Out<u8>, len: i32, device: i32) = device::cudaDeviceGetPCIBusId;
+    fn cuDeviceCanAccessPeer(can: Out<i32>, device: i32, peer: i32) = device::cudaDeviceCanAccessPeer;
+    fn cuCtxSynchronize() = device::cudaDeviceSynchronize;
+    fn cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) = device::cudaDeviceGetStreamPriorityRange;
+    fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) = device::cudaMemGetInfo;
+
+    fn cuStreamCreate(stream: Out<usize>, flags: u32) = stream::cudaStreamCreateWithFlags;
+    fn cuStreamCreateWithPriority(stream: Out<usize>, flags: u32, priority: i32) = stream::cudaStreamCreateWithPriority;
+    fn cuStreamDestroy_v2(stream: usize) = stream::cudaStreamDestroy;
+    fn cuStreamSynchronize(stream: usize) = stream::cudaStreamSynchronize;
+    fn cuStreamQuery(stream: usize) = stream::cudaStreamQuery;
+    fn cuStreamWaitEvent(stream: usize, event: usize, flags: u32) = stream::cudaStreamWaitEvent;
+    fn cuLaunchHostFunc(stream: usize, function: HostFunction, data: UserData) = stream::cudaLaunchHostFunc;
+    fn cuStreamAttachMemAsync(stream: usize, pointer: usize, bytes: usize, flags: u32) = memory::cudaStreamAttachMemAsync;
+
+    fn cuEventCreate(event: Out<usize>, flags: u32) = event::cudaEventCreateWithFlags;
+    fn cuEventDestroy_v2(event: usize) = event::cudaEventDestroy;
+    fn cuEventRecord(event: usize, stream: usize) = event::cudaEventRecord;
+    fn cuEventQuery(event: usize) = event::cudaEventQuery;
+    fn cuEventSynchronize(event: usize) = event::cudaEventSynchronize;
+    fn cuEventElapsedTime(milliseconds: Out<f32>, start: usize, end: usize) = event::cudaEventElapsedTime;
+    fn cuEventElapsedTime_v2(milliseconds: Out<f32>, start: usize, end: usize) = event::cudaEventElapsedTime;
+
+    fn cuMemFree_v2(pointer: usize) = release::cudaFree;
+    fn cuMemFreeHost(pointer: usize) = release::cudaFreeHost;
+    fn cuMemFreeAsync(pointer: usize, stream: usize) = release::cudaFreeAsync;
+    fn cuMemHostRegister_v2(pointer: usize, bytes: usize, flags: u32) = memory::cudaHostRegister;
+    fn cuMemHostUnregister(pointer: usize) = memory::cudaHostUnregister;
+    fn cuMemHostGetDevicePointer_v2(device_pointer: Out<usize>, pointer: usize, flags: u32) = memory::cudaHostGetDevicePointer;
+    fn cuMemHostGetFlags(flags: Out<u32>, pointer: usize) = memory::cudaHostGetFlags;
+
+    fn cuMemPoolCreate(pool: Out<usize>, props: Out<PoolProps>) = pool::cudaMemPoolCreate;
+    fn cuMemPoolDestroy(pool: usize) = pool::cudaMemPoolDestroy;
+    fn cuMemPoolTrimTo(pool: usize, keep: usize) = pool::cudaMemPoolTrimTo;
+    fn cuMemPoolSetAttribute(pool: usize, attribute: u32, value: Out<u64>) = pool::cudaMemPoolSetAttribute;
+    fn cuMemPoolGetAttribute(pool: usize, attribute: u32, value: Out<u64>) = pool::cudaMemPoolGetAttribute;
+    fn cuMemPoolSetAccess(pool: usize, descriptions: Array<AccessDescription>, count: usize) = pool::cudaMemPoolSetAccess;
+    fn cuDeviceGetDefaultMemPool(pool: Out<usize>, device: i32) = pool::cudaDeviceGetDefaultMemPool;
+    fn cuDeviceGetMemPool(pool: Out<usize>, device: i32) = pool::cudaDeviceGetMemPool;
+    fn cuDeviceSetMemPool(device: i32, pool: usize) = pool::cudaDeviceSetMemPool;
+
+    fn cuMemPrefetchAsync(pointer: usize, bytes: usize, device: i32, stream: usize) = managed::cudaMemPrefetchAsync;
+    fn cuMemPrefetchAsync_v2(pointer: usize, bytes: usize, to: cudaMemLocation, flags: u32, stream: usize) = managed::cudaMemPrefetchAsync_v2;
+    fn cuMemAdvise(pointer: usize, bytes: usize, advice: u32, device: i32) = managed::cudaMemAdvise;
+    fn cuMemAdvise_v2(pointer: usize, bytes: usize, advice: u32, location: cudaMemLocation) = managed::cudaMemAdvise_v2;
+    fn cuMemRangeGetAttribute(data: Out<i32>, data_bytes: usize, which: i32, pointer: usize, bytes: usize) = managed::cudaMemRangeGetAttribute;
+}

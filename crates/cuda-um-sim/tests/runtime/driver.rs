@@ -1,0 +1,338 @@
+//! Functions of the driver that the table does not have: other libraries call them.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+use cuda_um_sim::{CudaVersion, Sim};
+use cuda_um_sys::cudaMemLocation;
+
+use crate::support::{Cuda, call, h200, ok};
+
+/// Calls a function of the simulated driver; returns its code.
+macro_rules! driver {
+    ($cuda:expr, $name:ident($($argument:expr => $type:ty),* $(,)?)) => {{
+        let address = $cuda.sim.symbol(stringify!($name));
+        assert!(!address.is_null(), "{}", stringify!($name));
+        // SAFETY: the types are those of the driver's function of this name.
+        let function: unsafe extern "C" fn($($type),*) -> u32 = unsafe { std::mem::transmute(address) };
+        // SAFETY: pointers among the arguments are valid for the call, or meant to be refused.
+        unsafe { function($($argument),*) }
+    }};
+}
+
+const INVALID_VALUE: u32 = 1;
+const INVALID_CONTEXT: u32 = 201;
+const NOT_FOUND: u32 = 500;
+
+fn current(cuda: &Cuda) -> usize {
+    let mut context = usize::MAX;
+    assert_eq!(
+        driver!(cuda, cuCtxGetCurrent(&mut context => *mut usize)),
+        0
+    );
+    context
+}
+
+#[test]
+fn a_context_is_retained_made_current_and_released() {
+    let cuda = Cuda::new(Sim::builder().devices(2));
+    assert_eq!(driver!(cuda, cuInit(0 => u32)), 0);
+    assert_eq!(driver!(cuda, cuInit(1 => u32)), INVALID_VALUE);
+    assert_eq!(current(&cuda), 0);
+    let mut context = 0;
+    assert_eq!(
+        driver!(cuda, cuDevicePrimaryCtxRetain(&mut context => *mut usize, 1 => c_int)),
+        0
+    );
+    assert_eq!(driver!(cuda, cuCtxSetCurrent(context => usize)), 0);
+    assert_eq!(current(&cuda), context);
+    // The runtime uses the device of the current context, and makes contexts current.
+    let (mut device, mut of_driver) = (-1, -1);
+    ok(call!(cuda.table, cudaGetDevice(&mut device)));
+    assert_eq!(
+        driver!(cuda, cuCtxGetDevice(&mut of_driver => *mut c_int)),
+        0
+    );
+    assert_eq!((device, of_driver), (1, 1));
+    ok(call!(cuda.table, cudaSetDevice(0)));
+    assert!(![0, context].contains(&current(&cuda)));
+    assert_eq!(driver!(cuda, cuCtxSetCurrent(0 => usize)), 0);
+    assert_eq!(current(&cuda), 0);
+    assert_eq!(
+        driver!(cuda, cuCtxGetDevice(&mut of_driver => *mut c_int)),
+        INVALID_CONTEXT
+    );
+    assert_eq!(driver!(cuda, cuCtxSetCurrent(7 => usize)), INVALID_CONTEXT);
+
+    let (mut flags, mut active) = (9_u32, 9);
+    let mut is_active = || {
+        assert_eq!(
+            driver!(cuda, cuDevicePrimaryCtxGetState(1 => c_int, &mut flags => *mut u32, &mut active => *mut c_int)),
+            0
+        );
+        active
+    };
+    assert_eq!(is_active(), 1);
+    assert_eq!(driver!(cuda, cuDevicePrimaryCtxRelease_v2(1 => c_int)), 0);
+    assert_eq!(is_active(), 0);
+    assert_eq!(
+        driver!(cuda, cuDevicePrimaryCtxRelease_v2(1 => c_int)),
+        INVALID_CONTEXT
+    );
+}
+
+#[test]
+fn devices_describe_themselves() {
+    let cuda = Cuda::new(Sim::builder().devices(2));
+    let (mut first, mut second) = ([0; 16], [0; 16]);
+    assert_eq!(
+        driver!(cuda, cuDeviceGetUuid(&mut first => *mut [u8; 16], 0 => c_int)),
+        0
+    );
+    assert_eq!(
+        driver!(cuda, cuDeviceGetUuid_v2(&mut second => *mut [u8; 16], 1 => c_int)),
+        0
+    );
+    assert_ne!(first, second);
+    let (mut bytes, mut free, mut total) = (0, 0, 0);
+    assert_eq!(
+        driver!(cuda, cuDeviceTotalMem_v2(&mut bytes => *mut usize, 0 => c_int)),
+        0
+    );
+    assert_eq!(
+        driver!(cuda, cuMemGetInfo_v2(&mut free => *mut usize, &mut total => *mut usize)),
+        0
+    );
+    assert_eq!((bytes, total > free), (total, true));
+    let (mut version, mut api, mut config, mut status) = (0, 0, 9, 9);
+    assert_eq!(
+        driver!(cuda, cuDriverGetVersion(&mut version => *mut c_int)),
+        0
+    );
+    assert_eq!(
+        driver!(cuda, cuCtxGetApiVersion(0 => usize, &mut api => *mut u32)),
+        0
+    );
+    assert_eq!(version as u32, api);
+    assert_eq!(driver!(cuda, cuCtxSetFlags(4 => u32)), 0);
+    assert_eq!(driver!(cuda, cuCtxSetCacheConfig(3 => u32)), 0);
+    assert_eq!(driver!(cuda, cuCtxSetCacheConfig(4 => u32)), INVALID_VALUE);
+    assert_eq!(
+        driver!(cuda, cuCtxGetCacheConfig(&mut config => *mut u32)),
+        0
+    );
+    assert_eq!(
+        driver!(cuda, cuStreamIsCapturing(0 => usize, &mut status => *mut u32)),
+        0
+    );
+    assert_eq!((config, status), (0, 0));
+    let mut context = 0;
+    assert_eq!(
+        driver!(cuda, cuStreamGetCtx(0 => usize, &mut context => *mut usize)),
+        0
+    );
+    assert_eq!(driver!(cuda, cuCtxSetCurrent(context => usize)), 0);
+    assert_eq!(driver!(cuda, cuProfilerStart()), 0);
+    assert_eq!(driver!(cuda, cuProfilerStop()), 0);
+}
+
+#[test]
+fn memory_of_the_driver_is_memory_of_the_runtime() {
+    let cuda = h200();
+    let mut pointers = [0_usize; 6];
+    let [device, managed, pinned, host, pooled, empty] = &mut pointers;
+    assert_eq!(
+        driver!(cuda, cuMemAlloc_v2(device => *mut usize, 1000 => usize)),
+        0
+    );
+    assert_eq!(
+        driver!(cuda, cuMemAllocManaged(managed => *mut usize, 1000 => usize, 1 => u32)),
+        0
+    );
+    assert_eq!(
+        driver!(cuda, cuMemHostAlloc(pinned => *mut usize, 1000 => usize, 4 => u32)),
+        0
+    );
+    assert_eq!(
+        driver!(cuda, cuMemAllocHost_v2(host => *mut usize, 1000 => usize)),
+        0
+    );
+    assert_eq!(
+        driver!(cuda, cuMemAllocAsync(pooled => *mut usize, 1000 => usize, 0 => usize)),
+        0
+    );
+    // The driver has no allocation of 0 bytes.
+    assert_eq!(
+        driver!(cuda, cuMemAlloc_v2(empty => *mut usize, 0 => usize)),
+        INVALID_VALUE
+    );
+    assert_eq!(
+        driver!(cuda, cuMemAllocAsync(empty => *mut usize, 0 => usize, 0 => usize)),
+        INVALID_VALUE
+    );
+
+    let (from, mut to) = ([3_u8; 1000], [0_u8; 1000]);
+    let (from, target) = (from.as_ptr() as usize, to.as_mut_ptr() as usize);
+    assert_eq!(
+        driver!(cuda, cuMemcpyHtoD_v2(*device => usize, from => usize, 1000 => usize)),
+        0
+    );
+    assert_eq!(
+        driver!(cuda, cuMemcpyDtoD_v2(*managed => usize, *device => usize, 1000 => usize)),
+        0
+    );
+    assert_eq!(
+        driver!(cuda, cuMemcpyDtoDAsync_v2(*pooled => usize, *managed => usize, 1000 => usize, 0 => usize)),
+        0
+    );
+    assert_eq!(
+        driver!(cuda, cuMemcpy(*pinned => usize, *pooled => usize, 1000 => usize)),
+        0
+    );
+    assert_eq!(
+        driver!(cuda, cuMemcpyAsync(*host => usize, *pinned => usize, 1000 => usize, 0 => usize)),
+        0
+    );
+    assert_eq!(
+        driver!(cuda, cuMemcpyHtoDAsync_v2(*device => usize, *host => usize, 1000 => usize, 0 => usize)),
+        0
+    );
+    assert_eq!(
+        driver!(cuda, cuMemcpyDtoH_v2(target => usize, *device => usize, 1000 => usize)),
+        0
+    );
+    assert_eq!(to, [3; 1000]);
+    assert_eq!(
+        driver!(cuda, cuMemsetD8_v2(*device => usize, 7 => u8, 4 => usize)),
+        0
+    );
+    assert_eq!(
+        driver!(cuda, cuMemsetD32_v2(*device + 4 => usize, 0x0101_0101 => u32, 1 => usize)),
+        0
+    );
+    assert_eq!(
+        driver!(cuda, cuMemcpyDtoHAsync_v2(target => usize, *device => usize, 1000 => usize, 0 => usize)),
+        0
+    );
+    assert_eq!(driver!(cuda, cuCtxSynchronize()), 0);
+    assert_eq!(to[..9], [7, 7, 7, 7, 1, 1, 1, 1, 3]);
+    // A copy in the other direction than its name says.
+    assert_ne!(
+        driver!(cuda, cuMemcpyHtoD_v2(target => usize, *device => usize, 1000 => usize)),
+        0
+    );
+    let mut first = 0;
+    assert_eq!(
+        driver!(cuda, cuDevicePrimaryCtxRetain(&mut first => *mut usize, 0 => c_int)),
+        0
+    );
+    let peer = |context: usize| driver!(cuda, cuMemcpyPeerAsync(*device => usize, first => usize, *pooled => usize, context => usize, 9 => usize, 0 => usize));
+    assert_eq!((peer(first), peer(7)), (0, INVALID_CONTEXT));
+
+    assert_eq!(
+        driver!(cuda, cuMemFreeAsync(*pooled => usize, 0 => usize)),
+        0
+    );
+    for pointer in [*device, *managed] {
+        assert_eq!(driver!(cuda, cuMemFree_v2(pointer => usize)), 0);
+    }
+    for pointer in [*pinned, *host] {
+        assert_eq!(driver!(cuda, cuMemFreeHost(pointer => usize)), 0);
+    }
+    assert_eq!(cuda.sim.leaks(), []);
+    // The driver has no last error.
+    assert_eq!(
+        call!(cuda.table, cudaGetLastError()),
+        cuda_um_sys::cudaError::cudaSuccess
+    );
+}
+
+#[test]
+fn a_plain_name_means_the_function_of_the_version() {
+    for version in [CudaVersion::V11_8, CudaVersion::V12_9, CudaVersion::V13_0] {
+        let cuda = Cuda::new(Sim::builder().cuda(version));
+        let find = |name: &CStr| {
+            let (mut found, mut status) = (0_usize, 9_u32);
+            let code = driver!(cuda, cuGetProcAddress_v2(
+                name.as_ptr() => *const c_char, &mut found => *mut usize, 13_000 => c_int, 0 => u64, &mut status => *mut u32
+            ));
+            assert_eq!(status, u32::from(code != 0), "{name:?}");
+            (code, found as *const c_void)
+        };
+        assert_eq!(find(c"cuMemAlloc"), (0, cuda.sim.symbol("cuMemAlloc_v2")));
+        assert_eq!(
+            find(c"cuLaunchKernel"),
+            (0, cuda.sim.symbol("cuLaunchKernel"))
+        );
+        assert_eq!(find(c"cuNoSuchFunction"), (NOT_FOUND, std::ptr::null()));
+        let name = match version {
+            CudaVersion::V13_0 => "cuMemPrefetchAsync_v2",
+            _ => "cuMemPrefetchAsync",
+        };
+        assert_eq!(find(c"cuMemPrefetchAsync"), (0, cuda.sim.symbol(name)));
+        assert_eq!(
+            cuda.sim.symbol("cuMemAdvise_v2").is_null(),
+            version == CudaVersion::V11_8
+        );
+    }
+}
+
+#[test]
+fn a_module_is_loaded_from_a_file() {
+    let cuda = h200();
+    let mut module = 0;
+    let path = std::env::temp_dir().join(format!("cuda-um-sim-{}.ptx\0", std::process::id()));
+    let path = CStr::from_bytes_with_nul(path.as_os_str().as_encoded_bytes()).unwrap();
+    let load = |module: &mut usize| driver!(cuda, cuModuleLoad(module => *mut usize, path.as_ptr() => *const c_char));
+    assert_eq!(load(&mut module), 301);
+    let file = path.to_str().unwrap();
+    std::fs::write(
+        file,
+        ".version 6.4\n.target sm_60\n.entry write(.param .u64 data, .param .u64 len) { ret; }",
+    )
+    .unwrap();
+    assert_eq!(load(&mut module), 0);
+    std::fs::remove_file(file).unwrap();
+    let mut function = 0;
+    let name = c"write".as_ptr();
+    assert_eq!(
+        driver!(cuda, cuModuleGetFunction(&mut function => *mut usize, module => usize, name => *const c_char)),
+        0
+    );
+    assert_eq!(
+        driver!(cuda, cuFuncSetCacheConfig(function => usize, 2 => u32)),
+        0
+    );
+    assert_eq!(
+        driver!(cuda, cuFuncSetCacheConfig(function => usize, 4 => u32)),
+        INVALID_VALUE
+    );
+    let mut blocks = 0;
+    let mut occupancy = |flags: u32| {
+        driver!(cuda, cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+            &mut blocks => *mut c_int, function => usize, 256 => c_int, 0 => usize, flags => u32
+        ))
+    };
+    assert_eq!((occupancy(1), occupancy(2)), (0, INVALID_VALUE));
+    assert_eq!(blocks, 8);
+
+    let data = cuda.managed(4096);
+    let (mut data, mut len) = (data as usize, 4096_u64);
+    let mut arguments = [(&raw mut data).cast::<c_void>(), (&raw mut len).cast()];
+    assert_eq!(
+        driver!(cuda, cuLaunchCooperativeKernel(
+            function => usize, 1 => u32, 1 => u32, 1 => u32, 1 => u32, 1 => u32, 1 => u32, 0 => u32, 0 => usize,
+            arguments.as_mut_ptr() => *mut *mut c_void
+        )),
+        0
+    );
+    let to = cudaMemLocation {
+        type_: cuda_um_sys::cudaMemLocationType(1),
+        id: 0,
+    };
+    assert_eq!(
+        driver!(cuda, cuMemPrefetchAsync_v2(data => usize, 4096 => usize, to => cudaMemLocation, 0 => u32, 0 => usize)),
+        0
+    );
+    ok(call!(cuda.table, cudaDeviceSynchronize()));
+    assert_eq!(cuda.sim.counters().kernels, 1);
+}

@@ -1,0 +1,104 @@
+//! Copies of pageable memory through cuda-um's pinned memory.
+#![allow(unsafe_code, reason = "imports memory of cudarc for a copy")]
+
+use crate::error::{Error, Result};
+use crate::shared::SharedStream;
+use crate::slice::UnifiedSlice;
+use cuda_um::{Device, DeviceBuffer, Element, KernelArg, UnifiedBuffer};
+use cudarc::driver::{CudaSlice, CudaViewMut, DevicePtrMut};
+use std::ptr::NonNull;
+
+/// Memory of cudarc that a copy can write: slices, views, and [`UnifiedSlice`]s. `DevicePtrMut` alone does not suffice: safe code can
+/// implement it with any address.
+pub trait CudarcMemory<T>: DevicePtrMut<T> + sealed::Sealed {}
+
+impl<T> CudarcMemory<T> for CudaSlice<T> {}
+impl<T> CudarcMemory<T> for CudaViewMut<'_, T> {}
+impl<T: Element> CudarcMemory<T> for UnifiedSlice<T> {}
+
+mod sealed {
+    use super::{CudaSlice, CudaViewMut, Element, UnifiedSlice};
+
+    pub trait Sealed {}
+    impl<T> Sealed for CudaSlice<T> {}
+    impl<T> Sealed for CudaViewMut<'_, T> {}
+    impl<T: Element> Sealed for UnifiedSlice<T> {}
+}
+
+impl SharedStream {
+    /// Copies a slice of pageable memory to memory of cudarc, device or managed: several threads copy to pinned memory while the copy engine
+    /// empties it. If the target has more elements, the rest keeps its contents.
+    ///
+    /// # Ordering
+    ///
+    /// The copy is ordered as a write of cudarc on this stream. The source may be reused when this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLong`] and [`Error::OtherContext`]; `Foreign` of cuda-um for other memory; and the errors of
+    /// [`DeviceBuffer::copy_from_host`].
+    #[doc(alias = "cuMemcpyHtoDAsync")]
+    pub fn memcpy_htod_staged<T: Element>(
+        &self,
+        source: &[T],
+        target: &mut impl CudarcMemory<T>,
+    ) -> Result<()> {
+        self.device()
+            .check("the target", target.stream().context())?;
+        let (source_len, target_len) = (source.len(), target.len());
+        if source_len > target_len {
+            return Err(Error::TooLong {
+                source_len,
+                target_len,
+            });
+        }
+        if source.is_empty() {
+            return Ok(());
+        }
+        // The stream waits for the target's uses, and records the event of its write when `record` is dropped.
+        let (address, record) = target.device_ptr_mut(self.theirs());
+        let pointer = NonNull::new(address as *mut T).unwrap_or(NonNull::dangling());
+        let device = self.device().device();
+        // SAFETY: the target has at least so many elements, and its borrow ends after the copy is ordered before cudarc's work.
+        match unsafe { DeviceBuffer::from_foreign(device, pointer, source.len(), ()) } {
+            Ok(mut buffer) => {
+                self.copy(&mut buffer, record, |buffer| buffer.copy_from_host(source))
+            }
+            Err(cuda_um::Error::Foreign { .. }) => {
+                // SAFETY: as above.
+                let buffer =
+                    unsafe { UnifiedBuffer::from_foreign(device, pointer, source.len(), ()) };
+                self.copy(&mut buffer?, record, |buffer| buffer.copy_from_host(source))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Copies to a buffer in the order of this stream, and then drops `record`.
+    fn copy<B>(
+        &self,
+        buffer: &mut B,
+        record: impl Sized,
+        copy: impl FnOnce(&mut B) -> cuda_um::Result<()>,
+    ) -> Result<()>
+    where
+        for<'b> &'b mut B: KernelArg,
+    {
+        // SAFETY: no work.
+        unsafe { self.ours().enqueue_foreign((&mut *buffer,), |_| ()) }?;
+        let copied = copy(buffer);
+        // SAFETY: the work is the record of an event.
+        let ordered = unsafe { self.ours().enqueue_foreign((buffer,), |_| drop(record)) };
+        if ordered.is_err() {
+            finish(self.device().device());
+        }
+        copied?;
+        ordered?;
+        Ok(self.theirs().context().check_err()?)
+    }
+}
+
+/// Waits for all work, where its order could not be enqueued. If this fails too, the context does no more work.
+fn finish(device: &Device) {
+    let _ = device.synchronize();
+}
