@@ -293,6 +293,8 @@ pub struct DriverTable {
     pub cuMemsetD16Async: common::PFN_cuMemsetD16Async,
     /// `cuMemsetD32Async`
     pub cuMemsetD32Async: common::PFN_cuMemsetD32Async,
+    /// `cuPointerGetAttribute`
+    pub cuPointerGetAttribute: common::PFN_cuPointerGetAttribute,
     /// `cuStreamWriteValue32`, from CUDA 12.0 on
     pub cuStreamWriteValue32: Option<common::PFN_cuStreamWriteValue32>,
 }
@@ -316,6 +318,7 @@ impl DriverTable {
             cuMemsetD8Async: symbols.required(c"cuMemsetD8Async")?,
             cuMemsetD16Async: symbols.required(c"cuMemsetD16Async")?,
             cuMemsetD32Async: symbols.required(c"cuMemsetD32Async")?,
+            cuPointerGetAttribute: symbols.required(c"cuPointerGetAttribute")?,
             cuStreamWriteValue32: symbols.late(c"cuStreamWriteValue32"),
         })
     }

@@ -1,5 +1,6 @@
 //! Devices, streams, and the order of the work on them.
 
+mod adopt;
 mod attached;
 pub(crate) mod capability;
 pub(crate) mod device;
@@ -8,6 +9,7 @@ pub(crate) mod driver_state;
 pub(crate) mod enqueue;
 pub(crate) mod event;
 pub(crate) mod exclusion;
+pub(crate) mod foreign_owner;
 mod held_pools;
 pub(crate) mod non_concurrent;
 #[cfg_attr(
@@ -22,6 +24,7 @@ pub(crate) mod runtime;
 pub(crate) mod slot;
 pub(crate) mod spin;
 pub(crate) mod stream;
+pub(crate) mod stream_handle;
 mod streams;
 #[cfg_attr(
     not(feature = "profile"),

@@ -10,6 +10,7 @@ mod api;
 mod check;
 mod current;
 mod device;
+pub(crate) mod foreign;
 pub(crate) mod location;
 mod managed;
 mod memory;

@@ -178,6 +178,25 @@ pub enum Error {
         /// The object that belongs to another runtime.
         what: &'static str,
     },
+    /// A stream or memory of another library is not what the import allows.
+    #[error("{what} cannot be imported: it is {found}, and the import allows {allowed}")]
+    Foreign {
+        /// The stream or the memory.
+        what: String,
+        /// The properties that CUDA reports.
+        found: String,
+        /// The properties that the import allows.
+        allowed: String,
+    },
+    /// A write to memory that was imported to be read.
+    #[error(
+        "{what} is a read-only import, which nothing may write: import it with `from_foreign` if its owner allows writes, or write to a \
+         copy"
+    )]
+    ReadOnly {
+        /// The buffer.
+        what: String,
+    },
     /// The object is in use.
     #[error("{what} is busy: {by}")]
     Busy {
@@ -281,7 +300,9 @@ impl Error {
             | Self::LimitExceeded { .. }
             | Self::InvalidArgument { .. }
             | Self::DeviceMismatch { .. }
-            | Self::RuntimeMismatch { .. } => ErrorKind::InvalidArgument,
+            | Self::RuntimeMismatch { .. }
+            | Self::Foreign { .. }
+            | Self::ReadOnly { .. } => ErrorKind::InvalidArgument,
             Self::Incomplete { cause, .. } => cause.kind(),
             Self::Busy { .. } => ErrorKind::Busy,
             Self::Sticky { .. } => ErrorKind::Sticky,

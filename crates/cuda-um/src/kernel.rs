@@ -3,5 +3,6 @@
 pub(crate) mod argument;
 pub(crate) mod arguments;
 pub(crate) mod declared;
+pub(crate) mod foreign;
 pub(crate) mod launch;
 pub(crate) mod module;

@@ -78,6 +78,7 @@ mod resource;
 
 pub use buffer::any::{Memory, MemoryMut};
 pub use buffer::device::DeviceBuffer;
+pub use buffer::export::Exported;
 pub use buffer::guard::{HostMut, HostRef};
 #[doc(hidden)]
 pub use buffer::host_vec;
@@ -102,6 +103,7 @@ pub use element::Element;
 pub use error::{Error, ErrorKind, Result};
 pub use kernel::argument::{ByValue, KernelArg, KernelArgs, ReadArg, WriteArg};
 pub use kernel::arguments::Arguments;
+pub use kernel::foreign::ForeignWork;
 pub use kernel::launch::LaunchConfig;
 pub use kernel::module::{Kernel, KernelAttributes, Module};
 pub use managed::batch::{PrefetchBatch, prefetch_all};
@@ -113,7 +115,9 @@ pub use resource::managed::ManagedMemory;
 pub use resource::memory_resource::MemoryResource;
 pub use resource::pinned::PinnedMemory;
 pub use resource::placement::{AccessPattern, Placed, Placement};
-pub use resource::pool::{DevicePool, PinnedPool, PoolOptions, PoolStats, UnifiedPool};
+pub use resource::pool::{
+    DevicePool, ManagedPool, PinnedPool, PoolOptions, PoolStats, UnifiedPool,
+};
 #[doc(hidden)]
 pub use unblock::unblock;
 

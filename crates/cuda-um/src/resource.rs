@@ -5,6 +5,7 @@ mod block;
 pub(crate) mod cache;
 pub(crate) mod device;
 mod empty;
+pub(crate) mod foreign;
 pub(crate) mod host_access;
 mod id;
 pub(crate) mod kind;

@@ -7,7 +7,8 @@ mod held;
 mod locks;
 
 pub(crate) use crate::sync::held::{
-    Turn, after_unlock, assert_may_wait, assert_no_lock_held, caught, has_turn, this_thread,
+    Turn, after_unlock, assert_may_wait, assert_no_lock_held, caught, has_turn, in_foreign_code,
+    this_thread,
 };
 pub(crate) use crate::sync::locks::{atomic, global, thread};
 

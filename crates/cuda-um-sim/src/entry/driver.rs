@@ -8,6 +8,10 @@ use std::sync::Arc;
 /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
 const MAX_DYNAMIC_SHARED: i32 = 8;
 
+/// `CU_POINTER_ATTRIBUTE_RANGE_START_ADDR` and `CU_POINTER_ATTRIBUTE_RANGE_SIZE`.
+const RANGE_START: u32 = 11;
+const RANGE_BYTES: u32 = 12;
+
 fn load(core: &Arc<Core>, module: Out<usize>, image: &Text) -> Result<(), Code> {
     // A copy, made while no lock is held: the text may be in managed memory.
     let text = image.get()?.to_str();
@@ -137,6 +141,17 @@ entry_points! { Driver;
 
     fn cuMemsetD32Async(core, to: u64, value: u32, count: usize, stream: usize) {
         with_stream(core, stream, |state, stream| state.set(core, stream, to as usize, value, 4, count)).map(drop)
+    }
+
+    fn cuPointerGetAttribute(core, value: Out<usize>, attribute: u32, pointer: u64) {
+        let state = core.state.lock();
+        let range = state.memory.extent(pointer as usize).ok_or(Code::INVALID_VALUE)?;
+        match attribute {
+            RANGE_START => value.put(range.start),
+            RANGE_BYTES => value.put(range.len()),
+            // The other attributes are not simulated.
+            _ => Err(Code::NOT_SUPPORTED),
+        }
     }
 
     fn cuStreamWriteValue32(core, stream: usize, to: u64, value: u32, flags: u32) {

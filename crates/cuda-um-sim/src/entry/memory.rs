@@ -84,13 +84,15 @@ entry_points! { Runtime;
         const MANAGED: u32 = 3;
         let (kind, device, on_device, on_host) = {
             let state = core.state.lock();
-            let memory = state.memory.find(pointer, 1).map_or(Memory::Pageable, |span| span.memory);
-            let owner = state.memory.holding(pointer).map_or(0, |allocation| allocation.device as i32);
-            match memory {
-                Memory::Managed(_) => (MANAGED, owner, pointer, pointer),
-                Memory::Device(ordinal) => (DEVICE, ordinal as i32, pointer, 0),
-                Memory::Pinned => (HOST, owner, pointer, pointer),
-                Memory::Pageable => (UNREGISTERED, -2, 0, pointer),
+            // Not `find`: a query of freed memory is no use of it.
+            let allocation = state.memory.holding(pointer);
+            let owner = allocation.map_or(0, |allocation| allocation.device as i32);
+            match allocation.map(|allocation| allocation.kind) {
+                Some(Kind::Managed) => (MANAGED, owner, pointer, pointer),
+                Some(Kind::Device(ordinal)) => (DEVICE, ordinal as i32, pointer, 0),
+                Some(Kind::Pinned { .. }) => (HOST, owner, pointer, pointer),
+                None if state.memory.registered.holding(pointer).is_some() => (HOST, owner, pointer, pointer),
+                None => (UNREGISTERED, -2, 0, pointer),
             }
         };
         attributes.put(u64::from(kind) | u64::from(device as u32) << 32)?;

@@ -179,6 +179,7 @@ pub const DRIVER: &[(&str, Since)] = &[
     ("cuMemsetD8Async", Since::Always),
     ("cuMemsetD16Async", Since::Always),
     ("cuMemsetD32Async", Since::Always),
+    ("cuPointerGetAttribute", Since::Always),
     ("cuStreamWriteValue32", Since::Version(12, 0)),
 ];
 

@@ -19,6 +19,7 @@ use std::ops::RangeBounds;
 /// Copies `source` to a view of as many bytes. The caller may reuse `source` when this returns; later uses of the buffer are ordered after
 /// the copy.
 pub(super) fn from_host(mut target: ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
+    target.raw.check_write()?;
     if source.is_empty() {
         return Ok(());
     }
@@ -279,6 +280,7 @@ impl Stream {
         self.check_runtime(target.device(), "the buffer")?;
         let source = source.slice(range)?;
         let to = range::check_at(offset, source.len(), target.len())?;
+        target.raw.check_write()?;
         let target = target.slice(to)?;
         if source.is_empty() {
             return Ok(());

@@ -32,6 +32,7 @@ pub(super) fn copy_within(
     stream: &Stream,
 ) -> Result<()> {
     stream.check_runtime(view.device(), "the buffer")?;
+    view.raw.check_write()?;
     let bytes = from.len();
     range::check_at(to, bytes, view.len())?;
     let distance = to.abs_diff(from.start);

@@ -145,6 +145,13 @@ impl<T: Element> DeviceBuffer<MaybeUninit<T>> {
 }
 
 impl<T> DeviceBuffer<T> {
+    pub(crate) fn of_raw(raw: Allocation) -> Self {
+        Self {
+            raw,
+            _elements: PhantomData,
+        }
+    }
+
     #[track_caller]
     fn allocate_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
         let raw = allocate_in::<T>(resource, MemoryKind::Device, "a DeviceBuffer", len)?;

@@ -13,6 +13,7 @@ use cuda_um_sys::cudaStream_t;
 pub(super) fn fill(mut view: ViewMut<'_, u8>, pattern: &[u8], stream: &Stream) -> Result<()> {
     let buffer = view.raw;
     stream.check_runtime(buffer.device(), "the buffer")?;
+    buffer.check_write()?;
     let bytes = view.len();
     if bytes == 0 {
         return Ok(());

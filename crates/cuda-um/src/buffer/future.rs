@@ -39,6 +39,7 @@ const PIECE: usize = 4 << 20;
 
 /// Copies `source`, which is as long as the view. The future is ready when all bytes have arrived.
 pub(super) async fn copy_from_host(mut target: ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
+    target.raw.check_write()?;
     let mut own = None;
     for (index, piece) in source.chunks(PIECE).enumerate() {
         let start = index * PIECE;

@@ -97,6 +97,7 @@ pub(super) fn overwrite<T: Element>(
     first: usize,
     make: impl for<'c> Fn(usize, Slots<'c, T>) -> Filled<'c> + Sync,
 ) -> Result<()> {
+    target.raw.check_write()?;
     if target.is_empty() {
         return Ok(());
     }

@@ -117,6 +117,13 @@ impl<T: Element> PinnedBuffer<T> {
 }
 
 impl<T> PinnedBuffer<T> {
+    pub(crate) fn of_raw(raw: Allocation) -> Self {
+        Self {
+            raw,
+            _elements: PhantomData,
+        }
+    }
+
     #[track_caller]
     fn allocate_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
         let raw = allocate_in::<T>(resource, MemoryKind::Pinned, "a PinnedBuffer", len)?;

@@ -313,14 +313,18 @@ impl<T: Element> UnifiedBuffer<MaybeUninit<T>> {
 }
 
 impl<T> UnifiedBuffer<T> {
+    pub(crate) fn of_raw(raw: Allocation) -> Self {
+        Self {
+            raw: raw.placed(Chosen::OF_A_RESOURCE),
+            _elements: PhantomData,
+        }
+    }
+
     #[track_caller]
     fn allocate_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
         let raw = allocate_in::<T>(resource, MemoryKind::Managed, "a UnifiedBuffer", len)?;
         let label = Label::of::<T>("UnifiedBuffer", Location::caller());
-        Ok(Self {
-            raw: raw.placed(Chosen::OF_A_RESOURCE).labelled(label),
-            _elements: PhantomData,
-        })
+        Ok(Self::of_raw(raw.labelled(label)))
     }
 
     fn chosen(&self) -> &Chosen {

@@ -20,7 +20,7 @@ pub(crate) fn enqueue<'a>(
     parts: impl Iterator<Item = Part<'a>> + Clone,
     work: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
-    enqueue_of(None, stream, parts, work)
+    enqueue_of(Work::Own, stream, parts, work)
 }
 
 impl Started {
@@ -34,30 +34,46 @@ impl Started {
         parts: impl Iterator<Item = Part<'a>> + Clone,
         work: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        enqueue_of(module, stream, parts.clone(), work)?;
+        let kind = module.map_or(Work::Own, Work::Kernel);
+        enqueue_of(kind, stream, parts.clone(), work)?;
         self.done(what, device, Some(stream.inner()), parts);
         Ok(())
     }
 }
 
-/// Like [`enqueue`]. With a module, the work is a kernel of it.
-pub(crate) fn enqueue_of<'a>(
-    module: Option<&InFlight>,
+/// The kind of work.
+#[derive(Clone, Copy)]
+pub(crate) enum Work<'a> {
+    /// A copy, a fill, a migration.
+    Own,
+    /// A kernel, with the uses of its module.
+    Kernel(&'a InFlight),
+    /// Work of another library, which may be kernels.
+    Foreign,
+}
+
+/// Like [`enqueue`], for any kind of work.
+pub(crate) fn enqueue_of<'a, R>(
+    kind: Work<'_>,
     stream: &Stream,
     parts: impl Iterator<Item = Part<'a>> + Clone,
-    work: impl FnOnce() -> Result<()>,
-) -> Result<()> {
+    work: impl FnOnce() -> Result<R>,
+) -> Result<R> {
     // Finished uses of earlier work. Declared first, so dropped last, when all uses are recorded and the gate is unlocked: a drop may
     // destroy a stream.
     let mut finished = Finished::new();
     let inner = stream.inner();
     inner.api().origin.check("enqueue")?;
+    inner.check_here()?;
     let mut concurrent = inner.device().capabilities.concurrent_managed_access;
     // A kernel keeps the host off all managed memory, and other work off the memory that it uses.
-    let mut excludes = module.is_some();
-    for Part { memory, .. } in parts.clone() {
+    let mut excludes = !matches!(kind, Work::Own);
+    for Part { memory, access, .. } in parts.clone() {
         if !stream.runtime().is_same(memory.device().runtime()) {
             return Err(Error::RuntimeMismatch { what: "the buffer" });
+        }
+        if access.is_write() {
+            memory.check_write()?;
         }
         concurrent &= memory.device().capabilities().concurrent_managed_access;
         excludes |= memory.is_managed();
@@ -68,7 +84,7 @@ pub(crate) fn enqueue_of<'a>(
         memory.uses().order(inner, access)?;
     }
     let _record = RecordUses {
-        module,
+        kind,
         inner,
         parts,
         finished: &mut finished,
@@ -78,7 +94,7 @@ pub(crate) fn enqueue_of<'a>(
 
 /// Records the uses when dropped: after the work is enqueued, and also if the enqueue fails or panics half-way.
 struct RecordUses<'s, 'a, I: Iterator<Item = Part<'a>> + Clone> {
-    module: Option<&'s InFlight>,
+    kind: Work<'s>,
     inner: &'s Arc<StreamInner>,
     parts: I,
     finished: &'s mut Finished,
@@ -99,7 +115,7 @@ impl<'a, I: Iterator<Item = Part<'a>> + Clone> Drop for RecordUses<'_, 'a, I> {
                 finished.extend(done);
             }
         };
-        if let Some(module) = self.module {
+        if let Work::Kernel(module) = self.kind {
             record(module, Access::Read);
         }
         for Part { memory, access, .. } in self.parts.clone() {

@@ -103,7 +103,14 @@ impl Gate {
     /// Closes the gate and waits until the devices behind it are idle.
     pub(crate) fn close(self: &Arc<Self>, buffer: Title) -> Result<Closed> {
         assert_may_wait();
-        debug_assert!(!has_turn(), "a thread would wait for itself");
+        if has_turn() {
+            // The closure of `enqueue_foreign`: the thread would wait for itself.
+            return Err(Error::Busy {
+                what: buffer.to_string(),
+                by: "this thread is enqueuing work for a device that has no concurrent managed access"
+                    .to_owned(),
+            });
+        }
         let (closed, busy) = {
             let mut state = self.state.lock();
             // From here on no new turn begins.

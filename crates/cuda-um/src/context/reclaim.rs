@@ -289,7 +289,7 @@ impl Deferred {
             if busy.iter().any(is_behind) {
                 return Ok(false);
             }
-            if !used.is_done()? {
+            if !used.is_done_or_must_wait()? {
                 busy.push((stream, used.seq));
                 return Ok(false);
             }

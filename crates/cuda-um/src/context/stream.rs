@@ -1,8 +1,12 @@
 //! Streams: work on one stream runs in order, concurrently with other streams.
 
+mod order;
+
 use crate::context::device::{Device, DeviceState};
 use crate::context::event::{Event, RawEvent};
 use crate::context::runtime::Runtime;
+use crate::context::stream::order::Tails;
+use crate::context::stream_handle::StreamHandle;
 use crate::context::streams::{Listed, Tombstone};
 use crate::driver::Api;
 use crate::driver::owned::Owned;
@@ -45,7 +49,7 @@ pub(crate) struct StreamInner {
     /// A number for traces that identifies the stream.
     id: u64,
     device: Arc<DeviceState>,
-    raw: Arc<Owned<cudaStream_t>>,
+    handle: Arc<StreamHandle>,
     submitted: AtomicU64,
     completed: AtomicU64,
     tails: Mutex<Tails>,
@@ -56,20 +60,6 @@ pub(crate) struct StreamInner {
 }
 
 type Waited = (Weak<StreamInner>, u64);
-
-/// Events of the stream. One event is kept until it is complete: if newer events always replaced it, no event would be seen to
-/// complete.
-#[derive(Default)]
-struct Tails {
-    kept: Option<Tail>,
-    newest: Option<Tail>,
-}
-
-/// An event, and the number of the last work that it covers.
-struct Tail {
-    covers: u64,
-    event: Arc<RawEvent>,
-}
 
 impl Stream {
     pub(crate) fn new(runtime: Runtime, inner: Arc<StreamInner>) -> Self {
@@ -156,11 +146,16 @@ impl StreamInner {
         let raw = device.api.stream_create(device.ordinal)?;
         // SAFETY: the stream is new. It is dropped with the last reference, and its enqueued work completes nevertheless.
         let raw = unsafe { Owned::new(&device.api, device.ordinal, raw) };
+        Ok(Self::of(device, StreamHandle::own(raw)))
+    }
+
+    /// Makes the stream of a handle.
+    pub(crate) fn of(device: &Arc<DeviceState>, handle: StreamHandle) -> Arc<Self> {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
         let stream = Arc::new_cyclic(|stream| Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             device: Arc::clone(device),
-            raw: Arc::new(raw),
+            handle: Arc::new(handle),
             submitted: AtomicU64::new(0),
             completed: AtomicU64::new(0),
             tails: Mutex::default(),
@@ -168,7 +163,7 @@ impl StreamInner {
             listed: Arc::new(Listed::new(&device.api, device.ordinal, stream.clone())),
         });
         device.streams.add(stream.listed());
-        Ok(stream)
+        stream
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -176,7 +171,7 @@ impl StreamInner {
     }
 
     pub(crate) fn raw(&self) -> cudaStream_t {
-        self.raw.raw()
+        self.handle.raw()
     }
 
     pub(crate) fn ordinal(&self) -> u32 {
@@ -198,18 +193,26 @@ impl StreamInner {
 
     /// Makes the tombstone event, before the stream is destroyed.
     fn leave(&self) -> Tombstone {
+        if !self.handle.is_here() {
+            let last = self.known_cover(self.submitted());
+            return match last {
+                _ if self.is_known_idle() => Tombstone::Idle,
+                Some((_, event)) => Tombstone::Event(event),
+                None => Tombstone::Stream(Arc::clone(&self.handle)),
+            };
+        }
         let last_event = || match self.is_idle()? {
             true => Ok(Tombstone::Idle),
             false => RawEvent::create(&self.device, false)?
                 .record(self)
-                .map(Tombstone::Event),
+                .map(|event| Tombstone::Event(Arc::new(event))),
         };
         last_event().unwrap_or_else(|error: Error| {
             let device = self.ordinal();
             after_unlock(move || {
                 crate::telemetry::debug!(device, %error, "stream destruction deferred: no event could be recorded after its work");
             });
-            Tombstone::Stream(Arc::clone(&self.raw))
+            Tombstone::Stream(Arc::clone(&self.handle))
         })
     }
 
@@ -220,8 +223,13 @@ impl StreamInner {
 
     /// Numbers work that has just been enqueued. It must not be called earlier: an event recorded in between would not cover the
     /// work.
+    #[inline]
     pub(crate) fn number(&self) -> u64 {
-        self.submitted.fetch_add(1, Ordering::AcqRel) + 1
+        let seq = self.submitted.fetch_add(1, Ordering::AcqRel) + 1;
+        if self.handle.is_of_one_thread() {
+            self.let_others_wait(seq);
+        }
+        seq
     }
 
     pub(crate) fn completed_to(&self, seq: u64) {
@@ -245,17 +253,24 @@ impl StreamInner {
         self.is_known_done(self.submitted())
     }
 
+    /// Waits for all work of the stream; for the whole device, if this thread cannot wait for just the stream.
     pub(crate) fn synchronize(&self) -> Result<()> {
         let seq = self.submitted();
-        // SAFETY: the stream is live as long as `self`.
-        unsafe { self.api().stream_synchronize(self.ordinal(), self.raw()) }?;
+        match self.handle.is_here() {
+            // SAFETY: the stream is live as long as `self`.
+            true => unsafe { self.api().stream_synchronize(self.ordinal(), self.raw()) }?,
+            false => self.api().device_synchronize(self.ordinal())?,
+        }
         self.completed_to(seq);
         Ok(())
     }
 
     pub(crate) fn is_idle(&self) -> Result<bool> {
         let seq = self.submitted();
-        let idle = self.raw.is_idle()?;
+        if !self.handle.is_here() {
+            return self.is_done(seq);
+        }
+        let idle = self.handle.is_idle()?;
         if idle {
             self.completed_to(seq);
         }
@@ -268,8 +283,12 @@ impl StreamInner {
             return Ok(());
         }
         let spin = &self.device.spin;
-        if seq == self.submitted() && !spin.is_set() {
+        let no_event = match self.handle.is_here() {
             // No work was enqueued after it, so no event is needed.
+            true => seq == self.submitted() && !spin.is_set(),
+            false => self.must_wait_for(seq),
+        };
+        if no_event {
             return self.synchronize();
         }
         let (covers, event) = self.cover(seq)?;
@@ -283,6 +302,9 @@ impl StreamInner {
         if self.is_known_done(seq) {
             return Ok(true);
         }
+        if self.must_wait_for(seq) {
+            return Ok(false);
+        }
         let (covers, event) = self.cover(seq)?;
         let done = event.is_complete()?;
         if done {
@@ -291,85 +313,6 @@ impl StreamInner {
             self.ask_kept(covers)?;
         }
         Ok(done)
-    }
-
-    /// Queries the kept event, if it is older than `than`. If it is complete, a newer one is kept next.
-    fn ask_kept(&self, than: u64) -> Result<()> {
-        let kept = match &self.tails.lock().kept {
-            Some(Tail { covers, event }) if *covers < than => (*covers, Arc::clone(event)),
-            _ => return Ok(()),
-        };
-        let (covers, event) = kept;
-        if !self.is_known_done(covers) && event.is_complete()? {
-            self.completed_to(covers);
-        }
-        Ok(())
-    }
-
-    /// Orders later work on this stream after the work of another stream up to `seq`. Does not block the caller.
-    #[inline]
-    pub(crate) fn order_after(self: &Arc<Self>, other: &Arc<Self>, seq: u64) -> Result<()> {
-        match Arc::ptr_eq(self, other) || other.is_known_done(seq) {
-            true => Ok(()),
-            false => self.wait_in_order(other, seq),
-        }
-    }
-
-    fn wait_in_order(&self, other: &Arc<Self>, seq: u64) -> Result<()> {
-        let is_other = |stream: &Weak<Self>| std::ptr::eq(stream.as_ptr(), Arc::as_ptr(other));
-        if self
-            .waited
-            .lock()
-            .iter()
-            .any(|(stream, covered)| is_other(stream) && *covered >= seq)
-        {
-            return Ok(());
-        }
-        let (covers, event) = other.cover(seq)?;
-        self.enqueue_wait(&event)?;
-        // Stored after the wait is enqueued: a thread that reads the entry enqueues after the wait.
-        let mut waited = self.waited.lock();
-        waited.retain(|(stream, _)| stream.strong_count() > 0);
-        match waited.iter_mut().find(|(stream, _)| is_other(stream)) {
-            Some((_, seq)) => *seq = covers.max(*seq),
-            None => waited.push((Arc::downgrade(other), covers)),
-        }
-        Ok(())
-    }
-
-    pub(crate) fn enqueue_wait(&self, event: &RawEvent) -> Result<()> {
-        // SAFETY: both are live; every `RawEvent` is recorded when it is made.
-        unsafe {
-            self.api()
-                .stream_wait_event(self.ordinal(), self.raw(), event.raw())
-        }
-    }
-
-    /// An event that covers at least the work up to `seq`, and the number of the last work that it covers.
-    fn cover(&self, seq: u64) -> Result<(u64, Arc<RawEvent>)> {
-        let mut tails = self.tails.lock();
-        let mut known = tails.kept.iter().chain(&tails.newest);
-        if let Some(Tail { covers, event }) = known.find(|tail| tail.covers >= seq) {
-            return Ok((*covers, Arc::clone(event)));
-        }
-        // Read before the record: the event covers all work that is numbered by now.
-        let covers = self.submitted();
-        let newest = tails.newest.take();
-        let replaced = match &tails.kept {
-            Some(kept) if !self.is_known_done(kept.covers) => newest,
-            _ => std::mem::replace(&mut tails.kept, newest),
-        };
-        let reusable = replaced.and_then(|tail| Arc::into_inner(tail.event));
-        let event = match reusable {
-            Some(event) => event,
-            None => RawEvent::create(&self.device, false)?,
-        };
-        let event = Arc::new(event.record(self)?);
-        tails.newest = Some(Tail {
-            covers,
-            event: Arc::clone(&event),
-        });
-        Ok((covers, event))
     }
 }
 

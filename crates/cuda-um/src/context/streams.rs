@@ -3,11 +3,10 @@
 use crate::context::driver_state::Pending;
 use crate::context::event::RawEvent;
 use crate::context::stream::StreamInner;
+use crate::context::stream_handle::StreamHandle;
 use crate::driver::Api;
-use crate::driver::owned::Owned;
 use crate::error::Result;
 use crate::sync::Mutex;
-use cuda_um_sys::cudaStream_t;
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -24,9 +23,9 @@ pub(crate) enum Tombstone {
     /// All work was done at the drop.
     Idle,
     /// An event after the last work.
-    Event(RawEvent),
+    Event(Arc<RawEvent>),
     /// The stream itself, if no event could be recorded. It is destroyed with its last list.
-    Stream(Arc<Owned<cudaStream_t>>),
+    Stream(Arc<StreamHandle>),
 }
 
 impl Listed {

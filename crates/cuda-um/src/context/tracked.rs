@@ -3,6 +3,7 @@
 use crate::context::device::Device;
 use crate::context::stream::StreamInner;
 use crate::context::tracker::{Access, InFlight};
+use crate::error::Result;
 use crate::label::Label;
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,6 +15,9 @@ pub(crate) trait Tracked {
     fn uses(&self) -> &InFlight;
 
     fn is_managed(&self) -> bool;
+
+    /// Refuses a read-only import.
+    fn check_write(&self) -> Result<()>;
 
     /// Called when a use is recorded: the work may migrate the pages.
     fn used_by(&self, stream: &Arc<StreamInner>, access: Access);

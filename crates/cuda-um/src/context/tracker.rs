@@ -22,6 +22,23 @@ impl Use {
         self.stream.is_done(self.seq)
     }
 
+    fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.stream, &other.stream) && self.seq == other.seq
+    }
+
+    /// Returns true if only a wait by the host tells that the use is over.
+    fn must_wait(&self) -> bool {
+        self.stream.must_wait_for(self.seq)
+    }
+
+    /// Like [`is_done`](Self::is_done); an error if only a wait by the host tells it, because no query would ever return true.
+    pub(crate) fn is_done_or_must_wait(&self) -> Result<bool> {
+        match self.must_wait() {
+            true => self.stream.check_here().map(|()| false),
+            false => self.is_done(),
+        }
+    }
+
     /// Orders later work on `stream` after this use. Does not block the caller.
     pub(crate) fn order(&self, stream: &Arc<StreamInner>) -> Result<()> {
         stream.order_after(&self.stream, self.seq)
@@ -78,20 +95,47 @@ impl Other {
 }
 
 impl InFlight {
-    /// Orders later work on `stream` after the uses that it must not overlap.
+    /// Orders later work on `stream` after the uses that it must not overlap. Blocks the caller only for unknown work of other libraries,
+    /// which a stream cannot wait for.
     pub(crate) fn order(&self, stream: &Arc<StreamInner>, access: Access) -> Result<()> {
+        let mut waited = SmallVec::<[Use; 1]>::new();
+        while let Some(unknown) = self.order_known(stream, access, &waited)? {
+            unknown.wait()?;
+            waited.push(unknown);
+        }
+        Ok(())
+    }
+
+    /// Returns a use that the host must wait for first.
+    fn order_known(
+        &self,
+        stream: &Arc<StreamInner>,
+        access: Access,
+        waited: &[Use],
+    ) -> Result<Option<Use>> {
         let state = self.state.lock();
         if let Some(writer) = &state.writer {
             writer.order(stream)?;
         }
         for other in &state.others {
-            if access.is_write() {
-                other.used.order(stream)?;
-            } else if let Some(moved) = other.last_move() {
-                moved.order(stream)?;
+            let moved;
+            let used = match access.is_write() {
+                true => &other.used,
+                false => match other.last_move() {
+                    Some(last) => {
+                        moved = last;
+                        &moved
+                    }
+                    None => continue,
+                },
+            };
+            if !used.must_wait() {
+                used.order(stream)?;
+            } else if !waited.iter().any(|waited| waited.is_same(used)) {
+                return Ok(Some(used.clone()));
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Records work that is enqueued on `stream` as number `seq`, after a call of `order`.
@@ -122,18 +166,31 @@ impl InFlight {
                 .chain(before)
                 .collect();
         }
-        // Reads are ordered after the write of a part as after a move.
-        let moved = if access == Access::Read { 0 } else { seq };
-        let same = |other: &&mut Other| Arc::ptr_eq(&other.used.stream, stream);
-        if let Some(other) = state.others.iter_mut().find(same) {
-            other.used.seq = other.used.seq.max(seq);
-            other.moved = other.moved.max(moved);
-            return Finished::new();
+        match state.add(stream, seq, access) {
+            // Otherwise a buffer that is only read would keep every stream live on which it was read.
+            true => state.take_done(1),
+            false => Finished::new(),
         }
-        // Recorded before the other entries are queried.
-        state.others.insert(0, Other { used: new(), moved });
-        // Otherwise a buffer that is only read would keep every stream live on which it was read.
-        state.take_done(1)
+    }
+
+    /// Records that another library uses the memory, until [`settle`](Self::settle): its work is not known.
+    pub(crate) fn lend(&self, unknown: &Arc<StreamInner>) {
+        self.state.lock().add(unknown, u64::MAX, Access::WritePart);
+    }
+
+    /// Ends the use by another library: its work is over when work `seq` of `fence` is.
+    pub(crate) fn settle(
+        &self,
+        unknown: &Arc<StreamInner>,
+        (fence, seq): (&Arc<StreamInner>, u64),
+        access: Access,
+    ) -> Option<Use> {
+        let mut state = self.state.lock();
+        let is_lent = |other: &Other| Arc::ptr_eq(&other.used.stream, unknown);
+        let at = state.others.iter().position(is_lent);
+        let ended = at.map(|at| state.others.remove(at).used);
+        state.add(fence, seq, access);
+        ended
     }
 
     /// The uses that the host must wait for before it reads (or, with `Write`, writes).
@@ -209,6 +266,24 @@ pub(crate) type Finished = SmallVec<[Use; 2]>;
 impl State {
     fn is_empty(&self) -> bool {
         self.writer.is_none() && self.others.is_empty()
+    }
+
+    /// Adds a use that replaces no other one. Returns true if the stream had none; then it is the first entry.
+    fn add(&mut self, stream: &Arc<StreamInner>, seq: u64, access: Access) -> bool {
+        // Reads are ordered after the write of a part as after a move.
+        let moved = if access == Access::Read { 0 } else { seq };
+        let same = |other: &&mut Other| Arc::ptr_eq(&other.used.stream, stream);
+        if let Some(other) = self.others.iter_mut().find(same) {
+            other.used.seq = other.used.seq.max(seq);
+            other.moved = other.moved.max(moved);
+            return false;
+        }
+        let used = Use {
+            stream: Arc::clone(stream),
+            seq,
+        };
+        self.others.insert(0, Other { used, moved });
+        true
     }
 
     /// Removes uses that are done, except the first `kept` of the others. Queries the device only if there are many. Uses that are not

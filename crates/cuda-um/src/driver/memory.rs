@@ -140,13 +140,8 @@ impl Api {
 
     /// Returns true if the memory at this address is pinned, registered, managed or device memory.
     pub(crate) fn is_registered(&self, ordinal: u32, address: *const u8) -> Result<bool> {
-        let mut attributes = sys::PointerAttributes::default();
-        let subject = || Subject::new("an address of the host");
-        self.on(ordinal, "cudaPointerGetAttributes", subject, |table| {
-            // SAFETY: the attributes have room for the structure of any version; CUDA does not read through the address.
-            unsafe { (table.cudaPointerGetAttributes)(&mut attributes.fields, address.cast()) }
-        })?;
-        Ok(attributes.fields.type_ != sys::cudaMemoryType::cudaMemoryTypeUnregistered)
+        let found = self.pointer_properties(ordinal, address)?;
+        Ok(found.kind != sys::cudaMemoryType::cudaMemoryTypeUnregistered)
     }
 
     /// # Safety

@@ -7,11 +7,15 @@ use cuda_um_sys as sys;
 use std::ptr::NonNull;
 
 impl Api {
-    /// Creates a pool of the device's memory, for this process only.
-    pub(crate) fn mem_pool_create(&self, ordinal: u32) -> Result<sys::cudaMemPool_t> {
+    /// Creates a pool of the device's memory, or of managed memory that is first located there, for this process only.
+    pub(crate) fn mem_pool_create(
+        &self,
+        ordinal: u32,
+        memory: sys::cudaMemAllocationType,
+    ) -> Result<sys::cudaMemPool_t> {
         // Zeros: no handles to export, no limit; the other fields are reserved.
         let properties = sys::cudaMemPoolProps {
-            allocType: sys::cudaMemAllocationType::cudaMemAllocationTypePinned,
+            allocType: memory,
             location: crate::Location::Device(ordinal).to_sys(),
             ..Default::default()
         };

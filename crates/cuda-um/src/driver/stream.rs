@@ -22,11 +22,16 @@ impl Api {
                 }
             },
         )?;
+        self.has_stream(ordinal);
+        Ok(stream)
+    }
+
+    /// Must be called when the library gets a stream of the device: if the device is later reported missing, it is lost.
+    pub(crate) fn has_stream(&self, ordinal: u32) {
         let mut worked = self.worked.lock();
         if !worked.contains(&ordinal) {
             worked.push(ordinal);
         }
-        Ok(stream)
     }
 
     /// # Safety

@@ -103,7 +103,7 @@ mod sealed {
     pub trait Collect {
         /// Makes the list, and calls `launch` with it.
         #[doc(hidden)]
-        fn collect(self, launch: impl FnOnce(&mut Arguments<'_>) -> Result<()>) -> Result<()>;
+        fn collect<R>(self, launch: impl FnOnce(&mut Arguments<'_>) -> Result<R>) -> Result<R>;
     }
 }
 
@@ -118,7 +118,7 @@ impl<'a> Arguments<'a> {
 }
 
 impl Collect for Arguments<'_> {
-    fn collect(mut self, launch: impl FnOnce(&mut Arguments<'_>) -> Result<()>) -> Result<()> {
+    fn collect<R>(mut self, launch: impl FnOnce(&mut Arguments<'_>) -> Result<R>) -> Result<R> {
         match self.error.take() {
             None => launch(&mut self),
             Some(error) => Err(error),
@@ -286,7 +286,7 @@ macro_rules! tuple {
     ($($argument:ident)*) => {
         impl<$($argument: KernelArg),*> Collect for ($($argument,)*) {
             #[allow(non_snake_case, unused_variables, reason = "one variable for each type, and none for no arguments")]
-            fn collect(self, launch: impl FnOnce(&mut Arguments<'_>) -> Result<()>) -> Result<()> {
+            fn collect<Out>(self, launch: impl FnOnce(&mut Arguments<'_>) -> Result<Out>) -> Result<Out> {
                 let mut arguments = Arguments::new();
                 let ($($argument,)*) = self;
                 $($argument.pass(&mut arguments)?;)*

@@ -90,6 +90,20 @@ impl<'a> Arguments<'a> {
         parts.map(|(raw, bytes, access)| raw.part_of(bytes.clone(), *access))
     }
 
+    /// Returns the address of each buffer's first element for kernels, or for the host if kernels cannot use it.
+    pub(super) fn buffer_addresses(&self) -> SmallVec<[*mut c_void; 16]> {
+        let address = |(raw, bytes, _): &(&Allocation, Range<usize>, Access)| {
+            let start = raw.device_pointer().unwrap_or(raw.pointer()).as_ptr();
+            start.wrapping_add(bytes.start).cast()
+        };
+        self.buffers.iter().map(address).collect()
+    }
+
+    /// Returns the device of the first buffer.
+    pub(super) fn first_device(&self) -> Option<&'a Device> {
+        self.buffers.first().map(|(raw, ..)| raw.device())
+    }
+
     /// Refuses arguments that do not fit the kernel's parameters.
     pub(super) fn check_sizes(&self, kernel: &str, expected: &[u32]) -> Result<()> {
         if self.sizes[..] == *expected {
@@ -117,7 +131,10 @@ impl<'a> Arguments<'a> {
 
     /// Refuses buffers that a kernel on the device cannot reach.
     pub(super) fn check(&self, device: &Device) -> Result<()> {
-        for (raw, ..) in &self.buffers {
+        for (raw, _, access) in &self.buffers {
+            if access.is_write() {
+                raw.check_write()?;
+            }
             if !device.runtime().is_same(raw.device().runtime()) {
                 return Err(Error::RuntimeMismatch { what: "the buffer" });
             }

@@ -5,11 +5,12 @@ use crate::context::device::Device;
 use crate::context::drain::{drain, drain_or_abort};
 use crate::context::exclusion::Gate;
 use crate::context::observer;
+use crate::context::reclaim::Deferred;
 use crate::context::stream::StreamInner;
 use crate::context::tracked::{Description, Part, SlabId, Tracked};
 use crate::context::tracker::{Access, InFlight};
 use crate::driver::location::Location;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::label::{Label, Name, Title};
 use crate::resource::block::{Address, Block};
 use crate::resource::cache::extent::Extent;
@@ -39,6 +40,8 @@ pub struct Allocation {
     chosen: Option<Chosen>,
     label: Option<Label>,
     name: Option<Name>,
+    /// True for a read-only import.
+    is_read_only: bool,
 }
 
 impl Allocation {
@@ -68,6 +71,29 @@ impl Allocation {
             chosen: None,
             label: None,
             name: None,
+            is_read_only: false,
+        }
+    }
+
+    /// Refuses all writes from now on.
+    pub(crate) fn read_only(mut self) -> Self {
+        self.is_read_only = true;
+        self
+    }
+
+    /// Refuses a read-only import. Must be called before any CUDA call of an operation that writes.
+    #[inline]
+    pub(crate) fn check_write(&self) -> Result<()> {
+        match self.is_read_only {
+            false => Ok(()),
+            true => Err(self.read_only_error()),
+        }
+    }
+
+    #[cold]
+    fn read_only_error(&self) -> Error {
+        Error::ReadOnly {
+            what: self.title().to_string(),
         }
     }
 
@@ -310,6 +336,29 @@ impl Allocation {
         waited.and(freed)
     }
 
+    /// Gives the memory to another owner, which frees it in stream order after the work that is on `stream` now. Its uses stay tracked until
+    /// they are done. Only if the owner can give it, and after the stream is ordered after the uses.
+    pub(crate) fn give(mut self) -> NonNull<u8> {
+        let uses = self.in_flight.before(Access::Write);
+        self.is_owned = false;
+        observer::dropped(&self);
+        self.owner.give(&self.block);
+        if !uses.is_empty() {
+            // A stream of another library keeps its owner until the work is done.
+            self.device().reclaim().defer(Deferred {
+                uses,
+                what: format!("the uses of buffer {}, which was given away", self.id),
+                release: Box::new(|| Ok(())),
+            });
+        }
+        self.pointer()
+    }
+
+    /// Returns true if another owner can free the memory in stream order.
+    pub(crate) fn can_give(&self) -> bool {
+        self.owner.can_give()
+    }
+
     /// Leaks the memory, and releases everything else.
     pub(crate) fn leak(mut self) {
         self.is_owned = false;
@@ -328,6 +377,10 @@ impl Tracked for Allocation {
 
     fn is_managed(&self) -> bool {
         self.is_managed()
+    }
+
+    fn check_write(&self) -> Result<()> {
+        self.check_write()
     }
 
     fn used_by(&self, stream: &Arc<StreamInner>, access: Access) {

@@ -40,9 +40,17 @@ impl Drop for HostAccess<'_> {
 }
 
 impl Allocation {
+    fn check_access(&self, access: Access) -> Result<()> {
+        match access.is_write() {
+            true => self.check_write(),
+            false => Ok(()),
+        }
+    }
+
     /// Waits until the host may access the memory. It may do so while the result is live and no new work is enqueued.
     pub(crate) fn wait_for_host(&self, access: Access) -> Result<HostAccess<'_>> {
         self.device().api().origin.check("access by the host")?;
+        self.check_access(access)?;
         let _span = crate::telemetry::span!("host wait", buffer = self.id(), ?access);
         let closed = self
             .gate()
@@ -65,6 +73,7 @@ impl Allocation {
     /// Like [`wait_for_host`](Self::wait_for_host), without waiting: returns [`Error::Busy`] if a wait is needed.
     pub(crate) fn try_for_host(&self, access: Access) -> Result<HostAccess<'_>> {
         self.device().api().origin.check("access by the host")?;
+        self.check_access(access)?;
         for used in self.in_flight.before(access) {
             if !used.is_done()? {
                 return Err(Error::Busy {

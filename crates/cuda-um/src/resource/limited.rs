@@ -182,6 +182,19 @@ impl Owner for Counted {
         self.owner.is_borrowed()
     }
 
+    fn free_waits(&self) -> bool {
+        self.owner.free_waits()
+    }
+
+    fn can_give(&self) -> bool {
+        self.owner.can_give()
+    }
+
+    fn give(&self, block: &Block) {
+        self.inner.discharge(block.bytes);
+        self.owner.give(block);
+    }
+
     fn is_open_to_peers(&self) -> bool {
         self.owner.is_open_to_peers()
     }

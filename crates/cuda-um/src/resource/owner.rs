@@ -31,10 +31,23 @@ pub(crate) trait Owner: Send + Sync {
         false
     }
 
+    /// Returns false if a free does not wait for the devices.
+    fn free_waits(&self) -> bool {
+        true
+    }
+
     /// Returns false if other devices cannot access the memory even if they can access memory from `cudaMalloc`.
     fn is_open_to_peers(&self) -> bool {
         true
     }
+
+    /// Returns true if another owner can free the memory in stream order, with `cudaFreeAsync`.
+    fn can_give(&self) -> bool {
+        false
+    }
+
+    /// Gives a block to another owner, which frees it: it no longer counts. Only if [`can_give`](Self::can_give).
+    fn give(&self, _: &Block) {}
 
     /// Tracks advice that CUDA is about to receive for a range of addresses.
     fn track_advice(&self, _: Range<usize>, _: cudaMemoryAdvise, _: Location) {}
@@ -70,7 +83,7 @@ pub(crate) struct Released<'a> {
 }
 
 impl Released<'_> {
-    /// Frees the memory now, if all devices are idle: freeing waits for all of them. Otherwise defers it.
+    /// Frees the memory now, if its uses are done and all devices are idle: most owners' frees wait for all of them. Otherwise defers it.
     ///
     /// # Safety
     ///
@@ -78,7 +91,8 @@ impl Released<'_> {
     pub(crate) unsafe fn free_when_idle(self) {
         let uses = self.in_flight.before(Access::Write);
         let is_done = uses.iter().all(|used| used.is_done().unwrap_or(false));
-        if is_done && self.owner.device().state().driver.is_known_idle() {
+        let is_idle = || self.owner.device().state().driver.is_known_idle();
+        if is_done && (!self.owner.free_waits() || is_idle()) {
             // SAFETY: guaranteed by the caller; all work is over.
             return unsafe { self.free_now(Ok(())) };
         }

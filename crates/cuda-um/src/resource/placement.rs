@@ -132,7 +132,7 @@ impl Chosen {
         let advice = self.advice(device);
         let reason = match (self.why, advice) {
             (Why::Resource, _) => {
-                "of the pool or memory resource that it was allocated from".to_owned()
+                "of the pool, memory resource or other library that it comes from".to_owned()
             }
             (Why::AskedManaged | Why::AskedMapped, _) => "as asked for".to_owned(),
             (Why::Poor, _) => match device.managed_memory_obstacle() {

@@ -11,6 +11,7 @@ mod free_block;
 mod heap;
 #[cfg(all(test, not(cuda_um_loom)))]
 mod heap_properties;
+mod managed;
 #[cfg(all(test, cuda_um_loom))]
 #[path = "../../tests/loom/pool/mod.rs"]
 mod models;
@@ -21,6 +22,7 @@ mod slabs;
 mod unified;
 
 pub use crate::resource::pool::device::DevicePool;
+pub use crate::resource::pool::managed::ManagedPool;
 pub use crate::resource::pool::pinned::PinnedPool;
 pub use crate::resource::pool::unified::UnifiedPool;
 

@@ -154,6 +154,15 @@ impl MemoryMap {
             .then_some(allocation)
     }
 
+    /// The addresses of the allocation, or of the registered memory, that holds an address.
+    pub(crate) fn extent(&self, address: usize) -> Option<Range<usize>> {
+        if let Some(allocation) = self.holding(address) {
+            return Some(allocation.base..allocation.end());
+        }
+        let (base, registered) = self.registered.holding(address)?;
+        Some(base..base + registered.bytes)
+    }
+
     /// Checks that `bytes` bytes at `address` lie inside one allocation, or outside all of them.
     pub(crate) fn find(&self, address: usize, bytes: usize) -> Result<Span, Code> {
         let end = address.checked_add(bytes).ok_or(Code::INVALID_VALUE)?;

@@ -85,7 +85,7 @@ impl DevicePool {
     pub fn new(device: &Device, options: PoolOptions) -> Result<Self> {
         options.check()?;
         let driver = match device.capabilities().memory_pools {
-            true => DriverPool::new(device, options).map(Some),
+            true => DriverPool::new(device, MemoryKind::Device, options).map(Some),
             false => Ok(None),
         };
         let memory = match driver {

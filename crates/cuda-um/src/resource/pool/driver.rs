@@ -1,20 +1,25 @@
-//! A driver pool: device memory that is allocated and freed in stream order.
+//! A driver pool: device memory, or managed memory, that is allocated and freed in stream order.
 #![allow(unsafe_code, reason = "owns the driver's pool by its handle")]
 
 use crate::context::device::Device;
+use crate::context::driver_state::{Used, would_oversubscribe};
 use crate::context::enqueue::enqueue;
-use crate::context::stream::Stream;
+use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::{Access, InFlight, Use};
+use crate::driver::location::Location;
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
-use crate::resource::kind::MemoryKind;
+use crate::resource::kind::{MemoryKind, Oversubscription};
 use crate::resource::owner::{Held, Owner, Released};
+use crate::resource::pool::advised::AdvisedRanges;
 use crate::resource::pool::{PoolOptions, PoolStats, beyond_limit};
 use crate::sync::Mutex;
-use cuda_um_sys::{cudaMemPool_t, cudaMemPoolAttr};
+use crate::sync::atomic::{AtomicBool, Ordering};
+use cuda_um_sys::{cudaMemAllocationType, cudaMemPool_t, cudaMemPoolAttr, cudaMemoryAdvise};
 use std::mem::ManuallyDrop;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -25,7 +30,13 @@ pub(crate) struct DriverPool {
     stream: Stream,
     options: PoolOptions,
     raw: ManuallyDrop<Owned<cudaMemPool_t>>,
+    kind: MemoryKind,
+    /// The most managed bytes of the device; `None` for device memory, and if managed memory may exceed the device.
+    managed_limit: Option<usize>,
     live: Mutex<Live>,
+    advised: AdvisedRanges,
+    /// True if a buffer's memory was given to another owner, which frees it.
+    has_given: AtomicBool,
 }
 
 /// The memory that buffers own.
@@ -40,9 +51,20 @@ struct Live {
 const GRAIN: usize = 256;
 
 impl DriverPool {
-    pub(super) fn new(device: &Device, options: PoolOptions) -> Result<Self> {
+    /// Makes a pool of device memory or managed memory.
+    pub(super) fn new(device: &Device, kind: MemoryKind, options: PoolOptions) -> Result<Self> {
         let stream = device.default_stream()?;
-        let raw = device.api().mem_pool_create(device.ordinal())?;
+        let is_bounded =
+            kind == MemoryKind::Managed && options.oversubscription == Oversubscription::Refused;
+        let managed_limit = match is_bounded {
+            true => Some(device.memory_info()?.total_bytes),
+            false => None,
+        };
+        let memory = match kind {
+            MemoryKind::Managed => cudaMemAllocationType::cudaMemAllocationTypeManaged,
+            _ => cudaMemAllocationType::cudaMemAllocationTypePinned,
+        };
+        let raw = device.api().mem_pool_create(device.ordinal(), memory)?;
         // SAFETY: the pool is new. It is dropped after all its buffers, and waits for their frees.
         let raw = unsafe { Owned::new(device.api(), device.ordinal(), raw) };
         // Owns the handle from here on, also if the next call fails.
@@ -51,7 +73,11 @@ impl DriverPool {
             stream,
             options,
             raw: ManuallyDrop::new(raw),
+            kind,
+            managed_limit,
             live: Mutex::default(),
+            advised: AdvisedRanges::default(),
+            has_given: AtomicBool::new(false),
         };
         // By default the driver releases all free memory at each synchronization of a stream.
         let keep = options.limit_bytes.map_or(u64::MAX, |limit| limit as u64);
@@ -95,7 +121,8 @@ impl DriverPool {
             bytes,
             reserved_bytes: charged,
             class: None,
-            is_away: false,
+            // The driver does not tell where the pages of a former owner are.
+            is_away: self.kind == MemoryKind::Managed,
         };
         let in_flight = InFlight::default();
         let stream = self.stream.inner();
@@ -120,12 +147,36 @@ impl DriverPool {
 
     /// Counts a new block.
     fn charge(&self, bytes: usize) -> Result<()> {
+        self.charge_pool(bytes)?;
+        if self.kind != MemoryKind::Managed {
+            return Ok(());
+        }
+        let (driver, ordinal) = (&self.device.state().driver, self.device.ordinal());
+        match driver.reserve(ordinal, bytes, self.managed_limit) {
+            Ok(reserved) => {
+                reserved.keep();
+                Ok(())
+            }
+            Err(live) => {
+                self.discharge_pool(bytes);
+                let info = self.device.memory_info().unwrap_or_default();
+                Err(would_oversubscribe(
+                    ordinal,
+                    bytes,
+                    Used::Managed(live),
+                    info,
+                ))
+            }
+        }
+    }
+
+    fn charge_pool(&self, bytes: usize) -> Result<()> {
         let mut live = self.live.lock();
         let limit = self.options.limit_bytes.unwrap_or(usize::MAX);
         let room = limit.saturating_sub(live.bytes);
         if bytes > room {
             drop(live);
-            let (call, what) = ("cudaMallocFromPoolAsync", "device memory");
+            let (call, what) = ("cudaMallocFromPoolAsync", self.kind.name());
             let sizes = (bytes, room);
             return Err(beyond_limit(call, what, &self.device, &self.options, sizes));
         }
@@ -136,6 +187,14 @@ impl DriverPool {
 
     /// Counts a block that was freed.
     fn discharge(&self, bytes: usize) {
+        if self.kind == MemoryKind::Managed {
+            let (driver, ordinal) = (&self.device.state().driver, self.device.ordinal());
+            driver.discharge(ordinal, bytes);
+        }
+        self.discharge_pool(bytes);
+    }
+
+    fn discharge_pool(&self, bytes: usize) {
         let mut live = self.live.lock();
         live.buffers -= 1;
         live.bytes -= bytes;
@@ -165,14 +224,34 @@ impl DriverPool {
 
     /// The bytes that the driver reserves for the pool; `None` if it does not report them.
     fn reserved_bytes(&self) -> Option<usize> {
-        let reserved = cudaMemPoolAttr::cudaMemPoolAttrReservedMemCurrent;
+        self.bytes_now(cudaMemPoolAttr::cudaMemPoolAttrReservedMemCurrent)
+    }
+
+    fn bytes_now(&self, attribute: cudaMemPoolAttr) -> Option<usize> {
         let (api, ordinal) = (self.device.api(), self.device.ordinal());
         // SAFETY: the pool is live; the attribute has 64 bits.
-        match unsafe { api.mem_pool_get(ordinal, self.raw.raw(), reserved) } {
+        match unsafe { api.mem_pool_get(ordinal, self.raw.raw(), attribute) } {
             Ok(bytes) => usize::try_from(bytes).ok(),
             Err(error) => {
-                crate::telemetry::warn!(device = ordinal, %error, "the reserved bytes of a pool could not be read");
+                crate::telemetry::warn!(device = ordinal, %error, "the bytes of a pool could not be read");
                 None
+            }
+        }
+    }
+
+    /// Undoes the advice for a block, so that its next owner does not inherit it. A failure costs only time.
+    fn undo_advice(&self, block: &Block) {
+        let start = block.address.host.as_ptr().addr();
+        let range = start..start + block.bytes;
+        self.advised.retire(range.clone());
+        for advised in self.advised.take_stale(&range) {
+            let first = block.address.host.as_ptr();
+            let range = first.with_addr(advised.range.start)..first.with_addr(advised.range.end);
+            let (api, ordinal) = (self.device.api(), self.device.ordinal());
+            // SAFETY: the range was advised, so it is within this block's managed memory, which is not freed yet.
+            let undone = unsafe { api.advise(ordinal, range, advised.undo(), advised.location) };
+            if let Err(error) = undone {
+                crate::telemetry::debug!(device = ordinal, %error, "advice could not be undone");
             }
         }
     }
@@ -203,18 +282,36 @@ impl Owner for DriverPool {
     }
 
     fn kind(&self) -> MemoryKind {
-        MemoryKind::Device
+        self.kind
     }
 
     fn name(&self) -> &'static str {
-        "pooled device"
+        match self.kind {
+            MemoryKind::Managed => "driver-pooled managed",
+            _ => "pooled device",
+        }
     }
 
     fn is_open_to_peers(&self) -> bool {
-        false
+        self.kind == MemoryKind::Managed
+    }
+
+    fn track_advice(&self, range: Range<usize>, advice: cudaMemoryAdvise, location: Location) {
+        self.advised.note(range, advice, location);
+    }
+
+    fn can_give(&self) -> bool {
+        true
+    }
+
+    fn give(&self, block: &Block) {
+        self.has_given.store(true, Ordering::Release);
+        self.undo_advice(block);
+        self.discharge(block.reserved_bytes);
     }
 
     unsafe fn free(&self, block: &Block) -> Result<Held> {
+        self.undo_advice(block);
         let (api, ordinal) = (self.device.api(), self.device.ordinal());
         // SAFETY: guaranteed by the caller.
         unsafe { api.free(ordinal, block.address.host) }?;
@@ -225,6 +322,7 @@ impl Owner for DriverPool {
     /// Enqueues the free after the uses.
     unsafe fn release(&self, released: Released<'_>) {
         let (buffer, bytes) = (released.buffer, released.block.bytes);
+        self.undo_advice(&released.block);
         let mut is_ordered = false;
         let enqueued = enqueue(&self.stream, std::iter::empty(), || {
             for used in &released.in_flight.before(Access::Write) {
@@ -265,7 +363,21 @@ impl Drop for DriverPool {
         let seq = stream.submitted();
         // CUDA documents that it keeps memory whose frees are pending. With driver 580 on an H200, destroying a pool before its last
         // frees had run made a later allocation from another pool crash inside the driver. So the frees are waited for.
-        let frees = smallvec::smallvec![Use { stream, seq }];
+        let mut frees = smallvec::smallvec![Use { stream, seq }];
+        if self.has_given.load(Ordering::Acquire) {
+            let used = cudaMemPoolAttr::cudaMemPoolAttrUsedMemCurrent;
+            // SAFETY: the pool is live; the attribute has 64 bits.
+            let used = unsafe { raw.api().mem_pool_get(raw.ordinal(), raw.raw(), used) };
+            if !matches!(used, Ok(0)) {
+                // The other owners free memory of this pool later, so it stays.
+                drop(raw.kept());
+                return;
+            }
+            // The other owners' frees may be enqueued on any stream.
+            let stream = StreamInner::unknown(self.device.state());
+            let seq = stream.number();
+            frees.push(Use { stream, seq });
+        }
         self.device.destroy_after(frees, raw);
     }
 }

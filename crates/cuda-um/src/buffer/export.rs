@@ -1,0 +1,280 @@
+//! Buffers that other libraries use through their address.
+#![allow(unsafe_code, reason = "extends a borrow as long as its owner lives")]
+
+use crate::Element;
+use crate::buffer::device::DeviceBuffer;
+use crate::buffer::pinned::PinnedBuffer;
+use crate::buffer::unified::UnifiedBuffer;
+use crate::buffer::view::View;
+use crate::context::device::Device;
+use crate::context::enqueue::enqueue;
+use crate::context::event::Event;
+use crate::context::stream::{Stream, StreamInner};
+use crate::context::tracker::Access;
+use crate::error::{Error, Result};
+use crate::resource::cache::By;
+use crate::resource::kind::MemoryKind;
+use std::any::Any;
+use std::fmt;
+use std::iter::once;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+/// The address of a buffer or a part of it for another library, with the fences between the work of both. It keeps the buffer alive, so it
+/// has no lifetime: a DLPack capsule can own it.
+///
+/// While it lives, the buffer has more than one owner, so [`Arc::get_mut`] gives no way to write it.
+///
+/// ```
+/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+/// use cuda_um::UnifiedBuffer;
+/// use std::sync::Arc;
+///
+/// let (ours, theirs) = (device.stream()?, device.stream()?); // `theirs` stands for a stream of the other library
+/// let mut buffer = UnifiedBuffer::<f32>::zeroed(&device, 1000)?;
+/// buffer.fill(1.0, &ours)?;
+/// let mut buffer = Arc::new(buffer);
+/// let exported = buffer.export(&theirs)?; // later work on `theirs` runs after the fill
+/// // … the other library enqueues kernels on `theirs` that read at `exported.as_ptr()` …
+/// exported.returned_on(&theirs)?; // later writes run after these kernels
+/// Arc::get_mut(&mut buffer).unwrap().fill(2.0, &ours)?;
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
+///
+/// # Ordering
+///
+/// Earlier work on the buffer is ordered before work that is enqueued, after the export, on the stream of the export.
+///
+/// The other library's work is not known. While an export for writes ([`export_mut`](UnifiedBuffer::export_mut)) lives, host guards and
+/// other uses of the buffer wait for the export's device (`cudaDeviceSynchronize`); `try_host` is
+/// [`Error::Busy`]. An export for reads is in the way of writes only, which the borrow checker refuses while it
+/// lives. [`returned_on`](Self::returned_on) and [`returned_after`](Self::returned_after) end the export with a fence: later uses are ordered
+/// after that stream's or event's work. After a drop without a fence, the next use that must not overlap waits for the device.
+pub struct Exported {
+    /// Initialised. It borrows from the owner, which may be freed while this struct is an argument of a function; a plain reference would
+    /// have to stay valid until the function returns.
+    view: MaybeUninit<View<'static, u8>>,
+    owner: Arc<dyn Any + Send + Sync>,
+    access: Access,
+    /// The other library's work.
+    unknown: Arc<StreamInner>,
+    is_settled: bool,
+}
+
+impl Exported {
+    /// Exports elements of an object that contains buffers, for another library to read.
+    ///
+    /// # Errors
+    ///
+    /// The error of `borrow`; [`Error::RuntimeMismatch`], and the errors of `cudaStreamWaitEvent`.
+    pub fn new<B: Send + Sync + 'static, T: Element>(
+        owner: Arc<B>,
+        stream: &Stream,
+        borrow: impl for<'b> FnOnce(&'b B) -> Result<View<'b, T>>,
+    ) -> Result<Self> {
+        Self::begin(owner, stream, Access::Read, borrow)
+    }
+
+    /// Exports elements of an object that contains buffers, for another library to read and write.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`new`](Self::new), and [`Error::ReadOnly`] for a read-only import.
+    ///
+    /// # Safety
+    ///
+    /// While a host guard of the buffer lives, the other library writes none of the exported elements; and it orders its work after later
+    /// work on the buffer that it must not overlap (with another export, for example).
+    pub unsafe fn new_mut<B: Send + Sync + 'static, T: Element>(
+        owner: Arc<B>,
+        stream: &Stream,
+        borrow: impl for<'b> FnOnce(&'b B) -> Result<View<'b, T>>,
+    ) -> Result<Self> {
+        Self::begin(owner, stream, Access::WritePart, borrow)
+    }
+
+    fn begin<B: Send + Sync + 'static, T: Element>(
+        owner: Arc<B>,
+        stream: &Stream,
+        access: Access,
+        borrow: impl for<'b> FnOnce(&'b B) -> Result<View<'b, T>>,
+    ) -> Result<Self> {
+        let view = borrow(&owner)?.into_bytes();
+        // SAFETY: the view borrows from the object behind the `Arc`, whose address does not change, and which is neither dropped nor borrowed
+        // exclusively while the result owns a reference to it. The view leaves the result only as addresses.
+        let view = unsafe { std::mem::transmute::<View<'_, u8>, View<'static, u8>>(view) };
+        let raw = view.raw;
+        let mut exported = Self {
+            unknown: StreamInner::unknown(stream.inner().device()),
+            is_settled: true,
+            access,
+            view: MaybeUninit::new(view),
+            owner,
+        };
+        let part = once(view.part(access));
+        enqueue(stream, part, || {
+            if exported.is_lent() {
+                raw.in_flight.lend(&exported.unknown);
+            }
+            exported.is_settled = false;
+            Ok(())
+        })?;
+        Ok(exported)
+    }
+
+    fn view(&self) -> View<'_, u8> {
+        // SAFETY: it is initialised, and the owner lives as long as `self`.
+        *unsafe { self.view.assume_init_ref() }
+    }
+
+    /// Returns true if the other library's work is in the way of reads.
+    fn is_lent(&self) -> bool {
+        // Without concurrent managed access, the host must not read managed memory while a kernel runs.
+        self.access.is_write() || self.view().raw.gate().is_some()
+    }
+
+    /// Ends the export: later uses of the buffer are ordered after the work that is on `stream` now. The call enqueues nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RuntimeMismatch`], and [`Error::InvalidArgument`] for the per-thread default stream of another thread. The export then ends
+    /// as by a drop.
+    pub fn returned_on(mut self, stream: &Stream) -> Result<()> {
+        stream.check_runtime(self.device(), "the buffer")?;
+        let inner = stream.inner();
+        inner.api().origin.check("returned_on")?;
+        inner.check_here()?;
+        self.settle(inner, inner.number());
+        Ok(())
+    }
+
+    /// Ends the export: later uses of the buffer are ordered after the work before the event.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RuntimeMismatch`]. The export then ends as by a drop.
+    pub fn returned_after(mut self, event: &Event) -> Result<()> {
+        if !self.device().runtime().is_same(event.runtime()) {
+            return Err(Error::RuntimeMismatch { what: "the event" });
+        }
+        self.device().api().origin.check("returned_after")?;
+        let (work, seq) = StreamInner::of_event(self.unknown.device(), event.raw());
+        self.settle(&work, seq);
+        Ok(())
+    }
+
+    fn settle(&mut self, fence: &Arc<StreamInner>, seq: u64) {
+        self.is_settled = true;
+        let raw = self.view().raw;
+        let access = match self.is_lent() {
+            true => Access::WritePart,
+            false => Access::Read,
+        };
+        // Dropped after the lock is released.
+        let _ended = raw.in_flight.settle(&self.unknown, (fence, seq), access);
+        if raw.is_managed() {
+            raw.cache.touched(By::Unknown);
+        }
+    }
+
+    /// Returns the address of the first element, as the buffer's `as_ptr` does: for the host, and for the device if the memory is managed or
+    /// device memory.
+    pub fn as_ptr(&self) -> *const u8 {
+        self.view().as_ptr()
+    }
+
+    /// Returns the same address to write through; `None` for an export for reads.
+    pub fn as_mut_ptr(&self) -> Option<*mut u8> {
+        self.access.is_write().then(|| self.view().address())
+    }
+
+    /// Returns the address of the first element for kernels; `None` if the device cannot map host memory.
+    pub fn device_ptr(&self) -> Option<*const u8> {
+        self.view().device_ptr()
+    }
+
+    /// Returns the size in bytes.
+    pub fn size_bytes(&self) -> usize {
+        self.view().len()
+    }
+
+    /// Returns the kind of the memory.
+    pub fn kind(&self) -> MemoryKind {
+        self.view().kind()
+    }
+
+    /// Returns the device for which the buffer was allocated.
+    pub fn device(&self) -> &Device {
+        self.view().device()
+    }
+
+    /// Returns true for an export for reads.
+    pub fn is_read_only(&self) -> bool {
+        !self.access.is_write()
+    }
+
+    /// Returns the object that contains the buffer.
+    pub fn owner(&self) -> &Arc<dyn Any + Send + Sync> {
+        &self.owner
+    }
+}
+
+impl Drop for Exported {
+    fn drop(&mut self) {
+        if self.is_settled || self.device().api().origin.is_inherited() {
+            return;
+        }
+        let unknown = Arc::clone(&self.unknown);
+        let seq = unknown.number();
+        self.settle(&unknown, seq);
+    }
+}
+
+impl fmt::Debug for Exported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exported")
+            .field("buffer", &self.view().buffer_id())
+            .field("size_bytes", &self.size_bytes())
+            .field("is_read_only", &self.is_read_only())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Exports of a buffer type: `export!(UnifiedBuffer)`.
+macro_rules! export {
+    ($buffer:ident) => {
+        impl<T: Element> $buffer<T> {
+            /// Exports the buffer, for another library to read: [`Exported::new`]. Earlier work on the buffer is ordered before later work on
+            /// `stream`.
+            ///
+            /// # Errors
+            ///
+            /// The errors of [`Exported::new`].
+            #[doc(alias = "__dlpack__")]
+            pub fn export(self: &Arc<Self>, stream: &Stream) -> Result<Exported> {
+                Exported::new(Arc::clone(self), stream, |buffer| Ok(buffer.as_view()))
+            }
+
+            /// Exports the buffer, for another library to read and write: [`Exported::new_mut`]. Earlier work on the buffer is ordered before
+            /// later work on `stream`.
+            ///
+            /// If this `Arc` has no clone, the access is exclusive until the export ends.
+            ///
+            /// # Errors
+            ///
+            /// The errors of [`Exported::new_mut`].
+            ///
+            /// # Safety
+            ///
+            /// As for [`Exported::new_mut`].
+            pub unsafe fn export_mut(self: &Arc<Self>, stream: &Stream) -> Result<Exported> {
+                let owner = Arc::clone(self);
+                // SAFETY: guaranteed by the caller.
+                unsafe { Exported::new_mut(owner, stream, |buffer| Ok(buffer.as_view())) }
+            }
+        }
+    };
+}
+export!(UnifiedBuffer);
+export!(DeviceBuffer);
+export!(PinnedBuffer);

@@ -1,0 +1,55 @@
+//! Memory of a driver's pool that another owner frees.
+
+use crate::Element;
+use crate::buffer::unified::UnifiedBuffer;
+use crate::context::enqueue::enqueue;
+use crate::context::stream::Stream;
+use crate::context::tracker::Access;
+use crate::error::{Error, Result};
+use std::iter::once;
+use std::ptr::NonNull;
+
+impl<T: Element> UnifiedBuffer<T> {
+    /// Gives the memory of a buffer of a [`ManagedPool`](crate::ManagedPool) to another owner, and returns its address. The owner frees it in
+    /// stream order, with `cudaFreeAsync`, on `stream` or on a stream that is ordered after it.
+    ///
+    /// ```
+    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+    /// use cuda_um::{ManagedPool, PoolOptions, UnifiedBuffer};
+    ///
+    /// # let Ok(pool) = ManagedPool::new(&device, PoolOptions::default()) else { return Ok(()) };
+    /// let stream = device.stream()?;
+    /// let buffer = UnifiedBuffer::<f32>::zeroed_in(&pool, 1000)?;
+    /// let address = buffer.into_raw(&stream).map_err(|(_, error)| error)?;
+    /// // … the other library uses `address` on `stream`, and calls cudaFreeAsync(address, stream) …
+    /// # unsafe { (cuda_um_sim::Sim::from_env().unwrap().table().cudaGetLastError)() };
+    /// # let _ = address;
+    /// # Ok::<(), cuda_um::Error>(())
+    /// ```
+    ///
+    /// # Ordering
+    ///
+    /// Work that is enqueued on `stream` after the call runs after all earlier work on the buffer.
+    ///
+    /// # Errors
+    ///
+    /// The buffer comes back with the error: [`Error::NotSupported`] if the memory is not of a [`ManagedPool`](crate::ManagedPool), and for a
+    /// buffer without elements; [`Error::RuntimeMismatch`]; and the errors of `cudaStreamWaitEvent`.
+    #[doc(alias = "cudaFreeAsync")]
+    #[allow(clippy::result_large_err, reason = "the buffer comes back")]
+    pub fn into_raw(self, stream: &Stream) -> Result<NonNull<T>, (Self, Error)> {
+        if !self.raw.can_give() {
+            let error = Error::NotSupported {
+                what: format!("giving the memory of buffer {} to another owner", self.id()),
+                needs: "a buffer with elements in memory of a ManagedPool".to_owned(),
+                have: self.raw.name_of_kind().to_owned() + " memory",
+            };
+            return Err((self, error));
+        }
+        let part = once(self.as_view().part(Access::Write));
+        match enqueue(stream, part, || Ok(())) {
+            Ok(()) => Ok(self.raw.give().cast()),
+            Err(error) => Err((self, error)),
+        }
+    }
+}

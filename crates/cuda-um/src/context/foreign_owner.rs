@@ -1,0 +1,53 @@
+//! The owner of a stream or of memory of another library.
+
+use crate::fork::Origin;
+use crate::sync::{Mutex, after_unlock, caught};
+use std::any::Any;
+
+/// A value that keeps a stream or memory of another library. Its drop is foreign code: it runs without locks, a panic is caught, and it does
+/// not run in a child made by `fork`.
+pub(crate) struct ForeignOwner {
+    value: Mutex<Option<Value>>,
+    origin: Origin,
+}
+
+/// The value; a panic of its drop is caught.
+struct Value(Option<Box<dyn Any + Send>>);
+
+impl ForeignOwner {
+    pub(crate) fn new(value: impl Send + 'static, origin: Origin) -> Self {
+        let value = Value(Some(Box::new(value)));
+        Self {
+            value: Mutex::new(Some(value)),
+            origin,
+        }
+    }
+
+    /// Drops the value, as soon as this thread holds no lock of the library.
+    pub(crate) fn let_go(&self) {
+        if self.origin.is_inherited() {
+            return;
+        }
+        let value = self.value.lock().take();
+        if value.is_some() {
+            after_unlock(move || drop(value));
+        }
+    }
+}
+
+impl Drop for ForeignOwner {
+    fn drop(&mut self) {
+        match self.origin.is_inherited() {
+            true => std::mem::forget(self.value.get_mut().take()),
+            false => self.let_go(),
+        }
+    }
+}
+
+impl Drop for Value {
+    fn drop(&mut self) {
+        if let Some(value) = self.0.take() {
+            caught(move || drop(value));
+        }
+    }
+}

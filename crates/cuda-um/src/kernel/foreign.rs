@@ -1,0 +1,135 @@
+//! Work of other libraries on buffers.
+
+use crate::context::enqueue::{Work, enqueue_of};
+use crate::context::observer::{Started, What};
+use crate::context::stream::Stream;
+use crate::error::Result;
+use crate::kernel::argument::KernelArgs;
+use crate::sync::in_foreign_code;
+use cuda_um_sys::cudaStream_t;
+use std::ffi::c_void;
+use std::fmt;
+
+/// The stream and the addresses for work of another library: the argument of the closure of [`Stream::enqueue_foreign`].
+pub struct ForeignWork<'a> {
+    stream: cudaStream_t,
+    addresses: &'a [*mut c_void],
+}
+
+impl ForeignWork<'_> {
+    /// Returns CUDA's handle of the stream: the driver's `CUstream` is the same.
+    pub fn stream(&self) -> cudaStream_t {
+        self.stream
+    }
+
+    /// Returns the address of the first element of a buffer or view, for kernels. The first buffer of the uses has the index 0; values do not
+    /// count. Pinned memory that is not mapped for the device has the host's address.
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many buffers.
+    pub fn address(&self, index: usize) -> *mut c_void {
+        match self.addresses.get(index) {
+            Some(address) => *address,
+            None => panic!(
+                "the uses have {} buffers, and the index {index} is beyond the last one",
+                self.addresses.len()
+            ),
+        }
+    }
+
+    /// Does the same as [`address`](Self::address), for the type of the elements.
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many buffers.
+    pub fn pointer<T>(&self, index: usize) -> *mut T {
+        self.address(index).cast()
+    }
+}
+
+impl fmt::Debug for ForeignWork<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ForeignWork")
+            .field("stream", &self.stream)
+            .field("addresses", &self.addresses)
+            .finish()
+    }
+}
+
+/// The name of such work in traces.
+const NAME: &str = "work of another library";
+
+impl Stream {
+    /// Enqueues work of another library on this stream: a cuBLAS call, a kernel of cudarc. The library orders and tracks it like a launch.
+    ///
+    /// `uses` is a tuple of the buffers that the work uses, as for a launch: `&buffer` or a [`View`](crate::View) to read,
+    /// `&mut buffer` or a [`ViewMut`](crate::ViewMut) to read and write. `work` gets the stream and the addresses, and enqueues. Its result
+    /// is returned.
+    ///
+    /// ```
+    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+    /// use cuda_um::UnifiedBuffer;
+    ///
+    /// # unsafe fn their_gemm(_: cuda_um::sys::cudaStream_t, _: *const f32, _: *mut f32) -> Result<(), String> { Ok(()) }
+    /// let stream = device.stream()?;
+    /// let a = UnifiedBuffer::<f32>::zeroed(&device, 100)?;
+    /// let mut b = UnifiedBuffer::<f32>::zeroed(&device, 100)?;
+    /// // SAFETY: their function reads 100 elements of the first buffer and writes 100 of the second, on this stream.
+    /// let done: Result<(), String> = unsafe {
+    ///     stream.enqueue_foreign((&a, &mut b), |work| their_gemm(work.stream(), work.pointer(0), work.pointer(1)))?
+    /// };
+    /// # done.unwrap();
+    /// assert_eq!(b.host()?[0], 0.0); // waits for their work
+    /// # Ok::<(), cuda_um::Error>(())
+    /// ```
+    ///
+    /// # Ordering
+    ///
+    /// The work is enqueued on this stream after earlier uses of the buffers, on any stream, that it must not overlap. Host guards, later
+    /// work and the drops of the buffers are ordered after all work that is on this stream when `work` returns. The uses are recorded even
+    /// if `work` returns an error or panics.
+    ///
+    /// # Errors
+    ///
+    /// `work` is not called after an error: [`Error::ReadOnly`](crate::Error::ReadOnly) for a write to a read-only import;
+    /// [`Error::RuntimeMismatch`](crate::Error::RuntimeMismatch); [`Error::Busy`](crate::Error::Busy) on a device without concurrent managed
+    /// access while host guards of managed memory live; [`Error::InvalidArgument`](crate::Error::InvalidArgument) for the per-thread default
+    /// stream of another thread; and the errors of `cudaStreamWaitEvent`. On a device without concurrent managed access, host guards of
+    /// managed memory that `work` requests are [`Error::Busy`](crate::Error::Busy).
+    ///
+    /// # Safety
+    ///
+    /// - The work stays within the buffers, and writes only those that are passed by `&mut`.
+    /// - It is enqueued on this stream, or on streams that are ordered with it: after it, and before its end when `work` returns. No work
+    ///   uses the addresses afterwards.
+    /// - The work can reach the memory from its device: the current device is the caller's.
+    #[allow(unsafe_code, reason = "the caller's promise is required")]
+    pub unsafe fn enqueue_foreign<R>(
+        &self,
+        uses: impl KernelArgs,
+        work: impl FnOnce(&ForeignWork<'_>) -> R,
+    ) -> Result<R> {
+        uses.collect(|uses| {
+            let owned;
+            let device = match uses.first_device() {
+                Some(device) => device,
+                None => {
+                    owned = self.device();
+                    &owned
+                }
+            };
+            let started = Started::now(device);
+            let addresses = uses.buffer_addresses();
+            let result = enqueue_of(Work::Foreign, self, uses.parts(), || {
+                let work_of = ForeignWork {
+                    stream: self.as_raw(),
+                    addresses: &addresses,
+                };
+                Ok(in_foreign_code(|| work(&work_of)))
+            })?;
+            started.done(What::Launch(NAME), device, Some(self.inner()), uses.parts());
+            Ok(result)
+        })
+    }
+}

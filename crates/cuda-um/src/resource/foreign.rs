@@ -1,0 +1,179 @@
+//! Memory of another library.
+#![allow(unsafe_code, reason = "uses memory of other libraries by its address")]
+
+use crate::context::device::Device;
+use crate::context::foreign_owner::ForeignOwner;
+use crate::driver::foreign::PointerProperties;
+use crate::error::{Error, Result};
+use crate::resource::allocation::Allocation;
+use crate::resource::block::{Address, Block};
+use crate::resource::kind::MemoryKind;
+use crate::resource::owner::{Held, Owner};
+use cuda_um_sys::cudaMemoryType;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// The owner of imported memory.
+struct Imported {
+    device: Device,
+    kind: MemoryKind,
+    /// Leaked unless the memory is freed.
+    owner: ManuallyDrop<ForeignOwner>,
+}
+
+/// A range of memory of another library.
+#[derive(Clone, Copy)]
+pub(crate) struct Foreign {
+    pub(crate) pointer: NonNull<u8>,
+    pub(crate) bytes: usize,
+    /// The alignment of the elements.
+    pub(crate) alignment: usize,
+    pub(crate) kind: MemoryKind,
+    pub(crate) is_read_only: bool,
+}
+
+impl Foreign {
+    /// Imports the memory. `owner` is dropped when no tracked work uses it; after an error, at once.
+    ///
+    /// # Safety
+    ///
+    /// Until the owner is dropped, the memory is valid for its bytes, and nothing else writes it (or uses it, unless it is read-only).
+    pub(crate) unsafe fn import(
+        self,
+        device: &Device,
+        owner: impl Send + 'static,
+    ) -> Result<Allocation> {
+        let api = device.api();
+        let owner = ForeignOwner::new(owner, api.origin);
+        api.origin.check("from_foreign")?;
+        let found = self.check(device)?;
+        let address = Address {
+            device: found.on_device,
+            ..Address::of_host(self.pointer)
+        };
+        let imported = Imported {
+            device: device.for_memory(),
+            kind: self.kind,
+            owner: ManuallyDrop::new(owner),
+        };
+        let allocation = Allocation::new(Arc::new(imported), address, self.bytes);
+        Ok(match self.is_read_only {
+            true => allocation.read_only(),
+            false => allocation,
+        })
+    }
+
+    /// Compares the range with the properties that CUDA reports.
+    fn check(&self, device: &Device) -> Result<PointerProperties> {
+        let (api, ordinal) = (device.api(), device.ordinal());
+        let first = self.pointer.as_ptr().cast_const();
+        if !first.addr().is_multiple_of(self.alignment) {
+            let alignment = self.alignment;
+            return Err(self.refused(
+                "not aligned for its elements".to_owned(),
+                format!("multiples of {alignment}"),
+            ));
+        }
+        let found = api.pointer_properties(ordinal, first)?;
+        let kind = kind_of(found.kind);
+        if kind != Some(self.kind) {
+            let found = kind.map_or("memory that CUDA does not know", MemoryKind::name);
+            return Err(self.refused(found.to_owned(), self.kind.name().to_owned()));
+        }
+        // Pinned memory is accessible to every device.
+        if self.kind != MemoryKind::Pinned
+            && let Ok(owner) = u32::try_from(found.device)
+            && owner != ordinal
+        {
+            return Err(Error::DeviceMismatch {
+                what: "the memory",
+                expected: ordinal,
+                found: owner,
+            });
+        }
+        self.check_extent(device)?;
+        Ok(found)
+    }
+
+    /// Refuses a range that ends after its allocation.
+    fn check_extent(&self, device: &Device) -> Result<()> {
+        let (api, ordinal) = (device.api(), device.ordinal());
+        let first = self.pointer.as_ptr().cast_const();
+        let start = first.addr();
+        let end = start.checked_add(self.bytes).ok_or_else(|| {
+            self.refused("beyond the address space".to_owned(), "less".to_owned())
+        })?;
+        if let Some(range) = api.pointer_range(ordinal, first) {
+            return match range.start <= start && end <= range.end {
+                true => Ok(()),
+                false => Err(self.refused(
+                    format!("{} bytes long", self.bytes),
+                    format!(
+                        "{} bytes there, to the end of the allocation",
+                        range.end.saturating_sub(start)
+                    ),
+                )),
+            };
+        }
+        // The driver does not report extents: the last byte must at least be memory of the same kind.
+        let last = api.pointer_properties(ordinal, first.wrapping_add(self.bytes - 1))?;
+        match kind_of(last.kind) == Some(self.kind) {
+            true => Ok(()),
+            false => Err(self.refused(
+                format!("{} bytes long", self.bytes),
+                format!("a range that ends in {}", self.kind.name()),
+            )),
+        }
+    }
+
+    fn refused(&self, found: String, allowed: String) -> Error {
+        Error::Foreign {
+            what: format!("memory at {:p}", self.pointer),
+            found,
+            allowed,
+        }
+    }
+}
+
+/// The kind of memory in this crate's terms; `None` for memory that CUDA does not know.
+fn kind_of(found: cudaMemoryType) -> Option<MemoryKind> {
+    match found {
+        cudaMemoryType::cudaMemoryTypeManaged => Some(MemoryKind::Managed),
+        cudaMemoryType::cudaMemoryTypeDevice => Some(MemoryKind::Device),
+        cudaMemoryType::cudaMemoryTypeHost => Some(MemoryKind::Pinned),
+        _ => None,
+    }
+}
+
+impl Owner for Imported {
+    fn device(&self) -> &Device {
+        &self.device
+    }
+
+    fn kind(&self) -> MemoryKind {
+        self.kind
+    }
+
+    fn name(&self) -> &'static str {
+        match self.kind {
+            MemoryKind::Managed => "imported managed",
+            MemoryKind::Device => "imported device",
+            MemoryKind::Pinned => "imported pinned",
+        }
+    }
+
+    fn free_waits(&self) -> bool {
+        false
+    }
+
+    fn is_open_to_peers(&self) -> bool {
+        // The memory may be of a driver's pool, which only its own device may use.
+        self.kind != MemoryKind::Device
+    }
+
+    unsafe fn free(&self, _: &Block) -> Result<Held> {
+        self.owner.let_go();
+        Ok(None)
+    }
+}

@@ -1,0 +1,246 @@
+//! Exports, with and without fences.
+
+use cuda_um::{DeviceBuffer, Error, Event, PinnedBuffer, Stream, UnifiedBuffer, sys};
+use cuda_um_sim::{Gpu, Sim};
+use cuda_um_testkit::{calls, device, simulated, simulated_with};
+use std::sync::Arc;
+
+/// A fill by "another library".
+fn their_fill(sim: &Sim, stream: &Stream, address: *mut u8, bytes: usize, value: i32) {
+    // SAFETY: the address is valid for as many bytes.
+    let code =
+        unsafe { (sim.table().cudaMemsetAsync)(address.cast(), value, bytes, stream.as_raw()) };
+    assert_eq!(code, sys::cudaError::cudaSuccess);
+}
+
+const LEN: usize = 1 << 16;
+
+#[test]
+fn an_export_runs_after_our_work_and_before_later_work() {
+    let (sim, device, ours) = device();
+    let Some(sim) = &sim else { return };
+    let theirs = device.stream().unwrap();
+    let mut buffer = Arc::new(UnifiedBuffer::<u8>::zeroed(&device, LEN).unwrap());
+    for round in 1..20u8 {
+        Arc::get_mut(&mut buffer)
+            .unwrap()
+            .fill(round, &ours)
+            .unwrap();
+        // SAFETY: no guard lives.
+        let exported = unsafe { buffer.export_mut(&theirs) }.unwrap();
+        assert_eq!(exported.size_bytes(), LEN);
+        their_fill(sim, &theirs, exported.as_mut_ptr().unwrap(), LEN / 2, 100);
+        assert!(Arc::get_mut(&mut buffer).is_none());
+        exported.returned_on(&theirs).unwrap();
+        let host = buffer.host().unwrap();
+        assert_eq!((host[0], host[LEN - 1]), (100, round));
+    }
+}
+
+#[test]
+fn each_kind_can_be_exported_to_be_read() {
+    let (_sim, device, stream) = device();
+    let unified = Arc::new(UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap());
+    let on_device = Arc::new(DeviceBuffer::<u32>::zeroed(&device, 10).unwrap());
+    let pinned = Arc::new(PinnedBuffer::<u32>::zeroed(&device, 10).unwrap());
+    let exports = [
+        (
+            unified.export(&stream).unwrap(),
+            unified.as_ptr(),
+            unified.as_view().kind(),
+        ),
+        (
+            on_device.export(&stream).unwrap(),
+            on_device.as_device_ptr(),
+            on_device.as_view().kind(),
+        ),
+        (
+            pinned.export(&stream).unwrap(),
+            pinned.as_ptr(),
+            pinned.as_view().kind(),
+        ),
+    ];
+    for (exported, address, kind) in exports {
+        assert_eq!(exported.as_ptr(), address.cast());
+        assert_eq!((exported.size_bytes(), exported.kind()), (40, kind));
+        assert!(exported.is_read_only() && exported.as_mut_ptr().is_none());
+        assert_eq!(exported.device().ordinal(), device.ordinal());
+        // It can be sent, and outlives its buffer's handle.
+        std::thread::spawn(move || drop(exported)).join().unwrap();
+    }
+}
+
+/// What the other library does is not known: a wait for the device is the only one that is enough.
+#[test]
+fn guards_wait_for_the_device_while_an_export_for_writes_lives() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let hidden = device.stream().unwrap();
+    let buffer = Arc::new(UnifiedBuffer::<u8>::zeroed(&device, LEN).unwrap());
+    // SAFETY: no guard lives while the other library writes.
+    let exported = unsafe { buffer.export_mut(&stream) }.unwrap();
+    let address = exported.as_mut_ptr().unwrap();
+    for value in [3, 4] {
+        their_fill(&sim, &hidden, address, LEN, value.into());
+        assert!(matches!(buffer.try_host(), Err(Error::Busy { .. })));
+        assert_eq!(buffer.host().unwrap()[0], value);
+        their_fill(&sim, &hidden, address, LEN, 10 + i32::from(value));
+        let mut copy = DeviceBuffer::<u8>::zeroed(&device, LEN).unwrap();
+        stream.copy(&*buffer, &mut copy).unwrap();
+        assert_eq!(copy.read_one(LEN - 1).unwrap(), 10 + value);
+    }
+    their_fill(&sim, &hidden, address, LEN, 9);
+    drop(exported);
+    let waits = calls(&sim, "cudaDeviceSynchronize");
+    assert_eq!(buffer.host().unwrap()[0], 9, "a drop without a fence");
+    assert_eq!(calls(&sim, "cudaDeviceSynchronize"), waits + 1);
+    assert_eq!(buffer.try_host().unwrap()[0], 9);
+    assert_eq!(
+        calls(&sim, "cudaDeviceSynchronize"),
+        waits + 1,
+        "once is enough"
+    );
+}
+
+#[test]
+fn an_export_for_reads_is_only_in_the_way_of_writes() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let mut buffer = Arc::new(UnifiedBuffer::<u8>::zeroed(&device, LEN).unwrap());
+    let exported = buffer.export(&stream).unwrap();
+    device.synchronize().unwrap();
+    let waits = || calls(&sim, "cudaDeviceSynchronize");
+    let before = waits();
+    assert_eq!(buffer.try_host().unwrap()[0], 0);
+    let mut copy = DeviceBuffer::<u8>::zeroed(&device, LEN).unwrap();
+    stream.copy(&*buffer, &mut copy).unwrap();
+    drop(exported);
+    assert_eq!(buffer.host().unwrap()[0], 0);
+    assert_eq!(waits(), before);
+    Arc::get_mut(&mut buffer).unwrap().fill(1, &stream).unwrap();
+    assert_eq!(
+        waits(),
+        before + 1,
+        "the reads of the other library are over"
+    );
+    assert_eq!(buffer.host().unwrap()[0], 1);
+}
+
+#[test]
+fn a_fence_is_a_stream_or_an_event() {
+    let (sim, device, ours) = simulated(Gpu::H200);
+    let theirs = device.stream().unwrap();
+    let buffer = Arc::new(UnifiedBuffer::<u8>::zeroed(&device, LEN).unwrap());
+    device.synchronize().unwrap();
+    let mut waits = calls(&sim, "cudaDeviceSynchronize");
+    for by_event in [false, true] {
+        // SAFETY: no guard lives.
+        let exported = unsafe { buffer.export_mut(&theirs) }.unwrap();
+        let paused = sim.pause();
+        their_fill(&sim, &theirs, exported.as_mut_ptr().unwrap(), LEN, 8);
+        let ended = match by_event {
+            false => exported.returned_on(&theirs),
+            true => exported.returned_after(&theirs.record().unwrap()),
+        };
+        ended.unwrap();
+        assert!(matches!(buffer.try_host(), Err(Error::Busy { .. })));
+        let mut copy = DeviceBuffer::<u8>::zeroed(&device, LEN).unwrap();
+        ours.copy(&*buffer, &mut copy).unwrap();
+        drop(paused);
+        assert_eq!(copy.read_one(5).unwrap(), 8);
+        assert_eq!(buffer.host().unwrap()[5], 8);
+        assert_eq!(
+            calls(&sim, "cudaDeviceSynchronize"),
+            waits,
+            "by event: {by_event}"
+        );
+        waits = calls(&sim, "cudaDeviceSynchronize");
+    }
+}
+
+/// The memory does not go to its next owner while the other library may use it.
+#[test]
+fn memory_of_a_pool_is_not_reused_before_unknown_work_is_over() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let hidden = device.stream().unwrap();
+    for drop_first in [false, true] {
+        let buffer = Arc::new(UnifiedBuffer::<u8>::zeroed(&device, LEN).unwrap());
+        device.synchronize().unwrap();
+        let address = buffer.as_ptr();
+        // SAFETY: no guard lives.
+        let exported = unsafe { buffer.export_mut(&stream) }.unwrap();
+        let paused = sim.pause();
+        their_fill(&sim, &hidden, exported.as_mut_ptr().unwrap(), LEN, 77);
+        if drop_first {
+            drop(buffer);
+            drop(exported);
+        } else {
+            drop(exported);
+            drop(buffer);
+        }
+        drop(paused);
+        let next = UnifiedBuffer::<u8>::from_slice(&device, &[1; LEN]).unwrap();
+        assert_eq!(next.as_ptr(), address, "the pool reuses the memory");
+        device.synchronize().unwrap();
+        assert_eq!(*next.host().unwrap(), [1; LEN]);
+    }
+}
+
+#[test]
+fn wrong_fences_are_refused_and_the_device_is_waited_for() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let (_other_sim, _, stranger) = simulated(Gpu::H200);
+    let hidden = device.stream().unwrap();
+    let buffer = Arc::new(UnifiedBuffer::<u8>::zeroed(&device, LEN).unwrap());
+    assert!(matches!(
+        buffer.export(&stranger),
+        Err(Error::RuntimeMismatch { .. })
+    ));
+    let event: Event = stranger.record().unwrap();
+    for by_event in [false, true] {
+        // SAFETY: no guard lives.
+        let exported = unsafe { buffer.export_mut(&stream) }.unwrap();
+        their_fill(
+            &sim,
+            &hidden,
+            exported.as_mut_ptr().unwrap(),
+            LEN,
+            5 + i32::from(by_event),
+        );
+        let refused = match by_event {
+            true => exported.returned_after(&event),
+            false => exported.returned_on(&stranger),
+        };
+        assert!(matches!(refused, Err(Error::RuntimeMismatch { .. })));
+        assert_eq!(buffer.host().unwrap()[0], 5 + u8::from(by_event));
+    }
+}
+
+#[test]
+fn a_read_only_import_can_be_exported_only_to_be_read() {
+    let (_sim, device, stream) = device();
+    let theirs = UnifiedBuffer::<u8>::zeroed(&device, 100).unwrap();
+    device.synchronize().unwrap();
+    let address = std::ptr::NonNull::new(theirs.as_ptr().cast_mut()).unwrap();
+    // SAFETY: the owner keeps the memory, and nothing writes it.
+    let ours = unsafe { UnifiedBuffer::from_foreign_read_only(&device, address, 100, theirs) };
+    let ours = Arc::new(ours.unwrap());
+    drop(ours.export(&stream).unwrap());
+    // SAFETY: it is refused.
+    let refused = unsafe { ours.export_mut(&stream) };
+    assert!(matches!(refused, Err(Error::ReadOnly { .. })));
+}
+
+#[test]
+fn exports_work_without_concurrent_managed_access() {
+    let (sim, device, stream) = simulated_with(|builder| builder.gpu(Gpu::NoConcurrent));
+    let theirs = device.stream().unwrap();
+    let buffer = Arc::new(UnifiedBuffer::<u8>::zeroed(&device, LEN).unwrap());
+    // SAFETY: no guard lives.
+    let exported = unsafe { buffer.export_mut(&theirs) }.unwrap();
+    their_fill(&sim, &theirs, exported.as_mut_ptr().unwrap(), LEN, 8);
+    assert_eq!(buffer.host().unwrap()[0], 8);
+    drop(exported);
+    let exported = buffer.export(&stream).unwrap();
+    assert_eq!(buffer.host().unwrap()[0], 8);
+    exported.returned_on(&stream).unwrap();
+    assert_eq!(buffer.host().unwrap()[0], 8);
+}

@@ -1,0 +1,155 @@
+//! Managed memory of the driver's pool.
+
+use cuda_um::{
+    Advice, Device, Error, ErrorKind, LimitedMemory, Location, ManagedPool, MemoryKind,
+    MemoryResource, PoolOptions, UnifiedBuffer, sys,
+};
+use cuda_um_sim::{CudaVersion, Gpu, Sim};
+use cuda_um_testkit::{Checked, device, is_concurrent, simulated_with};
+
+fn machine() -> (Checked, Device, cuda_um::Stream) {
+    simulated_with(|builder| builder.gpu(Gpu::H200).cuda(CudaVersion::V13_0))
+}
+
+fn pool(device: &Device) -> ManagedPool {
+    ManagedPool::new(device, PoolOptions::default()).unwrap()
+}
+
+/// Another library's `cudaFreeAsync`.
+fn their_free(sim: &Sim, address: *mut u8, stream: &cuda_um::Stream) {
+    // SAFETY: the memory is from a pool, and not used by later work.
+    let code = unsafe { (sim.table().cudaFreeAsync)(address.cast(), stream.as_raw()) };
+    assert_eq!(code, sys::cudaError::cudaSuccess);
+}
+
+#[test]
+fn it_is_there_from_13_0_on_and_an_error_tells_why_not() {
+    let (_sim, device, _) = device();
+    let version = device.runtime().version();
+    let outcome = ManagedPool::new(&device, PoolOptions::default());
+    if (version.major, version.minor) >= (13, 0) && is_concurrent(&device) {
+        let pool = outcome.unwrap();
+        assert_eq!(pool.kind(), MemoryKind::Managed);
+        let buffer = UnifiedBuffer::from_slice_in(&pool, &[1u32, 2, 3]).unwrap();
+        assert_eq!(*buffer.host().unwrap(), [1, 2, 3]);
+        assert_eq!(pool.stats().live_buffers, 1);
+        drop(buffer);
+        assert_eq!(pool.stats().live_buffers, 0);
+        assert!(format!("{pool:?}").contains("managed memory of the driver's pool"));
+    } else {
+        let error = outcome.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotSupported);
+        let text = error.to_string();
+        assert!(
+            text.contains("13.0")
+                || text.contains("concurrentManagedAccess")
+                || text.contains("managedMemory"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn an_old_version_is_named() {
+    let (_sim, device, _) =
+        simulated_with(|builder| builder.gpu(Gpu::H200).cuda(CudaVersion::V12_9));
+    let error = ManagedPool::new(&device, PoolOptions::default()).unwrap_err();
+    assert!(
+        error.to_string().ends_with("and there is CUDA 12.9"),
+        "{error}"
+    );
+}
+
+#[test]
+fn its_memory_migrates_and_advice_is_undone() {
+    let (sim, device, stream) = machine();
+    let pool = pool(&device);
+    for _ in 0..3 {
+        let mut buffer = UnifiedBuffer::<u32>::zeroed_in(&pool, 1 << 20).unwrap();
+        let before = cuda_um_testkit::calls(&sim, "cudaMemAdvise");
+        buffer
+            .advise(Advice::SetPreferredLocation(Location::Host))
+            .unwrap();
+        buffer.prefetch(Location::Host, &stream).unwrap();
+        buffer.host_mut().unwrap()[5] = 7;
+        buffer.fill(3, &stream).unwrap();
+        drop(buffer);
+        assert_eq!(cuda_um_testkit::calls(&sim, "cudaMemAdvise"), before + 2);
+    }
+    assert_eq!(pool.stats().live_bytes, 0);
+}
+
+#[test]
+fn another_owner_frees_its_memory_in_stream_order() {
+    let (sim, device, stream) = machine();
+    let pool = pool(&device);
+    let ours = device.stream().unwrap();
+    for round in 0..100u32 {
+        let mut buffer = UnifiedBuffer::<u32>::zeroed_in(&pool, 10_000).unwrap();
+        buffer.fill(round, &ours).unwrap();
+        let address = buffer
+            .into_raw(&stream)
+            .map_err(|(_, error)| error)
+            .unwrap();
+        assert_eq!(pool.stats().live_buffers, 0);
+        their_free(&sim, address.as_ptr().cast(), &stream);
+    }
+    device.synchronize().unwrap();
+    device.runtime().reclaim().unwrap();
+    drop(pool);
+    device.runtime().reclaim().unwrap();
+}
+
+#[test]
+fn the_pool_stays_while_another_owner_has_its_memory() {
+    let (sim, device, stream) = machine();
+    let pool = pool(&device);
+    let buffer = UnifiedBuffer::<u32>::zeroed_in(&pool, 10_000).unwrap();
+    let address = buffer
+        .into_raw(&stream)
+        .map_err(|(_, error)| error)
+        .unwrap();
+    drop(pool);
+    device.synchronize().unwrap();
+    assert_eq!(cuda_um_testkit::calls(&sim, "cudaMemPoolDestroy"), 0);
+    their_free(&sim, address.as_ptr().cast(), &stream);
+    stream.synchronize().unwrap();
+    sim.leaves(1, "the pool stays", |leak| {
+        matches!(leak, cuda_um_sim::Leak::Pool)
+    });
+}
+
+#[test]
+fn other_memory_comes_back_with_the_error() {
+    let (_sim, device, stream) = device();
+    let buffer = UnifiedBuffer::from_slice(&device, &[1u32, 2]).unwrap();
+    let (buffer, error) = buffer.into_raw(&stream).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotSupported);
+    assert!(error.to_string().contains("ManagedPool"), "{error}");
+    assert_eq!(buffer.to_vec().unwrap(), [1, 2]);
+    let empty = UnifiedBuffer::<u32>::zeroed(&device, 0).unwrap();
+    assert!(empty.into_raw(&stream).is_err());
+}
+
+#[test]
+fn limits_hold_for_given_memory() {
+    let (sim, device, stream) = machine();
+    let limited = LimitedMemory::new(pool(&device), 1 << 20);
+    let buffer = UnifiedBuffer::<u8>::zeroed_in(&limited, 1 << 20).unwrap();
+    let refused = UnifiedBuffer::<u8>::zeroed_in(&limited, 1).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::OutOfMemory);
+    let address = buffer
+        .into_raw(&stream)
+        .map_err(|(_, error)| error)
+        .unwrap();
+    assert_eq!(limited.stats().live_bytes, 0);
+    their_free(&sim, address.as_ptr(), &stream);
+    let bounded = ManagedPool::new(&device, PoolOptions::default().limit_bytes(1 << 20)).unwrap();
+    let error = UnifiedBuffer::<u8>::zeroed_in(&bounded, (1 << 20) + 1).unwrap_err();
+    assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
+    let total = device.memory_info().unwrap().total_bytes;
+    let unbounded = pool(&device);
+    let error = UnifiedBuffer::<u8>::uninit_in(&unbounded, total + 1).unwrap_err();
+    assert!(error.to_string().contains("oversubscribe"), "{error}");
+    assert_eq!(unbounded.stats().live_buffers, 0);
+}

@@ -1,0 +1,187 @@
+//! Adopted streams.
+
+use super::{Bomb, owner};
+use cuda_um::{DeviceBuffer, Error, Runtime, UnifiedBuffer, sys};
+use cuda_um_sim::{Gpu, Sim};
+use cuda_um_testkit::{device, simulated};
+
+const LEGACY: usize = 1;
+const PER_THREAD: usize = 2;
+
+fn handle(number: usize) -> sys::cudaStream_t {
+    std::ptr::without_provenance_mut(number)
+}
+
+#[test]
+fn work_on_an_adopted_stream_is_ordered_and_tracked() {
+    let (_sim, device, ours) = device();
+    let (owner, drops) = owner();
+    let theirs = device.stream().unwrap();
+    let keep = theirs.clone();
+    // SAFETY: `theirs` lives longer.
+    let adopted = unsafe { device.adopt_stream(theirs.as_raw(), (owner, keep)) }.unwrap();
+    let mut data = DeviceBuffer::<u32>::zeroed(&device, 1 << 20).unwrap();
+    for round in 0..20 {
+        data.fill(round, &adopted).unwrap();
+        data.copy_within(..1 << 19, 1 << 19, &ours).unwrap();
+        assert_eq!(data.read_one((1 << 20) - 1).unwrap(), round);
+    }
+    data.fill(7, &adopted).unwrap();
+    drop(adopted);
+    // The buffer tracks the fill, so the stream stays.
+    assert_eq!(data.to_vec().unwrap()[5], 7);
+    drop(data);
+    device.synchronize().unwrap();
+    device.runtime().reclaim().unwrap();
+    device.trim();
+    assert_eq!(drops(), 1);
+    assert!(theirs.is_idle().unwrap());
+}
+
+#[test]
+fn the_owner_of_a_stream_stays_while_tracked_work_uses_it() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    let (owner, drops) = owner();
+    let theirs = device.stream().unwrap();
+    // SAFETY: `theirs` lives longer.
+    let adopted = unsafe { device.adopt_stream(theirs.as_raw(), owner) }.unwrap();
+    let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    device.synchronize().unwrap();
+    let paused = sim.pause();
+    data.fill(1, &adopted).unwrap();
+    drop(adopted);
+    assert_eq!(drops(), 0);
+    drop(paused);
+    assert_eq!(data.host().unwrap()[0], 1);
+    assert_eq!(
+        drops(),
+        1,
+        "the guard waited for the work, and removed its use"
+    );
+}
+
+#[test]
+fn the_default_streams_are_told_apart() {
+    let (_sim, device, ours) = device();
+    for number in [0, LEGACY, PER_THREAD] {
+        // SAFETY: the default streams live as long as the context.
+        let stream = unsafe { device.adopt_stream(handle(number), ()) }.unwrap();
+        assert_eq!(stream.as_raw(), handle(number));
+        let mut data = DeviceBuffer::<u32>::zeroed(&device, 1 << 18).unwrap();
+        data.fill(3, &stream).unwrap();
+        data.copy_within(..10, 20, &ours).unwrap();
+        let data = std::thread::scope(|scope| {
+            let elsewhere = scope.spawn(|| {
+                assert_eq!(data.read_one(25).unwrap(), 3);
+                let refused = data.fill(4, &stream);
+                if number == PER_THREAD {
+                    let error = refused.unwrap_err().to_string();
+                    assert!(error.contains("per-thread default stream"), "{error}");
+                    assert!(stream.record().is_err());
+                    stream.synchronize().unwrap();
+                    assert!(stream.is_idle().unwrap());
+                } else {
+                    refused.unwrap();
+                    stream.synchronize().unwrap();
+                }
+                data
+            });
+            elsewhere.join().unwrap()
+        });
+        let last = if number == PER_THREAD { 3 } else { 4 };
+        assert_eq!(data.read_one(0).unwrap(), last);
+    }
+}
+
+/// Without an event after the work, another thread waits for the device.
+#[test]
+fn another_thread_waits_for_the_device_if_it_must() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    // SAFETY: the default streams live as long as the context.
+    let stream = unsafe { device.adopt_stream(handle(PER_THREAD), ()) }.unwrap();
+    let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    device.synchronize().unwrap();
+    sim.fail(cuda_um_sim::Fail::call("cudaEventRecord").from_then_on());
+    data.fill(9, &stream).unwrap();
+    sim.clear_failures();
+    let waits = || cuda_um_testkit::calls(&sim, "cudaDeviceSynchronize");
+    let before = waits();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            assert_eq!(data.host().unwrap()[0], 9);
+            assert_eq!(waits(), before + 1);
+        });
+    });
+}
+
+#[test]
+fn a_stream_of_another_device_or_a_destroyed_one_is_refused() {
+    let (sim, device, _) = cuda_um_testkit::simulated_with(|builder| builder.devices(2));
+    let other = device.runtime().device(1).unwrap();
+    let (first, drops) = owner();
+    let theirs = other.stream().unwrap();
+    // SAFETY: the stream is live.
+    let error = unsafe { device.adopt_stream(theirs.as_raw(), first) }.unwrap_err();
+    let says = sim.table().cudaStreamGetDevice.is_some();
+    assert!(
+        matches!(
+            (&error, says),
+            (
+                Error::DeviceMismatch {
+                    expected: 0,
+                    found: 1,
+                    ..
+                },
+                true
+            ) | (Error::Foreign { .. }, false)
+        ),
+        "{error}"
+    );
+    assert_eq!(drops(), 1, "an error drops the owner");
+    let gone = {
+        let stream = device.stream().unwrap();
+        stream.as_raw()
+    };
+    // SAFETY: the simulator notices it.
+    let error = unsafe { device.adopt_stream(gone, ()) }.unwrap_err();
+    assert!(matches!(error, Error::Foreign { .. }), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("a live stream of the primary context of device 0")
+    );
+}
+
+#[test]
+fn an_owner_that_panics_breaks_nothing() {
+    let (_sim, device, _) = device();
+    let (counted, drops) = owner();
+    let theirs = device.stream().unwrap();
+    // SAFETY: `theirs` lives longer.
+    let adopted = unsafe { device.adopt_stream(theirs.as_raw(), Bomb(counted)) }.unwrap();
+    let mut data = DeviceBuffer::<u8>::zeroed(&device, 100).unwrap();
+    data.fill(1, &adopted).unwrap();
+    drop(adopted);
+    assert_eq!(data.to_vec().unwrap(), [1; 100]);
+    data.close().unwrap();
+    device.synchronize().unwrap();
+    assert_eq!(drops(), 1);
+}
+
+#[test]
+fn the_streams_of_another_runtime_over_the_driver_can_be_adopted() {
+    let sim = Sim::from_env().unwrap();
+    let open = || Runtime::from_table(sim.table()).unwrap().device(0).unwrap();
+    let (ours, theirs) = (open(), open());
+    let stream = theirs.stream().unwrap();
+    let keep = stream.clone();
+    // SAFETY: the owner keeps the stream.
+    let adopted = unsafe { ours.adopt_stream(stream.as_raw(), keep) }.unwrap();
+    let mut data = DeviceBuffer::<u8>::zeroed(&ours, 100).unwrap();
+    assert!(matches!(
+        data.fill(1, &stream),
+        Err(Error::RuntimeMismatch { .. })
+    ));
+    data.fill(1, &adopted).unwrap();
+    assert_eq!(data.to_vec().unwrap(), [1; 100]);
+}
