@@ -4,6 +4,7 @@
 use std::any::Any;
 use std::fmt;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use um_backend::{Buffer, BufferDevice, BufferMemory, BufferMemoryMut, CudaError, HostBuffer};
 
@@ -14,7 +15,7 @@ pub(crate) struct ForeignHost {
     start: NonNull<u8>,
     len: usize,
     read_only: bool,
-    _owner: Box<dyn Send>,
+    _owner: Arc<dyn Any + Send + Sync>,
 }
 
 // SAFETY: the bytes are accessed as the methods of a slice allow it, and `new` requires that any thread may do so. The owner is only
@@ -31,7 +32,7 @@ impl ForeignHost {
         start: NonNull<u8>,
         len: usize,
         read_only: bool,
-        owner: Box<dyn Send>,
+        owner: Arc<dyn Any + Send + Sync>,
     ) -> Self {
         Self {
             start,

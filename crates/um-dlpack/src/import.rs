@@ -1,11 +1,13 @@
 //! Imports of foreign memory.
 #![allow(unsafe_code, reason = "takes addresses")]
 
+use std::any::Any;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use dlpark::ffi::{DLDevice, DLDeviceType};
 use dlpark::{DlpackFlags, Managed, ManagedTensorBase};
-use um_backend::{Buffer, CudaBackend, DType, ErasedBuffer};
+use um_backend::{Buffer, CudaBackend, CudaError, ErasedBuffer, cuda_um};
 
 use crate::dtype::from_dlpack;
 use crate::error::{Error, Result};
@@ -41,6 +43,7 @@ pub unsafe fn import<M: ManagedTensorBase + 'static>(
     backend: &CudaBackend,
 ) -> Result<Imported> {
     let found = tensor.validate()?;
+    check_type(found.device())?;
     let (device, dtype, shape) = (found.device(), from_dlpack(found.dtype())?, compact(&found)?);
     let bytes = found.num_bytes();
     // SAFETY: the address lies in the memory that the caller vouches for.
@@ -50,54 +53,100 @@ pub unsafe fn import<M: ManagedTensorBase + 'static>(
         start: start.unwrap_or(NonNull::<u128>::dangling().cast()),
         bytes,
         read_only: tensor.flags().contains(DlpackFlags::READ_ONLY),
-        owner: Box::new(tensor),
+        owner: Arc::new(tensor),
     };
     let read_only = memory.read_only;
     // SAFETY: guaranteed by the caller.
     let buffer = unsafe { memory.buffer(device, backend) }?;
     Ok(Imported {
-        buffer: erased(buffer, dtype)?,
+        buffer: ErasedBuffer::from_bytes(buffer, dtype)?,
         shape,
         read_only,
     })
 }
 
+/// The memory of a tensor.
 struct Found {
     start: NonNull<u8>,
     bytes: usize,
     read_only: bool,
-    owner: Box<dyn Send>,
+    /// Shared, so that it survives a refused import.
+    owner: Arc<dyn Any + Send + Sync>,
 }
 
 impl Found {
     /// # Safety
     /// As for [`import`].
     unsafe fn buffer(self, device: DLDevice, backend: &CudaBackend) -> Result<Box<dyn Buffer<u8>>> {
-        if device.device_type == DLDeviceType::CPU {
-            // SAFETY: guaranteed by the caller.
-            let buffer = unsafe { ForeignHost::new(self.start, self.bytes, self.read_only, self.owner) };
-            return Ok(Box::new(buffer));
-        }
-        check(device, backend)?;
-        todo!()
-    }
-}
-
-/// Checks that the tensor is on the device of the backend. Pinned memory has the ordinal 0 in some libraries.
-fn check(found: DLDevice, backend: &CudaBackend) -> Result<()> {
-    let expected = backend.device().ordinal();
-    match found.device_type {
-        DLDeviceType::CUDAHOST => Ok(()),
-        DLDeviceType::CUDA | DLDeviceType::CUDAMANAGED => {
-            match usize::try_from(found.device_id) == Ok(expected) {
-                true => Ok(()),
-                false => Err(Error::DeviceOrdinal { found: found.device_id, expected }),
+        let of = match device.device_type {
+            DLDeviceType::CPU => return Ok(Box::new(self.of_host())),
+            DLDeviceType::CUDAHOST => Self::pinned,
+            _ => {
+                check_ordinal(device, backend)?;
+                match device.device_type {
+                    DLDeviceType::CUDAMANAGED => Self::unified,
+                    _ => Self::device,
+                }
             }
+        };
+        let refused = match of(&self, backend) {
+            Err(refused @ CudaError::Cuda(um_backend::Error::Foreign { .. })) => refused,
+            result => return Ok(result?),
+        };
+        // Libraries that do not know device type 13 say 2 for managed memory.
+        match device.device_type == DLDeviceType::CUDA {
+            true => Ok(self.unified(backend).map_err(|_| refused)?),
+            false => Err(refused.into()),
         }
-        other => Err(Error::DeviceType { device_type: other.0 }),
+    }
+
+    fn of_host(self) -> ForeignHost {
+        // SAFETY: guaranteed by the caller of `buffer`.
+        unsafe { ForeignHost::new(self.start, self.bytes, self.read_only, self.owner) }
     }
 }
 
-fn erased(bytes: Box<dyn Buffer<u8>>, dtype: DType) -> Result<ErasedBuffer> {
-    Ok(ErasedBuffer::from_bytes(bytes, dtype)?)
+/// Imports by a type of cuda-um: the memory of an empty buffer of um-backend is exchanged for it.
+macro_rules! imports {
+    ($($method:ident: $buffer:ident of $memory:ident),*) => {
+        impl Found {$(
+            fn $method(&self, backend: &CudaBackend) -> um_backend::Result<Box<dyn Buffer<u8>>> {
+                let import = match self.read_only {
+                    true => cuda_um::$memory::from_foreign_read_only,
+                    false => cuda_um::$memory::from_foreign,
+                };
+                let device = backend.device();
+                // SAFETY: guaranteed by the caller of `buffer`.
+                let memory = unsafe { import(device.as_cuda_um(), self.start, self.bytes, Arc::clone(&self.owner)) }?;
+                let mut buffer = um_backend::$buffer::<u8>::zeroed(Arc::clone(device), 0)?;
+                *buffer.as_cuda_um_mut() = memory;
+                Ok(Box::new(buffer))
+            }
+        )*}
+    };
+}
+imports! { device: CudaBuffer of DeviceBuffer, unified: UnifiedBuffer of UnifiedBuffer, pinned: PinnedBuffer of PinnedBuffer }
+
+/// Checks that the tensor is on the device of the backend.
+fn check_ordinal(found: DLDevice, backend: &CudaBackend) -> Result<()> {
+    let expected = backend.device().ordinal();
+    match usize::try_from(found.device_id) == Ok(expected) {
+        true => Ok(()),
+        false => Err(Error::DeviceOrdinal {
+            found: found.device_id,
+            expected,
+        }),
+    }
+}
+
+fn check_type(found: DLDevice) -> Result<()> {
+    match found.device_type {
+        DLDeviceType::CPU
+        | DLDeviceType::CUDA
+        | DLDeviceType::CUDAHOST
+        | DLDeviceType::CUDAMANAGED => Ok(()),
+        other => Err(Error::DeviceType {
+            device_type: other.0,
+        }),
+    }
 }
