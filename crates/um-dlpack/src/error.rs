@@ -83,12 +83,6 @@ pub enum Error {
          `max_version=(1, 0)`), or export a copy"
     )]
     ReadOnlyNeedsVersion,
-    /// A write of memory that was imported read-only.
-    #[error("{call}: the memory was imported read-only: copy it to an own buffer first")]
-    ReadOnly {
-        /// The function that would write.
-        call: &'static str,
-    },
     /// The description of the tensor contradicts itself.
     #[error("invalid DLPack tensor: {0}")]
     Invalid(#[from] dlpark::tensor::Error),

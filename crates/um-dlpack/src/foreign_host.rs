@@ -8,8 +8,6 @@ use std::sync::Arc;
 
 use um_backend::{Buffer, BufferDevice, BufferMemory, BufferMemoryMut, CudaError, HostBuffer};
 
-use crate::error::Error;
-
 /// Bytes of the CPU that belong to `owner`.
 pub(crate) struct ForeignHost {
     start: NonNull<u8>,
@@ -42,23 +40,14 @@ impl ForeignHost {
         }
     }
 
-    fn bytes_mut(&mut self, call: &'static str) -> Result<&mut [u8], CudaError> {
+    fn bytes_mut(&mut self) -> Result<&mut [u8], CudaError> {
         if self.read_only {
-            return Err(read_only(call));
+            let what = format!("host memory at {:p}", self.start);
+            return Err(um_backend::Error::ReadOnly { what }.into());
         }
         // SAFETY: guaranteed by the caller of `new`, and the borrow is exclusive.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) })
     }
-}
-
-/// The error of a write, as `Buffer` can return it.
-pub(crate) fn read_only(call: &'static str) -> CudaError {
-    um_backend::Error::InvalidArgument {
-        what: "the target of a write",
-        value: "a read-only import".to_owned(),
-        reason: Error::ReadOnly { call }.to_string(),
-    }
-    .into()
 }
 
 impl Buffer<u8> for ForeignHost {
@@ -76,7 +65,7 @@ impl Buffer<u8> for ForeignHost {
     }
 
     fn memory_mut(&mut self) -> BufferMemoryMut<'_, u8> {
-        match self.bytes_mut("memory_mut") {
+        match self.bytes_mut() {
             Ok(bytes) => BufferMemoryMut::Host(bytes),
             Err(_) => BufferMemoryMut::Opaque,
         }
@@ -84,12 +73,12 @@ impl Buffer<u8> for ForeignHost {
 
     fn copy_from_host_at(&mut self, offset: usize, source: &[u8]) -> Result<(), CudaError> {
         let range = um_backend::cuda_um::range::check_at(offset, source.len(), self.len)?;
-        self.bytes_mut("copy_from_host")?[range].copy_from_slice(source);
+        self.bytes_mut()?[range].copy_from_slice(source);
         Ok(())
     }
 
     fn fill(&mut self, value: u8) -> Result<(), CudaError> {
-        self.bytes_mut("fill")?.fill(value);
+        self.bytes_mut()?.fill(value);
         Ok(())
     }
 
