@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use um_backend::{Element, HostOwned, HostOwnedMut, Result, SharedBuffer, SharedRead, SharedWrite};
 
+use crate::error::Error;
 use crate::returns;
 
 /// Shared storage that other libraries may use through DLPack: [`export`](Self::export).
@@ -95,10 +96,13 @@ impl DlpackBuffer {
         self.storage().host_mut()
     }
 
-    pub(crate) fn lend(&self) -> Loan {
+    pub(crate) fn lend(&self) -> Result<Loan, Error> {
+        if self.storage().device().cuda().is_some() {
+            returns::start()?;
+        }
         self.0.live.fetch_add(1, SeqCst);
         self.0.is_unsettled.store(true, SeqCst);
-        Loan(Arc::clone(&self.0))
+        Ok(Loan(Arc::clone(&self.0)))
     }
 }
 

@@ -14,7 +14,6 @@ use crate::dtype::to_dlpack;
 use crate::error::{Error, Result};
 use crate::layout::extents;
 use crate::order::Ordering;
-use crate::returns;
 
 /// The device type of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -96,11 +95,8 @@ impl DlpackBuffer {
         let (device, data) = place(storage, options.target)?;
         let prepared = Dynamic::compact(shape).prepare_as::<M>();
         let prepared = prepared.map_err(|error| Error::Allocation(error.to_string()))?;
-        if storage.device().cuda().is_some() {
-            returns::start()?;
-        }
         options.ordering.apply(storage)?;
-        let mut tensor = prepared.initialize(Box::new(self.lend()));
+        let mut tensor = prepared.initialize(Box::new(self.lend()?));
         tensor.set_data(data).set_dtype(dtype).set_device(device);
         mark(&mut tensor, options);
         // SAFETY: the device, the type and the shape are those of the memory, which the loan keeps alive.
@@ -122,7 +118,7 @@ impl DlpackBuffer {
     pub unsafe fn export_address(&self, ordering: Ordering<'_>) -> Result<*const c_void> {
         let (_, data) = place(self.storage(), Some(Target::Cuda))?;
         ordering.apply(self.storage())?;
-        self.lend().for_good();
+        self.lend()?.for_good();
         Ok(data)
     }
 }

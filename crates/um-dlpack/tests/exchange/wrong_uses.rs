@@ -109,6 +109,8 @@ fn writes_of_a_read_only_import() {
     imports.push((import_of(tensor, &backend).unwrap(), buffer(&backend, BufferKind::Host)));
     for (mut imported, of) in imports {
         assert!(imported.read_only);
+        // The thread of the crate waits for the device before it frees memory of the last round.
+        um_dlpack::settle();
         let calls = sim.trace().len();
         let target = imported.buffer.typed_mut::<u32>().unwrap();
         let source = of.storage().read().unwrap();
@@ -123,7 +125,9 @@ fn writes_of_a_read_only_import() {
             let is_typed = matches!(&result, Err(CudaError::Cuda(um_backend::Error::ReadOnly { .. })));
             assert!(is_typed, "{:?}: {result:?}", target.device());
         }
-        assert_eq!(sim.trace().len(), calls, "refused before any call of CUDA");
+        if target.device().cuda().is_some() {
+            assert_eq!(sim.trace().len(), calls, "refused before any call of CUDA");
+        }
         let written = target.host_mut().and_then(|elements| elements.close());
         assert!(written.is_err(), "{:?}", target.device());
         assert_eq!(imported.buffer.typed::<u32>().unwrap().to_vec().unwrap(), [1, 2, 3, 4, 5, 6]);
