@@ -71,6 +71,16 @@ impl<T: Element> CudaBuffer<T> {
         unsafe { Self::allocate_uninit(device, len, None) }
     }
 
+    /// Makes a buffer of one of the safe layer below: memory of another library ([`from_foreign`](cuda_um::DeviceBuffer::from_foreign)), or of a
+    /// memory resource. [`Buffer::clone_empty`] allocates as [`zeroed`](Self::zeroed) does.
+    ///
+    /// # Errors
+    /// [`DeviceMismatch`](cuda_um::Error::DeviceMismatch) if the memory belongs to another device. The buffer is then dropped.
+    pub fn from_cuda_um(device: Arc<CudaDevice>, memory: cuda_um::DeviceBuffer<T>) -> Result<Self> {
+        device.check_owns(memory.device())?;
+        Ok(Self::of(memory, device, None))
+    }
+
     #[track_caller]
     pub(crate) fn allocate(
         device: Arc<CudaDevice>,

@@ -47,6 +47,21 @@ impl CudaDevice {
         Self::open(self.opened.clone(), ordinal)
     }
 
+    /// Refuses memory of another device.
+    pub(crate) fn check_owns(&self, found: &cuda_um::Device) -> Result<()> {
+        let (expected, found) = (self.device.ordinal(), found.ordinal());
+        if expected != found {
+            let what = "the buffer";
+            return Err(cuda_um::Error::DeviceMismatch {
+                what,
+                expected,
+                found,
+            }
+            .into());
+        }
+        Ok(())
+    }
+
     pub(crate) fn open(opened: Opened, ordinal: usize) -> Result<Self> {
         let ordinal = checked_ordinal(&opened.runtime, ordinal)?;
         let device = opened.runtime.device(ordinal)?;

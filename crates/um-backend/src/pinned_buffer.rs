@@ -53,6 +53,16 @@ impl<T: Element> PinnedBuffer<T> {
         Ok(Self::of(memory, device, None))
     }
 
+    /// Makes a buffer of one of the safe layer below: memory of another library ([`from_foreign`](cuda_um::PinnedBuffer::from_foreign)), or of a
+    /// memory resource. [`Buffer::clone_empty`] allocates as [`zeroed`](Self::zeroed) does.
+    ///
+    /// # Errors
+    /// [`DeviceMismatch`](cuda_um::Error::DeviceMismatch) if the memory belongs to another device. The buffer is then dropped.
+    pub fn from_cuda_um(device: Arc<CudaDevice>, memory: cuda_um::PinnedBuffer<T>) -> Result<Self> {
+        device.check_owns(memory.device())?;
+        Ok(Self::of(memory, device, None))
+    }
+
     #[track_caller]
     pub(crate) fn allocate(
         device: Arc<CudaDevice>,

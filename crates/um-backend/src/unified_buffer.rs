@@ -119,6 +119,23 @@ impl<T: Element> UnifiedBuffer<T> {
         unsafe { Self::allocate_uninit(device, len, Origin::Own(UnifiedOptions::default())) }
     }
 
+    /// Makes a buffer of one of the safe layer below: memory of another library ([`from_foreign`](cuda_um::UnifiedBuffer::from_foreign)), or of a
+    /// memory resource. [`Buffer::clone_empty`] allocates as [`zeroed`](Self::zeroed) does.
+    ///
+    /// # Errors
+    /// [`DeviceMismatch`](cuda_um::Error::DeviceMismatch) if the memory belongs to another device. The buffer is then dropped.
+    pub fn from_cuda_um(
+        device: Arc<CudaDevice>,
+        memory: cuda_um::UnifiedBuffer<T>,
+    ) -> Result<Self> {
+        device.check_owns(memory.device())?;
+        Ok(Self::of(
+            memory,
+            device,
+            Origin::Own(UnifiedOptions::default()),
+        ))
+    }
+
     #[track_caller]
     pub(crate) fn allocate(device: Arc<CudaDevice>, len: usize, origin: Origin) -> Result<Self> {
         let memory = match &origin {

@@ -99,6 +99,7 @@ impl Exported {
         access: Access,
         borrow: impl for<'b> FnOnce(&'b B) -> Result<View<'b, T>>,
     ) -> Result<Self> {
+        stream.inner().api().origin.check("export")?;
         let view = borrow(&owner)?.into_bytes();
         // SAFETY: the view borrows from the object behind the `Arc`, whose address does not change, and which is neither dropped nor borrowed
         // exclusively while the result owns a reference to it. The view leaves the result only as addresses.

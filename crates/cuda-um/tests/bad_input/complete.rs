@@ -10,6 +10,7 @@ const CASES: [&str; 8] = [
     include_str!("foreign.rs"),
     include_str!("length.rs"),
     include_str!("location.rs"),
+    include_str!("imports.rs"),
     include_str!("module.rs"),
     include_str!("pool.rs"),
     include_str!("view.rs"),

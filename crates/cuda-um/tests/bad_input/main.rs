@@ -8,6 +8,7 @@ mod allocate;
 mod complete;
 mod environment;
 mod foreign;
+mod imports;
 mod length;
 mod location;
 mod module;

@@ -76,6 +76,7 @@ fn guards_wait_for_the_device_while_an_export_for_writes_lives() {
     let (sim, device, stream) = simulated(Gpu::H200);
     let hidden = device.stream().unwrap();
     let buffer = Arc::new(UnifiedBuffer::<u8>::zeroed(&device, LEN).unwrap());
+    device.synchronize().unwrap();
     // SAFETY: no guard lives while the other library writes.
     let exported = unsafe { buffer.export_mut(&stream) }.unwrap();
     let address = exported.as_mut_ptr().unwrap();
@@ -190,6 +191,7 @@ fn wrong_fences_are_refused_and_the_device_is_waited_for() {
     let (_other_sim, _, stranger) = simulated(Gpu::H200);
     let hidden = device.stream().unwrap();
     let buffer = Arc::new(UnifiedBuffer::<u8>::zeroed(&device, LEN).unwrap());
+    device.synchronize().unwrap();
     assert!(matches!(
         buffer.export(&stranger),
         Err(Error::RuntimeMismatch { .. })
@@ -231,7 +233,7 @@ fn a_read_only_import_can_be_exported_only_to_be_read() {
 
 #[test]
 fn exports_work_without_concurrent_managed_access() {
-    let (sim, device, stream) = simulated_with(|builder| builder.gpu(Gpu::NoConcurrent));
+    let (sim, device, stream) = simulated_with(|builder| builder.gpu(Gpu::NoConcurrentAccess));
     let theirs = device.stream().unwrap();
     let buffer = Arc::new(UnifiedBuffer::<u8>::zeroed(&device, LEN).unwrap());
     // SAFETY: no guard lives.

@@ -172,7 +172,8 @@ fn writes(buffer: &mut UnifiedBuffer<u32>, stream: &Stream) -> Vec<Error> {
         buffer.try_host_mut().map(drop).unwrap_err(),
         stream.copy_range(&same, .., buffer, 0).unwrap_err(),
         // SAFETY: the closure is not called.
-        unsafe { stream.enqueue_foreign((&mut *buffer,), |_| unreachable!()) }.unwrap_err(),
+        unsafe { stream.enqueue_foreign((&mut *buffer,), |_| -> () { unreachable!() }) }
+            .unwrap_err(),
     ]
 }
 

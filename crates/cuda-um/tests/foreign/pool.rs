@@ -144,6 +144,7 @@ fn limits_hold_for_given_memory() {
         .unwrap();
     assert_eq!(limited.stats().live_bytes, 0);
     their_free(&sim, address.as_ptr(), &stream);
+    stream.synchronize().unwrap();
     let bounded = ManagedPool::new(&device, PoolOptions::default().limit_bytes(1 << 20)).unwrap();
     let error = UnifiedBuffer::<u8>::zeroed_in(&bounded, (1 << 20) + 1).unwrap_err();
     assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");

@@ -76,7 +76,6 @@ fn its_result_comes_back_and_its_uses_are_recorded_in_any_case() {
                 panic!("on purpose")
             })
         }
-        .map(drop::<()>)
     }));
     assert!(panicked.is_err());
     assert!(matches!(data.try_host(), Err(Error::Busy { .. })));
@@ -116,17 +115,14 @@ fn buffers_of_another_runtime_are_refused() {
     let mut data = DeviceBuffer::<u8>::zeroed(&other, 10).unwrap();
     let _ = device;
     // SAFETY: the closure is not called.
-    let refused = unsafe { stream.enqueue_foreign((&mut data,), |_| unreachable!()) };
-    assert!(matches!(
-        refused.map(drop::<()>),
-        Err(Error::RuntimeMismatch { .. })
-    ));
+    let refused = unsafe { stream.enqueue_foreign((&mut data,), |_| -> () { unreachable!() }) };
+    assert!(matches!(refused, Err(Error::RuntimeMismatch { .. })));
 }
 
 /// On a device without concurrent managed access, the closure runs in a turn at the gate.
 #[test]
 fn a_guard_inside_foreign_work_is_refused_without_concurrent_access() {
-    let (_sim, device, stream) = simulated_with(|builder| builder.gpu(Gpu::NoConcurrent));
+    let (_sim, device, stream) = simulated_with(|builder| builder.gpu(Gpu::NoConcurrentAccess));
     let shared = Arc::new(UnifiedBuffer::<u8>::zeroed(&device, 4096).unwrap());
     let mut data = DeviceBuffer::<u8>::zeroed(&device, 4096).unwrap();
     device.synchronize().unwrap();
@@ -143,7 +139,7 @@ fn a_guard_inside_foreign_work_is_refused_without_concurrent_access() {
     assert_eq!(shared.host().unwrap()[0], 0);
     let guard = shared.host().unwrap();
     // SAFETY: the closure is not called: a kernel of it would run beside the guard.
-    let refused = unsafe { stream.enqueue_foreign((&mut data,), |_| unreachable!()) };
-    assert!(matches!(refused.map(drop::<()>), Err(Error::Busy { .. })));
+    let refused = unsafe { stream.enqueue_foreign((&mut data,), |_| -> () { unreachable!() }) };
+    assert!(matches!(refused, Err(Error::Busy { .. })));
     drop(guard);
 }

@@ -1,6 +1,7 @@
 //! Each type with its own `Drop`, dropped by a child.
 
 use crate::context::event::RawEvent;
+use crate::context::tracker::Access;
 use crate::fork::tests::{gone_without_a_trace, simulated};
 use crate::resource::allocation::Allocation;
 use crate::{
@@ -10,6 +11,9 @@ use crate::{
 use cuda_um_sim::{Fail, Gpu, Leak};
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Every `impl Drop` of the sources, with the test that fails if the drop no longer checks for a child; or `-` and the reason for which no
 /// check is needed.
@@ -19,6 +23,9 @@ context/driver_state.rs ManagedBytes: - lives for the time of one allocation, wh
 context/exclusion.rs Closed: host_guards_that_hold_the_gate
 context/exclusion.rs Enqueue: - lives while work is enqueued, which a child does not begin
 context/enqueue.rs RecordUses: - lives while work is enqueued, which a child does not begin
+buffer/export.rs Exported: exports
+context/foreign_owner.rs ForeignOwner: owners_of_other_libraries
+context/foreign_owner.rs Value: - dropped by its owner, which checks
 buffer/owned.rs HostOwned: - drops a guard and a buffer, which check
 buffer/owned.rs HostOwnedMut: - drops a guard and a buffer, which check
 buffer/copy.rs HostInUse: - lives while a copy is enqueued, which a child does not begin
@@ -217,6 +224,37 @@ fn a_pool_of_the_driver() {
         gone_without_a_trace(&sim, kept);
         gone_without_a_trace(&sim, pool);
     }
+}
+
+#[test]
+#[allow(unsafe_code, reason = "plays the other library")]
+fn owners_of_other_libraries() {
+    static IS_DROPPED: AtomicBool = AtomicBool::new(false);
+    struct Owner;
+    impl Drop for Owner {
+        fn drop(&mut self) {
+            IS_DROPPED.store(true, Ordering::Relaxed);
+        }
+    }
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let buffer = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    device.synchronize().unwrap();
+    let address = NonNull::new(buffer.as_ptr().cast_mut()).unwrap();
+    // SAFETY: the stream and the memory live longer.
+    let adopted = unsafe { device.adopt_stream(stream.as_raw(), Owner) }.unwrap();
+    // SAFETY: as above, and nothing else uses the memory.
+    let imported = unsafe { UnifiedBuffer::from_foreign(&device, address, 1000, Owner) };
+    gone_without_a_trace(&sim, (adopted, imported.unwrap()));
+    assert!(!IS_DROPPED.load(Ordering::Relaxed), "the parent's");
+}
+
+#[test]
+fn exports() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let buffer = Arc::new(UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap());
+    let exported = buffer.export(&stream).unwrap();
+    gone_without_a_trace(&sim, exported);
+    assert!(!buffer.raw.in_flight.before(Access::Write).is_empty());
 }
 
 #[test]

@@ -3,11 +3,13 @@
 use crate::fork::tests::drops::register_add;
 use crate::fork::tests::{simulated, without_cuda};
 use crate::{
-    AccessPattern, Advice, Device, DeviceBuffer, DevicePool, ErrorKind, Event, Location, Module,
-    PinnedBuffer, PinnedPool, PoolOptions, PoolStats, PrefetchBatch, RegisteredBuffer, Result,
-    Stream, TransferOptions, UnifiedBuffer, UnifiedOptions, UnifiedPool,
+    AccessPattern, Advice, Device, DeviceBuffer, DevicePool, ErrorKind, Event, Location,
+    ManagedPool, Module, PinnedBuffer, PinnedPool, PoolOptions, PoolStats, PrefetchBatch,
+    RegisteredBuffer, Result, Stream, TransferOptions, UnifiedBuffer, UnifiedOptions, UnifiedPool,
 };
 use cuda_um_sim::{Gpu, Sim};
+use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// The child's call is refused, without a lock and without a CUDA call.
 #[track_caller]
@@ -129,6 +131,7 @@ fn of_buffers() {
             managed.residency();
             managed.range_attributes();
         );
+        of_other_libraries(sim, device, stream);
         let mut batch = PrefetchBatch::new();
         batch.add(&managed);
         refused(sim, "a batch", || batch.prefetch(Location::Host, stream));
@@ -142,6 +145,30 @@ fn of_buffers() {
         refused(sim, "close", || memory.close());
         refused(sim, "close", || pinned.close());
     });
+}
+
+#[allow(unsafe_code, reason = "plays the other library")]
+fn of_other_libraries(sim: &Sim, device: &Device, stream: &Stream) {
+    let buffer = Arc::new(UnifiedBuffer::<u32>::zeroed(device, 10).unwrap());
+    let address = NonNull::new(buffer.as_ptr().cast_mut()).unwrap();
+    let exports = [(); 2].map(|()| buffer.export(stream).unwrap());
+    let event = stream.record().unwrap();
+    device.synchronize().unwrap();
+    let [first, second] = exports;
+    // SAFETY: all of them are refused.
+    unsafe {
+        refused!(sim;
+            device.adopt_stream(stream.as_raw(), ());
+            UnifiedBuffer::from_foreign(device, address, 10, ());
+            UnifiedBuffer::from_foreign_read_only(device, address, 10, ());
+            stream.enqueue_foreign((&*buffer,), |_| ());
+            buffer.export(stream);
+            buffer.export_mut(stream);
+            ManagedPool::new(device, PoolOptions::default());
+        );
+    }
+    refused(sim, "returned_on", || first.returned_on(stream));
+    refused(sim, "returned_after", || second.returned_after(&event));
 }
 
 #[test]

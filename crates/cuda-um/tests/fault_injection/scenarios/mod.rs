@@ -2,6 +2,7 @@
 
 mod copies;
 mod devices;
+mod foreign;
 mod memory;
 mod placing;
 mod pools;
@@ -112,6 +113,10 @@ scenarios! {
     devices::batch_over_devices on FOUR_FAULTING;
     devices::dropped_while_another_device_reads on TWO;
     devices::each_device_for_itself on TWO_AND_FOUR;
+    foreign::adopted_streams on ALL_AND_SECOND;
+    foreign::imported_memory on ALL_AND_SECOND;
+    foreign::exports_and_foreign_work on ALL_AND_SECOND;
+    foreign::managed_pool on ONE;
     threads::readers_share_a_buffer on SHARED;
     threads::pools_are_shared on SHARED;
 }

@@ -1,0 +1,99 @@
+//! Streams, memory and work of other libraries.
+#![allow(unsafe_code, reason = "plays the other library")]
+
+use super::COUNT;
+use crate::world::World;
+use cuda_um::{DeviceBuffer, ErrorKind, ManagedPool, PoolOptions, Result, UnifiedBuffer, sys};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+const PER_THREAD: sys::cudaStream_t = std::ptr::without_provenance_mut(2);
+
+pub fn adopted_streams(world: &World) -> Result<()> {
+    let post = world.here();
+    let (device, ours) = (&post.device, &post.stream);
+    let theirs = device.stream()?;
+    let mut data = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
+    for raw in [theirs.as_raw(), PER_THREAD] {
+        // SAFETY: the owner keeps the stream.
+        let adopted = unsafe { device.adopt_stream(raw, theirs.clone()) }?;
+        data.fill(1, &adopted)?;
+        post.add
+            .launch(ours, COUNT, (&mut data, COUNT as u32, 3u32))?;
+        post.add
+            .launch(&adopted, COUNT, (&mut data, COUNT as u32, 3u32))?;
+        // Another thread waits for the work.
+        let waited = std::thread::scope(|scope| {
+            let elsewhere = scope.spawn(|| data.host().map(|host| host[COUNT - 1]));
+            elsewhere.join().expect("no panic")
+        });
+        assert_eq!(waited?, 7);
+        drop(adopted);
+    }
+    Ok(())
+}
+
+pub fn imported_memory(world: &World) -> Result<()> {
+    let post = world.here();
+    let (device, stream) = (&post.device, &post.stream);
+    let theirs = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
+    device.synchronize()?;
+    let address = NonNull::new(theirs.as_device_ptr().cast_mut()).expect("an address");
+    // SAFETY: the owner keeps the memory, and nothing else uses it.
+    let mut ours = unsafe { DeviceBuffer::from_foreign(device, address, COUNT, theirs) }?;
+    ours.fill(4, stream)?;
+    assert_eq!(ours.read_one(COUNT - 1)?, 4);
+    ours.fill(5, stream)?;
+    // In use.
+    drop(ours);
+    world.runtime.reclaim()
+}
+
+pub fn exports_and_foreign_work(world: &World) -> Result<()> {
+    let post = world.here();
+    let (device, stream) = (&post.device, &post.stream);
+    let theirs = device.stream()?;
+    let mut data = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
+    // SAFETY: the launch writes the buffer, on the same stream.
+    let work = unsafe {
+        stream.enqueue_foreign((&mut data,), |work| {
+            let table = world.runtime.table();
+            let (address, bytes) = (work.address(0), COUNT * 4);
+            (table.cudaMemsetAsync)(address, 1, bytes, work.stream())
+        })
+    }?;
+    let done = work == sys::cudaError::cudaSuccess;
+    let mut data = Arc::new(data);
+    for fence in 0..3 {
+        // SAFETY: no guard lives, and the other library does nothing.
+        let exported = unsafe { data.export_mut(&theirs) }?;
+        match fence {
+            0 => exported.returned_on(&theirs)?,
+            1 => exported.returned_after(&theirs.record()?)?,
+            _ => drop(exported),
+        }
+        let value = data.host()?[0];
+        assert!(!done || value == 0x0101_0101 || value == 7);
+        Arc::get_mut(&mut data)
+            .expect("no export lives")
+            .fill(7, stream)?;
+    }
+    drop(data.export(&theirs)?);
+    drop(data);
+    world.runtime.reclaim()
+}
+
+pub fn managed_pool(world: &World) -> Result<()> {
+    let post = world.here();
+    let (device, stream) = (&post.device, &post.stream);
+    let pool = match ManagedPool::new(device, PoolOptions::default()) {
+        Err(error) if error.kind() == ErrorKind::NotSupported && !world.migrates() => return Ok(()),
+        pool => pool?,
+    };
+    let mut data = UnifiedBuffer::<u32>::zeroed_in(&pool, COUNT)?;
+    post.add
+        .launch(stream, COUNT, (&mut data, COUNT as u32, 3u32))?;
+    assert_eq!(data.host()?[0], 3);
+    drop(data);
+    UnifiedBuffer::<u32>::zeroed_in(&pool, COUNT)?.close()
+}
