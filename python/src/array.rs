@@ -25,13 +25,19 @@ pub(crate) fn kind(name: &str) -> PyResult<(BufferKind, &'static str)> {
         "device" => Ok((BufferKind::Cuda, "device")),
         "pinned" => Ok((BufferKind::Pinned, "pinned")),
         "host" => Ok((BufferKind::Host, "host")),
-        _ => Err(argument(format!("kind cannot be {name:?}: it is \"unified\", \"device\", \"pinned\" or \"host\""))),
+        _ => Err(argument(format!(
+            "kind cannot be {name:?}: it is \"unified\", \"device\", \"pinned\" or \"host\""
+        ))),
     }
 }
 
 /// The extents that a number or a sequence means.
 pub(crate) fn extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
-    let refuse = |_| argument(format!("shape cannot be {shape}: it is a number of elements or a sequence of extents, each at least 0"));
+    let refuse = |_| {
+        argument(format!(
+            "shape cannot be {shape}: it is a number of elements or a sequence of extents, each at least 0"
+        ))
+    };
     match shape.extract::<usize>() {
         Ok(len) => Ok(vec![len]),
         Err(_) => shape.extract::<Vec<usize>>().map_err(refuse),
@@ -40,8 +46,14 @@ pub(crate) fn extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
 
 /// The elements of a shape.
 pub(crate) fn count(shape: &[usize]) -> PyResult<usize> {
-    let product = shape.iter().try_fold(1usize, |product, extent| product.checked_mul(*extent));
-    product.ok_or_else(|| argument(format!("shape cannot be {shape:?}: it has more elements than can be addressed")))
+    let product = shape
+        .iter()
+        .try_fold(1usize, |product, extent| product.checked_mul(*extent));
+    product.ok_or_else(|| {
+        argument(format!(
+            "shape cannot be {shape:?}: it has more elements than can be addressed"
+        ))
+    })
 }
 
 impl Array {
@@ -64,7 +76,10 @@ impl Array {
 
     /// Runs work of this library on the array. While another library has the memory, its work is done before, and this work after: each
     /// library's streams are unknown to the other.
-    pub(crate) fn alone<R>(&self, work: impl FnOnce(&SharedBuffer) -> um_backend::Result<R>) -> um_backend::Result<R> {
+    pub(crate) fn alone<R>(
+        &self,
+        work: impl FnOnce(&SharedBuffer) -> um_backend::Result<R>,
+    ) -> um_backend::Result<R> {
         self.buffer.settle()?;
         let result = work(self.storage())?;
         if self.buffer.is_exported() {
@@ -77,7 +92,9 @@ impl Array {
     pub(crate) fn check_writable(&self, call: &str) -> PyResult<()> {
         match self.read_only {
             false => Ok(()),
-            true => Err(argument(format!("{call}: the array was imported read-only: copy it to an own array first, with `copy_`"))),
+            true => Err(argument(format!(
+                "{call}: the array was imported read-only: copy it to an own array first, with `copy_`"
+            ))),
         }
     }
 }

@@ -28,11 +28,19 @@ fn open(device: usize) -> um_backend::Result<CudaBackend> {
         None => CudaBackend::initialize_blocking(CudaBackendConfig::default().device(device))?,
     };
     let mut known = BACKENDS.lock();
-    let kept = known.get_or_insert_default().entry(device).or_insert(opened);
+    let kept = known
+        .get_or_insert_default()
+        .entry(device)
+        .or_insert(opened);
     Ok(kept.clone())
 }
 
 /// Every backend that was opened.
 pub(crate) fn opened() -> Vec<CudaBackend> {
-    BACKENDS.lock().iter().flat_map(HashMap::values).cloned().collect()
+    BACKENDS
+        .lock()
+        .iter()
+        .flat_map(HashMap::values)
+        .cloned()
+        .collect()
 }

@@ -62,14 +62,21 @@ pub(crate) fn take(capsule: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     if let Some(raw) = consume::<DLManagedTensorVersioned>(capsule)? {
         // SAFETY: a capsule of this name has such a tensor, which now is this call's.
         let tensor = unsafe { Managed::from_raw(raw) };
-        return tensor.map(Tensor::Versioned).map_err(|refused| error(Kind::DLPack, refused.to_string()));
+        return tensor
+            .map(Tensor::Versioned)
+            .map_err(|refused| error(Kind::DLPack, refused.to_string()));
     }
     if let Some(raw) = consume::<DLManagedTensor>(capsule)? {
         // SAFETY: as above.
         let tensor = unsafe { Managed::from_raw(raw) };
-        return tensor.map(Tensor::Old).map_err(|refused| error(Kind::DLPack, refused.to_string()));
+        return tensor
+            .map(Tensor::Old)
+            .map_err(|refused| error(Kind::DLPack, refused.to_string()));
     }
-    Err(error(Kind::DLPack, format!("{capsule} is no DLPack capsule: pass an array of a library that has `__dlpack__`")))
+    Err(error(
+        Kind::DLPack,
+        format!("{capsule} is no DLPack capsule: pass an array of a library that has `__dlpack__`"),
+    ))
 }
 
 /// The tensor, if the capsule is of this form.

@@ -23,7 +23,14 @@ pub(crate) fn zeros(
     kind: &str,
     name: Option<String>,
 ) -> PyResult<Array> {
-    make(shape, dtype, device, kind, name, |backend, kind, dtype, len| backend.create_erased(kind, dtype, len))
+    make(
+        shape,
+        dtype,
+        device,
+        kind,
+        name,
+        |backend, kind, dtype, len| backend.create_erased(kind, dtype, len),
+    )
 }
 
 /// Returns an array with arbitrary contents, for a call that writes all elements. The arguments are those of `zeros`.
@@ -36,11 +43,18 @@ pub(crate) fn empty(
     kind: &str,
     name: Option<String>,
 ) -> PyResult<Array> {
-    make(shape, dtype, device, kind, name, |backend, kind, dtype, len| {
-        // SAFETY: the memory is the driver's, so the compiler knows nothing of its contents, and every bit pattern is a value of each type.
-        // A program that reads it finds values of no meaning, as with NumPy's `empty`.
-        unsafe { backend.create_erased_uninit(kind, dtype, len) }
-    })
+    make(
+        shape,
+        dtype,
+        device,
+        kind,
+        name,
+        |backend, kind, dtype, len| {
+            // SAFETY: the memory is the driver's, so the compiler knows nothing of its contents, and every bit pattern is a value of each type.
+            // A program that reads it finds values of no meaning, as with NumPy's `empty`.
+            unsafe { backend.create_erased_uninit(kind, dtype, len) }
+        },
+    )
 }
 
 fn make(
@@ -49,7 +63,13 @@ fn make(
     device: usize,
     word: &str,
     name: Option<String>,
-    allocate: impl FnOnce(&CudaBackend, um_backend::BufferKind, DType, usize) -> um_backend::Result<ErasedBuffer> + Send,
+    allocate: impl FnOnce(
+        &CudaBackend,
+        um_backend::BufferKind,
+        DType,
+        usize,
+    ) -> um_backend::Result<ErasedBuffer>
+    + Send,
 ) -> PyResult<Array> {
     let py = shape.py();
     let shape = extents(shape)?;
@@ -73,13 +93,29 @@ pub(crate) fn finish(
         buffer.set_name(&name);
     }
     let buffer = DlpackBuffer::new(SharedBuffer::new(buffer));
-    Array { buffer, shape, kind, read_only, backend }
+    Array {
+        buffer,
+        shape,
+        kind,
+        read_only,
+        backend,
+    }
 }
 
 /// The file and the line of the call in Python.
 pub(crate) fn caller(py: Python<'_>) -> Option<String> {
-    let frame = py.import("sys").ok()?.call_method1("_getframe", (0,)).ok()?;
-    let file: String = frame.getattr("f_code").ok()?.getattr("co_filename").ok()?.extract().ok()?;
+    let frame = py
+        .import("sys")
+        .ok()?
+        .call_method1("_getframe", (0,))
+        .ok()?;
+    let file: String = frame
+        .getattr("f_code")
+        .ok()?
+        .getattr("co_filename")
+        .ok()?
+        .extract()
+        .ok()?;
     let line: u32 = frame.getattr("f_lineno").ok()?.extract().ok()?;
     let file = file.rsplit('/').next().unwrap_or(&file);
     Some(format!("{file}:{line}"))
@@ -88,14 +124,28 @@ pub(crate) fn caller(py: Python<'_>) -> Option<String> {
 /// Returns a copy of a NumPy array, or of what `numpy.asarray` takes, in new memory. The other arguments are those of `zeros`.
 #[pyfunction]
 #[pyo3(signature = (array, device=0, kind="unified", name=None))]
-pub(crate) fn from_numpy(array: &Bound<'_, PyAny>, device: usize, kind: &str, name: Option<String>) -> PyResult<Array> {
+pub(crate) fn from_numpy(
+    array: &Bound<'_, PyAny>,
+    device: usize,
+    kind: &str,
+    name: Option<String>,
+) -> PyResult<Array> {
     let py = array.py();
     let (kind, word) = self::kind(kind)?;
     let elements = Elements::of_numpy(array)?;
     let backend = backend(py, device)?;
     let name = name.or_else(|| caller(py));
-    let buffer = without_lock(py, || backend.create_erased_from(kind, elements.dtype, elements.bytes()))?;
-    Ok(finish(buffer, elements.shape.clone(), word, backend, name, false))
+    let buffer = without_lock(py, || {
+        backend.create_erased_from(kind, elements.dtype, elements.bytes())
+    })?;
+    Ok(finish(
+        buffer,
+        elements.shape.clone(),
+        word,
+        backend,
+        name,
+        false,
+    ))
 }
 
 /// The elements of a NumPy array, which lives as long.
@@ -126,11 +176,15 @@ impl Elements {
     pub(crate) fn check(&self, dtype: DType, len: usize) -> PyResult<()> {
         let (own, found) = (dtype::name(dtype), dtype::name(self.dtype));
         if dtype != self.dtype {
-            return Err(argument(format!("copy_: the source has dtype {found}, and the array has {own}: convert it with `astype(\"{own}\")`")));
+            return Err(argument(format!(
+                "copy_: the source has dtype {found}, and the array has {own}: convert it with `astype(\"{own}\")`"
+            )));
         }
         match count(&self.shape)? {
             same if same == len => Ok(()),
-            other => Err(argument(format!("copy_: the source has {other} elements, and the array has {len}: they must be equal"))),
+            other => Err(argument(format!(
+                "copy_: the source has {other} elements, and the array has {len}: they must be equal"
+            ))),
         }
     }
 
@@ -140,6 +194,8 @@ impl Elements {
         }
         // SAFETY: NumPy says that the array has these bytes at this address, in one piece, and the reference keeps it alive. As for each call
         // of NumPy that releases Python's lock, other threads must not write the array meanwhile.
-        unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(self.address), self.bytes) }
+        unsafe {
+            std::slice::from_raw_parts(std::ptr::with_exposed_provenance(self.address), self.bytes)
+        }
     }
 }

@@ -11,7 +11,9 @@ use crate::errors::without_lock;
 #[pyfunction]
 pub(crate) fn device_count(py: Python<'_>) -> PyResult<usize> {
     let backend = backend(py, 0)?;
-    without_lock(py, || Ok(backend.device().as_cuda_um().runtime().device_count()?))
+    without_lock(py, || {
+        Ok(backend.device().as_cuda_um().runtime().device_count()?)
+    })
 }
 
 /// Returns whether the runtime is the simulator, because there is no GPU or `CUDA_UM_RUNTIME=sim`.
@@ -38,7 +40,9 @@ pub(crate) fn synchronize(py: Python<'_>, device: Option<usize>) -> PyResult<()>
     };
     without_lock(py, || {
         um_dlpack::settle();
-        backends.iter().try_for_each(|backend| backend.synchronize())
+        backends
+            .iter()
+            .try_for_each(|backend| backend.synchronize())
     })
 }
 
@@ -61,7 +65,11 @@ pub(crate) fn pool_stats(py: Python<'_>, device: usize) -> PyResult<Bound<'_, Py
     let backend = backend(py, device)?;
     py.detach(um_dlpack::settle);
     let pools = PyDict::new(py);
-    for (name, kind) in [("unified", MemoryKind::Managed), ("device", MemoryKind::Device), ("pinned", MemoryKind::Pinned)] {
+    for (name, kind) in [
+        ("unified", MemoryKind::Managed),
+        ("device", MemoryKind::Device),
+        ("pinned", MemoryKind::Pinned),
+    ] {
         let Some(stats) = backend.pool_stats_of(kind) else {
             continue;
         };

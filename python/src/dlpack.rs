@@ -36,7 +36,11 @@ pub(crate) fn device(array: &Array) -> (u32, usize) {
 }
 
 /// `__dlpack__`.
-pub(crate) fn export<'py>(array: &Array, py: Python<'py>, request: Request) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn export<'py>(
+    array: &Array,
+    py: Python<'py>,
+    request: Request,
+) -> PyResult<Bound<'py, PyAny>> {
     let target = target(array, request.dl_device)?;
     let is_versioned = request.max_version.is_some_and(|(major, _)| major >= 1);
     let needs_copy = target == Target::Host && array.kind == "device";
@@ -57,15 +61,21 @@ fn target(array: &Array, requested: Option<(u32, i32)>) -> PyResult<Target> {
     let (found_type, found) = requested.unwrap_or((own_type, own as i32));
     match found_type {
         CPU => Ok(Target::Host),
-        CUDA | MANAGED if own_type == CUDA && found == own as i32 => {
-            Ok(if found_type == CUDA { Target::Cuda } else { Target::Managed })
-        }
+        CUDA | MANAGED if own_type == CUDA && found == own as i32 => Ok(if found_type == CUDA {
+            Target::Cuda
+        } else {
+            Target::Managed
+        }),
         _ => Err(error(
             Kind::DLPack,
             format!(
                 "dl_device ({found_type}, {found}) is not allowed for {} memory: allowed are {}(1, 0) for the CPU",
                 array.kind,
-                if own_type == CUDA { format!("(2, {own}) for CUDA, (13, {own}) for unified memory by its name, and ") } else { String::new() }
+                if own_type == CUDA {
+                    format!("(2, {own}) for CUDA, (13, {own}) for unified memory by its name, and ")
+                } else {
+                    String::new()
+                }
             ),
         )),
     }
@@ -80,22 +90,37 @@ enum Consumer {
 }
 
 /// The stream of `__dlpack__`, as the protocol of array libraries numbers streams.
-fn consumer(array: &Array, py: Python<'_>, target: Target, stream: Option<i64>) -> PyResult<Consumer> {
+fn consumer(
+    array: &Array,
+    py: Python<'_>,
+    target: Target,
+    stream: Option<i64>,
+) -> PyResult<Consumer> {
     match stream {
         None => Ok(Consumer::Waits),
         Some(-1) => Ok(Consumer::OrdersItself),
-        Some(_) if target == Target::Host => Err(argument("stream must be None for an export to the CPU")),
-        Some(0) => Err(argument("stream cannot be 0, which may be two streams: pass 1 for the legacy default stream, or 2 for that of the thread")),
+        Some(_) if target == Target::Host => {
+            Err(argument("stream must be None for an export to the CPU"))
+        }
+        Some(0) => Err(argument(
+            "stream cannot be 0, which may be two streams: pass 1 for the legacy default stream, or 2 for that of the thread",
+        )),
         Some(handle) => match u64::try_from(handle) {
             Ok(handle) => Ok(Consumer::On(stream::adopt(array, py, handle)?)),
-            Err(_) => Err(argument(format!("stream cannot be {handle}: pass -1, 1, 2, or a handle of CUDA"))),
+            Err(_) => Err(argument(format!(
+                "stream cannot be {handle}: pass -1, 1, 2, or a handle of CUDA"
+            ))),
         },
     }
 }
 
 /// A copy that only the consumer has.
 fn copied(array: &Array, py: Python<'_>, target: Target) -> PyResult<Array> {
-    let kind = if target == Target::Host { "host" } else { array.kind };
+    let kind = if target == Target::Host {
+        "host"
+    } else {
+        array.kind
+    };
     let (buffer_kind, kind) = crate::array::kind(kind)?;
     let backend = array.backend.clone();
     let copy = array.work(py, |storage| {
@@ -103,7 +128,14 @@ fn copied(array: &Array, py: Python<'_>, target: Target) -> PyResult<Array> {
         copy.copy_from(&*storage.read()?)?;
         Ok(copy)
     })?;
-    Ok(finish(copy, array.shape.clone(), kind, backend, None, false))
+    Ok(finish(
+        copy,
+        array.shape.clone(),
+        kind,
+        backend,
+        None,
+        false,
+    ))
 }
 
 fn form<'py>(
@@ -155,9 +187,13 @@ pub(crate) fn from_dlpack(array: &Bound<'_, PyAny>, name: Option<String>) -> PyR
     let (backend, capsule) = match array.hasattr("__dlpack__")? {
         false => (backend(py, 0)?, array.clone()),
         true => {
-            let (device_type, ordinal): (u32, i32) = array.call_method0("__dlpack_device__")?.extract()?;
+            let (device_type, ordinal): (u32, i32) =
+                array.call_method0("__dlpack_device__")?.extract()?;
             let on_device = matches!(device_type, CUDA | MANAGED);
-            let ordinal = usize::try_from(ordinal).ok().filter(|_| on_device).unwrap_or(0);
+            let ordinal = usize::try_from(ordinal)
+                .ok()
+                .filter(|_| on_device)
+                .unwrap_or(0);
             let backend = backend(py, ordinal)?;
             let stream = on_device.then(|| stream::handle(backend.device().stream()));
             (backend, request(array, stream)?)
@@ -168,7 +204,14 @@ pub(crate) fn from_dlpack(array: &Bound<'_, PyAny>, name: Option<String>) -> PyR
     // The exporting library ordered its work before the library's stream.
     let imported = py.detach(|| import(tensor, &backend)).or_raise()?;
     let kind = kind(&imported);
-    Ok(finish(imported.buffer, imported.shape, kind, backend, name, imported.read_only))
+    Ok(finish(
+        imported.buffer,
+        imported.shape,
+        kind,
+        backend,
+        name,
+        imported.read_only,
+    ))
 }
 
 /// Calls `__dlpack__`. Libraries from before DLPack 1.0 do not know `max_version`.
@@ -181,7 +224,9 @@ fn request<'py>(array: &Bound<'py, PyAny>, stream: Option<u64>) -> PyResult<Boun
     let old = arguments.copy()?;
     arguments.set_item("max_version", (1, 1))?;
     match array.call_method("__dlpack__", (), Some(&arguments)) {
-        Err(refused) if refused.is_instance_of::<PyTypeError>(py) => array.call_method("__dlpack__", (), Some(&old)),
+        Err(refused) if refused.is_instance_of::<PyTypeError>(py) => {
+            array.call_method("__dlpack__", (), Some(&old))
+        }
         answer => answer,
     }
 }

@@ -28,7 +28,9 @@ fn numpy_dtype<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 /// The type of an array of NumPy.
 pub(crate) fn of_numpy(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
     if !dtype.getattr("isnative")?.extract::<bool>()? {
-        return Err(argument(format!("dtype {dtype} has another byte order than this machine: convert it with `astype(dtype.newbyteorder(\"=\"))`")));
+        return Err(argument(format!(
+            "dtype {dtype} has another byte order than this machine: convert it with `astype(dtype.newbyteorder(\"=\"))`"
+        )));
     }
     let name: String = dtype.getattr("name")?.extract()?;
     parse(&name)
@@ -36,7 +38,9 @@ pub(crate) fn of_numpy(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
 
 /// The name in NumPy and `ml_dtypes`.
 pub(crate) fn name(dtype: DType) -> String {
-    dtype.numpy_name().map_or_else(|| dtype.to_string(), str::to_owned)
+    dtype
+        .numpy_name()
+        .map_or_else(|| dtype.to_string(), str::to_owned)
 }
 
 /// The type of NumPy for the elements: that of `ml_dtypes` if NumPy itself has none.
@@ -46,7 +50,11 @@ pub(crate) fn to_numpy(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyAny
         DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => "ml_dtypes",
         _ => "numpy",
     };
-    let module = py.import(module).map_err(|_| argument(format!("NumPy has no {name}: install the package ml_dtypes")))?;
+    let module = py.import(module).map_err(|_| {
+        argument(format!(
+            "NumPy has no {name}: install the package ml_dtypes"
+        ))
+    })?;
     let scalar = match dtype {
         DType::Bool => module.getattr("bool_")?,
         _ => module.getattr(name.as_str())?,
@@ -57,7 +65,9 @@ pub(crate) fn to_numpy(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyAny
 /// The type's code in the interfaces of arrays: `<f4`. Types that NumPy does not have are bytes: `|V2`.
 pub(crate) fn code(py: Python<'_>, dtype: DType) -> PyResult<String> {
     match dtype {
-        DType::BF16 | DType::F8E4M3 | DType::F8E5M2 | DType::Opaque(_) => Ok(format!("|V{}", dtype.size_bytes())),
+        DType::BF16 | DType::F8E4M3 | DType::F8E5M2 | DType::Opaque(_) => {
+            Ok(format!("|V{}", dtype.size_bytes()))
+        }
         _ => to_numpy(py, dtype)?.getattr("str")?.extract(),
     }
 }
@@ -67,7 +77,13 @@ pub(crate) fn filler(dtype: DType, value: &Bound<'_, PyAny>) -> PyResult<Filler>
     fn with<T: Element>(value: T) -> PyResult<Filler> {
         Ok(Box::new(move |target| target.typed_mut::<T>()?.fill(value)))
     }
-    let refuse = |error: PyErr| argument(format!("{} cannot be {value}: {}", name(dtype), error.value(value.py())));
+    let refuse = |error: PyErr| {
+        argument(format!(
+            "{} cannot be {value}: {}",
+            name(dtype),
+            error.value(value.py())
+        ))
+    };
     let float = || value.extract::<f64>().map_err(refuse);
     macro_rules! whole {
         ($($dtype:ident: $rust:ty),*) => {
@@ -91,8 +107,14 @@ pub(crate) fn filler(dtype: DType, value: &Bound<'_, PyAny>) -> PyResult<Filler>
 pub(crate) type Filler = Box<dyn FnOnce(&mut SharedWrite) -> um_backend::Result<()> + Send>;
 
 fn complex(value: &Bound<'_, PyAny>) -> PyResult<(f64, f64)> {
-    let value = value.py().import("builtins")?.call_method1("complex", (value,))?;
-    Ok((value.getattr("real")?.extract()?, value.getattr("imag")?.extract()?))
+    let value = value
+        .py()
+        .import("builtins")?
+        .call_method1("complex", (value,))?;
+    Ok((
+        value.getattr("real")?.extract()?,
+        value.getattr("imag")?.extract()?,
+    ))
 }
 
 fn parse(name: &str) -> PyResult<DType> {

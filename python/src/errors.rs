@@ -64,7 +64,10 @@ impl<T> OrRaise<T> for um_dlpack::Result<T> {
 }
 
 /// Runs work of the library without Python's lock.
-pub(crate) fn without_lock<T: Send>(py: Python<'_>, work: impl FnOnce() -> um_backend::Result<T> + Send) -> PyResult<T> {
+pub(crate) fn without_lock<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce() -> um_backend::Result<T> + Send,
+) -> PyResult<T> {
     py.detach(work).or_raise()
 }
 
@@ -85,6 +88,8 @@ fn kind(refused: &CudaError) -> Kind {
             | Error::DeviceMismatch { .. }
             | Error::RuntimeMismatch { .. },
         ) => Kind::Argument,
+        CudaError::Cuda(Error::ReadOnly { .. }) => Kind::Argument,
+        CudaError::Cuda(Error::Foreign { .. }) => Kind::DLPack,
         _ => Kind::Device,
     }
 }

@@ -24,7 +24,9 @@ pub(crate) struct HostAccess {
 
 /// The access of a block.
 enum Open {
-    Read { _guard: HostOwned<u8> },
+    Read {
+        _guard: HostOwned<u8>,
+    },
     Write(HostOwnedMut<u8>),
     /// Memory that the host cannot access: a NumPy array has a copy.
     Copy(Py<PyAny>),
@@ -77,7 +79,12 @@ impl HostAccess {
         let (address, bytes) = (address(&copy)?, array.storage().size_bytes());
         array.work(py, |storage| {
             // SAFETY: the new array has these bytes in one piece, and no other code has it.
-            let target = unsafe { std::slice::from_raw_parts_mut(std::ptr::with_exposed_provenance_mut(address), bytes) };
+            let target = unsafe {
+                std::slice::from_raw_parts_mut(
+                    std::ptr::with_exposed_provenance_mut(address),
+                    bytes,
+                )
+            };
             storage.read()?.copy_to_bytes(target)
         })?;
         Ok(copy)
@@ -88,7 +95,9 @@ impl HostAccess {
         let (address, bytes) = (address(copy)?, array.storage().size_bytes());
         array.work(py, |storage| {
             // SAFETY: as in `copy`; the block is over.
-            let source = unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(address), bytes) };
+            let source = unsafe {
+                std::slice::from_raw_parts(std::ptr::with_exposed_provenance(address), bytes)
+            };
             storage.write()?.copy_from_bytes(source)
         })
     }
@@ -113,7 +122,9 @@ impl HostAccess {
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let (py, this) = (slf.py(), slf.borrow());
         if this.open.borrow().is_some() {
-            return Err(argument("a numpy() block cannot be entered twice: call numpy() again"));
+            return Err(argument(
+                "a numpy() block cannot be entered twice: call numpy() again",
+            ));
         }
         let array = this.array.get();
         if array.kind == "device" {
@@ -173,7 +184,9 @@ pub(crate) fn array<'py>(
     copy: Option<bool>,
 ) -> PyResult<Bound<'py, PyAny>> {
     if copy == Some(false) {
-        return Err(argument("an array of NumPy without a copy needs a block: `with array.numpy() as elements:`"));
+        return Err(argument(
+            "an array of NumPy without a copy needs a block: `with array.numpy() as elements:`",
+        ));
     }
     let py = array.py();
     let elements = HostAccess::new(array, false)?.copy(py)?;

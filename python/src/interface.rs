@@ -29,7 +29,17 @@ pub(crate) fn cuda<'py>(array: &Array, py: Python<'py>) -> PyResult<Bound<'py, P
     let interface = PyDict::new(py);
     interface.set_item("shape", PyTuple::new(py, &array.shape)?)?;
     interface.set_item("typestr", dtype::code(py, array.dtype_of())?)?;
-    interface.set_item("data", (if array.storage().is_empty() { 0 } else { address }, array.read_only))?;
+    interface.set_item(
+        "data",
+        (
+            if array.storage().is_empty() {
+                0
+            } else {
+                address
+            },
+            array.read_only,
+        ),
+    )?;
     interface.set_item("version", 3)?;
     interface.set_item("strides", py.None())?;
     interface.set_item("stream", handle(stream))?;

@@ -24,7 +24,9 @@ mod _cuda_um {
     #[pymodule_export]
     use crate::create::{empty, from_numpy, zeros};
     #[pymodule_export]
-    use crate::devices::{device_count, is_simulated, memory_info, pool_stats, runtime_description, synchronize, trim};
+    use crate::devices::{
+        device_count, is_simulated, memory_info, pool_stats, runtime_description, synchronize, trim,
+    };
     #[pymodule_export]
     use crate::dlpack::from_dlpack;
     #[pymodule_export]

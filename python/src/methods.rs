@@ -102,7 +102,13 @@ impl Array {
     /// Gives advice for unified memory: "read_mostly", "preferred_location" or "accessed_by", the last two with a place. `unset=True` takes it
     /// back. Returns whether CUDA took the call.
     #[pyo3(signature = (advice, place=None, unset=false))]
-    fn advise(&self, py: Python<'_>, advice: &str, place: Option<Place>, unset: bool) -> PyResult<bool> {
+    fn advise(
+        &self,
+        py: Python<'_>,
+        advice: &str,
+        place: Option<Place>,
+        unset: bool,
+    ) -> PyResult<bool> {
         ops::advise(self, py, advice, place, unset)
     }
 
@@ -118,7 +124,11 @@ impl Array {
 
     /// The elements as a new NumPy array. Waits for the device.
     #[pyo3(signature = (dtype=None, copy=None))]
-    fn __array__<'py>(slf: Bound<'py, Self>, dtype: Option<Bound<'py, PyAny>>, copy: Option<bool>) -> PyResult<Bound<'py, PyAny>> {
+    fn __array__<'py>(
+        slf: Bound<'py, Self>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         host::array(slf, dtype, copy)
     }
 
@@ -132,7 +142,16 @@ impl Array {
         dl_device: Option<(u32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        dlpack::export(self, py, Request { stream, max_version, dl_device, copy })
+        dlpack::export(
+            self,
+            py,
+            Request {
+                stream,
+                max_version,
+                dl_device,
+                copy,
+            },
+        )
     }
 
     /// DLPack's type and ordinal of the device: (2, n) for unified and device memory, (1, 0) for pinned memory and memory of the host.
@@ -149,19 +168,35 @@ impl Array {
 
     fn __len__(&self) -> PyResult<usize> {
         let first = self.shape.first().copied();
-        first.ok_or_else(|| pyo3::exceptions::PyTypeError::new_err("len() of an array without extents"))
+        first.ok_or_else(|| {
+            pyo3::exceptions::PyTypeError::new_err("len() of an array without extents")
+        })
     }
 
     fn __repr__(&self) -> String {
-        let device = self.device().map(|device| format!(", device={device}")).unwrap_or_default();
+        let device = self
+            .device()
+            .map(|device| format!(", device={device}"))
+            .unwrap_or_default();
         let read_only = if self.read_only { ", read-only" } else { "" };
-        format!("cuda_um.Array(shape={}, dtype={}, kind={}{device}{read_only})", python_tuple(&self.shape), self.dtype(), self.kind)
+        format!(
+            "cuda_um.Array(shape={}, dtype={}, kind={}{device}{read_only})",
+            python_tuple(&self.shape),
+            self.dtype(),
+            self.kind
+        )
     }
 }
 
 fn python_tuple(extents: &[usize]) -> String {
     match extents {
         [one] => format!("({one},)"),
-        more => format!("({})", more.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")),
+        more => format!(
+            "({})",
+            more.iter()
+                .map(usize::to_string)
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
     }
 }

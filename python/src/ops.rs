@@ -24,7 +24,10 @@ impl<'py> FromPyObject<'_, 'py> for Place {
             (Ok("host"), _) => Ok(Self::Host),
             (Ok("device"), _) => Ok(Self::Own),
             (Err(_), Ok(ordinal)) => Ok(Self::Device(ordinal)),
-            _ => Err(argument(format!("a place cannot be {}: it is \"host\", \"device\" or the ordinal of a device", value.repr()?))),
+            _ => Err(argument(format!(
+                "a place cannot be {}: it is \"host\", \"device\" or the ordinal of a device",
+                value.repr()?
+            ))),
         }
     }
 }
@@ -52,16 +55,27 @@ pub(crate) fn copy(array: &Array, py: Python<'_>, source: &Bound<'_, PyAny>) -> 
         if source.storage().shares_storage(&array.storage()) {
             return Ok(());
         }
-        return source.work(py, |from| array.alone(|to| to.write()?.copy_from(&*from.read()?)));
+        return source.work(py, |from| {
+            array.alone(|to| to.write()?.copy_from(&*from.read()?))
+        });
     }
     let source = create::Elements::of_numpy(source)?;
     source.check(array.dtype_of(), array.storage().len())?;
-    array.work(py, |storage| storage.write()?.copy_from_bytes(source.bytes()))
+    array.work(py, |storage| {
+        storage.write()?.copy_from_bytes(source.bytes())
+    })
 }
 
-pub(crate) fn prefetch(array: &Array, py: Python<'_>, to: &Place, handle: Option<u64>) -> PyResult<bool> {
+pub(crate) fn prefetch(
+    array: &Array,
+    py: Python<'_>,
+    to: &Place,
+    handle: Option<u64>,
+) -> PyResult<bool> {
     let location = to.location(array);
-    let theirs = handle.map(|handle| stream::adopt(array, py, handle)).transpose()?;
+    let theirs = handle
+        .map(|handle| stream::adopt(array, py, handle))
+        .transpose()?;
     let own = array.backend.device().stream();
     // Between fences on the library's own stream, since the array remembers the stream, and the other library may destroy its own.
     let outcome = array.work(py, |storage| {
@@ -77,9 +91,19 @@ pub(crate) fn prefetch(array: &Array, py: Python<'_>, to: &Place, handle: Option
     Ok(outcome.is_applied())
 }
 
-pub(crate) fn advise(array: &Array, py: Python<'_>, advice: &str, place: Option<Place>, unset: bool) -> PyResult<bool> {
+pub(crate) fn advise(
+    array: &Array,
+    py: Python<'_>,
+    advice: &str,
+    place: Option<Place>,
+    unset: bool,
+) -> PyResult<bool> {
     let location = |place: Option<Place>| {
-        let place = place.ok_or_else(|| argument(format!("the advice {advice:?} needs a place: \"host\", \"device\" or an ordinal")));
+        let place = place.ok_or_else(|| {
+            argument(format!(
+                "the advice {advice:?} needs a place: \"host\", \"device\" or an ordinal"
+            ))
+        });
         place.map(|place| place.location(array))
     };
     let advice = match (advice, unset) {
@@ -89,7 +113,11 @@ pub(crate) fn advise(array: &Array, py: Python<'_>, advice: &str, place: Option<
         ("preferred_location", true) => Advice::UnsetPreferredLocation,
         ("accessed_by", false) => Advice::SetAccessedBy(location(place)?),
         ("accessed_by", true) => Advice::UnsetAccessedBy(location(place)?),
-        _ => return Err(argument(format!("advice cannot be {advice:?}: it is \"read_mostly\", \"preferred_location\" or \"accessed_by\""))),
+        _ => {
+            return Err(argument(format!(
+                "advice cannot be {advice:?}: it is \"read_mostly\", \"preferred_location\" or \"accessed_by\""
+            )));
+        }
     };
     let outcome: HintOutcome = array.work(py, |storage| storage.read()?.advise(advice))?;
     Ok(outcome.is_applied())

@@ -33,14 +33,19 @@ struct Done {
 #[pyfunction]
 #[pyo3(signature = (device=0))]
 pub(crate) fn profile(device: usize) -> Profile {
-    Profile { device, state: Mutex::new(State::New) }
+    Profile {
+        device,
+        state: Mutex::new(State::New),
+    }
 }
 
 impl Profile {
     fn done<R>(&self, read: impl FnOnce(&Done) -> R) -> PyResult<R> {
         match &*self.state.lock() {
             State::Done(done) => Ok(read(done)),
-            _ => Err(argument("the report exists after the block: `with cuda_um.profile() as profile:`")),
+            _ => Err(argument(
+                "the report exists after the block: `with cuda_um.profile() as profile:`",
+            )),
         }
     }
 }
@@ -50,7 +55,9 @@ impl Profile {
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
         let (py, this) = (slf.py(), slf.get());
         if !matches!(*this.state.lock(), State::New) {
-            return Err(argument("a profile is used once: call `cuda_um.profile()` again"));
+            return Err(argument(
+                "a profile is used once: call `cuda_um.profile()` again",
+            ));
         }
         let backend = backend(py, this.device)?;
         let started = py.detach(|| Profiler::start(backend.device().as_cuda_um().runtime()));
@@ -61,7 +68,8 @@ impl Profile {
 
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        let State::Running(profiler) = std::mem::replace(&mut *self.state.lock(), State::New) else {
+        let State::Running(profiler) = std::mem::replace(&mut *self.state.lock(), State::New)
+        else {
             return Ok(());
         };
         let backend = backend(py, self.device)?;

@@ -111,7 +111,10 @@ impl Lent {
         if !self.is_unsettled.swap(false, SeqCst) {
             return Ok(());
         }
-        let device = self.storage.as_ref().and_then(|storage| storage.device().cuda());
+        let device = self
+            .storage
+            .as_ref()
+            .and_then(|storage| storage.device().cuda());
         let waited = device.map_or(Ok(()), |device| device.synchronize());
         if waited.is_err() || self.live.load(SeqCst) > 0 {
             self.is_unsettled.store(true, SeqCst);

@@ -10,7 +10,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The element type has no equal in DLPack.
-    #[error("dtype {dtype} cannot be exported: DLPack has no opaque elements; cast the buffer to u8 first")]
+    #[error(
+        "dtype {dtype} cannot be exported: DLPack has no opaque elements; cast the buffer to u8 first"
+    )]
     OpaqueDType {
         /// The type.
         dtype: DType,
@@ -41,7 +43,9 @@ pub enum Error {
         strides: Vec<i64>,
     },
     /// The shape does not have as many elements as the buffer.
-    #[error("shape {shape:?} has {found} elements, and the buffer has {expected}: they must be equal")]
+    #[error(
+        "shape {shape:?} has {found} elements, and the buffer has {expected}: they must be equal"
+    )]
     Shape {
         /// The extents, in elements.
         shape: Vec<usize>,
@@ -60,7 +64,9 @@ pub enum Error {
         device_type: u32,
     },
     /// The tensor is on another device than the backend.
-    #[error("the tensor is on CUDA device {found}, and the backend on device {expected}: import it with the backend of device {found}")]
+    #[error(
+        "the tensor is on CUDA device {found}, and the backend on device {expected}: import it with the backend of device {found}"
+    )]
     DeviceOrdinal {
         /// The device of the tensor.
         found: i32,

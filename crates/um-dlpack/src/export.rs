@@ -137,7 +137,11 @@ fn place(storage: &SharedBuffer, target: Option<Target>) -> Result<(DLDevice, *m
         }
         (_, target) => {
             let reason = "only its implementation reaches it: copy it";
-            Err(refused("opaque memory", target.unwrap_or(Target::Host), reason))
+            Err(refused(
+                "opaque memory",
+                target.unwrap_or(Target::Host),
+                reason,
+            ))
         }
     }
 }
@@ -168,7 +172,13 @@ fn place_of_view(view: View<'_, u8>, target: Option<Target>) -> Result<(DLDevice
         Target::Cuda => (DLDevice::cuda(device_id), view.device_ptr()),
         Target::Managed => {
             let device_type = DLDeviceType::CUDAMANAGED;
-            (DLDevice { device_type, device_id }, Some(view.as_ptr()))
+            (
+                DLDevice {
+                    device_type,
+                    device_id,
+                },
+                Some(view.as_ptr()),
+            )
         }
         Target::Host => (DLDevice::CPU, Some(view.as_ptr())),
     };

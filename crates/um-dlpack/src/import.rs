@@ -44,7 +44,11 @@ pub unsafe fn import<M: ManagedTensorBase + 'static>(
 ) -> Result<Imported> {
     let found = tensor.validate()?;
     check_type(found.device())?;
-    let (device, dtype, shape) = (found.device(), from_dlpack(found.dtype())?, compact(&found)?);
+    let (device, dtype, shape) = (
+        found.device(),
+        from_dlpack(found.dtype())?,
+        compact(&found)?,
+    );
     let bytes = found.num_bytes();
     // SAFETY: the address lies in the memory that the caller vouches for.
     let start = unsafe { found.offset_bytes_ptr() }?.cast_mut();
@@ -106,7 +110,7 @@ impl Found {
     }
 }
 
-/// Imports by a type of cuda-um: the memory of an empty buffer of um-backend is exchanged for it.
+/// Imports by a type of cuda-um, as the type of um-backend over it.
 macro_rules! imports {
     ($($method:ident: $buffer:ident of $memory:ident),*) => {
         impl Found {$(
@@ -118,9 +122,7 @@ macro_rules! imports {
                 let device = backend.device();
                 // SAFETY: guaranteed by the caller of `buffer`.
                 let memory = unsafe { import(device.as_cuda_um(), self.start, self.bytes, Arc::clone(&self.owner)) }?;
-                let mut buffer = um_backend::$buffer::<u8>::zeroed(Arc::clone(device), 0)?;
-                *buffer.as_cuda_um_mut() = memory;
-                Ok(Box::new(buffer))
+                Ok(Box::new(um_backend::$buffer::from_cuda_um(Arc::clone(device), memory)?))
             }
         )*}
     };

@@ -33,7 +33,9 @@ fn is_compact(shape: &[i64], strides: &[i64]) -> bool {
 
 /// Checks that the shape has as many elements as the buffer, and returns its extents for DLPack.
 pub(crate) fn extents(shape: &[usize], len: usize) -> Result<Vec<i64>> {
-    let product = shape.iter().try_fold(1usize, |product, &extent| product.checked_mul(extent));
+    let product = shape
+        .iter()
+        .try_fold(1usize, |product, &extent| product.checked_mul(extent));
     let found = product.unwrap_or(usize::MAX);
     let extents: Option<Vec<i64>> = shape.iter().map(|&extent| extent.try_into().ok()).collect();
     match extents {
@@ -63,7 +65,11 @@ mod tests {
             (&[4], &[-1], false),
             (&[4], &[0], false),
         ] {
-            assert_eq!(is_compact(shape, strides), expected, "{shape:?} {strides:?}");
+            assert_eq!(
+                is_compact(shape, strides),
+                expected,
+                "{shape:?} {strides:?}"
+            );
         }
     }
 
@@ -71,9 +77,18 @@ mod tests {
     fn shapes_that_do_not_fit_are_refused() {
         assert_eq!(extents(&[2, 3], 6).unwrap(), [2, 3]);
         assert_eq!(extents(&[], 1).unwrap(), [0; 0]);
-        assert_eq!(extents(&[0, usize::MAX], 0).unwrap_err().to_string().contains("has 0"), true);
+        assert_eq!(
+            extents(&[0, usize::MAX], 0)
+                .unwrap_err()
+                .to_string()
+                .contains("has 0"),
+            true
+        );
         for (shape, len) in [(&[2, 3][..], 5), (&[], 0), (&[usize::MAX, 2], 6)] {
-            assert!(matches!(extents(shape, len), Err(Error::Shape { .. })), "{shape:?}");
+            assert!(
+                matches!(extents(shape, len), Err(Error::Shape { .. })),
+                "{shape:?}"
+            );
         }
     }
 }

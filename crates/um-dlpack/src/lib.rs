@@ -11,11 +11,11 @@ mod layout;
 mod order;
 mod returns;
 
+pub use buffer::DlpackBuffer;
 /// The crate of DLPack's C structs, and of the owning handle [`Managed`](dlpark::Managed) that imports take and exports return.
 pub use dlpark;
 /// Handles of tensors since DLPack 1.0, and from before.
 pub use dlpark::{legacy, versioned};
-pub use buffer::DlpackBuffer;
 pub use dtype::{from_dlpack, to_dlpack};
 pub use error::{Error, Result};
 pub use export::{ExportOptions, Target};

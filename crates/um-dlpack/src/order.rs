@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use um_backend::cuda_um::Exported;
-use um_backend::{BufferMemory, SharedBuffer, SharedRead, Stream, View};
+use um_backend::{BufferMemory, Exported, SharedBuffer, SharedRead, Stream, View};
 
 use crate::error::Result;
 

@@ -27,16 +27,24 @@ static THREAD: OnceLock<Thread> = OnceLock::new();
 
 /// The thread; none in a child made by `fork`.
 fn own() -> Option<&'static Thread> {
-    THREAD.get().filter(|thread| thread.process == std::process::id())
+    THREAD
+        .get()
+        .filter(|thread| thread.process == std::process::id())
 }
 
 /// Starts the thread unless it runs. An export calls this, because a deleter must not.
 pub(crate) fn start() -> Result<()> {
     if THREAD.get().is_none() {
         let (sender, receiver) = channel();
-        let thread = thread::Builder::new().name("um-dlpack".to_owned()).spawn(move || run(&receiver))?;
+        let thread = thread::Builder::new()
+            .name("um-dlpack".to_owned())
+            .spawn(move || run(&receiver))?;
         // If another call was first, this sender is dropped, and so its thread ends.
-        let _ = THREAD.set(Thread { sender, id: thread.thread().id(), process: std::process::id() });
+        let _ = THREAD.set(Thread {
+            sender,
+            id: thread.thread().id(),
+            process: std::process::id(),
+        });
     }
     Ok(())
 }

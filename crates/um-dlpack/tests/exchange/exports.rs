@@ -13,7 +13,12 @@ use super::{ON_DEVICE, buffer, export, export_as, import_of, machine};
 fn described<M: ManagedTensorBase>(tensor: &Managed<M>) -> (u32, i32, Vec<i64>, Vec<i64>) {
     let found = tensor.validate_export().unwrap();
     let device = found.device();
-    (device.device_type.0, device.device_id, found.shape().to_vec(), found.strides().unwrap().to_vec())
+    (
+        device.device_type.0,
+        device.device_id,
+        found.shape().to_vec(),
+        found.strides().unwrap().to_vec(),
+    )
 }
 
 #[test]
@@ -23,11 +28,19 @@ fn a_tensor_says_device_shape_and_strides_and_has_the_address() {
         let buffer = buffer(&backend, kind);
         let expected_type = match buffer.read().unwrap().bytes().memory() {
             // Unified buffers of a poor GPU have mapped memory.
-            um_backend::BufferMemory::Cuda(view) if view.kind() == um_backend::MemoryKind::Pinned => 1,
+            um_backend::BufferMemory::Cuda(view)
+                if view.kind() == um_backend::MemoryKind::Pinned =>
+            {
+                1
+            }
             _ => device_type,
         };
         let tensor = export(&buffer);
-        assert_eq!(described(&tensor), (expected_type, 0, vec![2, 3], vec![3, 1]), "{kind}");
+        assert_eq!(
+            described(&tensor),
+            (expected_type, 0, vec![2, 3], vec![3, 1]),
+            "{kind}"
+        );
         let old: Managed<DLManagedTensor> = export_as(&buffer, |_| {}).unwrap();
         assert_eq!(described(&old), described(&tensor));
         let address = match buffer.read().unwrap().bytes().memory() {
@@ -36,7 +49,11 @@ fn a_tensor_says_device_shape_and_strides_and_has_the_address() {
             _ => unreachable!(),
         };
         // SAFETY: the tensor was validated.
-        assert_eq!(unsafe { tensor.tensor() }.data.cast_const().cast(), address, "{kind}");
+        assert_eq!(
+            unsafe { tensor.tensor() }.data.cast_const().cast(),
+            address,
+            "{kind}"
+        );
     }
     um_dlpack::settle();
 }
@@ -49,7 +66,11 @@ fn the_device_type_can_be_chosen_where_the_memory_allows_it() {
     for (kind, target, expected) in [
         (Unified, Target::Cuda, Some(2)),
         (Unified, Target::Managed, is_managed.then_some(13)),
-        (Unified, Target::Host, (is_shared || !is_managed).then_some(1)),
+        (
+            Unified,
+            Target::Host,
+            (is_shared || !is_managed).then_some(1),
+        ),
         (Cuda, Target::Cuda, Some(2)),
         (Cuda, Target::Managed, None),
         (Cuda, Target::Host, None),
@@ -61,11 +82,17 @@ fn the_device_type_can_be_chosen_where_the_memory_allows_it() {
         (Host, Target::Host, Some(1)),
     ] {
         let buffer = buffer(&backend, kind);
-        let exported = export_as::<DLManagedTensorVersioned>(&buffer, |options| options.target = Some(target));
+        let exported =
+            export_as::<DLManagedTensorVersioned>(&buffer, |options| options.target = Some(target));
         match (exported, expected) {
-            (Ok(tensor), Some(device_type)) => assert_eq!(described(&tensor).0, device_type, "{kind} {target:?}"),
+            (Ok(tensor), Some(device_type)) => {
+                assert_eq!(described(&tensor).0, device_type, "{kind} {target:?}")
+            }
             (Err(Error::Target { .. }), None) => assert!(!buffer.is_exported()),
-            (other, expected) => panic!("{kind} {target:?}: {:?}, not {expected:?}", other.map(|tensor| described(&tensor))),
+            (other, expected) => panic!(
+                "{kind} {target:?}: {:?}, not {expected:?}",
+                other.map(|tensor| described(&tensor))
+            ),
         }
     }
     um_dlpack::settle();
@@ -76,9 +103,11 @@ fn flags_are_those_of_the_options() {
     let (_sim, backend) = machine();
     let buffer = buffer(&backend, Unified);
     assert!(export(&buffer).flags().is_empty());
-    let read_only: Managed<DLManagedTensorVersioned> = export_as(&buffer, |options| options.read_only = true).unwrap();
+    let read_only: Managed<DLManagedTensorVersioned> =
+        export_as(&buffer, |options| options.read_only = true).unwrap();
     assert_eq!(read_only.flags(), DlpackFlags::READ_ONLY);
-    let copied: Managed<DLManagedTensorVersioned> = export_as(&buffer, |options| options.is_copied = true).unwrap();
+    let copied: Managed<DLManagedTensorVersioned> =
+        export_as(&buffer, |options| options.is_copied = true).unwrap();
     assert_eq!(copied.flags(), DlpackFlags::IS_COPIED);
     drop((read_only, copied, buffer));
     um_dlpack::settle();
@@ -95,15 +124,28 @@ fn the_consumers_stream_waits_for_earlier_work() {
         let theirs = backend.device().as_cuda_um().stream().unwrap();
         let other = super::buffer(&backend, BufferKind::Cuda);
         let paused = sim.pause();
-        buffer.write().unwrap().typed_mut::<u32>().unwrap().fill(7).unwrap();
-        let tensor = export_as(&buffer, |options| options.ordering = Ordering::Stream(&theirs)).unwrap();
+        buffer
+            .write()
+            .unwrap()
+            .typed_mut::<u32>()
+            .unwrap()
+            .fill(7)
+            .unwrap();
+        let tensor = export_as(&buffer, |options| {
+            options.ordering = Ordering::Stream(&theirs)
+        })
+        .unwrap();
         let imported = match kind {
             BufferKind::Pinned => None,
             _ => Some(import_of(tensor, &backend).unwrap()),
         };
         if let Some(imported) = &imported {
             let mut target = other.storage().write().unwrap();
-            target.typed_mut::<u32>().unwrap().copy_from_buffer_on(imported.buffer.typed().unwrap(), &theirs).unwrap();
+            target
+                .typed_mut::<u32>()
+                .unwrap()
+                .copy_from_buffer_on(imported.buffer.typed().unwrap(), &theirs)
+                .unwrap();
         }
         drop(paused);
         if imported.is_some() {
@@ -117,13 +159,32 @@ fn the_consumers_stream_waits_for_earlier_work() {
 fn without_a_stream_the_call_waits_and_minus_one_orders_nothing() {
     let (sim, backend) = machine();
     let buffer = buffer(&backend, Cuda);
-    buffer.write().unwrap().typed_mut::<u32>().unwrap().fill(7).unwrap();
+    buffer
+        .write()
+        .unwrap()
+        .typed_mut::<u32>()
+        .unwrap()
+        .fill(7)
+        .unwrap();
     drop(export(&buffer));
     assert!(backend.device().stream().is_idle().unwrap());
     if is_concurrent(backend.device().as_cuda_um()) {
-        buffer.write().unwrap().typed_mut::<u32>().unwrap().fill(8).unwrap();
+        buffer
+            .write()
+            .unwrap()
+            .typed_mut::<u32>()
+            .unwrap()
+            .fill(8)
+            .unwrap();
         let paused = sim.pause();
-        buffer.storage().write().unwrap().typed_mut::<u32>().unwrap().fill(9).unwrap();
+        buffer
+            .storage()
+            .write()
+            .unwrap()
+            .typed_mut::<u32>()
+            .unwrap()
+            .fill(9)
+            .unwrap();
         let tensor: Managed<DLManagedTensorVersioned> =
             export_as(&buffer, |options| options.ordering = Ordering::Consumer).unwrap();
         assert!(!backend.device().stream().is_idle().unwrap());
@@ -158,7 +219,10 @@ fn while_an_export_lives_and_once_after_it_each_use_waits_for_the_device() {
         assert!(waited(a_use) > 0 && buffer.is_exported());
         drop(second);
         assert!(!buffer.is_exported());
-        assert!(waited(a_use) > 0, "the consumer's work may go on after its deleter ran");
+        assert!(
+            waited(a_use) > 0,
+            "the consumer's work may go on after its deleter ran"
+        );
         assert_eq!(waited(a_use), 0);
     }
 }

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use um_backend::BufferKind::{Cuda, Pinned, Unified};
 use um_backend::{Buffer, BufferMemory, MemoryKind};
-use um_dlpack::dlpark::ffi::{DLDataType, DLManagedTensor};
 use um_dlpack::dlpark::Managed;
+use um_dlpack::dlpark::ffi::{DLDataType, DLManagedTensor};
 use um_dlpack::{Imported, Target, import};
 
 use super::{Theirs, buffer, elements, export_as, import_of, machine};
@@ -20,7 +20,10 @@ fn kind(imported: &Imported) -> Option<MemoryKind> {
 #[test]
 fn each_device_type_becomes_its_kind_of_buffer() {
     let (_sim, backend) = machine();
-    let mut rows = vec![(Cuda, Target::Cuda, Some(MemoryKind::Device)), (Pinned, Target::Host, None)];
+    let mut rows = vec![
+        (Cuda, Target::Cuda, Some(MemoryKind::Device)),
+        (Pinned, Target::Host, None),
+    ];
     if backend.device().unified_memory_obstacle().is_none() {
         rows.push((Unified, Target::Cuda, Some(MemoryKind::Managed)));
         rows.push((Unified, Target::Managed, Some(MemoryKind::Managed)));
@@ -29,11 +32,24 @@ fn each_device_type_becomes_its_kind_of_buffer() {
         let buffer = buffer(&backend, of);
         let tensor = export_as(&buffer, |options| options.target = Some(target)).unwrap();
         let mut imported = import_of(tensor, &backend).unwrap();
-        assert_eq!((kind(&imported), &imported.shape[..], imported.read_only), (expected, &[2, 3][..], false), "{of} {target:?}");
+        assert_eq!(
+            (kind(&imported), &imported.shape[..], imported.read_only),
+            (expected, &[2, 3][..], false),
+            "{of} {target:?}"
+        );
         assert_eq!(elements(&imported), [1, 2, 3, 4, 5, 6]);
-        imported.buffer.typed_mut::<u32>().unwrap().fill_range(1..3, 9).unwrap();
+        imported
+            .buffer
+            .typed_mut::<u32>()
+            .unwrap()
+            .fill_range(1..3, 9)
+            .unwrap();
         drop(imported);
-        assert_eq!(buffer.host::<u32>().unwrap()[..], [1, 9, 9, 4, 5, 6], "{of} {target:?}");
+        assert_eq!(
+            buffer.host::<u32>().unwrap()[..],
+            [1, 9, 9, 4, 5, 6],
+            "{of} {target:?}"
+        );
     }
     um_dlpack::settle();
 }
@@ -43,10 +59,15 @@ fn pinned_memory_of_another_library_is_a_pinned_buffer() {
     let (_sim, backend) = machine();
     let theirs = backend.create_from(Pinned, &[1u32, 2, 3]).unwrap();
     backend.synchronize().unwrap();
-    let BufferMemory::Cuda(view) = theirs.memory() else { unreachable!() };
+    let BufferMemory::Cuda(view) = theirs.memory() else {
+        unreachable!()
+    };
     let (tensor, drops) = Theirs::of(3, view.as_ptr(), 3).tensor(theirs);
     let imported = import_of(tensor, &backend).unwrap();
-    assert_eq!((kind(&imported), elements(&imported)), (Some(MemoryKind::Pinned), vec![1, 2, 3]));
+    assert_eq!(
+        (kind(&imported), elements(&imported)),
+        (Some(MemoryKind::Pinned), vec![1, 2, 3])
+    );
     assert_eq!(drops.load(SeqCst), 0);
     drop(imported);
     backend.device().as_cuda_um().runtime().reclaim().unwrap();
@@ -64,12 +85,28 @@ fn memory_of_the_host_is_used_in_place_from_its_offset_on() {
     (said.shape, said.strides) = (vec![2, 1, 3], Some(vec![3, 77, 1]));
     let (tensor, drops) = said.tensor(theirs);
     let mut imported = import_of(tensor, &backend).unwrap();
-    assert_eq!((kind(&imported), &imported.shape[..]), (None, &[2, 1, 3][..]));
+    assert_eq!(
+        (kind(&imported), &imported.shape[..]),
+        (None, &[2, 1, 3][..])
+    );
     assert_eq!(elements(&imported), [1, 2, 3, 4, 5, 6]);
-    imported.buffer.typed_mut::<u32>().unwrap().write_one(0, 8).unwrap();
-    imported.buffer.typed_mut::<u32>().unwrap().fill_range(1..2, 9).unwrap();
+    imported
+        .buffer
+        .typed_mut::<u32>()
+        .unwrap()
+        .write_one(0, 8)
+        .unwrap();
+    imported
+        .buffer
+        .typed_mut::<u32>()
+        .unwrap()
+        .fill_range(1..2, 9)
+        .unwrap();
     // SAFETY: the owner lives in the buffer, which nothing borrows.
-    assert_eq!(unsafe { (address.add(1).read(), address.add(2).read()) }, (8, 9));
+    assert_eq!(
+        unsafe { (address.add(1).read(), address.add(2).read()) },
+        (8, 9)
+    );
     assert_eq!(drops.load(SeqCst), 0);
     drop(imported);
     assert_eq!(drops.load(SeqCst), 1);
@@ -92,7 +129,12 @@ fn a_tensor_from_before_dlpack_1_and_one_without_elements() {
     }
     drop((imported, buffer));
     um_dlpack::settle();
-    let (tensor, _) = Theirs { dtype: DLDataType::of::<u8>(), shape: vec![], ..Theirs::of(1, Box::leak(Box::new(5u8)), 1) }.tensor(());
+    let (tensor, _) = Theirs {
+        dtype: DLDataType::of::<u8>(),
+        shape: vec![],
+        ..Theirs::of(1, Box::leak(Box::new(5u8)), 1)
+    }
+    .tensor(());
     let imported = import_of(tensor, &backend).unwrap();
     assert!(imported.shape.is_empty() && imported.buffer.len() == 1);
 }

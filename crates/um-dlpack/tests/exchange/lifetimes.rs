@@ -26,7 +26,8 @@ fn a_tensor_outlives_the_exporting_handle() {
 #[test]
 fn a_deleter_makes_no_call_of_cuda_and_does_not_wait() {
     let (sim, backend) = machine();
-    let [first, second] = [BufferKind::Cuda, BufferKind::Unified].map(|kind| buffer(&backend, kind));
+    let [first, second] =
+        [BufferKind::Cuda, BufferKind::Unified].map(|kind| buffer(&backend, kind));
     let tensors = [export(&first), export(&second)];
     drop((first, second));
     let mut busy = backend.create::<u32>(BufferKind::Cuda, 100).unwrap();
@@ -53,7 +54,10 @@ fn memory_is_freed_after_the_consumers_work() {
     let before = cuda_um_testkit::calls(&sim, "cudaDeviceSynchronize");
     drop(buffer);
     um_dlpack::settle();
-    assert!(cuda_um_testkit::calls(&sim, "cudaDeviceSynchronize") > before, "the consumer's kernel may still run");
+    assert!(
+        cuda_um_testkit::calls(&sim, "cudaDeviceSynchronize") > before,
+        "the consumer's kernel may still run"
+    );
     no_memory_left(&sim, backend.device().as_cuda_um().runtime());
 }
 
@@ -93,5 +97,8 @@ fn a_child_made_by_fork_runs_deleters() {
     });
     assert_eq!(code, 0, "0, or 1 if the child could use the memory");
     drop(tensors);
-    assert_eq!(inherited.unwrap().host::<u32>().unwrap()[..], [1, 2, 3, 4, 5, 6]);
+    assert_eq!(
+        inherited.unwrap().host::<u32>().unwrap()[..],
+        [1, 2, 3, 4, 5, 6]
+    );
 }

@@ -1,5 +1,8 @@
 //! Tensors between this library and another one, which the tests play.
-#![allow(unsafe_code, reason = "exports and imports are promises of the program")]
+#![allow(
+    unsafe_code,
+    reason = "exports and imports are promises of the program"
+)]
 
 mod exports;
 mod imports;
@@ -29,13 +32,18 @@ fn machine_with(settings: impl FnOnce(Builder) -> Builder) -> (Checked, CudaBack
     let builder = Builder::from_env().expect("CUDA_UM_SIM_* name a simulator");
     let sim: Sim = settings(builder).build().unwrap();
     let config = CudaBackendConfig::default().simulator(sim.clone());
-    (Checked::new(sim), CudaBackend::initialize_blocking(config).unwrap())
+    (
+        Checked::new(sim),
+        CudaBackend::initialize_blocking(config).unwrap(),
+    )
 }
 
 /// Six elements: 1 to 6.
 fn buffer(backend: &CudaBackend, kind: BufferKind) -> DlpackBuffer {
     let bytes: Vec<u8> = (1..7u32).flat_map(u32::to_ne_bytes).collect();
-    let erased = backend.create_erased_from(kind, DType::U32, &bytes).unwrap();
+    let erased = backend
+        .create_erased_from(kind, DType::U32, &bytes)
+        .unwrap();
     DlpackBuffer::new(SharedBuffer::new(erased))
 }
 
@@ -97,12 +105,22 @@ impl Theirs {
             }
         }
         let drops = Arc::new(AtomicUsize::new(0));
-        let strides = self.strides.unwrap_or_else(|| dlpark::tensor::compact_strides(&self.shape).unwrap());
-        let prepared = Dynamic::new(self.shape, strides).prepare_as::<DLManagedTensorVersioned>().unwrap();
+        let strides = self
+            .strides
+            .unwrap_or_else(|| dlpark::tensor::compact_strides(&self.shape).unwrap());
+        let prepared = Dynamic::new(self.shape, strides)
+            .prepare_as::<DLManagedTensorVersioned>()
+            .unwrap();
         let mut tensor = prepared.initialize(Box::new(Counted(owner, Arc::clone(&drops))));
         let (device_type, device_id) = self.device;
-        tensor.set_device(DLDevice { device_type: DLDeviceType(device_type), device_id });
-        tensor.set_data(self.data.cast_mut()).set_dtype(self.dtype).set_byte_offset(self.byte_offset);
+        tensor.set_device(DLDevice {
+            device_type: DLDeviceType(device_type),
+            device_id,
+        });
+        tensor
+            .set_data(self.data.cast_mut())
+            .set_dtype(self.dtype)
+            .set_byte_offset(self.byte_offset);
         tensor.set_flags(self.flags).unwrap();
         // SAFETY: the tests say what the memory is, or expect a refusal.
         (unsafe { tensor.finish() }, drops)

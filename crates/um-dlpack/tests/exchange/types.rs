@@ -26,18 +26,35 @@ fn each_type_comes_back_and_has_dlpacks_number() {
         (DType::U64, 1, 64),
     ] {
         let found = to_dlpack(dtype).unwrap();
-        assert_eq!((found.code.0, found.bits, found.lanes), (code, bits, 1), "{dtype}");
+        assert_eq!(
+            (found.code.0, found.bits, found.lanes),
+            (code, bits, 1),
+            "{dtype}"
+        );
         assert_eq!(from_dlpack(found).unwrap(), dtype);
     }
 }
 
 #[test]
 fn types_of_one_side_are_refused() {
-    assert!(matches!(to_dlpack(DType::Opaque(18)), Err(Error::OpaqueDType { .. })));
-    for (code, bits, lanes) in [(2, 32, 4), (17, 4, 1), (0, 128, 1), (3, 64, 1), (99, 8, 1), (6, 1, 1)] {
+    assert!(matches!(
+        to_dlpack(DType::Opaque(18)),
+        Err(Error::OpaqueDType { .. })
+    ));
+    for (code, bits, lanes) in [
+        (2, 32, 4),
+        (17, 4, 1),
+        (0, 128, 1),
+        (3, 64, 1),
+        (99, 8, 1),
+        (6, 1, 1),
+    ] {
         let refused = from_dlpack(DLDataType::new(DLDataTypeCode(code), bits, lanes)).unwrap_err();
         let text = refused.to_string();
         assert!(matches!(refused, Error::DType { .. }));
-        assert!(text.contains(&format!("code {code} with {bits} bits and {lanes} lanes")), "{text}");
+        assert!(
+            text.contains(&format!("code {code} with {bits} bits and {lanes} lanes")),
+            "{text}"
+        );
     }
 }

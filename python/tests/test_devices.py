@@ -1,0 +1,105 @@
+"""Devices, memory, profiles, processes."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import cuda_um
+
+CPU_ONLY = pytest.mark.skipif(os.environ["CUDA_UM_RUNTIME"] != "sim", reason="asks the simulator")
+
+
+@CPU_ONLY
+def test_the_runtime_is_the_simulator():
+    assert cuda_um.is_simulated() and cuda_um.device_count() >= 1
+    assert cuda_um.runtime_description().startswith("simulator playing CUDA")
+
+
+def test_memory_of_the_device_and_the_pools():
+    free, total = cuda_um.memory_info()
+    assert 0 < free <= total
+    array = cuda_um.zeros(1 << 20, "uint8")
+    pool = cuda_um.pool_stats()["unified"]
+    assert pool["live_bytes"] >= 1 << 20 and pool["live_arrays"] == 1 and pool["reserved_bytes"] >= pool["live_bytes"]
+    del array
+    assert cuda_um.pool_stats()["unified"]["live_arrays"] == 0
+    assert cuda_um.trim() > 0
+
+
+@CPU_ONLY
+def test_a_profile_names_arrays_and_finds_what_to_avoid():
+    with cuda_um.profile() as profile:
+        weights = cuda_um.zeros(1 << 20, name="weights")
+        with weights.numpy(write=True) as elements:
+            elements[:] = 1
+        del elements
+        weights.fill(2)
+    assert "weights" in profile.text() == str(profile)
+    report = json.loads(profile.json())
+    assert report["buffers"][0]["name"] == "weights" and report["findings"]
+    assert any(buffer["name"] == "weights" for buffer in json.loads(profile.trace_json())["buffers"])
+    assert profile.html().startswith("<!doctype html>") and "weights" in profile._repr_html_()
+
+
+def test_wrong_uses_of_a_profile():
+    profile = cuda_um.profile()
+    with pytest.raises(cuda_um.ArgumentError, match="after the block"):
+        profile.text()
+    with profile:
+        with pytest.raises(cuda_um.DeviceError):
+            cuda_um.profile().__enter__()
+    with pytest.raises(cuda_um.ArgumentError, match="once"):
+        profile.__enter__()
+
+
+def test_threads_share_arrays():
+    arrays = [cuda_um.zeros(1000, "int64") for _ in range(4)]
+
+    def work(value):
+        for array in arrays:
+            array.fill(value)
+            array.prefetch("device")
+            with array.numpy() as elements:
+                assert len(set(elements.tolist())) == 1
+
+    threads = [threading.Thread(target=work, args=(value,)) for value in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+PROGRAM = """
+import os, sys, cuda_um
+array = cuda_um.zeros(10)
+array.fill(3)
+capsule = array.__dlpack__()
+child = os.fork()
+if child == 0:
+    try:
+        array.fill(1)
+    except cuda_um.DeviceError as refused:
+        assert "fork" in str(refused), refused
+        del capsule, array
+        os._exit(0)
+    os._exit(1)
+assert os.waitpid(child, 0)[1] == 0
+with array.numpy() as elements:
+    assert elements.sum() == 30
+os._exit(0) if sys.argv[1:] else None
+"""
+
+
+@pytest.mark.parametrize("arguments", [[], ["exit"]])
+def test_a_child_made_by_fork_and_the_end_of_the_process(arguments):
+    subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM, *arguments], check=True, timeout=60)
+
+
+def test_the_example_of_the_module():
+    import doctest
+
+    assert doctest.testmod(cuda_um) == (0, 5)
