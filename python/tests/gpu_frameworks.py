@@ -32,18 +32,19 @@ def load(name):
 
 # The frameworks first: the library then uses the CUDA runtime that they have loaded.
 torch, cupy, jax = load("torch"), load("cupy"), load("jax")
+load("jax.dlpack")
 
 import cuda_um  # noqa: E402
 
-rows, failures = [], 0
+rows = failures = 0
 
 
 def row(framework, what, run, needs=True):
-    """Runs a check, and adds a line to the table."""
-    global failures
-    start = time.perf_counter()
+    """Runs a check, and prints its row."""
+    global rows, failures
+    start, rows = time.perf_counter(), rows + 1
     if not needs:
-        rows.append((framework, what, "not installed", ""))
+        print(f"{framework:8} {what:46} not installed", flush=True)
         return
     try:
         outcome = run() or "ok"
@@ -52,7 +53,7 @@ def row(framework, what, run, needs=True):
         outcome = "FAILED: " + traceback.format_exc(limit=3).strip().splitlines()[-1]
         traceback.print_exc()
     gc.collect()
-    rows.append((framework, what, outcome, f"{time.perf_counter() - start:.2f} s"))
+    print(f"{framework:8} {what:46} {time.perf_counter() - start:6.2f} s  {outcome}", flush=True)
 
 
 def address(array):
@@ -337,10 +338,7 @@ def main():
     row("NumPy", "unified, as type 1: the same memory", numpy_shares)
     row("all", "PyTorch, CuPy and NumPy on one array", all_at_once, has_torch and has_cupy)
     row("cuda_um", "memory after all of it", lambda: equal(live_bytes(), before))
-    widths = [max(len(line[column]) for line in rows) for column in range(4)]
-    for line in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
-    print(f"{len(rows)} rows, {failures} failed")
+    print(f"{rows} rows, {failures} failed")
     sys.exit(failures > 0)
 
 
