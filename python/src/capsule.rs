@@ -2,7 +2,6 @@
 #![allow(unsafe_code, reason = "calls Python's C functions for capsules")]
 
 use std::ffi::CStr;
-use std::ptr;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -94,7 +93,7 @@ fn consume<M: Form>(capsule: &Bound<'_, PyAny>) -> PyResult<Option<*mut M>> {
             return Ok(None);
         }
         let tensor = ffi::PyCapsule_GetPointer(raw, M::FRESH.as_ptr());
-        if tensor == ptr::null_mut() || ffi::PyCapsule_SetName(raw, M::USED.as_ptr()) != 0 {
+        if tensor.is_null() || ffi::PyCapsule_SetName(raw, M::USED.as_ptr()) != 0 {
             return Err(PyErr::fetch(capsule.py()));
         }
         Ok(Some(tensor.cast()))

@@ -52,7 +52,7 @@ pub(crate) fn copy(array: &Array, py: Python<'_>, source: &Bound<'_, PyAny>) -> 
     array.check_writable("copy_")?;
     if let Ok(source) = source.cast::<Array>() {
         let source = source.get();
-        if source.storage().shares_storage(&array.storage()) {
+        if source.storage().shares_storage(array.storage()) {
             return Ok(());
         }
         return source.work(py, |from| {

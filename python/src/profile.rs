@@ -17,7 +17,7 @@ pub(crate) struct Profile {
 
 enum State {
     New,
-    Running(Profiler),
+    Running(Box<Profiler>),
     Done(Box<Done>),
 }
 
@@ -62,7 +62,7 @@ impl Profile {
         let backend = backend(py, this.device)?;
         let started = py.detach(|| Profiler::start(backend.device().as_cuda_um().runtime()));
         let started = started.map_err(|refused| error(Kind::Device, refused.to_string()))?;
-        *this.state.lock() = State::Running(started);
+        *this.state.lock() = State::Running(Box::new(started));
         Ok(slf.clone())
     }
 

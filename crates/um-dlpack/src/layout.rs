@@ -77,13 +77,6 @@ mod tests {
     fn shapes_that_do_not_fit_are_refused() {
         assert_eq!(extents(&[2, 3], 6).unwrap(), [2, 3]);
         assert_eq!(extents(&[], 1).unwrap(), [0; 0]);
-        assert_eq!(
-            extents(&[0, usize::MAX], 0)
-                .unwrap_err()
-                .to_string()
-                .contains("has 0"),
-            true
-        );
         for (shape, len) in [(&[2, 3][..], 5), (&[], 0), (&[usize::MAX, 2], 6)] {
             assert!(
                 matches!(extents(shape, len), Err(Error::Shape { .. })),

@@ -44,15 +44,15 @@ impl Ordering<'_> {
 /// for the device, as it does anyway after an export.
 fn after_earlier_work(stream: &Stream, storage: &SharedBuffer) -> Result<()> {
     // SAFETY: no other library uses the memory through this export.
-    let written = unsafe { Exported::new_mut(Arc::new(storage.read()?), stream, view) };
-    match written {
+    let exported = match unsafe { Exported::new_mut(Arc::new(storage.read()?), stream, view) } {
         // What is only read waits only for writes and moves.
         Err(um_backend::Error::ReadOnly { .. }) => {
-            drop(Exported::new(Arc::new(storage.read()?), stream, view)?);
-            Ok(())
+            Exported::new(Arc::new(storage.read()?), stream, view)
         }
-        exported => Ok(drop(exported?)),
-    }
+        exported => exported,
+    };
+    drop(exported?);
+    Ok(())
 }
 
 fn view(held: &SharedRead) -> um_backend::cuda_um::Result<View<'_, u8>> {

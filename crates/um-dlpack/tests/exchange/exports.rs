@@ -49,11 +49,8 @@ fn a_tensor_says_device_shape_and_strides_and_has_the_address() {
             _ => unreachable!(),
         };
         // SAFETY: the tensor was validated.
-        assert_eq!(
-            unsafe { tensor.tensor() }.data.cast_const().cast(),
-            address,
-            "{kind}"
-        );
+        let data = unsafe { tensor.tensor() }.data.cast_const();
+        assert_eq!(data.cast(), address, "{kind}");
     }
     um_dlpack::settle();
 }

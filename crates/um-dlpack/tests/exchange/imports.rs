@@ -103,10 +103,8 @@ fn memory_of_the_host_is_used_in_place_from_its_offset_on() {
         .fill_range(1..2, 9)
         .unwrap();
     // SAFETY: the owner lives in the buffer, which nothing borrows.
-    assert_eq!(
-        unsafe { (address.add(1).read(), address.add(2).read()) },
-        (8, 9)
-    );
+    let written = unsafe { (address.add(1).read(), address.add(2).read()) };
+    assert_eq!(written, (8, 9));
     assert_eq!(drops.load(SeqCst), 0);
     drop(imported);
     assert_eq!(drops.load(SeqCst), 1);

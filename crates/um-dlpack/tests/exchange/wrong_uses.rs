@@ -11,7 +11,7 @@ use super::{ON_DEVICE, Theirs, buffer, export_as, import_of, machine, machine_wi
 
 fn refused(said: Theirs, backend: &CudaBackend) -> Error {
     let (tensor, drops) = said.tensor(());
-    let error = import_of(tensor, backend).err().expect("it is refused");
+    let error = import_of(tensor, backend).expect_err("it is refused");
     assert_eq!(drops.load(SeqCst), 1, "the deleter runs after {error}");
     assert!(!error.to_string().contains('\n'));
     error
