@@ -51,18 +51,35 @@ pub(crate) fn fill(array: &Array, py: Python<'_>, value: &Bound<'_, PyAny>) -> P
 pub(crate) fn copy(array: &Array, py: Python<'_>, source: &Bound<'_, PyAny>) -> PyResult<()> {
     array.check_writable("copy_")?;
     if let Ok(source) = source.cast::<Array>() {
-        let source = source.get();
-        if source.storage().shares_storage(array.storage()) {
-            return Ok(());
-        }
-        return source.work(py, |from| {
-            array.alone(|to| to.write()?.copy_from(&*from.read()?))
-        });
+        return copy_array(array, py, source.get());
     }
     let source = create::Elements::of_numpy(source)?;
     source.check(array.dtype_of(), array.storage().len())?;
     array.work(py, |storage| {
         storage.write()?.copy_from_bytes(source.bytes())
+    })
+}
+
+fn copy_array(array: &Array, py: Python<'_>, source: &Array) -> PyResult<()> {
+    if source.storage().shares_storage(array.storage()) {
+        return Ok(());
+    }
+    // In one order, since another thread may copy the other way.
+    let is_first = std::ptr::from_ref(array) < std::ptr::from_ref(source);
+    source.work(py, |from| {
+        array.alone(|to| {
+            let (mut target, source) = match is_first {
+                true => {
+                    let target = to.write()?;
+                    (target, from.read()?)
+                }
+                false => {
+                    let source = from.read()?;
+                    (to.write()?, source)
+                }
+            };
+            target.copy_from(&source)
+        })
     })
 }
 

@@ -161,6 +161,19 @@ def torch_frees(kind):
     equal(live_bytes(), before)
 
 
+def torch_without_a_wait():
+    array = cuda_um.zeros(ELEMENTS)
+    tensor, view = torch.from_dlpack(array), np.from_dlpack(array, device="cpu")
+    stale = 0
+    for i in range(1, REPETITIONS // 10 + 1):
+        torch.cuda._sleep(SLOW_CYCLES)
+        tensor.fill_(i)
+        stale += int(view[-1] != i)
+        torch.cuda.synchronize()
+    assert 2 * stale > i, f"{stale} of {i} reads are stale: the other checks may see correct values by chance"
+    return f"{stale} of {i} reads are stale, as they must be"
+
+
 def torch_refuses_13():
     array = cuda_um.zeros(16)
     try:
@@ -327,6 +340,7 @@ def main():
         row("CuPy", f"{kind}, as type 2: writes on its stream", lambda: cupy_writes(kind, 2), has_cupy)
         row("CuPy", f"{kind}: the CUDA Array Interface", lambda: cupy_cai(kind), has_cupy)
         row("JAX", f"{kind}: reads after our work", lambda: jax_reads(kind), has_jax)
+    row("PyTorch", "control: the host reads without a wait", torch_without_a_wait, has_torch)
     row("PyTorch", "its tensors are device buffers", torch_imports, has_torch)
     row("PyTorch", "dtypes, there and back", torch_dtypes, has_torch)
     row("PyTorch", "the CUDA Array Interface", torch_cai, has_torch)

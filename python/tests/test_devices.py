@@ -73,6 +73,21 @@ def test_threads_share_arrays():
         thread.join()
 
 
+def test_copies_both_ways_end():
+    arrays = [cuda_um.zeros(1000), cuda_um.zeros(1000)]
+
+    def work(target, source):
+        for _ in range(200):
+            target.copy_(source)
+
+    threads = [threading.Thread(target=work, args=order) for order in (arrays, arrays[::-1])]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+
+
 PROGRAM = """
 import os, sys, cuda_um
 array = cuda_um.zeros(10)

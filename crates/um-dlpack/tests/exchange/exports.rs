@@ -119,16 +119,16 @@ fn the_consumers_stream_waits_for_earlier_work() {
     let [theirs, second] = [(); 2].map(|()| backend.device().as_cuda_um().stream().unwrap());
     for (kind, order) in [BufferKind::Cuda, BufferKind::Unified]
         .into_iter()
-        .flat_map(|kind| (0..8).map(move |order| (kind, order)))
+        .flat_map(|kind| (0..64).map(move |order| (kind, order)))
     {
         let (buffer, target) = (buffer(&backend, kind), super::buffer(&backend, Cuda));
         // Otherwise their stream would wait for the copy to the target, and so for the fill behind it.
         backend.synchronize().unwrap();
         assert!(backend.device().stream().is_idle().unwrap());
         // Each stream runs as far as it can before the next one.
-        let held = sim.hold(order);
+        let held = sim.hold(order % 32);
         let mut guard = buffer.write().unwrap();
-        let ours = [backend.device().stream(), &second][order as usize % 2];
+        let ours = [backend.device().stream(), &second][order as usize / 32];
         guard.typed_mut::<u32>().unwrap().fill_on(7, ours).unwrap();
         drop(guard);
         let ordering = Ordering::Stream(&theirs);
