@@ -127,12 +127,13 @@ fn a_tensor_from_before_dlpack_1_and_one_without_elements() {
     }
     drop((imported, buffer));
     um_dlpack::settle();
-    let (tensor, _) = Theirs {
+    let scalar = Box::new(5u8);
+    let said = Theirs {
         dtype: DLDataType::of::<u8>(),
         shape: vec![],
-        ..Theirs::of(1, Box::leak(Box::new(5u8)), 1)
-    }
-    .tensor(());
+        ..Theirs::of(1, &raw const *scalar, 1)
+    };
+    let (tensor, _) = said.tensor(scalar);
     let imported = import_of(tensor, &backend).unwrap();
     assert!(imported.shape.is_empty() && imported.buffer.len() == 1);
 }

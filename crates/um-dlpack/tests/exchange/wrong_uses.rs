@@ -20,7 +20,8 @@ fn refused(said: Theirs, backend: &CudaBackend) -> Error {
 #[test]
 fn types_strides_and_devices() {
     let (_sim, backend) = machine_with(|builder| builder.devices(2));
-    let memory = Box::leak(Box::new([0u32; 12])).as_ptr();
+    let memory = [0u32; 12];
+    let memory = memory.as_ptr();
     let error = refused(
         Theirs {
             dtype: DLDataType::new(DLDataType::of::<f32>().code, 32, 4),
@@ -92,7 +93,8 @@ fn types_strides_and_devices() {
 #[test]
 fn an_address_of_another_kind_or_extent() {
     let (_sim, backend) = machine_with(|builder| builder.devices(2));
-    let on_host = Box::leak(Box::new([0u32; 4])).as_ptr();
+    let on_host = [0u32; 4];
+    let on_host = on_host.as_ptr();
     let on_device = backend.create::<u32>(BufferKind::Cuda, 100).unwrap();
     let pinned = backend.create::<u32>(BufferKind::Pinned, 100).unwrap();
     let elsewhere = backend
