@@ -4,6 +4,7 @@ mod allocate;
 mod alternating;
 mod copy_from_host;
 mod copy_to_host;
+mod foreign;
 mod from_slice;
 mod launch;
 mod main_job;
@@ -20,7 +21,7 @@ mod way;
 pub use measurement::Measurement;
 
 /// All measurements, in the order of the report.
-pub const ALL: [Measurement; 16] = [
+pub const ALL: [Measurement; 17] = [
     copy_from_host::RETURNED,
     copy_from_host::ARRIVED,
     copy_to_host::MEASUREMENT,
@@ -32,6 +33,7 @@ pub const ALL: [Measurement; 16] = [
     prefetch_batch::MEASUREMENT,
     alternating::MEASUREMENT,
     launch::MEASUREMENT,
+    foreign::MEASUREMENT,
     allocate::MEASUREMENT,
     pool_growth::MEASUREMENT,
     step::MEASUREMENT,

@@ -5,6 +5,7 @@
 #![allow(unsafe_code, reason = "calls raw CUDA")]
 
 mod calls;
+mod foreign;
 mod in_order;
 mod memory;
 mod operations;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use sys::{Table, cudaError};
 
 pub use calls::Mark;
+pub use foreign::Imported;
 pub use in_order::{Held, ManagedPool};
 pub use memory::{Kind, Memory};
 pub use temporaries::{SCALE_IN_PLACE, Temporaries};

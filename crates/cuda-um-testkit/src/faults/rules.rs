@@ -106,6 +106,11 @@ pub const RULES: &[Rule] = &[
         "an older runtime refuses the attribute for the host's NUMA node as an invalid value: then the node is unknown",
     ),
     rule(
+        NO_ERROR,
+        &["cuPointerGetAttribute"],
+        "an import compares the last byte instead, if the driver does not report the extent of memory",
+    ),
+    rule(
         NO_ERROR_OF_TWO,
         &["cudaStreamSynchronize"],
         "a driver pool that was refused memory waits for pending frees: if the wait fails, the next refusal returns an error",

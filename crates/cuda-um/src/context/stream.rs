@@ -198,7 +198,7 @@ impl StreamInner {
             return match last {
                 _ if self.is_known_idle() => Tombstone::Idle,
                 Some((_, event)) => Tombstone::Event(event),
-                None => Tombstone::Stream(Arc::clone(&self.handle)),
+                None => Tombstone::Lost,
             };
         }
         let last_event = || match self.is_idle()? {
@@ -212,7 +212,11 @@ impl StreamInner {
             after_unlock(move || {
                 crate::telemetry::debug!(device, %error, "stream destruction deferred: no event could be recorded after its work");
             });
-            Tombstone::Stream(Arc::clone(&self.handle))
+            match self.handle.is_own() {
+                true => Tombstone::Stream(Arc::clone(&self.handle)),
+                // Its owner may hold the list.
+                false => Tombstone::Lost,
+            }
         })
     }
 

@@ -13,7 +13,7 @@ pub(crate) struct StreamHandle {
     raw: Owned<cudaStream_t>,
     scope: Scope,
     /// The owner of a stream of another library. It is dropped after the handle was used last.
-    _owner: Option<ForeignOwner>,
+    owner: Option<ForeignOwner>,
 }
 
 /// The threads for which the handle is one stream.
@@ -35,7 +35,7 @@ impl StreamHandle {
         Self {
             raw,
             scope: Scope::Every,
-            _owner: None,
+            owner: None,
         }
     }
 
@@ -53,7 +53,7 @@ impl StreamHandle {
             },
             // SAFETY: a kept handle is not destroyed.
             raw: unsafe { Owned::new(api, ordinal, raw) }.kept(),
-            _owner: Some(owner),
+            owner: Some(owner),
         }
     }
 
@@ -63,7 +63,7 @@ impl StreamHandle {
             // SAFETY: as above; no call gets this handle.
             raw: unsafe { Owned::new(api, ordinal, std::ptr::null_mut()) }.kept(),
             scope: Scope::Unknown,
-            _owner: None,
+            owner: None,
         }
     }
 
@@ -79,6 +79,11 @@ impl StreamHandle {
             Scope::Thread(thread) => thread == this_thread(),
             Scope::Unknown => false,
         }
+    }
+
+    /// Returns true for a stream that the library made.
+    pub(crate) fn is_own(&self) -> bool {
+        self.owner.is_none()
     }
 
     /// Returns true if other threads cannot record an event after the stream's work.

@@ -26,6 +26,8 @@ pub(crate) enum Tombstone {
     Event(Arc<RawEvent>),
     /// The stream itself, if no event could be recorded. It is destroyed with its last list.
     Stream(Arc<StreamHandle>),
+    /// Nothing that shows it: only a wait for the device tells.
+    Lost,
 }
 
 impl Listed {
@@ -57,8 +59,8 @@ impl Listed {
             Some(Tombstone::Idle) => Ok(true),
             Some(Tombstone::Event(event)) => event.is_complete(),
             Some(Tombstone::Stream(stream)) => stream.is_idle(),
-            // The stream is being dropped by another thread.
-            None => Ok(false),
+            // Without a tombstone, the stream is being dropped by another thread.
+            Some(Tombstone::Lost) | None => Ok(false),
         }
     }
 }

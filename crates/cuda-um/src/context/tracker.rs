@@ -114,28 +114,25 @@ impl InFlight {
         waited: &[Use],
     ) -> Result<Option<Use>> {
         let state = self.state.lock();
+        let order = |used: &Use| match used.must_wait() {
+            false => used.order(stream).map(|()| None),
+            true => {
+                let is_waited = waited.iter().any(|waited| waited.is_same(used));
+                Ok((!is_waited).then(|| used.clone()))
+            }
+        };
+        let mut unknown = None;
         if let Some(writer) = &state.writer {
-            writer.order(stream)?;
+            unknown = order(writer)?;
         }
         for other in &state.others {
-            let moved;
-            let used = match access.is_write() {
-                true => &other.used,
-                false => match other.last_move() {
-                    Some(last) => {
-                        moved = last;
-                        &moved
-                    }
-                    None => continue,
-                },
-            };
-            if !used.must_wait() {
-                used.order(stream)?;
-            } else if !waited.iter().any(|waited| waited.is_same(used)) {
-                return Ok(Some(used.clone()));
+            if access.is_write() {
+                unknown = unknown.or(order(&other.used)?);
+            } else if let Some(moved) = other.last_move() {
+                unknown = unknown.or(order(&moved)?);
             }
         }
-        Ok(None)
+        Ok(unknown)
     }
 
     /// Records work that is enqueued on `stream` as number `seq`, after a call of `order`.

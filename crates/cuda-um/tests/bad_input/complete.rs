@@ -5,7 +5,7 @@ use std::path::Path;
 
 const LIST: &str = include_str!("functions.txt");
 /// The files with cases.
-const CASES: [&str; 8] = [
+const CASES: [&str; 9] = [
     include_str!("allocate.rs"),
     include_str!("foreign.rs"),
     include_str!("length.rs"),

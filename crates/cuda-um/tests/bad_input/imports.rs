@@ -3,8 +3,7 @@
 
 use crate::world::{World, cases, run};
 use cuda_um::{
-    DeviceBuffer, Exported, ManagedMemory, ManagedPool, PinnedBuffer, PoolOptions, Result,
-    UnifiedBuffer,
+    DeviceBuffer, Exported, ManagedPool, PinnedBuffer, PoolOptions, Result, UnifiedBuffer,
 };
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -94,9 +93,9 @@ fn managed_pools() {
     run(cases! {
         "ManagedPool::new", "slabs of 3 MiB": |w| ManagedPool::new(&w.device, PoolOptions::default().slab_bytes(3 << 20))
             => InvalidArgument, ["multiple of 2 MiB"];
-        "UnifiedBuffer::into_raw", "memory of another resource": |w| {
-            let buffer = UnifiedBuffer::<u8>::zeroed_in(&ManagedMemory::new(&w.device), 8)?;
+        "UnifiedBuffer::into_raw", "a buffer without elements": |w| {
+            let buffer = UnifiedBuffer::<u8>::zeroed_in(&w.unified_pool, 0)?;
             buffer.into_raw(&w.stream).map_err(|(_, error)| error)
-        } => NotSupported, ["a buffer with elements in memory of a ManagedPool", "managed memory"];
+        } => NotSupported, ["a buffer with elements in memory of a ManagedPool"];
     });
 }

@@ -1,7 +1,7 @@
 //! The gate of devices without concurrent managed access: while a host guard lives, nothing is enqueued and nothing runs.
 
 use crate::context::device::Device;
-use crate::context::enqueue::enqueue_of;
+use crate::context::enqueue::{Work, enqueue_of};
 use crate::context::exclusion::{Closed, Gate};
 use crate::context::non_concurrent::NonConcurrentAccess;
 use crate::context::stream::Stream;
@@ -52,7 +52,7 @@ impl Machine {
     /// Enqueues a kernel, unless that is refused. Returns true if it was not.
     fn enqueue(&self) -> bool {
         let parts = std::iter::empty();
-        let enqueued = enqueue_of(Some(&self.module), &self.stream, parts, || {
+        let enqueued = enqueue_of(Work::Kernel(&self.module), &self.stream, parts, || {
             work(&self.stream, 1)
         });
         match enqueued {

@@ -1,8 +1,11 @@
 //! Sizes, memory that is not there, and kinds of memory that cannot do it.
 
+use std::ptr::NonNull;
+
+use um_backend::cuda_um::{self, PinnedMemory};
 use um_backend::{
-    Advice, Buffer, BufferKind, CudaBackend, CudaBackendConfig, HostBuffer, PinnedBuffer,
-    Placement, PoolOptions, UnifiedBuffer, UnifiedOptions,
+    Advice, Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, HostBuffer,
+    PinnedBuffer, Placement, PoolOptions, UnifiedBuffer, UnifiedOptions,
 };
 
 use crate::page::check;
@@ -37,6 +40,34 @@ fn memory() {
         "advice for mapped memory, with `require()`" => |w| {
             let mapped = UnifiedOptions::default().placement(Placement::Mapped);
             UnifiedBuffer::<f32>::zeroed_with(w.backend.device().clone(), 10, mapped)?.advise(Advice::SetReadMostly)?.require()
+        };
+        "device memory as `UnifiedBuffer::from_foreign`" => |w| {
+            let theirs = w.on_device();
+            let pointer = NonNull::new(theirs.as_cuda_um().as_device_ptr().cast_mut()).ok_or("no address")?;
+            // SAFETY: it is refused.
+            unsafe { cuda_um::UnifiedBuffer::from_foreign(w.backend.device().as_cuda_um(), pointer, 10, theirs) }.map_err(CudaError::from)
+        };
+        "an import that exceeds its allocation" => |w| {
+            let theirs = PinnedMemory::new(w.backend.device().as_cuda_um());
+            let theirs = cuda_um::PinnedBuffer::<f32>::zeroed_in(&theirs, 10).map_err(CudaError::from)?;
+            let pointer = NonNull::new(theirs.as_ptr().cast_mut()).ok_or("no address")?;
+            // SAFETY: it is refused.
+            unsafe { cuda_um::PinnedBuffer::from_foreign(theirs.device(), pointer, 11, ()) }.map_err(CudaError::from)
+        };
+        "a write to a read-only import" => |w| {
+            let theirs = w.unified();
+            let pointer = NonNull::new(theirs.as_ptr().cast_mut()).ok_or("no address")?;
+            w.backend.synchronize()?;
+            let device = w.backend.device();
+            // SAFETY: the owner keeps the memory, and nothing writes it.
+            let mut import = unsafe { cuda_um::UnifiedBuffer::from_foreign_read_only(device.as_cuda_um(), pointer, 10, theirs) }
+                .map_err(CudaError::from)?;
+            import.set_name("their weights");
+            UnifiedBuffer::from_cuda_um(device.clone(), import)?.fill(1.0)
+        };
+        "`into_raw` of memory that is not of a `ManagedPool`" => |w| {
+            let buffer = cuda_um::UnifiedBuffer::<f32>::zeroed(w.backend.device().as_cuda_um(), 10).map_err(CudaError::from)?;
+            buffer.into_raw(w.backend.device().stream()).map_err(|(_, error)| CudaError::from(error))
         };
         "a prefetch of a view of device memory" => |w| w.on_device().memory().device_view()?.prefetch(um_backend::Location::Host, w.backend.device().stream());
     };

@@ -30,7 +30,7 @@ buffer/owned.rs HostOwned: - drops a guard and a buffer, which check
 buffer/owned.rs HostOwnedMut: - drops a guard and a buffer, which check
 buffer/copy.rs HostInUse: - lives while a copy is enqueued, which a child does not begin
 resource/host_access.rs HostAccess: host_guards_that_hold_the_gate
-resource/allocation.rs Allocation: buffers_of_every_kind
+resource/allocation/release.rs Allocation: buffers_of_every_kind
 context/drain.rs ToItsEnd: - lives for the time of one wait, which a child does not begin
 kernel/module.rs Loaded: modules
 context/observer.rs HostUse: profiles::a_profiler_and_a_counter

@@ -1,0 +1,111 @@
+//! The end of an allocation: its memory goes back to its owner, or to another one.
+#![allow(unsafe_code, reason = "frees memory by its address")]
+
+use crate::context::drain::{drain, drain_or_abort};
+use crate::context::observer;
+use crate::context::reclaim::Deferred;
+use crate::context::tracker::Access;
+use crate::error::Result;
+use crate::resource::allocation::Allocation;
+use crate::resource::block::Block;
+use crate::resource::owner::{Held, Released};
+use std::ptr::NonNull;
+
+impl Allocation {
+    /// Waits for the uses of the memory, frees it, and returns the object that it held.
+    pub(crate) fn close(mut self) -> Result<Held> {
+        self.device().api().origin.check("close")?;
+        let uses = self.in_flight.before(Access::Write);
+        // From here on the memory is leaked, unless `free` is reached.
+        self.is_owned = false;
+        let (over, waited) = match self.owner.is_borrowed() {
+            true => (true, drain_or_abort(&uses)),
+            false => drain(&uses),
+        };
+        // Before the memory has another owner.
+        observer::dropped(&self);
+        if !over {
+            // A device may still use the memory.
+            return waited.map(|()| None);
+        }
+        let block = self.block_now();
+        // SAFETY: the memory belongs to this allocation, all work on it is over, and it is not used again.
+        let freed = unsafe { self.owner.free(&block) };
+        crate::telemetry::debug!(buffer = self.id, bytes = self.bytes(), "free");
+        waited.and(freed)
+    }
+
+    /// Gives the memory to another owner, which frees it in stream order after the work that is on `stream` now. Its uses stay tracked until
+    /// they are done. Only if the owner can give it, and after the stream is ordered after the uses.
+    pub(crate) fn give(mut self) -> NonNull<u8> {
+        let uses = self.in_flight.before(Access::Write);
+        self.is_owned = false;
+        observer::dropped(&self);
+        self.owner.give(&self.block);
+        if !uses.is_empty() {
+            // A stream of another library keeps its owner until the work is done.
+            self.device().reclaim().defer(Deferred {
+                uses,
+                what: format!("the uses of buffer {}, which was given away", self.id),
+                release: Box::new(|| Ok(())),
+            });
+        }
+        self.pointer()
+    }
+
+    /// Returns true if another owner can free the memory in stream order.
+    pub(crate) fn can_give(&self) -> bool {
+        self.owner.can_give()
+    }
+
+    /// Leaks the memory, and releases everything else.
+    pub(crate) fn leak(mut self) {
+        self.is_owned = false;
+        observer::dropped(&self);
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        if self.device().api().origin.is_inherited() {
+            return;
+        }
+        // From here on the memory is leaked, unless `release` is reached, even if a panic unwinds.
+        if !std::mem::replace(&mut self.is_owned, false) {
+            return;
+        }
+        let waited = self.owner.is_borrowed().then(|| {
+            // The caller may use the memory as soon as this drop returns or unwinds.
+            drain_or_abort(&self.in_flight.before(Access::Write))
+        });
+        observer::dropped(self);
+        let released = self.released();
+        match waited {
+            // SAFETY: the memory belongs to this allocation, all work on it is over, and it is not used again.
+            Some(waited) => unsafe { released.free_now(waited) },
+            // SAFETY: the memory belongs to this allocation, these are all its uses, and it is not used again.
+            None => unsafe { released.owner.release(released) },
+        }
+    }
+}
+
+impl Allocation {
+    /// The block as it goes back.
+    fn block_now(&self) -> Block {
+        Block {
+            is_away: self.cache.is_away(),
+            ..self.block
+        }
+    }
+
+    /// The memory on its way back; its uses are no longer here.
+    fn released(&mut self) -> Released<'_> {
+        let in_flight = std::mem::take(&mut self.in_flight);
+        Released {
+            owner: &self.owner,
+            block: self.block_now(),
+            in_flight,
+            buffer: self.id,
+        }
+    }
+}

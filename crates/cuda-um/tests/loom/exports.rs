@@ -1,0 +1,102 @@
+//! Exports: work of other libraries, and the fences after it.
+
+use crate::context::enqueue::enqueue;
+use crate::context::stream::{Stream, StreamInner};
+use crate::context::tracker::Access;
+use crate::models::checker::model;
+use crate::models::machine::{comes_after, device_of, work};
+use crate::resource::allocation::Allocation;
+use crate::resource::device::DeviceMemory;
+use crate::resource::memory_resource::Upstream;
+use crate::sync::thread;
+use std::sync::Arc;
+
+/// The other library's work.
+const THEIRS: usize = 1;
+
+/// A buffer that another library has.
+struct Lent {
+    buffer: Arc<Allocation>,
+    unknown: Arc<StreamInner>,
+    ours: Stream,
+    theirs: Stream,
+}
+
+impl Lent {
+    fn new() -> Self {
+        let device = device_of(1 << 10);
+        let buffer = Arc::new(DeviceMemory::new(&device).try_allocate(1).unwrap());
+        let unknown = StreamInner::unknown(device.state());
+        buffer.in_flight.lend(&unknown);
+        Self {
+            buffer,
+            unknown,
+            ours: device.stream().unwrap(),
+            theirs: device.stream().unwrap(),
+        }
+    }
+
+    /// Reads on our stream.
+    fn read(&self) {
+        let part = std::iter::once(self.buffer.part_of(0..self.buffer.bytes(), Access::Read));
+        enqueue(&self.ours, part, || work(&self.ours, 2)).unwrap();
+    }
+
+    /// All work is done, so the buffer is freed at once.
+    fn ends(&self) {
+        self.ours.device().synchronize().unwrap();
+    }
+}
+
+#[test]
+fn work_comes_after_the_fence_of_an_export() {
+    model(|| {
+        let lent = Lent::new();
+        let (buffer, unknown, theirs) = (
+            Arc::clone(&lent.buffer),
+            Arc::clone(&lent.unknown),
+            lent.theirs.clone(),
+        );
+        let other = thread::spawn(move || {
+            work(&theirs, THEIRS).unwrap();
+            let fence = (theirs.inner(), theirs.inner().number());
+            buffer
+                .in_flight
+                .settle(&unknown, fence, Access::WritePart)
+                .unwrap();
+        });
+        // Before the fence, while it is given, or after it.
+        lent.read();
+        other.join().unwrap();
+        lent.read();
+        assert!(comes_after(&lent.ours, THEIRS), "a read beside their write");
+        lent.ends();
+    });
+}
+
+#[test]
+fn work_waits_for_the_device_after_an_export_without_a_fence() {
+    model(|| {
+        let lent = Lent::new();
+        let (buffer, unknown, theirs) = (
+            Arc::clone(&lent.buffer),
+            Arc::clone(&lent.unknown),
+            lent.theirs.clone(),
+        );
+        let other = thread::spawn(move || {
+            work(&theirs, THEIRS).unwrap();
+            let fence = (&unknown, unknown.number());
+            buffer
+                .in_flight
+                .settle(&unknown, fence, Access::WritePart)
+                .unwrap();
+        });
+        lent.read();
+        other.join().unwrap();
+        lent.read();
+        assert!(comes_after(&lent.ours, THEIRS), "a read beside their write");
+        // A wait was enough.
+        assert!(lent.unknown.is_known_idle());
+        lent.ends();
+    });
+}
