@@ -29,8 +29,8 @@ pub(crate) fn runtime_description(py: Python<'_>, device: usize) -> PyResult<Str
     Ok(backend(py, device)?.runtime_description())
 }
 
-/// Waits for all work on a device, and until the memory of exports that other libraries returned is free. Without a device: on every device
-/// that was used.
+/// Waits for all work on a device, and until memory that was dropped in use is free, also that of arrays which other libraries had. Without a
+/// device: on every device that was used. Its errors are also those of earlier work, and of memory that could not be freed.
 #[pyfunction]
 #[pyo3(signature = (device=None))]
 pub(crate) fn synchronize(py: Python<'_>, device: Option<usize>) -> PyResult<()> {
@@ -39,10 +39,13 @@ pub(crate) fn synchronize(py: Python<'_>, device: Option<usize>) -> PyResult<()>
         None => opened(),
     };
     without_lock(py, || {
-        um_dlpack::settle();
-        backends
-            .iter()
-            .try_for_each(|backend| backend.synchronize())
+        um_dlpack::settle()?;
+        for backend in &backends {
+            backend.synchronize()?;
+            // An import may be the last user of an array that was exported to it.
+            backend.device().as_cuda_um().runtime().reclaim()?;
+        }
+        um_dlpack::settle()
     })
 }
 
@@ -63,7 +66,7 @@ pub(crate) fn memory_info(py: Python<'_>, device: usize) -> PyResult<(usize, usi
 #[pyo3(signature = (device=0))]
 pub(crate) fn pool_stats(py: Python<'_>, device: usize) -> PyResult<Bound<'_, PyDict>> {
     let backend = backend(py, device)?;
-    py.detach(um_dlpack::settle);
+    without_lock(py, um_dlpack::settle)?;
     let pools = PyDict::new(py);
     for (name, kind) in [
         ("unified", MemoryKind::Managed),
@@ -88,8 +91,8 @@ pub(crate) fn pool_stats(py: Python<'_>, device: usize) -> PyResult<Bound<'_, Py
 #[pyo3(signature = (device=0))]
 pub(crate) fn trim(py: Python<'_>, device: usize) -> PyResult<usize> {
     let backend = backend(py, device)?;
-    Ok(py.detach(|| {
-        um_dlpack::settle();
-        backend.trim()
-    }))
+    without_lock(py, || {
+        um_dlpack::settle()?;
+        Ok(backend.trim())
+    })
 }

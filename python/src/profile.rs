@@ -74,7 +74,7 @@ impl Profile {
         };
         let backend = backend(py, self.device)?;
         let done = without_lock(py, || {
-            um_dlpack::settle();
+            um_dlpack::settle()?;
             let trace = profiler.stop()?;
             let model = backend.device().as_cuda_um().cost_model();
             let report = cuda_um_trace::MigrationReport::of(&trace, &model);

@@ -13,7 +13,7 @@ use crate::error::Result;
 
 enum Message {
     Drop(SharedBuffer),
-    Settle(Sender<()>),
+    Settle(Sender<um_backend::Result<()>>),
 }
 
 /// The thread, and the process that has it.
@@ -50,21 +50,28 @@ pub(crate) fn start() -> Result<()> {
 }
 
 fn run(receiver: &Receiver<Message>) {
+    let mut result = Ok(());
     for message in receiver {
         match message {
-            // The owner of imported memory is foreign code.
-            Message::Drop(storage) => drop(catch_unwind(AssertUnwindSafe(|| end(storage)))),
-            Message::Settle(done) => drop(done.send(())),
+            Message::Drop(storage) => {
+                // The owner of imported memory is foreign code.
+                let freed = catch_unwind(AssertUnwindSafe(|| end(storage))).unwrap_or(Ok(()));
+                result = result.and(freed);
+            }
+            // The asking thread may have ended.
+            Message::Settle(done) => drop(done.send(std::mem::replace(&mut result, Ok(())))),
         }
     }
 }
 
 /// Frees the memory after the work on it. If the wait fails, work may still use the memory, which is leaked.
-fn end(storage: SharedBuffer) {
-    let waited = storage.device().cuda().map(|device| device.synchronize());
-    if let Some(Err(_)) = waited {
+fn end(storage: SharedBuffer) -> um_backend::Result<()> {
+    let device = storage.device().cuda();
+    let waited = device.map_or(Ok(()), |device| device.synchronize());
+    if waited.is_err() {
         std::mem::forget(storage);
     }
+    waited
 }
 
 /// Frees the memory on the thread. In a child made by `fork` it is leaked: it belongs to the parent.
@@ -79,13 +86,17 @@ pub(crate) fn give_back(storage: SharedBuffer) {
 ///
 /// In Python, the caller must not hold the interpreter's lock: a foreign owner may need it. On the thread of this crate, and in a child made by
 /// `fork`, it returns at once.
-pub fn settle() {
+///
+/// # Errors
+/// The first error of a wait for the device since the last call. The memory is then leaked.
+pub fn settle() -> um_backend::Result<()> {
     let Some(thread) = own().filter(|thread| thread.id != thread::current().id()) else {
-        return;
+        return Ok(());
     };
     let (done, settled) = channel();
-    if thread.sender.send(Message::Settle(done)).is_ok() {
-        // An error says that the thread has ended.
-        let _ = settled.recv();
+    // Without an answer the thread has ended.
+    match thread.sender.send(Message::Settle(done)) {
+        Ok(()) => settled.recv().unwrap_or(Ok(())),
+        Err(_) => Ok(()),
     }
 }

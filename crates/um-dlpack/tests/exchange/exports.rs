@@ -8,7 +8,7 @@ use um_dlpack::{Error, Ordering, Target};
 
 use cuda_um_testkit::{calls, is_concurrent};
 
-use super::{ON_DEVICE, buffer, export, export_as, import_of, machine};
+use super::{buffer, export, export_as, import_of, machine};
 
 fn described<M: ManagedTensorBase>(tensor: &Managed<M>) -> (u32, i32, Vec<i64>, Vec<i64>) {
     let found = tensor.validate_export().unwrap();
@@ -52,7 +52,7 @@ fn a_tensor_says_device_shape_and_strides_and_has_the_address() {
         let data = unsafe { tensor.tensor() }.data.cast_const();
         assert_eq!(data.cast(), address, "{kind}");
     }
-    um_dlpack::settle();
+    um_dlpack::settle().unwrap();
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn the_device_type_can_be_chosen_where_the_memory_allows_it() {
             ),
         }
     }
-    um_dlpack::settle();
+    um_dlpack::settle().unwrap();
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn flags_are_those_of_the_options() {
         export_as(&buffer, |options| options.is_copied = true).unwrap();
     assert_eq!(copied.flags(), DlpackFlags::IS_COPIED);
     drop((read_only, copied, buffer));
-    um_dlpack::settle();
+    um_dlpack::settle().unwrap();
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn the_consumers_stream_waits_for_earlier_work() {
         drop(held);
         assert_eq!(copy.to_vec().unwrap(), [7; 6], "{kind} {order}");
     }
-    um_dlpack::settle();
+    um_dlpack::settle().unwrap();
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn without_a_stream_the_call_waits_and_minus_one_orders_nothing() {
         drop(tensor);
     }
     drop(buffer);
-    um_dlpack::settle();
+    um_dlpack::settle().unwrap();
 }
 
 #[test]
@@ -239,5 +239,5 @@ fn an_address_is_lent_for_good() {
     let refused = unsafe { super::buffer(&backend, Host).export_address(Ordering::Wait) };
     assert!(matches!(refused, Err(Error::Target { .. })));
     drop(buffer);
-    um_dlpack::settle();
+    um_dlpack::settle().unwrap();
 }

@@ -51,7 +51,7 @@ fn each_device_type_becomes_its_kind_of_buffer() {
             "{of} {target:?}"
         );
     }
-    um_dlpack::settle();
+    um_dlpack::settle().unwrap();
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_tensor_from_before_dlpack_1_and_one_without_elements() {
         assert_eq!(drops.load(SeqCst), 1, "{device_type}");
     }
     drop((imported, buffer));
-    um_dlpack::settle();
+    um_dlpack::settle().unwrap();
     let scalar = Box::new(5u8);
     let said = Theirs {
         dtype: DLDataType::of::<u8>(),

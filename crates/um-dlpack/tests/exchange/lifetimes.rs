@@ -19,7 +19,7 @@ fn a_tensor_outlives_the_exporting_handle() {
     }
     backend.synchronize().unwrap();
     backend.device().as_cuda_um().runtime().reclaim().unwrap();
-    um_dlpack::settle();
+    um_dlpack::settle().unwrap();
     no_memory_left(&sim, backend.device().as_cuda_um().runtime());
 }
 
@@ -41,7 +41,7 @@ fn a_deleter_makes_no_call_of_cuda_and_does_not_wait() {
     assert!(calls.iter().all(|call| may.contains(call)), "{calls:?}");
     drop(paused);
     drop(busy);
-    um_dlpack::settle();
+    um_dlpack::settle().unwrap();
     no_memory_left(&sim, backend.device().as_cuda_um().runtime());
 }
 
@@ -53,7 +53,7 @@ fn memory_is_freed_after_the_consumers_work() {
     unsafe { buffer.export_address(um_dlpack::Ordering::Wait) }.unwrap();
     let before = cuda_um_testkit::calls(&sim, "cudaDeviceSynchronize");
     drop(buffer);
-    um_dlpack::settle();
+    um_dlpack::settle().unwrap();
     assert!(
         cuda_um_testkit::calls(&sim, "cudaDeviceSynchronize") > before,
         "the consumer's kernel may still run"
@@ -92,7 +92,7 @@ fn a_child_made_by_fork_runs_deleters() {
         drop(first);
         drop(handle);
         drop(second);
-        um_dlpack::settle();
+        um_dlpack::settle().unwrap();
         i32::from(!is_refused)
     });
     assert_eq!(code, 0, "0, or 1 if the child could use the memory");

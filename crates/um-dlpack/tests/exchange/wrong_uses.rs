@@ -165,7 +165,7 @@ fn shapes_and_forms_of_exports() {
         "{error}"
     );
     drop((held, buffer, opaque));
-    um_dlpack::settle();
+    um_dlpack::settle().unwrap();
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn writes_of_a_read_only_import() {
     for (mut imported, of) in imports {
         assert!(imported.read_only);
         // The thread of the crate waits for the device before it frees memory of the last round.
-        um_dlpack::settle();
+        um_dlpack::settle().unwrap();
         let calls = sim.trace().len();
         let target = imported.buffer.typed_mut::<u32>().unwrap();
         let source = of.storage().read().unwrap();
@@ -218,5 +218,5 @@ fn writes_of_a_read_only_import() {
             [1, 2, 3, 4, 5, 6]
         );
     }
-    um_dlpack::settle();
+    um_dlpack::settle().unwrap();
 }
