@@ -13,7 +13,7 @@ use crate::backend::backend;
 use crate::capsule::{self, Form, Tensor};
 use crate::create::{caller, finish};
 use crate::errors::{Kind, OrRaise, argument, error};
-use crate::stream;
+use crate::{owner, stream};
 
 /// The arguments of `__dlpack__`.
 pub(crate) struct Request {
@@ -236,8 +236,8 @@ fn import(tensor: Tensor, backend: &CudaBackend) -> um_dlpack::Result<Imported> 
     // uses it is the program's part of the protocol.
     unsafe {
         match tensor {
-            Tensor::Versioned(tensor) => um_dlpack::import(tensor, backend),
-            Tensor::Old(tensor) => um_dlpack::import(tensor, backend),
+            Tensor::Versioned(tensor) => um_dlpack::import_owned(tensor, backend, owner::of),
+            Tensor::Old(tensor) => um_dlpack::import_owned(tensor, backend, owner::of),
         }
     }
 }

@@ -12,6 +12,7 @@ mod host;
 mod interface;
 mod methods;
 mod ops;
+mod owner;
 mod profile;
 mod stream;
 
@@ -31,6 +32,8 @@ mod _cuda_um {
     use crate::dlpack::from_dlpack;
     #[pymodule_export]
     use crate::host::HostAccess;
+    #[pymodule_export]
+    use crate::owner::_ends;
     #[pymodule_export]
     use crate::profile::{Profile, profile};
 }

@@ -114,6 +114,45 @@ def test_a_child_made_by_fork_and_the_end_of_the_process(arguments):
     subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM, *arguments], check=True, timeout=60)
 
 
+IMPORT_AT_THE_END = """
+import ctypes, gc, sys, cuda_um
+
+class Tensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int), ("device", ctypes.c_int),
+                ("ndim", ctypes.c_int), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.c_void_p), ("offset", ctypes.c_uint64),
+                ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+own = cuda_um.zeros(8, kind="device")
+deleted = []
+deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: deleted.append(1))
+shape = (ctypes.c_int64 * 1)(8)
+address = own.__cuda_array_interface__["data"][0]
+
+def theirs():
+    "An array of a library whose deleter is written in Python."
+    tensor = Tensor(address, 2, 0, 1, 2, 32, 1, shape, None, 0, None, ctypes.cast(deleter, ctypes.c_void_p))
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    array = cuda_um.from_dlpack(new(ctypes.addressof(tensor), b"dltensor", None))
+    tensors.append(tensor)
+    array.__dlpack__()  # lent once, so another thread drops it
+    return array
+
+tensors = []
+first, last = theirs(), theirs()
+del first
+gc.collect()
+cuda_um.synchronize()
+assert deleted == [1], deleted
+sys.kept = last  # dropped while the interpreter ends
+"""
+
+
+def test_an_import_at_the_end_of_the_program():
+    subprocess.run([sys.executable, "-c", IMPORT_AT_THE_END], check=True, timeout=60)
+
+
 def test_the_example_of_the_module():
     import doctest
 

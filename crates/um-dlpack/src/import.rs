@@ -42,6 +42,23 @@ pub unsafe fn import<M: ManagedTensorBase + 'static>(
     tensor: Managed<M>,
     backend: &CudaBackend,
 ) -> Result<Imported> {
+    // SAFETY: guaranteed by the caller.
+    unsafe { import_owned(tensor, backend, |tensor| Arc::new(tensor)) }
+}
+
+/// Does the same as [`import`], with an owner that is made of the tensor. The owner is dropped in the place of the tensor, so it can leak it: a
+/// deleter that needs an interpreter must not run after the interpreter's end.
+///
+/// # Safety
+/// As for [`import`]; the owner keeps the tensor as long as it lives.
+///
+/// # Errors
+/// As for [`import`].
+pub unsafe fn import_owned<M: ManagedTensorBase + 'static>(
+    tensor: Managed<M>,
+    backend: &CudaBackend,
+    own: impl FnOnce(Managed<M>) -> Arc<dyn Any + Send + Sync>,
+) -> Result<Imported> {
     let found = tensor.validate()?;
     check_type(found.device())?;
     let (device, dtype, shape) = (
@@ -57,7 +74,7 @@ pub unsafe fn import<M: ManagedTensorBase + 'static>(
         start: start.unwrap_or(NonNull::<u128>::dangling().cast()),
         bytes,
         read_only: tensor.flags().contains(DlpackFlags::READ_ONLY),
-        owner: Arc::new(tensor),
+        owner: own(tensor),
     };
     let read_only = memory.read_only;
     // SAFETY: guaranteed by the caller.

@@ -19,6 +19,6 @@ pub use dlpark::{legacy, versioned};
 pub use dtype::{from_dlpack, to_dlpack};
 pub use error::{Error, Result};
 pub use export::{ExportOptions, Target};
-pub use import::{Imported, import};
+pub use import::{Imported, import, import_owned};
 pub use order::Ordering;
 pub use returns::settle;

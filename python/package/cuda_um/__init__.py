@@ -12,6 +12,9 @@
 Without a GPU everything runs on a simulator: see ``is_simulated``.
 """
 
+import atexit
+
+from . import _cuda_um
 from ._cuda_um import (
     Array,
     HostAccess,
@@ -37,6 +40,8 @@ from ._errors import (
     InUseError,
     OutOfMemoryError,
 )
+
+atexit.register(_cuda_um._ends)
 
 __all__ = [
     "ArgumentError",
