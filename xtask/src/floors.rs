@@ -97,7 +97,9 @@ fn packages(only: Option<&str>) -> Result<Vec<Package>> {
             .iter()
             .filter(|target| {
                 let kinds = listed(&target["kind"]);
-                kinds.iter().any(|kind| kind == "lib" || kind == "bin")
+                kinds
+                    .iter()
+                    .any(|kind| ["lib", "bin", "cdylib"].iter().any(|of| kind == of))
             })
             .map(|target| PathBuf::from(text(&target["src_path"])))
             // The library of cuda-um-loom has the files of cuda-um.

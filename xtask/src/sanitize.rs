@@ -79,7 +79,7 @@ pub struct Args {
     #[arg(long, default_value_t = 2000)]
     model_sequences: u32,
     /// The packages to test.
-    #[arg(last = true, default_values = ["cuda-um", "cuda-um-loom", "cuda-um-sim", "um-backend", "um-kernels", "um-conformance"])]
+    #[arg(last = true, default_values = ["cuda-um", "cuda-um-loom", "cuda-um-sim", "um-backend", "um-dlpack", "um-kernels", "um-conformance"])]
     packages: Vec<String>,
 }
 

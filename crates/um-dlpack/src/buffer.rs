@@ -1,0 +1,152 @@
+//! Storage that other libraries use through its address.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+use um_backend::{Element, HostOwned, HostOwnedMut, Result, SharedBuffer, SharedRead, SharedWrite};
+
+use crate::error::Error;
+use crate::returns;
+
+/// Shared storage that other libraries may use through DLPack: [`export`](Self::export).
+///
+/// Their work on the memory is not known. So while an export lives, and once after it, [`read`](Self::read), [`write`](Self::write),
+/// [`host`](Self::host) and [`host_mut`](Self::host_mut) wait for the device (`cudaDeviceSynchronize`), and so does the drop of the memory, on a
+/// thread of this crate. A clone is the same storage.
+#[derive(Clone)]
+pub struct DlpackBuffer(Arc<Lent>);
+
+/// The storage, and what other libraries may do with it.
+pub(crate) struct Lent {
+    /// `None` only in the drop.
+    storage: Option<SharedBuffer>,
+    live: AtomicUsize,
+    /// Whether work of other libraries may use the memory: an export lives, or lived after the last wait.
+    is_unsettled: AtomicBool,
+}
+
+impl DlpackBuffer {
+    /// Takes storage. Other handles of it do not wait for the work of other libraries.
+    #[must_use]
+    pub fn new(storage: SharedBuffer) -> Self {
+        Self(Arc::new(Lent {
+            storage: Some(storage),
+            live: AtomicUsize::new(0),
+            is_unsettled: AtomicBool::new(false),
+        }))
+    }
+
+    /// The storage. Its own methods do not wait for the work of other libraries: call [`settle`](Self::settle) before them.
+    ///
+    /// # Panics
+    /// Never: only the drop takes it.
+    #[must_use]
+    pub fn storage(&self) -> &SharedBuffer {
+        self.0.storage.as_ref().expect("taken in the drop")
+    }
+
+    /// Whether an export lives.
+    #[must_use]
+    pub fn is_exported(&self) -> bool {
+        self.0.live.load(SeqCst) > 0
+    }
+
+    /// Waits for the device if work of another library may use the memory. Its work after that is ordered by its program.
+    ///
+    /// # Errors
+    /// Errors of CUDA, also of that work.
+    #[doc(alias = "cudaDeviceSynchronize")]
+    pub fn settle(&self) -> Result<()> {
+        self.0.settle()
+    }
+
+    /// [`settle`](Self::settle), then [`SharedBuffer::read`].
+    ///
+    /// # Errors
+    /// As for both.
+    pub fn read(&self) -> Result<SharedRead> {
+        self.settle()?;
+        self.storage().read()
+    }
+
+    /// [`settle`](Self::settle), then [`SharedBuffer::write`].
+    ///
+    /// # Errors
+    /// As for both.
+    pub fn write(&self) -> Result<SharedWrite> {
+        self.settle()?;
+        self.storage().write()
+    }
+
+    /// [`settle`](Self::settle), then [`SharedBuffer::host`].
+    ///
+    /// # Errors
+    /// As for both.
+    pub fn host<T: Element>(&self) -> Result<HostOwned<T>> {
+        self.settle()?;
+        self.storage().host()
+    }
+
+    /// [`settle`](Self::settle), then [`SharedBuffer::host_mut`].
+    ///
+    /// # Errors
+    /// As for both.
+    pub fn host_mut<T: Element>(&self) -> Result<HostOwnedMut<T>> {
+        self.settle()?;
+        self.storage().host_mut()
+    }
+
+    pub(crate) fn lend(&self) -> Result<Loan, Error> {
+        if self.storage().device().cuda().is_some() {
+            returns::start()?;
+        }
+        self.0.live.fetch_add(1, SeqCst);
+        self.0.is_unsettled.store(true, SeqCst);
+        Ok(Loan(Arc::clone(&self.0)))
+    }
+}
+
+impl Lent {
+    fn settle(&self) -> Result<()> {
+        if !self.is_unsettled.swap(false, SeqCst) {
+            return Ok(());
+        }
+        let device = self
+            .storage
+            .as_ref()
+            .and_then(|storage| storage.device().cuda());
+        let waited = device.map_or(Ok(()), |device| device.synchronize());
+        if waited.is_err() || self.live.load(SeqCst) > 0 {
+            self.is_unsettled.store(true, SeqCst);
+        }
+        waited
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if *self.is_unsettled.get_mut()
+            && let Some(storage) = self.storage.take()
+            && storage.device().cuda().is_some()
+        {
+            returns::give_back(storage);
+        }
+    }
+}
+
+/// An export that lives. Its drop makes no call of CUDA, and waits for nothing.
+pub(crate) struct Loan(Arc<Lent>);
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        self.0.live.fetch_sub(1, SeqCst);
+    }
+}
+
+impl Loan {
+    /// Lends the storage as long as it lives.
+    pub(crate) fn for_good(self) {
+        // The count is never taken back; the handle is.
+        self.0.live.fetch_add(1, SeqCst);
+    }
+}

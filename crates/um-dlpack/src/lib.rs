@@ -1,0 +1,24 @@
+#![doc = include_str!("../README.md")]
+#![deny(unsafe_code)]
+
+mod buffer;
+mod dtype;
+mod error;
+mod export;
+mod foreign_host;
+mod import;
+mod layout;
+mod order;
+mod returns;
+
+pub use buffer::DlpackBuffer;
+/// The crate of DLPack's C structs, and of the owning handle [`Managed`](dlpark::Managed) that imports take and exports return.
+pub use dlpark;
+/// Handles of tensors since DLPack 1.0, and from before.
+pub use dlpark::{legacy, versioned};
+pub use dtype::{from_dlpack, to_dlpack};
+pub use error::{Error, Result};
+pub use export::{ExportOptions, Target};
+pub use import::{Imported, import, import_owned};
+pub use order::Ordering;
+pub use returns::settle;

@@ -1,0 +1,67 @@
+//! The order of this library's work and that of other libraries.
+#![allow(unsafe_code, reason = "orders work by an export that ends at once")]
+
+use std::sync::Arc;
+
+use um_backend::{BufferMemory, Exported, SharedBuffer, SharedRead, Stream, View};
+
+use crate::error::Result;
+
+/// The order of the work before an export and the consumer's work.
+#[derive(Debug, Clone, Copy)]
+pub enum Ordering<'a> {
+    /// The call waits until earlier work on the memory is done.
+    Wait,
+    /// Later work on the stream, which is the consumer's, comes after earlier work on the memory.
+    Stream(&'a Stream),
+    /// The consumer orders its work itself: `stream=-1` in Python.
+    Consumer,
+}
+
+impl Ordering<'_> {
+    /// Orders the work. The consumer's stream is used only during the call: the consumer may destroy it later.
+    pub(crate) fn apply(self, storage: &SharedBuffer) -> Result<()> {
+        let Some(device) = storage.device().cuda() else {
+            return Ok(());
+        };
+        let own = device.stream();
+        match self {
+            Self::Consumer => {}
+            Self::Wait => {
+                after_earlier_work(own, storage)?;
+                own.synchronize()?;
+            }
+            Self::Stream(theirs) => {
+                after_earlier_work(own, storage)?;
+                theirs.wait(&own.record()?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Orders later work on the stream after all earlier work on the memory, by an export that ends at once. Then the next use of the memory waits
+/// for the device, as it does anyway after an export.
+fn after_earlier_work(stream: &Stream, storage: &SharedBuffer) -> Result<()> {
+    // SAFETY: no other library uses the memory through this export.
+    let exported = match unsafe { Exported::new_mut(Arc::new(storage.read()?), stream, view) } {
+        // What is only read waits only for writes and moves.
+        Err(um_backend::Error::ReadOnly { .. }) => {
+            Exported::new(Arc::new(storage.read()?), stream, view)
+        }
+        exported => exported,
+    };
+    drop(exported?);
+    Ok(())
+}
+
+fn view(held: &SharedRead) -> um_backend::cuda_um::Result<View<'_, u8>> {
+    match held.bytes().memory() {
+        BufferMemory::Cuda(view) => Ok(view),
+        _ => Err(um_backend::Error::NotSupported {
+            what: "the order of work on memory".to_owned(),
+            needs: "memory of CUDA".to_owned(),
+            have: "other memory".to_owned(),
+        }),
+    }
+}

@@ -1,0 +1,68 @@
+"""Arrays in CUDA Unified Memory: one address for the CPU and the GPU.
+
+>>> import cuda_um
+>>> array = cuda_um.zeros((2, 3), "float32")
+>>> array.fill(1.5)
+>>> with array.numpy(write=True) as elements:
+...     elements[0, 0] = 7
+>>> with array.numpy() as elements:
+...     float(elements.sum())
+14.5
+
+Without a GPU everything runs on a simulator: see ``is_simulated``.
+"""
+
+import atexit
+
+from . import _cuda_um
+from ._cuda_um import (
+    Array,
+    HostAccess,
+    Profile,
+    device_count,
+    empty,
+    from_dlpack,
+    from_numpy,
+    is_simulated,
+    memory_info,
+    pool_stats,
+    profile,
+    runtime_description,
+    synchronize,
+    trim,
+    zeros,
+)
+from ._errors import (
+    ArgumentError,
+    DeviceError,
+    DLPackError,
+    Error,
+    InUseError,
+    OutOfMemoryError,
+)
+
+atexit.register(_cuda_um._ends)
+
+__all__ = [
+    "ArgumentError",
+    "Array",
+    "DLPackError",
+    "DeviceError",
+    "Error",
+    "HostAccess",
+    "InUseError",
+    "OutOfMemoryError",
+    "Profile",
+    "device_count",
+    "empty",
+    "from_dlpack",
+    "from_numpy",
+    "is_simulated",
+    "memory_info",
+    "pool_stats",
+    "profile",
+    "runtime_description",
+    "synchronize",
+    "trim",
+    "zeros",
+]

@@ -1,0 +1,25 @@
+"""The exceptions of cuda_um. Each message names the value, what is allowed, and what to do."""
+
+
+class Error(Exception):
+    """Every error of cuda_um."""
+
+
+class OutOfMemoryError(Error, MemoryError):
+    """Not enough memory on the device or in the machine. The message has the requested and the free bytes."""
+
+
+class ArgumentError(Error, ValueError):
+    """An argument that is not allowed: a shape, a dtype, a device, a stream."""
+
+
+class InUseError(Error, RuntimeError):
+    """The array is in use by a ``numpy()`` block of the same thread."""
+
+
+class DLPackError(Error, BufferError):
+    """A tensor that cannot be imported or exported through DLPack."""
+
+
+class DeviceError(Error, RuntimeError):
+    """An error of CUDA or of the device, also of earlier work."""

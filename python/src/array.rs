@@ -1,0 +1,100 @@
+//! The array: storage with a shape.
+
+use pyo3::prelude::*;
+use um_backend::{BufferKind, CudaBackend, DType, SharedBuffer};
+use um_dlpack::DlpackBuffer;
+
+use crate::errors::{argument, without_lock};
+
+/// An array in memory that the CPU and the GPU share, or in another kind of memory.
+///
+/// It has the elements of one type, in row-major order. PyTorch, CuPy, JAX and NumPy use its memory through DLPack, without a copy.
+#[pyclass(frozen, module = "cuda_um", weakref)]
+pub(crate) struct Array {
+    pub(crate) buffer: DlpackBuffer,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) kind: &'static str,
+    pub(crate) read_only: bool,
+    pub(crate) backend: CudaBackend,
+}
+
+/// The kind of memory that a word means.
+pub(crate) fn kind(name: &str) -> PyResult<(BufferKind, &'static str)> {
+    match name {
+        "unified" => Ok((BufferKind::Unified, "unified")),
+        "device" => Ok((BufferKind::Cuda, "device")),
+        "pinned" => Ok((BufferKind::Pinned, "pinned")),
+        "host" => Ok((BufferKind::Host, "host")),
+        _ => Err(argument(format!(
+            "kind cannot be {name:?}: it is \"unified\", \"device\", \"pinned\" or \"host\""
+        ))),
+    }
+}
+
+/// The extents that a number or a sequence means.
+pub(crate) fn extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+    let refuse = |_| {
+        argument(format!(
+            "shape cannot be {shape}: it is a number of elements or a sequence of extents, each at least 0"
+        ))
+    };
+    match shape.extract::<usize>() {
+        Ok(len) => Ok(vec![len]),
+        Err(_) => shape.extract::<Vec<usize>>().map_err(refuse),
+    }
+}
+
+/// The elements of a shape.
+pub(crate) fn count(shape: &[usize]) -> PyResult<usize> {
+    let product = shape
+        .iter()
+        .try_fold(1usize, |product, extent| product.checked_mul(*extent));
+    product.ok_or_else(|| {
+        argument(format!(
+            "shape cannot be {shape:?}: it has more elements than can be addressed"
+        ))
+    })
+}
+
+impl Array {
+    pub(crate) fn storage(&self) -> &SharedBuffer {
+        self.buffer.storage()
+    }
+
+    pub(crate) fn dtype_of(&self) -> DType {
+        self.storage().dtype()
+    }
+
+    /// Runs work of this library on the array, without Python's lock.
+    pub(crate) fn work<R: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&SharedBuffer) -> um_backend::Result<R> + Send,
+    ) -> PyResult<R> {
+        without_lock(py, || self.alone(work))
+    }
+
+    /// Runs work of this library on the array. While another library has the memory, its work is done before, and this work after: each
+    /// library's streams are unknown to the other.
+    pub(crate) fn alone<R>(
+        &self,
+        work: impl FnOnce(&SharedBuffer) -> um_backend::Result<R>,
+    ) -> um_backend::Result<R> {
+        self.buffer.settle()?;
+        let result = work(self.storage())?;
+        if self.buffer.is_exported() {
+            self.backend.synchronize()?;
+        }
+        Ok(result)
+    }
+
+    /// Refuses a write of a read-only array.
+    pub(crate) fn check_writable(&self, call: &str) -> PyResult<()> {
+        match self.read_only {
+            false => Ok(()),
+            true => Err(argument(format!(
+                "{call}: the array was imported read-only: copy it to an own array first, with `copy_`"
+            ))),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Devices and their memory.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use um_backend::MemoryKind;
+
+use crate::backend::{backend, opened};
+use crate::errors::without_lock;
+
+/// Returns the number of devices of the runtime: the GPU's, or the simulator's.
+#[pyfunction]
+pub(crate) fn device_count(py: Python<'_>) -> PyResult<usize> {
+    let backend = backend(py, 0)?;
+    without_lock(py, || {
+        Ok(backend.device().as_cuda_um().runtime().device_count()?)
+    })
+}
+
+/// Returns whether the runtime is the simulator, because there is no GPU or `CUDA_UM_RUNTIME=sim`.
+#[pyfunction]
+pub(crate) fn is_simulated(py: Python<'_>) -> PyResult<bool> {
+    Ok(backend(py, 0)?.is_simulated())
+}
+
+/// Returns one line with the runtime, the device and, if the simulator was chosen, the reason.
+#[pyfunction]
+#[pyo3(signature = (device=0))]
+pub(crate) fn runtime_description(py: Python<'_>, device: usize) -> PyResult<String> {
+    Ok(backend(py, device)?.runtime_description())
+}
+
+/// Waits for all work on a device, and until memory that was dropped in use is free, also that of arrays which other libraries had. Without a
+/// device: on every device that was used. Its errors are also those of earlier work, and of memory that could not be freed.
+#[pyfunction]
+#[pyo3(signature = (device=None))]
+pub(crate) fn synchronize(py: Python<'_>, device: Option<usize>) -> PyResult<()> {
+    let backends = match device {
+        Some(device) => vec![backend(py, device)?],
+        None => opened(),
+    };
+    without_lock(py, || {
+        um_dlpack::settle()?;
+        for backend in &backends {
+            backend.synchronize()?;
+            // An import may be the last user of an array that was exported to it.
+            backend.device().as_cuda_um().runtime().reclaim()?;
+        }
+        um_dlpack::settle()
+    })
+}
+
+/// Returns a pair: the free and the total bytes of a device.
+#[pyfunction]
+#[pyo3(signature = (device=0))]
+pub(crate) fn memory_info(py: Python<'_>, device: usize) -> PyResult<(usize, usize)> {
+    let backend = backend(py, device)?;
+    without_lock(py, || {
+        let info = backend.device().memory_info()?;
+        Ok((info.free_bytes, info.total_bytes))
+    })
+}
+
+/// Returns the pools of a device as a dictionary: for "unified", "device" and "pinned" memory the bytes of live arrays, their peak, the bytes that the
+/// pool has from CUDA, and the number of live arrays. A pool that was not used is missing.
+#[pyfunction]
+#[pyo3(signature = (device=0))]
+pub(crate) fn pool_stats(py: Python<'_>, device: usize) -> PyResult<Bound<'_, PyDict>> {
+    let backend = backend(py, device)?;
+    without_lock(py, um_dlpack::settle)?;
+    let pools = PyDict::new(py);
+    for (name, kind) in [
+        ("unified", MemoryKind::Managed),
+        ("device", MemoryKind::Device),
+        ("pinned", MemoryKind::Pinned),
+    ] {
+        let Some(stats) = backend.pool_stats_of(kind) else {
+            continue;
+        };
+        let pool = PyDict::new(py);
+        pool.set_item("live_bytes", stats.live_bytes)?;
+        pool.set_item("peak_bytes", stats.peak_bytes)?;
+        pool.set_item("reserved_bytes", stats.reserved_bytes)?;
+        pool.set_item("live_arrays", stats.live_buffers)?;
+        pools.set_item(name, pool)?;
+    }
+    Ok(pools)
+}
+
+/// Returns the memory that the pools of a device keep to CUDA, and returns its bytes.
+#[pyfunction]
+#[pyo3(signature = (device=0))]
+pub(crate) fn trim(py: Python<'_>, device: usize) -> PyResult<usize> {
+    let backend = backend(py, device)?;
+    without_lock(py, || {
+        um_dlpack::settle()?;
+        Ok(backend.trim())
+    })
+}

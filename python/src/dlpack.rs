@@ -1,0 +1,254 @@
+//! DLPack in Python: `__dlpack__`, `__dlpack_device__` and `from_dlpack`.
+#![allow(unsafe_code, reason = "memory passes between libraries")]
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use um_backend::{CudaBackend, MemoryKind, Stream};
+use um_dlpack::dlpark::ffi::{DLManagedTensor, DLManagedTensorVersioned};
+use um_dlpack::{ExportOptions, Imported, Ordering, Target};
+
+use crate::array::Array;
+use crate::backend::backend;
+use crate::capsule::{self, Form, Tensor};
+use crate::create::{caller, finish};
+use crate::errors::{Kind, OrRaise, argument, error};
+use crate::{owner, stream};
+
+/// The arguments of `__dlpack__`.
+pub(crate) struct Request {
+    pub(crate) stream: Option<i64>,
+    pub(crate) max_version: Option<(u32, u32)>,
+    pub(crate) dl_device: Option<(u32, i32)>,
+    pub(crate) copy: Option<bool>,
+}
+
+const CPU: u32 = 1;
+const CUDA: u32 = 2;
+const MANAGED: u32 = 13;
+
+/// DLPack's type and ordinal of an array's device.
+pub(crate) fn device(array: &Array) -> (u32, usize) {
+    match array.kind {
+        "unified" | "device" => (CUDA, array.backend.device().ordinal()),
+        _ => (CPU, 0),
+    }
+}
+
+/// `__dlpack__`.
+pub(crate) fn export<'py>(
+    array: &Array,
+    py: Python<'py>,
+    request: Request,
+) -> PyResult<Bound<'py, PyAny>> {
+    let target = target(array, request.dl_device)?;
+    let is_versioned = request.max_version.is_some_and(|(major, _)| major >= 1);
+    let needs_copy = target == Target::Host && array.kind == "device";
+    if needs_copy && request.copy == Some(false) {
+        let message = "device memory cannot be exported to the CPU without a copy: request `copy=None` or `copy=True`";
+        return Err(error(Kind::DLPack, message));
+    }
+    if needs_copy || request.copy == Some(true) {
+        let copy = copied(array, py, target)?;
+        return form(&copy, py, target, &Consumer::Waits, is_versioned, true);
+    }
+    let consumer = consumer(array, py, target, request.stream)?;
+    form(array, py, target, &consumer, is_versioned, false)
+}
+
+fn target(array: &Array, requested: Option<(u32, i32)>) -> PyResult<Target> {
+    let (own_type, own) = device(array);
+    let (found_type, found) = requested.unwrap_or((own_type, own as i32));
+    match found_type {
+        CPU => Ok(Target::Host),
+        CUDA | MANAGED if own_type == CUDA && found == own as i32 => Ok(if found_type == CUDA {
+            Target::Cuda
+        } else {
+            Target::Managed
+        }),
+        _ => Err(error(
+            Kind::DLPack,
+            format!(
+                "dl_device ({found_type}, {found}) is not allowed for {} memory: allowed are {}(1, 0) for the CPU",
+                array.kind,
+                if own_type == CUDA {
+                    format!("(2, {own}) for CUDA, (13, {own}) for unified memory by its name, and ")
+                } else {
+                    String::new()
+                }
+            ),
+        )),
+    }
+}
+
+/// The work of the consumer.
+enum Consumer {
+    /// The consumer's stream is not known, or it is the host: earlier work is waited for.
+    Waits,
+    On(Stream),
+    OrdersItself,
+}
+
+/// The stream of `__dlpack__`, as the protocol of array libraries numbers streams.
+fn consumer(
+    array: &Array,
+    py: Python<'_>,
+    target: Target,
+    stream: Option<i64>,
+) -> PyResult<Consumer> {
+    match stream {
+        None => Ok(Consumer::Waits),
+        Some(-1) => Ok(Consumer::OrdersItself),
+        Some(_) if target == Target::Host => {
+            Err(argument("stream must be None for an export to the CPU"))
+        }
+        Some(0) => Err(argument(
+            "stream cannot be 0, which may be two streams: pass 1 for the legacy default stream, or 2 for that of the thread",
+        )),
+        Some(handle) => match u64::try_from(handle) {
+            Ok(handle) => Ok(Consumer::On(stream::adopt(array, py, handle)?)),
+            Err(_) => Err(argument(format!(
+                "stream cannot be {handle}: pass -1, 1, 2, or a handle of CUDA"
+            ))),
+        },
+    }
+}
+
+/// A copy that only the consumer has.
+fn copied(array: &Array, py: Python<'_>, target: Target) -> PyResult<Array> {
+    let kind = if target == Target::Host {
+        "host"
+    } else {
+        array.kind
+    };
+    let (buffer_kind, kind) = crate::array::kind(kind)?;
+    let backend = array.backend.clone();
+    let copy = array.work(py, |storage| {
+        let mut copy = backend.create_erased(buffer_kind, storage.dtype(), storage.len())?;
+        copy.copy_from(&*storage.read()?)?;
+        Ok(copy)
+    })?;
+    Ok(finish(
+        copy,
+        array.shape.clone(),
+        kind,
+        backend,
+        None,
+        false,
+    ))
+}
+
+fn form<'py>(
+    array: &Array,
+    py: Python<'py>,
+    target: Target,
+    consumer: &Consumer,
+    is_versioned: bool,
+    is_copied: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    match is_versioned {
+        true => tensor::<DLManagedTensorVersioned>(array, py, target, consumer, is_copied),
+        false => tensor::<DLManagedTensor>(array, py, target, consumer, is_copied),
+    }
+}
+
+fn tensor<'py, M: Form>(
+    array: &Array,
+    py: Python<'py>,
+    target: Target,
+    consumer: &Consumer,
+    is_copied: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let mut options = ExportOptions::default();
+    options.target = Some(target);
+    options.read_only = array.read_only;
+    options.is_copied = is_copied;
+    options.ordering = match consumer {
+        Consumer::Waits => Ordering::Wait,
+        Consumer::On(stream) => Ordering::Stream(stream),
+        Consumer::OrdersItself => Ordering::Consumer,
+    };
+    let exported = py.detach(|| {
+        // SAFETY: while the export lives, `Array::work` and `numpy()` wait for the device before this library's uses and after them. The
+        // consumer's part of the protocol is the program's, as for each import of DLPack in Python.
+        unsafe { array.buffer.export::<M>(&array.shape, &options) }
+    });
+    capsule::wrap(py, exported.or_raise()?)
+}
+
+/// Returns the memory of an array of another library, without a copy: of PyTorch, CuPy, JAX, NumPy, or any other with `__dlpack__`.
+///
+/// Memory of a GPU becomes an array of the kind "device", or "unified" if it is managed; pinned memory "pinned", and other memory "host". The
+/// other library keeps the memory until the array and the library's work on it are gone.
+#[pyfunction]
+#[pyo3(signature = (array, name=None))]
+pub(crate) fn from_dlpack(array: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<Array> {
+    let py = array.py();
+    let (backend, capsule) = match array.hasattr("__dlpack__")? {
+        false => (backend(py, 0)?, array.clone()),
+        true => {
+            let (device_type, ordinal): (u32, i32) =
+                array.call_method0("__dlpack_device__")?.extract()?;
+            let on_device = matches!(device_type, CUDA | MANAGED);
+            let ordinal = usize::try_from(ordinal)
+                .ok()
+                .filter(|_| on_device)
+                .unwrap_or(0);
+            let backend = backend(py, ordinal)?;
+            let stream = on_device.then(|| stream::handle(backend.device().stream()));
+            (backend, request(array, stream)?)
+        }
+    };
+    let name = name.or_else(|| caller(py));
+    let tensor = capsule::take(&capsule)?;
+    // The exporting library ordered its work before the library's stream.
+    let imported = py.detach(|| import(tensor, &backend)).or_raise()?;
+    let kind = kind(&imported);
+    Ok(finish(
+        imported.buffer,
+        imported.shape,
+        kind,
+        backend,
+        name,
+        imported.read_only,
+    ))
+}
+
+/// Calls `__dlpack__`. Libraries from before DLPack 1.0 do not know `max_version`.
+fn request<'py>(array: &Bound<'py, PyAny>, stream: Option<u64>) -> PyResult<Bound<'py, PyAny>> {
+    let py = array.py();
+    let arguments = PyDict::new(py);
+    if let Some(stream) = stream {
+        arguments.set_item("stream", stream)?;
+    }
+    let old = arguments.copy()?;
+    arguments.set_item("max_version", (1, 1))?;
+    match array.call_method("__dlpack__", (), Some(&arguments)) {
+        Err(refused) if refused.is_instance_of::<PyTypeError>(py) => {
+            array.call_method("__dlpack__", (), Some(&old))
+        }
+        answer => answer,
+    }
+}
+
+fn import(tensor: Tensor, backend: &CudaBackend) -> um_dlpack::Result<Imported> {
+    // SAFETY: the tensor comes from a capsule, whose library vouches for the memory; that other code leaves it alone while this library
+    // uses it is the program's part of the protocol.
+    unsafe {
+        match tensor {
+            Tensor::Versioned(tensor) => um_dlpack::import_owned(tensor, backend, owner::of),
+            Tensor::Old(tensor) => um_dlpack::import_owned(tensor, backend, owner::of),
+        }
+    }
+}
+
+fn kind(imported: &Imported) -> &'static str {
+    match imported.buffer.bytes().memory() {
+        um_backend::BufferMemory::Cuda(view) => match view.kind() {
+            MemoryKind::Managed => "unified",
+            MemoryKind::Pinned => "pinned",
+            _ => "device",
+        },
+        _ => "host",
+    }
+}

@@ -1,0 +1,122 @@
+//! Element types and Python's values.
+
+use num_complex::{Complex32, Complex64};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use um_backend::half::{bf16, f16};
+use um_backend::{Bool, Buffer, DType, Element, SharedWrite};
+
+use crate::errors::{OrRaise, argument};
+
+/// The type that a name, a type of NumPy or PyTorch, or a type of Python means.
+pub(crate) fn dtype(value: &Bound<'_, PyAny>) -> PyResult<DType> {
+    let name = match value.cast::<PyString>() {
+        Ok(name) => name.to_string(),
+        // PyTorch's types are no types of NumPy.
+        Err(_) if value.str()?.to_string().starts_with("torch.") => value.str()?.to_string(),
+        Err(_) => return of_numpy(&numpy_dtype(value)?),
+    };
+    parse(name.trim_start_matches("torch."))
+}
+
+fn numpy_dtype<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let numpy = value.py().import("numpy")?;
+    let converted = numpy.call_method1("dtype", (value,));
+    converted.map_err(|_| argument(format!("a dtype cannot be {value}: give a name such as \"float32\", or a type of NumPy or PyTorch")))
+}
+
+/// The type of an array of NumPy.
+pub(crate) fn of_numpy(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
+    if !dtype.getattr("isnative")?.extract::<bool>()? {
+        return Err(argument(format!(
+            "dtype {dtype} has another byte order than this machine: convert it with `astype(dtype.newbyteorder(\"=\"))`"
+        )));
+    }
+    let name: String = dtype.getattr("name")?.extract()?;
+    parse(&name)
+}
+
+/// The name in NumPy and `ml_dtypes`.
+pub(crate) fn name(dtype: DType) -> String {
+    dtype
+        .numpy_name()
+        .map_or_else(|| dtype.to_string(), str::to_owned)
+}
+
+/// The type of NumPy for the elements: that of `ml_dtypes` if NumPy itself has none.
+pub(crate) fn to_numpy(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyAny>> {
+    let name = name(dtype);
+    let module = match dtype {
+        DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => "ml_dtypes",
+        _ => "numpy",
+    };
+    let module = py.import(module).map_err(|_| {
+        argument(format!(
+            "NumPy has no {name}: install the package ml_dtypes"
+        ))
+    })?;
+    let scalar = match dtype {
+        DType::Bool => module.getattr("bool_")?,
+        _ => module.getattr(name.as_str())?,
+    };
+    py.import("numpy")?.call_method1("dtype", (scalar,))
+}
+
+/// The type's code in the interfaces of arrays: `<f4`. Types that NumPy does not have are bytes: `|V2`.
+pub(crate) fn code(py: Python<'_>, dtype: DType) -> PyResult<String> {
+    match dtype {
+        DType::BF16 | DType::F8E4M3 | DType::F8E5M2 | DType::Opaque(_) => {
+            Ok(format!("|V{}", dtype.size_bytes()))
+        }
+        _ => to_numpy(py, dtype)?.getattr("str")?.extract(),
+    }
+}
+
+/// A value of Python as an element of each type, and its use for a fill.
+pub(crate) fn filler(dtype: DType, value: &Bound<'_, PyAny>) -> PyResult<Filler> {
+    fn with<T: Element>(value: T) -> PyResult<Filler> {
+        Ok(Box::new(move |target| target.typed_mut::<T>()?.fill(value)))
+    }
+    let refuse = |error: PyErr| {
+        argument(format!(
+            "{} cannot be {value}: {}",
+            name(dtype),
+            error.value(value.py())
+        ))
+    };
+    let float = || value.extract::<f64>().map_err(refuse);
+    macro_rules! whole {
+        ($($dtype:ident: $rust:ty),*) => {
+            match dtype {
+                DType::Bool => with(Bool::from(value.is_truthy()?)),
+                DType::F16 => with(f16::from_f64(float()?)),
+                DType::BF16 => with(bf16::from_f64(float()?)),
+                DType::F32 => with(float()? as f32),
+                DType::F64 => with(float()?),
+                DType::C64 => with(complex(value).map(|(re, im)| Complex32::new(re as f32, im as f32)).map_err(refuse)?),
+                DType::C128 => with(complex(value).map(|(re, im)| Complex64::new(re, im)).map_err(refuse)?),
+                $(DType::$dtype => with(value.extract::<$rust>().map_err(refuse)?),)*
+                other => Err(argument(format!("fill takes no value for {}: write it with `numpy(write=True)`", name(other)))),
+            }
+        };
+    }
+    whole!(I8: i8, I16: i16, I32: i32, I64: i64, U8: u8, U16: u16, U32: u32, U64: u64)
+}
+
+/// Fills an array with a value of its type.
+pub(crate) type Filler = Box<dyn FnOnce(&mut SharedWrite) -> um_backend::Result<()> + Send>;
+
+fn complex(value: &Bound<'_, PyAny>) -> PyResult<(f64, f64)> {
+    let value = value
+        .py()
+        .import("builtins")?
+        .call_method1("complex", (value,))?;
+    Ok((
+        value.getattr("real")?.extract()?,
+        value.getattr("imag")?.extract()?,
+    ))
+}
+
+fn parse(name: &str) -> PyResult<DType> {
+    name.parse::<DType>().or_raise()
+}

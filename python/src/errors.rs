@@ -1,0 +1,95 @@
+//! Errors as the exceptions of `cuda_um._errors`.
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+use um_backend::{CudaError, Error};
+
+/// The exceptions, by name.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    OutOfMemory,
+    Argument,
+    InUse,
+    DLPack,
+    Device,
+}
+
+impl Kind {
+    fn class(self, py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+        static CLASSES: [PyOnceLock<Py<PyType>>; 5] = [const { PyOnceLock::new() }; 5];
+        let name = match self {
+            Self::OutOfMemory => "OutOfMemoryError",
+            Self::Argument => "ArgumentError",
+            Self::InUse => "InUseError",
+            Self::DLPack => "DLPackError",
+            Self::Device => "DeviceError",
+        };
+        CLASSES[self as usize].import(py, "cuda_um._errors", name)
+    }
+}
+
+/// An error of this package.
+pub(crate) fn error(kind: Kind, message: impl Into<String>) -> PyErr {
+    let message = message.into();
+    Python::attach(|py| match kind.class(py) {
+        Ok(class) => PyErr::from_type(class.clone(), message),
+        Err(missing) => missing,
+    })
+}
+
+/// A refused argument.
+pub(crate) fn argument(message: impl Into<String>) -> PyErr {
+    error(Kind::Argument, message)
+}
+
+/// Errors of the library as exceptions with their messages.
+pub(crate) trait OrRaise<T> {
+    fn or_raise(self) -> PyResult<T>;
+}
+
+impl<T> OrRaise<T> for um_backend::Result<T> {
+    fn or_raise(self) -> PyResult<T> {
+        self.map_err(|refused| error(kind(&refused), refused.to_string()))
+    }
+}
+
+impl<T> OrRaise<T> for um_dlpack::Result<T> {
+    fn or_raise(self) -> PyResult<T> {
+        self.map_err(|refused| match refused {
+            um_dlpack::Error::Backend(refused) => error(kind(&refused), refused.to_string()),
+            other => error(Kind::DLPack, other.to_string()),
+        })
+    }
+}
+
+/// Runs work of the library without Python's lock.
+pub(crate) fn without_lock<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce() -> um_backend::Result<T> + Send,
+) -> PyResult<T> {
+    py.detach(work).or_raise()
+}
+
+fn kind(refused: &CudaError) -> Kind {
+    match refused {
+        CudaError::OutOfMemory { .. } => Kind::OutOfMemory,
+        CudaError::WouldDeadlock { .. } | CudaError::StorageInUse { .. } => Kind::InUse,
+        CudaError::DTypeMismatch { .. }
+        | CudaError::ErasedMismatch { .. }
+        | CudaError::NoSuchDevice { .. }
+        | CudaError::InvalidSetting { .. }
+        | CudaError::Cuda(
+            Error::InvalidArgument { .. }
+            | Error::LengthMismatch { .. }
+            | Error::RangeOutOfBounds { .. }
+            | Error::TooLarge { .. }
+            | Error::LimitExceeded { .. }
+            | Error::DeviceMismatch { .. }
+            | Error::RuntimeMismatch { .. },
+        ) => Kind::Argument,
+        CudaError::Cuda(Error::ReadOnly { .. }) => Kind::Argument,
+        CudaError::Cuda(Error::Foreign { .. }) => Kind::DLPack,
+        _ => Kind::Device,
+    }
+}

@@ -1,0 +1,39 @@
+//! The native part of the Python package `cuda_um`.
+
+mod array;
+mod backend;
+mod capsule;
+mod create;
+mod devices;
+mod dlpack;
+mod dtype;
+mod errors;
+mod host;
+mod interface;
+mod methods;
+mod ops;
+mod owner;
+mod profile;
+mod stream;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _cuda_um {
+    #[pymodule_export]
+    use crate::array::Array;
+    #[pymodule_export]
+    use crate::create::{empty, from_numpy, zeros};
+    #[pymodule_export]
+    use crate::devices::{
+        device_count, is_simulated, memory_info, pool_stats, runtime_description, synchronize, trim,
+    };
+    #[pymodule_export]
+    use crate::dlpack::from_dlpack;
+    #[pymodule_export]
+    use crate::host::HostAccess;
+    #[pymodule_export]
+    use crate::owner::_ends;
+    #[pymodule_export]
+    use crate::profile::{Profile, profile};
+}

@@ -1,0 +1,202 @@
+//! The methods of arrays in Python.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::array::Array;
+use crate::dlpack::{self, Request};
+use crate::errors::without_lock;
+use crate::host::{self, HostAccess};
+use crate::ops::{self, Place};
+use crate::{dtype, interface};
+
+#[pymethods]
+impl Array {
+    /// The extents.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.shape)
+    }
+
+    /// The element type, by its name in NumPy and ml_dtypes: "float32".
+    #[getter]
+    fn dtype(&self) -> String {
+        dtype::name(self.dtype_of())
+    }
+
+    /// The kind of memory: "unified", "device", "pinned" or "host".
+    #[getter]
+    fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    /// The ordinal of the array's CUDA device; None for memory of the host.
+    #[getter]
+    fn device(&self) -> Option<usize> {
+        self.storage().device().ordinal()
+    }
+
+    /// The number of extents.
+    #[getter]
+    fn ndim(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// The number of elements.
+    #[getter]
+    fn size(&self) -> usize {
+        self.storage().len()
+    }
+
+    /// The size of all elements, in bytes.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.storage().size_bytes()
+    }
+
+    /// The size of one element, in bytes.
+    #[getter]
+    fn itemsize(&self) -> usize {
+        self.dtype_of().size_bytes()
+    }
+
+    /// Whether a write is an error, because the memory was imported read-only.
+    #[getter]
+    fn read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// The name in profiles.
+    #[getter]
+    fn name(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        without_lock(py, || Ok(self.storage().read()?.name().map(str::to_owned)))
+    }
+
+    #[setter]
+    fn set_name(&self, py: Python<'_>, name: String) -> PyResult<()> {
+        without_lock(py, || {
+            self.storage().write()?.set_name(&name);
+            Ok(())
+        })
+    }
+
+    /// Sets every element to a value. Enqueued on the library's stream: later uses of the array are ordered after it.
+    fn fill(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        ops::fill(self, py, value)
+    }
+
+    /// Copies all elements of another array, or of a NumPy array, of the same dtype and number of elements.
+    fn copy_(&self, py: Python<'_>, source: &Bound<'_, PyAny>) -> PyResult<()> {
+        ops::copy(self, py, source)
+    }
+
+    /// Migrates unified memory to a place: "host", "device" (the array's own) or the ordinal of a device.
+    ///
+    /// Ordered as work of `stream`, a handle of another library's stream, or of the library's own. Returns whether CUDA took the call: memory
+    /// that cannot migrate is no error.
+    #[pyo3(signature = (to=Place::Own, stream=None), text_signature = "(self, to=\"device\", stream=None)")]
+    fn prefetch(&self, py: Python<'_>, to: Place, stream: Option<u64>) -> PyResult<bool> {
+        ops::prefetch(self, py, &to, stream)
+    }
+
+    /// Gives advice for unified memory: "read_mostly", "preferred_location" or "accessed_by", the last two with a place. `unset=True` takes it
+    /// back. Returns whether CUDA took the call.
+    #[pyo3(signature = (advice, place=None, unset=false))]
+    fn advise(
+        &self,
+        py: Python<'_>,
+        advice: &str,
+        place: Option<Place>,
+        unset: bool,
+    ) -> PyResult<bool> {
+        ops::advise(self, py, advice, place, unset)
+    }
+
+    /// A context manager that gives the elements to the host, as a NumPy array.
+    ///
+    /// It waits for the device. The array is the memory itself, or, for memory of the device, a copy that the end of the block writes back.
+    /// Without `write=True` the array is read-only. Do not use the array after the block: the memory stays valid, but nothing waits for the
+    /// device any more.
+    #[pyo3(signature = (write=false))]
+    fn numpy(slf: Bound<'_, Self>, write: bool) -> PyResult<HostAccess> {
+        HostAccess::new(slf, write)
+    }
+
+    /// The elements as a new NumPy array. Waits for the device.
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__<'py>(
+        slf: Bound<'py, Self>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        host::array(slf, dtype, copy)
+    }
+
+    /// The memory as a DLPack capsule, which other libraries take with their `from_dlpack`. See the README for streams.
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
+    fn __dlpack__<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Option<i64>,
+        max_version: Option<(u32, u32)>,
+        dl_device: Option<(u32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        dlpack::export(
+            self,
+            py,
+            Request {
+                stream,
+                max_version,
+                dl_device,
+                copy,
+            },
+        )
+    }
+
+    /// DLPack's type and ordinal of the device: (2, n) for unified and device memory, (1, 0) for pinned memory and memory of the host.
+    fn __dlpack_device__(&self) -> (u32, usize) {
+        dlpack::device(self)
+    }
+
+    /// The address for libraries that know the CUDA Array Interface, version 3. From then on the library waits for the device before and after
+    /// each of its own uses of the array, since it cannot know when the other library ends its use.
+    #[getter]
+    fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        interface::cuda(self, py)
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        let first = self.shape.first().copied();
+        first.ok_or_else(|| {
+            pyo3::exceptions::PyTypeError::new_err("len() of an array without extents")
+        })
+    }
+
+    fn __repr__(&self) -> String {
+        let device = self
+            .device()
+            .map(|device| format!(", device={device}"))
+            .unwrap_or_default();
+        let read_only = if self.read_only { ", read-only" } else { "" };
+        format!(
+            "cuda_um.Array(shape={}, dtype={}, kind={}{device}{read_only})",
+            python_tuple(&self.shape),
+            self.dtype(),
+            self.kind
+        )
+    }
+}
+
+fn python_tuple(extents: &[usize]) -> String {
+    match extents {
+        [one] => format!("({one},)"),
+        more => format!(
+            "({})",
+            more.iter()
+                .map(usize::to_string)
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
+    }
+}

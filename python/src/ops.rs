@@ -1,0 +1,141 @@
+//! Work on arrays.
+
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use um_backend::{Advice, HintOutcome, Location};
+
+use crate::array::Array;
+use crate::errors::argument;
+use crate::{create, dtype, stream};
+
+/// A place of memory, as Python writes it: "host", "device", or the ordinal of a device.
+pub(crate) enum Place {
+    Host,
+    Own,
+    Device(u32),
+}
+
+impl<'py> FromPyObject<'_, 'py> for Place {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let word = value.cast::<PyString>().map(|word| word.to_string());
+        match (word.as_deref(), value.extract::<u32>()) {
+            (Ok("host"), _) => Ok(Self::Host),
+            (Ok("device"), _) => Ok(Self::Own),
+            (Err(_), Ok(ordinal)) => Ok(Self::Device(ordinal)),
+            _ => Err(argument(format!(
+                "a place cannot be {}: it is \"host\", \"device\" or the ordinal of a device",
+                value.repr()?
+            ))),
+        }
+    }
+}
+
+impl Place {
+    fn location(&self, array: &Array) -> Location {
+        match self {
+            Self::Host => Location::Host,
+            Self::Own => Location::Device(array.backend.device().ordinal() as u32),
+            Self::Device(ordinal) => Location::Device(*ordinal),
+        }
+    }
+}
+
+pub(crate) fn fill(array: &Array, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    array.check_writable("fill")?;
+    let filler = dtype::filler(array.dtype_of(), value)?;
+    array.work(py, |storage| filler(&mut storage.write()?))
+}
+
+pub(crate) fn copy(array: &Array, py: Python<'_>, source: &Bound<'_, PyAny>) -> PyResult<()> {
+    array.check_writable("copy_")?;
+    if let Ok(source) = source.cast::<Array>() {
+        return copy_array(array, py, source.get());
+    }
+    let source = create::Elements::of_numpy(source)?;
+    source.check(array.dtype_of(), array.storage().len())?;
+    array.work(py, |storage| {
+        storage.write()?.copy_from_bytes(source.bytes())
+    })
+}
+
+fn copy_array(array: &Array, py: Python<'_>, source: &Array) -> PyResult<()> {
+    if source.storage().shares_storage(array.storage()) {
+        return Ok(());
+    }
+    // In one order, since another thread may copy the other way.
+    let is_first = std::ptr::from_ref(array) < std::ptr::from_ref(source);
+    source.work(py, |from| {
+        array.alone(|to| {
+            let (mut target, source) = match is_first {
+                true => {
+                    let target = to.write()?;
+                    (target, from.read()?)
+                }
+                false => {
+                    let source = from.read()?;
+                    (to.write()?, source)
+                }
+            };
+            target.copy_from(&source)
+        })
+    })
+}
+
+pub(crate) fn prefetch(
+    array: &Array,
+    py: Python<'_>,
+    to: &Place,
+    handle: Option<u64>,
+) -> PyResult<bool> {
+    let location = to.location(array);
+    let theirs = handle
+        .map(|handle| stream::adopt(array, py, handle))
+        .transpose()?;
+    let own = array.backend.device().stream();
+    // Between fences on the library's own stream, since the array remembers the stream, and the other library may destroy its own.
+    let outcome = array.work(py, |storage| {
+        if let Some(theirs) = &theirs {
+            own.wait(&theirs.record()?)?;
+        }
+        let outcome = storage.read()?.prefetch(location, own)?;
+        if let Some(theirs) = &theirs {
+            theirs.wait(&own.record()?)?;
+        }
+        Ok(outcome)
+    })?;
+    Ok(outcome.is_applied())
+}
+
+pub(crate) fn advise(
+    array: &Array,
+    py: Python<'_>,
+    advice: &str,
+    place: Option<Place>,
+    unset: bool,
+) -> PyResult<bool> {
+    let location = |place: Option<Place>| {
+        let place = place.ok_or_else(|| {
+            argument(format!(
+                "the advice {advice:?} needs a place: \"host\", \"device\" or an ordinal"
+            ))
+        });
+        place.map(|place| place.location(array))
+    };
+    let advice = match (advice, unset) {
+        ("read_mostly", false) => Advice::SetReadMostly,
+        ("read_mostly", true) => Advice::UnsetReadMostly,
+        ("preferred_location", false) => Advice::SetPreferredLocation(location(place)?),
+        ("preferred_location", true) => Advice::UnsetPreferredLocation,
+        ("accessed_by", false) => Advice::SetAccessedBy(location(place)?),
+        ("accessed_by", true) => Advice::UnsetAccessedBy(location(place)?),
+        _ => {
+            return Err(argument(format!(
+                "advice cannot be {advice:?}: it is \"read_mostly\", \"preferred_location\" or \"accessed_by\""
+            )));
+        }
+    };
+    let outcome: HintOutcome = array.work(py, |storage| storage.read()?.advise(advice))?;
+    Ok(outcome.is_applied())
+}

@@ -1,0 +1,26 @@
+//! Streams of other libraries.
+#![allow(unsafe_code, reason = "adopts a handle")]
+
+use pyo3::prelude::*;
+use um_backend::Stream;
+
+use crate::array::Array;
+use crate::errors::without_lock;
+
+/// The stream with this handle, for one call: the other library may destroy it later.
+pub(crate) fn adopt(array: &Array, py: Python<'_>, handle: u64) -> PyResult<Stream> {
+    let (device, raw) = (array.backend.device(), handle as usize);
+    without_lock(py, || {
+        let raw = std::ptr::with_exposed_provenance_mut(raw);
+        // SAFETY: the caller passes a stream that lives during the call, as the protocols of array libraries require.
+        Ok(unsafe { device.as_cuda_um().adopt_stream(raw, ()) }?)
+    })
+}
+
+/// The handle of a stream, as the protocols of array libraries write it: the legacy default stream is 1.
+pub(crate) fn handle(stream: &Stream) -> u64 {
+    match stream.as_raw().addr() as u64 {
+        0 => 1,
+        handle => handle,
+    }
+}

@@ -1,0 +1,181 @@
+"""Arrays: creation, host access, fills, copies, prefetches, advice."""
+
+import threading
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cuda_um
+
+DTYPES = [
+    "bool", "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
+    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+]  # fmt: skip
+
+
+def values(array):
+    with array.numpy() as elements:
+        return elements.copy()
+
+
+def test_an_array_says_what_it_is(kind):
+    array = cuda_um.zeros((2, 3), "int16", kind=kind)
+    assert (array.shape, array.dtype, array.kind, array.ndim) == ((2, 3), "int16", kind, 2)
+    assert (array.size, array.nbytes, array.itemsize, len(array)) == (6, 12, 2, 2)
+    assert array.device == (None if kind == "host" else 0)
+    assert not array.read_only
+    device = "" if kind == "host" else ", device=0"
+    assert repr(array) == f"cuda_um.Array(shape=(2, 3), dtype=int16, kind={kind}{device})"
+    assert not values(array).any()
+
+
+def test_shapes():
+    assert cuda_um.zeros(4).shape == (4,)
+    assert cuda_um.zeros(()).shape == ()
+    assert cuda_um.zeros([2, 0]).size == 0
+    assert values(cuda_um.zeros((2, 0))).shape == (2, 0)
+    assert cuda_um.from_numpy(np.float32(7)).shape == ()
+    with pytest.raises(TypeError):
+        len(cuda_um.zeros(()))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_each_dtype_goes_there_and_back(dtype, kind):
+    numpy_dtype = np.dtype(getattr(ml_dtypes, dtype, None) or dtype)
+    source = np.arange(6).reshape(2, 3).astype(numpy_dtype)
+    array = cuda_um.from_numpy(source, kind=kind)
+    assert array.dtype == dtype == cuda_um.zeros(1, numpy_dtype).dtype
+    assert values(array).dtype == numpy_dtype
+    np.testing.assert_array_equal(values(array), source)
+    array.fill(1)
+    np.testing.assert_array_equal(values(array), np.ones((2, 3), numpy_dtype))
+
+
+def test_dtypes_by_other_names():
+    for name in ["f32", "F32", "<f4", "torch.float32", np.float32, float, np.dtype("f4")]:
+        expected = "float64" if name is float else "float32"
+        assert cuda_um.zeros(1, name).dtype == expected
+
+
+def test_a_block_that_writes(kind):
+    array = cuda_um.zeros((2, 3), kind=kind)
+    with array.numpy(write=True) as elements:
+        elements[1, 2] = 5
+        assert elements.flags.writeable
+    with array.numpy() as elements:
+        assert elements[1, 2] == 5 and not elements.flags.writeable
+        with pytest.raises(ValueError):
+            elements[0, 0] = 1
+    # The memory outlives the array and the block.
+    del array
+    assert elements[1, 2] == 5
+    del elements
+
+
+def test_a_block_is_the_memory_itself_or_a_copy(kind):
+    array = cuda_um.zeros(4, kind=kind)
+    with array.numpy() as first, array.numpy() as second:
+        assert np.shares_memory(first, second) == (kind != "device")
+    assert not np.shares_memory(np.asarray(array), np.asarray(array))
+    with pytest.raises(ValueError):
+        np.asarray(array, copy=False)
+
+
+def test_a_thread_does_not_wait_for_its_own_block():
+    array = cuda_um.zeros(4)
+    with array.numpy(write=True):
+        for use in [lambda: array.fill(1), array.numpy().__enter__, array.__dlpack__]:
+            with pytest.raises(cuda_um.InUseError, match="own guard"):
+                use()
+    with array.numpy():
+        with pytest.raises(cuda_um.InUseError):
+            array.fill(1)
+    array.fill(1)
+
+
+def test_other_threads_wait_for_a_block_without_the_interpreters_lock():
+    array = cuda_um.zeros(4)
+    started, order = threading.Event(), []
+
+    def fill():
+        started.set()
+        array.fill(2)
+        order.append("filled")
+
+    with array.numpy(write=True) as elements:
+        thread = threading.Thread(target=fill)
+        thread.start()
+        started.wait()
+        thread.join(0.05)
+        elements[:] = 1
+        order.append("block")
+    thread.join()
+    assert order == ["block", "filled"] and values(array).tolist() == [2] * 4
+    del elements
+
+
+def test_copies(kind):
+    array = cuda_um.zeros((2, 3), "int32", kind=kind)
+    array.copy_(np.arange(6, dtype="int32")[::-1])
+    other = cuda_um.empty((2, 3), "int32")
+    other.copy_(array)
+    other.copy_(other)
+    assert values(other).tolist() == [[5, 4, 3], [2, 1, 0]]
+    with pytest.raises(cuda_um.ArgumentError, match="int64.*int32.*astype"):
+        array.copy_(np.arange(6))
+    with pytest.raises(cuda_um.ArgumentError, match="5 elements.*6"):
+        array.copy_(np.arange(5, dtype="int32"))
+
+
+def test_hints(kind):
+    array = cuda_um.zeros(1 << 20, kind=kind)
+    applied = [
+        array.prefetch("host"), array.prefetch(), array.prefetch(0),
+        array.advise("read_mostly"), array.advise("read_mostly", unset=True),
+        array.advise("preferred_location", "device"), array.advise("preferred_location", unset=True),
+        array.advise("accessed_by", "host"), array.advise("accessed_by", "host", unset=True),
+    ]  # fmt: skip
+    assert applied == [kind == "unified"] * 9
+    for refused in [
+        lambda: array.prefetch("moon"), lambda: array.advise("read_often"), lambda: array.advise("accessed_by"),
+    ]:  # fmt: skip
+        with pytest.raises(cuda_um.ArgumentError):
+            refused()
+
+
+def test_names():
+    array = cuda_um.zeros(4)
+    assert array.name.startswith("test_arrays.py:")
+    array.name = "weights"
+    assert array.name == "weights" and cuda_um.zeros(4, name="bias").name == "bias"
+
+
+@pytest.mark.parametrize(
+    "error, message, call",
+    [
+        (cuda_um.ArgumentError, "-1", lambda: cuda_um.zeros(-1)),
+        (cuda_um.ArgumentError, "more elements", lambda: cuda_um.zeros((1 << 40, 1 << 40))),
+        (cuda_um.ArgumentError, "f33.*bf16", lambda: cuda_um.zeros(1, "f33")),
+        (cuda_um.ArgumentError, "little-endian", lambda: cuda_um.zeros(1, ">f4")),
+        (cuda_um.ArgumentError, "byte order", lambda: cuda_um.from_numpy(np.zeros(1, ">f4"))),
+        (cuda_um.ArgumentError, "dtype", lambda: cuda_um.from_numpy(np.array([object()]))),
+        (cuda_um.ArgumentError, "unified.*pinned", lambda: cuda_um.zeros(1, kind="mapped")),
+        (cuda_um.ArgumentError, "no device 9", lambda: cuda_um.zeros(1, device=9)),
+        (cuda_um.ArgumentError, "int8", lambda: cuda_um.zeros(1, "int8").fill(300)),
+        (cuda_um.ArgumentError, "float32", lambda: cuda_um.zeros(1).fill("x")),
+        (cuda_um.OutOfMemoryError, "bytes requested", lambda: cuda_um.zeros(1 << 45)),
+    ],
+)
+def test_errors_name_the_value(error, message, call):
+    with pytest.raises(error, match=f"(?s){message}") as raised:
+        call()
+    assert isinstance(raised.value, cuda_um.Error)
+    assert "\n" not in str(raised.value)
+
+
+def test_exceptions_are_also_those_of_python():
+    assert issubclass(cuda_um.OutOfMemoryError, MemoryError)
+    assert issubclass(cuda_um.ArgumentError, ValueError)
+    assert issubclass(cuda_um.DLPackError, BufferError)
+    assert issubclass(cuda_um.DeviceError, RuntimeError)
