@@ -5,6 +5,7 @@
 //   exact_tile_bounds  the largest bounds of each block of targets, and the list of special rows
 //   exact_thresholds   the k-th best of the sample, one block for each query
 //   exact_rescore      candidates above the k-th best lower bound, their exact scores, and the best k; one block a query
+//   exact_merge        the lists of a piece of the targets merged into the lists of the pieces before it
 //   exact_gather       the rows of fallback queries, for cosine_top_k_partial_some
 
 #include "exact.cuh"
@@ -124,6 +125,8 @@ PREPARE(float, f32, bf16, false)
 PREPARE(float, f32, f16, true)
 PREPARE(half_bits, f16, bf16, false)
 PREPARE(half_bits, f16, f16, true)
+PREPARE(bfloat_bits, bf16, bf16, false)
+PREPARE(bfloat_bits, bf16, f16, true)
 
 // One warp for each block of targets. `specials` begins with the number of special rows, which is 0 before; the first `most`
 // are listed after it.
@@ -346,6 +349,7 @@ static __device__ __forceinline__ void rescore(const float *queries, const T *ta
     }
 RESCORE(float, f32)
 RESCORE(half_bits, f16)
+RESCORE(bfloat_bits, bf16)
 
 // One block for each query; the first `given_up[0]` blocks copy one query each.
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -354,4 +358,45 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     unsigned query = given_up[1 + blockIdx.x];
     for (u64 i = threadIdx.x; i < dim; i += THREADS) rows[blockIdx.x * dim + i] = queries[query * dim + i];
     if (threadIdx.x == 0) row_norms[blockIdx.x] = norms[query];
+}
+
+// The number of scores in a descending list that come before `score`; `equal`: also those that are equal to it.
+static __device__ __forceinline__ unsigned before(const float *scores, unsigned count, float score, bool equal) {
+    unsigned low = 0;
+    while (low < count) {
+        unsigned middle = (low + count) / 2;
+        if (scores[middle] > score || (equal && scores[middle] == score))
+            low = middle + 1;
+        else
+            count = middle;
+    }
+    return low;
+}
+
+// One block for each query. The piece has `piece_k` places in its lists, and begins with target `first`; the lists have `k`. With
+// the first piece the lists are still undefined. For equal scores the earlier piece has the lower indices.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    exact_merge(const float *piece_scores, const unsigned *piece_indices, float *scores, unsigned *indices, unsigned piece_k, unsigned k,
+                unsigned first) {
+    extern __shared__ __align__(16) char memory[];
+    float *old = (float *)memory, *fresh = old + k;
+    unsigned *old_indices = (unsigned *)(fresh + piece_k), *fresh_indices = old_indices + k;
+    u64 list = (u64)blockIdx.x * k, piece = (u64)blockIdx.x * piece_k;
+    for (unsigned i = threadIdx.x; i < k; i += THREADS) {
+        old[i] = first ? scores[list + i] : -INFINITE;
+        old_indices[i] = first ? indices[list + i] : NONE;
+    }
+    for (unsigned i = threadIdx.x; i < piece_k; i += THREADS) {
+        unsigned index = piece_indices[piece + i];
+        fresh[i] = piece_scores[piece + i], fresh_indices[i] = index == NONE ? NONE : index + first;
+    }
+    __syncthreads();
+    for (unsigned i = threadIdx.x; i < k; i += THREADS) {
+        unsigned at = i + before(fresh, piece_k, old[i], false);
+        if (at < k) scores[list + at] = old[i], indices[list + at] = old_indices[i];
+    }
+    for (unsigned i = threadIdx.x; i < piece_k; i += THREADS) {
+        unsigned at = i + before(old, k, fresh[i], true);
+        if (at < k) scores[list + at] = fresh[i], indices[list + at] = fresh_indices[i];
+    }
 }

@@ -117,6 +117,13 @@ impl TopKShape {
     }
 }
 
+/// Bytes of device memory for the lists of each query and chunk.
+pub(crate) fn list_bytes(shape: TopKShape, multiprocessors: usize) -> usize {
+    let (_, chunks) = shape.chunks(multiprocessors);
+    let places = shape.queries.saturating_mul(chunks);
+    places.saturating_mul(shape.k).saturating_mul(8)
+}
+
 /// One warp for each row.
 pub(crate) fn warps(rows: usize) -> LaunchConfig {
     LaunchConfig {

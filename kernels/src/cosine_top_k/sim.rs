@@ -12,6 +12,14 @@ pub(crate) fn norms<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome {
     Ok(())
 }
 
+pub(crate) fn widen<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome {
+    let count = size(launch, 2)?;
+    let mut room = Vec::new();
+    let wide = T::widen(launch.slice::<T>(0, count)?, &mut room);
+    launch.slice_mut::<f32>(1, count)?.copy_from_slice(wide);
+    Ok(())
+}
+
 pub(crate) fn partial<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome {
     let query_count = size(launch, 6)?;
     lists::<T>(launch, query_count)

@@ -8,9 +8,7 @@ use super::plan::Plan;
 use super::prepared::{PreparedTargets, padded_queries};
 use super::room::HeldRoom;
 use super::tiles::{BLOCK, GROUPS, TILE};
-use crate::cosine_top_k::{
-    Buffers, CosineTopK, Norms, TargetScalar, TopKShape, half_precision, warps,
-};
+use crate::cosine_top_k::{Buffers, CosineTopK, Norms, TargetScalar, TopKShape, type_index, warps};
 use crate::error::Result;
 use crate::metric::Metric;
 use cuda_um::{Arguments, DeviceBuffer, LaunchConfig, Stream};
@@ -218,7 +216,7 @@ impl<T: TargetScalar> Batch<'_, T> {
         arguments.push(limits);
         arguments.push(bound.kappa);
         arguments.push(bound.tiny);
-        let kernel = &self.modules.rescore[half_precision::<T>()];
+        let kernel = &self.modules.rescore[type_index::<T>()];
         // SAFETY: as for `tighten`; special rows are rows of the targets.
         unsafe { kernel.launch(self.stream, config, arguments)? };
         Ok(())

@@ -4,11 +4,15 @@
 
 mod batch;
 pub(crate) mod bound;
+mod budget;
 mod buffers;
 mod choose;
 mod filter;
+mod host_piece;
 mod launch;
+mod launch_within;
 mod modules;
+mod piecewise;
 mod plan;
 mod prepare;
 mod prepared;
@@ -21,6 +25,7 @@ pub use buffers::SearchBuffers;
 pub use choose::Path;
 pub use filter::Filter;
 pub use modules::FilterKernels;
+pub use piecewise::PiecewiseTargets;
 pub use prepared::PreparedTargets;
 pub use tiles::Format;
 

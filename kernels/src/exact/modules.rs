@@ -1,7 +1,7 @@
 //! The filter's kernels: selects those that a device can run, and loads them.
 
 use super::tiles::Format;
-use crate::cosine_top_k::ListKernels;
+use crate::cosine_top_k::{EachType, ListKernels, TYPES, each_type};
 use crate::error::Result;
 use cuda_um::{Device, Kernel, Module};
 
@@ -33,7 +33,7 @@ impl FilterKernels {
     }
 }
 
-/// Kernels for targets in single and in half precision.
+/// Kernels for the two formats.
 type Both = [Kernel; 2];
 
 /// The kernels that a device can run.
@@ -95,15 +95,16 @@ fn most_shared_bytes(device: &Device) -> u32 {
 #[derive(Debug)]
 pub(super) struct Modules {
     pub support: Support,
-    /// For each of the two formats.
-    pub prepare: [Both; 2],
+    /// For each type of rows.
+    pub prepare: [Both; 3],
     pub sample: Both,
     pub filter: Both,
     pub tile_bounds: Kernel,
     pub thresholds: Kernel,
     pub tighten: Kernel,
-    pub rescore: Both,
+    pub rescore: EachType,
     pub gather: Kernel,
+    pub merge: Kernel,
     pub some: ListKernels,
 }
 
@@ -122,7 +123,6 @@ impl Modules {
             ])
         };
         let formats = [Format::Bf16, Format::F16].map(Format::name);
-        let types = ["f32", "f16"];
         let [sample, filter] = crate::load::load(device, ptx, |module: &Module| {
             Ok([
                 both(module, "exact_sample", formats)?,
@@ -135,17 +135,18 @@ impl Modules {
         let some = ListKernels::load_some(device)?;
         let ptx = include_str!("../../ptx/exact_top_k.ptx");
         crate::load::load(device, ptx, |module: &Module| {
-            let rescore = both(module, "exact_rescore", types)?;
+            let rescore = each_type(module, "exact_rescore")?;
             for kernel in &rescore {
                 kernel
                     .allow_shared_bytes(rescore_bytes(super::filter::MOST_SURVIVORS).min(optin))?;
             }
             Ok(Self {
                 support,
-                prepare: [
-                    both(module, "exact_prepare_f32", formats)?,
-                    both(module, "exact_prepare_f16", formats)?,
-                ],
+                prepare: {
+                    let [f32, f16, bf16] =
+                        TYPES.map(|of| both(module, &format!("exact_prepare_{of}"), formats));
+                    [f32?, f16?, bf16?]
+                },
                 sample,
                 filter,
                 tile_bounds: module.kernel("exact_tile_bounds")?,
@@ -153,6 +154,7 @@ impl Modules {
                 tighten: module.kernel("exact_tighten")?,
                 rescore,
                 gather: module.kernel("exact_gather")?,
+                merge: module.kernel("exact_merge")?,
                 some,
             })
         })

@@ -4,7 +4,7 @@ use super::bound::{Bound, RowBound};
 use super::filter::MOST_SPECIAL;
 use super::modules::Modules;
 use super::tiles::{BLOCK, Format, TILE, room};
-use crate::cosine_top_k::{TargetScalar, half_precision, warps};
+use crate::cosine_top_k::{TargetScalar, type_index, warps};
 use crate::error::Result;
 use crate::metric::Metric;
 use cuda_um::{Device, DeviceBuffer, Stream, View};
@@ -81,6 +81,14 @@ impl PreparedTargets {
         })
     }
 
+    /// Bytes of [`room`](Self::room).
+    pub(super) fn bytes(rows: usize, dim: usize) -> usize {
+        let padded = rows.next_multiple_of(BLOCK);
+        let bounds = size_of::<RowBound>() * (padded + padded / BLOCK);
+        let tiles = room(padded, dim).saturating_mul(size_of::<u16>());
+        tiles.saturating_add(4 * (rows + 1 + MOST_SPECIAL) + bounds)
+    }
+
     /// True if the memory can be used for rows of this shape, metric and format.
     pub(super) fn fits(&self, rows: usize, dim: usize, metric: Metric, format: Format) -> bool {
         (self.rows, self.dim, self.metric, self.format) == (rows, dim, metric, format)
@@ -102,7 +110,7 @@ impl PreparedTargets {
             _ => given,
         };
         let bound = Bound::new(self.dim, self.metric);
-        let prepare = &modules.prepare[half_precision::<T>()][self.format as usize];
+        let prepare = &modules.prepare[type_index::<T>()][self.format as usize];
         let tiles = self.rows.div_ceil(BLOCK);
         // SAFETY: the arguments are those of the kernels in cuda/exact_top_k.cu. They write rows `first` to `first + count`,
         // and bounds of `tiles` blocks: `room` allocated the buffers for all rows, padded to whole blocks. `rows` holds the

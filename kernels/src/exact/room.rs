@@ -61,6 +61,18 @@ impl Room {
         }
     }
 
+    /// Bytes of [`hold`](Self::hold), without those of a few numbers.
+    pub fn bytes(shape: TopKShape, plan: Plan) -> usize {
+        let most = plan.batch.min(shape.queries);
+        let padded = padded_queries(most);
+        let numbers = most.saturating_mul(plan.sampled * GROUPS + shape.dim + 6);
+        let kept = most.saturating_mul(plan.capacity);
+        room(most, shape.dim)
+            .saturating_mul(2)
+            .saturating_add(numbers.saturating_mul(4))
+            .saturating_add((padded + kept).saturating_mul(8))
+    }
+
     /// Memory for each batch of a search.
     pub fn hold(&self, shape: TopKShape, plan: Plan) -> Result<HeldRoom<'_>> {
         let most = plan.batch.min(shape.queries);

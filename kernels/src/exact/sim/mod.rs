@@ -2,6 +2,7 @@
 
 mod candidates;
 mod filter;
+mod merge;
 mod prepare;
 mod rescore;
 mod scores;
@@ -11,7 +12,8 @@ use super::tiles::Format;
 use crate::reference::Module;
 use cuda_um_sim::CpuReference;
 use filter::filter;
-use half::f16;
+use half::{bf16, f16};
+use merge::merge;
 use prepare::{prepare, tile_bounds};
 use rescore::{gather, rescore};
 use thresholds::{sample, thresholds, tighten};
@@ -38,12 +40,20 @@ pub(crate) const MODULES: [Module; 3] = [
                 prepare::<f16>(l, Format::Bf16)
             }),
             ("exact_prepare_f16_f16", |l| prepare::<f16>(l, Format::F16)),
+            ("exact_prepare_bf16_bf16", |l| {
+                prepare::<bf16>(l, Format::Bf16)
+            }),
+            ("exact_prepare_bf16_f16", |l| {
+                prepare::<bf16>(l, Format::F16)
+            }),
             ("exact_tile_bounds", tile_bounds),
             ("exact_thresholds", thresholds),
             ("exact_tighten", tighten),
             ("exact_rescore_f32", rescore::<f32>),
             ("exact_rescore_f16", rescore::<f16>),
+            ("exact_rescore_bf16", rescore::<bf16>),
             ("exact_gather", gather),
+            ("exact_merge", merge),
         ],
     ),
 ];
