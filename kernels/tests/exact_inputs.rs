@@ -216,7 +216,7 @@ fn small(bytes: u64) -> Option<(Sim, Device, Stream)> {
 fn targets_larger_than_the_devices_memory() {
     // 6 MB of rows, 3 MB of copy, 1 MiB of budget.
     let (count, dim, budget) = (12_345, 127, 1 << 20);
-    let (_sim, device, stream) = match small(4 << 20) {
+    let (_sim, device, stream) = match small(5 << 20) {
         Some((sim, device, stream)) => (Some(sim), device, stream),
         None => {
             let (_, device, stream) = device();
@@ -242,7 +242,7 @@ fn targets_larger_than_the_devices_memory() {
     for (metric, format, k) in [
         (Metric::Cosine, Format::F16, 10),
         (Metric::InnerProduct, Format::Bf16, 1),
-        (Metric::Cosine, Format::Bf16, 700),
+        (Metric::Cosine, Format::Bf16, 300),
     ] {
         let shape = shape(5, count, dim, k);
         let all = (queries.view(..).unwrap(), pinned.view(..).unwrap());
