@@ -24,7 +24,7 @@ pub fn register() {
     });
 }
 
-const MODULES: [Module; 7] = [
+const MODULES: [Module; 8] = [
     (
         include_str!("../ptx/cosine_top_k.ptx"),
         &[
@@ -55,6 +55,17 @@ const MODULES: [Module; 7] = [
                 cosine_top_k::partial_some::<bf16>,
             ),
             ("cosine_top_k_merge_some", cosine_top_k::merge_some),
+        ],
+    ),
+    (
+        include_str!("../ptx/cosine_top_k_few.ptx"),
+        &[
+            ("cosine_top_k_few_4_f32", cosine_top_k::few::<f32>),
+            ("cosine_top_k_few_4_f16", cosine_top_k::few::<f16>),
+            ("cosine_top_k_few_4_bf16", cosine_top_k::few::<bf16>),
+            ("cosine_top_k_few_12_f32", cosine_top_k::few::<f32>),
+            ("cosine_top_k_few_12_f16", cosine_top_k::few::<f16>),
+            ("cosine_top_k_few_12_bf16", cosine_top_k::few::<bf16>),
         ],
     ),
     (

@@ -3,7 +3,7 @@
 
 mod support;
 
-use cuda_um::{Device, DeviceBuffer, PinnedBuffer, RegisteredBuffer, Runtime, Stream, View};
+use cuda_um::{Device, DeviceBuffer, Event, PinnedBuffer, RegisteredBuffer, Runtime, Stream, View};
 use cuda_um_sim::Sim;
 use cuda_um_testkit::{device, on_gpu};
 use half::{bf16, f16};
@@ -384,4 +384,130 @@ fn limits_that_are_too_small_are_refused() {
             assert!(error.to_string().contains("prepared targets"), "{error}");
         },
     );
+}
+
+/// With at most 12 queries, the kernel without a filter reads each target once: the lists are those of larger batches.
+#[test]
+fn few_queries_have_the_lists_of_many() {
+    let (_sim, device, stream) = device();
+    let bench = Bench::on(device, stream);
+    let targets = 17_000;
+    for (dim, k) in [(128, 10), (7, 40), (256, 1), (33, 300)] {
+        let mut t = noise(13, targets * dim);
+        let q = noise(14, 13 * dim);
+        // Equal scores, NaN and zeros.
+        for row in (5..targets).step_by(997) {
+            t[row * dim..][..dim].copy_from_slice(&q[..dim]);
+        }
+        t[300 * dim] = f32::NAN;
+        t[301 * dim..][..dim].fill(0.0);
+        let half = narrow(&t, f16::from_f32);
+        let brain = narrow(&t, bf16::from_f32);
+        for few in [1, 4, 5, 12] {
+            few_of_many(&bench, (few, k), dim, &q, &t);
+            few_of_many(&bench, (few, k), dim, &q, &half);
+            few_of_many(&bench, (few, k), dim, &q, &brain);
+        }
+    }
+}
+
+fn few_of_many<T: TargetScalar>(
+    bench: &Bench,
+    (few, k): (usize, usize),
+    dim: usize,
+    queries: &[f32],
+    targets: &[T],
+) {
+    let targets = on_device(&bench.device, targets);
+    let count = targets.len() / dim;
+    let (all, some) = (
+        on_device(&bench.device, queries),
+        on_device(&bench.device, &queries[..few * dim]),
+    );
+    for metric in METRICS {
+        let right = bench.found(
+            shape(13, count, dim, k),
+            (metric, Filter::Off),
+            &all,
+            &targets,
+        );
+        let found = bench.found(
+            shape(few, count, dim, k),
+            (metric, Filter::Off),
+            &some,
+            &targets,
+        );
+        let right = (&right.0[..few * k], &right.1[..few * k]);
+        assert!(
+            (&found.0[..], &found.1[..]) == right,
+            "{few} {k} {dim} {metric:?}"
+        );
+        let auto = bench.found(
+            shape(few, count, dim, k),
+            (metric, Filter::Auto),
+            &some,
+            &targets,
+        );
+        assert!(auto == found, "{few} {k} {dim} {metric:?}");
+    }
+}
+
+/// The predicted times of a simulator's GPU: arithmetic without a filter, and only the needed rows with one.
+#[test]
+fn searches_have_predicted_times() {
+    if on_gpu() {
+        return;
+    }
+    let (_sim, device, stream) = device();
+    let bench = Bench::on(device, stream);
+    let shape = shape(130, 20_000, 64, 5);
+    let q = on_device(&bench.device, &noise(15, 130 * 64));
+    let mut t = PinnedBuffer::<f32>::zeroed(&bench.device, 20_000 * 64).unwrap();
+    t.copy_from_host(&noise(16, 20_000 * 64)).unwrap();
+    let rows = t.view(..).unwrap();
+    let on_device = on_device(&bench.device, &noise(16, 20_000 * 64));
+    let (search, stream) = (&bench.search, &bench.stream);
+    let prepared = search
+        .prepare(
+            stream,
+            on_device.view(..).unwrap(),
+            64,
+            Metric::Cosine,
+            Format::F16,
+        )
+        .unwrap();
+    let time = |targets, launch: &dyn Fn(SearchBuffers<'_, f32>)| {
+        let mut taken = std::time::Duration::ZERO;
+        lists(
+            &bench.device,
+            shape,
+            (q.view(..).unwrap(), targets),
+            |buffers| {
+                let begin = Event::timed(stream).unwrap();
+                launch(buffers);
+                let end = Event::timed(stream).unwrap();
+                end.synchronize().unwrap();
+                taken = end.elapsed_since(&begin).unwrap();
+            },
+        );
+        taken.as_secs_f64()
+    };
+    let without = time(on_device.view(..).unwrap(), &|buffers| {
+        search
+            .launch(stream, shape, Metric::Cosine, Filter::Off, buffers)
+            .unwrap();
+    });
+    // Two tiles of queries at 45 TFLOP/s.
+    assert!(
+        without > 2.0 * 256.0 * 20_000.0 * 64.0 / 4.6e13,
+        "{without}"
+    );
+    let with = time(rows, &|buffers| {
+        search
+            .launch_prepared(stream, shape, &prepared, buffers)
+            .unwrap();
+    });
+    // The link needs longer for all rows.
+    let all_rows = (20_000 * 64 * 4) as f64 / 64e9;
+    assert!(with < all_rows, "{with} {all_rows}");
 }

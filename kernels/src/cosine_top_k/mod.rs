@@ -1,12 +1,14 @@
 //! Batch cosine similarity with top-k.
 
 pub(crate) mod cpu;
+mod few;
 mod shape;
 #[cfg(feature = "sim")]
 pub(crate) mod sim;
 mod widen;
 
 pub use cpu::{Scalar, cosine_top_k_cpu, row_inverse_norms_cpu};
+pub(crate) use few::is_few;
 pub use shape::TopKShape;
 pub(crate) use shape::{list_bytes, warps};
 
@@ -19,6 +21,7 @@ use cuda_um::{
 use half::{bf16, f16};
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
 const NAME: &str = "cosine_top_k";
 
@@ -70,6 +73,7 @@ pub struct CosineTopK {
     part_indices: Workspace<u32>,
     /// The norms for inner products: ones.
     ones: Mutex<Option<DeviceBuffer<f32>>>,
+    few: Mutex<Option<Arc<few::FewKernels>>>,
     /// Queries in single precision.
     wide: Mutex<Option<DeviceBuffer<f32>>>,
 }
@@ -140,6 +144,7 @@ impl CosineTopK {
                 part_scores: Workspace::new(device),
                 part_indices: Workspace::new(device),
                 ones: Mutex::new(None),
+                few: Mutex::new(None),
                 wide: Mutex::new(None),
             })
         })
@@ -202,6 +207,9 @@ impl CosineTopK {
         } = shape;
         if queries == 0 {
             return Ok(());
+        }
+        if is_few(shape) {
+            return self.launch_few(stream, shape, metric, buffers);
         }
         let index = type_index::<T>();
         match metric {

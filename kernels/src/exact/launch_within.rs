@@ -46,7 +46,12 @@ impl ExactTopK {
         let modules = self.modules()?;
         let multiprocessors = self.device.capabilities().multiprocessors as usize;
         let held = prepared.device_bytes();
-        let batch = prepared.budget.batch(shape, held, multiprocessors)?;
+        let targets = prepared
+            .pieces
+            .first()
+            .map_or(shape.targets, |piece| piece.rows);
+        let piece = TopKShape { targets, ..shape };
+        let batch = prepared.budget.batch(piece, held, multiprocessors)?;
         if prepared.pieces.is_empty() {
             for first in (0..shape.queries).step_by(batch) {
                 let queries = batch.min(shape.queries - first);

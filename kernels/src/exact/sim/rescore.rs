@@ -7,6 +7,7 @@ use crate::cosine_top_k::cpu::{NONE, Scalar, insert};
 use crate::reference::{Outcome, size};
 use cuda_um_sim::LaunchContext;
 use rayon::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) fn rescore<T: Scalar>(launch: &mut LaunchContext<'_>) -> Outcome {
     let query_count = launch.grid()[0] as usize;
@@ -54,9 +55,14 @@ fn score<T: Scalar>(
     let (query_count, dim) = (selected.len(), size(launch, 13)?);
     let queries = launch.slice::<f32>(0, query_count * dim)?;
     let query_norms = launch.slice::<f32>(2, query_count)?;
-    let last = selected.iter().flatten().flatten().max();
-    let end = last.map_or(0, |last| *last as usize + 1);
-    let targets = launch.slice::<T>(1, end * dim)?;
+    // Only these rows are read.
+    let needed: BTreeSet<u32> = selected.iter().flatten().flatten().copied().collect();
+    let end = needed.last().map_or(0, |last| *last as usize + 1);
+    let mut targets = BTreeMap::new();
+    for target in needed {
+        let row = target as usize * dim;
+        targets.insert(target, launch.slice_at::<T>(1, row..row + dim)?);
+    }
     let target_norms = launch.slice::<f32>(3, end)?;
     let scores = launch.slice_mut::<f32>(11, query_count * k)?;
     let indices = launch.slice_mut::<u32>(12, query_count * k)?;
@@ -70,8 +76,7 @@ fn score<T: Scalar>(
             indices.fill(NONE);
             let (mut rows, mut room, mut products) = (Vec::new(), Vec::new(), Vec::new());
             for target in selected {
-                let row = &targets[*target as usize * dim..][..dim];
-                rows.extend_from_slice(T::widen(row, &mut room));
+                rows.extend_from_slice(T::widen(targets[target], &mut room));
             }
             chain::products(&queries[query * dim..][..dim], &rows, dim, &mut products);
             for (target, product) in selected.iter().zip(&products) {
