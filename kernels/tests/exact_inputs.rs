@@ -391,8 +391,8 @@ fn limits_that_are_too_small_are_refused() {
 fn few_queries_have_the_lists_of_many() {
     let (_sim, device, stream) = device();
     let bench = Bench::on(device, stream);
-    let targets = 17_000;
-    for (dim, k) in [(128, 10), (7, 40), (256, 1), (33, 300)] {
+    let targets = 16_500;
+    for (dim, k) in [(128, 10), (7, 40), (33, 300)] {
         let mut t = noise(13, targets * dim);
         let q = noise(14, 13 * dim);
         // Equal scores, NaN and zeros.
@@ -403,11 +403,11 @@ fn few_queries_have_the_lists_of_many() {
         t[301 * dim..][..dim].fill(0.0);
         let half = narrow(&t, f16::from_f32);
         let brain = narrow(&t, bf16::from_f32);
-        for few in [1, 4, 5, 12] {
+        for few in [1, 4, 12] {
             few_of_many(&bench, (few, k), dim, &q, &t);
-            few_of_many(&bench, (few, k), dim, &q, &half);
-            few_of_many(&bench, (few, k), dim, &q, &brain);
         }
+        few_of_many(&bench, (5, k), dim, &q, &half);
+        few_of_many(&bench, (3, k), dim, &q, &brain);
     }
 }
 

@@ -5,17 +5,19 @@ use super::choose::Path;
 use super::launch::path;
 use super::modules::Modules;
 use super::piecewise::PiecewiseTargets;
+use super::prepared::PreparedTargets;
 use super::{ExactTopK, NAME, unsupported};
 use crate::cosine_top_k::{TargetScalar, TopKShape};
 use crate::error::{Result, length};
-use cuda_um::{DeviceBuffer, LaunchConfig, Stream};
+use cuda_um::{Device, DeviceBuffer, LaunchConfig, Stream};
 
 impl ExactTopK {
     /// Searches as [`launch_prepared`](Self::launch_prepared) does, with targets from
     /// [`prepare_within`](Self::prepare_within), within their limit of device memory. `targets` must still be their exact rows.
     /// Memory that this [`ExactTopK`] keeps from earlier launches with other targets is not counted. If the targets are in
     /// several pieces, all queries search one piece before the next, so that each is copied once; the lists of the pieces are
-    /// merged. `progress` gets the number of targets that all queries have searched.
+    /// merged. `progress` gets the number of targets that all queries have searched; its last call, with all targets, comes when
+    /// the last piece is enqueued.
     ///
     /// # Ordering
     /// Stream-ordered: enqueued when this returns, after all earlier uses of the buffers on any stream. With several pieces this
@@ -44,25 +46,25 @@ impl ExactTopK {
             return Ok(path);
         }
         let modules = self.modules()?;
+        let targets = prepared.pieces.first().map(|piece| piece.rows);
+        let piece = TopKShape {
+            targets: targets.unwrap_or(shape.targets),
+            ..shape
+        };
         let multiprocessors = self.device.capabilities().multiprocessors as usize;
         let held = prepared.device_bytes();
-        let targets = prepared
-            .pieces
-            .first()
-            .map_or(shape.targets, |piece| piece.rows);
-        let piece = TopKShape { targets, ..shape };
         let batch = prepared.budget.batch(piece, held, multiprocessors)?;
         if prepared.pieces.is_empty() {
-            for first in (0..shape.queries).step_by(batch) {
-                let queries = batch.min(shape.queries - first);
-                let part = TopKShape { queries, ..shape };
-                let buffers = buffers.batch(first, part)?;
-                self.filtered(stream, &modules, part, &prepared.slots[0], buffers)?;
-            }
+            self.search_whole(
+                stream,
+                &modules,
+                (shape, batch),
+                &prepared.slots[0],
+                buffers,
+            )?;
             progress(shape.targets);
             return Ok(path);
         }
-        prepared.make_lists(&self.device, batch * shape.k)?;
         let (mut first, mut searched) = (0, None);
         for piece in 0..prepared.pieces.len() {
             let rows = prepared.pieces[piece].rows;
@@ -87,6 +89,24 @@ impl ExactTopK {
         Ok(path)
     }
 
+    /// Enqueues the search of targets that are in one piece.
+    fn search_whole<T: TargetScalar, Q: TargetScalar>(
+        &self,
+        stream: &Stream,
+        modules: &Modules,
+        (shape, batch): (TopKShape, usize),
+        prepared: &PreparedTargets,
+        mut buffers: SearchBuffers<'_, T, Q>,
+    ) -> Result<()> {
+        for first in (0..shape.queries).step_by(batch) {
+            let queries = batch.min(shape.queries - first);
+            let part = TopKShape { queries, ..shape };
+            let buffers = buffers.batch(first, part)?;
+            self.filtered(stream, modules, part, prepared, buffers)?;
+        }
+        Ok(())
+    }
+
     /// Enqueues the search of one piece, which begins with target `first`, for all queries.
     fn search_piece<T: TargetScalar, Q: TargetScalar>(
         &self,
@@ -97,15 +117,8 @@ impl ExactTopK {
         prepared: &mut PiecewiseTargets,
         buffers: &mut SearchBuffers<'_, T, Q>,
     ) -> Result<()> {
-        let PiecewiseTargets {
-            slots,
-            scores,
-            indices,
-            ..
-        } = prepared;
-        let (Some(scores), Some(indices), slot) = (scores, indices, &slots[piece % 2]) else {
-            unreachable!("the lists were made");
-        };
+        let (scores, indices) = make_lists(&mut prepared.lists, &self.device, batch * shape.k)?;
+        let slot = &prepared.slots[piece % 2];
         let targets = slot.rows;
         let k = shape.k.min(targets);
         for at in (0..shape.queries).step_by(batch) {
@@ -163,14 +176,22 @@ fn merge<T, Q>(
     Ok(())
 }
 
-impl PiecewiseTargets {
-    /// Room for the lists of a batch.
-    fn make_lists(&mut self, device: &cuda_um::Device, places: usize) -> Result<()> {
-        if self.scores.as_ref().is_none_or(|kept| kept.len() < places) {
-            (self.scores, self.indices) = (None, None);
-            self.scores = Some(DeviceBuffer::zeroed(device, places)?);
-            self.indices = Some(DeviceBuffer::zeroed(device, places)?);
-        }
-        Ok(())
+/// Room for the lists of a batch.
+fn make_lists<'a>(
+    kept: &'a mut Option<(DeviceBuffer<f32>, DeviceBuffer<u32>)>,
+    device: &Device,
+    places: usize,
+) -> Result<(&'a mut DeviceBuffer<f32>, &'a mut DeviceBuffer<u32>)> {
+    if kept
+        .as_ref()
+        .is_none_or(|(scores, _)| scores.len() < places)
+    {
+        *kept = None;
+        *kept = Some((
+            DeviceBuffer::zeroed(device, places)?,
+            DeviceBuffer::zeroed(device, places)?,
+        ));
     }
+    let (scores, indices) = kept.as_mut().expect("made above");
+    Ok((scores, indices))
 }

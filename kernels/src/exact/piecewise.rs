@@ -28,9 +28,8 @@ pub struct PiecewiseTargets {
     pub(super) pieces: Vec<HostPiece>,
     /// Copies run on their own stream.
     pub(super) copies: Stream,
-    /// Lists of one piece.
-    pub(super) scores: Option<DeviceBuffer<f32>>,
-    pub(super) indices: Option<DeviceBuffer<u32>>,
+    /// Lists of one piece: scores and indices.
+    pub(super) lists: Option<(DeviceBuffer<f32>, DeviceBuffer<u32>)>,
 }
 
 impl PiecewiseTargets {
@@ -107,8 +106,7 @@ impl ExactTopK {
             slots: Vec::new(),
             pieces: Vec::new(),
             copies: self.device.stream()?,
-            scores: None,
-            indices: None,
+            lists: None,
         };
         let slots = if piece_rows < count { 2 } else { 1 };
         for _ in 0..slots {
