@@ -17,7 +17,8 @@
 template <typename T, unsigned MOST>
 __device__ __forceinline__ void few(const float *queries, const T *targets, const float *query_norms, float *target_norms, float *scores,
                                     unsigned *indices, u64 query_count, u64 target_count, u64 dim, u64 chunk, unsigned k, unsigned own_norms) {
-    __shared__ __align__(16) float rows[THREADS * LINE], own[MOST * PART], products[MOST * SCORES * 2];
+    // Two stages: one is written while slower warps still read the other.
+    __shared__ __align__(16) float all_rows[2][THREADS * LINE], all_own[2][MOST * PART], products[MOST * SCORES * 2];
     unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     unsigned part = threadIdx.x % SHARE * 4, row = threadIdx.x / SHARE;
     u64 first_target = (u64)blockIdx.y * chunk;
@@ -37,40 +38,42 @@ __device__ __forceinline__ void few(const float *queries, const T *targets, cons
     __syncwarp();
 
     for (u64 tile = first_target; tile < end_target; tile += THREADS) {
-        const T *from[LOADS];
         // Rows beyond the end: the last row again; its scores are not used.
-#pragma unroll
-        for (unsigned l = 0; l < LOADS; l++) {
-            u64 at = tile + row + l * (THREADS / SHARE);
-            from[l] = targets + (at < target_count ? at : target_count - 1) * dim + part;
-        }
-        float sums[MOST] = {}, squares[LOADS][4] = {}, staged[LOADS][4];
+        unsigned last = target_count - tile < THREADS ? (unsigned)(target_count - tile) - 1 : THREADS - 1;
+        const T *from = targets + tile * dim + part;
+        const float *asked = queries + (row < query_count ? row : 0) * dim + part;
+        float sums[MOST] = {}, squares[LOADS][4] = {}, staged[LOADS][4], ask[4];
         auto load = [&](unsigned stage) {
 #pragma unroll
             for (unsigned l = 0; l < LOADS; l++) {
+                unsigned at = row + l * (THREADS / SHARE);
+                const T *target = from + (at < last ? at : last) * dim;
                 if (stage < whole) {
-                    load_four(from[l], staged[l]);
+                    load_four(target, staged[l]);
                 } else {
 #pragma unroll
-                    for (unsigned i = 0; i < 4; i++) staged[l][i] = (u64)stage * PART + part + i < dim ? to_float(from[l][i]) : 0.0f;
+                    for (unsigned i = 0; i < 4; i++) staged[l][i] = (u64)stage * PART + part + i < dim ? to_float(target[i]) : 0.0f;
                 }
-                from[l] += PART;
             }
+            if (threadIdx.x < MOST * SHARE) {
+                if (stage < whole) {
+                    load_four(asked, ask);
+                } else {
+#pragma unroll
+                    for (unsigned i = 0; i < 4; i++) ask[i] = (u64)stage * PART + part + i < dim ? asked[i] : 0.0f;
+                }
+            }
+            from += PART, asked += PART;
         };
         load(0);
 #pragma unroll 1
         for (unsigned stage = 0; stage < stages; stage++) {
-            __syncthreads();
+            float *rows = all_rows[stage % 2], *own = all_own[stage % 2];
 #pragma unroll
             for (unsigned l = 0; l < LOADS; l++)
                 *(float4 *)&rows[(row + l * (THREADS / SHARE)) * LINE + part] =
                     make_float4(staged[l][0], staged[l][1], staged[l][2], staged[l][3]);
-            if (threadIdx.x < MOST * SHARE) {
-                u64 at = (u64)stage * PART + part;
-#pragma unroll
-                for (unsigned i = 0; i < 4; i++)
-                    own[row * PART + part + i] = row < query_count && at + i < dim ? queries[row * dim + at + i] : 0.0f;
-            }
+            if (threadIdx.x < MOST * SHARE) *(float4 *)&own[row * PART + part] = make_float4(ask[0], ask[1], ask[2], ask[3]);
             // `square_sum` has 32 sums, for elements (i / 4) % 32; this thread has four of them for each of its rows.
             // They take turns, because registers have no addresses.
             if (own_norms) {
@@ -86,7 +89,7 @@ __device__ __forceinline__ void few(const float *queries, const T *targets, cons
             if (stage + 1 < stages) load(stage + 1);
             const float *line = rows + threadIdx.x * LINE;
             if ((u64)(stage + 1) * PART <= dim) {
-#pragma unroll
+#pragma unroll 2
                 for (unsigned i = 0; i < PART; i += 4) {
                     float4 t = *(const float4 *)&line[i];
 #pragma unroll

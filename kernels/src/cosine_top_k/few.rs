@@ -1,39 +1,19 @@
 //! Searches for few queries, which the memory limits: each target is read once.
 
-use super::{Buffers, CosineTopK, EachType, TargetScalar, TopKShape, each_type, type_index};
+use super::few_kernels::FewKernels;
+use super::types::{TargetScalar, type_index};
+use super::{Buffers, CosineTopK, TopKShape};
 use crate::error::Result;
 use crate::metric::Metric;
-use cuda_um::{Device, Kernel, KernelArg, LaunchConfig, Module, Stream, View, ViewMut};
+use cuda_um::{Kernel, KernelArg, LaunchConfig, Stream, View, ViewMut};
 use std::sync::Arc;
 
-/// The largest numbers of queries of the kernels.
-const MOST: [usize; 2] = [4, 12];
 /// Threads of a block, and targets that it scores at a time.
 const THREADS: usize = 128;
 /// Blocks that a multiprocessor runs at the same time.
 const RESIDENT: usize = 4;
 /// Elements of a row, of which a whole number lets the kernel compute the norms itself.
 const NORM_STEP: usize = 128;
-
-/// The kernels for each of [`MOST`].
-#[derive(Debug)]
-pub(super) struct FewKernels([EachType; 2]);
-
-impl FewKernels {
-    fn load(device: &Device) -> Result<Self> {
-        let ptx = include_str!("../../ptx/cosine_top_k_few.ptx");
-        crate::load::load(device, ptx, |module: &Module| {
-            let [least, most] =
-                MOST.map(|most| each_type(module, &format!("cosine_top_k_few_{most}")));
-            Ok(Self([least?, most?]))
-        })
-    }
-}
-
-/// True if the kernels for few queries are faster: with few targets, most multiprocessors would have nothing to do.
-pub(crate) fn is_few(shape: TopKShape) -> bool {
-    shape.queries <= MOST[1] && shape.targets >= 16 << 10
-}
 
 impl CosineTopK {
     fn few_kernels(&self) -> Result<Arc<FewKernels>> {
@@ -54,7 +34,7 @@ impl CosineTopK {
         buffers: Buffers<View<'_, f32>, View<'_, T>, ViewMut<'_, f32>, ViewMut<'_, u32>>,
     ) -> Result<()> {
         let kernels = self.few_kernels()?;
-        let kernel = &kernels.0[usize::from(shape.queries > MOST[0])][type_index::<T>()];
+        let kernel = kernels.of(shape.queries, type_index::<T>());
         if metric == Metric::InnerProduct {
             let ones = self.ones(stream, shape.queries.max(shape.targets))?;
             return self.few_lists(stream, shape, kernel, buffers, (&*ones, &*ones, false));

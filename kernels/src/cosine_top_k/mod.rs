@@ -2,15 +2,18 @@
 
 pub(crate) mod cpu;
 mod few;
+mod few_kernels;
 mod shape;
 #[cfg(feature = "sim")]
 pub(crate) mod sim;
+mod types;
 mod widen;
 
 pub use cpu::{Scalar, cosine_top_k_cpu, row_inverse_norms_cpu};
-pub(crate) use few::is_few;
 pub use shape::TopKShape;
-pub(crate) use shape::{list_bytes, warps};
+pub(crate) use shape::{is_few, list_bytes, warps};
+pub use types::TargetScalar;
+pub(crate) use types::{EachType, TYPES, each_type, type_index};
 
 use crate::error::Result;
 use crate::metric::Metric;
@@ -18,47 +21,12 @@ use crate::workspace::{Held, Workspace};
 use cuda_um::{
     Device, DeviceBuffer, Kernel, KernelArg, Module, ReadArg, Stream, View, ViewMut, WriteArg,
 };
-use half::{bf16, f16};
+use few_kernels::FewKernels;
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 const NAME: &str = "cosine_top_k";
-
-/// An element type of vectors that has kernels: `f32`, `f16` or `bf16`.
-pub trait TargetScalar: Scalar + cuda_um::Element + private::Sealed {}
-
-impl TargetScalar for f32 {}
-impl TargetScalar for f16 {}
-impl TargetScalar for bf16 {}
-
-mod private {
-    /// Selects one of the kernels for [`TYPES`](super::TYPES).
-    pub trait Sealed {
-        const INDEX: usize;
-    }
-    impl Sealed for f32 {
-        const INDEX: usize = 0;
-    }
-    impl Sealed for half::f16 {
-        const INDEX: usize = 1;
-    }
-    impl Sealed for half::bf16 {
-        const INDEX: usize = 2;
-    }
-}
-
-/// The element types of rows, as the names of kernels end.
-pub(crate) const TYPES: [&str; 3] = ["f32", "f16", "bf16"];
-
-/// A kernel for each of [`TYPES`].
-pub(crate) type EachType = [Kernel; 3];
-
-/// The kernels with this name for each type of rows.
-pub(crate) fn each_type(module: &Module, name: &str) -> Result<EachType> {
-    let [f32, f16, bf16] = TYPES.map(|of| module.kernel(&format!("{name}_{of}")));
-    Ok([f32?, f16?, bf16?])
-}
 
 /// The kernels of batch cosine similarity, loaded on a device.
 #[derive(Debug)]
@@ -73,7 +41,7 @@ pub struct CosineTopK {
     part_indices: Workspace<u32>,
     /// The norms for inner products: ones.
     ones: Mutex<Option<DeviceBuffer<f32>>>,
-    few: Mutex<Option<Arc<few::FewKernels>>>,
+    few: Mutex<Option<Arc<FewKernels>>>,
     /// Queries in single precision.
     wide: Mutex<Option<DeviceBuffer<f32>>>,
 }
@@ -119,11 +87,6 @@ struct Parts<'a> {
     chunks: usize,
     scores: Held<'a, f32>,
     indices: Held<'a, u32>,
-}
-
-/// The index of the kernel for targets of this type.
-pub(crate) fn type_index<T: TargetScalar>() -> usize {
-    <T as private::Sealed>::INDEX
 }
 
 impl CosineTopK {

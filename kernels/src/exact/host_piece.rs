@@ -15,7 +15,7 @@ pub(super) struct HostPiece {
     tiles: Pinned<u16>,
     bounds: Pinned<RowBound>,
     tile_bounds: Pinned<RowBound>,
-    specials: Pinned<u32>,
+    specials: PinnedBuffer<u32>,
 }
 
 type Pinned<T> = PinnedBuffer<MaybeUninit<T>>;
@@ -36,6 +36,8 @@ impl HostPiece {
             specials,
         } = from;
         let padded = rows.next_multiple_of(BLOCK);
+        let mut listed = PinnedBuffer::zeroed(&stream.device(), specials.len())?;
+        stream.copy(specials, &mut listed)?;
         let elements = super::tiles::room(padded, *dim);
         Ok(Self {
             rows: *rows,
@@ -43,7 +45,7 @@ impl HostPiece {
             tiles: down(stream, tiles, elements)?,
             bounds: down(stream, bounds, padded)?,
             tile_bounds: down(stream, tile_bounds, padded / BLOCK)?,
-            specials: down(stream, specials, specials.len())?,
+            specials: listed,
         })
     }
 
@@ -54,7 +56,7 @@ impl HostPiece {
         up(stream, &self.tiles, &mut to.tiles)?;
         up(stream, &self.bounds, &mut to.bounds)?;
         up(stream, &self.tile_bounds, &mut to.tile_bounds)?;
-        up(stream, &self.specials, &mut to.specials)
+        Ok(stream.copy(&self.specials, &mut to.specials)?)
     }
 
     pub fn size_bytes(&self) -> usize {

@@ -46,14 +46,8 @@ impl ExactTopK {
             return Ok(path);
         }
         let modules = self.modules()?;
-        let targets = prepared.pieces.first().map(|piece| piece.rows);
-        let piece = TopKShape {
-            targets: targets.unwrap_or(shape.targets),
-            ..shape
-        };
         let multiprocessors = self.device.capabilities().multiprocessors as usize;
-        let held = prepared.device_bytes();
-        let batch = prepared.budget.batch(piece, held, multiprocessors)?;
+        let batch = prepared.batch(shape, multiprocessors)?;
         if prepared.pieces.is_empty() {
             self.search_whole(
                 stream,

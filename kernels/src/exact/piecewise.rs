@@ -5,7 +5,7 @@ use super::budget::{Budget, too_small};
 use super::host_piece::HostPiece;
 use super::prepared::PreparedTargets;
 use super::tiles::{BLOCK, Format};
-use crate::cosine_top_k::TargetScalar;
+use crate::cosine_top_k::{TargetScalar, TopKShape};
 use crate::error::Result;
 use crate::metric::Metric;
 use cuda_um::{DeviceBuffer, Stream, View};
@@ -56,6 +56,14 @@ impl PiecewiseTargets {
     /// Their size in device memory, in bytes, without the memory that a search needs.
     pub fn device_bytes(&self) -> usize {
         self.slots.iter().map(PreparedTargets::size_bytes).sum()
+    }
+
+    /// The most queries of a pass within the limit.
+    pub(super) fn batch(&self, shape: TopKShape, multiprocessors: usize) -> Result<usize> {
+        let targets = self.pieces.first().map_or(self.rows, |piece| piece.rows);
+        let piece = TopKShape { targets, ..shape };
+        self.budget
+            .batch(piece, self.device_bytes(), multiprocessors)
     }
 
     /// Their size in pinned memory, in bytes.

@@ -27,7 +27,7 @@ pub struct PreparedTargets {
     pub(super) bounds: DeviceBuffer<MaybeUninit<RowBound>>,
     pub(super) tile_bounds: DeviceBuffer<MaybeUninit<RowBound>>,
     /// The number of special rows, then their indices.
-    pub(super) specials: DeviceBuffer<MaybeUninit<u32>>,
+    pub(super) specials: DeviceBuffer<u32>,
 }
 
 impl PreparedTargets {
@@ -77,7 +77,7 @@ impl PreparedTargets {
             tiles: DeviceBuffer::uninit(device, room(padded, dim))?,
             bounds: DeviceBuffer::uninit(device, padded)?,
             tile_bounds: DeviceBuffer::uninit(device, padded / BLOCK)?,
-            specials: DeviceBuffer::uninit(device, 1 + MOST_SPECIAL)?,
+            specials: DeviceBuffer::zeroed(device, 1 + MOST_SPECIAL)?,
         })
     }
 
