@@ -26,7 +26,7 @@ struct Portable {
 const PORTABLE: [Portable; 3] = [
     // Tensor cores: drivers from CUDA 11.0 on, Ampere and newer.
     Portable {
-        sources: &["exact_filter", "exact_top_k"],
+        sources: &["exact_filter", "exact_prepare", "exact_top_k"],
         compute: "compute_80",
         version: "7.0",
         target: "sm_80",

@@ -121,8 +121,8 @@ impl ExactTopK {
         prepared: &PreparedTargets,
         mut buffers: SearchBuffers<'_, T>,
     ) -> Result<()> {
-        let plan = Plan::new(shape);
-        let mut room = self.room.hold(shape, plan)?;
+        let plan = Plan::new(shape, prepared.format);
+        let mut room = self.room.hold(shape, plan, prepared.format)?;
         let mut sums = self.sums.lock();
         for first in (0..shape.queries).step_by(plan.batch) {
             let queries = plan.batch.min(shape.queries - first);
@@ -138,7 +138,7 @@ impl ExactTopK {
             };
             batch.convert_queries(&mut room)?;
             batch.sample(&mut room)?;
-            batch.filter(&mut room)?;
+            batch.filter(&mut room, &mut sums)?;
             batch.rescore(&mut room, &mut sums)?;
             batch.fall_back(&self.basic, &mut room)?;
         }

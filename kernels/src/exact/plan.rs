@@ -1,7 +1,7 @@
 //! The parameters of a launch with a filter.
 
 use super::filter::MOST_SURVIVORS;
-use super::tiles::BLOCK;
+use super::tiles::{BLOCK, Format};
 use crate::cosine_top_k::TopKShape;
 
 /// One of every `PERIOD` blocks of targets is filtered first, for a better threshold.
@@ -24,7 +24,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub fn new(shape: TopKShape) -> Self {
+    pub fn new(shape: TopKShape, format: Format) -> Self {
         let TopKShape { targets, k, .. } = shape;
         let blocks = targets.div_ceil(BLOCK);
         // At least four groups of targets for each place of a list. With many targets the share grows with the list, so that
@@ -34,7 +34,10 @@ impl Plan {
         let period = blocks / wanted;
         Self {
             batch: if k <= 256 { 1024 } else { 256 },
-            capacity: (32 * k).max(4096),
+            capacity: match format {
+                Format::Bf16 | Format::F16 => (32 * k).max(4096),
+                Format::Int8 => (64 * k).max(8192),
+            },
             survivors: (4 * k).next_power_of_two().clamp(1024, MOST_SURVIVORS),
             sampled: blocks.div_ceil(period),
             period,
@@ -57,7 +60,7 @@ mod tests {
                     dim: 768,
                     k,
                 };
-                let plan = Plan::new(shape);
+                let plan = Plan::new(shape, Format::Int8);
                 let blocks = targets.div_ceil(BLOCK);
                 assert!(plan.period >= 1 && plan.sampled >= 1, "{shape:?} {plan:?}");
                 assert!(
