@@ -110,7 +110,7 @@ class Search:
             self.chunk *= 2
         self.chunks = -(-targets.count // self.chunk)
         self.part = (empty(queries * self.chunks * k), empty(queries * self.chunks * k, dtype=torch.int32))
-        self.marks = None
+        self.marks, self.first_of = None, 8
 
     def mark(self, name):
         if self.marks is not None:
@@ -143,19 +143,21 @@ class Search:
         function = kernel(self.module, f"exact_sample_{targets.format}")
         launch(function, grid, self.threads, (*buffers, *numbers), self.stages * STAGE_BYTES)
         self.mark("sample")
-        buffers = (self.best, bounds, self.thresholds, self.counts, self.given_up)
-        numbers = (u32(self.sampled * 16), u32(self.capacity), u32(k))
-        launch(kernel(top, "exact_thresholds"), (count,), 256, (*buffers, *numbers))
+        exact = u32(targets.format == "int8")
+        shared = 65 * 132 * 4 + int(exact) * 12 * k
+        scored = (queries, targets.rows, norms, targets.norms, bounds)
+        buffers = (*scored, self.best, self.thresholds, self.counts, self.given_up)
+        numbers = (u64(targets.dim), u32(self.sampled * 16), u32(self.period), u32(self.capacity), u32(k), exact)
+        launch(kernel(top, f"exact_thresholds_{kind}"), (count,), 256, (*buffers, *numbers), shared)
         self.mark("thresholds")
-        if targets.blocks >= 64:
-            first = -(-targets.blocks // 8)
-            self.filter(first, 8)
-            exact = targets.format == "int8"
-            buffers = (queries, targets.rows, norms, targets.norms, bounds, targets.bounds, self.thresholds, self.counts, self.kept, self.sums)
-            numbers = (u64(targets.dim), u32(self.capacity), u32(k), u32(exact), kappa, tiny)
-            launch(kernel(top, f"exact_tighten_{kind}"), (count,), 256, (*buffers, *numbers), exact * (65 * 132 * 4 + 12 * k))
+        if targets.blocks >= 8 * self.first_of:
+            first = -(-targets.blocks // self.first_of)
+            self.filter(first, self.first_of)
+            buffers = (*scored, targets.bounds, self.thresholds, self.counts, self.kept, self.sums)
+            numbers = (u64(targets.dim), u32(self.capacity), u32(k), exact, kappa, tiny)
+            launch(kernel(top, f"exact_tighten_{kind}"), (count,), 256, (*buffers, *numbers), shared)
             self.mark("tighten")
-            self.filter(targets.blocks - first, -8)
+            self.filter(targets.blocks - first, -self.first_of)
         else:
             self.filter(targets.blocks, 0)
         limits = self.capacity | self.survivors << 20 | SPECIAL << 36 | k << 48
@@ -210,6 +212,7 @@ def median(work, times=15, before=3):
     taken = []
     for number in range(before + times):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda._sleep(2_000_000)  # the launches are enqueued meanwhile, so that the times are those of the GPU
         begin.record()
         work()
         end.record()
@@ -223,6 +226,7 @@ def phases(search, queries, times=9):
     taken = {}
     for _ in range(times):
         search.marks = []
+        torch.cuda._sleep(2_000_000)
         search.run(queries)
         torch.cuda.synchronize()
         for (_, begin), (name, end) in zip(search.marks, search.marks[1:]):

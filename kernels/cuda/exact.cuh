@@ -22,6 +22,8 @@
 #define STEPS 4       // steps of 32 bytes in a row of a tile
 #define STAGE_BYTES (3 * TILE_BYTES)
 #define GROUP 16      // group of targets; the sample keeps the best of each
+// The targets of a group within a block.
+#define GROUP_TARGET(group, j) ((group) / 4 * 64 + (group) % 4 * 2 + (j) / 2 * 8 + (j) % 2)
 #define GROUPS (BLOCK_T / GROUP)
 
 #define INFINITE __int_as_float(0x7f800000)
@@ -61,6 +63,20 @@ static __device__ __forceinline__ unsigned ordered(float value) {
 
 static __device__ __forceinline__ float from_ordered(unsigned key) {
     return __uint_as_float(key & 0x80000000u ? key & 0x7fffffffu : ~key);
+}
+
+// The best score of a group of targets. In 8 bits its last bits have the target's place in the group, whose exact score is
+// computed then; otherwise it is a lower bound of the exact score. Special targets do not count.
+template <int FORMAT>
+static __device__ __forceinline__ float best_of(const float (&scores)[GROUP], unsigned special, float query_scale, float error) {
+    float high = -INFINITE;
+#pragma unroll
+    for (unsigned j = 0; j < GROUP; j++) {
+        float score = scores[j];
+        if (FORMAT == INT8) score = __uint_as_float((__float_as_uint(__fmul_rn(score, query_scale)) & ~15u) | j);
+        if (!(special >> j & 1)) high = fmaxf(high, score);
+    }
+    return FORMAT == INT8 ? high : __fsub_rd(high, error);
 }
 
 // The memory for candidates.

@@ -127,8 +127,8 @@ static __device__ __forceinline__ void products(const char *query_tiles, const c
     }
 }
 
-// A thread has 16 scores of one query, for targets column * 64 + lane % 4 * 2 + j * 8 + {0, 1}.
-#define TARGET(j) (column * 64 + lane % 4 * 2 + (j) / 2 * 8 + (j) % 2)
+// A thread has 16 scores of one query: a group.
+#define TARGET(j) GROUP_TARGET(column * 4 + lane % 4, j)
 #define SCORE(i, half, j) scaled(sums[i][(j) / 2][(half) * 2 + (j) % 2], scales[j])
 #define SUMS typename Tensor<FORMAT>::Sum(&sums)[4][8][4]
 
@@ -155,14 +155,13 @@ __device__ __forceinline__ void sample(const char *query_tiles, const char *targ
 #pragma unroll
         for (unsigned i = 0; i < 8; i++) {
             unsigned query = query_tile * BLOCK_Q + line * 64 + i * 8 + lane / 4;
-            float high = -INFINITE;
-#pragma unroll
-            for (unsigned j = 0; j < GROUP; j++)
-                if (!(special >> j & 1)) high = fmaxf(high, SCORE(i / 2, i % 2, j));
             if (query >= query_count) continue;
-            if (FORMAT == INT8) high = __fmul_rn(high, query_scales[query]);
-            float error = error_bound(query_bounds[query], tile_bound, kappa, tiny);
-            best[((u64)query * sampled + target_tile / period) * GROUPS + column * 4 + lane % 4] = __fsub_rd(high, error);
+            float scores[GROUP];
+#pragma unroll
+            for (unsigned j = 0; j < GROUP; j++) scores[j] = SCORE(i / 2, i % 2, j);
+            float error = error_bound(query_bounds[query], tile_bound, kappa, tiny), scale = FORMAT == INT8 ? query_scales[query] : 1.0f;
+            best[((u64)query * sampled + target_tile / period) * GROUPS + column * 4 + lane % 4] =
+                best_of<FORMAT>(scores, special, scale, error);
         }
     };
     products<FORMAT>(query_tiles, target_tiles, query_count, pairs, period, blocks, stages, memory, begin, share, finish);

@@ -137,9 +137,9 @@ static __device__ __forceinline__ void products(const char *query_tiles, const c
     }
 }
 
-// A thread has 64 scores of each of two queries, for targets lane % 4 * 2 + j / 2 * 8 + j % 2.
+// A thread has 64 scores of each of two queries: four groups.
 #define QUERY(i) (threadIdx.x / 32 * 16 + lane / 4 + (i) * 8)
-#define TARGET(j) (lane % 4 * 2 + (j) / 2 * 8 + (j) % 2)
+#define TARGET(j) GROUP_TARGET((j) / GROUP * 4 + lane % 4, (j) % GROUP)
 #define SCORE(i, j) scaled(sums[(j) / 2 * 4 + (i) * 2 + (j) % 2], (j) % 2 ? scales[(j) / 2 % 8].y : scales[(j) / 2 % 8].x)
 #define SUMS typename Tensor<FORMAT>::Sum(&sums)[128]
 
@@ -172,15 +172,14 @@ __device__ __forceinline__ void sample(const char *query_tiles, const char *targ
             for (unsigned j = 0; j < GROUP; j++) special |= (bounds[TARGET(group * GROUP + j)].y == INFINITE ? 1u : 0u) << j;
 #pragma unroll
             for (unsigned i = 0; i < 2; i++) {
-                float high = -INFINITE;
-#pragma unroll
-                for (unsigned j = 0; j < GROUP; j++)
-                    if (!(special >> j & 1)) high = fmaxf(high, SCORE(i, group * GROUP + j));
                 unsigned query = query_tile * BLOCK_Q + QUERY(i);
                 if (query >= query_count) continue;
-                if (FORMAT == INT8) high = __fmul_rn(high, query_scales[query]);
-                float error = error_bound(query_bounds[query], tile_bound, kappa, tiny);
-                best[((u64)query * sampled + target_tile / period) * GROUPS + lane % 4 * (64 / GROUP) + group] = __fsub_rd(high, error);
+                float scores[GROUP];
+#pragma unroll
+                for (unsigned j = 0; j < GROUP; j++) scores[j] = SCORE(i, group * GROUP + j);
+                float error = error_bound(query_bounds[query], tile_bound, kappa, tiny), scale = FORMAT == INT8 ? query_scales[query] : 1.0f;
+                best[((u64)query * sampled + target_tile / period) * GROUPS + group * 4 + lane % 4] =
+                    best_of<FORMAT>(scores, special, scale, error);
             }
         }
     };
@@ -214,7 +213,10 @@ __device__ __forceinline__ void filter(const char *query_tiles, const char *targ
         if (FORMAT == INT8) {
             // The warpgroup's other half still has the scales of the last pair, which slower warps may still read.
             tile_scales[threadIdx.x % 128] = own_scales, turn ^= 1;
-            asm volatile("bar.sync %0, 128;" ::"r"(1 + group_of_warps) : "memory");
+            if (group_of_warps == 0)
+                asm volatile("bar.sync 1, 128;" ::: "memory");
+            else
+                asm volatile("bar.sync 2, 128;" ::: "memory");
         }
         float least[2] = {thresholds[0].from(tile_bound, kappa, tiny), thresholds[1].from(tile_bound, kappa, tiny)};
 #pragma unroll

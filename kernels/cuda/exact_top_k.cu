@@ -12,6 +12,7 @@
 #define ROWS 64       // candidates scored at a time
 #define PART 128      // elements of each in shared memory at a time
 #define LINE (PART + 4)
+#define KEYS (ROWS * LINE)
 
 // ------------------------------------------------------------------------------------------------------------------- thresholds
 
@@ -48,44 +49,6 @@ static __device__ __forceinline__ unsigned largest(unsigned count, unsigned k, u
 }
 
 #define ROOM (256 + 2 + THREADS / 32)
-
-// One block for each query. If the bound does not hold for a query, it goes to the fallback: its threshold is +inf, its count
-// beyond the capacity.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    exact_thresholds(const float *best, const float2 *query_bounds, float *thresholds, unsigned *counts, unsigned *given_up,
-                     unsigned sampled, unsigned capacity, unsigned k) {
-    __shared__ unsigned room[ROOM];
-    unsigned query = blockIdx.x;
-    best += (u64)query * sampled;
-    unsigned key = largest(sampled, k, room, [&](unsigned i) { return ordered(best[i]); });
-    if (threadIdx.x > 0) return;
-    bool holds = query_bounds[query].y < INFINITE;
-    thresholds[query] = !holds ? INFINITE : key == 0 ? -INFINITE : from_ordered(key);
-    counts[query] = holds ? 0 : capacity + 1;
-    if (query == 0) *given_up = 0;
-}
-
-// The candidates of a query, with the parts of the bound.
-struct Kept {
-    uint2 *kept;
-    unsigned count;
-    float2 query_bound;
-    const float2 *target_bounds;
-    float kappa, tiny;
-
-    // A lower bound of a candidate's exact score; 0 for special rows, because nothing is known about their scores.
-    __device__ __forceinline__ unsigned low(unsigned i) const {
-        float2 bound = target_bounds[kept[i].x];
-        float low = __fsub_rd(__uint_as_float(kept[i].y), error_bound(query_bound, bound, kappa, tiny));
-        return bound.y < INFINITE ? ordered(low) : 0;
-    }
-
-    // True if the exact score may be `least` or more; false for special rows, which are scored in any case.
-    __device__ __forceinline__ bool reaches(uint2 candidate, float least) const {
-        float2 bound = target_bounds[candidate.x];
-        return bound.y < INFINITE && __fadd_ru(__uint_as_float(candidate.y), error_bound(query_bound, bound, kappa, tiny)) >= least;
-    }
-};
 
 // A block's shared memory: elements of rows and of the query, then the targets to score and their scores.
 struct Shared {
@@ -127,6 +90,7 @@ static __device__ __forceinline__ void score(const Shared &shared, const float *
             if (threadIdx.x < rows) {
                 const float *line = lines + threadIdx.x * LINE;
                 unsigned i = 0;
+#pragma unroll 4
                 for (; i + 4 <= length; i += 4) {
                     float4 t = *(const float4 *)&line[i], q = *(const float4 *)&own[i];
                     sum = fmaf(q.x, t.x, sum), sum = fmaf(q.y, t.y, sum), sum = fmaf(q.z, t.z, sum), sum = fmaf(q.w, t.w, sum);
@@ -149,20 +113,21 @@ static __device__ __forceinline__ void score(const Shared &shared, const float *
     __syncthreads();
 }
 
-// Scores the k candidates with the highest lower bounds, of which the k-th is `key`, and puts them at the begin of the order. At
-// least k targets have the returned score, or a higher one. The whole block calls it.
-template <typename T>
-static __device__ __forceinline__ float best(const Shared &shared, const Kept &list, unsigned key, unsigned k, const float *query,
-                                             const T *targets, float query_norm, const float *target_norms, u64 dim) {
+// Scores the targets with the k highest keys, of which the k-th is `key`, and puts them at the begin of the order. At least k
+// targets have the returned score, or a higher one. The whole block calls it.
+template <typename T, typename Key, typename Target>
+static __device__ __forceinline__ float best(const Shared &shared, unsigned count, unsigned key, unsigned k, const float *query,
+                                             const T *targets, float query_norm, const float *target_norms, u64 dim, Key key_of,
+                                             Target target_of) {
     if (threadIdx.x == 0) *shared.left = 0;
     __syncthreads();
     // Fewer than k are above the key.
     for (unsigned above = 1; above < 2; above--) {
-        for (unsigned i = threadIdx.x; i < list.count; i += THREADS) {
-            unsigned low = list.low(i);
-            if (above ? low <= key : low != key) continue;
+        for (unsigned i = threadIdx.x; i < count; i += THREADS) {
+            unsigned own = key_of(i);
+            if (above ? own <= key : own != key) continue;
             unsigned at = atomicAdd(shared.left, 1);
-            if (at < k) shared.order[at] = list.kept[i].x;
+            if (at < k) shared.order[at] = target_of(i);
         }
         __syncthreads();
     }
@@ -174,6 +139,86 @@ static __device__ __forceinline__ float best(const Shared &shared, const Kept &l
     return from_ordered(shared.room[0]);
 }
 
+// Thresholds from the sample, one block for each query; in 8 bits from exact scores. If the bound does not hold for a query, it
+// goes to the fallback: its threshold is +inf, its count beyond the capacity.
+template <typename T>
+static __device__ __forceinline__ void thresholds(const float *queries, const T *targets, const float *query_norms,
+                                                  const float *target_norms, const float2 *query_bounds, const float *best_scores,
+                                                  float *thresholds, unsigned *counts, unsigned *given_up, u64 dim, unsigned groups,
+                                                  unsigned period, unsigned capacity, unsigned k, unsigned exact,
+                                                  const Shared &shared) {
+    unsigned query = blockIdx.x;
+    best_scores += (u64)query * groups;
+    auto key_of = [&](unsigned i) { return ordered(best_scores[i]); };
+    auto target_of = [&](unsigned i) {
+        return i / GROUPS * period * BLOCK_T + GROUP_TARGET(i % GROUPS, __float_as_uint(best_scores[i]) & 15);
+    };
+    bool holds = query_bounds[query].y < INFINITE;
+    unsigned key = largest(groups, k, shared.room, key_of);
+    float least = key == 0 ? -INFINITE : from_ordered(key);
+    if (exact && holds && least > -INFINITE)
+        least = best(shared, groups, key, k, queries + query * dim, targets, query_norms[query], target_norms, dim, key_of, target_of);
+    if (threadIdx.x > 0) return;
+    thresholds[query] = holds ? least : INFINITE;
+    counts[query] = holds ? 0 : capacity + 1;
+    if (query == 0) *given_up = 0;
+}
+
+#define THRESHOLDS(type, from)                                                                                                     \
+    extern "C" __global__ void __launch_bounds__(THREADS, 4) exact_thresholds_##from(                                                 \
+        const float *queries, const type *targets, const float *query_norms, const float *target_norms,                            \
+        const float2 *query_bounds, const float *best, float *least, unsigned *counts, unsigned *given_up, u64 dim,                \
+        unsigned groups, unsigned period, unsigned capacity, unsigned k, unsigned exact) {                                         \
+        extern __shared__ __align__(16) char memory[];                                                                             \
+        __shared__ unsigned room[ROOM], left;                                                                                      \
+        thresholds(queries, targets, query_norms, target_norms, query_bounds, best, least, counts, given_up, dim, groups, period,  \
+                   capacity, k, exact, Shared(memory, k, room, &left));                                                            \
+    }
+THRESHOLDS(float, f32)
+THRESHOLDS(half_bits, f16)
+
+// The candidates of a query, with the parts of the bound. The lower bounds of most are also in shared memory, where the elements
+// of rows are later.
+struct Kept {
+    uint2 *kept;
+    const unsigned *keys;
+    unsigned count;
+    float2 query_bound;
+    const float2 *target_bounds;
+    float kappa, tiny;
+
+    // A lower bound of a candidate's exact score; 0 for special rows, because nothing is known about their scores.
+    __device__ __forceinline__ unsigned low(unsigned i) const {
+        float2 bound = target_bounds[kept[i].x];
+        float low = __fsub_rd(__uint_as_float(kept[i].y), error_bound(query_bound, bound, kappa, tiny));
+        return bound.y < INFINITE ? ordered(low) : 0;
+    }
+
+    __device__ __forceinline__ unsigned key(unsigned i) const { return i < KEYS ? keys[i] : low(i); }
+
+    // The whole block calls it.
+    __device__ __forceinline__ void store_keys(float *lines) {
+        unsigned *to = (unsigned *)lines;
+        for (unsigned i = threadIdx.x; i < count && i < KEYS; i += THREADS) to[i] = low(i);
+        keys = to;
+        __syncthreads();
+    }
+
+    // True if the exact score may be `least` or more; false for special rows, which are scored in any case.
+    __device__ __forceinline__ bool reaches(uint2 candidate, float least) const {
+        float2 bound = target_bounds[candidate.x];
+        return bound.y < INFINITE && __fadd_ru(__uint_as_float(candidate.y), error_bound(query_bound, bound, kappa, tiny)) >= least;
+    }
+
+    // See `best`; the candidates with the highest lower bounds.
+    template <typename T>
+    __device__ __forceinline__ float best_score(const Shared &shared, unsigned key, unsigned k, const float *query, const T *targets,
+                                                float query_norm, const float *target_norms, u64 dim) const {
+        return best(shared, count, key, k, query, targets, query_norm, target_norms, dim, [&](unsigned i) { return this->key(i); },
+                    [&](unsigned i) { return kept[i].x; });
+    }
+};
+
 // Better thresholds from the candidates so far, one block for each query; with `exact` from exact scores. Candidates below the
 // threshold are dropped, and added to `sums`.
 template <typename T>
@@ -184,12 +229,13 @@ static __device__ __forceinline__ void tighten(const float *queries, const T *ta
                                                const Shared &shared) {
     unsigned query = blockIdx.x, count = counts[query];
     if (count > capacity) return;
-    Kept list = {kept + (u64)query * capacity, count, query_bounds[query], target_bounds, kappa, tiny};
-    unsigned key = largest(count, k, shared.room, [&](unsigned i) { return list.low(i); });
+    Kept list = {kept + (u64)query * capacity, 0, count, query_bounds[query], target_bounds, kappa, tiny};
+    list.store_keys(shared.lines);
+    unsigned key = largest(count, k, shared.room, [&](unsigned i) { return list.key(i); });
     if (key == 0) return;
     float least = fmaxf(thresholds[query], from_ordered(key));
     if (exact)
-        least = fmaxf(least, best(shared, list, key, k, queries + query * dim, targets, query_norms[query], target_norms, dim));
+        least = fmaxf(least, list.best_score(shared, key, k, queries + query * dim, targets, query_norms[query], target_norms, dim));
     __syncthreads();
     if (threadIdx.x == 0) *shared.left = 0, thresholds[query] = least;
     for (unsigned first = 0; first < count; first += THREADS) {
@@ -205,7 +251,7 @@ static __device__ __forceinline__ void tighten(const float *queries, const T *ta
 }
 
 #define TIGHTEN(type, from)                                                                                                        \
-    extern "C" __global__ void __launch_bounds__(THREADS) exact_tighten_##from(                                                    \
+    extern "C" __global__ void __launch_bounds__(THREADS, 4) exact_tighten_##from(                                                    \
         const float *queries, const type *targets, const float *query_norms, const float *target_norms,                            \
         const float2 *query_bounds, const float2 *target_bounds, float *thresholds, unsigned *counts, uint2 *kept, u64 *sums,      \
         u64 dim, unsigned capacity, unsigned k, unsigned exact, float kappa, float tiny) {                                         \
@@ -222,11 +268,11 @@ TIGHTEN(half_bits, f16)
 // The targets that may reach a query's list, in `order` from the beginning; returns how many are already scored. If they are
 // more than are scored at a time, exact scores of the best give a better threshold first.
 template <typename T>
-static __device__ __forceinline__ unsigned select(const Shared &shared, const Kept &list, unsigned most, unsigned k, const float *query,
+static __device__ __forceinline__ unsigned select(const Shared &shared, Kept list, unsigned most, unsigned k, const float *query,
                                                   const T *targets, float query_norm, const float *target_norms, u64 dim) {
     if (threadIdx.x == 0) *shared.left = 0;
-    __syncthreads();
-    unsigned key = largest(list.count, k, shared.room, [&](unsigned i) { return list.low(i); });
+    list.store_keys(shared.lines);
+    unsigned key = largest(list.count, k, shared.room, [&](unsigned i) { return list.key(i); });
     float least = key == 0 ? -INFINITE : from_ordered(key);
     auto keep = [&](unsigned scored) {
         for (unsigned i = threadIdx.x; i < list.count; i += THREADS) {
@@ -247,7 +293,7 @@ static __device__ __forceinline__ unsigned select(const Shared &shared, const Ke
     unsigned survivors = *shared.left;
     __syncthreads();
     if (key == 0 || survivors <= ROWS) return 0;
-    least = fmaxf(least, best(shared, list, key, k, query, targets, query_norm, target_norms, dim));
+    least = fmaxf(least, list.best_score(shared, key, k, query, targets, query_norm, target_norms, dim));
     keep(k);
     return k;
 }
@@ -269,7 +315,7 @@ static __device__ __forceinline__ void rescore(const float *queries, const T *ta
     float query_norm = query_norms[query];
     bool gives_up = count > capacity || special > most_special;
     if (!gives_up) {
-        Kept list = {kept + (u64)query * capacity, count, query_bounds[query], target_bounds, kappa, tiny};
+        Kept list = {kept + (u64)query * capacity, 0, count, query_bounds[query], target_bounds, kappa, tiny};
         scored = select(shared, list, most, k, queries, targets, query_norm, target_norms, dim);
         if (threadIdx.x < special) {
             unsigned at = *left + threadIdx.x;
@@ -311,7 +357,7 @@ static __device__ __forceinline__ void rescore(const float *queries, const T *ta
 }
 
 #define RESCORE(type, from)                                                                                                        \
-    extern "C" __global__ void __launch_bounds__(THREADS) exact_rescore_##from(                                                    \
+    extern "C" __global__ void __launch_bounds__(THREADS, 4) exact_rescore_##from(                                                    \
         const float *queries, const type *targets, const float *query_norms, const float *target_norms,                            \
         const float2 *query_bounds, const float2 *target_bounds, const unsigned *counts, uint2 *kept,                        \
         const unsigned *specials, unsigned *given_up, u64 *sums, float *scores, unsigned *indices, u64 dim, u64 limits,            \

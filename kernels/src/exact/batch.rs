@@ -114,19 +114,43 @@ impl<T: TargetScalar> Batch<'_, T> {
                 sample,
             )?;
         }
-        let thresholds = (
-            &*room.best,
+        self.thresholds(room)
+    }
+
+    /// In 8 bits thresholds are exact scores: the bound is larger.
+    fn exact_thresholds(&self) -> bool {
+        self.prepared.format == Format::Int8
+    }
+
+    /// A block for each query, with room for the scores of the best targets.
+    fn each_best(&self) -> LaunchConfig {
+        let most = if self.exact_thresholds() { self.shape.k } else { 0 };
+        self.each_query(rescore_bytes(most))
+    }
+
+    #[allow(unsafe_code, reason = "launches kernels of this crate")]
+    fn thresholds(&self, room: &mut HeldRoom<'_>) -> Result<()> {
+        let plan = &self.plan;
+        let arguments = (
+            self.buffers.queries,
+            self.buffers.targets,
+            &*room.norms,
+            &self.prepared.norms,
             &*room.bounds,
+            &*room.best,
             &mut *room.thresholds,
             &mut *room.counts,
             &mut *room.given_up,
+            self.shape.dim as u64,
             (plan.sampled * GROUPS) as u32,
+            plan.period as u32,
             plan.capacity as u32,
             self.shape.k as u32,
+            u32::from(self.exact_thresholds()),
         );
-        let kernel = &self.modules.thresholds;
-        // SAFETY: see `Batch`.
-        unsafe { kernel.launch(self.stream, self.each_query(0), thresholds)? };
+        let kernel = &self.modules.thresholds[half_precision::<T>()];
+        // SAFETY: see `Batch`; the sample's targets are targets, because others are special.
+        unsafe { kernel.launch(self.stream, self.each_best(), arguments)? };
         Ok(())
     }
 
@@ -179,11 +203,9 @@ impl<T: TargetScalar> Batch<'_, T> {
         Ok(())
     }
 
-    /// Tightens the thresholds, in 8 bits with the exact scores of the best candidates: the bound is larger.
     #[allow(unsafe_code, reason = "launches kernels of this crate")]
     fn tighten(&mut self, room: &mut HeldRoom<'_>, sums: &mut DeviceBuffer<u64>) -> Result<()> {
-        let exact = self.prepared.format == Format::Int8;
-        let config = self.each_query(if exact { rescore_bytes(self.shape.k) } else { 0 });
+        let config = self.each_best();
         let bound = self.bound();
         let mut arguments = Arguments::new();
         arguments.push(self.buffers.queries);
@@ -199,7 +221,7 @@ impl<T: TargetScalar> Batch<'_, T> {
         arguments.push(self.shape.dim as u64);
         arguments.push(self.plan.capacity as u32);
         arguments.push(self.shape.k as u32);
-        arguments.push(u32::from(exact));
+        arguments.push(u32::from(self.exact_thresholds()));
         arguments.push(bound.kappa);
         arguments.push(bound.tiny);
         let kernel = &self.modules.tighten[half_precision::<T>()];

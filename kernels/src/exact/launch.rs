@@ -43,6 +43,12 @@ impl ExactTopK {
         if shape.queries == 0 {
             return Ok(path(kernels, format, reason));
         }
+        let modules = match self.modules() {
+            Err(KernelError::Unsupported { reason, .. }) if filter == Filter::Auto => {
+                return self.unfiltered(stream, shape, metric, reason, buffers);
+            }
+            modules => modules?,
+        };
         let mut fresh = self.fresh.lock();
         let (rows, dim) = (shape.targets, shape.dim);
         // A copy that is too small is freed first: there may be no memory for both.
@@ -60,7 +66,6 @@ impl ExactTopK {
                 Err(error) => return Err(error),
             },
         };
-        let modules = self.modules()?;
         targets.convert(&modules, stream, 0, buffers.targets)?;
         self.filtered(stream, &modules, shape, targets, buffers)?;
         Ok(path(kernels, format, reason))

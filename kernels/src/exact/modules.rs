@@ -102,7 +102,7 @@ pub(super) struct Modules {
     pub sample: Formats,
     pub filter: Formats,
     pub tile_bounds: Kernel,
-    pub thresholds: Kernel,
+    pub thresholds: Both,
     pub tighten: Both,
     pub rescore: Both,
     pub gather: Kernel,
@@ -149,7 +149,8 @@ impl Modules {
         crate::load::load(device, ptx, |module: &Module| {
             let rescore = both(module, "exact_rescore")?;
             let tighten = both(module, "exact_tighten")?;
-            for kernel in rescore.iter().chain(&tighten) {
+            let thresholds = both(module, "exact_thresholds")?;
+            for kernel in rescore.iter().chain(&tighten).chain(&thresholds) {
                 kernel
                     .allow_shared_bytes(rescore_bytes(super::filter::MOST_SURVIVORS).min(optin))?;
             }
@@ -159,7 +160,7 @@ impl Modules {
                 sample,
                 filter,
                 tile_bounds,
-                thresholds: module.kernel("exact_thresholds")?,
+                thresholds,
                 tighten,
                 rescore,
                 gather: module.kernel("exact_gather")?,

@@ -1,7 +1,6 @@
 //! Rows in 16 or 8 bits, in the layout of the filter's tiles; kernels/cuda/exact.cuh uses the same numbers.
 
 use super::Filter;
-#[cfg(any(test, feature = "sim"))]
 use half::{bf16, f16};
 
 /// Rows of a tile, and queries of a block.
@@ -59,7 +58,6 @@ impl Format {
     }
 
     /// The nearest number of a 16-bit format, 0 for denormal ones.
-    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn narrow(self, value: f32) -> u16 {
         let (bits, exponent) = match self {
             Self::Bf16 => (bf16::from_f32(value).to_bits(), 0x7f80),
@@ -85,7 +83,6 @@ pub(crate) fn room(rows: usize, dim: usize, format: Format) -> usize {
 
 /// The position of an element, counted in elements. Within the 128 bytes of a row in a tile, groups of 16 bytes are swapped
 /// depending on the row.
-#[cfg(any(test, feature = "sim"))]
 pub(crate) fn place(row: usize, element: usize, blocks: usize, format: Format) -> usize {
     let (line, group) = (format.tile_elements(), 16 / format.bytes());
     let tile = row / TILE * blocks + element / line;
