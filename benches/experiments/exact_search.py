@@ -255,17 +255,19 @@ def times():
             equal = same(search.run(some), [part[:count] for part in right])
             print(f"{count} queries, {format}: equal {equal}, {median(lambda: search.run(some))},", phases(search, some))
     half = rows.half()
-    targets = Targets(half, "f16")
-    search = Search(90, 1000, targets, 10)
-    equal = same(search.run(queries), reference(queries, half, 10))
-    print(f"f16 targets: equal {equal}, one call", median(lambda: (targets.convert(), search.run(queries))))
+    for format in ("int8", "f16"):
+        targets = Targets(half, format)
+        search = Search(90, 1000, targets, 10)
+        equal = same(search.run(queries), reference(queries, half, 10))
+        print(f"f16 targets, {format}: equal {equal}, one call", median(lambda: (targets.convert(), search.run(queries))))
     del half, targets, search
     host = torch.empty(rows.shape, pin_memory=True)
     host.copy_(rows)
-    targets = Targets(rows, "f16")
-    targets.rows = host
-    search = Search(90, 1000, targets, 10)
-    print(f"exact rows in pinned memory: equal {same(search.run(queries), right)}, prepared", median(lambda: search.run(queries), 5, 1))
+    for format in ("int8", "f16"):
+        targets = Targets(rows, format)
+        targets.rows = host
+        search = Search(90, 1000, targets, 10)
+        print(f"exact rows in pinned memory, {format}: equal {same(search.run(queries), right)}, prepared", median(lambda: search.run(queries), 5, 1))
     del host, targets, search
     for name, tf32, dtype in (("fp32", False, SINGLE), ("tf32", True, SINGLE), ("bf16", False, torch.bfloat16)):
         torch.backends.cuda.matmul.allow_tf32 = tf32

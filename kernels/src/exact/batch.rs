@@ -38,7 +38,9 @@ impl<T: TargetScalar> Batch<'_, T> {
 
     /// Tiles of a row.
     fn row_blocks(&self) -> u32 {
-        self.shape.dim.div_ceil(self.prepared.format.tile_elements()) as u32
+        self.shape
+            .dim
+            .div_ceil(self.prepared.format.tile_elements()) as u32
     }
 
     /// A block for each query.
@@ -124,7 +126,11 @@ impl<T: TargetScalar> Batch<'_, T> {
 
     /// A block for each query, with room for the scores of the best targets.
     fn each_best(&self) -> LaunchConfig {
-        let most = if self.exact_thresholds() { self.shape.k } else { 0 };
+        let most = if self.exact_thresholds() {
+            self.shape.k
+        } else {
+            0
+        };
         self.each_query(rescore_bytes(most))
     }
 
@@ -156,11 +162,7 @@ impl<T: TargetScalar> Batch<'_, T> {
 
     /// Keeps the targets of each query that reach its threshold. If the plan says so, some blocks of targets go first, and their
     /// candidates tighten the thresholds.
-    pub fn filter(
-        &mut self,
-        room: &mut HeldRoom<'_>,
-        sums: &mut DeviceBuffer<u64>,
-    ) -> Result<()> {
+    pub fn filter(&mut self, room: &mut HeldRoom<'_>, sums: &mut DeviceBuffer<u64>) -> Result<()> {
         let tiles = self.shape.targets.div_ceil(BLOCK);
         let period = self.plan.first_of;
         if period == 0 {

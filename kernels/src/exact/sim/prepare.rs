@@ -49,7 +49,9 @@ impl Line<'_> {
                 self.format.widen(bits)
             }
             Format::Int8 => {
-                let number = (value * (1.0 / scale)).round_ties_even().clamp(-127.0, 127.0);
+                let number = (value * (1.0 / scale))
+                    .round_ties_even()
+                    .clamp(-127.0, 127.0);
                 bytemuck::cast_slice_mut(self.tiles)[at] = number as i8;
                 number * scale
             }

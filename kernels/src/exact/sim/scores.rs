@@ -41,9 +41,9 @@ fn rows_of<'a>(
     format: Format,
 ) -> Rows<'a> {
     let dim = blocks * format.tile_elements();
-    let places = rows.clone().flat_map(|row| {
-        (0..dim).map(move |element| place(row, element, blocks, format))
-    });
+    let places = rows
+        .clone()
+        .flat_map(|row| (0..dim).map(move |element| place(row, element, blocks, format)));
     match format {
         Format::Bf16 | Format::F16 => {
             Rows::Wide(places.map(|at| format.widen(tiles[at])).collect())

@@ -26,7 +26,8 @@ pub(super) fn sample(launch: &mut LaunchContext<'_>, format: Format) -> Outcome 
         let groups = (row.query * scores.tiles + row.place) * GROUPS;
         let bounds = &target_bounds[row.tile * BLOCK..];
         for (group, best) in best[groups..][..GROUPS].iter_mut().enumerate() {
-            let usual = (0..GROUP).filter(|place| bounds[target_of(group, *place)][1] < f32::INFINITY);
+            let usual =
+                (0..GROUP).filter(|place| bounds[target_of(group, *place)][1] < f32::INFINITY);
             let high = usual.fold(f32::NEG_INFINITY, |high, place| {
                 let score = row.scores[target_of(group, place)];
                 high.max(match format {
