@@ -4,7 +4,7 @@ use super::NAME;
 use super::plan::Plan;
 use super::prepared::PreparedTargets;
 use super::room::Room;
-use super::tiles::BLOCK;
+use super::tiles::{BLOCK, Format};
 use crate::cosine_top_k::{TopKShape, list_bytes};
 use crate::error::KernelError;
 
@@ -24,12 +24,13 @@ impl Budget {
     }
 
     /// Rows of a piece: all, or as many whole blocks as fit twice; `None`: not even one.
-    pub fn piece_rows(self, rows: usize, dim: usize) -> Option<usize> {
-        if PreparedTargets::bytes(rows, dim) <= self.for_targets() {
+    pub fn piece_rows(self, rows: usize, dim: usize, format: Format) -> Option<usize> {
+        if PreparedTargets::bytes(rows, dim, format) <= self.for_targets() {
             return Some(rows);
         }
         let fits = |blocks: usize| {
-            PreparedTargets::bytes(blocks.saturating_mul(BLOCK), dim) <= self.for_targets() / 2
+            PreparedTargets::bytes(blocks.saturating_mul(BLOCK), dim, format)
+                <= self.for_targets() / 2
         };
         // The number of blocks between the last that fits and the first that does not.
         let (mut most, mut too_many) = (0, rows.div_ceil(BLOCK) + 1);
@@ -45,8 +46,8 @@ impl Budget {
     }
 
     /// The least limit for rows of `dim` elements.
-    pub fn least(dim: usize) -> usize {
-        PreparedTargets::bytes(BLOCK, dim)
+    pub fn least(dim: usize, format: Format) -> usize {
+        PreparedTargets::bytes(BLOCK, dim, format)
             .saturating_mul(2)
             .div_ceil(3)
             .saturating_mul(4)
@@ -59,12 +60,13 @@ impl Budget {
         shape: TopKShape,
         held: usize,
         multiprocessors: usize,
+        format: Format,
     ) -> Result<usize, KernelError> {
         let needs = |queries: usize| {
             let shape = TopKShape { queries, ..shape };
-            held.saturating_add(search_bytes(shape, multiprocessors))
+            held.saturating_add(search_bytes(shape, multiprocessors, format))
         };
-        let mut batch = Plan::new(shape).batch.min(shape.queries);
+        let mut batch = Plan::new(shape, format).batch.min(shape.queries);
         while needs(batch) > self.bytes {
             if batch == 1 {
                 let purpose = format!("the search for one query with lists of {}", shape.k);
@@ -77,11 +79,11 @@ impl Budget {
 }
 
 /// Bytes of device memory for the search of one batch, besides its targets.
-fn search_bytes(shape: TopKShape, multiprocessors: usize) -> usize {
+fn search_bytes(shape: TopKShape, multiprocessors: usize, format: Format) -> usize {
     let wide = shape.queries.saturating_mul(shape.dim).saturating_mul(4);
     let lists = shape.queries.saturating_mul(shape.k).saturating_mul(8);
     [
-        Room::bytes(shape, Plan::new(shape)),
+        Room::bytes(shape, Plan::new(shape, format), format),
         list_bytes(shape, multiprocessors),
         wide,
         lists,
@@ -105,23 +107,27 @@ mod tests {
 
     #[test]
     fn pieces_are_as_large_as_the_limit_allows() {
-        for dim in [1, 64, 65, 768, 4096] {
+        let formats = [Format::F16, Format::Int8];
+        for (dim, format) in [1, 64, 65, 768, 4096]
+            .into_iter()
+            .flat_map(|dim| formats.map(|f| (dim, f)))
+        {
             for rows in [1, 256, 257, 1000, 1_000_000] {
                 for bytes in [0, 1000, 1 << 20, 10 << 20, 1 << 30, 1 << 40] {
                     let budget = Budget::new(bytes);
-                    let Some(piece) = budget.piece_rows(rows, dim) else {
-                        assert!(bytes < Budget::least(dim), "{dim} {rows} {bytes}");
+                    let Some(piece) = budget.piece_rows(rows, dim, format) else {
+                        assert!(bytes < Budget::least(dim, format), "{dim} {rows} {bytes}");
                         continue;
                     };
                     let slots = if piece < rows { 2 } else { 1 };
-                    let held = slots * PreparedTargets::bytes(piece, dim);
+                    let held = slots * PreparedTargets::bytes(piece, dim, format);
                     assert!(held <= bytes - bytes / 4, "{dim} {rows} {bytes}");
                     assert!(piece == rows || piece.is_multiple_of(BLOCK));
                 }
             }
-            let least = Budget::least(dim);
+            let least = Budget::least(dim, format);
             assert!(
-                Budget::new(least).piece_rows(1_000_000, dim) == Some(BLOCK),
+                Budget::new(least).piece_rows(1_000_000, dim, format) == Some(BLOCK),
                 "{dim}"
             );
         }

@@ -42,6 +42,7 @@ impl ExactTopK {
             Filter::Off => Err("the filter is off".to_owned()),
             Filter::Bf16 => Ok((kernels, Format::Bf16, "requested")),
             Filter::F16 => Ok((kernels, Format::F16, "requested")),
+            Filter::Int8 => Ok((kernels, Format::Int8, "requested")),
             Filter::Auto => match too_small(shape) {
                 Some(reason) => Err(reason),
                 None => Ok((kernels, usual, "chosen for the shape")),

@@ -2,7 +2,7 @@
 
 use super::bound::RowBound;
 use super::prepared::PreparedTargets;
-use super::tiles::BLOCK;
+use super::tiles::{BLOCK, Format};
 use crate::error::Result;
 use cuda_um::{DeviceBuffer, Element, PinnedBuffer, Stream};
 use std::mem::MaybeUninit;
@@ -13,6 +13,7 @@ pub(super) struct HostPiece {
     pub rows: usize,
     norms: Pinned<f32>,
     tiles: Pinned<u16>,
+    scales: Pinned<f32>,
     bounds: Pinned<RowBound>,
     tile_bounds: Pinned<RowBound>,
     specials: PinnedBuffer<u32>,
@@ -28,9 +29,10 @@ impl HostPiece {
             rows,
             dim,
             metric: _,
-            format: _,
+            format,
             norms,
             tiles,
+            scales,
             bounds,
             tile_bounds,
             specials,
@@ -38,11 +40,13 @@ impl HostPiece {
         let padded = rows.next_multiple_of(BLOCK);
         let mut listed = PinnedBuffer::zeroed(&stream.device(), specials.len())?;
         stream.copy(specials, &mut listed)?;
-        let elements = super::tiles::room(padded, *dim);
+        let scale_count = if *format == Format::Int8 { padded } else { 0 };
+        let elements = super::tiles::room(padded, *dim, *format);
         Ok(Self {
             rows: *rows,
             norms: down(stream, norms, *rows)?,
             tiles: down(stream, tiles, elements)?,
+            scales: down(stream, scales, scale_count)?,
             bounds: down(stream, bounds, padded)?,
             tile_bounds: down(stream, tile_bounds, padded / BLOCK)?,
             specials: listed,
@@ -54,6 +58,7 @@ impl HostPiece {
         to.rows = self.rows;
         up(stream, &self.norms, &mut to.norms)?;
         up(stream, &self.tiles, &mut to.tiles)?;
+        up(stream, &self.scales, &mut to.scales)?;
         up(stream, &self.bounds, &mut to.bounds)?;
         up(stream, &self.tile_bounds, &mut to.tile_bounds)?;
         Ok(stream.copy(&self.specials, &mut to.specials)?)
@@ -62,6 +67,7 @@ impl HostPiece {
     pub fn size_bytes(&self) -> usize {
         self.norms.size_bytes()
             + self.tiles.size_bytes()
+            + self.scales.size_bytes()
             + self.bounds.size_bytes()
             + self.tile_bounds.size_bytes()
             + self.specials.size_bytes()

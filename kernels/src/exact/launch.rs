@@ -43,6 +43,12 @@ impl ExactTopK {
         if shape.queries == 0 {
             return Ok(path(kernels, format, reason));
         }
+        let modules = match self.modules() {
+            Err(KernelError::Unsupported { reason, .. }) if filter == Filter::Auto => {
+                return self.unfiltered(stream, shape, metric, reason, buffers);
+            }
+            modules => modules?,
+        };
         let mut fresh = self.fresh.lock();
         let (rows, dim) = (shape.targets, shape.dim);
         // A copy that is too small is freed first: there may be no memory for both.
@@ -60,7 +66,6 @@ impl ExactTopK {
                 Err(error) => return Err(error),
             },
         };
-        let modules = self.modules()?;
         targets.convert(&modules, stream, 0, buffers.targets)?;
         self.filtered(stream, &modules, shape, targets, buffers)?;
         Ok(path(kernels, format, reason))
@@ -123,8 +128,8 @@ impl ExactTopK {
         prepared: &PreparedTargets,
         mut buffers: SearchBuffers<'_, T, Q>,
     ) -> Result<()> {
-        let plan = Plan::new(shape);
-        let mut room = self.room.hold(shape, plan)?;
+        let plan = Plan::new(shape, prepared.format);
+        let mut room = self.room.hold(shape, plan, prepared.format)?;
         let mut sums = self.sums.lock();
         for first in (0..shape.queries).step_by(plan.batch) {
             let queries = plan.batch.min(shape.queries - first);
@@ -147,7 +152,7 @@ impl ExactTopK {
                 };
                 batch.convert_queries(&mut room)?;
                 batch.sample(&mut room)?;
-                batch.filter(&mut room)?;
+                batch.filter(&mut room, &mut sums)?;
                 batch.rescore(&mut room, &mut sums)?;
                 batch.fall_back(&self.basic, &mut room)
             })?;

@@ -62,8 +62,9 @@ impl PiecewiseTargets {
     pub(super) fn batch(&self, shape: TopKShape, multiprocessors: usize) -> Result<usize> {
         let targets = self.pieces.first().map_or(self.rows, |piece| piece.rows);
         let piece = TopKShape { targets, ..shape };
+        let format = self.slots[0].format;
         self.budget
-            .batch(piece, self.device_bytes(), multiprocessors)
+            .batch(piece, self.device_bytes(), multiprocessors, format)
     }
 
     /// Their size in pinned memory, in bytes.
@@ -99,8 +100,8 @@ impl ExactTopK {
         let modules = self.modules()?;
         let count = Self::check_rows(rows.len(), dim)?;
         let budget = Budget::new(budget_bytes);
-        let piece_rows = budget.piece_rows(count, dim).ok_or_else(|| {
-            let least = Budget::least(dim);
+        let piece_rows = budget.piece_rows(count, dim, format).ok_or_else(|| {
+            let least = Budget::least(dim, format);
             too_small(
                 budget_bytes,
                 least,

@@ -1,7 +1,7 @@
 //! The parameters of a launch with a filter.
 
 use super::filter::MOST_SURVIVORS;
-use super::tiles::{BLOCK, TILE};
+use super::tiles::{BLOCK, Format, TILE};
 use crate::cosine_top_k::TopKShape;
 
 /// One of every `PERIOD` blocks of targets is filtered first, for a better threshold.
@@ -27,7 +27,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub fn new(shape: TopKShape) -> Self {
+    pub fn new(shape: TopKShape, format: Format) -> Self {
         let TopKShape {
             queries,
             targets,
@@ -44,7 +44,11 @@ impl Plan {
         let one_tile = queries <= TILE;
         Self {
             batch: if k <= 256 { 1024 } else { 256 },
-            capacity: (32 * k).max(if one_tile { 4 * KEPT } else { KEPT }),
+            capacity: match format {
+                _ if one_tile => (64 * k).max(4 * KEPT),
+                Format::Bf16 | Format::F16 => (32 * k).max(KEPT),
+                Format::Int8 => (64 * k).max(2 * KEPT),
+            },
             survivors: (4 * k).next_power_of_two().clamp(1024, MOST_SURVIVORS),
             sampled: blocks.div_ceil(period),
             period,
@@ -71,7 +75,7 @@ mod tests {
                     dim: 768,
                     k,
                 };
-                let plan = Plan::new(shape);
+                let plan = Plan::new(shape, Format::Int8);
                 let blocks = targets.div_ceil(BLOCK);
                 assert!(plan.period >= 1 && plan.sampled >= 1, "{shape:?} {plan:?}");
                 assert!(
