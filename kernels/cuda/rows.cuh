@@ -7,9 +7,7 @@
 
 typedef unsigned long long u64;
 typedef unsigned short half_bits;
-struct bfloat_bits {
-    unsigned short bits;
-};
+typedef short bfloat_bits;  // a type of its own, so that functions can be overloaded
 
 static __device__ __forceinline__ float to_float(float value) { return value; }
 
@@ -19,7 +17,7 @@ static __device__ __forceinline__ float to_float(half_bits bits) {
     return value;
 }
 
-static __device__ __forceinline__ float to_float(bfloat_bits value) { return __uint_as_float((unsigned)value.bits << 16); }
+static __device__ __forceinline__ float to_float(bfloat_bits value) { return __uint_as_float((unsigned)value << 16); }
 
 static __device__ __forceinline__ void load_four(const float *from, float *out) {
     float4 four = *(const float4 *)from;
